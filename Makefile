@@ -11,6 +11,8 @@
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
 #   VULNDB      a copy of the vulnerability database, for .ci/vulns
 #   PEER        the server that `make bench` compares with
+#   QUEUEFLAGS  flags of bench/queues, as in QUEUEFLAGS="--jobs 1000 --only asynq"
+#   GROUPFLAGS  flags of bench/groups, as in GROUPFLAGS="--rounds 5 --length 10s"
 #   BEFORE      an earlier Keyp, as in BEFORE=/tmp/keyp-old, that it compares with instead of PEER
 # and the environment variables of internal/testkit/doc.go.
 
@@ -21,6 +23,8 @@ CORRUPT    = 10000
 CHECKS     = 2000
 FUZZTIME   = 30s
 BENCHFLAGS =
+QUEUEFLAGS =
+GROUPFLAGS =
 BEFORE     =
 PEER       = redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always --save ''
 
@@ -48,7 +52,7 @@ PLAIN          := $(GOFLAGS) -buildvcs=false
 # what comes with Prometheus's client.
 NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... github.com/chromedp/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
 export GOFLAGS := $(PLAIN) -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
-build bench: export GOFLAGS := $(PLAIN)
+build bench bench-queues bench-groups: export GOFLAGS := $(PLAIN)
 # The compiler and the tests are small next to the machines that run them: they collect garbage
 # when there is four times as much of it as usual, which saves a quarter of their work. `make
 # check` runs the tests as programs run.
@@ -65,10 +69,13 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench release packages test-packages clean help
+.PHONY: build cluster test check race lint fmt-check vet staticcheck vulns cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues bench-groups release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
+
+cluster: build ## run a group of three servers on this machine, until it is interrupted
+	@.ci/cluster bin/keyp
 
 # What go test prints, and in one line at the end what was skipped. go test would vet too, with
 # a part of the checks of `make vet`.
@@ -153,6 +160,14 @@ bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--
 	elif command -v redis-server >/dev/null 2>&1; then set -- --peer "$(PEER)"; \
 	else set --; echo "redis-server is not installed: Keyp is measured alone"; fi; \
 	bin/keyp-bench --keyp "bin/keyp $(KEYPFLAGS)" --compact "bin/keyp compact {dir}" "$$@" $(BENCHFLAGS)
+
+# They have a module of their own, and Node's from npm: nothing of the server depends on it.
+bench-queues: build ## delayed jobs a second: KEYP.DELAY beside asynq, Bull and BullMQ; needs Node, npm and redis-server
+	cd bench/queues && npm install --no-package-lock --no-audit --no-fund --ignore-scripts && \
+	$(GO) run . --keyp "$(CURDIR)/bin/keyp $(KEYPFLAGS)" $(QUEUEFLAGS)
+
+bench-groups: build ## writes a second of a group of three, beside etcd, and Redis with two replicas; needs redis-server
+	cd bench && $(GO) build -o ../bin/bench-groups ./groups && ../bin/bench-groups --keyp "$(CURDIR)/bin/keyp" $(GROUPFLAGS)
 
 release: ## archives of the server for each platform in bin/release, with checksums and lists of modules
 	GO="$(GO)" $(GO) run ./internal/release

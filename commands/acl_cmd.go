@@ -22,7 +22,7 @@ const (
 var aclCategories = []string{
 	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap", "hyperloglog", "geo", "stream",
 	"pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
-	"keyp",
+	"keyp", "backup",
 }
 
 const (
@@ -151,6 +151,9 @@ func aclDelUser(c *Ctx) error {
 			return errDefaultUser
 		}
 	}
+	if err := c.mayChangeUsers(); err != nil {
+		return err
+	}
 	removed := int64(0)
 	for _, name := range c.Args[2:] {
 		u := c.Env.users.remove(name)
@@ -164,8 +167,7 @@ func aclDelUser(c *Ctx) error {
 			}
 		}
 	}
-	c.Out.Int(removed)
-	return nil
+	return c.keepUsers(func(c *Ctx) { c.Out.Int(removed) })
 }
 
 // aclSetUser applies all rules or, if one is refused, none.
@@ -181,6 +183,9 @@ func aclSetUser(c *Ctx) error {
 	rules, unmatched := mergeSelectors(rules)
 	if unmatched != "" {
 		return Error("ERR Unmatched parenthesis in acl selector starting at '" + shown(unmatched) + "'.")
+	}
+	if err := c.mayChangeUsers(); err != nil {
+		return err
 	}
 	e := c.Env
 	next, before := e.users.noPermissions(), (*permissions)(nil)
@@ -201,8 +206,7 @@ func aclSetUser(c *Ctx) error {
 			}
 		}
 	}
-	c.Out.OK()
-	return nil
+	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
 // mayNotListen says whether a client listens to what its user may not listen to any more. What

@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"keyp/internal/config"
+	"keyp/storage"
+	"keyp/ttl"
 )
 
 // aclFilePerm: the file has hashes of passwords.
 const aclFilePerm = 0o600
 
 // LoadUsers makes the users of a server that starts: those of aclfile, or else of the
-// configuration file. The default user has requirepass as its password unless they say
+// configuration file; at a member of a group those that the group has, if it has any. The default user has requirepass as its password unless they say
 // otherwise.
 func (e *Env) LoadUsers() error {
 	path, given := e.Config.String("aclfile"), e.Config.Users()
@@ -28,6 +30,7 @@ func (e *Env) LoadUsers() error {
 			return errors.New(strings.TrimPrefix(err.Error(), "ERR "))
 		}
 		e.users.replace(next)
+		e.loadUsersOfGroup()
 		return nil
 	}
 	for _, words := range given {
@@ -43,6 +46,7 @@ func (e *Env) LoadUsers() error {
 		}
 		e.users.put(words[0], p)
 	}
+	e.loadUsersOfGroup()
 	return nil
 }
 
@@ -72,8 +76,13 @@ func (e *Env) readUsers(path string) (map[string]*permissions, error) {
 	if err != nil {
 		return nil, Error("ERR Error loading ACLs, opening file '" + path + "': " + systemError(err))
 	}
+	return e.parseUsers(path, string(data))
+}
+
+// parseUsers is readUsers for the file's text.
+func (e *Env) parseUsers(path, text string) (map[string]*permissions, error) {
 	next, wrong := map[string]*permissions{}, ""
-	for i, line := range strings.Split(string(data), "\n") {
+	for i, line := range strings.Split(text, "\n") {
 		line = strings.Trim(line, " \t\r\n")
 		if line == "" {
 			continue
@@ -139,15 +148,94 @@ func aclLoad(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := c.mayChangeUsers(); err != nil {
+		return err
+	}
+	e.replaceUsers(next, c.kill)
+	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
+}
+
+// replaceUsers has other users take the place of all, and ends the connections of those who are no more.
+func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	before := e.users.replace(next)
 	for _, other := range e.clientsByID() {
 		name := other.user.name()
 		if now := next[name]; now == nil || e.mayNotListen(other, before[name], now) {
-			c.kill(other)
+			end(other)
 		}
 	}
-	c.Out.OK()
+}
+
+// usersKey is the key of the server's own data that has the users of a group, as an ACL file has them, once the leader has changed them.
+const usersKey = "users"
+
+const errUsersNested Error = "ERR The users of a group can't be changed within a transaction"
+
+// mayChangeUsers refuses a change of users at a member that does not lead.
+func (c *Ctx) mayChangeUsers() error {
+	switch st := c.Env.groupStatus(); {
+	case st == nil:
+		return nil
+	case st.Role != Leader:
+		return errReadOnlyReplica
+	case c.Nested:
+		return errUsersNested
+	}
 	return nil
+}
+
+// keepUsers has all members of a group have the users of its leader, and replies when they are in the log.
+func (c *Ctx) keepUsers(reply func(*Ctx)) error {
+	e := c.Env
+	if e.groupStatus() == nil {
+		reply(c)
+		return nil
+	}
+	return c.waitFor(BlockedOn{Works: true, Begin: func(done func(func(*Ctx))) func() {
+		e.Host.AtRest(func() {
+			if st := e.groupStatus(); st == nil || st.Role != Leader {
+				done(func(c *Ctx) { c.Out.Error(string(errReadOnlyReplica)) })
+				return
+			}
+			txn := e.Store.NewTxn()
+			e.Store.BeginAll(txn)
+			txn.SetString(e.Store.SystemKey(usersKey), []byte(e.usersText()), ttl.None, storage.Event{})
+			txn.End()
+			done(func(c *Ctx) {
+				c.shows()
+				reply(c)
+			})
+		})
+		return nil
+	}})
+}
+
+func (e *Env) usersText() string {
+	var text strings.Builder
+	for _, u := range e.users.sorted() {
+		text.WriteString(u.line() + "\n")
+	}
+	return text.String()
+}
+
+// loadUsersOfGroup takes over the users of a member's group.
+func (e *Env) loadUsersOfGroup() {
+	if e.groupStatus() == nil {
+		return
+	}
+	kept, err := keptStrings(e.Store, usersKey)
+	if err == nil && len(kept) == 0 {
+		return
+	}
+	var next map[string]*permissions
+	if err == nil {
+		next, err = e.parseUsers(usersKey, kept[0])
+	}
+	if err != nil {
+		e.Log.Error("the users of the group cannot be read, and stay as they were", "error", err)
+		return
+	}
+	e.replaceUsers(next, func(c *Client) { c.Conn.Kill() })
 }
 
 // aclSave writes all users to the file. A crash leaves the old one or the new one.
@@ -159,14 +247,11 @@ func aclSave(c *Ctx) error {
 	}
 	e.saving.Lock()
 	defer e.saving.Unlock()
-	var text strings.Builder
-	for _, u := range e.users.sorted() {
-		text.WriteString(u.line() + "\n")
-	}
+	text := e.usersText()
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // and a link stays one
 	}
-	if err := config.ReplaceFile(path, []byte(text.String()), aclFilePerm); err != nil {
+	if err := config.ReplaceFile(path, []byte(text), aclFilePerm); err != nil {
 		e.Log.Error("the users cannot be saved", "error", err)
 		return errACLSave
 	}

@@ -25,6 +25,11 @@ type BlockedOn struct {
 	Again int64
 	// LSN is how far the log is to settle; 0: the command does not wait for that.
 	LSN uint64
+	// Leads says that the wait ends when the server does not lead its group any more.
+	Leads bool
+	// Begin is called when the wait has begun, on the loop. done, which any goroutine may call, ends it, by end if that is not
+	// nil; stop, if there is one, is called when it has ended. nil: there is nothing to begin.
+	Begin func(done func(end func(*Ctx))) (stop func())
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
 	Timeout int64
 	// End replies when the log is on disk or the time is up; nil: a null array, when the time is up.

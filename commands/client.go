@@ -34,6 +34,7 @@ type Client struct {
 	ReadOnly      bool        // has said READONLY
 	Monitor       bool        // is shown all commands
 	Last          *Spec       // the last command
+	Wrote         uint64      // the LSN that its replies have depended on, the largest one
 	Commands      uint64      // commands run
 	NetIn, NetOut uint64      // bytes
 	Closing       bool        // close once the output is out; nothing more is run
@@ -76,6 +77,7 @@ type Conn interface {
 func (e *Env) Reset(c *Client) {
 	c.user.become(e.users.byDefault)
 	c.Name, c.DB, c.Proto, c.Authenticated = "", 0, 2, e.users.open()
+	e.backups.reset(c.ID)
 	if c.Reply != ReplySkip {
 		c.Reply = ReplyOn
 	}

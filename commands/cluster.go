@@ -14,7 +14,7 @@ import (
 	"keyp/ttl"
 )
 
-// Cluster mode (cluster-enabled). Today a cluster has one node, which serves those of the 16,384 hash slots that were given to it:
+// Cluster mode (cluster-enabled). A cluster has one node or, as a group (group.go), a leader with its followers. A node that is alone serves those of the 16,384 hash slots that were given to it:
 // clients for clusters work unchanged, and a command whose keys are in several slots, or in one that
 // nobody serves, is refused as in Redis Cluster. The node's id and its slots are in the store's system database.
 
@@ -136,7 +136,7 @@ func (e *Env) LoadCluster() error {
 			return fmt.Errorf("cluster mode: database %d has keys, and a cluster has database 0 alone; move them there, or start without cluster-enabled", p.DB)
 		}
 	}
-	kept, err := e.keptStrings(clusterKey)
+	kept, err := keptStrings(e.Store, clusterKey)
 	if err != nil {
 		return err
 	}
@@ -169,6 +169,12 @@ func (e *Env) LoadCluster() error {
 	txn.End()
 	e.logCluster()
 	return nil
+}
+
+// LoadMember is LoadCluster for a member of a group, whose node has an id that is not in the store.
+func (e *Env) LoadMember(node, shard string) {
+	e.cluster.Store((&cluster{id: node, shard: shard}).with(allSlots))
+	e.logCluster()
 }
 
 func (e *Env) logCluster() {
@@ -220,13 +226,13 @@ func (e *Env) complete(n *cluster) bool {
 }
 
 // route gives the error of a call that this node cannot run, in cluster mode: its keys and shard channels, for EXEC those
-// of what was queued, have to be of one slot that it serves. "" if it can.
-func (e *Env) route(c *Ctx) Error {
-	n := e.cluster.Load()
+// of what was queued, have to be of one slot that it serves. "" if it can, unless it has to wait for the group.
+func (e *Env) route(c *Ctx) (refusal Error, wait bool) {
+	n, st := e.cluster.Load(), e.groupStatus()
 	if n == nil {
-		return ""
+		return "", false
 	}
-	r := routing{cluster: n, slot: -1}
+	r := routing{cluster: n, slot: -1, all: st != nil}
 	write := c.Spec.Is(Write)
 	if c.Spec.Is(execs) {
 		if q := c.Client.queue; q != nil && !q.failed {
@@ -239,20 +245,25 @@ func (e *Env) route(c *Ctx) Error {
 		r.add(c.Spec, c.Args)
 	}
 	switch {
-	case r.err != "" || r.slot < 0 || e.complete(n):
-		return r.err
+	case r.err != "":
+		return r.err, false
+	case st != nil:
+		return e.gate(c, st, r.slot, write)
+	case r.slot < 0 || e.complete(n):
+		return "", false
 	case !e.Config.Bool("cluster-allow-reads-when-down"):
-		return errClusterDown
+		return errClusterDown, false
 	case write:
-		return errClusterReads
+		return errClusterReads, false
 	}
-	return ""
+	return "", false
 }
 
 // routing is a search for the slot of all keys of a call.
 type routing struct {
 	cluster *cluster
-	slot    int // -1: no key yet
+	slot    int  // -1: no key yet
+	all     bool // it serves all slots, or who does is known
 	err     Error
 }
 
@@ -268,7 +279,7 @@ func (r *routing) add(spec *Spec, args [][]byte) {
 			switch {
 			case r.slot >= 0 && int(slot) != r.slot:
 				r.err = errCrossSlot
-			case r.slot < 0 && !r.cluster.slots.has(slot):
+			case r.slot < 0 && !r.all && !r.cluster.slots.has(slot):
 				r.err = errNotServed
 			}
 			r.slot = int(slot)
@@ -277,15 +288,18 @@ func (r *routing) add(spec *Spec, args [][]byte) {
 }
 
 // scriptRoute is route for a command that a script calls. slot is the one that the script has declared or used before, -1 if it
-// has none; crosses: it may use several, as it has no #! line, or the flag allow-cross-slot-keys.
-func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses bool) Error {
+// has none; crosses: it may use several, as it has no #! line, or the flag allow-cross-slot-keys; readOnly: its client has said READONLY.
+func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnly bool) Error {
 	n := e.cluster.Load()
 	if n == nil {
 		return ""
 	}
-	r := routing{cluster: n, slot: -1}
+	grouped := e.groupStatus() != nil
+	r := routing{cluster: n, slot: -1, all: grouped}
 	r.add(spec, args)
-	switch {
+	switch refusal := e.gateScripted(spec, r.slot, readOnly); {
+	case refusal != "":
+		return refusal
 	case r.err == errCrossSlot:
 		return errScriptSlots
 	case r.err != "":
@@ -293,7 +307,7 @@ func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses bool) Er
 	case r.slot < 0:
 		return ""
 	}
-	if !e.complete(n) {
+	if !grouped && !e.complete(n) {
 		switch {
 		case !e.Config.Bool("cluster-allow-reads-when-down"):
 			return errScriptDown

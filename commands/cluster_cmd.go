@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 
+	"keyp/internal/config"
 	"keyp/storage"
 	"keyp/storage/object"
 )
@@ -40,16 +40,20 @@ var clusterCommands = []Spec{
 			clusterCommand("BUMPEPOCH", "3.0.0", 2, clusterChanges, "Raises the node's config epoch, unless it is the largest.", "O(1)",
 				[]string{tipRandom}, bumpEpoch).scoped(AllKeys),
 			clusterCommand("COUNT-FAILURE-REPORTS", "3.0.0", 3, Admin|Stale, "Counts the nodes that take a node for failed.", "O(1)",
-				[]string{tipRandom}, clusterNode(func(c *Ctx, _ *cluster) { c.Out.Int(0) }), stringArg("node-id")),
+				[]string{tipRandom}, ofNode(func(c *Ctx, _ *node, _ []node) error { c.Out.Int(0); return nil }), stringArg("node-id")),
 			clusterCommand("COUNTKEYSINSLOT", "3.0.0", 3, clusterAsks, "Counts the keys of a hash slot.", "O(N) in the number of its keys.",
 				nil, countKeysInSlot, intArg("slot")).scoped(AllKeys),
 			clusterCommand("DELSLOTS", "3.0.0", -3, clusterChanges, "Has the node serve hash slots no more; their keys stay.", "O(N) in the number of slots.",
 				nil, changeSlots(false, slotsOf), intArg("slot").many()).scoped(AllKeys),
 			clusterCommand("DELSLOTSRANGE", "7.0.0", -4, clusterChanges, "Has the node serve ranges of hash slots no more; their keys stay.", "O(N) in the number of slots.",
 				nil, changeSlots(false, slotRangesOf), slotRangeArg).scoped(AllKeys),
+			clusterCommand("FAILOVER", "3.0.0", -2, clusterChanges, "Has this replica lead the group.", "O(1)",
+				nil, clusterFailover, oneOf("options", word("FORCE"), word("TAKEOVER")).opt()),
 			clusterCommand("FLUSHSLOTS", "3.0.0", 2, clusterChanges, "Has a node without keys serve no hash slots.", "O(1)", nil, flushSlots).scoped(AllKeys),
-			clusterCommand("FORGET", "3.0.0", 3, clusterChanges, "Fails: there is no other node.", "O(1)",
-				nil, clusterNode(func(c *Ctx, _ *cluster) { c.reply(errForgetMyself) }), stringArg("node-id")),
+			clusterCommand("FORGET", "3.0.0", 3, clusterChanges, "Removes a node from the group.", "O(1)",
+				nil, ofNode(clusterForget), stringArg("node-id")),
+			clusterCommand("FOUND", "1.0.0", 2, clusterChanges, "Makes a node that is alone the first member of a group, with all slots.", "O(1)",
+				nil, clusterFound),
 			clusterCommand("GETKEYSINSLOT", "3.0.0", 4, clusterAsks, "Lists keys of a hash slot.", "O(N) in the number of keys listed.",
 				[]string{tipRandom}, getKeysInSlot, intArg("slot"), intArg("count")).scoped(AllKeys),
 			clusterHelp(),
@@ -57,27 +61,31 @@ var clusterCommands = []Spec{
 			clusterCommand("KEYSLOT", "3.0.0", 3, clusterAsks, "Gives the hash slot of a name.", "O(N) in the bytes of the name.",
 				nil, inCluster(func(c *Ctx, _ *cluster) { c.Out.Int(int64(storage.Slot(c.Arg(2)))) }), stringArg("key")),
 			clusterCommand("LINKS", "7.0.0", 2, clusterAsks, "Lists the connections to other nodes.", "O(N) in the number of nodes.",
-				[]string{tipRandom}, inCluster(func(c *Ctx, _ *cluster) { c.Out.Array(0) })),
+				[]string{tipRandom}, inCluster(clusterLinks)),
+			clusterCommand("MEET", "3.0.0", -4, clusterChanges, "Gets to know the group of another node, by its address.", "O(1)",
+				nil, clusterMeet, stringArg("ip"), intArg("port"), intArg("cluster-bus-port").opt()),
 			clusterCommand("MYID", "3.0.0", 2, clusterAsks, "Gives the node's id.", "O(1)",
-				nil, inCluster(func(c *Ctx, n *cluster) { c.Out.BulkString(n.id) })),
+				nil, inNodes(clusterMyID)),
 			clusterCommand("MYSHARDID", "7.2.0", 2, clusterAsks, "Gives the id of the node's shard: the nodes with the same slots.", "O(1)",
-				[]string{tipRandom}, inCluster(func(c *Ctx, n *cluster) { c.Out.BulkString(n.shard) })),
-			clusterCommand("NODES", "3.0.0", 2, clusterAsks, "Lists the nodes and their slots, as text.", "O(N) in the number of nodes.",
-				[]string{tipRandom}, inCluster(func(c *Ctx, n *cluster) { c.Out.Verbatim("txt", c.nodeLine(n)+"\n") })),
+				[]string{tipRandom}, inCluster(clusterShard)),
+			clusterCommand("NODES", "3.0.0", 2, clusterAsks|namesLeader, "Lists the nodes and their slots, as text.", "O(N) in the number of nodes.",
+				[]string{tipRandom}, inNodes(clusterNodes)),
 			clusterCommand("REPLICAS", "5.0.0", 3, Admin|Stale, "Lists the replicas of a node.", "O(N) in the number of replicas.",
-				[]string{tipRandom}, clusterNode(func(c *Ctx, _ *cluster) { c.Out.Array(0) }), stringArg("node-id")),
-			clusterCommand("RESET", "3.0.0", -2, Admin|NoScript|Stale, "Has a node without keys begin again, without slots.", "O(1)",
+				[]string{tipRandom}, ofNode(clusterReplicas), stringArg("node-id")),
+			clusterCommand("REPLICATE", "3.0.0", 3, clusterChanges, "Makes a node without keys a member of another node's group.", "O(1)",
+				nil, clusterReplicate, stringArg("node-id")),
+			clusterCommand("RESET", "3.0.0", -2, Admin|NoScript|Stale, "Has a node without keys begin again, without slots, or leave its group.", "O(1)",
 				nil, resetCluster, oneOf("reset-type", word("HARD"), word("SOFT")).opt()).scoped(AllKeys),
 			clusterCommand("SAVECONFIG", "3.0.0", 2, clusterChanges, "Does nothing: what the node knows is stored with each change.", "O(1)",
 				nil, inCluster(func(c *Ctx, _ *cluster) { c.Out.OK() })),
 			clusterCommand("SET-CONFIG-EPOCH", "3.0.0", 3, clusterChanges, "Sets the config epoch of a node that has none.", "O(1)",
 				nil, setConfigEpoch, intArg("config-epoch")).scoped(AllKeys),
-			clusterCommand("SHARDS", "7.0.0", 2, clusterAsks, "Lists the slots, and the nodes that serve them.", "O(N) in the number of nodes.",
-				[]string{tipRandom}, clusterShards),
+			clusterCommand("SHARDS", "7.0.0", 2, clusterAsks|namesLeader, "Lists the slots, and the nodes that serve them.", "O(N) in the number of nodes.",
+				[]string{tipRandom}, inNodes(clusterShards)),
 			clusterCommand("SLAVES", "3.0.0", 3, Admin|Stale, "An older name of CLUSTER REPLICAS.", "O(N) in the number of replicas.",
-				[]string{tipRandom}, clusterNode(func(c *Ctx, _ *cluster) { c.Out.Array(0) }), stringArg("node-id")),
-			clusterCommand("SLOTS", "3.0.0", 2, clusterAsks, "Lists ranges of slots, and the nodes that serve them.", "O(N) in the number of nodes.",
-				[]string{tipRandom}, clusterSlots),
+				[]string{tipRandom}, ofNode(clusterReplicas), stringArg("node-id")),
+			clusterCommand("SLOTS", "3.0.0", 2, clusterAsks|namesLeader, "Lists ranges of slots, and the nodes that serve them.", "O(N) in the number of nodes.",
+				[]string{tipRandom}, inNodes(clusterSlots)),
 		},
 	},
 	clusterMode("ASKING", "3.0.0", Fast, "Does nothing: no slot is on its way to this node.", inCluster(func(c *Ctx, _ *cluster) { c.Out.OK() })),
@@ -116,15 +124,19 @@ func clusterHelp() Spec {
 		"DELSLOTS <slot> [<slot> ...]", "    Serve these slots no more.",
 		"DELSLOTSRANGE <first> <last> [<first> <last> ...]", "    Serve these ranges of slots no more.",
 		"FLUSHSLOTS", "    Serve no slots. There must be no keys.",
-		"FORGET <node-id>", "    Fails, as there is no other node.",
+		"FAILOVER [FORCE|TAKEOVER]", "    Have this replica lead the group.",
+		"FORGET <node-id>", "    Remove a node from the group.",
+		"FOUND", "    Make this node the first member of a group.",
 		"GETKEYSINSLOT <slot> <count>", "    List keys of a slot.",
 		"INFO", "    Show the state of the cluster.",
 		"KEYSLOT <key>", "    Give the slot of a name.",
 		"LINKS", "    List the connections to other nodes.",
+		"MEET <ip> <port> [<bus-port>]", "    Get to know the group of another node.",
 		"MYID", "    Give the node's id.",
 		"MYSHARDID", "    Give the id of the node's shard.",
 		"NODES", "    List the nodes, as text.",
 		"REPLICAS <node-id>", "    List the replicas of a node. SLAVES is its older name.",
+		"REPLICATE <node-id>", "    Become a member of another node's group.",
 		"RESET [HARD|SOFT]", "    Begin again without slots. There must be no keys.",
 		"SAVECONFIG", "    Does nothing.",
 		"SET-CONFIG-EPOCH <epoch>", "    Set the config epoch of a node that has none.",
@@ -149,15 +161,12 @@ func inCluster(run func(c *Ctx, n *cluster)) func(*Ctx) error {
 	}
 }
 
-// clusterNode is inCluster for subcommands that name a node, which must be this one.
-func clusterNode(run func(c *Ctx, n *cluster)) func(*Ctx) error {
-	return inCluster(func(c *Ctx, n *cluster) {
-		if string(c.Arg(2)) != n.id {
-			c.reply(Error(fmt.Sprintf("ERR Unknown node %.100s", c.Arg(2))))
-			return
-		}
-		run(c, n)
-	})
+func clusterShard(c *Ctx, n *cluster) {
+	if st := c.Env.groupStatus(); st != nil {
+		c.Out.BulkString(st.Shard)
+		return
+	}
+	c.Out.BulkString(n.shard)
 }
 
 // change gives a handler that replaces what the node knows.
@@ -170,6 +179,9 @@ func change(next func(c *Ctx, n *cluster) (*cluster, error)) func(*Ctx) error {
 		other, err := next(c, n)
 		if err != nil {
 			return err
+		}
+		if c.Env.groupStatus() != nil {
+			return errGroupSlots
 		}
 		if err := c.setCluster(other); err != nil {
 			return err
@@ -228,6 +240,9 @@ func changeSlots(add bool, of func(*Ctx) ([][2]uint16, error)) func(*Ctx) error 
 		if err != nil {
 			return nil, err
 		}
+		if c.Env.groupStatus() != nil {
+			n = n.with(allSlots)
+		}
 		slots, seen := n.slots, slotSet{}
 		for _, r := range list {
 			for slot := r[0]; slot <= r[1]; slot++ {
@@ -264,6 +279,8 @@ var setConfigEpoch = change(func(c *Ctx, n *cluster) (*cluster, error) {
 		return nil, ErrNotInteger
 	case epoch < 0:
 		return nil, Error(fmt.Sprintf("ERR Invalid config epoch specified: %d", epoch))
+	case c.Env.groupStatus() != nil:
+		return nil, errEpochAlone
 	case n.own != 0:
 		return nil, errNodeEpoch
 	}
@@ -272,12 +289,24 @@ var setConfigEpoch = change(func(c *Ctx, n *cluster) (*cluster, error) {
 	return &next, nil
 })
 
-var resetCluster = change(func(c *Ctx, n *cluster) (*cluster, error) {
+func resetCluster(c *Ctx) error {
 	a := c.Cursor(2)
 	hard := a.Word("HARD")
 	if !hard && a.More() && !a.Word("SOFT") || a.More() {
-		return nil, ErrSyntax
+		return ErrSyntax
 	}
+	if st := c.Env.groupStatus(); st != nil {
+		return resetGroup(c, st, hard)
+	}
+	return resetAlone(hard)(c)
+}
+
+// resetAlone is RESET of a node that is in no group.
+func resetAlone(hard bool) func(*Ctx) error {
+	return change(func(c *Ctx, n *cluster) (*cluster, error) { return c.afterReset(n, hard) })
+}
+
+func (c *Ctx) afterReset(n *cluster, hard bool) (*cluster, error) {
 	if keys, _ := c.Txn.View().Count(0); keys > 0 {
 		return nil, errClusterReset
 	}
@@ -287,13 +316,16 @@ var resetCluster = change(func(c *Ctx, n *cluster) (*cluster, error) {
 		next.id, next.epoch, next.own = newNodeID(), 0, 0
 	}
 	return &next, nil
-})
+}
 
 func bumpEpoch(c *Ctx) error {
 	n := c.Env.cluster.Load()
 	switch {
 	case n == nil:
 		return errNoCluster
+	case c.Env.groupStatus() != nil:
+		c.Out.Simple("STILL " + strconv.FormatInt(epochOf(c.Env.groupStatus()), 10))
+		return nil
 	case n.own != 0 && n.own == n.epoch:
 		c.Out.Simple("STILL " + strconv.FormatInt(n.own, 10))
 		return nil
@@ -375,41 +407,25 @@ func getKeysInSlot(c *Ctx) error {
 	return nil
 }
 
-func clusterInfo(c *Ctx) error {
-	n := c.Env.cluster.Load()
-	if n == nil {
-		return errNoCluster
-	}
-	var b strings.Builder
-	line := func(name, value string) { b.WriteString("cluster_" + name + ":" + value + "\r\n") }
-	number := func(name string, value int64) { line(name, strconv.FormatInt(value, 10)) }
-	if c.Env.complete(n) {
-		line("state", "ok")
-	} else {
-		line("state", "fail")
-	}
-	number("slots_assigned", int64(n.served))
-	number("slots_ok", int64(n.served))
-	number("slots_pfail", 0)
-	number("slots_fail", 0)
-	number("known_nodes", 1)
-	number("size", int64(min(n.served, 1)))
-	number("current_epoch", n.epoch)
-	number("my_epoch", n.own)
-	number("stats_messages_sent", 0)
-	number("stats_messages_received", 0)
-	b.WriteString("total_cluster_links_buffer_limit_exceeded:0\r\n")
-	c.Out.Verbatim("txt", b.String())
-	return nil
-}
-
-// nodeAddress is where clients reach the node.
+// nodeAddress is where clients reach a node.
 type nodeAddress struct {
 	ip, hostname   string
 	port, tls, bus int
 }
 
-// address gives where clients reach the node, for replies: what is announced, else where it listens.
+// address is where clients reach a member of a group.
+func (m *Member) address() *nodeAddress {
+	return &nodeAddress{ip: m.IP, hostname: m.Hostname, port: m.Port, tls: m.TLSPort, bus: m.Bus}
+}
+
+// Announced is where this server is reached, as a member of a group: what is announced, else where it listens. IP is empty
+// where that does not say it.
+func (e *Env) Announced() Member {
+	a := e.address()
+	return Member{Node: e.cluster.Load().id, IP: a.ip, Hostname: a.hostname, Port: a.port, TLSPort: a.tls, Bus: a.bus}
+}
+
+// address gives where clients reach this node, for replies: what is announced, else where it listens.
 func (e *Env) address() (a nodeAddress) {
 	cfg := e.Config
 	a.ip, a.hostname = cfg.String("cluster-announce-ip"), cfg.String("cluster-announce-hostname")
@@ -430,11 +446,20 @@ func (e *Env) address() (a nodeAddress) {
 	}
 	announced(&a.port, "cluster-announce-port")
 	announced(&a.tls, "cluster-announce-tls-port")
-	if a.bus = a.port + 10000; a.port == 0 {
-		a.bus = a.tls + 10000
-	}
+	a.bus = BusPort(cfg, a.port, a.tls)
 	announced(&a.bus, "cluster-announce-bus-port")
 	return a
+}
+
+// BusPort is where this server listens for other members, if it listens for clients on a port, that for TLS, or both; 0 is none.
+func BusPort(cfg *config.Config, port, tls int) int {
+	switch {
+	case cfg.Int("cluster-port") != 0:
+		return int(cfg.Int("cluster-port"))
+	case port != 0:
+		return port + 10000
+	}
+	return tls + 10000
 }
 
 // clientPort is the port for the client of c: that for TLS if it speaks TLS.
@@ -443,109 +468,6 @@ func (a *nodeAddress) clientPort(c *Ctx) int {
 		return a.tls
 	}
 	return a.port
-}
-
-// nodeLine is the node's line of CLUSTER NODES.
-func (c *Ctx) nodeLine(n *cluster) string {
-	a := c.Env.address()
-	host := fmt.Sprintf("%s:%d@%d", a.ip, a.clientPort(c), a.bus)
-	if a.hostname != "" {
-		host += "," + a.hostname
-	}
-	line := fmt.Sprintf("%s %s myself,master - 0 0 %d connected", n.id, host, n.own)
-	if slots := n.slots.text(); slots != "" {
-		line += " " + slots
-	}
-	return line
-}
-
-// endpoint writes how clients are to reach the node, as cluster-preferred-endpoint-type says.
-func (a *nodeAddress) endpoint(c *Ctx) {
-	switch c.Env.Config.String("cluster-preferred-endpoint-type") {
-	case "hostname":
-		if a.hostname == "" {
-			c.Out.BulkString("?")
-			return
-		}
-		c.Out.BulkString(a.hostname)
-	case "unknown-endpoint":
-		c.Out.Null()
-	default:
-		c.Out.BulkString(a.ip)
-	}
-}
-
-func clusterSlots(c *Ctx) error {
-	n := c.Env.cluster.Load()
-	if n == nil {
-		return errNoCluster
-	}
-	a, ranges := c.Env.address(), n.slots.ranges()
-	preferred := c.Env.Config.String("cluster-preferred-endpoint-type")
-	c.Out.Array(len(ranges))
-	for _, r := range ranges {
-		c.Out.Array(3)
-		c.Out.Int(int64(r[0]))
-		c.Out.Int(int64(r[1]))
-		c.Out.Array(4)
-		a.endpoint(c)
-		c.Out.Int(int64(a.clientPort(c)))
-		c.Out.BulkString(n.id)
-		var more []string
-		if preferred != "ip" {
-			more = append(more, "ip", a.ip)
-		}
-		if preferred != "hostname" && a.hostname != "" {
-			more = append(more, "hostname", a.hostname)
-		}
-		c.Out.Map(len(more) / 2)
-		for _, text := range more {
-			c.Out.BulkString(text)
-		}
-	}
-	return nil
-}
-
-func clusterShards(c *Ctx) error {
-	n := c.Env.cluster.Load()
-	if n == nil {
-		return errNoCluster
-	}
-	a, ranges := c.Env.address(), n.slots.ranges()
-	c.Out.Array(1)
-	c.Out.Map(2)
-	c.Out.BulkString("slots")
-	c.Out.Array(2 * len(ranges))
-	for _, r := range ranges {
-		c.Out.Int(int64(r[0]))
-		c.Out.Int(int64(r[1]))
-	}
-	c.Out.BulkString("nodes")
-	c.Out.Array(1)
-	fields := 6
-	for _, there := range []bool{a.port != 0, a.tls != 0, a.hostname != ""} {
-		if there {
-			fields++
-		}
-	}
-	c.Out.Map(fields)
-	c.textField("id", n.id)
-	if a.port != 0 {
-		c.intField("port", int64(a.port))
-	}
-	if a.tls != 0 {
-		c.intField("tls-port", int64(a.tls))
-	}
-	c.textField("ip", a.ip)
-	c.Out.BulkString("endpoint")
-	a.endpoint(c)
-	if a.hostname != "" {
-		c.textField("hostname", a.hostname)
-	}
-	c.textField("role", "master")
-	c.intField("replication-offset", 0)
-	c.textField("health", "online")
-	return nil
 }
 
 // readOnlyMode gives the handler of READONLY or READWRITE.

@@ -262,6 +262,39 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 	return nil
 }
 
+// NamedKey is a key that a call names.
+type NamedKey struct {
+	DB   int
+	Name []byte
+}
+
+// KeysOf gives the keys that a call names which is made in a database; ok is false if it is no call of the command.
+func (s *Spec) KeysOf(args [][]byte, db int) (keys []NamedKey, ok bool) {
+	if !s.takes(len(args)) {
+		return nil, false
+	}
+	for i := range s.Keys {
+		ks := &s.Keys[i]
+		if ks.Flags&NotKey != 0 {
+			continue
+		}
+		of := db
+		if ks.DB != nil {
+			if of, ok = ks.DB(args, db); !ok {
+				return nil, false
+			}
+		}
+		if !ks.counts(args) {
+			return nil, false
+		}
+		first, last, step := ks.span(args)
+		for at := first; at <= last; at += step {
+			keys = append(keys, NamedKey{of, args[at]})
+		}
+	}
+	return keys, true
+}
+
 // commandList gives every name, subcommands included, that passes the filter.
 func commandList(c *Ctx) error {
 	keep := func(*Spec) bool { return true }

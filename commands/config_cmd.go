@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"keyp/internal/config"
@@ -76,11 +77,20 @@ func configSet(c *Ctx) error {
 	for args := c.Args[2:]; len(args) > 0; args = args[2:] {
 		pairs = append(pairs, config.Pair{Name: string(args[0]), Value: string(args[1])})
 	}
+	password := slices.ContainsFunc(pairs, func(p config.Pair) bool { return strings.EqualFold(p.Name, "requirepass") })
+	if password {
+		if err := c.mayChangeUsers(); err != nil {
+			return err
+		}
+	}
 	if err := c.Env.Config.Set(pairs...); err != nil {
 		return Error("ERR " + err.Error())
 	}
 	for _, remark := range c.Env.Config.Ineffective(pairs...) {
 		c.Env.Log.Warn(remark)
+	}
+	if password {
+		return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 	}
 	c.Out.OK()
 	return nil

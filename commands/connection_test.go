@@ -28,7 +28,9 @@ func (f *fakeHost) Shutdown(save bool) {
 	}
 }
 func (f *fakeHost) ClientMemory() int64 { return 2000 }
-func (f *fakeHost) Port() int           { return 6379 }
+
+func (f *fakeHost) AtRest(fn func()) { f.Post(fn) }
+func (f *fakeHost) Port() int        { return 6379 }
 func (f *fakeHost) Listeners() []Listener {
 	return []Listener{{"tcp", "127.0.0.1:6379"}, {"unix", "/run/keyp.sock"}}
 }

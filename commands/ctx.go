@@ -13,7 +13,9 @@ type Ctx struct {
 	Env    *Env
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
-	Txn    *storage.Txn  // has Keys locked, or pinned; nil in a job of scope Unlocked
+	// Runs are those of streams among Keys that have to be in memory, with the outcome Load.
+	Runs []storage.Runs
+	Txn  *storage.Txn // has Keys locked, or pinned; nil in a job of scope Unlocked
 	// Scope is what the call may touch; with the outcome Job, as which job it is to run.
 	Scope Scope
 	// Nested says that the command is part of EXEC or of a script: it must not wait, and a
@@ -27,6 +29,10 @@ type Ctx struct {
 	// LSN is what the reply depends on: it may leave once the log is durable that
 	// far. Set from Txn; a handler of scope Unlocked sets it by itself.
 	LSN uint64
+
+	// Term is that of the group in which this server led when the call was dispatched, and nothing but its lease says
+	// that what it shows is still so; 0: it depends on none.
+	Term uint64
 
 	// final: keys that are not in memory are read while others are locked, as the call cannot run
 	// again for their sake.

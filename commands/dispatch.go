@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyp/storage"
+	"keyp/storage/object"
 )
 
 // Outcome is what became of a command.
@@ -38,6 +39,8 @@ const (
 	// for more of its kind; until a global job unlocks what it does not need; or, for CLIENT PAUSE and
 	// what may write behind it, until no job runs that may write.
 	ForJob
+	// ForGroup: until it is decided who leads the group, or Env.Undecided has passed.
+	ForGroup
 	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
 	// changed, until it has a reply; when the time is up, or the log on disk, it has one by GiveUp.
 	ForUnblock
@@ -59,7 +62,7 @@ const maxKeptKeys = 10_000
 // Dispatch runs the command in c.Args for c.Client with c.Txn, which must be idle, and
 // leaves c.Txn idle. Args is not empty.
 func (e *Env) Dispatch(c *Ctx) Outcome {
-	c.Env, c.LSN, c.Keys = e, 0, c.Keys[:0]
+	c.Env, c.LSN, c.Term, c.Keys, c.Runs = e, 0, 0, c.Keys[:0], nil
 	if cap(c.Keys) > maxKeptKeys {
 		c.Keys = nil
 	}
@@ -84,8 +87,12 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
 		return e.refuse(c, errMonitorData)
 	}
-	if err := e.route(c); err != "" {
+	switch err, wait := e.route(c); {
+	case err != "":
 		return e.refuseRoute(c, err)
+	case wait:
+		c.Reason = ForGroup
+		return Wait
 	}
 	if c.restricted(spec) {
 		return e.refuse(c, errRestricted(spec.full))
@@ -94,6 +101,9 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if e.pauses(c) {
 		c.Reason = ForPause
 		return Wait
+	}
+	if flags&Write != 0 && e.Store.Follower() {
+		return e.refuse(c, ErrReadOnly)
 	}
 	if flags&DenyOOM != 0 && e.Store.Full() {
 		return e.refuse(c, ErrDiskFull)
@@ -281,6 +291,11 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 				e.book(c)
 				return
 			}
+			if err, ok := p.(*object.ReadError); ok {
+				c.Out.Truncate(mark)
+				outcome = e.unread(c, err)
+				return
+			}
 			if c.Scope == Unlocked && !c.Nested && fromStore() {
 				panic(p)
 			}
@@ -312,6 +327,19 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 		e.book(c)
 	}
 	return outcome
+}
+
+// unread ends a command for which entries of a stream could not be read, after it has begun. One that has read beside others what
+// is gone by now runs again.
+func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
+	if c.Txn != nil && c.Txn.Reread(err) {
+		return Done
+	}
+	e.Stats.Errors.Add(1)
+	e.Log.Error("entries of a stream cannot be read", "command", c.Spec.full, "error", err)
+	c.reply(ErrInternal)
+	e.book(c)
+	return Done
 }
 
 // fromStore reports whether the panic that is being handled has come through the store.

@@ -69,6 +69,20 @@ func runDump(c *Ctx) error {
 	return nil
 }
 
+// Export gives what DUMP replies of a value, and whether it is a stream whose entries have an age, which that does not have.
+func Export(item storage.Item) (payload []byte, aged bool, err error) {
+	v, err := dumped(item)
+	if err != nil {
+		return nil, false, err
+	}
+	if s, ok := item.Value().(*object.Stream); ok {
+		ms, _ := s.Age()
+		aged = ms > 0
+	}
+	err = object.Reading(func() { payload = rdb.Encode(v) })
+	return payload, aged, err
+}
+
 // dumped shows a value as package rdb has values, without a copy.
 func dumped(item storage.Item) (rdb.Value, error) {
 	v := rdb.Value{}
@@ -269,6 +283,9 @@ func restored(v rdb.Value, now int64) (object.Value, error) {
 			if !l.Bounded() {
 				return nil, rdb.ErrFormat
 			}
+		}
+		if l.FreshAt() <= now {
+			return &object.Limit{}, nil // nothing counts any more: no key
 		}
 		return l, nil
 	case rdb.Delay:

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,14 +50,19 @@ type Env struct {
 	// to a script; 0: no bound.
 	MaxReply atomic.Int64
 
-	users users
+	users   users
+	backups backups
 	// policies change in global jobs only.
 	policies atomic.Pointer[policySet]
 	// cluster is nil without cluster mode.
 	cluster atomic.Pointer[cluster]
+	// group is nil where SetMembership was not called.
+	group Membership
 	// refusals of visitors wait to be written there.
 	refusals atomic.Int32
 	saving   sync.Mutex // one ACL SAVE at a time
+
+	rulesStale atomic.Bool // what loadRules takes over has changed, and will be read
 
 	monitored atomic.Bool // there are monitors
 
@@ -79,9 +85,12 @@ type OfLoop struct {
 	// Busy is the error of commands without AllowBusy while a script runs for too long.
 	Busy Error
 
-	jobs     jobs
-	denials  denialLog
-	monitors []*Client // see MONITOR
+	jobs    jobs
+	denials denialLog
+	// undecided is since which reading of Mono it is not known who leads the group; 0: it is known.
+	undecided time.Duration
+	leader    uint64    // who led it last; 0: nobody
+	monitors  []*Client // see MONITOR
 }
 
 // NewEnv returns an Env without clients. The server sets its Host. CONFIG SET takes effect on the
@@ -99,8 +108,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	store.Listen(e.Events.hear)
 	store.OnReap(func(took time.Duration) { e.Latency.Add("expire-cycle", took, clk.Now()) })
 	e.Scripts.testing, e.Scripts.engine = &e.Testing, e.newEngine()
-	e.loadLibraries()
-	e.loadPolicies()
+	e.loadRules()
 	e.users.init(e.Table)
 	e.users.setPassword(cfg.String("requirepass"))
 	e.followConfig()
@@ -112,6 +120,30 @@ func (e *Env) wake() {
 	if e.Host != nil {
 		e.Host.Wake()
 	}
+}
+
+// loadRules takes over what the store's own data says of functions, policies and the users of a group: at the start, and on the loop when it
+// has changed at the leader. It locks the whole keyspace.
+func (e *Env) loadRules() {
+	e.loadLibraries()
+	e.loadPolicies()
+	e.loadUsersOfGroup()
+}
+
+// followRules has a follower take over what changes at the leader.
+func (e *Env) followRules() {
+	e.Store.OnSystem(func(names []string) {
+		if slices.ContainsFunc(names, isRule) && !e.rulesStale.Swap(true) {
+			e.Host.AtRest(func() {
+				e.rulesStale.Store(false)
+				e.loadRules()
+			})
+		}
+	})
+}
+
+func isRule(name string) bool {
+	return name == usersKey || strings.HasPrefix(name, libraryKey) || strings.HasPrefix(name, policyKey)
 }
 
 // followConfig has options that CONFIG SET changes take effect. What the store was
@@ -165,6 +197,7 @@ func (e *Env) Gone(c *Client) {
 	e.discard(c)
 	e.endMonitor(c)
 	e.Tracking.end(c.ID)
+	e.backups.gone(c.ID)
 }
 
 // SyncPolicy is appendfsync as the log has it.
@@ -219,6 +252,8 @@ type Host interface {
 	Shutdown(save bool)
 	// Post has fn run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
+	// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may need the loop to end.
+	AtRest(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()
 	// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls it.

@@ -38,6 +38,7 @@ const (
 	ErrNoAuth       Error = "NOAUTH Authentication required."
 	ErrInternal     Error = "ERR internal error"
 	ErrDiskFull     Error = "MISCONF Errors writing to the disk: no space is left. Commands that may grow the data are refused until there is room again; reads and deletions go on."
+	ErrReadOnly     Error = "READONLY You can't write against a read only replica."
 	ErrStopping     Error = "ERR the server is shutting down"
 	ErrCursor       Error = "ERR invalid cursor"
 	ErrNoValues     Error = "ERR NOVALUES option can only be used in HSCAN"

@@ -34,14 +34,15 @@ func (c *Ctx) forgetLibrary(lib *library) error {
 	return nil
 }
 
-// loadLibraries loads the libraries that keepLibrary stored, when the server starts. A library that
+// loadLibraries loads the libraries that keepLibrary stored, in the place of all others. A library that
 // does not load any more stays in the store, and the reason is logged.
 func (e *Env) loadLibraries() {
-	sources, err := e.keptStrings(libraryKey)
+	sources, err := Libraries(e.Store)
 	if err != nil {
 		e.Log.Error("libraries of functions cannot be read", "error", err)
 	}
 	functions := &e.Scripts.functions
+	functions.set(nil)
 	for _, source := range sources {
 		lib, err := e.Scripts.loadLibrary(source, nil)
 		var next map[string]*library
@@ -57,23 +58,31 @@ func (e *Env) loadLibraries() {
 	}
 }
 
-// keptStrings returns the values in the store's system database whose names begin with a prefix.
-func (e *Env) keptStrings(prefix string) (values []string, err error) {
-	var names []string
-	err = e.Store.WalkSystem(func(name []byte, _ object.Type) bool {
+// Libraries gives the sources of the libraries of functions that a store has.
+func Libraries(s *storage.Store) ([]string, error) { return keptStrings(s, libraryKey) }
+
+// keptNames returns the names in a store's system database that begin with a prefix.
+func keptNames(s *storage.Store, prefix string) (names []string, err error) {
+	err = s.WalkSystem(func(name []byte, _ object.Type) bool {
 		if strings.HasPrefix(string(name), prefix) {
 			names = append(names, string(name))
 		}
 		return true
 	})
+	return names, err
+}
+
+// keptStrings returns their values.
+func keptStrings(s *storage.Store, prefix string) (values []string, err error) {
+	names, err := keptNames(s, prefix)
 	if len(names) == 0 {
 		return nil, err
 	}
-	txn := e.Store.NewTxn()
-	e.Store.BeginAll(txn)
+	txn := s.NewTxn()
+	s.BeginAll(txn)
 	defer txn.End()
 	for _, name := range names {
-		k := e.Store.SystemKey(name)
+		k := s.SystemKey(name)
 		if err := txn.Load(k); err != nil {
 			return values, err
 		}

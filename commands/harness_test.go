@@ -176,7 +176,7 @@ func (h *harness) raw(args ...[]byte) []byte {
 			return c.Out.Buf
 		case Load:
 			loaded := make(chan error, 1)
-			h.store.Load(c.Keys, func(err error) { loaded <- err })
+			h.store.LoadWith(c.Keys, c.Runs, func(err error) { loaded <- err })
 			if h.bare {
 				h.store.Manual().Serve()
 			}

@@ -190,7 +190,7 @@ func runPFCount(c *Ctx) error {
 	return nil
 }
 
-// countOne is PFCOUNT of one key, which caches the estimate in it, as Redis does. A full disk goes without.
+// countOne is PFCOUNT of one key, which caches the estimate in it, as Redis does. A full disk goes without, as does a follower.
 func countOne(c *Ctx) error {
 	k := c.Keys[0]
 	s, ok, err := c.readSketch(k)
@@ -212,7 +212,7 @@ func countOne(c *Ctx) error {
 		return errSketchBroken
 	}
 	n = cardinality(&registers)
-	if !c.Env.Store.Full() {
+	if !c.Env.Store.Full() && !c.Env.Store.Follower() {
 		c.Txn.WriteRange(k, 8, binary.LittleEndian.AppendUint64(nil, n), storage.Event{})
 	}
 	c.Out.Int(int64(n))

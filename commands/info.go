@@ -46,7 +46,7 @@ var infoSections = []infoSection{
 	{name: "commandstats", title: "Commandstats", extra: true, write: infoCommandStats},
 	{name: "errorstats", title: "Errorstats", write: infoErrorStats},
 	{name: "latencystats", title: "Latencystats", extra: true, write: infoLatencyStats},
-	{name: "cluster", title: "Cluster", write: func(c *Ctx, b *infoText) { b.flag("cluster_enabled", c.Env.clustered()) }},
+	{name: "cluster", title: "Cluster", write: infoCluster},
 	{name: "keyspace", title: "Keyspace", write: infoKeyspace},
 }
 
@@ -241,14 +241,7 @@ func infoPersistence(c *Ctx, b *infoText) {
 	store := c.Env.Store
 	st := b.store(c)
 	_, failed := store.LastCheckpoint()
-	status := "ok"
-	if failed != nil {
-		status = "err"
-	}
-	logStatus := "ok"
-	if store.Err() != nil {
-		logStatus = "err"
-	}
+	status := okOr(failed)
 	b.int("loading", 0)
 	b.int("async_loading", 0)
 	b.int("rdb_changes_since_last_save", st.Changes)
@@ -260,7 +253,7 @@ func infoPersistence(c *Ctx, b *infoText) {
 	b.int("aof_rewrite_in_progress", 0)
 	b.int("aof_rewrite_scheduled", 0)
 	b.field("aof_last_bgrewrite_status", status)
-	b.field("aof_last_write_status", logStatus)
+	b.field("aof_last_write_status", okOr(store.Err()))
 	b.int("aof_current_size", st.LogBytes)
 	b.int("aof_pending_bio_fsync", 0)
 	b.field("appendfsync", c.Env.Config.String("appendfsync"))
@@ -272,8 +265,26 @@ func infoPersistence(c *Ctx, b *infoText) {
 	b.int("data_file_free_bytes", st.DataFree)
 	b.int("disk_free_bytes", int64(st.FreeSpace))
 	b.flag("disk_full", store.Full())
+	a := st.Archive
+	b.flag("archive_enabled", st.Archived)
+	b.int("archive_lsn", int64(a.Through))
+	b.int("archive_last_time", a.Last/1000)
+	b.field("archive_last_status", okOr(a.Err))
+	b.int("archive_files", a.Files)
+	b.int("archive_bytes", a.Bytes)
+	b.int("archive_failures", a.Failures)
+	b.int("archive_holes", a.Holes)
+	b.int("archive_command_seconds", int64(a.Runs.Seconds()))
 	b.int("keys_loaded", st.Loads)
 	b.int("key_load_errors", st.LoadErrors)
+}
+
+// okOr is ok, or err after an error.
+func okOr(err error) string {
+	if err != nil {
+		return "err"
+	}
+	return "ok"
 }
 
 // infoExpiry is Keyp's own: how late expired keys were removed, and what it met.
@@ -345,20 +356,6 @@ func infoStats(c *Ctx, b *infoText) {
 	b.int("acl_access_denied_cmd", n.Denials[deniedCommand].Load())
 	b.int("acl_access_denied_key", n.Denials[deniedKey].Load())
 	b.int("acl_access_denied_channel", n.Denials[deniedChannel].Load())
-}
-
-func infoReplication(c *Ctx, b *infoText) {
-	b.field("role", "master")
-	b.int("connected_slaves", 0)
-	b.field("master_failover_state", "no-failover")
-	b.field("master_replid", c.Env.RunID)
-	b.field("master_replid2", strings.Repeat("0", 40))
-	b.int("master_repl_offset", 0)
-	b.int("second_repl_offset", -1)
-	b.int("repl_backlog_active", 0)
-	b.int("repl_backlog_size", c.Env.Config.Int("repl-backlog-size"))
-	b.int("repl_backlog_first_byte_offset", 0)
-	b.int("repl_backlog_histlen", 0)
 }
 
 func infoCPU(_ *Ctx, b *infoText) {

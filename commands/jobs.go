@@ -51,7 +51,7 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 		client = &copied
 	}
 	*c = Ctx{
-		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn, Scope: from.Scope, apart: from.apart,
+		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn, Scope: from.Scope, apart: from.apart, Term: from.Term,
 		Keys: append(c.Keys[:0], from.Keys...), child: c.child, emitted: c.emitted[:0],
 	}
 	from.apart = false
@@ -102,6 +102,9 @@ func (e *Env) pin(from, c *Ctx) {
 // false says that there is no loop any more. It returns true if nothing has happened, since the keys
 // have other values than those that were pinned or looked at, or the command has to wait by now: Dispatch is to run again.
 func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
+	if c.mayWrite() && c.deposed() {
+		return e.refuseDeposed(c)
+	}
 	switch c.Scope {
 	case Pinned:
 		return e.runPinned(c)

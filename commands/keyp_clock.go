@@ -59,6 +59,9 @@ func clockConfirm(c *Ctx) error {
 	if errors.Is(err, storage.ErrNoClockStep) {
 		return errNoClockStep
 	}
+	if errors.Is(err, storage.ErrFollower) {
+		return ErrReadOnly
+	}
 	if err == nil {
 		c.Out.OK()
 	}

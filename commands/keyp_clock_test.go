@@ -2,10 +2,14 @@ package commands
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -127,6 +131,37 @@ func TestClockConfirmOfCommands(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestClockConfirmAtTheEndOfTime: a confirmed step moves no deadline past the last instant there is. What has the most time that can
+// be given stays.
+func TestClockConfirmAtTheEndOfTime(t *testing.T) {
+	h := newHarness(t)
+	h.store.SetClockGuard(10*time.Minute, time.Hour)
+	h.clock.Set(h.clock.Now() + dayMs)
+	most := fmt.Sprint(math.MaxInt64 - h.store.Now())
+	lease := fmt.Sprint(math.MaxInt64 - object.MaxDelay - h.store.Now())
+	for _, give := range [][]string{
+		{"SET", "k", "v", "PX", most},
+		{"HSET", "h", "f", "v"},
+		{"HPEXPIRE", "h", fmt.Sprint(ttl.MaxField - h.store.Now()), "FIELDS", "1", "f"},
+		{"KEYP.LEASE", "ACQUIRE", "l", "o", lease, "DELAY", fmt.Sprint(object.MaxDelay)},
+		{"KEYP.CLOCK", "CONFIRM"},
+	} {
+		if got := h.do(give...); strings.HasPrefix(got, "-") {
+			t.Fatalf("%q: %s", give, got)
+		}
+	}
+	h.run(fmt.Sprintf(`
+		GET k -> "v"
+		PEXPIRETIME k -> 9223372036854775807
+		HGET h f -> "v"
+		KEYP.LEASE INFO l -> ["state", "held", "owner", "o", "token", 1700000000000001, "deadline", %[1]d, "delay", %[2]d, "waiting", 0, "queue", []]
+		reopen
+		PEXPIRETIME k -> 9223372036854775807
+		HGET h f -> "v"
+		KEYP.LEASE CHECK l 1700000000000001 -> +OK
+	`, math.MaxInt64-object.MaxDelay, object.MaxDelay))
 }
 
 // Deadlines that policies count from now move, and no policy decides on the move: none cuts or refuses it.

@@ -94,7 +94,7 @@ var keypDelayCommands = []Spec{{
 			"    Add a job that is due at an instant: Unix milliseconds, or + and milliseconds from now.",
 			"    The reply is 1, or 0 if a job has the id: it is replaced, or with NX stays.",
 			"POP <key> [COUNT <n>] [BLOCK <milliseconds>] VISIBILITY <milliseconds>|NOACK [MAXDELIVERIES <n> DEADLETTER <key>]",
-			"    Deliver jobs that are due: id, payload, receipt and number of deliveries of each.",
+			"    Deliver jobs that are due, fewer than COUNT once they have 1 MiB: id, payload, receipt and number of deliveries of each.",
 			"    They are due again after VISIBILITY, unless they are acknowledged; with NOACK they are removed.",
 			"    Jobs that have been delivered MAXDELIVERIES times go to the stream DEADLETTER instead.",
 			"ACK <key> <receipt> [<receipt> ...]", "    Remove jobs that are done; reply how many of the receipts were valid.",
@@ -362,16 +362,18 @@ func popJobs(c *Ctx) error {
 // letters.
 func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 	var dead [][]byte
+	size := 0
 	q.Value().From(object.JobPlace{}, func(j object.Job) bool {
 		switch {
 		case j.Due > c.Txn.Now():
 			return false
 		case !p.dead.takes(j):
 			ids = append(ids, bytes.Clone(j.ID))
+			size += len(j.Payload)
 		case len(dead) < maxDeadJobs:
 			dead = append(dead, bytes.Clone(j.ID))
 		}
-		return len(ids) < int(p.count) && len(dead) < maxDeadJobs
+		return len(ids) < int(p.count) && len(dead) < maxDeadJobs && size < largeStore
 	})
 	for _, id := range dead {
 		if j, ok := q.Value().Job(id); ok && !c.bury(&p.dead, q, j) {
@@ -613,13 +615,18 @@ func rangeJobs(c *Ctx) error {
 		return err
 	}
 	var jobs []object.Job
+	size := 0
 	q.From(from, func(j object.Job) bool {
 		if j.Due > to.Due || j.Due == to.Due && j.Number >= to.Number {
 			return false
 		}
 		jobs = append(jobs, j)
+		size += len(j.Payload)
 		return int64(len(jobs)) < count
 	})
+	if c.offloads(size, largeValue) {
+		return errOffload
+	}
 	c.Out.Array(len(jobs))
 	for _, j := range jobs {
 		c.Out.Array(6)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/rdb"
+	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/object"
 )
@@ -69,6 +70,11 @@ func TestDelay(t *testing.T) {
 		KEYP.DELAY INFO q -> ["jobs", 0, "due", 0, "delivered", 0, "first", 0, "last", 0, "waiting", 0]
 		KEYP.DELAY RANGE q - + -> []
 		KEYP.DELAY ACK q @500.1-b -> 0
+		# several are done at once
+		KEYP.DELAY ADD q d 0 four -> 1
+		KEYP.DELAY ADD q e 0 five -> 1
+		KEYP.DELAY POP q COUNT 2 VISIBILITY 1000 -> [["d", "four", "@1200.1-d", 1], ["e", "five", "@1200.2-e", 1]]
+		KEYP.DELAY ACK q @1200.1-d @1200.2-e -> 2
 	`)
 }
 
@@ -452,7 +458,7 @@ func TestDelayLooks(t *testing.T) {
 		again int64
 	}{{"+100", 100}, {"+1000000", jobsLook}} {
 		h.do("KEYP.DELAY", "ADD", "q", "a", c.due, "x")
-		if got := h.do("KEYP.DELAY", "POP", "q", "BLOCK", "0", "NOACK"); got != "+(blocked)" || h.ctx.Wait.Again != c.again || len(h.ctx.Wait.Keys) != 1 {
+		if got := h.do("KEYP.DELAY", "POP", "q", "BLOCK", "0", "NOACK", "MAXDELIVERIES", "1", "DEADLETTER", "dead"); got != "+(blocked)" || h.ctx.Wait.Again != c.again || len(h.ctx.Wait.Keys) != 1 {
 			t.Errorf("due %s: %s, again after %d, %d keys", c.due, got, h.ctx.Wait.Again, len(h.ctx.Wait.Keys))
 		}
 	}
@@ -473,4 +479,34 @@ func TestDelayWithoutMemory(t *testing.T) {
 		EVAL "local v = string.rep('x', 1000000) for i = 1, 3 do redis.call('set', i, v) end return redis.call('keyp.delay', 'reschedule', 'q', 'a', 0)" 0 -> 1
 		KEYP.DELAY POP q NOACK -> [["a", "x", nil, 2]]
 	`)
+}
+
+// TestDelayLargePayloads: what POP delivers at once is bounded in bytes, and RANGE of much is a job beside the loop.
+func TestDelayLargePayloads(t *testing.T) {
+	h := newHarness(t)
+	payload := strings.Repeat("p", 400<<10)
+	for i := range 5 {
+		h.do("KEYP.DELAY", "ADD", "q", fmt.Sprint(i), "+0", payload)
+	}
+	h.do("KEYP.DELAY", "ADD", "q", "largest", "+0", strings.Repeat(payload, 4))
+	h.clock.Advance(time.Millisecond)
+	h.ctx.Args = byteArgs("KEYP.DELAY", "RANGE", "q", "-", "+")
+	if out := h.env.Dispatch(&h.ctx); out != Job {
+		t.Fatalf("RANGE: outcome %d", out)
+	}
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
+	h.env.RunJob(&job, nil)
+	h.env.EndJob(&job)
+	if n := strings.Count(string(out.Buf), payload); n != 9 {
+		t.Errorf("the job lists %d times 400 KiB", n)
+	}
+	var delivered []int
+	for range 3 {
+		reply := h.do("KEYP.DELAY", "POP", "q", "COUNT", "1000", "NOACK")
+		delivered = append(delivered, strings.Count(reply, payload))
+	}
+	if got := fmt.Sprint(delivered); got != "[3 6 0]" {
+		t.Errorf("POP delivers %s times 400 KiB", got)
+	}
 }

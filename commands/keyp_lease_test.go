@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/rdb"
+	"keyp/storage"
 	"keyp/storage/object"
 )
 
@@ -429,6 +430,37 @@ func TestLeaseWaiterMemory(t *testing.T) {
 	if short, long := counted("a"), counted(strings.Repeat("a", object.MaxOwner)); long-short != object.MaxOwner-1 {
 		t.Errorf("a waiter takes %d bytes with a short name, and %d with a long one", short, long)
 	}
+}
+
+// TestLeaseOwnerWaitsOften: those who wait as one owner are found in the order in which they came, whoever of them leaves, and whoever
+// comes then.
+func TestLeaseOwnerWaitsOften(t *testing.T) {
+	h := newHarness(t)
+	ws := &h.env.Waiters
+	k := h.store.Key(0, []byte("l"))
+	add := func(owner string) *Waiter {
+		return ws.Add(&Client{}, BlockedOn{Keys: []storage.Key{k}, Type: object.None, Who: owner})
+	}
+	other := add("other")
+	for leaves := range 3 {
+		var waiting []*Waiter
+		for range 3 {
+			waiting = append(waiting, add("owner"))
+		}
+		ws.Remove(waiting[leaves])
+		waiting = append(slices.Delete(waiting, leaves, leaves+1), add("owner"))
+		for i, w := range waiting {
+			p := ws.lines.mu.keys[0]["l"].waitsAs("owner")
+			if p == nil || p.by != w {
+				t.Fatalf("number %d has left: number %d of the others is not found", leaves, i)
+			}
+			ws.Remove(w)
+		}
+		if a := ws.lines.mu.keys[0]["l"]; len(a.owners) != 1 || a.waitsAs("other").by != other {
+			t.Errorf("number %d has left: %d owners are listed, want the other one", leaves, len(a.owners))
+		}
+	}
+	ws.Remove(other)
 }
 
 // TestLeaseForged: a payload with a lease that nobody can have been granted restores nothing.

@@ -56,6 +56,7 @@ var keypLimitCommands = []Spec{
 				Complexity: "O(N*log(N)) in the number of reservations.",
 				Keys:       []KeySpec{Key(2, RO|Access)},
 				Args:       []Arg{keyArg("key")},
+				Offload:    largeValues,
 				Run:        heldLimit,
 			},
 			{
@@ -66,6 +67,7 @@ var keypLimitCommands = []Spec{
 				Args:       []Arg{keyArg("key")},
 				Run:        resetLimit,
 			},
+			limitInfoCommand,
 			helpFor("KEYP.LIMIT", KeypGroup, "1.0.0", Loading|Stale,
 				"TAKE <key> <cost> <limit> [<limit> ...] [RESERVE <id> <ttl>]",
 				"    Admit a cost if all limits have room for it. A limit is",
@@ -79,6 +81,7 @@ var keypLimitCommands = []Spec{
 				"CONFIRM <key> <id>", "    End a reservation whose cost was used.",
 				"RETURN <key> <id>", "    End a reservation and give its cost back.",
 				"HELD <key>", "    List the reservations, by deadline.",
+				"INFO <key>", "    Show what the limits count, and the first reservations.",
 				"RESET <key>", "    Forget all."),
 		},
 	},
@@ -94,7 +97,7 @@ var keypLimitCommands = []Spec{
 	},
 }
 
-const limitComplexity = "O(N) in the number of limits; where a WINDOW refuses, also in how many times of admissions must pass, and where there are reservations O(M*log(M)) in their number."
+const limitComplexity = "O(N) in the number of limits; where a WINDOW refuses, also in how many times of admissions must pass, and where there are reservations how many must end, up to 4096."
 
 var limitArg = oneOf("limit",
 	block("tokens", intArg("burst"), intArg("rate"), intArg("per")).after("TOKENS"),
@@ -114,6 +117,7 @@ const (
 	errLimitFill   Error = "ERR an empty bucket must be full again within 1000000000000 ms"
 	errLimitWindow Error = "ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX"
 	errLimits      Error = "ERR a call has at most 16 limits"
+	errLimitUntil  Error = "ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds"
 	errLimitOver   Error = "ERR the instant of UNTIL has passed"
 	errLimitID     Error = "ERR the id of a reservation has 1 to 256 bytes"
 	errLimitTTL    Error = "ERR the time of a reservation is between 1 and 1000000000000 ms"
@@ -175,9 +179,9 @@ func (p *limitCall) parse(a Cursor, reserve bool) error {
 			}
 		case a.Word("UNTIL"):
 			r.Kind = object.LimitUntil
-			r.Count, r.Until = a.limitNumber(errLimitNumber), a.IntFrom(1, ErrNotInteger)
+			r.Count, r.Until = a.limitNumber(errLimitNumber), a.IntFrom(1, errLimitUntil)
 			if a.Err() == nil && !r.Valid() {
-				a.Fail(errLimitNumber)
+				a.Fail(errLimitUntil)
 			}
 		default:
 			a.Fail(ErrSyntax)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/rdb"
+	"keyp/resp"
 )
 
 func TestLimitTokens(t *testing.T) {
@@ -210,8 +211,12 @@ func TestLimitErrors(t *testing.T) {
 		KEYP.LIMIT TAKE n 1 WINDOW 100001 100001 -> -ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX
 		KEYP.LIMIT TAKE n 1 WINDOW 100001 100000 -> [1, 0, 0, [100000], [100000]]
 		KEYP.LIMIT PEEK n 1 WINDOW 100001 100001 APPROX -> [1, 0, 0, [100001], [0]]
-		KEYP.LIMIT TAKE n 1 UNTIL 1 x -> -ERR value is not an integer or out of range
-		KEYP.LIMIT TAKE n 1 UNTIL 1 9223372036854775807 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT TAKE n 1 UNTIL 1 x -> -ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds
+		KEYP.LIMIT TAKE n 1 UNTIL 1 0 -> -ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds
+		KEYP.LIMIT TAKE n 1 UNTIL 1 288230376151711744 -> -ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds
+		KEYP.LIMIT TAKE n 1 UNTIL 1 9223372036854775807 -> -ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds
+		KEYP.LIMIT TAKE n 1 UNTIL 1000000000001 1700000001000 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT PEEK n 1 UNTIL 1 288230376151711743 -> [1, 0, 0, [1], [0]]
 		KEYP.LIMIT TAKE n 1 TOKENS 1 1 -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 SOMETHING 1 1 -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 RESERVE id 100 -> -ERR syntax error
@@ -523,4 +528,73 @@ func TestLimitRestoreAtBounds(t *testing.T) {
 			t.Errorf("%s: %s", c.what, reply)
 		}
 	}
+}
+
+// INFO shows what the limits of a key count, whatever limits a call would name.
+func TestLimitInfo(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT INFO none -> ["limits", [], "reservations", 0, "held", []]
+		KEYP.LIMIT TAKE k 2 TOKENS 5 7 3000 WINDOW 5 1000 WINDOW 5 1000 APPROX UNTIL 9 1700000086400 -> [1, 0, 0, [3, 3, 3, 7], [858, 1000, 2000, 86400]]
+		advance 500ms
+		KEYP.LIMIT TAKE k 1 TOKENS 5 7 3000 WINDOW 5 1000 RESERVE b 3000 -> [1, 0, 0, [3, 2], [358, 500]]
+		KEYP.LIMIT TAKE k 1 TOKENS 5 7 3000 RESERVE a 2000 -> [1, 0, 0, [2], [358]]
+		KEYP.LIMIT INFO k -> ["limits", [["kind", "tokens", "admitted", nil, "reserved", 2, "span", nil, "whole", 358], ["kind", "window", "admitted", 2, "reserved", 1, "span", 1000, "whole", 500], ["kind", "approx", "admitted", 2, "reserved", 0, "span", 1000, "whole", 1500], ["kind", "until", "admitted", 2, "reserved", 0, "span", nil, "whole", 85900]], "reservations", 2, "held", [["a", 1, 1700000002500], ["b", 1, 1700000003500]]]
+		reopen
+		advance 1s
+		KEYP.LIMIT INFO k -> ["limits", [["kind", "tokens", "admitted", nil, "reserved", 2, "span", nil, "whole", 0], ["kind", "window", "admitted", 0, "reserved", 1, "span", 1000, "whole", 0], ["kind", "approx", "admitted", 1, "reserved", 0, "span", 1000, "whole", 500], ["kind", "until", "admitted", 2, "reserved", 0, "span", nil, "whole", 84900]], "reservations", 2, "held", [["a", 1, 1700000002500], ["b", 1, 1700000003500]]]
+		KEYP.LIMIT TAKE r 3 WINDOW 5 1000 RESERVE x 60000 -> [1, 0, 0, [2], [0]]
+		KEYP.LIMIT INFO r -> ["limits", [["kind", nil, "admitted", 0, "reserved", 3, "span", nil, "whole", 0]], "reservations", 1, "held", [["x", 3, 1700000061500]]]
+		SET s v -> +OK
+		KEYP.LIMIT INFO s -> -WRONGTYPE Operation against a key holding the wrong kind of value
+	`)
+}
+
+// Very many reservations are listed by a job beside the loop; INFO shows the first of them, and replies at once.
+func TestLimitHeldManyIsJob(t *testing.T) {
+	h := newHarness(t)
+	for i := range 4000 {
+		h.do("KEYP.LIMIT", "TAKE", "k", "1", "UNTIL", "100000", "1800000000000", "RESERVE", fmt.Sprintf("%0100d", i), "60000")
+	}
+	dispatch := func(sub string) Outcome {
+		h.ctx.Args = byteArgs("KEYP.LIMIT", sub, "k")
+		h.ctx.Out.Truncate(0)
+		return h.env.Dispatch(&h.ctx)
+	}
+	if got := dispatch("INFO"); got != Done {
+		t.Errorf("INFO: outcome %d", got)
+	}
+	if reply := h.do("KEYP.LIMIT", "INFO", "k"); strings.Count(reply, "1700000060000") != limitHeldShown {
+		t.Errorf("INFO shows %d reservations", strings.Count(reply, "1700000060000"))
+	}
+	if got := dispatch("HELD"); got != Job {
+		t.Fatalf("HELD: outcome %d", got)
+	}
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
+	h.env.RunJob(&job, nil)
+	h.env.EndJob(&job)
+	if n := strings.Count(string(out.Buf), ":1700000060000\r"); n != 4000 {
+		t.Errorf("the job lists %d reservations", n)
+	}
+}
+
+// RESTORE of limits of which nothing counts any more leaves no key: it would have no deadline.
+func TestLimitRestoredLate(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.LIMIT TAKE k 2 TOKENS 5 7 3000 WINDOW 5 1000 WINDOW 5 1000 APPROX UNTIL 9 1700000002000 -> [1, 0, 0, [3, 3, 3, 7], [858, 1000, 2000, 2000]]
+		KEYP.LIMIT TAKE k 1 TOKENS 5 7 3000 RESERVE a 1000 -> [1, 0, 0, [2], [858]]
+	`)
+	payload := h.dump("k")
+	h.run("advance 1999ms")
+	h.do("RESTORE", "early", "0", payload)
+	h.run(`
+		EXISTS early -> 1
+		advance 1ms
+	`)
+	h.do("SET", "late", "v")
+	if reply := h.do("RESTORE", "late", "0", payload, "REPLACE"); reply != "+OK" {
+		t.Error(reply)
+	}
+	h.run("EXISTS late -> 0")
 }

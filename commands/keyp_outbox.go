@@ -178,7 +178,7 @@ func (e *Env) parseOutbox(a Cursor, db int) (*storage.OutboxRule, error) {
 		return nil, errOutboxNeeds
 	case len(r.Pattern) == 0 || len(r.Pattern) > policyPatternMax:
 		return nil, errOutboxPattern
-	case r.Elements && r.Type != object.None && !object.HasDeadlines(r.Type):
+	case r.Elements && r.Type != object.None && r.Type != object.TypeStream && !object.HasDeadlines(r.Type):
 		return nil, errOutboxElements
 	}
 	return r, nil

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"keyp/internal/clock"
-	"keyp/internal/rdb"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -351,11 +350,11 @@ func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err err
 
 // appendRestore appends the command that makes the key there. Its deadline stays the instant that it is.
 func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]byte, error) {
-	v, err := dumped(item)
+	payload, _, err := Export(item)
 	if err != nil {
 		return nil, err
 	}
-	args := [][]byte{[]byte("RESTORE"), k.Name, strconv.AppendInt(nil, item.Deadline(), 10), rdb.Encode(v)}
+	args := [][]byte{[]byte("RESTORE"), k.Name, strconv.AppendInt(nil, item.Deadline(), 10), payload}
 	if item.Deadline() != ttl.None {
 		args = append(args, []byte("ABSTTL"))
 	}

@@ -55,6 +55,7 @@ var policyCommands = []Spec{{
 				intArg("percent").after("JITTER").opt(),
 				block("sliding", stringArg("slide").after("SLIDE"), stringArg("limit").after("LIMIT").opt()).opt(),
 				word("REQUIRE").opt(),
+				block("aging", stringArg("maxage").after("MAXAGE"), streamRefsArg.opt()).opt(),
 			},
 			Run: setPolicy,
 		},
@@ -116,7 +117,7 @@ var policyCommands = []Spec{{
 			Run:        applyPolicy,
 		},
 		helpFor("KEYP.POLICY", KeypGroup, "1.0.0", Loading|Stale,
-			"SET <name> PATTERN <pattern> [DB <n>] [WARN|ENFORCE] [DEFAULT <time>] [MAX <time> CUT|REFUSE] [JITTER <percent>] [SLIDE <time> [LIMIT <time>]] [REQUIRE]",
+			"SET <name> PATTERN <pattern> [DB <n>] [WARN|ENFORCE] [DEFAULT <time>] [MAX <time> CUT|REFUSE] [JITTER <percent>] [SLIDE <time> [LIMIT <time>]] [REQUIRE] [MAXAGE <time> [KEEPREF|DELREF|ACKED]]",
 			"    Make or replace a policy. Times are milliseconds, or have a unit: 90s, 30m, 12h, 7d.",
 			"GET <name>", "    Show a policy, and how often it did what.",
 			"DEL <name>", "    Delete a policy; deadlines stay as they are.",
@@ -301,6 +302,13 @@ func (e *Env) parsePolicy(a Cursor, db int) (*policy, error) {
 			if p.Limit = 0; a.Word("LIMIT") {
 				p.Limit = a.policyTime()
 			}
+		case a.Word("MAXAGE"):
+			if p.MaxAge = a.policyTime(); p.MaxAge > object.MaxStreamAge {
+				a.Fail(errPolicyTime)
+			}
+			refs := streamRefs(0)
+			refs.option(&a)
+			p.AgeRefs = uint8(max(refs, keepRef))
 		case a.Word("REQUIRE"):
 			p.Require = true
 		default:
@@ -320,7 +328,7 @@ func (p *policy) check() error {
 		return errPolicyName // metrics have it as a label, and errors in their line
 	case len(p.pattern) == 0 || len(p.pattern) > policyPatternMax:
 		return errPolicyPattern
-	case p.Default|p.Max|p.Jitter|p.Slide == 0 && !p.Require:
+	case p.Default|p.Max|p.Jitter|p.Slide|p.MaxAge == 0 && !p.Require:
 		return errPolicyEmpty
 	case p.Max != 0 && max(p.Default, p.Slide, p.Limit) > p.Max:
 		return errPolicyOver
@@ -350,6 +358,9 @@ func (p *policy) words() (words [][]byte) {
 	number("JITTER", p.Jitter)
 	number("SLIDE", p.Slide)
 	number("LIMIT", p.Limit)
+	if number("MAXAGE", p.MaxAge); p.MaxAge != 0 {
+		add(refsName(object.StreamRefs(p.AgeRefs)))
+	}
 	if p.Require {
 		add("REQUIRE")
 	}
@@ -375,7 +386,11 @@ func (p *policy) reply(c *Ctx) {
 	numbers := append([]PolicyCount{
 		{"default", p.Default}, {"max", p.Max}, {"jitter", p.Jitter}, {"slide", p.Slide}, {"limit", p.Limit},
 	}, p.counts()...)
-	c.Out.Map(6 + len(numbers))
+	fields := 6 + len(numbers)
+	if p.MaxAge != 0 {
+		fields += 3
+	}
+	c.Out.Map(fields)
 	c.textField("name", p.Name)
 	c.textField("pattern", string(p.pattern))
 	c.intField("db", int64(p.db))
@@ -385,6 +400,11 @@ func (p *policy) reply(c *Ctx) {
 	c.bit(p.Require)
 	for _, f := range numbers {
 		c.intField(f.Of, f.N)
+	}
+	if p.MaxAge != 0 {
+		c.intField("max-age", p.MaxAge)
+		c.textField("max-age-condition", refsName(object.StreamRefs(p.AgeRefs)))
+		c.intField("aged", p.Counts.Aged.Load())
 	}
 }
 
@@ -549,10 +569,19 @@ func (c *Ctx) keepPolicy(name string, p *policy) error {
 	return nil
 }
 
+// PolicyNames gives the names of the policies that a store has.
+func PolicyNames(s *storage.Store) ([]string, error) {
+	names, err := keptNames(s, policyKey)
+	for i := range names {
+		names[i] = names[i][len(policyKey):]
+	}
+	return names, err
+}
+
 // loadPolicies has the policies decide that keepPolicy stored, when the server starts. One that cannot be read stays in
 // the store, and the reason is logged.
 func (e *Env) loadPolicies() {
-	kept, err := e.keptStrings(policyKey)
+	kept, err := keptStrings(e.Store, policyKey)
 	if err != nil {
 		e.Log.Error("policies cannot be read", "error", err)
 	}

@@ -47,6 +47,7 @@ type Report struct {
 	Denials       []DenialReport
 	Policies      []PolicyReport
 	Outboxes      []storage.OutboxState
+	Group         *GroupReport // nil: the server is alone
 }
 
 // CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is empty,
@@ -114,6 +115,7 @@ func (e *Env) Report() *Report {
 		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
 	r.Outboxes = e.Store.Outboxes()
+	r.Group = e.GroupReport()
 	for why := deniedCommand; why <= deniedChannel; why++ {
 		r.Denials = append(r.Denials, DenialReport{why.reason(), e.Stats.Denials[why].Load()})
 	}

@@ -44,7 +44,7 @@ var scanCommands = []Spec{
 
 // shows makes a reply that no look-up of the transaction accounts for (what a walk saw,
 // a count of keys) depend on all that is in the log by now.
-func (c *Ctx) shows() { c.LSN = c.Env.Store.Log().End() }
+func (c *Ctx) shows() { c.LSN = c.Env.Store.Shown() }
 
 func runKeys(c *Ctx) error {
 	pattern := c.Arg(1)

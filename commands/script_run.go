@@ -55,6 +55,11 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 	if flags&noCluster != 0 && c.Env.clustered() {
 		return nil, errScriptCluster
 	}
+	if strict && flags&noWrites == 0 {
+		if err := c.Env.gateScript(c, c.Args[3:3+keys]); err != nil {
+			return nil, err
+		}
+	}
 	r := &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), readOnly: ro || flags&noWrites != 0, crosses: !strict || flags&allowCrossSlot != 0, slot: -1}
 	r.Host, r.Name = r, name
 	r.Keys, r.Args = c.Args[3:3+keys], c.Args[3+keys:]
@@ -107,6 +112,9 @@ func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	ended := e.scripting(busy)
 	outer := e.Scripts.current.Swap(r)
+	if r.c.deposed() {
+		e.Deposed() // which may have come before
+	}
 	defer func() {
 		e.Scripts.current.Store(outer)
 		ended()
@@ -144,6 +152,8 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptEmits
 	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly: // so CLIENT PAUSE WRITE need not delay such a script
 		err = errScriptWrite
+	case spec.Is(Write) && e.Store.Follower():
+		err = ErrReadOnly
 	case spec.Is(DenyOOM) && e.Store.Full():
 		err = ErrDiskFull
 	case e.Store.OutboxesFull() && r.refused(spec, args, &err):
@@ -169,7 +179,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 
 // routed reports whether a node of a cluster cannot run a command.
 func (r *scriptRun) routed(spec *Spec, args [][]byte, err *error) bool {
-	if refusal := r.c.Env.scriptRoute(spec, args, &r.slot, r.crosses); refusal != "" {
+	if refusal := r.c.Env.scriptRoute(spec, args, &r.slot, r.crosses, r.c.Client.ReadOnly); refusal != "" {
 		*err = refusal
 		return true
 	}

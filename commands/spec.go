@@ -95,6 +95,7 @@ const (
 
 	InSubscription // a RESP2 client that has subscriptions may use it
 	Pushes         // its reply consists of push messages, which CLIENT REPLY does not suppress
+	namesLeader    // waits while it is undecided who leads the group, since clients go where the reply sends them
 )
 
 // Tips: what a reply is like, and how clients of a cluster send a command to many servers

@@ -181,6 +181,9 @@ func runXAdd(c *Ctx) error {
 	case o.trim.offloads(c, s.Value()):
 		return errOffload
 	}
+	if err := c.haveTrimmed(&s, &o.trim, 1); err != nil {
+		return err
+	}
 	if o.producer != nil {
 		if o.iid == nil {
 			o.iid = fieldsHash(fields)
@@ -257,6 +260,9 @@ func runXTrim(c *Ctx) error {
 	}
 	if trim.offloads(c, s.Value()) {
 		return errOffload
+	}
+	if err := c.haveTrimmed(&s, &trim, 0); err != nil {
+		return err
 	}
 	n := trim.of(&s)
 	if n > 0 {

@@ -168,6 +168,9 @@ func runXClaim(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := c.haveIDs(&m.s, ids); err != nil {
+		return err
+	}
 	if g := m.s.Value().Group(m.group); o.lastID.Compare(g.LastID) > 0 {
 		m.s.SetGroup(m.group, o.lastID, g.EntriesRead())
 	}
@@ -236,16 +239,34 @@ func runXAutoClaim(c *Ctx) error {
 		return errOffload
 	}
 	m.minIdle, m.justID = minIdle, justID
+	if err := m.haveAuto(from, count); err != nil {
+		return err
+	}
 	m.begin()
 	m.auto(from, count)
 	m.end()
 	return nil
 }
 
+// autoClaimBound is how many entries XAUTOCLAIM looks at.
+func autoClaimBound(count int64) int64 {
+	return min(count, math.MaxInt64/autoClaimLooks) * autoClaimLooks
+}
+
+// haveAuto has the entries in memory that auto looks at.
+func (m *claim) haveAuto(from object.StreamID, count int64) error {
+	if m.s.Cold() {
+		m.c.wantPending(&m.s, autoClaimBound(count), func(visit func(object.StreamID) bool) {
+			m.s.Value().Group(m.group).EachPending(from, object.MaxStreamID, func(e object.PendingEntry) bool { return visit(e.ID) })
+		})
+	}
+	return m.c.haveRuns()
+}
+
 // auto claims count entries at most, from an ID on.
 func (m *claim) auto(from object.StreamID, count int64) {
 	c, now := m.c, m.c.Txn.Now()
-	looks := min(count, math.MaxInt64/autoClaimLooks) * autoClaimLooks
+	looks := autoClaimBound(count)
 	var taken []object.PendingEntry // or to be removed
 	var next object.StreamID
 	v := m.s.Value()

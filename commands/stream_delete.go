@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"keyp/storage"
 	"keyp/storage/object"
 )
 
@@ -66,6 +67,9 @@ func runXDel(c *Ctx) error {
 		if err != nil {
 			return err
 		}
+		if err := c.haveIDs(&s, ids); err != nil {
+			return err
+		}
 		for _, id := range ids {
 			if s.Delete(id) {
 				n++
@@ -106,7 +110,7 @@ func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 }
 
 // removeEntries replies for each ID what remove did; nothing is there to remove where found is false.
-func (c *Ctx) removeEntries(s *object.Stream, found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
+func (c *Ctx) removeEntries(of *storage.Stream, found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
 	if !found {
 		c.Out.Array(len(args))
 		for range args {
@@ -119,8 +123,11 @@ func (c *Ctx) removeEntries(s *object.Stream, found bool, args [][]byte, remove 
 	if err != nil {
 		return err
 	}
-	if len(ids)*s.Groups() >= manyElements && c.mayOffload() {
+	if len(ids)*of.Value().Groups() >= manyElements && c.mayOffload() {
 		return errOffload
+	}
+	if err := c.haveIDs(of, ids); err != nil {
+		return err
 	}
 	some := false
 	c.Out.Array(len(ids))
@@ -144,7 +151,7 @@ func runXDelEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.removeEntries(s.Value(), s.Exists(), ids, func(id object.StreamID) (int64, bool) {
+	return c.removeEntries(&s, s.Exists(), ids, func(id object.StreamID) (int64, bool) {
 		switch {
 		case !refs.release(&s, id):
 			return stillReferenced, false
@@ -166,7 +173,7 @@ func runXAckDel(c *Ctx) error {
 		return err
 	}
 	group := c.Arg(2)
-	return c.removeEntries(s.Value(), s.Value().Group(group) != nil, ids, func(id object.StreamID) (int64, bool) {
+	return c.removeEntries(&s, s.Value().Group(group) != nil, ids, func(id object.StreamID) (int64, bool) {
 		switch {
 		case !s.Ack(group, id):
 			return notThere, false

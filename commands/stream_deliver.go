@@ -23,6 +23,14 @@ func runXReadGroup(c *Ctx) error {
 		return err
 	}
 	p := streamReply{c: c, r: &r}
+	for i, k := range c.Keys {
+		if s, err := c.Txn.Stream(k); err == nil {
+			c.wantRead(&s, &r, after[i], p.left())
+		}
+	}
+	if err := c.haveRuns(); err != nil {
+		return err
+	}
 	end := p.begin()
 	oldest := int64(math.MaxInt64)
 	for i, k := range c.Keys {

@@ -170,6 +170,9 @@ func runXInfoStream(c *Ctx) error {
 	if full && c.offloads(infoParts(s, count), largeCount) {
 		return errOffload
 	}
+	if err := c.haveInfo(full, count); err != nil {
+		return err
+	}
 	fields := 10
 	if full {
 		fields--
@@ -178,6 +181,10 @@ func runXInfoStream(c *Ctx) error {
 	idempotent := s.IdempotentsAdded() > 0 || duration > 0 || maxSize > 0
 	if idempotent {
 		fields += 6
+	}
+	age, refs := s.Age()
+	if age > 0 {
+		fields += 2
 	}
 	first, _ := s.First()
 	c.Out.Map(fields)
@@ -197,6 +204,11 @@ func runXInfoStream(c *Ctx) error {
 		c.intField("iids-added", s.IdempotentsAdded())
 		c.intField("iids-duplicates", s.Duplicates())
 	}
+	if age > 0 {
+		c.intField("max-age", age)
+		c.Out.BulkString("max-age-condition")
+		c.Out.BulkString(refsName(refs))
+	}
 	if full {
 		c.infoFull(s, count)
 		return nil
@@ -205,6 +217,19 @@ func runXInfoStream(c *Ctx) error {
 	c.infoEdge("first-entry", s, false)
 	c.infoEdge("last-entry", s, true)
 	return nil
+}
+
+// haveInfo has the entries in memory that XINFO STREAM replies.
+func (c *Ctx) haveInfo(full bool, count int64) error {
+	s, err := c.Txn.Stream(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	if !full && s.Cold() {
+		count = 1
+		c.wants(&s, s.Value().Wanted(nil, object.StreamID{}, object.MaxStreamID, true, count))
+	}
+	return c.haveRange(&s, object.StreamID{}, object.MaxStreamID, false, count)
 }
 
 // infoParts counts what XINFO STREAM FULL replies, and goes no further than largeCount.

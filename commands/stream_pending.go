@@ -159,6 +159,9 @@ func runXNack(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := c.haveIDs(&s, ids); err != nil {
+		return err
+	}
 	var n int64
 	for _, id := range ids {
 		e, pending := s.Value().Group(group).PendingEntry(id)

@@ -73,22 +73,21 @@ func streamRange(c *Ctx, reverse bool) error {
 	case c.offloads(entriesIn(v, from, to, count), largeCount):
 		return errOffload
 	default:
+		if err := c.haveRange(&s, from, to, reverse, count); err != nil {
+			return err
+		}
 		c.streamEntries(v, from, to, reverse, count)
 	}
 	return nil
 }
 
-// entriesIn counts the entries in a range, count at most, or all if that is below 0, and goes no further than
+// entriesIn counts the entries in a range, count at most, or all if that is below 0, and goes not much further than
 // largeCount.
 func entriesIn(s *object.Stream, from, to object.StreamID, count int64) (n int) {
 	if s.Entries() < largeCount || count >= 0 && count < largeCount || from.Compare(to) > 0 {
 		return 0
 	}
-	s.Range(from, to, false, func(object.StreamEntry) bool {
-		n++
-		return n < largeCount
-	})
-	return n
+	return s.About(from, to, largeCount)
 }
 
 // streamEntries replies the entries in a range, the first count of them unless that is below 1.

@@ -193,7 +193,7 @@ func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) 
 	if r.count > 0 {
 		most = r.count
 	}
-	count := func(object.StreamEntry) bool {
+	count := func(object.StreamID) bool {
 		n++
 		return n < largeCount && int64(n) != most
 	}
@@ -206,9 +206,11 @@ func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) 
 	switch {
 	case err != nil || !ok || r.inGroup && g == nil:
 	case !r.inGroup || fresh:
-		s.Range(from, object.MaxStreamID, false, count)
+		if n = s.About(from, object.MaxStreamID, largeCount); most >= 0 {
+			n = int(min(int64(n), most))
+		}
 	case g.Consumer(r.consumer) != nil:
-		g.Consumer(r.consumer).EachPending(from, object.MaxStreamID, func(object.StreamID) bool { return count(object.StreamEntry{}) })
+		g.Consumer(r.consumer).EachPending(from, object.MaxStreamID, count)
 	}
 	if fresh && g != nil && r.claim >= 0 {
 		n += idleIn(s, g, now-r.claim, most)
@@ -224,7 +226,7 @@ func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) 
 		if e.Delivered > until || there == most {
 			return false
 		}
-		if _, ok := s.Get(e.ID); ok {
+		if s.MayHave(e.ID) {
 			there++
 		}
 		n++
@@ -328,6 +330,15 @@ func runXRead(c *Ctx) error {
 		return err
 	}
 	p := streamReply{c: c, r: &r}
+	for i, k := range c.Keys {
+		s, err := c.Txn.Stream(k)
+		if from, ok := ids[i].Next(); ok && err == nil && s.Cold() {
+			c.wants(&s, s.Value().Wanted(nil, from, object.MaxStreamID, false, bound(p.left())))
+		}
+	}
+	if err := c.haveRuns(); err != nil {
+		return err
+	}
 	end := p.begin()
 	for i, k := range c.Keys {
 		s, err := c.readStream(k)

@@ -24,7 +24,7 @@ var streamSetCommands = []Spec{
 	},
 	{
 		Name: "XCFGSET", Group: StreamGroup, Since: "8.6.0",
-		Summary:    "Sets for how long, and for how many additions of a producer, a stream knows idempotent IDs.",
+		Summary:    "Sets for how long, and for how many additions of a producer, a stream knows idempotent IDs, and how old its entries get.",
 		Complexity: "O(1), and O(N) in the idempotent IDs that it forgets.",
 		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
@@ -32,6 +32,7 @@ var streamSetCommands = []Spec{
 			keyArg("key"),
 			block("idmp-duration-block", Arg{Name: "idmp-duration-token", Type: ArgToken, Token: "IDMP-DURATION"}, intArg("duration")).opt(),
 			block("idmp-maxsize-block", Arg{Name: "idmp-maxsize-token", Type: ArgToken, Token: "IDMP-MAXSIZE"}, intArg("maxsize")).opt(),
+			block("maxage-block", intArg("milliseconds").after("MAXAGE"), streamRefsArg.opt()).opt(),
 		},
 		Run: runXCfgSet,
 	},
@@ -60,6 +61,8 @@ const (
 	errCfgMaxSize    Error = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries"
 	errCfgMaxSizes   Error = "ERR IDMP-MAXSIZE specified multiple times"
 	errCfgNothing    Error = "ERR At least one parameter must be specified"
+	errCfgAge        Error = "ERR MAXAGE must be between 0 and 281474976710655 milliseconds"
+	errCfgAges       Error = "ERR MAXAGE specified multiple times"
 	errRecordPid     Error = "ERR producer ID must be non-empty"
 	errRecordIid     Error = "ERR idempotent ID must be non-empty"
 	errRecordMissing Error = "ERR No such message in stream"
@@ -136,35 +139,16 @@ func runXCfgSet(c *Ctx) error {
 	case !s.Exists():
 		return ErrNoSuchKey
 	}
-	duration, maxSize := int64(-1), int64(-1)
-	a := c.Cursor(2)
-	bounded := func(value *int64, most int64, twice, out Error) {
-		if *value != -1 {
-			a.Fail(twice)
-		}
-		if *value = a.Int(); a.Err() == nil && (*value < 1 || *value > most) {
-			a.Fail(out)
-		}
-	}
-	for a.More() {
-		switch {
-		case a.Len() > 1 && a.Word("IDMP-DURATION"):
-			bounded(&duration, maxIdempotence, errCfgDurations, errCfgDuration)
-		case a.Len() > 1 && a.Word("IDMP-MAXSIZE"):
-			bounded(&maxSize, maxIdempotents, errCfgMaxSizes, errCfgMaxSize)
-		default:
-			a.Fail(ErrSyntax)
-		}
+	set, err := parseCfg(c.Cursor(2))
+	if err != nil {
+		return err
 	}
 	oldDuration, oldSize := idempotence(s.Value())
-	switch {
-	case a.Err() != nil:
-		return a.Err()
-	case duration < 0 && maxSize < 0:
-		return errCfgNothing
-	case duration < 0:
+	duration, maxSize := set.duration, set.maxSize
+	if duration < 0 {
 		duration = oldDuration
-	case maxSize < 0:
+	}
+	if maxSize < 0 {
 		maxSize = oldSize
 	}
 	if duration != oldDuration || maxSize != oldSize {
@@ -173,8 +157,46 @@ func runXCfgSet(c *Ctx) error {
 		}
 		s.SetIdempotence(duration, maxSize)
 	}
+	if set.age >= 0 {
+		s.SetAge(set.age, object.StreamRefs(max(set.refs, keepRef)))
+	}
 	c.Out.OK()
 	return nil
+}
+
+// streamCfg is what XCFGSET is to set; -1 stands for what is not given.
+type streamCfg struct {
+	duration, maxSize, age int64
+	refs                   streamRefs
+}
+
+func parseCfg(a Cursor) (set streamCfg, err error) {
+	set = streamCfg{duration: -1, maxSize: -1, age: -1}
+	bounded := func(value *int64, least, most int64, twice, out Error) {
+		if *value != -1 {
+			a.Fail(twice)
+		}
+		if *value = a.Int(); a.Err() == nil && (*value < least || *value > most) {
+			a.Fail(out)
+		}
+	}
+	for a.More() {
+		switch {
+		case a.Len() > 1 && a.Word("IDMP-DURATION"):
+			bounded(&set.duration, 1, maxIdempotence, errCfgDurations, errCfgDuration)
+		case a.Len() > 1 && a.Word("IDMP-MAXSIZE"):
+			bounded(&set.maxSize, 1, maxIdempotents, errCfgMaxSizes, errCfgMaxSize)
+		case a.Len() > 1 && a.Word("MAXAGE"):
+			bounded(&set.age, 0, object.MaxStreamAge, errCfgAges, errCfgAge)
+		case set.age >= 0 && set.refs.option(&a):
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	if a.Err() == nil && set.duration < 0 && set.maxSize < 0 && set.age < 0 {
+		a.Fail(errCfgNothing)
+	}
+	return set, a.Err()
 }
 
 // idempotence is for how many seconds a stream knows idempotent IDs, and how many of a producer.
@@ -222,6 +244,9 @@ func runXIdmpRecord(c *Ctx) error {
 		return err
 	case !s.Exists():
 		return ErrNoSuchKey
+	}
+	if err := c.haveIDs(&s, []object.StreamID{id}); err != nil {
+		return err
 	}
 	if _, there := s.Value().Get(id); !there {
 		return errRecordMissing

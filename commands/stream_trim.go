@@ -35,10 +35,22 @@ const (
 type streamRefs uint8
 
 const (
-	keepRef  streamRefs = iota + 1 // they stay; also the zero value, which says that no option was given
-	delRef                         // they go too
-	ackedRef                       // an entry stays until all groups have read and acknowledged it
+	keepRef  = streamRefs(object.KeepRefs)  // they stay; also the zero value, which says that no option was given
+	delRef   = streamRefs(object.DropRefs)  // they go too
+	ackedRef = streamRefs(object.AckedRefs) // an entry stays until all groups have read and acknowledged it
 )
+
+// refsName is the option's name.
+func refsName(r object.StreamRefs) string {
+	switch streamRefs(r) {
+	case delRef:
+		return "DELREF"
+	case ackedRef:
+		return "ACKED"
+	default:
+		return "KEEPREF"
+	}
+}
 
 // option takes KEEPREF, DELREF or ACKED, if none of them was given before.
 func (r *streamRefs) option(a *Cursor) bool {
@@ -184,13 +196,18 @@ func (t *streamTrim) offloads(c *Ctx, s *object.Stream) bool {
 	return t.refs > keepRef && c.mayOffload() && t.excess(s)*max(s.Groups(), 1) >= manyElements
 }
 
+// looks is how many entries each looks at.
+func (t *streamTrim) looks(s *object.Stream, n int) int {
+	if t.by == byMaxLen {
+		n += int(min(t.nodeWindow, int64(s.Entries())))
+	}
+	return n
+}
+
 // each removes entries one by one, as far as their pending entries allow it, n at most. With MAXLEN,
 // entries behind the first n may go in place of those that must stay, but not far behind.
 func (t *streamTrim) each(s *storage.Stream, n int) (removed int) {
-	looks := n
-	if t.by == byMaxLen {
-		looks += int(min(t.nodeWindow, int64(s.Value().Entries())))
-	}
+	looks := t.looks(s.Value(), n)
 	if t.limit > 0 {
 		n = int(min(int64(n), t.limit))
 	}

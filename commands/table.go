@@ -33,6 +33,7 @@ var families = [][]Spec{
 	keypCommands,
 	policyCommands,
 	keypClockCommands,
+	keypBackupCommands,
 	keypOutboxCommands,
 	keypLeaseCommands,
 	keypLimitCommands, keypDelayCommands,
@@ -110,6 +111,15 @@ func (t *Table) Of(args [][]byte) *Spec {
 		spec = spec.sub(args[1])
 	}
 	return spec
+}
+
+// KeyPlace is where the first key of a command of that name stands among its arguments: behind the
+// subcommand, if it has any. It is a hint.
+func (t *Table) KeyPlace(name []byte) int {
+	if spec := t.byName[string(name)]; spec != nil && len(spec.Sub) > 0 {
+		return 2
+	}
+	return 1
 }
 
 // takes says whether a call may have n arguments, its names included.

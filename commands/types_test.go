@@ -40,6 +40,9 @@ func TestEveryType(t *testing.T) {
 				SCAN 0 TYPE ` + typ.String() + ` -> ["0", ["k"]]
 				does OBJECT ENCODING k
 				does OBJECT IDLETIME k`)
+			if typ.OwnDeadline() { // Redis has no such type
+				h.run(`OBJECT ENCODING k -> "` + typ.String() + `"`)
+			}
 			if n := h.do("MEMORY", "USAGE", "k"); len(n) < 2 || n[0] < '1' || n[0] > '9' {
 				t.Errorf("MEMORY USAGE replies %s", n)
 			}
@@ -89,6 +92,14 @@ func TestEveryType(t *testing.T) {
 			same("RESTORE")
 			h.reopen()
 			same("restart after RESTORE")
+			h.run(`
+				PEXPIRE k 50 -> 1
+				reopen
+				advance 49ms
+				EXISTS k -> 1
+				advance 1ms
+				EXISTS k -> 0
+				TYPE k -> +none`)
 		})
 	}
 }

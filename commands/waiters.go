@@ -464,7 +464,7 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 // Waiting says whether ready keys are left to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf gives the type of a key's value, None for a missing or expired key, and the owner of a lease. It is not known
+// typeOf gives the type of a key's value, None for a missing or expired key, and who holds a lease. It is not known
 // while the key is only on disk, or blocked by a global job (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}
@@ -473,7 +473,7 @@ func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner stri
 	}
 	if item, ok := t.Peek(k); ok {
 		typ = item.Type()
-		if l, ok := t.LeaseOf(item); ok {
+		if l, ok := t.LeaseOf(item); ok && l.Held {
 			owner = string(l.Owner)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package consensus has members agree on a row of entries: one Raft group, with the library go.etcd.io/raft/v3 and what
-// that leaves to others: connections, storage, time, and the lease that reads need. No server uses it yet
+// that leaves to others: connections, storage, time, and the lease that reads need. Package member makes a server part of it
 // (docs/replication.md).
 //
 // # Invariants
@@ -35,7 +35,8 @@
 //	message  time 8 │ stamp 8 │ type 1 │ reject 1 │ ten varints │ context │ snapshot │ entries
 //	entry    type 1 │ term, index: varints │ bytes behind their length
 //
-//	time     the sender's, Unix ms
+//	time     Unix ms: of heartbeats the leader's time, of votes and questions for them the group's as the sender has it (0: it knows
+//	         none), of answers to heartbeats the sender's wall clock; 0 of others
 //	stamp    of the lease (lease.go), in ms since the machine of the leader started: of a heartbeat the newest question that
 //	         its answer confirms, of an order to campaign the moment it was given, of the votes that follow from it the order's
 //
@@ -49,6 +50,9 @@
 //
 // Who has opened a connection sends an idle frame every 5 seconds, and the other side one in return; a connection that is
 // silent for 15 seconds is given up. One that breaks is opened again after 20 ms, doubled up to 500 ms.
+//
+// A fourth kind of connection is a call (call.go): a request, and an answer that may be long, such as a snapshot. A server that is in no group
+// yet makes calls, too, as a stranger: it has to know the secret, or to have a certificate, like a member.
 //
 // # Locks
 //

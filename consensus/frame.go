@@ -19,6 +19,9 @@ const (
 	KindProof                   // a signature
 	KindMessage                 // a message of the library
 	KindIdle                    // the sender is there
+	KindCall                    // a request
+	KindPart                    // a part of its answer
+	KindEnd                     // the end of that; what is in it says why the answer is not whole
 )
 
 const (

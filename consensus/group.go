@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,14 +13,18 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 
 	"keyp/internal/clock"
 )
 
 const (
-	// tick is how often a leader sends heartbeats; an election follows 8 to 15 ticks without that.
+	// tick is how often a leader sends heartbeats. Followers vote for another one after 8 ticks without that; campaigns says
+	// when they campaign by themselves, and the library has them do so at random from 8 to 15 ticks on.
 	tick          = 40 * time.Millisecond
 	electionTicks = 8
+	// recentTicks is for how long who was heard counts as there. A leader hears each member at each tick.
+	recentTicks = 2 * electionTicks
 	// commitDelay bounds how long a commit index waits for an entry to go out with.
 	commitDelay = 2 * time.Millisecond
 	// snapshotTicks is how long a member may take for a snapshot, before another one is sent.
@@ -44,6 +49,9 @@ var (
 	ErrChange    = errors.New("consensus: the members cannot be changed so, or another change is under way")
 	ErrTarget    = errors.New("consensus: leadership can only go to another member that votes")
 	ErrClosed    = errors.New("consensus: closed")
+	// ErrForgot says that the log has not what the leader knows to have been on this member's disk. Whoever counts on that member may have
+	// acknowledged what is lost now.
+	ErrForgot = errors.New("consensus: this member has forgotten what it acknowledged: its directory is an older copy, or the disk has lost what was synced. Remove it from the group, and add it again without its directory")
 )
 
 // Options are what a group is started with.
@@ -55,6 +63,7 @@ type Options struct {
 	Machine Machine
 	Network Network
 	Clock   clock.Clock // clock.System if nil
+	Time    Time        // the clock's if nil
 	// After calls f once d has passed, unless it is stopped before; time.AfterFunc if nil.
 	After  func(d time.Duration, f func()) (stop func())
 	Logger *slog.Logger // slog.Default() if nil
@@ -65,6 +74,9 @@ type Options struct {
 type Group struct {
 	o     Options
 	lease atomic.Int64 // the time since the machine started, in ms, until which Leased says yes
+	// leaseTerm is the term of that. It is set before a lease, and that is 0 when a term is over: who finds the term before and after it
+	// has looked at the lease has looked at one of that term.
+	leaseTerm atomic.Uint64
 
 	mu struct {
 		sync.Mutex
@@ -76,13 +88,16 @@ type Group struct {
 		role     role
 		term     uint64
 		leader   uint64 // 0: not known
+		heard    uint64 // the leader that was heard last
+		silent   int    // ticks since then
 		commit   uint64
 		last     uint64 // index of the last entry
 		lastType pb.EntryType
 		applied  uint64 // the last entry that the machine has been given
 		conf     *pb.ConfState
 		peers    map[uint64]*peer
-		delay    func() // stops the timer for what is kept back; nil: nothing is
+		recent   map[uint64]int // the members that were heard of late, and for how many ticks more that is so
+		delay    func()         // stops the timer for what is kept back; nil: nothing is
 		promise  promise
 
 		appends []*pb.Message // to be appended, in order
@@ -113,6 +128,9 @@ type peer struct {
 func Start(o Options) (*Group, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System
+	}
+	if o.Time == nil {
+		o.Time = ownTime{o.Clock}
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration, f func()) func() {
@@ -146,7 +164,7 @@ func Start(o Options) (*Group, error) {
 	g := &Group{o: o}
 	g.mu.idle.L = &g.mu.Mutex
 	g.mu.node, g.mu.term, g.mu.commit, g.mu.last, g.mu.applied = node, hard.GetTerm(), hard.GetCommit(), o.Log.Last(), o.Applied.Index
-	g.mu.conf, g.mu.peers = base.Conf, map[uint64]*peer{}
+	g.mu.conf, g.mu.peers, g.mu.recent = base.Conf, map[uint64]*peer{}, map[uint64]int{}
 	g.mu.Lock()
 	g.ready()
 	g.mu.stop = o.After(tick, g.tick)
@@ -209,13 +227,29 @@ func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
 func (g *Group) Receive(messages []*Message) {
 	g.mu.Lock()
 	for _, m := range messages {
-		if g.mu.ended == nil && m.Group == g.o.Group && m.Raft.GetTo() == g.o.ID && g.admit(m) {
+		if g.mu.ended == nil && m.Group == g.o.Group && m.Raft.GetTo() == g.o.ID && g.remembers(m.Raft) && g.admit(m) {
 			_ = g.mu.node.Step(m.Raft) // it fails for answers of who is no member any more
+			g.mu.recent[m.Raft.GetFrom()] = recentTicks
+			if g.fromLeader(m.Raft) {
+				g.mu.heard, g.mu.silent = m.Raft.GetFrom(), 0
+			}
 		}
 	}
 	g.ready()
 	g.mu.Unlock()
 	g.proceed()
+}
+
+// remembers reports whether the log has all that this member has acknowledged to the leader of this term: a heartbeat names no commit index beyond that. If
+// not, the group ends. mu is locked.
+func (g *Group) remembers(m *pb.Message) bool {
+	if m.GetType() != pb.MsgHeartbeat || m.GetTerm() < g.mu.term || m.GetCommit() <= g.mu.last {
+		return true
+	}
+	err := fmt.Errorf("%w (entry %d; the log ends with %d)", ErrForgot, m.GetCommit(), g.mu.last)
+	g.end(err)
+	g.notify(func() { g.o.Machine.Failed(err) })
+	return false
 }
 
 // Unreachable says that messages to a member were lost.
@@ -231,10 +265,19 @@ func (g *Group) Unreachable(id uint64) {
 
 // tick is called by the timer. Ticks that come late are not made up for: who has not run has not heard others either.
 func (g *Group) tick() {
+	g.o.Time.Tick()
 	g.mu.Lock()
 	if g.mu.ended == nil {
 		g.mu.ticks = min(g.mu.ticks+1, electionTicks)
 		g.mu.node.Tick()
+		if g.mu.silent++; g.campaigns() {
+			_ = g.mu.node.Campaign() // it fails for who may not be elected
+		}
+		for id, left := range g.mu.recent {
+			if g.mu.recent[id] = left - 1; left == 1 {
+				delete(g.mu.recent, id)
+			}
+		}
 		for _, id := range slices.Sorted(maps.Keys(g.mu.peers)) {
 			if p := g.mu.peers[id]; p.snapshot > 0 {
 				if p.snapshot--; p.snapshot == 0 {
@@ -250,6 +293,28 @@ func (g *Group) tick() {
 	g.proceed()
 }
 
+// fromLeader reports whether only the leader of this member's term sends such a message. mu is locked.
+func (g *Group) fromLeader(m *pb.Message) bool {
+	switch m.GetType() {
+	case pb.MsgHeartbeat, pb.MsgApp, pb.MsgSnap:
+		return m.GetTerm() >= g.mu.term
+	default:
+		return false
+	}
+}
+
+// campaigns reports whether this member is to campaign at this tick. A client whose leader is gone asks again some 400 ms later, so a
+// follower does not wait for its random time: the first one in the list of those who vote campaigns after 9 ticks, each further one two
+// ticks later, be it that a random time has passed before. mu is locked.
+func (g *Group) campaigns() bool {
+	if g.mu.heard == 0 || g.mu.role.leading || !g.mayVote() {
+		return false
+	}
+	others := slices.DeleteFunc(slices.Clone(g.mu.conf.GetVoters()), func(id uint64) bool { return id == g.mu.heard })
+	rank := slices.Index(others, g.o.ID)
+	return rank >= 0 && g.mu.silent == electionTicks+1+2*rank
+}
+
 // Status is what a member knows.
 type Status struct {
 	Term, Leader uint64 // Leader 0: not known
@@ -259,6 +324,7 @@ type Status struct {
 	Last         uint64 // index of the last entry, committed or not
 	Committed    uint64
 	Conf         *pb.ConfState // after the last entry that the machine has been given
+	Silent       time.Duration // since the leader was heard, by ticks
 	Ended        error         // a failure of the disk, or ErrClosed
 }
 
@@ -269,8 +335,65 @@ func (g *Group) Status() Status {
 	r := g.mu.role
 	return Status{
 		Term: g.mu.term, Leader: g.mu.leader, Leading: r.leading, First: r.first, Transferee: r.transferee,
-		Last: g.mu.last, Committed: g.mu.commit, Conf: g.mu.conf, Ended: g.mu.ended,
+		Last: g.mu.last, Committed: g.mu.commit, Conf: g.mu.conf, Silent: time.Duration(g.mu.silent) * tick, Ended: g.mu.ended,
 	}
+}
+
+// Peer is another member, as the leader knows it.
+type Peer struct {
+	ID      uint64
+	Match   uint64 // it has all entries up to here on its disk
+	Learner bool
+	Active  bool // it was heard from in the last recentTicks
+	Taking  bool // it is sent a snapshot
+}
+
+// Peers are all members but this one, in the order of their IDs; nil at who does not lead.
+func (g *Group) Peers() (list []Peer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.ended != nil || !g.mu.role.leading {
+		return nil
+	}
+	g.mu.node.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
+		if id != g.o.ID {
+			list = append(list, Peer{id, p.Match, kind == raft.ProgressTypeLearner, g.mu.recent[id] > 0, p.State == tracker.StateSnapshot})
+		}
+	})
+	slices.SortFunc(list, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// SnapshotGoesOn says that a member is still taking the snapshot that it was sent: it does not count as lost yet.
+func (g *Group) SnapshotGoesOn(id uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p := g.mu.peers[id]; p != nil && p.snapshot > 0 {
+		p.snapshot = snapshotTicks
+	}
+}
+
+// SnapshotTaken says that a member has the snapshot that it was sent, or has what it needs to go on from it after a restart.
+func (g *Group) SnapshotTaken(id uint64) {
+	g.mu.Lock()
+	if p := g.mu.peers[id]; g.mu.ended == nil && p != nil && p.snapshot > 0 {
+		p.snapshot = 0
+		g.mu.node.ReportSnapshot(id, raft.SnapshotFinish)
+		g.ready()
+	}
+	g.mu.Unlock()
+	g.proceed()
+}
+
+// Campaign has this member campaign, although it has heard the leader of late; others vote for it when they have not.
+func (g *Group) Campaign() {
+	g.mu.Lock()
+	if g.mu.ended == nil && g.mayVote() {
+		_ = g.mu.node.Campaign() // it fails for who may not be elected
+		g.ready()
+	}
+	g.mu.Unlock()
+	g.proceed()
 }
 
 // Close ends this member's part, and returns when neither the log nor the machine is in use any more. What was appended

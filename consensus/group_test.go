@@ -19,7 +19,8 @@ import (
 
 // plainMachine notes what entries come, and whether it leads.
 type plainMachine struct {
-	mu struct {
+	fails chan error // gets a failure; nil: there is none
+	mu    struct {
 		sync.Mutex
 		got       [][]byte
 		leads     bool
@@ -29,6 +30,8 @@ type plainMachine struct {
 		replaced  uint64
 	}
 }
+
+func (x *plainMachine) Led(uint64, uint64) {}
 
 func (x *plainMachine) Elected(_, first uint64) {
 	x.mu.Lock()
@@ -69,7 +72,12 @@ func (x *plainMachine) Apply(a Applying, done func()) {
 func (x *plainMachine) Restore(_ *pb.Snapshot, done func(error)) {
 	done(errors.New("no snapshots here"))
 }
-func (x *plainMachine) Failed(err error) { panic(err) }
+func (x *plainMachine) Failed(err error) {
+	if x.fails == nil {
+		panic(err)
+	}
+	x.fails <- err
+}
 
 // ready reports whether it leads, and has all of the terms before.
 func (x *plainMachine) ready() bool {
@@ -100,6 +108,7 @@ type latch struct {
 
 func (l *latch) Receive(messages []*Message) { <-l.ready; l.g.Receive(messages) }
 func (l *latch) Unreachable(id uint64)       { <-l.ready; l.g.Unreachable(id) }
+func (l *latch) Gone(uint64)                 {}
 
 func newProcesses(t *testing.T, n uint64, change func(log *memLog)) []*process {
 	base := Base{Index: 1, Term: 1, Conf: &pb.ConfState{}}
@@ -219,6 +228,32 @@ func TestGroupAlone(t *testing.T) {
 	}
 }
 
+// TestForgotten: a member whose log has not what it has acknowledged, as with an older copy of its directory, ends with an error that says so.
+func TestForgotten(t *testing.T) {
+	p := newProcesses(t, 1, nil)[0]
+	p.machine.fails = make(chan error, 1)
+	await.Until(t, "it leads", func() bool { return p.machine.ready() })
+	last, heartbeat := p.Status().Last, pb.MsgHeartbeat
+	for _, c := range []struct {
+		term, commit uint64
+		forgot       bool
+	}{
+		{0, last + 1, false}, // of a leader whose term is over
+		{2, last, false},
+		{2, last + 1, true},
+	} {
+		p.Receive([]*Message{{Group: 1, Raft: &pb.Message{
+			Type: &heartbeat, From: new(uint64(2)), To: new(uint64(1)), Term: new(p.Status().Term + c.term - 1), Commit: &c.commit,
+		}}})
+		if err := p.Status().Ended; errors.Is(err, ErrForgot) != c.forgot {
+			t.Errorf("entry %d of %d is committed in a term later by %d - 1: %v", c.commit, last, c.term, err)
+		}
+	}
+	if err := await.For(t, "the failure", p.machine.fails); !errors.Is(err, ErrForgot) {
+		t.Error(err)
+	}
+}
+
 // TestEntriesAreCopiedOnce: the caller has its memory back, and what is proposed takes its own size once.
 func TestEntriesAreCopiedOnce(t *testing.T) {
 	p := newProcesses(t, 1, nil)[0]
@@ -271,4 +306,33 @@ func fillUp(t *testing.T, s *sim) {
 	last := leader.g.Status().Last
 	s.repair()
 	s.until("all is committed", func() bool { return leader.g.Status().Committed >= last })
+}
+
+// TestElectionTime: when the leader has crashed, another member leads before its clients have dialed the old one five times, which
+// takes 400 ms, or soon after. The time is that of the simulation.
+func TestElectionTime(t *testing.T) {
+	const rounds = 100
+	var took []time.Duration
+	for i := range uint64(rounds) {
+		if _, err := observe(setup.Seed+i, func(s *sim) {
+			for _, m := range s.sorted() {
+				m.rate = 1
+			}
+			s.settle()
+			s.pass(s.between(time.Second, 2*time.Second))
+			s.pick((*simMember).leads).crash()
+			crashed := s.now
+			s.until("another member leads", func() bool {
+				leader := s.pick((*simMember).leads)
+				return leader != nil && leader.machine.ready()
+			})
+			took = append(took, s.now-crashed)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(took)
+	if median, most := took[rounds/2], took[rounds-1]; median > 360*time.Millisecond || most > 600*time.Millisecond {
+		t.Errorf("of %d, half took %v and more, one %v", rounds, median, most)
+	}
 }

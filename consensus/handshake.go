@@ -2,12 +2,14 @@ package consensus
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 )
 
 // Channel is what a connection is for.
@@ -18,16 +20,18 @@ const (
 	Votes   Channel = 1 + iota // and heartbeats: short, and never late
 	Entries                    // and their answers
 	Snapshots
+	Calls // a request and its answer, after which the connection ends
 )
 
-// Member is a process of a cluster. Both numbers are random and never used again.
+// Member is a process of a cluster. Both numbers are random and never used again; both are 0 of a stranger, who is in no cluster and
+// may only make calls, to whoever is at an address.
 type Member struct {
 	Cluster, Node uint64
 }
 
 // Why a handshake ends without success.
 var (
-	ErrSecret  = errors.New("consensus: the other side does not know the secret of the cluster")
+	ErrSecret  = errors.New("consensus: the two sides do not have the same secret of the cluster")
 	ErrMember  = errors.New("consensus: the other side is, or means, another member or another cluster")
 	ErrVersion = errors.New("consensus: the other side speaks another version of the protocol")
 )
@@ -53,6 +57,9 @@ const (
 //	        ◄── proof    likewise over calledSigns
 //
 // Who is called proves nothing before the caller has: so nobody gets something to guess the secret with by calling.
+// Who is called by a member with another version answers with its own version alone, which no version takes for an answer: so both
+// sides can say why they do not talk.
+//
 // Both nonces are signed, so a recorded handshake is of no use, and the two sides sign differently, so neither is what the other
 // one sent. Without a secret the same is said and proves nothing.
 
@@ -74,13 +81,16 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 	if err != nil {
 		return err
 	}
-	if le.Uint64(answer) != me.Cluster || le.Uint64(answer[8:]) != to {
+	if me != (Member{}) && (le.Uint64(answer) != me.Cluster || le.Uint64(answer[8:]) != to) {
 		return ErrMember
 	}
 	if err := writeFrame(w, KindProof, sign(secret, callerSigns, hello, answer)); err != nil {
 		return err
 	}
 	proof, err := readBody(r, KindProof, sha256.Size)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) { // who does not accept a proof says nothing more
+		return fmt.Errorf("%w: %w", ErrSecret, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -93,13 +103,20 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 // Answer is the other side of Call. It gives who calls, and what for.
 func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte, random io.Reader) (from uint64, channel Channel, err error) {
 	hello, err := readBody(r, KindHello, helloSize)
+	if err == nil && hello[0] != protocolVersion {
+		err = otherVersion(hello[0])
+	}
+	if errors.Is(err, ErrVersion) {
+		return 0, 0, errors.Join(err, writeFrame(w, KindAnswer, []byte{protocolVersion}))
+	}
 	if err != nil {
 		return 0, 0, err
 	}
 	channel, from = Channel(hello[1]), le.Uint64(hello[10:])
 	switch {
-	case hello[0] != protocolVersion || channel < Votes || channel > Snapshots:
+	case channel < Votes || channel > Calls:
 		return 0, 0, ErrVersion
+	case channel == Calls && bytes.Equal(hello[2:2+3*8], make([]byte, 3*8)): // a stranger
 	case le.Uint64(hello[2:]) != me.Cluster || le.Uint64(hello[18:]) != me.Node || from == me.Node:
 		return 0, 0, ErrMember
 	}
@@ -145,11 +162,18 @@ func writeFrame(w io.Writer, kind Kind, body []byte) error {
 	return err
 }
 
+func otherVersion(version byte) error {
+	return fmt.Errorf("%w: %d, and this one %d", ErrVersion, version, protocolVersion)
+}
+
 // readBody reads a frame of the handshake.
 func readBody(r *bufio.Reader, kind Kind, size int) ([]byte, error) {
 	f, err := ReadFrame(r, handshakeLimit)
 	if err != nil {
 		return nil, err
+	}
+	if kind == KindAnswer && f.Kind == kind && len(f.Body) == 1 {
+		return nil, otherVersion(f.Body[0])
 	}
 	if f.Kind != kind || len(f.Body) != size {
 		return nil, ErrVersion

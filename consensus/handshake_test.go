@@ -3,13 +3,19 @@ package consensus
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"testing"
 
+	pb "go.etcd.io/raft/v3/raftpb"
 	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
 )
 
 // outcome is how a handshake ended for both sides.
@@ -143,6 +149,114 @@ func TestHandshakeBounds(t *testing.T) {
 		if !errors.Is(err, c.want) {
 			t.Errorf("%d bytes: %v", len(c.wire), err)
 		}
+	}
+}
+
+// TestHandshakeVersions: two members whose versions differ learn that, whichever of them calls, and which version the other one has. Nobody signs anything.
+func TestHandshakeVersions(t *testing.T) {
+	hello := func(version byte, size int) []byte { return append([]byte{version}, make([]byte, size-1)...) }
+	for _, c := range []struct {
+		name, words string
+		hello       []byte
+	}{
+		{"a newer caller", "another version of the protocol: 2, and this one 1", hello(2, helloSize)},
+		{"an older caller", "another version of the protocol: 0, and this one 1", hello(0, helloSize)},
+		{"a newer caller that says more", "another version of the protocol", hello(2, helloSize+16)},
+		{"an older caller that says less", "another version of the protocol", hello(0, helloSize-16)},
+	} {
+		var answer bytes.Buffer
+		_, _, err := Answer(bufio.NewReader(bytes.NewReader(AppendFrame(nil, KindHello, 0, c.hello))), &answer, two, []byte("secret"), dice(2))
+		if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if want := AppendFrame(nil, KindAnswer, 0, []byte{protocolVersion}); !bytes.Equal(answer.Bytes(), want) {
+			t.Errorf("%s: the answer is %q", c.name, answer.Bytes())
+		}
+	}
+	for _, c := range []struct {
+		name, words string
+		answer      []byte
+	}{
+		{"the called says its version", "another version of the protocol: 2, and this one 1", []byte{2}},
+		{"the called says more", "another version of the protocol", make([]byte, answerSize+8)},
+		{"the called says less", "another version of the protocol", make([]byte, answerSize-8)},
+	} {
+		var said bytes.Buffer
+		wire := AppendFrame(AppendFrame(nil, KindAnswer, 0, c.answer), KindProof, 0, make([]byte, sha256.Size))
+		err := Call(bufio.NewReader(bytes.NewReader(wire)), &said, one, 2, Entries, []byte("secret"), dice(1))
+		if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if f, err := ReadFrame(bufio.NewReader(&said), handshakeLimit); err != nil || f.Kind != KindHello || said.Len() > 0 {
+			t.Errorf("%s: the caller goes on after %v (%v)", c.name, f, err)
+		}
+	}
+	o := shake(one, two, 2, "secret", "secret", func(n int, body []byte) {
+		if n == 1 {
+			body[0] = 2
+		}
+	})
+	if !errors.Is(o.call, ErrVersion) || !errors.Is(o.answer, ErrVersion) {
+		t.Errorf("the caller has %v, the called %v", o.call, o.answer)
+	}
+}
+
+// TestTransportVersions: a member refuses one of another version, says so in its log, whichever of them calls, and takes nothing from it. It goes on with
+// the others.
+func TestTransportVersions(t *testing.T) {
+	var lines logLines
+	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	newer := listen(t, "127.0.0.1:0")
+	defer newer.Close()
+	go func() { // it takes calls, and says which version it has
+		for {
+			c, err := newer.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := ReadFrame(bufio.NewReader(c), handshakeLimit); err == nil {
+				_ = writeFrame(c, KindAnswer, []byte{2})
+			}
+			c.Close()
+		}
+	}()
+	a := newStand(t, 1, func(o *TransportOptions) { o.times, o.Logger = quick(), logger })
+	b := newStand(t, 2, func(o *TransportOptions) { o.times = quick() })
+	a.SetPeers(map[uint64]string{2: b.addr, 3: newer.Addr().String()})
+	await.Until(t, "the caller's log says so", func() bool {
+		return strings.Contains(lines.String(), "another member runs a version of Keyp that this one cannot talk to") &&
+			strings.Contains(lines.String(), "member=3") && strings.Contains(lines.String(), "another version of the protocol: 2, and this one 1")
+	})
+	c, err := await.Dial("tcp", a.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	hello := le.AppendUint64(le.AppendUint64(le.AppendUint64([]byte{2, byte(Entries)}, 7), 3), 1)
+	if err := writeFrame(c, KindHello, append(hello, make([]byte, nonceSize)...)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := AppendMessage(nil, raftMessage(pb.MsgApp, 3, 1, 5, []byte("data")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Write(m) // which may have ended
+	in := bufio.NewReader(c)
+	if f, err := ReadFrame(in, handshakeLimit); err != nil || f.Kind != KindAnswer || !bytes.Equal(f.Body, []byte{protocolVersion}) {
+		t.Errorf("the answer is %v, %v", f, err)
+	}
+	if _, err := ReadFrame(in, handshakeLimit); err == nil {
+		t.Error("the connection goes on")
+	}
+	await.Until(t, "the log of who was called says so", func() bool {
+		return strings.Contains(lines.String(), "a connection to the port for members was refused") && strings.Count(lines.String(), "another version of the protocol: 2, and this one 1") >= 2
+	})
+	deliver(t, a, b, raftMessage(pb.MsgApp, 1, 2, 6, []byte("data")))
+	if got := a.box.messages(); len(got) > 0 {
+		t.Errorf("a member takes %v from one of another version", got)
+	}
+	if n := strings.Count(lines.String(), "cannot talk to"); n != 1 {
+		t.Errorf("the log says %d times that a member cannot be talked to", n)
 	}
 }
 

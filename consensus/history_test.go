@@ -583,3 +583,32 @@ func TestSnapshotReplacesEntries(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPeersStayActive: a leader that hears all members each tick says so at each moment, also right after its election.
+func TestPeersStayActive(t *testing.T) {
+	_, err := observe(setup.Seed, func(s *sim) {
+		s.settle()
+		for range 20 * electionTicks {
+			s.pass(tick)
+			for _, p := range s.pick((*simMember).leads).g.Peers() {
+				if !p.Active {
+					t.Fatalf("member %d does not answer", p.ID)
+				}
+			}
+		}
+		gone := s.sorted()[0]
+		if gone.leads() {
+			gone = s.sorted()[1]
+		}
+		for _, m := range s.sorted() {
+			s.cut[[2]uint64{m.id, gone.id}], s.cut[[2]uint64{gone.id, m.id}] = true, true
+		}
+		s.until("the leader does not hear who is cut off", func() bool {
+			leader := s.pick((*simMember).leads)
+			return leader != nil && slices.ContainsFunc(leader.g.Peers(), func(p Peer) bool { return p.ID == gone.id && !p.Active })
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

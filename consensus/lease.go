@@ -50,6 +50,29 @@ func (p *promise) outlives(term uint64, stamp int64) bool { return p.term == ter
 // asked is what the group has. It takes no lock.
 func (g *Group) Leased() bool { return g.o.Clock.Boot() < g.lease.Load() }
 
+// LeasedIn is Leased in a term.
+func (g *Group) LeasedIn(term uint64) bool {
+	return g.leaseTerm.Load() == term && g.Leased() && g.leaseTerm.Load() == term
+}
+
+// Ask asks the others at once whether this member still leads, and gives the moment at which it did, for Confirmed; 0: it does not lead.
+func (g *Group) Ask() (stamp int64) {
+	g.mu.Lock()
+	if g.mu.ended == nil && g.mu.role.leading {
+		g.renew()
+		g.ready()
+		stamp = g.mu.role.asked
+	}
+	g.mu.Unlock()
+	g.proceed()
+	return stamp
+}
+
+// Confirmed reports whether a majority has confirmed a question of this term that was asked after a stamp.
+func (g *Group) Confirmed(term uint64, stamp int64) bool {
+	return g.leaseTerm.Load() == term && g.lease.Load()-leaseTime > stamp && g.leaseTerm.Load() == term
+}
+
 // renew asks the others to confirm that this member leads. mu is locked.
 func (g *Group) renew() {
 	r := &g.mu.role
@@ -76,6 +99,7 @@ func (g *Group) confirmed(context []byte) {
 	r := &g.mu.role
 	term, stamp := le.Uint64(context), int64(le.Uint64(context[8:]))
 	if r.leading && term == g.mu.term && stamp > r.floor {
+		g.leaseTerm.Store(term)
 		g.lease.Store(max(g.lease.Load(), stamp+leaseTime))
 	}
 }
@@ -105,6 +129,7 @@ func (g *Group) admit(m *Message) bool {
 	if _, ok := channelOf(r.GetType()); !ok {
 		return false
 	}
+	g.hear(m)
 	switch r.GetType() {
 	case pb.MsgHeartbeat:
 		p.keep(r.GetTerm(), stamp)

@@ -145,7 +145,7 @@ func writeNow(c syscall.RawConn, b []byte) (n int, err error) {
 
 // run keeps a connection open.
 func (l *link) run() {
-	pause := l.t.times.firstWait
+	pause, warned := l.t.times.firstWait, false
 	for l.ctx.Err() == nil {
 		began := clock.System.Mono()
 		err := l.session()
@@ -154,6 +154,10 @@ func (l *link) run() {
 		}
 		if clock.System.Mono()-began > 2*l.t.times.mostWait {
 			pause = l.t.times.firstWait
+		}
+		if errors.Is(err, ErrVersion) && l.channel == Votes && !warned {
+			l.t.o.Logger.Warn("another member runs a version of Keyp that this one cannot talk to", "member", l.to, "address", l.addr, "error", err)
+			warned = true
 		}
 		l.t.o.Logger.Debug("no connection to another member", "member", l.to, "address", l.addr, "channel", l.channel, "error", err)
 		select {
@@ -175,7 +179,7 @@ func (l *link) session() error {
 	stop := context.AfterFunc(l.ctx, func() { plain.Close() })
 	defer stop()
 	defer plain.Close()
-	c, in, err := l.greet(ctx, plain)
+	c, in, err := greetMember(ctx, &l.t.o, l.t.times.shake, plain, l.addr, l.to, l.channel)
 	if err != nil {
 		return err
 	}
@@ -192,16 +196,16 @@ func (l *link) session() error {
 	return err
 }
 
-// greet shakes hands with the member that is called.
-func (l *link) greet(ctx context.Context, plain net.Conn) (c net.Conn, in *bufio.Reader, err error) {
-	if err := plain.SetDeadline(inTime(l.t.times.shake)); err != nil {
+// greetMember shakes hands with the member that is called.
+func greetMember(ctx context.Context, o *TransportOptions, shake time.Duration, plain net.Conn, addr string, to uint64, channel Channel) (c net.Conn, in *bufio.Reader, err error) {
+	if err := plain.SetDeadline(inTime(shake)); err != nil {
 		return nil, nil, err
 	}
 	c = plain
-	if l.t.o.TLS != nil {
-		cfg := l.t.o.TLS.Clone()
+	if o.TLS != nil {
+		cfg := o.TLS.Clone()
 		if cfg.ServerName == "" {
-			if cfg.ServerName, _, err = net.SplitHostPort(l.addr); err != nil {
+			if cfg.ServerName, _, err = net.SplitHostPort(addr); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -210,11 +214,11 @@ func (l *link) greet(ctx context.Context, plain net.Conn) (c net.Conn, in *bufio
 			return nil, nil, err
 		}
 		c = s
-	} else if err := l.t.mayBePlain(plain); err != nil {
+	} else if err := o.mayBePlain(plain); err != nil {
 		return nil, nil, err
 	}
 	in = bufio.NewReaderSize(c, 1<<10)
-	if err := Call(in, c, l.t.o.Me, l.to, l.channel, l.t.o.Secret, l.t.o.Random); err != nil {
+	if err := Call(in, c, o.Me, to, channel, o.Secret, o.random()); err != nil {
 		return nil, nil, err
 	}
 	return c, in, plain.SetDeadline(time.Time{})

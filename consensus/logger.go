@@ -7,7 +7,7 @@ import (
 )
 
 // logger is what the library writes its log to. What it says is of use to who looks for a fault in it alone, but for
-// warnings.
+// errors: it warns of each proposal that has no room, for instance, and of what the machine is notified of too.
 type logger struct{ to *slog.Logger }
 
 func (l logger) log(level slog.Level, v ...any) {
@@ -26,8 +26,8 @@ func (l logger) Debug(v ...any)                   { l.log(slog.LevelDebug, v...)
 func (l logger) Debugf(format string, v ...any)   { l.logf(slog.LevelDebug, format, v...) }
 func (l logger) Info(v ...any)                    { l.log(slog.LevelDebug, v...) }
 func (l logger) Infof(format string, v ...any)    { l.logf(slog.LevelDebug, format, v...) }
-func (l logger) Warning(v ...any)                 { l.log(slog.LevelInfo, v...) }
-func (l logger) Warningf(format string, v ...any) { l.logf(slog.LevelInfo, format, v...) }
+func (l logger) Warning(v ...any)                 { l.log(slog.LevelDebug, v...) }
+func (l logger) Warningf(format string, v ...any) { l.logf(slog.LevelDebug, format, v...) }
 func (l logger) Error(v ...any)                   { l.log(slog.LevelWarn, v...) }
 func (l logger) Errorf(format string, v ...any)   { l.logf(slog.LevelWarn, format, v...) }
 

@@ -6,6 +6,8 @@ import pb "go.etcd.io/raft/v3/raftpb"
 // without a lock, and by whoever brought them about: so what takes long is to be done elsewhere. A done is called once, from
 // anywhere.
 type Machine interface {
+	// Led says who leads in a term, as far as this member knows; 0: nobody it knows of.
+	Led(term, leader uint64)
 	// Elected says that this member leads in a term. It proposes nothing before it has applied the entry first,
 	// which says so to all members: until then it may lack entries of earlier terms.
 	Elected(term, first uint64)

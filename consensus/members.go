@@ -38,23 +38,41 @@ func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error
 
 // tryChange makes a change of members on paper: the library panics when one is applied that cannot be made.
 func tryChange(conf *pb.ConfState, changes []*pb.ConfChangeSingle) error {
-	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, 0)}
-	cfg, progress, err := confchange.Restore(changer, conf)
-	if err != nil {
-		return fmt.Errorf("consensus: %w", err)
-	}
-	changer.Tracker.Config, changer.Tracker.Progress = cfg, progress
-	change := &pb.ConfChangeV2{Changes: changes}
 	if len(changes) == 0 {
 		return ErrChange
 	}
+	_, err := changed(conf, &pb.ConfChangeV2{Changes: changes})
+	return err
+}
+
+// changed gives the members after a change.
+func changed(conf *pb.ConfState, change *pb.ConfChangeV2) (*pb.ConfState, error) {
+	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, 0)}
+	cfg, progress, err := confchange.Restore(changer, conf)
+	if err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	changer.Tracker.Config, changer.Tracker.Progress = cfg, progress
 	if leave, joint := change.EnterJoint(); joint {
-		_, _, err = changer.EnterJoint(leave, changes...)
+		cfg, progress, err = changer.EnterJoint(leave, change.GetChanges()...)
+	} else if change.LeaveJoint() {
+		cfg, progress, err = changer.LeaveJoint()
 	} else {
-		_, _, err = changer.Simple(changes...)
+		cfg, progress, err = changer.Simple(change.GetChanges()...)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrChange, err)
+		return nil, fmt.Errorf("%w: %w", ErrChange, err)
 	}
-	return nil
+	changer.Tracker.Config, changer.Tracker.Progress = cfg, progress
+	return changer.Tracker.ConfState(), nil
+}
+
+// ConfAfter gives the members after an entry.
+func ConfAfter(conf *pb.ConfState, e *pb.Entry) (*pb.ConfState, error) {
+	change, ok := changeOf(e)
+	if !ok {
+		return conf, nil
+	}
+	v2 := change.AsV2()
+	return changed(conf, v2)
 }

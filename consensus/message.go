@@ -12,7 +12,7 @@ import (
 // Message is a message of the library on its way to another member.
 type Message struct {
 	Group uint64
-	Time  int64  // the sender's, Unix ms
+	Time  int64  // Unix ms, see Time
 	Stamp uint64 // see doc.go
 	Raft  *pb.Message
 }

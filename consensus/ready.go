@@ -52,6 +52,9 @@ func (g *Group) follow(rd *raft.Ready) {
 		g.mu.term = rd.HardState.GetTerm()
 	}
 	if rd.SoftState != nil {
+		if leader, term := rd.SoftState.Lead, g.mu.term; leader != g.mu.leader || term != was {
+			g.notify(func() { g.o.Machine.Led(term, leader) })
+		}
 		g.mu.leader = rd.SoftState.Lead
 		leads := rd.SoftState.RaftState == raft.StateLeader
 		switch r := g.mu.role; {
@@ -139,7 +142,7 @@ func (g *Group) sendHeld() {
 
 // send gives a message to the network. mu is locked.
 func (g *Group) send(m *pb.Message) {
-	out := Message{Group: g.o.Group, Time: g.o.Clock.Now(), Stamp: g.stamp(m), Raft: m}
+	out := Message{Group: g.o.Group, Time: g.timeOf(m), Stamp: g.stamp(m), Raft: m}
 	sent := g.o.Network.Send(&out)
 	switch {
 	case m.GetType() == pb.MsgSnap && sent:

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ type Receiver interface {
 	Receive(messages []*Message)
 	// Unreachable says that messages to a member may be lost.
 	Unreachable(id uint64)
+	// Gone says that the connection has ended over which a member sends votes and heartbeats, and that there is no other one.
+	Gone(id uint64)
 }
 
 // TransportOptions are what a Transport is made with.
@@ -33,7 +36,10 @@ type TransportOptions struct {
 	Secret   []byte // of the cluster; nil: there is none
 	// TLS is used by both sides, so each has a certificate that the other one demands. nil: connections are plain, and
 	// without a secret only those within this machine are taken.
-	TLS    *tls.Config
+	TLS *tls.Config
+	// Serve answers a call of another member, or of a stranger (from is 0), and writes what there is to say; an error goes to
+	// the caller, in words. ctx ends when the caller has gone. nil: there are no calls.
+	Serve  func(ctx context.Context, from uint64, request []byte, w io.Writer) error
 	Random io.Reader    // nonces; crypto/rand.Reader if nil
 	Logger *slog.Logger // slog.Default() if nil
 
@@ -56,8 +62,11 @@ var usualTimes = times{
 }
 
 const (
-	// strangers bounds the connections whose other side has proved nothing yet.
-	strangers = 64
+	// strangers bounds the connections whose other side has proved nothing yet. One more takes the place of the oldest: a member proves
+	// itself in a moment, and somebody who opens connections and is silent keeps none of it out.
+	strangers = 256
+	// refusedEvery is how often the log says that connections were refused: anybody can have that happen.
+	refusedEvery = 10 * time.Second
 	// acceptWait is how long nothing is accepted after a failure, as when there are no file descriptors.
 	acceptWait = 100 * time.Millisecond
 	// batch bounds the messages that are received together.
@@ -72,15 +81,18 @@ type Transport struct {
 	o     TransportOptions
 	times times
 	peers atomic.Pointer[map[uint64]*remote]
-	slots chan struct{} // strangers
 	ctx   context.Context
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		conns map[net.Conn]struct{} // those that others have opened
-		ins   map[inKey]net.Conn    // of these the newest of each, once it has shaken hands
+		conns     map[net.Conn]struct{} // those that others have opened
+		strangers []net.Conn            // of these whose other side has proved nothing yet, the oldest first
+		ins       map[inKey]net.Conn    // and the newest of each member, once it has shaken hands
+		calls     map[uint64]int        // that are being answered, by who asks
+		refused   int                   // since the log has said so
+		said      time.Duration         // when that was; 0: never
 	}
 }
 
@@ -100,21 +112,25 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if o.TLS != nil && (o.TLS.ClientAuth != tls.RequireAndVerifyClientCert || o.TLS.InsecureSkipVerify) {
 		return nil, errors.New("consensus: TLS between members needs certificates of both sides, which are checked")
 	}
-	t := &Transport{o: o, times: usualTimes, slots: make(chan struct{}, strangers)}
+	t := &Transport{o: o, times: usualTimes}
 	if o.times != nil {
 		t.times = *o.times
-	}
-	if t.o.Random == nil {
-		t.o.Random = rand.Reader
 	}
 	if t.o.Logger == nil {
 		t.o.Logger = slog.Default()
 	}
-	t.mu.conns, t.mu.ins = map[net.Conn]struct{}{}, map[inKey]net.Conn{}
+	t.mu.conns, t.mu.ins, t.mu.calls = map[net.Conn]struct{}{}, map[inKey]net.Conn{}, map[uint64]int{}
 	t.peers.Store(&map[uint64]*remote{})
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.done.Go(t.accept)
 	return t, nil
+}
+
+func (o *TransportOptions) random() io.Reader {
+	if o.Random == nil {
+		return rand.Reader
+	}
+	return o.Random
 }
 
 // SetPeers says who the other members are, and where. Those who are no more lose their connections. One
@@ -203,15 +219,8 @@ func (t *Transport) accept() {
 			}
 			continue
 		}
-		select {
-		case t.slots <- struct{}{}:
-			if t.admit(c) {
-				t.done.Go(func() { t.serve(c) })
-			} else {
-				<-t.slots
-			}
-		default:
-			c.Close() // the other side tries again
+		if t.admit(c) {
+			t.done.Go(func() { t.serve(c) })
 		}
 	}
 }
@@ -224,32 +233,74 @@ func (t *Transport) admit(c net.Conn) bool {
 		c.Close()
 		return false
 	}
+	if len(t.mu.strangers) == strangers {
+		t.mu.strangers[0].Close() // a member tries again
+		t.mu.strangers = slices.Delete(t.mu.strangers, 0, 1)
+	}
+	t.mu.strangers = append(t.mu.strangers, c)
 	t.mu.conns[c] = struct{}{}
 	return true
 }
 
+// greeted notes that a connection is a stranger's no more.
+func (t *Transport) greeted(c net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.mu.strangers, c); i >= 0 {
+		t.mu.strangers = slices.Delete(t.mu.strangers, i, i+1)
+	}
+}
+
+// refuse says that a connection has ended before its other side had proved who it is.
+func (t *Transport) refuse(c net.Conn, err error) {
+	now := clock.System.Mono()
+	t.mu.Lock()
+	t.mu.refused++
+	n := t.mu.refused
+	if t.mu.said != 0 && now-t.mu.said < refusedEvery {
+		t.mu.Unlock()
+		return
+	}
+	t.mu.refused, t.mu.said = 0, now
+	t.mu.Unlock()
+	t.o.Logger.Info("a connection to the port for members was refused", "address", c.RemoteAddr(), "error", err, "refused", n)
+}
+
 // serve receives what comes over a connection that another member has opened.
 func (t *Transport) serve(c net.Conn) {
-	from, err := t.receive(c)
+	secured, in, from, channel, err := t.greet(c)
+	t.greeted(c)
+	known := err == nil
+	if known {
+		err = t.receive(c, secured, in, from, channel)
+	}
 	c.Close()
+	gone := false
 	t.mu.Lock()
 	delete(t.mu.conns, c)
 	for key, other := range t.mu.ins {
 		if other == c {
+			gone = gone || key.channel == Votes
 			delete(t.mu.ins, key)
 		}
 	}
 	t.mu.Unlock()
-	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	if gone && t.ctx.Err() == nil {
+		t.o.Receiver.Gone(from)
+	}
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed):
+	case !known:
+		t.refuse(c, err)
+	default:
 		t.o.Logger.Info("a connection of another member has ended", "address", c.RemoteAddr(), "member", from, "error", err)
 	}
 }
 
-func (t *Transport) receive(c net.Conn) (from uint64, err error) {
-	secured, in, from, channel, err := t.greet(c)
-	<-t.slots
-	if err != nil {
-		return from, err
+// receive receives what another member sends, until the connection ends.
+func (t *Transport) receive(c, secured net.Conn, in *bufio.Reader, from uint64, channel Channel) error {
+	if channel == Calls {
+		return t.answer(c, secured, in, from)
 	}
 	key := inKey{from, channel}
 	t.mu.Lock()
@@ -262,13 +313,13 @@ func (t *Transport) receive(c net.Conn) (from uint64, err error) {
 	var messages []*Message
 	for {
 		if err := c.SetReadDeadline(inTime(t.times.silence)); err != nil {
-			return from, err
+			return err
 		}
 		messages = messages[:0]
 		for {
 			m, err := t.next(secured, in, from, channel)
 			if err != nil {
-				return from, err
+				return err
 			}
 			if m != nil {
 				messages = append(messages, m)
@@ -296,11 +347,11 @@ func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from 
 			return nil, nil, 0, 0, err
 		}
 		secured = s
-	} else if err := t.mayBePlain(c); err != nil {
+	} else if err := t.o.mayBePlain(c); err != nil {
 		return nil, nil, 0, 0, err
 	}
 	in = bufio.NewReaderSize(secured, 1<<10)
-	if from, channel, err = Answer(in, secured, t.o.Me, t.o.Secret, t.o.Random); err != nil {
+	if from, channel, err = Answer(in, secured, t.o.Me, t.o.Secret, t.o.random()); err != nil {
 		return nil, nil, from, channel, err
 	}
 	if channel == Entries { // much comes at once
@@ -310,8 +361,8 @@ func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from 
 }
 
 // mayBePlain refuses a connection that neither a secret nor TLS guards, unless nobody else can be at its ends.
-func (t *Transport) mayBePlain(c net.Conn) error {
-	if len(t.o.Secret) == 0 && !MayBePlain(c.LocalAddr(), c.RemoteAddr()) {
+func (o *TransportOptions) mayBePlain(c net.Conn) error {
+	if len(o.Secret) == 0 && !MayBePlain(c.LocalAddr(), c.RemoteAddr()) {
 		return errors.New("consensus: without a secret or TLS members talk within one machine only")
 	}
 	return nil

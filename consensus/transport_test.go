@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ type mailbox struct {
 		sync.Mutex
 		got         []*Message
 		unreachable map[uint64]int
+		gone        map[uint64]int
 		blocked     bool
 	}
 	open chan struct{} // what a blocked one waits for
@@ -36,7 +38,7 @@ type mailbox struct {
 
 func newMailbox() *mailbox {
 	b := &mailbox{open: make(chan struct{})}
-	b.mu.unreachable = map[uint64]int{}
+	b.mu.unreachable, b.mu.gone = map[uint64]int{}, map[uint64]int{}
 	return b
 }
 
@@ -53,6 +55,12 @@ func (b *mailbox) Receive(messages []*Message) {
 func (b *mailbox) Unreachable(id uint64) {
 	b.mu.Lock()
 	b.mu.unreachable[id]++
+	b.mu.Unlock()
+}
+
+func (b *mailbox) Gone(id uint64) {
+	b.mu.Lock()
+	b.mu.gone[id]++
 	b.mu.Unlock()
 }
 
@@ -265,6 +273,39 @@ func ends(t *testing.T, what string, c net.Conn) {
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
 		t.Errorf("%s: the connection stays", what)
+	}
+}
+
+// TestTransportCrowd: whoever opens connections and says nothing keeps no member out, and what is refused fills no log.
+func TestTransportCrowd(t *testing.T) {
+	var lines bytes.Buffer // written by one goroutine at a time, and read behind Close
+	a := newStand(t, 1, func(o *TransportOptions) {
+		patient := usualTimes
+		patient.shake = await.Bound
+		o.times, o.Logger = &patient, slog.New(slog.NewTextHandler(&lines, nil))
+	})
+	crowd := make([]net.Conn, 2*strangers)
+	for i := range crowd {
+		c, err := await.Dial("tcp", a.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		crowd[i] = c
+	}
+	b := newStand(t, 2, nil)
+	b.SetPeers(map[uint64]string{1: a.addr})
+	deliver(t, b, a, raftMessage(pb.MsgHeartbeat, 2, 1, 1))
+	ends(t, "the oldest", crowd[0])
+	for _, c := range crowd[strangers+int(Calls):] {
+		if _, err := c.Write(bytes.Repeat([]byte("?"), 64)); err != nil {
+			t.Fatal(err)
+		}
+		ends(t, "garbage", c)
+	}
+	a.Close()
+	if n := strings.Count(lines.String(), "was refused"); n == 0 || n > strangers/4 {
+		t.Errorf("%d lines for %d connections:\n%s", n, strangers, lines.String())
 	}
 }
 

@@ -283,11 +283,11 @@ func canonicalLength(b []byte) (n int64, size int, ok bool) {
 // aheadArgs is how many arguments Ahead steps over in search of the next command.
 const aheadArgs = 8
 
-// Ahead appends, as far as names has room, the first argument behind the name of each
-// of the commands that follow: most likely the keys they ask for. It is a hint. It
-// consumes nothing, and ends at what is incomplete, unusual or long. The slices are as
+// Ahead appends, as far as names has room, an argument of each of the commands that follow,
+// most likely the keys they ask for: place says by a command's name which one, from 1 on. It is a
+// hint. It consumes nothing, and ends at what is incomplete, unusual or long. The slices are as
 // short-lived as those of Next.
-func (r *Reader) Ahead(names [][]byte) [][]byte {
+func (r *Reader) Ahead(names [][]byte, place func(name []byte) int) [][]byte {
 	if r.left > 0 {
 		return names
 	}
@@ -297,12 +297,16 @@ func (r *Reader) Ahead(names [][]byte) [][]byte {
 		if !ok {
 			return names
 		}
-		for i := range min(args, aheadArgs) {
+		at := 1
+		for i := range int(min(args, aheadArgs)) {
 			n, from, ok := lengthLine(rest, '$')
 			if !ok || n+2 > int64(len(from)) {
 				return names
 			}
-			if i == 1 {
+			switch i {
+			case 0:
+				at = place(from[:n:n])
+			case at:
 				names = append(names, from[:n:n])
 			}
 			rest = from[n+2:]

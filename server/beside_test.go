@@ -119,7 +119,7 @@ func TestBesideBlocked(t *testing.T) {
 		t.Errorf("RPUSH: %s", got)
 	}
 	both.silent(ts)
-	second.quiet()
+	second.silent(ts)
 	ts.killed(script)
 	both.expect("*2 " + free + " y")
 	second.expect("*2 " + free + " z")

@@ -28,8 +28,11 @@ type blocked struct {
 	waiter *commands.Waiter
 	spec   *commands.Spec
 	timer  timer  // not set without a timeout
+	stop   func() // ends what BlockedOn.Begin has begun; nil: nothing
+	left   int    // how many have to report before the wait ends: the log, and what was begun
 	again  timer  // runs the command again although no key has changed (commands.BlockedOn.Again)
 	lsn    uint64 // what it depends on that there was nothing, when the command ran last
+	shows  bool   // what it replies shows what a leader has
 	loads  bool   // keys are being read for it
 	began  time.Duration
 	on     commands.BlockedOn // without names of keys
@@ -56,7 +59,7 @@ func (l *loop) block(s *session, args [][]byte) {
 		s.reader, s.room = nil, 0
 	}
 	wait := &l.ctx.Wait
-	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN, began: l.mono, on: *wait}
+	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN, shows: l.ctx.Term != 0, began: l.mono, on: *wait}
 	s.wait(forUnblock)
 	s.args, s.blocked = args, b
 	if wait.Timeout > 0 {
@@ -65,7 +68,14 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 	l.lookAgain(b, wait.Again)
 	wait.Keys, b.on.Keys = nil, nil // their names are the client's
+	if wait.Begin != nil {
+		b.left++
+		b.stop = wait.Begin(func(end func(*commands.Ctx)) {
+			l.box.post(func() { l.begunEnds(s, b, end) })
+		})
+	}
 	if wait.LSN > 0 {
+		b.left++
 		l.unsettled = append(l.unsettled, unsettled{s, b})
 		l.settle()
 	}
@@ -92,12 +102,18 @@ func (l *loop) lookAgain(b *blocked, in int64) {
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
-	l.timers.set(&b.again, l.o.Clock.Mono()+time.Duration(min(in, maxWait))*time.Millisecond)
+	// From the pass's begin on, which is not after the command's instant: so it never runs too late.
+	l.timers.set(&b.again, l.mono+time.Duration(min(in, maxWait))*time.Millisecond)
 }
 
 // endWait answers a blocking command that found nothing: that the time is up or the log on disk, or that
 // CLIENT UNBLOCK … ERROR said so. Another session's command may be running.
 func (l *loop) endWait(s *session, withError bool) {
+	l.endBlocked(s, func(c *commands.Ctx) { c.GiveUp(withError) })
+}
+
+// endBlocked is endWait with another reply.
+func (l *loop) endBlocked(s *session, reply func(*commands.Ctx)) {
 	s.wake()
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
@@ -107,10 +123,13 @@ func (l *loop) endWait(s *session, withError bool) {
 		took = l.o.Clock.Mono() - b.began
 	}
 	c := commands.Ctx{Spec: b.spec, Args: s.args, Client: &s.client, Env: l.env, Out: &s.out.w, LSN: b.lsn, Wait: b.on}
+	if st := l.group.status; b.shows && st != nil && st.Role == commands.Leader {
+		c.Term = st.Term
+	}
 	l.leave(s)
-	c.GiveUp(withError)
+	reply(&c)
 	l.env.Observe(&c, mark, took)
-	l.finishReply(s, c.Spec, mark, c.LSN)
+	l.finishReply(s, &c, mark)
 	l.goOn(s)
 }
 
@@ -148,12 +167,30 @@ func (l *loop) settled(lsn uint64, err error) {
 		switch {
 		case w.s.blocked != w.b: // it has an answer, or is closed
 		case w.b.on.LSN <= lsn:
-			l.guard(w.s, func(s *session) { l.endWait(s, false) })
+			l.reported(w.s, w.b)
 		default:
 			l.unsettled = append(l.unsettled, w)
 		}
 	}
 	l.settle()
+}
+
+// begunEnds is for the end of what BlockedOn.Begin has begun; end replies if it is not nil.
+func (l *loop) begunEnds(s *session, b *blocked, end func(*commands.Ctx)) {
+	if s.blocked != b {
+		return // it has an answer, or is closed
+	}
+	if end != nil {
+		b.on.End = end
+	}
+	l.reported(s, b)
+}
+
+// reported answers a session when all has been reported that it waits for.
+func (l *loop) reported(s *session, b *blocked) {
+	if b.left--; b.left == 0 {
+		l.guard(s, func(s *session) { l.endWait(s, false) })
+	}
 }
 
 // left reports whether the client has ended its side of the connection.
@@ -185,6 +222,9 @@ func (l *loop) leave(s *session) {
 	}
 	l.timers.stop(&b.timer)
 	l.timers.stop(&b.again)
+	if b.stop != nil {
+		b.stop()
+	}
 }
 
 // eventsAtOnce and eventsInPass bound how many events are published after a command, and before
@@ -248,7 +288,7 @@ func (l *loop) loadAgain(s *session) {
 	b := s.blocked
 	s.wait(forUnblock)
 	b.loads = true
-	l.env.Store.Load(l.ctx.Keys, func(err error) {
+	l.env.Store.LoadWith(l.ctx.Keys, l.ctx.Runs, func(err error) {
 		l.box.post(func() { l.loadedAgain(s, b, err) })
 	})
 }

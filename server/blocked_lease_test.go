@@ -41,7 +41,7 @@ func TestLeaseInOrder(t *testing.T) {
 	second, dead, third, fourth := wait("second"), wait("dead"), wait("third"), wait("fourth")
 	fifth, timed, unblocked := wait("fifth"), ts.blocks("KEYP.LEASE ACQUIRE l timed 1000000 WAIT 600"), wait("unblocked")
 	info := c.do("KEYP.LEASE INFO l")
-	for _, want := range []string{"state held owner first", "waiting :7", "owner second client :", "owner dead client :"} {
+	for _, want := range []string{"state held owner first", "waiting :7", "owner second client :", "owner dead client :", " since :1700000000000"} {
 		if !strings.Contains(info, want) {
 			t.Errorf("INFO has no %q: %s", want, info)
 		}
@@ -145,6 +145,29 @@ func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
 	}
 	clk.Advance(time.Millisecond)
 	if got := third.granted(); got <= token {
+		t.Errorf("token %d after %d", got, token)
+	}
+}
+
+// TestLeaseShorterDelay: the first that waits has the lease when its delay ends, also where that was made shorter and an owner
+// waits, too, whose lease has expired: that one has nothing to get before its turn.
+func TestLeaseShorterDelay(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })
+	c := ts.dial()
+	if got := c.do("KEYP.LEASE ACQUIRE l holder 1000 DELAY 60000"); !strings.HasSuffix(got, ":1700000001000") {
+		t.Fatalf("ACQUIRE: %s", got)
+	}
+	clk.Advance(time.Second)
+	first := ts.blocks("KEYP.LEASE ACQUIRE l first 1000 WAIT 0")
+	holder := ts.blocks("KEYP.LEASE ACQUIRE l holder 1000 WAIT 0")
+	if got := c.do("PEXPIRE l 5000"); got != ":1" {
+		t.Fatalf("PEXPIRE: %s", got)
+	}
+	clk.Advance(5 * time.Second)
+	token := first.granted()
+	clk.Advance(time.Second)
+	if got := holder.granted(); got <= token {
 		t.Errorf("token %d after %d", got, token)
 	}
 }

@@ -46,14 +46,6 @@ func (ts *testServer) blocks(command string) *client {
 	return ts.dial().blocks(ts, command)
 }
 
-// silent says that no reply is there; all that came before on the loop has left.
-func (c *client) silent(ts *testServer) {
-	c.t.Helper()
-	ts.onLoop(func(*loop) {})
-	ts.dial().do("PING")
-	c.quiet()
-}
-
 // Everybody gets what is there, in the order in which they came.
 func TestBlockedInOrder(t *testing.T) {
 	ts := start(t)
@@ -323,7 +315,7 @@ func TestBlockedInPause(t *testing.T) {
 	w, timed := ts.blocks("BLPOP k 0"), ts.blocks("BLPOP k 5")
 	c.do("CLIENT PAUSE 10000")
 	pusher.send("RPUSH k v\n")
-	w.quiet()
+	w.silent(ts)
 	clk.Advance(5 * time.Second)
 	ts.onLoop(func(*loop) {})
 	timed.expect("*-1")
@@ -340,7 +332,7 @@ func TestBlockedInPause(t *testing.T) {
 	if got := c.do("EXEC"); got != "*4 :1 :1 :1 +OK" {
 		t.Error(got)
 	}
-	w.quiet()
+	w.silent(ts)
 	clk.Advance(time.Second)
 	ts.onLoop(func(*loop) {})
 	w.expect("*2 l w")
@@ -398,8 +390,8 @@ func TestBlockedWaitForTheDisk(t *testing.T) {
 	release := d.hold()
 	c.send("RPUSH k v\n")
 	waitBlocked(ts, 0)
-	w.quiet()
-	c.quiet()
+	w.silent(ts)
+	c.silent(ts)
 	release()
 	c.expect(":1")
 	w.expect("*2 k v")

@@ -89,6 +89,7 @@ func (l *loop) readSettings() {
 	st.queryBuffer = int(min(cfg.Int("client-query-buffer-limit"), math.MaxInt))
 	st.normal, st.pubsub = readOutputLimit(cfg, config.ClassNormal), readOutputLimit(cfg, config.ClassPubSub)
 	l.limitMemory(cfg.MaxMemoryClients(), st.limits.MaxBulk)
+	l.group.quorum = cfg.String("cluster-reads") == "quorum"
 	idle := time.Duration(cfg.Int("timeout")) * time.Second
 	if idle == st.idle {
 		return

@@ -7,8 +7,8 @@ import (
 	"keyp/commands"
 )
 
-// delay has a session wait whose command may not run before a job has ended (forJob) or CLIENT PAUSE
-// has (forPause). One whose command waits for keys as well goes on with that, and is looked at again
+// delay has a session wait whose command may not run before a job has ended (forJob), CLIENT PAUSE
+// has (forPause), or it is decided who leads the group (forGroup). One whose command waits for keys as well goes on with that, and is looked at again
 // then.
 func (l *loop) delay(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
@@ -45,7 +45,7 @@ func (l *loop) dropPaused(s *session) {
 
 // delayed reports whether the session is one of loop.delayed, and not one that has ended since.
 func (s *session) delayed() bool {
-	return s.state == forJob || s.state == forPause || s.blocked != nil && s.blocked.delayed
+	return s.state == forJob || s.state == forPause || s.state == forGroup || s.blocked != nil && s.blocked.delayed
 }
 
 // release gives the sessions that wait for why their turns, before all others and in the order in which
@@ -65,7 +65,7 @@ func (l *loop) release(why state) {
 				s.queued = true
 				turns = append(turns, s)
 			}
-		case s.blocked != nil && s.blocked.delayed && why == forJob:
+		case s.blocked != nil && s.blocked.delayed && why != forPause:
 			s.blocked.delayed = false
 			l.env.Waiters.LookAgain(s.blocked.waiter)
 			l.busy = true

@@ -102,7 +102,7 @@ func nothingUndurableLeaves(t *testing.T, ts *testServer, d *disk, dial func() *
 	if n := c.r.Buffered() + seer.r.Buffered(); n > 0 {
 		t.Fatalf("%d bytes left before they were durable", n)
 	}
-	c.quiet()
+	c.silent(ts)
 	release()
 	c.expect("+OK", "1")
 	seer.expect("1")
@@ -130,7 +130,7 @@ func TestGoneIsDurable(t *testing.T) {
 	for i, command := range []string{"BLPOP l 0.01", "INFO keyspace", "DBSIZE", "MEMORY STATS"} {
 		waits[i].send(command + "\n")
 		waiting(2+i, waits[i])
-		waits[i].quiet()
+		waits[i].silent(ts)
 	}
 	release()
 	c.expect(":1")

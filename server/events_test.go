@@ -203,7 +203,7 @@ func TestEventsWaitForTheLog(t *testing.T) {
 		ts.onLoop(func(l *loop) { ran = l.log.End() > l.log.Durable() })
 		return ran
 	})
-	l.quiet()
+	l.silent(ts)
 	release()
 	l.expect("*4 pmessage __key* __keyevent@0__:set a")
 	writer.expect("+OK")

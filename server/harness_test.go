@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -209,6 +210,17 @@ func (ts *testServer) onLoop(fn func(*loop)) {
 	await.For(ts.t, "the loop answers", done)
 }
 
+// passes waits for the end of a pass of the loop that has begun since.
+func (ts *testServer) passes() {
+	ts.t.Helper()
+	var first, now uint64
+	ts.onLoop(func(l *loop) { first = l.pass })
+	await.Until(ts.t, "the pass ends", func() bool {
+		ts.onLoop(func(l *loop) { now = l.pass })
+		return now > first+1
+	})
+}
+
 // neverGiveUp is a setting: a stop that waits for something waits for ever.
 func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 
@@ -236,8 +248,9 @@ func busy(l *loop) {
 // client is a raw connection.
 type client struct {
 	*await.Conn
-	t testing.TB
-	r *bufio.Reader
+	t    testing.TB
+	r    *bufio.Reader
+	sent atomic.Uint64 // bytes
 }
 
 func (ts *testServer) dial() *client {
@@ -268,7 +281,8 @@ func (c *client) send(text string) {
 
 func (c *client) raw(text string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
+	n, err := io.WriteString(c, text)
+	if c.sent.Add(uint64(n)); err != nil {
 		c.t.Fatalf("write: %v", err)
 	}
 }
@@ -349,15 +363,23 @@ func (c *client) heard() bool {
 	return err == nil
 }
 
-// quiet says that no reply comes for a moment.
-func (c *client) quiet() {
+// ran waits until the server has run all that the client has sent, as far as no command of it waits for something.
+func (c *client) ran(ts *testServer) {
 	c.t.Helper()
-	if err := c.Listen(20 * time.Millisecond); err != nil {
-		c.t.Fatal(err)
-	}
-	defer c.Patient()
-	if b, err := c.r.Peek(1); err == nil {
-		c.t.Fatalf("%q comes too early", b)
+	s := ts.sessionOf(c)
+	await.Until(c.t, "the server has run what was sent", func() (ran bool) {
+		ts.onLoop(func(*loop) { ran = s.waiting() || s.client.NetIn == c.sent.Load() && !s.queued })
+		return ran
+	})
+}
+
+// silent says that the server has run what the client has sent, and that no reply is there: all that came before on the loop has left.
+func (c *client) silent(ts *testServer) {
+	c.t.Helper()
+	c.ran(ts)
+	ts.passes()
+	if c.heard() {
+		c.t.Fatalf("%q comes too early", c.reply())
 	}
 }
 

@@ -389,7 +389,7 @@ func (l *loop) executed(j *job) {
 		l.env.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
 		s.out.w.Full = s.out.w.Full || j.out.Full
-		l.finishReply(s, j.ctx.Spec, mark, j.ctx.LSN)
+		l.finishReply(s, &j.ctx, mark)
 		l.pushKept(s)
 		j.ctx.RunEmitted()
 		s.past = commands.Past{}

@@ -125,13 +125,13 @@ func TestRepliesWaitForCommit(t *testing.T) {
 			}
 		}
 		for _, waits := range []*client{c, seer, counter, sub, blocked} {
-			waits.quiet()
+			waits.silent(ts)
 		}
 		r.commitTo(first)
 		c.expect("+OK", "+OK", "+QUEUED", "+QUEUED") // and what EXEC does is not committed
 		seer.expect("1", "1")
 		for _, waits := range []*client{c, counter, sub, blocked} {
-			waits.quiet()
+			waits.silent(ts)
 		}
 		release()
 		c.expect("*2 +OK :1", ":1")
@@ -158,7 +158,7 @@ func TestWAITAOFWaitsForCommit(t *testing.T) {
 	r.awaitSynced(t)
 	other.send("WAITAOF 1 0 1\n")
 	other.expect("*2 :0 :0") // the time is up
-	c.quiet()
+	c.silent(ts)
 	release()
 	c.expect("*2 :1 :0")
 
@@ -194,7 +194,7 @@ func TestSAVEWaitsForCommit(t *testing.T) {
 		ts.onLoop(func(l *loop) { runs = l.jobs.count == 1 })
 		return runs
 	})
-	saver.quiet()
+	saver.silent(ts)
 	if got := ts.dial().do("GET clean"); got != "1" {
 		t.Error(got)
 	}

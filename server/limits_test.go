@@ -251,7 +251,7 @@ func TestPauseOverClockSteps(t *testing.T) {
 		clk.Set(clk.Now() + step)
 		clk.Advance(9999 * time.Millisecond)
 		ts.onLoop(func(*loop) {})
-		c.quiet()
+		c.silent(ts)
 		clk.Advance(time.Millisecond)
 		ts.onLoop(func(*loop) {})
 		c.expect("+PONG")

@@ -57,6 +57,7 @@ type loop struct {
 	ctx        commands.Ctx
 	seams      seams
 	ahead      [][]byte // the keys of commands to come (prefetch)
+	keyPlace   func(name []byte) int
 	settings   settings
 	stale      atomic.Bool        // settings are to be read again
 	current    *session           // whose command runs
@@ -69,6 +70,7 @@ type loop struct {
 	readers    readerPool
 	tls        tlsFront
 	jobs       jobs
+	group      membership
 	watchdog   watchdog
 
 	pass      uint64        // number of the present pass
@@ -132,9 +134,11 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	l.jobs.busy.run, l.jobs.share.run = l.checkScript, l.shareOut
 	l.seams = l.defaultSeams()
 	o.Env.LimitJobs(processors - 1) // one is left to the loop
-	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
+	l.ahead, l.keyPlace = make([][]byte, 0, storage.PrefetchKeys), o.Env.Table.KeyPlace
 	l.ctx.Txn = o.Env.Store.NewTxn()
 	l.cron.run, l.pauseTimer.run = l.tick, l.endPause
+	l.group.Membership = o.Env.Membership()
+	l.group.patience.run, l.group.looks.run = l.regroup, func() { l.busy = true }
 	l.refill.run = l.acceptAgain
 	l.stopTimer.run = l.hurry
 	l.followSettings()
@@ -209,6 +213,9 @@ func (l *loop) begin() {
 	l.mono = l.o.Clock.Mono()
 	if l.stale.Swap(false) {
 		l.readSettings()
+	}
+	if l.group.Membership != nil {
+		l.vital(l.follow)
 	}
 }
 

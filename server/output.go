@@ -33,6 +33,10 @@ type output struct {
 	inside   int // bytes in blocks
 	blockCap int // capacity of blocks
 	needs    []dependency
+	// holds: from held on, the output shows what a leader has, and nothing of that may leave before it is certain that it led. The
+	// newest such reply begins at newest; a majority is asked for what is before asked.
+	holds               bool
+	held, newest, asked uint64
 	// replied is where the newest reply ends: what is behind it has been pushed.
 	replied uint64
 }
@@ -88,10 +92,30 @@ func (o *output) ready(durable uint64) []byte {
 		first = o.blocks[0]
 	}
 	end := len(first)
+	if o.holds {
+		end = int(min(o.held-o.base, uint64(end)))
+	}
 	if len(o.needs) > 0 {
 		end = int(min(o.needs[0].from-o.base, uint64(end)))
 	}
 	return first[o.sent:end]
+}
+
+// hold holds back what begins at buffer offset `from`. It reports whether nothing was held back before.
+func (o *output) hold(from int) (first bool) {
+	o.newest = o.tail() + uint64(from)
+	if o.holds {
+		return false
+	}
+	o.holds, o.held = true, o.newest
+	return true
+}
+
+// confirm lets go what stands before asked.
+func (o *output) confirm() {
+	if o.holds = o.newest >= o.asked; o.holds {
+		o.held = max(o.held, o.asked)
+	}
 }
 
 // advance notes that n bytes have left, and gives a block back when all of it has.
@@ -172,7 +196,7 @@ func (o *output) drop(pool *bufferPool) {
 		pool.put(b)
 	}
 	pool.put(o.w.Buf)
-	o.w.Buf, o.sent, o.blocks, o.inside, o.blockCap = nil, 0, nil, 0, 0
+	o.w.Buf, o.sent, o.blocks, o.inside, o.blockCap, o.holds = nil, 0, nil, 0, 0, false
 	o.needs = o.needs[:0]
 	if cap(o.needs) > 16 {
 		o.needs = nil

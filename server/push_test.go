@@ -73,7 +73,7 @@ func TestPushWaitsForTheLog(t *testing.T) {
 		return ran
 	})
 	c.expect("*1 hello")
-	c.quiet()
+	c.silent(ts)
 	release()
 	c.expect("*1 hello", "*1 hello")
 	writer.expect("+OK")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,10 @@ type Options struct {
 	// Listen and ListenTLS are addresses (127.0.0.1:0) to listen on instead of bind with
 	// port and tls-port.
 	Listen, ListenTLS []string
+	// Inside has clients come only from within the process (Connect).
+	Inside bool
+	// BeforeStop is called before a clean stop begins, while the server serves, and once; nil: nothing is.
+	BeforeStop func()
 }
 
 // Bell is how the store reaches a server, which is made after it: its methods serve
@@ -45,6 +50,8 @@ type Server struct {
 	o    Options
 	loop *loop
 	save atomic.Bool
+	// ready calls BeforeStop; who comes meanwhile waits.
+	ready sync.Once
 }
 
 // New binds the addresses, so that one in use shows here, and prepares the loop.
@@ -78,9 +85,17 @@ func New(o Options) (*Server, error) {
 // error says that the server could not go on, because the log or the poller failed; nothing that is
 // not durable has been sent.
 func (s *Server) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { s.loop.box.post(s.loop.stop) })
+	stop := context.AfterFunc(ctx, s.stop)
 	defer stop()
 	return s.loop.run()
+}
+
+// stop begins a clean stop, after BeforeStop.
+func (s *Server) stop() {
+	if s.o.BeforeStop != nil {
+		s.ready.Do(s.o.BeforeStop)
+	}
+	s.loop.box.post(s.loop.stop)
 }
 
 // SaveAtExit says whether the store is to be closed with a last checkpoint: yes,
@@ -126,11 +141,47 @@ func (s *Server) Port() int {
 // Shutdown begins a clean stop, from any goroutine.
 func (s *Server) Shutdown(save bool) {
 	s.save.Store(save)
-	s.loop.box.post(s.loop.stop)
+	if s.o.BeforeStop != nil {
+		go s.stop() // the loop may be needed for it
+		return
+	}
+	s.stop()
 }
 
 // Post has fn run on the loop, from any goroutine. After Run it is swallowed.
 func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
+
+// restAgain is when the loop looks again whether jobs have ended.
+const restAgain = time.Millisecond
+
+// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may need the loop to end.
+func (s *Server) AtRest(fn func()) {
+	s.Post(func() {
+		if s.loop.jobs.global != nil {
+			time.AfterFunc(restAgain, func() { s.AtRest(fn) })
+			return
+		}
+		s.loop.busy = true
+		fn()
+	})
+}
+
+// SetFollower changes the store's role as soon as no job is under way that forbids it, and calls done on the loop; unless ctx ends before. Who makes a
+// server a follower has seen to it before that no command that writes begins.
+func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
+	s.AtRest(func() {
+		switch {
+		case ctx.Err() != nil:
+			return
+		case on && s.loop.jobs.count > 0:
+			time.AfterFunc(restAgain, func() { s.SetFollower(ctx, on, done) })
+			return
+		case s.o.Env.Store.Follower() != on:
+			s.o.Env.Store.SetFollower(on)
+		}
+		done()
+	})
+}
 
 // Wake makes the loop do a pass, from any goroutine.
 func (s *Server) Wake() { s.loop.box.wake() }

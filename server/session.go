@@ -166,7 +166,7 @@ func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 
 // prefetch prefetches the keys of the commands that s has sent behind the present one.
 func (l *loop) prefetch(s *session) {
-	if l.ahead = s.reader.Ahead(l.ahead[:0]); len(l.ahead) > 0 {
+	if l.ahead = s.reader.Ahead(l.ahead[:0], l.keyPlace); len(l.ahead) > 0 {
 		l.env.Store.Prefetch(s.client.DB, l.ahead)
 	}
 }
@@ -194,7 +194,7 @@ func (l *loop) lookAhead(group []*session) {
 func (l *loop) readFirst(s *session) {
 	if l.read(s) > 0 {
 		n := len(l.ahead)
-		l.ahead = l.ahead[:len(s.reader.Ahead(l.ahead[:n:n+1]))]
+		l.ahead = l.ahead[:len(s.reader.Ahead(l.ahead[:n:n+1], l.keyPlace))]
 	}
 }
 
@@ -297,7 +297,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		took := now - l.mono
 		l.mono = now
 		l.env.Observe(c, mark, took)
-		l.finishReply(s, c.Spec, mark, c.LSN)
+		l.finishReply(s, c, mark)
 		l.leave(s)
 		c.RunEmitted()
 	case commands.Load:
@@ -317,10 +317,19 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 
 // finishReply notes of a reply that begins at mark of the session's output: what it depends on, whether
 // the client wants it, and whether the session is to end behind it.
-func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64) {
+func (l *loop) finishReply(s *session, c *commands.Ctx, mark int) {
+	spec, lsn := c.Spec, c.LSN
 	l.owed = max(l.owed, lsn)
 	if s.state == closed {
 		return
+	}
+	if l.group.Membership != nil {
+		s.client.Wrote = max(s.client.Wrote, lsn)
+		if c.Term != 0 && s.out.w.Len() > mark && !l.shows(s, mark, c.Term) {
+			s.out.w.Truncate(mark)
+			l.cutUnproven(s)
+			return
+		}
 	}
 	s.client.Last = spec
 	s.client.Commands++
@@ -370,6 +379,9 @@ func (l *loop) waitFor(s *session, args [][]byte) {
 		l.delay(s, forPause, args)
 	case l.ctx.Reason == commands.ForUnblock:
 		l.block(s, args)
+	case l.ctx.Reason == commands.ForGroup:
+		l.delay(s, forGroup, args)
+		l.awaitGroup()
 	default:
 		l.delay(s, forJob, args)
 	}
@@ -389,7 +401,7 @@ func (l *loop) load(s *session, args [][]byte) {
 		return
 	}
 	s.wait(forLoad)
-	l.env.Store.Load(l.ctx.Keys, func(err error) {
+	l.env.Store.LoadWith(l.ctx.Keys, l.ctx.Runs, func(err error) {
 		l.box.post(func() { l.loaded(s, err) })
 	})
 }
@@ -424,7 +436,7 @@ func (l *loop) failCommand(s *session) {
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
 	s.out.w.Error(string(commands.ErrInternal))
-	l.finishReply(s, s.client.Last, mark, 0)
+	l.finishReply(s, &commands.Ctx{Spec: s.client.Last}, mark)
 }
 
 // resume runs the command that has waited again, and lets the session go on unless it waits

@@ -293,7 +293,7 @@ func TestSlowCommandsKeepTheirPlace(t *testing.T) {
 	if got := other.do("PING"); got != "+PONG" {
 		t.Fatalf("beside a slow command: %q", got)
 	}
-	c.quiet()
+	c.silent(ts)
 	await.Until(t, "the sleep ends", func() bool {
 		clk.Advance(100 * time.Millisecond)
 		return strings.Contains(other.do("CLIENT LIST"), "cmd=randomkey")

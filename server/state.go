@@ -6,7 +6,8 @@ import "fmt"
 // and nothing else does:
 //
 //	                        wait                            release
-//	         ┌────────────────────────────► forPause, forJob ─────► released
+//	         ┌────────────────────────────► forPause, forJob, ────► released
+//	         │                              forGroup                    │
 //	         ├────────────────────────────► forUnblock, forLoad,        │
 //	 accept  │                              forOwnJob, forRoom,         │
 //	────► serving                           forHandshake                │
@@ -35,6 +36,7 @@ const (
 	forPause                  // for the end of CLIENT PAUSE
 	forUnblock                // for a change of a key: its command is a blocking one
 	forJob                    // for the end of another session's job
+	forGroup                  // until it is decided who leads the group
 	forRoom                   // for a larger buffer for its input: see grow
 	forHandshake              // for the end of its TLS handshake
 	released                  // what its command waited for has ended: that runs in the session's turn
@@ -59,7 +61,7 @@ func setOf(list ...state) (set stateSet) {
 func (set stateSet) has(st state) bool { return set>>st&1 != 0 }
 
 // waits are the states of a session whose command has no reply yet.
-var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forRoom, forHandshake, released)
+var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forGroup, forRoom, forHandshake, released)
 
 // follows has for each state those that it may follow.
 var follows = [states]stateSet{
@@ -69,9 +71,10 @@ var follows = [states]stateSet{
 	forPause:     setOf(serving),
 	forUnblock:   setOf(serving),
 	forJob:       setOf(serving),
+	forGroup:     setOf(serving),
 	forRoom:      setOf(serving),
 	forHandshake: setOf(serving),
-	released:     setOf(forPause, forJob),
+	released:     setOf(forPause, forJob, forGroup),
 	halted:       setOf(serving),
 	closing:      setOf(serving, halted) | waits,
 	lingering:    setOf(closing, forHandshake),

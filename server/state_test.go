@@ -10,7 +10,7 @@ import (
 )
 
 var stateNames = [states]string{
-	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause", forUnblock: "forUnblock", forJob: "forJob",
+	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause", forUnblock: "forUnblock", forJob: "forJob", forGroup: "forGroup",
 	forRoom: "forRoom", forHandshake: "forHandshake", released: "released", halted: "halted", closing: "closing",
 	lingering: "lingering", condemned: "condemned", closed: "closed",
 }
@@ -38,6 +38,7 @@ func TestStates(t *testing.T) {
 		forPause:     " .     x      x    .     x      .      x     x ",
 		forUnblock:   " .     .      x    .     x      .      x     x ",
 		forJob:       " .     x      x    .     x      .      x     x ",
+		forGroup:     " .     x      x    .     x      .      x     x ",
 		forRoom:      " .     .      x    .     x      .      x     x ",
 		forHandshake: " .     .      x    .     x      x      x     x ",
 		released:     " .     .      x    .     x      .      x     x ",

@@ -103,6 +103,21 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	return made, err
 }
 
+// MemberTLS makes the configuration for members of a group among themselves, of which each one has a certificate that the other ones demand.
+func MemberTLS(cfg *config.Config) (*tls.Config, error) {
+	made, err := newTLSConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if made.ClientCAs == nil {
+		if made.ClientCAs, err = loadAuthorities(cfg.String("tls-ca-cert-file"), cfg.String("tls-ca-cert-dir")); err != nil {
+			return nil, err
+		}
+	}
+	made.RootCAs, made.ClientAuth = made.ClientCAs, tls.RequireAndVerifyClientCert
+	return made, nil
+}
+
 // loadCertificate reads a certificate, with those that lead to its authority behind it,
 // and its key.
 func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err error) {

@@ -73,6 +73,7 @@ func (l *loop) write() {
 		clear(l.waiting[len(kept):])
 		l.waiting = kept
 	}
+	l.prove()
 	for _, s := range l.touched {
 		s.touched = false
 		if s.takes() {

@@ -293,7 +293,7 @@ func (c *partCheck) slot(sl *slot) {
 func (c *partCheck) cell(sl *slot, cl cell) {
 	p := c.p
 	name := p.name(cl)
-	k := Key{Slot: sl.num, Hash: c.s.hash(name), Name: name}
+	k := c.s.keyIn(sl, name)
 	if Slot(name) != sl.num {
 		c.fail("key %q stands in slot %d", clip(name), sl.num)
 	}
@@ -315,7 +315,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	}
 	due := deadline
 	if o := p.objectOf(cl); o != nil && !o.pinned() {
-		due = format.Earlier(due, o.val.Earliest())
+		due = format.Earlier(due, o.whole().Earliest())
 	}
 	if own := p.own; deadline != due && deadline != 0 {
 		if c.owns++; own != nil && own.next == len(p.objects.list) && !own.index.Has(p.id(sl, cl), deadline) {
@@ -331,8 +331,24 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 			c.fail("key %q is due before the reaper comes", clip(name))
 		}
 	}
+	c.absentRuns(p.objectOf(cl), name)
 	if !cl.is(cellDirty) {
 		c.clean(cl, im, stored)
+	}
+}
+
+// absentRuns checks that the data file has the runs of a stream that are not in memory: a checkpoint would delete what it lacks
+// of them.
+func (c *partCheck) absentRuns(o *Object, name []byte) {
+	if o == nil || o.side == nil {
+		return
+	}
+	if v, ok := streamIn(o.whole()); ok {
+		v.EachAbsent(func(first, last int64) {
+			if o.side.changed.touches(first, last) || o.side.frozen.touches(first, last) {
+				c.fail("key %q has changed entries from %d to %d, which are not in memory", clip(name), first, last)
+			}
+		})
 	}
 }
 
@@ -349,10 +365,10 @@ func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 		return
 	}
 	if o := c.p.objectOf(cl); o != nil && (got.object != nil || o.val.Type() != object.TypeString) {
-		if im.First != o.val.Earliest() {
-			c.fail("key %q is clean and has an element due at %d, on disk at %d", clip(name), o.val.Earliest(), im.First)
+		if im.First != o.whole().Earliest() {
+			c.fail("key %q is clean and has an element due at %d, on disk at %d", clip(name), o.whole().Earliest(), im.First)
 		}
-		if got.object == nil || !sameValue(o.val, got.object.val) {
+		if got.object == nil || !sameValue(o.whole(), got.object.val) {
 			c.fail("key %q is clean and has other elements on disk", clip(name))
 		}
 		return

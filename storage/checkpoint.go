@@ -52,6 +52,7 @@ type checkpointer struct {
 	}
 
 	arrivals arrivals // has its own lock
+	copying  copying  // has its own lock
 
 	// Written where a checkpoint is started.
 	wanted atomic.Int32 // checkpoints under way or about to start
@@ -178,6 +179,7 @@ func (cp *checkpointer) run() error {
 func (cp *checkpointer) writeSince(m mark) error {
 	s := cp.s
 	defer cp.arrivals.reset()
+	defer cp.copying.reset()
 	var b cpBatch
 	for _, p := range m.parts {
 		if err := cp.copyPart(&b, p); err != nil {
@@ -300,7 +302,7 @@ func (cp *checkpointer) rotateLog(st *format.State) (err error) {
 	}
 	st.First, st.Time = c.mu.rotated, s.shown.at.Load()
 	if st.Member {
-		st.Position = c.mu.rotatedEnd
+		st.Position = s.Shown() // a follower's log may have a batch already that is about to be applied
 	}
 	return nil
 }
@@ -356,6 +358,7 @@ func (cp *checkpointer) commitBatch(b *cpBatch) error {
 		return err
 	}
 	cp.markClean(b, &w)
+	cp.copying.reset()
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
 	b.reset()
 	cp.pace(began)
@@ -432,7 +435,7 @@ func (cp *checkpointer) markClean(b *cpBatch, w *batchWriter) {
 		if e.rec != nil {
 			continue
 		}
-		k := Key{Slot: e.sl.num, Hash: s.hash(e.gone), Name: e.gone}
+		k := s.keyIn(e.sl, e.gone)
 		e.p.shard.mu.Lock()
 		if c := e.p.find(e.sl, k); c != nil && c.is(cellTomb) && !c.is(cellDirty) {
 			e.p.drop(e.sl, c)

@@ -154,6 +154,9 @@ func (t *Txn) flushValue(w opened) {
 	if c == nil || p.objectOf(*c) != w.o {
 		return
 	}
+	if w.o.val.Type() == object.TypeStream && t.s.policies.Load() != nil {
+		t.agePresent(w.k)
+	}
 	w.o.state &^= stateOpen
 	p.recount(sl, c, w.o)
 	t.wrotePut(p, sl, *c)
@@ -434,13 +437,18 @@ func (s *Store) overdue(k Key, now int64) bool {
 		return false
 	}
 	o := p.objectOf(*c)
-	return o != nil && o.side != nil && o.side.due != 0 && o.side.due <= now && o.val.Len()-o.val.LenAt(now) > maxShed
+	if o == nil || o.side == nil || o.side.due == 0 || o.side.due > now {
+		return false
+	}
+	left := o.val.LenAt(now)
+	return o.val.Len()-left > maxShed && (left > 0 || !s.Follower())
 }
 
 // shed removes elements that are due, at most limit of them, and the key with the last.
 // The records name each.
 func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	o := p.objectOf(*c)
+	o.unhide()
 	ev := membersExpired(o.val.Type())
 	var fields [][]byte
 	hears := t.HearsFields(ev)
@@ -449,19 +457,23 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	if t.s.outbox.rules.Load() != nil {
 		rules = t.elementRules(k, o.val.Type())
 	}
-	n = o.val.Due(t.instant(p, *c), limit, func(elem, val []byte, deadline int64) {
-		if !own {
-			t.s.observeLate(t.s.late.elements, deadline)
-		}
-		t.removed(p, o, elem)
-		o.change(elem)
-		if rules != nil {
-			t.reportElement(rules, k, o.val.Type(), elem, val, deadline)
-		}
-		if hears {
-			fields = append(fields, bytes.Clone(elem))
-		}
-	})
+	if v, ok := o.val.(*object.Stream); ok {
+		n = t.shedEntries(p, o, k, v, t.instant(p, *c), limit, rules)
+	} else {
+		n = o.val.Due(t.instant(p, *c), limit, func(elem, val []byte, deadline int64) {
+			if !own {
+				t.s.observeLate(t.s.late.elements, deadline)
+			}
+			t.removed(p, o, elem)
+			o.change(elem)
+			if rules != nil {
+				t.reportElement(rules, k, o.val.Type(), elem, val, deadline)
+			}
+			if hears {
+				fields = append(fields, bytes.Clone(elem))
+			}
+		})
+	}
 	if !own {
 		t.s.stats.ExpiredElements.Add(int64(n))
 	}
@@ -478,7 +490,7 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	return n
 }
 
-// shedAll removes all due elements of a key, in steps between which commands may lock the shard.
+// shedAll removes all due elements of a key, or hides them at a follower, in steps between which commands may lock the shard.
 func (s *Store) shedAll(k Key) {
 	t, keys := s.NewTxn(), []Key{k}
 	for more := true; more && s.quit.Err() == nil; {
@@ -489,7 +501,11 @@ func (s *Store) shedAll(k Key) {
 			p := s.part(k)
 			sl := p.slot(k)
 			c := p.find(sl, k)
-			t.shed(p, sl, c, k, t.shedStep(k, p.objectOf(*c), maxShed/4))
+			if o := p.objectOf(*c); s.Follower() {
+				o.hide(t.now, maxShed/4)
+			} else {
+				t.shed(p, sl, c, k, t.shedStep(k, o, maxShed/4))
+			}
 		}
 		t.End()
 	}

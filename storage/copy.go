@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"keyp/storage/format"
+	"keyp/storage/object"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -57,7 +58,7 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
 		o.freeze()
-		if more := (portions{p: p, sl: sl, o: o, stale: o.stale()}); more.stale || cp.copyState(b, p, sl, c) {
+		if more := (portions{p: p, sl: sl, o: o, stale: o.stale(), key: o.key}); more.stale || cp.copyState(b, p, sl, c) {
 			b.rest = append(b.rest, more)
 		}
 		return
@@ -70,7 +71,7 @@ func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 func (cp *checkpointer) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	p.filed = true
 	name := p.name(*c)
-	k := Key{Slot: sl.num, Hash: cp.s.hash(name), Name: name}
+	k := cp.s.keyIn(sl, name)
 	b.scratch = format.DiskKey(b.scratch[:0], p.space, k)
 	e := entry{p: p, sl: sl, at: b.arena.take(b.scratch)}
 	flags := p.flags(*c)
@@ -94,19 +95,19 @@ func (cp *checkpointer) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, 
 	im := format.Image{Type: p.item(c).Type(), Inline: true, Times: format.Times{Deadline: p.deadline(c), Created: p.created(c)}, Name: p.name(c)}
 	o := p.objectOf(c)
 	if o != nil {
-		im.First = o.val.Earliest()
+		im.First = o.whole().Earliest()
 	}
 	switch {
 	case o == nil:
 		im.Payload = p.slabs.at(c.ref()).value()
 	case o.inline():
-		im.ID, im.Payload = o.id, format.AppendInline(nil, o.val)
+		im.ID, im.Payload = o.id, format.AppendInline(nil, o.whole())
 		o.state = o.state&^stateReplayed | stateInline
 	default:
 		more = cp.copyElements(b, o, e)
 		changed = o.side != nil && o.side.any()
 		im.ID, im.Inline = o.id, false
-		im.Payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
+		im.Payload = binary.AppendUvarint(nil, uint64(o.whole().Len()))
 	}
 	e.id, e.Times = im.Stored(), im.Times
 	b.scratch = im.Append(b.scratch[:0], e.at)
@@ -124,6 +125,9 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 		e.p.copied.add(o.id)
 	}
 	o.state &^= stateLinked | stateReplayed
+	if o.val.Type() == object.TypeStream {
+		cp.copying.add(o.id)
+	}
 	if o.side == nil {
 		return false
 	}
@@ -136,10 +140,10 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 	u, limit := &o.side.unsaved, b.arena.bytes+s.bounds.portionBytes
 	if u.rest {
 		each := max(o.val.Bytes()/max(o.val.Len(), 1), 1)
-		u.cursor = o.val.Scan(u.cursor, max(1, min(s.bounds.portion, s.bounds.portionBytes/each)), put)
+		u.cursor = o.whole().Scan(u.cursor, max(1, min(s.bounds.portion, s.bounds.portionBytes/each)), put)
 		u.rest = u.cursor != 0 && u.cursor <= u.end
 	} else {
-		u.frozen.take(o.val, func(elem, val []byte, deadline int64, ok bool) bool {
+		u.frozen.take(o.whole(), func(elem, val []byte, deadline int64, ok bool) bool {
 			if ok {
 				put(elem, val, deadline)
 			} else {
@@ -169,7 +173,8 @@ type portions struct {
 	p     *part
 	sl    *slot
 	o     *Object
-	stale bool // elements on disk have to go first
+	stale bool   // elements on disk have to go first: nothing is copied yet
+	key   string // if stale: the value's when the checkpoint reached it
 }
 
 // copyRest completes the values that the batch has a part of, and writes the batch whenever it gets
@@ -217,16 +222,23 @@ func (cp *checkpointer) portionDone(b *cpBatch) error {
 }
 
 // copyPortion copies the next portion of a value, if the value is still its key's: later changes
-// are in the part of the log that stays.
+// are in the part of the log that stays. They may refer to the value, though, and would not be
+// replayed for a key that has an older one on disk: if nothing of this one is copied, the key's
+// state of now is.
 func (cp *checkpointer) copyPortion(b *cpBatch, r portions) (more bool) {
 	r.p.shard.mu.Lock()
 	defer r.p.shard.mu.Unlock()
-	c := cp.s.cellOf(r)
-	if c == nil {
-		return false
+	if c := cp.s.cellOf(r); c != nil {
+		b.use(r.sl)
+		return cp.copyState(b, r.p, r.sl, c)
 	}
-	b.use(r.sl)
-	return cp.copyState(b, r.p, r.sl, c)
+	if r.stale && !r.p.dead {
+		if c := r.p.find(r.sl, cp.s.keyIn(r.sl, []byte(r.key))); c != nil && c.is(cellDirty) {
+			b.use(r.sl)
+			cp.copyCell(b, r.p, r.sl, c)
+		}
+	}
+	return false
 }
 
 // cellOf returns the cell of a value, nil if the value is not its key's any more.
@@ -234,8 +246,7 @@ func (s *Store) cellOf(r portions) *cell {
 	if r.p.dead || r.o.is(stateGone) {
 		return nil
 	}
-	name := r.o.name()
-	c := r.p.find(r.sl, Key{Slot: r.sl.num, Hash: s.hash(name), Name: name})
+	c := r.p.find(r.sl, s.keyIn(r.sl, r.o.name()))
 	if c == nil || r.p.objectOf(*c) != r.o {
 		return nil
 	}
@@ -304,7 +315,7 @@ func (s *Store) cellAt(e *entry) *cell {
 	hash := uint64(binary.BigEndian.Uint32(e.at[format.PrefixLen-4:])) << 32
 	c, _ := e.sl.table.find(hash, func(c cell) bool {
 		name := e.p.name(c)
-		k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
+		k := s.keyIn(e.sl, name)
 		return bytes.Equal(format.DiskKey(scratch[:0], e.p.space, k), e.at)
 	})
 	return c

@@ -62,6 +62,7 @@ func TestCrashBetweenPortions(t *testing.T) {
 // TestRenameBetweenPortions: a large value moves onto a key that the checkpoint has been
 // at, or databases are exchanged, while it is copied.
 func TestRenameBetweenPortions(t *testing.T) {
+	t.Parallel()
 	for _, swap := range []bool{false, true} {
 		h := newHarness(t)
 		h.portions = true

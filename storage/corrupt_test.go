@@ -51,7 +51,7 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run 
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
 		cases = n / part
 	}
-	freelistType = bolt.FreelistArrayType
+	freelistType = bolt.FreelistArrayType // of all stores: so no test that calls this is parallel
 	defer func() { freelistType = bolt.FreelistMapType }()
 	base := testkit.MemoryDir(t)
 	sound := makeSound(t, filepath.Join(base, "sound"))
@@ -549,7 +549,7 @@ func (c *corruptCase) read(n name) (v value, found bool, err error) {
 	k := c.s.Key(n.db, []byte(n.key))
 	x := c.s.NewTxn()
 	for !c.s.Begin(x, []Key{k}) {
-		for _, slow := range c.s.loads.serveBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
+		for _, slow := range c.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(e error) { err = e }}}) {
 			c.s.loads.serve(slow)
 		}
 		if err != nil {

@@ -190,7 +190,7 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 				h.alter(k, func(r []byte) []byte { r[len(r)-1] ^= 0x10; return r })
 			}
 			var got error
-			for _, slow := range h.s.loads.serveBatch([]load{{[]Key{k}, func(err error) { got = err }}}) {
+			for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(err error) { got = err }}}) {
 				h.s.loads.serve(slow)
 			}
 			if !errors.Is(got, ErrCorrupt) {

@@ -178,6 +178,7 @@ var scenarios = map[string]func(h *faulty, f dataFault) error{
 // starts again; there is another power cut, perhaps after a checkpoint that relies on what was
 // found. What was acknowledged is always there. KEYP_STRESS has all of them fail, and not some.
 func TestDataFileFaults(t *testing.T) {
+	t.Parallel()
 	step, offset := 10, 0
 	if testkit.Number(t, "KEYP_STRESS", 0) > 0 {
 		step = 1

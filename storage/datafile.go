@@ -58,6 +58,10 @@ type osData struct{ *os.File }
 
 func (f osData) Sync() error { return vfs.Sync(f.File) }
 
+// mappedLen is how many bytes of its file bbolt has mapped, or may use without a new mapping. It changes while no transaction is open. bbolt has no call for
+// that, so this looks at its internals.
+func mappedLen(db *bolt.DB) int64 { return reflect.ValueOf(db).Elem().FieldByName("datasz").Int() }
+
 // intercept makes bbolt write through f, with bbolt's usual syncs before and after the meta page.
 // bbolt has no option for that, so this changes its internals. It is for tests.
 func intercept(db *bolt.DB, f DataFile) {

@@ -133,6 +133,7 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	fresh.key, fresh.val = strings.Clone(o.key), o.val.Clone()
 	if o.side != nil {
 		side := *o.side
+		side.readers = 0 // they have the old one
 		fresh.side = &side
 	}
 	o.state |= stateGone

@@ -135,15 +135,9 @@ func (h *harness) verifyDue() {
 			if n.db != db {
 				continue
 			}
-			due, certain := v.deadline, true
-			if all := h.model[n].coll; all != nil {
-				for _, e := range all.elems {
-					certain = certain && (e.deadline == 0 || e.deadline > now) // else the store may still have it to remove
-					if e.deadline != 0 && (due == 0 || e.deadline < due) {
-						due = e.deadline
-					}
-				}
-			}
+			v.coll = h.model[n].coll
+			due, certain := v.earliest(), true
+			v.coll.eachDeadline(func(_ string, at int64) { certain = certain && at > now }) // else the store may still have it to remove
 			if at, listed := got[n.key]; certain && (at != due || listed != (due != 0)) {
 				h.t.Fatalf("key %q of database %d is due at %d, and listed at %d (%v)", n.key, db, due, at, listed)
 			}

@@ -68,6 +68,8 @@ func membersExpired(t object.Type) Event {
 		return FieldExpired
 	case object.TypeSet:
 		return Event{EventSet, "srem"}
+	case object.TypeStream:
+		return Event{EventStream, "xexpired"}
 	case object.TypeLimit:
 		return Event{EventModule, "limit.expired"}
 	default:

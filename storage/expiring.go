@@ -94,6 +94,7 @@ var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16, lo
 //
 // What it leaves out because it is due never returns, once the log is durable up to its end when Expiring returns.
 func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string, elements func(name []byte, typ object.Type) bool) (list []DueKey, next DuePlace, more bool, err error) {
+	v.settle(db)
 	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until, elements: elements,
 		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover, builds: math.MaxInt, loads: loadsMost}}
 	if v.t != nil {

@@ -102,18 +102,11 @@ func (h *harness) verifyExpiringElements(v View, db int, from DuePlace) {
 		if v.deadline != 0 {
 			want[one{key: n.key}] = v.deadline
 		}
-		if v.coll == nil {
-			continue
-		}
-		for _, e := range v.coll.elems {
-			if e.deadline != 0 && (v.deadline == 0 || e.deadline < v.deadline) {
-				shown := e.key
-				if v.coll.typ == object.TypeLimit {
-					shown = string(object.LimitHeldID([]byte(shown)))
-				}
-				want[one{n.key, shown, true}] = e.deadline
+		v.coll.eachDeadline(func(id string, at int64) {
+			if v.deadline == 0 || at < v.deadline {
+				want[one{n.key, id, true}] = at
 			}
-		}
+		})
 	}
 	if !maps.Equal(got, want) {
 		h.t.Fatalf("the keys and elements with deadlines are\n%.60v\nwant\n%.60v", got, want)

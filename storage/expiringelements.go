@@ -465,8 +465,9 @@ type foundElement struct {
 
 // largeOnDisk is a value on disk whose elements are to be read.
 type largeOnDisk struct {
-	on []byte
-	id uint64
+	on  []byte
+	id  uint64
+	typ object.Type
 }
 
 // see collects the deadlines of the elements of a record.
@@ -475,10 +476,14 @@ func (l *expiring) see(im *format.Image, on []byte) {
 		return
 	}
 	if !im.Inline {
-		l.large = append(l.large, largeOnDisk{bytes.Clone(on), im.ID})
+		l.large = append(l.large, largeOnDisk{bytes.Clone(on), im.ID, im.Type})
 		return
 	}
-	_ = format.EachInline(im.Payload, func(_, _ []byte, deadline int64) error { // what is damaged is left out
+	var ages object.StreamAges
+	_ = format.EachInline(im.Payload, func(elem, val []byte, deadline int64) error { // what is damaged is left out
+		if im.Type == object.TypeStream {
+			deadline = ages.Deadline(elem, val)
+		}
 		l.seen(deadline, on)
 		return nil
 	})
@@ -502,14 +507,18 @@ func (l *expiring) notePlacesOnDisk() error {
 	}
 	for _, v := range l.large {
 		var from []byte
+		var ages object.StreamAges
 		for more := true; more; {
 			more = false
 			n, began := 0, l.s.clock.Mono()
 			err := l.s.file.view(func(tx *bolt.Tx) error {
-				return eachElement(tx, v.id, from, func(elem, _ []byte, deadline int64) error {
+				return eachElement(tx, v.id, from, func(elem, val []byte, deadline int64) error {
 					if n++; n > l.s.bounds.stretch && l.s.clock.Mono()-began >= l.s.bounds.stretchTime {
 						from, more = bytes.Clone(elem), true
 						return errEnough
+					}
+					if v.typ == object.TypeStream {
+						deadline = ages.Deadline(elem, val)
 					}
 					l.seen(deadline, v.on)
 					return nil

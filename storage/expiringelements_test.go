@@ -117,6 +117,7 @@ func (h *harness) expiringElements(v View, db int, from, until DuePlace, count f
 // Keys and elements come once and in order, in pages of any size, in memory, on disk and in both, and after a restart; so they do
 // before and after their places are known.
 func TestExpiringElements(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.s.bounds.group, h.s.bounds.cover, h.s.bounds.stretch = 30, 1000, 100
 	defer h.check()
@@ -309,6 +310,7 @@ func BenchmarkExpiringWithin(b *testing.B) {
 // Elements whose deadlines stay come once, whatever happens between pages and while one is made: values come and go, grow, and
 // move in memory and between memory and disk; other elements and the keys get other deadlines; the places are made again.
 func TestExpiringElementsBesideChanges(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
 		h.t = failer{t, rt}

@@ -25,15 +25,18 @@ import (
 // As the data file always is, its copy is newer in places than its state's position. So it needs the log from there on, and is of one moment
 // again once that is replayed up to Header.Through.
 //
-// What the transaction keeps bbolt cannot use again, so checkpoints make the file longer, and before bbolt maps more of the file it waits for
-// the transaction. So the transaction ends, and the snapshot with an error, when the file has grown by more than snapshotGrowth, when the disk is nearly full,
-// when checkpoints must not wait, and with the store. Whoever notices that ends the transaction, since Send may just
-// wait for a reader that is slow. A compaction would have to wait for a snapshot, and gives up instead.
+// What the transaction keeps bbolt cannot use again, so checkpoints make the file longer. Before bbolt maps more of the file it waits for
+// the transaction, and whoever reads the file waits for that. So the transaction ends, and the snapshot with an error, when the file has grown
+// by more than snapshotGrowth or to nearly what is mapped of it, when the disk is nearly full, and with the store. Whoever
+// notices that ends the transaction, since Send may just wait for a reader that is slow. A compaction would have to wait for a
+// snapshot, and gives up instead.
 
 const (
 	// snapshotGrowth is how much longer the data file may get while a snapshot is open, if half of its length is not more.
 	snapshotGrowth = 1 << 30
-	receivedFile   = format.DataName + ".received"
+	// mapMargin is what checkpoints may add to the file between two looks of housekeeping, if an eighth of the mapping is not less.
+	mapMargin    = 256 << 20
+	receivedFile = format.DataName + ".received"
 )
 
 // errSnapshotStopped wraps the reason why a snapshot was given up.
@@ -44,11 +47,14 @@ type FileSnapshot struct {
 	// Header says what it has; its Note may be set before Send.
 	Header snapshotfile.Header
 
-	s     *Store
-	tx    *bolt.Tx
-	metas []byte // both meta pages of the transaction's state; the file's own are of later ones soon
-	free  []uint64
-	file  io.ReaderAt
+	s      *Store
+	tx     *bolt.Tx
+	mapped int64  // how much of the file bbolt maps until the transaction ends
+	metas  []byte // both meta pages of the transaction's state; the file's own are of later ones soon
+	free   []uint64
+	file   io.ReaderAt
+
+	kept KeptLog // of a backup; nil: the log is the caller's matter
 
 	stopped atomic.Pointer[error] // set before the transaction ends that was given up
 	end     func() error          // ends the transaction, once
@@ -77,14 +83,18 @@ func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
 		if err := why(sn); err != nil {
 			err = fmt.Errorf("%w: %w", errSnapshotStopped, err)
 			sn.stopped.CompareAndSwap(nil, &err)
-			_ = sn.end() // Close returns it too
+			_ = sn.end()   // Close returns it too
+			_ = sn.letGo() // the segments go with the next checkpoint
 		}
 	}
 }
 
 // OpenSnapshot takes a snapshot of the data file, between two checkpoints: it waits for the one under way. From then on all of the log behind
 // Header.Position has to be kept.
-func (s *Store) OpenSnapshot() (*FileSnapshot, error) {
+func (s *Store) OpenSnapshot() (*FileSnapshot, error) { return s.openSnapshot(nil) }
+
+// openSnapshot keeps of log, if it is not nil, what the snapshot needs of it.
+func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
 	if err := s.Err(); err != nil {
@@ -101,9 +111,16 @@ func (s *Store) OpenSnapshot() (*FileSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	sn := &FileSnapshot{s: s, tx: tx, file: file, end: sync.OnceValue(tx.Rollback)}
-	if err := guard(sn.begin); err != nil {
+	sn := &FileSnapshot{s: s, tx: tx, file: file, mapped: mappedLen(tx.DB()), end: sync.OnceValue(tx.Rollback)}
+	err = guard(sn.begin)
+	if err == nil {
+		err = sn.outgrown()
+	}
+	if err != nil {
 		return nil, errors.Join(err, sn.end())
+	}
+	if log != nil { // no checkpoint releases a segment meanwhile
+		sn.kept = log.Keep(Place{sn.Header.Segment, sn.Header.Position})
 	}
 	open := &s.file.snapshots.mu
 	open.Lock()
@@ -128,8 +145,8 @@ func (sn *FileSnapshot) begin() error {
 	if err != nil {
 		return s.file.damaged(sn.tx.DB().Path(), err)
 	}
-	var st format.State
-	if err := s.file.readMeta(sn.tx, &st); err != nil {
+	_, st, err := parseMeta(sn.tx) // and not readMeta: the store is in use
+	if err != nil {
 		return err
 	}
 	sn.Header = snapshotfile.Header{
@@ -255,13 +272,19 @@ func (sn *FileSnapshot) may(ctx context.Context) error {
 func (sn *FileSnapshot) outgrown() error {
 	s := sn.s
 	size, _ := s.file.use()
+	held, most := int64(0), max(s.bounds.snapshotGrowth, sn.Header.Size/2)
+	if sn.kept != nil {
+		held = sn.kept.Bytes()
+	}
 	switch grown := size - sn.Header.Size; {
 	case s.quit.Err() != nil:
 		return ErrClosed
-	case s.checkpointer.hurry.Load():
-		return errors.New("checkpoints cannot wait")
-	case grown > max(s.bounds.snapshotGrowth, sn.Header.Size/2):
+	case size > sn.mapped-min(mapMargin, sn.mapped/8):
+		return fmt.Errorf("the data file has %d bytes, and the server has room for %d: start it again", size, sn.mapped)
+	case grown > most:
 		return fmt.Errorf("the data file has become %d bytes longer", grown)
+	case held > most:
+		return fmt.Errorf("%d bytes of the log are kept for it", held)
 	case s.spaceIsLow():
 		return errors.New("the disk is nearly full")
 	}
@@ -274,7 +297,15 @@ func (sn *FileSnapshot) Close() error {
 	open.Lock()
 	defer open.Unlock()
 	delete(open.open, sn)
-	return sn.end()
+	return errors.Join(sn.end(), sn.letGo())
+}
+
+// letGo ends the hold of the log.
+func (sn *FileSnapshot) letGo() error {
+	if sn.kept == nil {
+		return nil
+	}
+	return sn.kept.LetGo()
 }
 
 // Receive makes what Send gave the data file of the directory o.Dir, which no store has open, and replaces the one that is
@@ -282,6 +313,11 @@ func (sn *FileSnapshot) Close() error {
 // when all of it was received, is proven and on disk: before that, and with an error, the directory has what it had, but for an error of its last sync:
 // then it has one of the two.
 func Receive(o Options, r io.Reader, segment uint64, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
+	return receiveAs(o, r, segment, false, records)
+}
+
+// receiveAs is Receive. With alone a member's snapshot makes the data file of a server that is alone.
+func receiveAs(o Options, r io.Reader, segment uint64, alone bool, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	if err := o.Complete(); err != nil {
 		return h, err
 	}
@@ -298,7 +334,7 @@ func Receive(o Options, r io.Reader, segment uint64, records func(position uint6
 	if err := removeFile(path); err != nil {
 		return h, err
 	}
-	if h, err = s.file.receive(path, r, segment, records); err != nil {
+	if h, err = s.file.receive(path, r, segment, alone, records); err != nil {
 		return h, errors.Join(err, removeFile(path))
 	}
 	if err := s.file.syncPath(); err != nil {
@@ -314,7 +350,7 @@ func Receive(o Options, r io.Reader, segment uint64, records func(position uint6
 }
 
 // receive makes the file at path of a stream.
-func (df *dataFile) receive(path string, r io.Reader, segment uint64, records func(uint64, []byte) error) (h snapshotfile.Header, err error) {
+func (df *dataFile) receive(path string, r io.Reader, segment uint64, alone bool, records func(uint64, []byte) error) (h snapshotfile.Header, err error) {
 	from, err := snapshotfile.NewReader(r)
 	if err != nil {
 		return h, err
@@ -323,7 +359,7 @@ func (df *dataFile) receive(path string, r io.Reader, segment uint64, records fu
 	if h.DataFormat != format.Version || h.PageSize != format.PageSize {
 		return h, fmt.Errorf("%w: the snapshot is of format %d with pages of %d bytes, and this version writes %d with %d", ErrFormat, h.DataFormat, h.PageSize, format.Version, format.PageSize)
 	}
-	if h.Member != df.s.options.Member {
+	if h.Member != df.s.options.Member && !alone {
 		return h, fmt.Errorf("storage: a snapshot is of a member of a group or not, as the directory is to be: %t and %t", h.Member, df.s.options.Member)
 	}
 	if err := df.receiveParts(path, from, records); err != nil {
@@ -346,7 +382,7 @@ func (df *dataFile) receive(path string, r io.Reader, segment uint64, records fu
 		return h, df.damaged(path, err)
 	}
 	again := func(*bolt.Tx) error { return nil } // as commitAgain
-	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error { return df.settle(tx, &h, segment) }), updateNew(db, again))
+	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error { return df.settle(tx, &h, segment, alone) }), updateNew(db, again))
 }
 
 // receiveParts writes and syncs all pieces, and passes records on.
@@ -384,8 +420,8 @@ func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader, records
 	}
 }
 
-// settle gives the received file's state the first segment of the log beside it.
-func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64) error {
+// settle gives the received file's state the first segment of the log beside it, and whose log that is.
+func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, alone bool) error {
 	var st format.State
 	if err := df.readMeta(tx, &st); err != nil {
 		return err
@@ -394,5 +430,8 @@ func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64) 
 		return fmt.Errorf("%w: the snapshot's header names position %d of the log, and its state %d", ErrCorrupt, h.Position, st.Position)
 	}
 	st.First = segment
+	if alone {
+		st.Member, st.Position = false, 0
+	}
 	return putMeta(tx, format.MetaState, st.Append(nil))
 }

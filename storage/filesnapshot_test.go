@@ -40,31 +40,7 @@ func (h *harness) logOf(dir string) *vfs.Mem {
 	h.t.Helper()
 	to, from := filepath.Join(dir, format.LogDir), filepath.Join(h.dir, format.LogDir)
 	fs := vfs.NewMem()
-	names, err := h.fs.List(from)
-	err = errors.Join(err, fs.MkdirAll(to))
-	for _, name := range names {
-		var in, out vfs.File
-		var size int64
-		if err == nil {
-			in, err = h.fs.Open(filepath.Join(from, name))
-		}
-		if err == nil {
-			size, err = in.Size()
-		}
-		b := make([]byte, size)
-		if err == nil && size > 0 {
-			_, err = in.ReadAt(b, 0)
-		}
-		if err == nil {
-			out, err = fs.Create(filepath.Join(to, name))
-		}
-		if err == nil {
-			_, err = out.WriteAt(b, 0)
-		}
-		if err == nil {
-			err = errors.Join(out.Sync(), out.Close(), in.Close())
-		}
-	}
+	err := errors.Join(fs.MkdirAll(to), copyFiles(h.fs, from, fs, to))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -168,22 +144,19 @@ func (w *writerOnce) Write(b []byte) (int, error) {
 	return w.w.Write(b)
 }
 
-// TestSnapshotGivenUp: a reader that is slow holds up a checkpoint that needs more of the file mapped, until the snapshot is given up. So does
-// the file's growth, a store that closes, and one's own context.
+// TestSnapshotGivenUp: before a checkpoint would have to wait for a reader that is slow, because it needs more of the file mapped, the snapshot is
+// given up. So it is for the file's growth, a store that closes, and one's own context.
 func TestSnapshotGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	for what, during := range map[string]func(h *faulty) error{
-		"checkpoints cannot wait": func(h *faulty) error {
-			for i := range 80 {
+		"start it again": func(h *faulty) error {
+			for i := range 80 { // more than InitialMmap
 				k := h.s.Key(0, []byte(fmt.Sprint("long", i)))
 				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), 0, eventSet) }, k)
+				h.saved()
+				h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 			}
-			h.commit()
-			ended := make(chan error)
-			go func() { ended <- h.s.Checkpoint() }() // more than InitialMmap
-			h.s.checkpointer.hurry.Store(true)
-			h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
-			return <-ended
+			return nil
 		},
 		"bytes longer": func(h *faulty) error {
 			h.s.bounds.snapshotGrowth = 64 << 10
@@ -226,7 +199,6 @@ func TestSnapshotGivenUp(t *testing.T) {
 		if what == ErrClosed.Error() {
 			continue
 		}
-		h.s.checkpointer.hurry.Store(false)
 		if _, _, err := h.s.Compact(); err != nil {
 			t.Errorf("%s: a compaction behind it: %v", what, err)
 		}

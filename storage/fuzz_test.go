@@ -237,7 +237,7 @@ func startAgain(h *harness) error {
 		for db := range h.databases {
 			k := h.s.Key(db, []byte(name))
 			for try := 0; !h.s.Begin(h.txn, []Key{k}); try++ {
-				for _, slow := range h.s.loads.serveBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
+				for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(e error) { err = e }}}) {
 					h.s.loads.serve(slow)
 				}
 				if err != nil || try == 100 {

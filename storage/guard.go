@@ -22,6 +22,11 @@ import (
 //   - the step is confirmed, by an operator (ConfirmClock) or since ClockJumpPatience is over: then
 //     deadlines that counted from the guarded time move by as much as time does (guardnotes.go).
 //
+// In a group the guard has more to do (grouptime.go): it also begins where the wall clock of who leads is set back, or where who becomes the leader has
+// one that differs from the group's time by more than a second either way. It is over when the wall clock is back to
+// within a second, and does not end by itself as long as another member's clock agrees with the group's time. When a wall clock
+// that is behind is confirmed, all that is due is removed, and time goes back to it (stepBack); no deadline moves.
+//
 // It ends in one transaction, with all shards locked, whose batch has the deadlines, the end of the notes and
 // the new record. So a crash has all of that happen, or nothing.
 //
@@ -43,9 +48,16 @@ type clockGuard struct {
 	// ahead is how far the wall clock was ahead of the store's time at the last look; 0 without a guard.
 	ahead atomic.Int64
 
+	// held: the guard does not end by itself.
+	held atomic.Bool
+	// returns: the wall clock, which is behind, was confirmed, and time is about to follow it back.
+	returns atomic.Bool
+
 	began, moved, unmoved atomic.Int64 // see ClockGuard
 
 	notes []Key // of each shard: the hash with its notes; constant
+	// foreign: the store's record may be another server's, as this one has become the leader.
+	foreign atomic.Bool
 
 	// turn is locked by who ends the guard or writes the record.
 	turn struct {
@@ -94,23 +106,116 @@ func (g *clockGuard) start() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.opening = false
+	if s.Follower() {
+		found = clockRecord{} // it is the leader's, whose guard may end meanwhile: see succeed
+	}
+	g.goOn(found)
+}
+
+// goOn has the store's time go on from a record.
+func (g *clockGuard) goOn(found clockRecord) {
 	wall, boot := g.read()
-	same := found.boot != 0 && found.boot == s.clock.BootID()
+	same := found.boot != 0 && found.boot == g.s.clock.BootID()
 	switch {
 	case same && (found.since != 0 || g.limit.Load() > 0):
 		g.mu.lead = found.lead
 	case found.since != 0:
-		g.mu.lead = max(found.at, s.instant.Load()) - boot
+		g.mu.lead = max(found.at, g.s.instant.Load()) - boot
 	default:
 		g.mu.lead = wall - boot
 	}
 	g.since.Store(found.since)
 }
 
+// succeed comes when the store becomes a leader's: time that was guarded for the leader before is so for this one, which has
+// the noted deadlines; it ends as any guard does. The transaction has all shards locked.
+func (g *clockGuard) succeed(t *Txn) {
+	g.foreign.Store(true)
+	k := g.s.SystemKey(clockKey)
+	var found clockRecord
+	if t.Load(k) == nil { // an error is logged
+		found = g.parse(t.Peek(k))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.s.options.Member && g.s.groupTime.known.Load() {
+		g.goOnFrom(max(g.s.sentTime(), g.s.instant.Load()), found.since)
+		return
+	}
+	if found.since != 0 && g.since.Load() == 0 {
+		g.goOn(found)
+		g.ask.Store(math.MinInt64)
+	}
+}
+
+// goOnFrom has the group's time go on with this member as the leader; since is of the guard that the leader before had, 0 for none. g.mu is locked.
+func (g *clockGuard) goOnFrom(now, since int64) {
+	g.s.instant.Store(now)
+	wall, boot := g.read()
+	g.mu.lead = now - boot
+	by := wall - now
+	switch {
+	case since != 0:
+		g.since.Store(since)
+	case !g.apart(by):
+		g.follow(wall, boot)
+		return
+	default:
+		g.begin(now)
+		g.s.options.Logger.Warn("this server leads now, and its wall clock is apart from the group's time, which goes on without it: until the clock is right, KEYP.CLOCK CONFIRM, or another member leads",
+			"ms", by, "patience", g.patienceText())
+	}
+	g.ask.Store(math.MinInt64)
+	g.ahead.Store(by)
+}
+
+// apart reports whether a wall clock that is so far ahead of the group's time is not to be followed by itself.
+func (g *clockGuard) apart(by int64) bool {
+	return g.limit.Load() > 0 && g.patience.Load() > 0 && max(by, -by) > g.tolerance()
+}
+
+// tolerance is within what the wall clock has to be of the store's time to be followed again.
+func (g *clockGuard) tolerance() int64 {
+	if g.s.options.Member {
+		return min(g.limit.Load(), stepTolerance)
+	}
+	return g.limit.Load()
+}
+
+// begin begins the guard. g.mu is locked.
+func (g *clockGuard) begin(now int64) {
+	g.since.Store(max(now, 1))
+	g.ask.Store(math.MinInt64)
+	g.began.Add(1)
+	g.s.wake(1) // the reaper sleeps by the wall clock
+}
+
+func (g *clockGuard) patienceText() string {
+	return (time.Duration(g.patience.Load()) * time.Millisecond).String()
+}
+
+// yield comes when the store becomes a follower's: whether time is guarded is its leader's matter.
+func (g *clockGuard) yield() {
+	if g.s.options.Member {
+		g.since.Store(0)
+		g.ahead.Store(0)
+		g.returns.Store(false)
+	}
+}
+
+// goesOn reports whether a wall clock that stepped back is not followed, as a group's time goes on.
+func (g *clockGuard) goesOn() bool {
+	if !g.s.options.Member || g.limit.Load() == 0 || g.patience.Load() == 0 || g.returns.Load() {
+		return false
+	}
+	g.look()
+	return g.since.Load() != 0
+}
+
 // settle comes at the end of a start: where time is not guarded, no notes are left, and the log has what a next
 // start needs to know of the clock before it has anything else.
 func (g *clockGuard) settle() {
-	if g.s.options.ReadOnly || g.since.Load() != 0 {
+	if g.s.options.ReadOnly || g.since.Load() != 0 || g.s.Follower() {
 		return
 	}
 	g.turn.Lock()
@@ -133,6 +238,9 @@ func (g *clockGuard) read() (wall, boot int64) {
 
 // reading is the store's time by the clocks, which may be behind the newest instant.
 func (s *Store) reading() int64 {
+	if s.follows() {
+		return s.sentTime()
+	}
 	if wall := s.clock.Now(); wall < s.guard.ask.Load() {
 		return wall
 	}
@@ -151,6 +259,13 @@ func (g *clockGuard) look() int64 {
 		g.mu.lead = max(g.mu.lead, g.s.instant.Load()-boot) // since the last look it has followed the wall clock
 		ahead, limit, log := wall-boot-g.mu.lead, g.limit.Load(), g.s.options.Logger
 		stepped := limit > 0 && ahead > limit
+		if g.s.options.Member && ahead < 0 && g.apart(ahead) && !g.returns.Load() {
+			g.begin(boot + g.mu.lead)
+			g.ahead.Store(ahead)
+			log.Warn("the wall clock stepped back: the group's time goes on without it until it is right, KEYP.CLOCK CONFIRM, or another member leads",
+				"ms", -ahead, "patience", g.patienceText())
+			return boot + g.mu.lead
+		}
 		if !stepped || g.patience.Load() == 0 {
 			if stepped {
 				log.Warn("the wall clock stepped forward, and the store's time follows it, as clock-jump-patience is 0", "ms", ahead)
@@ -158,11 +273,9 @@ func (g *clockGuard) look() int64 {
 			g.follow(wall, boot)
 			return wall
 		}
-		g.since.Store(max(boot+g.mu.lead, 1))
-		g.ask.Store(math.MinInt64)
-		g.began.Add(1)
+		g.begin(boot + g.mu.lead)
 		log.Warn("the wall clock stepped forward by more than clock-jump-limit: keys expire by guarded time until it is back, KEYP.CLOCK CONFIRM, or clock-jump-patience is over",
-			"ms", ahead, "patience", (time.Duration(g.patience.Load()) * time.Millisecond).String())
+			"ms", ahead, "patience", g.patienceText())
 	}
 	g.ahead.Store(wall - boot - g.mu.lead)
 	return boot + g.mu.lead
@@ -180,6 +293,7 @@ func (g *clockGuard) follow(wall, boot int64) {
 func (g *clockGuard) steppedBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.returns.Store(false)
 	if g.since.Load() == 0 {
 		g.follow(g.read())
 	}
@@ -195,8 +309,8 @@ func (s *Store) SetClockGuard(limit, patience time.Duration) {
 type ClockGuard struct {
 	Wall, Now int64 // Unix ms
 	Since     int64 // the store's time at which the guard began; 0: it is off
-	Ahead     int64 // how far the wall clock is ahead of the store's time, in ms; 0 without a guard
-	Patience  int64 // how long the guard still lasts by itself, in ms; 0 without one
+	Ahead     int64 // how far the wall clock is ahead of the store's time, in ms; 0 without a guard, but at a follower
+	Patience  int64 // how long the guard still lasts by itself, in ms; 0 without one, -1: as long as another member's clock agrees with it
 	// Since the start: how often the guard began, how many deadlines moved with a step, and how many
 	// that counted from the guarded time do not.
 	Began, Moved, Unmoved int64
@@ -209,6 +323,11 @@ func (s *Store) ClockGuard() ClockGuard {
 	if c.Since = g.since.Load(); c.Since != 0 {
 		c.Ahead = c.Wall - c.Now
 		c.Patience = max(c.Since+g.patience.Load()-c.Now, 0)
+		if g.held.Load() {
+			c.Patience = -1
+		}
+	} else if s.follows() && s.groupTime.known.Load() {
+		c.Ahead = c.Wall - c.Now
 	}
 	return c
 }
@@ -217,7 +336,15 @@ func (s *Store) ClockGuard() ClockGuard {
 func (s *Store) Now() int64 { return s.now() }
 
 // Micros is the clock's reading in microseconds, or the guarded time.
-func (s *Store) Micros() int64 { return s.clock.Micros() - s.guard.ahead.Load()*1000 }
+func (s *Store) Micros() int64 {
+	if s.follows() {
+		return s.now() * 1000
+	}
+	return s.clock.Micros() - s.guard.ahead.Load()*1000
+}
+
+// HoldClock has a guard not end by itself, or do so again: another member's clock agrees with the group's time, or none.
+func (s *Store) HoldClock(on bool) { s.guard.held.Store(on) }
 
 // keep is called by housekeeping: it ends the guard, or keeps the record.
 func (g *clockGuard) keep() {
@@ -226,7 +353,10 @@ func (g *clockGuard) keep() {
 		return
 	}
 	now, since := s.now(), g.since.Load()
-	if since == 0 || !g.isBack() && g.limit.Load() > 0 && now-since < g.patience.Load() {
+	if s.follows() {
+		s.keepGroupTime()
+	}
+	if since == 0 || !g.isBack() && g.limit.Load() > 0 && (now-since < g.patience.Load() || g.held.Load() && g.patience.Load() > 0) {
 		defer g.turn.Unlock()
 		_ = g.write() // the next round tries again
 		return
@@ -239,8 +369,13 @@ func (g *clockGuard) keep() {
 	})
 }
 
-// isBack reports whether the wall clock was within the limit of the guarded time at the last look.
-func (g *clockGuard) isBack() bool { return g.limit.Load() > 0 && g.ahead.Load() <= g.limit.Load() }
+// isBack reports whether the wall clock was close enough to the guarded time at the last look.
+func (g *clockGuard) isBack() bool { return g.limit.Load() > 0 && g.near(g.ahead.Load()) }
+
+// near reports whether a wall clock that is so far ahead may be followed without moving deadlines.
+func (g *clockGuard) near(ahead int64) bool {
+	return ahead <= g.tolerance() && (ahead >= -g.tolerance() || !g.s.options.Member)
+}
 
 // ConfirmClock confirms a step of the wall clock: the store's time is the wall clock's afterwards, deadlines
 // that counted from the guarded time have moved, and the log is durable that far. ErrNoClockStep: time is not
@@ -249,6 +384,9 @@ func (s *Store) ConfirmClock() error {
 	g := &s.guard
 	g.turn.Lock()
 	defer g.turn.Unlock()
+	if s.Follower() {
+		return ErrFollower
+	}
 	if s.now(); g.since.Load() == 0 || g.isBack() {
 		return ErrNoClockStep
 	}
@@ -267,17 +405,25 @@ func (g *clockGuard) end() {
 	wall, boot := g.read()
 	by := wall - boot - g.mu.lead
 	g.mu.Unlock()
-	back, moved := by <= g.limit.Load(), int64(0)
-	if guarded && !back {
+	back, moved := g.near(by), int64(0)
+	leads := !s.Follower() // otherwise deadlines and notes are the leader's
+	returns := guarded && !back && leads && by < 0
+	if guarded && !back && leads && !returns {
 		moved = t.moveNoted(by)
 	}
-	t.dropNotes()
+	if leads {
+		t.dropNotes()
+	}
 	// A walk over the keyspace logs no time that follows the wall clock before the log has this transaction.
 	s.shown.mu.Lock()
 	g.mu.Lock()
+	g.returns.Store(returns)
 	g.follow(wall, boot)
 	g.mu.Unlock()
-	g.record(t)
+	if leads {
+		g.record(t)
+	}
+	t.shown = true
 	t.End()
 	s.shown.mu.Unlock()
 	s.log.CommitAsync()
@@ -288,6 +434,9 @@ func (g *clockGuard) end() {
 		s.options.Logger.Warn("the step of the wall clock is taken as right: time follows it", "ms", by, "deadlines moved", moved)
 	}
 	s.wake(1) // the reaper slept by the guarded time
+	if returns && s.stepped.CompareAndSwap(false, true) {
+		s.stepBack()
+	}
 }
 
 // clockRecord is what a start needs to know of the clocks.
@@ -311,7 +460,11 @@ func (g *clockGuard) recorded() (r clockRecord) {
 		return r // it is logged
 	}
 	defer t.End()
-	item, ok := t.Peek(k)
+	return g.parse(t.Peek(k))
+}
+
+// parse reads the record of a key; the zero value if there is none.
+func (g *clockGuard) parse(item Item, ok bool) (r clockRecord) {
 	if !ok {
 		return r
 	}
@@ -345,14 +498,16 @@ func (g *clockGuard) current() (r clockRecord) {
 func (g *clockGuard) write() error {
 	s, r, was := g.s, g.current(), &g.turn.written
 	near := max(r.lead-was.lead, was.lead-r.lead) < leadTolerance
-	if r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
+	if s.Follower() || !g.foreign.Load() && r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
 		return nil
 	}
 	t := s.NewTxn()
 	if err := s.BeginBeside(t, []Key{s.SystemKey(clockKey)}); err != nil {
 		return err // it is logged
 	}
-	g.record(t)
+	if !s.Follower() {
+		g.record(t)
+	}
 	t.End()
 	s.log.CommitAsync()
 	return nil
@@ -367,4 +522,5 @@ func (g *clockGuard) record(t *Txn) {
 		t.SetString(k, r.bytes(), 0, Event{})
 	}
 	g.turn.written = r
+	g.foreign.Store(false)
 }

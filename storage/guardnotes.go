@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"strconv"
 
 	"keyp/storage/format"
@@ -56,15 +57,18 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 // Relative states that a deadline which the transaction is about to give counts from its instant: if
 // time is guarded, the deadline moves with it. 0: it does not.
 func (t *Txn) Relative(deadline int64) {
-	if t.relative = 0; t.s.guard.since.Load() != 0 {
+	if t.relative = 0; t.s.guard.moves() {
 		t.relative = deadline
 	}
 }
 
+// moves reports whether deadlines that count from now are to move with the guard's end: not where the wall clock is behind.
+func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
+
 // decide is Relative for a deadline that a policy gives instead of the one that was asked for, 0 for none: it counts
 // from now if the policy has it do so, or if that did.
 func (t *Txn) decide(deadline int64, fromNow bool, asked int64) {
-	if t.s.guard.since.Load() != 0 && (fromNow || asked != ttl.None && asked == t.relative) {
+	if t.s.guard.moves() && (fromNow || asked != ttl.None && asked == t.relative) {
 		t.decided = deadline
 	}
 }
@@ -220,12 +224,13 @@ func (t *Txn) moveNoted(by int64) (moved int64) {
 
 // move moves one deadline, if it is still the noted one.
 func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
+	to := min(deadline, math.MaxInt64-by) + by // not past the last instant there is
 	if !element {
 		p, sl, c := t.live(k, false)
 		if !exists(c) || p.deadline(*c) != deadline {
 			return false
 		}
-		t.changeDeadline(p, sl, c, k, deadline+by, p.created(*c)+uint32(by/1000))
+		t.changeDeadline(p, sl, c, k, to, p.created(*c)+uint32(by/1000))
 		return true
 	}
 	h, d, exists := t.Members(elem).openOf(k, object.HasDeadlines)
@@ -235,7 +240,7 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 	if h.o.pinned() { // others are reading it, and keep what they read
 		h.renew(h.o.val.Clone())
 	}
-	return h.SetDeadline(elem, deadline+by)
+	return h.SetDeadline(elem, to)
 }
 
 // dropNotes drops all notes. The transaction has all shards locked.

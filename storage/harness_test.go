@@ -30,15 +30,20 @@ type harness struct {
 	events    []Happened
 	// portions makes checkpoints write in small batches, copy large values in portions of
 	// a few elements, and change ttl a few entries at a time.
-	portions bool
+	portions   bool
+	smallSteps bool // also amid a start
+	maxMemory  int64
 	// slabChunks bounds the slabs; 0: as ever.
 	slabChunks int
 	databases  int
+	// follower has the store begin as a follower's.
+	follower bool
 	// onLog, if set, comes before all that happens to the log.
 	onLog vfs.Hook
 	// openLog opens the log; nil: it is that of a server that is alone.
 	openLog func(wal.Options, Place, func(uint64, []byte) error) (Journal, error)
 	member  bool
+	archive Archive
 	// jumpLimit and jumpPatience are those of the clock's guard; 0: there is none.
 	jumpLimit, jumpPatience time.Duration
 	// ahead is how far the wall clock is ahead of the store's time; 0 while that is not guarded.
@@ -117,8 +122,8 @@ func (h *harness) options() Options {
 	o := Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
-		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks},
-		OpenLog: h.openLog, Member: h.member,
+		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks, SmallSteps: h.smallSteps},
+		MaxMemory: h.maxMemory, OpenLog: h.openLog, Member: h.member, Follower: h.follower, Archive: h.archive,
 	}
 	if h.onLog != nil {
 		o.FS = vfs.Inject(h.fs, h.onLog)
@@ -206,7 +211,7 @@ func (h *harness) doAll(fn func(*Txn)) {
 
 func (h *harness) load(keys []Key) {
 	var got error
-	for _, slow := range h.s.loads.serveBatch([]load{{keys, func(err error) { got = err }}}) {
+	for _, slow := range h.s.loads.serveBatch([]load{{keys: keys, done: func(err error) { got = err }}}) {
 		h.s.loads.serve(slow)
 	}
 	if got != nil {
@@ -276,6 +281,23 @@ func (h *harness) check() {
 	h.t.Helper()
 	if err := h.s.Check(); err != nil {
 		h.t.Fatalf("check: %v", err)
+	}
+	t := h.s.NewTxn()
+	h.s.BeginAll(t)
+	defer t.End()
+	for _, sh := range h.s.shards {
+		for _, p := range sh.mu.parts {
+			if p == nil {
+				continue
+			}
+			for _, sl := range p.allUsed() {
+				sl.table.walk(func(c *cell) {
+					if exists(c) && p.access(*c) == 0 {
+						h.t.Fatalf("key %q has no time of access", p.name(*c))
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // housekeeper keeps the store within its memory and its log short.
@@ -18,6 +19,7 @@ type housekeeper struct {
 	// Of its goroutine alone.
 	overhead   overhead
 	heapDefrag heapDefrag
+	tight      bool // the last round freed much less than it should have
 
 	// Written by its goroutine.
 	memory   atomic.Int64 // as of the last round
@@ -108,9 +110,15 @@ func (h *housekeeper) round() {
 	if due && s.checkpointer.mayStart() {
 		s.StartCheckpoint()
 	}
-	h.lowSpace.Store(s.spaceIsLow())
+	low := s.spaceIsLow()
+	if low && s.archiver != nil {
+		s.archiver.GiveUp()
+	}
+	h.lowSpace.Store(low)
 	if over := used + charged - limit; limit > 0 && over > 0 {
-		h.overhead.current.left += h.evict(over)
+		left := h.evict(over)
+		h.overhead.current.left += left
+		h.tight = left < min(over, evictBytes)/2
 	}
 	h.defragment()
 	h.defragmentHeap(process, limit)
@@ -215,7 +223,7 @@ func (v View) measureShard(sh *shard) (used, dirty int64) {
 			continue
 		}
 		used += p.memory()
-		dirty += p.dirty
+		dirty += p.dirty - p.cleanInDirty()
 		if db < v.s.options.Databases {
 			resident += int64(p.cells)
 		}
@@ -232,7 +240,7 @@ const (
 )
 
 func (p *part) memory() int64 {
-	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes +
+	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes + int64(p.index.Postponed())*ttl.PostponedBytes +
 		int64(p.cells)*cellBytes + p.slotMemory()
 }
 
@@ -264,6 +272,9 @@ const (
 func (h *housekeeper) evict(excess int64) (left int64) {
 	s := h.s
 	excess = min(excess, evictBytes)
+	if left = h.leaveRuns(excess); left >= excess {
+		return left
+	}
 	dbs := h.withParts()
 	for looks := 0; looks < evictLooks && len(dbs) > 0; {
 		r := s.options.Random() % Slots
@@ -279,6 +290,19 @@ func (h *housekeeper) evict(excess int64) (left int64) {
 		}
 	}
 	return left
+}
+
+// Trim has keys that the data file has leave memory, while that has more than MaxMemory. It is for tools that read all keys without
+// background work; what only the log has stays.
+func (s *Store) Trim() {
+	const worth = 16 // it ends when a round frees less than this part of what is too much
+	for {
+		used, _ := s.measure()
+		over := used - s.maxMemory.Load()
+		if over <= 0 || s.house.evict(over) < min(over, evictBytes)/worth {
+			return
+		}
+	}
 }
 
 // withParts gives the databases that may have keys, the one with the server's own data included.
@@ -378,7 +402,7 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 	var clean []cell
 	var oldest, newest uint32 = 1<<32 - 1, 0
 	sl.table.walkBucket(prefix, func(c *cell) {
-		if !p.evictable(*c, now) {
+		if !p.evictable(*c, now) || !h.tight && p.keepsKey(*c) {
 			return
 		}
 		a := s.accessOrder(p.item(*c).Access(), now)
@@ -424,7 +448,7 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	s := h.s
 	freed = int64(p.size(c)) + cellBytes
 	name := p.name(c)
-	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
+	k := s.keyIn(sl, name)
 	if !c.is(cellTomb) {
 		if !sl.partial {
 			sl.partial = true
@@ -491,6 +515,8 @@ type Stats struct {
 	Lateness        LatenessStats
 	Clock           ClockGuard
 	Outboxes        OutboxTotals
+	Archive         ArchiveStatus
+	Archived        bool // Archive says something
 }
 
 // LatenessStats is how late expired keys were removed, in ms.
@@ -525,6 +551,7 @@ func (v View) Stats() Stats {
 	l := s.lateness.Snapshot()
 	st.Clock = s.ClockGuard()
 	st.Outboxes = s.outboxTotals()
+	st.Archive, st.Archived = s.archiveStatus()
 	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}
 	return st
 }

@@ -199,3 +199,28 @@ func TestCleanMemorySlowsNobodyDown(t *testing.T) {
 		}
 	}
 }
+
+// Trim has keys leave memory down to the bound, and no further than what the data file has.
+func TestTrim(t *testing.T) {
+	const keys, size = 2000, 1000
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	value := make([]byte, size)
+	for i := range keys {
+		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
+		h.do(func(x *Txn) { x.SetString(k, value, 0, Event{}) }, k)
+	}
+	used, _ := h.s.measure()
+	bound := used - keys*size/2
+	h.s.SetMaxMemory(bound)
+	h.s.Trim()
+	if now, _ := h.s.measure(); now < used {
+		t.Errorf("of %d bytes %d are in memory: what only the log has has left it", used, now)
+	}
+	h.saved()
+	h.s.Trim()
+	if now, _ := h.s.measure(); now > bound || now < bound/2 {
+		t.Errorf("%d bytes are in memory, and the bound is %d", now, bound)
+	}
+	h.check()
+}

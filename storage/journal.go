@@ -85,7 +85,7 @@ var ErrDeposed = errors.New("storage: another server leads, and what was written
 // Place is where replay begins in a log.
 type Place struct {
 	Segment uint64
-	// Position is what End was when the segment was rotated to: batches that end there or before are in the data file, and are not replayed. A
+	// Position is up to where the store had the log when the segment was rotated to: batches that end there or before are in the data file, and are not replayed. A
 	// replicated log may have such in the segment. That of a server that is alone has none, and its position is 0. At 0 of segment 0, which is
 	// where a new data file begins, a log that has lost its beginning must not open.
 	Position uint64

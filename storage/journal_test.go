@@ -204,6 +204,7 @@ type laggingMachine struct {
 // later, if it is: after a crash of the server, or a stop, all that was not committed may be taken back. What
 // was committed is there, and nothing else.
 func TestLaggingModel(t *testing.T) {
+	t.Parallel()
 	deposed, taken := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		h := closedHarness(t)
@@ -221,7 +222,7 @@ func TestLaggingModel(t *testing.T) {
 		defer func() { h.s.Close(false) }()
 		steps := m.changes()
 		for what, step := range map[string]func(*rapid.T){
-			"evict": m.evict, "loadAll": m.loadAll, "compact": m.compact, "moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
+			"evict": m.evict, "leave": m.leave, "loadAll": m.loadAll, "compact": m.compact, "moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
 			"commit": m.commitSome, "sync": m.sync, "checkpoint": m.checkpoint, "crash": m.crash, "reopen": m.reopen,
 			"": func(*rapid.T) { h.verify(m.names) },
 		} {
@@ -294,7 +295,7 @@ func (m *laggingMachine) checkpoint(rt *rapid.T) {
 	for _, what := range []string{"advance", "delete", "elements", "fill", "flush", "many", "range", "reap", "rename", "replace", "set", "swap", "thin"} {
 		beside = append(beside, m.changes()[what])
 	}
-	beside = append(beside, m.commitSome, m.evict)
+	beside = append(beside, m.commitSome, m.evict, m.leave)
 	m.h.s.options.Testing.OnStep = func(Step) error {
 		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {
 			beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt)

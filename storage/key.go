@@ -16,6 +16,11 @@ func (s *Store) Key(db int, name []byte) Key {
 	return Key{DB: db, Slot: Slot(name), Hash: s.hash(name), Name: name}
 }
 
+// keyIn is Key for a name whose slot is known. It has no database.
+func (s *Store) keyIn(sl *slot, name []byte) Key {
+	return Key{Slot: sl.num, Hash: s.hash(name), Name: name}
+}
+
 func (s *Store) hash(name []byte) uint64 { return s.seed.Hash(name) }
 
 // Errors of the data file.

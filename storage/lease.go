@@ -49,6 +49,8 @@ const (
 	leaseTokensKey = "lease.tokens{"
 	// tokensAhead is how many tokens are reserved at a time.
 	tokensAhead = 1 << 16
+	// restoredTokens is how many tokens are passed over when a backup is restored, in addition.
+	restoredTokens = 1 << 32
 	// maxTokenFromOutside bounds what the clock and payloads make of the counter, so that tokens stay exact in Lua's numbers
 	// also where a clock is far ahead or a payload is forged: as a clock's it is in the year 2112.
 	maxTokenFromOutside = 1 << 52
@@ -77,14 +79,32 @@ func (l *leaseTokens) start() error {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
+	t.NoTouch = true // time is not known yet
 	for _, name := range names {
-		n, err := t.readReservation(s.SystemKey(name))
-		if err != nil {
-			s.options.Logger.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock", "name", strconv.Quote(name), "error", err)
-		}
-		l.last.Store(max(l.last.Load(), n))
+		l.passReservation(t, s.SystemKey(name))
 	}
 	return nil
+}
+
+// passReservation has the counter go on behind a reservation.
+func (l *leaseTokens) passReservation(t *Txn, k Key) {
+	n, err := t.readReservation(k)
+	if err != nil {
+		l.s.options.Logger.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock", "name", strconv.Quote(string(k.Name)), "error", err)
+	}
+	l.last.Store(max(l.last.Load(), n))
+}
+
+// resume comes when the store becomes a leader's: the counter goes on behind what the leader before has reserved. The transaction
+// has all shards locked.
+func (l *leaseTokens) resume(t *Txn) {
+	for i := range l.shard {
+		r := &l.shard[i]
+		if p, c := t.look(r.key); t.s.resident(r.key) && (p == nil || !exists(c)) {
+			continue // nothing is reserved
+		}
+		l.passReservation(t, r.key)
+	}
 }
 
 // raise has the counter go on behind a token that may come from elsewhere.
@@ -92,6 +112,23 @@ func (l *leaseTokens) raise(token uint64) {
 	token = min(token, maxTokenFromOutside)
 	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last, token); last = l.last.Load() {
 	}
+}
+
+// passBackup has the counter go on above all tokens that were granted since a backup, of an instant in Unix ms, was made: those that
+// were reserved then, one for each microsecond since, and restoredTokens if the clock is wrong.
+func (l *leaseTokens) passBackup(instant int64) error {
+	t := l.s.NewTxn()
+	l.s.BeginAll(t)
+	defer t.End()
+	r := &l.shard[0]
+	if err := t.Load(r.key); err != nil {
+		return err
+	}
+	since := uint64(min(max(0, l.s.clock.Now()-instant), maxTokenFromOutside/1000)) * 1000
+	r.upTo = max(l.last.Load(), min(l.last.Load()+since+restoredTokens, maxTokenFromOutside))
+	t.SetString(r.key, strconv.AppendUint(nil, r.upTo, 10), ttl.None, Event{})
+	l.last.Store(r.upTo)
+	return nil
 }
 
 func (t *Txn) readReservation(k Key) (uint64, error) {

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"unsafe"
+
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -10,6 +12,14 @@ import (
 type Limit struct {
 	handle
 	made *object.Limit // of a missing key, which gets it with Settle: in one record, with its deadline
+	one  *oneLimit     // made is in it; nil: it is not
+}
+
+// oneLimit is a key with one limit and a short name, in one piece of memory.
+type oneLimit struct {
+	o    Object
+	v    object.OneLimit
+	name [32]byte
 }
 
 // Limit opens a key's limits. ErrWrongType: the key has another type.
@@ -62,13 +72,29 @@ func (l *Limit) log(deadline int64) {
 // Admit counts a cost that the limits have room for.
 func (l *Limit) Admit(rules []object.LimitRule, cost int64) {
 	if l.present() == nil {
-		l.made = object.NewLimit(len(rules))
+		if l.one = nil; len(rules) == 1 && len(l.k.Name) <= len(l.one.name) {
+			l.one = &oneLimit{}
+			l.made = l.one.v.Limit()
+		} else {
+			l.made = object.NewLimit(len(rules))
+		}
 		l.t.limits.Clear()
 		l.made.Admit(rules, l.t.now, cost, &l.t.limits)
 		return
 	}
 	l.edit().Admit(rules, l.t.now, cost, &l.t.limits)
 	l.log(0)
+}
+
+// makeObject makes the key of what Admit has made.
+func (l *Limit) makeObject() *Object {
+	if l.one == nil {
+		return l.t.newObject(l.k, l.made)
+	}
+	o := &l.one.o
+	n := copy(l.one.name[:], l.k.Name)
+	o.key, o.val, o.id = unsafe.String(&l.one.name[0], n), l.made, l.t.s.generation.Add(1)
+	return o
 }
 
 // Hold reserves a cost that the limits have room for, until a deadline that counts from now.
@@ -104,7 +130,7 @@ func (l *Limit) Settle() {
 	t, at := l.t, l.Value().FreshAt()
 	if l.made != nil {
 		t.Relative(at)
-		l.o = t.install(l.k, l.made, at, t.createdAt(at), t.s.firstAccess(t.now))
+		l.o = t.installObject(l.k, l.makeObject(), at, t.createdAt(at), t.s.firstAccess(t.now))
 		t.Relative(ttl.None)
 		l.made = nil
 		return

@@ -144,6 +144,9 @@ func (l *loads) readLarge(im *format.Image) (resident, error) {
 					from, more = bytes.Clone(elem), true
 					return errEnough
 				}
+				if n%s.bounds.stretch == 0 {
+					l.trimLoaded(im.ID, v)
+				}
 				return v.Put(elem, val, deadline)
 			})
 			if err != nil {

@@ -27,6 +27,7 @@ type loads struct {
 
 type load struct {
 	keys []Key
+	runs []Runs // of streams among them
 	done func(error)
 }
 
@@ -55,11 +56,18 @@ func (l *loads) init(s *Store) {
 // Load reads keys into memory, notes those that do not exist, and then calls done, on another
 // goroutine. The error is about the data file: a corrupt record is never served. Names are copied.
 // After Close done gets ErrClosed.
-func (s *Store) Load(keys []Key, done func(error)) {
-	req := load{make([]Key, len(keys)), done}
+func (s *Store) Load(keys []Key, done func(error)) { s.LoadWith(keys, nil, done) }
+
+// LoadWith is Load for keys, and runs of streams.
+func (s *Store) LoadWith(keys []Key, runs []Runs, done func(error)) {
+	req := load{keys: make([]Key, len(keys)), done: done}
 	for i, k := range keys {
 		k.Name = append([]byte(nil), k.Name...)
 		req.keys[i] = k
+	}
+	for _, r := range runs {
+		r.Key.Name = append([]byte(nil), r.Key.Name...)
+		req.runs = append(req.runs, r)
 	}
 	l := &s.loads
 	l.mu.Lock()
@@ -142,6 +150,9 @@ func (l *loads) serve(req load) {
 			break
 		}
 	}
+	for i := 0; i < len(req.runs) && err == nil; i++ {
+		err = l.loadRuns(req.runs[i])
+	}
 	req.done(err)
 }
 
@@ -170,6 +181,7 @@ func (l *loads) serveBatch(batch []load) (slow []load) {
 	undone := make([]bool, len(batch))
 	var keys []cold
 	for i, req := range batch {
+		undone[i] = len(req.runs) > 0
 		for _, k := range req.keys {
 			sh := s.shards[s.shardOf(k.Slot)]
 			if !sh.lockPassingGlobal() {

@@ -38,6 +38,28 @@ func (m Manual) Evict(oneIn uint64) {
 	}
 }
 
+// Leave has clean runs of streams leave memory, about one of oneIn.
+func (m Manual) Leave(oneIn uint64) {
+	for _, sh := range m.s.shards {
+		for _, p := range sh.mu.parts {
+			if p == nil {
+				continue
+			}
+			for ref, o := range p.objects.list {
+				if o == nil || o.is(stateGone) {
+					continue
+				}
+				if v, ok := streamIn(o.val); ok {
+					l := largeStream{p: p, ref: uint32(ref), o: o}
+					for done := false; !done; {
+						_, done = m.s.house.leaveClean(l, v, 1<<40, func() bool { return m.s.options.Random()%oneIn == 0 })
+					}
+				}
+			}
+		}
+	}
+}
+
 // Room checks whether the disk has room again.
 func (m Manual) Room() { m.s.house.lowSpace.Store(m.s.spaceIsLow()) }
 

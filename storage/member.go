@@ -25,7 +25,7 @@ var (
 // belongs returns the error of a directory that is of the other kind.
 func (o *Options) belongs(st *format.State) error {
 	switch {
-	case st.Member && (!o.Member || o.ReadOnly): // what reads without changing anything knows no other log
+	case st.Member && !o.Member:
 		return fmt.Errorf("%w: %s", ErrMember, o.Dir)
 	case o.Member && !st.Member:
 		return fmt.Errorf("%w: %s", ErrAlone, o.Dir)
@@ -66,4 +66,22 @@ func BecomeMember(o Options, at Place) (err error) {
 		return err
 	}
 	return s.file.commitAgain()
+}
+
+// LogPlace is where a member's data file needs its log from. The error is ErrAlone for the directory of a server that is alone, a new one among
+// them.
+func LogPlace(o Options) (at Place, err error) {
+	if err := o.Complete(); err != nil {
+		return at, err
+	}
+	s := &Store{options: o, clock: o.Clock}
+	s.options.Member = true
+	s.file.s, s.bounds = s, o.Testing.bounds()
+	s.stop = func() {}
+	defer func() { err = errors.Join(err, s.release()) }()
+	if err := s.lockDir(); err != nil {
+		return at, err
+	}
+	st, err := s.file.open()
+	return Place{st.First, st.Position}, err
 }

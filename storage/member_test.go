@@ -160,7 +160,7 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := h.options()
-	o.ReadOnly, o.FS = true, nil
+	o.ReadOnly, o.FS, o.Member = true, nil, false
 	if s, _, err := Open(o); !errors.Is(err, ErrMember) {
 		t.Errorf("a member's directory is opened for reading, without its log: %v, %v", s != nil, err)
 	}

@@ -3,11 +3,13 @@ package storage
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -50,7 +52,45 @@ func (c *content) sort() {
 func (c *content) clone() *content { return &content{c.typ, slices.Clone(c.elems)} }
 
 func (c *content) live(now int64) *content {
+	if c.typ == object.TypeStream {
+		s := streamOf(c)
+		s.Due(now, math.MaxInt, func(_, _ []byte, _ int64) {})
+		return contentOf(s)
+	}
 	return &content{c.typ, slices.DeleteFunc(slices.Clone(c.elems), func(e elem) bool { return e.deadline != 0 && e.deadline <= now })}
+}
+
+// eachDeadline calls fn with the elements that have a deadline, as they are shown, and with that deadline. Nil has none.
+func (c *content) eachDeadline(fn func(id string, at int64)) {
+	switch {
+	case c == nil:
+	case c.typ == object.TypeStream: // they follow from its age
+		s := streamOf(c)
+		s.Deadlines(0, func(at int64) bool {
+			s.DueAt(at, 0, 0, nil, func(id []byte, _ uint32) bool {
+				fn(string(id), at)
+				return true
+			})
+			return true
+		})
+	default:
+		for _, e := range c.elems {
+			switch {
+			case e.deadline == 0:
+			case c.typ == object.TypeLimit:
+				fn(string(object.LimitHeldID([]byte(e.key))), e.deadline)
+			default:
+				fn(e.key, e.deadline)
+			}
+		}
+	}
+}
+
+// earliest is the first deadline of a key and its elements, 0 without any.
+func (v value) earliest() int64 {
+	first := v.deadline
+	v.coll.eachDeadline(func(_ string, at int64) { first = format.Earlier(first, at) })
+	return first
 }
 
 func (c *content) equal(o *content) bool {

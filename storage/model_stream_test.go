@@ -26,7 +26,7 @@ func (e *editor) stream() {
 	e.opened(err)
 	m := streamOf(e.c)
 	draw := func(label string, to int) int { return rapid.IntRange(0, to).Draw(e.rt, label) }
-	switch op := draw("op", 11); {
+	switch op := draw("op", 13); {
 	case op <= 3 || !h.Exists():
 		e.addEntries(&h, m, rapid.SampledFrom([]int{1, 5, 200}).Draw(e.rt, "entries"))
 	case op == 4:
@@ -51,6 +51,14 @@ func (e *editor) stream() {
 		h.AddIdempotent([]byte("p"), fmt.Append(nil, ms), object.StreamID{Ms: uint64(ms)}, 5)
 		m.AddIdempotent([]byte("p"), fmt.Append(nil, ms), object.StreamID{Ms: uint64(ms)}, 5, nil)
 		e.must("ForgetIdempotent", h.ForgetIdempotent(ms/2, 3), m.ForgetIdempotent(ms/2, 3, nil))
+	case op >= 12:
+		ms := max(e.t.Now()-int64(draw("ms", 400))+int64(draw("later", 50)), 1)
+		refs := object.StreamRefs(1 + draw("refs", 2))
+		if draw("none", 3) == 0 {
+			ms = 0
+		}
+		h.SetAge(ms, refs)
+		m.SetAge(ms, refs, nil)
 	default:
 		e.groups(&h, m, op)
 	}

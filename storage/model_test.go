@@ -18,20 +18,16 @@ import (
 // TestModel runs random operations on the store and on a map, with checkpoints,
 // evictions, loads, clock steps, clean restarts and crashes between them, and compares
 // all keys, values and deadlines.
-func TestModel(t *testing.T) { runModel(t, newHarness) }
-
-// TestMemberModel is TestModel with a store that is a member's: its log names all that expires.
-func TestMemberModel(t *testing.T) {
-	runModel(t, func(t testing.TB) *harness {
-		h, _ := memberHarness(t)
-		h.open()
-		return h
-	})
-}
-
-func runModel(t *testing.T, start func(testing.TB) *harness) {
+func TestModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		h := start(t)
+		var h *harness
+		if rapid.Bool().Draw(rt, "member") { // its log names all that expires
+			h, _ = memberHarness(t)
+			h.open()
+		} else {
+			h = newHarness(t)
+		}
 		h.t = failer{t, rt}
 		h.jumpLimit, h.jumpPatience = testJump*time.Millisecond, time.Hour
 		h.portions = rapid.Bool().Draw(rt, "portions")
@@ -48,12 +44,17 @@ func runModel(t *testing.T, start func(testing.TB) *harness) {
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
 			"rename": m.rename, "copy": m.copy, "many": m.many, "flush": m.flush, "swap": m.swap,
-			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward, "stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
+			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward, "stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict, "leave": m.leave,
 			"moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
 			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
 			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
-			"walk": m.walk, "reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
-			"": func(*rapid.T) { h.verify(m.names) },
+			"walk": m.walk, "follow": m.follow, "reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
+			"": func(*rapid.T) {
+				if m.rng.IntN(2) == 0 {
+					m.leave(rt)
+				}
+				h.verify(m.names)
+			},
 		})
 	})
 }
@@ -89,6 +90,8 @@ type machine struct {
 	rng   *rand.Rand
 	// guards is how often a step of the clock had time be guarded.
 	guards int64
+	// granted is the last token of a lease.
+	granted uint64
 }
 
 func (m *machine) name(rt *rapid.T, label string) name {
@@ -243,7 +246,12 @@ func (m *machine) stepBack(rt *rapid.T) {
 	h.model = h.model.live(h.now())
 	h.changed()
 	m.back(h.now() - rapid.Int64Range(1500, 6000).Draw(rt, "ms"))
-	h.s.now() // sees the step
+	h.s.now()                                                    // sees the step
+	if h.member && h.ahead == 0 && h.s.ClockGuard().Since != 0 { // a group's time does not go back before that is confirmed
+		if err := h.s.ConfirmClock(); err != nil {
+			rt.Fatal(err)
+		}
+	}
 	h.s.background.Wait()
 	if got := h.s.now(); got != h.now() {
 		rt.Fatalf("time is %d after the step, want %d", got, h.now())
@@ -288,7 +296,10 @@ func (m *machine) walk(rt *rapid.T) {
 	h.commit()
 	for range rapid.IntRange(1, 2).Draw(rt, "crashes") {
 		// By more than the tolerance before the time in the log, too: else the store waits for that, and is ahead of the clock.
-		m.back(min(shown, cmp.Or(h.s.shown.at.Load(), shown)) - rapid.Int64Range(stepTolerance+1, 8000).Draw(rt, "back"))
+		// A group's time does not go back: a member that starts goes on from the newest instant that its log has.
+		if back := rapid.Int64Range(stepTolerance+1, 8000).Draw(rt, "back"); !h.member || h.ahead != 0 {
+			m.back(min(h.now(), shown, cmp.Or(h.s.shown.at.Load(), shown)) - back)
+		}
 		h.crash(m.rng, m.names)
 	}
 }
@@ -366,16 +377,33 @@ func (m *machine) reapOne(rt *rapid.T) {
 
 func (m *machine) evict(*rapid.T) { m.h.evict() }
 
-// evict takes all clean keys out of memory.
+// leave takes some clean runs of streams out of memory.
+func (m *machine) leave(*rapid.T) { m.h.s.Manual().Leave(2) }
+
+// evict takes all clean keys out of memory. It asks only for slots with keys: most of the 16,384 have none.
 func (h *harness) evict() {
 	s := h.s
 	for _, sh := range s.shards {
 		for db := range sh.mu.parts {
-			for i := range s.slotsPerShard {
+			for _, i := range filledSlots(sh, db) {
 				s.house.evictSlot(sh, db, i)
 			}
 		}
 	}
+}
+
+// filledSlots are those that ever had a key, none while the shard is a global transaction's.
+func filledSlots(sh *shard, db int) (list []int) {
+	if !sh.lockPassingGlobal() {
+		return nil
+	}
+	defer sh.mu.Unlock()
+	if p := sh.mu.parts[db]; p != nil {
+		for _, sl := range p.allUsed() {
+			list = append(list, int(sl.num-p.first))
+		}
+	}
+	return list
 }
 
 func (m *machine) loadAll(*rapid.T) { m.h.s.loads.loadAll() }
@@ -447,7 +475,7 @@ func (m *machine) disturbed(rt *rapid.T) {
 	s := m.h.s
 	moment := m.rotate()
 	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace,
-		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict,
+		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict, m.leave,
 		func(rt *rapid.T) { m.writeMany(rt, "nothing") }}
 	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }
 	between := func() error {
@@ -516,6 +544,7 @@ func TestStringElements(t *testing.T) {
 // TestFullSlabs: strings for which a part's slabs have no room are Go objects, and like all
 // others to whoever reads, changes, renames, writes and loads them.
 func TestFullSlabs(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
 	h.slabChunks = 2

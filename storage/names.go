@@ -51,6 +51,16 @@ func (n *names) add(hash uint64, name []byte) {
 	n.text[last] = format.AppendBytes(n.text[last], name)
 }
 
+// has reports whether the set has a name.
+func (n *names) has(hash uint64, name []byte) bool {
+	at, ok := n.at[hash]
+	if ok && bytes.Equal(n.name(at), name) {
+		return true
+	}
+	_, ok = n.odd[string(name)]
+	return ok
+}
+
 // name is the one that stands at a place.
 func (n *names) name(at uint64) []byte {
 	b := n.text[at>>32][uint32(at):]

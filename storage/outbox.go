@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -134,6 +135,7 @@ func (c *outboxControl) start() error {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
+	t.NoTouch = true // time is not known yet
 	all := &outboxes{}
 	for _, name := range rules {
 		r, err := t.readOutbox(s.SystemKey(name))
@@ -206,6 +208,18 @@ func (t *Txn) countQueue(r *outbox, q *outboxQueue) {
 		return true
 	})
 	r.recount(q, l.Value(), size)
+}
+
+// count comes when the store becomes a leader's: it counts what waits in all queues. The transaction has all shards locked.
+func (c *outboxControl) count(t *Txn) {
+	if rules := c.rules.Load(); rules != nil {
+		for _, r := range rules.all {
+			for i := range r.queues {
+				t.countQueue(r, &r.queues[i])
+			}
+		}
+		c.measure()
+	}
 }
 
 // recount has the numbers of a queue be those of its list, whose entries have so many bytes.
@@ -369,6 +383,17 @@ type OutboxState struct {
 	Lost    int64  // entries that MAXLEN took before all groups had acknowledged them, since the start
 	Failure string // why the stream cannot be written; "": it can
 	Full    bool   // writes are refused
+}
+
+// OutboxNames reads the names of all rules, also of a store that is opened read-only, which has none at work.
+func (s *Store) OutboxNames() (names []string, err error) {
+	err = s.WalkSystem(func(name []byte, _ object.Type) bool {
+		if rule, ok := strings.CutPrefix(string(name), outboxRuleKey); ok {
+			names = append(names, rule)
+		}
+		return true
+	})
+	return names, err
 }
 
 // Outboxes gives all rules, by name.
@@ -623,7 +648,7 @@ func (s *Store) reportedValue(item Item, most int) (value []byte, has bool, size
 // elementRules gives the rules that report the elements of a key.
 func (t *Txn) elementRules(k Key, typ object.Type) (rules []*outbox) {
 	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
-		if r.Elements && r.takes(k.Name, typ) {
+		if r.Elements && r.takes(k.Name, typ) && (typ != object.TypeStream || !bytes.Equal(k.Name, r.Stream)) {
 			rules = append(rules, r)
 		}
 	}

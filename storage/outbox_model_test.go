@@ -361,6 +361,7 @@ func (m *outboxModel) differs(there, reported map[string]int) string {
 // TestOutboxModel: whatever happens, each value that expires is reported once, and no other is: with crashes,
 // restarts, evictions and other rules meanwhile.
 func TestOutboxModel(t *testing.T) {
+	t.Parallel()
 	crashes, expiries := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)

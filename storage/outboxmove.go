@@ -173,7 +173,7 @@ func (m *outboxMover) limit(first int64) (last int64, wait time.Duration) {
 // move moves a batch of a rule. If it has not, it may say after how long to try again.
 func (m *outboxMover) move(r *outbox) (moved bool, wait time.Duration) {
 	s, t := m.s, m.turn.t
-	if r.waiting.Load() == 0 {
+	if r.waiting.Load() == 0 || s.Follower() {
 		return false, 0
 	}
 	if s.Full() {
@@ -189,7 +189,7 @@ func (m *outboxMover) move(r *outbox) (moved bool, wait time.Duration) {
 	err := m.begin(t, r)
 	if err == nil {
 		var n int
-		if s.outbox.rules.Load().named(r.Name) == r {
+		if s.outbox.rules.Load().named(r.Name) == r && !s.Follower() {
 			n, err = m.fill(t, r, take{last: last})
 		}
 		t.End()
@@ -386,7 +386,7 @@ func (s *Store) wanted(mask uint64) bool {
 func (r *outbox) trim(t *Txn, st *Stream, most int) (n int) {
 	v := st.Value()
 	if r.MaxLen == 0 {
-		if n = v.Acked(most); n > 0 {
+		if n = r.readable(t, v, v.Acked(most)); n > 0 {
 			st.TrimFirst(n)
 			t.Notify(r.stream, eventXTrim)
 		}
@@ -395,18 +395,38 @@ func (r *outbox) trim(t *Txn, st *Stream, most int) (n int) {
 	if n = int(min(max(int64(v.Entries())-r.MaxLen, 0), int64(most))); n == 0 {
 		return 0
 	}
-	lost, left, nobody := int64(0), n, v.Groups() == 0
-	v.Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
-		if nobody || !v.AckedByAll(e.ID) {
-			lost++
-		}
-		left--
-		return left > 0
-	})
+	if n = r.readable(t, v, n); n == 0 {
+		return 0
+	}
+	lost := int64(0)
+	if v.Groups() == 0 || object.Reading(func() { lost = notAcked(v, n) }) != nil {
+		lost = int64(n)
+	}
 	r.lost.Add(lost)
 	st.TrimFirst(n)
 	t.Notify(r.stream, eventXTrim)
 	return n
+}
+
+// readable is how many entries can be removed of n at the stream's begin: whole runs where one that would lose a part cannot be
+// read.
+func (r *outbox) readable(t *Txn, v *object.Stream, n int) int {
+	if t.loadRuns(Runs{r.stream, v.WantedTrim(nil, n)}) != nil {
+		return v.WholeNodes(n)
+	}
+	return n
+}
+
+// notAcked is how many of the first n entries some group has not acknowledged.
+func notAcked(v *object.Stream, n int) (lost int64) {
+	v.Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
+		if !v.AckedByAll(e.ID) {
+			lost++
+		}
+		n--
+		return n > 0
+	})
+	return lost
 }
 
 // tidy trims the streams of all rules. Housekeeping calls it.
@@ -432,7 +452,7 @@ func (c *outboxControl) tidyStream(t *Txn, r *outbox) (more bool) {
 	defer t.End()
 	t.takeInstant()
 	p, cell := t.look(r.stream)
-	if !s.resident(r.stream) || !exists(cell) {
+	if !s.resident(r.stream) || !exists(cell) || s.Follower() {
 		return false
 	}
 	o := p.objectOf(*cell)

@@ -118,6 +118,7 @@ func (m *machine) live() {
 // them. The keys are changed once more, and leave memory after the next checkpoint; each
 // goes at its deadline.
 func TestCrashWithPendingDeadlines(t *testing.T) {
+	t.Parallel()
 	for _, changed := range []bool{false, true} {
 		for after := range 24 {
 			h, m, names := pendingHarness(t)

@@ -156,6 +156,33 @@ func (t *Txn) governPresent(k Key) {
 	}
 }
 
+// agePresent gives a stream that was changed in place, and has no maximum age, the one that its policy wants. It returns
+// whether it does, or would if the policy did not only warn.
+func (t *Txn) agePresent(k Key) bool {
+	p := t.policy(k)
+	if p == nil || p.MaxAge == 0 {
+		return false
+	}
+	_, c := t.look(k)
+	if !exists(c) {
+		return false
+	}
+	item, _ := t.Peek(k)
+	v, ok := item.Value().(*object.Stream)
+	if !ok {
+		return false
+	}
+	if age, _ := v.Age(); age != 0 {
+		return false
+	}
+	p.Counts.Aged.Add(1)
+	if p.Enforce {
+		s := Stream{handle: handle{t: t, k: k, o: item.o, typ: object.TypeStream}}
+		s.SetAge(p.MaxAge, object.StreamRefs(p.AgeRefs))
+	}
+	return true
+}
+
 // slide moves the deadline of a key that is being read, if its policy says so. That is no change of the key for those
 // who watch it, and raises no event. On a full disk the deadline stays, and while the value is pinned.
 func (t *Txn) slide(k Key, item Item) {
@@ -217,19 +244,21 @@ func (t *Txn) countSlides() {
 	t.slid = t.slid[:0]
 }
 
-// Apply gives a key the deadline that its policy wants, if it has another one or none, as a write of it would. It
-// returns whether the deadline changed, or would change if the policy did not only warn. A missing or expired key
+// Apply gives a key the deadline that its policy wants, if it has another one or none, and a stream its age, as a write of
+// it would. It returns whether one of them changed, or would change if the policy did not only warn. A missing or expired key
 // has none.
 func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
 	item, ok := t.Peek(k)
 	if !ok || t.policy(k) != p || item.Type().OwnDeadline() {
 		return false
 	}
+	aged := t.agePresent(k)
+	t.FlushValues()
 	v := p.Decide(t.now, item.Deadline(), true, k.Hash)
 	if v.Changed() {
 		t.governPresent(k)
 	}
-	return v.Changed()
+	return v.Changed() || aged
 }
 
 // policyLogs is how often at most the log says what a policy would do.

@@ -1,6 +1,10 @@
 package storage
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"keyp/storage/object"
+)
 
 // PrefetchKeys is the most keys that Prefetch takes at once.
 const PrefetchKeys = 16
@@ -12,6 +16,7 @@ type place struct {
 	p    *part
 	sl   *slot
 	hash uint64
+	o    *Object // what was found, if it is one
 }
 
 // Prefetch reads what look-ups of these names in a database will read, step by step for all of them
@@ -58,7 +63,7 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 			continue
 		}
 		if p := s.shards[shard].mu.parts[keys[i].DB]; p != nil && p.hasSlot(keys[i]) {
-			places[n] = place{p, p.slot(keys[i]), keys[i].Hash}
+			places[n] = place{p, p.slot(keys[i]), keys[i].Hash, nil}
 			n++
 		}
 	}
@@ -76,6 +81,15 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 		c, _ := at.sl.table.find(at.hash, func(cell) bool { return true })
 		if c != nil {
 			sum += at.p.prefetchCell(*c)
+			at.o = at.p.objectOf(*c)
+		}
+	}
+	for i := range places[:n] {
+		if o := places[i].o; o != nil && len(o.key) > 0 {
+			sum += uint64(o.key[0])
+			if l, ok := o.val.(*object.Limit); ok {
+				sum += uint64(l.Prefetch())
+			}
 		}
 	}
 	return sum

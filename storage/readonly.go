@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -39,5 +40,18 @@ func (s *Store) readLog(first uint64, replays *feed) error {
 		return err
 	}
 	s.log, err = wal.Open(wal.Options{FS: vfs.NewMem(), Dir: format.LogDir, Clock: s.clock, Logger: s.options.Logger, NoBackground: true}, 0, nil)
+	return err
+}
+
+// exists returns ErrNoData where data has to exist, and there is neither a data file nor a log.
+func (o *Options) exists() error {
+	path := filepath.Join(o.Dir, format.DataName)
+	if _, err := os.Stat(path); !o.Existing || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lowest, err := wal.Lowest(o.FS, filepath.Join(o.Dir, format.LogDir))
+	if err == nil && lowest == 0 {
+		err = fmt.Errorf("%w: there is no %s", ErrNoData, path)
+	}
 	return err
 }

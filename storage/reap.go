@@ -34,8 +34,8 @@ func (r *source) NextDeadline() (int64, bool) {
 }
 
 // ReapDue removes keys and elements due by now for about budget, or until a command wants the
-// shard. Most keys have no record of their own: one record states that everything of the shard that
-// was due by an instant is gone. It must not cover a key that is still counted, even if only on
+// shard. In the log of a server that is alone most keys have no record of their own: one record states that everything
+// of the shard that was due by an instant is gone. It must not cover a key that is still counted, even if only on
 // disk, since replay would remove that key and leave the counts. While there is such a key, the
 // keys due after it that are removed get records by name. At a member of a group all keys have such records, since
 // replay would remove what is in memory, and no two members have the same keys there. ReapDue skips a shard of the global
@@ -48,6 +48,10 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	s := r.sh.store
 	if !s.lockBehind(r.t, r.sh, wait) {
+		return 0, false
+	}
+	if s.Follower() {
+		s.unlock(r.t)
 		return 0, false
 	}
 	now = s.notLater(now)
@@ -68,6 +72,9 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		}
 		if looks == 0 {
 			p.prefetch(s.bounds.reapLooks)
+		}
+		if p.index.MoveFirst() { // it has a later deadline
+			continue
 		}
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
@@ -122,7 +129,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 //
 //go:noinline
 func (p *part) prefetch(keys int) (sum uint64) {
-	p.index.Walk(0, func(e ttl.Entry) bool {
+	p.index.Ahead(func(e ttl.Entry) bool {
 		sum += p.prefetchCell(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
 		keys--
 		return keys > 0
@@ -215,7 +222,10 @@ func (s *Store) wake(deadline int64) {
 
 // SetActiveExpire turns the reaper off and on (DEBUG SET-ACTIVE-EXPIRE). Keys expire for readers in
 // any case.
-func (s *Store) SetActiveExpire(on bool) { s.reaper.Pause(!on) }
+func (s *Store) SetActiveExpire(on bool) {
+	s.passive.Store(!on)
+	s.pauseReaper()
+}
 
 // Reap removes everything that is due, and returns how much that was.
 func (s *Store) Reap() (n int) {
@@ -244,7 +254,7 @@ const stepTolerance = 1000
 // that was due at the newest instant is removed, so nothing that was seen expired returns; then it
 // follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall < stepTolerance || s.options.ReadOnly || !s.stepped.CompareAndSwap(false, true) {
+	if last-wall < stepTolerance || s.options.ReadOnly || s.Follower() || s.guard.goesOn() || !s.stepped.CompareAndSwap(false, true) {
 		return
 	}
 	s.stats.ClockSteps.Add(1)
@@ -264,6 +274,11 @@ func (s *Store) stepBack() {
 		s.Reap()
 		s.BeginAll(t)
 		if s.quit.Err() != nil { // time stands still to the end
+			t.End()
+			return
+		}
+		if s.Follower() { // as leader it will begin again
+			s.stepped.Store(false)
 			t.End()
 			return
 		}
@@ -383,6 +398,9 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	defer w.turn.Unlock()
 	if wait {
 		w.loading.Wait()
+	}
+	if w.s.Follower() {
+		return 0, false
 	}
 	began := w.s.clock.Mono()
 	defer func() {
@@ -517,6 +535,10 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, false
 		}
 		if !s.lockBehind(w.turn.t, sh, wait) {
+			return false, true
+		}
+		if s.Follower() {
+			s.unlock(w.turn.t)
 			return false, true
 		}
 		if sl.epoch != epoch || p.dead {

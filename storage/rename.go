@@ -25,11 +25,11 @@ func (t *Txn) Rename(from, to Key) bool {
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
 	switch {
-	case o != nil && o.val.Type() == object.TypeLease:
-		access, v := p.access(*c), t.arriving(to, o.val)
+	case err != nil && (o.val.Type() == object.TypeLease || t.s.options.Member): // a link is for a data file like this store's
+		access, v := p.access(*c), ownValue(t.arriving(to, o.val)) // before anything is gone
 		t.Delete(from, Event{})
 		t.install(to, v, deadline, created, access)
-	case o == nil || err == nil && isSmall(to.Name, value):
+	case o == nil || err == nil && (isSmall(to.Name, value) || t.s.options.Member):
 		access := p.access(*c)
 		value = append([]byte(nil), value...)
 		raw := *p.flags(*c) & flagRaw
@@ -104,8 +104,12 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 
 // install makes a collection a key's new value.
 func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uint32) *Object {
+	return t.installObject(k, t.newObject(k, v), deadline, created, access)
+}
+
+// installObject is install of a value that newObject made.
+func (t *Txn) installObject(k Key, o *Object, deadline int64, created, access uint32) *Object {
 	p, sl, c := t.live(k, true)
-	o := t.newObject(k, v)
 	c = p.putObject(t, sl, c, k, o, deadline)
 	p.setHeader(*c, deadline, created, access)
 	t.logObject(p, o, deadline, created)

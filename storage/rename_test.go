@@ -7,6 +7,58 @@ import (
 	"testing"
 )
 
+// TestRenameBeforeItIsCopied: a large value that the log stated is renamed while the checkpoint deletes what an unfinished one
+// may have left of it. Its key has an older value on disk, which must not come back.
+func TestRenameBeforeItIsCopied(t *testing.T) {
+	for moment := range 4 {
+		again := moment%2 == 1 // the key has another such value then
+		h := newHarness(t)
+		t.Cleanup(func() { h.s.Close(false) })
+		names := map[name]bool{{0, "from"}: true, {0, "to"}: true, {0, "other"}: true}
+		from, to, other := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to")), h.s.Key(0, []byte("other"))
+		set := func(k Key, v string) {
+			h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+			h.model[name{0, string(k.Name)}] = value{data: v}
+		}
+		rename := func(from, to Key) {
+			h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
+			h.model[name{0, string(to.Name)}] = h.model[name{0, string(from.Name)}]
+			delete(h.model, name{0, string(from.Name)})
+			h.commit()
+		}
+		set(from, "old")
+		h.saved()
+		set(from, strings.Repeat("v", format.InlineMax+1))
+		set(other, strings.Repeat("w", format.InlineMax+1))
+		h.commit()
+		h.crash(rand.New(rand.NewPCG(1, 1)), names)
+		renamed, steps := false, 0
+		h.s.options.Testing.OnStep = func(at Step) error {
+			if at != StepPortion {
+				return nil
+			}
+			if steps++; steps == 1+moment/2 {
+				renamed = true
+				rename(from, to)
+				if again {
+					rename(other, from)
+				}
+			}
+			return nil
+		}
+		h.saved()
+		h.s.options.Testing.OnStep = nil
+		if !renamed {
+			t.Fatalf("the checkpoint copied %d portions", steps)
+		}
+		h.check()
+		h.crash(rand.New(rand.NewPCG(1, 2)), names)
+		h.verify(names)
+		h.reopen()
+		h.verify(names)
+	}
+}
+
 // TestRenameDuringCheckpoint: a value that no checkpoint had seen is renamed onto another
 // key between a checkpoint's rotation and its end. What made it is in no log then, and
 // what the other key held is in the log that replays.

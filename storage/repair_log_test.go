@@ -224,6 +224,7 @@ func TestRepairAfterALostFlush(t *testing.T) {
 // lost, the repaired directory is sound, and no two keys share a value. Each key that is neither as
 // before nor as after is named.
 func TestRepairUnfinishedCheckpoint(t *testing.T) {
+	t.Parallel()
 	kinds := []string{"hash", "set", "zset", "list", "stream", "string"}
 	fill := func(x *Txn, g *gapCase, from, n, size int) {
 		for i := from; i < from+n; i++ {

@@ -20,9 +20,12 @@ import (
 // may touch the store, so they take no lock. Records that state a key whole need nothing
 // else; one that changes a key which memory does not have reads it from the data file
 // first.
+//
+// A follower's Mirror is a replay, too, of one batch at a time and beside others (mirror.go).
 type replay struct {
 	*recovering
-	num    int // which of the replays
+	num    int     // which of the replays
+	mirror *Mirror // nil at a start
 	counts map[countKey]format.PartCounts
 	cost   int64
 	stated int64  // changes of keys, as Txn counts them
@@ -58,6 +61,7 @@ type recovering struct {
 	meeting meeting
 	floor   []int64 // per shard, its replay's: the newest "reaped through"
 	time    int64   // of the newest format.RecTime; the first replay's
+	timed   bool    // there was one
 	// later are slots on disk of keyspaces that a later record of the log creates: the checkpoint
 	// that wrote them did not finish.
 	later map[uint32][]laterSlot
@@ -162,6 +166,11 @@ func (r *recovering) onDisk(space uint32, slot uint16, d format.SlotEntry) bool 
 func (r *replay) batch(batch []byte) (at int, err error) {
 	f := format.Fields{Rest: batch}
 	defer r.flushSubject()
+	defer func() {
+		if p := recover(); p != nil {
+			err = object.Recovered(p)
+		}
+	}()
 	for len(f.Rest) > 0 {
 		at = len(batch) - len(f.Rest)
 		tag := f.Rest[0]
@@ -230,14 +239,14 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 		if f.Bad {
 			return format.ErrBadRecord
 		}
-		return r.meeting.alone(func() error { r.stated++; r.s.swap(a, b); return nil })
+		return r.meeting.alone(func() error { r.stated++; r.swap(a, b); return nil })
 	case format.RecTime:
 		at := f.Instant()
 		if f.Bad {
 			return format.ErrBadRecord
 		}
 		if r.num == 0 {
-			r.time = at
+			r.time, r.timed = at, true
 		}
 	case format.RecLink:
 		return r.link(f)
@@ -278,11 +287,22 @@ func (r *replay) target(f *format.Fields) (p *part, k Key, own bool) {
 // flush runs alone.
 func (r *replay) flush(db int, id uint32) error {
 	r.s.flush(db, id)
+	if r.mirror != nil {
+		r.mirror.flushed(db)
+	}
 	for _, l := range r.later[id] {
 		r.onDisk(id, l.slot, l.SlotEntry)
 	}
 	delete(r.later, id)
 	return nil
+}
+
+// swap runs alone.
+func (r *replay) swap(a, b int) {
+	r.s.swap(a, b)
+	if r.mirror != nil {
+		r.mirror.swapped(a, b)
+	}
 }
 
 func (r *replay) reaped(shard int, through int64) {
@@ -340,7 +360,10 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
 		}
 		return r.put(p, k, value, deadline, created)
 	case format.RecLarge:
-		o := &Object{id: f.Int(), state: stateReplayed}
+		o := &Object{id: f.Int()}
+		if r.mirror == nil {
+			o.state = stateReplayed
+		}
 		var deadline int64
 		deadline, o.created = f.Deadline()
 		typ := f.Type()
@@ -356,6 +379,7 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
 			p.setHeader(*c, deadline, o.created, r.access())
 			r.mayBeOnDisk(p, sl, c)
 			r.about = subject{p, k, o}
+			r.changed(p, sl, c, k)
 		}
 	case format.RecElement, format.RecRemove:
 		id, typ := f.Int(), f.Type()
@@ -402,6 +426,7 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
 		if err == nil && exists(c) {
 			p.setDeadline(nil, sl, c, deadline, created)
 			*p.flags(*c) &^= flagUnstated
+			r.changed(p, sl, c, k)
 		}
 		return err
 	}
@@ -409,7 +434,19 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
 }
 
 // access is the access time of replayed keys: when their replay began.
-func (r *replay) access() uint32 { return r.s.firstAccess(r.s.opened) }
+func (r *replay) access() uint32 {
+	if r.mirror != nil {
+		return r.s.firstAccess(r.mirror.t.now)
+	}
+	return r.s.firstAccess(r.s.opened)
+}
+
+// changed has a mirror note a key that has changed.
+func (r *replay) changed(p *part, sl *slot, c *cell, k Key) {
+	if r.mirror != nil {
+		r.mirror.changed(p, sl, c, k)
+	}
+}
 
 func (r *replay) sawID(id uint64) {
 	for old := r.s.generation.Load(); id > old && !r.s.generation.CompareAndSwap(old, id); {
@@ -433,6 +470,7 @@ func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint3
 	p.setHeader(*c, deadline, created, r.access())
 	*p.flags(*c) &^= flagUnstated
 	r.mayBeOnDisk(p, sl, c)
+	r.changed(p, sl, c, k)
 	return nil
 }
 
@@ -440,6 +478,9 @@ func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint3
 func (r *replay) delete(p *part, k Key) {
 	sl := p.slot(k)
 	c := p.find(sl, k)
+	if r.mirror != nil {
+		r.mirror.removing(p, sl, k)
+	}
 	if exists(c) {
 		p.unindex(sl, c)
 		r.s.dropped(p, *c)
@@ -471,7 +512,7 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 		}
 		im.Partial = true // a later record completes it
 		r.s.repairTimes(tx, r.key, &im)
-		got, err := readResident(tx, &im)
+		got, err := r.s.loads.readPart(tx, &im)
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
@@ -488,13 +529,19 @@ func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *format.Fiel
 	if p == nil || f.Bad {
 		return nil
 	}
-	_, c, err := r.have(p, k)
+	sl, c, err := r.have(p, k)
 	if err != nil {
 		return err
 	}
 	if o := p.valueOf(c, id); o != nil {
 		r.about = subject{p, k, o}
+		if r.mirror != nil {
+			r.mirror.opening(p, sl, c, o)
+		}
 		return nil
+	}
+	if r.mirror != nil {
+		return fmt.Errorf("%w: key %q has not the value that changes", ErrDiverged, clip(k.Name))
 	}
 	o, err := r.orphan(id, typ)
 	r.about.o = o
@@ -549,6 +596,7 @@ func (r *replay) flushSubject() {
 		sl := p.slot(r.about.k)
 		if c := p.find(sl, r.about.k); c != nil && p.objectOf(*c) == r.about.o {
 			p.recount(sl, c, r.about.o)
+			r.changed(p, sl, c, r.about.k)
 		}
 	}
 	r.about = subject{}
@@ -572,7 +620,7 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	}
 	var o *Object
 	err := r.s.file.view(func(tx *bolt.Tx) error {
-		v, err := readElements(tx, typ, id)
+		v, err := r.s.loads.readTrimmed(tx, typ, id)
 		if err == nil && v.Len() > 0 {
 			o = &Object{id: id, state: stateStored, val: v}
 		}

@@ -60,13 +60,14 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 		b.setValue(got.small)
 		c = newCell(k.Hash, ref, 0)
 	}
-	p.setHeader(c, got.deadline, got.created, p.shard.store.firstAccess(p.shard.store.now()))
+	s := p.shard.store
+	p.setHeader(c, got.deadline, got.created, s.firstAccess(max(s.now(), s.opened))) // while it is opened, its time is not known
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
 	due := p.due(*at)
 	p.setIndex(p.id(sl, *at), 0, due)
 	p.fromDisk(k, due)
-	p.shard.store.later.loaded(p, k, got.deadline, due == got.deadline)
+	s.later.loaded(p, k, got.deadline, due == got.deadline)
 	p.arrived(*at)
 	if got.badTime {
 		p.markDirty(sl, at)

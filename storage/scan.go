@@ -110,6 +110,25 @@ func (v View) each(db int, fn func(*part)) {
 	}
 }
 
+// settle has the expiration indexes of a database do the moves that they have postponed, in steps between which others have
+// their turn: who then looks at an index with its shard locked finds few left.
+func (v View) settle(db int) {
+	const step, steps = 256, 64 // while others go on, more are postponed
+	if v.t != nil {
+		return
+	}
+	for _, sh := range v.s.shards {
+		for more, n := true, 0; more && n < steps; n++ {
+			if v.locked(sh, func() {
+				p := sh.mu.parts[db]
+				more = p != nil && p.index.Settle(step)
+			}) != nil {
+				return // the caller finds that the store is closed
+			}
+		}
+	}
+}
+
 func (v View) now() int64 {
 	if v.t != nil {
 		return v.t.now

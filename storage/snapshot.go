@@ -55,7 +55,8 @@ type pinned struct {
 	key   Key
 	item  Item    // empty for a missing key
 	o     *Object // the item's value
-	timed bool    // its elements have deadlines
+	val   object.Value
+	timed bool // its elements have deadlines
 	space uint32
 }
 
@@ -67,7 +68,12 @@ func (t *Txn) Largest(keys []Key) (bytes int) {
 			t.Prefetch(keys[i:])
 		}
 		if p, c := t.look(k); exists(c) {
-			bytes = max(bytes, p.item(*c).Memory())
+			size := p.item(*c).Memory()
+			if v, ok := streamIn(p.item(*c).Value()); ok {
+				_, absent := v.Absent()
+				size += int(absent)
+			}
+			bytes = max(bytes, size)
 		}
 	}
 	return bytes
@@ -121,17 +127,17 @@ func (t *Txn) Left(item Item) bool {
 		return true
 	}
 	t.s.logTime()
-	t.seen = max(t.seen, t.s.log.End())
+	t.seen = max(t.seen, t.s.Shown())
 	return item.o.val.LenAt(t.now) > 0
 }
 
 // pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that it is pinned, as
 // the mover of outboxes may write it.
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
-	if o.val.Type() != object.TypeStream && (o.side == nil || o.side.due == 0 && o.side.pins == 0) {
+	o.more().readers++
+	if o.val.Type() != object.TypeStream && (o.side.due == 0 && o.side.pins == 0) {
 		return false
 	}
-	o.more()
 	if o.side.pins++; o.side.pins == 1 {
 		was := o.due()
 		o.side.due = 0
@@ -140,11 +146,20 @@ func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
 	return true
 }
 
-// unpin undoes pin for the value that a key had in a keyspace.
-func (s *Store) unpin(o *Object, k Key, space uint32) {
+// unpin undoes pin.
+func (s *Store) unpin(had pinned) {
+	o, k, space := had.o, had.key, had.space
 	sh := s.shards[s.shardOf(k.Slot)]
 	sh.mu.lockFirst()
 	defer sh.mu.Unlock()
+	if o.val != had.val {
+		return // it went on as a copy (Mirror)
+	}
+	o.side.readers--
+	if !had.timed {
+		o.lean()
+		return
+	}
 	if o.side.pins--; o.side.pins > 0 || o.is(stateGone) {
 		return
 	}
@@ -155,7 +170,7 @@ func (s *Store) unpin(o *Object, k Key, space uint32) {
 	sl := p.slot(k)
 	if c := p.find(sl, k); c != nil && p.objectOf(*c) == o {
 		was := o.due()
-		o.setDue(o.val.Earliest())
+		o.setDue(o.whole().Earliest())
 		p.setIndex(p.id(sl, *c), was, o.due())
 	}
 }
@@ -186,6 +201,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 				ps.values = map[*Object]int{}
 			}
 			ps.values[item.o]++
+			had.val = item.o.val
 			p, c := t.look(k)
 			if had.timed = p.pin(p.slot(k), c, item.o); had.timed {
 				ps.timed++
@@ -214,8 +230,8 @@ func (ps *Pins) Unpin(t *Txn) {
 		}
 		if had.timed {
 			ps.timed--
-			t.s.unpin(had.o, had.key, had.space)
 		}
+		t.s.unpin(had)
 	}
 	t.snapshot = nil
 }
@@ -252,7 +268,7 @@ func (t *Txn) unchanged(had pinned) bool {
 	there := exists(c) && (p.due(*c) == 0 || p.due(*c) > t.now)
 	switch {
 	case had.o != nil:
-		return there && p.objectOf(*c) == had.o && !had.o.elementDue(t.now)
+		return there && p.objectOf(*c) == had.o && had.o.val == had.val && !had.o.elementDue(t.now)
 	case had.item.b == nil:
 		return !there
 	case !there || p.objectOf(*c) != nil:

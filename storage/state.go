@@ -94,9 +94,16 @@ func (df *dataFile) prepare(path string) error {
 // at random; tests that need the same pages each time use another.
 var freelistType = bolt.FreelistMapType
 
+// mmapGrowth times its length is how long a data file may get without a new mapping, if InitialMmap is not more.
+const mmapGrowth = 4
+
 // openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
 func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 	s := df.s
+	mmap := s.options.InitialMmap
+	if info, err := os.Stat(path); err == nil {
+		mmap = max(mmap, mmapGrowth*int(info.Size()))
+	}
 	var file *os.File
 	open := func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
 		file, err = os.OpenFile(name, flag, mode)
@@ -107,7 +114,7 @@ func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error
 			db, err = bolt.Open(path, 0o600, &bolt.Options{
 				Timeout:         openTimeout,
 				FreelistType:    freelistType,
-				InitialMmapSize: s.options.InitialMmap,
+				InitialMmapSize: mmap,
 				PageSize:        format.PageSize,
 				OpenFile:        open,
 				ReadOnly:        s.options.ReadOnly,
@@ -143,28 +150,34 @@ func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error
 	return db, data, nil
 }
 
-// readMeta reads the meta bucket of any format version.
+// readMeta has the store be as the meta bucket of any format version says, before anybody uses it.
 func (df *dataFile) readMeta(tx *bolt.Tx, st *format.State) (err error) {
+	df.s.checkpointer.mu.ttlDoubtful = tx.Bucket(format.BucketMeta).Get(format.MetaDoubt) != nil
+	df.s.seed, *st, err = parseMeta(tx)
+	return err
+}
+
+// parseMeta reads the meta bucket of any format version.
+func parseMeta(tx *bolt.Tx) (seed format.Seed, st format.State, err error) {
 	meta := tx.Bucket(format.BucketMeta)
 	if v := meta.Get(format.MetaFormat); len(v) != 1 || v[0] < 1 || v[0] > format.Version {
-		return fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, format.Version)
+		return seed, st, fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, format.Version)
 	}
-	seed, state := meta.Get(format.MetaSeed), meta.Get(format.MetaState)
+	text, state := meta.Get(format.MetaSeed), meta.Get(format.MetaState)
 	if meta.Get(format.MetaFormat)[0] >= 3 {
 		var ok, also bool
-		seed, ok = format.Unseal(format.MetaSeed, seed)
+		text, ok = format.Unseal(format.MetaSeed, text)
 		state, also = format.Unseal(format.MetaState, state)
 		if !ok || !also {
-			return fmt.Errorf("%w: the meta bucket", ErrCorrupt)
+			return seed, st, fmt.Errorf("%w: the meta bucket", ErrCorrupt)
 		}
 	}
 	var whole bool
-	if df.s.seed, whole = format.ParseSeed(seed); !whole {
-		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
+	if seed, whole = format.ParseSeed(text); !whole {
+		return seed, st, fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
 	}
-	df.s.checkpointer.mu.ttlDoubtful = meta.Get(format.MetaDoubt) != nil
-	*st, err = format.ParseState(state)
-	return err
+	st, err = format.ParseState(state)
+	return seed, st, err
 }
 
 func putMeta(tx *bolt.Tx, key, value []byte) error {

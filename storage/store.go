@@ -18,6 +18,7 @@ import (
 	"keyp/internal/progress"
 	"keyp/internal/tally"
 	"keyp/internal/vfs"
+	"keyp/storage/archive"
 	"keyp/storage/format"
 	"keyp/storage/wal"
 	"keyp/ttl"
@@ -27,6 +28,8 @@ import (
 var (
 	// ErrLocked: another process has the data directory open.
 	ErrLocked = errors.New("storage: another process uses the data directory")
+	// ErrNoData: the directory has no data, and Options.Existing asks for some.
+	ErrNoData = errors.New("storage: the directory has no data of Keyp")
 	// ErrClosed is given by calls on a store that is closed or closing.
 	ErrClosed = errors.New("storage: closed")
 )
@@ -37,8 +40,8 @@ const (
 	DefaultShards          = 16
 	DefaultCheckpointBytes = 512 << 20
 	DefaultDiskReserve     = 64 << 20
-	// DefaultInitialMmap is address space, not memory: growing a mapping waits for
-	// all readers.
+	// DefaultInitialMmap is address space, not memory: a new mapping waits for
+	// all readers, and new ones wait for it.
 	DefaultInitialMmap = 16 << 30
 )
 
@@ -54,7 +57,10 @@ type Options struct {
 	LockWait time.Duration
 
 	Databases int
-	Shards    int // of a new data directory, which keeps it: a power of two up to 64
+	// Existing refuses a directory without data (ErrNoData), where Open makes a new one otherwise, and allows at least as many databases
+	// as there are in it. For tools.
+	Existing bool
+	Shards   int // of a new data directory, which keeps it: a power of two up to 64
 
 	Sync        wal.Policy
 	SegmentSize int64
@@ -88,11 +94,19 @@ type Options struct {
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
 	// Member: the server is a member of a group, and its log is replicated. The directory must be a member's too (ErrMember,
-	// ErrAlone); a new one becomes that. The log names each key that expires.
+	// ErrAlone); a new one becomes that. Members' memory and data files may have other keys
+	// than this store's, so the log names each key that expires, and RENAME states the value whole.
 	Member bool
+	// Follower: the store begins as a follower's (follower.go).
+	Follower bool
+
 	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
-	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone.
+	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a member's store that is ReadOnly
+	// it changes nothing on disk.
 	OpenLog func(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error)
+
+	// Archive has the log archived; not of a member.
+	Archive Archive
 
 	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but strings.
 	Dump func(Item) []byte
@@ -151,6 +165,8 @@ type Store struct {
 	clock         clock.Clock
 	dirLock       io.Closer
 	log           Journal
+	archiver      *archive.Archiver // nil: there is no archive
+	timed         bool              // the log has the time of each batch
 	seed          format.Seed
 	shards        []*shard
 	slotsPerShard int
@@ -173,6 +189,8 @@ type Store struct {
 	house        housekeeper
 	shown        shownTime
 	guard        clockGuard
+	groupTime    groupTime
+	follower     follower
 	outbox       outboxControl
 	leases       leaseTokens
 	lateness     ttl.Lateness
@@ -195,9 +213,11 @@ type Store struct {
 	replayCost atomic.Int64  // of the log since the last checkpoint, in ns of one processor
 	changes    atomic.Int64  // of keys, as the same part of the log states them
 	// Written by the setters of the same names, whenever a setting changes.
+	passive     atomic.Bool // the reaper is turned off: SetActiveExpire
 	eventMask   atomic.Uint32
 	onEvent     atomic.Pointer[func(Happened)]
 	observer    atomic.Pointer[func([]Change)]
+	onSystem    atomic.Pointer[func(names []string)]
 	policies    atomic.Pointer[policies]
 	onReap      atomic.Pointer[func(took time.Duration)]
 	maxMemory   atomic.Int64
@@ -237,6 +257,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.guard.init(s)
 	s.outbox.init(s)
 	s.leases.s = s
+	s.follower.on.Store(o.Follower)
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
@@ -247,9 +268,15 @@ func Open(o Options) (*Store, Recovered, error) {
 	if err := s.leases.start(); err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
+	if err := s.startArchive(); err != nil { // the last error, and before others make transactions
+		return nil, Recovered{}, errors.Join(err, s.release())
+	}
 	rec.Took = o.Clock.Mono() - began
 	s.guard.start()
 	s.startReaper()
+	if o.Follower {
+		s.pauseReaper()
+	}
 	s.reading() // the guard learns how far the clock is ahead
 	s.reapFrom = s.opened
 	if o.ReapDelay > 0 {
@@ -268,6 +295,9 @@ func Open(o Options) (*Store, Recovered, error) {
 }
 
 func (s *Store) recover() (rec Recovered, err error) {
+	if err := s.options.exists(); err != nil {
+		return rec, err
+	}
 	if err := s.lockDir(); err != nil {
 		return rec, err
 	}
@@ -275,6 +305,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	st, err := s.file.open()
 	if err != nil {
 		return rec, err
+	}
+	if s.options.Existing {
+		s.options.Databases = max(s.options.Databases, len(st.Spaces))
 	}
 	data := phase()
 	s.options.Progress.Begin("loading the data")
@@ -290,7 +323,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	}
 	slots := phase()
 	replays := newFeed(r)
-	if s.options.ReadOnly {
+	if s.options.ReadOnly && !s.options.Member {
 		err = s.readLog(st.First, replays)
 	} else {
 		err = s.openLog(Place{st.First, st.Position}, replays)
@@ -303,6 +336,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	}
 	if err := s.file.recordLog(st); err != nil {
 		return rec, err
+	}
+	if !s.options.ReadOnly || s.options.Member {
+		s.follower.applied.Store(s.log.End())
 	}
 	log := phase()
 	s.replayCost.Add(replays.bytes * byteCost)
@@ -326,12 +362,16 @@ func (o *Options) spares() int {
 }
 
 // openLog replays the log and opens it.
-func (s *Store) openLog(from Place, replays *feed) (err error) {
+func (s *Store) openLog(from Place, replays *feed) error {
+	keptFrom, err := s.keptFrom()
+	if err != nil {
+		return err
+	}
 	s.log, err = s.options.OpenLog(wal.Options{
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(), Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
-		Progress: s.options.Progress,
+		Progress: s.options.Progress, KeepFrom: keptFrom,
 	}, from, replays.batch)
 	return err
 }
@@ -413,6 +453,7 @@ func (s *Store) Close(save bool) error {
 	if save && full {
 		s.options.Logger.Warn("closing without a checkpoint, since the disk is full: the log has everything, and the next start reads it")
 	}
+	s.endArchive()
 	closed := s.log.Close()
 	if full && errors.Is(closed, wal.ErrNoRoom) {
 		closed = nil // what could not be written was never acknowledged
@@ -504,8 +545,11 @@ func (s *Store) partOf(space uint32, sh *shard) *part {
 
 // now is the present instant. It never runs backwards: when the wall clock steps back, the store's
 // time stands still until everything due so far is removed (reap.go), then it follows the clock. When the
-// wall clock steps forward by much, time stays behind (guard.go).
+// wall clock steps forward by much, time stays behind (guard.go). Members of a group have one time (grouptime.go).
 func (s *Store) now() int64 {
+	if s.follows() && !s.groupTime.known.Load() {
+		return s.guessTime()
+	}
 	for {
 		// The clock is read after the instant, so a reading from before a step back cannot move the
 		// instant forward again after it has followed the clock.
@@ -545,6 +589,11 @@ func (t *Txn) FlushDB(db int) {
 func (t *Txn) SwapDB(a, b int) {
 	t.record(format.RecSwap, uint64(a), uint64(b))
 	t.s.swap(a, b)
+	t.noteSwap(a, b)
+}
+
+// noteSwap makes what is seen in two databases depend on this transaction, which has exchanged them.
+func (t *Txn) noteSwap(a, b int) {
 	for _, sh := range t.s.shards {
 		for _, p := range []*part{sh.mu.parts[a], sh.mu.parts[b]} {
 			if p != nil {

@@ -42,6 +42,9 @@ func (s *Stream) edit() (*object.Stream, object.Changed) {
 			}
 		}
 	}
+	if _, refs := v.Age(); refs == object.AckedRefs {
+		s.t.s.part(s.k).places = nil // what groups do decides which entries have deadlines
+	}
 	v.Create(s.logs)
 	return v, s.logs
 }
@@ -76,6 +79,11 @@ func (s *Stream) Add(id object.StreamID, fields [][]byte) {
 	key := object.ListKey(v.Add(id, fields))
 	val := object.AppendStreamEntry(s.t.scratch[:0], id, fields)
 	s.put(o, key[:], val, 0)
+	if p := s.t.s.part(s.k); p.places != nil {
+		if deadline := v.Deadline(id); deadline != 0 {
+			p.elementDue(s.k, deadline, s.t.now)
+		}
+	}
 	if cap(val) <= maxKept {
 		s.t.scratch = val
 	}
@@ -193,6 +201,42 @@ func (s *Stream) ForgetIdempotent(before int64, limit int) int {
 	}
 	v, log := s.editQuietly()
 	return v.ForgetIdempotent(before, limit, log)
+}
+
+// SetAge sets how old entries may get (ms, 0: any age), and what becomes of pending ones.
+func (s *Stream) SetAge(ms int64, refs object.StreamRefs) {
+	v, log := s.editQuietly()
+	v.SetAge(ms, refs, log)
+	s.t.s.part(s.k).places = nil // deadlines of all entries have changed
+}
+
+// shedEntries removes entries of a stream that are due, at most limit of them. The record of the first ones has only
+// their first and last number.
+func (t *Txn) shedEntries(p *part, o *Object, k Key, v *object.Stream, now int64, limit int, rules []*outbox) int {
+	_, refs := v.Age()
+	own := k.DB == t.s.options.Databases
+	changed := func(elem []byte) {
+		if val, deadline, ok := v.Element(elem); ok {
+			t.element(p, o, elem, val, deadline)
+		} else {
+			t.removed(p, o, elem)
+		}
+		o.change(elem)
+	}
+	return v.Expire(now, limit, changed, object.AgedLog{
+		Seen: func(e object.StreamEntry) {
+			deadline := v.Deadline(e.ID)
+			if !own && refs != object.AckedRefs { // of those it is not known since when they might go
+				t.s.observeLate(t.s.late.elements, deadline)
+			}
+			if rules != nil {
+				t.reportElement(rules, k, object.TypeStream, e.ID.Append(nil), nil, deadline)
+			}
+		},
+		All:  rules != nil,
+		Runs: o.changeRun,
+		Cut:  func(first, last int64) { t.cut(p, o, first, last) },
+	})
 }
 
 // Duplicate counts an addition that was found to be there already.

@@ -33,12 +33,25 @@ type shownTime struct {
 func (s *Store) logTime() {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
-	if now := s.instant.Load(); now > s.shown.at.Load() {
-		record := format.AppendRecord(nil, format.RecTime, uint64(now))
-		s.log.Append(record)
-		s.shown.at.Store(now) // stored afterwards: what reads it finds the record before the log's end
-		s.replayCost.Add(int64(len(record)) * byteCost)
+	if now := s.instant.Load(); now > s.shown.at.Load() && !s.Follower() {
+		s.appendTime(now)
 	}
+}
+
+// markLog logs the time, also if it is logged already: a batch of its own, which the log of another copy of the directory does not have at
+// this position.
+func (s *Store) markLog() {
+	s.shown.mu.Lock()
+	defer s.shown.mu.Unlock()
+	s.appendTime(max(s.instant.Load(), s.shown.at.Load()))
+}
+
+// appendTime appends a record of the time. shown.mu is locked.
+func (s *Store) appendTime(at int64) {
+	record := format.AppendRecord(nil, format.RecTime, uint64(at))
+	s.log.Append(record)
+	s.shown.at.Store(at) // stored afterwards: what reads it finds the record before the log's end
+	s.replayCost.Add(int64(len(record)) * byteCost)
 }
 
 // timeFollows sets the store's time, which may be later, back to now. Everything due is removed, so
@@ -46,13 +59,14 @@ func (s *Store) logTime() {
 func (s *Store) timeFollows(t *Txn, now int64) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
-	if s.shown.at.Load() != 0 {
+	if s.shown.at.Load() != 0 || s.options.Member { // followers' time follows, too
 		t.record(format.RecTime, 0)
 		s.shown.at.Store(0)
 	}
 	s.instant.Store(now)
 	s.stepped.Store(false)
 	s.guard.steppedBack()
+	t.shown = true
 	t.End()
 }
 

@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -63,6 +64,7 @@ type DueSpan struct {
 // Keys that it leaves out because they are due never return, once the log is durable up to its end when Timeline returns, but
 // for Store.Monitoring.
 func (v View) Timeline(db int, from, until Instant, spans int, match func(name []byte) bool) (list []DueSpan, err error) {
+	v.settle(db)
 	for try := 1; ; try++ {
 		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact, known: v.s.bounds.known, first: max(from.At, math.MinInt64+1), last: until.At - 1}
 		l.names, l.due, l.elements = min(l.exact, namesMost), dueStep, 2*timelineElements
@@ -329,15 +331,7 @@ func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64, looks int) (n
 			l.unknown++
 		default:
 			elements -= o.val.Len()
-			at := o.deadline
-			alive := false
-			o.val.Walk(func(_, _ []byte, deadline int64) bool {
-				if deadline == 0 || deadline > due {
-					alive = true
-					at = format.Earlier(at, deadline)
-				}
-				return true
-			})
+			at, alive := nextElement(o.val, o.deadline, due)
 			if alive && at != 0 {
 				l.again = append(l.again, dueAgain{name: o.name(), at: at, part: p, was: e})
 			}
@@ -404,17 +398,30 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 		return
 	}
 	l.elements -= got.object.val.Len()
-	at, alive := im.Deadline, false
-	got.object.val.Walk(func(_, _ []byte, deadline int64) bool {
+	at, alive := nextElement(got.object.val, im.Deadline, due)
+	if alive && at != 0 {
+		l.again = append(l.again, dueAgain{name: e.Name, at: at})
+	}
+}
+
+// nextElement is when a value is due next after due, with its key's own deadline; alive is false if none of its elements is left then.
+func nextElement(v object.Value, own, due int64) (at int64, alive bool) {
+	at = own
+	if s, ok := v.(*object.Stream); ok {
+		s.Deadlines(due, func(deadline int64) bool {
+			at = format.Earlier(at, deadline)
+			return false
+		})
+		return at, true
+	}
+	v.Walk(func(_, _ []byte, deadline int64) bool {
 		if deadline == 0 || deadline > due {
 			alive = true
 			at = format.Earlier(at, deadline)
 		}
 		return true
 	})
-	if alive && at != 0 {
-		l.again = append(l.again, dueAgain{name: e.Name, at: at})
-	}
+	return at, alive
 }
 
 // lastDue is no earlier than the last deadline on disk.

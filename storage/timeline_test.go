@@ -35,14 +35,7 @@ func (h *harness) timeline(v View, db int, from, until Instant, spans int, match
 	}
 	counts := make([]int64, len(list))
 	for n, v := range h.model.live(now) {
-		due := v.deadline
-		if v.coll != nil {
-			for _, e := range v.coll.elems {
-				if e.deadline != 0 && (due == 0 || e.deadline < due) {
-					due = e.deadline
-				}
-			}
-		}
+		due := v.earliest()
 		if n.db != db || due == 0 || due < first || due > last || match != nil && !match([]byte(n.key)) {
 			continue
 		}

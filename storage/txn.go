@@ -61,8 +61,10 @@ type Txn struct {
 	// relative and decided are deadlines that count from now: what a command said (Relative), and what the last policy
 	// made of it; 0 for none. notes are those that were given.
 	relative, decided int64
-	slid              []slid // the deadlines that reading has moved
-	notes             []note
+	// shown: the caller has shown.mu, so End logs no time.
+	shown bool
+	slid  []slid // the deadlines that reading has moved
+	notes []note
 	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
 	outgoing []outgoing
 	entries  []byte
@@ -283,7 +285,12 @@ func (t *Txn) End() uint64 {
 		p.logCounts(t)
 	}
 	lsn := t.seen
-	if size := t.BatchBytes(); size > 0 {
+	if size := t.BatchBytes(); size > 0 && t.s.Follower() {
+		t.s.fail(errFollowerChanged) // who asks may not let it come to this: see ErrFollower
+	} else if size > 0 {
+		if t.s.timed && !t.shown {
+			t.s.logTime()
+		}
 		if size > maxKept || len(t.before.list) > 0 {
 			lsn = t.s.log.AppendKeeping(t.takeBatch())
 		} else {
@@ -338,7 +345,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
-	t.By, t.shedding, t.many, t.relative, t.decided = 0, false, nil, 0, 0
+	t.By, t.shedding, t.many, t.relative, t.decided, t.shown = 0, false, nil, 0, 0, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -369,6 +376,13 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		return p, sl, c
 	}
 	if due := p.due(*c); due != 0 && t.isDue(p, *c, due) {
+		if t.s.Follower() {
+			t.seen = max(t.seen, p.lsn(*c), p.swapLSN)
+			if !t.hide(p, *c) {
+				return p, sl, nil
+			}
+			return p, sl, c
+		}
 		t.shedding = true
 		if d := p.deadline(*c); d != 0 && d <= t.instant(p, *c) {
 			t.keyRecord(format.RecDelete, p, k.Name)
@@ -461,7 +475,7 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 // or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.touch(k)
-	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() {
+	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() && !t.s.Follower() {
 		t.slide(k, item)
 	}
 	return item, ok
@@ -565,7 +579,7 @@ func (t *Txn) createdFor(k Key, deadline int64) uint32 {
 
 // newObject makes a value, of a new generation, for a key to adopt.
 func (t *Txn) newObject(k Key, v object.Value) *Object {
-	return &Object{key: string(k.Name), val: v, id: t.s.generation.Add(1)}
+	return &Object{key: string(k.Name), val: ownValue(v), id: t.s.generation.Add(1)}
 }
 
 // logObject records a whole new value.

@@ -67,6 +67,10 @@ type side struct {
 	due int64
 	// pins is how many commands have pinned the value (Pins), if its elements have deadlines or it is a stream.
 	pins int32
+	// readers is how many commands have pinned the value, whatever it is.
+	readers int32
+	// hidden are elements that a follower's readers do not see, and are not in the value; due counts them.
+	hidden *hidden
 	unsaved
 }
 
@@ -143,7 +147,7 @@ func (o *Object) more() *side {
 
 // lean drops an empty side.
 func (o *Object) lean() {
-	if o.side != nil && o.side.due == 0 && o.side.pins == 0 && !o.side.any() {
+	if o.side != nil && o.side.due == 0 && o.side.pins == 0 && o.side.readers == 0 && o.side.hidden == nil && !o.side.any() {
 		o.side = nil
 	}
 }
@@ -199,13 +203,9 @@ func (o *Object) measure() int64 {
 
 // recount updates sizes, index and dirtiness for a value that changed.
 func (p *part) recount(sl *slot, c *cell, o *Object) {
-	delta := o.measure()
-	p.objects.bytes += delta
-	if c.is(cellDirty) {
-		p.dirty += delta
-	}
+	p.grew(c, o)
 	was := o.due()
-	o.setDue(o.val.Earliest())
+	o.setDue(o.whole().Earliest())
 	p.setIndex(p.id(sl, *c), was, o.due())
 	p.markDirty(sl, c)
 }
@@ -237,6 +237,8 @@ type objects struct {
 	list  []*Object
 	holes []uint32
 	bytes int64
+	// large are streams of which runs may leave memory.
+	large map[uint32]struct{}
 }
 
 func (s *objects) at(ref uint32) *Object { return s.list[ref] }
@@ -253,13 +255,16 @@ func (s *objects) add(o *Object) uint32 {
 		ref := s.holes[n-1]
 		s.holes = s.holes[:n-1]
 		s.list[ref] = o
+		s.noteLarge(ref, o)
 		return ref
 	}
 	s.list = append(s.list, o)
+	s.noteLarge(uint32(len(s.list)-1), o)
 	return uint32(len(s.list) - 1)
 }
 
 func (s *objects) remove(ref uint32) {
+	delete(s.large, ref)
 	s.list[ref].state |= stateGone
 	s.bytes -= int64(s.list[ref].bytes())
 	s.list[ref] = nil

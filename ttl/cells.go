@@ -212,6 +212,7 @@ func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} 
 // Count counts the deadlines from one instant through another. It looks at the entries of cells that the ends cut, at most
 // of them at most, and takes from that how many it has looked at, and cost for each cell; where it may look at no more, it estimates.
 func (x *IndexOf[K]) Count(from, through int64, most *int, cost int) Span {
+	x.settle()
 	if *most <= 0 {
 		return x.cells.Count(from, through, nil)
 	}
@@ -243,7 +244,8 @@ func (x *IndexOf[K]) split(i int) {
 	first, last, n := c.first[i], c.last[i], c.n[i]
 	seen, left, leftEnd, right := uint32(0), uint32(0), int64(0), int64(0) // of two deadlines that follow each other
 	prev := first
-	x.Walk(first, func(e EntryOf[K]) bool {
+	var least K
+	x.tree.AscendGreaterOrEqual(EntryOf[K]{first, least}, func(e EntryOf[K]) bool {
 		if e.Deadline > last {
 			return false
 		}
@@ -264,6 +266,7 @@ func (x *IndexOf[K]) split(i int) {
 
 // CheckCells returns an error unless the cells of an index agree with its entries. It looks at all of them.
 func (x *IndexOf[K]) CheckCells() error {
+	x.settle()
 	c, i, seen := x.cells, 0, uint32(0)
 	var err error
 	step := func() {

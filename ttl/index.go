@@ -27,7 +27,9 @@ type IndexOf[K cmp.Ordered] struct {
 	tree  *btree.BTreeG[EntryOf[K]]
 	first EntryOf[K]   // the earliest entry, if the tree has any
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
-	cells *Cells       // counts the entries; nil: nobody asks how many are due when
+	cells *Cells       // counts the entries of the tree; nil: nobody asks how many are due when
+	// postponed are the entries that stand in the tree, and in cells, at an earlier deadline than they have (postponed.go).
+	postponed map[K]move
 }
 
 // Entry and Index are for keys in memory, which the store identifies by a number. An
@@ -46,10 +48,11 @@ type (
 // NewIndex returns an empty index of numbered keys.
 func NewIndex() *Index { return newIndex[uint64]() }
 
-// NewCounted returns an empty index of numbered keys that can Count.
+// NewCounted returns an empty index of numbered keys that can Count, and postpones moves.
 func NewCounted() *Index {
 	x := newIndex[uint64]()
 	x.cells = newCells(maxCells, minCell)
+	x.postponed = map[uint64]move{}
 	return x
 }
 
@@ -71,9 +74,14 @@ func (e EntryOf[K]) Before(o EntryOf[K]) bool {
 // Set moves id from the deadline old to new. old must be what the index has
 // for id, None if nothing; new as None removes. O(log n).
 func (x *IndexOf[K]) Set(id K, old, new int64) {
-	if old == new {
+	if old == new || x.postpone(id, old, new) {
 		return
 	}
+	x.set(id, x.place(id, old), new)
+}
+
+// set is Set in the tree.
+func (x *IndexOf[K]) set(id K, old, new int64) {
 	stale := false
 	if old != None {
 		gone := EntryOf[K]{old, id}
@@ -123,23 +131,28 @@ func (x *IndexOf[K]) setFirst(e EntryOf[K]) {
 	x.first = e
 }
 
-// Next is the earliest deadline; ok is false when there is none. O(1), and the
+// Next is at most the earliest deadline; ok is false when there is none. O(1), and the
 // only method that may be called without the shard's lock.
 func (x *IndexOf[K]) Next() (deadline int64, ok bool) {
 	deadline = x.next.Load()
 	return deadline, deadline != None
 }
 
-// First is the earliest entry. O(1).
+// First is the earliest entry as the tree has it: its deadline may be later (MoveFirst). O(1).
 func (x *IndexOf[K]) First() (EntryOf[K], bool) {
 	return x.first, x.first.Deadline != None
 }
 
 // Last is the last entry. O(log n).
-func (x *IndexOf[K]) Last() (EntryOf[K], bool) { return x.tree.Max() }
+func (x *IndexOf[K]) Last() (EntryOf[K], bool) {
+	x.settle()
+	return x.tree.Max()
+}
 
 // PopDue removes and returns the earliest entry if it is due at now. O(log n).
 func (x *IndexOf[K]) PopDue(now int64) (EntryOf[K], bool) {
+	for Expired(x.first.Deadline, now) && x.MoveFirst() {
+	}
 	if !Expired(x.first.Deadline, now) {
 		return EntryOf[K]{}, false
 	}
@@ -153,6 +166,9 @@ func (x *IndexOf[K]) PopDue(now int64) (EntryOf[K], bool) {
 
 // Has reports whether id stands in the index with exactly this deadline.
 func (x *IndexOf[K]) Has(id K, deadline int64) bool {
+	if m, ok := x.postponed[id]; ok {
+		return m.to == deadline
+	}
 	return x.tree.Has(EntryOf[K]{deadline, id})
 }
 
@@ -168,12 +184,14 @@ func (x *IndexOf[K]) Walk(from int64, fn func(EntryOf[K]) bool) {
 
 // WalkFrom is Walk from an entry on, which may be gone by now.
 func (x *IndexOf[K]) WalkFrom(from EntryOf[K], fn func(EntryOf[K]) bool) {
+	x.settle()
 	x.tree.AscendGreaterOrEqual(from, fn)
 }
 
 // Clear removes all entries at once.
 func (x *IndexOf[K]) Clear() {
 	x.tree.Clear(false)
+	clear(x.postponed)
 	if x.cells != nil {
 		x.cells.clear()
 	}

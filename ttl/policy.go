@@ -26,6 +26,10 @@ type Policy struct {
 	Slide, Limit int64
 	// Require refuses to make a key without a deadline.
 	Require bool
+	// MaxAge is the maximum age of the entries of streams that have none of their own. AgeRefs is what is said about groups
+	// then, as object.StreamRefs has it.
+	MaxAge  int64
+	AgeRefs uint8
 
 	Counts PolicyCounts
 	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono; 0: never.
@@ -34,7 +38,7 @@ type Policy struct {
 
 // PolicyCounts are how often a policy did something, or would have, if it only warns.
 type PolicyCounts struct {
-	Defaulted, Cut, Jittered, Refused, Slid atomic.Int64
+	Defaulted, Cut, Jittered, Refused, Slid, Aged atomic.Int64
 }
 
 // Verdict is what a policy says of a deadline.

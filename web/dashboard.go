@@ -59,11 +59,12 @@ type session struct {
 	Databases int             `json:"databases"`
 	Token     string          `json:"token"` // for requests that run commands
 	May       map[string]bool `json:"may"`
+	Group     bool            `json:"group"` // the server is a member of one
 }
 
 func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 	s.useAs(w, r, func(env *commands.Env, v *commands.Visitor) {
-		s.replyJSON(w, session{User: v.Name(), Version: config.Version, Databases: env.Store.Databases(), Token: s.tokens.issue(v.Name()), May: offered(v)})
+		s.replyJSON(w, session{User: v.Name(), Version: config.Version, Databases: env.Store.Databases(), Token: s.tokens.issue(v.Name()), May: offered(v), Group: env.GroupReport() != nil})
 	})
 }
 
@@ -71,7 +72,7 @@ func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 var used = strings.Fields(`SCAN TYPE EXISTS PTTL SELECT SET STRLEN GETRANGE HSCAN HLEN HSETNX HSETEX HDEL HPTTL HPEXPIRE HPERSIST SSCAN SCARD SADD SREM ZSCAN ZCARD ZADD ZSCORE ZREM EXPIREMEMBER
 
 	LRANGE LLEN LINDEX LSET EVAL RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST RANDOMKEY MEMORY|USAGE KEYP.POLICY|LIST KEYP.OUTBOX|LIST KEYP.CLOCK|INFO KEYP.LEASE|INFO KEYP.LEASE|RELEASE
-	KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.DELAY|RESCHEDULE KEYP.DELAY|CANCEL`)
+	KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.DELAY|RESCHEDULE KEYP.DELAY|CANCEL KEYP.LIMIT|INFO KEYP.LIMIT|PEEK KEYP.LIMIT|RETURN KEYP.LIMIT|RESET`)
 
 // offered is what the page offers: its parts, and the commands that it runs.
 func offered(v *commands.Visitor) map[string]bool {

@@ -118,6 +118,7 @@ type message struct {
 	Blocked  int64        `json:"blocked"`
 	Due      *forecast    `json:"due"`   // nil: not counted yet
 	Types    *typeCounts  `json:"types"` // nil: not counted yet
+	Group    *groupUse    `json:"group,omitempty"`
 }
 
 // commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
@@ -213,7 +214,7 @@ func (s *Server) message(past []*reading) message {
 	passed := max(1, r.at-last.at)
 	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // up: what happened once is shown
 	m := message{
-		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types,
+		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types, Group: useOf(r.Group),
 		Hits: r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
 		Due: s.pulse.due.Load(),
 		Store: storeUse{

@@ -127,12 +127,19 @@ func (p *pulse) look(env *commands.Env) {
 	} else {
 		p.mute.Add(1)
 	}
-	if durable := env.Store.Log().Durable(); durable >= p.end {
+	if durable := env.Store.Log().Durable(); durable >= p.end || !commits(env) {
 		p.end = env.Store.Log().End()
 		p.uncommitted.Store(0)
 	} else {
 		p.uncommitted.Add(1)
 	}
+}
+
+// commits reports whether it is the server's own defect when its log is not committed: without a majority, or without
+// leading it, a member of a group cannot commit anything.
+func commits(env *commands.Env) bool {
+	g := env.GroupReport()
+	return g == nil || g.Leased
 }
 
 // ask has the loop answer when it gets to it.
@@ -176,6 +183,10 @@ func (p *pulse) problems() (list []string) {
 		if env.Store.Full() {
 			list = append(list, "the disk is full")
 		}
+		limit := time.Duration(env.Config.Int("ready-archive-age")) * time.Second
+		if age := env.Store.ArchiveAge(); limit != 0 && age > limit {
+			list = append(list, fmt.Sprintf("the archive has lacked something for %v", age.Truncate(time.Second)))
+		}
 	})
 	if text := p.problem.Load(); text != nil && *text != "" {
 		list = append(list, *text)
@@ -200,12 +211,24 @@ func (s *Server) showReady(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(list, "; "))
 		return
 	}
-	text := "ready"
+	text, waits := "ready", ""
 	s.use(func(env *commands.Env) {
+		if g := env.GroupReport(); g != nil {
+			text = "ready: " + g.Role.String()
+			waits = g.Waiting()
+		}
 		if clock := env.Store.ClockGuard(); clock.Since != 0 {
-			text += fmt.Sprintf(", but time is guarded: the wall clock stepped forward and is %v ahead (KEYP.CLOCK INFO)", time.Duration(clock.Ahead)*time.Millisecond)
+			where, by := "stepped forward and is %v ahead", time.Duration(clock.Ahead)*time.Millisecond
+			if by < 0 {
+				where, by = "of this member is %v behind the group's time", -by
+			}
+			text += fmt.Sprintf(", but time is guarded: the wall clock "+where+" (KEYP.CLOCK INFO)", by)
 		}
 	})
+	if waits != "" {
+		reply(w, http.StatusServiceUnavailable, "waiting: this member "+waits)
+		return
+	}
 	reply(w, http.StatusOK, text)
 }
 

@@ -2,6 +2,8 @@ package web
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -42,6 +44,7 @@ func (h *loopHost) Pause(time.Duration, bool)      {}
 func (h *loopHost) Unpause()                       {}
 func (h *loopHost) Shutdown(bool)                  {}
 func (h *loopHost) Wake()                          {}
+func (h *loopHost) AtRest(fn func())               { h.Post(fn) }
 func (h *loopHost) ClientMemory() int64            { return 4321 }
 func (h *loopHost) Port() int                      { return 6379 }
 func (h *loopHost) Listeners() []commands.Listener { return nil }
@@ -52,7 +55,9 @@ type harness struct {
 	t         *testing.T
 	env       *commands.Env
 	host      *loopHost
-	maxMemory int64                 // of the store; 0: none
+	maxMemory int64               // of the store; 0: none
+	group     commands.Membership // nil: there is none
+	archive   storage.Archive
 	fail      atomic.Pointer[error] // of writes to the log's files; nil: they work
 }
 
@@ -81,6 +86,7 @@ func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
 		Databases: int(h.o.Config.Int("databases")), FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
+		Archive: h.archive,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -94,6 +100,9 @@ func (h *harness) load() {
 	h.host = &loopHost{posted: make(chan func(), 1000)}
 	h.env = commands.NewEnv(store, h.o.Config, h.o.Log, h.o.Clock)
 	h.env.Host = h.host
+	if h.group != nil {
+		h.env.SetMembership(h.group)
+	}
 	h.Ready(h.env, nil)
 }
 
@@ -278,6 +287,33 @@ func TestUncommitted(t *testing.T) {
 	h.env.Store.SetDiskReserve(1 << 62)
 	await.Until(t, "the disk counts as full", h.env.Store.Full)
 	h.want("/readyz", 503, "not ready: the disk is full")
+}
+
+// With ready-archive-age a server is not ready while its archive lacks something for longer than that.
+func TestReadyByArchive(t *testing.T) {
+	h := listen(t)
+	var works atomic.Bool
+	h.archive = storage.Archive{Timeout: func() time.Duration { return 0 }, Run: func(context.Context, string) error {
+		if !works.Load() {
+			return errors.New("the archive is away")
+		}
+		return nil
+	}}
+	h.load()
+	h.still()
+	h.run("SET k v")
+	if err := h.env.Store.Log().Commit(); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 1000 * time.Millisecond
+	await.Until(t, "the archive has lacked that for long", func() bool { return h.env.Store.ArchiveAge() > limit })
+	h.want("/readyz", 200, "ready") // that does not count
+	if err := h.o.Config.Set(config.Pair{Name: "ready-archive-age", Value: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	h.want("/readyz", 503, "not ready: the archive has lacked something for ")
+	works.Store(true)
+	await.Until(t, "the archive has all", func() bool { status, _ := h.get("/readyz"); return status == 200 })
 }
 
 // What the disk lacks is shown to everybody, where the data is and what the store says of its files to nobody.

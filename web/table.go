@@ -2,6 +2,7 @@ package web
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -220,9 +221,9 @@ var metrics = []metric{
 		}},
 	{name: "keyp_clock_steps_total", kind: counter, info: "clock_steps", help: "Steps of the wall clock.",
 		value: func(r *reading) float64 { return float64(r.Store.ClockSteps) }},
-	{name: "keyp_clock_guarded", kind: gauge, info: "clock_guarded", help: "1 while time is guarded, since the wall clock stepped forward by more than clock-jump-limit; otherwise 0.",
+	{name: "keyp_clock_guarded", kind: gauge, info: "clock_guarded", help: "1 while time is guarded: the wall clock stepped forward by more than clock-jump-limit, or that of a group's leader is apart from the group's time; otherwise 0.",
 		value: func(r *reading) float64 { return oneIf(r.Store.Clock.Since != 0) }},
-	{name: "keyp_clock_ahead_seconds", kind: gauge, info: "clock_ahead_ms", help: "How far the wall clock is ahead of the guarded time; 0 while time is not guarded.",
+	{name: "keyp_clock_ahead_seconds", kind: gauge, info: "clock_ahead_ms", help: "How far the wall clock is ahead of the guarded time; 0 while time is not guarded. At a follower: of the group's time.",
 		value: func(r *reading) float64 { return float64(r.Store.Clock.Ahead) / 1000 }},
 	{name: "keyp_clock_guards_total", kind: counter, info: "clock_guards", help: "How often time came to be guarded.",
 		value: func(r *reading) float64 { return float64(r.Store.Clock.Began) }},
@@ -290,6 +291,26 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.Store.Changes) }},
 	{name: "keyp_checkpoint_keys_total", kind: counter, info: "checkpoint_keys_written", help: "Keys that checkpoints wrote.",
 		value: func(r *reading) float64 { return float64(r.Store.CheckpointKeys) }},
+	{name: "keyp_archive_enabled", kind: gauge, info: "archive_enabled", help: "1 if the log is archived (archive-dir, archive-command).",
+		value: func(r *reading) float64 { return oneIf(r.Store.Archived) }},
+	{name: "keyp_archive_pending_bytes", kind: gauge, info: "archive_lsn", help: "Bytes of the log that are not archived yet.",
+		value: func(r *reading) float64 {
+			return oneIf(r.Store.Archived) * max(0, float64(r.Store.LogDurable)-float64(r.Store.Archive.Through))
+		}},
+	{name: "keyp_archive_timestamp_seconds", kind: gauge, info: "archive_last_time", help: "When the archive last had all of the log, or got something, as a Unix time; 0: never since the start.",
+		value: func(r *reading) float64 { return float64(r.Store.Archive.Last) / 1000 }},
+	{name: "keyp_archive_failed", kind: gauge, info: "archive_last_status", help: "1 if the last attempt to archive failed, or archive-command has not ended for five minutes.",
+		value: func(r *reading) float64 { return oneIf(r.Store.Archive.Err != nil) }},
+	{name: "keyp_archive_files_total", kind: counter, info: "archive_files", help: "Files that were archived.",
+		value: func(r *reading) float64 { return float64(r.Store.Archive.Files) }},
+	{name: "keyp_archive_bytes_total", kind: counter, info: "archive_bytes", help: "Bytes of these files.",
+		value: func(r *reading) float64 { return float64(r.Store.Archive.Bytes) }},
+	{name: "keyp_archive_failures_total", kind: counter, info: "archive_failures", help: "Attempts to archive that failed.",
+		value: func(r *reading) float64 { return float64(r.Store.Archive.Failures) }},
+	{name: "keyp_archive_holes_total", kind: counter, info: "archive_holes", help: "How often the disk was too full to keep what was not archived; each time a new backup is needed.",
+		value: func(r *reading) float64 { return float64(r.Store.Archive.Holes) }},
+	{name: "keyp_archive_command_seconds", kind: gauge, info: "archive_command_seconds", help: "How long archive-command has been running; 0: it is not.",
+		value: func(r *reading) float64 { return r.Store.Archive.Runs.Seconds() }},
 	{name: "keyp_data_file_size_bytes", kind: gauge, info: "data_file_bytes", help: "The size of the data file.",
 		value: func(r *reading) float64 { return float64(r.Store.DataBytes) }},
 	{name: "keyp_data_file_free_bytes", kind: gauge, info: "data_file_free_bytes", help: "Of the data file, what is unused.",
@@ -330,6 +351,79 @@ var metrics = []metric{
 	{name: "keyp_goroutines", kind: gauge, help: "Goroutines of the process.",
 		value: func(*reading) float64 { return float64(runtime.NumGoroutine()) }},
 
+	// A group of members.
+	{name: "keyp_group_role", kind: gauge, labels: "role", help: "1 for what this member does in its group, 0 for what it does not. None of keyp_group_… is there while the server is alone.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) {
+			for role := commands.Follower; role <= commands.Joining; role++ {
+				put(oneIf(g.Role == role), role.String())
+			}
+		})},
+	{name: "keyp_group_has_leader", kind: gauge, help: "1 if this member knows who leads the group.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(oneIf(g.Leader != 0)) })},
+	{name: "keyp_group_term", kind: gauge, info: "cluster_raft_term", help: "The group's term, which each election raises.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Term)) })},
+	{name: "keyp_group_elections_total", kind: counter, info: "cluster_raft_elections", help: "Elections of a leader that this member has seen.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Progress.Elections)) })},
+	{name: "keyp_group_lease", kind: gauge, info: "cluster_raft_lease", help: "1 while this member leads and may answer reads by itself.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(oneIf(g.Leased)) })},
+	{name: "keyp_group_members", kind: gauge, labels: "kind", info: "cluster_raft_members cluster_raft_voters", help: "Members of the group, those that vote and those that do not.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) {
+			learners := 0
+			for i := range g.Members {
+				if g.Members[i].Learner {
+					learners++
+				}
+			}
+			put(float64(len(g.Members)-learners), "voter")
+			put(float64(learners), "learner")
+		})},
+	{name: "keyp_group_commit_index", kind: gauge, info: "cluster_raft_commit_index", help: "The index of the last entry that is committed, as far as this member knows.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Progress.Commit)) })},
+	{name: "keyp_group_commit_lag_bytes", kind: gauge, info: "cluster_raft_commit_lag", help: "Bytes of this member's log that are not committed.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.CommitLag())) })},
+	{name: "keyp_group_apply_lag_bytes", kind: gauge, info: "cluster_raft_apply_lag", help: "Bytes of the log that are committed, and that this member has yet to apply.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.ApplyLag())) })},
+	{name: "keyp_group_leader_contact_seconds", kind: gauge, help: "Since when the leader was last heard from; at the leader a majority.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(g.Progress.Heard.Seconds()) })},
+	{name: "keyp_group_clock_skew_seconds", kind: gauge, info: "cluster_raft_clock_skew_ms", help: "How far this machine's clock is ahead of the group's time, which is its leader's.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(g.Progress.Skew.Seconds()) })},
+	{name: "keyp_group_snapshots_total", kind: counter, labels: "direction", info: "cluster_raft_snapshots_sent cluster_raft_snapshots_received", help: "Snapshots that were sent to other members, or received, since the start.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) {
+			put(float64(g.Progress.Snapshot.Sent), "sent")
+			put(float64(g.Progress.Snapshot.Taken), "received")
+		})},
+	{name: "keyp_group_snapshot_bytes", kind: gauge, info: "cluster_raft_snapshot_in_progress cluster_raft_snapshot_bytes", help: "Bytes of the snapshot under way that are sent or received.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Progress.Snapshot.Done)) })},
+	{name: "keyp_group_snapshot_size_bytes", kind: gauge, info: "cluster_raft_snapshot_size", help: "The size of the snapshot under way; 0: there is none.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Progress.Snapshot.Size)) })},
+	{name: "keyp_group_member_up", kind: gauge, labels: "node", help: "1 if messages reach another member, as far as this one knows. Followers know it of the leader only.",
+		values: perMember(func(m *commands.MemberReport, put func(float64)) { put(oneIf(m.Up)) })},
+	{name: "keyp_group_member_lag_bytes", kind: gauge, labels: "node", help: "Bytes of the log that another member has yet to get on its disk, where that is known: at the leader.",
+		values: perMember(func(m *commands.MemberReport, put func(float64)) {
+			if m.Lag >= 0 {
+				put(float64(m.Lag))
+			}
+		})},
+	{name: "keyp_group_member_contact_seconds", kind: gauge, labels: "node", help: "Since when another member was last heard from, where that is known.",
+		values: perMember(func(m *commands.MemberReport, put func(float64)) {
+			if m.Contact >= 0 {
+				put(m.Contact.Seconds())
+			}
+		})},
+	{name: "keyp_group_member_clock_skew_seconds", kind: gauge, labels: "node", help: "How far the clock of another member's machine is ahead of the group's time, where that is known: at the leader.",
+		values: perMember(func(m *commands.MemberReport, put func(float64)) {
+			if m.Skewed {
+				put(m.Skew.Seconds())
+			}
+		})},
+	{name: "keyp_group_member_messages_total", kind: counter, labels: "node direction", help: "Messages to and from another member, since the start.",
+		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) {
+			for _, m := range others(g) {
+				put(float64(m.Out), m.Node, "sent")
+				put(float64(m.In), m.Node, "received")
+			}
+		})},
+
 	// Scripts, messages, tracking.
 	{name: "keyp_scripts", kind: gauge, info: "number_of_cached_scripts", help: "Scripts in the cache.",
 		value: func(r *reading) float64 { return float64(r.Scripts) }},
@@ -362,6 +456,29 @@ func (r *reading) owners() map[string]int64 {
 	}
 	by["other"] = max(other, 0)
 	return by
+}
+
+// ofGroup reads what a server that is alone does not have.
+func ofGroup(read func(g *commands.GroupReport, put func(float64, ...string))) func(*reading, func(float64, ...string)) {
+	return func(r *reading, put func(float64, ...string)) {
+		if r.Group != nil {
+			read(r.Group, put)
+		}
+	}
+}
+
+// others are the members but for this one.
+func others(g *commands.GroupReport) []commands.MemberReport {
+	return slices.DeleteFunc(g.Reports(), func(m commands.MemberReport) bool { return m.Self })
+}
+
+func perMember(read func(m *commands.MemberReport, put func(float64))) func(*reading, func(float64, ...string)) {
+	return ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) {
+		list := others(g)
+		for i := range list {
+			read(&list[i], func(value float64) { put(value, list[i].Node) })
+		}
+	})
 }
 
 func oneIf(on bool) float64 {

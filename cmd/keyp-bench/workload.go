@@ -141,6 +141,10 @@ var slowWorkloads = []workload{
 			fmt.Sprintf("then %d jobs a second are due, for which %d clients wait: how late they are", delayRate, delayWaiters),
 	},
 	{
+		name: "limits", group: slow, procedure: limits, requests: limitINCR, keys: 100_000, length: 3 * time.Second, keypOnly: true,
+		summary: fmt.Sprintf("calls of KEYP.LIMIT, CL.THROTTLE and SET EX on --ttl-keys keys (100k) at pipeline %d, each for --length (3s) behind INCR of keys with deadlines", limitPipeline),
+	},
+	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",

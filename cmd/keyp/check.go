@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/member"
 	"keyp/storage"
 	"keyp/storage/repair"
 )
+
+const checkUsage = "usage: keyp check DIR"
 
 // shown is how many of the things that are damaged are printed.
 const shown = 100
@@ -24,7 +27,7 @@ const toolWait = 2 * time.Second
 // and no server may use the directory meanwhile.
 func check(args []string, out io.Writer) error {
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
-		return errors.New("usage: keyp check DIR")
+		return errors.New(checkUsage)
 	}
 	dir := args[0]
 	if _, err := os.Stat(dir); err != nil {
@@ -32,30 +35,49 @@ func check(args []string, out io.Writer) error {
 	}
 	began := time.Now()
 	list, harmless := listing{out: out, most: shown}, listing{out: out, most: shown}
-	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, func(f repair.Finding) {
+	report := func(f repair.Finding) {
 		if f.Harmless {
 			harmless.add("harmless: ", f.String())
 		} else {
 			list.add("damage: ", f.String())
 		}
-	})
+	}
+	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, report)
+	var group *member.Closed
+	if err == nil && got.Member && list.lines == 0 {
+		got.Recovered, group, err = checkMember(dir, report)
+	}
 	if err := errors.Join(err, list.end("damage: "), harmless.end("harmless: ")); err != nil {
 		return fmt.Errorf("%s cannot be checked: %w", dir, inUse(err))
 	}
 	if list.lines > 0 {
 		if got.Member {
-			return fmt.Errorf("%s belongs to a member of a group and is damaged in %s: remove the member, and have it join again with an empty directory", dir, count(list.lines, "place"))
+			return fmt.Errorf("%s belongs to a member of a group and is damaged in %s: %s", dir, count(list.lines, "place"), repair.ReplaceMember)
 		}
 		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is intact", dir, count(list.lines, "place"), dir)
 	}
-	if got.Member {
-		_, err = fmt.Fprintf(out, "%s belongs to a member of a group: its data file is sound (%s and %s); its log was not checked, as only a start of the member reads it\n",
-			dir, count(got.Elements, "element"), count(got.Pages, "page"))
-		return err
+	of, log := "", count(got.Log.Batches, "batch")
+	if group != nil {
+		of, log = fmt.Sprintf(", and belongs to the member %s of a group", group.Node), fmt.Sprintf("entries up to %d, of which those up to %d are known to be committed,", group.Last, group.Committed)
 	}
-	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
-		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), time.Since(began).Round(time.Millisecond))
+	_, err = fmt.Fprintf(out, "%s is sound%s: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
+		dir, of, count(got.Keys, "key"), got.Deadlines, log, count(got.Elements, "element"), count(got.Pages, "page"), time.Since(began).Round(time.Millisecond))
 	return err
+}
+
+// checkMember proves that the log of a member's directory says what it must, and that the data is sound with what it says to be committed.
+func checkMember(dir string, report func(repair.Finding)) (storage.Recovered, *member.Closed, error) {
+	o := toolOptions(dir, toolProgress())
+	o.Logger = slog.New(slog.DiscardHandler)
+	s, found, closed, err := member.OpenClosed(o, false)
+	switch {
+	case errors.Is(err, member.ErrNotReady), errors.Is(err, storage.ErrLocked):
+		return found, closed, err
+	case err != nil:
+		report(repair.Finding{Where: dir, What: err.Error()})
+		return found, closed, nil
+	}
+	return found, closed, errors.Join(repair.Prove(s, dir, report), s.Close(false))
 }
 
 // inUse names what uses a directory that is in use.

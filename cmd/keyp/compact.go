@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 
-	"keyp/commands"
-	"keyp/internal/clock"
-	"keyp/internal/config"
+	"keyp/member"
 	"keyp/storage"
 )
+
+const compactUsage = "usage: keyp compact DIR"
 
 // checkpointRoom is the free space that a checkpoint may need for the log's segments and
 // the data file.
@@ -22,18 +21,19 @@ const checkpointRoom = 512 << 20
 // allows. A running server does that by itself when most of the file is unused.
 func compact(args []string, out io.Writer) (err error) {
 	if len(args) != 1 {
-		return errors.New("usage: keyp compact DIR")
+		return errors.New(compactUsage)
 	}
 	dir := args[0]
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
 	began := time.Now()
-	limit, patience := commands.ClockGuard(config.New())
-	store, found, err := storage.Open(storage.Options{
-		Dir: dir, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		NoBackground: true, Progress: toolProgress(), ClockJumpLimit: limit, ClockJumpPatience: patience, Dump: commands.Dump,
-	})
+	o := toolOptions(dir, toolProgress())
+	o.LockWait, o.Existing = 0, true
+	store, found, err := storage.Open(o)
+	if errors.Is(err, storage.ErrMember) { // as a start does, but that it takes no part in its group
+		store, found, err = member.New(member.Options{Clock: o.Clock, Logger: o.Logger}).Open(o)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

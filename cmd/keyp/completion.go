@@ -7,10 +7,12 @@ import (
 	"keyp/internal/config"
 )
 
+const completionUsage = "usage: keyp completion bash | zsh | fish"
+
 // completion prints what has a shell complete the program's command lines.
 func completion(args []string, out io.Writer) error {
 	if len(args) != 1 || !config.CanComplete(args[0]) {
-		return errors.New("usage: keyp completion bash | zsh | fish")
+		return errors.New(completionUsage)
 	}
 	return config.Completion(args[0], out)
 }

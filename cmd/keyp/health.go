@@ -17,6 +17,8 @@ import (
 	"keyp/internal/config"
 )
 
+const healthUsage = "usage: keyp health [ADDR]"
+
 const (
 	// usualHTTP is where a server is asked without an address.
 	usualHTTP = "127.0.0.1:8379"
@@ -30,7 +32,7 @@ const (
 // that of http-addr: the one given, that of the environment, or the usual one.
 func health(args []string, out io.Writer) error {
 	if len(args) > 1 || len(args) == 1 && strings.HasPrefix(args[0], "-") {
-		return errors.New("usage: keyp health [ADDR]")
+		return errors.New(healthUsage)
 	}
 	at := ""
 	if len(args) == 1 {
@@ -53,6 +55,7 @@ func health(args []string, out io.Writer) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("not ready: %w", err)
+	case strings.HasPrefix(text, "waiting"): // for other members: nothing that a restart would mend
 	case status != http.StatusOK && strings.HasPrefix(text, "not ready"):
 		return errors.New(text)
 	case status != http.StatusOK:

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +33,14 @@ func TestHealth(t *testing.T) {
 	want(1, "keyp: not ready: ", nil, "https://"+at)
 	want(1, "keyp: usage: keyp health [ADDR]\n", nil, at, at)
 	want(1, "keyp: not ready: ", nil, server.Addr()) // it speaks another protocol
+
+	// A member that waits for others is not broken: nobody is to restart it.
+	waits := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "waiting: this member joins its group\n")
+	}))
+	defer waits.Close()
+	want(0, "waiting: this member joins its group\n", nil, waits.URL)
 
 	secure := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.NewKeyp(t, testkit.Options{TLS: authority, Args: []string{"--http-addr", secure, "--http-tls", "yes"}}).Start()

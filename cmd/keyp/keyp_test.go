@@ -355,6 +355,13 @@ func TestSubcommandsAreNamed(t *testing.T) {
 	if !slices.Equal(named, have) {
 		t.Errorf("--help names %q, there are %q", named, have)
 	}
+	for _, name := range have {
+		for _, flag := range []string{"--help", "-h"} {
+			if status, out, errs := runKeyp(t, "", nil, name, flag); status != 0 || errs != "" || !strings.HasPrefix(out, "usage: keyp "+name+" ") {
+				t.Errorf("keyp %s %s: status %d, %q, %q", name, flag, status, out, errs)
+			}
+		}
+	}
 	if status, out, errs := runKeyp(t, "", nil, "completion", "bash"); status != 0 || errs != "" || !strings.Contains(out, "complete -F _keyp keyp") {
 		t.Errorf("completion bash: status %d, %q, %q", status, out, errs)
 	}

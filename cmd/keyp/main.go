@@ -4,11 +4,20 @@
 //	keyp check DIR                            verify a data directory (check.go)
 //	keyp repair DIR NEWDIR                    save what is left of a damaged one (repair.go)
 //	keyp compact DIR                          shorten its data file (compact.go)
+//	keyp import FILE|DIR --dir NEWDIR | --to ADDR
+//	                                          import files of Redis (import.go)
+//	keyp export DIR|ADDR FILE                 write a file that Redis reads (export.go)
+//	keyp backup ADDR|DIR TARGET               back up a server or a data directory (backup.go)
+//	keyp backup verify FILE                   prove a backup
+//	keyp restore BACKUP NEWDIR                make a data directory of a backup (restore.go)
+//	keyp cluster create|add|remove ADDR ADDR...
+//	                                          make a group of servers, and change it (cluster.go)
+//	keyp cluster recover DIR NEWDIR           make a directory of one that is left of a group (cluster_recover.go)
 //	keyp health [ADDR]                        ask a server whether it is ready (health.go)
 //	keyp completion bash | zsh | fish         print what completes command lines (completion.go)
 //
-// Any mistake or failure is one line on standard error and exit status 1. For repair that status
-// is 2, and 1 means that data is lost.
+// Any mistake or failure is one line on standard error and exit status 1. For repair, import and export that status
+// is 2, and 1 means that data is lost, was not imported, or was not exported.
 package main
 
 import (
@@ -18,23 +27,29 @@ import (
 	"os"
 	"strings"
 
+	"keyp/internal/clock"
 	"keyp/internal/config"
 )
 
-// subcommand is a tool in addition to the server. run gets the arguments after the name.
+// subcommand is a tool in addition to the server. usage is what --help prints; run gets the arguments after the name.
 type subcommand struct {
-	name string
-	run  func(args []string, out io.Writer) error
+	name, usage string
+	run         func(args []string, out io.Writer) error
 }
 
 // subcommands, each in a file of its own. A configuration file of such a name is
 // given as ./name.
 var subcommands = []subcommand{
-	{"check", check},
-	{"repair", repairDir},
-	{"compact", compact},
-	{"health", health},
-	{"completion", completion},
+	{"check", checkUsage, check},
+	{"repair", repairUsage, repairDir},
+	{"compact", compactUsage, compact},
+	{"import", importUsage, importFiles},
+	{"export", exportUsage, exportFile},
+	{"backup", backupUsage, backup},
+	{"restore", restoreUsage, restore},
+	{"cluster", clusterUsage, cluster},
+	{"health", healthUsage, health},
+	{"completion", completionUsage, completion},
 }
 
 func main() {
@@ -59,6 +74,10 @@ func (e exit) Unwrap() error { return e.error }
 
 func run(args []string) error {
 	for _, s := range subcommands {
+		if len(args) == 2 && args[0] == s.name && (args[1] == "--help" || args[1] == "-h") {
+			_, err := fmt.Println(s.usage)
+			return err
+		}
 		if len(args) > 0 && args[0] == s.name {
 			return s.run(args[1:], os.Stdout)
 		}
@@ -73,5 +92,10 @@ func run(args []string) error {
 	case err != nil:
 		return err
 	}
-	return serve(cfg)
+	machine := &clock.Machine{}
+	machine.Shift(cfg.Int("debug-clock-offset"))
+	if err := serve(cfg, machine); !errors.Is(err, errAgain) {
+		return err
+	}
+	return executeAgain(cfg, machine)
 }

@@ -10,7 +10,8 @@ import (
 	"keyp/storage"
 )
 
-// TestMembersDirectory: no tool, and no start without the options of a cluster, takes a member's directory for one of a server that is alone.
+// TestMembersDirectory: no tool, and no start without the options of a cluster, takes a member's directory for one of a server that is alone. This one has
+// lost its log, and who it is of.
 func TestMembersDirectory(t *testing.T) {
 	base := t.TempDir()
 	data, repaired := filepath.Join(base, "data"), filepath.Join(base, "repaired")
@@ -26,17 +27,23 @@ func TestMembersDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errs := runKeyp(t, "", nil, "check", data)
-	if status != 0 || !strings.HasPrefix(out, data+" belongs to a member of a group: its data file is sound") || errs != "" {
+	if status != 1 || !strings.Contains(out, filepath.Join(data, "raft")) || !strings.Contains(errs, "belongs to a member of a group and is damaged in 1 place") || !strings.Contains(errs, "keyp cluster remove") {
 		t.Errorf("check: status %d, %q, %q", status, out, errs)
 	}
 	status, out, errs = runKeyp(t, "", nil, "repair", data, repaired)
-	if status != statusFailed || out != "" || !strings.Contains(errs, "belongs to a member of a group") || !strings.Contains(errs, "join again") {
+	if status != statusFailed || out != "" || !strings.Contains(errs, "belongs to a member of a group") || !strings.Contains(errs, "keyp cluster remove") {
 		t.Errorf("repair: status %d, %q, %q", status, out, errs)
 	}
-	for _, args := range [][]string{{"compact", data}, {"--dir", data, "--port", freePort(t)}} {
+	for want, args := range map[string][]string{
+		"belongs to a member of a group: only a server with the options of its cluster can use it": {"--dir", data, "--port", freePort(t)},
+		"member.json is missing, which says who the member is":                                     {"compact", data},
+		"is not recovered: member: ":                                                               {"cluster", "recover", data, repaired},
+		"is not backed up: member: ":                                                               {"backup", data, base},
+		"cannot be exported: member: ":                                                             {"export", data, repaired},
+	} {
 		status, out, errs := runKeyp(t, "", nil, args...)
-		if status != 1 || !strings.Contains(errs, "belongs to a member of a group: only a server with the options of its cluster can use it") {
-			t.Errorf("%v: status %d, %q, %q", args, status, out, errs)
+		if status == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%v: status %d, %q, %q, want %q", args, status, out, errs, want)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"keyp/storage/repair"
 )
 
+const repairUsage = "usage: keyp repair DIR NEWDIR"
+
 // Exit statuses of repair, beside 0 for nothing lost.
 const (
 	statusLost   = 1
@@ -22,7 +24,7 @@ const (
 // is lost. No server may use the directory meanwhile.
 func repairDir(args []string, out io.Writer) error {
 	if len(args) != 2 || strings.HasPrefix(args[0], "-") {
-		return exit{statusFailed, errors.New("usage: keyp repair DIR NEWDIR")}
+		return exit{statusFailed, errors.New(repairUsage)}
 	}
 	dir, to := args[0], args[1]
 	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}

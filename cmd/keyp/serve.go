@@ -17,13 +17,14 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/internal/progress"
+	"keyp/member"
 	"keyp/server"
 	"keyp/storage"
 	"keyp/web"
 )
 
 // serve runs the server until a signal or SHUTDOWN.
-func serve(cfg *config.Config) (err error) {
+func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	logs, err := openLog(cfg)
 	if err != nil {
 		return err
@@ -43,8 +44,6 @@ func serve(cfg *config.Config) (err error) {
 	}
 	manager := newNotifier(os.Getenv, logger)
 	defer manager.close()
-	machine := &clock.Machine{}
-	machine.Shift(cfg.Int("debug-clock-offset"))
 	pages, err := serveHTTP(cfg, logger, machine)
 	if err != nil {
 		return err
@@ -55,20 +54,36 @@ func serve(cfg *config.Config) (err error) {
 	defer tuneCollector(cfg)()
 
 	var bell server.Bell
-	options := storeOptions(cfg)
-	options.Clock, options.Logger, options.OnDurable, options.OnFail = machine, logger, bell.Durable, bell.Fail
-	options.Dump = commands.Dump
+	options := storeOptions(cfg, machine, logger, &bell)
+	if cfg.String("archive-dir") != "" && cfg.String("archive-command") != "" {
+		return errors.New("archive-dir and archive-command exclude each other")
+	}
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
-	store, found, err := storage.Open(options)
+	running, end := context.WithCancel(context.Background())
+	defer end()
+	open := storage.Open
+	var env *commands.Env
+	var group *member.Member
+	if cfg.Bool("cluster-enabled") {
+		if group, err = newMember(cfg, machine, logger, func() *commands.Env { return env }, end); err != nil {
+			return err
+		}
+		open = group.Open
+	}
+	store, found, err := open(options)
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	warnModes(cfg.String("dir"), logger)
-	env := commands.NewEnv(store, cfg, logger, machine)
-	if err := errors.Join(env.LoadCluster(), env.LoadUsers()); err != nil {
+	env = commands.NewEnv(store, cfg, logger, machine)
+	if err := errors.Join(joinGroup(env, group), env.LoadUsers()); err != nil {
 		return errors.Join(err, store.Close(false))
 	}
-	srv, err := server.New(server.Options{Config: cfg, Env: env, Log: logger, Clock: machine, Bell: &bell})
+	serverOptions := server.Options{Config: cfg, Env: env, Log: logger, Clock: machine, Bell: &bell}
+	if group != nil {
+		serverOptions.BeforeStop = group.HandOver
+	}
+	srv, err := server.New(serverOptions)
 	if err != nil {
 		return errors.Join(err, store.Close(false))
 	}
@@ -80,28 +95,62 @@ func serve(cfg *config.Config) (err error) {
 
 	ctx, stop := stopOnSignal(logger)
 	defer stop()
+	if group != nil {
+		if err := group.Start(srv); err != nil {
+			return errors.Join(err, store.Close(false))
+		}
+	}
 	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "dir", cfg.String("dir"),
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	server.SpareProcs()
 	pages.Ready(env, srv.Connect)
 	manager.ready(srv.Post)
-	context.AfterFunc(ctx, func() { manager.stopping(); pages.Stopping() })
-	err = srv.Run(ctx)
+	context.AfterFunc(ctx, func() {
+		manager.stopping()
+		pages.Stopping()
+		end()
+	})
+	err = srv.Run(running)
 	manager.stopping()
 	pages.Withdraw()
+	if group != nil {
+		group.Stop()
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("the server had to stop: %w", err), closeFailed(store))
 	}
 	if err := store.Close(srv.SaveAtExit()); err != nil {
 		return fmt.Errorf("closing the data: %w", err)
 	}
+	if group != nil {
+		switch again, err := group.Finish(); {
+		case again && err != nil:
+			logger.Error("what the server was stopped for has failed", "error", err)
+			return errAgain
+		case again:
+			return errAgain
+		}
+	}
 	logger.Info("stopped")
 	return nil
 }
 
-// storeOptions are those that the configuration has.
-func storeOptions(cfg *config.Config) storage.Options {
+// joinGroup has commands know the group that the server is a member of, or else the cluster of which it is the one node.
+func joinGroup(env *commands.Env, group *member.Member) error {
+	if group == nil {
+		return env.LoadCluster()
+	}
+	env.SetMembership(group)
+	if node, shard, ok := group.Grouped(); ok {
+		env.LoadMember(node, shard)
+		return nil
+	}
+	return env.LoadCluster()
+}
+
+// storeOptions are those of a store that a server uses, but for what a start shows of its progress.
+func storeOptions(cfg *config.Config, clk clock.Clock, logger *slog.Logger, bell *server.Bell) storage.Options {
 	limit, patience := commands.ClockGuard(cfg)
 	return storage.Options{
 		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
@@ -109,6 +158,8 @@ func storeOptions(cfg *config.Config) storage.Options {
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
 		ReapDelay: commands.ExpiredEventsDelay(cfg), ClockJumpLimit: limit, ClockJumpPatience: patience,
+		Archive: archiveOf(cfg, logger),
+		Clock:   clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail, Dump: commands.Dump,
 	}
 }
 

@@ -242,12 +242,13 @@ func (l *Log) Append(w consensus.Write) {
 	defer l.mu.Unlock()
 	now := l.mu.hard
 	if h := w.Hard; h != nil {
-		now = hard{h.GetTerm(), h.GetVote(), h.GetCommit()}
+		now = hard{h.GetTerm(), h.GetVote(), max(h.GetCommit(), l.mu.hard.commit)}
 	}
 	if w.Base == nil && len(w.Entries) == 0 && now.term == l.mu.written.term && now.vote == l.mu.written.vote {
 		l.mu.hard.commit = max(l.mu.hard.commit, min(now.commit, l.mu.last))
 		return
 	}
+	l.syncedIndex() // notes it: behind a record without entries the table alone gives too low an index
 	r := l.record(&w, now)
 	if err := l.mu.apply(r, l.mu.end); err != nil {
 		panic(fmt.Sprintf("raftlog: %v", err))
@@ -264,6 +265,23 @@ func (l *Log) Append(w consensus.Write) {
 	}
 	l.mu.written = l.mu.hard
 	l.evict()
+}
+
+// SaveCommit adds a record with the commit index that is known, and not before index, which is committed and that of an entry here. It gives the place for
+// Settled. So who has what stands before that in a checkpoint has it again after a crash of all members.
+func (l *Log) SaveCommit(index uint64) (end uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.mu.hard; min(index, l.mu.last) > l.mu.written.commit {
+		now.commit = max(now.commit, min(index, l.mu.last))
+		r := &record{hard: &now}
+		if err := l.mu.apply(r, l.mu.end); err != nil {
+			panic(fmt.Sprintf("raftlog: %v", err)) // a commit index only grows
+		}
+		l.mu.end = l.wal.AppendKeeping(l.encode(r))
+		l.mu.written = l.mu.hard
+	}
+	return l.mu.end
 }
 
 // record is what a Write says, with a hard state if that has changed. mu is locked.
@@ -363,9 +381,7 @@ func (l *Log) Sync(done func(error)) {
 	case durable >= end:
 		done(nil)
 	case l.inline || end-durable <= largeCommit && l.wal.SyncCost() <= slowSync && !l.wal.Full() && !busy():
-		err := l.wal.Commit()
-		l.SyncedIndex() // notes it
-		done(err)
+		done(l.wal.Commit())
 	default:
 		l.owed.Store(&owed{end, done})
 		l.wal.CommitAsync()
@@ -380,7 +396,6 @@ func (l *Log) settle(durable uint64, err error) {
 		if durable >= o.end {
 			err = nil
 		}
-		l.SyncedIndex() // notes it
 		o.done(err)
 	}
 }
@@ -478,6 +493,16 @@ func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Sett
 
 // Size, First and the methods after them are those of wal.Log.
 func (l *Log) Size() int64 { return l.wal.Size() }
+
+// Between is how many bytes stand from one segment on, before another one; 0 where one of them is not there.
+func (l *Log) Between(from, to uint64) int64 {
+	a, ok := l.wal.Start(from)
+	b, also := l.wal.Start(to)
+	if !ok || !also || b < a {
+		return 0
+	}
+	return int64(b - a)
+}
 
 // First is the lowest segment.
 func (l *Log) First() uint64 { return l.wal.First() }

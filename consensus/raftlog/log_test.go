@@ -41,6 +41,37 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// TestSyncedIndex: entries that are on disk stay synced, whatever is appended behind them and whether anybody asked before, also after an opening.
+func TestSyncedIndex(t *testing.T) {
+	o := options(vfs.NewMem())
+	o.NoBackground = true
+	l, first := created(t, o)
+	two := func(index uint64) {
+		l.Append(consensus.Write{Entries: []*pb.Entry{entryOf(index, 2, "one"), entryOf(index+1, 2, "two")}})
+	}
+	put(l, 2, 10)
+	for at := uint64(3); at < 20; at += 4 {
+		two(at)
+		synced(t, l)
+		l.SaveCommit(at + 1) // a record without entries
+		two(at + 2)
+		if got := l.SyncedIndex(); got != at+1 {
+			t.Errorf("%d is synced, want %d", got, at+1)
+		}
+		synced(t, l)
+		must(t, l.Close())
+		var err error
+		l, err = Open(o, first)
+		must(t, err)
+		l.SaveCommit(at + 3)
+		two(at + 4)
+		if got := l.SyncedIndex(); got != at+3 {
+			t.Errorf("%d is synced after opening, want %d", got, at+3)
+		}
+	}
+	must(t, l.Close())
+}
+
 // TestLog writes, rotates, opens, replaces and releases.
 func TestLog(t *testing.T) {
 	fsys := vfs.NewMem()

@@ -114,15 +114,52 @@ func same(a, b Base) bool {
 	return a.Index == b.Index && a.Term == b.Term && a.Position == b.Position && slices.Equal(a.Conf.GetVoters(), b.Conf.GetVoters())
 }
 
+// entriesOf gives all entries of a log that is closed.
+func entriesOf(t *rapid.T, c *Closed) (list []*pb.Entry) {
+	last, _ := c.Last()
+	if err := c.Entries(last, func(e *pb.Entry) error {
+		list = append(list, entryOf(e.GetIndex(), e.GetTerm(), string(e.Data)))
+		list[len(list)-1].Type = new(e.GetType())
+		return nil
+	}); err != nil {
+		t.Fatalf("the entries of a closed log: %v", err)
+	}
+	return list
+}
+
+// isRead checks that a log which was opened is the one that was read before.
+func (m *model) isRead(l *Log, c *Closed, read []*pb.Entry) {
+	m.t.Helper()
+	base, last := l.Begin(), l.Last()
+	index, term := c.Last()
+	want, err := l.Term(last)
+	if err != nil || index != last || term != want || !same(c.Begin(), base) || c.Identity() != l.Identity() || c.Committed() != l.Hard().GetCommit() {
+		m.t.Fatalf("read: base %+v, entry %d of term %d, %d committed; opened: base %+v, entry %d of term %d, %d committed, %v", c.Begin(), index, term, c.Committed(), base, last, want, l.Hard().GetCommit(), err)
+	}
+	list, err := l.Entries(base.Index+1, last+1, 1<<40)
+	if err != nil || !slices.EqualFunc(list, read, func(a, b *pb.Entry) bool {
+		return a.GetIndex() == b.GetIndex() && a.GetTerm() == b.GetTerm() && a.GetType() == b.GetType() && bytes.Equal(a.Data, b.Data)
+	}) {
+		m.t.Fatalf("%d entries are read and others, or %d, opened: %v", len(read), len(list), err)
+	}
+}
+
 // open opens the log and finds which of the images since the last opening it has.
 func (m *model) open(c *powerCut) {
 	t, synced, applied, first := m.t, c.synced, c.applied, c.first
 	m.mem, m.cut, m.first, m.applied, m.log = c.mem, nil, first, applied, nil
+	m.o.FS = c.mem
+	closed, err := Read(m.o, first)
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	read := entriesOf(t, closed)
 	m.o.FS = vfs.Inject(c.mem, m.hook)
 	l, err := Open(m.o, first)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
+	m.isRead(l, closed, read)
 	l.mu.limit = m.limit
 	m.log = l
 	n := synced

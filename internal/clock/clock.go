@@ -47,6 +47,9 @@ var start = time.Now()
 // operator would have it do. Sleepers notice within a second.
 func (m *Machine) Shift(ms int64) { m.offset.Store(ms) }
 
+// Offset is what Shift was last given.
+func (m *Machine) Offset() int64 { return m.offset.Load() }
+
 // Now is the machine's wall clock plus the offset.
 func (m *Machine) Now() int64 { return time.Now().UnixMilli() + m.offset.Load() }
 

@@ -58,7 +58,6 @@ var compat = []option{
 
 	secretText("masterauth"),
 	secretText("masteruser"),
-	tuneBool("replica-serve-stale-data", "slave-serve-stale-data", "yes"),
 	tuneBool("replica-read-only", "slave-read-only", "yes"),
 	tuneInt("replica-priority", "slave-priority", "100", 0, maxInt32),
 	tuneBool("replica-lazy-flush", "slave-lazy-flush", "no"),

@@ -37,6 +37,8 @@ type option struct {
 	fixed bool // CONFIG SET may not change it
 	// secret: its value is a password, which no log or list of commands shows.
 	secret bool
+	// valid refuses texts that mean nothing; nil: all do.
+	valid func(text string) error
 	// only is the one value that is supported, why the reason.
 	only string
 	why  string
@@ -145,6 +147,11 @@ func (o *option) check(v value) (value, error) {
 	if o.kind == kindInt || o.kind == kindBytes {
 		if v.num < o.min || v.num > o.top() {
 			return value{}, fmt.Errorf("argument must be between %d and %d inclusive", o.min, o.top())
+		}
+	}
+	if o.valid != nil {
+		if err := o.valid(v.text); err != nil {
+			return value{}, err
 		}
 	}
 	if o.why != "" && v.text != o.only {

@@ -24,13 +24,13 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		mount func(t *testing.T, mb int) string
+		mount func(t testing.TB, mb int) string
 		// reserve is what is kept free; with 0 the system itself refuses, at any byte.
 		reserve string
 		long    bool
 	}{
-		{"reserve", memoryDisk, "8mb", false},
-		{"to the last byte", memoryDisk, "0", true},
+		{"reserve", testkit.MemoryDisk, "8mb", false},
+		{"to the last byte", testkit.MemoryDisk, "0", true},
 		{"ext4 with reserve", loopDisk, "8mb", true},
 		{"ext4 to the last byte", loopDisk, "0", true},
 	} {
@@ -181,36 +181,7 @@ func healed(t *testing.T, c *redis.Client) {
 	})
 }
 
-// memoryDisk mounts a file system in memory; the test is skipped where that is not allowed.
-func memoryDisk(t *testing.T, mb int) string {
-	return mount(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mb), "keyp-test")
-}
-
-// loopDisk mounts an ext4 file system in a file.
-func loopDisk(t *testing.T, mb int) string {
-	image := filepath.Join(t.TempDir(), "image")
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(image, int64(mb)<<20); err != nil {
-		t.Fatal(err)
-	}
-	// -m 0 keeps no room for root alone, whom the server may run as.
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", image).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: no ext4 file system can be made here: %v %s", err, out)
-	}
-	return mount(t, "-o", "loop", image)
-}
-
-func mount(t *testing.T, args ...string) string {
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: no small file system can be mounted here (needs root on Linux): %s", bytes.TrimSpace(out))
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %s", out)
-		}
-	})
+func loopDisk(t testing.TB, mb int) string {
+	dir, _ := testkit.LoopDisk(t, mb)
 	return dir
 }

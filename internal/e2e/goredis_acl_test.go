@@ -63,7 +63,7 @@ func aclOfOneUser(t *testing.T, c subject) {
 	}
 	categories := 21
 	if c.keyp {
-		categories++ // @keyp
+		categories += 2 // @keyp and @backup
 	}
 	if names, err := c.ACLCatArgs(ctx, nil).Result(); err != nil || len(names) != categories {
 		t.Errorf("ACL CAT: %q, %v", names, err)

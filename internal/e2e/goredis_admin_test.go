@@ -13,10 +13,11 @@ func TestGoRedisAdmin(t *testing.T) {
 		{name: "modules", run: noModules},
 		{name: "replication", run: noReplication},
 		{name: "cluster", run: func(t *testing.T, c subject) {
-			noCluster(t, c, "ADDSLOTS 1", "ADDSLOTSRANGE 1 2", "DELSLOTS 1", "DELSLOTSRANGE 1 2", "FLUSHSLOTS", "BUMPEPOCH", "SET-CONFIG-EPOCH 1", "SAVECONFIG", "RESET", "FORGET x", "REPLICAS x", "SLAVES x", "COUNT-FAILURE-REPORTS x",
+			noCluster(t, c, "ADDSLOTS 1", "ADDSLOTSRANGE 1 2", "DELSLOTS 1", "DELSLOTSRANGE 1 2", "FLUSHSLOTS", "BUMPEPOCH", "SET-CONFIG-EPOCH 1", "SAVECONFIG", "RESET", "MEET 127.0.0.1 7000", "FORGET x", "REPLICATE x", "FAILOVER", "REPLICAS x", "SLAVES x", "COUNT-FAILURE-REPORTS x",
 				"INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "HELP", "KEYSLOT k", "COUNTKEYSINSLOT 1", "GETKEYSINSLOT 1 10")
 		}},
 		{name: "CLUSTER MYSHARDID", run: func(t *testing.T, c subject) { noCluster(t, c, "MYSHARDID") }, newer: "7.2"},
+		{name: "CLUSTER FOUND", run: func(t *testing.T, c subject) { noCluster(t, c, "FOUND") }, newer: "Keyp's own"},
 		{name: "WAITAOF", run: waitAOF, newer: "7.2"},
 		{name: "OBJECT FREQ", run: objectFreq},
 	})

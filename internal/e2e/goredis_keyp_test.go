@@ -27,6 +27,7 @@ func TestGoRedisKeyp(t *testing.T) {
 		{name: "KEYP.LEASE", run: leases, newer: "Keyp's own"},
 		{name: "KEYP.LIMIT", run: limits, newer: "Keyp's own"},
 		{name: "KEYP.DELAY", run: delayed, newer: "Keyp's own"},
+		{name: "KEYP.BACKUP", run: backups, newer: "Keyp's own"},
 	})
 }
 
@@ -47,6 +48,70 @@ func walkKeyp(t *testing.T, c subject, words ...any) (all []any) {
 	}
 	t.Fatalf("%v does not end", words)
 	return nil
+}
+
+// backups reads a backup piece by piece. What it has the tests of keyp backup look at.
+func backups(t *testing.T, c subject) {
+	for i := range 30 {
+		is(t, "OK")(c.Set(ctx, fmt.Sprint("k", i), strings.Repeat("v", 100_000), 0).Result())
+	}
+	conn, other := c.Conn(), c.Conn()
+	defer conn.Close()
+	defer other.Close()
+	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one", conn.Do(ctx, "KEYP.BACKUP", "READ"))
+	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one", conn.Do(ctx, "KEYP.BACKUP", "END"))
+	if err := conn.Do(ctx, "KEYP.BACKUP", "BEGIN").Err(); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it", conn.Do(ctx, "KEYP.BACKUP", "BEGIN"))
+	if err := other.Do(ctx, "KEYP.BACKUP", "BEGIN").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR another backup is being read, by client ") {
+		t.Errorf("a second backup: %v", err)
+	}
+	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "END").Result())
+	begun, err := conn.Do(ctx, "KEYP.BACKUP", "BEGIN").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fieldsOf(begun)["id"]
+	piece, err := conn.Do(ctx, "KEYP.BACKUP", "READ").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another connection goes on with it, and reads the last piece again.
+	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it", conn.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0))
+	fails(t, "ERR there is no such backup any more", other.Do(ctx, "KEYP.BACKUP", "RESUME", "another", 0))
+	fails(t, "ERR 1 pieces of the backup were read: it cannot go on with piece 2", other.Do(ctx, "KEYP.BACKUP", "RESUME", id, 2))
+	is(t, any("OK"))(other.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0).Result())
+	is(t, any(piece))(other.Do(ctx, "KEYP.BACKUP", "READ").Result())
+	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one", conn.Do(ctx, "KEYP.BACKUP", "READ"))
+	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0).Result())
+	read := 0
+	for pieces := 0; ; pieces++ {
+		piece, err := conn.Do(ctx, "KEYP.BACKUP", "READ").Text()
+		if errors.Is(err, redis.Nil) {
+			break
+		}
+		if err != nil || pieces > 100 || len(piece) > 1<<20 {
+			t.Fatalf("piece %d has %d bytes, %v", pieces, len(piece), err)
+		}
+		if pieces == 0 && !strings.HasPrefix(piece, "keypsnap") {
+			t.Fatalf("it begins with %.20q", piece)
+		}
+		read += len(piece)
+	}
+	if read < 3_000_000 {
+		t.Errorf("it has %d bytes", read)
+	}
+	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "END").Result())
+	if err := other.Do(ctx, "KEYP.BACKUP", "BEGIN").Err(); err != nil {
+		t.Fatal(err)
+	}
+	is(t, any("RESET"))(other.Do(ctx, "RESET").Result())
+	await.Until(t, "RESET has ended the backup", func() bool { return conn.Do(ctx, "KEYP.BACKUP", "BEGIN").Err() == nil })
+	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "END").Result())
+	if lines, err := c.Do(ctx, "KEYP.BACKUP", "HELP").StringSlice(); err != nil || len(lines) < 4 {
+		t.Errorf("KEYP.BACKUP HELP: %q, %v", lines, err)
+	}
 }
 
 func untimedKeys(t *testing.T, c subject) {
@@ -305,6 +370,10 @@ func limits(t *testing.T, c subject) {
 	held, err := c.Do(ctx, "KEYP.LIMIT", "HELD", "api").Slice()
 	if err != nil || len(held) != 1 || held[0].([]any)[0] != "job" {
 		t.Errorf("HELD: %v, %v", held, err)
+	}
+	info, err := c.Do(ctx, "KEYP.LIMIT", "INFO", "api").Result()
+	if got := fmt.Sprint(info); err != nil || !strings.Contains(got, "window") || !strings.Contains(got, "job") {
+		t.Errorf("INFO: %v, %v", info, err)
 	}
 	is(t, any(int64(1)))(c.do("KEYP.LIMIT", "RETURN", "api", "job"))
 	is(t, any(int64(0)))(c.do("KEYP.LIMIT", "CONFIRM", "api", "job"))

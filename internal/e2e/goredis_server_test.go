@@ -239,12 +239,12 @@ func debugCommand(t *testing.T, c subject) {
 		fails(t, "ERR time is not guarded: there is no step of the clock to confirm", c.Do(ctx, "KEYP.CLOCK", "CONFIRM"))
 		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 3600_000))
 		is(t, int64(1))(c.Exists(ctx, "due").Result())
-		if got := clockState(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "guarded" || !about(got["ahead"], 3600_000) {
+		if got := fieldsOf(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "guarded" || !about(got["ahead"], 3600_000) {
 			t.Errorf("after a step: %v", got)
 		}
 		is[any](t, "OK")(c.do("KEYP.CLOCK", "CONFIRM"))
 		is(t, int64(0))(c.Exists(ctx, "due").Result())
-		if got := clockState(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "follows" || got["ahead"] != int64(0) {
+		if got := fieldsOf(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "follows" || got["ahead"] != int64(0) {
 			t.Errorf("confirmed: %v", got)
 		}
 		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 0))
@@ -254,8 +254,8 @@ func debugCommand(t *testing.T, c subject) {
 	}
 }
 
-// clockState are the fields of KEYP.CLOCK INFO's reply over either protocol.
-func clockState(reply any) map[string]any {
+// fieldsOf are the fields of a reply that is a map, over either protocol.
+func fieldsOf(reply any) map[string]any {
 	fields := map[string]any{}
 	switch reply := reply.(type) {
 	case map[any]any:

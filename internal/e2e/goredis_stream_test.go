@@ -154,6 +154,9 @@ func streamNewest(t *testing.T, c subject) {
 	is(t, id)(c.XAdd(ctx, once).Result())
 	is(t, "OK")(c.Do(ctx, "XIDMPRECORD", "s", "p", "2", id).Text())
 	is(t, "OK")(c.XCfgSet(ctx, &redis.XCfgSetArgs{Stream: "s", Duration: 10, MaxSize: 5}).Result())
+	is(t, "1-1")(c.XAdd(ctx, &redis.XAddArgs{Stream: "aged", ID: "1-1", Values: []string{"f", "v"}}).Result())
+	is(t, "OK")(c.Do(ctx, "XCFGSET", "aged", "MAXAGE", 1000, "DELREF").Text())
+	is(t, int64(0))(c.XLen(ctx, "aged").Result())
 	if err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "a", Streams: []string{"s", ">"}, Block: -1}).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
 	// The binary puts the parts together; nothing imports it.
-	"cmd/keyp": {"server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/progress", "internal/vfs", "golang.org/x/sys/unix"},
+	"cmd/keyp": {"member", "github.com/redis/go-redis/v9", "server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/exporter", "internal/importer", "internal/progress", "internal/rdb", "internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive", "storage/backupfile", "storage/snapshotfile"},
 	// The bench tool measures servers from outside, so it knows nothing of this one.
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
@@ -41,6 +41,9 @@ var rules = map[string][]string{
 
 	// A member's log is a log of storage/wal, whose batches are records of its own.
 	"consensus/raftlog": {"consensus", "storage/wal", "internal/tally", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+
+	// It makes a server a member of a group: a store, a log and a group, and what commands see of that. The server it reaches through an interface.
+	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/tally", "internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
 	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
 	"resp": {"internal/pieces", "github.com/tidwall/redcon"},
@@ -57,12 +60,16 @@ var rules = map[string][]string{
 	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/tally", "internal/glob", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/tally", "internal/pieces", "internal/vfs",
+	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/tally", "internal/pieces", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
 	// What is damaged is read by other code than the store's, which trusts more; the store replays and checks the result.
 	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
+	// Of the log an archive knows batches, and not what is in them.
+	"storage/archive": {"storage/backupfile", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/vfs"},
+	// A backup's file is compressed, and does not know what is in it.
+	"storage/backupfile": {"github.com/klauspost/compress/zstd"},
 	// A snapshot's stream has pieces and records, and does not know what is in them.
 	"storage/snapshotfile": {"internal/vfs"},
 	// The log knows batches of bytes, and not what is in them.
@@ -87,18 +94,28 @@ var rules = map[string][]string{
 	"internal/glob": {},
 	// Copies of bytes, below everything that is large.
 	"internal/pieces": {},
+	// Where backups are kept: what they are it does not know.
+	"internal/target": {"internal/clock", "internal/vfs", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 	// Files, so that tests can replace the system's.
 	"internal/vfs": {"golang.org/x/sys/unix"},
 	// What options mean is known to those that read them; resp splits lines as Redis does.
 	"internal/config": {"resp"},
 	// Payloads of DUMP are bytes; commands make values of them.
 	"internal/rdb": {"resp"},
+	// It reads files and speaks the protocol: what keys are the server knows.
+	"internal/importer": {"resp", "internal/clock", "internal/glob", "internal/progress", "internal/rdb", "golang.org/x/sys/unix"},
+	// What a store has, as files of others: from a store, or through a connection to a server.
+	"internal/exporter": {"resp", "commands", "storage", "storage/object", "internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
 	// It ends processes with the one that started them, whichever these are.
 	"internal/tether": {},
 	// Tests of all packages use it, so it sees a server only from outside.
 	"internal/testkit": {"internal/tether", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
 	// Waiting has one bound for all tests.
 	"internal/testkit/await": {},
+	// A group for tests of those that show one.
+	"internal/testkit/fakegroup": {"commands", "internal/testkit/await"},
+	"internal/testkit/fakes3":    {"github.com/johannesboyne/gofakes3", "github.com/johannesboyne/gofakes3/backend/s3mem"},
+	"internal/testkit/members":   {"consensus", "internal/testkit", "internal/testkit/await", "github.com/redis/go-redis/v9"},
 	// What each test binary does first, whichever package it tests.
 	"internal/testkit/setup": {"internal/tether", "pgregory.net/rapid"},
 	// It reads what tests print.
@@ -117,7 +134,7 @@ var rules = map[string][]string{
 }
 
 // testsMayUse is for tests alone, testkit included.
-var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/setup", "internal/tether", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb", "github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input", "github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
+var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/fakegroup", "internal/testkit/fakes3", "internal/testkit/members", "internal/testkit/setup", "internal/tether", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb", "github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input", "github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
 
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{
@@ -373,6 +390,11 @@ var parsed = sync.OnceValues(func() (files []file, err error) {
 		name := entry.Name()
 		if entry.IsDir() && path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
 			return fs.SkipDir
+		}
+		if entry.IsDir() && path != "." {
+			if _, err := fs.Stat(root, path+"/go.mod"); err == nil { // another module
+				return fs.SkipDir
+			}
 		}
 		if entry.IsDir() || filepath.Ext(name) != ".go" {
 			return nil

@@ -31,6 +31,8 @@ const (
 type cursor struct {
 	rest []byte
 	bad  bool
+	// short is set when the first thing that was wrong is that the bytes end.
+	short bool
 
 	// room is where strings stand that don't stand in the payload as they are. It is
 	// used again for each element.
@@ -44,6 +46,7 @@ func (c *cursor) fail() { c.bad, c.rest = true, nil }
 // take gives the next n bytes, in the payload itself.
 func (c *cursor) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
+		c.short = c.short || !c.bad
 		c.fail()
 		return nil
 	}

@@ -74,7 +74,11 @@ func Decode(payload []byte) (Value, error) {
 	if len(body) == 0 {
 		return Value{}, ErrFormat
 	}
-	kind, body := body[0], body[1:]
+	return decode(body[0], body[1:])
+}
+
+// decode gives a value of which the type is known.
+func decode(kind byte, body []byte) (Value, error) {
 	switch kind {
 	case kindString:
 		c := cursor{rest: body}

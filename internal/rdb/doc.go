@@ -1,5 +1,6 @@
 // Package rdb reads and writes single values as DUMP gives and RESTORE takes them: in
-// Redis's own format, so that values move between Redis and Keyp both ways. It knows
+// Redis's own format, so that values move between Redis and Keyp both ways. It also reads whole
+// RDB files of Redis and Valkey (file.go), whose values are those of payloads, and writes those of Redis (filewrite.go). It knows
 // neither storage nor commands; a Value is all that passes.
 //
 // # Payload

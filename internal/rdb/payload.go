@@ -9,7 +9,9 @@ import (
 const Newest = 14
 
 const (
+	version5_0 = 9
 	version7_0 = 10 // what Encode writes
+	version7_2 = 11
 	version7_4 = 12 // for hashes whose fields have deadlines
 	version8_6 = 13 // for streams with idempotent ids
 	version8_8 = 14 // for streams with pending entries without a consumer

@@ -29,6 +29,11 @@ const (
 	Delay // Keyp's own: jobs, in their order
 )
 
+// String is the type's name as TYPE replies it, and empty for those that are Keyp's own.
+func (t Type) String() string {
+	return [...]string{String: "string", List: "list", Set: "set", ZSet: "zset", Hash: "hash", Stream: "stream", Lease: "", Limit: "", Delay: ""}[t]
+}
+
 // Value is one value, on its way into a payload or out of it.
 type Value struct {
 	Type Type

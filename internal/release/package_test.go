@@ -51,7 +51,7 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	dpkg("--install", deb)
-	there(true, "/usr/bin/keyp", "/etc/keyp/keyp.conf", "/etc/logrotate.d/keyp", "/usr/lib/systemd/system/keyp.service", "/usr/share/man/man1/keyp.1",
+	there(true, "/usr/bin/keyp", "/etc/keyp/keyp.conf", "/etc/logrotate.d/keyp", "/usr/lib/systemd/system/keyp.service", "/usr/lib/systemd/system/keyp-backup.timer", "/usr/share/man/man1/keyp.1",
 		"/usr/share/bash-completion/completions/keyp", "/var/lib/keyp", "/var/log/keyp")
 	if err := os.WriteFile("/etc/keyp/keyp.conf", []byte(readConf(t)+"# mine\n"), 0o640); err != nil {
 		t.Fatal(err)

@@ -213,6 +213,9 @@ func (s *Server) Log() string { return s.output.String() }
 // SetArgs replaces the further flags from the next start on.
 func (s *Server) SetArgs(args ...string) { s.o.Args = args }
 
+// Args are the arguments of the next start.
+func (s *Server) Args() []string { return slices.Clone(s.o.Args) }
+
 // Start runs the server and waits until it answers PING with PONG.
 func (s *Server) Start() {
 	s.t.Helper()

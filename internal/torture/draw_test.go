@@ -180,6 +180,10 @@ var newer = parse(`
 	1 XDELEX %m ACKED IDS # { 1-%j }
 	1 XADD %m IDMP w%o %i 1-* %f %v
 	1 XNACK %m c%o FAIL IDS # { 1-%j }
+	1 XCFGSET %m MAXAGE %P
+	1 XCFGSET %m MAXAGE %P DELREF
+	1 XCFGSET %m MAXAGE %P ACKED
+	2 XCFGSET %m MAXAGE 0
 	2 XLEN %m
 	1 XRANGE %m - + COUNT 10
 	1 DEL %m

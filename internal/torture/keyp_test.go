@@ -34,7 +34,11 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 		return nil, err
 	}
 	k := &keyp{clock: clk, store: store}
-	k.env = commands.NewEnv(store, config.New(), o.Logger, clk)
+	cfg := config.New()
+	if err := cfg.Set(config.Pair{Name: "stream-node-max-entries", Value: "4"}); err != nil { // streams have several runs
+		return nil, err
+	}
+	k.env = commands.NewEnv(store, cfg, o.Logger, clk)
 	k.client = &commands.Client{ID: 1}
 	k.env.Reset(k.client)
 	k.ctx = commands.Ctx{Client: k.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
@@ -63,7 +67,10 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 			c.RunEmitted()
 			return slices.Clone(c.Out.Buf), c.LSN
 		case commands.Load:
-			k.load(c.Keys)
+			if !k.load(c.Keys, c.Runs) {
+				k.env.Reset(k.client) // it may be amid MULTI
+				return []byte(unread), 0
+			}
 		case commands.Job:
 			var job commands.Ctx
 			k.env.StartJob(c, &job, c.Out, k.store.NewTxn(), false)
@@ -80,11 +87,16 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 	panic(fmt.Sprintf("%.80q: its keys were loaded again and again and are still missing", args))
 }
 
-func (k *keyp) load(keys []storage.Key) {
+// unread is the reply of a command whose keys a store that has failed cannot read.
+const unread = "-UNREAD"
+
+// load reports whether keys and runs could be read.
+func (k *keyp) load(keys []storage.Key, runs []storage.Runs) bool {
 	var failed error
-	k.store.Load(keys, func(err error) { failed = err })
+	k.store.LoadWith(keys, runs, func(err error) { failed = err })
 	k.store.Manual().Serve()
-	if failed != nil {
+	if failed != nil && k.store.Err() == nil {
 		panic(fmt.Sprintf("load: %v", failed))
 	}
+	return failed == nil
 }

@@ -51,14 +51,22 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = retryInterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
-	if err == nil {
-		return f, nil
+	if err := flock(f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
+	return f, nil
+}
+
+// flock locks an open file until it is closed. ErrLocked: another process has.
+func flock(f *os.File) error {
+	err := retryInterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrLocked
 	}
-	return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 func (osFS) Free(dir string) (uint64, error) {

@@ -40,6 +40,8 @@ var (
 const (
 	DataName = "keyp.db" // the data file
 	LogDir   = "wal"     // the directory of the log's segments
+	// MemberLogDir is that of a member of a group.
+	MemberLogDir = "raft"
 )
 
 // SystemSpace is the keyspace of what the server keeps for itself, in every directory.

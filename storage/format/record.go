@@ -153,6 +153,8 @@ func (f *Fields) Type() object.Type {
 type Record struct {
 	Tag     byte
 	Space   uint32 // of flush: the one that the database gets
+	Shard   uint64 // of counts
+	Time    int64
 	Key     []byte
 	ToSpace uint32
 	To      []byte
@@ -170,11 +172,10 @@ func ReadRecord(f *Fields) (r Record) {
 		f.Int()
 		return r
 	case RecTime:
-		f.Instant()
+		r.Time = f.Instant()
 		return r
 	case RecCounts:
-		r.Space = uint32(f.Int())
-		f.Int()
+		r.Space, r.Shard = uint32(f.Int()), f.Int()
 		f.Int()
 		f.Int()
 		return r

@@ -191,3 +191,50 @@ func BenchmarkStall(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDelayQueue has a queue of a million jobs with payloads of 100 bytes, due in an order that is none: how long one takes to be
+// added, to be taken away by its id, to be due at another time, and to be taken as the first one; and what a job takes.
+func BenchmarkDelayQueue(b *testing.B) {
+	payload := make([]byte, 100)
+	id := func(i int) []byte { return fmt.Appendf(nil, "job:%012d", i) }
+	add := func(q *DelayQueue, i int) {
+		j := Job{ID: id(i), Due: 1_700_000_000_000 + int64(uint32(i)*2246822519)>>5, Number: q.NextNumber(), Payload: payload}
+		if err := q.Put(j.ID, j.Append(nil), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	without := heap()
+	q := NewDelayQueue()
+	for i := range million {
+		add(q, i)
+	}
+	b.Run("memory", func(b *testing.B) {
+		b.ReportMetric(float64(heap()-without)/million, "B/job")
+		b.ReportMetric(float64(q.Bytes())/million, "Bytes/job")
+	})
+	next := million
+	b.Run("add-cancel", func(b *testing.B) {
+		for b.Loop() {
+			add(q, next)
+			q.Remove(id(next - million))
+			next++
+		}
+	})
+	b.Run("add-pop", func(b *testing.B) {
+		for b.Loop() {
+			add(q, next)
+			var first []byte
+			q.From(JobPlace{}, func(j Job) bool { first = j.ID; return false })
+			q.Remove(first)
+			next++
+		}
+	})
+	b.Run("fill", func(b *testing.B) {
+		for b.Loop() {
+			q := NewDelayQueue()
+			for i := range million / 10 {
+				add(q, i)
+			}
+		}
+	})
+}

@@ -55,14 +55,17 @@ func (l *List) Clone() Value {
 	return &List{many: c}
 }
 
-// Clone gives a copy, in which entries, groups and consumers have the same numbers.
+// Clone gives a copy, in which entries, groups and consumers have the same numbers. Runs that are absent are absent in it,
+// too, until Whole.
 func (s *Stream) Clone() Value {
 	// The bookmark is not read: a checkpoint may set it meanwhile.
 	to := Stream{live: s.live, tail: s.tail, end: s.end, meta: s.meta, made: s.made}
+	to.meta.aging = s.meta.aging.clone()
 	to.runs = make([]*streamRun, 0, len(s.runs))
 	for _, r := range s.runs {
 		to.insertRun(len(to.runs), r.clone())
 	}
+	to.cold = s.cold.clone()
 	to.groups = s.groups.clone()
 	if s.iids != nil {
 		to.iids = s.iids.clone()

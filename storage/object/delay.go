@@ -54,7 +54,7 @@ const (
 // NewDelayQueue gives a queue without jobs.
 func NewDelayQueue() *DelayQueue {
 	d := newDict(true)
-	d.jobs = true
+	d.jobs, d.index.tight = true, true
 	return &DelayQueue{members: members{big: d}, next: 1}
 }
 
@@ -165,7 +165,8 @@ func (q *DelayQueue) Delivered() int { return q.delivered }
 // DueBy is how many jobs are due at now.
 func (q *DelayQueue) DueBy(now int64) int {
 	var p path
-	return q.big.seekJob(&p, JobPlace{Due: now + 1})
+	q.big.seekJob(&p, JobPlace{Due: now + 1})
+	return p.rank()
 }
 
 // Ends gives the first job and the last; false if there are none.
@@ -196,9 +197,9 @@ func (q *DelayQueue) From(at JobPlace, fn func(Job) bool) {
 	}
 }
 
-// seekJob leads p to the first job at a place or behind it, and gives its rank.
-func (d *dict) seekJob(p *path, at JobPlace) (rank int) {
-	return d.scores.seek(p, func(key uint64, pos uint32) bool {
+// seekJob leads p to the first job at a place or behind it.
+func (d *dict) seekJob(p *path, at JobPlace) {
+	d.scores.seek(p, func(key uint64, pos uint32) bool {
 		due := int64(key)
 		return due < at.Due || due == at.Due && placeOf(d.entry(pos).val).Number < at.Number
 	})

@@ -46,8 +46,8 @@ func (d *dict) reserve(n, bytes int) {
 	}
 	d.dense.list = append(d.dense.list, make([]ref, 0, min(n, pageRefs)))
 	size := firstCells
-	for n*4 > size*3 && size < bucketCells {
-		size *= 2
+	for !fits(n, size) && size < bucketCells {
+		size = d.index.larger(size)
 	}
 	if size > firstCells {
 		d.index.resize(d.index.dir[0], size)
@@ -286,8 +286,8 @@ func (d *dict) enter(pos uint32, e entry) {
 	}
 }
 
-func (d *dict) seekDue(p *path, deadline int64, pos uint32) (rank int) {
-	return d.due.seek(p, func(key uint64, at uint32) bool {
+func (d *dict) seekDue(p *path, deadline int64, pos uint32) {
+	d.due.seek(p, func(key uint64, at uint32) bool {
 		return key < uint64(deadline) || key == uint64(deadline) && at < pos
 	})
 }
@@ -309,8 +309,8 @@ func (d *dict) removeDue(pos uint32, deadline int64) {
 }
 
 // seekScore leads p to where a member with this score stands or would.
-func (d *dict) seekScore(p *path, score uint64, member []byte) (rank int) {
-	return d.scores.seek(p, func(key uint64, pos uint32) bool {
+func (d *dict) seekScore(p *path, score uint64, member []byte) {
+	d.scores.seek(p, func(key uint64, pos uint32) bool {
 		return key < score || key == score && bytes.Compare(d.entry(pos).key, member) < 0
 	})
 }
@@ -366,5 +366,6 @@ func (d *dict) dueBy(now int64) int {
 		return 0
 	}
 	var p path
-	return d.seekDue(&p, now+1, 0)
+	d.seekDue(&p, now+1, 0)
+	return p.rank()
 }

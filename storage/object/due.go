@@ -28,6 +28,26 @@ func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	}
 }
 
+// byDeadline visits the elements that have a deadline, the earliest first, until visit returns false.
+func (m *members) byDeadline(visit func(entry) bool) {
+	if m.big == nil {
+		m.small.walk(func(elem, val []byte, deadline int64) bool {
+			return deadline != 0 && visit(entry{key: elem, val: val, deadline: deadline})
+		})
+		return
+	}
+	if m.big.due.n == 0 {
+		return
+	}
+	var p path
+	m.big.due.seekRank(&p, 0)
+	for ok := true; ok; ok = p.next() {
+		if _, pos, _ := p.entry(); !visit(m.big.entry(pos)) {
+			return
+		}
+	}
+}
+
 // latest is the last deadline of an element, 0 if none has one.
 func (m *members) latest() (last int64) {
 	if m.big == nil {
@@ -128,8 +148,10 @@ func (d *dict) ranksAt(deadline int64, p *path) (rank, n int) {
 	}
 	end := d.due.n
 	if deadline != math.MaxInt64 {
-		end = d.seekDue(p, deadline+1, 0)
+		d.seekDue(p, deadline+1, 0)
+		end = p.rank()
 	}
-	rank = d.seekDue(p, deadline, 0)
+	d.seekDue(p, deadline, 0)
+	rank = p.rank()
 	return rank, end - rank
 }

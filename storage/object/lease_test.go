@@ -22,6 +22,7 @@ func TestLease(t *testing.T) {
 		if err := same.Put(name, val, deadline); err != nil {
 			t.Error(err)
 		}
+		clear(val) // it is part of a buffer that is used again
 	}
 	l.Walk(func(name, val []byte, deadline int64) bool { see(name, val, deadline); return true })
 	if next := l.Scan(0, 1, see); next != 0 || visits != 2 {

@@ -21,17 +21,27 @@ type Limit struct {
 	held   *reservations // nil: there are none
 }
 
+// OneLimit is room for a value of one limit, to be part of what is allocated anyway.
+type OneLimit struct {
+	limit Limit
+	room  [1]limitState
+}
+
+// Limit is the value, without elements.
+func (l *OneLimit) Limit() *Limit {
+	l.limit.states = l.room[:0]
+	return &l.limit
+}
+
 // NewLimit makes a value for so many limits, without elements.
-func NewLimit(limits int) *Limit {
-	if limits != 1 {
-		return &Limit{states: make([]limitState, 0, limits)}
+func NewLimit(limits int) *Limit { return &Limit{states: make([]limitState, 0, limits)} }
+
+// Prefetch reads what an admission reads first. What it returns has no meaning.
+func (l *Limit) Prefetch() LimitKind {
+	if len(l.states) == 0 {
+		return 0
 	}
-	l := &struct {
-		Limit
-		room [1]limitState
-	}{}
-	l.states = l.room[:0]
-	return &l.Limit
+	return l.states[0].kind
 }
 
 // The first bytes of element keys. LimitTagHeld is that of reservations, the elements with deadlines.

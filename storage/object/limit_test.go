@@ -343,3 +343,49 @@ func TestLimitFreshBehindAll(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitManyReservations: with so many reservations that the value has its large form, a refusal says the first instant at which
+// the cost is admitted, whatever limits there are.
+func TestLimitManyReservations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &limitModel{now: 1_700_000_000_000, rules: []LimitRule{
+			{Kind: LimitWindow, Count: 2000, Span: 400}, {Kind: LimitUntil, Count: 3000, Until: 1_700_000_005_000},
+			{Kind: LimitTokens, Count: 2500, Rate: 7, Span: 3}, {Kind: LimitWindow, Count: 1900, Span: 300},
+		}}
+		l := &Limit{}
+		var changes LimitChanges
+		for range 40 {
+			m.now += rapid.Int64Range(1, 9).Draw(t, "ms")
+			l.Admit(m.rules, m.now, rapid.Int64Range(1, 15).Draw(t, "admitted"), &changes)
+		}
+		for i := range 100 {
+			limits := m.rules[:rapid.IntRange(1, len(m.rules)).Draw(t, "limits")]
+			ends := m.now + rapid.Int64Range(1, 500).Draw(t, "ttl")
+			l.Hold(fmt.Append(nil, i), limits, rapid.Int64Range(1, 10).Draw(t, "held"), ends, &changes)
+		}
+		for range 5 {
+			cost := rapid.Int64Range(1000, 1900).Draw(t, "cost")
+			if refuses, retry := l.Ask(m.rules, m.now, cost); refuses != 0 {
+				checkRetry(t, l, m, cost, retry)
+			}
+		}
+	})
+}
+
+// TestLimitRefusalIsBounded: a refusal looks at so many reservations and no more, and says then when these have ended.
+func TestLimitRefusalIsBounded(t *testing.T) {
+	l, now := &Limit{}, int64(1_700_000_000_000)
+	rules := []LimitRule{{Kind: LimitUntil, Count: 3 * maxLimitEndings, Until: now + 1_000_000_000}}
+	var changes LimitChanges
+	for i := range rules[0].Count {
+		l.Hold(fmt.Append(nil, i), rules, 1, now+1000+i, &changes)
+		changes.Clear()
+	}
+	for cost, want := range map[int64]int64{
+		1: 1000, 2: 1001, maxLimitEndings: 1000 + maxLimitEndings - 1, maxLimitEndings + 1: 1000 + maxLimitEndings - 1, rules[0].Count: 1000 + maxLimitEndings - 1,
+	} {
+		if refuses, retry := l.Ask(rules, now, cost); refuses != 1 || retry != want {
+			t.Errorf("%d: limit %d refuses, try again in %d ms, want %d", cost, refuses, retry, want)
+		}
+	}
+}

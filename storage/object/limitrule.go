@@ -1,7 +1,6 @@
 package object
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -339,35 +338,69 @@ func (l *Limit) Ask(rules []LimitRule, now, cost int64) (refuses int, retry int6
 	return refuses, worst - now
 }
 
-// freeWithout is when all limits have room for a cost, as reservations end one after another.
+// maxLimitEndings bounds how many reservations freeWithout has end, one after another.
+const maxLimitEndings = 4096
+
+// freeWithout is when all limits have room for a cost, as reservations end one after another. Where that takes more than
+// maxLimitEndings of them, it is when so many have ended.
 func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
-	type ending struct{ deadline, cost, limits int64 }
-	var list []ending
-	l.held.Walk(func(_, val []byte, deadline int64) bool {
-		cost, rest, _ := limitNumber(val)
-		limits, _, _ := limitNumber(rest)
-		list = append(list, ending{deadline, cost, limits})
-		return true
-	})
-	slices.SortFunc(list, func(a, b ending) int { return cmp.Compare(a.deadline, b.deadline) })
 	sums := slices.Clone(l.held.sums)
-	for _, e := range list {
-		if worst < e.deadline {
-			return worst
+	var room [MaxLimits]windowEnd
+	windows := room[:len(rules)]
+	for i := range rules {
+		if r := &rules[i]; r.Kind == LimitWindow {
+			s := l.place(i, r.Kind)
+			windows[i].live, _ = s.within(now - r.Span)
 		}
-		for i := range e.limits {
-			sums[i] -= e.cost
+	}
+	looks := 0
+	l.held.byDeadline(func(e entry) bool {
+		if worst <= e.deadline {
+			return false
+		}
+		held, rest, _ := limitNumber(e.val)
+		limits, _, _ := limitNumber(rest)
+		for i := range limits {
+			sums[i] -= held
 		}
 		worst = e.deadline
+		if looks++; looks == maxLimitEndings {
+			return false
+		}
 		for i := range rules {
 			amount := cost
 			if i < len(sums) {
 				amount += sums[i]
 			}
-			worst = max(worst, l.freeAt(i, &rules[i], now, amount))
+			switch r := &rules[i]; {
+			case r.Kind == LimitWindow && amount <= r.Count:
+				worst = max(worst, windows[i].at(r, amount))
+			default:
+				worst = max(worst, l.freeAt(i, r, now, amount))
+			}
 		}
-	}
+		return true
+	})
 	return worst
+}
+
+// windowEnd finds what windowAt does for one amount after another, none of which is larger than the one before: it goes on where
+// it was. Behind live are those admissions that there is room for beside the amount; sum is theirs.
+type windowEnd struct {
+	live []admission
+	sum  int64
+}
+
+// at is the instant, 0 for one that has come.
+func (w *windowEnd) at(r *LimitRule, amount int64) int64 {
+	for n := len(w.live); n > 0; n-- {
+		last := w.live[n-1]
+		if w.sum+last.amount > r.Count-amount {
+			return last.at + r.Span
+		}
+		w.live, w.sum = w.live[:n-1], w.sum+last.amount
+	}
+	return 0
 }
 
 // LimitChanges are the elements that have changed, in their order. Its memory is used again after Clear.

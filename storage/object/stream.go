@@ -13,7 +13,8 @@ import (
 // metadata is there in every stream, so a stream without entries has one element.
 //
 // A change calls changed, which may be nil, with the key of each element that it has changed, added
-// or removed, but for entries that Add and TrimFirst name by their numbers. Elements have no deadlines.
+// or removed, but for entries that Add and TrimFirst name by their numbers. Elements have no deadlines; those of
+// entries of a stream with a maximum age follow from their ids (streamage.go).
 type Stream struct {
 	runs      []*streamRun
 	allocated int // bytes of memory behind the runs
@@ -27,6 +28,7 @@ type Stream struct {
 	groups streamGroups
 	iids   *idempotence // nil: there is none
 	bm     bookmark
+	cold   *coldRuns // nil: no run is absent
 }
 
 // streamMeta is the metadata's element. The last id and the next ordinal are there
@@ -40,6 +42,7 @@ type streamMeta struct {
 	maxSize    int64  // 0: not set
 	nextIID    int64  // the ordinal of the next idempotent id, if none is left
 	duplicates int64
+	aging      *aging // nil: entries have no maximum age
 }
 
 // Changed sees the key of an element that has changed, or is gone. It is valid during the call.
@@ -101,8 +104,7 @@ func (s *Stream) First() (id StreamID, ok bool) {
 	if s.live == 0 {
 		return id, false
 	}
-	e, _, _ := s.runs[0].at(int(s.runs[0].lo))
-	return e.ID, true
+	return s.runs[0].low, true
 }
 
 // LastEntry gives the id of the last entry; false if there is none.
@@ -124,9 +126,13 @@ func (s *Stream) Get(id StreamID) (e StreamEntry, ok bool) {
 		return e, false
 	}
 	r := s.runs[s.runOf(id)]
-	off, _, ok := r.find(id)
+	if !r.spans(id) {
+		return e, false
+	}
+	in := s.entries(r)
+	off, _, ok := in.find(id)
 	if ok {
-		e, _, _ = r.at(off)
+		e, _, _ = in.at(off)
 	}
 	return e, ok
 }
@@ -141,9 +147,21 @@ func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) boo
 		s.reversed(from, to, fn)
 		return
 	}
+	s.forward(from, to, func(r *streamRun) (*runEntries, bool) { return s.entries(r), true }, fn)
+}
+
+// forward is Range for a stream that has entries, in their order. It passes over runs that get does not give.
+func (s *Stream) forward(from, to StreamID, get func(*streamRun) (*runEntries, bool), fn func(StreamEntry) bool) {
 	for _, r := range s.runs[s.runOf(from):] {
-		for off := int(r.lo); off < len(r.mem); {
-			e, next, live := r.at(off)
+		switch {
+		case r.last.Compare(from) < 0:
+			continue
+		case r.low.Compare(to) > 0:
+			return
+		}
+		in, ok := get(r)
+		for off := int(in.lo); ok && off < len(in.mem); {
+			e, next, live := in.at(off)
 			off = next
 			if !live || e.ID.Compare(from) < 0 {
 				continue
@@ -159,9 +177,16 @@ func (s *Stream) reversed(from, to StreamID, fn func(StreamEntry) bool) {
 	var room [128]uint32
 	for i := s.runOf(to); i >= 0; i-- {
 		r := s.runs[i]
-		offsets := r.offsets(room[:0])
+		switch {
+		case r.low.Compare(to) > 0:
+			continue
+		case r.last.Compare(from) < 0:
+			return
+		}
+		in := s.entries(r)
+		offsets := in.offsets(room[:0])
 		for j := len(offsets) - 1; j >= 0; j-- {
-			e, _, _ := r.at(int(offsets[j]))
+			e, _, _ := in.at(int(offsets[j]))
 			if e.ID.Compare(to) > 0 {
 				continue
 			}
@@ -182,16 +207,13 @@ func (s *Stream) Before(id StreamID) (n int) {
 		n += int(r.live)
 	}
 	r := s.runs[at]
-	for off := int(r.lo); off < len(r.mem); {
-		e, next, live := r.at(off)
-		if off = next; live {
-			if e.ID.Compare(id) >= 0 {
-				break
-			}
-			n++
-		}
+	switch {
+	case r.low.Compare(id) >= 0:
+		return n
+	case r.last.Compare(id) < 0:
+		return n + int(r.live)
 	}
-	return n
+	return n + s.entries(r).before(id)
 }
 
 // WholeNodes is the most entries, at most n, that are all of the first nodes: what XTRIM with ~ removes.
@@ -219,12 +241,14 @@ const mostGap = 16
 func (s *Stream) push(ordinal int64, id StreamID, fields [][]byte) {
 	if n := len(s.runs); n > 0 {
 		r := s.runs[n-1]
-		if gap := ordinal - r.first - int64(r.entries); gap <= mostGap && !r.full(fields, limits.Load()) {
-			s.change(r, func() { r.append(id, fields, int(gap)) })
-			s.pushed(ordinal, id)
-			return
+		if !r.absent() { // as it would be after all entries behind it were removed
+			if gap := ordinal - r.end(); gap <= mostGap && !r.full(fields, limits.Load()) {
+				s.change(r, func(in *runEntries) { in.append(id, fields, int(gap)) })
+				s.pushed(ordinal, id)
+				return
+			}
+			s.change(r, (*runEntries).trim)
 		}
-		s.change(r, r.trim)
 	}
 	s.insertRun(len(s.runs), newStreamRun(ordinal, id, fields))
 	s.pushed(ordinal, id)
@@ -236,9 +260,10 @@ func (s *Stream) pushed(ordinal int64, id StreamID) {
 }
 
 // change lets fn change a run and follows its memory.
-func (s *Stream) change(r *streamRun, fn func()) {
+func (s *Stream) change(r *streamRun, fn func(*runEntries)) {
+	in := s.own(r)
 	was := cap(r.mem)
-	fn()
+	fn(in)
 	s.allocated += cap(r.mem) - was
 }
 
@@ -250,8 +275,12 @@ func (s *Stream) insertRun(at int, r *streamRun) {
 // dropRuns forgets the runs from a up to b.
 func (s *Stream) dropRuns(a, b int) {
 	for i := a; i < b; i++ {
-		s.allocated -= s.runs[i].bytes()
-		s.live -= int(s.runs[i].live)
+		r := s.runs[i]
+		s.allocated -= r.bytes()
+		s.live -= int(r.live)
+		if r.absent() {
+			s.counted(r, -1)
+		}
 	}
 	if a == 0 {
 		clear(s.runs[:b])
@@ -266,30 +295,33 @@ func (s *Stream) dropRuns(a, b int) {
 	}
 }
 
-// retail finds the last entry again, after it was removed.
-func (s *Stream) retail() {
-	s.tail, s.end = StreamID{}, 0
-	if n := len(s.runs); n > 0 {
-		s.tail, s.end = s.runs[n-1].lastLive()
-		s.end++
+// retail finds the last entry again, which is in the last of these runs.
+func (s *Stream) retail(runs []*streamRun) {
+	var tail StreamID
+	end := int64(-1)
+	if n := len(runs); n > 0 {
+		tail, end = s.entries(runs[n-1]).lastLive()
 	}
+	s.tail, s.end = tail, end+1
 }
 
 // remember has the metadata say what follows from the last entry, which is about to be removed.
 func (s *Stream) remember() { s.meta.last, s.meta.next = s.LastID(), s.next() }
 
-// removeAt removes the live entry at off of the run i.
-func (s *Stream) removeAt(i, off int) {
-	r := s.runs[i]
-	e, _, _ := r.at(off)
+// removeAt removes the live entry with an id, at off of the run i.
+func (s *Stream) removeAt(i, off int, id StreamID) {
+	r, tail := s.runs[i], id == s.tail
 	if r.live == 1 {
+		if tail {
+			s.retail(s.runs[:i])
+		}
 		s.dropRuns(i, i+1)
-	} else {
-		s.change(r, func() { r.delete(off) })
-		s.live--
+		return
 	}
-	if e.ID == s.tail {
-		s.retail()
+	s.change(r, func(in *runEntries) { in.delete(off) })
+	s.live--
+	if tail {
+		s.retail(s.runs)
 	}
 }
 
@@ -299,18 +331,22 @@ func (s *Stream) Delete(id StreamID, changed Changed) bool {
 		return false
 	}
 	i := s.runOf(id)
-	off, ordinal, ok := s.runs[i].find(id)
+	if !s.runs[i].spans(id) {
+		return false
+	}
+	off, ordinal, ok := s.own(s.runs[i]).find(id)
 	if !ok {
 		return false
 	}
-	was := s.meta
+	was, now := s.meta, s.meta
 	if id == s.tail {
-		s.remember()
+		now.last, now.next = s.LastID(), s.next()
 	}
-	if id.Compare(s.meta.maxDeleted) > 0 {
-		s.meta.maxDeleted = id
+	if id.Compare(now.maxDeleted) > 0 {
+		now.maxDeleted = id
 	}
-	s.removeAt(i, off)
+	s.removeAt(i, off, id)
+	s.meta = now
 	key := ListKey(ordinal * NumberStep)
 	changed.call(key[:])
 	s.metaChanged(was, changed)
@@ -332,6 +368,14 @@ func (s *Stream) TrimFirst(n int, changed Changed, cut func(first int64, n int))
 	if n <= 0 {
 		return 0, -1
 	}
+	whole, part := 0, n // how many runs go, and how many entries of the next one
+	for whole < len(s.runs) && int(s.runs[whole].live) <= part {
+		part -= int(s.runs[whole].live)
+		whole++
+	}
+	if part > 0 {
+		s.own(s.runs[whole])
+	}
 	was := s.meta
 	if n == s.live {
 		s.remember()
@@ -343,23 +387,19 @@ func (s *Stream) TrimFirst(n int, changed Changed, cut func(first int64, n int))
 		}
 	}
 	first = s.runs[0].first * NumberStep
-	whole := 0
-	for whole < len(s.runs) && int(s.runs[whole].live) <= n {
-		r := s.runs[whole]
-		seen(r.first, r.first+int64(r.entries))
-		n -= int(r.live)
-		whole++
+	for _, r := range s.runs[:whole] {
+		seen(r.first, r.end())
 	}
 	s.dropRuns(0, whole)
-	if n > 0 {
+	if part > 0 {
 		r := s.runs[0]
 		from := r.first
-		s.change(r, func() { r.shed(n) })
-		s.live -= n
+		s.change(r, func(in *runEntries) { in.shed(part) })
+		s.live -= part
 		seen(from, r.first)
 	}
 	if s.live == 0 {
-		s.retail()
+		s.retail(nil)
 	}
 	s.metaChanged(was, changed)
 	return first, last
@@ -378,7 +418,7 @@ func (s *Stream) SetID(last StreamID, added uint64, maxDeleted StreamID, changed
 // as another value may get a lower last id.
 func (s *Stream) Renumbered() *Stream {
 	to := s.Clone().(*Stream)
-	to.runs, to.allocated, to.live, to.tail, to.end = nil, 0, 0, StreamID{}, 0
+	to.runs, to.allocated, to.live, to.tail, to.end, to.cold = nil, 0, 0, StreamID{}, 0, nil
 	added := s.Added()
 	to.meta.last, to.meta.next = StreamID{}, 0
 	var fields [][]byte
@@ -410,5 +450,8 @@ func (s *Stream) Bytes() int {
 	if s.iids != nil {
 		n += s.iids.bytes()
 	}
-	return n
+	if s.meta.aging != nil {
+		n += s.meta.aging.bytes()
+	}
+	return n + s.cold.memory()
 }

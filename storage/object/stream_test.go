@@ -24,6 +24,7 @@ type streamModel struct {
 	duration   int64
 	iidsAdded  int64
 	duplicates int64
+	aging      modelAge
 }
 
 type modelEntry struct {
@@ -347,12 +348,19 @@ func (sm *streamMachine) Rewind(rt *rapid.T) {
 			rt.Fatalf("element %x: %v", keys[i], err)
 		}
 	}
+	if val, ok := sm.replica[string(metaKey[:])]; ok { // the log sets the metadata again
+		sm.s.SetAge(rapid.SampledFrom([]int64{0, 7, 1000}).Draw(rt, "age"), rapid.SampledFrom([]StreamRefs{KeepRefs, AckedRefs}).Draw(rt, "refs"), nil)
+		if err := sm.s.Put(metaKey[:], []byte(val), 0); err != nil {
+			rt.Fatal(err)
+		}
+	}
 }
 
 func (sm *streamMachine) Clone(rt *rapid.T) {
 	old := sm.s
 	before := elementsOf(old)
 	sm.s = old.Clone().(*Stream)
+	old.Whole() // its elements are about to be the clone's
 	sm.Add(rt)
 	sm.Delete(rt)
 	if len(sm.m.groups) > 0 {
@@ -416,6 +424,7 @@ func (sm *streamMachine) Check(rt *rapid.T) {
 		}
 	}
 	sm.checkEntries(rt)
+	sm.checkAges(rt)
 	if s.Groups() != len(m.groups) {
 		rt.Fatalf("%d groups, want %d", s.Groups(), len(m.groups))
 	}
@@ -552,7 +561,7 @@ func TestStreamModel(t *testing.T) {
 			"add": sm.Add, "add more": sm.Add, "delete": sm.Delete, "trim": sm.Trim, "setid": sm.SetID,
 			"group": sm.Group, "consumer": sm.Consumer, "deliver": sm.Deliver, "ack": sm.Ack,
 			"idempotence": sm.Idempotence, "reload": sm.Reload, "rewind": sm.Rewind, "clone": sm.Clone,
-			"scan": sm.Scan, "": sm.Check,
+			"scan": sm.Scan, "leave": sm.Leave, "load": sm.Load, "age": sm.Age, "expire": sm.Expire, "renumber": sm.Renumber, "": sm.Check,
 		})
 	})
 }

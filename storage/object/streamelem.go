@@ -11,7 +11,8 @@ import (
 //
 //	key                            value, uvarints but for names, which stand behind their length
 //	1                              metadata: last id, highest deleted id, next ordinal, offset of the
-//	                               entries added, duration, size, next idempotent id, duplicates
+//	                               entries added, duration, size, next idempotent id, duplicates; with
+//	                               a maximum age also that (ms) and what is said about groups (StreamRefs)
 //	2 ordinal (8)                  producer, idempotent id, entry's id
 //	3 group (4)                    name, last delivered id, entries read + 1 (0: not known)
 //	4 group (4) consumer (4)       name, seen, active + 1 (0: never), Unix ms
@@ -114,6 +115,9 @@ func (m *streamMeta) append(dst []byte) []byte {
 	for _, v := range [...]uint64{uint64(m.next), m.offset, uint64(m.duration), uint64(m.maxSize), uint64(m.nextIID), uint64(m.duplicates)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
+	if a := m.aging; a != nil {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(a.age)), uint64(a.refs))
+	}
 	return dst
 }
 
@@ -122,6 +126,13 @@ func parseMeta(val []byte) (m streamMeta, ok bool) {
 	m.last, m.maxDeleted = f.id(), f.id()
 	m.next, m.offset = f.int(), f.uint()
 	m.duration, m.maxSize, m.nextIID, m.duplicates = f.int(), f.int(), f.int(), f.int()
+	if !f.bad && len(f.rest) > 0 {
+		age, refs := f.int(), f.uint()
+		if age == 0 || age > MaxStreamAge || refs < uint64(KeepRefs) || refs > uint64(AckedRefs) {
+			return m, false
+		}
+		m.aging = &aging{age: age, refs: StreamRefs(refs)}
+	}
 	return m, f.done() && m.next < maxOrdinal && m.nextIID < maxOrdinal
 }
 
@@ -138,11 +149,12 @@ func (s *Stream) Put(elem, val []byte, deadline int64) error {
 	case tagMeta:
 		var m streamMeta
 		if m, ok = parseMeta(val); ok {
-			s.meta, s.made = m, true
+			s.putMeta(m)
 		}
 	case tagIID:
 		ok = s.putIID(e.ordinal, val)
 	case tagGroup:
+		s.resetGroup(e.group)
 		ok = s.groups.putGroup(e.group, val)
 	case tagConsumer:
 		ok = s.groups.putConsumer(e.group, e.consumer, val)
@@ -157,19 +169,12 @@ func (s *Stream) Put(elem, val []byte, deadline int64) error {
 
 // putEntry puts an entry at its ordinal. Ids ascend with ordinals, and an ordinal has one entry for ever.
 func (s *Stream) putEntry(ordinal int64, val []byte) bool {
-	f := fieldsOf{rest: val}
-	id, pairs := f.id(), f.uint()
-	if f.bad || pairs > uint64(len(f.rest)) {
-		return false
-	}
 	var room [16][]byte
-	fields := room[:0]
-	for range 2 * pairs {
-		fields = append(fields, f.bytes())
-	}
-	if !f.done() || id == (StreamID{}) {
+	id, fields, ok := parseEntry(val, room[:0])
+	if !ok {
 		return false
 	}
+	s.reset(id)
 	at := s.runAt(ordinal)
 	if at+1 < len(s.runs) && id.Compare(s.runs[at+1].low) >= 0 {
 		return false
@@ -179,7 +184,7 @@ func (s *Stream) putEntry(ordinal int64, val []byte) bool {
 		return true
 	}
 	r := s.runs[at]
-	end := r.first + int64(r.entries)
+	end := r.end()
 	switch {
 	case ordinal < end:
 		return s.putAgain(r, ordinal, id, fields, val)
@@ -188,12 +193,25 @@ func (s *Stream) putEntry(ordinal int64, val []byte) bool {
 	case at == len(s.runs)-1:
 		s.push(ordinal, id, fields)
 	case ordinal-end <= mostGap && !r.full(fields, limits.Load()):
-		s.change(r, func() { r.append(id, fields, int(ordinal-end)) })
+		s.change(r, func(in *runEntries) { in.append(id, fields, int(ordinal-end)) })
 		s.live++
 	default:
 		s.placeRun(at+1, newStreamRun(ordinal, id, fields))
 	}
 	return true
+}
+
+// parseEntry reads the value of an entry's element.
+func parseEntry(val []byte, fields [][]byte) (id StreamID, _ [][]byte, ok bool) {
+	f := fieldsOf{rest: val}
+	id, pairs := f.id(), f.uint()
+	if f.bad || pairs > uint64(len(f.rest)) {
+		return id, nil, false
+	}
+	for range 2 * pairs {
+		fields = append(fields, f.bytes())
+	}
+	return id, fields, f.done() && id != StreamID{}
 }
 
 func (s *Stream) placeRun(at int, r *streamRun) {
@@ -206,10 +224,11 @@ func (s *Stream) placeRun(at int, r *streamRun) {
 
 // putAgain puts an entry into a run that has, or had, one at that ordinal.
 func (s *Stream) putAgain(r *streamRun, ordinal int64, id StreamID, fields [][]byte, val []byte) (ok bool) {
-	if e, _, live := r.at(r.offset(ordinal)); live {
+	in := s.own(r) // the caller's record of what the file lacks has this entry now
+	if e, _, live := in.at(in.offset(ordinal)); live {
 		return e.ID == id && bytes.Equal(e.appendTo(nil), val)
 	}
-	s.change(r, func() { ok = r.revive(ordinal, id, fields) })
+	s.change(r, func(in *runEntries) { ok = in.revive(ordinal, id, fields) })
 	if ok {
 		s.live++
 		if id.Compare(s.tail) > 0 {
@@ -229,12 +248,13 @@ func (s *Stream) Remove(elem []byte) {
 	case 0:
 		if at := s.runAt(e.ordinal); at >= 0 {
 			r := s.runs[at]
-			if e.ordinal >= r.first+int64(r.entries) {
+			if e.ordinal >= r.end() {
 				return
 			}
-			off := r.offset(e.ordinal)
-			if _, _, live := r.at(off); live {
-				s.removeAt(at, off)
+			in := s.own(r)
+			off := in.offset(e.ordinal)
+			if e, _, live := in.at(off); live {
+				s.removeAt(at, off, e.ID)
 			}
 		}
 	case tagMeta:
@@ -243,10 +263,12 @@ func (s *Stream) Remove(elem []byte) {
 		s.removeIID(e.ordinal)
 	case tagGroup:
 		s.groups.removeGroup(e.group)
+		s.reset(StreamID{})
 	case tagConsumer:
 		s.groups.removeConsumer(e.group, e.consumer)
 	case tagPending:
 		s.groups.removePending(e.group, e.pendingID)
+		s.released(e.pendingID)
 	}
 }
 
@@ -260,17 +282,17 @@ func (s *Stream) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 	}
 	for at := max(s.runAt(from), 0); at < len(s.runs) && s.runs[at].first <= to; {
 		r := s.runs[at]
-		a, b := max(from, r.first), min(to+1, r.first+int64(r.entries))
+		a, b := max(from, r.first), min(to+1, r.end())
 		if a >= b {
 			at++
 			continue
 		}
 		fn(a*NumberStep, int(b-a))
 		runs := len(s.runs)
-		if a == r.first && b == r.first+int64(r.entries) {
+		if a == r.first && b == r.end() {
 			s.dropRuns(at, at+1)
 		} else {
-			s.change(r, func() { s.live -= r.remove(a, b) })
+			s.change(r, func(in *runEntries) { s.live -= in.remove(a, b) })
 			if r.live == 0 {
 				s.dropRuns(at, at+1)
 			}
@@ -279,7 +301,9 @@ func (s *Stream) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 			at++
 		}
 	}
-	s.retail()
+	if from < s.end && to >= s.end-1 {
+		s.retail(s.runs)
+	}
 }
 
 // Element gives an element's present value; ok is false where there is none.
@@ -291,11 +315,11 @@ func (s *Stream) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	switch e.tag {
 	case 0:
 		at := s.runAt(e.ordinal)
-		if at < 0 || e.ordinal >= s.runs[at].first+int64(s.runs[at].entries) {
+		if at < 0 || e.ordinal >= s.runs[at].end() {
 			return nil, 0, false
 		}
-		r := s.runs[at]
-		entry, _, live := r.at(r.offset(e.ordinal))
+		in := s.entries(s.runs[at])
+		entry, _, live := in.at(in.offset(e.ordinal))
 		if !live {
 			return nil, 0, false
 		}
@@ -339,6 +363,8 @@ type streamWalk struct {
 	fn  func(elem, val []byte, deadline int64) bool
 	key elemKey
 	val []byte
+	// present: absent runs are left out.
+	present bool
 }
 
 // entry visits an entry.
@@ -351,9 +377,12 @@ func (w *streamWalk) entry(ordinal int64, e StreamEntry) bool {
 
 func (s *Stream) walkEntries(w *streamWalk, from int64) bool {
 	for _, r := range s.runs[max(min(s.runAt(from), len(s.runs)), 0):] {
-		ordinal := r.first
-		for off := int(r.lo); off < len(r.mem); ordinal++ {
-			e, next, live := r.at(off)
+		if r.end() <= from || w.present && r.absent() {
+			continue
+		}
+		in, ordinal := s.entries(r), r.first
+		for off := int(in.lo); off < len(in.mem); ordinal++ {
+			e, next, live := in.at(off)
 			if off = next; live && ordinal >= from && !w.entry(ordinal, e) {
 				return false
 			}
@@ -363,9 +392,9 @@ func (s *Stream) walkEntries(w *streamWalk, from int64) bool {
 }
 
 // From visits the entries from the first on whose number is not below number, as the values of their
-// elements, until fn returns false.
+// elements, until fn returns false. It passes over runs that are absent: it is for elements that the data file lacks.
 func (s *Stream) From(number int64, fn func(number int64, val []byte) bool) {
-	w := streamWalk{fn: func(elem, val []byte, _ int64) bool { return fn(ListNumber(elem), val) }}
+	w := streamWalk{fn: func(elem, val []byte, _ int64) bool { return fn(ListNumber(elem), val) }, present: true}
 	s.walkEntries(&w, (max(number, 0)+NumberStep-1)/NumberStep)
 }
 
@@ -373,12 +402,3 @@ func (s *Stream) From(number int64, fn func(number int64, val []byte) bool) {
 func (s *Stream) LastNumber() (number int64, ok bool) {
 	return (s.end - 1) * NumberStep, s.live > 0
 }
-
-// Earliest is 0: elements have no deadlines.
-func (s *Stream) Earliest() int64 { return 0 }
-
-// LenAt is Len.
-func (s *Stream) LenAt(int64) int { return s.Len() }
-
-// Due removes nothing.
-func (s *Stream) Due(int64, int, func(elem, val []byte, deadline int64)) int { return 0 }

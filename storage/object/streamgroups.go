@@ -251,6 +251,7 @@ func (s *Stream) SetGroup(name []byte, last StreamID, entries int64, changed Cha
 	if g.LastID == last && g.read == entries {
 		return
 	}
+	s.reset(g.LastID) // a lower one frees no entry
 	g.LastID, g.read = last, entries
 	var key elemKey
 	changed.call(key.group(g.number))
@@ -263,6 +264,7 @@ func (s *Stream) DestroyGroup(name []byte, changed Changed) bool {
 		return false
 	}
 	s.groups.drop(g)
+	s.reset(StreamID{})
 	var key elemKey
 	g.pending.each(pendingItem{}, func(p pendingItem) bool {
 		changed.call(key.pending(g.number, p.id))
@@ -301,6 +303,7 @@ func (s *Stream) DeleteConsumer(group, name []byte, changed Changed) (pending in
 	var ids sorted[StreamID]
 	s.groups.edit(g, func(g *StreamGroup) { ids = g.disown(c) })
 	s.groups.removeConsumer(g.number, c.number)
+	s.reset(StreamID{})
 	var key elemKey
 	ids.each(StreamID{}, func(id StreamID) bool {
 		changed.call(key.pending(g.number, id))
@@ -343,13 +346,15 @@ func (s *Stream) Ack(group []byte, id StreamID, changed Changed) (ok bool) {
 	g := s.Group(group)
 	s.groups.edit(g, func(g *StreamGroup) { ok = g.unset(id) })
 	if ok {
+		s.released(id)
 		var key elemKey
 		changed.call(key.pending(g.number, id))
 	}
 	return ok
 }
 
-// Acked is how many entries at the begin all groups have acknowledged, at most most; 0 without groups.
+// Acked is how many entries at the begin all groups have acknowledged, at most most, as far as they can be read; 0 without
+// groups.
 func (s *Stream) Acked(most int) (n int) {
 	if s.Groups() == 0 || s.live == 0 {
 		return 0
@@ -368,12 +373,18 @@ func (s *Stream) Acked(most int) (n int) {
 		}
 		return true
 	})
-	s.Range(StreamID{}, MaxStreamID, false, func(e StreamEntry) bool {
-		if e.ID.Compare(end) >= 0 {
-			return false
+	for _, r := range s.runs {
+		switch {
+		case n >= most || r.low.Compare(end) >= 0:
+			return min(n, most)
+		case r.last.Compare(end) < 0:
+			n += int(r.live)
+		default:
+			if in, ok := s.readable(r); ok {
+				n += in.before(end)
+			}
+			return min(n, most)
 		}
-		n++
-		return n < most
-	})
-	return n
+	}
+	return min(n, most)
 }

@@ -20,9 +20,9 @@ import (
 // name before each. ms counts from base; seq does if ms is 0. A deleted entry is a byte 0, so that the
 // entries' ordinals follow each other.
 type streamRun struct {
-	mem  []byte
+	mem  []byte   // nil: the run is absent (streamaccess.go)
 	base StreamID // of the first entry that ever was in it
-	low  StreamID // no entry is below it
+	low  StreamID // of the first entry
 	last StreamID // of the last entry that ever was in it: no entry is above it
 	// first is the ordinal of the entry at lo. Entries stand there, deleted ones included.
 	first   int64
@@ -31,7 +31,12 @@ type streamRun struct {
 	live    int32
 	cut     int32 // deleted entries that stood before lo
 	node    int32 // bytes of Redis's node with these entries, without its two counts
+	used    bool  // since Leave looked at it
 }
+
+// runEntries is a run with what is in mem. What needs no more than the summary, which is all other fields but lo, is a
+// method of streamRun; the accessors in streamaccess.go alone give the entries of a run.
+type runEntries streamRun
 
 // StreamEntry is an entry of a stream. It is valid until the stream changes.
 type StreamEntry struct {
@@ -97,11 +102,16 @@ func (r *streamRun) bytes() int { return int(unsafe.Sizeof(*r)) + cap(r.mem) }
 
 // newStreamRun gives a run that has one entry.
 func newStreamRun(ordinal int64, id StreamID, fields [][]byte) *streamRun {
+	return (*streamRun)(startRun(id, ordinal, id, fields))
+}
+
+// startRun is newStreamRun for a run that began with another entry.
+func startRun(base StreamID, ordinal int64, id StreamID, fields [][]byte) *runEntries {
 	size := uvarintLen(uint64(len(fields) / 2))
 	for i := 0; i < len(fields); i += 2 {
 		size += uvarintLen(uint64(len(fields[i]))) + len(fields[i])
 	}
-	r := &streamRun{base: id, low: id, last: id, first: ordinal, lo: uint32(size)}
+	r := &runEntries{base: base, low: id, last: id, first: ordinal, lo: uint32(size)}
 	e := r.measure(id, fields, false)
 	mem := resize(nil, size+e.total(), 0)[:0]
 	mem = binary.AppendUvarint(mem, uint64(len(fields)/2))
@@ -130,7 +140,7 @@ func (e measured) head() uint64 {
 
 func (e measured) total() int { return uvarintLen(e.head()) + e.size }
 
-func (r *streamRun) measure(id StreamID, fields [][]byte, own bool) measured {
+func (r *runEntries) measure(id StreamID, fields [][]byte, own bool) measured {
 	e := measured{own: own, ms: id.Ms - r.base.Ms, seq: id.Seq}
 	if e.ms == 0 {
 		e.seq -= r.base.Seq
@@ -148,7 +158,7 @@ func (r *streamRun) measure(id StreamID, fields [][]byte, own bool) measured {
 }
 
 // write appends an entry to mem.
-func (r *streamRun) write(mem []byte, e measured, fields [][]byte) []byte {
+func (r *runEntries) write(mem []byte, e measured, fields [][]byte) []byte {
 	mem = binary.AppendUvarint(mem, e.head())
 	mem = binary.AppendUvarint(binary.AppendUvarint(mem, e.ms), e.seq)
 	if e.own {
@@ -163,7 +173,7 @@ func (r *streamRun) write(mem []byte, e measured, fields [][]byte) []byte {
 }
 
 // shaped reports whether the fields are those of the shape.
-func (r *streamRun) shaped(fields [][]byte) bool {
+func (r *runEntries) shaped(fields [][]byte) bool {
 	pairs, size := binary.Uvarint(r.mem)
 	if pairs != uint64(len(fields)/2) {
 		return false
@@ -190,7 +200,7 @@ func (r *streamRun) full(fields [][]byte, lim *Limits) bool {
 }
 
 // append adds an entry behind all others, after gap deleted ones.
-func (r *streamRun) append(id StreamID, fields [][]byte, gap int) {
+func (r *runEntries) append(id StreamID, fields [][]byte, gap int) {
 	own := !r.shaped(fields)
 	e := r.measure(id, fields, own)
 	n := len(r.mem)
@@ -207,14 +217,14 @@ func (r *streamRun) append(id StreamID, fields [][]byte, gap int) {
 }
 
 // trim gives memory back that nothing will be added to any more.
-func (r *streamRun) trim() {
+func (r *runEntries) trim() {
 	if cap(r.mem)-len(r.mem) > len(r.mem)/16 {
 		r.mem = append([]byte(nil), r.mem...)
 	}
 }
 
 // at reads the entry at off; live is false for a deleted one.
-func (r *streamRun) at(off int) (e StreamEntry, next int, live bool) {
+func (r *runEntries) at(off int) (e StreamEntry, next int, live bool) {
 	head, n := uint64(r.mem[off]), 1
 	if head == 0 {
 		return e, off + 1, false
@@ -246,11 +256,14 @@ func (r *streamRun) at(off int) (e StreamEntry, next int, live bool) {
 	return e, next, true
 }
 
+// spans reports whether an id is from that of the first entry to that of the last one.
+func (r *streamRun) spans(id StreamID) bool { return id.Compare(r.low) >= 0 && id.Compare(r.last) <= 0 }
+
+// end is the ordinal behind the run.
+func (r *streamRun) end() int64 { return r.first + int64(r.entries) }
+
 // find gives the offset and the ordinal of the entry with an id.
-func (r *streamRun) find(id StreamID) (off int, ordinal int64, ok bool) {
-	if id.Compare(r.low) < 0 || id.Compare(r.last) > 0 {
-		return 0, 0, false
-	}
+func (r *runEntries) find(id StreamID) (off int, ordinal int64, ok bool) {
 	ordinal = r.first
 	for off = int(r.lo); off < len(r.mem); ordinal++ {
 		e, next, live := r.at(off)
@@ -264,8 +277,33 @@ func (r *streamRun) find(id StreamID) (off int, ordinal int64, ok bool) {
 	return 0, 0, false
 }
 
+// each visits the live entries until fn returns false, and reports whether it did not.
+func (r *runEntries) each(fn func(StreamEntry) bool) bool {
+	for off := int(r.lo); off < len(r.mem); {
+		e, next, live := r.at(off)
+		if off = next; live && !fn(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// before is the number of live entries with ids below id.
+func (r *runEntries) before(id StreamID) (n int) {
+	for off := int(r.lo); off < len(r.mem); {
+		e, next, live := r.at(off)
+		if off = next; live {
+			if e.ID.Compare(id) >= 0 {
+				break
+			}
+			n++
+		}
+	}
+	return n
+}
+
 // offset is where the entry with an ordinal stands, which must be one of the run's.
-func (r *streamRun) offset(ordinal int64) int {
+func (r *runEntries) offset(ordinal int64) int {
 	off := int(r.lo)
 	for ; ordinal > r.first; ordinal-- {
 		_, off, _ = r.at(off)
@@ -274,7 +312,7 @@ func (r *streamRun) offset(ordinal int64) int {
 }
 
 // offsets appends where the live entries stand.
-func (r *streamRun) offsets(dst []uint32) []uint32 {
+func (r *runEntries) offsets(dst []uint32) []uint32 {
 	for off := int(r.lo); off < len(r.mem); {
 		_, next, live := r.at(off)
 		if live {
@@ -286,7 +324,7 @@ func (r *streamRun) offsets(dst []uint32) []uint32 {
 }
 
 // delete makes the live entry at off a deleted one.
-func (r *streamRun) delete(off int) {
+func (r *runEntries) delete(off int) {
 	_, next, _ := r.at(off)
 	r.mem[off] = 0
 	r.mem = slices.Delete(r.mem, off+1, next)
@@ -295,7 +333,7 @@ func (r *streamRun) delete(off int) {
 }
 
 // advance forgets the deleted entries at the front of a run that has others.
-func (r *streamRun) advance() {
+func (r *runEntries) advance() {
 	if r.live == 0 {
 		return
 	}
@@ -310,7 +348,7 @@ func (r *streamRun) advance() {
 }
 
 // remove deletes the entries with the ordinals from a up to b, and gives how many were live.
-func (r *streamRun) remove(a, b int64) (n int) {
+func (r *runEntries) remove(a, b int64) (n int) {
 	from := r.offset(a)
 	off := from
 	for at := a; at < b; at++ {
@@ -327,7 +365,7 @@ func (r *streamRun) remove(a, b int64) (n int) {
 }
 
 // shed deletes the first n of the live entries, fewer than all.
-func (r *streamRun) shed(n int) {
+func (r *runEntries) shed(n int) {
 	off := int(r.lo)
 	for n > 0 {
 		_, next, live := r.at(off)
@@ -345,7 +383,7 @@ func (r *streamRun) shed(n int) {
 }
 
 // lastLive gives the last live entry's id and ordinal.
-func (r *streamRun) lastLive() (id StreamID, ordinal int64) {
+func (r *runEntries) lastLive() (id StreamID, ordinal int64) {
 	at := r.first
 	for off := int(r.lo); off < len(r.mem); at++ {
 		e, next, live := r.at(off)
@@ -358,9 +396,9 @@ func (r *streamRun) lastLive() (id StreamID, ordinal int64) {
 }
 
 // revive puts an entry where one was deleted, and reports whether its id fits there.
-func (r *streamRun) revive(ordinal int64, id StreamID, fields [][]byte) bool {
+func (r *runEntries) revive(ordinal int64, id StreamID, fields [][]byte) bool {
 	off := r.offset(ordinal)
-	if id.Compare(r.low) < 0 || id.Compare(r.last) > 0 {
+	if !(*streamRun)(r).spans(id) {
 		return false
 	}
 	for at := int(r.lo); at < len(r.mem); {

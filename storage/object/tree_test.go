@@ -21,7 +21,8 @@ func TestTreeModel(t *testing.T) {
 			pos   uint32
 		)
 		seek := func(p *path, e treeEntry) int {
-			return tr.seek(p, func(key uint64, pos uint32) bool { return key < e.key || key == e.key && pos < e.pos })
+			tr.seek(p, func(key uint64, pos uint32) bool { return key < e.key || key == e.key && pos < e.pos })
+			return p.rank()
 		}
 		// rank proves that the tree finds where the model has e.
 		rank := func(rt *rapid.T, p *path, e treeEntry) int {
@@ -35,7 +36,8 @@ func TestTreeModel(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"insert": func(rt *rapid.T) {
-				from, by := rapid.Uint64Range(500, 1000).Draw(rt, "key"), rapid.SampledFrom([]int64{-1, 0, 1, 7}).Draw(rt, "by")
+				from := rapid.SampledFrom([]uint64{0, 7 << 32, 1<<32 - 750}).Draw(rt, "begin") + rapid.Uint64Range(500, 1000).Draw(rt, "key")
+				by := rapid.SampledFrom([]int64{-1, 0, 1, 7, 1 << 40}).Draw(rt, "by")
 				for range rapid.IntRange(1, 500).Draw(rt, "n") {
 					pos++
 					e := treeEntry{from, pos}
@@ -137,16 +139,22 @@ func walkTree(rt *rapid.T, tr *tree, model []treeEntry) {
 
 // checkTree proves what the head comment says of nodes.
 func checkTree(rt rapid.TB, tr *tree) {
-	nodes, branches, depth := 0, 0, -1
+	nodes, branches, wide, depth := 0, 0, 0, -1
 	var visit func(nd *node, level int)
 	visit = func(nd *node, level int) {
 		nodes++
 		if nd.n == 0 && nd != tr.root {
 			rt.Fatal("an empty node")
 		}
+		if nd.upper != nil {
+			wide++
+		}
 		if nd.kids == nil {
 			if depth >= 0 && depth != level {
 				rt.Fatal("leaves on two levels")
+			}
+			if nd.upper != nil && nd.key(0)>>32 == nd.key(int(nd.n)-1)>>32 {
+				rt.Fatal("a wide leaf has keys of one upper half")
 			}
 			depth = level
 			return
@@ -154,8 +162,8 @@ func checkTree(rt rapid.TB, tr *tree) {
 		branches++
 		for i := range int(nd.n) {
 			c := nd.kids.child[i]
-			if nd.key[i] != c.key[0] || nd.pos[i] != c.pos[0] || nd.kids.count[i] != c.total() {
-				rt.Fatalf("child %d is known as (%d, %d) %d", i, nd.key[i], nd.pos[i], nd.kids.count[i])
+			if nd.key(i) != c.key(0) || nd.pos[i] != c.pos[0] || nd.kids.count[i] != c.total() {
+				rt.Fatalf("child %d is known as (%d, %d) %d", i, nd.key(i), nd.pos[i], nd.kids.count[i])
 			}
 			visit(c, level+1)
 		}
@@ -166,8 +174,8 @@ func checkTree(rt rapid.TB, tr *tree) {
 			rt.Fatalf("%d entries, counted as %d", tr.root.total(), tr.n)
 		}
 	}
-	if nodes != tr.nodes || branches != tr.branches {
-		rt.Fatalf("%d nodes counted as %d", nodes, tr.nodes)
+	if nodes != tr.nodes || branches != tr.branches || wide != tr.wide {
+		rt.Fatalf("%d nodes counted as %d, %d wide ones as %d", nodes, tr.nodes, wide, tr.wide)
 	}
 }
 
@@ -185,6 +193,23 @@ func TestTreeFill(t *testing.T) {
 		if tr.nodes > n/nodeCap*11/10 {
 			t.Errorf("%d nodes for %d entries", tr.nodes, n)
 		}
+	}
+}
+
+// TestTreeFillAnyOrder: entries that come in any order leave four fifths of the places in nodes filled, and keys of one upper half
+// none wide.
+func TestTreeFillAnyOrder(t *testing.T) {
+	var tr tree
+	const n = 100_000
+	for i := range n {
+		key := 5<<32 + uint64(uint32(i)*2654435761)
+		var p path
+		tr.seek(&p, func(k uint64, _ uint32) bool { return k < key })
+		tr.insert(&p, key, 0)
+	}
+	checkTree(t, &tr)
+	if places := (tr.nodes - tr.branches) * nodeCap; n*5 < places*4 || tr.wide != 0 {
+		t.Errorf("%d places for %d entries, %d wide nodes", places, n, tr.wide)
 	}
 }
 

@@ -91,7 +91,8 @@ func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 	}
 	if z.big != nil {
 		var p path
-		return z.big.seekScore(&p, scoreKey(ScoreOf(e.val)), member), true
+		z.big.seekScore(&p, scoreKey(ScoreOf(e.val)), member)
+		return p.rank(), true
 	}
 	_, rank = z.small.seek(lessThan(ScoreOf(e.val), member))
 	return rank, true
@@ -110,7 +111,8 @@ func (z *ZSet) RankOfScore(score float64, above bool) int {
 	}
 	var p path
 	want := scoreKey(score + 0)
-	return z.big.scores.seek(&p, func(key uint64, _ uint32) bool { return key < want || above && key == want })
+	z.big.scores.seek(&p, func(key uint64, _ uint32) bool { return key < want || above && key == want })
+	return p.rank()
 }
 
 // RankOfLex is the number of members below member, or with above not above it, in a
@@ -126,7 +128,8 @@ func (z *ZSet) RankOfLex(member []byte, above bool) int {
 		return rank
 	}
 	var p path
-	return z.big.scores.seek(&p, func(_ uint64, pos uint32) bool { return before(z.big.entry(pos)) })
+	z.big.scores.seek(&p, func(_ uint64, pos uint32) bool { return before(z.big.entry(pos)) })
+	return p.rank()
 }
 
 // At is the member of a rank below Len.

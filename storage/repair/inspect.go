@@ -26,7 +26,7 @@ type Inspected struct {
 	storage.Recovered
 	Pages, Elements int64 // of the data file
 	Log             wal.Report
-	// Member: the directory is a member's of a group. Only the data file was looked at, as the log is not read here.
+	// Member: the directory is a member's of a group. What its log says is not known here: the data file was looked at, and whether the log is whole.
 	Member bool
 }
 
@@ -35,7 +35,7 @@ type Inspected struct {
 // their trees and the list of free pages; every checksum; counts and digests of slots; that
 // ttl, with what is pending, and records agree. Of the log: that it is whole up to its end.
 // If all that is so it replays the log in memory and proves that data file, memory, counts
-// and index agree, and looks for elements that belong to nobody. Of a member's directory it proves only the data file. The error is one of reading:
+// and index agree, and looks for elements that belong to nobody (Prove). Of a member's directory it does not replay the log. The error is one of reading:
 // of what could not be looked at at all. No server may use the directory.
 func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {
 	if err := o.Complete(); err != nil {
@@ -52,10 +52,12 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 	file, err := readData(filepath.Join(o.Dir, format.DataName), o.Progress, report)
 	if err == nil {
 		got.Pages, got.Elements, got.Member = file.pages, file.elements, file.state.Member
-		if !got.Member {
-			o.Progress.Begin("checking the log")
-			got.Log, err = inspectLog(&o, file.state.First, report)
+		logDir := format.LogDir
+		if got.Member {
+			logDir = format.MemberLogDir
 		}
+		o.Progress.Begin("checking the log")
+		got.Log, err = inspectLog(&o, logDir, file.state.First, report)
 	}
 	if lock != nil {
 		err = errors.Join(err, lock.Close())
@@ -71,12 +73,17 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 		return got, nil
 	}
 	got.Recovered = rec
-	eachError(s.Check(), func(err error) { report(Finding{Where: o.Dir, What: err.Error()}) })
-	err = s.Orphans(func(id uint64, elements, size int) {
-		report(Finding{Where: fmt.Sprintf("bucket elements, value %d", id), Harmless: true,
+	err = Prove(s, o.Dir, report)
+	return got, errors.Join(err, s.Close(false))
+}
+
+// Prove proves that data file, memory, counts and index of a store agree that was opened to be checked, and calls found with what is wrong.
+func Prove(s *storage.Store, dir string, found func(Finding)) error {
+	eachError(s.Check(), func(err error) { found(Finding{Where: dir, What: err.Error()}) })
+	return s.Orphans(func(id uint64, elements, size int) {
+		found(Finding{Where: fmt.Sprintf("bucket elements, value %d", id), Harmless: true,
 			What: fmt.Sprintf("%d elements of %d bytes belong to no key", elements, size)})
 	})
-	return got, errors.Join(err, s.Close(false))
 }
 
 // eachError calls fn for each of joined errors.
@@ -93,9 +100,9 @@ func eachError(err error, fn func(error)) {
 	fn(err)
 }
 
-// inspectLog reads the log from a segment on.
-func inspectLog(from *storage.Options, first uint64, found func(Finding)) (wal.Report, error) {
-	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(from.Dir, format.LogDir), Progress: from.Progress}
+// inspectLog reads the log in a directory of the data from a segment on.
+func inspectLog(from *storage.Options, dir string, first uint64, found func(Finding)) (wal.Report, error) {
+	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(from.Dir, dir), Progress: from.Progress}
 	report, err := wal.Check(o, first, nil)
 	var bad *wal.CorruptError
 	if !errors.As(err, &bad) {

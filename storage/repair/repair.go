@@ -107,9 +107,12 @@ func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err 
 	return got, vfs.OS.SyncDir(filepath.Dir(to))
 }
 
+// ReplaceMember is what to do with the directory of a member that is damaged.
+const ReplaceMember = "what one member has lost the others have: `keyp cluster remove` the member, and `keyp cluster add` it again with an empty directory. " +
+	"If no majority of the others is left, restore a backup, or `keyp cluster recover` the directory of another member"
+
 // ErrMember: the directory is a member's of a group, which has what it lost from the others.
-var ErrMember = errors.New("the directory belongs to a member of a group, and what one member has lost the others have: " +
-	"remove the member from the group, and have it join again with an empty directory")
+var ErrMember = errors.New("the directory belongs to a member of a group, and " + ReplaceMember)
 
 // ofMember reports whether the data file's state says that the directory is a member's, as far as it can be read.
 func ofMember(dir string) bool {

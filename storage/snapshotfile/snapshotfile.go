@@ -28,7 +28,7 @@ type Header struct {
 	// Time is when the copy was begun, Unix ms, and Server the version of the server.
 	Time   int64  `json:"time"`
 	Server string `json:"server,omitempty"`
-	// Keys and Deadlines are how many there were at Position, those that were due and not removed included.
+	// Keys and Deadlines are how many there were at Position, or of a backup about at Through, those that were due and not removed included.
 	Keys      int64 `json:"keys"`
 	Deadlines int64 `json:"deadlines"`
 	// Note is the sender's own.

@@ -6,26 +6,29 @@ import (
 )
 
 // cut makes the log end after its last whole batch, so that nothing after it is ever
-// read as part of the log, and clears leftovers away. It gives the path of a segment
-// that is prepared for the number that comes next, if there is one.
+// read as part of the log, and clears leftovers away. It gives the segment that is
+// prepared for the number that comes next, if there is one. The first segment stays if
+// it was recorded, though nothing got through to it: a start without it is refused. What
+// is left in it has another mark than what it gets.
 //
 // The later segments go first, from the highest down and each removal synced before the
 // next: at every moment the log reads as torn at the same place as before.
-func (r *recovery) cut() (kept string, err error) {
+func (r *recovery) cut() (kept *segmentFile, err error) {
 	keep := r.wholeIn + 1
 	for i := len(r.files) - 1; i >= keep; i-- {
 		f := &r.files[i]
-		if i == keep && !f.used && !f.traces && f.size == r.o.SegmentSize && f.number == r.nextNumber() {
-			kept = f.path
+		prepared := !f.used && !f.traces && f.size == r.o.SegmentSize || r.wholeIn < 0 && r.known
+		if i == keep && f.number == r.nextNumber() && prepared {
+			kept = f
 			continue
 		}
 		if err := r.remove(f.path); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if r.tmp {
 		if err := r.remove(r.o.path(tmpName)); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if r.wholeIn < 0 {
@@ -80,11 +83,31 @@ func (r *recovery) nextNumber() uint64 {
 // resume gives the segment and the position with which the log continues.
 func (r *recovery) resume() (number, start uint64) { return r.nextNumber(), r.whole }
 
-// live gives the segments that stay.
-func (r *recovery) live() []liveSegment {
-	var live []liveSegment
-	for _, f := range r.files[:r.wholeIn+1] {
-		live = append(live, liveSegment{identity: f.identity, size: f.size})
+// keep gives the segments before the first one needed that stay, and takes them out of those that are stale: one behind the other, of this log,
+// with what stands from KeepFrom on.
+func (r *recovery) keep() []liveSegment {
+	if r.o.KeepFrom == 0 || r.wholeIn < 0 {
+		return nil
 	}
-	return live
+	next, first := r.files[0].identity, len(r.stale)
+	for i := len(r.stale) - 1; i >= 0; i-- {
+		f := &r.stale[i]
+		if !f.used || f.mark != r.mark || f.number+1 != next.number || f.start >= next.start || next.start <= r.o.KeepFrom {
+			break
+		}
+		next, first = f.identity, i
+	}
+	kept := segmentsOf(r.stale[first:])
+	r.stale = r.stale[:first]
+	return kept
+}
+
+// live gives the segments that stay, from the first one needed on.
+func (r *recovery) live() []liveSegment { return segmentsOf(r.files[:r.wholeIn+1]) }
+
+func segmentsOf(files []segmentFile) (list []liveSegment) {
+	for _, f := range files {
+		list = append(list, liveSegment{identity: f.identity, size: f.size})
+	}
+	return list
 }

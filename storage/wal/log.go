@@ -61,6 +61,9 @@ type Options struct {
 	SegmentSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
+	// KeepFrom is a position from which on Open keeps segments that no recovery needs any more, as far as they are there: a Hold should
+	// follow. 0: none.
+	KeepFrom uint64
 	// New allows that there is no segment although first names one: the log begins there.
 	New bool
 	// Replayed, if set, is called when Open has handed out all batches, before it
@@ -134,8 +137,10 @@ type Log struct {
 		ready    *openSegment  // the next one
 		live     []liveSegment // needed for recovery, in order
 		released uint64        // those below it are being released
-		next     uint64        // the number to prepare next
-		giveUp   bool          // nobody waits for room any more
+		needed   uint64        // those below it no recovery needs, though they may be held
+		holds    map[*Hold]bool
+		next     uint64 // the number to prepare next
+		giveUp   bool   // nobody waits for room any more
 		closed   bool
 	}
 	dirMu struct { // one goroutine changes the directory
@@ -165,7 +170,7 @@ type Log struct {
 // if none was ever recorded. replay
 // is given each whole batch from there on, in order, with its LSN; the bytes are
 // valid during the call only, and an error ends Open. Segments below first are kept
-// as spares.
+// as spares, but for those that KeepFrom keeps.
 //
 // Open gives a *CorruptError when something that was durable is missing or changed,
 // and then leaves the files as they are; batches before that place have been replayed.
@@ -203,7 +208,7 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		syncs:       tally.New(tally.Sync),
 	}
 	l.segMu.room = sync.NewCond(&l.segMu.Mutex)
-	l.segMu.live, l.segMu.next = r.live(), number
+	l.segMu.live, l.segMu.next, l.segMu.needed = append(r.keep(), r.live()...), number, first
 	l.policy.Store(uint32(o.Policy))
 	l.written.Store(start)
 	l.synced.Store(start)
@@ -212,8 +217,9 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		return nil, err
 	}
 	size := o.SegmentSize
-	if kept != "" {
-		f, err := o.FS.Open(kept)
+	if kept != nil {
+		size = kept.size
+		f, err := o.FS.Open(kept.path)
 		if err != nil {
 			return nil, fmt.Errorf("wal: %w", err)
 		}
@@ -352,8 +358,11 @@ func (l *Log) Size() int64 {
 	l.mu.Unlock()
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	if len(l.segMu.live) > 0 {
-		start = l.segMu.live[0].start
+	for _, seg := range l.segMu.live {
+		if seg.number >= l.segMu.needed {
+			start = min(start, seg.start)
+			break
+		}
 	}
 	return int64(end - start)
 }

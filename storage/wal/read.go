@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sort"
 
 	"keyp/internal/vfs"
@@ -11,6 +12,13 @@ import (
 
 // ErrReleased is what a Reader gives for a batch that stands in a segment which was released.
 var ErrReleased = errors.New("wal: the segment was released")
+
+const (
+	// maxKeptBatch bounds the memory that a reader keeps for the next linked batch.
+	maxKeptBatch = 4 << 20
+	// maxGrow bounds the room that is made at once for one: a longer one is copied as it grows.
+	maxGrow = 1 << 30
+)
 
 // Reader reads batches of an open log back, beside all that goes on there. What
 // it reads verifies as recovery has it verify, so another life of a file is never taken for the batch. It is for one
@@ -42,6 +50,9 @@ func (r *Reader) Close() error {
 // is not written yet, ErrReleased when the position is not in the log any more, and a *CorruptError.
 func (r *Reader) After(pos uint64) (batch []byte, lsn uint64, err error) {
 	linked, total := false, uint64(0)
+	if cap(r.buf) > maxKeptBatch {
+		r.buf = nil
+	}
 	for {
 		var data []byte
 		if data, pos, err = r.skip(pos); err != nil {
@@ -63,7 +74,7 @@ func (r *Reader) After(pos uint64) (batch []byte, lsn uint64, err error) {
 			return f.payload, pos, nil
 		case f.first:
 			linked, total = true, le.Uint64(f.payload)
-			r.buf = append(r.buf[:0], f.payload[linkSize:]...)
+			r.buf = append(slices.Grow(r.buf[:0], int(min(total, maxGrow))), f.payload[linkSize:]...)
 		default:
 			r.buf = append(r.buf, f.payload...)
 		}

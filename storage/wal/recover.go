@@ -104,11 +104,11 @@ func (r *recovery) list() error {
 	return nil // names are sorted, and so are the fixed-width numbers in them
 }
 
-// open reads the size of f, and if it is a segment that is needed the header. The sync
+// open reads the size of f, and if it is a segment that is needed or may be kept the header. The sync
 // makes sure that what is read and replayed now is on disk before anything claims so.
 func (r *recovery) open(f *segmentFile, segment bool) error {
 	return r.with(f.path, func(file file) (err error) {
-		if f.size, err = file.Size(); err != nil || !segment || f.number < r.need {
+		if f.size, err = file.Size(); err != nil || !segment || f.number < r.need && r.o.KeepFrom == 0 {
 			return err
 		}
 		if err := errors.Join(file.Sync(), file.Reread()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -564,5 +565,43 @@ func TestFirstNeededMustHaveItsSize(t *testing.T) {
 	}
 	if _, err := Check(o, first, nil); !errors.As(err, &corrupt) {
 		t.Errorf("Check: %v", err)
+	}
+}
+
+// TestFirstSegmentStays: a start of a log to which nothing got through may end at any moment, and the next one finds the segment
+// that was recorded as the first one needed.
+func TestFirstSegmentStays(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	l, _ := opened(t, o, 0)
+	first := l.First()
+	l.Append([]byte("lost"))
+	must(t, l.Commit())
+	mem = killed(t, l, mem)
+	write(t, mem, path(first), 0, make([]byte, headerSize)) // what follows was written before it
+	errEnd := errors.New("the end")
+	for end, ended := 0, true; ended; end++ {
+		left := mem.Crash(rand.New(rand.NewPCG(0, uint64(end))))
+		var mu sync.Mutex
+		steps := 0
+		ended = false
+		o.FS = vfs.Inject(left, func(vfs.Op, string, int64, int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			ended = ended || steps == end
+			if steps++; ended {
+				return errEnd
+			}
+			return nil
+		})
+		l, err := Open(o, first, nil)
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil && !errors.Is(err, errEnd) {
+			t.Fatal(err)
+		}
+		o.FS = left.Crash(rand.New(rand.NewPCG(1, uint64(end))))
+		sameBatches(t, reopened(t, o, first))
 	}
 }

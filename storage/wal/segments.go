@@ -189,12 +189,15 @@ func (l *Log) fill(f vfs.File, size int64) error {
 
 // Release gives up the segments below first; the caller has made sure that a later Open
 // does not need them. They become spares or are removed.
-// Those with bytes that are not synced yet stay until the next Release. An error leaves
+// Those with bytes that are not synced yet stay until the next Release, and those that are held until
+// then or the end of the hold. An error leaves
 // the log usable and the other segments in place, for the next Release.
 func (l *Log) Release(first uint64) error {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	l.segMu.Lock()
+	l.segMu.needed = max(l.segMu.needed, first)
+	first = l.unheld()
 	l.segMu.released = max(l.segMu.released, first)
 	l.segMu.Unlock()
 	released := 0

@@ -4,10 +4,11 @@ import { timeline } from "./timeline.js";
 import { now } from "./now.js";
 import { keys } from "./keys.js";
 import { rules } from "./rules.js";
+import { group } from "./group.js";
 import { terminal } from "./console.js";
 import { commands, Reader, ReplyError } from "./resp.js";
 
-const views = [timeline, now, keys, rules, terminal];
+const views = [timeline, now, group, keys, rules, terminal];
 const app = { session: null, message: null, history: [], minutes: [] };
 const shownViews = new Map();
 const retry = 2000;
@@ -88,7 +89,7 @@ async function connect() {
 
 // renew asks who looks at the page and what they may do. Views are made for that, so they are made anew where it has changed.
 async function renew() {
-  const session = await app.ask("session"), rights = s => JSON.stringify([s?.user, s?.databases, s?.may]);
+  const session = await app.ask("session"), rights = s => JSON.stringify([s?.user, s?.databases, s?.may, s?.group]);
   if (rights(session) !== rights(app.session)) shownViews.clear();
   app.session = session;
   show();
@@ -125,7 +126,7 @@ function watch() {
 
 function nav() {
   const id = location.hash.slice(1).split("/")[0] || views[0].id;
-  document.getElementById("nav").replaceChildren(...views.map(v =>
+  document.getElementById("nav").replaceChildren(...views.filter(v => v.when?.(app.session) ?? true).map(v =>
     h("a", { href: "#" + (attempt(() => shownViews.get(v)?.address?.()) ?? v.id), "aria-current": v.id === id ? "page" : null }, v.title)));
 }
 

@@ -210,7 +210,7 @@ function make(app) {
         h("button", { onclick: () => show(at, key) }, "Load again")) : "",
       here, value);
     if (kind && kind !== "none") {
-      try { await (kind === "string" ? showString : kind === "lease" ? showLease : kind === "delay" ? showDelay : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
+      try { await (kind === "string" ? showString : kind === "lease" ? showLease : kind === "delay" ? showDelay : kind === "limit" ? showLimit : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
     }
     if (mine === opened) panel.scrollIntoView({ block: "nearest" });
   }
@@ -282,6 +282,40 @@ function make(app) {
     to.replaceChildren(h("table", {}, h("tbody", {}, line("Jobs", count(Number(info("jobs")))), line("Due", count(Number(info("due")))), line("Delivered", count(Number(info("delivered")))),
       line("The first is due", time(Number(info("first")))), line("The last is due", time(Number(info("last")))), line("Clients that wait", count(Number(info("waiting")))))),
     h("h2", {}, "Jobs"), h("table", {}, h("thead", {}, h("tr", {}, ...["Due", "Id", "Deliveries", "State", "Payload", ""].map(t => h("th", { scope: "col" }, t)))), rows), more);
+  }
+
+  // Of limits the key has what they count. How much that leaves only a call says that has their definitions: so they are typed in.
+  async function showLimit(at, key, kind, to) {
+    if (!may["KEYP.LIMIT|INFO"]) {
+      to.replaceChildren(h("p", { class: "small soft" }, "To show what limits count takes the right to run KEYP.LIMIT INFO."));
+      return;
+    }
+    const info = of(await app.run(at, "KEYP.LIMIT", "INFO", key)), limits = info("limits").map(of), held = info("held"), all = Number(info("reservations"));
+    const number = n => n === null ? "" : count(Number(n)), table = (heads, rows) => h("table", {}, h("thead", {}, h("tr", {}, ...heads.map(t => h("th", { scope: "col" }, t)))), h("tbody", {}, ...rows));
+    const end = (title, text, id, ...words) => h("button", { class: "danger", onclick: () => ask(title, [h("p", {}, text), h("p", { class: "mono" }, shown(id, 200))], title, async () => {
+      const done = await app.run(at, "KEYP.LIMIT", ...words);
+      await again(at, key);
+      if (Number(done) === 0) throw new Error("It is there no more.");
+    }, true) }, title + "…");
+    to.replaceChildren(table(["Limit", "Kind", "Admitted", "Reserved", "Span", "Whole in"], limits.map((l, i) => h("tr", {}, ...[count(i + 1), l("kind") === null ? "" : name(l("kind")), number(l("admitted")), number(l("reserved")),
+      l("span") === null ? "" : duration(Number(l("span"))), duration(Number(l("whole")))].map(t => h("td", {}, t))))));
+    if (may["KEYP.LIMIT|PEEK"]) to.append(limitsLeft(at, key));
+    to.append(may["KEYP.LIMIT|RESET"] ? end("Forget all", "What was admitted and what is reserved counts no more.", key, "RESET", key) : "");
+    if (held.length) to.append(h("h2", {}, "Reservations"), table(["Id", "Cost", "Until", ""], held.map(([id, c, until]) => h("tr", {}, h("td", { class: "key" }, shown(id, 200)), h("td", {}, count(Number(c))), h("td", {}, time(Number(until))),
+      h("td", { class: "row" }, may["KEYP.LIMIT|RETURN"] ? end("Return it", "Its cost is free at once.", id, "RETURN", key, id) : "")))),
+    all > held.length ? h("p", { class: "small soft" }, `… ${count(all - held.length)} more`) : "");
+  }
+
+  // limitsLeft shows what is left of limits that are typed in as a call has them.
+  function limitsLeft(at, key) {
+    const field = h("input", { id: "key-limits", placeholder: "TOKENS 10 1 1000 WINDOW 100 60000", size: 40, required: true }), reply = h("div", { role: "status" });
+    return h("form", { onsubmit: async e => {
+      e.preventDefault();
+      try {
+        const [, , , left, whole] = await app.run(at, "KEYP.LIMIT", "PEEK", key, 1, ...field.value.trim().split(/\s+/));
+        reply.replaceChildren(h("table", {}, h("tbody", {}, ...left.map((n, i) => line(`Left of limit ${i + 1}`, `${count(Number(n))}, whole in ${duration(Number(whole[i]))}`)))));
+      } catch (e) { reply.replaceChildren(h("p", { class: "notice", role: "alert" }, e.message)); }
+    } }, h("label", { class: "field" }, "Limits, as a call has them", field), " ", h("button", {}, "Show what is left"), reply);
   }
 
   function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }

@@ -296,6 +296,31 @@ func TestDelayQueue(t *testing.T) {
 	p.gives("119", "KEYP.DELAY", "LEN", "mails")
 }
 
+// Limits are shown with their reservations; one is returned, and all are forgotten.
+func TestLimitKey(t *testing.T) {
+	p := open(t, "")
+	p.run("KEYP.LIMIT", "TAKE", "api", 1, "WINDOW", 9, 1_000_000)
+	p.run("KEYP.LIMIT", "TAKE", "api", 3, "WINDOW", 9, 1_000_000, "RESERVE", "request-1", 900_000)
+	p.open("api")
+	for _, text := range []string{"request-1", "window", "Whole in", "Forget all…"} {
+		p.wait(text)
+	}
+	p.set("#key-limits", "WINDOW 9 1000000")
+	p.click("Show what is left")
+	p.wait("5, whole in")
+	p.click("Return it…")
+	p.click("Return it")
+	p.answered()
+	p.gone("request-1")
+	p.gives("[]", "KEYP.LIMIT", "HELD", "api")
+	p.gives("1", "EXISTS", "api")
+	p.click("Forget all…")
+	p.click("Forget all")
+	p.answered()
+	p.wait("There is no such key")
+	p.gives("0", "EXISTS", "api")
+}
+
 // A lease is shown with its holder and who waits, and released with the token that is shown.
 func TestLeaseKey(t *testing.T) {
 	p := open(t, "")

@@ -48,6 +48,18 @@ func hourFrom(hours int64) (from, until int64) {
 	return from, from + hour
 }
 
+// offered are the databases of the timeline.
+func (p *page) offered() string {
+	return js[string](p, "[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()")
+}
+
+// knows0 opens the timeline and waits until the page knows that database 0 has keys: it lists those of no other one.
+func (p *page) knows0() {
+	p.t.Helper()
+	p.see("timeline/scale=day")
+	await.Until(p.t, "the page knows that database 0 has keys", func() bool { return p.offered() == "all,0" })
+}
+
 // A span of bars that is chosen is shown in finer ones with its keys, has an address, and there are ways back.
 func TestZoom(t *testing.T) {
 	p := open(t, "")
@@ -110,6 +122,7 @@ func TestPatterns(t *testing.T) {
 		p.run("SET", name, "v", "PXAT", from+1000)
 	}
 	p.wait("live")
+	p.knows0()
 	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until))
 	p.wait("Zoom out")
 	js[bool](p, "document.querySelector('details.bars').open = true")
@@ -163,11 +176,12 @@ func TestTimelineWithoutSelect(t *testing.T) {
 		window.fetch = (url, ...rest) => { window.asked.push(url); return real(url, ...rest); };
 		return true;
 	})()`)
+	p.knows0()
 	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until))
 	p.wait("1 key from ")
 	p.wait("Only database 0 is listed: you may not SELECT others.")
 	p.wait("public")
-	if got := js[string](p, "[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()"); got != "all,0" {
+	if got := p.offered(); got != "all,0" {
 		t.Errorf("databases %s are offered", got)
 	}
 	p.see(fmt.Sprintf("timeline/scale=day&db=5&span=%d-%d", from, until))

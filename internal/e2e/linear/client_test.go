@@ -31,6 +31,7 @@ type recorder struct {
 	mu      sync.Mutex
 	history []porcupine.Operation
 	began   time.Time
+	regimes clock // of the servers' clock; none: it is the machine's
 }
 
 func (r *recorder) add(client int, c call, o outcome, from, to time.Time) {
@@ -54,7 +55,7 @@ type workload interface {
 	// draw gives the i-th command of a client's next operation, which is a command of its own, or
 	// part of a transaction or of a script (way). Each value has the number of the client that wrote it.
 	draw(c *client, group int, way string, i int) command
-	// words are a command as it is sent. The keys of a group are in different slots.
+	// words are a command as it is sent.
 	words(group int, cmd command) []any
 	// read gives a reply, which is no error, as the model compares it.
 	read(group int, cmd command, reply any) any
@@ -70,6 +71,8 @@ type client struct {
 	rng  *rand.Rand
 	rec  *recorder
 	sent int
+	// inCluster: what is one transaction or script has keys of one slot.
+	inCluster bool
 	// lost is the operation that was under way when the server was killed, since.
 	lost  *call
 	since time.Time
@@ -112,7 +115,7 @@ func (c *client) ended(at time.Time) {
 func (c *client) next() call {
 	op := call{group: c.rng.IntN(groups)}
 	n := 1
-	if c.rng.IntN(3) == 0 {
+	if c.rng.IntN(3) == 0 && (!c.inCluster || oneSlot(op.group)) {
 		n = 2 + c.rng.IntN(4)
 		op.way = []string{"EXEC", "EXEC", "EVAL"}[c.rng.IntN(3)]
 	}
@@ -123,7 +126,7 @@ func (c *client) next() call {
 }
 
 // reading are the commands that change nothing.
-var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS", "CHECK"}
+var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS", "CHECK", "RANGE", "LEN", "HGETALL", "LRANGE", "SMEMBERS", "SCARD", "ZRANGE"}
 
 // writes says whether an operation may change something: under rules a read does, which slides a deadline.
 func (c *client) writes(op call) bool {
@@ -176,7 +179,15 @@ func gather(cmds []redis.Cmder) (o outcome) {
 }
 
 // keyName gives the name of a key of a group.
-func keyName(group, key int) string { return fmt.Sprintf("g%d:k%d", group, key) }
+func keyName(group, key int) string {
+	if oneSlot(group) {
+		return fmt.Sprintf("{g%d}:k%d", group, key)
+	}
+	return fmt.Sprintf("g%d:k%d", group, key)
+}
+
+// oneSlot says whether the keys of a group are in one slot.
+func oneSlot(group int) bool { return group%2 == 1 }
 
 const runAll = `
 	local replies = {}

@@ -40,7 +40,7 @@ var settings = [][]string{
 // TestLinearizable has clients at work on few keys while the server is killed and started
 // again, and checks that all replies, over all kills, can be explained by one order.
 func TestLinearizable(t *testing.T) {
-	total := check(t, model, func() workload { return keyed{} }, nil)
+	total := check(t, trial{model: model, fresh: func() workload { return keyed{} }})
 	if total.operations == 0 || total.misses == 0 {
 		t.Error("nothing was done")
 	}
@@ -49,7 +49,7 @@ func TestLinearizable(t *testing.T) {
 // TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order of all operations
 // has one entry, of its value and deadline, and no entry is left over.
 func TestRulesLinearizable(t *testing.T) {
-	total := check(t, model, func() workload { return ruled{} }, nil)
+	total := check(t, trial{model: model, fresh: func() workload { return ruled{} }})
 	if total.done[allReported] == 0 && !t.Failed() {
 		t.Error("nothing has expired")
 	}
@@ -57,31 +57,31 @@ func TestRulesLinearizable(t *testing.T) {
 
 // TestStreamsLinearizable does the same with streams and their groups.
 func TestStreamsLinearizable(t *testing.T) {
-	total := check(t, streamModel, func() workload { return &streamed{} }, streamVerbs)
-	for _, verb := range streamVerbs {
-		if total.done[verb] == 0 && !t.Failed() {
-			t.Errorf("%s has never done anything", verb)
-		}
-	}
+	check(t, trial{model: streamModel, fresh: func() workload { return &streamed{} }, verbs: streamVerbs})
 }
 
-// check makes histories of clients with a workload each, and checks them; further ones until each of the verbs
-// has found something to do.
-func check(t *testing.T, model porcupine.Model, fresh func() workload, verbs []string) (total tally) {
+// trial is what clients do, and what explains their replies.
+type trial struct {
+	model porcupine.Model
+	fresh func() workload // of a client
+	verbs []string        // each of them must have found something to do
+	steps bool            // the clock of the servers steps
+	// Of groups: the leaders' faults, nil for the usual ones, whether lines between members change before each, and whether their clocks are hours apart.
+	faults  []fault
+	weather bool
+	apart   bool
+}
+
+// check makes histories, and checks them; further ones until each of the verbs has found something to do.
+func check(t *testing.T, what trial) (total tally) {
 	total.done = map[string]int{}
 	kills := testkit.Number(t, "KEYP_KILLS", killsByDefault)
 	seed := testkit.Seed(t)
-	for i := 0; total.kills < int(kills) || total.lacks(verbs) && total.kills < 20*int(kills); i++ {
+	for i := 0; total.kills < int(kills) || total.lacks(what.verbs) && total.kills < 20*int(kills); i++ {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			history := record(t, rng, fresh, settings[i%len(settings)], max(1, min(killsEach, int(kills)-total.kills)), &total)
-			began := time.Now()
-			verdict, info := porcupine.CheckOperationsVerbose(model, history, await.Bound)
-			total.search = max(total.search, time.Since(began))
-			if verdict != porcupine.Ok {
-				path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%s-%d.html", strings.ReplaceAll(t.Name(), "/", "-"), seed))
-				t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)%s", seed, verdict, path, porcupine.VisualizePath(model, info, path), stuck(model, info, history))
-			}
+			history := record(t, rng, what, settings[i%len(settings)], max(1, min(killsEach, int(kills)-total.kills)), &total)
+			explain(t, what.model, history, seed, &total)
 		})
 		if t.Failed() {
 			break
@@ -89,7 +89,20 @@ func check(t *testing.T, model porcupine.Model, fresh func() workload, verbs []s
 	}
 	t.Logf("%d kills, %d operations, %d of them lost, %d misses; the longest search took %v",
 		total.kills, total.operations, total.lost, total.misses, total.search.Round(time.Millisecond))
+	total.worth(t, what.verbs)
 	return total
+}
+
+// explain looks for an order that explains all replies.
+func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation, seed uint64, total *tally) {
+	t.Helper()
+	began := time.Now()
+	verdict, info := porcupine.CheckOperationsVerbose(model, history, await.Bound)
+	total.search = max(total.search, time.Since(began))
+	if verdict != porcupine.Ok {
+		path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%s-%d.html", strings.ReplaceAll(t.Name(), "/", "-"), seed))
+		t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)%s", seed, verdict, path, porcupine.VisualizePath(model, info, path), stuck(model, info, history))
+	}
 }
 
 // stuck says, for each group without an order that explains all replies, where the longest one ends.
@@ -136,16 +149,28 @@ func (n *tally) lacks(verbs []string) bool {
 	return slices.ContainsFunc(verbs, func(verb string) bool { return n.done[verb] == 0 })
 }
 
+// worth fails if one of the commands has found nothing to do.
+func (n *tally) worth(t *testing.T, verbs []string) {
+	for _, verb := range verbs {
+		if n.done[verb] == 0 && !t.Failed() {
+			t.Errorf("%s has never done anything", verb)
+		}
+	}
+}
+
 // record gives the history of clients whose server is killed some times.
-func record(t *testing.T, rng *rand.Rand, fresh func() workload, args []string, kills int, total *tally) []porcupine.Operation {
+func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int, total *tally) []porcupine.Operation {
+	if what.steps {
+		args = append(slices.Clone(args), steppedArgs...)
+	}
 	s := testkit.Keyp(t, args...)
 	rec := &recorder{began: time.Now()}
 	var team []*client
 	for id := range clients {
-		team = append(team, &client{workload: fresh(), id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: rec})
+		team = append(team, &client{workload: what.fresh(), id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: rec})
 	}
 	pad(t, s)
-	w := fresh()
+	w := what.fresh()
 	if r, ok := w.(ruled); ok {
 		r.makeRules(t, s)
 	}
@@ -159,6 +184,10 @@ func record(t *testing.T, rng *rand.Rand, fresh func() workload, args []string, 
 			all.Go(func() { s.RepeatUntilGone("BGSAVE") })
 		}
 		enough := rec.size() + leastWork
+		if what.steps {
+			await.Until(t, "the clients work", func() bool { return rec.size() >= enough-leastWork/2 })
+			rec.stepClock(t, s, drawOffset(rng, rec.offset()))
+		}
 		await.Pass(time.Duration(50+rng.IntN(400)) * time.Millisecond)
 		await.Until(t, "the clients work", func() bool { return rec.size() >= enough })
 		s.Kill()
@@ -167,13 +196,20 @@ func record(t *testing.T, rng *rand.Rand, fresh func() workload, args []string, 
 		for _, c := range team {
 			c.ended(killed)
 		}
-		s.Start()
+		if what.steps {
+			offset := drawOffset(rng, rec.offset())
+			s.SetArgs(steppedAt(args, offset)...)
+			rec.step(killed, offset, func() { s.Start(); followed(t, s, offset) })
+		} else {
+			s.Start()
+		}
 	}
 	each(t, s, rec, w, w.last())
 	if r, ok := w.(ruled); ok {
 		r.readOutboxes(t, s, rec)
 	}
 	s.Stop()
+	rec.place()
 	total.add(rec.history, kills)
 	return rec.history
 }

@@ -49,6 +49,7 @@ type command struct {
 	// token is that of RENEW, RELEASE and CHECK.
 	token int64
 	streamOptions
+	jobOptions
 }
 
 // call is an operation: a command, or several as one transaction or script. It ran, if it
@@ -59,6 +60,8 @@ type call struct {
 	commands []command
 	from, to int64
 	outbox   *outbox // nil: there are no rules
+	ledBy            // by the clocks of a group that are apart
+	span
 }
 
 // waited is for how long a command has waited for an entry that did not come: it found nothing after
@@ -135,7 +138,9 @@ func (s state) after(c call, o outcome) (next []state) {
 	}
 	for _, b := range begin(s, c) {
 		for _, b := range b.run(c, o) {
-			b.state.now = b.from
+			if b.state.now = b.from; c.ledBy.is() {
+				b.state.now = 0 // the next leader's time may be behind this one's, by what a message takes
+			}
 			if !slices.Contains(next, b.state) {
 				next = append(next, b.state)
 			}

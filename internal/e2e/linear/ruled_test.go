@@ -65,14 +65,14 @@ func (ruled) makeRules(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Client(2)
 	for _, line := range []string{
-		fmt.Sprintf("KEYP.POLICY SET slid PATTERN g*:k%d ENFORCE SLIDE %d", slidKey, slide),
-		fmt.Sprintf("KEYP.POLICY SET bound PATTERN g*:k%d ENFORCE DEFAULT %d MAX %d CUT", boundKey, byDefault, most),
+		fmt.Sprintf("KEYP.POLICY SET slid PATTERN *:k%d ENFORCE SLIDE %d", slidKey, slide),
+		fmt.Sprintf("KEYP.POLICY SET bound PATTERN *:k%d ENFORCE DEFAULT %d MAX %d CUT", boundKey, byDefault, most),
 	} {
 		run(t, c.Do(ctx, words(line)...).Err())
 	}
 	for group := range groups {
 		name := outboxName(group)
-		run(t, c.Do(ctx, words(fmt.Sprintf("KEYP.OUTBOX SET %s PATTERN g%d:* STREAM %s VALUE 100", name, group, name))...).Err())
+		run(t, c.Do(ctx, words(fmt.Sprintf("KEYP.OUTBOX SET %s PATTERN %s* STREAM %s VALUE 100", name, strings.TrimSuffix(keyName(group, 0), "0"), name))...).Err())
 	}
 }
 

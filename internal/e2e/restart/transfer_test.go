@@ -39,7 +39,7 @@ func TestTransfers(t *testing.T) {
 			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
 			rounds := max(2, allRounds(t)*run.share/roundsByDefault/2)
 			for round := 0; round < rounds || b.unused() && round < 10*rounds; round++ {
-				b.round(round)
+				b.round(round, time.Duration(max(1, 2+round-rounds))) // longer if something takes long on this machine
 			}
 			b.server.Stop()
 			for way, n := range b.done {
@@ -134,15 +134,15 @@ func (w *teller) ledger() string { return fmt.Sprint("ledger:", w.id) }
 func (w *teller) note() string   { return fmt.Sprint("note:", w.id) }
 
 // round has the tellers at work until the server is killed, and audits what it shows after
-// its restart.
-func (b *bank) round(round int) {
+// its restart. times is how many times the usual time it takes.
+func (b *bank) round(round int, times time.Duration) {
 	var all sync.WaitGroup
 	for _, w := range b.tellers {
 		all.Go(w.work)
 	}
 	all.Go(b.supervise)
 	all.Go(beside(b.rng, b.server))
-	await.Pass(time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
+	await.Pass(times * time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
 	b.server.Kill()
 	all.Wait()
 	for _, w := range b.tellers {

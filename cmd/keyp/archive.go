@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"keyp/internal/config"
+	"keyp/storage"
+	"keyp/storage/archive"
+)
+
+// commandPatience is how long a command of the archive has to end when it is to.
+const commandPatience = 5 * time.Second
+
+// archiveOf is the archive that the options want.
+func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
+	a := storage.Archive{Dir: cfg.String("archive-dir"), Timeout: func() time.Duration { return time.Duration(cfg.Int("archive-timeout")) * time.Second }}
+	if command := cfg.String("archive-command"); command != "" {
+		a.Run = func(ctx context.Context, path string) error { return runArchive(ctx, command, path, logger) }
+	}
+	return a
+}
+
+// runArchive runs the command for a file. When ctx ends it gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an
+// error nothing that it has started is left.
+func runArchive(ctx context.Context, command, path string, logger *slog.Logger) error {
+	text := strings.NewReplacer("%p", path, "%f", filepath.Base(path), "%%", "%").Replace(command)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = commandPatience
+	var out firstBytes
+	cmd.Stdout, cmd.Stderr = &out, &out
+	began := time.Now()
+	long := time.AfterFunc(archive.RunLimit, func() {
+		logger.Error("archive-command has not ended yet: the log is kept meanwhile", "file", filepath.Base(path), "after", archive.RunLimit.String())
+	})
+	defer long.Stop()
+	if err := cmd.Run(); err != nil {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody may be left
+		}
+		return fmt.Errorf("archive-command: %w: %s", err, bytes.TrimSpace(out.b))
+	}
+	logger.Debug("archived", "file", filepath.Base(path), "took", time.Since(began).String())
+	return nil
+}
+
+// firstBytes keeps the first bytes that are written.
+type firstBytes struct{ b []byte }
+
+func (f *firstBytes) Write(b []byte) (int, error) {
+	const most = 500
+	f.b = append(f.b, b[:min(len(b), most-len(f.b))]...)
+	return len(b), nil
+}

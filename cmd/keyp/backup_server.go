@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// resumeTime is for how long a connection that was lost is made again: so long the server keeps the backup.
+const resumeTime = time.Minute
+
+// ofServer reads a backup from a server.
+func (t *backupTool) ofServer(o *redis.Options, to string) error {
+	client := redis.NewClient(o)
+	defer client.Close()
+	context.AfterFunc(t.ctx, func() { client.Close() }) // and so the reply that is awaited
+	r := &backupReader{client: client, conn: client.Conn(), addr: o.Addr}
+	defer func() { r.conn.Close() }()
+	fields, err := r.conn.Do(t.ctx, "keyp.backup", "begin").Slice()
+	if err != nil {
+		return lostServer(err)
+	}
+	values := map[string]int64{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		values[name], _ = fields[i+1].(int64)
+		if id, ok := fields[i+1].(string); ok && name == "id" {
+			r.id = id
+		}
+	}
+	m := moment{lsn: uint64(values["lsn"]), at: values["time"], keys: values["keys"], deadlines: values["deadlines"], bytes: values["size"] + values["log"]}
+	return t.write(to, m, func(w io.Writer) error {
+		ctx, stop := context.WithCancel(t.ctx)
+		pieces := r.pieces(ctx)
+		defer func() {
+			stop()
+			client.Close()
+			for range pieces { // until the goroutine has ended, which uses the connection
+			}
+		}()
+		for p := range pieces {
+			if p.err != nil {
+				return lostServer(p.err)
+			}
+			if _, err := io.WriteString(w, p.text); err != nil {
+				return err
+			}
+		}
+		return t.ctx.Err()
+	})
+}
+
+// lostServer names what the end of a connection is.
+func lostServer(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the server has ended the connection: %w", err)
+	}
+	return err
+}
+
+// backupReader reads a backup's pieces, on another connection where one is lost.
+type backupReader struct {
+	client *redis.Client
+	conn   *redis.Conn
+	addr   string
+	id     string // empty: the server has none, and the backup ends with its connection
+	read   int64  // pieces
+}
+
+// piece is what a server gave of a backup.
+type piece struct {
+	text string
+	err  error
+}
+
+// pieces asks for the next piece while the last one is written. The channel is closed behind the last one.
+func (r *backupReader) pieces(ctx context.Context) <-chan piece {
+	pieces := make(chan piece, 1)
+	go func() {
+		defer close(pieces)
+		for {
+			text, err := r.next(ctx)
+			if errors.Is(err, redis.Nil) {
+				return
+			}
+			select {
+			case pieces <- piece{text, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return pieces
+}
+
+// next reads a piece.
+func (r *backupReader) next(ctx context.Context) (string, error) {
+	for {
+		text, err := r.conn.Do(ctx, "keyp.backup", "read").Text()
+		if err == nil {
+			r.read++
+		}
+		if err == nil || r.id == "" || !lostConnection(ctx, err) {
+			return text, err
+		}
+		fmt.Fprintf(os.Stderr, "keyp: the connection to %s is lost behind piece %d, and is made again: %v\n", r.addr, r.read, err)
+		if failed := r.resume(ctx); failed != nil {
+			return "", errors.Join(err, failed)
+		}
+	}
+}
+
+// lostConnection reports whether an error may be that of a connection, and another one may do: not a reply, and not that no server is there.
+func lostConnection(ctx context.Context, err error) bool {
+	var reply redis.Error
+	return ctx.Err() == nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, os.ErrNotExist)
+}
+
+// resume goes on with the backup on another connection.
+func (r *backupReader) resume(ctx context.Context) error {
+	end := time.Now().Add(resumeTime)
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		_ = r.conn.Close() // it is lost
+		r.conn = r.client.Conn()
+		err := r.conn.Do(ctx, "keyp.backup", "resume", r.id, r.read).Err()
+		if err == nil || !lostConnection(ctx, err) && !strings.HasPrefix(err.Error(), "TRYAGAIN ") || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const clusterUsage = `usage: keyp cluster create ADDR ADDR [ADDR...]    make a group of servers with cluster-enabled; the first one's keys stay, the others have none
+       keyp cluster add ADDR NEWADDR              make a server a member of the group of another one
+       keyp cluster remove ADDR NODE|MEMBERADDR   remove a member
+       keyp cluster recover DIR NEWDIR [--yes]    of a group that has lost its majority: make a directory of one that is left; says first what may be lost
+options: ` + serverUsage
+
+const (
+	// clusterWait bounds how long a member may take to get all data. After clusterSilent the tool says what it waits for.
+	clusterWait   = 10 * time.Minute
+	clusterSilent = 30 * time.Second
+	// clusterLook is how often it is asked.
+	clusterLook = 100 * time.Millisecond
+	// clusterReach bounds how long a server may take that was started just now.
+	clusterReach = 5 * time.Second
+	// clusterStart bounds how long a server may take that starts again.
+	clusterStart = 30 * time.Second
+)
+
+// cluster makes and changes groups. Each command may be repeated: what is done already is left as it is.
+func cluster(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1, DialTimeout: 5 * time.Second, ReadTimeout: clusterStart, Protocol: 2, DisableIdentity: true}
+	server := addServerFlags(flags)
+	sure := flags.Bool("yes", false, "")
+	words, err := parseWords(flags, args)
+	if err == nil {
+		err = server.apply(o)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, clusterUsage)
+	}
+	redis.SetLogger(noLog{}) // errors are reported here
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	t := &clusterTool{ctx: ctx, o: o, out: out}
+	switch {
+	case len(words) >= 3 && words[0] == "create":
+		return t.create(words[1:])
+	case len(words) == 3 && words[0] == "add":
+		return t.add(words[1], words[2:])
+	case len(words) == 3 && words[0] == "remove":
+		return t.remove(words[1], words[2])
+	case len(words) == 3 && words[0] == "recover":
+		return recoverGroup(ctx, words[1], words[2], *sure, out)
+	}
+	return errors.New(clusterUsage)
+}
+
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
+
+// clusterTool does what a command of keyp cluster is to do.
+type clusterTool struct {
+	ctx context.Context
+	o   *redis.Options
+	out io.Writer
+}
+
+// ask gives the reply to a command of a server.
+func (t *clusterTool) ask(addr string, command ...any) (string, error) {
+	o := *t.o
+	o.Addr = addr
+	c := redis.NewClient(&o)
+	defer c.Close()
+	reply, err := c.Do(t.ctx, command...).Text()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", addr, err)
+	}
+	return reply, nil
+}
+
+// groupNode is a line of CLUSTER NODES.
+type groupNode struct {
+	id, addr  string
+	host      string
+	port, bus string
+	myself    bool
+	leads     bool
+}
+
+// nodes gives what a server knows of its group.
+func (t *clusterTool) nodes(addr string) (list []groupNode, err error) {
+	text, err := t.ask(addr, "cluster", "nodes")
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		words := strings.Fields(line)
+		if len(words) < 3 {
+			return nil, fmt.Errorf("%s: CLUSTER NODES has the line %q", addr, line)
+		}
+		at, _, _ := strings.Cut(words[1], ",")
+		client, bus, _ := strings.Cut(at, "@")
+		n := groupNode{id: words[0], addr: client, bus: bus, myself: strings.Contains(words[2], "myself"), leads: strings.Contains(words[2], "master")}
+		if n.host, n.port, err = net.SplitHostPort(client); err != nil {
+			return nil, fmt.Errorf("%s: CLUSTER NODES has the line %q", addr, line)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+func (t *clusterTool) say(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
+
+// pause waits for the next look; false: the time is over.
+func (t *clusterTool) pause(end time.Time) error {
+	if time.Now().After(end) {
+		return errors.New("it takes too long")
+	}
+	select {
+	case <-t.ctx.Done():
+		return t.ctx.Err()
+	case <-time.After(clusterLook):
+		return nil
+	}
+}
+
+// groupedAlready is in the error of a server that is to found a group, or to join one, and is a member of one.
+const groupedAlready = "member of a group already"
+
+// lasting are in errors of servers that the next try would get again.
+var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster", "cluster support disabled"}
+
+func (t *clusterTool) create(addrs []string) error {
+	for _, addr := range addrs {
+		if err := t.reach(addr); err != nil {
+			return err
+		}
+	}
+	switch _, err := t.ask(addrs[0], "cluster", "found"); {
+	case err == nil:
+		t.say("%s founds a group, with the keys that it has", addrs[0])
+	case strings.Contains(err.Error(), groupedAlready):
+		t.say("%s is a member of a group", addrs[0])
+	default:
+		return err
+	}
+	return t.add(addrs[0], addrs[1:])
+}
+
+// reach waits until a server that may be starting answers.
+func (t *clusterTool) reach(addr string) error {
+	for end := time.Now().Add(clusterReach); ; {
+		_, err := t.ask(addr, "cluster", "myid")
+		if !errors.Is(err, syscall.ECONNREFUSED) || t.pause(end) != nil {
+			return err
+		}
+	}
+}
+
+// add makes servers members of the group of another one, one after the other, and waits until they vote.
+func (t *clusterTool) add(group string, addrs []string) error {
+	added := map[string]bool{}
+	for _, addr := range addrs {
+		id, err := t.ask(addr, "cluster", "myid")
+		if err == nil {
+			err = t.join(group, addr, id)
+		}
+		if err != nil {
+			return err
+		}
+		added[id] = true
+	}
+	return t.complete(group, added)
+}
+
+func (t *clusterTool) join(group, addr, id string) error {
+	host, port, err := net.SplitHostPort(group)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(clusterStart); ; {
+		known, err := t.nodes(group)
+		if err == nil {
+			for i := range known {
+				if known[i].id == id && known[i].myself {
+					return fmt.Errorf("%s is the server that is asked: it cannot join itself", addr)
+				}
+				if known[i].id == id {
+					t.say("%s is a member already", addr)
+					return nil
+				}
+			}
+			if err = t.meet(addr, host, port, known); err == nil {
+				t.say("%s joins the group of %s", addr, group)
+				return nil
+			}
+		}
+		if slices.ContainsFunc(lasting, func(what string) bool { return strings.Contains(err.Error(), what) }) {
+			return err
+		}
+		if t.pause(end) != nil {
+			return err
+		}
+	}
+}
+
+// meet has a server join the group of another one, whose nodes are known.
+func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
+	for _, n := range known {
+		if !n.myself {
+			continue
+		}
+		if ip, err := net.ResolveIPAddr("ip", host); err == nil {
+			host = ip.String()
+		}
+		if _, err := t.ask(addr, "cluster", "meet", host, port, n.bus); err != nil {
+			return err
+		}
+		_, err := t.ask(addr, "cluster", "replicate", n.id)
+		return err
+	}
+	return errors.New("the group does not name the server that was asked")
+}
+
+// complete waits until servers have all data, and vote, whose ids are given. It names other members that do not answer, and does not wait for them.
+func (t *clusterTool) complete(group string, added map[string]bool) error {
+	began, said, last := time.Now(), map[string]bool{}, error(nil)
+	say := func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); !said[line] {
+			said[line] = true
+			t.say("%s", line)
+		}
+	}
+	for {
+		s, err := t.standing(group, added)
+		if err == nil {
+			for _, addr := range s.silent {
+				say("%s is a member, and does not answer", addr)
+			}
+			if s.waits == "" && s.added == len(added) {
+				t.completed(&s)
+				return nil
+			}
+			if err = errors.New("the group does not name all new members"); s.waits != "" {
+				err = errors.New(s.waits)
+			}
+		}
+		if last = err; time.Since(began) > clusterSilent {
+			say("waiting until the new members have all data, and vote: %v", last)
+		}
+		if bad := t.pause(began.Add(clusterWait)); bad != nil {
+			return fmt.Errorf("the new members do not have all data yet, and go on to get it: %w", errors.Join(bad, last))
+		}
+	}
+}
+
+// completed says how many members there are.
+func (t *clusterTool) completed(s *standing) {
+	if silent := len(s.silent); silent > 0 {
+		t.say("the group has %d members, of which %d vote and answer", s.members, s.members-silent)
+		return
+	}
+	t.say("the group has %d members, and all of them vote", s.members)
+}
+
+// standing is how a group is while servers are added to it.
+type standing struct {
+	members, added int
+	waits          string   // what one of the new ones lacks, or one that gets data, too
+	silent         []string // others that do not answer
+}
+
+func (t *clusterTool) standing(group string, added map[string]bool) (now standing, err error) {
+	o := *t.o
+	known, err := t.nodes(group)
+	if err != nil {
+		return now, err
+	}
+	for _, node := range known {
+		if node.leads {
+			o.Addr = node.addr
+		}
+	}
+	if o.Addr == "" || strings.HasPrefix(o.Addr, ":") {
+		o.Addr = group
+	}
+	c := redis.NewClient(&o)
+	defer c.Close()
+	shards, err := c.ClusterShards(t.ctx).Result()
+	if err != nil {
+		return now, err
+	}
+	for _, s := range shards {
+		for _, node := range s.Nodes {
+			addr := net.JoinHostPort(node.IP, strconv.FormatInt(node.Port, 10))
+			now.members++
+			switch {
+			case added[node.ID]:
+				now.added++
+			case node.Health == "failed":
+				now.silent = append(now.silent, addr)
+				continue
+			}
+			if node.Health != "online" {
+				now.waits = fmt.Sprintf("%s is %s", addr, node.Health)
+			}
+		}
+	}
+	return now, nil
+}
+
+func (t *clusterTool) remove(group, which string) error {
+	known, err := t.nodes(group)
+	if err != nil {
+		return err
+	}
+	var gone, other *groupNode
+	for i := range known {
+		if n := &known[i]; n.id == which || n.addr == which {
+			if gone != nil {
+				return fmt.Errorf("two members have the address %s: name one by its node id, %s or %s", which, gone.id, n.id)
+			}
+			gone = n
+		}
+	}
+	if gone == nil {
+		t.say("%s is no member", which)
+		return nil
+	}
+	for i := range known {
+		if n := &known[i]; n != gone && (other == nil || n.leads) {
+			other = n
+		}
+	}
+	if other == nil {
+		return errors.New("the last member cannot be removed")
+	}
+	if gone.leads {
+		if _, err := t.ask(other.addr, "cluster", "failover"); err != nil {
+			return err
+		}
+		t.say("%s leads now", other.addr)
+	}
+	if _, err := t.ask(other.addr, "cluster", "forget", gone.id); err != nil {
+		return err
+	}
+	t.say("%s is no member any more. Stop it, or have it begin again, without its keys: CLUSTER RESET HARD", gone.addr)
+	return nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/member"
+	"keyp/server"
+)
+
+// errAgain: the process is to execute itself again.
+var errAgain = errors.New("the server starts again")
+
+// newMember makes this server's part in a group, if cluster-enabled is yes. again ends the server in good order.
+func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, env func() *commands.Env, again func()) (*member.Member, error) {
+	o := member.Options{
+		Clock: machine, Logger: logger, Again: again,
+		Announced: func() commands.Member { return env().Announced() },
+		Listen:    func() (net.Listener, error) { return listenForMembers(cfg) },
+		KeptLog:   func() int64 { return cfg.Int("cluster-log-size") },
+		Exec: func() {
+			if err := executeAgain(cfg, machine); err != nil {
+				logger.Error("the server cannot start again by itself", "error", err)
+				os.Exit(1)
+			}
+		},
+	}
+	if path := cfg.String("cluster-secret-file"); path != "" {
+		secret, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("cluster-secret-file: %w", err)
+		}
+		if o.Secret = bytes.TrimSpace(secret); len(o.Secret) < leastSecret {
+			return nil, fmt.Errorf("cluster-secret-file: %s has fewer than %d bytes", path, leastSecret)
+		}
+	}
+	if cfg.Bool("tls-cluster") {
+		made, err := server.MemberTLS(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("tls-cluster: %w", err)
+		}
+		o.TLS = made
+	}
+	return member.New(o), nil
+}
+
+// leastSecret is how long a secret has to be, in bytes.
+const leastSecret = 16
+
+// listenForMembers opens the port for other members, on the first address of bind.
+func listenForMembers(cfg *config.Config) (net.Listener, error) {
+	port := commands.BusPort(cfg, int(cfg.Int("port")), int(cfg.Int("tls-port")))
+	if port > 65535 {
+		return nil, fmt.Errorf("port %d is too high for one that is 10000 more: set cluster-port", port-10000)
+	}
+	host := ""
+	if words := strings.Fields(cfg.String("bind")); len(words) > 0 {
+		host = strings.TrimPrefix(words[0], "-")
+	}
+	if host == "*" || host == "::*" {
+		host = ""
+	}
+	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// executeAgain executes this program again, in this process, with its arguments. A clock that DEBUG has shifted stays so.
+func executeAgain(cfg *config.Config, machine *clock.Machine) error {
+	args := os.Args
+	if offset := machine.Offset(); offset != cfg.Int("debug-clock-offset") {
+		args = append(args, "--debug-clock-offset", strconv.FormatInt(offset, 10))
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())
+}

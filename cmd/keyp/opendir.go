@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/internal/progress"
+	"keyp/member"
+	"keyp/storage"
+)
+
+// toolOptions are those of a store that a tool uses.
+func toolOptions(dir string, meter *progress.Meter) storage.Options {
+	limit, patience := commands.ClockGuard(config.New())
+	return storage.Options{
+		Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		NoBackground: true, Progress: meter, ClockJumpLimit: limit, ClockJumpPatience: patience, Dump: commands.Dump,
+		Archive: storage.Archive{Keep: true},
+	}
+}
+
+// openDir opens a directory that no server uses. A member's is only read: closed says what else is known of it, and the store has what its log says to be
+// committed; what it lacks is said on standard error. Otherwise closed is nil.
+func openDir(o storage.Options) (s *storage.Store, closed *member.Closed, err error) {
+	o.Existing = true
+	s, _, err = storage.Open(o)
+	if errors.Is(err, storage.ErrMember) {
+		if s, _, closed, err = member.OpenClosed(o, false); err == nil {
+			s.SetDiskReserve(0) // nothing is written
+			if more := closed.Last - closed.Taken; more > 0 {
+				fmt.Fprintf(os.Stderr, "the log of this member of a group ends with entry %d, and does not say of the last %d that they are committed: these are left out (`keyp cluster recover` takes them)\n", closed.Last, more)
+			}
+		}
+	}
+	return s, closed, err
+}

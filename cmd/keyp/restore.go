@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/progress"
+	"keyp/internal/target"
+	"keyp/storage"
+	"keyp/storage/archive"
+	"keyp/storage/backupfile"
+	"keyp/storage/repair"
+	"keyp/storage/snapshotfile"
+)
+
+const restoreUsage = `usage: keyp restore BACKUP NEWDIR                make a data directory of a backup; BACKUP may be - for standard input
+       keyp restore BACKUP NEWDIR --archive DIR  go on from there with an archive (archive-dir), to its end
+       keyp restore BACKUP --archive DIR --list  show to which moments that can go
+options: --archive more than once: where one archive of the server ends or lacks something, another one goes on
+         --to LSN or --to TIME, the last of which there shall be something; TIME is as 2006-01-02T15:04:05.000Z
+         --keep-expired: what was there at that moment and has expired since then loses its deadline; otherwise it is gone
+BACKUP and DIR may be in a bucket, s3://BUCKET/PREFIX/NAME, that is reached as keyp backup --help says; option: ` + targetUsage
+
+// restore makes a new data directory of a backup.
+func restore(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("restore", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	moment, list := flags.String("to", "", ""), flags.Bool("list", false, "")
+	var archives []string
+	flags.Func("archive", "", func(path string) error {
+		archives = append(archives, path)
+		return nil
+	})
+	keep := flags.Bool("keep-expired", false, "")
+	remote := addTargetFlags(flags)
+	words, err := parseWords(flags, args)
+	dirs := 2
+	if *list {
+		dirs = 1
+	}
+	if err != nil || len(words) != dirs || words[dirs-1] == "" || len(archives) == 0 && (*list || *moment != "") || *list && (*moment != "" || *keep) {
+		return errors.New(restoreUsage)
+	}
+	source := storage.Source{KeepExpired: *keep}
+	if *moment != "" {
+		if source.LSN, source.Time, err = parseMoment(*moment); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	for _, path := range archives {
+		a, err := archiveAt(ctx, path, *remote)
+		if err != nil {
+			return err
+		}
+		source.Archives = append(source.Archives, a)
+	}
+	if *list {
+		return listMoments(ctx, words[0], *remote, source.Archives, out)
+	}
+	began, from, to := time.Now(), words[0], words[1]
+	var m storage.Moment
+	err = newDir(to, target.Unfinished, func(part string) (err error) {
+		m, err = restoreInto(ctx, from, part, *remote, source, toolProgress())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not restored: %w", from, interruption(ctx, err))
+	}
+	kept := ""
+	if *keep {
+		kept = fmt.Sprintf(", %s kept that would have expired", count(m.Kept, "key"))
+	}
+	_, err = fmt.Fprintf(out, "%s has the data of %s, LSN %d%s, restored in %v\n", to, instant(m.Time), m.Through, kept, time.Since(began).Round(time.Millisecond))
+	return err
+}
+
+// archiveFiles is an archive in a folder.
+type archiveFiles struct {
+	ctx context.Context
+	target.Folder
+}
+
+// archiveAt gives the archive at a path. A missing folder is an error.
+func archiveAt(ctx context.Context, path string, remote target.Options) (archive.Files, error) {
+	folder, err := target.Open(path, remote)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := folder.List(ctx); err != nil {
+		return nil, err
+	}
+	return archiveFiles{ctx, folder}, nil
+}
+
+// List and Open are those of archive.Files.
+func (f archiveFiles) List() (names []string, err error) {
+	files, err := f.Folder.List(f.ctx)
+	for _, file := range files {
+		names = append(names, file.Name)
+	}
+	return names, err
+}
+
+func (f archiveFiles) Open(name string) (io.ReadCloser, error) {
+	file, _, err := f.Folder.Open(f.ctx, name)
+	return file, err
+}
+
+// interruptible runs what knows no context, and returns when it has ended or ctx has. Then the caller is about to end, too.
+func interruptible(ctx context.Context, run func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select { // a directory is better removed when nobody writes to it any more
+	case <-ended:
+	case <-time.After(time.Second):
+	}
+	return ctx.Err()
+}
+
+// restoreInto makes a directory of a backup.
+func restoreInto(ctx context.Context, from, dir string, remote target.Options, source storage.Source, meter *progress.Meter) (m storage.Moment, err error) {
+	meter.Begin("restoring")
+	defer meter.End()
+	o := toolOptions(dir, nil) // what is read shows how far it is
+	made := make(chan storage.Moment, 1)
+	err = interruptible(ctx, func() error {
+		return unpacked(ctx, from, remote, meter, func(r io.Reader) error {
+			m, err := storage.RestoreTo(ctx, o, r, source)
+			made <- m
+			return err
+		})
+	})
+	if err != nil {
+		return m, err
+	}
+	return <-made, nil
+}
+
+// unsound says of a backup that cannot be restored whether that is its own fault.
+func unsound(path string, err error) error {
+	for _, is := range []error{backupfile.ErrBad, snapshotfile.ErrBad, storage.ErrCorrupt} {
+		if errors.Is(err, is) {
+			return fmt.Errorf("%s is not sound: %w", path, err)
+		}
+	}
+	return fmt.Errorf("%s cannot be verified: %w", path, err)
+}
+
+// verifyBackup proves a backup: its checksums, and all that keyp check proves of the directory that is restored of it, which is made for that and
+// removed again.
+func verifyBackup(ctx context.Context, path string, remote target.Options, out io.Writer) (err error) {
+	began, meter := time.Now(), toolProgress()
+	dir, err := os.MkdirTemp("", "keyp-verify-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	data := filepath.Join(dir, "data")
+	m, err := restoreInto(ctx, path, data, remote, storage.Source{}, meter)
+	if err != nil {
+		return unsound(path, interruption(ctx, err))
+	}
+	h := m.Backup
+	note, err := storage.ReadBackupNote(&h)
+	if err != nil {
+		return unsound(path, err)
+	}
+	list := listing{out: out, most: shown}
+	var got repair.Inspected
+	err = interruptible(ctx, func() (err error) {
+		got, err = repair.Inspect(storage.Options{Dir: data, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: meter}, func(f repair.Finding) {
+			if !f.Harmless {
+				list.add("damage: ", f.String())
+			}
+		})
+		return err
+	})
+	if ctx.Err() != nil { // it may still be about to add to the list
+		return unsound(path, errInterrupted)
+	}
+	if err := errors.Join(err, list.end("damage: ")); err != nil {
+		return fmt.Errorf("%s cannot be verified: %w", path, err)
+	}
+	if list.lines > 0 {
+		return fmt.Errorf("%s is damaged in %s", path, count(list.lines, "place"))
+	}
+	meter.End()
+	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, as of %s, LSN %d of history %s, verified in %v\n",
+		path, count(got.Keys, "key"), got.Deadlines, instant(h.Time), h.Through, note.History, time.Since(began).Round(time.Millisecond))
+	return err
+}

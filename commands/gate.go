@@ -1,0 +1,197 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"keyp/storage"
+)
+
+// What a member of a group does with a call depends on its role. The leader runs it. A follower runs what only reads of clients that
+// have said READONLY, and what concerns no key; it sends others to the leader (MOVED). While it is undecided
+// who leads, the call waits, but no longer than groupPatience from when that began.
+const (
+	errReadOnlyReplica Error = "READONLY You can't write against a read only replica."
+	errMasterDown      Error = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+	errLoadingData     Error = "LOADING Redis is loading the dataset in memory"
+	errNoReplicas      Error = "NOREPLICAS Not enough good replicas to write."
+	errForceUnblocked  Error = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+)
+
+// errLedOnce ends scripts of a server that was deposed.
+var errLedOnce = errors.New("the server does not lead its group any more")
+
+// groupPatience is for how long commands wait for a leader.
+const groupPatience = time.Second
+
+// decided reports whether it is known who runs commands.
+func (s *GroupStatus) decided() bool {
+	switch s.Role {
+	case Alone, Leader:
+		return true
+	case Rising, Resigning:
+		return false
+	}
+	return s.leader() != nil
+}
+
+// leader is the member that leads, if that is another one; nil: it is not, or not known.
+func (s *GroupStatus) leader() *Member {
+	if s.Leader == 0 || s.Leader == s.ID {
+		return nil
+	}
+	return s.Member(s.Leader)
+}
+
+// Undecided says until which reading of Mono commands wait for the group; 0: they need not. Only the loop calls it.
+func (e *Env) Undecided() time.Duration {
+	st := e.groupStatus()
+	switch {
+	case st == nil:
+		return 0
+	case st.decided():
+		e.undecided, _ = 0, e.lastLeader(st)
+		return 0
+	case e.undecided == 0:
+		e.undecided = max(e.Clock.Mono(), 1)
+	}
+	return e.undecided + groupPatience
+}
+
+// patient reports whether commands still wait for the group.
+func (e *Env) patient() bool { return e.Clock.Mono() < e.Undecided() }
+
+// usesData reports whether a call reads or writes data, as far as its declaration shows; keyed: it has keys.
+func (c *Ctx) usesData(keyed bool) bool {
+	if keyed || c.Spec.Is(Write) {
+		return true
+	}
+	if c.Spec.Is(execs) {
+		q := c.Client.queue
+		return q != nil && !q.failed && (q.wide || q.flags&(Write|ReadOnly|MayReplicate) != 0)
+	}
+	return !c.Spec.Is(Stale) && (c.Spec.Flags&(ReadOnly|MayReplicate) != 0 || c.scope().wide())
+}
+
+// gate decides on a call at a member of a group: it runs (""), is refused, or waits until the group has decided. slot is that of
+// its keys and shard channels, -1 if it has none; write: it may change keys.
+func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error, wait bool) {
+	keyed, leader := slot >= 0, st.leader()
+	reads := !write && (c.Client.ReadOnly || c.Spec.Group == PubSub)
+	c.Term = 0
+	switch {
+	case st.Role == Leader && st.Stalled && write:
+		return errNoReplicas, false
+	case st.Role == Leader:
+		if c.usesData(keyed) {
+			c.Term = st.Term
+		}
+		return "", false
+	case !c.usesData(keyed):
+		return e.stale(c, st), c.Spec.Is(namesLeader) && !st.decided() && e.patient()
+	case keyed && !reads && leader != nil:
+		return e.moved(c, leader, slot), false
+	case st.Role == Rising, st.Role == Resigning, st.Role == Tentative, leader == nil && (keyed && !reads || write):
+		if e.patient() {
+			return "", true
+		}
+		if st.Role == Follower && !keyed {
+			return errReadOnlyReplica, false
+		}
+		return errClusterDown, false
+	case write:
+		return errReadOnlyReplica, false
+	case st.Role != Follower && !c.Spec.Is(Loading):
+		return errLoadingData, false // it has no data yet
+	case st.Timeless && e.patient():
+		return "", true // it would show keys by its own clock
+	}
+	return e.stale(c, st), false
+}
+
+// stale refuses what is not to be shown by who does not know how old it is.
+func (e *Env) stale(c *Ctx, st *GroupStatus) Error {
+	if c.flags()&Stale != 0 || st.Role == Leader || st.decided() || e.Config.Bool("replica-serve-stale-data") || e.patient() {
+		return ""
+	}
+	return errMasterDown
+}
+
+// moved sends a client to the leader.
+func (e *Env) moved(c *Ctx, leader *Member, slot int) Error {
+	a := leader.address()
+	return Error(fmt.Sprintf("MOVED %d %s:%d", slot, a.preferred(e), a.clientPort(c)))
+}
+
+// gateScripted is gate for a command that a script calls, whose keys are of a slot, -1 if it has none.
+func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
+	st := e.groupStatus()
+	switch {
+	case st != nil && st.Role == Leader && st.Stalled && spec.Is(Write):
+		return errNoReplicas
+	case st == nil || st.Role == Leader:
+		return ""
+	case spec.Is(Write):
+		return errReadOnlyReplica
+	case slot >= 0 && !readOnly && spec.Group != PubSub:
+		return errScriptSlot
+	}
+	return ""
+}
+
+// gateScript is gate for a script that says by its #! line what it does, which is not to change nothing.
+func (e *Env) gateScript(c *Ctx, keys [][]byte) error {
+	st := e.groupStatus()
+	if st == nil || st.Role == Leader {
+		return nil
+	}
+	if leader := st.leader(); leader != nil && len(keys) > 0 {
+		return e.moved(c, leader, int(storage.Slot(keys[0])))
+	}
+	return errReadOnlyReplica
+}
+
+// deposed reports whether a job that was to run as the leader's must not begin any more.
+func (c *Ctx) deposed() bool {
+	if c.Term == 0 {
+		return false
+	}
+	st := c.Env.groupStatus()
+	return st == nil || st.Role != Leader || st.Term != c.Term
+}
+
+// refuseDeposed is for a job that has not begun to write. It is dispatched again, but for one that has taken what its client has queued.
+func (e *Env) refuseDeposed(c *Ctx) (again bool) {
+	if c.Scope != Global || c.apart {
+		return true
+	}
+	e.Stats.Errors.Add(1)
+	c.Out.Error(string(errClusterDown))
+	return false
+}
+
+// Leads reports whether a reply that was made in a term may be shown to be the leader's: it is still led in that term.
+func (e *Env) Leads(term uint64) bool {
+	st := e.groupStatus()
+	return st != nil && st.Term == term && st.Role.Leads()
+}
+
+// Deposed ends the script that runs, since this server does not lead its group any more: what it has written cannot
+// become part of the group's data.
+func (e *Env) Deposed() {
+	if r := e.Scripts.current.Load(); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.mu.killed == nil {
+			r.mu.killed = errLedOnce
+			r.Kill(errLedOnce)
+		}
+	}
+}
+
+// ForceUnblock replies to a command that waits for the log or for other members, which it cannot do any more.
+func (c *Ctx) ForceUnblock() {
+	c.Env.Stats.Errors.Add(1)
+	c.Out.Error(string(errForceUnblocked))
+}

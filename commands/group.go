@@ -1,0 +1,158 @@
+package commands
+
+import "time"
+
+// Membership is this server's part in a group of servers that have the same data, as commands and the event loop need it. Package
+// member is one; a server without a group has none, or one whose Role is Alone. All methods may be called from any
+// goroutine, and none but Found and the other actions does I/O.
+type Membership interface {
+	// Status is who leads and who the members are, as this member sees it. It takes no lock: each change puts another
+	// GroupStatus in the place of the last one, which stays as it is. Then OnChange's function is called.
+	Status() *GroupStatus
+	// OnChange has fn called after each change of Status, from any goroutine, without a lock.
+	OnChange(fn func())
+	// Progress is how far the group is at this moment. It may lock for some instructions, so commands that run often do not ask.
+	Progress() GroupProgress
+
+	// Leased reports whether this member leads in a term and no other one can have led since it began to: what was read here in
+	// that term before the call is what the group has. It takes no lock.
+	Leased(term uint64) bool
+	// Confirm asks a majority, from now on, whether this member still leads in a term, and calls done once.
+	Confirm(term uint64, done func(leads bool))
+
+	// Synced is how many other members have the log on their disks up to an LSN; those that do not vote are among them.
+	Synced(lsn uint64) int
+	// AwaitSynced calls done once, when Synced of an LSN has come to so many members, or this member does not lead any
+	// more, unless stop is called before.
+	AwaitSynced(lsn uint64, members int, done func()) (stop func())
+
+	// The actions. Each returns at once, and calls done once when it is done or has failed; the error's text is for the
+	// client that asked. Nodes are named by Member.Node.
+
+	// Found makes a server that is alone the first member of a group, with the data that it has.
+	Found(done func(error))
+	// Meet gets to know the group of the server at an address. bus is its port for members; 0: its port and 10000.
+	Meet(host string, port, bus int, done func(error))
+	// Replicate makes a server that is alone and has no keys a member of the group that a node is in, which Meet got to know.
+	// done is called when it is one; its data may come later.
+	Replicate(node string, done func(error))
+	// Forget removes another member from the group.
+	Forget(node string, done func(error))
+	// Failover has a member lead: at a follower itself, at the leader any other one. With force it campaigns although the leader
+	// does not answer.
+	Failover(force bool, done func(error))
+	// Reset has a member leave its group, with all that it has; with hard it gets another id.
+	Reset(hard bool, done func(error))
+}
+
+// Role is what a member does in its group.
+type Role uint8
+
+// The roles.
+const (
+	Alone      Role = iota // it is no member of a group
+	Follower               // it has what the leader does
+	Rising                 // it was elected, and has yet to apply what came before
+	Leader                 // it runs commands
+	Resigning              // it leads, and hands over: commands wait
+	Tentative              // it led, and has to find out what became of its last writes
+	Rebuilding             // some of them never were, so its store is opened again
+	Joining                // it has yet to get its first snapshot
+)
+
+var roleNames = [...]string{"alone", "follower", "rising", "leader", "resigning", "tentative", "rebuilding", "joining"}
+
+func (r Role) String() string { return roleNames[r] }
+
+// Leads reports whether the group knows the member as its leader.
+func (r Role) Leads() bool { return r == Leader || r == Resigning }
+
+// GroupStatus is what a member knows of its group. Nobody changes it.
+type GroupStatus struct {
+	Role    Role
+	ID      uint64 // this member's
+	Term    uint64
+	Leader  uint64   // the leader's ID; 0: not known
+	Shard   string   // the group's name as a shard of a cluster, 40 hexadecimal digits
+	Members []Member // this one is among them, unless its Role is Alone; in the order of their Nodes
+	Stalled bool     // it leads, and nothing has been committed for seconds although there is something to commit
+	// Timeless: it has just started, and has not heard the group's time from anyone yet. It shows no leader either.
+	Timeless bool
+}
+
+// Member is a member of a group.
+type Member struct {
+	ID      uint64
+	Node    string // its id as a node of a cluster, 40 hexadecimal digits
+	Learner bool   // does not vote
+	// Where clients reach it, and other members: as it announces itself.
+	IP, Hostname       string
+	Port, TLSPort, Bus int // 0: there is none
+}
+
+// Me is this member's entry; nil if there is none.
+func (s *GroupStatus) Me() *Member { return s.Member(s.ID) }
+
+// Member is the one with an ID; nil if there is none.
+func (s *GroupStatus) Member(id uint64) *Member {
+	for i := range s.Members {
+		if s.Members[i].ID == id {
+			return &s.Members[i]
+		}
+	}
+	return nil
+}
+
+// GroupProgress is how far a member is, and how far it knows others to be. LSNs are the same at all members.
+type GroupProgress struct {
+	Commit, Applied, Last uint64 // indexes of entries: committed, applied to the store, and the log's last
+	// CommitLSN is where what is committed ends, AppliedLSN what the store has, EndLSN what is appended.
+	CommitLSN, AppliedLSN, EndLSN uint64
+	Heard                         time.Duration // since the leader was last heard from; at the leader since a majority was
+	Elections                     int64         // that this member has seen, since the start
+	Skew                          time.Duration // how far this machine's clock is ahead of the group's time
+	Members                       []MemberProgress
+	Snapshot                      SnapshotProgress
+}
+
+// MemberProgress is what a member knows of another one. Followers know the leader's.
+type MemberProgress struct {
+	ID        uint64
+	Connected bool          // messages reach it
+	Contact   time.Duration // since it was last heard from; negative: never
+	SyncedLSN uint64        // what it has on its disk; 0: not known
+	Created   int64         // when the connection to it was made, Unix ms; 0: there is none
+	Unsent    int64         // bytes that wait to be sent to it
+	In, Out   int64         // messages, since the start
+	Skew      time.Duration // how far its clock is ahead of the group's time, if Skewed says that it is known: at the leader
+	Skewed    bool
+}
+
+// SnapshotProgress is that of a snapshot that is sent, or received.
+type SnapshotProgress struct {
+	Member      uint64 // to whom it is sent, or from whom it comes; 0: none is under way
+	Receiving   bool
+	Done, Size  int64 // bytes
+	Sent, Taken int64 // how many have been, since the start
+}
+
+// SetMembership makes the server part of a group, before commands run. Nothing calls it for a server that is alone.
+func (e *Env) SetMembership(g Membership) {
+	e.group = g
+	g.OnChange(e.wake)
+	e.followRules()
+}
+
+// Membership is what SetMembership has set; nil: there is none.
+func (e *Env) Membership() Membership { return e.group }
+
+// groupStatus is the group's status where the server is a member of one; nil: it is not.
+func (e *Env) groupStatus() *GroupStatus {
+	if e.group == nil {
+		return nil
+	}
+	if s := e.group.Status(); s.Role != Alone {
+		return s
+	}
+	return nil
+}

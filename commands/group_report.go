@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"fmt"
+	"time"
+)
+
+// caughtUp is how many bytes of the log a follower may lack that counts as ready.
+const caughtUp = 16 << 20
+
+// GroupReport is what monitoring shows of a group.
+type GroupReport struct {
+	*GroupStatus
+	Progress GroupProgress
+	Leased   bool
+	At       int64 // Unix ms
+}
+
+// GroupReport reads it, from any goroutine; nil: the server is no member of a group.
+func (e *Env) GroupReport() *GroupReport {
+	st := e.groupStatus()
+	if st == nil {
+		return nil
+	}
+	return &GroupReport{GroupStatus: st, Progress: e.group.Progress(), Leased: st.Role == Leader && e.group.Leased(st.Term), At: e.Clock.Now()}
+}
+
+// Waiting says what keeps a member from serving as its role says that is no defect of its own; "": nothing.
+func (r *GroupReport) Waiting() string {
+	snapshot := &r.Progress.Snapshot
+	switch lag := r.ApplyLag(); {
+	case r.Role == Joining && snapshot.Receiving:
+		return fmt.Sprintf("joins its group, and has %d of %d bytes of the snapshot", snapshot.Done, snapshot.Size)
+	case r.Role == Joining:
+		return "joins its group"
+	case r.Role == Rebuilding:
+		return "opens its store again, without writes that the group does not have"
+	case !r.decided():
+		return "knows nobody who leads its group"
+	case r.Role == Follower && lag > caughtUp:
+		return fmt.Sprintf("has yet to apply %d bytes of the group's log", lag)
+	}
+	return ""
+}
+
+// CommitLag and ApplyLag are how many bytes of the log are not committed, and committed but not applied.
+func (r *GroupReport) CommitLag() int64 { return r.Progress.commitLag() }
+func (r *GroupReport) ApplyLag() int64  { return r.Progress.applyLag() }
+
+// MemberReport is a member as monitoring shows it. What is not known of it is negative.
+type MemberReport struct {
+	Member
+	Self, Leads bool
+	Up          bool
+	Lag         int64 // bytes of the log that it has yet to get on its disk
+	Contact     time.Duration
+	In, Out     int64 // messages
+	Unsent      int64
+	Skew        time.Duration // how far its clock is ahead of the group's time, if Skewed says that it is known
+	Skewed      bool
+}
+
+// Reports lists the members.
+func (r *GroupReport) Reports() []MemberReport {
+	list := make([]MemberReport, 0, len(r.Members))
+	for _, m := range r.Members {
+		to := MemberReport{Member: m, Self: m.ID == r.ID, Leads: m.ID == r.Leader, Up: true, Lag: -1, Contact: -1}
+		if p := r.Progress.of(m.ID); p != nil {
+			to.Up, to.Contact, to.In, to.Out, to.Unsent = p.Connected, p.Contact, p.In, p.Out, p.Unsent
+			to.Skew, to.Skewed = p.Skew, p.Skewed
+			if p.SyncedLSN > 0 {
+				to.Lag = int64(max(r.Progress.EndLSN, p.SyncedLSN) - p.SyncedLSN)
+			}
+		}
+		if to.Self {
+			to.Lag, to.Contact = r.ApplyLag(), 0
+		}
+		list = append(list, to)
+	}
+	return list
+}

@@ -1,0 +1,43 @@
+package commands
+
+import "testing"
+
+// TestPolicyMaxAge: streams that have no age of their own get that of their policy, when they are made, changed or applied to.
+func TestPolicyMaxAge(t *testing.T) {
+	table(t, `
+		XADD old:s 1700000000000-1 a 1 -> "1700000000000-1"
+		XADD own:s 1700000000000-1 a 1 -> "1700000000000-1"
+		XCFGSET own:s MAXAGE 5000 -> +OK
+		KEYP.POLICY SET ages PATTERN * MAXAGE 1s FOO -> -ERR syntax error
+		KEYP.POLICY SET ages PATTERN * MAXAGE 0 -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
+		KEYP.POLICY SET ages PATTERN * MAXAGE 1s DELREF -> +OK
+		XADD new:s 1700000000000-1 a 1 -> "1700000000000-1"
+		advance 1s
+		XLEN new:s -> 1
+		KEYP.POLICY SET ages PATTERN * ENFORCE MAXAGE 1500 DELREF -> +OK
+		reopen
+		XLEN new:s -> 1
+		XADD new:s 1700000001000-1 a 1 -> "1700000001000-1"
+		XADD own:s 1700000001000-1 a 1 -> "1700000001000-1"
+		SET string 1 -> +OK
+		advance 499ms
+		XLEN new:s -> 2
+		advance 1ms
+		XLEN new:s -> 1
+		XLEN own:s -> 2
+		XLEN old:s -> 1
+		reopen
+		XLEN new:s -> 1
+		KEYP.POLICY APPLY ages -> ["0", 4, 1]
+		XLEN old:s -> 0
+		KEYP.POLICY APPLY ages -> ["0", 4, 0]
+		XGROUP CREATE made:s g 0 MKSTREAM -> +OK
+		XCFGSET made:s MAXAGE 0 -> +OK
+		XADD made:s 1700000000000-1 a 1 -> "1700000000000-1"
+		XLEN made:s -> 0
+		KEYP.POLICY GET ages -> ["name", "ages", "pattern", "*", "db", 0, "mode", "ENFORCE", "over", "CUT", "require", 0, "default", 0, "max", 0, "jitter", 0, "slide", 0, "limit", 0, "defaulted", 0, "cut", 0, "jittered", 0, "refused", 0, "slid", 0, "max-age", 1500, "max-age-condition", "DELREF", "aged", 3]
+		KEYP.POLICY DEL ages -> 1
+		XADD free:s 1700000000000-1 a 1 -> "1700000000000-1"
+		XLEN free:s -> 1
+	`)
+}

@@ -1,0 +1,125 @@
+package commands
+
+import (
+	"math"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler says with wants which ones it needs, and calls
+// haveRuns before it changes anything: then they are read beside the loop, and the handler starts again. Entries that it needs
+// besides, and those that a walk over very many passes, are read where they are needed.
+
+// wants notes runs of a stream that is Cold, which one of the Wanted methods of its value gave.
+func (c *Ctx) wants(s *storage.Stream, runs []int64) {
+	if len(runs) > 0 {
+		c.Runs = append(c.Runs, s.Missing(runs))
+	}
+}
+
+// haveRuns ends the handler with errNeedKeys where runs that it wants are not in memory; with c.final they are read at once. Any
+// other error is of the data file.
+func (c *Ctx) haveRuns() error {
+	runs := c.Runs
+	if len(runs) == 0 {
+		return nil
+	}
+	if !c.final {
+		return errNeedKeys
+	}
+	c.Runs = c.Runs[:0]
+	for _, w := range runs {
+		if err := c.Txn.LoadRuns(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// haveRange is wants and haveRuns for the first entries in a range, as many as count says, or all if that is below 1.
+func (c *Ctx) haveRange(s *storage.Stream, from, to object.StreamID, reverse bool, count int64) error {
+	if s.Cold() {
+		c.wants(s, s.Value().Wanted(nil, from, to, reverse, bound(count)))
+	}
+	return c.haveRuns()
+}
+
+// bound makes a count, which is none below 1 or at math.MaxInt64, one as Wanted has them.
+func bound(count int64) int64 {
+	if count < 1 || count == math.MaxInt64 {
+		return -1
+	}
+	return count
+}
+
+// haveIDs is wants and haveRuns for entries that the command names.
+func (c *Ctx) haveIDs(s *storage.Stream, ids []object.StreamID) error {
+	if s.Cold() {
+		var runs []int64
+		for _, id := range ids {
+			runs = s.Value().WantedID(runs, id)
+		}
+		c.wants(s, runs)
+	}
+	return c.haveRuns()
+}
+
+// haveTrimmed is wants and haveRuns for a trimming, in front of which added entries are added.
+func (c *Ctx) haveTrimmed(s *storage.Stream, t *streamTrim, added int) error {
+	if t.by == 0 || !s.Cold() {
+		return nil
+	}
+	v := s.Value()
+	if t.by == byMinID {
+		c.wants(s, v.WantedBefore(nil, t.minID))
+		if err := c.haveRuns(); err != nil {
+			return err
+		}
+	}
+	n := t.excess(v)
+	if t.by == byMaxLen {
+		n = int(max(int64(v.Entries()+added)-t.length, 0))
+	}
+	switch {
+	case t.refs > keepRef:
+		return c.haveRange(s, object.StreamID{}, object.MaxStreamID, false, int64(t.looks(v, n)))
+	case !t.about:
+		c.wants(s, v.WantedTrim(nil, n))
+	}
+	return c.haveRuns()
+}
+
+// wantRead is wants for what XREADGROUP gives of a stream.
+func (c *Ctx) wantRead(s *storage.Stream, r *streamRead, after object.StreamID, left int64) {
+	if !s.Cold() {
+		return
+	}
+	v := s.Value()
+	g := v.Group(r.group)
+	if after == onlyNew {
+		if from, ok := g.LastID.Next(); ok {
+			c.wants(s, v.Wanted(nil, from, object.MaxStreamID, false, bound(left)))
+		}
+	}
+	switch consumer := g.Consumer(r.consumer); {
+	case after == onlyNew && r.claim >= 0:
+		c.wantPending(s, left, func(visit func(object.StreamID) bool) {
+			g.EachByTime(func(e object.PendingEntry) bool { return c.Txn.Now()-e.Delivered >= r.claim && visit(e.ID) })
+		})
+	case after != onlyNew && consumer != nil:
+		from, _ := after.Next()
+		c.wantPending(s, left, func(visit func(object.StreamID) bool) { consumer.EachPending(from, object.MaxStreamID, visit) })
+	}
+}
+
+// wantPending is wants for the first of pending entries, left of them, as far as they are not in very many runs.
+func (c *Ctx) wantPending(s *storage.Stream, left int64, each func(visit func(object.StreamID) bool)) {
+	var runs []int64
+	each(func(id object.StreamID) bool {
+		runs = s.Value().WantedID(runs, id)
+		left--
+		return left > 0 && len(runs) < object.MostWanted
+	})
+	c.wants(s, runs)
+}

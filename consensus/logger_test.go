@@ -1,0 +1,48 @@
+package consensus
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestLogger: of what the library says, errors alone are in a log that is not one for who looks for a fault in it.
+func TestLogger(t *testing.T) {
+	var out bytes.Buffer
+	l := logger{slog.New(slog.NewTextHandler(&out, nil))}
+	l.Debugf("debug %d", 1)
+	l.Info("info")
+	l.Infof("info %d", 1)
+	l.Warning("warning")
+	l.Warningf("warning %d", 1)
+	if out.Len() > 0 {
+		t.Errorf("%s", out.String())
+	}
+	l.Errorf("error %d", 1)
+	l.Error("error")
+	if got := out.String(); strings.Count(got, "level=WARN") != 2 || strings.Count(got, "raft: error") != 2 {
+		t.Errorf("%s", got)
+	}
+}
+
+// logLines are what several goroutines log.
+type logLines struct {
+	mu struct {
+		sync.Mutex
+		bytes.Buffer
+	}
+}
+
+func (l *logLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.Buffer.Write(b)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.Buffer.String()
+}

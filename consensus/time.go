@@ -1,0 +1,69 @@
+package consensus
+
+import (
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/internal/clock"
+)
+
+// Time is the group's time, as far as this member knows it, in Unix ms. The group calls all but Tick with its mutex locked, so these
+// take no lock of the store and wait for nobody.
+//
+// A heartbeat has the leader's time. What an election is about (votes, and questions for them) has the time as its sender knows it, so a
+// member that has started just now, and is elected, has heard it from those who vote for it. The answer to a heartbeat has the wall clock of
+// its sender, so the leader knows who is off.
+type Time interface {
+	// Tick is called once a tick before anything is sent, without the mutex: who leads looks at the clocks.
+	Tick()
+	// Now is the group's time, at the leader as of the last look; 0: this member does not know it.
+	Now() int64
+	// Lead takes the time that the leader of this term has sent.
+	Lead(at int64)
+	// Advise takes the time as a member has it that need not lead.
+	Advise(at int64)
+	// Wall takes a reading of another member's wall clock.
+	Wall(from uint64, at int64)
+}
+
+// ownTime is that of a group which nobody gives a Time.
+type ownTime struct{ clock clock.Clock }
+
+func (ownTime) Tick()              {}
+func (t ownTime) Now() int64       { return t.clock.Now() }
+func (ownTime) Lead(int64)         {}
+func (ownTime) Advise(int64)       {}
+func (ownTime) Wall(uint64, int64) {}
+
+// timeOf is the time that a message has. mu is locked.
+func (g *Group) timeOf(m *pb.Message) int64 {
+	switch m.GetType() {
+	case pb.MsgHeartbeat, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgVote, pb.MsgVoteResp:
+		return g.o.Time.Now()
+	case pb.MsgHeartbeatResp:
+		return g.o.Clock.Now()
+	default:
+		return 0
+	}
+}
+
+// hear takes the time that a message has, before the promise has its stamp: of the leader's heartbeats those count that are no older than
+// one before. mu is locked.
+func (g *Group) hear(m *Message) {
+	r, p := m.Raft, &g.mu.promise
+	switch r.GetType() {
+	case pb.MsgHeartbeat:
+		switch {
+		case r.GetTerm() < g.mu.term || m.Time == 0:
+		case m.Stamp == 0: // it asks for no lease, and nothing says which of such heartbeats is the newest
+			g.o.Time.Advise(m.Time)
+		case !p.outlives(r.GetTerm(), int64(m.Stamp)):
+			g.o.Time.Lead(m.Time)
+		}
+	case pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgVote, pb.MsgVoteResp:
+		if m.Time != 0 {
+			g.o.Time.Advise(m.Time)
+		}
+	case pb.MsgHeartbeatResp:
+		g.o.Time.Wall(r.GetFrom(), m.Time)
+	}
+}

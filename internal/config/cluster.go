@@ -1,0 +1,26 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+)
+
+// validHostname accepts what Redis does, and the empty text.
+func validHostname(text string) error {
+	if len(text) >= 256 {
+		return errors.New("Hostnames must be less than 256 characters") //lint:ignore ST1005 Redis's text
+	}
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
+		return errors.New("Hostnames may only contain alphanumeric characters, hyphens or dots") //lint:ignore ST1005 Redis's text
+	}
+	return nil
+}
+
+// validAddress accepts IP addresses, names of hosts and the empty text.
+func validAddress(text string) error {
+	if _, err := netip.ParseAddr(text); err != nil && validHostname(text) != nil {
+		return errors.New("argument must be an IP address")
+	}
+	return nil
+}

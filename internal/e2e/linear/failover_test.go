@@ -1,0 +1,622 @@
+package linear
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	"keyp/internal/testkit/members"
+)
+
+// TestFailoversLinearizable has clients at work at whoever leads a group of three, while leaders are killed, stopped for a while, cut off from the
+// others or asked to hand over. All replies have one order, those of a leader that did not know that it was one no more among them.
+func TestFailoversLinearizable(t *testing.T) {
+	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }}, killsByDefault*2)
+}
+
+// TestFailoversInBadNetworks does the same where each member hears each other one over a line of its own, slow and late, and leaders are heard too late, or
+// hear too late.
+func TestFailoversInBadNetworks(t *testing.T) {
+	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, weather: true, faults: append(slices.Clone(lateness), faults...)}, killsByDefault*2)
+}
+
+// TestFailoversOfCollections does the same with hashes, lists, sets and sorted sets, over lines that are slow and late.
+func TestFailoversOfCollections(t *testing.T) {
+	checkFailovers(t, trial{model: collectionModel, fresh: func() workload { return collected{} }, weather: true}, killsByDefault)
+}
+
+// TestFailoversOfStreams does the same with streams and their groups.
+func TestFailoversOfStreams(t *testing.T) {
+	checkFailovers(t, trial{model: streamModel, fresh: func() workload { return &streamed{} }, weather: true}, killsByDefault)
+}
+
+// TestFailoversWithClocksApart does the same with strings in a group whose members' clocks are hours apart: its time goes on over all failovers, whichever
+// member leads, so no key goes before its deadline, nor stays.
+func TestFailoversWithClocksApart(t *testing.T) {
+	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, apart: true}, killsByDefault*2)
+}
+
+// TestLeaseFailoversLinearizable does the same with leases, and has the clock of all members step between the faults: a failover neither renews nor
+// shortens a lease, and no token comes twice.
+func TestLeaseFailoversLinearizable(t *testing.T) { checkFailovers(t, leases, killsByDefault) }
+
+// TestDelayFailoversLinearizable does the same with delay queues.
+func TestDelayFailoversLinearizable(t *testing.T) { checkFailovers(t, delays, killsByDefault) }
+
+// checkFailovers makes histories of clients of a group whose leader has one fault after the other, and checks them. KEYP_KILLS is half of the number of faults.
+func checkFailovers(t *testing.T, what trial, byDefault int) {
+	rounds := int(testkit.Number(t, "KEYP_KILLS", 0)) * 2
+	if rounds == 0 {
+		rounds = byDefault
+	}
+	const each = 8 // in one history
+	seed := testkit.Seed(t)
+	total := tally{done: map[string]int{}}
+	for i := 0; (i*each < rounds || total.lacks(what.verbs) && i*each < 60*rounds) && !t.Failed(); i++ {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			f := newFailovers(t, what, rand.New(rand.NewPCG(seed, uint64(i))))
+			n := max(1, min(each, rounds-i*each))
+			f.run(i*each, n)
+			total.add(f.rec.history, n)
+			explain(t, what.model, f.rec.history, seed, &total)
+		})
+	}
+	t.Logf("%d failovers, %d operations, %d of them lost, %d misses; the longest search took %v",
+		total.kills, total.operations, total.lost, total.misses, total.search.Round(time.Millisecond))
+	total.worth(t, what.verbs)
+}
+
+// failovers is a group with clients at work.
+type failovers struct {
+	t    *testing.T
+	what trial
+	args [][]string // of each server but for its clock
+	rng  *rand.Rand
+	g    *members.Group
+	rec  *recorder
+	team []*roaming
+	// away is the server that clients keep away from, as it has a fault.
+	away  atomic.Pointer[testkit.Server]
+	over  atomic.Bool
+	apart *apart // nil: the members' clocks agree
+	// marked is what "mark" has been set to.
+	marked atomic.Int64
+	seen   atomic.Int64 // how often the count was read at a member of any role
+	own    atomic.Int64 // the number of the last key of a probe
+	mu     struct {
+		sync.Mutex
+		set   []string // keys that were acknowledged
+		lost  []lostCall
+		marks []time.Time // when a leader of a newer term than any before had committed something that was sent after
+	}
+}
+
+// lostCall is an operation of which nobody knows whether it was done. Its entry, if there is one, is of the term of a leader that is none any more:
+// it comes before all of a later term or never.
+type lostCall struct {
+	client     int
+	op         call
+	from, lost time.Time
+}
+
+// roaming is a client of a group.
+type roaming struct {
+	client
+	f     *failovers
+	at    atomic.Pointer[visit]
+	count atomic.Int64
+}
+
+// visit is a client of one server.
+type visit struct {
+	s  *testkit.Server
+	mu struct {
+		sync.Mutex
+		over  bool
+		conns []net.Conn
+	}
+}
+
+// dial is the client's Dialer.
+func (v *visit) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.over {
+		return nil, errors.Join(net.ErrClosed, c.Close())
+	}
+	v.mu.conns = append(v.mu.conns, c)
+	return c, nil
+}
+
+// end ends its connections, also while they are waited for.
+func (v *visit) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.over = true
+	for _, c := range v.mu.conns {
+		c.Close()
+	}
+}
+
+func newFailovers(t *testing.T, what trial, rng *rand.Rand) *failovers {
+	var args []string
+	if what.steps {
+		args = steppedArgs
+	}
+	each := slices.Repeat([][]string{args}, 3)
+	f := &failovers{t: t, what: what, rng: rng}
+	if what.apart {
+		f.apart, each = newApart(t, rng)
+	}
+	f.g, f.rec = members.EachBehindProxy(t, each...), &recorder{began: time.Now()}
+	if f.apart != nil {
+		f.apart.begin(f.g)
+	}
+	for _, s := range f.g.Servers {
+		f.args = append(f.args, s.Args())
+	}
+	for id := range clients {
+		f.team = append(f.team, &roaming{f: f, client: client{workload: what.fresh(), id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: f.rec, inCluster: true}})
+	}
+	return f
+}
+
+// run has one leader after the other fail.
+func (f *failovers) run(first, rounds int) {
+	f.asLeader(f.team[0].workload.first())
+	var all sync.WaitGroup
+	for _, c := range f.team {
+		all.Go(c.roam)
+	}
+	for _, s := range f.g.Servers {
+		all.Go(func() { f.watch(s) })
+	}
+	list := f.what.faults
+	if list == nil {
+		list = faults
+	}
+	for i := range rounds {
+		if f.what.weather {
+			f.weather()
+		}
+		f.enough()
+		if f.what.steps {
+			f.step()
+			f.enough()
+		}
+		s := f.g.Leader()
+		fault := list[(first+i)%len(list)]
+		term := epoch(s)
+		p := newProbe(f, s)
+		await.Until(f.t, "the probe has replies", func() bool { return p.replies.Load() > 1 })
+		end := fault.do(f, s)
+		stop := f.mark(f.newLeader(s, term))
+		f.enough()
+		end()
+		p.end()
+		stop()
+		f.away.Store(nil)
+		await.Until(f.t, fault.name+": the member is back", func() bool { return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master" })
+	}
+	f.over.Store(true)
+	s := f.g.Leader()
+	term := epoch(s)
+	s.Kill() // what is lost is decided now
+	f.newLeader(s, term)
+	all.Wait()
+	f.last()
+	f.lastOwn()
+	s.Start()
+	f.g.Agree()
+	f.settle()
+	f.rec.place()
+}
+
+// step has the clocks of all members, of whom none has a fault, step by the same. The leader's is the last one: it has the others follow their clocks.
+func (f *failovers) step() {
+	before := f.rec.offset()
+	offset := drawOffset(f.rng, before)
+	f.rec.step(time.Now(), offset, func() {
+		leader := f.g.Leader()
+		for i, s := range f.g.Servers {
+			s.SetArgs(steppedAt(f.args[i], offset)...)
+			if s != leader {
+				setClock(f.t, s, offset)
+			}
+		}
+		setClock(f.t, leader, offset)
+		looks := 0
+		await.Until(f.t, "the time of all members follows their clocks", func() bool {
+			if looks++; looks%200 == 0 { // another one leads
+				leader = f.g.Leader()
+				setClock(f.t, leader, before)
+				setClock(f.t, leader, offset)
+			}
+			for _, s := range f.g.Servers {
+				if !follows(s, offset) {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// enough waits until the clients have done something.
+func (f *failovers) enough() {
+	n := f.rec.size() + leastWork/2
+	await.Until(f.t, "the clients work", func() bool { return f.rec.size() >= n })
+}
+
+// newLeader waits until another member leads in a later term, ends the connections to the old leader, and has the new one commit something.
+func (f *failovers) newLeader(old *testkit.Server, term int64) (leader *testkit.Server) {
+	f.t.Helper()
+	f.away.Store(old)
+	await.Until(f.t, "another member leads", func() bool {
+		for _, s := range f.g.Servers {
+			if s != old && s.Running() && members.Role(s) == "master" && epoch(s) > term {
+				f.leave(old)
+				leader = s
+				return f.lead(s)
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+// leave ends the visits of a server, and returns when nobody is there.
+func (f *failovers) leave(s *testkit.Server) {
+	for _, c := range f.team {
+		looks := 0
+		await.Until(f.t, "a client leaves", func() bool {
+			v := c.at.Load()
+			if v == nil || v.s != s {
+				return true
+			}
+			v.end()
+			if looks++; looks%500 == 0 {
+				f.t.Logf("client %d stays at %s after %d operations, with %d connections; away is %s, leaders %v", c.id, s.Addr(), c.count.Load(), len(v.mu.conns), f.away.Load().Addr(), f.g.Leader().Addr())
+			}
+			return false
+		})
+	}
+}
+
+// lead reports whether a server has committed something, as the leader.
+func (f *failovers) lead(s *testkit.Server) bool {
+	c := s.Client(2)
+	defer c.Close()
+	if n := f.marked.Load() + 1; c.Set(ctx, "mark", n, f.lives()).Err() == nil {
+		f.marked.Store(n)
+	} else {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.marks = append(f.mu.marks, time.Now())
+	return true
+}
+
+// epoch is the term in which a server sees its group, 0 if it does not say.
+func epoch(s *testkit.Server) int64 {
+	c := s.Client(2)
+	defer c.Close()
+	text, _ := c.ClusterInfo(ctx).Result()
+	_, rest, _ := strings.Cut(text, "cluster_current_epoch:")
+	word, _, _ := strings.Cut(rest, "\r\n")
+	n, _ := strconv.ParseInt(word, 10, 64)
+	return n
+}
+
+// settle adds the operations that were lost to the history.
+func (f *failovers) settle() {
+	for _, l := range f.mu.lost {
+		i := slices.IndexFunc(f.mu.marks, func(m time.Time) bool { return m.After(l.lost) })
+		if i < 0 {
+			f.t.Errorf("an operation was lost after the last leader was there: %v", l.op)
+			continue
+		}
+		if f.apart != nil {
+			l.op.ledBy.to = f.apart.latest(f.mu.marks[i])
+		}
+		f.rec.add(l.client, l.op, outcome{lost: true}, l.from, f.mu.marks[i])
+	}
+}
+
+// last reads all keys.
+func (f *failovers) last() { f.asLeader(f.team[0].workload.last()) }
+
+// asLeader has whoever leads do commands for each group, while nobody else does anything.
+func (f *failovers) asLeader(commands []command) {
+	c := f.team[0]
+	var leader *testkit.Server
+	var pool *redis.Client
+	var term int64
+	for group := range groups {
+		for _, cmd := range commands {
+			await.Until(f.t, "a leader answers", func() bool {
+				if leader == nil {
+					leader = f.g.Leader()
+					pool, term = leader.Client(2), epoch(leader)
+				}
+				conn, known := pool.Conn(), int64(0)
+				defer conn.Close()
+				op := call{group: group, commands: []command{cmd}}
+				o, from, to, asked := c.ask(conn, &op, &known)
+				switch {
+				case !asked:
+					pool.Close()
+					leader = nil
+					return false
+				case o.lost:
+					f.mu.lost = append(f.mu.lost, lostCall{clients, op, from, to})
+					await.Until(f.t, "another member leads", func() bool { s := f.g.Leader(); return epoch(s) > term && f.lead(s) })
+					fallthrough
+				case elsewhere(o):
+					pool.Close()
+					leader = nil
+					return false
+				}
+				f.rec.add(clients, op, o, from, to)
+				return true
+			})
+		}
+	}
+	if pool != nil {
+		pool.Close()
+	}
+}
+
+// lastOwn checks that all keys are there that probes have set.
+func (f *failovers) lastOwn() {
+	c := f.g.Client()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.mu.set {
+		if got, err := c.Get(ctx, name).Result(); err != nil || got != "1" {
+			f.t.Errorf("%s was acknowledged, and is %q: %v", name, got, err)
+		}
+	}
+	if f.seen.Load() == 0 {
+		f.t.Error("the count was never read with READONLY")
+	}
+	if len(f.mu.set) == 0 {
+		f.t.Error("no leader has acknowledged anything to a probe")
+	}
+}
+
+// roam sends operations to whoever takes them.
+func (c *roaming) roam() {
+	for i := c.id; !c.f.over.Load(); i++ {
+		s := c.f.g.Servers[i%len(c.f.g.Servers)]
+		if s != c.f.away.Load() {
+			c.visit(s)
+		}
+		await.Pass(time.Duration(c.rng.IntN(5)) * time.Millisecond)
+	}
+}
+
+// visit sends operations to a server until that says that another one leads, or is gone.
+func (c *roaming) visit(s *testkit.Server) {
+	v := &visit{s: s}
+	pool := testkit.NewClient(c.f.t, &redis.Options{Addr: s.Addr(), Protocol: 2 + c.id%2, Dialer: v.dial})
+	defer pool.Close()
+	conn := pool.Conn()
+	defer conn.Close()
+	c.at.Store(v)
+	defer c.at.Store(nil)
+	if s == c.f.away.Load() || conn.Ping(ctx).Err() != nil {
+		return // before anything was sent
+	}
+	known := int64(0)
+	for !c.f.over.Load() {
+		op := c.next()
+		o, from, to, asked := c.ask(conn, &op, &known)
+		c.sent++
+		c.count.Add(1)
+		switch {
+		case !asked:
+			return
+		case o.lost && c.writes(op):
+			c.f.mu.Lock()
+			c.f.mu.lost = append(c.f.mu.lost, lostCall{c.id, op, from, to})
+			c.f.mu.Unlock()
+			return
+		case o.lost || elsewhere(o):
+			return
+		case c.strange(o) != "":
+			c.f.t.Errorf("%s: %v: %s", s.Addr(), op, c.strange(o))
+			return
+		}
+		c.rec.add(c.id, op, o, from.Add(min(op.waited(o), to.Sub(from))), to)
+		await.Pass(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
+	}
+}
+
+// elsewhere reports whether a server has refused an operation, as it does not lead, or does not know whether it does.
+func elsewhere(o outcome) bool {
+	return slices.ContainsFunc(o.replies, func(reply any) bool {
+		text, _ := reply.(refusal)
+		word, _, _ := strings.Cut(string(text), " ")
+		return slices.Contains([]string{"MOVED", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "EXECABORT", "UNBLOCKED"}, word)
+	})
+}
+
+// mark has the leader count, until stop is called.
+func (f *failovers) mark(s *testkit.Server) (stop func()) {
+	var over atomic.Bool
+	var done sync.WaitGroup
+	done.Go(func() {
+		c := s.Client(2)
+		for n := f.marked.Load() + 1; !over.Load() && c.Set(ctx, "mark", n, f.lives()).Err() == nil; n++ {
+			f.marked.Store(n)
+			await.Pass(200 * time.Microsecond)
+		}
+	})
+	return func() {
+		over.Store(true)
+		done.Wait()
+	}
+}
+
+// strange gives an error that is none of those that commands of the model reply.
+func (c *roaming) strange(o outcome) refusal {
+	var known []string
+	if _, ok := c.workload.(*streamed); ok {
+		known = []string{"NOGROUP", "BUSYGROUP", "ERR"}
+	}
+	for _, reply := range o.replies {
+		r, ok := reply.(refusal)
+		word, _, _ := strings.Cut(string(r), " ")
+		if ok && r != errNotInteger && r != errNotHeld && r != errNotRun && !slices.Contains(known, word) {
+			return r
+		}
+	}
+	return ""
+}
+
+// watch reads the count at a server all the time, whether that leads or not: over one connection it never goes back.
+func (f *failovers) watch(s *testkit.Server) {
+	for !f.over.Load() {
+		if c, err := await.Dial("tcp", s.Addr()); err == nil {
+			f.watchOver(c)
+			c.Close()
+		}
+		await.Pass(5 * time.Millisecond)
+	}
+}
+
+func (f *failovers) watchOver(c *await.Conn) {
+	in := bufio.NewReader(c)
+	last := int64(0)
+	for !f.over.Load() {
+		if _, err := io.WriteString(c, "READONLY\r\nGET mark\r\n"); err != nil {
+			return
+		}
+		if line, err := in.ReadString('\n'); err != nil || line != "+OK\r\n" {
+			return
+		}
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if line[0] == '$' && line != "$-1\r\n" {
+			var value string
+			if value, err = in.ReadString('\n'); err != nil {
+				return
+			}
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil || n < last {
+				f.t.Errorf("over one connection the count was %d, and is %q: %v", last, value, err)
+			}
+			last = n
+			f.seen.Add(1)
+		} else if line[0] == '$' && last > 0 {
+			f.t.Errorf("over one connection the count was %d, and is not there", last)
+		}
+		await.Pass(time.Millisecond)
+	}
+}
+
+// probe asks a server that does not lead any more, and may not know that yet, how far the count is, and has it set keys of the probe's own: all the
+// time, and without waiting for replies.
+type probe struct {
+	f     *failovers
+	conn  *await.Conn
+	over  atomic.Bool
+	done  sync.WaitGroup
+	asked chan int64 // the count that each reply has to have reached; below 0: the number of a key that was set
+	stale atomic.Int64
+
+	replies atomic.Int64
+}
+
+// newProbe begins to ask.
+func newProbe(f *failovers, s *testkit.Server) *probe {
+	p := &probe{f: f, conn: s.Dial(), asked: make(chan int64, 100_000)}
+	p.done.Go(func() {
+		defer close(p.asked)
+		living := ""
+		if ttl := f.lives(); ttl != 0 {
+			living = fmt.Sprint(" PX ", ttl.Milliseconds())
+		}
+		defer func() { _ = p.conn.CloseWrite() }() // the server answers all that was sent, and ends the connection
+		for !p.over.Load() && len(p.asked) < cap(p.asked)-1 {
+			p.asked <- f.marked.Load()
+			n := f.own.Add(1)
+			p.asked <- -n
+			if _, err := fmt.Fprintf(p.conn, "GET mark\r\nSET own:%d 1%s\r\n", n, living); err != nil {
+				return // the server was killed
+			}
+			await.Pass(200 * time.Microsecond)
+		}
+	})
+	p.done.Go(p.read)
+	return p
+}
+
+// end ends it when all replies are there.
+func (p *probe) end() {
+	p.over.Store(true)
+	p.done.Wait()
+	p.conn.Close()
+	if n := p.stale.Load(); n > 0 {
+		p.f.t.Errorf("%d replies have an older count than had been acknowledged before they were asked for", n)
+	}
+}
+
+// read looks at the replies: those that are no refusals have to be new enough.
+func (p *probe) read() {
+	in := bufio.NewReader(p.conn)
+	for least := range p.asked {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			continue // the server has ended
+		}
+		p.replies.Add(1)
+		line = strings.TrimSpace(line)
+		if line[0] == '-' && elsewhere(outcome{replies: []any{refusal(line[1:])}}) {
+			continue
+		}
+		if least < 0 && line == "+OK" {
+			p.f.mu.Lock()
+			p.f.mu.set = append(p.f.mu.set, fmt.Sprint("own:", -least))
+			p.f.mu.Unlock()
+			continue
+		}
+		got := int64(0)
+		if line != "$-1" {
+			var value string
+			if value, err = in.ReadString('\n'); err != nil {
+				continue
+			}
+			got, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+		if err != nil || line[0] != '$' {
+			p.f.t.Errorf("%q, %v", line, err)
+		}
+		if got < least {
+			p.stale.Add(1)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package timed
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit/await"
+)
+
+const (
+	// askers are as many clients as ask for the limits of one key at a time, a fifth of them for reservations.
+	askers = 50
+	// full is what a key of those that are counted admits.
+	full = 40
+	// reserved is what the key with reservations has room for, and confirmedMost how much of that stays used.
+	reserved, confirmedMost = 7, 4
+	// kept is a reservation that a client has all the time.
+	kept  = "kept"
+	dayMs = 86_400_000
+)
+
+// counted are limits of which nothing comes back during a test.
+func counted(tomorrow int64) [][]any {
+	return [][]any{
+		{"TOKENS", full, 1, dayMs},
+		{"WINDOW", full, dayMs},
+		{"WINDOW", full, dayMs, "APPROX"},
+		{"UNTIL", full, tomorrow},
+		{"TOKENS", full, 1, dayMs, "WINDOW", full, dayMs, "UNTIL", full, tomorrow},
+	}
+}
+
+// paced are limits of which something comes back all the time.
+var paced = []struct {
+	args []any
+	// most is how much is admitted at most by requests and replies within so many ms.
+	most func(ms int64) int64
+}{
+	{[]any{"TOKENS", 20, 200, 1000}, func(ms int64) int64 { return 20 + (ms+1)*200/1000 }},
+	{[]any{"WINDOW", 30, 300}, func(ms int64) int64 { return 30 * (ms/300 + 1) }},
+	{[]any{"TOKENS", 15, 300, 1000, "WINDOW", 30, 500}, func(ms int64) int64 { return min(15+(ms+1)*300/1000, 30*(ms/500+1)) }},
+}
+
+// counts is what is known of a key.
+type counts struct {
+	admitted, lost int
+	refused        bool
+}
+
+// admission is one of a key of paced limits, in ms of the test.
+type admission struct{ from, to int64 }
+
+// limitTest is what clients have been answered.
+type limitTest struct {
+	p     *place
+	limit [][]any
+	began time.Time
+	mu    struct {
+		sync.Mutex
+		counts    []map[int]*counts // by limit, and by the number of its key
+		key       []int             // the number of the key of each limit that has room
+		paced     [3][]admission
+		held      int // reservations that clients surely have
+		confirmed int
+		answers   int
+	}
+}
+
+// TestLimits: fifty clients ask at once while the server, or the leader of a group, is killed. No limit admits more than it may, what was answered
+// as admitted counts, and what was refused was full: of the requests that were under way at a kill each counts once or not at all.
+func TestLimits(t *testing.T) {
+	both(t, func(t *testing.T, p *place) {
+		l := &limitTest{p: p, limit: counted(time.Now().Add(24 * time.Hour).UnixMilli()), began: time.Now()}
+		c := p.caller(askers)
+		defer c.close()
+		if reply, _ := c.surely(take("TAKE", "reserved", []any{"WINDOW", reserved, dayMs}, "RESERVE", kept, dayMs)...); !admits(t, reply) {
+			t.Fatalf("a reservation: %v", reply)
+		}
+		l.mu.held = 1
+		for range l.limit {
+			l.mu.counts = append(l.mu.counts, map[int]*counts{0: {}})
+			l.mu.key = append(l.mu.key, 0)
+		}
+		var work []func(*caller)
+		for i := range askers {
+			if i%5 == 0 {
+				work = append(work, l.reserve)
+			} else {
+				work = append(work, l.ask)
+			}
+		}
+		p.rounds(kills(t), work, func() func() bool {
+			before, _ := l.progress()
+			return func() bool {
+				answers, confirmed := l.progress()
+				return answers >= before+400 && confirmed > 0
+			}
+		})
+		l.check(c)
+	})
+}
+
+func (l *limitTest) progress() (answers, confirmed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.answers, l.mu.confirmed
+}
+
+// take gives the arguments of a request for one.
+func take(sub, key string, limits []any, more ...any) []any {
+	return append(append([]any{"KEYP.LIMIT", sub, key, 1}, limits...), more...)
+}
+
+func limitKey(limit, number int) string { return fmt.Sprintf("limit:%d:%d", limit, number) }
+
+// ask asks for one of one limit after the other.
+func (l *limitTest) ask(c *caller) {
+	for !l.p.over.Load() && !l.p.t.Failed() {
+		if c.rng.IntN(4) == 0 {
+			l.askPaced(c)
+		} else {
+			l.askCounted(c)
+		}
+		await.Pass(time.Duration(c.rng.IntN(2000)) * time.Microsecond)
+	}
+}
+
+func admits(t interface{ Errorf(string, ...any) }, reply any) bool {
+	list, ok := reply.([]any)
+	if !ok || len(list) != 5 {
+		t.Errorf("a limit replies %v", reply)
+		return false
+	}
+	return list[0] == int64(1)
+}
+
+func (l *limitTest) askCounted(c *caller) {
+	limit := c.rng.IntN(len(l.limit))
+	l.mu.Lock()
+	number := l.mu.key[limit]
+	k := l.mu.counts[limit][number]
+	l.mu.Unlock()
+	reply, err := c.once(take("TAKE", limitKey(limit, number), l.limit[limit])...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.answers++
+	switch {
+	case errors.Is(err, errLost):
+		k.lost++
+	case err != nil:
+		l.p.t.Errorf("TAKE: %v", err)
+	case admits(l.p.t, reply):
+		k.admitted++
+	default:
+		k.refused = true
+		if l.mu.key[limit] == number { // on to a new key
+			l.mu.key[limit]++
+			l.mu.counts[limit][number+1] = &counts{}
+		}
+	}
+}
+
+func (l *limitTest) askPaced(c *caller) {
+	i := c.rng.IntN(len(paced))
+	from := time.Since(l.began).Milliseconds()
+	reply, err := c.once(take("TAKE", fmt.Sprint("paced:", i), paced[i].args)...)
+	to := time.Since(l.began).Milliseconds() + 1
+	if err != nil && !errors.Is(err, errLost) {
+		l.p.t.Errorf("TAKE: %v", err)
+	}
+	if err == nil && admits(l.p.t, reply) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.mu.paced[i] = append(l.mu.paced[i], admission{from, to})
+	}
+}
+
+// reserve makes reservations, which it returns or confirms. A command whose reply was lost is sent again.
+func (l *limitTest) reserve(c *caller) {
+	window := []any{"WINDOW", reserved, dayMs}
+	for n := 0; !l.p.over.Load() && !l.p.t.Failed(); n++ {
+		await.Pass(time.Duration(c.rng.IntN(2000)) * time.Microsecond)
+		id := fmt.Sprintf("%d:%d", c.id, n)
+		reply, _ := c.surely(take("TAKE", "reserved", window, "RESERVE", id, dayMs)...)
+		if !admits(l.p.t, reply) {
+			continue
+		}
+		sub := "RETURN"
+		l.mu.Lock()
+		l.mu.answers++
+		if l.mu.held++; l.mu.held+l.mu.confirmed > reserved {
+			l.p.t.Errorf("%d are reserved and %d used, of %d", l.mu.held, l.mu.confirmed, reserved)
+		}
+		if c.rng.IntN(50) == 0 && l.mu.confirmed < confirmedMost {
+			sub = "CONFIRM"
+			l.mu.confirmed++
+		}
+		l.mu.held--
+		l.mu.Unlock()
+		if sub == "RETURN" {
+			await.Pass(time.Duration(c.rng.IntN(2000)) * time.Microsecond)
+		}
+		if reply, again := c.surely("KEYP.LIMIT", sub, "reserved", id); reply != int64(1) && !again {
+			l.p.t.Errorf("%s of a reservation: %v", sub, reply)
+		}
+	}
+}
+
+// check holds what the keys have against what clients were answered.
+func (l *limitTest) check(c *caller) {
+	t := l.p.t
+	filled := 0
+	for limit, keys := range l.mu.counts {
+		for number, k := range keys {
+			name := limitKey(limit, number)
+			reply, _ := c.surely(take("PEEK", name, l.limit[limit])...)
+			list, ok := reply.([]any)
+			if !ok {
+				t.Fatalf("PEEK: %v", reply)
+			}
+			for _, left := range list[3].([]any) {
+				if used := full - int(left.(int64)); used < k.admitted || used > k.admitted+k.lost || k.refused && used != full {
+					t.Errorf("%s %v: %d of %d are used; %d were admitted, of %d nobody knows, refused: %t", name, l.limit[limit], used, full, k.admitted, k.lost, k.refused)
+				}
+			}
+			if k.refused {
+				filled++
+			}
+		}
+	}
+	if filled == 0 {
+		t.Error("no limit has ever refused anything")
+	}
+	for i, list := range l.mu.paced {
+		checkPace(t, i, list)
+	}
+	l.checkReserved(c)
+}
+
+// checkReserved: all that was reserved was returned or confirmed, but for what is kept.
+func (l *limitTest) checkReserved(c *caller) {
+	t := l.p.t
+	held, _ := c.surely("KEYP.LIMIT", "HELD", "reserved")
+	if list, ok := held.([]any); !ok || len(list) != 1 || list[0].([]any)[0] != kept {
+		t.Errorf("the reservations are %v, want one that is kept", held)
+	}
+	if reply, _ := c.surely("KEYP.LIMIT", "RETURN", "reserved", kept); reply != int64(1) {
+		t.Errorf("RETURN of what is kept: %v", reply)
+	}
+	reply, _ := c.surely(take("PEEK", "reserved", []any{"WINDOW", reserved, dayMs})...)
+	if list, ok := reply.([]any); !ok || list[3].([]any)[0] != int64(reserved-l.mu.confirmed) {
+		t.Errorf("%d are used of %d, and the limit replies %v", l.mu.confirmed, reserved, reply)
+	}
+}
+
+// checkPace: whatever a span of time, the requests that began and ended in it were not admitted too often.
+func checkPace(t *testing.T, i int, list []admission) {
+	t.Helper()
+	slices.SortFunc(list, func(a, b admission) int { return int(a.to - b.to) })
+	for _, first := range list {
+		n := int64(0)
+		for _, a := range list {
+			if a.from < first.from {
+				continue
+			}
+			if n++; n > paced[i].most(a.to-first.from) {
+				t.Fatalf("%v has admitted %d within %d ms, and may %d", paced[i].args, n, a.to-first.from, paced[i].most(a.to-first.from))
+			}
+		}
+	}
+	if len(list) == 0 {
+		t.Errorf("%v has admitted nothing", paced[i].args)
+	}
+}
+
+// TestPace proves that checkPace's bounds are those of the limits: one more is too many.
+func TestPace(t *testing.T) {
+	for _, tt := range []struct {
+		limit    int
+		ms, most int64
+	}{{0, 0, 20}, {0, 4, 21}, {0, 1000, 220}, {1, 299, 30}, {1, 300, 60}, {2, 10, 18}, {2, 100, 30}, {2, 500, 60}} {
+		if got := paced[tt.limit].most(tt.ms); got != tt.most {
+			t.Errorf("%v admits %d within %d ms, want %d", paced[tt.limit].args, got, tt.ms, tt.most)
+		}
+	}
+}

@@ -1,0 +1,548 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"keyp/internal/clock"
+	"keyp/internal/glob"
+	"keyp/internal/progress"
+	"keyp/internal/rdb"
+)
+
+// AllDBs is for Options.DB.
+const AllDBs = -1
+
+// maxValue is the longest argument that servers take by default (proto-max-bulk-len).
+const maxValue = 512 << 20
+
+// Options are what to import, and where to.
+type Options struct {
+	// Conn is a connection to the server; nil: nothing is sent, and the report says what would be.
+	Conn net.Conn
+	// DB is the only database to import; AllDBs: all.
+	DB int
+	// Match is a pattern that keys have to match; empty: any.
+	Match string
+	// Replace has keys that exist on the server replaced, and libraries; otherwise they are refused.
+	Replace bool
+	// Durable has the import wait until the server has synced its log.
+	Durable bool
+	// DryRun: nothing is changed on the server; the report says what would be.
+	DryRun bool
+	// Allowed reports whether a command of an append-only file may be sent.
+	Allowed func(args [][]byte) bool
+	// Keys gives the keys that such a command names, sent while a database is selected; ok is false if that is not known.
+	Keys     func(args [][]byte, db int) (keys []Key, ok bool)
+	Clock    clock.Clock
+	Progress *progress.Meter
+}
+
+// Key is a key of a database.
+type Key struct {
+	DB   int
+	Name []byte
+}
+
+// Refusal is a reason for which something was not imported.
+type Refusal struct {
+	Reason string
+	Count  int64
+	First  []string // the first keys, commands or modules
+}
+
+// Refusals are the reasons, and how often there was each.
+type Refusals []*Refusal
+
+// Report is what was imported, or would be.
+type Report struct {
+	Types               map[string]int64 // keys of RDB files, by their type
+	Keys, Deadlines     int64
+	Expired             int64 // keys whose deadline had passed
+	Libraries, Commands int64
+	Refused             Refusals
+	Torn                int64 // bytes at the end that Redis would cut off
+	TornFile            string
+	LeftOut             int64 // keys, and commands about keys, of other databases, or that don't match
+}
+
+// The bounds of what is kept of refusals.
+const (
+	maxRefusals = 100
+	maxNames    = 5
+	maxName     = 100
+)
+
+// Add counts one of something that is named.
+func (r *Refusals) Add(reason, name string) {
+	i := slices.IndexFunc(*r, func(one *Refusal) bool { return one.Reason == reason })
+	if i < 0 && len(*r) >= maxRefusals {
+		i = maxRefusals - 1
+		(*r)[i].Reason = "other reasons"
+	}
+	if i < 0 {
+		i = len(*r)
+		*r = append(*r, &Refusal{Reason: reason})
+	}
+	one := (*r)[i]
+	name = name[:min(len(name), maxName)]
+	if one.Count++; len(one.First) < maxNames && !slices.Contains(one.First, name) {
+		one.First = append(one.First, name)
+	}
+}
+
+// importer is one run. The goroutine of the pipe has only replies.
+type importer struct {
+	Options
+	source *Source
+	report Report
+	// replies is what the server answered, which the pipe's goroutine adds to.
+	replies Report
+	pipe    *pipe
+	dbs     map[uint64]bool // those of the files; false: the server has no such one
+	aof     bool
+	now     int64
+
+	at      uint64 // the database of the file's next command
+	server  uint64 // the one that the server has selected
+	known   bool   // server is right
+	payload []byte
+	number  []byte
+}
+
+// Import sends what the source has. After an error the server may have a part of it, but none if a file is damaged.
+func Import(s *Source, o Options) (_ *Report, err error) {
+	im := &importer{Options: o, source: s, dbs: map[uint64]bool{}, now: o.Clock.Now()}
+	im.report.Types = map[string]int64{}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		fault := recover()
+		if _, ok := fault.(interface{ Addr() uintptr }); ok {
+			err = errors.New("a file became shorter while it was read")
+		} else if fault != nil {
+			panic(fault)
+		}
+	}()
+	if err := im.survey(); err != nil {
+		return nil, err
+	}
+	im.Progress.Begin("import")
+	defer im.Progress.End()
+	im.Progress.Expect(s.Bytes())
+	if im.Conn == nil {
+		return &im.report, im.send()
+	}
+	if err := im.prepare(); err != nil {
+		return nil, err
+	}
+	im.pipe.start(im.replied)
+	sent := false
+	defer func() {
+		if !sent { // a panic: the goroutine ends with its batches
+			err = im.pipe.finish(errors.Join(err, errors.New("the import ended early")))
+		}
+	}()
+	err = im.send()
+	sent = true
+	if err = im.pipe.finish(err); err != nil {
+		return nil, err
+	}
+	im.report.Refused = append(im.report.Refused, im.replies.Refused...)
+	im.report.Keys, im.report.Deadlines = im.report.Keys-im.replies.Keys, im.report.Deadlines-im.replies.Deadlines
+	if im.Durable && !im.DryRun {
+		err := im.await()
+		if err != nil && len(im.replies.Refused) > 0 {
+			err = fmt.Errorf("%w; what it refused begins with %q: %s", err, im.replies.Refused[0].First[0], im.replies.Refused[0].Reason)
+		}
+		return &im.report, err
+	}
+	return &im.report, nil
+}
+
+// await waits until the server has on disk what it was sent.
+func (im *importer) await() error {
+	reply, failure, err := im.pipe.ask("WAITAOF", "1", "0", durableTime)
+	switch {
+	case err != nil:
+		return err
+	case failure != "":
+		return errors.New("all is sent, and whether it is durable the server does not say: " + failure)
+	case !strings.HasPrefix(reply, "1"):
+		return errors.New("all is sent, and the server has not synced its log")
+	}
+	return nil
+}
+
+// durableTime is how many ms the server has to sync its log at the end.
+const durableTime = "60000"
+
+// survey reads all files: a damaged one is found before anything is sent.
+func (im *importer) survey() error {
+	for i, f := range im.source.files {
+		var err error
+		f.aof, err = f.rdbLength(func(r rdb.Record) error {
+			if r.Kind == rdb.RecordKey {
+				im.dbs[r.DB] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		n, err := survey(f.all[f.aof:], func(args [][]byte) {
+			im.aof = true
+			if db, ok := selects(args); ok {
+				im.dbs[db] = true
+			}
+		})
+		f.end = f.aof + n
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if torn := len(f.all) - f.end; torn > 0 {
+			if i != len(im.source.files)-1 {
+				return fmt.Errorf("%s ends within a command, and it is not the last file", f.name)
+			}
+			im.report.Torn, im.report.TornFile = int64(torn), f.name
+		}
+	}
+	return nil
+}
+
+// selects gives the database that a SELECT names.
+func selects(args [][]byte) (db uint64, ok bool) {
+	if len(args) != 2 || !named(args, "SELECT") {
+		return 0, false
+	}
+	db, err := strconv.ParseUint(string(args[1]), 10, 64)
+	return db, err == nil
+}
+
+// prepare asks the server what it has.
+func (im *importer) prepare() error {
+	im.pipe = newPipe(im.Conn)
+	if im.aof {
+		has, failure, err := im.pipe.ask("INFO", "keyspace")
+		switch {
+		case err != nil || failure != "":
+			return fmt.Errorf("the server does not say what it has: %s %w", failure, errors.Join(err))
+		case strings.Contains(has, "keys="):
+			return errors.New("the server has keys: commands of an append-only file can only follow those before them")
+		}
+	}
+	for db := range im.dbs {
+		_, failure, err := im.pipe.ask("SELECT", strconv.FormatUint(db, 10))
+		if err != nil {
+			return fmt.Errorf("the server does not answer: %w", err)
+		}
+		if strings.HasPrefix(failure, "NOAUTH") {
+			return errors.New(failure)
+		}
+		im.dbs[db] = failure == ""
+	}
+	_, _, err := im.pipe.ask("SELECT", "0")
+	return err
+}
+
+// send reads the files again.
+func (im *importer) send() error {
+	for _, f := range im.source.files {
+		last := int64(0)
+		if f.aof > 0 {
+			in, err := rdb.OpenFile(f.all)
+			for err == nil {
+				var r rdb.Record
+				if r, err = in.Next(); err != nil || r.Kind == rdb.RecordEnd {
+					break
+				}
+				err = im.record(&r)
+				im.Progress.Done(in.Offset() - last)
+				last = in.Offset()
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
+		c := commands{f.all[:f.end], f.aof}
+		im.at = 0 // each file begins there
+		var args [][]byte
+		for {
+			from := c.at
+			var err error
+			if args, err = c.next(args[:0]); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			if len(args) == 0 {
+				break
+			}
+			if err := im.command(args); err != nil {
+				return err
+			}
+			im.Progress.Done(int64(c.at - from))
+		}
+	}
+	return nil
+}
+
+// command sends a command of an append-only file.
+func (im *importer) command(args [][]byte) error {
+	if named(args, "SELECT") {
+		db, ok := selects(args)
+		if !ok {
+			db = noDB
+		}
+		im.at = db
+		return nil
+	}
+	name := strings.ToUpper(string(args[0][:min(len(args[0]), maxName)]))
+	switch {
+	case !im.Allowed(args):
+		im.report.Refused.Add("commands that are unknown or change nothing", name)
+		return nil
+	case !im.mayUse(im.at):
+		im.report.Refused.Add("the server has no such database", strconv.FormatUint(im.at, 10))
+		return nil
+	}
+	for _, arg := range args {
+		if len(arg) > maxValue {
+			im.report.Refused.Add("longer than 512 MB", name)
+			return nil
+		}
+	}
+	switch wanted, problem := im.wantsCommand(name, args); {
+	case problem != "":
+		im.report.Refused.Add(problem, name)
+		return nil
+	case !wanted:
+		im.report.LeftOut++
+		return nil
+	}
+	im.report.Commands++
+	if im.Conn == nil || im.DryRun {
+		return nil
+	}
+	if err := im.use(im.at); err != nil {
+		return err
+	}
+	if name == "EXEC" {
+		im.known = false // what it selected it may have refused
+	}
+	return im.do(sent{what: name}, args...)
+}
+
+// wantsCommand reports whether a command is about what was chosen. One that is about more than that is a problem: what it does to the
+// chosen keys may depend on the others.
+func (im *importer) wantsCommand(name string, args [][]byte) (wanted bool, problem string) {
+	if im.DB == AllDBs && im.Match == "" {
+		return true, ""
+	}
+	switch name {
+	case "MULTI", "EXEC", "FLUSHALL", "FUNCTION", "SCRIPT": // the server has nothing but what was chosen
+		return true, ""
+	case "FLUSHDB":
+		return im.DB == AllDBs || im.at == uint64(im.DB), ""
+	}
+	keys, ok := im.Keys(args, int(im.at))
+	if !ok || len(keys) == 0 {
+		return false, "commands that do not name their keys"
+	}
+	n := 0
+	for _, k := range keys {
+		if im.chosen(uint64(k.DB), k.Name) {
+			n++
+		}
+	}
+	if n > 0 && n < len(keys) {
+		return false, "commands about keys that were chosen and others"
+	}
+	return n > 0, ""
+}
+
+// noDB is the database of a SELECT that names none.
+const noDB = 1 << 63
+
+func (im *importer) mayUse(db uint64) bool {
+	return db != noDB && (im.Conn == nil || db == 0 || im.dbs[db])
+}
+
+// use selects a database.
+func (im *importer) use(db uint64) error {
+	if im.known && im.server == db {
+		return nil
+	}
+	im.server, im.known = db, true
+	return im.do(sent{what: "SELECT"}, []byte("SELECT"), strconv.AppendUint(nil, db, 10))
+}
+
+func (im *importer) do(s sent, args ...[]byte) error {
+	if err := im.pipe.add(s, len(args)); err != nil {
+		return err
+	}
+	for _, arg := range args {
+		im.pipe.out.Bulk(arg)
+	}
+	return nil
+}
+
+// record sends what an RDB file has.
+func (im *importer) record(r *rdb.Record) error {
+	switch r.Kind {
+	case rdb.RecordSkipped:
+		name := string(r.Key)
+		if im.wanted(r) || r.Key == nil {
+			im.report.Refused.Add(r.Skipped, name)
+		}
+	case rdb.RecordFunction:
+		if im.report.Libraries++; im.Conn == nil {
+			return nil
+		}
+		line, _, _ := bytes.Cut(r.Source, []byte("\n"))
+		s := sent{what: "FUNCTION LOAD", key: line}
+		if im.DryRun {
+			return im.lookForLibrary(line)
+		}
+		if im.Replace {
+			return im.do(s, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), r.Source)
+		}
+		return im.do(s, []byte("FUNCTION"), []byte("LOAD"), r.Source)
+	case rdb.RecordKey:
+		return im.key(r)
+	}
+	return nil
+}
+
+func (im *importer) wanted(r *rdb.Record) bool { return im.chosen(r.DB, r.Key) }
+
+func (im *importer) chosen(db uint64, key []byte) bool {
+	return (im.DB == AllDBs || db == uint64(im.DB)) && (im.Match == "" || glob.Match([]byte(im.Match), key))
+}
+
+func (im *importer) key(r *rdb.Record) error {
+	switch {
+	case !im.wanted(r):
+		im.report.LeftOut++
+		return nil
+	case r.Expires && r.Deadline <= im.now:
+		im.report.Expired++
+		return nil
+	case !im.mayUse(r.DB):
+		im.report.Refused.Add("the server has no such database", strconv.FormatUint(r.DB, 10))
+		return nil
+	case r.PayloadBytes() > maxValue || len(r.Key) > maxValue:
+		im.report.Refused.Add("longer than 512 MB", string(r.Key[:min(len(r.Key), maxName)]))
+		return nil
+	}
+	if im.Conn == nil || im.DryRun || r.Type == rdb.String {
+		v, err := r.Value()
+		if err != nil || len(v.Str) > maxValue {
+			im.report.Refused.Add("its value is damaged", string(r.Key))
+			return nil
+		}
+		if err := im.count(r); err != nil || im.Conn == nil {
+			return err
+		}
+		if im.DryRun {
+			return im.lookFor(r)
+		}
+		if r.Idle < 0 && r.Freq < 0 {
+			return im.set(r, v.Str)
+		}
+	} else if err := im.count(r); err != nil {
+		return err
+	}
+	return im.restore(r)
+}
+
+func (im *importer) count(r *rdb.Record) error {
+	im.report.Keys++
+	im.report.Types[r.Type.String()]++
+	if r.Expires {
+		im.report.Deadlines++
+	}
+	if im.Conn == nil {
+		return nil
+	}
+	return im.use(r.DB)
+}
+
+// lookFor asks whether a key exists, which would refuse the file's.
+func (im *importer) lookFor(r *rdb.Record) error {
+	if im.Replace {
+		return nil
+	}
+	return im.do(sent{"EXISTS", r.Key, r.Expires}, []byte("EXISTS"), r.Key)
+}
+
+// lookForLibrary asks whether there is a library of the name in its first line, #!lua name=NAME.
+func (im *importer) lookForLibrary(line []byte) error {
+	_, name, _ := bytes.Cut(line, []byte("name="))
+	if name, _, _ = bytes.Cut(name, []byte(" ")); im.Replace {
+		return nil
+	}
+	return im.do(sent{what: "FUNCTION LIST", key: line}, []byte("FUNCTION"), []byte("LIST"), []byte("LIBRARYNAME"), name)
+}
+
+func (im *importer) set(r *rdb.Record, text []byte) error {
+	args := make([][]byte, 0, 6)
+	args = append(args, []byte("SET"), r.Key, text)
+	if !im.Replace {
+		args = append(args, []byte("NX"))
+	}
+	if r.Expires {
+		im.number = strconv.AppendInt(im.number[:0], r.Deadline, 10)
+		args = append(args, []byte("PXAT"), im.number)
+	}
+	return im.do(sent{"string", r.Key, r.Expires}, args...)
+}
+
+func (im *importer) restore(r *rdb.Record) error {
+	deadline := int64(0)
+	if r.Expires {
+		deadline = r.Deadline
+	}
+	if im.payload = r.AppendPayload(im.payload[:0]); cap(im.payload) > 4*batchBytes {
+		defer func() { im.payload = nil }()
+	}
+	args := [][]byte{[]byte("RESTORE"), r.Key, strconv.AppendInt(nil, deadline, 10), im.payload, []byte("ABSTTL")}
+	if im.Replace {
+		args = append(args, []byte("REPLACE"))
+	}
+	if r.Idle >= 0 {
+		args = append(args, []byte("IDLETIME"), strconv.AppendInt(nil, r.Idle, 10))
+	} else if r.Freq >= 0 {
+		args = append(args, []byte("FREQ"), strconv.AppendInt(nil, r.Freq, 10))
+	}
+	return im.do(sent{r.Type.String(), r.Key, r.Expires}, args...)
+}
+
+// replied takes a reply, on the pipe's goroutine. The keys of sent are in the files.
+func (im *importer) replied(s sent, reply, failure string) {
+	switch {
+	case failure != "":
+	case s.what == "string" && reply == null, s.what == "EXISTS" && reply != "0":
+		failure = "BUSYKEY Target key name already exists."
+	case s.what == "FUNCTION LIST" && reply != "":
+		failure = "ERR Library already exists"
+	}
+	if failure == "" {
+		return
+	}
+	name := s.what
+	if s.key != nil {
+		im.replies.Keys++
+		if s.expires {
+			im.replies.Deadlines++
+		}
+		name = string(s.key[:min(len(s.key), maxName)])
+	}
+	if s.what == "FUNCTION LOAD" || s.what == "FUNCTION LIST" {
+		im.replies.Keys--
+	}
+	im.replies.Refused.Add(failure, name)
+}

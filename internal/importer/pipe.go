@@ -1,0 +1,162 @@
+package importer
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+
+	"keyp/resp"
+)
+
+const (
+	batchCommands = 512
+	batchBytes    = 1 << 20
+	maxDepth      = 32 // of a reply
+	null          = "(nil)"
+)
+
+// sent is a command whose reply is to come.
+type sent struct {
+	what    string // type of the key, or the command's name
+	key     []byte
+	expires bool // the key has a deadline
+}
+
+// pipe sends commands in batches while a goroutine reads the replies. A batch is announced to that before it is
+// written, so that a server whose replies are long never waits.
+type pipe struct {
+	conn    net.Conn
+	in      *bufio.Reader
+	out     resp.Writer
+	batch   []sent
+	batches chan []sent
+	done    chan error
+	replied func(s sent, reply, failure string)
+}
+
+func newPipe(conn net.Conn) *pipe {
+	return &pipe{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
+}
+
+// ask sends one command and gives its reply, before start.
+func (p *pipe) ask(args ...string) (reply, failure string, err error) {
+	p.out.Array(len(args))
+	for _, arg := range args {
+		p.out.BulkString(arg)
+	}
+	if err := p.write(); err != nil {
+		return "", "", err
+	}
+	return readReply(p.in, true, 0)
+}
+
+func (p *pipe) write() error {
+	_, err := p.conn.Write(p.out.Buf)
+	if p.out.Truncate(0); cap(p.out.Buf) > 4*batchBytes {
+		p.out.Buf = nil
+	}
+	return err
+}
+
+// start begins to read replies; replied is called for each, with the error that it is.
+func (p *pipe) start(replied func(s sent, reply, failure string)) {
+	p.replied, p.batches, p.done = replied, make(chan []sent, 4), make(chan error, 1)
+	go func() {
+		var err error
+		for batch := range p.batches {
+			for i := range batch {
+				if err != nil {
+					break
+				}
+				var reply, failure string
+				if reply, failure, err = readReply(p.in, false, 0); err == nil {
+					p.replied(batch[i], reply, failure)
+				} else {
+					err = errors.Join(fmt.Errorf("the server's replies end: %w", err), p.conn.Close())
+				}
+			}
+		}
+		p.done <- err
+	}()
+}
+
+// add begins a command of n arguments, which the caller writes to out.
+func (p *pipe) add(s sent, n int) error {
+	if len(p.batch) >= batchCommands || p.out.Len() >= batchBytes {
+		if err := p.flush(); err != nil {
+			return err
+		}
+	}
+	p.batch = append(p.batch, s)
+	p.out.Array(n)
+	return nil
+}
+
+func (p *pipe) flush() error {
+	p.batches <- p.batch
+	p.batch = make([]sent, 0, batchCommands)
+	return p.write()
+}
+
+// finish sends the rest and waits for all replies.
+func (p *pipe) finish(err error) error {
+	if err == nil {
+		err = p.flush()
+	} else {
+		err = errors.Join(err, p.conn.Close())
+	}
+	close(p.batches)
+	failed := <-p.done
+	if failed != nil && (err == nil || errors.Is(err, net.ErrClosed)) { // they closed it
+		return failed
+	}
+	return err
+}
+
+// readReply reads one, and gives its text if that is asked for, and the first error that it is or has.
+func readReply(in *bufio.Reader, text bool, depth int) (reply, failure string, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return "", "", err
+	}
+	if len(line) < 3 || depth > maxDepth {
+		return "", "", errors.New("it is no reply")
+	}
+	kind, word := line[0], string(line[1:len(line)-2])
+	switch kind {
+	case '+', ':':
+		return word, "", nil
+	case '-':
+		return "", word, nil
+	case '$', '*':
+	default:
+		return "", "", errors.New("it is no reply")
+	}
+	n, err := strconv.Atoi(word)
+	switch {
+	case err != nil:
+		return "", "", errors.New("it is no reply")
+	case n < 0:
+		return null, "", nil
+	case kind == '$' && !text:
+		_, err = in.Discard(n + 2)
+		return "", "", err
+	case kind == '$':
+		b, err := io.ReadAll(io.LimitReader(in, int64(n)+2))
+		return string(b[:min(len(b), n)]), "", err
+	}
+	for ; n > 0; n-- {
+		one, bad, err := readReply(in, text, depth+1)
+		if err != nil {
+			return "", "", err
+		}
+		if failure == "" {
+			failure = bad
+		}
+		reply += one + " "
+	}
+	return reply, failure, nil
+}

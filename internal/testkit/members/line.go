@@ -1,0 +1,126 @@
+package members
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"keyp/internal/testkit/await"
+)
+
+// Line is how what one member says comes to another one. The zero value is as fast as this machine.
+//
+// All connections of two members share the line's rate, as they share a cable: a frame of one waits while bytes of another are on it. Delays are drawn
+// for each connection, so what two members say over several connections comes in another order. Bytes of one connection never do: it is TCP, which
+// keeps their order, and so does whoever may delay, lose or repeat its packets.
+type Line struct {
+	Delay  time.Duration // of each byte, at least
+	Jitter time.Duration // most that is added to that
+	Rate   int           // bytes a second; 0: any number
+}
+
+const (
+	// lineSlice is how long one connection has a line at a time.
+	lineSlice = 10 * time.Millisecond
+	// lineHolds bounds the bytes that a connection has on its way; who sends more waits, or finds the connection full.
+	lineHolds = 1 << 20
+)
+
+// cable is a line in one direction, between two members.
+type cable struct {
+	mu struct {
+		sync.Mutex
+		line Line
+		free time.Time // when it has sent what was sent so far
+	}
+}
+
+func (c *cable) set(l Line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.line = l
+}
+
+func (c *cable) line() Line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.line
+}
+
+// arrival is when what is sent now arrives, if the cable is free.
+func (c *cable) arrival(rng *rand.Rand) time.Time {
+	l := c.line()
+	if l.Jitter > 0 {
+		l.Delay += time.Duration(rng.Int64N(int64(l.Jitter)))
+	}
+	return time.Now().Add(l.Delay)
+}
+
+// reserve gives how many of n bytes may go now, and when they have gone.
+func (c *cable) reserve(n int) (int, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rate := c.mu.line.Rate
+	if rate == 0 {
+		return n, time.Time{}
+	}
+	n = min(n, max(1, int(int64(rate)*int64(lineSlice)/int64(time.Second))))
+	if now := time.Now(); c.mu.free.Before(now) {
+		c.mu.free = now
+	}
+	c.mu.free = c.mu.free.Add(time.Duration(int64(n) * int64(time.Second) / int64(rate)))
+	return n, c.mu.free
+}
+
+// parcel is what was read at once, on its way.
+type parcel struct {
+	bytes   []byte
+	arrives time.Time
+}
+
+// carry copies what one side of a connection says, over a cable, until that side ends or the other one takes no more.
+func (p *Proxy) carry(to net.Conn, in io.Reader, from uint64, c *cable, rng *rand.Rand) {
+	const most = 64 << 10
+	way := make(chan parcel, lineHolds/most)
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer to.Close()
+		for next := range way {
+			await.PassUntil(next.arrives)
+			if !p.deliver(to, next.bytes, from, c) {
+				break
+			}
+		}
+		for range way { // whoever reads goes on until it notices
+			continue
+		}
+	})
+	for {
+		b := make([]byte, most)
+		n, err := in.Read(b)
+		if n > 0 {
+			way <- parcel{b[:n], c.arrival(rng)}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(way)
+	done.Wait()
+}
+
+// deliver writes what has arrived, at the rate of the cable, and reports whether the other side takes it.
+func (p *Proxy) deliver(to net.Conn, b []byte, from uint64, c *cable) bool {
+	for len(b) > 0 {
+		n, gone := c.reserve(len(b))
+		await.PassUntil(gone)
+		p.open(from)
+		if _, err := to.Write(b[:n]); err != nil {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}

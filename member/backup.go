@@ -1,0 +1,143 @@
+package member
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/commands"
+	"keyp/storage"
+	"keyp/storage/wal"
+)
+
+// A backup of a member has its data file and the batches that follow in the group's log, up to what it has applied, and its archive has what is committed and
+// on its disk. LSNs are the group's, so those of two members can be compared, and one restored with the other.
+
+// historyOf names a group's log.
+func historyOf(cluster uint64) string {
+	sum := sha256.Sum256(le.AppendUint64([]byte("keyp history of a group "), cluster))
+	return hex.EncodeToString(sum[:12])
+}
+
+// History is storage.BackupLog's, as the methods after it are.
+func (j *journal) History() string { return historyOf(j.m.id.Cluster) }
+
+func (j *journal) Begin() uint64 { return j.log.Begin().Position }
+
+func (j *journal) KeepFrom(position uint64) storage.ArchiveKept { return j.keep(position) }
+
+func (j *journal) Keep(from storage.Place) storage.KeptLog { return j.keep(from.Position) }
+
+func (j *journal) keep(position uint64) *keptEntries {
+	base := j.m.baseAt(position)
+	k := &keptEntries{j: j, start: base.Position}
+	j.m.mu.Lock()
+	defer j.m.mu.Unlock()
+	j.m.mu.keeps[k] = base.Index
+	return k
+}
+
+// keptEntries are those after a base, kept for a backup or an archive.
+type keptEntries struct {
+	j     *journal
+	start uint64 // position
+
+	// Where Batches goes on: all before an entry, which is not read, is in the stream.
+	at   stream
+	next uint64 // 0: it looks for a base
+}
+
+// Start and the methods after it are storage.KeptLog's.
+func (k *keptEntries) Start() uint64 { return k.start }
+func (k *keptEntries) Bytes() int64  { return k.j.m.kept() }
+
+// MoveTo has the next checkpoint release the rest.
+func (k *keptEntries) MoveTo(position uint64) error {
+	m, index := k.j.m, k.j.m.baseAt(position).Index
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was, ok := m.mu.keeps[k]; ok {
+		m.mu.keeps[k] = max(was, index)
+	}
+	return nil
+}
+
+func (k *keptEntries) LetGo() error {
+	k.j.m.mu.Lock()
+	defer k.j.m.mu.Unlock()
+	delete(k.j.m.mu.keeps, k)
+	return nil
+}
+
+func (k *keptEntries) Batches(after, through uint64, fn func(uint64, []byte) error) error {
+	k.j.mu.Lock()
+	last := k.j.mu.commit
+	if index := k.j.indexOf(through); index != 0 { // what is committed behind that need not be in this log yet
+		last = min(last, index)
+	}
+	k.j.mu.Unlock()
+	last = min(last, k.j.log.Last())
+	if k.next == 0 || k.at.position > after {
+		base := k.j.m.baseAt(after)
+		k.at, k.next = stream{position: base.Position}, base.Index+1
+	}
+	if k.at.position > after {
+		return wal.ErrReleased
+	}
+	for s, next := k.at, k.next; s.position < through; {
+		if next > last {
+			return errors.New("member: the log ends before what was applied")
+		}
+		entries, err := k.j.log.Entries(next, last+1, mostOfEntry)
+		if errors.Is(err, raft.ErrCompacted) {
+			k.next = 0
+			return wal.ErrReleased
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := s.within(e, after, through, fn); err != nil {
+				return err
+			}
+			if next++; s.between() && s.position <= through {
+				k.at, k.next = s, next
+			}
+		}
+	}
+	return nil
+}
+
+// within passes on the batches of an entry that end behind a position, and not behind another one.
+func (s *stream) within(e *pb.Entry, from, through uint64, fn func(uint64, []byte) error) error {
+	return s.take(e, func(lsn uint64, batch []byte) error {
+		if lsn <= from || lsn > through {
+			return nil
+		}
+		return fn(lsn, batch)
+	}, func(commands.Member) {})
+}
+
+// kept is how many bytes of the log are there for backups and the archive alone.
+func (m *Member) kept() int64 {
+	m.mu.Lock()
+	others := m.mu.others
+	m.mu.Unlock()
+	return m.journal.log.Between(m.forKeeps(others), others)
+}
+
+// forKeeps is a segment, or an earlier one from which on the log has what is kept for backups and the archive.
+func (m *Member) forKeeps(segment uint64) uint64 {
+	m.mu.Lock()
+	lowest := uint64(0)
+	for _, index := range m.mu.keeps {
+		if lowest == 0 || index < lowest {
+			lowest = index
+		}
+	}
+	m.mu.Unlock()
+	return m.segmentWith(segment, lowest)
+}

@@ -1,0 +1,242 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/commands"
+	"keyp/consensus"
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	"keyp/internal/vfs"
+)
+
+// failing is a group one of whose members has a disk that fails.
+type failing struct {
+	*ring
+	victim *server
+	p      *process // of the victim
+}
+
+// breaks has all operations of a kind on the log of a server fail from now on, as where its disk is broken. Whatever the server says to others afterwards that
+// only a sync allows, is an error. away: nothing arrives at the third member, nor from it, so that there is no majority without the victim.
+func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
+	f := &failing{r, victim, victim.process()}
+	victim.failed = make(chan error, 1)
+	id := victim.status().ID
+	third := uint64(0)
+	if away != nil {
+		third = away.status().ID
+	}
+	log, broken := f.p.m.journal.log, atomic.Bool{}
+	r.cut(func(m *consensus.Message) bool {
+		x := m.Raft
+		if x.GetFrom() == id && !x.GetReject() && broken.Load() {
+			switch {
+			case x.GetType() == pb.MsgAppResp && x.GetIndex() > log.SyncedIndex():
+				r.t.Errorf("the member whose disk fails says that it has entry %d, and has synced entry %d", x.GetIndex(), log.SyncedIndex())
+			case x.GetType() == pb.MsgVoteResp:
+				r.t.Errorf("the member whose disk fails has voted in term %d", x.GetTerm())
+			}
+		}
+		return x.GetFrom() == third || x.GetTo() == third
+	})
+	hook := vfs.Hook(func(got vfs.Op, _ string, _ int64, n int) error {
+		switch {
+		case got != op:
+			return nil
+		case op == vfs.OpWrite:
+			broken.Store(true)
+			return &vfs.ShortWrite{N: n / 2, Err: syscall.EIO}
+		}
+		broken.Store(true)
+		return syscall.EIO
+	})
+	f.p.disk.fails.Store(&hook)
+	return f
+}
+
+// ends waits until the victim has failed, and expects that it says why and takes part in nothing any more. It loses what it has not synced.
+func (f *failing) ends() {
+	f.t.Helper()
+	err := await.For(f.t, "the member fails", f.victim.failed)
+	if !strings.Contains(err.Error(), syscall.EIO.Error()) || f.p.store.Err() == nil {
+		f.t.Errorf("the store has failed with %v, and says %v", err, f.p.store.Err())
+	}
+	f.await("the member takes part no more", func() bool { return f.p.m.group.Status().Ended != nil })
+	st := f.p.m.group.Status()
+	if st.Leading || f.p.m.Leased(st.Term) {
+		f.t.Errorf("the member has failed, and leads: %+v", st)
+	}
+	before := f.p.store.Log().Durable()
+	if lsn, ok := f.p.set("after", "1"); ok && f.p.store.Log().Durable() >= lsn {
+		f.t.Error("a member that has failed acknowledges a write")
+	}
+	if now := f.p.store.Log().Durable(); now != before {
+		f.t.Errorf("a member that has failed acknowledges what it has run up to %d, which was %d before", now, before)
+	}
+	f.ring.lines.mu.Lock()
+	if text := f.ring.lines.mu.String(); !strings.Contains(text, "the store has failed and accepts no more writes") || !strings.Contains(text, "input/output error") {
+		f.t.Error("the log does not say that the disk has failed")
+	}
+	f.ring.lines.mu.Unlock()
+	f.victim.kill()
+}
+
+// repaired starts the victim again with a disk that works, and expects that all have the same.
+func (f *failing) repaired() {
+	f.t.Helper()
+	f.victim.failed = nil
+	f.cut(nil)
+	f.victim.start()
+	f.agree()
+}
+
+// broken are operations that fail, by who has the disk.
+var broken = []vfs.Op{vfs.OpSync, vfs.OpWrite}
+
+// TestDiskOfFollowerFails: a follower whose log can be written or synced no more says so and ends. It acknowledges nothing to the leader that it does not have,
+// and the group goes on.
+func TestDiskOfFollowerFails(t *testing.T) {
+	r := newGroup(t, 3)
+	for i, op := range broken {
+		for _, needed := range []bool{false, true} {
+			tag := fmt.Sprint(op, needed)
+			leader := r.leader()
+			others := r.others(leader)
+			victim, third := others[i%2], others[1-i%2]
+			r.fill(tag, 5)
+			if !needed {
+				f := r.breaks(victim, op, nil)
+				r.fill("beside "+tag, 5) // by two of three
+				f.ends()
+				r.fill("without "+tag, 5)
+				f.repaired()
+				continue
+			}
+			r.agree()
+			p := leader.process()
+			f := r.breaks(victim, op, third)
+			lsn, ok := p.set("x"+tag, "1")
+			f.ends()
+			if ok && p.store.Log().Durable() >= lsn {
+				t.Errorf("%s: a write is acknowledged that one disk has", tag)
+			}
+			f.repaired() // the write may have been taken over, or not
+		}
+	}
+}
+
+// TestDiskOfLeaderFails: a leader whose log can be written or synced no more says so, leads no more and acknowledges nothing. Another member leads, with all
+// that was acknowledged.
+func TestDiskOfLeaderFails(t *testing.T) {
+	r := newGroup(t, 3)
+	for _, op := range broken {
+		for _, cut := range []bool{false, true} {
+			tag := fmt.Sprint(op, cut)
+			r.fill(tag, 5)
+			r.agree()
+			old := r.leader()
+			p := old.process()
+			var third *server
+			if cut {
+				third = r.others(old)[0]
+			}
+			f := r.breaks(old, op, third)
+			lsn, ok := p.set("x"+tag, "1")
+			f.ends()
+			if acked := ok && p.store.Log().Durable() >= lsn; acked && cut {
+				t.Errorf("%s: a write is acknowledged that one disk has", tag)
+			} else if acked { // both others have it
+				r.model["x"+tag] = "1"
+			}
+			r.cut(nil)
+			r.another(old)
+			r.fill("without "+tag, 5)
+			f.repaired()
+		}
+	}
+}
+
+// TestDiskFailsAtVote: a member whose disk fails as it is asked for its vote, or votes for itself, says so and ends, and its vote does not count: where it is
+// needed, nobody leads until it is back.
+func TestDiskFailsAtVote(t *testing.T) {
+	r := newGroup(t, 3)
+	for i, op := range broken {
+		r.fill(fmt.Sprint(op), 5)
+		r.agree()
+		old := r.leader()
+		others := r.others(old)
+		victim, third := others[i%2], others[1-i%2]
+		f := r.breaks(victim, op, nil)
+		old.kill()
+		f.ends()
+		if third.role() == commands.Leader {
+			t.Errorf("%s: a member leads with its own vote alone", op)
+		}
+		old.start()
+		r.another(victim)
+		r.fill(fmt.Sprint("without ", op), 5)
+		f.repaired()
+	}
+}
+
+// TestDisksFail: the disk of one member after the other fails at some operation, while writes go on; what was acknowledged is there in the end.
+func TestDisksFail(t *testing.T) {
+	r := newGroup(t, 3)
+	kinds := []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpCreate, vfs.OpSyncDir, vfs.OpRename}
+	if testkit.Long() {
+		kinds = slices.Repeat(kinds, 8)
+	}
+	for i, op := range kinds {
+		leader := r.leader()
+		victim := leader
+		if i%2 == 1 {
+			victim = r.others(leader)[i/2%2]
+		}
+		victim.failed = make(chan error, 1)
+		p, left := victim.process(), atomic.Int64{}
+		left.Store(int64(3 * i % 7))
+		hook := vfs.Hook(func(got vfs.Op, _ string, _ int64, n int) error {
+			if got != op || left.Add(-1) >= 0 {
+				return nil
+			}
+			if op == vfs.OpWrite {
+				return &vfs.ShortWrite{N: n / 3, Err: syscall.EIO}
+			}
+			return syscall.EIO
+		})
+		p.disk.fails.Store(&hook)
+		ended := false
+		for n := 0; !ended; n++ { // segments end after some writes
+			s := r.anyLeader()
+			if s != nil {
+				if q := s.process(); q != nil {
+					q.set(fmt.Sprint("x", i, "-", n), strings.Repeat("v", 8<<10))
+				}
+			}
+			select {
+			case err := <-victim.failed:
+				if !strings.Contains(err.Error(), syscall.EIO.Error()) {
+					t.Errorf("%s: %v", op, err)
+				}
+				ended = true
+			default:
+			}
+			if n == 3000 {
+				t.Fatalf("%s: the member has not failed", op)
+			}
+		}
+		victim.kill()
+		r.fill(fmt.Sprint("without", i, "-"), 5)
+		victim.failed = nil
+		victim.start()
+		r.agree()
+	}
+}

@@ -1,0 +1,518 @@
+package member
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/commands"
+	"keyp/consensus"
+	"keyp/internal/testkit/await"
+	"keyp/storage"
+)
+
+// TestJoin: a server founds a group with the keys that it has, others get all by a snapshot and vote, and all have the same; also after
+// all of them lost power.
+func TestJoin(t *testing.T) {
+	r := newRing(t, 3)
+	for i := range 50 {
+		key := fmt.Sprint("before", i)
+		if _, ok := r.servers[0].process().set(key, key); !ok {
+			t.Fatal("a server that is alone does not write")
+		}
+		r.model[key] = key
+	}
+	r.join()
+	r.agree()
+	if got := r.servers[0].process().m.Progress().Snapshot; got.Sent < 2 {
+		t.Errorf("two members have joined, and the snapshots are %+v", got)
+	}
+	r.fill("k", 100)
+	r.agree()
+	r.blackout()
+	r.agree()
+	r.fill("l", 10)
+	r.agree()
+}
+
+// blackout has all servers lose power at about the same time, and start again.
+func (r *ring) blackout() {
+	for _, s := range r.servers {
+		s.kill()
+	}
+	for _, s := range r.servers {
+		s.start()
+	}
+}
+
+// restarted awaits that a server has started again since before.
+func (r *ring) restarted(s *server, before map[string]int) {
+	r.t.Helper()
+	r.await("the server starts again", func() bool { return r.starts()[s.name] > before[s.name] })
+}
+
+// another awaits that another server than before leads.
+func (r *ring) another(than *server) (s *server) {
+	r.t.Helper()
+	r.await("another member leads", func() bool {
+		for _, s = range r.others(than) {
+			if s.role() == commands.Leader {
+				return true
+			}
+		}
+		return false
+	})
+	return s
+}
+
+// TestCutOff: a leader that was cut off starts again without the writes that the others have not, and has theirs.
+func TestCutOff(t *testing.T) {
+	tries(t, func(r *ring) bool {
+		old := r.leader()
+		before, p := r.starts(), old.process()
+		r.isolate(old)
+		_, ok := p.set("lost", "1")
+		r.another(old)
+		r.fill("l", 10)
+		r.cut(nil)
+		if ok {
+			r.restarted(old, before)
+		}
+		r.agree()
+		return ok
+	})
+}
+
+// tries has a test tried again where its leader has ended by itself, as on a machine with much else to do. try reports whether it came to its end.
+func tries(t *testing.T, try func(r *ring) bool) {
+	t.Helper()
+	for range 20 {
+		r := newGroup(t, 3)
+		r.fill("k", 10)
+		if try(r) || t.Failed() {
+			return
+		}
+		r.close()
+	}
+	t.Fatal("no leader has lived long enough")
+}
+
+// TestNeverProposed: a leader starts again that has run something and did not come to propose it.
+func TestNeverProposed(t *testing.T) {
+	tries(t, func(r *ring) bool {
+		old := r.leader()
+		before, p := r.starts(), old.process()
+		p.loop.call(func() { p.loop.lazy = true })
+		_, ok := p.set("lost", "1")
+		if ok {
+			r.isolate(old)
+			r.another(old)
+			r.restarted(old, before) // it has not heard the others
+			r.cut(nil)
+		}
+		r.fill("l", 10)
+		r.agree()
+		return ok
+	})
+}
+
+// TestCommittedByOthers: a leader that is deposed goes on as it is when the next one commits what it has proposed.
+func TestCommittedByOthers(t *testing.T) {
+	tries(t, func(r *ring) bool {
+		old := r.leader()
+		id, term := old.status().ID, old.status().Term
+		before, p := r.starts(), old.process()
+		// Its entries reach the others, and it does not hear that.
+		r.cut(func(m *consensus.Message) bool { return m.Raft.GetTo() == id })
+		_, ok := p.set("x", "1")
+		now := r.another(old)
+		next := now.status().Term == term+1
+		r.cut(nil)
+		r.fill("l", 10)
+		r.agree()
+		if _, has := old.content()["x"]; !ok || !has || !next {
+			return false // the entry did not reach who was elected
+		}
+		if got := r.starts(); !maps.Equal(got, before) {
+			t.Errorf("servers have started %v times instead of %v", got, before)
+		}
+		return true
+	})
+}
+
+// TestTentativeTwice: a leader is deposed, elected again without committing anything, and deposed again. What it ran first is still doubtful.
+func TestTentativeTwice(t *testing.T) {
+	tries(t, func(r *ring) bool {
+		old := r.leader()
+		id, p := old.status().ID, old.process()
+		before := r.starts()
+		none := func(*consensus.Message) bool { return true }
+		r.cut(none)
+		if _, ok := p.set("lost", "1"); !ok {
+			r.cut(nil)
+			return false
+		}
+		r.await("the leader is deposed", func() bool { return p.m.Status().Role == commands.Tentative })
+		// The others get its votes and nothing else, and have fewer entries.
+		r.cut(func(m *consensus.Message) bool {
+			switch m.Raft.GetType() {
+			case pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgVote, pb.MsgVoteResp:
+				return m.Raft.GetFrom() != id && m.Raft.GetTo() != id
+			}
+			return true
+		})
+		r.await("the leader is elected again", func() bool { return p.m.Status().Role == commands.Rising })
+		r.cut(none)
+		r.await("the leader is deposed again", func() bool { return p.m.Status().Role != commands.Rising })
+		if got := p.m.Status().Role; got != commands.Tentative {
+			t.Errorf("the role is %s", got)
+		}
+		r.isolate(old)
+		r.another(old)
+		r.fill("l", 10)
+		r.cut(nil)
+		r.restarted(old, before)
+		r.agree()
+		return true
+	})
+}
+
+// TestTransfer: a leader that hands over loses nothing, and no server starts again.
+func TestTransfer(t *testing.T) {
+	r := newGroup(t, 3)
+	stop := make(chan struct{})
+	acked := make(chan int)
+	go func() { // writes all the time
+		n := 0
+		defer func() { acked <- n }()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			s := r.anyLeader()
+			if s == nil {
+				continue
+			}
+			p := s.process()
+			if p == nil {
+				continue
+			}
+			lsn, ok := p.set(fmt.Sprint("x", n), "1")
+			if ok && await.Reached(func() bool { return p.m.Status().Role != commands.Leader || p.store.Log().Durable() >= lsn }) && p.store.Log().Durable() >= lsn {
+				n++
+			}
+		}
+	}()
+	clean := 0
+	for range 50 {
+		from := r.leader()
+		to := r.others(from)[0]
+		term, before := from.status().Term, r.starts()
+		got := make(chan error, 1)
+		to.process().m.Failover(false, func(err error) { got <- err })
+		// What else may have happened is that a machine with much else to do has ended a leader.
+		if err := await.For(t, "the transfer", got); err == nil && to.status().Term == term+1 {
+			if now := r.starts(); !maps.Equal(now, before) {
+				t.Errorf("servers have started %v times instead of %v", now, before)
+			}
+			if clean++; clean == 5 {
+				break
+			}
+		}
+	}
+	if clean == 0 {
+		t.Error("no transfer was done")
+	}
+	close(stop)
+	n := await.For(t, "the writer's end", acked)
+	r.agree()
+	for i := range n {
+		if got := r.servers[0].content()[fmt.Sprint("x", i)]; got != "1" {
+			t.Errorf("the write %d was acknowledged, and is lost", i)
+		}
+	}
+	if n == 0 {
+		t.Error("nothing was acknowledged")
+	}
+}
+
+// TestParts: a batch is longer than an entry, and other entries come between its parts.
+func TestParts(t *testing.T) {
+	r := newGroup(t, 3)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { // entries that have no batches, one after the other
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if s := r.anyLeader(); s != nil {
+				if p := s.process(); p != nil {
+					me := *p.m.Status().Me()
+					_ = p.m.propose(p.m.ctx, &me) // another one may lead by now
+				}
+			}
+		}
+	}()
+	for i := range 2 {
+		r.write(fmt.Sprint("big", i), strings.Repeat(fmt.Sprint(i), 3<<20+i))
+		r.write(fmt.Sprint("small", i), "1")
+	}
+	close(stop)
+	await.For(t, "the end of entries", ended)
+	r.agree()
+	r.blackout()
+	r.agree()
+}
+
+// TestPartsCut: a leader ends when the others have some parts of a batch.
+func TestPartsCut(t *testing.T) {
+	tries(t, func(r *ring) bool {
+		old := r.leader()
+		before, id := r.starts(), old.status().ID
+		cut := false // ring.mu guards it
+		r.cut(func(m *consensus.Message) bool {
+			from := m.Raft.GetFrom() == id
+			for _, e := range m.Raft.Entries {
+				if d := e.Data; from && len(d) > partHeader && d[0] == partTag && le.Uint64(d[17:]) >= 2<<20 {
+					cut = true
+				}
+			}
+			return cut && (from || m.Raft.GetTo() == id)
+		})
+		if _, ok := old.process().set("lost", strings.Repeat("v", 8<<20)); !ok {
+			r.cut(nil)
+			return false
+		}
+		r.another(old)
+		r.write("big", strings.Repeat("w", 3<<20))
+		r.write("small", "1")
+		r.cut(nil)
+		r.restarted(old, before)
+		r.agree()
+		r.blackout()
+		r.agree()
+		return true
+	})
+}
+
+// truncated has the leader's log begin behind what a member has that is away, and gives the leader.
+func (r *ring) truncated(away *server) (leader *server) {
+	r.t.Helper()
+	last := uint64(0)
+	for _, s := range r.others(away) {
+		if p := s.process(); p != nil {
+			last = max(last, p.m.group.Status().Last)
+		}
+	}
+	for i := 0; ; i++ {
+		r.fill(fmt.Sprint("t", i, "-"), 20)
+		leader = r.leader()
+		p := leader.process()
+		// A checkpoint is given up where another member comes to lead.
+		if err := p.store.Checkpoint(); err == nil && p.m.journal.log.Begin().Index > last && leader.role() == commands.Leader {
+			return leader
+		}
+	}
+}
+
+// TestTruncated: a member that was away longer than the log goes back takes a snapshot.
+func TestTruncated(t *testing.T) {
+	r := newRing(t, 3)
+	r.keptLog = 1
+	for _, s := range r.servers { // with that
+		s.kill()
+		s.start()
+	}
+	r.join()
+	away := r.others(r.leader())[0]
+	for round := range 3 {
+		away.kill()
+		r.truncated(away)
+		r.fill(fmt.Sprint("l", round, "-"), 20)
+		before := r.starts()
+		away.start()
+		r.agree()
+		if got := r.starts()[away.name]; got < before[away.name]+2 {
+			t.Errorf("round %d: the member has started %d times, and %d before: it took no snapshot", round, got, before[away.name])
+		}
+	}
+}
+
+// TestCheckpointBetween: a checkpoint that begins when a follower's log has a batch and its store has not yet.
+func TestCheckpointBetween(t *testing.T) {
+	r := newGroup(t, 3)
+	r.fill("k", 5)
+	for round := range 5 {
+		s := r.others(r.leader())[0]
+		p := s.process()
+		key := fmt.Sprint("held", round)
+		r.write(key, "before")
+		r.agree()
+		txn := p.store.NewTxn()
+		if err := p.store.BeginBeside(txn, []storage.Key{p.store.Key(0, []byte(key))}); err != nil {
+			t.Fatal(err)
+		}
+		saved := make(chan error, 1)
+		go func() { saved <- p.store.Checkpoint() }()
+		r.await("a checkpoint begins", func() bool { return p.store.Checkpointing() })
+		r.write(key, "after")
+		r.await("the batch is in the follower's log", func() bool {
+			return s.process() != p || p.m.journal.Durable() > p.store.Applied()
+		})
+		txn.End()
+		_ = await.For(t, "the checkpoint", saved) // the next one will do, if the member's role changes
+		s.kill()
+		s.start()
+		r.agree()
+	}
+}
+
+// TestLeaderGoneDuringSnapshot: the leader ends while another member takes its snapshot. That one votes again, and the others go on.
+func TestLeaderGoneDuringSnapshot(t *testing.T) {
+	r := newRing(t, 3)
+	r.keptLog = 1
+	dies := make(chan *server, 1) // who is to be killed as it sends a snapshot; buffered
+	for _, s := range r.servers {
+		s.kill()
+		s.options = func(o *storage.Options) {
+			o.Testing.OnStep = func(at storage.Step) error {
+				if at == storage.StepPiece {
+					select {
+					case victim := <-dies:
+						if victim == s {
+							go s.kill() // which waits for this call's end
+							return errDead
+						}
+						dies <- victim
+					default:
+					}
+				}
+				return nil
+			}
+		}
+		s.start()
+	}
+	r.join()
+	away := r.others(r.leader())[0]
+	away.kill()
+	sender := r.truncated(away)
+	dies <- sender
+	before := r.starts()
+	away.start()
+	r.await("the leader is gone", func() bool { return sender.process() == nil })
+	r.fill("m", 10) // by those who are left
+	sender.start()
+	r.agree()
+	if got := r.starts()[away.name]; got < before[away.name]+1 {
+		t.Errorf("the member has started %d times", got)
+	}
+}
+
+// TestWaits: the leader knows which members have what on their disks, and that it leads; who waits for that is called once.
+func TestWaits(t *testing.T) {
+	tries(t, func(r *ring) bool {
+		s := r.leader()
+		p, term := s.process(), s.status().Term
+		lsn, ok := p.set("x", "1")
+		if !ok {
+			return false
+		}
+		steady := func() bool { return p.m.leads(term) && s.process() == p }
+		wait := func(start func(done func()) (stop func())) chan int {
+			got, n := make(chan int, 2), 0
+			start(func() { n++; got <- n })
+			return got
+		}
+		for _, members := range []int{0, 1, 2} {
+			got := wait(func(done func()) func() { return p.m.AwaitSynced(lsn, members, done) })
+			await.For(t, "members have a write", got)
+			if n := p.m.Synced(lsn); n < members && steady() {
+				t.Errorf("%d members have it, instead of %d", n, members)
+			}
+		}
+		if n := p.m.Synced(0); n != 2 && steady() {
+			t.Errorf("%d members have nothing", n)
+		}
+		if n := p.m.Synced(p.store.Log().End() + 1); n != 0 {
+			t.Errorf("%d members have what nobody has", n)
+		}
+		answer := make(chan bool, 2)
+		p.m.Confirm(term, func(leads bool) { answer <- leads })
+		if !await.For(t, "a majority confirms", answer) && steady() {
+			t.Error("the leader is not confirmed")
+		}
+		p.m.Confirm(term-1, func(leads bool) { answer <- leads })
+		if await.For(t, "the answer about another term", answer) {
+			t.Error("a leader is confirmed in a term before it led")
+		}
+		r.await("the leader has the lease", func() bool { return !steady() || p.m.Leased(term) })
+		if !steady() {
+			return false
+		}
+		// Nobody is there any more.
+		r.cut(func(*consensus.Message) bool { return true })
+		synced := wait(func(done func()) func() { return p.m.AwaitSynced(lsn+1<<40, 1, done) })
+		never := make(chan int, 1)
+		p.m.AwaitSynced(lsn+1<<40, 1, func() { never <- 1 })()
+		p.m.Confirm(term, func(leads bool) { answer <- leads })
+		r.await("it does not lead any more", func() bool { return !p.m.leads(term) })
+		if await.For(t, "no majority confirms", answer) || p.m.Leased(term) {
+			t.Error("a leader that is cut off is confirmed, or has a lease")
+		}
+		await.For(t, "the end of the wait", synced)
+		select {
+		case <-never:
+			t.Error("a wait that was stopped has ended")
+		case n := <-synced:
+			t.Errorf("the function was called %d times", n)
+		default:
+		}
+		r.cut(nil)
+		r.agree()
+		return true
+	})
+}
+
+// TestSettledSurvives: what a checkpoint has written is again in the part of the log that is known to be committed, after all members lost power: also
+// what was written last of all and became committed only when the checkpoint had noted where the log was.
+func TestSettledSurvives(t *testing.T) {
+	noted := 0
+	for round := 0; noted < 3; round++ {
+		if round == 20 {
+			t.Fatal("no leader has lived long enough")
+		}
+		r := newGroup(t, 3)
+		r.fill("k", 10)
+		s := r.leader()
+		p := s.process()
+		r.agree()
+		r.cut(func(m *consensus.Message) bool { return m.Raft.GetType() == pb.MsgApp })
+		if _, ok := p.set("last", "1"); ok {
+			r.model["last"] = "1"
+		}
+		saved := make(chan error, 1)
+		go func() { saved <- p.store.Checkpoint() }()
+		r.await("a checkpoint has begun", func() bool { return s.process() != p || p.store.Checkpointing() })
+		r.cut(nil)
+		if err := await.For(t, "the checkpoint", saved); err == nil { // otherwise another member leads
+			noted++
+		}
+		r.blackout() // a store refuses to open that has more than its log
+		r.await("all have started", func() bool {
+			return !slices.ContainsFunc(r.servers, func(s *server) bool { return s.process() == nil })
+		})
+		delete(r.model, "last")
+		r.write("last", "2")
+		r.agree()
+		r.close()
+	}
+}

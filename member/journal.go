@@ -1,0 +1,514 @@
+package member
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyp/consensus"
+	"keyp/consensus/raftlog"
+	"keyp/internal/tally"
+	"keyp/storage"
+	"keyp/storage/wal"
+)
+
+// mostPending bounds what the leader has run and not proposed, in bytes: the server waits then. What is proposed is bounded by consensus.MaxUncommitted.
+const mostPending = 64 << 20
+
+// keptSpans is how many entries are remembered with their positions although they are committed: Synced is asked about them.
+const keptSpans = 4096
+
+// span says where an entry ends in the stream.
+type span struct{ index, end uint64 }
+
+// journal is the log of a member's store. At the leader, what was appended in a pass is proposed as an entry by Commit, and durable once that is
+// committed. A follower's store appends nothing: what it has applied is durable, as it is committed and on this disk.
+type journal struct {
+	m         *Member
+	log       *raftlog.Log
+	onDurable func(lsn uint64)
+	onFail    func(error)
+	durable   atomic.Uint64
+	end       atomic.Uint64
+	kick      chan struct{}
+
+	mu struct {
+		sync.Mutex
+		changed sync.Cond
+		leads   bool   // what is appended will be proposed
+		term    uint64 // in which
+		deposed uint64 // the newest term that is over: what is not proposed by then will not be
+		busy    bool   // somebody proposes
+		more    bool   // and does so again
+		closed  bool
+		gaveUp  bool
+		pending []byte // room for the header of an entry, and batches, each behind its length
+		sent    int    // up to where they are proposed
+		part    int    // bytes of the batch behind that which are proposed
+		start   uint64 // the position of what is behind sent
+		spans   []span
+		commit  uint64 // index
+		cut     uint64 // from which entry on others have replaced what was proposed here; 0: they have not
+		lost    bool   // batches were among that
+	}
+}
+
+func newJournal(m *Member) *journal {
+	j := &journal{m: m, kick: make(chan struct{}, 1)}
+	j.mu.changed.L = &j.mu.Mutex
+	j.mu.pending, j.mu.sent = make([]byte, batchesHeader), batchesHeader
+	return j
+}
+
+// Append is storage.Journal's, as all methods with such names are.
+func (j *journal) Append(batch []byte) uint64 { return j.AppendKeeping([][]byte{batch}) }
+
+func (j *journal) AppendKeeping(pieces [][]byte) uint64 {
+	length := 0
+	for _, p := range pieces {
+		length += len(p)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.pending = binary.AppendUvarint(j.mu.pending, uint64(length))
+	for _, p := range pieces {
+		j.mu.pending = append(j.mu.pending, p...)
+	}
+	return j.end.Add(frameSize(length))
+}
+
+// Commit leaves the work to who proposes already, if somebody does.
+func (j *journal) Commit() error {
+	j.propose()
+	j.throttle()
+	return nil
+}
+
+func (j *journal) propose() {
+	for next := j.begin(); next.data != nil; {
+		p, err := j.m.group.Propose(next.data)
+		next = j.proposed(next, p.First, err)
+		j.advance(0)
+	}
+}
+
+// throttle waits while too much is pending, since others are slower than this server. A majority that is gone ends the wait, as it deposes the leader.
+func (j *journal) throttle() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.mu.pending)-j.mu.sent > mostPending && j.mu.leads && !j.over() && !j.mu.gaveUp {
+		j.mu.changed.Wait()
+	}
+}
+
+// over reports whether the term is over in which this member leads. mu is locked.
+func (j *journal) over() bool { return j.mu.deposed >= j.mu.term }
+
+// depose ends the wait of the server's loop, which is needed for what follows.
+func (j *journal) depose(term uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.deposed = max(j.mu.deposed, term)
+	j.mu.changed.Broadcast()
+}
+
+// begin gives the first entry to propose, if nobody does so.
+func (j *journal) begin() (next proposal) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.mu.busy {
+		j.mu.more = true
+		return next
+	}
+	next = j.next()
+	j.mu.busy = next.data != nil
+	return next
+}
+
+// proposed notes that an entry was proposed, and gives the next one. With ErrFull a commit tries again; with another error the member is deposed, and
+// notified of that.
+func (j *journal) proposed(last proposal, index uint64, err error) (next proposal) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil {
+		j.take(last, index)
+		j.mu.changed.Broadcast()
+	}
+	if err == nil || j.mu.more {
+		next = j.next()
+	}
+	if j.mu.more = false; next.data == nil {
+		j.mu.busy = false
+		j.mu.changed.Broadcast()
+	}
+	return next
+}
+
+// proposal is the next entry.
+type proposal struct {
+	data []byte
+	size int // of the batches in it, or of the part
+	part bool
+	last bool // the part is the last one
+}
+
+// next gives the next entry; its data is nil if there is none. mu is locked.
+func (j *journal) next() (next proposal) {
+	b := j.mu.pending[j.mu.sent:]
+	if len(b) == 0 || !j.mu.leads {
+		return next
+	}
+	size := 0
+	for size < len(b) {
+		length, n := binary.Uvarint(b[size:])
+		if end := size + n + int(length); end <= mostOfEntry && j.mu.part == 0 {
+			size = end
+			continue
+		}
+		if size == 0 {
+			return j.nextPart(b[n : n+int(length)])
+		}
+		break
+	}
+	data := j.mu.pending[j.mu.sent-batchesHeader : j.mu.sent+size] // what was there is proposed
+	data[0] = batchesTag
+	le.PutUint64(data[1:], j.mu.start)
+	return proposal{data: data, size: size}
+}
+
+func (j *journal) nextPart(batch []byte) proposal {
+	rest := batch[j.mu.part:]
+	rest = rest[:min(len(rest), mostOfEntry)]
+	data := append(make([]byte, 0, partHeader+len(rest)), partTag)
+	for _, n := range [...]uint64{j.mu.start, uint64(len(batch)), uint64(j.mu.part)} {
+		data = le.AppendUint64(data, n)
+	}
+	return proposal{data: append(data, rest...), size: len(rest), part: true, last: j.mu.part+len(rest) == len(batch)}
+}
+
+// take notes that an entry was proposed. mu is locked.
+func (j *journal) take(next proposal, index uint64) {
+	switch {
+	case next.part:
+		if j.mu.part += next.size; !next.last {
+			return
+		}
+		moved := int(frameSize(j.mu.part))
+		j.mu.part = 0
+		j.mu.sent, j.mu.start = j.mu.sent+moved, j.mu.start+uint64(moved)
+	default:
+		j.mu.sent, j.mu.start = j.mu.sent+next.size, j.mu.start+uint64(next.size)
+	}
+	if j.mu.cut != 0 && index >= j.mu.cut {
+		j.mu.lost = true
+	} else {
+		j.note(index, j.mu.start)
+	}
+	switch {
+	case j.mu.sent == len(j.mu.pending):
+		j.clear()
+	case j.mu.sent > 8*mostOfEntry: // what is proposed is not kept for long
+		rest := j.mu.pending[j.mu.sent:]
+		j.mu.pending = append(make([]byte, batchesHeader, batchesHeader+2*len(rest)), rest...)
+		j.mu.sent = batchesHeader
+	}
+}
+
+// clear forgets what is pending. mu is locked.
+func (j *journal) clear() {
+	if cap(j.mu.pending) > 2*mostOfEntry {
+		j.mu.pending = make([]byte, batchesHeader)
+	}
+	j.mu.pending, j.mu.sent, j.mu.part = j.mu.pending[:batchesHeader], batchesHeader, 0
+}
+
+// note remembers where an entry ends. mu is locked.
+func (j *journal) note(index, end uint64) {
+	if n := len(j.mu.spans); n > 0 && j.mu.spans[n-1].index == index {
+		j.mu.spans[n-1].end = end
+		return
+	}
+	j.mu.spans = append(j.mu.spans, span{index, end})
+	if len(j.mu.spans) > 2*keptSpans {
+		committed := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].index > j.mu.commit })
+		if n := min(committed, len(j.mu.spans)-keptSpans); n > 0 {
+			j.mu.spans = slices.Clone(j.mu.spans[n:])
+		}
+	}
+}
+
+// advance notes that entries are committed.
+func (j *journal) advance(index uint64) {
+	j.mu.Lock()
+	j.mu.commit = max(j.mu.commit, index)
+	n := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].index > j.mu.commit })
+	var durable uint64
+	more := false
+	if n > 0 && j.mu.spans[n-1].end > j.durable.Load() {
+		durable, more = j.mu.spans[n-1].end, true
+		j.durable.Store(durable)
+		j.mu.changed.Broadcast()
+	}
+	waits := j.mu.leads && j.mu.sent < len(j.mu.pending)
+	j.mu.Unlock()
+	if more && j.onDurable != nil {
+		j.onDurable(durable)
+	}
+	if waits && index > 0 {
+		j.wake() // what had no room may have it now
+	}
+}
+
+// room has that proposed which had no room before entries were applied: the group counts what is committed until then.
+func (j *journal) room() {
+	j.mu.Lock()
+	waits := j.mu.leads && j.mu.sent < len(j.mu.pending)
+	j.mu.Unlock()
+	if waits {
+		j.wake()
+	}
+}
+
+// replaced notes that the entries from one on are others': when those are committed, nothing that was proposed here is. It reports whether batches were
+// among what was there before.
+func (j *journal) replaced(from uint64) (lost bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.mu.cut == 0 || from < j.mu.cut {
+		j.mu.cut = from
+	}
+	n := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].index >= from })
+	j.mu.lost = j.mu.lost || n < len(j.mu.spans)
+	j.mu.spans = j.mu.spans[:n]
+	return j.mu.lost
+}
+
+// applied notes what a follower is about to apply: it is on this disk, and committed.
+func (j *journal) applied(index, lsn uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if lsn <= j.end.Load() {
+		return
+	}
+	j.note(index, lsn)
+	j.mu.commit = max(j.mu.commit, index)
+	j.end.Store(lsn)
+	j.durable.Store(lsn)
+	j.mu.start = lsn
+	j.mu.changed.Broadcast()
+}
+
+// lead has what is appended from now on proposed, in a term that may be over by now.
+func (j *journal) lead(term uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.leads, j.mu.term, j.mu.cut = true, term, 0
+	j.clear()
+	j.mu.start = j.end.Load()
+}
+
+// follow ends that, and gives what became of the batches: lost says that some were never proposed, or that others have replaced them, and last is the last
+// entry that is not known to be committed, 0 if there is none.
+func (j *journal) follow() (lost bool, last uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.leads = false
+	for j.mu.busy {
+		j.mu.changed.Wait()
+	}
+	j.mu.changed.Broadcast()
+	if n := len(j.mu.spans); n > 0 && j.mu.spans[n-1].index > j.mu.commit {
+		last = j.mu.spans[n-1].index
+	}
+	return j.mu.lost || j.mu.start < j.end.Load(), last
+}
+
+// indexOf gives an entry that has all before a position, or a later one if that is not remembered; 0: none is known. mu is locked.
+func (j *journal) indexOf(lsn uint64) uint64 {
+	n := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].end >= lsn })
+	if n == len(j.mu.spans) {
+		return 0
+	}
+	return j.mu.spans[n].index
+}
+
+// positionOf gives the position up to which entries lead, as far as it is remembered.
+func (j *journal) positionOf(index uint64) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].index > index })
+	if n == 0 {
+		return 0
+	}
+	return j.mu.spans[n-1].end
+}
+
+func (j *journal) CommitAsync() {
+	j.wake()
+	j.throttle()
+}
+
+func (j *journal) wake() {
+	select {
+	case j.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run makes the commits of CommitAsync.
+func (j *journal) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.kick:
+			j.propose()
+		}
+	}
+}
+
+// SetPolicy does nothing: a member is always durable.
+func (j *journal) SetPolicy(wal.Policy) {}
+
+func (j *journal) End() uint64     { return j.end.Load() }
+func (j *journal) Durable() uint64 { return j.durable.Load() }
+
+func (j *journal) Synced() uint64 {
+	return max(j.positionOf(j.log.SyncedIndex()), min(j.durable.Load(), j.end.Load()))
+}
+
+func (j *journal) Settled(ctx context.Context, lsn uint64) error {
+	stop := context.AfterFunc(ctx, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.mu.changed.Broadcast()
+	})
+	defer stop()
+	if lsn > j.durable.Load() {
+		j.propose()
+	}
+	j.mu.Lock()
+	for lsn > j.durable.Load() {
+		switch {
+		case ctx.Err() != nil:
+			j.mu.Unlock()
+			return ctx.Err()
+		case j.mu.closed || j.mu.gaveUp || !j.mu.leads || j.over():
+			j.mu.Unlock()
+			return errors.Join(storage.ErrDeposed, j.log.Err())
+		}
+		j.mu.changed.Wait()
+	}
+	index := min(j.indexOf(lsn), j.mu.commit) // an entry after the one that has it may be the first that is remembered
+	j.mu.Unlock()
+	// The commit index is on this disk with the entries: otherwise a checkpoint could hold what a crash of all members takes back.
+	return j.log.Settled(ctx, j.log.SaveCommit(index))
+}
+
+func (j *journal) Rotate([]byte) (segment uint64, err error) {
+	applied, err := j.m.mark()
+	if err != nil {
+		return 0, err
+	}
+	segment, err = j.log.Rotate(applied)
+	if err != nil {
+		return 0, err
+	}
+	j.m.mu.Lock()
+	j.m.mu.own = segment
+	j.m.mu.Unlock()
+	return j.m.forKeeps(segment), nil // a start has what is not archived, too
+}
+
+func (j *journal) Release(first uint64) error { return j.log.Release(j.m.needed(first)) }
+
+func (j *journal) First() uint64           { return j.log.First() }
+func (j *journal) Size() int64             { return j.log.Size() - j.m.kept() }
+func (j *journal) Full() bool              { return j.log.Full() }
+func (j *journal) Err() error              { return j.log.Err() }
+func (j *journal) SyncCost() time.Duration { return j.log.SyncCost() }
+func (j *journal) Syncs() tally.Reading    { return j.log.Syncs() }
+func (j *journal) Commits() tally.Reading  { return j.log.Commits() }
+
+func (j *journal) GiveUp() {
+	j.mu.Lock()
+	j.mu.gaveUp = true
+	j.mu.changed.Broadcast()
+	j.mu.Unlock()
+	j.log.GiveUp()
+}
+
+func (j *journal) Close() error {
+	j.m.closeGroup()
+	j.mu.Lock()
+	j.mu.closed = true
+	j.mu.changed.Broadcast()
+	j.mu.Unlock()
+	return j.log.Close()
+}
+
+// open opens the log and replays what is known to be committed.
+func (j *journal) open(o wal.Options, from storage.Place, replay func(lsn uint64, batch []byte) error) (storage.Journal, error) {
+	replayed := o.Replayed
+	j.onDurable, j.onFail, o.OnDurable, o.Replayed = o.OnDurable, o.OnFail, nil, nil
+	o.Dir = j.m.logDir()
+	log, err := raftlog.Open(o, from.Segment)
+	if err != nil {
+		return nil, err
+	}
+	j.log = log
+	if err = j.m.owns(log); err == nil {
+		err = j.replay(from, replay)
+	}
+	if err == nil && replayed != nil {
+		err = replayed()
+	}
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return j, nil
+}
+
+func (j *journal) replay(from storage.Place, replay func(lsn uint64, batch []byte) error) error {
+	m, begin := j.m, j.log.Begin()
+	if begin.Position > from.Position {
+		return errors.New("member: the log has lost its beginning, which the data file needs")
+	}
+	m.mu.stream, m.mu.applied = stream{position: begin.Position}, begin // nobody else has them yet
+	j.end.Store(begin.Position)
+	j.durable.Store(begin.Position)
+	j.mu.start = begin.Position
+	to, conf := j.log.Hard().GetCommit(), begin.Conf
+	for next := begin.Index + 1; next <= to; {
+		entries, err := j.log.Entries(next, to+1, 4<<20)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			err := m.mu.stream.take(e, func(lsn uint64, batch []byte) error {
+				j.applied(e.GetIndex(), lsn)
+				if lsn <= from.Position {
+					return nil
+				}
+				return replay(lsn, batch)
+			}, m.joins)
+			if err != nil {
+				return err
+			}
+			if conf, err = consensus.ConfAfter(conf, e); err != nil {
+				return err
+			}
+			m.passed(consensus.Base{Index: e.GetIndex(), Term: e.GetTerm(), Conf: conf})
+		}
+		next += uint64(len(entries))
+	}
+	if j.end.Load() < from.Position {
+		return errors.New("member: the data file has more than the log says to be committed")
+	}
+	return nil
+}

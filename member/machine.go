@@ -1,0 +1,323 @@
+package member
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/commands"
+	"keyp/consensus"
+)
+
+// quickBytes is how much is applied by who brings it; more is left to another goroutine.
+const quickBytes = 256 << 10
+
+// task is something to be done in order. waits: it may wait for the server's loop, or for the disk.
+type task struct {
+	run   func()
+	waits bool
+}
+
+// tasks are what is to be done, one thing at a time.
+type tasks struct {
+	mu struct {
+		sync.Mutex
+		list []task
+		busy bool
+	}
+}
+
+// do does what comes in order: at once, if nothing is before it and it need not wait.
+func (m *Member) do(t task) {
+	m.queue.mu.Lock()
+	m.queue.mu.list = append(m.queue.mu.list, t)
+	if m.queue.mu.busy {
+		m.queue.mu.Unlock()
+		return
+	}
+	m.queue.mu.busy = true
+	m.queue.mu.Unlock()
+	m.work(false)
+}
+
+// work does what there is to do. Only a goroutine of its own may wait.
+func (m *Member) work(own bool) {
+	for {
+		m.queue.mu.Lock()
+		if len(m.queue.mu.list) == 0 || m.ctx.Err() != nil {
+			m.queue.mu.busy = false
+			m.queue.mu.Unlock()
+			return
+		}
+		next := m.queue.mu.list[0]
+		if next.waits && !own {
+			m.queue.mu.Unlock()
+			m.done.Go(func() { m.work(true) })
+			return
+		}
+		m.queue.mu.list = m.queue.mu.list[1:]
+		m.queue.mu.Unlock()
+		next.run()
+	}
+}
+
+// setFollower has the store's role changed, and waits for that. False: ctx has ended before.
+func (m *Member) setFollower(ctx context.Context, on bool) bool {
+	done := make(chan struct{})
+	m.host.SetFollower(ctx, on, func() { close(done) })
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// machine is the consensus.Machine.
+type machine struct{ m *Member }
+
+// Led and the methods after it are consensus.Machine's.
+func (x machine) Led(term, leader uint64) {
+	x.m.do(task{run: func() {
+		x.m.become(func() {
+			x.m.mu.term, x.m.mu.leader = term, leader
+			x.m.gone.Store(0)
+		})
+	}})
+}
+
+func (x machine) Elected(term, first uint64) {
+	m := x.m
+	m.mu.Lock()
+	m.mu.rises = first
+	m.mu.Unlock()
+	m.do(task{run: func() {
+		m.become(func() {
+			m.mu.role, m.mu.leading, m.mu.first = commands.Rising, term, first
+			m.mu.elected++
+		})
+	}})
+}
+
+func (x machine) Deposed(term, committed uint64) {
+	m := x.m
+	m.mu.Lock()
+	if m.mu.role.Leads() && m.mu.leading == term {
+		m.mu.role = commands.Tentative
+	}
+	m.mu.rises = 0
+	m.mu.Unlock()
+	m.journal.depose(term)
+	m.publish()
+	m.do(task{run: func() { m.deposed(term) }, waits: true})
+}
+
+// deposed finds out whether what this member ran as the leader is the group's.
+func (m *Member) deposed(term uint64) {
+	var led bool
+	m.become(func() {
+		led = m.mu.led
+		m.mu.first, m.mu.leading, m.mu.led = 0, 0, false
+		m.mu.role = commands.Tentative
+	})
+	if !led { // it has run nothing in this term, but it may be tentative from an earlier one
+		m.certain()
+		return
+	}
+	m.o.Logger.Info("this server leads the group no more", "term", term)
+	if !m.setFollower(m.ctx, true) {
+		return
+	}
+	lost, last := m.journal.follow()
+	if lost {
+		m.rebuild("what it ran last was not proposed before it was deposed, or others have replaced that")
+		return
+	}
+	m.mu.Lock()
+	m.mu.last = last
+	m.mu.Unlock()
+	m.certain()
+}
+
+// certain makes who is tentative a follower, once all is committed that it has proposed.
+func (m *Member) certain() {
+	m.journal.mu.Lock()
+	committed := m.journal.mu.commit
+	m.journal.mu.Unlock()
+	m.mu.Lock()
+	over := m.mu.role == commands.Tentative && m.mu.leading == 0 && committed >= m.mu.last
+	if over {
+		m.mu.role, m.mu.last = commands.Follower, 0
+	}
+	m.mu.Unlock()
+	if over {
+		m.publish()
+	}
+}
+
+func (x machine) Committed(index uint64) {
+	m := x.m
+	m.journal.advance(index)
+	if m.status.Load().Role == commands.Tentative {
+		m.do(task{run: m.certain})
+	}
+}
+
+func (x machine) Replaced(from uint64) {
+	m := x.m
+	// At once: what is committed next has the indexes of what was replaced, and the tasks before may wait for the server's loop.
+	if m.journal.replaced(from) {
+		m.do(task{waits: true, run: func() { m.rebuild("others have replaced what it ran last", "from", from) }})
+	}
+}
+
+func (x machine) Apply(a consensus.Applying, done func()) {
+	size := 0
+	for _, e := range a.Entries {
+		size += len(e.Data)
+	}
+	m := x.m
+	m.mu.Lock()
+	m.mu.reread = true
+	last := a.Entries[len(a.Entries)-1]
+	rises := m.mu.rises != 0 && last.GetIndex() >= m.mu.rises
+	if rises {
+		m.mu.rises = 0
+	}
+	m.mu.Unlock()
+	// A member that rises leads with this task, for which it needs the loop. Elected has come before, but its task may not have begun.
+	m.do(task{waits: size > quickBytes || rises, run: func() {
+		if m.apply(a) {
+			m.lead(done)
+			return
+		}
+		done()
+		m.journal.room()
+	}})
+}
+
+// apply applies entries, and reports whether this member is to lead now.
+func (m *Member) apply(a consensus.Applying) (leads bool) {
+	for _, e := range a.Entries {
+		if err := m.mu.stream.take(e, func(lsn uint64, batch []byte) error {
+			if lsn <= m.journal.End() {
+				return nil // this member has run it, or the snapshot has it
+			}
+			m.journal.applied(e.GetIndex(), lsn)
+			return m.mirror.Apply(lsn, batch)
+		}, m.joins); err != nil {
+			m.o.Logger.Error("an entry of the group cannot be applied", "index", e.GetIndex(), "term", e.GetTerm(), "error", err)
+			m.rebuild("an entry could not be applied")
+			return false
+		}
+	}
+	last := a.Entries[len(a.Entries)-1]
+	changed := slices.ContainsFunc(a.Entries, func(e *pb.Entry) bool {
+		return e.GetType() != pb.EntryNormal || len(e.Data) > 0 && e.Data[0] == memberTag
+	})
+	m.passed(consensus.Base{Index: last.GetIndex(), Term: last.GetTerm(), Conf: a.Conf})
+	if slices.ContainsFunc(a.Entries, func(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }) {
+		m.do(task{waits: true, run: func() { m.remember(last.GetIndex()) }})
+	}
+	if changed {
+		m.regroup(a.Conf)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.role == commands.Joining {
+		m.mu.role = commands.Follower
+	}
+	return m.mu.first != 0 && last.GetIndex() >= m.mu.first
+}
+
+// remember writes to disk that a change of members is committed. Nothing else might be written for long, and after a crash of all those who know of it as
+// an entry only would go by the members before: they might need one that is gone for a majority.
+func (m *Member) remember(index uint64) {
+	if err := m.journal.log.Settled(m.ctx, m.journal.log.SaveCommit(index)); err != nil {
+		m.o.Logger.Debug("a change of members is not on disk as committed", "index", index, "error", err)
+	}
+}
+
+// regroup takes in who the members are now.
+func (m *Member) regroup(conf *pb.ConfState) {
+	m.become(func() {
+		was := m.mu.conf
+		m.mu.conf = conf
+		m.mu.members = slices.DeleteFunc(slices.Clone(m.mu.members), func(o commands.Member) bool {
+			return o.ID != m.id.ID && isMember(was, o.ID) && !isMember(conf, o.ID)
+		})
+	})
+	m.connect()
+	if !isMember(conf, m.id.ID) {
+		m.o.Logger.Warn("this server was removed from its group: it serves nothing any more. CLUSTER RESET makes it a server that is alone, without its keys")
+	}
+}
+
+func isMember(c *pb.ConfState, id uint64) bool {
+	return slices.Contains(c.GetVoters(), id) || slices.Contains(c.GetLearners(), id) || slices.Contains(c.GetVotersOutgoing(), id) || slices.Contains(c.GetLearnersNext(), id)
+}
+
+// lead makes this member the leader.
+func (m *Member) lead(done func()) {
+	done()
+	m.mu.Lock()
+	term := m.mu.leading
+	m.mu.Unlock()
+	m.journal.lead(term)
+	if !m.setFollower(m.ctx, false) {
+		return
+	}
+	st := m.group.Status()
+	m.become(func() {
+		m.mu.first, m.mu.led = 0, true
+		if st.Leading && st.Term == m.mu.leading { // otherwise the next task is that it was deposed
+			m.mu.role = commands.Leader
+		}
+	})
+	m.o.Logger.Info("this server leads the group", "term", m.status.Load().Term)
+}
+
+func (x machine) Restore(s *pb.Snapshot, done func(error)) {
+	m := x.m
+	m.do(task{waits: true, run: func() {
+		m.restore(s.GetMetadata().GetIndex())
+		done(context.Canceled) // Group.Close waits for that
+	}})
+}
+
+// leaderGone is for how long nothing is heard from a leader that is gone.
+const leaderGone = 500 * time.Millisecond
+
+// restore fetches a snapshot and executes the process again, or returns when the member stops. The group writes nothing meanwhile, votes among that: so the
+// process starts again without a snapshot, too, when the leader is gone.
+func (m *Member) restore(index uint64) {
+	for m.ctx.Err() == nil {
+		err := m.fetch(index)
+		switch {
+		case err == nil:
+			m.rebuild("it has a snapshot to go on from")
+			return
+		case m.ctx.Err() != nil:
+			return
+		case m.group.Status().Silent >= leaderGone:
+			m.rebuild("the leader whose snapshot it was to take is gone", "error", err)
+			return
+		}
+		m.o.Logger.Warn("a snapshot could not be fetched", "error", err)
+		select {
+		case <-time.After(retryPause):
+		case <-m.ctx.Done():
+		}
+	}
+}
+
+func (x machine) Failed(err error) {
+	if x.m.ctx.Err() != nil { // it stops
+		return
+	}
+	x.m.o.Logger.Error("this member has failed", "error", err)
+	x.m.fail(err)
+}

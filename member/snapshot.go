@@ -1,0 +1,345 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"keyp/commands"
+	"keyp/consensus"
+	"keyp/consensus/raftlog"
+	"keyp/storage"
+	"keyp/storage/snapshotfile"
+)
+
+// A member that lacks entries which the leader's log has not any more is sent a message without data. It asks for the snapshot itself,
+// keeps that as a file, and executes itself again; the start installs it. The stream has the leader's data file as its last checkpoint has left it, and
+// as records the entries from that checkpoint's base on up to what was committed when it was opened: only with these is the data file of one moment.
+
+// note is a snapshot's Header.Note.
+type note struct {
+	Index    uint64            `json:"index"` // of the base
+	Term     uint64            `json:"term"`
+	Position uint64            `json:"position"`
+	Conf     []byte            `json:"conf"`
+	Members  []commands.Member `json:"members"`
+}
+
+// retryPause is how long a member waits that could not fetch a snapshot.
+const retryPause = time.Second
+
+// snapshot is what the library sends a member that has to ask for a snapshot: what is applied here, which send sends with all before.
+func (m *Member) snapshot() (*pb.Snapshot, error) {
+	m.mu.Lock()
+	b := m.mu.applied
+	m.mu.Unlock()
+	if b.Index == 0 {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &b.Index, Term: &b.Term, ConfState: b.Conf}}, nil
+}
+
+// send sends a snapshot to a member. Its base is not before the entry after.
+func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) error {
+	if !m.status.Load().Role.Leads() {
+		return errNotLeader
+	}
+	m.needs(to, m.journal.log.Begin().Index)
+	defer m.needs(to, 0)
+	sn, err := m.store.OpenSnapshot()
+	if err != nil {
+		return err
+	}
+	defer func() { sn.Close() }()
+	base := m.baseAt(sn.Header.Position)
+	if base.Index < after {
+		sn.Close()
+		if err := m.store.Checkpoint(); err != nil {
+			return err
+		}
+		if sn, err = m.store.OpenSnapshot(); err != nil {
+			return err
+		}
+		if base = m.baseAt(sn.Header.Position); base.Index < after {
+			return fmt.Errorf("the snapshot begins with entry %d, and %d was asked for", base.Index, after)
+		}
+	}
+	m.needs(to, base.Index)
+	commit := m.group.Status().Committed
+	conf, err := proto.Marshal(base.Conf)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	members := slices.Clone(m.mu.members)
+	m.mu.Unlock()
+	if sn.Header.Note, err = json.Marshal(note{base.Index, base.Term, base.Position, conf, members}); err != nil {
+		return err
+	}
+	m.o.Logger.Info("sending a snapshot", "to", to, "bytes", sn.Header.Size, "entries", commit-base.Index)
+	m.become(func() { m.mu.taken.Member, m.mu.taken.Done, m.mu.taken.Size = to, 0, sn.Header.Size })
+	defer m.become(func() { m.mu.taken.Member = 0 })
+	err = sn.Send(ctx, &counted{m, to, w}, func(out *snapshotfile.Writer) error {
+		for next := base.Index + 1; next <= commit; {
+			entries, err := m.journal.log.Entries(next, commit+1, mostOfEntry)
+			if err != nil {
+				return err
+			}
+			for _, e := range entries {
+				b, err := proto.Marshal(e)
+				if err == nil {
+					err = out.Record(e.GetIndex(), b)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			next += uint64(len(entries))
+		}
+		return nil
+	})
+	if err != nil {
+		m.o.Logger.Warn("a snapshot was not sent", "to", to, "error", err)
+		return err
+	}
+	m.become(func() { m.mu.taken.Sent++ })
+	m.group.SnapshotTaken(to)
+	return nil
+}
+
+// counted says that a snapshot goes on.
+type counted struct {
+	m  *Member
+	to uint64
+	w  io.Writer
+}
+
+func (c *counted) Write(b []byte) (n int, err error) {
+	n, err = c.w.Write(b)
+	c.m.group.SnapshotGoesOn(c.to)
+	c.m.mu.Lock()
+	c.m.mu.taken.Done += int64(n)
+	c.m.mu.Unlock()
+	return n, err
+}
+
+// needs keeps the log from an entry on for a member that is sent a snapshot; 0: not any more.
+func (m *Member) needs(to, index uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.open[to] = index; index == 0 {
+		delete(m.mu.open, to)
+	}
+}
+
+// baseAt gives the newest base that is known and not beyond a position, or the log's, if it begins later.
+func (m *Member) baseAt(position uint64) raftlog.Base {
+	begin := m.journal.log.Begin()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, b := range slices.Backward(m.mu.bases) {
+		if b.Position <= position && b.Index >= begin.Index {
+			return b
+		}
+	}
+	return begin
+}
+
+// fetch keeps the leader's snapshot as a file.
+func (m *Member) fetch(index uint64) error {
+	var leader commands.Member
+	id := m.group.Status().Leader // what Led says waits until this ends
+	m.mu.Lock()
+	if n := slices.IndexFunc(m.mu.members, func(o commands.Member) bool { return o.ID == id }); n >= 0 {
+		leader = m.mu.members[n]
+	}
+	m.mu.Unlock()
+	if leader.ID == 0 || leader.ID == m.id.ID {
+		return errNoLeader
+	}
+	m.o.Logger.Info("fetching a snapshot", "from", leader.ID, "index", index)
+	m.become(func() {
+		m.mu.taken = commands.SnapshotProgress{Member: leader.ID, Receiving: true, Taken: m.mu.taken.Taken}
+	})
+	text, err := json.Marshal(request{Do: askSnapshot, After: max(m.journal.log.Begin().Index, m.journal.log.Hard().GetCommit())})
+	if err != nil {
+		return err
+	}
+	r, err := m.transport.Ask(m.ctx, busAddress(&leader), leader.ID, text)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	path := filepath.Join(m.storage.Dir, snapshotName)
+	var h snapshotfile.Header
+	if err := snapshotfile.Keep(m.storage.FS, path, func(w io.Writer) error {
+		in, out := io.Pipe()
+		verified := make(chan error, 1)
+		go func() {
+			var err error
+			h, err = snapshotfile.Verify(in)
+			in.CloseWithError(err) // which the writer sees; nil is io.ErrClosedPipe
+			verified <- err
+		}()
+		_, err := io.Copy(io.MultiWriter(w, out, received{m}), r)
+		out.CloseWithError(err) // nil is io.EOF
+		if bad := <-verified; err == nil || !errors.Is(bad, err) {
+			err = errors.Join(err, bad)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	var n note
+	if err := json.Unmarshal(h.Note, &n); err != nil || n.Index == 0 {
+		return errors.Join(errors.New("a snapshot without a base"), os.Remove(path))
+	}
+	return nil
+}
+
+// received counts what was.
+type received struct{ m *Member }
+
+func (r received) Write(b []byte) (int, error) {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	r.m.mu.taken.Done += int64(len(b))
+	return len(b), nil
+}
+
+// install installs a snapshot that was kept. It may be interrupted anywhere, and begins again then.
+func (m *Member) install() error {
+	path := filepath.Join(m.storage.Dir, snapshotName)
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	from, err := snapshotfile.NewReader(f)
+	if err != nil {
+		return err
+	}
+	var n note
+	if err := json.Unmarshal(from.Header.Note, &n); err != nil {
+		return err
+	}
+	base := raftlog.Base{Base: consensus.Base{Index: n.Index, Term: n.Term, Conf: &pb.ConfState{}}, Position: n.Position}
+	if err := proto.Unmarshal(n.Conf, base.Conf); err != nil {
+		return err
+	}
+	segment, err := m.installLog(base, from)
+	if err != nil {
+		return err
+	}
+	if segment == 0 {
+		m.o.Logger.Warn("a snapshot is older than what this member has, and is dropped", "index", n.Index)
+		return errors.Join(os.Remove(path), m.storage.FS.SyncDir(m.storage.Dir))
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	o := m.storage
+	o.Member = true
+	if _, err := storage.Receive(o, f, segment, nil); err != nil {
+		return err
+	}
+	for _, o := range n.Members {
+		if o.ID != m.id.ID {
+			m.mu.members = merge(m.mu.members, o)
+		}
+	}
+	m.id.Members = m.mu.members
+	if err := m.id.write(m.storage.FS, m.storage.Dir); err != nil {
+		return err
+	}
+	m.o.Logger.Info("a snapshot was installed", "index", n.Index, "keys", from.Header.Keys)
+	return errors.Join(os.Remove(path), m.storage.FS.SyncDir(m.storage.Dir))
+}
+
+// installLog has the log begin with a base, and go on with the entries of the snapshot. It gives the segment in which it begins; 0: the member has
+// committed more than that already, without the snapshot.
+func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segment uint64, err error) {
+	at, err := storage.LogPlace(m.storage)
+	if err != nil {
+		return 0, err
+	}
+	log, err := raftlog.Open(walOptions(&m.storage), at.Segment)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if err := m.owns(log); err != nil {
+		return 0, err
+	}
+	begin := log.Begin()
+	switch {
+	case begin.Index == base.Index && begin.Term == base.Term: // an install has come so far before
+	case max(begin.Index, log.Hard().GetCommit()) > base.Index:
+		return 0, nil
+	default:
+		log.SetPosition(base.Position)
+		log.Append(consensus.Write{Base: &base.Base})
+	}
+	last, err := appendEntries(log, base.Index, from)
+	if err != nil {
+		return 0, err
+	}
+	if segment, err = log.Rotate(base); err != nil {
+		return 0, err
+	}
+	return segment, log.Settled(context.Background(), log.SaveCommit(last))
+}
+
+// mostUnsynced bounds what is appended of a snapshot's entries before it is synced, in bytes.
+const mostUnsynced = 16 << 20
+
+// appendEntries has the log go on with the entries of a snapshot, all of which are committed. It gives the last one's index, or that of the base.
+func appendEntries(log *raftlog.Log, base uint64, from *snapshotfile.Reader) (last uint64, err error) {
+	last = base
+	for size := 0; ; {
+		p, err := from.Next()
+		if err == io.EOF {
+			return last, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if !p.Record {
+			continue
+		}
+		e := &pb.Entry{}
+		if err := proto.Unmarshal(p.Bytes, e); err != nil {
+			return 0, err
+		}
+		if last = e.GetIndex(); last <= log.Last() {
+			if term, err := log.Term(last); err == nil && term == e.GetTerm() {
+				continue
+			}
+		}
+		h := log.Hard()
+		if e.GetTerm() > h.GetTerm() {
+			h = &pb.HardState{Term: new(e.GetTerm()), Vote: new(uint64(0))}
+		}
+		h.Commit = new(last)
+		log.Append(consensus.Write{Hard: h, Entries: []*pb.Entry{e}})
+		if size += len(p.Bytes); size > mostUnsynced {
+			if err := log.Settled(context.Background(), log.End()); err != nil {
+				return 0, err
+			}
+			size = 0
+		}
+	}
+}

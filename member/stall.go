@@ -1,0 +1,46 @@
+package member
+
+import (
+	"time"
+
+	"keyp/commands"
+)
+
+// stallTime is after how long a leader refuses writes of whose entries none is committed: as when the disks of a majority are full, who hear the leader all
+// the same, so that it is not deposed.
+const stallTime = 5 * time.Second
+
+// stall is how long nothing was committed, at who leads.
+type stall struct {
+	term      uint64
+	committed uint64
+	since     time.Duration // by Mono
+}
+
+// look notes how far a leader is, and reports whether writes are to be refused.
+func (s *stall) look(now time.Duration, leads bool, term, committed uint64, waits bool) bool {
+	if !leads || !waits || term != s.term || committed != s.committed {
+		s.term, s.committed, s.since = term, committed, now
+		return false
+	}
+	return now-s.since >= stallTime
+}
+
+// stalls has writes refused while nothing is committed, and ends that.
+func (m *Member) stalls(s *stall) {
+	st := m.group.Status()
+	waits := st.Committed < st.Last || m.journal.Durable() < m.journal.End()
+	stalled := s.look(m.o.Clock.Mono(), st.Leading && m.status.Load().Role == commands.Leader, st.Term, st.Committed, waits)
+	if stalled == m.status.Load().Stalled {
+		return
+	}
+	m.become(func() { m.mu.stalled = stalled })
+	if !stalled {
+		m.o.Logger.Info("entries are committed again, or another member leads: writes are not refused any more", "term", st.Term)
+		return
+	}
+	for _, p := range m.group.Peers() {
+		m.o.Logger.Warn("nothing is committed, so writes are refused: too few members store what the leader sends them, as when their disks are full",
+			"last", st.Last, "committed", st.Committed, "member", p.ID, "has", p.Match, "connected", p.Active)
+	}
+}

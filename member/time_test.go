@@ -1,0 +1,425 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/commands"
+	"keyp/consensus"
+	"keyp/internal/clock"
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	"keyp/storage"
+)
+
+// apart is a group of members whose clocks stand still unless a test moves them, all by the same.
+type apart struct {
+	*ring
+	fakes []*clock.Fake
+}
+
+// newApart has members whose wall clocks are ahead by so many ms.
+func newApart(t *testing.T, ahead ...int64) *apart {
+	a := &apart{}
+	for _, ms := range ahead {
+		f := clock.NewFake(1_700_000_000_000 + ms)
+		f.Advance(time.Second)
+		a.fakes = append(a.fakes, f)
+	}
+	a.ring = newRingWith(t, len(ahead), func(i int, s *server) {
+		s.clock = a.fakes[i]
+		s.options = func(o *storage.Options) { o.ClockJumpLimit, o.ClockJumpPatience = 10*time.Minute, 48*time.Hour }
+	})
+	a.join()
+	return a
+}
+
+// times are what the servers take for the group's time; nil: one does not know it.
+func (a *apart) times() (list []int64) {
+	for _, s := range a.servers {
+		p := s.process()
+		if p == nil {
+			return nil
+		}
+		at, known := p.store.GroupTime()
+		if !known {
+			return nil
+		}
+		list = append(list, at)
+	}
+	return list
+}
+
+// advance has time pass, and waits until all followers have heard the leader since.
+func (a *apart) advance(d time.Duration) {
+	a.t.Helper()
+	for _, f := range a.fakes {
+		f.Advance(d)
+	}
+	a.agreeOnTime()
+}
+
+// agreeOnTime waits until all go by one time: clocks stand still, so nothing is lost on the way.
+func (a *apart) agreeOnTime() {
+	a.t.Helper()
+	a.await("all have one time", func() bool {
+		list := a.times()
+		for _, at := range list {
+			if at != list[0] {
+				return false
+			}
+		}
+		return list != nil
+	})
+}
+
+// reportExpiries makes an outbox, into the stream "gone".
+func (a *apart) reportExpiries(pattern string) {
+	p := a.leader().process()
+	p.loop.call(func() {
+		p.store.BeginAll(p.loop.txn)
+		if err := p.loop.txn.SetOutbox(&storage.OutboxRule{Name: "r", Pattern: []byte(pattern), Stream: []byte("gone")}); err != nil {
+			a.t.Error(err)
+		}
+		p.loop.txn.End()
+	})
+}
+
+// leads has a server lead that follows, and returns when it does and all have heard it.
+func (a *apart) leads(s *server) {
+	a.t.Helper()
+	a.hands(s)
+	a.agreeOnTime()
+}
+
+// hands has a server lead that follows.
+func (a *apart) hands(s *server) {
+	a.t.Helper()
+	a.await("a transfer", func() bool {
+		if s.role() == commands.Leader {
+			return true
+		}
+		p := s.process()
+		if p == nil {
+			return false
+		}
+		got := make(chan error, 1)
+		p.m.Failover(false, func(err error) { got <- err })
+		return await.For(a.t, "an answer", got) == nil && s.role() == commands.Leader
+	})
+}
+
+// at runs a transaction of a key at a server, on its loop.
+func (s *server) at(key string, fn func(p *process, x *storage.Txn, k storage.Key)) {
+	p := s.process()
+	if p == nil {
+		return
+	}
+	p.loop.call(func() {
+		k := p.store.Key(0, []byte(key))
+		if ok, err := p.store.BeginLoading(p.loop.txn, []storage.Key{k}); err != nil || !ok {
+			s.ring.t.Errorf("a transaction: %t, %v", ok, err)
+			return
+		}
+		fn(p, p.loop.txn, k)
+		p.loop.txn.End()
+	})
+}
+
+// give sets a key with a time to live at the leader, and waits until all have it.
+func (a *apart) give(key string, ttl time.Duration) {
+	a.t.Helper()
+	a.leader().at(key, func(_ *process, x *storage.Txn, k storage.Key) {
+		x.SetString(k, []byte("v"), x.Now()+ttl.Milliseconds(), setEvent)
+	})
+	a.await(key+" is everywhere", func() bool { return a.have(key) == len(a.servers) })
+}
+
+// have is how many servers show a key.
+func (a *apart) have(key string) (n int) {
+	for _, s := range a.servers {
+		s.at(key, func(_ *process, x *storage.Txn, k storage.Key) {
+			if _, ok := x.Get(k); ok {
+				n++
+			}
+		})
+	}
+	return n
+}
+
+// shown expects whether all servers show a key, or none.
+func (a *apart) shown(when, key string, want bool) {
+	a.t.Helper()
+	n := 0
+	if want {
+		n = len(a.servers)
+	}
+	if got := a.have(key); got != n {
+		a.t.Errorf("%s: %d of the servers show %s, want %d; their times are %d", when, got, key, n, a.times())
+	}
+}
+
+// TestClocksApart: the clocks of three members are hours apart. A key lives for the hour that it was given whichever member leads, by transfer or after a
+// crash; no member shows it as gone before, and all do then; and its expiry has one entry.
+func TestClocksApart(t *testing.T) {
+	const hours = int64(time.Hour / time.Millisecond)
+	a := newApart(t, 0, 3*hours, -3*hours)
+	a.reportExpiries("k*")
+	a.give("stays", 1000*time.Hour)
+	entries := 0
+	for round, next := range []int{1, 2, 0, 2, 1, 0} {
+		key := fmt.Sprint("k", round)
+		was := a.leader()
+		a.give(key, time.Hour)
+		began := a.times()[0]
+		a.advance(20 * time.Minute)
+		a.shown("before the failover", key, true)
+		a.leads(a.servers[next])
+		if got := a.times()[0]; got != began+(20*time.Minute).Milliseconds() {
+			t.Errorf("round %d: when member %d leads, time is off by %d ms", round, next, got-began-(20*time.Minute).Milliseconds())
+		}
+		a.await("time is guarded under a member whose clock is apart, and under no other one", func() bool { // soon
+			return (a.servers[next].process().store.ClockGuard().Since != 0) == (next != 0)
+		})
+		a.advance(20 * time.Minute)
+		a.shown("after the failover", key, true)
+		if round >= 3 { // who led before has crashed, and starts again
+			was.kill()
+			was.start()
+			a.agreeOnTime()
+		}
+		a.advance(20*time.Minute - time.Millisecond)
+		a.shown("a millisecond before the end", key, true)
+		a.shown("a millisecond before the end", "stays", true)
+		a.advance(time.Millisecond)
+		a.shown("in the end", key, false)
+		a.shown("in the end", "stays", true)
+		entries++
+		a.await("the expiry is reported everywhere", func() bool { return a.reported() >= entries*len(a.servers) })
+		if got := a.reported(); got != entries*len(a.servers) {
+			t.Errorf("round %d: the servers have %d entries of %d expiries", round, got, entries)
+		}
+	}
+}
+
+// drift is a group of members whose clocks run at rates of their own.
+type drift struct {
+	*apart
+	rates []float64
+	ahead int64 // how far a follower's time may be ahead of the leader's, in ms
+	lived time.Duration
+	beats struct {
+		sync.Mutex
+		of map[uint64]int
+	}
+}
+
+// pass has so much time pass, by a clock that is right, and waits until all followers have heard the leader since.
+func (d *drift) pass(by time.Duration) {
+	d.t.Helper()
+	leader := d.leader()
+	before := leader.time()
+	for i, f := range d.fakes {
+		mine := time.Duration(float64(by) * d.rates[i])
+		if d.servers[i] == leader {
+			d.lived += mine
+		}
+		f.Advance(mine)
+	}
+	d.beats.Lock()
+	clear(d.beats.of)
+	d.beats.Unlock()
+	d.await("followers have heard the leader", func() bool {
+		d.beats.Lock()
+		defer d.beats.Unlock()
+		n := 0
+		for id, heard := range d.beats.of { // the first one may be from before, and the last one is not taken yet
+			if heard >= 3 && id != 0 {
+				n++
+			}
+		}
+		return n >= len(d.servers)-1
+	})
+	// Since it heard the leader last, a follower's clock has gone on by its own rate.
+	d.ahead = max(d.ahead, int64(1.01*float64(by.Milliseconds()))+2) - (leader.time() - before)
+	d.ahead = max(d.ahead, 1)
+}
+
+// time is what a server takes for the group's time.
+func (s *server) time() int64 {
+	if p := s.process(); p != nil {
+		if at, known := p.store.GroupTime(); known {
+			return at
+		}
+	}
+	return 0
+}
+
+// look expects that no follower has a time that is further ahead of the leader's than the rates of their clocks make it, and reports whether the leader shows a
+// key.
+func (d *drift) look(key string) (shown bool) {
+	d.t.Helper()
+	leader := d.leader()
+	var gone []*server
+	for _, s := range d.others(leader) {
+		if !s.has(key) {
+			gone = append(gone, s)
+		}
+		if at, now := s.time(), leader.time(); at > now+d.ahead {
+			d.t.Errorf("a follower's time is %d ms ahead of the leader's, and may be %d", at-now, d.ahead)
+		}
+	}
+	shown = leader.has(key)
+	if left := d.deadline(key) - leader.time(); shown && len(gone) > 0 && left > d.ahead {
+		d.t.Errorf("a follower shows %s as gone %d ms before the leader does, and may be %d ms ahead", key, left, d.ahead)
+	}
+	return shown
+}
+
+// has reports whether a server shows a key.
+func (s *server) has(key string) (has bool) {
+	s.at(key, func(_ *process, x *storage.Txn, k storage.Key) { _, has = x.Get(k) })
+	return has
+}
+
+// deadline is what the leader has for a key; 0: it has none.
+func (d *drift) deadline(key string) (at int64) {
+	d.leader().at(key, func(_ *process, x *storage.Txn, k storage.Key) {
+		if it, ok := x.Get(k); ok {
+			at = it.Deadline()
+		}
+	})
+	return at
+}
+
+// TestClocksDrift: the clocks of members run fast and slow by a hundredth. A key lives for the minutes that it was given, by the clocks of who leads, and a
+// second more or less for each failover; followers show it as gone when the leader does, but for what their clocks are fast since they have heard it; and its
+// expiry has one entry.
+func TestClocksDrift(t *testing.T) {
+	const ttl, fine = 90 * time.Second, 40 * time.Millisecond
+	d := &drift{apart: newApart(t, 0, 0, 0), rates: []float64{1, 1.01, 0.99}}
+	d.beats.of = map[uint64]int{}
+	d.cut(func(m *consensus.Message) bool {
+		if m.Raft.GetType() == pb.MsgHeartbeat {
+			d.beats.Lock()
+			d.beats.of[m.Raft.GetTo()]++
+			d.beats.Unlock()
+		}
+		return false
+	})
+	d.reportExpiries("k*")
+	rounds := []int{1, 2, 1, 0}
+	if testkit.Long() {
+		rounds = slices.Repeat(rounds, 5)
+	}
+	for round, next := range rounds {
+		key := fmt.Sprint("k", round)
+		d.give(key, ttl)
+		d.lived = 0
+		term := d.leader().status().Term
+		d.pass(30 * time.Second)
+		if !d.look(key) {
+			t.Errorf("round %d: the key is gone after %v", round, d.lived)
+		}
+		old := d.leader()
+		if round%2 == 0 {
+			d.hands(d.servers[next])
+		} else {
+			old.kill()
+			d.another(old)
+			old.start()
+			d.await("all know the time", func() bool { return d.times() != nil })
+			d.await("it has the key again", func() bool { return old.has(key) }) // a start knows only what was committed then
+		}
+		d.ahead += 1000 // the new leader's time may stand still, or follow its clock
+		for steps := 0; d.look(key); steps++ {
+			left := time.Duration(d.deadline(key)-d.leader().time()) * time.Millisecond
+			d.pass(max(fine, min(20*time.Second, left-6*fine)))
+			if steps == 100 {
+				t.Fatalf("round %d: the key is there after %v", round, d.lived)
+			}
+		}
+		failovers := time.Duration(d.leader().status().Term - term)
+		if slack := failovers*time.Second + fine; d.lived < ttl-slack || d.lived > ttl+slack+fine {
+			t.Errorf("round %d: a key that was given %v has lived for %v, over %d failovers", round, ttl, d.lived, failovers)
+		}
+		d.await("the expiry is reported everywhere", func() bool { return d.reported() >= (round+1)*len(d.servers) })
+		if got := d.reported(); got != (round+1)*len(d.servers) {
+			t.Errorf("round %d: the servers have %d entries of %d expiries", round, got, round+1)
+		}
+	}
+}
+
+// reported is how many entries all servers have in the stream, in sum.
+func (a *apart) reported() (n int) {
+	for _, s := range a.servers {
+		s.at("gone", func(_ *process, x *storage.Txn, k storage.Key) {
+			if st, err := x.Stream(k); err == nil && st.Exists() {
+				n += st.Value().Entries()
+			}
+		})
+	}
+	return n
+}
+
+// TestClocksStep: the wall clocks of a group's members step, the leader's back and the others' either way. Time goes on, and nothing returns or goes early.
+func TestClocksStep(t *testing.T) {
+	a := newApart(t, 0, 0, 0)
+	a.give("hour", time.Hour)
+	a.give("minute", time.Minute)
+	began := a.times()[0]
+	step := func(i int, by time.Duration) { a.fakes[i].Set(a.fakes[i].Now() + by.Milliseconds()) }
+	step(0, -2*time.Hour)
+	step(1, 5*time.Hour)
+	step(2, -time.Hour)
+	a.advance(time.Minute)
+	a.shown("a minute later", "hour", true)
+	a.shown("a minute later", "minute", false)
+	step(0, 4*time.Hour)
+	step(1, -9*time.Hour)
+	a.leads(a.servers[1])
+	a.advance(58 * time.Minute)
+	a.shown("nearly an hour later", "hour", true)
+	a.shown("nearly an hour later", "minute", false)
+	a.advance(time.Minute)
+	a.shown("an hour later", "hour", false)
+	if got := a.times()[0] - began; got != time.Hour.Milliseconds() {
+		t.Errorf("in an hour time went on by %d ms", got)
+	}
+}
+
+// TestClockSkews: a leader knows how far others' clocks are off, and each its own; a guard does not end by itself while another member's clock agrees
+// with the group's time.
+func TestClockSkews(t *testing.T) {
+	const hour = int64(time.Hour / time.Millisecond)
+	a := newApart(t, 0, 2*hour, -5000)
+	ids := []uint64{}
+	for _, s := range a.servers {
+		ids = append(ids, s.status().ID)
+	}
+	skews := func(s *server) map[uint64]time.Duration {
+		got := map[uint64]time.Duration{}
+		p := s.process().m.Progress()
+		got[s.status().ID] = p.Skew
+		for _, o := range p.Members {
+			if o.Skewed {
+				got[o.ID] = o.Skew
+			}
+		}
+		return got
+	}
+	a.await("the leader knows all clocks", func() bool {
+		got := skews(a.servers[0])
+		return len(got) == 3 && got[ids[0]] == 0 && got[ids[1]] == 2*time.Hour && got[ids[2]] == -5*time.Second
+	})
+	if got := skews(a.servers[1]); len(got) != 1 || got[ids[1]] != 2*time.Hour {
+		t.Errorf("a follower takes the clocks to be off by %v", got)
+	}
+	a.leads(a.servers[1])
+	a.await("another member's clock agrees", func() bool { return a.servers[1].process().store.ClockGuard().Patience == -1 })
+}

@@ -1,0 +1,129 @@
+package archive
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"keyp/internal/vfs"
+	"keyp/storage/backupfile"
+)
+
+// span is a file: of the batches from one on and before another one, and how many of its last bytes are cut off.
+type span struct{ from, until, cut int }
+
+// archiveOf makes a directory with files of batches. A file that begins where the one before it ends goes on from that, as does the first one from previous.
+func archiveOf(t *testing.T, fs vfs.FS, dir string, batches []string, previous string, spans ...span) Files {
+	t.Helper()
+	if err := fs.MkdirAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	end := -1
+	for _, s := range spans {
+		h := Header{Format: Format, History: "h", From: 4096}
+		for _, b := range batches[:s.from] {
+			h.From += uint64(len(b)) + 8
+		}
+		if s.from == end || end == -1 {
+			h.Previous = previous
+		}
+		file := made(t, h, batches[s.from:s.until]...)
+		_, r, err := readAll(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		previous, end = r.Sum(), s.until
+		write(t, fs, filepath.Join(dir, r.name()), file[:len(file)-s.cut])
+	}
+	return Dir(fs, dir)
+}
+
+func write(t *testing.T, fs vfs.FS, path string, content []byte) {
+	t.Helper()
+	f, err := fs.Create(path)
+	if err == nil {
+		_, err = f.WriteAt(content, 0)
+	}
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJoin: several archives of a log give what one of them has at each position, wherever their files begin and end. What none has is a hole, and what
+// another copy of the log has is refused.
+func TestJoin(t *testing.T) {
+	log := []string{"one", "two", "three", "four", "", "six", "seven", "eight"}
+	fork := slices.Clone(log)
+	fork[3] = "FOUR"
+	longer := slices.Clone(log)
+	longer[3] = "another four"
+	whole := func(batches []string) string {
+		_, r, err := readAll(made(t, Header{Format: Format, History: "h", From: 4096}, batches...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Sum()
+	}
+	type one struct {
+		batches  []string
+		previous string
+		spans    []span
+	}
+	of := func(spans ...span) one { return one{log, "", spans} }
+	for what, tt := range map[string]struct {
+		archives []one
+		count    int // of the batches that are read
+		words    string
+	}{
+		"one":                           {[]one{of(span{0, 3, 0}, span{3, 8, 0})}, 8, ""},
+		"one with a hole":               {[]one{of(span{0, 3, 0}, span{4, 8, 0})}, 3, "begins at LSN"},
+		"it moved to another directory": {[]one{of(span{0, 3, 0}), {log, whole(log[:3]), []span{{3, 8, 0}}}}, 8, ""},
+		"nothing proves that it moved":  {[]one{of(span{0, 3, 0}), of(span{3, 8, 0})}, 3, "nothing proves"},
+		"another one goes on":           {[]one{of(span{0, 3, 0}), of(span{0, 1, 0}, span{1, 5, 0}, span{5, 8, 0})}, 8, ""},
+		"the second one begins it":      {[]one{of(span{3, 8, 0}), of(span{0, 4, 0})}, 8, ""},
+		"in turn":                       {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{1, 5, 0}), of(span{5, 8, 0})}, 8, ""},
+		"a file is cut":                 {[]one{of(span{0, 2, 0}, span{2, 6, 1}, span{6, 8, 0}), of(span{0, 7, 0})}, 8, ""},
+		"the last file is cut":          {[]one{of(span{0, 6, 1}), of(span{0, 8, 0})}, 8, "ends too early"}, // it may have had more
+		"both end":                      {[]one{of(span{0, 6, 0}), of(span{0, 4, 0})}, 6, ""},
+		"the same hole":                 {[]one{of(span{0, 3, 0}, span{5, 8, 0}), of(span{0, 2, 0}, span{6, 8, 0})}, 3, "begins at LSN"},
+		"a fork of the same length":     {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}}, 4, "another copy"},
+		"a fork of another length":      {[]one{of(span{0, 4, 0}), {longer, "", []span{{0, 8, 0}}}}, 4, "another copy"},
+		"a third one goes on":           {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}, of(span{0, 8, 0})}, 8, ""},
+	} {
+		fs := vfs.NewMem()
+		var from []Files
+		for i, a := range tt.archives {
+			from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))), a.batches, a.previous, a.spans...))
+		}
+		from = append(from, archiveOf(t, fs, "/empty", nil, "")) // a member that has archived nothing yet
+		j, err := Join(from, "h", 4096)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var got []string
+		for err == nil {
+			var pieces [][]byte
+			if _, pieces, err = j.NextPieces(); err == nil {
+				got = append(got, string(joined(pieces)))
+			}
+		}
+		if !slices.Equal(got, log[:tt.count]) || (tt.words == "") != (err == io.EOF) || !strings.Contains(err.Error(), tt.words) {
+			t.Errorf("%s: %q are read, and then %v", what, got, err)
+		}
+		if tt.words != "" && !errors.Is(err, ErrHole) && !errors.Is(err, backupfile.ErrBad) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := Join([]Files{archiveOf(t, vfs.NewMem(), "/a", log, "", span{0, 8, 0}), archiveOf(t, vfs.NewMem(), "/b", log, "", span{0, 8, 0})}, "other", 4096); !errors.Is(err, ErrHole) {
+		t.Errorf("archives of another log: %v", err)
+	}
+}

@@ -1,0 +1,177 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"keyp/storage/archive"
+	"keyp/storage/wal"
+)
+
+// Archive has all that the log gets kept elsewhere (package archive): with a backup it gives any moment since then. For that the log has the
+// time of each batch (Txn.End), to the millisecond.
+type Archive struct {
+	// Dir is the directory of the archive. Empty: Run, if that is not nil, gets the path of each file, and returns nil once there is a durable copy.
+	Dir string
+	Run func(ctx context.Context, path string) error
+	// Timeout is how long something may be durable and not archived; nil: a minute.
+	Timeout func() time.Duration
+	// FileSize is how many bytes of the log a file has; 0: as package archive has it.
+	FileSize uint64
+	// Member names the member of a group that the server is; empty: it is in none.
+	Member string
+	// Keep: nothing is archived, and a server that archives the log may go on with that: it is kept from where it is not archived, and goes on to have
+	// times. For tools.
+	Keep bool
+}
+
+// On reports whether there is to be one.
+func (a *Archive) On() bool { return a.Dir != "" || a.Run != nil }
+
+// keptFrom is where the log begins that is not archived; 0: it is all archived, or none is.
+func (s *Store) keptFrom() (uint64, error) {
+	o := &s.options.Archive
+	if s.options.Member || !o.On() && !o.Keep { // a member's log says itself what it keeps
+		return 0, nil
+	}
+	state, err := archive.ReadState(s.options.FS, s.options.Dir)
+	if state.Off != 0 && !o.On() { // the last server kept nothing either
+		return 0, err
+	}
+	return state.Through, err
+}
+
+// startArchive begins to archive the log.
+func (s *Store) startArchive() (err error) {
+	o := &s.options.Archive
+	if s.options.ReadOnly {
+		return nil
+	}
+	s.timed = s.options.Member // other members may archive what this one writes
+	own, alone := s.log.(*wal.Log)
+	if !o.On() {
+		if alone {
+			err = s.withoutArchive(own)
+		}
+		return err
+	}
+	log, ok := s.backupLog()
+	if !ok {
+		return errors.New("storage: the log is none that can be archived")
+	}
+	timed := uint64(0) // a group's log has times from its begin on
+	if alone {
+		timed = log.End()
+	}
+	timeout := o.Timeout
+	if timeout == nil {
+		timeout = func() time.Duration { return time.Minute }
+	}
+	dir := o.Dir
+	if dir != "" {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return err
+		}
+		if isWithin(dir, s.options.Dir) {
+			return fmt.Errorf("storage: archive-dir %s is the directory of the data, or in it: the archive is to survive the loss of that", o.Dir)
+		}
+	}
+	s.archiver, err = archive.Start(archive.Options{
+		FS: s.options.FS, Log: log, Timed: timed, Member: o.Member, Data: s.options.Dir, Dir: dir, Run: o.Run, Timeout: timeout, Clock: s.clock, Logger: s.options.Logger,
+		NoBackground: s.options.NoBackground, FileSize: o.FileSize, Directory: identityOf(s.options.Dir),
+	})
+	s.timed = true
+	return err
+}
+
+// withoutArchive notes that the log has no times from now on, if it was archived before.
+func (s *Store) withoutArchive(log *wal.Log) error {
+	if s.options.Archive.Keep {
+		state, err := archive.ReadState(s.options.FS, s.options.Dir)
+		if s.timed = state.History == log.History() && state.Off == 0; s.timed {
+			log.HoldFrom(state.Through)
+		}
+		return err
+	}
+	had, err := archive.Off(s.options.FS, s.options.Dir, log.History(), log.End())
+	if err != nil { // a full disk does not keep the server from starting
+		s.options.Logger.Error("it cannot be noted that the log has no times from now on: a restore with --to TIME takes what is written as older than it is", "error", err)
+	} else if had {
+		s.options.Logger.Warn("the server runs without the archive that it had: a new backup is needed when it is on again")
+	}
+	return nil
+}
+
+// isWithin reports whether a path is a directory or in it, whatever symbolic links lead there. It may not exist yet.
+func isWithin(path, dir string) bool {
+	of, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	for {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, of) {
+			return true
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return false
+		}
+		path = up
+	}
+}
+
+// identityOf names a directory: a copy of it has another name; empty: the system gives none.
+func identityOf(dir string) string {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(st.Ino, 10)
+}
+
+// ArchiveAge is for how long the archive has lacked something that is on disk, or since the start if it never had all; 0: there is no archive.
+func (s *Store) ArchiveAge() time.Duration {
+	st, ok := s.archiveStatus()
+	if !ok {
+		return 0
+	}
+	return time.Duration(max(0, s.clock.Now()-max(st.Last, s.opened))) * time.Millisecond
+}
+
+// endArchive archives what is left of the log, which goes on for that.
+func (s *Store) endArchive() {
+	if s.archiver == nil {
+		return
+	}
+	if s.Err() == nil && !s.Full() {
+		_ = s.log.Settled(context.Background(), s.log.End()) // what is not synced, or not committed, the next start archives
+	}
+	s.archiver.Close()
+}
+
+// ArchiveKept is the part of a log that is kept for an archive.
+type ArchiveKept = archive.Kept
+
+// ArchiveStatus says what has become of an archive.
+type ArchiveStatus = archive.Status
+
+// archiveStatus says what has become of the archive; false: there is none.
+func (s *Store) archiveStatus() (st ArchiveStatus, ok bool) {
+	if s.archiver == nil {
+		return st, false
+	}
+	return s.archiver.Status(), true
+}

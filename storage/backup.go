@@ -1,0 +1,324 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"keyp/storage/archive"
+	"keyp/storage/format"
+	"keyp/storage/snapshotfile"
+	"keyp/storage/wal"
+)
+
+// A backup is a snapshot of the data file with the batches of the log that it needs, in one stream: the state of the moment at which it was
+// opened, whatever is written while it is sent. The part of the log with these batches is kept meanwhile (BackupLog), within the bounds of
+// snapshots.
+//
+// A member's backup has its data file, too, and the batches that its log says to be committed; its LSNs are the group's. What is restored
+// of it is the directory of a server that is alone.
+//
+// A record of the stream is a batch, or a part of one that is longer than a record may be:
+//
+//	last 1 (0: the next record has more of the batch), bytes
+//
+// and the record's position is the LSN of the batch.
+
+// BackupLog is a Journal of which backups have a part, and which may be archived.
+type BackupLog interface {
+	Journal
+	archive.Log
+	// Keep keeps all batches from a place on, which the data file's state names, until LetGo. No checkpoint is under way.
+	Keep(from Place) KeptLog
+}
+
+// KeptLog is the part of a log that is kept for a backup.
+type KeptLog interface {
+	archive.Kept
+	// Start is the position from which on the log has it.
+	Start() uint64
+}
+
+// ErrNoBackup: the store's log is in memory, or elsewhere.
+var ErrNoBackup = errors.New("storage: the store has no log that a backup could have a part of")
+
+// BackupNote is the Note of a backup's header, as JSON.
+type BackupNote struct {
+	// History names the log that LSNs belong to. Another server's, and that of a server that was restored, has another one.
+	History string `json:"history"`
+	// Databases is how many the server allows.
+	Databases int `json:"databases"`
+}
+
+// ReadBackupNote reads the note of a backup's header. ErrBad of snapshotfile: it is no backup.
+func ReadBackupNote(h *snapshotfile.Header) (n BackupNote, err error) {
+	if err := json.Unmarshal(h.Note, &n); err != nil || n.History == "" {
+		return n, fmt.Errorf("%w: it is no backup", snapshotfile.ErrBad)
+	}
+	return n, nil
+}
+
+// OpenBackup opens a backup of the present moment, which SendBackup sends. It waits for the checkpoint under way.
+func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
+	log, ok := s.backupLog()
+	if !ok {
+		return nil, ErrNoBackup
+	}
+	sn, err := s.openSnapshot(log)
+	if err != nil {
+		return nil, err
+	}
+	s.nowIn(&sn.Header)
+	// What only the kernel has a power failure takes, and the log goes on with other batches at the same positions.
+	if err := s.log.Settled(ctx, sn.Header.Through); err != nil {
+		return nil, errors.Join(err, sn.Close())
+	}
+	if sn.Header.Note, err = json.Marshal(BackupNote{History: log.History(), Databases: s.options.Databases}); err != nil {
+		return nil, errors.Join(err, sn.Close())
+	}
+	return sn, nil
+}
+
+// backupLog is the store's log; false: it is none of which backups have a part.
+func (s *Store) backupLog() (log BackupLog, ok bool) {
+	if own, alone := s.log.(*wal.Log); alone {
+		return aloneLog{own}, true
+	}
+	log, ok = s.log.(BackupLog)
+	return log, ok
+}
+
+// nowIn writes the end of the log, the time and the numbers of keys into a header, all as of one instant. A server that is alone appends a mark to its
+// log there, so that the backup has a last batch, by which a restore proves that an archive is of the same log. A log that has no room gets no mark:
+// the backup would wait for room. A member makes none: others have its log, too, so that does not go on from a copy of one directory.
+func (s *Store) nowIn(h *snapshotfile.Header) {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	if log, alone := s.log.(*wal.Log); alone && !log.Full() {
+		s.markLog()
+	}
+	h.Through, h.Time = s.Shown(), t.Now()
+	h.Keys, h.Deadlines = 0, 0 // those at Position are older
+	for db := range s.options.Databases {
+		keys, deadlines := t.View().Count(db)
+		h.Keys, h.Deadlines = h.Keys+keys, h.Deadlines+deadlines
+	}
+}
+
+// LogFrom is the position from which on the backup has the log.
+func (sn *FileSnapshot) LogFrom() uint64 {
+	return min(max(sn.kept.Start(), sn.Header.Position), sn.Header.Through)
+}
+
+// SendBackup writes the backup to w. It needs memory for one piece and for the largest batch of the log. Beside clients it keeps the goroutine's
+// thread, at a lower priority.
+func (sn *FileSnapshot) SendBackup(ctx context.Context, w io.Writer) error {
+	if !sn.s.options.NoBackground {
+		lowerPriority()
+	}
+	return sn.Send(ctx, w, func(to *snapshotfile.Writer) error { return sn.sendLog(ctx, to) })
+}
+
+// sendLog sends all batches up to Through.
+func (sn *FileSnapshot) sendLog(ctx context.Context, to *snapshotfile.Writer) error {
+	if err := sn.may(ctx); err != nil {
+		return err
+	}
+	err := sn.kept.Batches(sn.LogFrom(), sn.Header.Through, func(lsn uint64, batch []byte) error {
+		if err := sendBatch(to, lsn, batch); err != nil {
+			return err
+		}
+		return sn.may(ctx)
+	})
+	if err != nil {
+		return sn.orStopped(ctx, err)
+	}
+	return nil
+}
+
+// aloneLog is the log of a server that is alone.
+type aloneLog struct{ *wal.Log }
+
+// Keep and KeepFrom are BackupLog's.
+func (l aloneLog) Keep(from Place) KeptLog {
+	return keptSegments{l.Hold(from.Segment), l.Log, from.Segment}
+}
+
+func (l aloneLog) KeepFrom(position uint64) archive.Kept { return l.HoldFrom(position) }
+
+// keptSegments are the segments from first on.
+type keptSegments struct {
+	*wal.Hold
+	log   *wal.Log
+	first uint64
+}
+
+// Start is KeptLog's, as Batches and the methods of Hold are.
+func (k keptSegments) Start() uint64 {
+	pos, ok := k.log.Start(k.first)
+	if !ok {
+		return k.log.End() // nothing is written yet
+	}
+	return pos
+}
+
+func (k keptSegments) Batches(after, through uint64, fn func(uint64, []byte) error) error {
+	if pos, ok := k.log.Start(k.first); !ok && pos != 0 {
+		return wal.ErrReleased
+	}
+	return k.Hold.Batches(after, through, fn)
+}
+
+// orStopped is the reason for which the snapshot was given up, if it was, and err otherwise.
+func (sn *FileSnapshot) orStopped(ctx context.Context, err error) error {
+	if why := sn.may(ctx); why != nil {
+		return why
+	}
+	return err
+}
+
+func sendBatch(to *snapshotfile.Writer, lsn uint64, batch []byte) error {
+	record := make([]byte, 0, 1+min(len(batch), snapshotfile.MaxRecord-1))
+	for len(batch) > 0 { // the head of a segment has nothing
+		n := min(len(batch), snapshotfile.MaxRecord-1)
+		last := byte(0)
+		if n == len(batch) {
+			last = 1
+		}
+		record = append(append(record[:0], last), batch[:n]...)
+		if err := to.Record(lsn, record); err != nil {
+			return err
+		}
+		batch = batch[n:]
+	}
+	return nil
+}
+
+// maxDatabases bounds what a note may say.
+const maxDatabases = 1 << 20
+
+// restoreStep is how many bytes of batches are committed at a time.
+const restoreStep = 16 << 20
+
+// restoring makes a log of a backup's records, and of the batches of an archive.
+type restoring struct {
+	log     *wal.Log
+	through uint64   // the LSN of the last record
+	before  uint64   // that of the batch before
+	batch   []byte   // what there is of a batch
+	last    [32]byte // the sum of the last batch
+	pending int      // bytes that are not committed
+	bytes   int64    // appended
+}
+
+// record takes a record of the stream.
+func (r *restoring) record(lsn uint64, b []byte) error {
+	if len(b) < 1 || b[0] > 1 || lsn < r.through || lsn == r.through && r.batch == nil || lsn > r.through && r.batch != nil {
+		return fmt.Errorf("%w: its record at position %d is none of a backup", snapshotfile.ErrBad, lsn)
+	}
+	if lsn > r.through {
+		r.before, r.through = r.through, lsn
+	}
+	if n := len(r.batch) + len(b) - 1; uint64(n) > lsn-r.before { // an LSN counts the bytes of the log
+		return fmt.Errorf("%w: a batch of %d bytes or more stands between the positions %d and %d", snapshotfile.ErrBad, n, r.before, lsn)
+	}
+	r.batch = append(r.batch, b[1:]...)
+	if b[0] == 0 {
+		return nil
+	}
+	r.last = sha256.Sum256(r.batch)
+	batch := r.batch
+	r.batch = nil
+	return r.append([][]byte{batch})
+}
+
+// append appends a batch in pieces, whose memory is the log's then.
+func (r *restoring) append(batch [][]byte) error {
+	for _, piece := range batch {
+		r.pending, r.bytes = r.pending+len(piece), r.bytes+int64(len(piece))
+	}
+	r.log.AppendKeeping(batch)
+	if r.pending < restoreStep {
+		return nil
+	}
+	r.pending = 0
+	return r.log.Commit()
+}
+
+// restoredLog opens the log of a directory that is being restored.
+func restoredLog(o *Options, first uint64) (*wal.Log, error) {
+	return wal.Open(wal.Options{
+		FS: o.FS, Dir: filepath.Join(o.Dir, format.LogDir), Clock: o.Clock, Logger: o.Logger, Policy: wal.Always, SegmentSize: o.SegmentSize,
+		NoBackground: true, Random: o.Random,
+	}, first, nil)
+}
+
+// RestoreBackup makes o.Dir, which is empty or does not exist, the directory of the moment of a backup. What the stream has is proven, and on
+// disk when it returns; with an error the directory has something of it. Tokens of leases go on above all that
+// may have been granted after the backup. The directory is one of a server that is alone, also of a member's backup.
+func RestoreBackup(o Options, r io.Reader) (h snapshotfile.Header, err error) {
+	m, err := RestoreTo(context.Background(), o, r, Source{})
+	return m.Backup, err
+}
+
+// RestoreTo is RestoreBackup, and goes on from there with an archive, to a later moment. An error of ctx ends that.
+func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Moment, err error) {
+	if err := o.Complete(); err != nil {
+		return m, err
+	}
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return m, err
+	}
+	log, err := restoredLog(&o, 0)
+	if err != nil {
+		return m, err
+	}
+	into := restoring{log: log}
+	h := &m.Backup
+	switch first := log.First(); first {
+	case 0:
+		err = wal.ErrNoRoom
+	default:
+		*h, err = receiveAs(o, r, first, true, into.record)
+	}
+	if err == nil && into.batch != nil {
+		err = fmt.Errorf("%w: the last batch is not whole", snapshotfile.ErrBad)
+	}
+	if err == nil && into.through > h.Through {
+		err = fmt.Errorf("%w: a batch is of position %d, and the backup of %d", snapshotfile.ErrBad, into.through, h.Through)
+	}
+	var note BackupNote
+	if err == nil {
+		note, err = ReadBackupNote(h)
+	}
+	o.Databases = max(o.Databases, min(note.Databases, maxDatabases))
+	if m.Through, m.Time = h.Through, h.Time; err == nil && len(from.Archives) > 0 {
+		err = into.forward(ctx, &o, &m, note.History, from)
+	}
+	if err := errors.Join(err, into.close()); err != nil {
+		return m, err
+	}
+	if from.KeepExpired {
+		if err := m.keepExpired(ctx, &o); err != nil {
+			return m, err
+		}
+	}
+	return m, raiseTokens(o, m.Time)
+}
+
+// raiseTokens opens a directory that was restored, and has tokens of leases go on far enough above those that its log has.
+func raiseTokens(o Options, backup int64) (err error) {
+	o.NoBackground = true
+	s, _, err := Open(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(true)) }()
+	s.SetDiskReserve(0) // it is for clients
+	return s.leases.passBackup(backup)
+}

@@ -1,0 +1,261 @@
+package backupfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// ErrBad: the file is damaged, cut, or none of this format.
+var ErrBad = errors.New("backupfile: the file is not whole and sound")
+
+var errAborted = errors.New("backupfile: the file was not written to its end")
+
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrBad, fmt.Sprintf(format, args...))
+}
+
+const (
+	magic    = "keypback"
+	blockTag = 'b'
+	endTag   = 'e'
+	partHead = 1 + 4 + 4 + 4
+
+	// blockSize is how many bytes a block has before it is packed; a reader takes no larger ones.
+	blockSize = 1 << 20
+	// maxPacked bounds a packed block: zstd makes what cannot be compressed a little larger.
+	maxPacked = blockSize + blockSize>>8 + 64
+	// workers is how many blocks are packed at a time.
+	workers = 2
+)
+
+var (
+	le    = binary.LittleEndian
+	table = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// Writer writes a file. Close ends it, and does not close what is below.
+type Writer struct {
+	w      io.Writer
+	zstd   *zstd.Encoder
+	crc    uint32
+	blocks uint32
+	bytes  uint64
+	buf    []byte   // of the next block
+	free   [][]byte // buffers of blocks to use again
+	spare  [][]byte // and those of packed ones
+	under  []packing
+	err    error
+}
+
+// packing is a block that is being packed.
+type packing struct {
+	raw  []byte
+	done chan []byte // gets what is packed
+}
+
+// NewWriter begins a file.
+func NewWriter(w io.Writer) (*Writer, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, err
+	}
+	to := &Writer{w: w, zstd: encoder, buf: make([]byte, 0, blockSize)}
+	to.crc = crc32.Update(0, table, []byte(magic))
+	_, err = io.WriteString(w, magic)
+	return to, err
+}
+
+// Write adds bytes. An error is that of what is below, maybe from an earlier block, and final.
+func (w *Writer) Write(b []byte) (n int, err error) { return write(w, b) }
+
+// WriteString is Write.
+func (w *Writer) WriteString(s string) (n int, err error) { return write(w, s) }
+
+func write[T string | []byte](w *Writer, b T) (n int, err error) {
+	for len(b) > 0 && w.err == nil {
+		m := min(len(b), blockSize-len(w.buf))
+		w.buf, b, n = append(w.buf, b[:m]...), b[m:], n+m
+		if len(w.buf) == blockSize {
+			w.pack()
+		}
+	}
+	return n, w.err
+}
+
+// pack has the next block packed beside, and writes the first one if enough are under way.
+func (w *Writer) pack() {
+	p := packing{raw: w.buf, done: make(chan []byte, 1)}
+	w.buf = nil
+	if n := len(w.free); n > 0 {
+		w.buf, w.free = w.free[n-1][:0], w.free[:n-1]
+	} else {
+		w.buf = make([]byte, 0, blockSize)
+	}
+	var packed []byte
+	if n := len(w.spare); n > 0 {
+		packed, w.spare = w.spare[n-1][:0], w.spare[:n-1]
+	} else {
+		packed = make([]byte, 0, maxPacked)
+	}
+	go func() { p.done <- w.zstd.EncodeAll(p.raw, packed) }()
+	if w.under = append(w.under, p); len(w.under) > workers {
+		w.put()
+	}
+}
+
+// put writes the first block that is under way.
+func (w *Writer) put() {
+	p := w.under[0]
+	w.under = w.under[1:]
+	packed := <-p.done
+	w.free, w.spare = append(w.free, p.raw), append(w.spare, packed)
+	if w.err != nil {
+		return
+	}
+	w.blocks, w.bytes = w.blocks+1, w.bytes+uint64(len(p.raw))
+	w.part(blockTag, uint32(len(p.raw)), uint32(len(packed)), packed)
+}
+
+func (w *Writer) part(tag byte, a, b uint32, packed []byte) {
+	head := partOf(tag, a, b)
+	w.crc = crc32.Update(crc32.Update(w.crc, table, head[:9]), table, packed)
+	le.PutUint32(head[9:], w.crc)
+	for _, piece := range [][]byte{head[:], packed} {
+		if _, err := w.w.Write(piece); err != nil && w.err == nil {
+			w.err = err
+		}
+	}
+}
+
+func partOf(tag byte, a, b uint32) (head [partHead]byte) {
+	head[0] = tag
+	le.PutUint32(head[1:], a)
+	le.PutUint32(head[5:], b)
+	return head
+}
+
+// Abort ends what is under way, without the end: what was written is no whole file.
+func (w *Writer) Abort() {
+	if w.err == nil {
+		w.err = errAborted
+	}
+	w.buf = nil
+	_ = w.Close()
+}
+
+// Close writes what is left, and the end. After an error it only ends what is under way.
+func (w *Writer) Close() error {
+	if len(w.buf) > 0 {
+		w.pack()
+	}
+	for len(w.under) > 0 {
+		w.put()
+	}
+	if w.err == nil {
+		w.part(endTag, w.blocks, uint32(w.bytes), nil)
+	}
+	return errors.Join(w.err, w.zstd.Close())
+}
+
+// Reader reads a file, and trusts nothing of it. Its Read gives io.EOF only behind a sound end.
+type Reader struct {
+	r      io.Reader
+	zstd   *zstd.Decoder
+	crc    uint32
+	blocks uint32
+	bytes  uint64
+	packed []byte
+	raw    []byte // of a block
+	rest   []byte // what of raw was not read
+	err    error
+}
+
+// NewReader begins to read a file. An error is ErrBad, or one of reading.
+func NewReader(r io.Reader) (*Reader, error) {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blockSize))
+	if err != nil {
+		return nil, err
+	}
+	from := &Reader{r: r, zstd: decoder}
+	var head [len(magic)]byte
+	if err := from.fill(head[:]); err != nil {
+		from.Close()
+		return nil, err
+	}
+	if string(head[:]) != magic {
+		from.Close()
+		return nil, bad("it does not begin as one")
+	}
+	from.crc = crc32.Update(0, table, head[:])
+	return from, nil
+}
+
+// Close frees memory; the file below stays open.
+func (r *Reader) Close() { r.zstd.Close() }
+
+// fill fills b; a file that ends before is bad.
+func (r *Reader) fill(b []byte) error {
+	_, err := io.ReadFull(r.r, b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return bad("it ends too early")
+	}
+	return err
+}
+
+func (r *Reader) Read(b []byte) (n int, err error) {
+	for len(r.rest) == 0 && r.err == nil {
+		r.err = r.next()
+	}
+	if len(r.rest) == 0 {
+		return 0, r.err
+	}
+	n = copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// next reads a block; at the end, which also has to be that of the file, it returns io.EOF.
+func (r *Reader) next() error {
+	var head [partHead]byte
+	if err := r.fill(head[:]); err != nil {
+		return err
+	}
+	tag, size, packed, sum := head[0], le.Uint32(head[1:]), le.Uint32(head[5:]), le.Uint32(head[9:])
+	switch {
+	case tag == endTag:
+		if r.crc = crc32.Update(r.crc, table, head[:9]); r.crc != sum || size != r.blocks || packed != uint32(r.bytes) {
+			return bad("its end fails its checksum")
+		}
+		var more [1]byte
+		if n, err := io.ReadFull(r.r, more[:]); n > 0 {
+			return bad("something stands behind its end")
+		} else if err != io.EOF {
+			return err
+		}
+		return io.EOF
+	case tag != blockTag || size == 0 || size > blockSize || packed > maxPacked:
+		return bad("something of kind %q, %d and %d stands in it", tag, size, packed)
+	}
+	if uint32(cap(r.packed)) < packed {
+		r.packed = make([]byte, maxPacked)
+	}
+	b := r.packed[:packed]
+	if err := r.fill(b); err != nil {
+		return err
+	}
+	if r.crc = crc32.Update(crc32.Update(r.crc, table, head[:9]), table, b); r.crc != sum {
+		return bad("the block behind %d bytes fails its checksum", r.bytes)
+	}
+	raw, err := r.zstd.DecodeAll(b, r.raw[:0])
+	if err != nil || len(raw) != int(size) {
+		return bad("the block behind %d bytes does not unpack: %d bytes, %v", r.bytes, len(raw), err)
+	}
+	r.raw, r.rest = raw, raw
+	r.blocks, r.bytes = r.blocks+1, r.bytes+uint64(size)
+	return nil
+}

@@ -1,0 +1,215 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"sync/atomic"
+
+	"keyp/storage/object"
+)
+
+// A store of a replicated server is a leader's or a follower's; one that is alone is a leader's. A follower's has
+// what its leader did, and decides nothing by itself: it logs nothing, and removes nothing. What is due is
+// absent for readers all the same, and stays where it is until the leader's removal comes: so whoever is the leader when it is
+// removed reports it, once (outbox.go). At rest are
+//
+//   - removals by look-ups (Txn.live), by the reaper and the window, and after a step back of the clock (stepBack),
+//   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its end,
+//   - the mover of outboxes, and the trimming of their streams,
+//   - deadlines that a policy has follow reads.
+//
+// Of a member of a group the time is its leader's (grouptime.go).
+//
+// Checkpoints, loaders, eviction, compaction and defragmentation go on: they are about this server's disk and
+// memory.
+//
+// The role changes while all shards are locked. So all that could log or remove looks at the role with its shard
+// locked, and a batch is wholly from before the change or does not exist.
+type follower struct {
+	on atomic.Bool
+	// applied is the LSN up to which memory has what the log has.
+	applied atomic.Uint64
+}
+
+// ErrFollower: the store is a follower's, which only its leader changes.
+var ErrFollower = errors.New("storage: the store is a follower's")
+
+// errFollowerChanged ends a store whose memory has what its log has not.
+var errFollowerChanged = errors.New("storage: a transaction has changed a follower's store")
+
+// SetFollower changes the store's role. It locks the whole keyspace, as BeginAll does, and is for the goroutine
+// that begins transactions (the server's loop), outside of any. None that writes over several transactions may be under way, nor
+// a global one that needs this goroutine to end.
+//
+// Who becomes the leader removes what is due by now, and reports it. Its time goes on from the group's (grouptime.go), or from the newest instant that
+// the store has seen: if the clock is behind that, as after a step back. What the leader before it has noted of a guarded time,
+// of tokens and of outboxes is its own from then on.
+func (s *Store) SetFollower(on bool) {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	if !on {
+		s.guard.succeed(t) // before anybody asks for a leader's time
+	}
+	s.shown.mu.Lock()
+	if on {
+		s.follower.applied.Store(s.log.End())
+		s.beginFollowing(t.now)
+	}
+	s.follower.on.Store(on)
+	s.shown.mu.Unlock()
+	if on {
+		s.guard.yield()
+	}
+	if !on {
+		for _, sh := range s.shards {
+			sh.mu.logged = 0 // the log may have gone on from elsewhere
+		}
+		s.leases.resume(t)
+		s.outbox.count(t)
+	}
+	t.End()
+	s.pauseReaper()
+	if !on {
+		s.wake(1) // the reaper slept
+		s.outbox.mover.wake()
+		s.now() // begins stepBack, if the clock is behind
+	}
+}
+
+// Follower reports whether the store is a follower's.
+func (s *Store) Follower() bool { return s.follower.on.Load() }
+
+// Shown is the LSN that a reply depends on if it shows what the whole store has: the log's end, or of a follower's log what
+// is applied. What stands behind that is in nobody's view yet.
+func (s *Store) Shown() uint64 {
+	if s.Follower() {
+		return s.follower.applied.Load()
+	}
+	return s.log.End()
+}
+
+// pauseReaper has the reaper run, unless it is turned off or the store is a follower's.
+func (s *Store) pauseReaper() { s.reaper.Pause(s.passive.Load() || s.Follower()) }
+
+// hide has readers not see what is due of a follower's key, as shed does by removing it. It returns false if nothing is left
+// for them.
+func (t *Txn) hide(p *part, c cell) bool {
+	now := t.instant(p, c)
+	if d := p.deadline(c); d != 0 && d <= now {
+		return false
+	}
+	o := p.objectOf(c)
+	if o.val.LenAt(now) == 0 {
+		return false
+	}
+	o.hide(now, math.MaxInt)
+	return true
+}
+
+// hidden are elements of a follower's value that are due: they are not in the value, so that nobody sees them, but the key
+// has them. The expiration index, the data file and the log have the key as if they were in the value.
+type hidden struct {
+	elems map[string]hiddenElement
+	first int64 // the earliest deadline
+	// all is a stream with its due entries, which the value is a copy of without them: ids and counts follow from its last
+	// entry, so single ones cannot be put back. Otherwise it is nil.
+	all object.Value
+}
+
+type hiddenElement struct {
+	val      []byte
+	deadline int64
+}
+
+// hide hides at most limit elements that are due, and not all that the value has. The value must not be pinned.
+func (o *Object) hide(now int64, limit int) {
+	side := o.more()
+	if v, ok := o.val.(*object.Stream); ok {
+		if side.hidden == nil {
+			side.hidden = &hidden{all: v}
+			o.val = v.Clone()
+		}
+		o.val.Due(now, limit, func(_, _ []byte, _ int64) {})
+		return
+	}
+	o.val.Due(now, limit, func(elem, val []byte, deadline int64) {
+		if side.hidden == nil {
+			side.hidden = &hidden{elems: map[string]hiddenElement{}, first: deadline}
+		}
+		side.hidden.first = min(side.hidden.first, deadline)
+		side.hidden.elems[string(elem)] = hiddenElement{bytes.Clone(val), deadline}
+	})
+}
+
+// unhide puts hidden elements back. Who is about to change the value, or to remove what is due, does so first; nobody may
+// have pinned it.
+func (o *Object) unhide() {
+	if o.side == nil || o.side.hidden == nil {
+		return
+	}
+	if all := o.side.hidden.all; all != nil {
+		o.val, o.side.hidden = all, nil
+		return
+	}
+	for elem, e := range o.side.hidden.elems {
+		if o.side.rest { // a checkpoint may have passed its place
+			o.side.frozen.add(o.val.Type(), []byte(elem))
+		}
+		if err := o.val.Put([]byte(elem), e.val, e.deadline); err != nil {
+			panic(err) // impossible: the value has had it
+		}
+	}
+	o.side.hidden = nil
+}
+
+// whole is a value with its hidden elements, as far as those who write it to the data file need it.
+type whole struct {
+	object.Value
+	*hidden
+}
+
+// whole gives the value with what is hidden of it.
+func (o *Object) whole() object.Value {
+	if o.side == nil || o.side.hidden == nil {
+		return o.val
+	}
+	if all := o.side.hidden.all; all != nil {
+		return all
+	}
+	return whole{o.val, o.side.hidden}
+}
+
+func (w whole) Len() int { return w.Value.Len() + len(w.elems) }
+
+func (w whole) Earliest() int64 { return w.first }
+
+func (w whole) Element(elem []byte) (val []byte, deadline int64, ok bool) {
+	if e, ok := w.elems[string(elem)]; ok {
+		return e.val, e.deadline, true
+	}
+	return w.Value.Element(elem)
+}
+
+func (w whole) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	more := true
+	w.Value.Walk(func(elem, val []byte, deadline int64) bool {
+		more = fn(elem, val, deadline)
+		return more
+	})
+	for elem, e := range w.elems {
+		if more = more && fn([]byte(elem), e.val, e.deadline); !more {
+			return
+		}
+	}
+}
+
+// Scan visits hidden elements with the last of the others.
+func (w whole) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+	if next = w.Value.Scan(cursor, count, fn); next == 0 {
+		for elem, e := range w.elems {
+			fn([]byte(elem), e.val, e.deadline)
+		}
+	}
+	return next
+}

@@ -1,0 +1,389 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
+	"keyp/storage/wal"
+)
+
+// restless is all that a store does by itself about what is due.
+func (h *harness) restless() {
+	h.t.Helper()
+	h.looks()
+	h.s.Reap()
+	m := h.s.Manual()
+	m.MoveOutbox()
+	m.TidyOutbox()
+	m.KeepClock()
+	m.AwaitClock()
+}
+
+// fieldNames are those of a hash, in order; nil: there is no such key.
+func (h *harness) fieldNames(k Key) (names []string) {
+	h.t.Helper()
+	h.hash(k, func(_ *Txn, v *Hash) {
+		if v.Exists() {
+			v.Value().Walk(func(field, _ []byte, _ int64) bool {
+				names = append(names, string(field))
+				return true
+			})
+		}
+	})
+	slices.Sort(names)
+	return names
+}
+
+// TestFollowerLeavesDue: a follower's store shows nothing that is due, and neither logs nor removes anything. When it
+// becomes the leader's, all of that is removed, and each expiry is reported once.
+func TestFollowerLeavesDue(t *testing.T) {
+	for _, evicted := range []bool{false, true} {
+		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
+			h := guardedHarness(t, time.Hour)
+			defer func() { _ = h.s.Close(false) }()
+			start := h.clock.Now()
+			h.rule(OutboxRule{Name: "r", Pattern: []byte("*"), Elements: true, MaxValue: 10})
+			part, whole := h.s.Key(0, []byte("part")), h.s.Key(0, []byte("whole"))
+			h.puts(0, "early", "e", start+500)
+			h.puts(0, "k", "v", start+998)
+			h.puts(0, "later", "l", start+10_000)
+			h.hash(part, func(_ *Txn, v *Hash) {
+				v.Set([]byte("f"), []byte("1"), start+1000)
+				v.Set([]byte("g"), []byte("2"), start+2000)
+				v.Set([]byte("h"), []byte("3"), 0)
+			})
+			h.hash(whole, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), start+999) })
+			h.clock.Set(start + 500)
+			h.s.Reap()   // its entry waits for the mover
+			if evicted { // otherwise what is hidden is not in the data file yet
+				h.saved()
+			}
+			h.s.SetFollower(true)
+			if evicted {
+				h.evict()
+			}
+			keys, expires := h.s.Count(0)
+			end, events := h.s.Log().End(), len(h.events)
+			for _, at := range []int64{1000, 1001, 2000, 5000} {
+				h.clock.Set(start + at)
+				for range 2 {
+					h.restless()
+					h.lives("follower", "k", false)
+					h.lives("follower", "whole", false)
+					h.lives("follower", "later", true)
+					want := []string{"g", "h"}
+					if at >= 2000 {
+						want = want[1:]
+					}
+					if got := h.fieldNames(part); !slices.Equal(got, want) {
+						t.Errorf("at %d a follower's hash has %q, want %q", at, got, want)
+					}
+				}
+			}
+			if k, e := h.s.Count(0); k != keys || e != expires {
+				t.Errorf("a follower counts %d and %d keys, want %d and %d", k, e, keys, expires)
+			}
+			if got := h.s.Log().End(); got != end {
+				t.Errorf("a follower's log has grown from %d to %d", end, got)
+			}
+			if len(h.events) != events {
+				t.Errorf("a follower has raised %v", h.events[events:])
+			}
+			h.saved() // without anything that is gone
+			h.check()
+
+			h.s.SetFollower(false)
+			h.restless()
+			h.restless()
+			h.wantReported("leader", 0, "stream:r",
+				"key=early type=string deadline=500 value=e",
+				"key=k type=string deadline=998 value=v",
+				"key=whole element=f type=hash deadline=999 value=1",
+				"key=part element=f type=hash deadline=1000 value=1",
+				"key=part element=g type=hash deadline=2000 value=2")
+			if k, _ := h.s.Count(0); k != 3 { // with the stream
+				t.Errorf("the leader counts %d keys, want 3", k)
+			}
+			if got := h.fieldNames(part); !slices.Equal(got, []string{"h"}) {
+				t.Errorf("the leader's hash has %q", got)
+			}
+			h.check()
+		})
+	}
+}
+
+// TestFollowerTime: what was due for a store stays so when it becomes the leader's and its clock is behind, also after a
+// crash; as a follower's it waits.
+func TestFollowerTime(t *testing.T) {
+	h := newHarness(t)
+	start := h.clock.Now()
+	h.puts(0, "k", "v", start+1000)
+	h.saved()
+	h.s.SetFollower(true)
+	end := h.s.Log().End()
+	h.clock.Set(start + 5000)
+	h.restless()
+	h.lives("follower", "k", false)
+	h.clock.Set(start)
+	h.restless()
+	h.lives("the clock is back", "k", false)
+	if got := h.s.Log().End(); got != end || h.s.now() != start+5000 {
+		t.Errorf("a follower whose clock went back has logged %d bytes, and its time is %d", got-end, h.s.now()-start)
+	}
+	h.s.SetFollower(false)
+	h.s.Manual().AwaitClock()
+	if h.s.now() != start {
+		t.Errorf("the time of a new leader is %d, want the clock's", h.s.now()-start)
+	}
+	h.lives("leader", "k", false)
+	h.commit()
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	h.lives("after a crash", "k", false)
+	h.check()
+	_ = h.s.Close(false)
+}
+
+// TestFollowerPins: a command that reads a follower's value beside others sees nothing of it that is due.
+func TestFollowerPins(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	start := h.clock.Now()
+	k := h.s.Key(0, []byte("k"))
+	h.hash(k, func(_ *Txn, v *Hash) {
+		v.Set([]byte("f"), []byte("1"), start+1000)
+		v.Set([]byte("g"), []byte("2"), start+9000)
+	})
+	h.s.SetFollower(true)
+	h.clock.Set(start + 1000)
+	var pins Pins
+	job := h.s.NewTxn()
+	if !h.s.Begin(h.txn, []Key{k}) {
+		t.Fatal("the key is in memory")
+	}
+	pins.Pin(h.txn, []Key{k}, job)
+	if v, err := job.Hash(k); err != nil || v.Value().Len() != 1 {
+		t.Errorf("the job sees %d fields, %v", v.Value().Len(), err)
+	}
+	pins.Unpin(job)
+	h.check() // the index has the value's deadlines as before
+	h.restless()
+	h.s.SetFollower(false)
+	h.s.Reap()
+	if got := h.fieldNames(k); !slices.Equal(got, []string{"g"}) {
+		t.Errorf("the leader's hash has %q", got)
+	}
+	h.check()
+}
+
+// TestFollowerHides: what a follower's readers do not see of a large value is in its data file, whenever they look while that
+// is written, and is reported by the leader that opens it.
+func TestFollowerHides(t *testing.T) {
+	h := closedHarness(t)
+	h.portions = true
+	h.open()
+	defer func() { _ = h.s.Close(false) }()
+	base := h.clock.Now()
+	h.rule(OutboxRule{Name: "r", Pattern: []byte("k"), Elements: true})
+	k := h.s.Key(0, []byte("k"))
+	const fields, timed = 400, 200
+	val := bytes.Repeat([]byte{'v'}, 70) // so long that fields stand by themselves
+	looks := 0
+	look := func() {
+		h.clock.Advance(2 * time.Millisecond)
+		left := fields - int(min(max(h.clock.Now()-base-999, 0), timed))
+		if got := len(h.fieldNames(k)); got != left {
+			t.Errorf("a follower shows %d fields, want %d", got, left)
+		}
+		looks++
+	}
+	for range 2 { // the first time all is written, the second time what has changed
+		base += 10_000
+		h.clock.Set(base)
+		h.restless()
+		h.hash(k, func(_ *Txn, v *Hash) {
+			for i := range fields {
+				deadline := int64(0)
+				if i < timed {
+					deadline = base + 1000 + int64(i)
+				}
+				v.Set(fmt.Appendf(nil, "f%d", i), val, deadline)
+			}
+		})
+		h.commit()
+		h.s.SetFollower(true)
+		h.clock.Set(base + 1020)
+		look()
+		looks = 0
+		h.s.options.Testing.OnStep = func(at Step) error {
+			if at == StepPortion {
+				look()
+			}
+			return nil
+		}
+		h.saved()
+		h.s.options.Testing.OnStep = nil
+		if looks < 5 {
+			t.Fatalf("only %d looks", looks)
+		}
+		h.check()
+		h.s.SetFollower(false)
+	}
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	h.clock.Advance(5 * time.Second)
+	h.restless()
+	if got := len(h.reported(0, "stream:r")); got != 2*timed {
+		t.Errorf("%d expiries are reported, want %d", got, 2*timed)
+	}
+	if got := len(h.fieldNames(k)); got != fields-timed {
+		t.Errorf("%d fields are left", got)
+	}
+	h.check()
+}
+
+// TestFollowerIsChanged: a transaction that changes a follower's store ends the store, and leaves nothing in the log.
+func TestFollowerIsChanged(t *testing.T) {
+	h := newHarness(t)
+	h.commit()
+	h.s.SetFollower(true)
+	end := h.s.Log().End()
+	k := h.s.Key(0, []byte("k"))
+	h.s.Begin(h.txn, []Key{k})
+	h.txn.SetString(k, []byte("v"), 0, eventSet)
+	h.txn.End()
+	if err := h.s.Err(); !errors.Is(err, errFollowerChanged) {
+		t.Errorf("the store's failure is %v", err)
+	}
+	if got := h.s.Log().End(); got != end {
+		t.Errorf("the log has grown by %d bytes", got-end)
+	}
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{{0, "k"}: true})
+	_ = h.s.Close(false)
+}
+
+// TestFollowerOpens: a store that is opened as a follower's logs nothing, and confirms no clock; what Shown gives is what it
+// has read.
+func TestFollowerOpens(t *testing.T) {
+	h := guardedHarness(t, time.Hour)
+	h.puts(0, "k", "v", h.clock.Now()+1000)
+	h.commit()
+	var end uint64
+	h.follower, h.openLog = true, func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+		log, err := openAlone(o, from, replay)
+		if err == nil {
+			end = log.End()
+		}
+		return log, err
+	}
+	h.clock.Advance(time.Hour)
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	h.restless()
+	if got := h.s.Log().End(); got != end || h.s.Shown() != end {
+		t.Errorf("the log ends at %d and shown is %d, want %d", got, h.s.Shown(), end)
+	}
+	h.s.Log().Append([]byte{1}) // not applied
+	if h.s.Shown() != end {
+		t.Errorf("shown is %d, want %d", h.s.Shown(), end)
+	}
+	if err := h.s.ConfirmClock(); !errors.Is(err, ErrFollower) {
+		t.Errorf("ConfirmClock: %v", err)
+	}
+	_ = h.s.Close(false)
+}
+
+// TestLeaderRecordsClock: who becomes the leader records its own clocks, whatever the record says.
+func TestLeaderRecordsClock(t *testing.T) {
+	h := guardedHarness(t, time.Hour)
+	defer func() { _ = h.s.Close(false) }()
+	end := h.s.Log().End()
+	h.s.Manual().KeepClock()
+	if h.s.Log().End() != end {
+		t.Fatal("the clock is recorded without a need")
+	}
+	h.s.SetFollower(true)
+	h.s.SetFollower(false)
+	h.s.Manual().KeepClock()
+	if h.s.Log().End() == end {
+		t.Error("a new leader has not recorded its clocks")
+	}
+	end = h.s.Log().End()
+	h.s.Manual().KeepClock()
+	if h.s.Log().End() != end {
+		t.Error("the clock is recorded again")
+	}
+}
+
+// follow is a time for which the store is a follower's: what its readers see is as ever.
+func (m *machine) follow(rt *rapid.T) {
+	h := m.h
+	h.s.SetFollower(true)
+	beside := []func(*rapid.T){m.advance, m.evict, m.leave, m.loadAll, m.checkpoint, m.moveBlocks, m.copyObjects,
+		func(rt *rapid.T) {
+			m.advance(rt)
+			h.compareWalk(rapid.Bool().Draw(rt, "within"), rapid.Bool().Draw(rt, "pages"))
+		},
+		func(*rapid.T) { h.verify(m.names) }, func(*rapid.T) { h.crash(m.rng, m.names); h.s.SetFollower(true) }}
+	for range rapid.IntRange(1, 6).Draw(rt, "beside") {
+		counted, expires := h.s.Count(0)
+		i := rapid.IntRange(0, len(beside)-1).Draw(rt, "what")
+		beside[i](rt)
+		if k, e := h.s.Count(0); i < len(beside)-1 && (k != counted || e != expires) {
+			h.t.Fatalf("a follower counts %d and %d keys, and had %d and %d", k, e, counted, expires)
+		}
+	}
+	if err := h.s.Err(); err != nil {
+		h.t.Fatalf("as a follower: %v", err)
+	}
+	h.verify(m.names)
+	h.s.SetFollower(false)
+}
+
+// TestFollowerBesideBackground: from the moment at which a store has become a follower's, nothing that works beside it logs anything.
+func TestFollowerBesideBackground(t *testing.T) {
+	h := closedHarness(t)
+	o := h.options()
+	o.NoBackground = false
+	o.CheckpointBytes = 1 << 40 // a checkpoint begins another segment of the log, with an empty batch
+	s, _, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.s, h.txn = s, s.NewTxn()
+	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*")})
+	const rounds, keys = 100, 20
+	for range rounds {
+		for i := range keys {
+			h.puts(0, fmt.Sprint("k", i), "v", h.clock.Now()+1+int64(i%2))
+		}
+		h.clock.Advance(time.Millisecond) // the reaper and the mover begin
+		s.SetFollower(true)
+		end := s.Log().End()
+		h.clock.Advance(time.Millisecond)
+		for i := range keys {
+			h.lives("follower", fmt.Sprint("k", i), false)
+		}
+		if got := s.Log().End(); got != end {
+			t.Fatalf("a follower has logged %d bytes", got-end)
+		}
+		s.SetFollower(false)
+	}
+	h.s.Reap()
+	await.Until(t, "all expiries are reported", func() bool {
+		s.Manual().MoveOutbox()
+		return len(h.reported(0, "stream:r")) >= rounds*keys
+	})
+	if n := len(h.reported(0, "stream:r")); n != rounds*keys {
+		t.Errorf("%d expiries are reported, want %d", n, rounds*keys)
+	}
+	h.check()
+	if err := s.Close(true); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,169 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/storage/object"
+)
+
+// deadlinesOf gives the deadlines of a key, by the names of elements; "" is the key.
+func (h *harness) deadlinesOf(n name) deadlined {
+	h.t.Helper()
+	got, k := deadlined{}, h.s.Key(n.db, []byte(n.key))
+	h.do(func(x *Txn) {
+		item, ok := x.Get(k)
+		if !ok {
+			return
+		}
+		got[""] = item.Deadline()
+		if object.HasMembers(item.Type()) {
+			item.Value().Walk(func(elem, _ []byte, deadline int64) bool {
+				got[string(elem)] = deadline
+				return true
+			})
+		}
+	}, k)
+	return got
+}
+
+// deadlined are deadlines by elements; that of "" is the key's.
+type deadlined map[string]int64
+
+// expiringAll gives a store keys of all types. Each has something that is due at once, in 50 ms, in a day, and never; a large one many of these.
+func (h *harness) expiringAll() (given map[name]deadlined) {
+	now := h.clock.Now()
+	given = map[name]deadlined{}
+	deadlines := map[string]int64{"passed": now + 1, "due": now + 50, "later": now + 24*hour, "never": 0}
+	for db := range 2 {
+		for what, own := range deadlines {
+			n := name{db, "string" + what}
+			k := h.s.Key(db, []byte(n.key))
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), own, Event{}) }, k)
+			given[n] = deadlined{"": own}
+			for _, typ := range []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet} {
+				for _, large := range []int{1, 300} {
+					n := name{db, fmt.Sprint(typ, large, what)}
+					k, given[n] = h.s.Key(db, []byte(n.key)), deadlined{"": own}
+					for what, at := range deadlines {
+						for i := range large {
+							elem := fmt.Sprint(what, i)
+							h.setElement(k, typ, elem, strings.Repeat("v", 40), at)
+							given[n][elem] = at
+						}
+					}
+					h.do(func(x *Txn) { x.SetDeadline(k, own, Event{}) }, k)
+				}
+			}
+		}
+	}
+	return given
+}
+
+// restored is what is left at an instant of what was there at a moment before: with keep, all that was there then.
+func (d deadlined) restored(moment, now int64, keep bool) deadlined {
+	left := deadlined{}
+	for elem, at := range d {
+		gone := at != 0 && (at <= moment || at <= now && !keep)
+		switch {
+		case gone && elem == "":
+			return deadlined{}
+		case !gone && at <= now:
+			left[elem] = 0
+		case !gone:
+			left[elem] = at
+		}
+	}
+	return left
+}
+
+// TestKeepExpired: what was there at the moment of a backup and has expired since then is restored without a deadline, whatever its type is and wherever it
+// is stored; what had expired by then, and leases and limits, are gone; and what expires later keeps its deadline.
+func TestKeepExpired(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		h := changing(newHarness(t))
+		given, start := h.expiringAll(), h.clock.Now()
+		stream, young, lease, limit := h.s.Key(0, []byte("stream")), h.s.Key(0, []byte("young")), h.s.Key(0, []byte("lease")), h.s.Key(0, []byte("limit"))
+		h.aged(stream, 60, 20, object.KeepRefs)  // due from 20 to 79 ms from now
+		h.aged(young, 60, hour, object.DropRefs) // none is due
+		h.do(func(x *Txn) { x.GrantLease(lease, []byte("me"), start+50, 0, Event{}) }, lease)
+		h.do(func(x *Txn) {
+			l, err := x.Limit(limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Hold([]byte("id"), []object.LimitRule{{Kind: object.LimitWindow, Count: 1, Span: 20}}, 1, start+50)
+			l.Settle()
+		}, limit)
+		if stored {
+			h.saved()
+		}
+		h.clock.Advance(30 * time.Millisecond)
+		backup := h.backup()
+		if err := h.s.Close(true); err != nil {
+			t.Fatal(err)
+		}
+		for _, keep := range []bool{false, true} {
+			to := restored(t, h)
+			to.clock.Set(start + 100)
+			o := to.options()
+			o.CheckpointBytes = 4000 // so there are several rounds
+			m, err := RestoreTo(t.Context(), o, bytes.NewReader(backup), Source{KeepExpired: keep})
+			if err != nil {
+				t.Fatal(err)
+			}
+			to.open()
+			to.s.Reap()
+			kept := 0
+			for n, d := range given {
+				want, without := d.restored(start+30, start+100, keep), d.restored(start+30, start+100, false)
+				if len(want) > len(without) {
+					kept++
+				}
+				if got := to.deadlinesOf(n); !maps.Equal(got, want) {
+					t.Errorf("keep %v: %v has %v, and must have %v", keep, n, got, want)
+				}
+			}
+			n, first, _ := to.entries(stream)
+			if keep && (n != 49 || first.Ms != uint64(start+11)) || !keep && n != 0 {
+				t.Errorf("keep %v: the stream has %d entries, the first of %d", keep, n, first.Ms)
+			}
+			if keep && m.Kept != kept+1 || !keep && m.Kept != 0 {
+				t.Errorf("keep %v: %d keys are said to be kept, and %d and a stream are", keep, m.Kept, kept)
+			}
+			to.stream(young, func(_ *Txn, s *Stream) {
+				if age, refs := s.Value().Age(); s.Value().Entries() != 60 || age != hour || refs != object.DropRefs {
+					t.Errorf("the young stream has %d entries, and the age %d, %d", s.Value().Entries(), age, refs)
+				}
+			})
+			for _, k := range []Key{lease, limit} {
+				if got := to.deadlinesOf(name{0, string(k.Name)}); len(got) != 0 {
+					t.Errorf("keep %v: %s is there: %v", keep, k.Name, got)
+				}
+			}
+			to.check()
+			if err := to.s.Close(true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// kept is a model of what KeepExpired restores of a moment, at an instant.
+func (m model) kept(moment, now int64) model {
+	kept := model{}
+	for n, v := range m {
+		switch {
+		case v.deadline != 0 && v.deadline <= moment:
+			continue
+		case v.deadline <= now:
+			v.deadline = 0
+		}
+		kept[n] = v
+	}
+	return kept
+}

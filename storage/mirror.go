@@ -1,0 +1,396 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// Mirror applies to a follower's store what its leader has logged, a batch at a time. Records do what they do at a start: it
+// is a replay (replay.go), but of a store that is in use. So
+//
+//   - it locks the shards of all that a batch is about before it changes anything, so that readers see the whole batch or
+//     nothing of it;
+//   - keys that are only on disk are loaded first, as for a transaction;
+//   - a value that somebody reads beside others (Pins) goes on as a copy: nobody makes a leader's batch wait;
+//   - what it changes gets the batch's LSN, and is reported to the observer;
+//   - the store's own rules, which are read only at a start otherwise, follow the batch.
+//
+// A batch counts keys (format.RecCounts) wherever it changes how many there are, so the mirror counts none. Nothing is logged
+// here: the log has the batch already.
+//
+// Batches come in the order of their LSNs. One goroutine at a time uses a Mirror, and no other one changes the store's role
+// meanwhile.
+type Mirror struct {
+	s    *Store
+	t    *Txn
+	r    *replay
+	need need
+}
+
+// ErrDiverged: a batch changes what the store has not, so this follower has not what its leader has. Nothing can be applied to it
+// any more.
+var ErrDiverged = errors.New("storage: the store has not what its leader has")
+
+// ErrLeads: the store is a leader's.
+var ErrLeads = errors.New("storage: the store is not a follower's")
+
+// mirrorTries is how often a batch tries to find its keys in memory before it loads them with their shards locked.
+const mirrorTries = 100
+
+// need is what a batch needs before it is applied.
+type need struct {
+	mask   uint64 // the shards that it is about
+	keys   []neededKey
+	system []string // names among the server's own data
+}
+
+// neededKey is a key that a batch changes. Its name is part of the batch.
+type neededKey struct {
+	Key
+	stated bool // the first record states the key whole, or that it is gone
+}
+
+// Mirror makes the mirror of a follower's store.
+func (s *Store) Mirror() *Mirror {
+	m := &Mirror{s: s, t: s.NewTxn()}
+	r := &recovering{s: s, floor: make([]int64, len(s.shards))}
+	m.r = &replay{recovering: r, mirror: m, counts: map[countKey]format.PartCounts{}}
+	r.replays = []*replay{m.r}
+	r.meeting.init(1)
+	return m
+}
+
+// Applied is the LSN of the last batch that a follower's memory has.
+func (s *Store) Applied() uint64 { return s.follower.applied.Load() }
+
+// Apply applies a batch whose LSN is lsn. One that the store has already does nothing. The batch may not change meanwhile.
+//
+// ErrLeads leaves the store as it was. After any other error memory may have a part of the batch: the store has failed then.
+func (m *Mirror) Apply(lsn uint64, batch []byte) error {
+	s := m.s
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if lsn <= s.follower.applied.Load() {
+		return nil
+	}
+	err := m.plan(batch)
+	if err == nil {
+		err = m.begin()
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrLeads):
+		return err
+	default:
+		s.fail(err)
+		return err
+	}
+	if at, err := m.r.batch(batch); err != nil {
+		err = fmt.Errorf("storage: a batch of the leader at %d, its record at %d: %w", lsn, at, err)
+		s.fail(err) // before anybody sees a part of the batch
+		s.unlock(m.t)
+		m.t.reset()
+		return err
+	}
+	m.end(lsn, len(batch))
+	return nil
+}
+
+// plan finds out what a batch needs.
+func (m *Mirror) plan(batch []byte) error {
+	s, n := m.s, &m.need
+	*n = need{keys: n.keys[:0], system: n.system[:0]}
+	all := uint64(1)<<len(s.shards) - 1
+	f := format.Fields{Rest: batch}
+	for len(f.Rest) > 0 {
+		r := format.ReadRecord(&f)
+		if f.Bad {
+			return format.ErrBadRecord
+		}
+		switch r.Tag {
+		case format.RecCounts:
+			if r.Shard >= uint64(len(s.shards)) {
+				return format.ErrBadRecord
+			}
+			n.mask |= 1 << r.Shard
+		case format.RecReaped, format.RecLink: // only a server that is alone logs them: they depend on its memory and data file
+			return fmt.Errorf("%w: tag %d of a server that is alone", format.ErrBadRecord, r.Tag)
+		case format.RecFlush, format.RecSwap:
+			n.mask = all
+		case format.RecTime:
+			if r.Time == 0 {
+				n.mask = all
+			}
+		case format.RecMore, format.RecLess:
+		default:
+			m.needs(r.Tag, r.Space, r.Key)
+		}
+	}
+	for _, name := range n.system {
+		if strings.HasPrefix(name, outboxRuleKey) {
+			n.mask = all
+		}
+	}
+	return nil
+}
+
+// needs notes a record about a key. Keyspaces change only by batches, so the mirror may look at them.
+func (m *Mirror) needs(tag byte, space uint32, name []byte) {
+	s, n := m.s, &m.need
+	if last := len(n.keys) - 1; last >= 0 && bytes.Equal(n.keys[last].Name, name) && n.keys[last].DB == s.dbOf(space) {
+		return
+	}
+	k := s.Key(s.dbOf(space), name)
+	n.mask |= 1 << s.shardOf(k.Slot)
+	if k.DB < 0 {
+		return // the batch makes the keyspace
+	}
+	n.keys = append(n.keys, neededKey{k, tag == format.RecPut || tag == format.RecLarge || tag == format.RecDelete})
+	if k.DB == s.options.Databases {
+		n.system = append(n.system, string(name))
+	}
+}
+
+// begin locks the shards that the batch is about, with its keys in memory.
+func (m *Mirror) begin() error {
+	s := m.s
+	for tries := 0; ; tries++ {
+		s.lock(m.t, m.need.mask)
+		m.t.takeInstant()
+		if !s.Follower() {
+			s.unlock(m.t)
+			return ErrLeads
+		}
+		missing := m.missing()
+		if len(missing) == 0 {
+			return nil
+		}
+		if tries >= mirrorTries {
+			return m.loadLocked(missing)
+		}
+		s.unlock(m.t)
+		for _, k := range missing {
+			if err := s.loads.loadKey(k.Key); err != nil && !errors.Is(err, errBusy) && !k.replaces(err) {
+				return err
+			}
+		}
+	}
+}
+
+// missing are the keys that memory does not know, and that can be read.
+func (m *Mirror) missing() (keys []neededKey) {
+	if m.s.partials.Load() == 0 {
+		return nil
+	}
+	for _, k := range m.need.keys {
+		if !m.s.resident(k.Key) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// replaces reports whether the batch replaces a key that is damaged on disk.
+func (k neededKey) replaces(err error) bool { return k.stated && errors.Is(err, ErrCorrupt) }
+
+// loadLocked loads keys that leave memory again and again, or are damaged, with their shards locked.
+func (m *Mirror) loadLocked(keys []neededKey) error {
+	for _, k := range keys {
+		if err := m.t.Load(k.Key); k.replaces(err) {
+			m.s.part(k.Key).forgetDisk()
+		} else if err != nil {
+			m.s.unlock(m.t)
+			return err
+		}
+	}
+	return nil
+}
+
+// end completes a batch, and has others see it.
+func (m *Mirror) end(lsn uint64, size int) {
+	s, t, r := m.s, m.t, m.r
+	for at, c := range r.counts {
+		if p := s.partOf(c.Space, s.shards[c.Shard]); p != nil {
+			p.keys, p.expires = c.Keys, c.Expires
+		}
+		delete(r.counts, at)
+	}
+	if r.timed {
+		s.followTime(r.time)
+	}
+	m.followRules()
+	s.replayCost.Add(r.cost + int64(size)*byteCost)
+	s.changes.Add(r.stated)
+	r.cost, r.stated, r.timed = 0, 0, false
+	t.stamp(lsn)
+	s.follower.applied.Store(lsn)
+	if len(t.changes) > 0 {
+		t.notifyObserver(lsn)
+	}
+	if fn := s.onSystem.Load(); fn != nil && len(m.need.system) > 0 {
+		(*fn)(m.need.system)
+	}
+	s.unlock(t)
+	t.reset()
+}
+
+// followRules has outboxes be as the batch has left them.
+func (m *Mirror) followRules() {
+	c := &m.s.outbox
+	for _, name := range m.need.system {
+		if rule, ok := strings.CutPrefix(name, outboxRuleKey); ok {
+			c.reread(m.t, rule)
+		}
+	}
+	if rules := c.rules.Load(); rules != nil {
+		for _, name := range m.need.system {
+			if strings.HasPrefix(name, outboxQueueKey) {
+				rules.follow(m.t, name)
+			}
+		}
+	}
+}
+
+// OnSystem calls fn with the names of the server's own data that batches of a leader have changed (Mirror). It is called while
+// their shards are locked: it must be quick, must not call the store, and must not keep the slice.
+func (s *Store) OnSystem(fn func(names []string)) { s.onSystem.Store(&fn) }
+
+// What follows is what a replay calls that is a mirror's.
+
+// changed notes a key that was changed.
+func (m *Mirror) changed(p *part, sl *slot, c *cell, k Key) {
+	m.t.wrotePut(p, sl, *c)
+	m.t.changing(p.space, k.Name)
+}
+
+// removing notes a key that is about to be removed.
+func (m *Mirror) removing(p *part, sl *slot, k Key) {
+	t := m.t
+	t.gone = append(t.gone, sl)
+	if c := p.find(sl, k); exists(c) {
+		d := p.deadline(*c)
+		t.shedding = d != 0 && d <= t.now
+	}
+	t.changing(p.space, k.Name)
+	t.shedding = false
+}
+
+// opening comes before a value changes in place.
+func (m *Mirror) opening(p *part, sl *slot, c *cell, o *Object) {
+	if o.read() {
+		p.setApart(sl, c, o)
+	}
+	o.unhide()
+	m.t.unshare(o)
+	if v, ok := o.val.(*object.Stream); ok && v.Earliest() != 0 {
+		p.places = nil // its deadlines are not in the records
+	}
+}
+
+// flushed notes that a database was emptied.
+func (m *Mirror) flushed(db int) {
+	m.t.flushed()
+	m.t.changingAll(db)
+}
+
+// swapped notes that two databases were exchanged.
+func (m *Mirror) swapped(a, b int) { m.t.noteSwap(a, b) }
+
+// read reports whether somebody reads the value beside others.
+func (o *Object) read() bool { return o != nil && o.side != nil && o.side.readers > 0 }
+
+// setApart has a value that somebody reads go on as a copy; who reads keeps the value.
+func (p *part) setApart(sl *slot, c *cell, o *Object) {
+	was := o.due()
+	o.val = o.val.Clone()
+	o.side.readers, o.side.pins = 0, 0
+	o.setDue(o.whole().Earliest())
+	p.setIndex(p.id(sl, *c), was, o.due())
+}
+
+// followTime has the store's time be as its leader has logged it. For 0 all shards are locked: the leader's time has followed its
+// clock back.
+func (s *Store) followTime(at int64) {
+	s.shown.mu.Lock()
+	defer s.shown.mu.Unlock()
+	s.shown.at.Store(at)
+	if at != 0 {
+		for last := s.instant.Load(); last < at && !s.instant.CompareAndSwap(last, at); last = s.instant.Load() {
+		}
+		return
+	}
+	was, now := s.instant.Load(), s.reading()
+	if now < was {
+		s.goBack(was, now)
+		s.guard.steppedBack()
+	}
+}
+
+// unhideDue puts elements back that were due by an instant.
+func (p *part) unhideDue(by int64) {
+	p.index.Walk(0, func(e ttl.Entry) bool {
+		if e.Deadline > by {
+			return false
+		}
+		if _, c, _ := p.byID(e.ID); c != nil {
+			if o := p.objectOf(*c); o != nil && !o.read() {
+				o.unhide()
+			}
+		}
+		return true
+	})
+}
+
+// reread has a rule be as its key says by now. All shards are locked.
+func (c *outboxControl) reread(t *Txn, name string) {
+	rules, k := c.rules.Load(), c.s.SystemKey(outboxRuleKey+name)
+	if _, cell := t.look(k); !exists(cell) {
+		c.use(rules.without(name))
+		return
+	}
+	r, err := t.readOutbox(k)
+	if err != nil {
+		c.s.options.Logger.Error("an outbox is not understood and left out; it stays on disk", "rule", name, "error", err)
+		c.use(rules.without(name))
+		return
+	}
+	state := &outboxState{}
+	if old := rules.named(name); old != nil {
+		state = old.outboxState
+	}
+	b := c.newOutbox(r, state)
+	for i := range b.queues {
+		b.followQueue(t, &b.queues[i])
+	}
+	c.use(rules.with(b))
+}
+
+// follow has the numbers of a queue be as a batch has left it.
+func (o *outboxes) follow(t *Txn, name string) {
+	for _, r := range o.all {
+		for i := range r.queues {
+			if q := &r.queues[i]; string(q.key.Name) == name {
+				r.followQueue(t, q)
+				return
+			}
+		}
+	}
+}
+
+// followQueue counts what waits in a queue that memory has. How many bytes that is matters to a leader only, who counts them.
+func (r *outbox) followQueue(t *Txn, q *outboxQueue) {
+	l := noList
+	if p, c := t.look(q.key); exists(c) {
+		if o := p.objectOf(*c); o != nil && o.val.Type() == object.TypeList {
+			l = o.val.(*object.List)
+		}
+	}
+	r.recount(q, l, q.bytes.Load())
+}

@@ -1,0 +1,270 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/storage/archive"
+	"keyp/storage/format"
+	"keyp/storage/snapshotfile"
+	"keyp/storage/wal"
+)
+
+// Source is what a restore has beside a backup.
+type Source struct {
+	// Archives are archives of the same log, each of which may lack parts; none: it ends with the backup.
+	Archives []archive.Files
+	// LSN is the last position, or Time the last millisecond in Unix ms, of which there shall be something: the result has all that was
+	// written up to then. Both 0: all that the archive has.
+	LSN  uint64
+	Time int64
+	// KeepExpired: what is there at that moment and has expired since then loses its deadline (keepexpired.go). Otherwise it is gone.
+	KeepExpired bool
+}
+
+// Moment is what was restored.
+type Moment struct {
+	Backup snapshotfile.Header
+	// Through is the LSN of the last batch, in the log that was backed up, and Time the time of that, Unix ms.
+	Through uint64
+	Time    int64
+	// Kept is how many keys would have lost something, themselves or elements, without KeepExpired.
+	Kept int
+}
+
+var (
+	// ErrMoment: the backup is of a later moment than the one wanted, or the archive ends before that.
+	ErrMoment = errors.New("storage: that moment cannot be restored")
+	// errUnproven: the disk was full, or it is of a version that made no marks (nowIn).
+	errUnproven = errors.New("storage: the backup has no part of the log, so nothing proves that the archive is of the same: another backup is needed")
+	errForked   = fmt.Errorf("%w: it and the backup are of two copies of a directory, which went on apart", archive.ErrHole)
+)
+
+// forward appends what the archive has behind the backup, up to the moment wanted.
+func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history string, from Source) (err error) {
+	h := &m.Backup
+	if from.LSN != 0 && from.LSN < h.Through || from.Time != 0 && from.Time < h.Time {
+		return fmt.Errorf("%w: the backup is of LSN %d and %s: an earlier one is needed", ErrMoment, h.Through, timeOf(h.Time))
+	}
+	proven := r.through == 0 && h.Member // a group's log is known by its history, and that of a server that is alone may go on from two copies
+	if proven {
+		r.through = h.Through
+	}
+	if r.through == 0 { // what of the log the backup has, the archive must have too
+		return errUnproven
+	}
+	chain, err := archive.Join(from.Archives, history, r.through)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, chain.Close()) }()
+	known := proven || chain.Last() >= r.through // the archive need not have the backup's last batch, or has it
+	certain := h.Through                         // the LSN of the last batch of which it is known that it is not behind from.Time
+	for {
+		lsn, batch, err := chain.NextPieces()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == io.EOF && from.LSN <= m.Through && from.Time <= m.Time:
+			return from.timed(certain, m)
+		case err == io.EOF:
+			return fmt.Errorf("%w: the archive ends with LSN %d, written at %s (without --to, that is restored)", ErrMoment, m.Through, timeOf(m.Time))
+		case err != nil:
+			return err
+		case lsn == r.through:
+			known = proven || archive.SumOf(batch) == r.last
+			continue
+		case lsn > r.through && (!known || lsn <= h.Through && len(batch[0]) > 0): // a backup has no empty ones
+			return errForked
+		case lsn <= h.Through:
+			continue
+		}
+		at, timed := batchTime(batch[0])
+		if from.LSN != 0 && lsn > from.LSN || from.Time != 0 && timed && at > from.Time {
+			return from.timed(certain, m)
+		}
+		if err := r.append(batch); err != nil {
+			return err
+		}
+		if m.Through = lsn; timed && at != 0 {
+			m.Time = at
+		}
+		if chain.Timed() || timed && at != 0 {
+			certain = lsn
+		}
+		if r.bytes >= o.CheckpointBytes {
+			if err := r.settle(o, m.Time); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// timed refuses a time when there are batches behind the last one that is certain to be not later than that.
+func (from *Source) timed(certain uint64, m *Moment) error {
+	if from.Time == 0 || certain == m.Through {
+		return nil
+	}
+	return fmt.Errorf("%w: what stands behind LSN %d up to LSN %d was written after %s, while the server ran without its archive, which notes no times: --to an LSN can be restored",
+		ErrMoment, certain, m.Through, timeOf(m.Time))
+}
+
+func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// batchTime gives the time that a batch, of which this is the beginning, states, which is that of all behind it.
+func batchTime(batch []byte) (ms int64, ok bool) {
+	if len(batch) == 0 || batch[0] != format.RecTime {
+		return 0, false
+	}
+	f := format.Fields{Rest: batch}
+	r := format.ReadRecord(&f)
+	return r.Time, !f.Bad
+}
+
+// close closes the log, if it is open.
+func (r *restoring) close() error {
+	log := r.log
+	if r.log = nil; log == nil {
+		return nil
+	}
+	return log.Close()
+}
+
+// settle moves what was appended to the data file, so that neither the log nor memory gets longer than a server's. Time does not go on from
+// then: what is due later may be given another deadline by what comes next.
+func (r *restoring) settle(o *Options, now int64) error {
+	if err := r.close(); err != nil {
+		return err
+	}
+	s, err := openAt(o, now)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.Checkpoint(), s.Close(false)); err != nil {
+		return err
+	}
+	first, err := wal.Lowest(o.FS, filepath.Join(o.Dir, format.LogDir))
+	if err != nil {
+		return err
+	}
+	r.bytes = 0
+	r.log, err = restoredLog(o, first)
+	return err
+}
+
+// openAt opens the directory at an instant, Unix ms, from which on time does not go on.
+func openAt(o *Options, now int64) (*Store, error) {
+	at := *o
+	at.Clock, at.NoBackground, at.ClockJumpLimit = clock.NewFake(now), true, 0
+	s, _, err := Open(at)
+	if err != nil {
+		return nil, err
+	}
+	s.SetDiskReserve(0) // it is for clients
+	return s, nil
+}
+
+// ArchiveEntry is something that an archive has.
+type ArchiveEntry struct {
+	// LSN is the last position before it, or where something ends, and Time when that was, Unix ms; 0: the archive does not say.
+	LSN  uint64
+	Time int64
+	What string
+}
+
+// ListArchive visits, in order, what an archive has behind a position: where its files begin and where it ends, what has
+// emptied or exchanged databases, and batches that have deleted many keys, most or more. Holes and damaged files it visits too, and goes on behind them.
+func ListArchive(ctx context.Context, from archive.Files, history string, position uint64, most int, visit func(ArchiveEntry) error) (err error) {
+	chain, err := archive.Open(from, history, position)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, chain.Close()) }()
+	e, file, timed := ArchiveEntry{LSN: position}, "", true
+	say := func(what string) error {
+		e.What = what
+		return visit(e)
+	}
+	for {
+		last := chain.Last()
+		lsn, batch, err := chain.Next()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == io.EOF:
+			return say("the archive ends")
+		case err != nil:
+			if err := say(err.Error()); err != nil {
+				return err
+			}
+			goesOn, ok, err := chain.Skip()
+			if err != nil || !ok {
+				return err
+			}
+			e.LSN = goesOn
+			if err := say("the archive goes on; a backup from here on is needed"); err != nil {
+				return err
+			}
+			continue
+		}
+		if at, ok := batchTime(batch); ok && at != 0 {
+			e.Time = at
+		}
+		if lsn <= position {
+			continue
+		}
+		e.LSN = max(last, position)
+		if name := chain.File(); name != file {
+			file = name
+			if err := say(name); err != nil {
+				return err
+			}
+		}
+		if now := chain.Timed(); now != timed {
+			timed = now
+			what := "times are known again"
+			if !timed {
+				what = "the server ran without its archive: from here on no times are known"
+			}
+			if err := say(what); err != nil {
+				return err
+			}
+		}
+		if what := removal(batch, most); what != "" {
+			if err := say("before " + what); err != nil {
+				return err
+			}
+		}
+		e.LSN = lsn
+	}
+}
+
+// removal says what a batch removes, if that is a database or many keys; empty: less.
+func removal(batch []byte, most int) string {
+	var list []string
+	deleted := 0
+	for f := (format.Fields{Rest: batch}); len(f.Rest) > 0 && !f.Bad; {
+		of := format.Fields{Rest: f.Rest[1:]}
+		switch r := format.ReadRecord(&f); r.Tag {
+		case format.RecFlush:
+			list = append(list, fmt.Sprintf("database %d is emptied", of.Int()))
+		case format.RecSwap:
+			list = append(list, fmt.Sprintf("the databases %d and %d are exchanged", of.Int(), of.Int()))
+		case format.RecDelete:
+			deleted++
+		}
+	}
+	if deleted >= most {
+		list = append(list, fmt.Sprintf("%d keys are deleted", deleted))
+	}
+	if len(list) > 3 {
+		list = append(list[:3], fmt.Sprintf("%d more", len(list)-3))
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/storage/object"
+)
+
+// ageing is a stream that has one entry at each millisecond, and whose entries age while readers and a writer go on.
+type ageing struct {
+	*harness
+	k   Key
+	age int64
+	mu  sync.Mutex
+	end int64 // the time of the last entry; written with the key's shard locked
+}
+
+// run runs fn in a transaction. As in a server it removes entries that are due itself where they are few, and has them removed in steps
+// before it begins where they are many.
+func (a *ageing) run(t *Txn, fn func(v *object.Stream, s *Stream)) {
+	for tries := 0; !a.s.Begin(t, []Key{a.k}); tries++ {
+		if tries > 10_000 {
+			a.t.Errorf("a transaction does not begin after %d tries", tries)
+			return
+		}
+		func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.load([]Key{a.k})
+		}()
+	}
+	s, err := t.Stream(a.k)
+	if err != nil {
+		a.t.Errorf("Stream: %v", err)
+	} else {
+		fn(s.Value(), &s)
+	}
+	t.End()
+}
+
+// see looks at the stream as a reader does: it has each entry that is not due, and no other.
+func (a *ageing) see(t *Txn, rng *rand.Rand) {
+	a.run(t, func(v *object.Stream, _ *Stream) {
+		oldest, last := t.Now()-a.age+1, a.end
+		if n, want := v.Entries(), int(max(last-oldest+1, 0)); n != want {
+			a.t.Errorf("%d entries at %d, want %d", n, t.Now(), want)
+		}
+		if first, ok := v.First(); ok && first.Ms != uint64(oldest) {
+			a.t.Errorf("the first entry at %d is of %d, want %d", t.Now(), first.Ms, oldest)
+		}
+		from := oldest - 10 + rng.Int64N(max(last-oldest, 1)+20)
+		want := max(from, oldest)
+		v.Range(object.StreamID{Ms: uint64(from)}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
+			if e.ID.Ms != uint64(want) {
+				a.t.Errorf("entry %d at %d, want %d", e.ID.Ms, t.Now(), want)
+			}
+			want++
+			return want < from+20 && !a.t.Failed()
+		})
+	})
+}
+
+// add adds the next entries.
+func (a *ageing) add(t *Txn, n int) {
+	a.run(t, func(_ *object.Stream, s *Stream) {
+		for range n {
+			a.end++
+			s.Add(object.StreamID{Ms: uint64(a.end), Seq: 1}, [][]byte{[]byte("f"), []byte("v")})
+		}
+	})
+}
+
+// TestMillionEntriesAge: a million entries age, some by some and many thousands at once, while readers and a writer go on. All of
+// these see exactly what is not due at their instant, and nobody has the stream for longer than it takes to remove some hundred runs.
+func TestMillionEntriesAge(t *testing.T) {
+	count, age := int64(1_000_000), int64(10_000)
+	if pagesOnHeap { // the race detector takes ten times as long
+		count /= 10
+	}
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	start := h.clock.Now()
+	a := &ageing{harness: h, k: h.s.Key(0, []byte("s")), age: count + age, end: start + count - 1}
+	h.aged(a.k, int(count), a.age, object.KeepRefs)
+	h.saved()
+	h.commit()
+
+	h.clock.Set(start + a.age - 1) // before it readers would miss what the stream never had
+	stop := make(chan struct{})
+	var others sync.WaitGroup
+	other := func(seed uint64, fn func(txn *Txn, rng *rand.Rand)) {
+		others.Go(func() {
+			txn, rng := h.s.NewTxn(), rand.New(rand.NewPCG(seed, 1))
+			for !t.Failed() {
+				select {
+				case <-stop:
+					return
+				default:
+					fn(txn, rng)
+				}
+			}
+		})
+	}
+	other(1, a.see)
+	other(2, a.see)
+	other(3, func(txn *Txn, rng *rand.Rand) { a.add(txn, 1+rng.IntN(3)) })
+
+	sh := h.s.shards[h.s.shardOf(a.k.Slot)]
+	reaper, rng, reader := &source{sh: sh, t: h.s.NewTxn()}, rand.New(rand.NewPCG(4, 1)), h.s.NewTxn()
+	for last := start + a.age + count; h.clock.Now() < last && !t.Failed(); {
+		by := 1 + rng.Int64N(10_000)
+		if rng.IntN(4) == 0 {
+			by = rng.Int64N(100_000)
+		}
+		h.clock.Advance(time.Duration(min(by, last-h.clock.Now())) * time.Millisecond)
+		a.see(reader, rng)
+		for more := true; more; {
+			var n int
+			if n, more = reaper.ReapDue(h.s.now(), 0); n > reapLooks*shedStep {
+				t.Fatalf("a batch of the reaper removes %d entries", n)
+			}
+			if more && n == 0 {
+				t.Fatalf("the reaper has more to do at %d, and removes nothing", h.s.now())
+			}
+		}
+		h.commit()
+	}
+	close(stop)
+	others.Wait()
+	a.see(reader, rng)
+	h.check()
+	if removed := h.s.stats.ExpiredElements.Load(); removed < count {
+		t.Errorf("%d entries are counted as expired, want %d at least", removed, count)
+	}
+	h.reopen()
+	a.see(h.txn, rng)
+	h.check()
+}

@@ -1,0 +1,439 @@
+package storage
+
+import (
+	"errors"
+	"slices"
+	"sort"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+// A stream has its entries in runs (object.Stream), and those of which the data file has everything may leave memory while
+// the stream stays. That is how a stream is used that is larger than memory:
+//
+//   - Housekeeping has runs leave (leaveRuns), those first that were not used for longest, in place of the keys of large streams.
+//   - A command says which runs it needs (Missing) before it changes anything. They are read beside the loop, as keys are that are
+//     only on disk (Load), or at once where the command cannot run again (LoadRuns).
+//   - What reads all of a stream reads a run after the other, and does not keep them.
+//
+// A run is clean, and may leave, if
+//
+//   - the value stands by element, and the file lacks none of the run's elements: none is in unsaved, and
+//   - no batch of a checkpoint that is not written yet has elements of the value (copying).
+//
+// A run that changes is in memory, and not clean before a checkpoint has copied it again. So what the data file has of an absent
+// run is what it is, until somebody deletes it with the value.
+
+// runFile reads the absent runs of a stream.
+type runFile struct {
+	s  *Store
+	id uint64 // the value's
+}
+
+// ReadRun is object.RunSource.
+func (f *runFile) ReadRun(first, last int64, fn func(number int64, val []byte) error) error {
+	f.s.stats.Loads.Add(1)
+	key := object.ListKey(first)
+	err := f.s.file.view(func(tx *bolt.Tx) error {
+		return eachElement(tx, f.id, key[:], func(elem, val []byte, _ int64) error {
+			if len(elem) != len(key) || object.ListNumber(elem) > last {
+				return errEnough
+			}
+			return fn(object.ListNumber(elem), val)
+		})
+	})
+	if err != nil {
+		err = f.Wrong(err)
+	}
+	return err
+}
+
+// Wrong is object.RunSource's.
+func (f *runFile) Wrong(err error) error { return badElement(f.id, err) }
+
+// streamIn gives a value that is a stream.
+func streamIn(v object.Value) (*object.Stream, bool) {
+	s, ok := v.(*object.Stream)
+	return s, ok
+}
+
+// runFileOf gives what reads the absent runs of a value, made if missing.
+func (s *Store) runFileOf(id uint64, v *object.Stream) *runFile {
+	if f, ok := v.Source().(*runFile); ok {
+		return f
+	}
+	f := &runFile{s: s, id: id}
+	v.SetSource(f)
+	return f
+}
+
+// ownValue prepares a value for being that of another key, or of another generation: what it has only in the data file is there
+// as another value's.
+func ownValue(v object.Value) object.Value {
+	if s, ok := streamIn(v); ok {
+		s.Whole()
+	}
+	return v
+}
+
+// Runs are runs of a stream that are not in memory.
+type Runs struct {
+	Key   Key
+	First []int64 // where they begin
+}
+
+// Cold reports whether some of the stream's runs are not in memory and may be loaded: then the value's Wanted methods say which ones are
+// needed. Nothing is loaded into a value that somebody reads beside others.
+func (s *Stream) Cold() bool {
+	if s.t.Offloaded() {
+		return false
+	}
+	o := s.object()
+	if o == nil || o.read() {
+		return false
+	}
+	v, ok := streamIn(o.val)
+	if !ok {
+		return false
+	}
+	absent, _ := v.Absent()
+	return absent > 0
+}
+
+// Missing are runs of the stream, which is Cold.
+func (s *Stream) Missing(first []int64) Runs { return Runs{s.k, first} }
+
+// LoadRuns reads runs into memory while the transaction has their shard locked, and others wait.
+func (t *Txn) LoadRuns(w Runs) error {
+	err := t.loadRuns(w)
+	if err != nil {
+		t.s.loads.failed(w.Key, err)
+	}
+	return err
+}
+
+// loadRuns is LoadRuns for those who go on if some cannot be read.
+func (t *Txn) loadRuns(w Runs) error {
+	for _, first := range w.First {
+		p, c, v := t.s.streamAt(w.Key)
+		if v == nil {
+			return nil
+		}
+		r := v.BeginRead(first)
+		if r == nil {
+			continue
+		}
+		if err := r.Read(); err != nil {
+			return err
+		}
+		v.EndRead(r)
+		p.grew(c, p.objectOf(*c))
+	}
+	return nil
+}
+
+// streamAt finds a key's stream, whose runs may come into memory: nil if there is none, or somebody reads it beside others.
+func (s *Store) streamAt(k Key) (*part, *cell, *object.Stream) {
+	p := s.part(k)
+	if p == nil {
+		return nil, nil, nil
+	}
+	c := p.find(p.slot(k), k)
+	if !exists(c) {
+		return nil, nil, nil
+	}
+	o := p.objectOf(*c)
+	if o == nil || o.read() {
+		return nil, nil, nil
+	}
+	v, _ := streamIn(o.val)
+	return p, c, v
+}
+
+// grew notes that memory has more of a value than before, or less, which has not changed.
+func (p *part) grew(c *cell, o *Object) {
+	delta := o.measure()
+	p.objects.bytes += delta
+	if c.is(cellDirty) {
+		p.dirty += delta
+	}
+	p.objects.noteLarge(c.ref(), o)
+}
+
+// loadRuns reads runs while others use their shard.
+func (l *loads) loadRuns(w Runs) error {
+	sh := l.s.shards[l.s.shardOf(w.Key.Slot)]
+	for _, first := range w.First {
+		if !sh.lockPassingGlobal() {
+			return nil // the command tries again, and finds the shard locked
+		}
+		_, _, v := l.s.streamAt(w.Key)
+		var r *object.RunRead
+		if v != nil {
+			r = v.BeginRead(first)
+		}
+		sh.mu.Unlock()
+		if r == nil {
+			continue
+		}
+		err := r.Read()
+		if !sh.lockPassingGlobal() {
+			return nil
+		}
+		p, c, now := l.s.streamAt(w.Key)
+		there := now == v && v.EndRead(r)
+		if there {
+			p.grew(c, p.objectOf(*c))
+		}
+		sh.mu.Unlock()
+		if there && err != nil {
+			l.failed(w.Key, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// Reread reports whether a command that has read its keys beside others (Pins), and has failed in that, is to run again, as the
+// keys are gone or have other values by now, and with them what it read. The error is ReadError's.
+func (t *Txn) Reread(err error) bool {
+	var read *object.ReadError
+	return errors.As(err, &read) && t.Offloaded() && !t.validate()
+}
+
+// largeRuns is from how many bytes on runs of a stream leave memory one by one, and its key only when that is not enough.
+const largeRuns = 256 << 10
+
+// noteLarge notes an object that is large, if runs of it may leave memory.
+func (s *objects) noteLarge(ref uint32, o *Object) {
+	if o.bytes() < largeRuns {
+		return
+	}
+	if _, ok := streamIn(o.val); ok {
+		if s.large == nil {
+			s.large = map[uint32]struct{}{}
+		}
+		s.large[ref] = struct{}{}
+	}
+}
+
+// owed is about how many bytes of a dirty stream that is stored by element the data file lacks.
+func (o *Object) owed() int64 {
+	v, ok := streamIn(o.val)
+	if !ok || !o.is(stateStored) || o.side == nil || o.side.rest {
+		return int64(o.bytes())
+	}
+	absent, _ := v.Absent()
+	each := o.bytes() / max(v.Len()-absent, 1)
+	return int64(min(o.bytes(), each*(o.side.changed.count()+o.side.frozen.count())))
+}
+
+// cleanInDirty is about how many bytes of the dirty large streams the data file has: p.dirty counts all of them.
+func (p *part) cleanInDirty() (n int64) {
+	for ref := range p.objects.large {
+		o := p.objects.list[ref]
+		if _, c, found := p.cellAt(o.name(), ref, cellObj); found && c.is(cellDirty) && !c.is(cellTomb) {
+			n += int64(o.bytes()) - o.owed()
+		}
+	}
+	return n
+}
+
+// count is how many elements are in the set.
+func (m *marks) count() (n int) {
+	for _, r := range m.runs {
+		n += r.n
+	}
+	return n + m.names.len()
+}
+
+// touches reports whether the set has an element with a number from first to last, both of which are a stream's.
+func (m *marks) touches(first, last int64) bool {
+	i := sort.Search(len(m.runs), func(i int) bool { return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first })
+	if i < len(m.runs) && m.runs[i].first <= last {
+		return true
+	}
+	for number := first; m.names.len() > 0 && number <= last; number += object.NumberStep {
+		key := object.ListKey(number)
+		if m.names.has(object.HashOf(key[:]), key[:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// largeStream is a stream of which runs may leave memory.
+type largeStream struct {
+	p     *part
+	ref   uint32
+	o     *Object
+	bytes int64
+}
+
+// leaveRuns has runs of large streams leave memory, of each as many as are its share of what is too much.
+func (h *housekeeper) leaveRuns(excess int64) (left int64) {
+	var list []largeStream
+	total := int64(0)
+	for _, sh := range h.s.shards {
+		if !sh.lockPassingGlobal() {
+			continue
+		}
+		for _, p := range sh.mu.parts {
+			if p == nil {
+				continue
+			}
+			for ref := range p.objects.large {
+				o := p.objects.list[ref]
+				list = append(list, largeStream{p, ref, o, int64(o.bytes())})
+				total += int64(o.bytes())
+			}
+		}
+		sh.mu.Unlock()
+	}
+	if total == 0 {
+		return 0
+	}
+	slices.SortFunc(list, func(a, b largeStream) int { return int(b.bytes - a.bytes) })
+	share := min(float64(excess)*float64(total)/float64(max(h.memory.Load(), total)), float64(excess))
+	if other := h.memory.Load() - total; other < total/8 {
+		share = float64(excess)
+	}
+	for _, l := range list {
+		enough := int64(share * float64(l.bytes) / float64(total))
+		for freed, done := int64(0), 0; freed <= enough && done < 2 && h.s.quit.Err() == nil; {
+			n, last := h.leaveSome(l, int(enough-freed)+1)
+			if last {
+				done++ // the first time some had been used since they were looked at
+			}
+			freed += n
+			left += n
+		}
+	}
+	return left
+}
+
+// leaveSome is a step of leaveRuns, and reports whether it has come to the last run.
+func (h *housekeeper) leaveSome(l largeStream, enough int) (freed int64, last bool) {
+	sh := l.p.shard
+	if !sh.lockPassingGlobal() {
+		return 0, true
+	}
+	defer sh.mu.Unlock()
+	p, o := l.p, l.o
+	if p.dead || int(l.ref) >= len(p.objects.list) || p.objects.list[l.ref] != o {
+		return 0, true
+	}
+	v, _ := streamIn(o.val)
+	if absent, _ := v.Absent(); absent == 0 && o.bytes() < largeRuns {
+		delete(p.objects.large, l.ref)
+		return 0, true
+	}
+	return h.leaveClean(l, v, enough, func() bool { return true })
+}
+
+// leaveClean has clean runs leave memory that chosen chooses. Their shard is locked.
+func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int, chosen func() bool) (freed int64, last bool) {
+	o := l.o
+	_, c, found := l.p.cellAt(o.name(), l.ref, cellObj)
+	if !found || !h.mayLeaveRuns(o, v) {
+		return 0, true
+	}
+	n, last := v.Leave(enough, func(first, last int64) bool {
+		return chosen() && (o.side == nil || !o.side.changed.touches(first, last) && !o.side.frozen.touches(first, last))
+	})
+	l.p.grew(c, o)
+	return int64(n), last
+}
+
+// mayLeaveRuns reports whether runs of a stream may leave memory, those that are clean.
+func (h *housekeeper) mayLeaveRuns(o *Object, v *object.Stream) bool {
+	if !o.is(stateStored) || o.is(stateOpen) || o.read() || o.side != nil && (o.side.rest || o.side.hidden != nil) {
+		return false
+	}
+	h.s.runFileOf(o.id, v) // nobody reads v beside others
+	return !h.s.checkpointer.copying.has(o.id)
+}
+
+// copying are the streams of which the checkpoint's present batch has elements.
+type copying struct {
+	mu struct {
+		sync.Mutex
+		ids map[uint64]struct{}
+	}
+}
+
+func (c *copying) add(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.ids == nil {
+		c.mu.ids = map[uint64]struct{}{}
+	}
+	c.mu.ids[id] = struct{}{}
+}
+
+// reset comes when the batch is written, or its elements are noted as not written again.
+func (c *copying) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.mu.ids)
+}
+
+func (c *copying) has(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.mu.ids[id]
+	return ok
+}
+
+// keepsKey reports whether an object is a stream of which runs leave memory in place of its key.
+func (p *part) keepsKey(c cell) bool {
+	_, large := p.objects.large[c.ref()]
+	return large && c.is(cellObj)
+}
+
+// trimLoaded bounds what a stream that is being read from the data file, in the order of its elements, has in memory.
+func (l *loads) trimLoaded(id uint64, v object.Value) {
+	s, ok := streamIn(v)
+	limit := l.s.maxMemory.Load()
+	if !ok || limit == 0 || int64(s.InRuns()) < max(limit/loadedShare, l.s.bounds.loadedRuns) {
+		return
+	}
+	l.s.runFileOf(id, s)
+	for done := false; !done; {
+		_, done = s.Leave(int(limit), func(int64, int64) bool { return true })
+	}
+}
+
+// loadedShare is the part of MaxMemory that entries of a stream may take that is being read.
+const loadedShare = 64
+
+// readPart is readResident of a record whose value the log may go on with.
+func (l *loads) readPart(tx *bolt.Tx, m *format.Image) (resident, error) {
+	if m.Inline || m.Type != object.TypeStream {
+		return readResident(tx, m)
+	}
+	v, err := l.readTrimmed(tx, m.Type, m.ID)
+	if err != nil {
+		return resident{}, err
+	}
+	return resident{deadline: m.Deadline, created: m.Created, badTime: m.BadTime, object: objectFrom(m, v)}, nil
+}
+
+// readTrimmed is readElements of which not all stays in memory if it is very much.
+func (l *loads) readTrimmed(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
+	v, n := object.New(typ), 0
+	err := eachElement(tx, id, nil, func(elem, val []byte, deadline int64) error {
+		if n++; n%l.s.bounds.stretch == 0 {
+			l.trimLoaded(id, v)
+		}
+		return v.Put(elem, val, deadline)
+	})
+	if err != nil {
+		return nil, badElement(id, err)
+	}
+	return v, nil
+}

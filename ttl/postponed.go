@@ -1,0 +1,85 @@
+package ttl
+
+// Keys that are used again and again get later and later deadlines. An index that postpones leaves such a key where it
+// stands in the tree, which is too early, and notes its deadline. The tree is put right for an entry that comes to be its
+// first and due (MoveFirst), and for all of them before somebody walks over or counts the entries (settle): to readers the
+// index is as if nothing had been postponed.
+
+// move is where an entry stands in the tree, and the later deadline that it has.
+type move struct{ from, to int64 }
+
+// maxPostponed bounds how many moves an index postpones: settle then takes some milliseconds.
+const maxPostponed = 8192
+
+// PostponedBytes is about the memory of a postponed move.
+const PostponedBytes = 40
+
+// postpone notes a move and returns true if the tree may do it later.
+func (x *IndexOf[K]) postpone(id K, old, new int64) bool {
+	if x.postponed == nil || old == None || new <= old {
+		return false
+	}
+	m, ok := x.postponed[id]
+	if !ok {
+		if len(x.postponed) >= maxPostponed {
+			return false
+		}
+		m.from = old
+	}
+	m.to = new
+	x.postponed[id] = m
+	return true
+}
+
+// place gives the deadline at which the tree has an entry that Set is to move or remove.
+func (x *IndexOf[K]) place(id K, old int64) int64 {
+	if len(x.postponed) == 0 {
+		return old
+	}
+	m, ok := x.postponed[id]
+	if !ok {
+		return old
+	}
+	delete(x.postponed, id)
+	return m.from
+}
+
+// MoveFirst moves the entry that First gives to its deadline, if that move was postponed. O(log n).
+func (x *IndexOf[K]) MoveFirst() bool {
+	m, ok := x.postponed[x.first.ID]
+	if ok && x.first.Deadline == m.from {
+		x.move(x.first.ID, m)
+		return true
+	}
+	return false
+}
+
+// move does a move that was postponed.
+func (x *IndexOf[K]) move(id K, m move) {
+	delete(x.postponed, id)
+	x.set(id, m.from, m.to)
+}
+
+// settle does all moves that were postponed.
+func (x *IndexOf[K]) settle() {
+	for id, m := range x.postponed {
+		x.move(id, m)
+	}
+}
+
+// Settle does some of the moves that were postponed, and reports whether there are more.
+func (x *IndexOf[K]) Settle(most int) (more bool) {
+	for id, m := range x.postponed {
+		if most--; most < 0 {
+			return true
+		}
+		x.move(id, m)
+	}
+	return false
+}
+
+// Postponed is how many moves are postponed.
+func (x *IndexOf[K]) Postponed() int { return len(x.postponed) }
+
+// Ahead calls fn for the entries as they stand in the tree, in order, until it returns false: a hint which are due next.
+func (x *IndexOf[K]) Ahead(fn func(EntryOf[K]) bool) { x.tree.Ascend(fn) }
