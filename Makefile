@@ -31,7 +31,7 @@ PEER       = redis-server --port {port} --dir {dir} --appendonly yes --appendfsy
 GO        = go
 # A test that hangs fails by itself, as each of its waits is bounded (internal/testkit/await).
 # This bound is for what cannot: it is so long that a busy machine never meets it.
-TIMEOUT   = 40m
+TIMEOUT   = 20m
 # Packages are tested in the order of this list: the longest last would have the machine
 # to themselves, and leave most of it idle. Many tests wait for disks, servers and clocks,
 # so more packages than processors run at once.
@@ -53,10 +53,10 @@ PLAIN          := $(GOFLAGS) -buildvcs=false
 NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... github.com/chromedp/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
 export GOFLAGS := $(PLAIN) -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
 build bench bench-queues bench-groups: export GOFLAGS := $(PLAIN)
-# The compiler and the tests are small next to the machines that run them: they collect garbage
-# when there is four times as much of it as usual, which saves a quarter of their work. `make
-# check` runs the tests as programs run.
-test: export GOGC = 400
+# The compiler, the checks and the tests are small next to the machines that run them: they collect
+# garbage when there is four times as much of it as usual, which saves a quarter of their work. The
+# race detector's tests run as programs run.
+fmt-check vet staticcheck types test: export GOGC = 400
 
 # Each process with the race detector, test or server, would sleep for a second when it
 # exits, to see races of then. There are hundreds.
@@ -69,7 +69,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build cluster test check race lint fmt-check vet staticcheck vulns cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues bench-groups release packages test-packages clean help
+.PHONY: build cluster test check race lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues bench-groups release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -104,6 +104,9 @@ staticcheck:
 
 vulns: ## known vulnerabilities, by govulncheck; VULNDB is another place of its database
 	@.ci/vulns
+
+types: ## check the types of everything, tests included, for the platforms that this machine is not
+	$(GO) run ./internal/typecheck $(filter-out $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH),$(PLATFORMS))
 
 # Nobody runs what this compiles, so it need not be optimized.
 cross: ## compile everything for each platform, and the tests for another system than this one

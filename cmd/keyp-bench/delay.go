@@ -27,6 +27,8 @@ const (
 	delayRate    = 1000
 	// delayAhead is how many ms ahead they are added.
 	delayAhead = 200
+	// delayBlock is how many ms a client waits at a time: when all jobs are done, it sees that after this.
+	delayBlock = 500
 )
 
 // delay has clients add jobs that are due, have them delivered and acknowledge them, and measures how many they get done; then how
@@ -125,7 +127,7 @@ func awaitJobs(ctx context.Context, l line, t *target, client *redis.Client, tim
 			c := t.dial(timeout)
 			defer c.Close()
 			for ctx.Err() == nil {
-				jobs, err := c.Do(ctx, "KEYP.DELAY", "POP", key, "BLOCK", max(timeout.Milliseconds()/4, 1), "NOACK").Slice()
+				jobs, err := c.Do(ctx, "KEYP.DELAY", "POP", key, "BLOCK", delayBlock, "NOACK").Slice()
 				now := clock.System.Now()
 				if errors.Is(err, redis.Nil) {
 					continue

@@ -124,6 +124,8 @@ var rules = map[string][]string{
 	"internal/layout": {},
 	// It changes sources and runs the tests on them.
 	"internal/mutants": {"internal/tether"},
+	// Types for other platforms.
+	"internal/typecheck": {"golang.org/x/tools/go/packages"},
 	// Tests from outside: they start the binary, and import nothing of it.
 	"internal/e2e/...": {},
 	// Random histories of the store and of commands on simulated disks.

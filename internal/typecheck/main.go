@@ -1,0 +1,48 @@
+// Command typecheck checks the types of the whole module, tests included, for other platforms
+// than this one: its arguments, as in linux/arm64. It compiles nothing, so a platform takes
+// seconds where the compiler takes minutes. `make cross` compiles.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// mode is what type checking needs: everything from source, so nothing must be compiled first.
+const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+	packages.NeedDeps | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedSyntax
+
+func main() {
+	for _, platform := range os.Args[1:] {
+		fmt.Println("types for", platform)
+		errors, err := check(".", platform)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "typecheck:", err)
+			os.Exit(1)
+		}
+		if errors > 0 {
+			fmt.Fprintf(os.Stderr, "typecheck: %d errors for %s\n", errors, platform)
+			os.Exit(1)
+		}
+	}
+}
+
+// check prints the errors of the module in dir for a platform and returns how many there are.
+func check(dir, platform string) (errors int, err error) {
+	system, arch, ok := strings.Cut(platform, "/")
+	if !ok {
+		return 0, fmt.Errorf("%q is no platform, as linux/arm64 is", platform)
+	}
+	env := append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
+	found, err := packages.Load(&packages.Config{Mode: mode, Tests: true, Dir: dir, Env: env}, "./...")
+	if err != nil {
+		return 0, err
+	}
+	if len(found) == 0 {
+		return 0, fmt.Errorf("%s has no packages for %s", dir, platform)
+	}
+	return packages.PrintErrors(found), nil
+}
