@@ -19,6 +19,7 @@ type Scripts struct {
 	testing *Testing
 	engine  *scripting.Engine
 	current atomic.Pointer[scriptRun] // nil: none
+	stopped atomic.Bool               // EndScripts has been called
 
 	mu struct {
 		sync.Mutex

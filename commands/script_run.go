@@ -110,14 +110,17 @@ func (r *scriptRun) run(busy Error, work func()) {
 // has replied that: a compilation that was killed must not go on to the script.
 func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
-	ended := e.scripting(busy)
 	outer := e.Scripts.current.Swap(r)
+	ended := e.scripting(busy) // after current is set, so that a client that hears BUSY can kill the script
 	if r.c.deposed() {
 		e.Deposed() // which may have come before
 	}
+	if e.Scripts.stopped.Load() {
+		e.StopScript() // EndScripts came before this script was current
+	}
 	defer func() {
-		e.Scripts.current.Store(outer)
 		ended()
+		e.Scripts.current.Store(outer)
 	}()
 	r.yield(work)
 	return r.end()
@@ -265,6 +268,13 @@ func (e *Env) StopScript() {
 			e.Log.Warn("a script that has written keeps the server from stopping", "error", err)
 		}
 	}
+}
+
+// EndScripts ends the script that runs, if there is one, and every script that begins later. Like
+// StopScript it leaves a script alone that has written.
+func (e *Env) EndScripts() {
+	e.Scripts.stopped.Store(true)
+	e.StopScript()
 }
 
 // killScript is SCRIPT KILL, which ends scripts, and FUNCTION KILL, which ends functions.

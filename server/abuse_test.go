@@ -39,7 +39,8 @@ func TestDeafMonitorIsCut(t *testing.T) {
 
 // TestComplaintsAreFew: clients do not fill the log, and it says how many were left out.
 func TestComplaintsAreFew(t *testing.T) {
-	ts := start(t)
+	still, _ := stopped(t)
+	ts := start(t, still)
 	const many = 1000
 	ts.onLoop(func(l *loop) {
 		for range many {

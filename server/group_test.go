@@ -753,6 +753,14 @@ func redisPair(t *testing.T) (master, replica *testkit.Server) {
 // offsetsKnown reports whether a master's CLUSTER SLOTS has its replica, too, of which it has to have heard how far that is.
 func offsetsKnown(slots string) bool { return strings.HasPrefix(slots, "*1 *4 ") }
 
+// clientFrom is a client for clusters that asks a server first, and waits for a slow one.
+func clientFrom(ts *testServer, readOnly bool) *redis.ClusterClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: ts.Addrs()[:1], ReadOnly: readOnly,
+		DialTimeout: await.Bound, ReadTimeout: await.Bound, WriteTimeout: await.Bound,
+	})
+}
+
 // TestGroupClients: go-redis's client for clusters finds the leader, reads from followers, and goes on when another one leads.
 func TestGroupClients(t *testing.T) {
 	t.Parallel()
@@ -761,9 +769,11 @@ func TestGroupClients(t *testing.T) {
 		groups  []*fakegroup.Group
 		ports   []int
 	)
+	// A second without a leader is never over, or the client would hear CLUSTERDOWN.
+	clk, _ := stopped(t)
 	for id := range uint64(3) {
 		g := fakegroup.New(id + 1)
-		ts := start(t, "cluster-enabled=yes", inGroup(g))
+		ts := start(t, clk, "cluster-enabled=yes", inGroup(g))
 		servers, groups, ports = append(servers, ts), append(groups, g), append(ports, ts.Port())
 	}
 	lead := func(leader, term uint64) {
@@ -780,7 +790,7 @@ func TestGroupClients(t *testing.T) {
 	lead(1, 1)
 	ctx := context.Background()
 	for _, addr := range []int{0, 1, 2} {
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[addr].Addrs()[0]}})
+		c := clientFrom(servers[addr], false)
 		defer c.Close()
 		if err := c.Set(ctx, "k", addr, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -804,7 +814,7 @@ func TestGroupClients(t *testing.T) {
 			t.Errorf("%d replicas", replicas)
 		}
 	}
-	reader := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[1].Addrs()[0]}, ReadOnly: true})
+	reader := clientFrom(servers[1], true)
 	defer reader.Close()
 	for range 20 {
 		if err := reader.Get(ctx, "k").Err(); err != nil && err != redis.Nil {
@@ -817,7 +827,7 @@ func TestGroupClients(t *testing.T) {
 	if program, found := testkit.Find(t, "redis-cli"); found {
 		redisCLI(t, program, ports[1])
 	}
-	writer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addrs()[0]}})
+	writer := clientFrom(servers[0], false)
 	defer writer.Close()
 	if err := writer.Set(ctx, "k", "x", 0).Err(); err != nil {
 		t.Fatal(err)

@@ -27,16 +27,15 @@ func (l *loop) stop() {
 	}
 }
 
-// hurry ends a script that keeps the server from stopping, and the second time the stop itself.
+// hurry ends the scripts that keep the server from stopping, and the second time the stop itself.
+// It also ends scripts that begin later: their jobs may be about to run, or wait for another script.
 func (l *loop) hurry() {
 	if l.hurried {
 		l.giveUp = true
 		return
 	}
 	l.hurried = true
-	if l.jobs.global != nil {
-		l.env.StopScript()
-	}
+	l.env.EndScripts()
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+lastTime)
 }
 

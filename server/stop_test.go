@@ -7,24 +7,30 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestStopEndsScript: a script that has run for less than busy-reply-threshold when the server is to stop, and goes on,
-// is ended before the time for that is up, so the stop is a clean one.
+// TestStopEndsScript: scripts that go on, and have run for less than busy-reply-threshold when the
+// server is to stop, are ended before the time for that is up, so the stop is a clean one. So is
+// one that has not begun to run by then: the first one here may be so, and the second one is.
 func TestStopEndsScript(t *testing.T) {
-	ts := start(t) // an hour
-	c := ts.dial()
-	c.raw(multibulk("EVAL", "while true do end", "0"))
-	await.Until(t, "the script runs", func() (runs bool) {
+	ts := start(t, neverGiveUp) // an hour
+	first, second := ts.dial(), ts.dial()
+	first.raw(multibulk("EVAL", "while true do end", "0"))
+	await.Until(t, "the script has its job", func() (runs bool) {
 		ts.onLoop(func(l *loop) { runs = l.jobs.global != nil })
 		return runs
 	})
+	second.raw(multibulk("EVAL", "while true do end", "0"))
+	ts.waiting(1)
 	ts.stop()
 	await.Until(t, "the server begins to stop", func() (stopping bool) {
 		ts.onLoop(func(l *loop) { stopping = l.stopping })
 		return stopping
 	})
 	ts.onLoop(func(l *loop) { l.hurry() })
-	if got := c.reply(); !strings.HasPrefix(got, "-ERR Script killed by user") {
-		t.Errorf("the script ends with %q", got)
+	for _, c := range []*client{first, second} {
+		got := c.reply()
+		if got[0] != '-' || !strings.Contains(got, "Script killed by user") {
+			t.Errorf("the script ends with %q", got)
+		}
 	}
 	if err := await.For(t, "the server stops", ts.done); err != nil {
 		t.Errorf("the stop: %v", err)

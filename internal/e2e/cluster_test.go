@@ -192,7 +192,11 @@ func TestClusterClient(t *testing.T) {
 			t.Parallel()
 			s := bothClusters(t)
 			for _, server := range []*testkit.Server{s.keypServer, s.redisServer} {
-				c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}, Protocol: proto})
+				c := redis.NewClusterClient(&redis.ClusterOptions{
+					Addrs: []string{server.Addr()}, Protocol: proto,
+					// Otherwise it sends again what a slow machine has not answered yet.
+					DialTimeout: await.Bound, ReadTimeout: await.Bound, WriteTimeout: await.Bound,
+				})
 				t.Cleanup(func() { _ = c.Close() })
 				clusterWork(t, c, 0)
 				if server == s.keypServer {

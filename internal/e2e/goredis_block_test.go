@@ -367,10 +367,26 @@ func blockContexts(t *testing.T, s subject) {
 	options := *s.Options()
 	options.ContextTimeoutEnabled = true
 	c := testkit.NewClient(t, &options)
-	hurried, cancel := await.Hurried(ctx, 50*time.Millisecond)
-	defer cancel()
-	if err := c.BLPop(hurried, 0, "l").Err(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("BLPOP after the context's end: %v", err)
+	// On a busy machine it may have given up before the server has its command, which comes later.
+	seen := false
+	for life := 50 * time.Millisecond; !seen; life *= 4 {
+		hurried, cancel := await.Hurried(ctx, life)
+		ended := make(chan error, 1)
+		go func() { ended <- c.BLPop(hurried, 0, "l").Err() }()
+		var err error
+		await.Until(t, "the client gives up", func() bool {
+			seen = seen || s.blocked(t) == 1
+			select {
+			case err = <-ended:
+				return true
+			default:
+				return false
+			}
+		})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("BLPOP after the context's end: %v", err)
+		}
 	}
 	s.waiting(t, 0)
 	is(t, int64(1))(s.RPush(ctx, "l", "v").Result())

@@ -26,9 +26,9 @@ type appender struct {
 }
 
 func (g group) append(t *testing.T) *appender {
-	ctx, cancel := context.WithCancel(await.Context(t))
+	ctx, cancel := context.WithCancel(t.Context()) // not a wait's: the whole test may take longer
 	a, c := &appender{t: t, stop: cancel, ended: make(chan struct{})}, g.Client()
-	value := strings.Repeat("v", 2000)
+	value := strings.Repeat("v", 6000)
 	go func() {
 		defer close(a.ended)
 		for i := int64(1); ctx.Err() == nil; {
@@ -111,7 +111,7 @@ func TestBackups(t *testing.T) {
 	g := group{members.New(t, 3, "--cluster-log-size", "1mb")}
 	a, dir := g.append(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	a.more(300)
+	a.more(100)
 	for round := range 2 {
 		for _, s := range []*testkit.Server{g.Leader(), g.Follower()} {
 			name, led := file(fmt.Sprint(s.Port(), round)), term(t, s)
@@ -129,12 +129,19 @@ func TestBackups(t *testing.T) {
 			if n := prefix(t, name); n > after || led != 0 && n < before {
 				t.Errorf("%s: it has %d transactions, of %d before and %d after, in term %d", out, n, before, after, led)
 			}
-			a.more(300)
+			a.more(100)
 		}
 	}
 	s := g.Follower()
 	before := a.written.Load()
-	a.more(100)
+	conn := s.Client(2).Conn()
+	await.Until(t, "the member, which may lag, has that", func() bool {
+		_ = conn.ReadOnly(t.Context()).Err() // where it is refused, so is the read
+		n, err := conn.Get(t.Context(), "{t}n").Int64()
+		return err == nil && n >= before
+	})
+	_ = conn.Close()
+	a.more(30)
 	s.Kill()
 	after := a.written.Load() + 1
 	works(t, "backup", s.Dir(), file("closed"))

@@ -49,10 +49,8 @@ func TestLinearizable(t *testing.T) {
 // TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order of all operations
 // has one entry, of its value and deadline, and no entry is left over.
 func TestRulesLinearizable(t *testing.T) {
-	total := check(t, trial{model: model, fresh: func() workload { return ruled{} }})
-	if total.done[allReported] == 0 && !t.Failed() {
-		t.Error("nothing has expired")
-	}
+	fresh := func() workload { return ruled{} }
+	check(t, trial{model: model, fresh: fresh, verbs: []string{allReported}})
 }
 
 // TestStreamsLinearizable does the same with streams and their groups.

@@ -109,7 +109,8 @@ func TestOutboxWhileDown(t *testing.T) {
 	const keys = 2000
 	var at int64
 	var prefix string
-	for lead := int64(500); ; lead *= 2 { // until all keys are there before the first one is due
+	// Until all keys are there, and the server is gone, before the first one is due.
+	for lead := int64(500); ; lead *= 2 {
 		at, prefix = time.Now().UnixMilli()+lead, fmt.Sprintf("k%d:", lead)
 		pipe := c.Pipeline()
 		for i := range keys {
@@ -118,11 +119,12 @@ func TestOutboxWhileDown(t *testing.T) {
 		if _, err := pipe.Exec(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if time.Now().UnixMilli() < at {
+		if s.Kill(); time.Now().UnixMilli() < at {
 			break
 		}
+		s.Start()
+		c = s.Client(2)
 	}
-	s.Kill()
 	await.Pass(time.Until(time.UnixMilli(at + 150)))
 	s.Start()
 	c = s.Client(2)
