@@ -69,7 +69,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build cluster test check race lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues bench-groups release packages test-packages clean help
+.PHONY: build cluster test check race rest lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues bench-groups release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -84,10 +84,23 @@ REPORT = $(GO) run ./internal/testkit/report -vet=off -timeout $(TIMEOUT) -p $(A
 test: redis ## the tests: some minutes, the same each time; needs no more than Go
 	$(REPORT) $(TESTFLAGS) $(LONGEST) ./...
 
-check: lint cross redis browser race ## all else: static checks, other platforms, a browser, and the tests once more, with the race detector, random seeds and more cases
+check: lint types redis browser race rest ## all else: static checks, a browser, and the tests once more, with random seeds and more cases
 
-race:
-	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(LONGEST) ./...
+# The race detector makes a test take five to ten times as long, and proves something only where
+# goroutines share memory: in these packages, and in these tests of the two that take longest. A
+# test belongs here if it starts goroutines, or opens a store whose background work runs on purpose.
+SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./web ./cmd/keyp ./internal/e2e/...
+SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|ManyIsAtomic|ManyTakeTurns|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
+SHARED_COMMANDS = GatherIsAtomic|SortWhileRotated|WriteMany.*|ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands
+
+race: ## the tests in which goroutines share memory, under the race detector
+	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test.*($(SHARED_STORAGE))$$' ./storage
+	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test($(SHARED_COMMANDS))$$' ./commands
+	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(SHARED)
+
+rest: ## all other tests, with random seeds and more cases
+	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) ./storage ./commands \
+		$$($(GO) list ./... | grep -vxF -e keyp/storage -e keyp/commands -e "$$($(GO) list $(SHARED))" | sed 's/^keyp/./')
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
 

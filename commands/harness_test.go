@@ -15,6 +15,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 	"keyp/resp"
@@ -64,7 +65,7 @@ func newHarness(t testing.TB) *harness { return configured(t, nil) }
 // configured is a harness with this configuration, and not the default one. It must not restart.
 func configured(t testing.TB, cfg *config.Config) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true, sync: wal.No, cfg: cfg}
+	h := &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), save: true, sync: wal.No, cfg: cfg}
 	h.open()
 	t.Cleanup(func() {
 		h.t = t

@@ -30,8 +30,8 @@ type redisSide struct {
 func startRedisSide(t *testing.T) *redisSide {
 	t.Helper()
 	program := testkit.Program(t, "redis-server")
-	socket := t.TempDir() + "/redis.sock"
-	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	socket := testkit.MemoryDir(t) + "/redis.sock"
+	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", testkit.MemoryDir(t))
 	server.Stderr = os.Stderr
 	if err := tether.Start(server); err != nil {
 		t.Fatal(err)

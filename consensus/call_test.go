@@ -258,6 +258,7 @@ func TestCallersThatReadNothing(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := newStand(t, 2, func(o *TransportOptions) {
 		o.times = quick()
+		o.times.shake = await.Bound
 		o.Serve = func(_ context.Context, _ uint64, _ []byte, w io.Writer) error {
 			for part := make([]byte, partSize); ; {
 				if _, err := w.Write(part); err != nil {

@@ -220,7 +220,10 @@ func TestTransportVersions(t *testing.T) {
 			c.Close()
 		}
 	}()
-	a := newStand(t, 1, func(o *TransportOptions) { o.times, o.Logger = quick(), logger })
+	a := newStand(t, 1, func(o *TransportOptions) {
+		o.times, o.Logger = quick(), logger
+		o.times.shake = await.Bound // the test shakes hands itself
+	})
 	b := newStand(t, 2, func(o *TransportOptions) { o.times = quick() })
 	a.SetPeers(map[uint64]string{2: b.addr, 3: newer.Addr().String()})
 	await.Until(t, "the caller's log says so", func() bool {

@@ -74,6 +74,7 @@ type sim struct {
 	far       map[[2]uint64]time.Duration // how much longer messages take
 	calm      bool                        // nothing goes wrong by itself
 	lateOrder bool                        // orders to campaign are late
+	inOrder   map[[2]uint64]time.Duration // when a link's last message comes; nil: in any order
 	watch     func(m *Message)            // sees all that is sent, unless nil
 	past      [1000]simSent               // some of that
 
@@ -423,6 +424,10 @@ func (n simNet) Send(m *Message) bool {
 			d = s.between(300*time.Millisecond, 900*time.Millisecond)
 		case s.chance(late):
 			d = time.Duration(math.Pow(10, 3*s.random.Float64()) * float64(2*time.Millisecond)) // up to 2 s
+		}
+		if link := [2]uint64{from, to}; s.inOrder != nil {
+			at := max(s.now+d, s.inOrder[link])
+			s.inOrder[link], d = at, at-s.now
 		}
 		s.after(d, func() { other.arrive(wire) })
 	}

@@ -70,6 +70,13 @@ func (b *mailbox) messages() []*Message {
 	return slices.Clone(b.mu.got)
 }
 
+// patient are the usual times, but that no connection ends because this machine is slow.
+func patient() *times {
+	p := usualTimes
+	p.shake, p.write, p.silence = await.Bound, await.Bound, await.Bound
+	return &p
+}
+
 // quick are times of tests that wait for their end.
 func quick() *times {
 	return &times{
@@ -162,14 +169,27 @@ func TestTransport(t *testing.T) {
 		{"with TLS and no secret", func(o *TransportOptions) { o.TLS, o.Secret = certificates(t, authority, "member"), nil }},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			a, b := newStand(t, 1, kind.change), newStand(t, 2, kind.change)
+			change := func(o *TransportOptions) {
+				if kind.change != nil {
+					kind.change(o)
+				}
+				o.times = patient()
+			}
+			a, b := newStand(t, 1, change), newStand(t, 2, change)
 			a.SetPeers(map[uint64]string{2: b.addr})
 			b.SetPeers(map[uint64]string{1: a.addr})
 			deliver(t, a, b, raftMessage(pb.MsgHeartbeat, 1, 2, 1))
 			deliver(t, a, b, raftMessage(pb.MsgSnap, 1, 2, 2))
 			deliver(t, a, b, raftMessage(pb.MsgApp, 1, 2, 3, bytes.Repeat([]byte("x"), MaxEntry)))
 			deliver(t, b, a, raftMessage(pb.MsgAppResp, 2, 1, 4))
-			// What one connection carries comes in order, and nothing is missing while it is there.
+			// What one connection carries comes in order, and nothing is missing while it is there and has
+			// room: the large entry may have been sent several times.
+			l := (*a.peers.Load())[2].links[Entries]
+			await.Until(t, "nothing waits to be sent", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return len(l.mu.queue) == 0 && len(l.mu.rest) == 0 && !l.mu.writing
+			})
 			const many = 2000
 			first := len(b.box.messages())
 			for i := range uint64(many) {
@@ -280,9 +300,7 @@ func ends(t *testing.T, what string, c net.Conn) {
 func TestTransportCrowd(t *testing.T) {
 	var lines bytes.Buffer // written by one goroutine at a time, and read behind Close
 	a := newStand(t, 1, func(o *TransportOptions) {
-		patient := usualTimes
-		patient.shake = await.Bound
-		o.times, o.Logger = &patient, slog.New(slog.NewTextHandler(&lines, nil))
+		o.times, o.Logger = patient(), slog.New(slog.NewTextHandler(&lines, nil))
 	})
 	crowd := make([]net.Conn, 2*strangers)
 	for i := range crowd {
@@ -293,7 +311,8 @@ func TestTransportCrowd(t *testing.T) {
 		defer c.Close()
 		crowd[i] = c
 	}
-	b := newStand(t, 2, nil)
+	// It connects once for each channel, and each takes the place of one of the crowd.
+	b := newStand(t, 2, func(o *TransportOptions) { o.times = patient() })
 	b.SetPeers(map[uint64]string{1: a.addr})
 	deliver(t, b, a, raftMessage(pb.MsgHeartbeat, 2, 1, 1))
 	ends(t, "the oldest", crowd[0])
@@ -367,13 +386,18 @@ func TestTransportGarbage(t *testing.T) {
 // TestTransportHalfOpen: a connection whose other side says nothing any more is given up, by who called and by who was called,
 // and before the handshake too. One over which nothing is to be said stays.
 func TestTransportHalfOpen(t *testing.T) {
-	a := newStand(t, 1, func(o *TransportOptions) { o.times = quick() })
-	stranger, err := await.Dial("tcp", a.addr)
+	hasty := newStand(t, 1, func(o *TransportOptions) { o.times = quick() })
+	stranger, err := await.Dial("tcp", hasty.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stranger.Close()
 	ends(t, "somebody who does not shake hands", stranger)
+	// Where the test has to shake hands itself it has time for that.
+	a := newStand(t, 1, func(o *TransportOptions) {
+		o.times = quick()
+		o.times.shake = await.Bound
+	})
 	silent, _ := call(t, a, 2, Votes)
 	ends(t, "a caller that is silent", silent)
 	begun, _ := call(t, a, 2, Votes)
@@ -405,6 +429,10 @@ func TestTransportHalfOpen(t *testing.T) {
 	})
 
 	// Both sides say now and then that they are there: who has called by himself, the other one when asked.
+	a = newStand(t, 1, func(o *TransportOptions) {
+		o.times = patient()
+		o.times.idle = quick().idle
+	})
 	asked, in := call(t, a, 4, Votes)
 	for range 3 {
 		asked.Write(AppendFrame(nil, KindIdle, 0, nil))

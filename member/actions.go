@@ -64,6 +64,7 @@ var (
 	errUnmet     = errors.New("the node is not known: CLUSTER MEET comes before")
 	errKeys      = errors.New("this server has keys, which would be lost: only an empty one can join a group")
 	errNotIn     = errors.New("this server is in no group")
+	errLate      = errors.New("no other member could be elected in time")
 	errMajority  = errors.New("without this member the others that answer are no majority, so the group would stop: remove those that do not answer before")
 )
 
@@ -550,16 +551,22 @@ func (m *Member) HandOver() {
 	}
 }
 
-// transferred waits until this member does not lead any more, or the transfer has been given up.
+// transferred waits until this member does not lead any more, or the transfer has been given up. It
+// does not end before, when ctx is over: until then nothing can be proposed, and no other transfer
+// begins, so a member that went on to lead would lead nothing.
 func (m *Member) transferred(ctx context.Context) error {
 	const look = 2 * time.Millisecond
 	for m.status.Load().Role == commands.Resigning {
-		if st := m.group.Status(); st.Leading && st.Transferee == 0 {
-			return ctx.Err()
+		st := m.group.Status()
+		if over := st.Leading && st.Transferee == 0; over || st.Ended != nil {
+			if ctx.Err() != nil {
+				return errLate
+			}
+			return st.Ended
 		}
 		select {
-		case <-ctx.Done():
-			return errors.New("no other member could be elected in time")
+		case <-m.ctx.Done():
+			return m.ctx.Err()
 		case <-time.After(look):
 		}
 	}

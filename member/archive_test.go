@@ -75,15 +75,6 @@ func (a *archives) writes(n int) {
 	}
 }
 
-// checkpoint has a server make a checkpoint, again if it has just lost its role.
-func (a *archives) checkpoint(s *server) {
-	a.t.Helper()
-	a.await("a checkpoint", func() bool {
-		p := s.process()
-		return p != nil && p.store.Checkpoint() == nil
-	})
-}
-
 // note notes what there is now, a millisecond in which nothing else is written.
 func (a *archives) note() {
 	s := a.leader()
@@ -145,7 +136,7 @@ func (a *archives) deposes() {
 	s := a.leader()
 	a.isolate(s)
 	for i := range 20 {
-		s.process().set(fmt.Sprint("k", i), "never")
+		a.running(s).set(fmt.Sprint("k", i), "never")
 	}
 	a.await("another member leads", func() bool { l := a.anyLeader(); return l != nil && l != s })
 	a.writes(5)
@@ -172,7 +163,7 @@ func TestArchives(t *testing.T) {
 		if round%3 != 0 { // a follower's data file has all of the log then
 			a.checkpoint(s)
 		}
-		stream, h := backupOf(t, s.process().store, nil)
+		stream, h := backupOf(t, a.running(s).store, nil)
 		backups = append(backups, backup{stream, h.Through, h.Time})
 		a.writes(15)
 		s = a.servers[a.rng.IntN(3)]
@@ -197,7 +188,7 @@ func TestArchives(t *testing.T) {
 	}
 	last := a.all[len(a.all)-1].lsn // when that was written the archive says, and not that nothing came for a millisecond
 	for i, s := range a.servers[1:] {
-		if st := s.process().store.Stats().Archive; st.Holes != 0 || st.Failures != 0 {
+		if st := a.running(s).store.Stats().Archive; st.Holes != 0 || st.Failures != 0 {
 			t.Errorf("server %d has %d holes and %d failures in its archive: %v", 1+i, st.Holes, st.Failures, st.Err)
 		}
 	}
@@ -216,7 +207,7 @@ func TestArchiveBehindSnapshot(t *testing.T) {
 	a.writes(20)
 	a.agree()
 	away := a.others(a.leader())[0]
-	stream, h := backupOf(t, away.process().store, nil)
+	stream, h := backupOf(t, a.running(away).store, nil)
 	a.note()
 	a.archived(a.servers...)
 	away.kill()
@@ -278,7 +269,7 @@ func TestArchiveOfOther(t *testing.T) {
 		p := s.process()
 		return p != nil && p.store.Stats().Archive.Err != nil && strings.Contains(p.store.Stats().Archive.Err.Error(), "each member needs a directory of its own")
 	})
-	if n := s.process().store.Stats().Archive.Files; n != 0 {
+	if n := a.running(s).store.Stats().Archive.Files; n != 0 {
 		t.Errorf("%d files are archived", n)
 	}
 }
@@ -288,7 +279,7 @@ func TestBatchesBeforeCommit(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 20)
 	r.agree()
-	j := r.others(r.leader())[0].process().m.journal
+	j := r.running(r.others(r.leader())[0]).m.journal
 	kept := j.KeepFrom(j.Begin())
 	j.mu.Lock()
 	commit := j.mu.commit

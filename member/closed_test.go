@@ -71,22 +71,17 @@ func TestBackupOfMembers(t *testing.T) {
 		for _, s := range []*server{r.leader(), r.others(r.leader())[round%2]} {
 			r.fill(fmt.Sprint("k", round), 20)
 			r.agree()
-			p := s.process()
 			if round == 1 {
-				if err := p.store.Checkpoint(); err != nil {
-					t.Fatal(err)
-				}
+				r.checkpoint(s)
 				r.fill("behind", 5)
 				r.agree()
 			}
-			want := maps.Clone(r.model)
+			p, want := r.running(s), maps.Clone(r.model)
 			stream, h := backupOf(t, p.store, func() {
 				for i := range 3 { // of which each one would release the log
 					r.write("large", strings.Repeat(fmt.Sprint(i), 100_000))
 					r.agree()
-					if err := p.store.Checkpoint(); err != nil {
-						t.Fatal(err)
-					}
+					r.checkpoint(s)
 				}
 				if p.m.kept() == 0 {
 					t.Error("nothing is kept for the backup")
@@ -111,13 +106,11 @@ func TestBackupOfMembers(t *testing.T) {
 func TestClosed(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		r.fill("k", 20)
-		if err := r.leader().process().store.Checkpoint(); err != nil {
-			t.Fatal(err)
-		}
+		r.checkpoint(r.leader())
 		r.fill("l", 20)
 		r.agree()
 		old := r.leader()
-		p := old.process()
+		p := r.running(old)
 		r.isolate(old)
 		_, ok := p.set("last", "1")
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -73,7 +74,7 @@ func (r *ring) another(than *server) (s *server) {
 func TestCutOff(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
-		before, p := r.starts(), old.process()
+		before, p := r.starts(), r.running(old)
 		r.isolate(old)
 		_, ok := p.set("lost", "1")
 		r.another(old)
@@ -105,18 +106,18 @@ func tries(t *testing.T, try func(r *ring) bool) {
 func TestNeverProposed(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
-		before, p := r.starts(), old.process()
+		before, p := r.starts(), r.running(old)
 		p.loop.call(func() { p.loop.lazy = true })
-		_, ok := p.set("lost", "1")
-		if ok {
-			r.isolate(old)
-			r.another(old)
-			r.restarted(old, before) // it has not heard the others
-			r.cut(nil)
+		if _, ok := p.set("lost", "1"); !ok {
+			return false // and it may lead again, and would commit nothing
 		}
+		r.isolate(old)
+		r.another(old)
+		r.restarted(old, before) // it has not heard the others
+		r.cut(nil)
 		r.fill("l", 10)
 		r.agree()
-		return ok
+		return true
 	})
 }
 
@@ -125,7 +126,7 @@ func TestCommittedByOthers(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
 		id, term := old.status().ID, old.status().Term
-		before, p := r.starts(), old.process()
+		before, p := r.starts(), r.running(old)
 		// Its entries reach the others, and it does not hear that.
 		r.cut(func(m *consensus.Message) bool { return m.Raft.GetTo() == id })
 		_, ok := p.set("x", "1")
@@ -137,7 +138,11 @@ func TestCommittedByOthers(t *testing.T) {
 		if _, has := old.content()["x"]; !ok || !has || !next {
 			return false // the entry did not reach who was elected
 		}
-		if got := r.starts(); !maps.Equal(got, before) {
+		got := r.starts()
+		if r.term() != term+1 {
+			return false // there was another election, and who led before may have started again
+		}
+		if !maps.Equal(got, before) {
 			t.Errorf("servers have started %v times instead of %v", got, before)
 		}
 		return true
@@ -148,7 +153,7 @@ func TestCommittedByOthers(t *testing.T) {
 func TestTentativeTwice(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
-		id, p := old.status().ID, old.process()
+		id, p := old.status().ID, r.running(old)
 		before := r.starts()
 		none := func(*consensus.Message) bool { return true }
 		r.cut(none)
@@ -156,7 +161,13 @@ func TestTentativeTwice(t *testing.T) {
 			r.cut(nil)
 			return false
 		}
-		r.await("the leader is deposed", func() bool { return p.m.Status().Role == commands.Tentative })
+		r.await("the leader is deposed", func() bool {
+			return old.process() != p || p.m.Status().Role == commands.Tentative
+		})
+		if old.process() != p { // it was deposed before it could propose that
+			r.cut(nil)
+			return false
+		}
 		// The others get its votes and nothing else, and have fewer entries.
 		r.cut(func(m *consensus.Message) bool {
 			switch m.Raft.GetType() {
@@ -186,7 +197,8 @@ func TestTransfer(t *testing.T) {
 	r := newGroup(t, 3)
 	stop := make(chan struct{})
 	acked := make(chan int)
-	go func() { // writes all the time
+	var some atomic.Bool // was acknowledged
+	go func() {          // writes all the time
 		n := 0
 		defer func() { acked <- n }()
 		for {
@@ -206,39 +218,42 @@ func TestTransfer(t *testing.T) {
 			lsn, ok := p.set(fmt.Sprint("x", n), "1")
 			if ok && await.Reached(func() bool { return p.m.Status().Role != commands.Leader || p.store.Log().Durable() >= lsn }) && p.store.Log().Durable() >= lsn {
 				n++
+				some.Store(true)
 			}
 		}
 	}()
-	clean := 0
-	for range 50 {
+	clean, tried := 0, 0
+	r.await("a transfer, and a write", func() bool {
 		from := r.leader()
 		to := r.others(from)[0]
-		term, before := from.status().Term, r.starts()
+		p := to.process()
+		if p == nil {
+			return false
+		}
+		term, before := r.term(), r.starts()
 		got := make(chan error, 1)
-		to.process().m.Failover(false, func(err error) { got <- err })
+		p.m.Failover(false, func(err error) { got <- err })
+		err := await.For(t, "the transfer", got)
+		now := r.starts()
 		// What else may have happened is that a machine with much else to do has ended a leader.
-		if err := await.For(t, "the transfer", got); err == nil && to.status().Term == term+1 {
-			if now := r.starts(); !maps.Equal(now, before) {
+		if err == nil && r.term() == term+1 && p.m.group.Status().Leading {
+			if !maps.Equal(now, before) {
 				t.Errorf("servers have started %v times instead of %v", now, before)
 			}
-			if clean++; clean == 5 {
-				break
-			}
+			clean++
 		}
-	}
-	if clean == 0 {
-		t.Error("no transfer was done")
-	}
+		tried++
+		return clean > 0 && some.Load() && (clean >= 5 || tried >= 50)
+	})
 	close(stop)
 	n := await.For(t, "the writer's end", acked)
 	r.agree()
+	var have map[string]string
+	r.await("a server has all", func() bool { have = r.servers[0].content(); return have != nil })
 	for i := range n {
-		if got := r.servers[0].content()[fmt.Sprint("x", i)]; got != "1" {
+		if have[fmt.Sprint("x", i)] != "1" {
 			t.Errorf("the write %d was acknowledged, and is lost", i)
 		}
-	}
-	if n == 0 {
-		t.Error("nothing was acknowledged")
 	}
 }
 
@@ -288,7 +303,16 @@ func TestPartsCut(t *testing.T) {
 			}
 			return cut && (from || m.Raft.GetTo() == id)
 		})
-		if _, ok := old.process().set("lost", strings.Repeat("v", 8<<20)); !ok {
+		p := r.running(old)
+		_, ok := p.set("lost", strings.Repeat("v", 8<<20))
+		parts := false
+		r.await("others have parts, or the leader was deposed before", func() bool {
+			r.mu.Lock()
+			parts = cut
+			r.mu.Unlock()
+			return parts || !ok || old.process() != p || !p.m.group.Status().Leading
+		})
+		if !parts {
 			r.cut(nil)
 			return false
 		}
@@ -304,8 +328,9 @@ func TestPartsCut(t *testing.T) {
 	})
 }
 
-// truncated has the leader's log begin behind what a member has that is away, and gives the leader.
-func (r *ring) truncated(away *server) (leader *server) {
+// truncated has the leader's log begin behind what a member has that is away, and gives the leader
+// and its term.
+func (r *ring) truncated(away *server) (leader *server, term uint64) {
 	r.t.Helper()
 	last := uint64(0)
 	for _, s := range r.others(away) {
@@ -316,10 +341,12 @@ func (r *ring) truncated(away *server) (leader *server) {
 	for i := 0; ; i++ {
 		r.fill(fmt.Sprint("t", i, "-"), 20)
 		leader = r.leader()
-		p := leader.process()
+		p := r.running(leader)
 		// A checkpoint is given up where another member comes to lead.
-		if err := p.store.Checkpoint(); err == nil && p.m.journal.log.Begin().Index > last && leader.role() == commands.Leader {
-			return leader
+		if err := p.store.Checkpoint(); err == nil && p.m.journal.log.Begin().Index > last {
+			if st := p.m.group.Status(); st.Leading {
+				return leader, st.Term
+			}
 		}
 	}
 }
@@ -334,17 +361,27 @@ func TestTruncated(t *testing.T) {
 	}
 	r.join()
 	away := r.others(r.leader())[0]
-	for round := range 3 {
-		away.kill()
-		r.truncated(away)
-		r.fill(fmt.Sprint("l", round, "-"), 20)
-		before := r.starts()
-		away.start()
-		r.agree()
-		if got := r.starts()[away.name]; got < before[away.name]+2 {
-			t.Errorf("round %d: the member has started %d times, and %d before: it took no snapshot", round, got, before[away.name])
+	r.await("three times", func() func() bool {
+		round := 0
+		return func() bool {
+			away.kill()
+			_, term := r.truncated(away)
+			r.fill(fmt.Sprint("l", round, "-"), 20)
+			before := r.starts()
+			away.start()
+			r.agree()
+			got := r.starts()[away.name]
+			if r.term() != term {
+				return false // another one leads, whose log may go back further
+			}
+			if got < before[away.name]+2 {
+				t.Errorf("round %d: the member has started %d times, and %d before: it took no snapshot",
+					round, got, before[away.name])
+			}
+			round++
+			return round == 3
 		}
-	}
+	}())
 }
 
 // TestCheckpointBetween: a checkpoint that begins when a follower's log has a batch and its store has not yet.
@@ -353,7 +390,7 @@ func TestCheckpointBetween(t *testing.T) {
 	r.fill("k", 5)
 	for round := range 5 {
 		s := r.others(r.leader())[0]
-		p := s.process()
+		p := r.running(s)
 		key := fmt.Sprint("held", round)
 		r.write(key, "before")
 		r.agree()
@@ -363,12 +400,21 @@ func TestCheckpointBetween(t *testing.T) {
 		}
 		saved := make(chan error, 1)
 		go func() { saved <- p.store.Checkpoint() }()
-		r.await("a checkpoint begins", func() bool { return p.store.Checkpointing() })
-		r.write(key, "after")
+		// Should the follower come to lead meanwhile, its loop would wait for the transaction.
+		follows := func() bool { return s.process() == p && p.m.Status().Role == commands.Follower }
+		r.await("a checkpoint begins", func() bool {
+			return p.store.Checkpointing() || len(saved) > 0 || !follows()
+		})
 		r.await("the batch is in the follower's log", func() bool {
-			return s.process() != p || p.m.journal.Durable() > p.store.Applied()
+			if l := r.anyLeader(); l != nil && l != s {
+				if q := l.process(); q != nil {
+					q.set(key, "after")
+				}
+			}
+			return !follows() || p.m.journal.Durable() > p.store.Applied()
 		})
 		txn.End()
+		r.write(key, "after")
 		_ = await.For(t, "the checkpoint", saved) // the next one will do, if the member's role changes
 		s.kill()
 		s.start()
@@ -403,13 +449,28 @@ func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	}
 	r.join()
 	away := r.others(r.leader())[0]
-	away.kill()
-	sender := r.truncated(away)
-	dies <- sender
-	before := r.starts()
-	away.start()
+	var sender *server
+	var before map[string]int
+	r.await("the leader is gone", func() bool {
+		away.kill()
+		var term uint64
+		sender, term = r.truncated(away)
+		dies <- sender
+		before = r.starts()
+		away.start()
+		r.await("it sends a snapshot, or another one leads", func() bool {
+			return len(dies) == 0 || r.term() != term
+		})
+		select {
+		case <-dies: // it has sent none
+			return false
+		default:
+			return true
+		}
+	})
 	r.await("the leader is gone", func() bool { return sender.process() == nil })
 	r.fill("m", 10) // by those who are left
+	sender.kill()   // should it have started again by itself
 	sender.start()
 	r.agree()
 	if got := r.starts()[away.name]; got < before[away.name]+1 {
@@ -421,7 +482,7 @@ func TestLeaderGoneDuringSnapshot(t *testing.T) {
 func TestWaits(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		s := r.leader()
-		p, term := s.process(), s.status().Term
+		p, term := r.running(s), s.status().Term
 		lsn, ok := p.set("x", "1")
 		if !ok {
 			return false
@@ -493,7 +554,7 @@ func TestSettledSurvives(t *testing.T) {
 		r := newGroup(t, 3)
 		r.fill("k", 10)
 		s := r.leader()
-		p := s.process()
+		p := r.running(s)
 		r.agree()
 		r.cut(func(m *consensus.Message) bool { return m.Raft.GetType() == pb.MsgApp })
 		if _, ok := p.set("last", "1"); ok {
@@ -501,7 +562,9 @@ func TestSettledSurvives(t *testing.T) {
 		}
 		saved := make(chan error, 1)
 		go func() { saved <- p.store.Checkpoint() }()
-		r.await("a checkpoint has begun", func() bool { return s.process() != p || p.store.Checkpointing() })
+		r.await("a checkpoint has begun", func() bool {
+			return s.process() != p || p.store.Checkpointing() || len(saved) > 0
+		})
 		r.cut(nil)
 		if err := await.For(t, "the checkpoint", saved); err == nil { // otherwise another member leads
 			noted++

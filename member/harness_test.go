@@ -190,6 +190,33 @@ func (r *ring) leader() (s *server) {
 	return s
 }
 
+// running is a server's process; one that starts again by itself has none for a while.
+func (r *ring) running(s *server) (p *process) {
+	r.t.Helper()
+	r.await("the server runs", func() bool { p = s.process(); return p != nil })
+	return p
+}
+
+// term is the newest term that a server is in. On a machine with much else to do members may elect
+// a leader at any time, and a server may start again then, which a test cannot tell from an error.
+func (r *ring) term() (term uint64) {
+	for _, s := range r.servers {
+		if p := s.process(); p != nil {
+			term = max(term, p.m.group.Status().Term)
+		}
+	}
+	return term
+}
+
+// checkpoint has a server make a checkpoint, again if its role has just changed.
+func (r *ring) checkpoint(s *server) {
+	r.t.Helper()
+	r.await("a checkpoint", func() bool {
+		p := s.process()
+		return p != nil && p.store.Checkpoint() == nil
+	})
+}
+
 // others are all servers but one.
 func (r *ring) others(than *server) []*server {
 	return slices.DeleteFunc(slices.Clone(r.servers), func(s *server) bool { return s == than })

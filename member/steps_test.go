@@ -148,28 +148,31 @@ func TestConvertInterrupted(t *testing.T) {
 	}
 }
 
-// snapshotFor is the snapshot that a leader sends, with what it has to be installed.
-func snapshotFor(t *testing.T, r *ring) (stream []byte, model map[string]string, id *identity) {
+// snapshotFor is the snapshot that a leader sends to another member, with what it has to be
+// installed.
+func snapshotFor(t *testing.T, r *ring) (
+	stream []byte, model map[string]string, to *server, id *identity,
+) {
 	t.Helper()
-	s := r.leader()
-	p := s.process()
-	var b bytes.Buffer
-	to := r.others(s)[0].process().m.id
-	if err := p.m.send(context.Background(), to.ID, 0, &b); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes(), maps.Clone(r.model), to
+	r.await("a leader sends a snapshot", func() bool {
+		s := r.leader()
+		to = r.others(s)[0]
+		id = r.running(to).m.id
+		var b bytes.Buffer
+		err := r.running(s).m.send(context.Background(), id.ID, 0, &b)
+		stream = b.Bytes()
+		return err == nil
+	})
+	return stream, maps.Clone(r.model), to, id
 }
 
 // TestInstallInterrupted: a member that loses power anywhere while it installs a snapshot installs it at its next start.
 func TestInstallInterrupted(t *testing.T) {
 	r := newGroup(t, 2)
 	r.fill("k", 30)
-	if err := r.leader().process().store.Checkpoint(); err != nil {
-		t.Fatal(err)
-	}
+	r.checkpoint(r.leader())
 	r.fill("l", 30) // only in the entries
-	stream, model, id := snapshotFor(t, r)
+	stream, model, _, id := snapshotFor(t, r)
 
 	// The member to be has joined, and has nothing of the group yet.
 	start, _ := alone(t, 0)
@@ -257,9 +260,7 @@ func moved(t *testing.T, mem *vfs.Mem, from, to string) *vfs.Mem {
 func TestOldSnapshot(t *testing.T) {
 	r := newGroup(t, 2)
 	r.fill("k", 10)
-	stream, _, id := snapshotFor(t, r)
-	s := r.others(r.leader())[0]
-	p := s.process()
+	stream, _, s, id := snapshotFor(t, r)
 	r.fill("l", 10)
 	from, err := snapshotfile.NewReader(bytes.NewReader(stream))
 	if err != nil {
@@ -270,7 +271,9 @@ func TestOldSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await("the member has later entries on disk as committed", func() bool {
-		return p.store.Checkpoint() == nil && p.m.journal.log.Hard().GetCommit() > n.Index
+		p := s.process()
+		return p != nil && p.store.Checkpoint() == nil &&
+			p.m.journal.log.Hard().GetCommit() > n.Index
 	})
 	s.kill()
 	path := filepath.Join(s.dir, snapshotName)

@@ -389,7 +389,7 @@ func TestCompactionBesideEverything(t *testing.T) {
 	}()
 	owned := make([]map[string]value, writers)
 	round := 0
-	await.Until(t, "keys are evicted, loaded, checkpointed and compacted", func() bool {
+	until(t, "keys are evicted, loaded, checkpointed and compacted", func() bool {
 		var wg sync.WaitGroup
 		for w := range writers {
 			if owned[w] == nil {

@@ -55,7 +55,7 @@ func TestBesideBackground(t *testing.T) {
 			}
 		}
 	}()
-	await.Until(t, "keys are evicted, loaded and checkpointed", func() bool {
+	until(t, "keys are evicted, loaded and checkpointed", func() bool {
 		var wg sync.WaitGroup
 		for w := range writers {
 			wg.Go(func() { write(t, s, w, ops, keys, owned[w]) })
@@ -82,6 +82,18 @@ func TestBesideBackground(t *testing.T) {
 	}
 	if err := s.Close(true); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// until does something again until that reports that it has been enough. It bounds the rounds, and
+// not the time: with the race detector, on a machine with much else to do, one round of writers may
+// take longer than any wait should.
+func until(t *testing.T, what string, round func() bool) {
+	t.Helper()
+	for n := 0; !round(); n++ {
+		if n == 100 {
+			t.Fatalf("not in %d rounds: %s", n, what)
+		}
 	}
 }
 

@@ -203,7 +203,7 @@ func TestShareClockStep(t *testing.T) {
 func TestShareBesideAll(t *testing.T) {
 	const accounts, opening = 64, 100
 	s, _, err := Open(Options{
-		Dir: t.TempDir(), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 16,
+		Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 16,
 		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1 << 20, InitialMmap: 1 << 20, DiskReserve: 1, Sync: wal.No,
 	})
 	if err != nil {

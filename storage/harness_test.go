@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/wal"
@@ -115,7 +116,7 @@ func newHarness(t testing.TB) *harness {
 
 // closedHarness has a store that is yet to be opened.
 func closedHarness(t testing.TB) *harness {
-	return &harness{t: t, dir: t.TempDir(), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
+	return &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
 }
 
 func (h *harness) options() Options {

@@ -61,7 +61,7 @@ const (
 // the keys that are there, and all that is due is removed.
 func TestCountsBesideSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
-	st := &stress{t: t, dir: t.TempDir(), clock: &tiredClock{}, rng: rng, keys: map[string]stressKey{}}
+	st := &stress{t: t, dir: testkit.MemoryDir(t), clock: &tiredClock{}, rng: rng, keys: map[string]stressKey{}}
 	st.open()
 	for round := range testkit.Number(t, "KEYP_STRESS", 1) {
 		var writers sync.WaitGroup

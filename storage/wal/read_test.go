@@ -155,6 +155,7 @@ func TestReadBesideWriting(t *testing.T) {
 		}
 	}()
 	end := l.End()
+	over := await.Over()
 	for i := 0; ; i++ {
 		after := end
 		if i%40 == 0 {
@@ -172,7 +173,7 @@ func TestReadBesideWriting(t *testing.T) {
 		case <-done:
 			must(t, l.Close())
 			return
-		case <-await.Over():
+		case <-over:
 			t.Fatal("no end")
 		default:
 		}
