@@ -50,7 +50,7 @@ func TestDiffWrongArguments(t *testing.T) {
 		t.Fatalf("only %d commands are drawn", len(names))
 	}
 	g, failed := seeded(1), map[string]bool{}
-	for range 120 {
+	for range often(160) {
 		for _, line := range []string{
 			"FLUSHALL", "RPUSH l 1 2 3", "XADD x 1-1 f v", "XGROUP CREATE x g 0", "SADD s a b", "ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
 		} {

@@ -27,7 +27,7 @@ func often(n int) int {
 	case testkit.Long():
 		return n
 	}
-	return n / 2
+	return max(1, n/4)
 }
 
 func TestGoRedisConcurrency(t *testing.T) {

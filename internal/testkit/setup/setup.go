@@ -27,8 +27,12 @@ import (
 	"keyp/internal/tether"
 )
 
-// memoryDir is a file system in memory, on Linux.
-const memoryDir = "/dev/shm"
+// memoryDir is a file system in memory, on Linux. It is used if it has room for memoryFree bytes:
+// several packages are tested at a time.
+const (
+	memoryDir  = "/dev/shm"
+	memoryFree = 2 << 30
+)
 
 // seed is what a test process draws from unless KEYP_SEED says something else.
 const seed = 1
@@ -102,7 +106,8 @@ func ownDirectory() error {
 	defer out.Close()
 	held.Store(in)
 	memory := filepath.Join(memoryDir, filepath.Base(dir))
-	if info, err := os.Stat(memoryDir); err == nil && info.IsDir() {
+	var free syscall.Statfs_t
+	if syscall.Statfs(memoryDir, &free) == nil && free.Bavail*uint64(free.Bsize) >= memoryFree {
 		RAM = memory
 	}
 	cmd := exec.Command("/bin/sh", "-c", cleaner, "sh", dir, memory)
