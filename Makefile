@@ -35,7 +35,7 @@ TIMEOUT   = 20m
 # Packages are tested in the order of this list: the longest last would have the machine
 # to themselves, and leave most of it idle. Many tests wait for disks, servers and clocks,
 # so more packages than processors run at once.
-LONGEST   = ./storage ./commands ./cmd/keyp ./internal/e2e ./internal/e2e/restart ./server
+LONGEST   = ./internal/e2e ./storage ./commands ./internal/e2e/group ./member ./server ./internal/e2e/restart ./cmd/keyp ./internal/e2e/linear
 AT_ONCE   = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 # What `make check` has more of than `make test`.
 MORE      = KEYP_LONG=1
@@ -99,6 +99,7 @@ race: ## the tests in which goroutines share memory, under the race detector
 	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(SHARED)
 
 rest: ## all other tests, with random seeds and more cases
+	$(GO) list ./... >/dev/null
 	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) ./storage ./commands \
 		$$($(GO) list ./... | grep -vxF -e keyp/storage -e keyp/commands -e "$$($(GO) list $(SHARED))" | sed 's/^keyp/./')
 
@@ -118,8 +119,10 @@ staticcheck:
 vulns: ## known vulnerabilities, by govulncheck; VULNDB is another place of its database
 	@.ci/vulns
 
-types: ## check the types of everything, tests included, for the platforms that this machine is not
-	$(GO) run ./internal/typecheck $(filter-out $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH),$(PLATFORMS))
+HOST = $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH)
+
+types: ## check the types of everything, tests included, for other platforms than this one, and with tags
+	$(GO) run ./internal/typecheck $(HOST):browser,race $(filter-out $(HOST),$(PLATFORMS))
 
 # Nobody runs what this compiles, so it need not be optimized.
 cross: ## compile everything for each platform, and the tests for another system than this one

@@ -1,6 +1,7 @@
 // Command typecheck checks the types of the whole module, tests included, for other platforms
-// than this one: its arguments, as in linux/arm64. It compiles nothing, so a platform takes
-// seconds where the compiler takes minutes. `make cross` compiles.
+// than this one, or with build tags: its arguments, as in linux/arm64 or linux/amd64:browser,race.
+// It compiles nothing, so a platform takes seconds where the compiler takes minutes. `make cross`
+// compiles.
 package main
 
 import (
@@ -32,12 +33,15 @@ func main() {
 
 // check prints the errors of the module in dir for a platform and returns how many there are.
 func check(dir, platform string) (errors int, err error) {
+	platform, tags, _ := strings.Cut(platform, ":")
 	system, arch, ok := strings.Cut(platform, "/")
 	if !ok {
 		return 0, fmt.Errorf("%q is no platform, as linux/arm64 is", platform)
 	}
 	env := append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
-	found, err := packages.Load(&packages.Config{Mode: mode, Tests: true, Dir: dir, Env: env}, "./...")
+	found, err := packages.Load(&packages.Config{
+		Mode: mode, Tests: true, Dir: dir, Env: env, BuildFlags: []string{"-tags=" + tags},
+	}, "./...")
 	if err != nil {
 		return 0, err
 	}

@@ -6,7 +6,8 @@
 // fails. If it passes, it is flaky: the run passes, and the last lines name the test with the
 // seed and what it printed first. More than three failing tests are not run again: the run fails.
 // A package whose process crashed counts as one test, since nobody knows what the rest of its
-// tests would have said; it is run once more as a whole.
+// tests would have said; it is run once more as a whole. Nothing excuses a package that does not
+// compile, a data race, or a process that exits with 0 although a test failed or did not end.
 //
 // The packages are the last arguments, those that begin with a dot.
 package main
@@ -65,8 +66,12 @@ func run(w io.Writer, args []string, test tester) (status int, err error) {
 	if err != nil {
 		return max(status, 1), err
 	}
-	if status == 0 {
+	if status == 0 && r.sound() {
 		return 0, nil
+	}
+	if status != 1 { // go test was killed, or a test process said 0 in spite of a failure
+		fmt.Fprintf(w, "FAIL: go test ended with status %d, which does not go with its tests\n", status)
+		return max(status, 1), nil
 	}
 	failures, again := r.failures()
 	switch {
@@ -83,7 +88,7 @@ func run(w io.Writer, args []string, test tester) (status int, err error) {
 		if err != nil {
 			return 1, err
 		}
-		if status != 0 || !second.ran(f) {
+		if status != 0 || !second.passed(f, r) {
 			fmt.Fprintf(w, "FAIL %s: it failed twice, with KEYP_SEED=%s\n", f, seed)
 			return 1, nil
 		}

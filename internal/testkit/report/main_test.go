@@ -66,8 +66,9 @@ func TestNothingSkipped(t *testing.T) {
 
 // fakeTests runs tests by name, as go test does: a test returns what it says at each of its runs.
 type fakeTests struct {
-	runs map[string][]string // events, by package or package.Test
-	args [][]string
+	runs   map[string][]string // events, by package or package.Test
+	args   [][]string
+	status int // one more than go test's, 0: what the events say
 }
 
 func (f *fakeTests) test(args []string, read func(io.Reader) error) (int, error) {
@@ -86,6 +87,9 @@ func (f *fakeTests) test(args []string, read func(io.Reader) error) (int, error)
 	status := 0
 	if strings.Contains(events, `"fail"`) {
 		status = 1
+	}
+	if f.status != 0 {
+		status = f.status - 1
 	}
 	return status, read(strings.NewReader(events))
 }
@@ -117,6 +121,20 @@ func TestOnceMore(t *testing.T) {
 `
 	nothing := `{"Action":"pass","Package":"p"}
 `
+	skipping := `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+`
+	race := `{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}
+` + failing("TestA")
+	late := strings.Replace(failing("TestA"), `{"Action":"fail","Package":"p"}`,
+		`{"Action":"output","Package":"p","Output":"not all commands were sent\n"}
+{"Action":"fail","Package":"p"}`, 1)
+	forgotten := failing("TestA") + `{"Action":"start","Package":"q"}
+`
+	other := failing("TestA") + `{"Action":"output","Package":"q","Output":"FAIL\n"}
+{"Action":"fail","Package":"q"}
+`
 	const flaky = "FLAKY p.TestA: it failed with KEYP_SEED=7, and passed when it ran once more.\n" +
 		"At first it printed:\n    TestA is bad\n"
 	for _, test := range []struct {
@@ -141,6 +159,14 @@ func TestOnceMore(t *testing.T) {
 				"At first it printed:\n    p TestHangs did not end\n", 2},
 		{"crashes twice", map[string][]string{"all": {unfinished}, "p": {unfinished}},
 			1, "FAIL p: it failed twice, with KEYP_SEED=7\n", 2},
+		{"skips the second time", map[string][]string{"all": {failing("TestA")}, "p.TestA": {skipping}},
+			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
+		{"data race", map[string][]string{"all": {race}}, 1, "skipped: nothing\n", 1},
+		{"says more after its tests", map[string][]string{"all": {late}, "p": {late}},
+			1, "FAIL p: it failed twice, with KEYP_SEED=7\n", 2},
+		{"a package did not end", map[string][]string{"all": {forgotten}}, 1, "skipped: nothing\n", 1},
+		{"a package fails without a test", map[string][]string{"all": {other}, "p.TestA": {passing},
+			"q": {strings.ReplaceAll(late, `"p"`, `"q"`)}}, 1, "FAIL q: it failed twice, with KEYP_SEED=7\n", 2},
 		{"not built", map[string][]string{"all": {unbuilt}}, 1, "skipped: nothing\n", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -173,5 +199,30 @@ func TestRandomSeed(t *testing.T) {
 	}
 	if second, err := fixSeed(); err != nil || second != first {
 		t.Errorf("got %q, then %q, %v", first, second, err)
+	}
+}
+
+// TestStatus does not believe a status that the tests contradict.
+func TestStatus(t *testing.T) {
+	unended := `{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+`
+	for name, test := range map[string]struct {
+		events string
+		status int
+	}{
+		"0 in spite of a failure": {failing("TestA"), 0},
+		"0 in the middle":         {unended, 0},
+		"killed":                  {failing("TestA"), -1},
+	} {
+		fake := &fakeTests{runs: map[string][]string{"all": {test.events}}, status: test.status + 1}
+		if test.status == -1 {
+			fake.status = -1
+		}
+		var out strings.Builder
+		if status, err := run(&out, []string{"./..."}, fake.test); err != nil || status != 1 || len(fake.args) != 1 {
+			t.Errorf("%s: status %d, %v, %q\n%s", name, status, err, fake.args, out.String())
+		}
 	}
 }

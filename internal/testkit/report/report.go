@@ -35,7 +35,9 @@ type report struct {
 	failed  []failure
 	tested  map[string]bool // packages whose tests all ran, and some failed
 	crashed []string        // packages that ended before, or that failed for another reason
-	broken  bool            // something failed that is no test
+	broken  bool            // something failed that is no test, or that no second run excuses
+	more    map[string]bool // packages that said something after their last test
+	open    map[string]bool // packages that began and did not end
 	times   []timed
 }
 
@@ -55,7 +57,10 @@ type timed struct {
 }
 
 func newReport(w io.Writer) *report {
-	return &report{w: w, printed: map[name][]string{}, running: map[name]bool{}, ended: map[name]bool{}, tested: map[string]bool{}}
+	return &report{
+		w: w, printed: map[name][]string{}, running: map[name]bool{}, ended: map[name]bool{},
+		tested: map[string]bool{}, more: map[string]bool{}, open: map[string]bool{},
+	}
 }
 
 func (r *report) read(events io.Reader) error {
@@ -82,12 +87,23 @@ func (r *report) read(events io.Reader) error {
 // packageLine is go test's summary of a package.
 var packageLine = regexp.MustCompile(`^(ok  |FAIL|\?   |---|panic:|exit status|coverage:)`)
 
+// lastLine is what go test prints of a package after its last test, if only tests failed.
+var lastLine = regexp.MustCompile(`^(FAIL\n|FAIL\t|exit status 1\n|coverage: )`)
+
 func (r *report) take(e event) {
 	id := name{e.Package, e.Test}
 	switch e.Action {
+	case "start":
+		r.open[e.Package] = true
 	case "run":
 		r.running[id] = true
 	case "output":
+		if strings.HasPrefix(e.Output, "WARNING: DATA RACE") { // it depends on time: alone it would pass
+			r.broken = true
+		}
+		if e.Test == "" && r.tested[e.Package] && !lastLine.MatchString(e.Output) {
+			r.more[e.Package] = true
+		}
 		if e.Test == "" && e.Output == "FAIL\n" { // what package testing prints after the last test
 			r.tested[e.Package] = true
 		}
@@ -111,8 +127,15 @@ func (r *report) end(e event, id name) {
 		fmt.Fprint(r.w, strings.Join(r.printed[id], ""))
 		if id.test != "" {
 			r.failed = append(r.failed, failure{id.pkg, id.test, r.printed[id]})
-		} else {
+		}
+	}
+	if id.test == "" {
+		delete(r.open, e.Package)
+		switch {
+		case e.Action == "fail":
 			r.endPackage(e)
+		case r.anyFailed(e.Package) || r.anyRunning(e.Package): // it ended with 0 all the same
+			r.broken = true
 		}
 	}
 	if id.test != "" && !strings.Contains(id.test, "/") {
@@ -128,9 +151,30 @@ func (r *report) endPackage(e event) {
 	switch {
 	case e.FailedBuild != "":
 		r.broken = true
-	case !r.tested[e.Package]:
+	case !r.tested[e.Package], r.more[e.Package], !r.anyFailed(e.Package), r.anyRunning(e.Package):
 		r.crashed = append(r.crashed, e.Package)
 	}
+}
+
+func (r *report) anyFailed(pkg string) bool {
+	return slices.ContainsFunc(r.failed, func(f failure) bool {
+		return f.pkg == pkg && !strings.Contains(f.test, "/")
+	})
+}
+
+func (r *report) anyRunning(pkg string) bool {
+	for id := range r.running {
+		if id.pkg == pkg {
+			return true
+		}
+	}
+	return false
+}
+
+// sound reports whether a run that go test calls good was: a process that exits with 0 before its
+// last test, or in spite of a failure, passes otherwise.
+func (r *report) sound() bool {
+	return len(r.failed) == 0 && len(r.running) == 0 && len(r.open) == 0 && !r.broken
 }
 
 // failures returns what is to be run once more: the tests that failed, without their subtests,
@@ -146,7 +190,7 @@ func (r *report) failures() ([]failure, bool) {
 			all = append(all, f)
 		}
 	}
-	return all, len(all) > 0 && !r.broken
+	return all, len(all) > 0 && !r.broken && len(r.open) == 0
 }
 
 // printedBy returns what a test that failed and its subtests printed, or all failed and
@@ -169,8 +213,16 @@ func (r *report) printedBy(f failure) []string {
 	return append(lines, unfinished...)
 }
 
-// ran reports whether f ended in this run. A test of which go test finds nothing would else pass.
-func (r *report) ran(f failure) bool { return r.ended[name{f.pkg, f.test}] }
+// passed reports whether f ran and passed in this run, in full: nothing was skipped that was not
+// skipped in the run before.
+func (r *report) passed(f failure, before *report) bool {
+	for _, s := range r.skipped {
+		if !slices.ContainsFunc(before.skipped, func(b skip) bool { return b.test == s.test }) {
+			return false
+		}
+	}
+	return r.sound() && r.ended[name{f.pkg, f.test}]
+}
 
 // reasonLine is what testing prints for Skip: the file, the line, and the reason.
 var reasonLine = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n`)
