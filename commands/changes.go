@@ -24,7 +24,6 @@ type Changes struct {
 		wanted   int              // how many need all changes from Deliver
 		unowned  int              // how many need only those that no client's command made
 		watched  watchedKeys      // by WATCH
-		gathers  []*gathering     // under way
 		reported bool             // the store reports changes
 		queue    []storage.Change // not delivered yet
 	}
@@ -63,7 +62,7 @@ func (c *Changes) WantUnowned(by int) {
 // listen has the store report changes while somebody needs them.
 func (c *Changes) listen() {
 	c.anyWatched.Store(len(c.mu.watched) > 0)
-	switch want := c.mu.wanted > 0 || c.mu.unowned > 0 || len(c.mu.watched) > 0 || len(c.mu.gathers) > 0; {
+	switch want := c.mu.wanted > 0 || c.mu.unowned > 0 || len(c.mu.watched) > 0; {
 	case want == c.mu.reported:
 	case want:
 		c.store.Observe(c.heard)
@@ -79,9 +78,6 @@ func (c *Changes) heard(changes []storage.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.watched.changed(changes)
-	for _, g := range c.mu.gathers {
-		g.heard(c.store, changes)
-	}
 	c.listen() // the last watched key may be gone
 	for _, change := range changes {
 		if c.mu.wanted == 0 && (c.mu.unowned == 0 || change.By != 0) {

@@ -204,15 +204,12 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 		if outcome == Wait && c.Reason == ForUnblock {
 			e.Changes.expect()
 		}
-		switch {
-		case c.Scope == Unlocked: // it is to gather
-			scope = Unlocked
-		case c.Spec.Is(Write):
+		if c.Spec.Is(Write) {
 			scope = Global
 		}
 	}
 	switch {
-	case outcome != Job || scope == Unlocked:
+	case outcome != Job:
 	case scope == Pinned && !e.jobs.crowded():
 		c.Scope = scope
 		return Job // with the keys locked until StartJob
@@ -312,9 +309,6 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 		case errNeedKeys:
 			return Load
 		case errOffload:
-			return Job
-		case errGather:
-			c.Scope = Unlocked
 			return Job
 		case errBlocked:
 			outcome, c.Reason = Wait, ForUnblock

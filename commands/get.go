@@ -35,12 +35,11 @@ var getCommands = []Spec{
 		Summary:    "Replies the strings that several keys hold.",
 		Complexity: "O(N) in the number of keys.",
 		Arity:      -2, Flags: ReadOnly | Fast,
-		Keys:     []KeySpec{KeysFrom(1, 1, RO|Access)},
-		Args:     []Arg{keyArg("key").many()},
-		Tips:     []string{tipMultiShard},
-		Escalate: manyKeys,
-		Offload:  largeValues,
-		Run:      runMGet,
+		Keys:    []KeySpec{KeysFrom(1, 1, RO|Access)},
+		Args:    []Arg{keyArg("key").many()},
+		Tips:    []string{tipMultiShard},
+		Offload: largeValues,
+		Run:     runMGet,
 	},
 }
 
@@ -110,9 +109,6 @@ func runGetEx(c *Ctx) error {
 
 // runMGet replies null for a missing key and for one that holds another type.
 func runMGet(c *Ctx) error {
-	if c.Scope == Unlocked {
-		return getMany(c)
-	}
 	c.Out.Array(len(c.Keys))
 	for _, k := range c.EachKey {
 		if value, ok, err := c.readString(k); ok && err == nil {

@@ -161,6 +161,22 @@ func (e *Env) runPinned(c *Ctx) (again bool) {
 	return again
 }
 
+// beginBeside locks the shards of keys for a job of scope Unlocked, and reads keys that are not in memory.
+// It returns the error of a read; then nothing is locked.
+func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
+	if e.Store.Begin(t, keys) {
+		return nil
+	}
+	if !t.BlockedByGlobal() {
+		loaded := make(chan error, 1)
+		e.Store.Load(keys, func(err error) { loaded <- err })
+		if err := <-loaded; err != nil {
+			return err
+		}
+	}
+	return e.Store.BeginBeside(t, keys)
+}
+
 // EndJob ends a job that has run. It returns true if commands may wait for that: the caller dispatches them again.
 func (e *Env) EndJob(c *Ctx) (awaited bool) {
 	if c.writing {

@@ -38,7 +38,6 @@ func severalKeysCommand(name, since, summary, complexity string, flags Flags, ke
 		Summary:    summary,
 		Complexity: complexity,
 		History:    history,
-		Escalate:   manyKeys,
 		Arity:      -2, Flags: flags,
 		Keys: []KeySpec{KeysFrom(1, 1, keys)},
 		Args: []Arg{keyArg("key").many()},
@@ -62,9 +61,6 @@ func runUnlink(c *Ctx) error {
 
 // deleteKeys deletes the command's keys, counts those that are lazy, and replies how many there were.
 func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
-	if c.Scope == Unlocked {
-		return deleteMany(c, lazy)
-	}
 	var n int64
 	for _, k := range c.EachKey {
 		if item, ok := c.Txn.Peek(k); ok && lazy(item) {
@@ -80,9 +76,6 @@ func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
 
 // countKeys replies how many of the command's keys there are for look, which marks accesses or not.
 func countKeys(c *Ctx, touch bool, look func(storage.Key) (storage.Item, bool)) error {
-	if c.Scope == Unlocked {
-		return countMany(c, touch)
-	}
 	var n int64
 	for _, k := range c.EachKey {
 		if _, ok := look(k); ok {

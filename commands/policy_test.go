@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"keyp/internal/clock"
-	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -450,7 +449,7 @@ func TestApplyPolicy(t *testing.T) {
 	must(t, h, "100", "TTL", "a:long")
 }
 
-// TestLargeReadsSlide: reads that are jobs move deadlines as others do: of a large value, and of very many keys.
+// TestLargeReadsSlide: a read of a large value, which is a job, moves the deadline as others do. So does one of very many keys.
 func TestLargeReadsSlide(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s")
@@ -565,24 +564,4 @@ func TestRestoreIsExempt(t *testing.T) {
 		PTTL r2 -> 100000
 		PERSIST r2 -> -POLICY the policy 'r' requires a deadline
 	`)
-}
-
-// TestPolicyComesDuringJob: a command of very many keys that began before there was a policy, as a job, and has not ended,
-// comes behind the policy.
-func TestPolicyComesDuringJob(t *testing.T) {
-	for _, name := range []string{"MSET", "MSETNX"} {
-		h := newHarness(t)
-		h.whenLooked(1, func() { h.do("KEYP.POLICY", "SET", "p", "PATTERN", "key:7*", "ENFORCE", "REQUIRE") })
-		call := manyCall(name)
-		c := &Ctx{Env: h.env, Client: h.client, Args: call, Spec: h.env.Table.Of(call), Out: &resp.Writer{Proto: 2}, Scope: Unlocked}
-		if again := h.env.RunJob(c, nil); !again || len(c.Out.Buf) > 0 {
-			t.Errorf("%s replies %q, and is not dispatched again", name, c.Out.Buf)
-		}
-		must(t, h, "0", "DBSIZE")
-		text, _ := render(h.raw(call...))
-		if want := "-POLICY the policy 'p' requires a deadline"; text != want {
-			t.Errorf("%s replies %s, want %s", name, text, want)
-		}
-		must(t, h, "0", "DBSIZE")
-	}
 }

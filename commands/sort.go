@@ -195,11 +195,8 @@ func (o *sortOptions) limits(n int) (first, end int) {
 }
 
 // sortItem is an element, and with ALPHA the text that it is sorted by; nil where BY leads
-// to none. at is its place among what was gathered.
-type sortItem struct {
-	elem, by []byte
-	at       int32
-}
+// to none.
+type sortItem struct{ elem, by []byte }
 
 // sortRank stands for an item while a million of them are moved about: small, without
 // pointers, and mostly enough to order two items. Ranks are in the order of
@@ -212,9 +209,8 @@ type sortRank struct {
 // lookup is what a pattern leads to, for the items from a multiple of PrefetchKeys on.
 type lookup struct {
 	pattern
-	number int // among those that were gathered
-	keys   [storage.PrefetchKeys]storage.Key
-	names  []byte
+	keys  [storage.PrefetchKeys]storage.Key
+	names []byte
 }
 
 // sorting is a SORT under way.
@@ -227,9 +223,6 @@ type sorting struct {
 	err    error         // of the data file
 	missed []storage.Key // not there, if somebody wants to hear of them: once it is certain that it does not run again
 	texts  []byte        // the last copies of elements, values and names
-	// found is what was gathered; nil: look it up. ordered: the elements are in order.
-	found   *sortFound
-	ordered bool
 }
 
 func runSort(c *Ctx) error {
@@ -237,15 +230,12 @@ func runSort(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if c.Scope == Unlocked {
-		return sortGathered(c, o)
-	}
 	if err := c.load(c.Keys); err != nil {
 		return err
 	}
 	s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
 	err = s.run()
-	if err != errNeedKeys && err != errGather {
+	if err != errNeedKeys {
 		for _, k := range s.missed {
 			c.Txn.Notify(k, eventKeyMiss)
 		}
@@ -274,26 +264,13 @@ func (s *sorting) run() error {
 // own, with DESC from the last one on, cut to the limits already.
 func (s *sorting) load() (ordered bool, err error) {
 	item, ok := s.Txn.Get(s.Keys[0])
-	if !ok || !s.Txn.Left(item) {
+	if !ok {
 		s.miss(s.Keys[0])
 		return true, nil
 	}
 	s.hits++
-	if v := item.Value(); v != nil && v.Len() > manyElements && s.gathers() {
-		return false, errGather
-	}
-	return s.loadFrom(item, s.Txn.Now())
-}
-
-// loadFrom takes in the elements that an item has at now (Unix ms).
-func (s *sorting) loadFrom(item storage.Item, now int64) (ordered bool, err error) {
 	ordered = s.by.text != nil && !s.by.star
-	value := item.Value()
-	if due := item.Due(); due != 0 && due <= now { // it is pinned
-		value = value.Clone()
-		value.Due(now, value.Len(), func(_, _ []byte, _ int64) {})
-	}
-	switch v := value.(type) {
+	switch v := item.Value().(type) {
 	case *object.List:
 		s.loadList(v, ordered)
 	case *object.ZSet:
@@ -412,9 +389,6 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	if !l.star {
 		return nil, false
 	}
-	if s.found != nil {
-		return s.found.value(l.number, int(s.items[i].at))
-	}
 	at := i % len(l.keys)
 	if at == 0 {
 		s.ahead(l, i)
@@ -424,7 +398,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 		return nil, false
 	}
 	item, found := s.Txn.Get(k)
-	if !found || !s.Txn.Left(item) {
+	if !found {
 		s.miss(k)
 		return nil, false
 	}
@@ -566,15 +540,8 @@ func (s *sorting) compare(a, b *sortItem) int {
 // lookups are those of the GET patterns.
 func (s *sorting) lookups() []lookup {
 	list := make([]lookup, len(s.get))
-	number := 0
-	if s.by.roams() {
-		number++
-	}
 	for i := range s.get {
-		list[i].pattern, list[i].number = s.get[i], number
-		if s.get[i].roams() {
-			number++
-		}
+		list[i].pattern = s.get[i]
 	}
 	return list
 }

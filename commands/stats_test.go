@@ -418,3 +418,14 @@ func TestChangesSinceSave(t *testing.T) {
 		t.Errorf("%d changes after a restart with a checkpoint", got)
 	}
 }
+
+// TestErrorCodes: the first word of an error that a script replies is its code if it looks like one, else ERR is.
+func TestErrorCodes(t *testing.T) {
+	for reply, want := range map[string]string{
+		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR", "a\x00b c": "ERR", strings.Repeat("A", 33) + " x": "ERR",
+	} {
+		if got := string(errorCode([]byte(reply))); got != want {
+			t.Errorf("the code of %.40q is %q, want %q", reply, got, want)
+		}
+	}
+}

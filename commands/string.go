@@ -63,12 +63,6 @@ func storeAllCommand(name, summary string, keys KeyFlags, reply string, run func
 		Summary:    summary,
 		Complexity: "O(N) in the number of keys.",
 		Arity:      -3, Flags: Write | DenyOOM,
-		Escalate: func(c *Ctx) Scope {
-			if c.Env.Store.Governed() {
-				return KeysOnly
-			}
-			return manyKeys(c)
-		},
 		Keys: []KeySpec{KeysFrom(1, 2, keys)},
 		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
 		Tips: []string{tipMultiShard, reply},
@@ -211,25 +205,12 @@ func runGetSet(c *Ctx) error {
 }
 
 func runMSet(c *Ctx) error {
-	if c.Scope == Unlocked {
-		if _, err := c.storeMany(func(int64) bool { return true }); err != nil {
-			return err
-		}
-	} else {
-		storeAll(c)
-	}
+	storeAll(c)
 	c.Out.OK()
 	return nil
 }
 
 func runMSetNX(c *Ctx) error {
-	if c.Scope == Unlocked {
-		exist, err := c.storeMany(func(live int64) bool { return live == 0 })
-		if err == nil {
-			c.bit(exist == 0)
-		}
-		return err
-	}
 	for _, k := range c.EachKey {
 		if _, exists := c.Txn.Peek(k); exists {
 			c.Out.Int(0)
@@ -241,8 +222,8 @@ func runMSetNX(c *Ctx) error {
 	return nil
 }
 
-// storeAll stores the pairs of MSET and MSETNX; of a key that is named twice the last
-// value stays. No job gathers the keys while there are policies, which decide on each.
+// storeAll stores the pairs of MSET and MSETNX. A key that is named twice keeps its last value.
+// The policies decide on every key before the first is stored.
 func storeAll(c *Ctx) {
 	for _, k := range c.Keys {
 		c.Txn.MayWrite(k, ttl.None)

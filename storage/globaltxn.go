@@ -20,8 +20,7 @@ import (
 //     shard that is the global transaction's (Begin).
 //   - Everybody else locks one shard at a time.
 //
-// The event loop must never wait for a global transaction, unless it needs the whole keyspace and very many keys
-// are being written, which takes milliseconds (BeginMany). So the global transaction announces
+// The event loop must never wait for a global transaction. So the global transaction announces
 // which shards it has or will lock (globalTxn.announced), and locks one only after all that
 // waited for it before the announcement (shardLock.lockAnnounced). Begin checks the announcement
 // before it waits.
@@ -73,17 +72,6 @@ func (s *Store) BeginApart(t *Txn, keys []Key) {
 	s.global.gate.Lock()
 	t.global, t.shared, t.used = true, true, s.maskOf(keys)
 	t.acquire(t.used)
-	t.takeInstant()
-}
-
-// BeginMany is BeginAll for a transaction that may Install. That unlocks one shard after the other at its end, which
-// takes long; so it is a global one, and a transaction that locks several shards waits for its end at the gate, with none of them
-// locked. It does not announce its shards: a transaction of one shard waits for it as for any other's.
-func (s *Store) BeginMany(t *Txn) {
-	t.turn.Lock()
-	s.global.gate.Lock()
-	t.global = true
-	s.lockShards(t, 1<<len(s.shards)-1)
 	t.takeInstant()
 }
 

@@ -136,7 +136,7 @@ func (it Item) flags() byte {
 
 // Value is the value of a collection or of a large string, for reading only; nil for a
 // small string, which String gives. Elements whose deadline has come are not in it in a
-// transaction, unless the value is pinned (Txn.Left); elsewhere they may be.
+// transaction, unless the value is pinned; elsewhere they may be.
 func (it Item) Value() object.Value {
 	if it.o == nil {
 		return nil

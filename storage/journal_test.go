@@ -241,7 +241,7 @@ func (m *laggingMachine) changes() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete, "elements": m.elements, "fill": m.fill,
 		"thin": m.thin, "replace": m.replace, "rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
-		"many": func(rt *rapid.T) { m.writeMany(rt, "nothing") }, "advance": m.advance, "reap": m.reap, "reapOne": m.reapOne,
+		"many": m.many, "advance": m.advance, "reap": m.reap, "reapOne": m.reapOne,
 	}
 }
 

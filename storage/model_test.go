@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -476,7 +477,7 @@ func (m *machine) disturbed(rt *rapid.T) {
 	moment := m.rotate()
 	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace,
 		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict, m.leave,
-		func(rt *rapid.T) { m.writeMany(rt, "nothing") }}
+		m.many}
 	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }
 	between := func() error {
 		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {
@@ -604,4 +605,40 @@ func TestFullSlabs(t *testing.T) {
 	h.verify(names)
 	h.reopen()
 	h.verify(names)
+}
+
+// many deletes several keys in one transaction, or gives each a string.
+func (m *machine) many(rt *rapid.T) {
+	h, db := m.h, rapid.IntRange(0, 2).Draw(rt, "db")
+	deletes := rapid.Bool().Draw(rt, "deletes")
+	var names []name
+	var keys []Key
+	var data []string
+	for range rapid.IntRange(1, 12).Draw(rt, "keys") {
+		n := name{db, keyName(rapid.IntRange(0, 11).Draw(rt, "key"))}
+		names, keys = append(names, n), append(keys, m.key(n))
+		if !deletes {
+			data = append(data, m.data(rt))
+		}
+	}
+	there := make([]bool, len(names))
+	for i, n := range names {
+		_, ok := m.get(n)
+		there[i] = ok && slices.Index(names, n) == i
+	}
+	h.model = h.model.clone()
+	for i, n := range names {
+		if delete(h.model, n); !deletes {
+			h.model[n] = value{data: data[i]}
+		}
+	}
+	h.do(func(t *Txn) {
+		for i, k := range keys {
+			if !deletes {
+				t.SetString(k, []byte(data[i]), 0, Event{})
+			} else if t.Delete(k, Deleted) != there[i] {
+				rt.Fatalf("key %d was there: %v", i, !there[i])
+			}
+		}
+	}, keys...)
 }

@@ -719,20 +719,6 @@ func (t *Txn) ReportPassedElement(k Key, typ object.Type, elem, val []byte, dead
 	}
 }
 
-// reportReplaced notes what is due of a key that gets another value without being looked up.
-func (t *Txn) reportReplaced(k Key) {
-	p, c := t.look(k)
-	if !exists(c) {
-		return
-	}
-	item := p.item(*c)
-	if d := p.deadline(*c); d != 0 && d <= t.now {
-		t.reportKey(k, item)
-		return
-	}
-	t.reportElements(k, item, t.now)
-}
-
 // writeOutbox puts the transaction's entries into their queues.
 func (t *Txn) writeOutbox() {
 	if len(t.outgoing) == 0 {

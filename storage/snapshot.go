@@ -15,8 +15,7 @@ import (
 //   - A pinned value does not change: a transaction that would change it waits until it is unpinned (Pins.Pinned).
 //     It does not change by itself either, if its elements have deadlines: what is due of them is
 //     removed before it is pinned, and the expiration index does not have its elements until it is
-//     unpinned. Who would see one that has become due waits, too (Pins.Overdue), or leaves it out
-//     (Txn.Left).
+//     unpinned. Whoever would see one that has become due waits, too (Pins.Overdue).
 //   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
 //     value as it is.
 //
@@ -117,18 +116,6 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 		}
 		return o != nil && ps.values[o] > 0 && o.elementDue(t.now)
 	})
-}
-
-// Left reports whether an item of the transaction, which Get gave, has anything that is not due. It is for commands
-// that do not wait for pinned values: in such a value there may be elements that are due, and that are not to be
-// shown. That they are gone by now is in the log up to what End gives.
-func (t *Txn) Left(item Item) bool {
-	if item.o == nil || !item.o.elementDue(t.now) {
-		return true
-	}
-	t.s.logTime()
-	t.seen = max(t.seen, t.s.Shown())
-	return item.o.val.LenAt(t.now) > 0
 }
 
 // pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that it is pinned, as

@@ -404,23 +404,11 @@ func TestTimelineBesideChanges(t *testing.T) {
 				if len(list) == 0 {
 					return
 				}
-				for _, k := range list {
-					h.load([]Key{k})
-				}
-				m := h.s.NewMany(list, nil)
-				x := h.s.NewTxn()
-				h.s.BeginAll(x)
-				for i, k := range list {
-					it, ok := x.Get(k)
-					m.See(i, it, ok)
-				}
-				x.End()
-				if rapid.Bool().Draw(rt, "leave memory") {
-					h.evict()
-				}
-				h.s.BeginMany(x)
-				x.Install(m, Event{})
-				x.End()
+				h.do(func(x *Txn) {
+					for _, k := range list {
+						x.Delete(k, Event{})
+					}
+				}, list...)
 			},
 			"move": func(*rapid.T) { move() },
 			"swap": func(*rapid.T) {

@@ -68,8 +68,6 @@ type Txn struct {
 	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
 	outgoing []outgoing
 	entries  []byte
-	// many is what Install has added, for End to do.
-	many *Many
 	// limits are what the present change of limits has changed.
 	limits object.LimitChanges
 	sharing
@@ -306,9 +304,6 @@ func (t *Txn) End() uint64 {
 	if len(t.events) > 0 {
 		t.raise(lsn)
 	}
-	if t.many != nil {
-		t.many.apply(t, lsn)
-	}
 	t.s.unlock(t)
 	t.reset()
 	return lsn
@@ -345,7 +340,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
-	t.By, t.shedding, t.many, t.relative, t.decided, t.shown = 0, false, nil, 0, 0, false
+	t.By, t.shedding, t.relative, t.decided, t.shown = 0, false, 0, 0, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}

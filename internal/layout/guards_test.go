@@ -33,7 +33,6 @@ var flat = map[string]string{
 
 // elsewhere are types with fields that another type's mutex guards, as their comments say, with the reason.
 var elsewhere = map[string]string{
-	"commands.gathering":  "Changes adds to those in Changes.mu.gathers",
 	"commands.watching":   "it is reached by its Client and through Changes.mu.watched",
 	"commands.watch":      "it is an entry of Changes.mu.watched",
 	"commands.Client":     "its pointer to watching is set by Changes alone",
