@@ -7,7 +7,7 @@
 #   CORRUPT     damaged bits and pages under `make torture`
 #   CHECKS      cases of each property under `make torture`
 #   FUZZTIME    time for each fuzz target
-#   MUTANTS     folders whose mutations `make mutants` makes, as in MUTANTS="storage server"
+#   MUTANTS     packages whose mutations `make mutants` makes, as in MUTANTS="storage server"
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
 #   VULNDB      a copy of the vulnerability database, for .ci/vulns
 #   PEER        the server that `make bench` compares with
@@ -169,8 +169,8 @@ fuzz: ## every fuzz target for FUZZTIME
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package </dev/null || exit 1; \
 	done
 
-mutants: ## whether the tests notice each of the mutations that internal/mutants lists
-	$(GO) run ./internal/mutants $(MUTANTS)
+mutants: ## whether the tests notice each of the mutations in test/mutants
+	test/mutants/run $(MUTANTS)
 
 KEYPFLAGS = --port {port} --dir {dir} --appendfsync always
 

@@ -11,7 +11,7 @@ import (
 // expiringOptions are those of KEYP.EXPIRING.
 type expiringOptions struct {
 	keypOptions
-	elements bool
+	elements bool // of one key
 }
 
 // parseExpiring reads the arguments of KEYP.EXPIRING: where a page begins, and where the last one ends.
@@ -20,14 +20,18 @@ func parseExpiring(a Cursor) (o expiringOptions, from, until storage.DuePlace, e
 	from, until = instant(&a), instant(&a)
 	for a.More() {
 		if a.Word("ELEMENTS") {
+			a.Bytes()
 			o.elements = true
 		} else if !o.keypOption(&a) {
 			a.Fail(ErrSyntax)
 		}
 	}
+	if o.elements && o.typ != "" {
+		a.Fail(errElementsType)
+	}
 	if o.cursor != nil && a.Err() == nil {
 		at, ok := parsePlace(o.cursor)
-		if !ok || at.Element != 0 && !o.elements {
+		if !ok {
 			a.Fail(ErrCursor)
 		}
 		if from.Before(at) {
@@ -35,6 +39,27 @@ func parseExpiring(a Cursor) (o expiringOptions, from, until storage.DuePlace, e
 		}
 	}
 	return o, from, until, a.Err()
+}
+
+const errElementsType Error = "ERR TYPE is about keys, ELEMENTS about those of one key"
+
+// expiringKey finds the last key behind ELEMENTS.
+func expiringKey(args [][]byte) (first, last int) {
+	first, last = noArgument(nil)
+	for i := 3; i+1 < len(args); i += 2 { // each option has one argument
+		if isWord(args[i], "ELEMENTS") {
+			first, last = i+1, i+1
+		}
+	}
+	return first, last
+}
+
+// expiringScope is that of KEYP.EXPIRING: with ELEMENTS it reads one key.
+func expiringScope(c *Ctx) Scope {
+	if first, last := expiringKey(c.Args); first <= last {
+		return KeysOnly
+	}
+	return Unlocked
 }
 
 // instant takes a Unix time in milliseconds, or - or + for an end of time, as the place of the first key that is due then.
@@ -48,15 +73,11 @@ func instant(a *Cursor) storage.DuePlace {
 	return storage.DuePlace{Deadline: a.Int()}
 }
 
-// appendPlace writes a place as a cursor: deadline-slot-hash, and with an element -hash.
+// appendPlace writes a place as a cursor: deadline-slot-hash.
 func appendPlace(dst []byte, p storage.DuePlace) []byte {
 	dst = append(strconv.AppendInt(dst, p.Deadline, 10), '-')
 	dst = append(strconv.AppendUint(dst, uint64(p.Slot), 10), '-')
-	dst = strconv.AppendUint(dst, p.Hash, 16)
-	if p.Element != 0 {
-		dst = strconv.AppendUint(append(dst, '-'), p.Element, 16)
-	}
-	return dst
+	return strconv.AppendUint(dst, p.Hash, 16)
 }
 
 // parsePlace reads what appendPlace writes; 0 is the begin.
@@ -65,15 +86,11 @@ func parsePlace(b []byte) (p storage.DuePlace, ok bool) {
 		return p, true
 	}
 	deadline, rest, _ := bytes.Cut(b, []byte("-"))
-	slot, rest, _ := bytes.Cut(rest, []byte("-"))
-	hash, element, _ := bytes.Cut(rest, []byte("-"))
+	slot, hash, _ := bytes.Cut(rest, []byte("-"))
 	p.Deadline, _ = ParseInt(deadline)
 	n, _ := ParseUint(slot)
 	p.Slot = uint16(min(n, storage.Slots))
 	p.Hash, _ = strconv.ParseUint(string(hash), 16, 64)
-	if p.Element, _ = strconv.ParseUint(string(element), 16, 64); p.Element > storage.MaxElement {
-		return p, false
-	}
 	return p, bytes.Equal(appendPlace(nil, p), b)
 }
 
@@ -82,18 +99,23 @@ func runExpiring(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	may := c.maySee()
-	var elements func(name []byte, typ object.Type) bool
 	if o.elements {
-		p := c.Client.user.permissions()
-		elements = func(name []byte, typ object.Type) bool { return c.Env.maySeeElements(p, name, typ) }
+		return expiringElements(c, &o, from, until)
 	}
+	may := c.maySee()
 	list, next, more, err := c.view().Expiring(c.Client.DB, from, until, o.count, func(name []byte) bool {
 		return o.matches(name) && may(name)
-	}, o.typ, elements)
+	}, o.typ)
 	if err != nil {
 		return err
 	}
+	replyExpiring(c, list, next, more)
+	c.shows()
+	return nil
+}
+
+// replyExpiring writes a page, and where the next one begins.
+func replyExpiring(c *Ctx, list []storage.DueKey, next storage.DuePlace, more bool) {
 	c.Out.Array(2)
 	if more {
 		c.Out.Bulk(appendPlace(nil, next))
@@ -102,17 +124,83 @@ func runExpiring(c *Ctx) error {
 	}
 	c.Out.Array(len(list))
 	for _, k := range list {
-		if k.Element {
-			c.Out.Array(3)
-		} else {
-			c.Out.Array(2)
-		}
+		c.Out.Array(2)
 		c.Out.Bulk(k.Name)
 		c.Out.Int(k.At)
-		if k.Element {
-			c.Out.Bulk(k.Elem)
+	}
+}
+
+// timedValue is a value whose elements may have deadlines.
+type timedValue interface {
+	object.Value
+	Deadlines(after int64, visit func(deadline int64) bool)
+	DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
+}
+
+// expiringElements replies a page of the elements of one key: they are in the order of their deadlines, and those of one deadline in
+// that of a hash, which the cursor has in place of the key's. It is an empty page for a missing key, and for a type whose elements
+// have no deadlines. An element that is due when its key is, or later, is left out: it goes with the key.
+func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) error {
+	if err := c.load(c.Keys); err != nil {
+		return err
+	}
+	k := c.Keys[0]
+	item, ok := c.peek(k)
+	v, timed := item.Value().(timedValue)
+	if !ok || !timed {
+		replyExpiring(c, nil, from, false)
+		return nil
+	}
+	if p := c.Client.user.permissions(); !c.Env.maySee(p, k.Name) || !c.Env.maySeeElements(p, k.Name, item.Type()) {
+		return errElementsDenied
+	}
+	if own := item.Deadline(); own != 0 && own < until.Deadline {
+		until = storage.DuePlace{Deadline: own}
+	}
+	if now := c.Txn.Now(); from.Deadline <= now {
+		from = storage.DuePlace{Deadline: now + 1}
+	}
+	var deadlines []int64
+	v.Deadlines(from.Deadline-1, func(at int64) bool {
+		deadlines = append(deadlines, at)
+		return len(deadlines) <= keypCountMax
+	})
+	var list []storage.DueKey
+	size, looks := 0, 0
+	for _, at := range deadlines {
+		place := storage.DuePlace{Deadline: at}
+		if from.Deadline == at {
+			place = from
+		}
+		for more := true; more; {
+			if !place.Before(until) {
+				replyExpiring(c, list, place, false)
+				return nil
+			}
+			if len(list) >= o.count || looks >= keypCountMax || size >= elementBytes {
+				replyExpiring(c, list, place, true)
+				return nil
+			}
+			looks++
+			var last, next uint32
+			next, more = v.DueAt(at, uint32(place.Hash), keypCount, func(elem []byte, hash uint32) bool {
+				if (len(list) >= o.count || size >= elementBytes) && hash != last {
+					return false
+				}
+				if looks, last = looks+1, hash; o.matches(elem) {
+					list = append(list, storage.DueKey{Name: bytes.Clone(elem), At: at})
+					size += len(elem)
+				}
+				return true
+			})
+			place.Hash = uint64(next)
 		}
 	}
-	c.shows()
+	replyExpiring(c, list, until, false)
 	return nil
 }
+
+// elementBytes is from how many bytes of names on a page of elements is full.
+const elementBytes = 4 << 20
+
+const errElementsDenied Error = "NOPERM this user may not see the deadlines and elements of this key"

@@ -385,8 +385,7 @@ func TestLimitReservationsListed(t *testing.T) {
 		KEYP.LIMIT TAKE none 1 WINDOW 3 7000 -> [1, 0, 0, [2], [7000]]
 	`)
 	const listed = `
-		KEYP.EXPIRING 1700000000000 1700000005001 ELEMENTS -> ["0", [["k", 1700000004000, "a"], ["k", 1700000005000, "b"]]]
-		KEYP.EXPIRING - 1700000005001 TYPE hash ELEMENTS -> ["0", []]`
+		KEYP.EXPIRING 1700000000000 1700000005001 ELEMENTS k -> ["0", [["a", 1700000004000], ["b", 1700000005000]]]`
 	h.run(listed)
 	h.run(`
 		ACL SETUSER u on nopass ~* +@all -keyp.limit|held -> +OK

@@ -96,7 +96,6 @@ func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
 	p := h.t.s.part(h.k)
 	if deadline != 0 {
 		h.t.givenElement(p.space, h.k, elem, deadline)
-		p.elementDue(h.k, deadline, h.t.now)
 	}
 	if h.t.regenerate(p, o) {
 		return

@@ -171,8 +171,7 @@ type DueKey struct {
 	DB      int
 	Name    []byte
 	At      int64
-	Element bool   // one of its elements is due then
-	Elem    []byte // which, in what Expiring lists
+	Element bool // one of its elements is due then
 }
 
 // diskDue is an entry of the bucket ttl.

@@ -32,22 +32,18 @@ import (
 // memory, and with the key's record if memory does not know the key. A key whose deadline changes meanwhile may be
 // missing, or come at a later place.
 
-// DuePlace is a place in the order in which keys are due, and their elements.
+// DuePlace is a place in the order in which keys are due.
 type DuePlace struct {
 	Deadline int64
 	Slot     uint16
 	Hash     uint64 // of the key
-	Element  uint64 // of the element (elementsOf); 0: the key
 }
-
-// MaxElement is the last Element of a place.
-const MaxElement = 1 << 33
 
 // DueEnd is behind all keys, also those of the last instant there is.
 var DueEnd = DuePlace{Deadline: math.MaxInt64, Slot: Slots}
 
 func (a DuePlace) compare(b DuePlace) int {
-	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Element, b.Element))
+	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash))
 }
 
 // Before reports whether a place stands before another one.
@@ -77,26 +73,24 @@ type pageBounds struct {
 	disk   int // entries of ttl, but for as many as the page may have
 	cover  int // those before its begin
 	builds int // steps that make what pages need
-	loads  int // keys that are loaded
 }
 
 // Those of a page within a transaction, which has all shards locked: they keep it below some milliseconds. withinMost is
 // how many entries such a page may have.
 const withinMost = 500
 
-var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16, loads: 1}
+var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16}
 
 // Expiring lists the keys of a database by their own deadlines, in the order of their places, from one place on and before
-// another one: about count at most, of those whose names match, and of a type ("": any); and the elements with
-// deadlines of those of them for which elements says so, unless that is nil. next is where to go on from, if there is more; a page may be empty although there is. What is
-// due is not listed. The error is about the data file, or ErrClosed. While match and elements run no shard is locked, but for those of a
-// transaction.
+// another one: about count at most, of those whose names match, and of a type ("": any). next is where to go on from, if there is
+// more; a page may be empty although there is. What is due is not listed. The error is about the data file, or ErrClosed. While match
+// runs no shard is locked, but for those of a transaction.
 //
 // What it leaves out because it is due never returns, once the log is durable up to its end when Expiring returns.
-func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string, elements func(name []byte, typ object.Type) bool) (list []DueKey, next DuePlace, more bool, err error) {
+func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
 	v.settle(db)
-	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until, elements: elements,
-		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover, builds: math.MaxInt, loads: loadsMost}}
+	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until,
+		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover, builds: math.MaxInt}}
 	if v.t != nil {
 		l.count, l.most = min(count, withinMost), boundsWithin
 		l.most.cover = min(l.most.cover, v.s.bounds.cover)
@@ -123,7 +117,7 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 	l.trim()
 	list = make([]DueKey, len(l.list))
 	for i, k := range l.list {
-		list[i] = DueKey{DB: db, Name: k.name, At: k.place.Deadline, Element: k.elem != nil, Elem: k.elem}
+		list[i] = DueKey{DB: db, Name: k.name, At: k.place.Deadline}
 	}
 	return list, l.through, l.through.Before(until), nil
 }
@@ -136,7 +130,6 @@ func (l *expiring) page() (same bool, err error) {
 	if l.space, err = l.keyspace(); err != nil {
 		return false, err
 	}
-	l.lost, l.places = false, make([]*elementPlaces, len(l.s.shards))
 	l.s.later.watch(l)
 	defer l.s.later.take(l)
 	for _, sh := range l.s.shards {
@@ -144,24 +137,8 @@ func (l *expiring) page() (same bool, err error) {
 			return false, err
 		}
 	}
-	if l.elements != nil {
-		_, l.began = l.s.later.elementsKnown(l.space)
-		all, err := l.readLeft()
-		if err != nil {
-			return false, err
-		}
-		if !all {
-			l.through = l.from // the next call goes on
-		}
-	}
 	if l.from.Before(l.through) && l.s.partials.Load() > 0 {
 		if err = l.onDisk(); err != nil {
-			return false, err
-		}
-	}
-	if l.elements != nil && l.from.Before(l.through) {
-		l.trim()
-		if err = l.addElements(); err != nil {
 			return false, err
 		}
 	}
@@ -196,23 +173,12 @@ type expiring struct {
 
 	ids   []ttl.Entry   // of a step
 	step  []expiringKey // the same with names
-	names []byte        // those of blocks, and elements
+	names []byte        // those of blocks
 	cells []cell
 	space uint32 // the database's when the page began
 
 	most   pageBounds
 	builds int // how many steps have made what pages need
-
-	elements func(name []byte, typ object.Type) bool // which keys' elements are listed too; nil: none
-	places   []*elementPlaces                        // by shard
-	round    int                                     // of reading ttl for them
-	began    int                                     // that which there was when memory had been looked at
-	lost     bool                                    // they are no more
-	loads    int                                     // how many keys were loaded for the page
-	damaged  map[string]bool                         // those that could not be
-	unknown  []onDiskPlace                           // of a step
-	found    []foundElement                          // what was read on disk
-	large    []largeOnDisk                           // what is to be read there
 }
 
 // expiringKey is a key that is found. Of its place the hash is set when no shard is locked.
@@ -220,26 +186,23 @@ type expiringKey struct {
 	place DuePlace
 	name  []byte
 	typ   object.Type
-	elem  []byte // nil: the key is meant
 }
-
-func (k *expiringKey) size() int { return len(k.name) + len(k.elem) }
 
 // trim cuts the list to what a page has.
 func (l *expiring) trim() {
 	slices.SortFunc(l.list, func(a, b expiringKey) int {
-		return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name), bytes.Compare(a.elem, b.elem))
+		return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name))
 	})
 	l.list = slices.CompactFunc(l.list, func(a, b expiringKey) bool {
-		return a.place == b.place && bytes.Equal(a.name, b.name) && bytes.Equal(a.elem, b.elem)
+		return a.place == b.place && bytes.Equal(a.name, b.name)
 	})
 	end := 0
 	for l.size = 0; end < len(l.list) && l.list[end].place.Before(l.through); end++ {
-		if n := l.list[end].size(); end > 0 && (end >= l.count || l.size+n > listBytes) && l.list[end].place != l.list[end-1].place {
+		if n := len(l.list[end].name); end > 0 && (end >= l.count || l.size+n > listBytes) && l.list[end].place != l.list[end-1].place {
 			l.through = l.list[end].place
 			break
 		}
-		l.size += l.list[end].size()
+		l.size += len(l.list[end].name)
 	}
 	clear(l.list[end:])
 	l.list = l.list[:end]
@@ -253,18 +216,14 @@ func (l *expiring) take(from, until DuePlace) {
 			continue
 		}
 		k.place.Hash = l.s.hash(k.name)
-		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) || !l.match(k.name) ||
-			k.elem != nil && !l.elements(k.name, k.typ) {
+		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) || !l.match(k.name) {
 			continue
 		}
 		if len(k.name) <= maxSlabKey { // a longer one is an object's, and never changes
 			k.name = bytes.Clone(k.name)
 		}
-		if k.elem != nil {
-			k.elem = bytes.Clone(k.elem)
-		}
 		l.list = append(l.list, k)
-		l.size += k.size()
+		l.size += len(k.name)
 	}
 }
 
@@ -308,11 +267,6 @@ func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err
 	}
 	if !p.readyOwn() {
 		return at, 0, nil
-	}
-	if l.elements != nil {
-		if l.usePlaces(p); !l.readyPlaces(p) {
-			return at, 0, nil
-		}
 	}
 	next, looks, few := l.lookAtIndex(p, at)
 	if !few {
@@ -526,11 +480,6 @@ func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
 type laterOf struct {
 	index   *ttl.Window // by where the keys stand in values
 	through DuePlace    // what ttl has before is known
-
-	elements DuePlace // the elements of the keys that ttl has before have their places (expiringelements.go)
-	round    int      // rises when that begins again
-	left     map[string]uint64
-	turn     uint64 // of the newest in left
 }
 
 // begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are known. A shard is locked, so
@@ -640,12 +589,6 @@ func (l *expiring) onDisk() error {
 	space, known, err := l.beginOnDisk()
 	if err != nil {
 		return err
-	}
-	if l.elements != nil {
-		elements, round := l.s.later.elementsKnown(space)
-		if l.round = round; elements.Before(known) {
-			known = elements
-		}
 	}
 	looks := 0
 	for known.Before(l.from) {
@@ -757,7 +700,7 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names boo
 				if !place.Before(until) {
 					return errEnough
 				}
-				if (looks > most || size > dueBytes || l.t != nil && len(l.large) > 0) && place != last && at.Before(place) {
+				if (looks > most || size > dueBytes) && place != last && at.Before(place) {
 					next = place
 					return errEnough
 				}
@@ -767,11 +710,6 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names boo
 					im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
 					if err != nil || im.BadTime {
 						return nil
-					}
-					if l.elements != nil {
-						had := len(l.found)
-						l.see(&im, e.On)
-						size += (len(l.found) - had) * foundBytes
 					}
 					if im.Deadline == 0 || im.Due() == im.Deadline {
 						return nil
@@ -804,12 +742,6 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names boo
 		return nil, at, looks, err
 	}
 	l.s.later.known(space, at, next)
-	if l.elements != nil {
-		if err := l.notePlacesOnDisk(); err != nil {
-			return nil, at, looks, err
-		}
-		l.s.later.knownElements(space, at, next, l.round)
-	}
 	return keys, next, looks, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
@@ -21,24 +22,16 @@ import (
 // expiring lists keys page by page, and checks the order over all pages. The last page is the one after which there is no more.
 func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string) (all []DueKey) {
 	h.t.Helper()
-	return h.expiringWith(v, db, from, until, count, match, typ, nil)
-}
-
-func anyElements([]byte, object.Type) bool { return true }
-
-// expiringWith is expiring with elements.
-func (h *harness) expiringWith(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string, elements func([]byte, object.Type) bool) (all []DueKey) {
-	h.t.Helper()
 	last := DuePlace{}
 	for range 100_000 {
 		n := count()
-		list, next, more, err := v.Expiring(db, from, until, n, match, typ, elements)
+		list, next, more, err := v.Expiring(db, from, until, n, match, typ)
 		if err != nil {
 			h.t.Fatalf("expiring: %v", err)
 		}
 		for i, k := range list {
 			at := DuePlace{Deadline: k.At, Slot: Slot(k.Name), Hash: h.s.hash(k.Name)}
-			if begin := (DuePlace{Deadline: from.Deadline, Slot: from.Slot, Hash: from.Hash}); at.Before(begin) || at.Before(last) || at == last && !k.Element || !at.Before(until) || more && !at.Before(next) {
+			if at.Before(from) || !last.Before(at) && last != (DuePlace{}) || !at.Before(until) || more && !at.Before(next) {
 				h.t.Fatalf("%.20q at %v comes after %v, from %v until %v, next %v (%v)", k.Name, at, last, from, until, next, more)
 			}
 			if last = at; i >= n {
@@ -80,36 +73,6 @@ func (h *harness) verifyExpiring(v View, from DuePlace) {
 		if !maps.Equal(got, want) {
 			h.t.Fatalf("the keys with deadlines are\n%.40v\nwant\n%.40v", got, want)
 		}
-		h.verifyExpiringElements(v, db, from)
-	}
-}
-
-// verifyExpiringElements is verifyExpiring with elements. Those that go with their key, or after it, do not come.
-func (h *harness) verifyExpiringElements(v View, db int, from DuePlace) {
-	h.t.Helper()
-	type one struct {
-		key, elem string
-		element   bool
-	}
-	got, want := map[one]int64{}, map[one]int64{}
-	for _, k := range h.expiringWith(v, db, from, DueEnd, always(3), anyName, "", anyElements) {
-		got[one{string(k.Name), string(k.Elem), k.Element}] = k.At
-	}
-	for n, v := range h.model.live(h.now()) {
-		if n.db != db {
-			continue
-		}
-		if v.deadline != 0 {
-			want[one{key: n.key}] = v.deadline
-		}
-		v.coll.eachDeadline(func(id string, at int64) {
-			if v.deadline == 0 || at < v.deadline {
-				want[one{n.key, id, true}] = at
-			}
-		})
-	}
-	if !maps.Equal(got, want) {
-		h.t.Fatalf("the keys and elements with deadlines are\n%.60v\nwant\n%.60v", got, want)
 	}
 }
 
@@ -366,7 +329,7 @@ func TestExpiringBesideChanges(t *testing.T) {
 					change()
 				}
 				return true
-			}, "", nil)
+			}, "")
 			if err != nil || pages > 1000 {
 				rt.Fatalf("page %d: %v", pages, err)
 			}
@@ -391,7 +354,7 @@ func TestExpiringWaitsForGlobal(t *testing.T) {
 	page := func() chan error {
 		done := make(chan error, 1)
 		go func() {
-			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 1000, anyName, "", nil)
+			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 1000, anyName, "")
 			if err == nil && len(list) != len(want) {
 				err = fmt.Errorf("%d keys, want %d", len(list), len(want))
 			}
@@ -456,7 +419,7 @@ func TestExpiringLongNames(t *testing.T) {
 			for from, more := (DuePlace{}), true; more; {
 				var list []DueKey
 				var err error
-				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match, "", nil); err != nil {
+				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match, ""); err != nil {
 					t.Fatal(err)
 				}
 				size := 0
@@ -602,7 +565,7 @@ func TestExpiringOneSlot(t *testing.T) {
 	for from, pages, more := (DuePlace{}), 0, true; more; pages++ {
 		var list []DueKey
 		var err error
-		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, "", nil); err != nil || len(list) != 500 {
+		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, ""); err != nil || len(list) != 500 {
 			t.Fatalf("page %d has %d keys (%v)", pages, len(list), err)
 		}
 	}
@@ -651,5 +614,101 @@ func TestExpiringBesideDatabase(t *testing.T) {
 	}
 	if list := h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(10), anyName, ""); len(list) != 1 {
 		t.Errorf("%d keys", len(list))
+	}
+}
+
+// A page is of one keyspace, whenever its database is swapped with another one or emptied while it is made, and pages within a
+// transaction are as the others, but shorter.
+func TestExpiringSwapped(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 600
+	for i := range 2 * keys {
+		k := h.s.Key(1+i%2, fmt.Appendf(nil, "%d:%d", 1+i%2, i/2))
+		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i/2))
+		h.do(func(x *Txn) { x.SetDeadline(k, now+100_000+int64(i/2), Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for swapAt := 1; swapAt < 1500; swapAt += 311 {
+			calls, counts := 0, map[byte]int{}
+			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 200, func([]byte) bool {
+				if calls++; calls == swapAt {
+					h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+				}
+				return true
+			}, "")
+			if err != nil || len(list) != 200 {
+				t.Fatalf("%s: %d entries, %v", place, len(list), err)
+			}
+			for _, k := range list {
+				counts[k.Name[0]]++
+			}
+			if len(counts) != 1 {
+				t.Errorf("%s, swapped at %d: a page has %v", place, swapAt, counts)
+			}
+		}
+		h.doAll(func(x *Txn) {
+			list, next, more, err := x.View().Expiring(1, DuePlace{}, DueEnd, 10_000, anyName, "")
+			if err != nil || !more || len(list) == 0 || len(list) > withinMost || !(DuePlace{Deadline: now}).Before(next) {
+				t.Errorf("%s: a page within a transaction has %d entries, up to %v: %v", place, len(list), next, err)
+			}
+			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(10_000), anyName, "")); n != keys {
+				t.Errorf("%s: %d entries within a transaction", place, n)
+			}
+		})
+		h.saved()
+		h.evict()
+	}
+	flushed := false
+	list, _, more, err := h.s.Expiring(1, DuePlace{}, DueEnd, 200, func([]byte) bool {
+		if !flushed {
+			flushed = true
+			h.doAll(func(x *Txn) { x.FlushDB(1) })
+		}
+		return true
+	}, "")
+	if err != nil || len(list) != 0 || more {
+		t.Errorf("emptied meanwhile: %d entries, more: %v, %v", len(list), more, err)
+	}
+}
+
+// BenchmarkExpiringWithin is a page within a transaction, for which all others wait, of as many entries as it may have: in memory and
+// on disk. ms/most is the longest.
+func BenchmarkExpiringWithin(b *testing.B) {
+	h := newHarness(b)
+	now := h.clock.Now()
+	const keys = 40_000
+	for i := range keys {
+		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
+		if i%2 == 0 {
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+int64(i), Event{}) }, k)
+			continue
+		}
+		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i))
+		h.setElement(k, object.TypeHash, "g", "v", now+5000+int64(i+keys)%keys)
+		h.do(func(x *Txn) { x.SetDeadline(k, now+100_000+int64(i), Event{}) }, k)
+	}
+	for _, place := range []string{"memory", "disk"} {
+		b.Run(place, func(b *testing.B) {
+			from, took := DuePlace{}, []time.Duration{}
+			for b.Loop() {
+				h.doAll(func(x *Txn) {
+					began := time.Now()
+					_, next, more, err := x.View().Expiring(1, from, DueEnd, 10_000, anyName, "")
+					if took = append(took, time.Since(began)); err != nil {
+						b.Fatal(err)
+					}
+					if from = next; !more {
+						from = DuePlace{}
+					}
+				})
+			}
+			slices.Sort(took)
+			b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "ms/p99")
+			b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms/most")
+		})
+		h.saved()
+		h.evict()
 	}
 }

@@ -463,9 +463,6 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 			if own := p.deadline(c); own != 0 && own != d {
 				s.later.note(own, on)
 			}
-			if p.unnoted(c) {
-				s.later.leaves(on, s.bounds.left)
-			}
 			freed += indexBytes
 		}
 		s.stats.Evictions.Add(1)

@@ -167,3 +167,33 @@ func (m model) kept(moment, now int64) model {
 	}
 	return kept
 }
+
+// setElement gives a key an element of a type, with a deadline.
+func (h *harness) setElement(k Key, typ object.Type, elem, val string, deadline int64) {
+	h.t.Helper()
+	h.do(func(x *Txn) {
+		var err error
+		switch typ {
+		case object.TypeSet:
+			var v Set
+			if v, err = x.Set(k); err == nil {
+				v.Add([]byte(elem))
+				v.SetDeadline([]byte(elem), deadline)
+			}
+		case object.TypeZSet:
+			var v ZSet
+			if v, err = x.ZSet(k); err == nil {
+				v.Set([]byte(elem), float64(len(elem)))
+				v.SetDeadline([]byte(elem), deadline)
+			}
+		default:
+			var v Hash
+			if v, err = x.Hash(k); err == nil {
+				v.Set([]byte(elem), []byte(val), deadline)
+			}
+		}
+		if err != nil {
+			h.t.Fatalf("%v", err)
+		}
+	}, k)
+}

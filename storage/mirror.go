@@ -289,9 +289,6 @@ func (m *Mirror) opening(p *part, sl *slot, c *cell, o *Object) {
 	}
 	o.unhide()
 	m.t.unshare(o)
-	if v, ok := o.val.(*object.Stream); ok && v.Earliest() != 0 {
-		p.places = nil // its deadlines are not in the records
-	}
 }
 
 // flushed notes that a database was emptied.

@@ -67,7 +67,7 @@ func (c *content) eachDeadline(fn func(id string, at int64)) {
 	case c.typ == object.TypeStream: // they follow from its age
 		s := streamOf(c)
 		s.Deadlines(0, func(at int64) bool {
-			s.DueAt(at, 0, 0, nil, func(id []byte, _ uint32) bool {
+			s.DueAt(at, 0, 0, func(id []byte, _ uint32) bool {
 				fn(string(id), at)
 				return true
 			})

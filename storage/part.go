@@ -46,11 +46,10 @@ type part struct {
 	slabs   slabs
 	objects objects
 	index   *ttl.Index
-	own     *ownDeadlines  // nil until a page needs them
-	places  *elementPlaces // likewise
-	disk    *diskDues      // nil until a timeline needs them
-	moves   int64          // how often a key with a deadline has left memory, come into it from disk, or expired on disk
-	sum     int64          // of the indexed deadlines, each as spanOf has it
+	own     *ownDeadlines // nil until a page needs them
+	disk    *diskDues     // nil until a timeline needs them
+	moves   int64         // how often a key with a deadline has left memory, come into it from disk, or expired on disk
+	sum     int64         // of the indexed deadlines, each as spanOf has it
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
@@ -484,7 +483,6 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 		deadline = o.due()
 	}
 	p.setIndex(p.id(sl, *c), 0, deadline)
-	p.arrived(*c)
 	return c
 }
 

@@ -68,7 +68,6 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	p.setIndex(p.id(sl, *at), 0, due)
 	p.fromDisk(k, due)
 	s.later.loaded(p, k, got.deadline, due == got.deadline)
-	p.arrived(*at)
 	if got.badTime {
 		p.markDirty(sl, at)
 	}

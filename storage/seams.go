@@ -73,7 +73,6 @@ type bounds struct {
 	group                 int           // keys of one slot with one deadline that are looked at together
 	cover                 int           // entries of ttl before its begin that a page looks at
 	notes                 int           // of deadlines, while time is guarded
-	left                  int           // values that leave memory before pages know their elements
 	dueStep               int           // entries of ttl that are read at once for a timeline
 	exact                 int           // deadlines in a span that are counted one by one
 	known                 int           // entries of ttl that a timeline within a transaction reads
@@ -83,9 +82,9 @@ type bounds struct {
 
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
-	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, leftKept, dueStep, exactMost, knownMost, snapshotGrowth, largeRuns}
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, dueStep, exactMost, knownMost, snapshotGrowth, largeRuns}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 4, 3, 40, 60, 1 << 20, 1}
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 3, 40, 60, 1 << 20, 1}
 	}
 	if t.slabChunks != 0 {
 		b.slabChunks = t.slabChunks

@@ -42,9 +42,6 @@ func (s *Stream) edit() (*object.Stream, object.Changed) {
 			}
 		}
 	}
-	if _, refs := v.Age(); refs == object.AckedRefs {
-		s.t.s.part(s.k).places = nil // what groups do decides which entries have deadlines
-	}
 	v.Create(s.logs)
 	return v, s.logs
 }
@@ -79,11 +76,6 @@ func (s *Stream) Add(id object.StreamID, fields [][]byte) {
 	key := object.ListKey(v.Add(id, fields))
 	val := object.AppendStreamEntry(s.t.scratch[:0], id, fields)
 	s.put(o, key[:], val, 0)
-	if p := s.t.s.part(s.k); p.places != nil {
-		if deadline := v.Deadline(id); deadline != 0 {
-			p.elementDue(s.k, deadline, s.t.now)
-		}
-	}
 	if cap(val) <= maxKept {
 		s.t.scratch = val
 	}
@@ -207,7 +199,6 @@ func (s *Stream) ForgetIdempotent(before int64, limit int) int {
 func (s *Stream) SetAge(ms int64, refs object.StreamRefs) {
 	v, log := s.editQuietly()
 	v.SetAge(ms, refs, log)
-	s.t.s.part(s.k).places = nil // deadlines of all entries have changed
 }
 
 // shedEntries removes entries of a stream that are due, at most limit of them. The record of the first ones has only

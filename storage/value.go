@@ -54,8 +54,6 @@ const (
 	stateGone
 	// stateShared: a batch that is not durable yet may refer to the string's bytes.
 	stateShared
-	// stateUnnoted: pages that have elements do not know yet where this one's are due (elementPlaces).
-	stateUnnoted
 )
 
 func (o *Object) is(state byte) bool { return o.state&state != 0 }

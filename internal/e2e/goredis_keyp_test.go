@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -145,14 +144,14 @@ func expiringKeys(t *testing.T, c subject) {
 	}
 	fails(t, "ERR invalid cursor", c.Do(ctx, "KEYP.EXPIRING", "-", "+", "CURSOR", "x"))
 
+	want = nil
 	for i := range 20 {
 		field := fmt.Sprint("item:", i)
 		is(t, int64(1))(c.HSet(ctx, "order:0:cart", field, "v").Result())
 		is(t, []int64{1})(c.HPExpireAt(ctx, "order:0:cart", time.UnixMilli(int64(first+1000*i+500)), field).Result())
-		want = append(want, []any{"order:0:cart", int64(first + 1000*i + 500), field})
+		want = append(want, []any{field, int64(first + 1000*i + 500)})
 	}
-	slices.SortFunc(want, func(a, b any) int { return cmp.Compare(a.([]any)[1].(int64), b.([]any)[1].(int64)) })
-	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "MATCH", "order:*", "ELEMENTS", "COUNT", 7), nil)
+	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "ELEMENTS", "order:0:cart", "COUNT", 7), nil)
 }
 
 func timelines(t *testing.T, c subject) {

@@ -122,8 +122,8 @@ var rules = map[string][]string{
 	"internal/testkit/report": {"internal/tether"},
 	// It reads the packages as text and types, and runs none.
 	"internal/layout": {},
-	// It changes sources and runs the tests on them.
-	"internal/mutants": {"internal/tether"},
+	// Its script changes copies of sources and runs the tests on them.
+	"test/mutants": {},
 	// Types for other platforms.
 	"internal/typecheck": {"golang.org/x/tools/go/packages"},
 	// Tests from outside: they start the binary, and import nothing of it.

@@ -6,12 +6,21 @@ import (
 	"slices"
 )
 
-// Deadlines visits the deadlines of elements, those of a large value in order from the first one behind after on and each
-// once, until visit returns false.
+// Deadlines visits the deadlines of elements that are later than after, in order and each once, until visit returns false.
 func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	if m.big == nil {
-		if m.small.has(flagEx) {
-			m.small.walk(func(_, _ []byte, deadline int64) bool { return deadline == 0 || visit(deadline) })
+		var list []int64
+		m.byDeadline(func(e entry) bool {
+			if e.deadline > after {
+				list = append(list, e.deadline)
+			}
+			return true
+		})
+		slices.Sort(list)
+		for _, deadline := range slices.Compact(list) {
+			if !visit(deadline) {
+				return
+			}
 		}
 		return
 	}
@@ -28,11 +37,14 @@ func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	}
 }
 
-// byDeadline visits the elements that have a deadline, the earliest first, until visit returns false.
+// byDeadline visits the elements that have a deadline until visit returns false, the earliest first if the value is large.
 func (m *members) byDeadline(visit func(entry) bool) {
 	if m.big == nil {
+		if !m.small.has(flagEx) {
+			return
+		}
 		m.small.walk(func(elem, val []byte, deadline int64) bool {
-			return deadline != 0 && visit(entry{key: elem, val: val, deadline: deadline})
+			return deadline == 0 || visit(entry{key: elem, val: val, deadline: deadline})
 		})
 		return
 	}
@@ -51,8 +63,8 @@ func (m *members) byDeadline(visit func(entry) bool) {
 // latest is the last deadline of an element, 0 if none has one.
 func (m *members) latest() (last int64) {
 	if m.big == nil {
-		m.Deadlines(0, func(at int64) bool {
-			last = max(last, at)
+		m.byDeadline(func(e entry) bool {
+			last = max(last, e.deadline)
 			return true
 		})
 		return last
@@ -66,38 +78,18 @@ func (m *members) latest() (last int64) {
 	return last
 }
 
-// CountAt is the number of elements with a deadline.
-func (m *members) CountAt(deadline int64) (n int) {
-	if m.big != nil {
-		_, n = m.big.ranksAt(deadline, &path{})
-		return n
-	}
-	m.Deadlines(0, func(at int64) bool {
-		if at == deadline {
-			n++
-		}
-		return true
-	})
-	return n
-}
-
-// DueAt visits the elements with a deadline in the order of a hash, from a hash on, until visit returns false: more is true
-// then, and next is the hash of that element. Without a hash it is the one by which the value finds its elements; then a large
-// value of which more than most elements have the deadline looks at about most of all, and next says where to go on. With one
-// all that have the deadline are looked at. What visit is given is valid until the value changes.
-func (m *members) DueAt(deadline int64, from uint32, most int, hash func(elem []byte) uint32, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
+// DueAt visits the elements with a deadline in the order of the hash by which the value finds them, from a hash on, until visit
+// returns false: more is true then, and next is the hash of that element. A large value of which more than most elements have the
+// deadline looks at about most of all, and next says where to go on. What visit is given is valid until the value changes. Hashes
+// are others after a restart.
+func (m *members) DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
 		hash uint32
 		elem []byte
 	}
 	var list []one
-	if hash == nil {
-		hash = hashOf
-	} else {
-		most = math.MaxInt
-	}
 	add := func(elem []byte) {
-		if h := hash(elem); h >= from {
+		if h := hashOf(elem); h >= from {
 			list = append(list, one{h, elem})
 		}
 	}

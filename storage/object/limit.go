@@ -491,27 +491,19 @@ func (l *Limit) Earliest() int64 {
 	return l.held.Earliest()
 }
 
-// Deadlines, CountAt and DueAt are those of the reservations, whose names are their ids.
+// Deadlines and DueAt are those of the reservations, whose names are their ids.
 func (l *Limit) Deadlines(after int64, visit func(deadline int64) bool) {
 	if l.held != nil {
 		l.held.Deadlines(after, visit)
 	}
 }
 
-// CountAt is the number of reservations with a deadline.
-func (l *Limit) CountAt(deadline int64) int {
-	if l.held == nil {
-		return 0
-	}
-	return l.held.CountAt(deadline)
-}
-
 // DueAt visits the ids of the reservations with a deadline.
-func (l *Limit) DueAt(deadline int64, from uint32, most int, hash func(elem []byte) uint32, visit func(id []byte, hash uint32) bool) (next uint32, more bool) {
+func (l *Limit) DueAt(deadline int64, from uint32, most int, visit func(id []byte, hash uint32) bool) (next uint32, more bool) {
 	if l.held == nil {
 		return 0, false
 	}
-	return l.held.DueAt(deadline, from, most, hash, func(elem []byte, hash uint32) bool { return visit(LimitHeldID(elem), hash) })
+	return l.held.DueAt(deadline, from, most, func(elem []byte, hash uint32) bool { return visit(LimitHeldID(elem), hash) })
 }
 
 // LenAt is the number of elements that are not due at now.

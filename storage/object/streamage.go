@@ -386,26 +386,17 @@ func (s *Stream) eachAt(deadline int64, visit func(StreamID)) {
 	})
 }
 
-// CountAt is the number of entries that go at a deadline.
-func (s *Stream) CountAt(deadline int64) (n int) {
-	s.eachAt(deadline, func(StreamID) { n++ })
-	return n
-}
-
 // DueAt visits the ids of the entries that go at a deadline, as text and in the order of a hash, from a hash on, until visit
 // returns false: more is true then, and next is the hash of that id.
-func (s *Stream) DueAt(deadline int64, from uint32, _ int, hash func(elem []byte) uint32, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
+func (s *Stream) DueAt(deadline int64, from uint32, _ int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
 		hash uint32
 		elem []byte
 	}
-	if hash == nil {
-		hash = hashOf
-	}
 	var list []one
 	s.eachAt(deadline, func(id StreamID) {
 		elem := id.Append(nil)
-		if h := hash(elem); h >= from {
+		if h := hashOf(elem); h >= from {
 			list = append(list, one{h, elem})
 		}
 	})

@@ -233,7 +233,7 @@ func TestRecoverTimed(t *testing.T) {
 	shown := func() (list []string) {
 		t.Helper()
 		for _, args := range [][]any{
-			{"KEYP.EXPIRING", "-", "+", "ELEMENTS"}, {"KEYP.LEASE", "INFO", "lock"}, {"KEYP.LIMIT", "HELD", "limit"}, {"KEYP.DELAY", "RANGE", "jobs", "-", "+"},
+			{"KEYP.EXPIRING", "-", "+"}, {"KEYP.EXPIRING", "-", "+", "ELEMENTS", "log"}, {"KEYP.LEASE", "INFO", "lock"}, {"KEYP.LIMIT", "HELD", "limit"}, {"KEYP.DELAY", "RANGE", "jobs", "-", "+"},
 			{"XRANGE", "log", "-", "+"}, {"XPENDING", "log", "g"},
 		} {
 			list = append(list, fmt.Sprint(args, ": ", ask(args...)))
