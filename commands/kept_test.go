@@ -119,25 +119,32 @@ func TestKeptIsCounted(t *testing.T) {
 	for kind, keep := range kinds {
 		for _, length := range []int{8, 40, 300} {
 			t.Run(fmt.Sprintf("%s of %d bytes", kind, length), func(t *testing.T) {
-				h := newHarness(t)
-				counted := func() int {
-					env := h.env
-					_, scripts, _ := env.Scripts.sizes()
-					programs := int(scripts + env.Scripts.functions.totalBytes())
-					return env.ClientMemory(h.client) + env.Slowlog.memory() + env.denials.bytes + programs
-				}
 				names := make([][]byte, n)
 				for i := range names {
 					names[i] = fmt.Appendf(nil, "%08d%s", i, strings.Repeat("x", length-8))
 				}
-				h.do("PING")
-				before, none := heapBytes(), counted()
-				keep(h, names)
-				grown, said := heapBytes()-before, counted()-none
-				runtime.KeepAlive(names)
-				if diff := said - grown; diff > grown/5 || diff < -grown/5 {
-					t.Errorf("the heap has grown by %d bytes, %d are counted: %+d %%", grown, said, 100*diff/max(grown, 1))
+				// The heap is the process's: what earlier tests leave may be freed while one of the attempts measures it.
+				for attempt := 1; ; attempt++ {
+					h := newHarness(t)
+					counted := func() int {
+						env := h.env
+						_, scripts, _ := env.Scripts.sizes()
+						programs := int(scripts + env.Scripts.functions.totalBytes())
+						return env.ClientMemory(h.client) + env.Slowlog.memory() + env.denials.bytes + programs
+					}
+					h.do("PING")
+					before, none := heapBytes(), counted()
+					keep(h, names)
+					grown, said := heapBytes()-before, counted()-none
+					diff := said - grown
+					if diff <= grown/5 && diff >= -grown/5 {
+						break
+					}
+					if attempt == 4 {
+						t.Fatalf("the heap has grown by %d bytes, %d are counted: %+d %%", grown, said, 100*diff/max(grown, 1))
+					}
 				}
+				runtime.KeepAlive(names)
 			})
 		}
 	}
