@@ -178,7 +178,7 @@ bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--
 	@if [ -n "$(BEFORE)" ]; then set -- --before "$(BEFORE) $(KEYPFLAGS)"; \
 	elif command -v redis-server >/dev/null 2>&1; then set -- --peer "$(PEER)"; \
 	else set --; echo "redis-server is not installed: Keyp is measured alone"; fi; \
-	bin/keyp-bench --keyp "bin/keyp $(KEYPFLAGS)" --compact "bin/keyp compact {dir}" "$$@" $(BENCHFLAGS)
+	bin/keyp-bench --keyp "bin/keyp $(KEYPFLAGS)" "$$@" $(BENCHFLAGS)
 
 # They have a module of their own, and Node's from npm: nothing of the server depends on it.
 bench-queues: build ## delayed jobs a second: KEYP.DELAY beside asynq, Bull and BullMQ; needs Node, npm and redis-server

@@ -13,17 +13,13 @@ var (
 	// errWrong marks a wrong answer of a server that can still be measured: the run notes
 	// it as a failure and continues with the next line.
 	errWrong = errors.New("wrong answer")
-	// errSkip marks a measurement that this system does not allow; the run notes it and
-	// continues.
-	errSkip = errors.New("skipped")
 )
 
 // bench is one run of the program.
 type bench struct {
 	config
-	stderr   io.Writer
-	report   *report
-	slowSync slowSync
+	stderr io.Writer
+	report *report
 
 	step, steps int // measurements begun, and of the whole run
 }
@@ -97,10 +93,9 @@ func (b *bench) begin(l line, side string, round int) {
 // run measures everything. Wrong replies go into the report and the run continues; a server
 // that fails, or the end of ctx, ends it.
 func (b *bench) run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, b.slowSync.close()) }()
 	lines := b.lines()
 	for _, l := range lines {
-		b.steps += b.roundsOf(l) * len(b.sidesOf(l, 0))
+		b.steps += b.roundsOf(l) * len(b.sides)
 	}
 	for len(lines) > 0 {
 		n := 1
@@ -120,14 +115,12 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// sidesOf are the servers that a line measures, in the order of a round: reversed every
+// sidesOf are the servers in the order of a round: reversed every
 // second time, so that no server always follows another.
-func (b *bench) sidesOf(l line, round int) []int {
+func (b *bench) sidesOf(round int) []int {
 	var order []int
-	for i, s := range b.sides {
-		if s.isKeyp() || !l.keypOnly {
-			order = append(order, i)
-		}
+	for i := range b.sides {
+		order = append(order, i)
 	}
 	if round%2 == 1 {
 		slices.Reverse(order)
@@ -138,13 +131,11 @@ func (b *bench) sidesOf(l line, round int) []int {
 // measureProcedure measures all rounds of a procedure.
 func (b *bench) measureProcedure(ctx context.Context, l line) error {
 	for round := range b.roundsOf(l) {
-		for _, side := range b.sidesOf(l, round) {
+		for _, side := range b.sidesOf(round) {
 			name := b.sides[side].name
 			b.begin(l, name, round)
 			readings, err := b.procedureRound(ctx, l, side, round)
 			switch {
-			case errors.Is(err, errSkip):
-				b.report.addSkip(l, name, err)
 			case errors.Is(err, errWrong):
 				b.report.addFailure(l, name, round, 1, err)
 			case err != nil:

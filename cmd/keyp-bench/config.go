@@ -28,7 +28,6 @@ type config struct {
 	ttlKeys     uint64        // 0: the workload's own number
 	length      time.Duration // 0: the workload's own length
 	maxmemory   string
-	compact     string
 	timeout     time.Duration
 	dir         string
 	json        bool
@@ -80,7 +79,6 @@ func (f *flags) set() *flag.FlagSet {
 	fs.Uint64Var(&f.ttlKeys, "ttl-keys", 0, "N|keys of the workloads that have their own number (default: that number, see below)")
 	fs.DurationVar(&f.length, "length", 0, "TIME|length of the workloads that have their own (default: that length, see below)")
 	fs.StringVar(&f.maxmemory, "maxmemory", "1gb", "SIZE|of Keyp in bigger-than-memory")
-	fs.StringVar(&f.compact, "compact", "", "COMMAND|compacts the data directory {dir} of a stopped Keyp, for reuse (optional)")
 	fs.DurationVar(&f.timeout, "timeout", 3*time.Minute, "TIME|limit for a start, a stop, a reply, and the removal of expired keys")
 	fs.StringVar(&f.dir, "dir", "", "DIR|parent of the temporary data directories; choose the disk to be measured, not memory (default $TMPDIR or /tmp)")
 	fs.BoolVar(&f.json, "json", false, "|print one JSON document instead of a table")
@@ -216,15 +214,10 @@ Flags:
 	})
 	b.WriteString("\nWorkloads:\n")
 	for _, w := range allWorkloads {
-		if w.group != types {
-			fmt.Fprintf(&b, "  %-18s %s\n", w.name, wrap(w.summary, 21))
-		}
+		fmt.Fprintf(&b, "  %-18s %s\n", w.name, wrap(w.summary, 21))
 	}
 	for g, name := range groupNames {
 		text := strings.Join(named(group(g)), ", ")
-		if group(g) == types {
-			text = "redis-benchmark's tests " + text
-		}
 		fmt.Fprintf(&b, "  %-18s %s\n", name, wrap(text, 21))
 	}
 	fmt.Fprintf(&b, "  %-18s %s\n", "all", "all of these")
@@ -240,8 +233,7 @@ rounds too.
 
 Exit status: 0 on success; 1 when a server failed (the end of its output is
 shown, and the run ends), when a reply was an error or wrong (the run goes on),
-or on Ctrl-C; 2 for a wrong command line. Measurements that this system does not
-allow are skipped, with a line on stderr.
+or on Ctrl-C; 2 for a wrong command line.
 `)
 	return b.String()
 }

@@ -59,9 +59,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else {
 		err = b.report.writeTable(stdout)
 	}
-	for _, skipped := range b.report.Skipped {
-		fmt.Fprintf(stderr, "keyp-bench: %s\n", skipped)
-	}
 	status := exitOK
 	for _, failure := range b.report.Failures {
 		fmt.Fprintf(stderr, "keyp-bench: %v\n", failure)

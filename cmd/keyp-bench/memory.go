@@ -5,34 +5,7 @@ import (
 	"fmt"
 
 	"keyp/cmd/keyp-bench/internal/proc"
-	"keyp/internal/clock"
 )
-
-// memory measures what a key with a deadline costs while all are in memory.
-func memory(b *bench, ctx context.Context, l line, t *target, _ int) ([]reading, error) {
-	empty := t.rssAnon()
-	if empty == 0 {
-		return nil, fmt.Errorf("%w: this system does not report the RssAnon of a process", errSkip)
-	}
-	if err := b.loadTTL(ctx, t, l.keys, "PX", func(uint64) int64 { return farAway }); err != nil {
-		return nil, err
-	}
-	loaded := t.rssAnon()
-	if err := b.waitIdle(ctx, []*target{t}); err != nil {
-		return nil, err
-	}
-	// A runtime returns memory to the system some time after it has freed it.
-	if err := pause(ctx, clock.System.Now()+l.duration.Milliseconds()); err != nil {
-		return nil, err
-	}
-	idle := t.rssAnon()
-	perKey := func(rss int64) float64 { return float64(rss-empty) / float64(l.keys) }
-	return []reading{
-		{"RssAnon, empty", "MiB", mebibytes(empty)},
-		{"RssAnon of a key, after loading", "B", perKey(loaded)},
-		{"RssAnon of a key, idle", "B", perKey(idle)},
-	}, nil
-}
 
 // withinBudget starts Keyp with a bound of its memory. A peer with such a bound would evict
 // keys or refuse writes, so it has none.

@@ -30,7 +30,6 @@ type report struct {
 	Quick       bool      `json:"quick"`
 	Rows        []*row    `json:"rows"`
 	Failures    []failure `json:"failures"`
-	Skipped     []string  `json:"skipped"` // what could not be measured here
 }
 
 // server is one of those that are measured.
@@ -74,7 +73,7 @@ func newReport(c config) *report {
 		Format: formatVersion, Began: clock.System.Now(), Machine: machine(), CommandLine: c.commandLine,
 		Keys: c.keys, Size: c.size, Rounds: c.rounds, Quick: c.quick,
 		// Empty rather than null in JSON.
-		Rows: []*row{}, Failures: []failure{}, Skipped: []string{},
+		Rows: []*row{}, Failures: []failure{},
 	}
 	for _, s := range c.sides {
 		r.Servers = append(r.Servers, &server{Side: s.name, Command: s.command + s.addr})
@@ -142,14 +141,6 @@ func (r *report) add(l line, side int, readings []reading) {
 func (r *report) addFailure(l line, side string, round int, count int64, first error) {
 	if count > 0 {
 		r.Failures = append(r.Failures, failure{l.String(), side, round + 1, count, first.Error()})
-	}
-}
-
-// addSkip notes once what can't be measured here.
-func (r *report) addSkip(l line, side string, why error) {
-	text := fmt.Sprintf("%s, %s: %v", l, side, why)
-	if !slices.Contains(r.Skipped, text) {
-		r.Skipped = append(r.Skipped, text)
 	}
 }
 

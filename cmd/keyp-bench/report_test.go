@@ -36,7 +36,7 @@ func sampleReport(second side) *report {
 			r.add(set, i, []reading{{"rate", "op/s", ops * float64(i+1)}, {"p99", "ms", 0.25}})
 		}
 	}
-	r.add(line{workload: workload{name: "reuse", procedure: reuse}, keys: 5}, 0, []reading{{"clean stop: log", "MiB", 30}})
+	r.add(line{workload: workload{name: "reuse", procedure: restart}, keys: 5}, 0, []reading{{"clean stop: log", "MiB", 30}})
 	return r
 }
 

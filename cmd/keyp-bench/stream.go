@@ -21,8 +21,6 @@ const (
 	probeMost      = 20_000
 	// endless is redis-benchmark's largest number of requests: it never gets there.
 	endless = 1<<31 - 1
-	// fillPipeline is that of redis-benchmark when it adds what a test removes.
-	fillPipeline = 16
 )
 
 // measureStreams measures streams of one group: all servers are started and filled once,
@@ -82,7 +80,7 @@ func (b *bench) measureStream(ctx context.Context, l line, targets []*target) er
 	}
 	n := int64(sum / float64(len(targets)) * l.duration.Seconds())
 	for round := range b.rounds {
-		for _, side := range b.sidesOf(l, round) {
+		for _, side := range b.sidesOf(round) {
 			b.begin(l, targets[side].name, round)
 			readings, _, err := measure(side, round, n)
 			if err != nil {
@@ -108,16 +106,9 @@ func (b *bench) sendFor(ctx context.Context, l line, t *target) (redisbench.Resu
 	return b.redisBenchmark(ctx, l, t, int64(probe.OpsPerSec*l.duration.Seconds()))
 }
 
-// send adds what the stream will remove, sends n requests and gives its figures.
+// send sends n requests and returns their figures.
 func (b *bench) send(ctx context.Context, l line, t *target, n int64) ([]reading, float64, error) {
 	n = max(n, int64(l.clients))
-	if l.fill.test != "" {
-		filling := l
-		filling.requests, filling.pipeline = []string{"-t", l.fill.test}, fillPipeline
-		if _, err := b.redisBenchmark(ctx, filling, t, n*l.fill.times); err != nil {
-			return nil, 0, err
-		}
-	}
 	before := t.cpu()
 	result, err := b.redisBenchmark(ctx, l, t, n)
 	if err != nil {

@@ -15,13 +15,12 @@ type group int
 
 const (
 	standard group = iota
-	types
 	slow
 	abusive
 )
 
 // groupNames are the collective names, by group.
-var groupNames = [...]string{"standard", "types", "slow", "abuse"}
+var groupNames = [...]string{"standard", "slow", "abuse"}
 
 // workload is one thing to measure: a stream of requests, which redis-benchmark sends and
 // measures, or a procedure.
@@ -32,7 +31,6 @@ type workload struct {
 
 	// For a stream, and for a procedure that runs redis-benchmark.
 	requests []string // arguments of redis-benchmark
-	fill     fill     // before each measurement
 	clients  int      // at pipeline 1; 0: --clients at each --pipeline
 
 	// For a procedure. Each measurement has a server of its own.
@@ -41,8 +39,7 @@ type workload struct {
 	keys      uint64                                 // unless --ttl-keys is given
 	length    time.Duration                          // unless --length is given; 0: --duration
 	starts    bool                                   // it starts and stops the server itself, or reads its files or memory
-	keypOnly  bool
-	once      bool // one round is enough: sizes vary less than times
+	once      bool                                   // one round is enough: sizes vary less than times
 }
 
 // procedure measures one round with a fresh server.
@@ -75,40 +72,9 @@ var allWorkloads = slices.Concat([]workload{
 	{name: "setex", summary: "SET … EX 3600 of random keys", requests: setEXRequests},
 	{name: "one", summary: "SET from one connection", requests: setRequests, clients: 1},
 	{name: "many", summary: "SET from 1000 connections", requests: setRequests, clients: 1000},
-}, typeWorkloads("lpush", "rpush", "lpop", "rpop", "sadd", "hset", "spop", "zadd", "zpopmin",
-	"lrange_100", "lrange_300", "lrange_500", "lrange_600"), slowWorkloads, abuseWorkloads)
-
-// typeWorkloads are redis-benchmark's own tests, by name.
-func typeWorkloads(names ...string) []workload {
-	var all []workload
-	for _, name := range names {
-		all = append(all, workload{
-			name: name, group: types, summary: "redis-benchmark's test", requests: []string{"-t", name}, fill: fills[name],
-		})
-	}
-	return all
-}
-
-// fill names the test of redis-benchmark that adds what another removes, and how many
-// requests of it each request of the other needs: members are random, so some come twice.
-type fill struct {
-	test  string
-	times int64
-}
-
-var fills = map[string]fill{"lpop": {"lpush", 1}, "rpop": {"lpush", 1}, "spop": {"sadd", 2}, "zpopmin": {"zadd", 2}}
+}, slowWorkloads, abuseWorkloads)
 
 var slowWorkloads = []workload{
-	{
-		name: "sustained", group: slow, procedure: sustained, requests: setRequests, length: 3 * time.Minute, keys: 5_000_000, starts: true,
-		summary: "SET at pipeline 16 of --ttl-keys random keys (5M) for --length (3m): the rate, its slowest second, and the files",
-	},
-	{
-		name: "slow-disk", group: slow, procedure: slowDisk, requests: setRequests, length: 10 * time.Second, keys: 1_000_000,
-		variant: onSlowDisk, starts: true,
-		summary: fmt.Sprintf("each sync takes %v longer: SET at pipeline %d, and GET on %d other connections beside it; "+
-			"of --ttl-keys keys (1M), each for --length (10s)", slowSyncDelay, slowPipeline, slowReaders),
-	},
 	{
 		name: "restart", group: slow, procedure: restart, requests: setEXRequests, keys: 3_000_000, length: time.Second, starts: true,
 		summary: "--ttl-keys keys (3M) with a deadline; kill -9 during SET EX, after --length (1s) of it, and a clean stop (SIGTERM): " +
@@ -124,38 +90,9 @@ var slowWorkloads = []workload{
 		summary: "--ttl-keys keys (100k) expire spread over --length (10s): how late their expired events reach a subscriber",
 	},
 	{
-		name: "policies", group: slow, procedure: policies, requests: getTTL, keys: 1_000_000, length: 3 * time.Second, keypOnly: true,
-		summary: "GET of --ttl-keys keys (1M) with a deadline, SET and SET EX, each for --length (3s), without and with a policy that decides on them",
-	},
-	{
-		name: "outbox", group: slow, procedure: outbox, keys: 1_000_000, length: 10 * time.Second, keypOnly: true,
-		summary: "--ttl-keys keys (1M) under an outbox: how late their entries are in a consumer's hands, of a tenth spread over --length (10s), then of all at one instant",
-	},
-	{
-		name: "lease", group: slow, procedure: lease, length: 10 * time.Second, keypOnly: true,
-		summary: fmt.Sprintf("%d clients wait for a lease, each for --length (10s): how late the next one has it after its release, and after its deadline", leaseWaiters),
-	},
-	{
-		name: "delay", group: slow, procedure: delay, length: 10 * time.Second, keypOnly: true,
-		summary: fmt.Sprintf("%d clients add jobs, have them delivered and acknowledge them, one and %d at a time, each for --length (10s); ", delayClients, delayBatch) +
-			fmt.Sprintf("then %d jobs a second are due, for which %d clients wait: how late they are", delayRate, delayWaiters),
-	},
-	{
-		name: "limits", group: slow, procedure: limits, requests: limitINCR, keys: 100_000, length: 3 * time.Second, keypOnly: true,
-		summary: fmt.Sprintf("calls of KEYP.LIMIT, CL.THROTTLE and SET EX on --ttl-keys keys (100k) at pipeline %d, each for --length (3s) behind INCR of keys with deadlines", limitPipeline),
-	},
-	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",
-	},
-	{
-		name: "memory", group: slow, procedure: memory, keys: 3_000_000, length: 10 * time.Second, starts: true, once: true,
-		summary: "--ttl-keys keys (3M) with a deadline, all in memory: what each costs, at once and after --length (10s) without commands",
-	},
-	{
-		name: "reuse", group: slow, procedure: reuse, keys: 10_000_000, starts: true, once: true, keypOnly: true,
-		summary: "--ttl-keys keys (10M) are inserted and expire, twice: the size of Keyp's files after each, and after --compact",
 	},
 }
 
