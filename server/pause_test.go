@@ -15,13 +15,13 @@ import (
 )
 
 // held has commands run as jobs of each scope, and wait there, with nothing written yet, until the gate opens: SUNIONSTORE as
-// one that has values pinned, UNLINK as one that gathers its keys, EVAL with the keyspace locked.
+// one that has values pinned, UNLINK in a transaction of its own, EVAL with the keyspace locked.
 type held struct{ runs, gate chan struct{} }
 
 func (h *held) use(e *commands.Env) {
 	h.runs, h.gate = make(chan struct{}, 10), make(chan struct{})
 	e.Table.Lookup([]byte("SUNIONSTORE")).Offload = func(*commands.Ctx) bool { return true }
-	e.Table.Lookup([]byte("UNLINK")).Escalate = func(*commands.Ctx) commands.Scope { return commands.Unlocked }
+	beside(e, "UNLINK")
 	for _, name := range []string{"SUNIONSTORE", "UNLINK", "EVAL"} {
 		spec := e.Table.Lookup([]byte(name))
 		run := spec.Run
@@ -32,6 +32,22 @@ func (h *held) use(e *commands.Env) {
 			}
 			return run(c)
 		}
+	}
+}
+
+// beside has a command run as a job of scope Unlocked, in a transaction of its own, as MIGRATE does.
+func beside(e *commands.Env, name string) {
+	spec := e.Table.Lookup([]byte(name))
+	run := spec.Run
+	spec.Escalate = func(*commands.Ctx) commands.Scope { return commands.Unlocked }
+	spec.Run = func(c *commands.Ctx) error {
+		c.Txn = e.Store.NewTxn()
+		e.Store.BeginAll(c.Txn)
+		defer func() {
+			c.LSN = max(c.LSN, c.Txn.End())
+			c.Txn = nil
+		}()
+		return run(c)
 	}
 }
 
@@ -323,10 +339,11 @@ func TestPauseDelays(t *testing.T) {
 	}
 }
 
-// fillers has some jobs run, of which none writes, until end is called.
+// fillers has some jobs run, of which none writes, until end is called. MSET is a job, too.
 func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end func()) {
 	runs, gate := make(chan struct{}, maxUnlocked), make(chan struct{})
 	use = func(e *commands.Env) {
+		beside(e, "MSET")
 		spec := e.Table.Lookup([]byte("LOLWUT"))
 		spec.Scope = commands.Unlocked
 		spec.Run = func(c *commands.Ctx) error {
@@ -346,7 +363,7 @@ func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end f
 	return use, fill, sync.OnceFunc(func() { close(gate) })
 }
 
-// writesMany sends an MSET of so many keys that it is a job, which waits in queue.
+// writesMany sends an MSET, which is a job that waits in queue.
 func (ts *testServer) writesMany() *client {
 	ts.t.Helper()
 	c := ts.dial()
