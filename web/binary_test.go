@@ -43,6 +43,27 @@ func keypWith(t *testing.T, o testkit.Options) *served {
 	return s
 }
 
+// redis sends commands to the server as a Redis client does, and returns all that it replies.
+func (s *served) redis(commands ...[]byte) string {
+	s.t.Helper()
+	conn, err := await.Dial("tcp", s.Addr())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		for _, c := range commands {
+			_, _ = conn.Write(c) // where it fails, replies lack
+		}
+		_ = conn.CloseWrite()
+	}()
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // request is one for a page, by a user unless that is empty.
 func (s *served) request(path, user, password string) *http.Request {
 	s.t.Helper()

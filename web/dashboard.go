@@ -68,15 +68,16 @@ func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// used are the commands that the page runs by itself, beside those that its user types.
-var used = strings.Fields(`SCAN TYPE EXISTS PTTL SELECT SET STRLEN GETRANGE HSCAN HLEN HSETNX HSETEX HDEL HPTTL HPEXPIRE HPERSIST SSCAN SCARD SADD SREM ZSCAN ZCARD ZADD ZSCORE ZREM EXPIREMEMBER
-
-	LRANGE LLEN LINDEX LSET EVAL RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST RANDOMKEY MEMORY|USAGE KEYP.POLICY|LIST KEYP.OUTBOX|LIST KEYP.CLOCK|INFO KEYP.LEASE|INFO KEYP.LEASE|RELEASE
-	KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.DELAY|RESCHEDULE KEYP.DELAY|CANCEL KEYP.LIMIT|INFO KEYP.LIMIT|PEEK KEYP.LIMIT|RETURN KEYP.LIMIT|RESET`)
+// used are the commands that the page runs: those that look, and those that set or remove a deadline, or delete a key. A request
+// to run any other command is refused.
+var used = strings.Fields(`SCAN TYPE PTTL STRLEN GETRANGE HSCAN HLEN HPTTL SSCAN SCARD ZSCAN ZCARD LRANGE LLEN XREVRANGE XLEN XINFO|GROUPS
+	SLOWLOG|GET CLIENT|LIST RANDOMKEY MEMORY|USAGE KEYP.POLICY|LIST KEYP.OUTBOX|LIST KEYP.CLOCK|INFO
+	KEYP.LEASE|INFO KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.LIMIT|INFO KEYP.LIMIT|PEEK
+	PEXPIRE PERSIST HPEXPIRE HPERSIST EXPIREMEMBER UNLINK`)
 
 // offered is what the page offers: its parts, and the commands that it runs.
 func offered(v *commands.Visitor) map[string]bool {
-	may := map[string]bool{"watch": v.Runs("INFO") && v.Runs("LATENCY", "HISTOGRAM"), "list": v.Runs("SCAN", "0"), "events": v.Runs("PSUBSCRIBE", eventChannels)}
+	may := map[string]bool{"SELECT": v.Runs("SELECT"), "watch": v.Runs("INFO") && v.Runs("LATENCY", "HISTOGRAM"), "list": v.Runs("SCAN", "0"), "events": v.Runs("PSUBSCRIBE", eventChannels)}
 	for _, name := range used {
 		may[name] = v.Runs(strings.Split(name, "|")...)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,6 @@ func nextEvents(t *testing.T, lines *bufio.Scanner) (m eventsMessage, ok bool) {
 func TestEvents(t *testing.T) {
 	s := keyp(t, "--notify-keyspace-events", "KEA", "--user", "u", "on", ">u", "-@all", "+psubscribe", "allchannels",
 		"--user", "deaf", "on", ">deaf", "-@all", "+psubscribe", "resetchannels")
-	here, token := "http://"+s.http, s.token("")
 	if status, text := fetch(t, s.request("/dashboard/events", "deaf", "deaf")); status != 403 || !strings.Contains(text, "NOPERM") {
 		t.Errorf("without channels: %d %s", status, text)
 	}
@@ -49,18 +49,15 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("%+v %v", m, ok)
 	}
 	await.Until(t, "the subscription is there", func() bool {
-		_, text := s.post("", token, here, string(command("PUBSUB", "NUMPAT")))
-		return text == ":1\r\n"
+		return s.redis(command("PUBSUB", "NUMPAT")) == ":1\r\n"
 	})
 	long := strings.Repeat("n", 2*eventName)
-	var body strings.Builder
-	body.Write(command("SET", "\x00<b>", "v"))
-	body.Write(command("SET", long, "v"))
+	sets := [][]byte{command("SET", "\x00<b>", "v"), command("SET", long, "v")}
 	const more = 50 * eventsShown
 	for i := range more {
-		body.Write(command("SET", fmt.Sprint(i), "v"))
+		sets = append(sets, command("SET", fmt.Sprint(i), "v"))
 	}
-	s.post("", token, here, body.String())
+	s.redis(slices.Concat(sets...))
 	shown, skipped := []event{}, int64(0)
 	for int64(len(shown))+skipped < more+2 {
 		m, ok := nextEvents(t, lines)
@@ -87,7 +84,7 @@ func TestEvents(t *testing.T) {
 	if status, text := fetch(t, s.request("/dashboard/events", "u", "u")); status != 503 || !strings.Contains(text, "too many pages") {
 		t.Errorf("one more of a user: %d %s", status, text)
 	}
-	s.post("", token, here, string(command("ACL", "SETUSER", "u", "resetchannels")))
+	s.redis(command("ACL", "SETUSER", "u", "resetchannels"))
 	for ok := true; ok; {
 		_, ok = nextEvents(t, lines)
 	}

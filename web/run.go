@@ -11,14 +11,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"keyp/resp"
 )
 
 // What the page changes, and what it reads of keys, are commands: a request has them as a client sends them
-// (RESP), and the reply has what the server replies. They go through a connection to the server itself, as the
+// (RESP), and the reply has what the server replies. Only commands that the page needs are run (used). They go through a connection to the server itself, as the
 // user who asks, so permissions, SLOWLOG, MONITOR and durability are those of any client. The connection ends with the
 // request: what would wait for long ends with it.
 
@@ -135,11 +138,15 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Del("Connection")
+	if why := refused(sent); why != "" {
+		reply(w, http.StatusForbidden, why)
+		return
+	}
 	conn, err := s.login(r, db)
-	var refused refusal
+	var no refusal
 	switch {
-	case errors.As(err, &refused):
-		reply(w, http.StatusConflict, refused.Error())
+	case errors.As(err, &no):
+		reply(w, http.StatusConflict, no.Error())
 		return
 	case err != nil:
 		s.o.Log.Debug("commands of the dashboard were not run", "error", err)
@@ -154,6 +161,32 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	}()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // who asked may be gone; what is cut the page finds incomplete
+}
+
+// refused returns why the commands of a request are not run: one of them is not of those that the page uses, or they are
+// no commands. It returns "" if all are.
+func refused(sent []byte) (why string) {
+	var in resp.Reader
+	in.Advance(copy(in.Space(len(sent)), sent))
+	for {
+		words, err := in.Next(nil)
+		switch {
+		case err != nil:
+			return err.Error()
+		case words == nil && in.Buffered() > 0:
+			return "the last command is incomplete"
+		case words == nil:
+			return ""
+		}
+		name := strings.ToUpper(string(words[0]))
+		sub := name
+		if len(words) > 1 {
+			sub += "|" + strings.ToUpper(string(words[1]))
+		}
+		if (name != "HELLO" || len(words) > 2) && !slices.Contains(used, name) && !slices.Contains(used, sub) {
+			return "the page does not use " + strconv.Quote(sub)
+		}
+	}
 }
 
 // refusal is the server's error where commands would have run as another user or in another database.

@@ -31,7 +31,7 @@ var rules = map[string][]string{
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
-	"web": {"commands", "storage", "internal/clock", "internal/config", "internal/tally", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
+	"web": {"commands", "resp", "storage", "internal/clock", "internal/config", "internal/tally", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
 
 	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log as the store's Journal.
 	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},

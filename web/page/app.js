@@ -5,10 +5,9 @@ import { now } from "./now.js";
 import { keys } from "./keys.js";
 import { rules } from "./rules.js";
 import { group } from "./group.js";
-import { terminal } from "./console.js";
 import { commands, Reader, ReplyError } from "./resp.js";
 
-const views = [timeline, now, group, keys, rules, terminal];
+const views = [timeline, now, group, keys, rules];
 const app = { session: null, message: null, history: [], minutes: [] };
 const shownViews = new Map();
 const retry = 2000;

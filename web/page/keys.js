@@ -1,4 +1,4 @@
-// Keys: found by pattern and type, shown as what they are, changed and deleted.
+// Keys: found by pattern and type, shown as what they are, given deadlines and deleted. Nothing here changes a value.
 import { ask } from "./dialog.js";
 import { asText, bytes, count, duration, fromBase64, h, put, shown, time, toBase64 } from "./dom.js";
 import { encode, ReplyError } from "./resp.js";
@@ -12,19 +12,13 @@ function hex(data) {
   return Array.from(data, b => b.toString(16).padStart(2, "0")).join(" ").replace(/((?:.. ){15}..) /g, "$1\n");
 }
 
-function fromHex(text) {
-  const digits = text.replace(/\s/g, "");
-  if (!/^([0-9a-f]{2})*$/i.test(digits)) throw new Error("This is no hexadecimal text: two digits for each byte.");
-  return Uint8Array.from(digits.match(/../g) ?? [], d => parseInt(d, 16));
-}
-
 // plain is text that a text field gives back as it was: without \r and other controls.
 const plain = data => { const t = asText(data); return t === null || /[^\P{Cc}\n\t]/u.test(t) ? null : t; };
 
 // laidOut is JSON with its parts on lines of their own, and each of them as it is: parsing would round numbers and drop
 // doubled names. What is no JSON, or so deep that its indentation would be very long, stays as it is. With it comes what to say.
 function laidOut(text) {
-  try { JSON.parse(text); } catch { return [text, "This is no JSON, so it is shown as it is; change it as text."]; }
+  try { JSON.parse(text); } catch { return [text, "This is no JSON, so it is shown as it is."]; }
   let depth = 0, length = 0;
   const line = () => { length += 2 * depth; return length > mostLaidOut ? "" : "\n" + "  ".repeat(depth); };
   const out = text.match(/"(?:[^"\\]+|\\.)*"|[^\s"[\]{},:]+|[[{]\s*[\]}]|[[\]{},:]/g).map(part => {
@@ -32,36 +26,18 @@ function laidOut(text) {
     if (part === "]" || part === "}") { depth--; return line() + part; }
     return part === "," ? part + line() : part === ":" ? ": " : part.length > 1 && "[{".includes(part[0]) ? part[0] + part.at(-1) : part;
   });
-  return length > mostLaidOut ? [text, "Laid out this would be very long, so it is shown as it is; change it as text."] : [out.join(""), "Laid out to be read; change it as text."];
+  return length > mostLaidOut ? [text, "Laid out this would be very long, so it is shown as it is."] : [out.join(""), "Laid out to be read."];
 }
 
-// editor shows bytes as text or hexadecimal digits, to be changed, and as JSON, to be read only. Its value is the very
-// bytes that it was given unless what it shows was changed.
-function editor(data, readonly) {
-  const area = h("textarea", { rows: 8, "aria-label": "Value", spellcheck: "false" }), note = h("p", { class: "small soft", role: "status" });
-  const kind = h("select", { "aria-label": "Shown as", onchange: change }, ...(plain(data) === null ? ["hex"] : ["text", "JSON", "hex"]).map(k => h("option", {}, k)));
-  let current = data, was = kind.value, shownAs;
+// viewer shows bytes as text, as JSON or as hexadecimal digits.
+function viewer(data) {
+  const area = h("textarea", { rows: 8, "aria-label": "Value", spellcheck: "false", readonly: true }), note = h("p", { class: "small soft", role: "status" });
+  const kind = h("select", { "aria-label": "Shown as", onchange: put }, ...(plain(data) === null ? ["hex"] : ["text", "JSON", "hex"]).map(k => h("option", {}, k)));
   function put() {
-    const [text, what] = was === "hex" ? [hex(current), ""] : was === "JSON" ? laidOut(asText(current)) : [asText(current), ""];
-    area.value = text;
-    shownAs = area.value;
-    area.readOnly = readonly || was === "JSON";
-    note.textContent = what;
-  }
-  const value = () => area.value === shownAs ? current : was === "hex" ? fromHex(area.value) : encode(area.value);
-  function change() {
-    try {
-      const changed = value();
-      if (kind.value !== "hex" && plain(changed) === null) throw new Error("These bytes can be shown as hexadecimal digits only.");
-      [current, was] = [changed, kind.value];
-      put();
-    } catch (e) {
-      kind.value = was;
-      note.textContent = e.message;
-    }
+    [area.value, note.textContent] = kind.value === "hex" ? [hex(data), ""] : kind.value === "JSON" ? laidOut(asText(data)) : [asText(data), ""];
   }
   put();
-  return { el: h("div", { class: "editor" }, kind, area, note), value };
+  return h("div", { class: "editor" }, kind, area, note);
 }
 
 // deadline are fields for a time from now on or a date; words are what follows a key in a command.
@@ -71,15 +47,8 @@ function deadline() {
   return { el: h("p", { class: "row" }, "In ", amount, " ", unit), ms: () => Math.round(Number(amount.value) * Number(unit.value)) };
 }
 
-// How a key of each type is made: the command, and what follows the key. One of a type that has no command for that is made by
-// a script, so that nothing is ever added to a key that somebody else has just made.
-const makes = { string: v => ["SET", v], hash: v => ["HSETNX", "field", v], list: v => ["RPUSH", v], set: v => ["SADD", v], zset: v => ["ZADD", 0, v] };
-const makeNew = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end redis.call(ARGV[2], KEYS[1], unpack(ARGV, 3)) " +
-  "if ARGV[1] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return 1";
-
 function make(app) {
   const may = app.session.may;
-  const makable = Object.keys(makes).filter(t => may[makes[t]()[0]] && (t === "string" || may.EVAL && may.EXISTS));
   let db = 0, cursor = "0", scanned = 0, rows = [], search = 0, opened = null;
   const database = app.databaseChoice({ id: "keys-db" });
   const pattern = h("input", { type: "search", id: "keys-pattern", placeholder: "*", size: 18 });
@@ -90,7 +59,7 @@ function make(app) {
   const selection = h("div", { class: "row selection", role: "group", "aria-label": "Selection" });
   const panel = h("section", { class: "card", id: "key", hidden: true, tabindex: "-1", "aria-label": "Key" });
   const el = h("section", {},
-    h("div", { class: "head" }, h("h1", { class: "grow" }, "Keys"), makable.length > 0 && h("button", { onclick: create }, "New key…")),
+    h("div", { class: "head" }, h("h1", { class: "grow" }, "Keys")),
     h("section", { class: "card" },
       h("form", { class: "row", onsubmit: e => { e.preventDefault(); find(true); } },
         h("label", { class: "field" }, "Database", database), h("label", { class: "field" }, "Pattern", pattern), h("label", { class: "field" }, "Type", type), h("button", { class: "main" }, "Find")),
@@ -160,18 +129,6 @@ function make(app) {
       may.UNLINK && h("button", { class: "danger", onclick: () => ask(`Delete ${words}`, [h("p", {}, "Nothing restores them.")], "Delete " + words, () => apply(k => ["UNLINK", k]), true) }, "Delete…"));
   }
 
-  function create() {
-    const key = h("input", { type: "text", required: true, "aria-label": "Key" }), d = deadline(), value = editor(encode(""), false);
-    const kind = h("select", { "aria-label": "Type" }, ...makable.map(t => h("option", {}, t))), expires = h("input", { type: "checkbox" });
-    ask("New key", [h("p", { class: "row" }, "Key ", key, " ", kind), value.el, h("p", { class: "small soft" }, "Of a hash the field is “field”, of a sorted set the score is 0; they can be changed afterwards."),
-      may.PEXPIRE && h("label", { class: "field" }, expires, "with a deadline"), may.PEXPIRE && d.el], "Create", async () => {
-      const at = Number(database.value), k = encode(key.value), v = value.value(), made = makes[kind.value](v), ms = expires.checked ? d.ms() : "";
-      const words = kind.value === "string" ? [made[0], k, ...made.slice(1), "NX", ...(ms ? ["PX", ms] : [])] : ["EVAL", makeNew, 1, k, ms, ...made];
-      if ([null, 0].includes(await app.run(at, ...words))) throw new Error("This key exists.");
-      await go(at, k);
-    });
-  }
-
   // go opens a key under its address, so that a link leads to it.
   function go(at, key) {
     history.replaceState(null, "", `#keys/${at}/${encodeURIComponent(toBase64(key))}`);
@@ -221,33 +178,26 @@ function make(app) {
   // again shows a key as it is now, unless another one is shown by now.
   const again = (at, key) => isOpen(at, key) ? show(at, key) : null;
 
-  async function showString(at, key, _, to, change) {
+  async function showString(at, key, _, to) {
     const [length, data] = await app.runAll(at, [["STRLEN", key], ["GETRANGE", key, 0, most - 1]]);
     if (data instanceof ReplyError) throw data;
-    const whole = data.length === length, edit = editor(data, !whole || !may.SET);
-    to.replaceChildren(h("p", { class: "small soft" }, bytes(Number(length)) + (whole ? "" : `; the first ${bytes(most)} are shown`)), edit.el,
-      whole && may.SET ? h("button", { class: "main", onclick: () => { try { const value = edit.value(); change(() => app.run(at, "SET", key, value, "XX", "KEEPTTL")); } catch (e) { alertIn(to, e); } } }, "Save") : "");
+    to.replaceChildren(h("p", { class: "small soft" }, bytes(Number(length)) + (data.length === length ? "" : `; the first ${bytes(most)} are shown`)), viewer(data));
   }
 
   // of gives the fields of a reply that is a map, line is a row of a table.
   const of = list => { const m = new Map([...list].map(([k, v]) => [name(k), v])); return k => m.get(k); };
   const line = (title, ...cells) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "mono" }, ...cells));
 
-  // A lease is shown with who holds it, and who waits for it. It is ended with the token that is shown, so that no later one is.
+  // A lease is shown with who holds it, and who waits for it.
   async function showLease(at, key, kind, to) {
     if (!may["KEYP.LEASE|INFO"]) {
       to.replaceChildren(h("p", { class: "small soft" }, "To show a lease takes the right to run KEYP.LEASE INFO."));
       return;
     }
-    const lease = of(await app.run(at, "KEYP.LEASE", "INFO", key)), held = name(lease("state")) === "held", until = Number(lease("deadline"));
+    const lease = of(await app.run(at, "KEYP.LEASE", "INFO", key)), until = Number(lease("deadline"));
     const waiting = Number(lease("waiting")), queue = lease("queue").map(of);
     to.replaceChildren(h("table", {}, h("tbody", {}, line("State", name(lease("state"))), line("Owner", shown(lease("owner"), 200)), line("Token", String(lease("token"))),
-      line("Held until", until ? time(until) : "somebody ends it"), line("Delay after that", duration(Number(lease("delay")))), line("Waiting", count(waiting)))),
-    held && may["KEYP.LEASE|RELEASE"] ? h("button", { class: "danger", onclick: () => ask("Release the lease", [h("p", {}, "Its owner does not hold it any more; who waits first has it."), h("p", { class: "mono" }, shown(lease("owner"), 200))], "Release", async () => {
-      const done = await app.run(at, "KEYP.LEASE", "RELEASE", key, String(lease("token")));
-      await again(at, key);
-      if (Number(done) === 0) throw new Error("The lease is not held with this token any more.");
-    }, true) }, "Release…") : "");
+      line("Held until", until ? time(until) : "somebody ends it"), line("Delay after that", duration(Number(lease("delay")))), line("Waiting", count(waiting)))));
     if (queue.length) to.append(h("h2", {}, "Queue"), h("table", {}, h("thead", {}, h("tr", {}, ...["Owner", "Client", "Waits since"].map(t => h("th", { scope: "col" }, t)))),
       h("tbody", {}, ...queue.map(w => h("tr", {}, h("td", { class: "key" }, shown(w("owner"), 200)), h("td", {}, String(w("client"))), h("td", {}, time(Number(w("since")))))))),
     waiting > queue.length ? h("p", { class: "small soft" }, `… ${count(waiting - queue.length)} more`) : "");
@@ -255,33 +205,26 @@ function make(app) {
 
   // A delay queue is shown with its jobs in the order in which they are due, a hundred at a time. Where a page ends the next one begins, so
   // that a job which moves meanwhile may be seen twice, or not.
-  async function showDelay(at, key, kind, to, change) {
+  async function showDelay(at, key, kind, to) {
     if (!may["KEYP.DELAY|INFO"] || !may["KEYP.DELAY|RANGE"]) {
       to.replaceChildren(h("p", { class: "small soft" }, "To show a delay queue takes the right to run KEYP.DELAY INFO and RANGE."));
       return;
     }
     const info = of(await app.run(at, "KEYP.DELAY", "INFO", key)), rows = h("tbody"), more = h("button", { onclick: () => page().catch(e => alertIn(to, e)) }, "Show more");
     let from = "-";
-    const act = (title, text, id, ...words) => h("button", { class: "danger", onclick: () => ask(title, [h("p", {}, text), h("p", { class: "mono" }, shown(id, 200))], title, async () => {
-      const done = await app.run(at, "KEYP.DELAY", ...words);
-      await again(at, key);
-      if (Number(done) === 0) throw new Error("There is no such job any more.");
-    }, true) }, title + "…");
     const page = async () => {
       const jobs = await app.run(at, "KEYP.DELAY", "RANGE", key, from, "+", "COUNT", elements);
       for (const [place, id, due, deliveries, receipt, payload] of jobs) {
         from = "(" + name(place);
         rows.append(h("tr", {}, h("td", {}, time(Number(due))), h("td", { class: "key" }, shown(id, 200)), h("td", {}, count(Number(deliveries))), h("td", {}, receipt === null ? "waits" : "delivered"),
-          h("td", { class: "mono" }, shown(payload, 200)), h("td", { class: "row" },
-            may["KEYP.DELAY|RESCHEDULE"] ? act("Make due", "It is due now; who works on it does not have it any more.", id, "RESCHEDULE", key, id, "+0") : "",
-            may["KEYP.DELAY|CANCEL"] ? act("Remove the job", "It is not delivered any more.", id, "CANCEL", key, id) : "")));
+          h("td", { class: "mono" }, shown(payload, 200))));
       }
       more.hidden = jobs.length < elements;
     };
     await page();
     to.replaceChildren(h("table", {}, h("tbody", {}, line("Jobs", count(Number(info("jobs")))), line("Due", count(Number(info("due")))), line("Delivered", count(Number(info("delivered")))),
       line("The first is due", time(Number(info("first")))), line("The last is due", time(Number(info("last")))), line("Clients that wait", count(Number(info("waiting")))))),
-    h("h2", {}, "Jobs"), h("table", {}, h("thead", {}, h("tr", {}, ...["Due", "Id", "Deliveries", "State", "Payload", ""].map(t => h("th", { scope: "col" }, t)))), rows), more);
+    h("h2", {}, "Jobs"), h("table", {}, h("thead", {}, h("tr", {}, ...["Due", "Id", "Deliveries", "State", "Payload"].map(t => h("th", { scope: "col" }, t)))), rows), more);
   }
 
   // Of limits the key has what they count. How much that leaves only a call says that has their definitions: so they are typed in.
@@ -292,17 +235,10 @@ function make(app) {
     }
     const info = of(await app.run(at, "KEYP.LIMIT", "INFO", key)), limits = info("limits").map(of), held = info("held"), all = Number(info("reservations"));
     const number = n => n === null ? "" : count(Number(n)), table = (heads, rows) => h("table", {}, h("thead", {}, h("tr", {}, ...heads.map(t => h("th", { scope: "col" }, t)))), h("tbody", {}, ...rows));
-    const end = (title, text, id, ...words) => h("button", { class: "danger", onclick: () => ask(title, [h("p", {}, text), h("p", { class: "mono" }, shown(id, 200))], title, async () => {
-      const done = await app.run(at, "KEYP.LIMIT", ...words);
-      await again(at, key);
-      if (Number(done) === 0) throw new Error("It is there no more.");
-    }, true) }, title + "…");
     to.replaceChildren(table(["Limit", "Kind", "Admitted", "Reserved", "Span", "Whole in"], limits.map((l, i) => h("tr", {}, ...[count(i + 1), l("kind") === null ? "" : name(l("kind")), number(l("admitted")), number(l("reserved")),
       l("span") === null ? "" : duration(Number(l("span"))), duration(Number(l("whole")))].map(t => h("td", {}, t))))));
     if (may["KEYP.LIMIT|PEEK"]) to.append(limitsLeft(at, key));
-    to.append(may["KEYP.LIMIT|RESET"] ? end("Forget all", "What was admitted and what is reserved counts no more.", key, "RESET", key) : "");
-    if (held.length) to.append(h("h2", {}, "Reservations"), table(["Id", "Cost", "Until", ""], held.map(([id, c, until]) => h("tr", {}, h("td", { class: "key" }, shown(id, 200)), h("td", {}, count(Number(c))), h("td", {}, time(Number(until))),
-      h("td", { class: "row" }, may["KEYP.LIMIT|RETURN"] ? end("Return it", "Its cost is free at once.", id, "RETURN", key, id) : "")))),
+    if (held.length) to.append(h("h2", {}, "Reservations"), table(["Id", "Cost", "Until"], held.map(([id, c, until]) => h("tr", {}, h("td", { class: "key" }, shown(id, 200)), h("td", {}, count(Number(c))), h("td", {}, time(Number(until)))))),
     all > held.length ? h("p", { class: "small soft" }, `… ${count(all - held.length)} more`) : "");
   }
 
@@ -320,24 +256,17 @@ function make(app) {
 
   function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }
 
-  // An index names another element once the list's head has changed, so an element is replaced only where it is as it was read.
-  const replaceElement = "if redis.call('LINDEX', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end redis.call('LSET', KEYS[1], ARGV[1], ARGV[3]) return 1";
-
   // Members of sets and sorted sets have deadlines by KeyDB's commands.
   const memberTimes = { times: (k, list) => list.map(e => ["PTTL", k, e]), timed: "PTTL", expire: (k, e, ms) => ["EXPIREMEMBER", k, e, ms, "ms"], expires: "EXPIREMEMBER", persist: (k, e) => ["PERSIST", k, e], persists: "PERSIST" };
 
-  // How the elements of each type are read, named and changed. What put adds replaces nothing: it replies 0 where the element was
-  // there. What set changes must be there: gone is whether it was not, by its replies.
+  // How the elements of each type are read, and their deadlines changed.
   const kinds = {
-    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSETNX", k, e[0], e[1]], puts: "HSETNX", fields: ["field", "value"],
-      times: (k, list) => [["HPTTL", k, "FIELDS", list.length, ...list]], timed: "HPTTL", expire: (k, e, ms) => ["HPEXPIRE", k, ms, "FIELDS", 1, e], expires: "HPEXPIRE", persist: (k, e) => ["HPERSIST", k, "FIELDS", 1, e], persists: "HPERSIST",
-      set: (k, e, v) => [["HSETEX", k, "FXX", "KEEPTTL", "FIELDS", 1, e[0], v]], gone: ([done]) => done === 0, sets: ["HSETEX"] }, // HSET would remove the field's deadline
-    set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], remove: (k, e) => ["SREM", k, e[0]], removes: "SREM", put: (k, e) => ["SADD", k, e[0]], puts: "SADD", fields: ["member"], ...memberTimes },
-    zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, remove: (k, e) => ["ZREM", k, e[0]], removes: "ZREM", put: (k, e) => ["ZADD", k, "NX", e[1], e[0]], puts: "ZADD", fields: ["member", "score"], ...memberTimes,
-      set: (k, e, v) => [["ZADD", k, "XX", v, e[0]], ["ZSCORE", k, e[0]]], gone: ([, score]) => score === null, sets: ["ZADD", "ZSCORE"] },
-    list: { length: "LLEN", columns: ["Index", "Value"], put: (k, e) => ["RPUSH", k, e[0]], puts: "RPUSH", fields: ["value, at the end"],
-      set: (k, e, v) => [["EVAL", replaceElement, 1, k, e[2], e[1], v]], gone: ([done]) => done === 0, sets: ["EVAL", "LINDEX", "LSET"] },
-    stream: { length: "XLEN", columns: ["ID", "Fields"], remove: (k, e) => ["XDEL", k, e[0]], removes: "XDEL", put: (k, e) => ["XADD", k, "*", ...e], puts: "XADD", fields: ["field", "value"] },
+    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true,
+      times: (k, list) => [["HPTTL", k, "FIELDS", list.length, ...list]], timed: "HPTTL", expire: (k, e, ms) => ["HPEXPIRE", k, ms, "FIELDS", 1, e], expires: "HPEXPIRE", persist: (k, e) => ["HPERSIST", k, "FIELDS", 1, e], persists: "HPERSIST" },
+    set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], ...memberTimes },
+    zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, ...memberTimes },
+    list: { length: "LLEN", columns: ["Index", "Value"] },
+    stream: { length: "XLEN", columns: ["ID", "Fields"] },
   };
 
   async function showElements(at, key, kind, to, change) {
@@ -345,20 +274,7 @@ function make(app) {
     if (!k) return;
     const list = h("tbody"), table = h("table", {}, h("thead", {}, h("tr", {}, ...k.columns.map(c => h("th", { scope: "col" }, c)), k.times && h("th", { class: "n", scope: "col" }, "Expires in"), h("th", {}, ""))), list);
     const next = h("button", { onclick: () => read() }, "More"), status = h("p", { class: "small soft" });
-    const inputs = [], fields = h("span", { class: "row" });
-    const addInputs = () => {
-      const more = k.fields.map(f => h("input", { type: "text", "aria-label": f, placeholder: f }));
-      inputs.push(...more);
-      fields.append(...more);
-    };
-    addInputs();
-    const put = async () => {
-      const reply = await app.run(at, ...k.put(key, inputs.map(i => i.value)));
-      if (reply === 0) throw new Error("This element exists; it was not changed.");
-    };
-    to.replaceChildren(status, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Elements" }, table), next,
-      may[k.puts] ? h("form", { class: "row", onsubmit: e => { e.preventDefault(); change(put); } }, fields,
-        kind === "stream" ? h("button", { type: "button", onclick: addInputs }, "Another field") : "", h("button", {}, "Add")) : "");
+    to.replaceChildren(status, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Elements" }, table), next);
     let place = kind === "stream" ? "+" : kind === "list" ? 0 : "0", seen = 0;
 
     async function read() {
@@ -394,7 +310,7 @@ function make(app) {
       const pairs = list => [...list.slice(0, 2 * elements).flatMap((f, i) => i % 2 ? [] : [h("div", {}, shown(f, 200) + " = " + shown(list[i + 1], 400))]),
         list.length > 2 * elements && h("div", { class: "soft" }, `… ${count(list.length / 2 - elements)} more`)].filter(Boolean);
       const cell = v => h("td", { class: "key" }, Array.isArray(v) ? pairs(v) : v instanceof Uint8Array ? shown(v, 400) : String(v));
-      const changeable = k.set && k.sets.every(name => may[name]) && !(e[1].length > most), dated = typeof left === "number" || typeof left === "bigint";
+      const dated = typeof left === "number" || typeof left === "bigint";
       // timed runs a command about the element's deadline.
       const timed = async words => {
         if ([0, -2].includes([await app.run(at, ...words)].flat()[0])) throw new Error("The element or its deadline is gone.");
@@ -405,17 +321,7 @@ function make(app) {
             const d = deadline();
             ask("Set the deadline of " + shown(e[0], 60), [d.el], "Set", async () => { await timed(k.expire(key, e[0], d.ms())); await again(at, key); });
           } }, "set deadline") : "", " ",
-          k.persist && may[k.persists] && dated && left >= 0 ? h("button", { class: "plain", onclick: () => change(() => timed(k.persist(key, e[0]))) }, "remove deadline") : "", " ",
-          changeable ? h("button", { class: "plain", onclick: () => {
-            const value = editor(e[1] instanceof Uint8Array ? e[1] : encode(String(e[1])), false);
-            ask("Change " + shown(e[0], 60), [value.el], "Save", async () => {
-              const replies = await app.runAll(at, k.set(key, e, value.value())), bad = replies.find(r => r instanceof ReplyError);
-              if (bad) throw bad;
-              if (k.gone(replies)) throw new Error("The element has changed or is gone; nothing was saved.");
-              await again(at, key);
-            });
-          } }, "change") : "", " ",
-          k.remove && may[k.removes] ? h("button", { class: "plain", onclick: () => ask("Remove an element", [h("p", { class: "mono" }, shown(e[0]))], "Remove", async () => { await app.run(at, ...k.remove(key, e)); await again(at, key); }, true) }, "remove") : ""));
+          k.persist && may[k.persists] && dated && left >= 0 ? h("button", { class: "plain", onclick: () => change(() => timed(k.persist(key, e[0]))) }, "remove deadline") : ""));
     }
 
     await read();
