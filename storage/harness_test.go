@@ -180,7 +180,7 @@ func (h *harness) tryOpen() error {
 	s.bounds.windowSize = 8 // it is read and cut often
 	s.bounds.reapLooks = 1
 	s.bounds.group, s.bounds.cover = 2, 5
-	s.bounds.dueStep, s.bounds.exact, s.bounds.known = 3, 40, 60
+	s.bounds.dueStep, s.bounds.exact = 3, 40
 	if h.portions {
 		s.bounds.batchBytes, s.bounds.portion, s.bounds.portionBytes = 4<<10, 30, 20<<10
 		s.bounds.pendingBytes, s.bounds.pendingStep = 300, 3

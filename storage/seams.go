@@ -75,16 +75,15 @@ type bounds struct {
 	notes                 int           // of deadlines, while time is guarded
 	dueStep               int           // entries of ttl that are read at once for a timeline
 	exact                 int           // deadlines in a span that are counted one by one
-	known                 int           // entries of ttl that a timeline within a transaction reads
 	snapshotGrowth        int64         // of the data file while a snapshot is open
 	loadedRuns            int64         // bytes of entries of a stream that is being read, with any MaxMemory
 }
 
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
-	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, dueStep, exactMost, knownMost, snapshotGrowth, largeRuns}
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, dueStep, exactMost, snapshotGrowth, largeRuns}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 3, 40, 60, 1 << 20, 1}
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 3, 40, 1 << 20, 1}
 	}
 	if t.slabChunks != 0 {
 		b.slabChunks = t.slabChunks

@@ -28,18 +28,12 @@ import (
 // the order of: such keys are looked at one by one. They are few, as the reaper removes what is due.
 
 const (
-	// exactMost is how many deadlines a timeline looks at one by one, and about how large a sample of names is.
+	// exactMost is how many deadlines a timeline looks at one by one where it needs no names.
 	exactMost = 100_000
 	// timelineElements bounds the elements that are looked at for the next deadline each time a shard is locked.
 	timelineElements = 4096
 	// timelineTries is how often a timeline counts again that keys have moved beside.
 	timelineTries = 3
-	// knownMost, namesMost and walkCost bound what a timeline does within a transaction, for which all others wait: the entries
-	// of ttl that it reads each time that it needs some, the entries of which it looks at names, and how many entries of a
-	// cell a search for the first one counts for.
-	knownMost = 512
-	namesMost = 8 << 10
-	walkCost  = 32
 )
 
 // Instant is an instant for a timeline, in Unix ms, or an end of time: as the begin that is now, as the end it is behind the
@@ -57,20 +51,16 @@ type DueSpan struct {
 
 // Timeline counts the keys of a database that are due from one instant on and before another, in equal spans of time, spans
 // of them or one for each millisecond. Equal are those whose lengths differ by at most one millisecond. There is none if the end is not behind the begin. Keys that are
-// due at the time of the call do not count. With match, which may be nil, only keys whose names match do. Where not
-// all of them are looked at, the bounds of a Span are those of an interval of 99.9 %; without match they are certain. The error is
-// about the data file, or ErrClosed. While match runs no shard is locked, but for those of a transaction.
+// due at the time of the call do not count. With match, which may be nil, only keys whose names match do: then all names in
+// the spans are looked at. The error is about the data file, or ErrClosed. While match runs no shard is locked, but for those of a
+// transaction.
 //
 // Keys that it leaves out because they are due never return, once the log is durable up to its end when Timeline returns, but
 // for Store.Monitoring.
 func (v View) Timeline(db int, from, until Instant, spans int, match func(name []byte) bool) (list []DueSpan, err error) {
 	v.settle(db)
 	for try := 1; ; try++ {
-		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact, known: v.s.bounds.known, first: max(from.At, math.MinInt64+1), last: until.At - 1}
-		l.names, l.due, l.elements = min(l.exact, namesMost), dueStep, 2*timelineElements
-		if v.t == nil {
-			l.known, l.names, l.due, l.elements = l.exact, l.exact, diskLooks, math.MaxInt
-		}
+		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact, first: max(from.At, math.MinInt64+1), last: until.At - 1}
 		if err := l.keyspaces(&l.space); err != nil {
 			return nil, err
 		}
@@ -119,13 +109,11 @@ type timelineSpace struct {
 // timeline is one that is under way.
 type timeline struct {
 	View
-	db           int
-	now          int64
-	match        func(name []byte) bool
-	exact, known int // bounds: entries that are looked at in memory, and on disk
-	names, due   int // those whose names are looked at, and those of a shard, or of the disk, that are due
-	elements     int // those on disk that are looked at for the next deadline
-	space        timelineSpace
+	db    int
+	now   int64
+	match func(name []byte) bool
+	exact int // how many entries are looked at one by one in memory, and on disk
+	space timelineSpace
 
 	first, last int64   // through the last
 	starts      []int64 // of spans
@@ -137,7 +125,6 @@ type timeline struct {
 	memory, disk []ttl.Span // by span
 	again        []dueAgain // keys with a deadline that has come, and another one
 	unknown      int64      // keys that may have one
-	seen         [2]sample  // in memory and on disk
 }
 
 // dueAgain is a key that has a further deadline, behind the one that has come.
@@ -150,7 +137,7 @@ type dueAgain struct {
 
 func (l *timeline) run(open bool, spans int) error {
 	if l.s.partials.Load() > 0 {
-		if err := l.knowDisk(l.last, l.known); err != nil {
+		if err := l.knowDisk(l.last, l.exact); err != nil {
 			return err
 		}
 	}
@@ -168,22 +155,21 @@ func (l *timeline) run(open bool, spans int) error {
 	if len(l.starts) == 0 {
 		return nil
 	}
+	if l.match != nil {
+		return l.countNames()
+	}
 	most := l.exact
 	for _, sh := range l.s.shards {
 		if err := l.count(sh, &most); err != nil {
 			return err
 		}
 	}
-	low, high, cut := int64(0), int64(0), false
+	low, cut := int64(0), false
 	for i := range l.starts {
 		low += l.memory[i].Low + l.disk[i].Low
-		high += l.memory[i].High + l.disk[i].High
 		cut = cut || !l.disk[i].Exact()
 	}
-	switch {
-	case l.match != nil:
-		return l.sample(high)
-	case cut && low <= int64(l.exact): // perhaps no more are due, whatever the cells of the disk allow for
+	if cut && low <= int64(l.exact) { // perhaps no more are due, whatever the cells of the disk allow for
 		return l.readDisk()
 	}
 	return nil
@@ -208,9 +194,6 @@ func (l *timeline) divide(spans int) {
 		l.starts = append(l.starts, l.first+int64(at))
 	}
 	l.memory, l.disk = make([]ttl.Span, n), make([]ttl.Span, n)
-	for i := range l.seen {
-		l.seen[i] = sample{make([]int64, n), make([]int64, n)}
-	}
 }
 
 // bounds are the first and the last instant of a span.
@@ -307,9 +290,9 @@ func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64, looks int) (n
 	if p == nil {
 		return next, false
 	}
-	if looks >= l.due {
+	if looks >= diskLooks {
 		none := 0
-		l.unknown += p.index.Count(from.Deadline, due, &none, 0).High
+		l.unknown += p.index.Count(from.Deadline, due, &none).High
 		return next, false
 	}
 	n, elements := 0, timelineElements
@@ -347,9 +330,9 @@ func (l *timeline) lookAtDueOnDisk() (end int64, err error) {
 	if place := l.s.lastDue(); place > l.now && !l.diskKnown() {
 		end = place
 	}
-	looks, step := 0, min(l.s.bounds.dueStep, l.known)
+	looks, step := 0, min(l.s.bounds.dueStep, l.exact)
 	for place := format.TTLKey(nil, 0, nil); place != nil; looks += step {
-		if looks >= l.known {
+		if looks >= l.exact {
 			most, err := l.onDiskThrough(l.now)
 			l.unknown += most
 			return end, err
@@ -389,7 +372,7 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	if im.Deadline != 0 && im.Deadline <= due {
 		return
 	}
-	if n := int(im.Elements()); !im.Inline && n > timelineElements || l.elements <= 0 {
+	if n := int(im.Elements()); !im.Inline && n > timelineElements {
 		l.unknown++
 		return
 	}
@@ -397,7 +380,6 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	if err != nil || got.object == nil {
 		return
 	}
-	l.elements -= got.object.val.Len()
 	at, alive := nextElement(got.object.val, im.Deadline, due)
 	if alive && at != 0 {
 		l.again = append(l.again, dueAgain{name: e.Name, at: at})
@@ -498,54 +480,20 @@ func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 		return len(l.starts)
 	}
 	due := l.dueIn(sh)
-	cost, whole := 0, false
-	if l.t != nil {
-		if whole = i == 0 && l.walkWhole(p, max(l.first, due+1), most); !whole {
-			cost = walkCost
-		}
-	}
 	end := min(i+dueStep, len(l.starts))
-	if whole {
-		end = len(l.starts)
-	}
-	for had := *most; i < end && (whole || had-*most < 2*dueStep); i++ {
+	for had := *most; i < end && had-*most < 2*dueStep; i++ {
 		from, through := l.bounds(i)
 		if due > l.now && from <= due { // what the transaction has written itself may be there
 			none := 0
-			l.memory[i].High += p.index.Count(max(from, l.now+1), min(through, due), &none, 0).High
+			l.memory[i].High += p.index.Count(max(from, l.now+1), min(through, due), &none).High
 		}
 		if from = max(from, due+1); from > through {
 			continue
 		}
-		if !whole {
-			l.memory[i].Add(p.index.Count(from, through, most, cost))
-		}
+		l.memory[i].Add(p.index.Count(from, through, most))
 		l.disk[i].Add(p.onDiskIn(from, through))
 	}
 	return i
-}
-
-// walkWhole counts all that a part has in memory in the spans, from an instant on, in one walk over the entries; false where they may
-// be more than most.
-func (l *timeline) walkWhole(p *part, from int64, most *int) bool {
-	none := 0
-	high := p.index.Count(from, l.last, &none, 0).High
-	if high > int64(*most) {
-		return false
-	}
-	*most -= int(high)
-	i := 0
-	p.index.Walk(from, func(e ttl.Entry) bool {
-		if e.Deadline > l.last {
-			return false
-		}
-		for i+1 < len(l.starts) && l.starts[i+1] <= e.Deadline {
-			i++
-		}
-		l.memory[i].Add(ttl.Exactly(1))
-		return true
-	})
-	return true
 }
 
 // onlyOn are those of the entries whose keys are only on disk, in the database.
@@ -573,15 +521,15 @@ func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 }
 
 // walkDisk visits the keys that are only on disk and due in the spans, up to an instant: the last, or one before which
-// there was more to read.
-func (l *timeline) walkDisk(visit func(e diskDue, span int)) (through int64, err error) {
+// there was more to read than most entries.
+func (l *timeline) walkDisk(most int, visit func(e diskDue, span int)) (through int64, err error) {
 	l.loose = true
-	looks, step, until := 0, min(l.s.bounds.dueStep, l.known), l.last
+	looks, step, until := 0, min(l.s.bounds.dueStep, l.exact), l.last
 	if until < math.MaxInt64 {
 		until++
 	}
 	for place := format.TTLKey(nil, max(l.first, l.now+1), nil); place != nil; looks += step {
-		if looks >= 2*l.known {
+		if looks >= most {
 			return int64(binary.BigEndian.Uint64(place)) - 1, nil
 		}
 		var list []diskDue
@@ -603,7 +551,7 @@ func (l *timeline) walkDisk(visit func(e diskDue, span int)) (through int64, err
 // readDisk counts the keys on disk by their entries in ttl.
 func (l *timeline) readDisk() error {
 	found := make([]int64, len(l.starts))
-	through, err := l.walkDisk(func(_ diskDue, span int) { found[span]++ })
+	through, err := l.walkDisk(2*l.exact, func(_ diskDue, span int) { found[span]++ })
 	if err != nil {
 		return err
 	}
@@ -662,107 +610,43 @@ func (l *timeline) spans(moved int64) []DueSpan {
 	return list
 }
 
-// sample is how many keys of each span were looked at, and how many of them match.
-type sample struct{ looks, matches []int64 }
-
-func (s *sample) see(span int, matches bool) {
-	s.looks[span]++
-	if matches {
-		s.matches[span]++
-	}
-}
-
-// sample has names looked at: those of all keys of the spans, if they are few, else of some.
-func (l *timeline) sample(high int64) error {
+// countNames counts the keys of the spans whose names match.
+func (l *timeline) countNames() error {
 	l.loose = true
-	every, most := uint64(1), math.MaxInt
-	if high > int64(l.names) {
-		if every = max(uint64(high)/uint64(max(l.names, 1)), 1); l.t != nil {
-			every, most = 1, l.names/len(l.s.shards)
-		}
-	}
-	whole := true
 	for _, sh := range l.s.shards {
-		all, err := l.sampleIn(sh, every, most)
-		if err != nil {
-			return err
-		}
-		whole = whole && all
-	}
-	through, seen := l.last, &l.seen[1]
-	if l.s.partials.Load() > 0 {
-		var err error
-		if through, err = l.walkDisk(func(e diskDue, span int) { seen.see(span, l.match(e.Name)) }); err != nil {
+		if err := l.countNamesIn(sh); err != nil {
 			return err
 		}
 	}
-	for i := range l.starts {
-		switch {
-		case every == 1 && whole:
-			l.memory[i] = ttl.Exactly(l.seen[0].matches[i])
-		case whole:
-			l.memory[i] = l.seen[0].infer(i, l.memory[i])
-		default:
-			l.memory[i] = l.seen[0].certain(i, l.memory[i])
-		}
-		if _, end := l.bounds(i); end <= through {
-			l.disk[i] = ttl.Exactly(seen.matches[i])
-		} else {
-			l.disk[i] = seen.certain(i, l.disk[i])
-		}
+	if l.s.partials.Load() == 0 {
+		return nil
 	}
-	return nil
+	_, err := l.walkDisk(math.MaxInt, func(e diskDue, span int) {
+		if l.match(e.Name) {
+			l.disk[span].Add(ttl.Exactly(1))
+		}
+	})
+	return err
 }
 
-// sampleIn looks at names of a shard; false if there are more than most, about.
-func (l *timeline) sampleIn(sh *shard, every uint64, most int) (whole bool, err error) {
+// countNamesIn counts those that a shard has in memory.
+func (l *timeline) countNamesIn(sh *shard) error {
 	due := l.dueIn(sh)
-	w := dueWalk{s: l.s, until: l.last, every: every}
+	w := dueWalk{s: l.s, until: l.last, every: 1}
 	if w.until < math.MaxInt64 {
 		w.until++
 	}
 	at := ttl.Entry{Deadline: max(l.first, due+1)}
 	for more := true; more; {
-		if w.looks > most {
-			return false, nil
-		}
 		if err := l.locked(sh, func() { at, more = w.inMemory(sh.mu.parts[l.db], l.db, at) }); err != nil {
-			return false, err
+			return err
 		}
 		for _, k := range w.list {
-			if i := l.spanOf(k.At); i >= 0 {
-				l.seen[0].see(i, l.match(k.Name))
+			if i := l.spanOf(k.At); i >= 0 && l.match(k.Name) {
+				l.memory[i].Add(ttl.Exactly(1))
 			}
 		}
 		w.list, w.names = w.list[:0], w.names[:0]
 	}
-	return true, nil
-}
-
-// certain is how many keys of a span match, if some of so many were looked at.
-func (s *sample) certain(span int, all ttl.Span) ttl.Span {
-	looks, matches := s.looks[span], s.matches[span]
-	high := max(all.High-(looks-matches), matches)
-	estimate := matches
-	if looks > 0 {
-		estimate = int64(float64(all.Estimate) * float64(matches) / float64(looks))
-	}
-	return ttl.Span{Low: matches, Estimate: min(max(estimate, matches), high), High: high}
-}
-
-// infer is how many keys of a span match, if some of so many were looked at that were chosen at random: the interval of
-// Wilson with a confidence of 99.9 %.
-func (s *sample) infer(span int, all ttl.Span) ttl.Span {
-	sure := s.certain(span, all)
-	if s.looks[span] == 0 {
-		return sure
-	}
-	const z = 3.2905
-	n := float64(s.looks[span])
-	share := float64(s.matches[span]) / n
-	center := (share + z*z/(2*n)) / (1 + z*z/n)
-	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
-	low := max(sure.Low, int64(math.Floor(float64(all.Low)*(center-half))))
-	high := max(min(sure.High, int64(math.Ceil(float64(all.High)*(center+half)))), low)
-	return ttl.Span{Low: low, Estimate: min(max(sure.Estimate, low), high), High: high}
+	return nil
 }

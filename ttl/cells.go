@@ -210,8 +210,8 @@ func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int,
 func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
 
 // Count counts the deadlines from one instant through another. It looks at the entries of cells that the ends cut, at most
-// of them at most, and takes from that how many it has looked at, and cost for each cell; where it may look at no more, it estimates.
-func (x *IndexOf[K]) Count(from, through int64, most *int, cost int) Span {
+// of them at most, and takes from that how many it has looked at; where it may look at no more, it estimates.
+func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
 	x.settle()
 	if *most <= 0 {
 		return x.cells.Count(from, through, nil)
@@ -229,7 +229,7 @@ func (x *IndexOf[K]) Count(from, through int64, most *int, cost int) Span {
 			ok = n <= *most
 			return ok
 		})
-		*most -= n + cost
+		*most -= n
 		return n, ok
 	})
 }

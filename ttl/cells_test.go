@@ -123,7 +123,7 @@ func TestIndexCounts(t *testing.T) {
 				from, through := aTime.Draw(t, "from"), aTime.Draw(t, "through")
 				may := rapid.IntRange(0, 100).Draw(t, "most")
 				most := may
-				s := x.Count(from, through, &most, 0)
+				s := x.Count(from, through, &most)
 				if n := spanOf(t, all, from, through, s); n <= int64(may) && may > 0 && !s.Exact() && n < int64(may) {
 					t.Fatalf("[%d, %d] has %d, may look at %d, and counts %+v", from, through, n, may, s)
 				}

@@ -74,7 +74,7 @@ func TestPostponedAgainstModel(t *testing.T) {
 						n++
 					}
 				}
-				if s := x.Count(from, through, &most, 0); s != Exactly(n) {
+				if s := x.Count(from, through, &most); s != Exactly(n) {
 					t.Fatalf("Count(%d, %d) = %+v, want %d", from, through, s, n)
 				}
 			},
