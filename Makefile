@@ -93,14 +93,18 @@ SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./sto
 SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|ManyIsAtomic|ManyTakeTurns|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
 SHARED_COMMANDS = GatherIsAtomic|SortWhileRotated|WriteMany.*|ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands
 
+# Of the tests from outside these have one client at a time, and take longest.
+ONE_CLIENT = TestDiff.*|TestBackups
+
 race: ## the tests in which goroutines share memory, under the race detector
 	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test.*($(SHARED_STORAGE))$$' ./storage
 	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test($(SHARED_COMMANDS))$$' ./commands
-	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(SHARED)
+	KEYP_SEED=random $(REPORT) $(RACE) $(TESTFLAGS) -skip '^($(ONE_CLIENT))$$' $(SHARED)
 
-rest: ## all other tests, with random seeds and more cases
+rest: ## all other tests, and those of server and member, with random seeds and more cases
 	$(GO) list ./... >/dev/null
-	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) ./storage ./commands \
+	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) -run '^($(ONE_CLIENT))$$' ./internal/e2e ./internal/e2e/group
+	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) ./storage ./commands ./server ./member \
 		$$($(GO) list ./... | grep -vxF -e keyp/storage -e keyp/commands -e "$$($(GO) list $(SHARED))" | sed 's/^keyp/./')
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
