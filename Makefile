@@ -51,7 +51,7 @@ PLAIN          := $(GOFLAGS) -buildvcs=false
 # that imports it compiles its hundreds of methods once more, which takes half as long so. Likewise
 # what comes with Prometheus's client.
 NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... github.com/chromedp/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
-export GOFLAGS := $(PLAIN) -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
+export GOFLAGS := $(PLAIN) -ldflags=-s -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
 build bench bench-queues bench-groups: export GOFLAGS := $(PLAIN)
 # The compiler, the checks and the tests are small next to the machines that run them: they collect
 # garbage when there is four times as much of it as usual, which saves a quarter of their work. The
