@@ -91,13 +91,20 @@ func check(t *testing.T, what trial) (total tally) {
 	return total
 }
 
+// searchMost bounds a search. Most take milliseconds; where many operations overlap, as on a machine that is slow, or their replies
+// were lost, one may take longer than anybody waits. Such a history is not decided.
+const searchMost = 20 * time.Second
+
 // explain looks for an order that explains all replies.
 func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation, seed uint64, total *tally) {
 	t.Helper()
 	began := time.Now()
-	verdict, info := porcupine.CheckOperationsVerbose(model, history, await.Bound)
+	verdict, info := porcupine.CheckOperationsVerbose(model, history, searchMost)
 	total.search = max(total.search, time.Since(began))
-	if verdict != porcupine.Ok {
+	switch verdict {
+	case porcupine.Unknown:
+		t.Logf("KEYP_SEED=%d: not decided within %v", seed, searchMost)
+	case porcupine.Illegal:
 		path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%s-%d.html", strings.ReplaceAll(t.Name(), "/", "-"), seed))
 		t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)%s", seed, verdict, path, porcupine.VisualizePath(model, info, path), stuck(model, info, history))
 	}
