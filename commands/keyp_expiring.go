@@ -137,9 +137,10 @@ type timedValue interface {
 	DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
-// expiringElements replies a page of the elements of one key: they are in the order of their deadlines, and those of one deadline in
-// that of a hash, which the cursor has in place of the key's. It is an empty page for a missing key, and for a type whose elements
-// have no deadlines. An element that is due when its key is, or later, is left out: it goes with the key.
+// expiringElements replies a page of the elements of one key in the order of their deadlines. Elements
+// with the same deadline are in the order of a hash, which the cursor has in place of the key's. A
+// missing key, and a type whose elements have no deadlines, have an empty page. An element that is
+// due when its key is, or later, is left out: it goes with the key.
 func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) error {
 	if err := c.load(c.Keys); err != nil {
 		return err
@@ -160,44 +161,57 @@ func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) 
 	if now := c.Txn.Now(); from.Deadline <= now {
 		from = storage.DuePlace{Deadline: now + 1}
 	}
-	var deadlines []int64
-	v.Deadlines(from.Deadline-1, func(at int64) bool {
-		deadlines = append(deadlines, at)
-		return len(deadlines) <= keypCountMax
-	})
-	var list []storage.DueKey
-	size, looks := 0, 0
-	for _, at := range deadlines {
-		place := storage.DuePlace{Deadline: at}
-		if from.Deadline == at {
-			place = from
-		}
-		for more := true; more; {
-			if !place.Before(until) {
-				replyExpiring(c, list, place, false)
-				return nil
-			}
-			if len(list) >= o.count || looks >= keypCountMax || size >= elementBytes {
-				replyExpiring(c, list, place, true)
-				return nil
-			}
-			looks++
-			var last, next uint32
-			next, more = v.DueAt(at, uint32(place.Hash), keypCount, func(elem []byte, hash uint32) bool {
-				if (len(list) >= o.count || size >= elementBytes) && hash != last {
-					return false
-				}
-				if looks, last = looks+1, hash; o.matches(elem) {
-					list = append(list, storage.DueKey{Name: bytes.Clone(elem), At: at})
-					size += len(elem)
-				}
-				return true
-			})
-			place.Hash = uint64(next)
-		}
-	}
-	replyExpiring(c, list, until, false)
+	page := elementsPage{options: o, until: until, next: from}
+	v.Deadlines(from.Deadline-1, func(at int64) bool { return page.add(v, at) })
+	replyExpiring(c, page.list, page.next, page.more)
 	return nil
+}
+
+// elementsPage is a page of a value's elements.
+type elementsPage struct {
+	options *expiringOptions
+	until   storage.DuePlace
+	list    []storage.DueKey
+	size    int              // bytes of names in list
+	looks   int              // how many elements and deadlines were looked at
+	next    storage.DuePlace // the next page begins there if there is more
+	more    bool
+}
+
+func (p *elementsPage) full() bool {
+	return len(p.list) >= p.options.count || p.looks >= keypCountMax || p.size >= elementBytes
+}
+
+// add adds the elements with one deadline. It returns false where the page ends.
+func (p *elementsPage) add(v timedValue, at int64) bool {
+	place := storage.DuePlace{Deadline: at}
+	if p.next.Deadline == at {
+		place = p.next
+	}
+	for more := true; more; {
+		if !place.Before(p.until) {
+			return false
+		}
+		if p.full() {
+			p.next, p.more = place, true
+			return false
+		}
+		p.looks++
+		var last, next uint32
+		next, more = v.DueAt(at, uint32(place.Hash), keypCount, func(elem []byte, hash uint32) bool {
+			// A page ends between hashes, as its cursor is one.
+			if p.full() && hash != last {
+				return false
+			}
+			if p.looks, last = p.looks+1, hash; p.options.matches(elem) {
+				p.list = append(p.list, storage.DueKey{Name: bytes.Clone(elem), At: at})
+				p.size += len(elem)
+			}
+			return true
+		})
+		place.Hash = uint64(next)
+	}
+	return true
 }
 
 // elementBytes is from how many bytes of names on a page of elements is full.

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/storage"
+	"keyp/storage/object"
 )
 
 func TestUntimed(t *testing.T) {
@@ -319,6 +320,45 @@ func TestExpiringElementPages(t *testing.T) {
 			if !maps.Equal(got, want) {
 				t.Errorf("%d fields by %d: %d are listed", len(want), count, len(got))
 			}
+		}
+	}
+}
+
+// countedDeadlines counts the deadlines that a page looks at.
+type countedDeadlines struct {
+	timedValue
+	seen int
+}
+
+func (c *countedDeadlines) Deadlines(after int64, visit func(int64) bool) {
+	c.timedValue.Deadlines(after, func(at int64) bool {
+		c.seen++
+		return visit(at)
+	})
+}
+
+// A page looks at no more deadlines than it lists, and one: the place of the next page.
+func TestExpiringElementsLooks(t *testing.T) {
+	const fields = keypCountMax
+	hash := new(object.Hash)
+	for i := range fields {
+		hash.Set([]byte(strconv.Itoa(i)), nil, epoch+int64(i))
+	}
+	for _, tt := range []struct {
+		options    keypOptions
+		list, seen int
+		more       bool
+	}{
+		{keypOptions{scanOptions: scanOptions{count: 10}}, 10, 11, true},
+		{keypOptions{scanOptions: scanOptions{count: 10, match: []byte("*5")}}, 10, 97, true},
+		{keypOptions{scanOptions: scanOptions{count: 10, match: []byte("none")}}, 0, keypCountMax/2 + 1, true},
+		{keypOptions{scanOptions: scanOptions{count: keypCountMax / 2}}, keypCountMax / 2, keypCountMax/2 + 1, true},
+	} {
+		v := &countedDeadlines{timedValue: hash}
+		page := elementsPage{options: &expiringOptions{keypOptions: tt.options}, until: storage.DueEnd}
+		v.Deadlines(0, func(at int64) bool { return page.add(hash, at) })
+		if len(page.list) != tt.list || v.seen != tt.seen || page.more != tt.more {
+			t.Errorf("%+v: %d of %d deadlines are listed, more: %v", tt.options, len(page.list), v.seen, page.more)
 		}
 	}
 }

@@ -120,7 +120,6 @@ type dueWalk struct {
 	s     *Store
 	until int64
 	every uint64
-	looks int      // how many entries it has looked at in memory
 	list  []DueKey // of one step
 	names []byte   // theirs
 }
@@ -144,7 +143,6 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 	}
 	const odd = 0x9e3779b97f4a7c15 // spreads numbers that follow each other
 	looks := 0
-	defer func() { w.looks += looks }()
 	p.index.WalkFrom(from, func(e ttl.Entry) bool {
 		if !before(e.Deadline, w.until) {
 			return false

@@ -20,10 +20,11 @@ import (
 	"keyp/resp"
 )
 
-// What the page changes, and what it reads of keys, are commands: a request has them as a client sends them
-// (RESP), and the reply has what the server replies. Only commands that the page needs are run (used). They go through a connection to the server itself, as the
-// user who asks, so permissions, SLOWLOG, MONITOR and durability are those of any client. The connection ends with the
-// request: what would wait for long ends with it.
+// What the page changes, and what it reads of keys, are commands. A request has them as a client sends
+// them (RESP), and the reply has what the server replies. Only the commands that the page needs are run
+// (used). They go through a connection to the server itself, as the user who asks. So permissions,
+// SLOWLOG, MONITOR and durability are those of any client. The connection ends with the request: what
+// would wait for long ends with it.
 
 const (
 	// runBytes bounds the commands of a request, runReply what is sent back: a longer reply is cut.
@@ -134,7 +135,8 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(inTime(runTime))
 	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runBytes))
 	if err != nil {
-		reply(w, http.StatusRequestEntityTooLarge, "the commands are longer than "+strconv.Itoa(runBytes>>20)+" MiB, or did not come in time")
+		reply(w, http.StatusRequestEntityTooLarge,
+			"the commands are longer than "+strconv.Itoa(runBytes>>20)+" MiB, or did not come in time")
 		return
 	}
 	w.Header().Del("Connection")
@@ -143,10 +145,10 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	conn, err := s.login(r, db)
-	var no refusal
+	var denied refusal
 	switch {
-	case errors.As(err, &no):
-		reply(w, http.StatusConflict, no.Error())
+	case errors.As(err, &denied):
+		reply(w, http.StatusConflict, denied.Error())
 		return
 	case err != nil:
 		s.o.Log.Debug("commands of the dashboard were not run", "error", err)

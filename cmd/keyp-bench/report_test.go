@@ -36,7 +36,7 @@ func sampleReport(second side) *report {
 			r.add(set, i, []reading{{"rate", "op/s", ops * float64(i+1)}, {"p99", "ms", 0.25}})
 		}
 	}
-	r.add(line{workload: workload{name: "reuse", procedure: restart}, keys: 5}, 0, []reading{{"clean stop: log", "MiB", 30}})
+	r.add(line{workload: workload{name: "restart", procedure: restart}, keys: 5}, 0, []reading{{"clean stop: log", "MiB", 30}})
 	return r
 }
 
@@ -51,29 +51,29 @@ func TestTable(t *testing.T) {
 	}{
 		{side{}, `- Machine: 2 CPUs
 - Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
-` + head + `| measurement                    | unit |  Keyp |
-|--------------------------------|-----:|------:|
-| set, pipeline 16: rate         | op/s | 200.0 |
-| set, pipeline 16: p99          |   ms | 0.250 |
-| reuse, 5 keys: clean stop: log |  MiB |  30.0 |
+` + head + `| measurement                      | unit |  Keyp |
+|----------------------------------|-----:|------:|
+| set, pipeline 16: rate           | op/s | 200.0 |
+| set, pipeline 16: p99            |   ms | 0.250 |
+| restart, 5 keys: clean stop: log |  MiB |  30.0 |
 `},
 		{side{name: "peer", addr: "localhost:1"}, `- Machine: 2 CPUs
 - Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
 - Redis: Redis 7.0, ` + "`localhost:1`" + `
-` + head + `| measurement                    | unit |  Keyp | Redis | ratio |    rounds |
-|--------------------------------|-----:|------:|------:|------:|----------:|
-| set, pipeline 16: rate         | op/s | 200.0 | 400.0 |  0.50 | 0.50-0.50 |
-| set, pipeline 16: p99          |   ms | 0.250 | 0.250 |  1.00 | 1.00-1.00 |
-| reuse, 5 keys: clean stop: log |  MiB |  30.0 |     - |     - |         - |
+` + head + `| measurement                      | unit |  Keyp | Redis | ratio |    rounds |
+|----------------------------------|-----:|------:|------:|------:|----------:|
+| set, pipeline 16: rate           | op/s | 200.0 | 400.0 |  0.50 | 0.50-0.50 |
+| set, pipeline 16: p99            |   ms | 0.250 | 0.250 |  1.00 | 1.00-1.00 |
+| restart, 5 keys: clean stop: log |  MiB |  30.0 |     - |     - |         - |
 `},
 		{side{name: "before", command: "old"}, `- Machine: 2 CPUs
 - Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
 - before: Keyp 1.1, ` + "`old`" + `
-` + head + `| measurement                    | unit |  Keyp | before | ratio |    rounds |
-|--------------------------------|-----:|------:|-------:|------:|----------:|
-| set, pipeline 16: rate         | op/s | 200.0 |  400.0 |  0.50 | 0.50-0.50 |
-| set, pipeline 16: p99          |   ms | 0.250 |  0.250 |  1.00 | 1.00-1.00 |
-| reuse, 5 keys: clean stop: log |  MiB |  30.0 |      - |     - |         - |
+` + head + `| measurement                      | unit |  Keyp | before | ratio |    rounds |
+|----------------------------------|-----:|------:|-------:|------:|----------:|
+| set, pipeline 16: rate           | op/s | 200.0 |  400.0 |  0.50 | 0.50-0.50 |
+| set, pipeline 16: p99            |   ms | 0.250 |  0.250 |  1.00 | 1.00-1.00 |
+| restart, 5 keys: clean stop: log |  MiB |  30.0 |      - |     - |         - |
 `},
 	} {
 		var b bytes.Buffer
