@@ -309,7 +309,7 @@ func commandList(c *Ctx) error {
 		case isWord(kind, "ACLCAT"):
 			keep = func(spec *Spec) bool { return slices.Contains(spec.categories(), "@"+string(value)) }
 		case isWord(kind, "PATTERN"):
-			keep = func(spec *Spec) bool { return globMatch(value, []byte(spec.full)) }
+			keep = func(spec *Spec) bool { return c.matches(value, []byte(spec.full)) }
 		default:
 			return ErrSyntax
 		}

@@ -55,7 +55,7 @@ func configGet(c *Ctx) error {
 	}
 	found := c.Env.Config.Match(func(name string) bool {
 		for _, p := range patterns {
-			if globMatch(p, []byte(name)) {
+			if c.matches(p, []byte(name)) {
 				return true
 			}
 		}

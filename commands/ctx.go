@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"keyp/internal/glob"
 	"keyp/resp"
 	"keyp/storage"
 )
@@ -37,8 +38,10 @@ type Ctx struct {
 	// final: keys that are not in memory are read while others are locked, as the call cannot run
 	// again for their sake.
 	final   bool
-	hits    int64 // keys that this run has looked up and found; see book
-	misses  int64 // the same, and not found
+	steps   glob.Steps // that patterns may take, of the outermost call
+	costly  bool       // they took more; the reply is errPattern
+	hits    int64      // keys that this run has looked up and found; see book
+	misses  int64      // the same, and not found
 	met     fate
 	counted bool              // the error that is replied has been counted
 	apart   bool              // as a job of scope Global it needs nothing but its keys

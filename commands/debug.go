@@ -273,7 +273,7 @@ func errorLine(text []byte) string {
 }
 
 func debugMatch(c *Ctx) error {
-	c.bit(globMatch(c.Arg(2), c.Arg(3)))
+	c.bit(c.matches(c.Arg(2), c.Arg(3)))
 	return nil
 }
 

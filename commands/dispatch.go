@@ -275,7 +275,7 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	if c.Txn != nil {
 		slides = c.Txn.Slides()
 	}
-	c.hits, c.misses = 0, 0
+	c.hits, c.misses, c.steps, c.costly = 0, 0, patternSteps, false
 	defer func() {
 		if p := recover(); p != nil {
 			if r, ok := p.(storage.Refused); ok {
@@ -303,7 +303,11 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 			outcome = Done
 		}
 	}()
-	if err := c.Spec.Run(c); err != nil {
+	err := c.Spec.Run(c)
+	if err == nil && c.costly {
+		err = errPattern
+	}
+	if err != nil {
 		c.Out.Truncate(mark)
 		switch err {
 		case errNeedKeys:

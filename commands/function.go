@@ -230,14 +230,14 @@ func functionList(c *Ctx) error {
 			if !a.More() {
 				return errLibraryArg
 			}
-			named, pattern = true, a.Bytes()
+			named, pattern = true, bytes.ToLower(a.Bytes())
 		default:
 			return Error("ERR Unknown argument " + clip(a.Bytes(), 128))
 		}
 	}
 	mark, n := c.Out.ArrayLater(), 0
 	for _, lib := range c.Env.Scripts.functions.list() {
-		if !named || globMatch(bytes.ToLower(pattern), bytes.ToLower([]byte(lib.name))) {
+		if !named || c.matches(pattern, bytes.ToLower([]byte(lib.name))) {
 			writeLibrary(c, lib, code)
 			n++
 		}

@@ -2,8 +2,36 @@ package commands
 
 import "keyp/internal/glob"
 
-// globMatch says whether s matches a pattern of KEYS, SCAN and PSUBSCRIBE.
+// globMatch reports whether s matches a pattern that an administrator has set.
 func globMatch(pattern, s []byte) bool { return glob.Match(pattern, s) }
 
-// globAll says whether a pattern matches everything.
+// globAll reports whether a pattern matches everything.
 func globAll(pattern []byte) bool { return glob.All(pattern) }
+
+// patternSteps is what a call, with all that it runs, may take for patterns beside what is free: some 20 ms.
+const patternSteps = 1 << 22
+
+const errPattern Error = "ERR matching this pattern takes too long for names of this length"
+
+// matches reports whether s matches a pattern that the client has sent. The call ends with errPattern,
+// whatever its handler returns, if that takes too many steps.
+func (c *Ctx) matches(pattern, s []byte) bool {
+	if c.costly {
+		return false
+	}
+	root := c
+	for root.parent != nil {
+		root = root.parent
+	}
+	ok, done := root.steps.Match(pattern, s)
+	c.costly = !done
+	return ok
+}
+
+// cheapMatch reports whether s matches a pattern that a client has sent, and that takes no more steps than
+// are free. So nobody's subscription makes those wait who publish.
+func cheapMatch(pattern, s []byte) bool {
+	var none glob.Steps
+	ok, _ := none.Match(pattern, s)
+	return ok
+}

@@ -162,3 +162,67 @@ func FuzzGlob(f *testing.F) {
 		}
 	})
 }
+
+// What takes a pattern that a client sends refuses one that takes too many steps, and so does what runs it.
+func TestCostlyPatterns(t *testing.T) {
+	name, pattern := strings.Repeat("a", 1_000_000), "*"+strings.Repeat("a", 20_000)+"b"
+	// A set is compared with each byte of a short name, too.
+	set := "*[" + strings.Repeat("x", 1<<20) + "]"
+	h, _, _, _ := hosted(t)
+	for _, args := range [][]string{
+		{"SET", name, "v"},
+		{"SET", "due", "v", "PX", "1000"},
+		{"HSET", "h", name, "v"},
+		{"HPEXPIRE", "h", "1000", "FIELDS", "1", name},
+		{"SADD", "s", name},
+		{"ZADD", "z", "1", name},
+		{"FUNCTION", "LOAD", "#!lua name=library_with_a_name\nredis.register_function('f', function() end)"},
+	} {
+		if got := h.do(args...); strings.HasPrefix(got, "-") {
+			t.Fatal(got)
+		}
+	}
+	h.do("PEXPIRE", name, "1000")
+	h.as(2)
+	h.do("SUBSCRIBE", name)
+	h.do("PSUBSCRIBE", pattern)
+	h.do("PSUBSCRIBE", "*a")
+	h.as(1)
+	for _, args := range [][]string{
+		{"KEYS", pattern},
+		{"SCAN", "0", "MATCH", pattern},
+		{"SCAN", "0", "MATCH", pattern, "COUNT", "1000"},
+		{"HSCAN", "h", "0", "MATCH", pattern},
+		{"SSCAN", "s", "0", "MATCH", pattern},
+		{"ZSCAN", "z", "0", "MATCH", pattern},
+		{"KEYP.EXPIRING", "-", "+", "MATCH", pattern},
+		{"KEYP.EXPIRING", "-", "+", "ELEMENTS", "h", "MATCH", pattern},
+		{"KEYP.TIMELINE", "-", "+", "1", "MATCH", pattern},
+		{"CONFIG", "GET", set},
+		{"COMMAND", "LIST", "FILTERBY", "PATTERN", set},
+		{"FUNCTION", "LIST", "LIBRARYNAME", set},
+		{"DEBUG", "STRINGMATCH-LEN", pattern, name},
+		{"EVAL", "return redis.call('HSCAN', KEYS[1], 0, 'MATCH', ARGV[1])", "1", "h", pattern},
+	} {
+		if got := h.do(args...); !strings.Contains(got, "matching this pattern takes too long") {
+			t.Errorf("%.50q: %.100s", args, got)
+		}
+	}
+	h.do("PERSIST", name)
+	if got := h.do("KEYP.UNTIMED", "MATCH", pattern); !strings.Contains(got, "matching this pattern takes too long") {
+		t.Errorf("KEYP.UNTIMED: %.100s", got)
+	}
+	// All that EXEC runs has the steps of one command, and what needs none of them still runs.
+	h.do("MULTI")
+	h.do("HSCAN", "h", "0", "MATCH", pattern)
+	h.do("HSCAN", "h", "0", "MATCH", "none")
+	if got := h.do("EXEC"); !strings.HasSuffix(got, `for names of this length, ["0", []]]`) {
+		t.Errorf("EXEC: %.200s", got)
+	}
+	if got := h.do("PUBLISH", name, "m"); got != "2" {
+		t.Errorf("%s clients hear of the channel, not the one that subscribes to it and the one to its end", got)
+	}
+	if got := h.do("PUBSUB", "CHANNELS", pattern); !strings.Contains(got, "matching this pattern takes too long") {
+		t.Errorf("PUBSUB CHANNELS: %.100s", got)
+	}
+}

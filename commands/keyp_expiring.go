@@ -104,7 +104,7 @@ func runExpiring(c *Ctx) error {
 	}
 	may := c.maySee()
 	list, next, more, err := c.view().Expiring(c.Client.DB, from, until, o.count, func(name []byte) bool {
-		return o.matches(name) && may(name)
+		return o.matches(c, name) && may(name)
 	}, o.typ)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) 
 	if now := c.Txn.Now(); from.Deadline <= now {
 		from = storage.DuePlace{Deadline: now + 1}
 	}
-	page := elementsPage{options: o, until: until, next: from}
+	page := elementsPage{c: c, options: o, until: until, next: from}
 	v.Deadlines(from.Deadline-1, func(at int64) bool { return page.add(v, at) })
 	replyExpiring(c, page.list, page.next, page.more)
 	return nil
@@ -169,6 +169,7 @@ func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) 
 
 // elementsPage is a page of a value's elements.
 type elementsPage struct {
+	c       *Ctx
 	options *expiringOptions
 	until   storage.DuePlace
 	list    []storage.DueKey
@@ -203,7 +204,7 @@ func (p *elementsPage) add(v timedValue, at int64) bool {
 			if p.full() && hash != last {
 				return false
 			}
-			if p.looks, last = p.looks+1, hash; p.options.matches(elem) {
+			if p.looks, last = p.looks+1, hash; p.options.matches(p.c, elem) {
 				p.list = append(p.list, storage.DueKey{Name: bytes.Clone(elem), At: at})
 				p.size += len(elem)
 			}

@@ -355,7 +355,7 @@ func TestExpiringElementsLooks(t *testing.T) {
 		{keypOptions{scanOptions: scanOptions{count: keypCountMax / 2}}, keypCountMax / 2, keypCountMax/2 + 1, true},
 	} {
 		v := &countedDeadlines{timedValue: hash}
-		page := elementsPage{options: &expiringOptions{keypOptions: tt.options}, until: storage.DueEnd}
+		page := elementsPage{c: &Ctx{steps: patternSteps}, options: &expiringOptions{keypOptions: tt.options}, until: storage.DueEnd}
 		v.Deadlines(0, func(at int64) bool { return page.add(hash, at) })
 		if len(page.list) != tt.list || v.seen != tt.seen || page.more != tt.more {
 			t.Errorf("%+v: %d of %d deadlines are listed, more: %v", tt.options, len(page.list), v.seen, page.more)

@@ -206,14 +206,13 @@ func (p *Subscriptions) names(c *Client, topic Topic) []string {
 	return list
 }
 
-// active gives the names that somebody listens to, those that match pattern unless it is
-// nil, in order.
-func (p *Subscriptions) active(topic Topic, pattern []byte) []string {
+// active gives the names that somebody listens to and takes reports true for, in order.
+func (p *Subscriptions) active(topic Topic, takes func(name []byte) bool) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []string
 	for name, a := range p.mu.audience[topic] {
-		if pattern == nil || globMatch(pattern, a.name) {
+		if takes(a.name) {
 			list = append(list, name)
 		}
 	}
@@ -262,7 +261,7 @@ func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery,
 		return list, n
 	}
 	for _, a := range p.mu.patterns {
-		if globMatch(a.name, channel) {
+		if cheapMatch(a.name, channel) {
 			list = append(list, delivery{pattern: a.name, to: append([]*Subscriber(nil), a.members...)})
 			n += len(a.members)
 		}

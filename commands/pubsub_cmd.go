@@ -200,11 +200,7 @@ func (c *Ctx) activeChannels(topic Topic) error {
 	if len(c.Args) > 3 {
 		return errSubcommandArgs("PUBSUB", c.Args[1])
 	}
-	var pattern []byte
-	if len(c.Args) == 3 {
-		pattern = c.Arg(2)
-	}
-	names := c.Env.PubSub.active(topic, pattern)
+	names := c.Env.PubSub.active(topic, func(name []byte) bool { return len(c.Args) < 3 || c.matches(c.Arg(2), name) })
 	c.Out.Array(len(names))
 	for _, name := range names {
 		c.Out.BulkString(name)

@@ -50,7 +50,7 @@ func runKeys(c *Ctx) error {
 	pattern := c.Arg(1)
 	mark, n := c.Out.ArrayLater(), 0
 	err := c.view().Walk(c.Client.DB, func(name []byte, _ object.Type) bool {
-		if globMatch(pattern, name) {
+		if c.matches(pattern, name) {
 			c.Out.Bulk(name)
 			n++
 		}
@@ -108,12 +108,14 @@ func parseScan(a Cursor, of object.Type) (scanOptions, error) {
 }
 
 // takes says whether the walk shows a key. A type that does not exist has no keys.
-func (o *scanOptions) takes(name []byte, typ object.Type) bool {
-	return o.matches(name) && (o.typ == "" || typ.String() == o.typ)
+func (o *scanOptions) takes(c *Ctx, name []byte, typ object.Type) bool {
+	return o.matches(c, name) && (o.typ == "" || typ.String() == o.typ)
 }
 
 // matches says whether MATCH lets a name or an element pass.
-func (o *scanOptions) matches(name []byte) bool { return o.match == nil || globMatch(o.match, name) }
+func (o *scanOptions) matches(c *Ctx, name []byte) bool {
+	return o.match == nil || c.matches(o.match, name)
+}
 
 func runScan(c *Ctx) error {
 	cursor, ok := ParseUint(c.Arg(1))
@@ -132,7 +134,7 @@ func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name [
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int
 	next, err := step(c.Client.DB, cursor, o.count, func(name []byte, typ object.Type) {
-		if o.takes(name, typ) && (may == nil || may(name)) {
+		if o.takes(c, name, typ) && (may == nil || may(name)) {
 			names = append(names, name...)
 			ends = append(ends, len(names))
 		}

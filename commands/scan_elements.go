@@ -58,18 +58,19 @@ func scanElements(of object.Type, value func(out *resp.Writer, val []byte)) func
 		if o.noValues {
 			value = nil
 		}
-		replyScan(c.Out, item.Value().(elementScanner), cursor, &o, value)
+		replyScan(c, item.Value().(elementScanner), cursor, &o, value)
 		return nil
 	}
 }
 
 // replyScan writes one step of a walk: the cursor to go on from and the elements.
-func replyScan(out *resp.Writer, v elementScanner, cursor uint64, o *scanOptions, value func(out *resp.Writer, val []byte)) {
+func replyScan(c *Ctx, v elementScanner, cursor uint64, o *scanOptions, value func(out *resp.Writer, val []byte)) {
+	out := c.Out
 	out.Array(2)
 	start, n := out.Len(), 0
 	mark := out.ArrayLater()
 	next := v.Scan(cursor, o.count, func(elem, val []byte, _ int64) {
-		if !o.matches(elem) {
+		if !o.matches(c, elem) {
 			return
 		}
 		out.Bulk(elem)

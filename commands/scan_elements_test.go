@@ -21,7 +21,7 @@ func TestReplyScan(t *testing.T) {
 	steps, cursor := 0, uint64(0)
 	for {
 		var out resp.Writer
-		replyScan(&out, h, cursor, &o, (*resp.Writer).Bulk)
+		replyScan(&Ctx{Out: &out, steps: patternSteps}, h, cursor, &o, (*resp.Writer).Bulk)
 		reply, rest := parseReply(t, out.Buf)
 		if len(rest) > 0 {
 			t.Fatalf("behind the reply: %q", rest)
@@ -60,7 +60,7 @@ func TestReplyScanSmall(t *testing.T) {
 		{scanOptions{count: 1, match: []byte("c")}, `["0", []]`},
 	} {
 		out := resp.Writer{Buf: []byte("+before\r\n")}
-		replyScan(&out, h, 0, &c.o, (*resp.Writer).Bulk)
+		replyScan(&Ctx{Out: &out, steps: patternSteps}, h, 0, &c.o, (*resp.Writer).Bulk)
 		before, rest := render(out.Buf)
 		got, rest := render(rest)
 		if before != "+before" || got != c.want || len(rest) > 0 {
@@ -68,7 +68,7 @@ func TestReplyScanSmall(t *testing.T) {
 		}
 	}
 	var out resp.Writer
-	replyScan(&out, h, 0, &scanOptions{count: 1}, nil)
+	replyScan(&Ctx{Out: &out, steps: patternSteps}, h, 0, &scanOptions{count: 1}, nil)
 	if got, _ := render(out.Buf); got != `["0", ["a", "b"]]` {
 		t.Errorf("without values: %s", got)
 	}

@@ -94,14 +94,14 @@ func (v *Visitor) Selects(db int) bool {
 // maySee reports whether the visitor may ask for the deadline of a key in a database that it selects.
 func (v *Visitor) maySee(name []byte) bool { return v.env.maySee(v.client.user.permissions(), name) }
 
-// Due is storage.Store.ListDue for the keys that match a glob pattern and whose deadline the visitor may ask for. Any
+// Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose deadline the visitor may ask for. Any
 // goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
 	if !v.Selects(db) {
 		return nil, until, true
 	}
 	return v.env.Store.ListDue(db, from, until, limit, func(name []byte) bool {
-		return globMatch(pattern, name) && v.maySee(name)
+		return cheapMatch(pattern, name) && v.maySee(name)
 	})
 }
 
@@ -112,7 +112,7 @@ func (v *Visitor) Sort(db int, name []byte, patterns []string) (i int, ok bool) 
 		return 0, false
 	}
 	for i, pattern := range patterns {
-		if globMatch([]byte(pattern), name) {
+		if cheapMatch([]byte(pattern), name) {
 			return i, true
 		}
 	}

@@ -1,6 +1,8 @@
 // Package glob matches names against patterns as Redis does.
 package glob
 
+import "math"
+
 // Match says whether s matches a pattern of KEYS, SCAN and PSUBSCRIBE:
 //
 //	?        any one byte
@@ -14,32 +16,67 @@ package glob
 // here it does, as "*" does.
 //
 // Every element but * takes exactly one byte, so after a mismatch only the latest *
-// can help: the work is at most len(pattern) × len(s), whatever the pattern.
+// can help. The work is at most len(pattern) × len(s): see Steps where a client sends both.
 func Match(pattern, s []byte) bool {
+	ok, _ := match(pattern, s, math.MaxInt)
+	return ok
+}
+
+// Steps is how much work is left for matches of patterns and names that clients send. A step
+// compares one byte. Each match may take freeSteps for each byte of the name and leastSteps
+// besides, which is more than patterns take that people write. Further steps are taken from Steps.
+type Steps int
+
+const (
+	freeSteps  = 8
+	leastSteps = 4096
+)
+
+// Match is as the function Match. Once no steps are left, done is false for what takes more than
+// the free ones, and ok is false then.
+func (left *Steps) Match(pattern, s []byte) (ok, done bool) {
+	free := freeSteps*len(s) + leastSteps
+	ok, steps := match(pattern, s, free+int(*left))
+	*left -= Steps(max(steps-free, 0))
+	if *left < 0 {
+		*left, ok = 0, false
+		return false, false
+	}
+	return ok, true
+}
+
+// match matches in about most steps. It has taken more if it says so; ok is false then.
+func match(pattern, s []byte, most int) (ok bool, steps int) {
 	p, i := 0, 0
 	star, from := -1, 0 // after the latest *, and where it began to match
 	for i < len(s) {
+		if steps++; steps > most {
+			return false, steps
+		}
 		if p < len(pattern) && pattern[p] == '*' {
 			p++
 			star, from = p, i
 			continue
 		}
 		if p < len(pattern) {
-			if ok, next := one(pattern, p, s[i]); ok {
+			ok, next := one(pattern, p, s[i])
+			steps += next - p - 1
+			if ok {
 				p, i = next, i+1
 				continue
 			}
 		}
 		if star < 0 {
-			return false
+			return false, steps
 		}
 		from++
 		p, i = star, from
 	}
 	for p < len(pattern) && pattern[p] == '*' {
 		p++
+		steps++
 	}
-	return p == len(pattern)
+	return p == len(pattern), steps
 }
 
 // one matches c against the element at pattern[p] and says where the next one is.
