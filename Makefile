@@ -90,8 +90,8 @@ check: lint types redis browser race rest ## all else: static checks, a browser,
 # goroutines share memory: in these packages, and in these tests of the two that take longest. A
 # test belongs here if it starts goroutines, or opens a store whose background work runs on purpose.
 SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./web ./cmd/keyp ./internal/e2e/...
-SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|ManyIsAtomic|ManyTakeTurns|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
-SHARED_COMMANDS = GatherIsAtomic|SortWhileRotated|WriteMany.*|ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands
+SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
+SHARED_COMMANDS = ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands
 
 # Of the tests from outside these have one client at a time, and take longest.
 ONE_CLIENT = TestDiff.*|TestBackups

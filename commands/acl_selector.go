@@ -183,7 +183,7 @@ func (s *selector) setCommand(t *Table, rule string) error {
 	name, allow := rule[1:], rule[0] == '+'
 	at := strings.LastIndexByte(name, '|')
 	if at >= 0 && allow {
-		container := t.byFullName([]byte(name[:at]))
+		container := t.inRule(name[:at])
 		switch {
 		case container == nil:
 			return errRuleCommand
@@ -197,13 +197,24 @@ func (s *selector) setCommand(t *Table, rule string) error {
 			return nil
 		}
 	}
-	spec := t.byFullName([]byte(name))
+	spec := t.inRule(name)
 	if spec == nil || at >= 0 && spec.parent == nil {
 		return errRuleCommand
 	}
 	s.set(spec, allow)
 	s.remember(rule[0], spec.full)
 	return nil
+}
+
+// inRule finds what a rule of a user names, "get" or "config|get" in any case: it has the name that the
+// command is declared with.
+func (t *Table) inRule(name string) *Spec {
+	of, sub, found := strings.Cut(strings.ToLower(name), "|")
+	spec := t.declared[of]
+	if spec == nil || !found {
+		return spec
+	}
+	return spec.sub([]byte(sub))
 }
 
 // set allows or forbids a command, and what a container contains.

@@ -238,11 +238,17 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 	if !spec.takes(len(args)) {
 		return errBadCount
 	}
+	start := c.Out.Len()
 	mark, n := c.Out.ArrayLater(), 0
 	for _, ks := range spec.named {
 		first, last, step := ks.span(args)
 		if !ks.counts(args) || ks.Num && last < first {
-			return errBadArgs
+			if !spec.Is(NoMandatoryKeys) {
+				return errBadArgs
+			}
+			c.Out.Truncate(start)
+			c.Out.Array(0)
+			return nil
 		}
 		for at := first; at <= last; at += step {
 			n++

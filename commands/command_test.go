@@ -37,6 +37,10 @@ func TestCommandCommands(t *testing.T) {
 		COMMAND GETKEYS ping a -> -ERR The command has no key arguments
 		COMMAND GETKEYS get a b -> -ERR Invalid number of arguments specified for command
 		COMMAND GETKEYS get -> -ERR Invalid number of arguments specified for command
+		COMMAND GETKEYS eval "return 1" 0 -> []
+		COMMAND GETKEYS eval "return 1" 3 a -> []
+		COMMAND GETKEYS eval "return 1" x a -> []
+		COMMAND GETKEYSANDFLAGS fcall f 0 a -> []
 		COMMAND GETKEYS mset a b c d -> ["a", "c"]
 		COMMAND GETKEYS move k 1 -> ["k"]
 		COMMAND GETKEYS copy a b DB 1 -> ["a", "b"]

@@ -100,6 +100,9 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 	}
+	if err := e.Table.Rename(cfg.Renames()); err != nil {
+		log.Error("a command has not got another name", "error", err) // CheckConfig has refused it before
+	}
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
 	e.Tracking.init(e)
 	e.Waiters.env, e.Waiters.lines = e, &e.lines

@@ -40,7 +40,7 @@ func parseLibrary(source string) (name, program string, err error) {
 		return "", "", Error("ERR Missing library metadata")
 	}
 	line, _, ok := strings.Cut(source, "\n")
-	words := strings.Fields(line)
+	words := shebangWords(line)
 	if !ok || len(words) == 0 {
 		return "", "", Error("ERR Invalid library metadata")
 	}

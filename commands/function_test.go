@@ -40,6 +40,14 @@ func TestFunctions(t *testing.T) {
 		FUNCTION LOAD "#!py name=ab\n" -> -ERR Engine 'py' not found
 		FUNCTION LOAD "#!lua name=ab x=1\n" -> -ERR Invalid metadata value given: x=1
 		FUNCTION LOAD "#!lua name=ab name=c\n" -> -ERR Invalid metadata value, name argument was given multiple times
+		FUNCTION LOAD "#!lua name='ab" -> -ERR Invalid library metadata
+		FUNCTION LOAD "#!lua name='ab\n" -> -ERR Invalid library metadata
+		FUNCTION LOAD "#!'lua' name=\"a\\x62\"\nreturn 1" -> -ERR No functions registered
+		FUNCTION LOAD "#!lua name=\"quo\\x74ed\"\nredis.register_function('quoted', function() return 1 end)" -> "quoted"
+		FCALL quoted 0 -> 1
+		FUNCTION DELETE quoted -> +OK
+		EVAL "#!lua flags='no-writes'\nreturn redis.pcall('SET', 'k', 'v')" 0 -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL "#!lua 'flags=no-writes\nreturn 1" 0 -> -ERR Invalid engine in script shebang
 		FUNCTION LOAD "#!lua name=ab\nreturn 1" -> -ERR No functions registered
 		FUNCTION LOAD "#!lua name=ab\nredis.register_function('get', function() end)" -> -ERR Function get already exists
 		FUNCTION LOAD "#!lua name=ab\nerror({err='MY own'})" -> -ERR Error registering functions: ERR user_function:2: Script attempted to access nonexistent global variable 'error'

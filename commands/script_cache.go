@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"keyp/resp"
 	"keyp/scripting"
 )
 
@@ -95,7 +96,10 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 	if !ok {
 		return "", 0, false, Error("ERR Invalid script shebang")
 	}
-	words := strings.Fields(line)
+	words := shebangWords(line)
+	if len(words) == 0 {
+		return "", 0, false, Error("ERR Invalid engine in script shebang")
+	}
 	if words[0] != "#!lua" {
 		return "", 0, false, Error("ERR Unexpected engine in script shebang: " + words[0])
 	}
@@ -113,6 +117,15 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 		}
 	}
 	return source[len(line):], flags, true, nil
+}
+
+// shebangWords splits a first line as Redis does: words may be in quotes. Without a closing quote there are none.
+func shebangWords(line string) (words []string) {
+	args, _ := resp.SplitArgs([]byte(line))
+	for _, arg := range args {
+		words = append(words, string(arg))
+	}
+	return words
 }
 
 // compile makes a script of its source. Killing r ends it.

@@ -403,6 +403,7 @@ func TestChangesSinceSave(t *testing.T) {
 			want = changes()
 		}
 	}
+	h.bare = true // a start that replays begins a checkpoint beside the commands
 	h.reopen()
 	if got := changes(); got != want {
 		t.Errorf("%d changes after a restart that replays them, %d before", got, want)

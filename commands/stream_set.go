@@ -30,8 +30,8 @@ var streamSetCommands = []Spec{
 		Keys: []KeySpec{Key(1, RW|Update)},
 		Args: []Arg{
 			keyArg("key"),
-			block("idmp-duration-block", Arg{Name: "idmp-duration-token", Type: ArgToken, Token: "IDMP-DURATION"}, intArg("duration")).opt(),
-			block("idmp-maxsize-block", Arg{Name: "idmp-maxsize-token", Type: ArgToken, Token: "IDMP-MAXSIZE"}, intArg("maxsize")).opt(),
+			intArg("duration").after("IDMP-DURATION").opt(),
+			intArg("maxsize").after("IDMP-MAXSIZE").opt(),
 			block("maxage-block", intArg("milliseconds").after("MAXAGE"), streamRefsArg.opt()).opt(),
 		},
 		Run: runXCfgSet,

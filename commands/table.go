@@ -1,8 +1,12 @@
 package commands
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"keyp/internal/config"
 )
 
 // families lists every family once.
@@ -41,14 +45,15 @@ var families = [][]Spec{
 
 // Table finds declarations by name.
 type Table struct {
-	byName map[string]*Spec // lower and upper case
-	all    []*Spec
-	specs  []*Spec // with subcommands, by Spec.id
+	byName   map[string]*Spec // as clients call them, in lower and upper case
+	declared map[string]*Spec // in lower case, whatever Rename has done
+	all      []*Spec
+	specs    []*Spec // with subcommands, by Spec.id
 }
 
 // NewTable builds the table from the families.
 func NewTable() *Table {
-	t := &Table{byName: map[string]*Spec{}}
+	t := &Table{byName: map[string]*Spec{}, declared: map[string]*Spec{}}
 	for _, family := range families {
 		for i := range family {
 			spec := family[i]
@@ -70,6 +75,7 @@ func (t *Table) add(spec *Spec) {
 		}
 		spec.Sub[i] = sub
 	}
+	t.declared[spec.full] = spec
 	t.byName[spec.full] = spec
 	t.byName[spec.Name] = spec
 	t.all = append(t.all, spec)
@@ -89,15 +95,41 @@ func (t *Table) number(spec *Spec) {
 	spec.named = slices.DeleteFunc(spec.shownKeys(), func(ks *KeySpec) bool { return ks.Flags&NotKey != 0 })
 }
 
-// All gives every top-level command.
+// All gives every top-level command that clients can call.
 func (t *Table) All() []*Spec { return t.all }
+
+// Rename makes clients, and scripts, call commands by other names; by none if the new one is empty. The
+// rights of users name commands as they were before, as in Redis. The error is about a command that is not
+// there, or a name that another one has.
+func (t *Table) Rename(renames []config.Rename) error {
+	for _, r := range renames {
+		spec := t.Lookup([]byte(r.Old))
+		if spec == nil {
+			return fmt.Errorf("rename-command: there is no command %q", r.Old)
+		}
+		maps.DeleteFunc(t.byName, func(_ string, s *Spec) bool { return s == spec })
+		if r.New == "" {
+			t.all = slices.DeleteFunc(t.all, func(s *Spec) bool { return s == spec })
+			continue
+		}
+		if t.Lookup([]byte(r.New)) != nil {
+			return fmt.Errorf("rename-command: another command is called %q", r.New)
+		}
+		t.byName[strings.ToLower(r.New)] = spec
+		t.byName[strings.ToUpper(r.New)] = spec
+	}
+	return nil
+}
+
+// longestName is more than any command's name has, renamed ones included.
+const longestName = 1024
 
 // Lookup finds a command by its name in any case; nil if there is none.
 func (t *Table) Lookup(name []byte) *Spec {
 	if spec, ok := t.byName[string(name)]; ok {
 		return spec
 	}
-	if len(name) > 64 {
+	if len(name) > longestName {
 		return nil
 	}
 	return t.byName[strings.ToLower(string(name))]

@@ -291,7 +291,7 @@ func (st *state) redisLog(L *lua.State) int {
 	}
 	level := int(lua.ToInteger(f))
 	if level < logDebug || level > logWarning {
-		st.throwError(L, "Invalid debug level.")
+		st.throwError(L, "Invalid log level.")
 	}
 	var line []byte
 	for i := 2; i <= L.NArgs() && len(line) < longestLog; i++ {

@@ -162,12 +162,16 @@ func TestSlowSubscriberIsCutAtTheSoftLimit(t *testing.T) {
 		ts.onLoop(func(*loop) { over = s.full && s.out.pending() > 100_000 })
 	}
 	ts.onLoop(func(l *loop) {
+		s.softSince = 0
 		l.checkSoftLimit(s)
-		s.softSince -= 59 * time.Second
+		if s.softSince != l.mono {
+			t.Error("its time has not begun")
+		}
+		s.softSince = l.mono - 59*time.Second
 		if l.checkSoftLimit(s); !s.takes() {
 			t.Error("it was cut before its time was up")
 		}
-		s.softSince -= 2 * time.Second
+		s.softSince = l.mono - 61*time.Second
 		if l.checkSoftLimit(s); s.takes() {
 			t.Error("it was not cut")
 		}

@@ -1,6 +1,7 @@
 // Command keyp is the server; its subcommands work on data directories.
 //
 //	keyp [FILE | -] [--OPTION VALUE...]...    run the server (serve.go)
+//	keyp --check-config [FILE | -]...         check its configuration
 //	keyp check DIR                            verify a data directory (check.go)
 //	keyp repair DIR NEWDIR                    save what is left of a damaged one (repair.go)
 //	keyp compact DIR                          shorten its data file (compact.go)
@@ -16,7 +17,9 @@
 //	keyp health [ADDR]                        ask a server whether it is ready (health.go)
 //	keyp completion bash | zsh | fish         print what completes command lines (completion.go)
 //
-// Any mistake or failure is one line on standard error and exit status 1. For repair, import and export that status
+// With --check-config the server is not run: what it would refuse is printed, or what has no effect.
+//
+// Each mistake, or failure, is one line on standard error and exit status 1. For repair, import and export that status
 // is 2, and 1 means that data is lost, was not imported, or was not exported.
 package main
 
@@ -25,8 +28,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/config"
 )
@@ -54,8 +59,12 @@ var subcommands = []subcommand{
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		// Joined errors are on separate lines.
-		fmt.Fprintln(os.Stderr, "keyp:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		mistakes := config.Mistakes{err}
+		errors.As(err, &mistakes)
+		for _, err := range mistakes {
+			// Joined errors are on separate lines.
+			fmt.Fprintln(os.Stderr, "keyp:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
 		status := 1
 		if e := (exit{}); errors.As(err, &e) {
 			status = e.status
@@ -82,7 +91,11 @@ func run(args []string) error {
 			return s.run(args[1:], os.Stdout)
 		}
 	}
-	cfg, err := config.Load(args, os.Environ(), os.Stdin)
+	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--check-config" })
+	cfg, err := config.Load(started, os.Environ(), os.Stdin)
+	if err == nil {
+		err = commands.CheckConfig(cfg)
+	}
 	switch {
 	case errors.Is(err, config.ErrHelp):
 		return config.Usage(os.Stdout)
@@ -90,6 +103,12 @@ func run(args []string) error {
 		_, err := fmt.Println(config.VersionLine())
 		return err
 	case err != nil:
+		return err
+	case len(started) < len(args):
+		for _, remark := range cfg.Warnings() {
+			fmt.Println(remark)
+		}
+		_, err := fmt.Println("the configuration is valid")
 		return err
 	}
 	machine := &clock.Machine{}

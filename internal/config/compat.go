@@ -29,10 +29,16 @@ var compat = []option{
 	tuneBool("disable-thp", "", "yes"),
 	tuneWord("oom-score-adj", "no", "yes", "relative", "absolute"),
 	{name: "oom-score-adj-values", group: groupCompat, kind: kindCustom, def: "0 200 800", parse: readScores},
-	fixedText("server_cpulist", ""),
-	fixedText("bio_cpulist", ""),
-	fixedText("aof_rewrite_cpulist", ""),
-	fixedText("bgsave_cpulist", ""),
+	fixedText("server-cpulist", "server_cpulist", ""),
+	fixedText("bio-cpulist", "bio_cpulist", ""),
+	fixedText("aof-rewrite-cpulist", "aof_rewrite_cpulist", ""),
+	fixedText("bgsave-cpulist", "bgsave_cpulist", ""),
+	fixedText("bind-source-addr", "", ""),
+	tuneInt("socket-mark-id", "", "0", 0, maxUint32),
+	tuneInt("max-new-connections-per-cycle", "", "10", 1, 1000),
+	tuneInt("max-new-tls-connections-per-cycle", "", "1", 1, 1000),
+	tuneText("locale-collate", ""),
+	tuneBool("hide-user-data-from-log", "", "no"),
 	tuneText("ignore-warnings", ""),
 	tuneBool("crash-log-enabled", "", "yes"),
 	tuneBool("crash-memcheck-enabled", "", "yes"),
@@ -41,12 +47,12 @@ var compat = []option{
 	tuneBool("stop-writes-on-bgsave-error", "", "yes"),
 	tuneBool("rdbcompression", "", "yes"),
 	tuneBool("rdbchecksum", "", "yes"),
-	fixedText("dbfilename", "dump.rdb"),
+	fixedText("dbfilename", "", "dump.rdb"),
 	tuneBool("rdb-del-sync-files", "", "no"),
 	tuneBool("rdb-save-incremental-fsync", "", "yes"),
 	tuneWord("sanitize-dump-payload", "no", "yes", "clients"),
-	fixedText("appendfilename", "appendonly.aof"),
-	fixedText("appenddirname", "appendonlydir"),
+	fixedText("appendfilename", "", "appendonly.aof"),
+	fixedText("appenddirname", "", "appendonlydir"),
 	tuneBool("no-appendfsync-on-rewrite", "", "no"),
 	tuneInt("auto-aof-rewrite-percentage", "", "100", 0, maxInt32),
 	tuneBytes("auto-aof-rewrite-min-size", "67108864", 0),
@@ -62,8 +68,8 @@ var compat = []option{
 	tuneInt("replica-priority", "slave-priority", "100", 0, maxInt32),
 	tuneBool("replica-lazy-flush", "slave-lazy-flush", "no"),
 	tuneBool("replica-ignore-maxmemory", "slave-ignore-maxmemory", "yes"),
-	tuneText("replica-announce-ip", ""),
-	tuneInt("replica-announce-port", "", "0", 0, 65535),
+	tuneAlias("replica-announce-ip", "slave-announce-ip"),
+	tuneInt("replica-announce-port", "slave-announce-port", "0", 0, 65535),
 	tuneBool("replica-announced", "", "yes"),
 	tuneBool("replica-ignore-disk-write-errors", "", "no"),
 	tuneBytes("repl-backlog-size", "1048576", 1),
@@ -79,10 +85,15 @@ var compat = []option{
 	tuneInt("min-replicas-max-lag", "min-slaves-max-lag", "10", 0, maxInt32),
 	tuneWord("propagation-error-behavior", "ignore", "panic", "panic-on-replicas"),
 
-	fixedText("cluster-config-file", "nodes.conf"),
+	fixedText("cluster-config-file", "", "nodes.conf"),
 	tuneInt("cluster-node-timeout", "", "15000", 0, 0),
 	tuneInt("cluster-replica-validity-factor", "cluster-slave-validity-factor", "10", 0, maxInt32),
 	tuneInt("cluster-migration-barrier", "", "1", 0, maxInt32),
+	tuneBool("cluster-replica-no-failover", "cluster-slave-no-failover", "no"),
+	tuneBool("cluster-allow-replica-migration", "", "yes"),
+	tuneBool("cluster-allow-pubsubshard-when-down", "", "yes"),
+	tuneBytes("cluster-link-sendbuf-limit", "0", 0),
+	tuneText("cluster-announce-human-nodename", ""),
 
 	{name: "supervised", group: groupCompat, kind: kindEnum, def: "no", enum: []string{"upstart", "systemd", "auto", "no"}, fixed: true},
 	tuneBool("always-show-logo", "", "no"),
@@ -91,8 +102,8 @@ var compat = []option{
 	tuneInt("shutdown-timeout", "", "10", 0, maxInt32),
 	{name: "shutdown-on-sigint", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
 	{name: "shutdown-on-sigterm", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
-	fixedText("enable-module-command", "no"),
-	fixedText("enable-protected-configs", "no"),
+	fixedText("enable-module-command", "", "no"),
+	fixedText("enable-protected-configs", "", "no"),
 	tuneText("tls-client-cert-file", ""),
 	tuneText("tls-client-key-file", ""),
 	secretText("tls-client-key-file-pass"),
@@ -124,12 +135,16 @@ func tuneText(name, def string) option {
 	return option{name: name, group: groupCompat, kind: kindString, def: def}
 }
 
+func tuneAlias(name, alias string) option {
+	return option{name: name, alias: alias, group: groupCompat, kind: kindString}
+}
+
 func secretText(name string) option {
 	return option{name: name, group: groupCompat, kind: kindString, secret: true}
 }
 
 // fixedText is a text about where files are or what is allowed: no client may change
 // the value from the file.
-func fixedText(name, def string) option {
-	return option{name: name, group: groupCompat, kind: kindString, def: def, fixed: true}
+func fixedText(name, alias, def string) option {
+	return option{name: name, alias: alias, group: groupCompat, kind: kindString, def: def, fixed: true}
 }

@@ -17,6 +17,8 @@ type Config struct {
 	// Constant once the configuration is loaded.
 	path     string     // the file that was read; empty: none that can be rewritten
 	users    [][]string // the words behind "user", of each such line
+	renames  []Rename
+	passed   map[string]bool // of passedOver
 	warnings []string
 
 	mu sync.Mutex // serialises Set and Rewrite
@@ -28,12 +30,13 @@ type slot struct {
 	value    atomic.Pointer[value]
 	initial  value // the default
 	onChange []func() error
+	replaced bool   // by the command line
 	given    string // the source that set it last, so that only lines of one source add up
 }
 
 // New gives the defaults.
 func New() *Config {
-	c := &Config{slots: map[string]*slot{}}
+	c := &Config{slots: map[string]*slot{}, passed: map[string]bool{}}
 	for _, list := range [][]option{options, compat} {
 		for i := range list {
 			s := &slot{option: &list[i]}
@@ -219,7 +222,12 @@ func (c *Config) Set(pairs ...Pair) error {
 // Ineffective is the reason why a value that Set accepts has no effect, for the log.
 func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
 	for _, p := range pairs {
-		if s := c.slots[strings.ToLower(p.Name)]; s != nil && s.tolerate {
+		s := c.slots[strings.ToLower(p.Name)]
+		if s != nil && s.name == "maxmemory-policy" && !strings.EqualFold(p.Value, "noeviction") {
+			remarks = append(remarks, "maxmemory-policy "+p.Value+" deletes no keys: what does not fit into maxmemory stays "+
+				"on disk; keys that are to go need a time to live, which KEYP.POLICY gives by pattern")
+		}
+		if s != nil && s.tolerate {
 			if _, err := s.read(value{}, []string{p.Value}); s.ignores(err) {
 				remarks = append(remarks, s.remark([]string{p.Value}))
 			}

@@ -30,15 +30,16 @@ func (c *Config) loadFile(name string, stdin io.Reader) error {
 	return c.parse(data, shown, dir, "file", 0)
 }
 
-// parse applies a file's lines. dir is where relative includes are looked for.
+// parse applies a file's lines, and goes on behind those that are wrong. dir is where relative includes are looked for.
 func (c *Config) parse(data []byte, shown, dir, source string, depth int) error {
+	var all Mistakes
 	for i, line := range splitLines(data) {
 		d, err := parseLine(line)
 		if err == nil && d.name == "include" {
 			err = c.include(d.words, dir, source, depth)
-			var inner *lineError
-			if errors.As(err, &inner) {
-				return err
+			if inner := (Mistakes)(nil); errors.As(err, &inner) {
+				all.add(err)
+				continue
 			}
 		} else if err == nil && d.name != "" {
 			err = c.put(source, d.name, d.words)
@@ -47,10 +48,10 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 			}
 		}
 		if err != nil {
-			return &lineError{shown, i + 1, err}
+			all.add(&lineError{shown, i + 1, err})
 		}
 	}
-	return nil
+	return all.orNil()
 }
 
 // lineError is a mistake with its file and line.
@@ -83,16 +84,15 @@ func (c *Config) include(patterns []string, dir, source string, depth int) error
 	if len(files) == 0 && !strings.ContainsAny(pattern, "*?[") {
 		files = []string{pattern}
 	}
+	var all Mistakes
 	for _, file := range files {
 		data, err := readAll(file, nil)
 		if err != nil {
 			return fmt.Errorf("include: %w", err)
 		}
-		if err := c.parse(data, file, filepath.Dir(file), source, depth+1); err != nil {
-			return err
-		}
+		all.add(c.parse(data, file, filepath.Dir(file), source, depth+1))
 	}
-	return nil
+	return all.orNil()
 }
 
 // splitLines cuts at line ends of either kind, the end of the last line included.

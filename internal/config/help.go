@@ -21,6 +21,7 @@ type Use struct {
 // Uses are all of them.
 var Uses = []Use{
 	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server"},
+	{"", "--check-config [FILE | -]...", "check a configuration"},
 	{"check", "DIR", "verify a data directory"},
 	{"repair", "DIR NEWDIR", "save what is left of a damaged one"},
 	{"compact", "DIR", "free the unused space of its data file"},

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -18,29 +20,64 @@ var (
 const envPrefix = "KEYP_"
 
 // Load reads defaults, then the file that args names ("-": stdin), then env
-// ("NAME=value" each), then the options in args, later ones winning. Errors name the
-// file and line, the variable or the argument. args are without the program's name.
+// ("NAME=value" each), then the options in args, later ones winning. What is wrong is Mistakes, which
+// name the file and line, the variable or the argument. A value that args replace may be wrong
+// elsewhere. args are without the program's name.
 func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	c := New()
 	files, given, err := splitCommandLine(args)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range files {
-		if err := c.loadFile(name, stdin); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.loadEnv(env); err != nil {
-		return nil, err
-	}
 	for _, g := range given {
-		if err := c.put("command line", g.name, g.words); err != nil {
-			return nil, fmt.Errorf("--%s: %w%s", g.name, err, hint(err))
+		if s := c.slots[g.name]; s != nil {
+			s.replaced = true
 		}
+	}
+	var all Mistakes
+	for _, name := range files {
+		all.add(c.loadFile(name, stdin))
+	}
+	all.add(c.loadEnv(env))
+	for _, g := range given {
+		if err := c.put(commandLine, g.name, g.words); err != nil {
+			all.add(fmt.Errorf("--%s: %w%s", g.name, err, hint(err)))
+		}
+	}
+	if len(all) > 0 {
+		return nil, all
 	}
 	c.remarkTuning()
 	return c, nil
+}
+
+// commandLine is the source of the last values.
+const commandLine = "command line"
+
+// Mistakes are all that is wrong with a configuration, in the order of its sources.
+type Mistakes []error
+
+func (m Mistakes) Error() string { return errors.Join(m...).Error() }
+
+// Unwrap gives them one by one.
+func (m Mistakes) Unwrap() []error { return m }
+
+func (m *Mistakes) add(err error) {
+	var several Mistakes
+	switch {
+	case errors.As(err, &several):
+		*m = append(*m, several...)
+	case err != nil:
+		*m = append(*m, err)
+	}
+}
+
+// orNil is m as an error, nil if there are none.
+func (m Mistakes) orNil() error {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 // remarkTuning lists which of the given options have no effect.
@@ -51,9 +88,11 @@ func (c *Config) remarkTuning() {
 			names = append(names, s.name)
 		}
 	}
+	names = append(names, slices.Sorted(maps.Keys(c.passed))...)
 	if len(names) > 0 {
 		c.warnings = append(c.warnings, "options without effect, since they only tune Redis's own machinery: "+strings.Join(names, ", "))
 	}
+	c.warnings = append(c.warnings, c.Ineffective(Pair{"maxmemory-policy", c.String("maxmemory-policy")})...)
 }
 
 // directive is an option with the words given for it.
@@ -107,14 +146,21 @@ func (c *Config) put(source, name string, words []string) error {
 	if why, ok := unsupported[name]; ok {
 		return errors.New(why)
 	}
-	if name == "user" {
+	switch {
+	case name == "user":
 		return c.addUser(words)
+	case name == "rename-command":
+		return c.rename(words)
+	case passedOver[name]:
+		c.passed[name] = true
+		return nil
 	}
 	s := c.slots[name]
 	if s == nil {
 		return errUnknownOption
 	}
-	if len(words) == 0 {
+	judged := source == commandLine || !s.replaced
+	if len(words) == 0 && judged {
 		return errWords
 	}
 	var old value
@@ -122,6 +168,9 @@ func (c *Config) put(source, name string, words []string) error {
 		old = *s.value.Load()
 	}
 	v, err := s.read(old, words)
+	if err != nil && !judged {
+		return nil
+	}
 	if s.ignores(err) {
 		c.warnings = append(c.warnings, s.remark(words))
 		return nil
@@ -160,6 +209,7 @@ func hint(err error) string {
 // loadEnv takes KEYP_… variables. One that names no option is only worth a warning:
 // orchestrators put such variables there by themselves.
 func (c *Config) loadEnv(env []string) error {
+	var all Mistakes
 	for _, variable := range env {
 		key, text, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(key, envPrefix) {
@@ -180,10 +230,10 @@ func (c *Config) loadEnv(env []string) error {
 			}
 		}
 		if err := c.put("environment", name, words); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			all.add(fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	return nil
+	return all.orNil()
 }
 
 func readAll(name string, stdin io.Reader) ([]byte, error) {

@@ -249,5 +249,6 @@ var unsupported = map[string]string{
 	"debug-addr":         "profiles are served at http-addr now, under /debug/pprof/",
 	"debug-addr-exposed": "profiles are served at http-addr now, under /debug/pprof/",
 	"loadmodule":         "modules are not supported",
-	"rename-command":     "renaming commands is not supported",
+	"sentinel":           "this is a file of Redis Sentinel; keyp cluster create makes a group that fails over by itself",
+	"unixsocketgroup":    "the group of the socket is that of the process; start it with that group",
 }

@@ -145,5 +145,11 @@ func renderTuning() string {
 		names[i] = "`" + o.name + "`"
 	}
 	writeWrapped(&b, strings.Join(names, ", ")+".", "", "")
+	b.WriteString("\nA file may also have these, of other versions of Redis and of Valkey; `CONFIG` does not know them:\n\n")
+	passed := slices.Sorted(maps.Keys(passedOver))
+	for i, name := range passed {
+		passed[i] = "`" + name + "`"
+	}
+	writeWrapped(&b, strings.Join(passed, ", ")+".", "", "")
 	return b.String()
 }

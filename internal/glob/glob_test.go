@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // Steps matches as Match does while some are left, and takes no more than that and the free ones.

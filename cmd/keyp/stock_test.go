@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A server starts with the files that Redis, Debian and Valkey come with; only the paths are others.
+func TestStockFiles(t *testing.T) {
+	for _, name := range []string{"redis-2.4", "redis-2.8", "redis-7.2", "debian-7.0", "valkey-8.0"} {
+		file, err := filepath.Abs("../../internal/config/testdata/stock/" + name + ".conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{file, "--supervised", "systemd", "--daemonize", "no", "--logfile", "", "--pidfile", ""}
+		if status, out, errs := runKeyp(t, "", nil, append(args, "--check-config")...); status != 0 || errs != "" || !strings.HasSuffix(out, "the configuration is valid\n") {
+			t.Errorf("%s: status %d, %q, %q", name, status, out, errs)
+		}
+		var log bytes.Buffer
+		p := startLogging(t, &log, filepath.Join(t.TempDir(), "data"), args...)
+		if err := p.client(t).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+			t.Error(err)
+		}
+		p.signal(t, syscall.SIGTERM)
+		if status := p.status(t); status != 0 {
+			t.Errorf("%s: status %d", name, status)
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n > 2 {
+			t.Errorf("%s: %d warnings: %s", name, n, log.String())
+		}
+	}
+}
+
+// Each mistake is a line.
+func TestCheckConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "redis.conf")
+	if err := os.WriteFile(file, []byte("prot 1\nhz x\nrename-command NOPE \"\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{file}, "keyp: " + file + ":1: prot: unknown option\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer\n"},
+		{[]string{"--rename-command", "NOPE", ""}, "keyp: rename-command: there is no command \"NOPE\"\n"},
+	} {
+		for _, args := range [][]string{tt.args, append([]string{"--check-config"}, tt.args...)} {
+			if status, out, errs := runKeyp(t, "", nil, args...); status != 1 || out != "" || errs != tt.want {
+				t.Errorf("%q: status %d, %q, %q", args, status, out, errs)
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The files that Redis and Valkey come with, without their comments, are accepted. Debian's asks for a
+// daemon; its service says otherwise on the command line.
+func TestStockFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/stock/*.conf")
+	if err != nil || len(files) < 15 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		args := []string{file}
+		if strings.Contains(file, "debian") {
+			if _, err := Load(args, nil, nil); err == nil || !strings.HasSuffix(err.Error(), "let a service manager run it") {
+				t.Errorf("%s alone: %v", file, err)
+			}
+			args = append(args, "--supervised", "systemd", "--daemonize", "no")
+		}
+		c, err := Load(args, nil, nil)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		about := 0
+		for _, w := range c.Warnings() {
+			if strings.HasPrefix(w, "options without effect") {
+				about++
+			}
+		}
+		if about > 1 {
+			t.Errorf("%s: %q", file, c.Warnings())
+		}
+	}
+}
+
+// Each name that a version of Redis or Valkey reads from its file is an option, one without effect, or
+// one that is refused with a reason.
+func TestStockNames(t *testing.T) {
+	text, err := os.ReadFile("testdata/stock/names")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New()
+	for _, name := range strings.Fields(string(text)) {
+		_, refused := unsupported[name]
+		elsewhere := slices.Contains([]string{"include", "user", "rename-command"}, name)
+		if c.slots[name] == nil && !passedOver[name] && !refused && !elsewhere {
+			t.Errorf("nobody knows %s", name)
+		}
+		if passedOver[name] && (c.slots[name] != nil || refused || elsewhere) {
+			t.Errorf("%s is passed over, and known", name)
+		}
+	}
+}
+
+// All that is wrong is said at once, and nothing about values that the command line replaces.
+func TestMistakes(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "keyp.conf")
+	write(t, filepath.Join(dir, "more.conf"), "timeout x\nmaxclients\n")
+	write(t, file, "prot 1\ninclude more.conf\ndaemonize yes\nmaxmemory 1tb\nreplicaof a 1\nport\nhz 20\nrename-command GET\nuser\n")
+	_, err := Load([]string{file, "--daemonize", "no", "--port", "0", "--timeout", "y"}, []string{"KEYP_SHARDS=0", "KEYP_DATABASES=-1"}, nil)
+	var got []string
+	mistakes, _ := err.(Mistakes)
+	for _, mistake := range mistakes {
+		got = append(got, strings.TrimPrefix(mistake.Error(), dir+"/"))
+	}
+	want := []string{
+		"keyp.conf:1: prot: unknown option",
+		"more.conf:2: maxclients: wrong number of arguments",
+		"keyp.conf:4: maxmemory: argument must be a memory value",
+		"keyp.conf:5: replicaof: replication is not supported",
+		"keyp.conf:8: rename-command: wrong number of arguments",
+		"keyp.conf:9: user: wrong number of arguments",
+		"KEYP_SHARDS: argument must be between 1 and 64 inclusive",
+		"KEYP_DATABASES: argument must be between 1 and 65536 inclusive",
+		"--timeout: argument couldn't be parsed into an integer",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+func TestRemarks(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"hz 20\nvm-enabled no\nlist-max-ziplist-value 64", "options without effect, since they only tune Redis's own machinery: hz, list-max-ziplist-value, vm-enabled"},
+		{"maxmemory-policy allkeys-lru", "maxmemory-policy allkeys-lru deletes no keys"},
+		{"maxmemory-policy noeviction\nrename-command GET g\n", ""},
+	} {
+		c, err := Load([]string{"-"}, nil, strings.NewReader(tt.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(c.Warnings(), "\n"); !strings.HasPrefix(got, tt.want) || got != "" && tt.want == "" {
+			t.Errorf("%q: %q", tt.text, got)
+		}
+	}
+}
