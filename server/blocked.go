@@ -31,6 +31,7 @@ type blocked struct {
 	stop   func() // ends what BlockedOn.Begin has begun; nil: nothing
 	left   int    // how many have to report before the wait ends: the log, and what was begun
 	again  timer  // runs the command again although no key has changed (commands.BlockedOn.Again)
+	timed  bool   // again was set since the session began to wait
 	lsn    uint64 // what it depends on that there was nothing, when the command ran last
 	shows  bool   // what it replies shows what a leader has
 	loads  bool   // keys are being read for it
@@ -84,7 +85,14 @@ func (l *loop) block(s *session, args [][]byte) {
 // timeUp answers a session whose time is up, unless one of its keys has changed before and is still being read from disk, or its
 // command waits for a job since: with Redis, where nothing takes long between the two, it would have been served by now.
 func (l *loop) timeUp(s *session) {
-	if b := s.blocked; b.loads || b.delayed || b.waiter.Loads() {
+	b := s.blocked
+	if b.timed { // the clock may have been set ahead since it looked last
+		l.env.Waiters.LookAgain(b.waiter)
+		if l.deliver(); s.blocked != b {
+			return
+		}
+	}
+	if b.loads || b.delayed || b.waiter.Loads() {
 		l.timers.set(&b.timer, l.o.Clock.Mono()+lateLook)
 		return
 	}
@@ -98,6 +106,7 @@ func (l *loop) lookAgain(b *blocked, in int64) {
 		l.timers.stop(&b.again)
 		return
 	}
+	b.timed = true
 	b.again.run = func() {
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true

@@ -98,3 +98,18 @@ func TestDelayDeadLettersWhileWaiting(t *testing.T) {
 		t.Errorf("POP: %s", got)
 	}
 }
+
+// A job that is due because the clock was set ahead is delivered when the wait ends, if nothing has looked before.
+func TestDelayDueAtTimeout(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
+	c := ts.dial()
+	c.do("KEYP.DELAY ADD q a +60000 one")
+	first, second := ts.blocks("KEYP.DELAY POP q BLOCK 1000 NOACK"), ts.blocks("KEYP.DELAY POP q BLOCK 1000 NOACK")
+	clk.Set(1_700_000_070_000)
+	clk.Advance(time.Second)
+	if got := first.reply(); got != "*1 *4 a one $-1 :1" {
+		t.Errorf("the first that waits: %s", got)
+	}
+	second.expect("*-1")
+}
