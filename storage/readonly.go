@@ -39,7 +39,10 @@ func (s *Store) readLog(first uint64, replays *feed) error {
 	if err = errors.Join(err, replays.end()); err != nil {
 		return err
 	}
-	s.log, err = wal.Open(wal.Options{FS: vfs.NewMem(), Dir: format.LogDir, Clock: s.clock, Logger: s.options.Logger, NoBackground: true}, 0, nil)
+	s.log, err = wal.Open(wal.Options{
+		FS: vfs.NewMem(), Dir: format.LogDir, Clock: s.clock, Logger: s.options.Logger, NoBackground: true,
+		SegmentSize: 64 << 10, // nothing is ever written to it
+	}, 0, nil)
 	return err
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	retryRoom = 100     // milliseconds between attempts to get room
-	fillPiece = 1 << 20 // bytes of zeros in one write
-	fillSync  = 8 << 20 // bytes after which filling syncs, to keep other syncs short
+	retryRoom = 100      // milliseconds between attempts to get room
+	fillPiece = 64 << 10 // bytes of zeros in one write
+	fillSync  = 8 << 20  // bytes after which filling syncs, to keep other syncs short
 )
 
 // liveSegment is a segment that recovery would read.
