@@ -2,6 +2,7 @@ package commands
 
 import (
 	"slices"
+	"strconv"
 
 	"keyp/storage/object"
 )
@@ -141,13 +142,42 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 	})
 }
 
-// takesOutbox says whether a selector that lets the call pass also lets it make an outbox of this pattern and stream.
-func (p *permissions) takesOutbox(spec *Spec, args [][]byte, pattern, stream []byte) bool {
+// reads reports whether a user may read a key.
+func (p *permissions) reads(name []byte) bool {
+	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.takesKey(name, mayRead) })
+}
+
+// takesRule reports whether a selector that lets the call pass also lets it do something with all keys of a rule's
+// pattern, and, where stream is not nil, write that.
+func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
+	p := c.Client.user.permissions()
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
-		d, _ := s.check(spec, args)
-		return d == allowed && s.takesPattern(pattern, mayRead) && s.takesKey(stream, mayWrite)
+		d, _ := s.check(c.Spec, c.Args)
+		return d == allowed && s.takesPattern(pattern, need) && (stream == nil || s.takesKey(stream, mayWrite))
 	})
 }
+
+// mayRule refuses a call about a rule for keys of a pattern in a database, unless the user may read and write them
+// all, and may select the database if it is another one than the client's.
+func (c *Ctx) mayRule(pattern []byte, db int) error {
+	switch {
+	case !c.takesRule(pattern, mayRead|mayWrite, nil):
+		return errRuleRights
+	case !c.maySelect(db):
+		return errRuleDatabase
+	}
+	return nil
+}
+
+// maySelect reports whether the client is in a database, or its user may select it.
+func (c *Ctx) maySelect(db int) bool {
+	return db == c.Client.DB || c.Env.mayRun(c.Client.user.permissions(), "SELECT", strconv.AppendInt(nil, int64(db), 10))
+}
+
+const (
+	errRuleRights   Error = "NOPERM a rule needs the right to read and write all keys of its pattern"
+	errRuleDatabase Error = "NOPERM a rule for another database needs the right to select that"
+)
 
 // maySee says whether a user with these permissions may ask for the deadline of a key (PEXPIRETIME). Lists of keys by deadline
 // show only such keys.
@@ -171,7 +201,7 @@ func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool 
 		return e.mayRun(p, "SSCAN", name, '0')
 	case object.TypeLimit:
 		args := [][]byte{[]byte("KEYP.LIMIT"), []byte("HELD"), name}
-		d, _ := p.check(e.Table.Of(args), args)
+		d, _ := p.check(e.Table.asDeclared(args), args)
 		return d == allowed
 	default:
 		return e.mayRun(p, "ZSCAN", name, '0')
@@ -183,7 +213,7 @@ func (e *Env) mayRun(p *permissions, command string, name []byte, more ...byte) 
 	if len(more) > 0 {
 		args = append(args, more)
 	}
-	d, _ := p.check(e.Table.Of(args), args)
+	d, _ := p.check(e.Table.asDeclared(args), args)
 	return d == allowed
 }
 

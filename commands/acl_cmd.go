@@ -154,6 +154,7 @@ func aclDelUser(c *Ctx) error {
 	if err := c.mayChangeUsers(); err != nil {
 		return err
 	}
+	c.Env.Tracking.Broadcast()
 	removed := int64(0)
 	for _, name := range c.Args[2:] {
 		u := c.Env.users.remove(name)
@@ -187,6 +188,7 @@ func aclSetUser(c *Ctx) error {
 	if err := c.mayChangeUsers(); err != nil {
 		return err
 	}
+	c.Env.Tracking.Broadcast()
 	e := c.Env
 	next, before := e.users.noPermissions(), (*permissions)(nil)
 	if u := e.users.find(c.Arg(2)); u != nil {

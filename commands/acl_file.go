@@ -157,6 +157,7 @@ func aclLoad(c *Ctx) error {
 
 // replaceUsers has other users take the place of all, and ends the connections of those who are no more.
 func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
+	e.Tracking.Broadcast()
 	before := e.users.replace(next)
 	for _, other := range e.clientsByID() {
 		name := other.user.name()

@@ -116,10 +116,10 @@ func runBitOp(c *Ctx) error {
 		values[i], longest = value, max(longest, len(value))
 	}
 	switch {
+	case c.Txn.Offloaded(): // the store has the result itself, and not a copy; the sources may be gone by now
+		c.overwrite(c.Keys[0], &object.String{Data: op.combine(values, longest)}, eventSet)
 	case longest == 0:
 		c.Txn.Delete(c.Keys[0], storage.Deleted)
-	case c.Txn.Offloaded(): // the store has the result itself, and not a copy
-		c.overwrite(c.Keys[0], &object.String{Data: op.combine(values, longest)}, eventSet)
 	default:
 		c.Txn.Overwriting(c.Keys[0], object.TypeString, ttl.None)
 		c.Txn.SetRaw(c.Keys[0], op.combine(values, longest), ttl.None, eventSet)

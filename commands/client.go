@@ -75,6 +75,7 @@ type Conn interface {
 // Reset puts a client back to what a new connection has (RESET). What CLIENT REPLY SKIP asked for
 // is about the next reply, be it RESET's.
 func (e *Env) Reset(c *Client) {
+	e.Tracking.Broadcast()
 	c.user.become(e.users.byDefault)
 	c.Name, c.DB, c.Proto, c.Authenticated = "", 0, 2, e.users.open()
 	e.backups.reset(c.ID)

@@ -110,6 +110,7 @@ func (c *Ctx) login(name, password []byte) error {
 		c.Env.logBadLogin(c, name)
 		return errWrongPass
 	}
+	c.Env.Tracking.Broadcast()
 	c.Client.user.become(u)
 	c.Client.Authenticated = true
 	return nil

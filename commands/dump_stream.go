@@ -96,7 +96,8 @@ type idempotent struct {
 }
 
 func buildGroup(s *object.Stream, from *rdb.StreamGroup) {
-	s.CreateGroup(from.Name, object.StreamID(from.Last), from.Read, nil)
+	// An XSETID of Redis before 8.10 may have left it behind what was added.
+	s.CreateGroup(from.Name, object.StreamID(from.Last), min(from.Read, int64(s.Added())), nil)
 	for _, c := range from.Consumers {
 		s.CreateConsumer(from.Name, c.Name, c.Seen, nil)
 		s.Touch(from.Name, c.Name, c.Seen, c.Active, nil)

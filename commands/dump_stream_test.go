@@ -75,3 +75,20 @@ func TestRestoreIdempotence(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A group of a payload has read no more than was added, whatever it says.
+func TestRestoreClampsRead(t *testing.T) {
+	h := newHarness(t)
+	p := rdb.Encode(rdb.Value{Type: rdb.Stream, Len: 1, Stream: &rdb.StreamValue{
+		Entries: func(yield func(rdb.StreamEntry) bool) {
+			yield(rdb.StreamEntry{ID: rdb.StreamID{Ms: 5, Seq: 1}, Fields: [][]byte{[]byte("f"), []byte("v")}})
+		},
+		Last: rdb.StreamID{Ms: 5, Seq: 1}, Added: 4, Groups: []rdb.StreamGroup{{Name: []byte("g"), Last: rdb.StreamID{Ms: 5, Seq: 1}, Read: 9}},
+	}})
+	if got := h.do("RESTORE", "k", "0", string(p)); got != "+OK" {
+		t.Fatal(got)
+	}
+	if got := h.do("XINFO", "GROUPS", "k"); !strings.Contains(got, `"entries-read", 4, "lag", 0`) {
+		t.Error(got)
+	}
+}

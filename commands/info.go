@@ -253,7 +253,11 @@ func infoPersistence(c *Ctx, b *infoText) {
 	b.int("aof_rewrite_in_progress", 0)
 	b.int("aof_rewrite_scheduled", 0)
 	b.field("aof_last_bgrewrite_status", status)
-	b.field("aof_last_write_status", okOr(store.Err()))
+	written := okOr(store.Err())
+	if store.Full() {
+		written = "err" // as with Redis while a write of its file fails
+	}
+	b.field("aof_last_write_status", written)
 	b.int("aof_current_size", st.LogBytes)
 	b.int("aof_pending_bio_fsync", 0)
 	b.field("appendfsync", c.Env.Config.String("appendfsync"))

@@ -622,7 +622,7 @@ func rangeJobs(c *Ctx) error {
 		}
 		jobs = append(jobs, j)
 		size += len(j.Payload)
-		return int64(len(jobs)) < count
+		return int64(len(jobs)) < count && size < largeStore
 	})
 	if c.offloads(size, largeValue) {
 		return errOffload

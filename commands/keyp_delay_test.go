@@ -481,7 +481,8 @@ func TestDelayWithoutMemory(t *testing.T) {
 	`)
 }
 
-// TestDelayLargePayloads: what POP delivers at once is bounded in bytes, and RANGE of much is a job beside the loop.
+// TestDelayLargePayloads: what POP delivers and RANGE lists at once is bounded in bytes, and RANGE of much is a job
+// beside the loop.
 func TestDelayLargePayloads(t *testing.T) {
 	h := newHarness(t)
 	payload := strings.Repeat("p", 400<<10)
@@ -498,8 +499,11 @@ func TestDelayLargePayloads(t *testing.T) {
 	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
 	h.env.RunJob(&job, nil)
 	h.env.EndJob(&job)
-	if n := strings.Count(string(out.Buf), payload); n != 9 {
+	if n := strings.Count(string(out.Buf), payload); n != 3 {
 		t.Errorf("the job lists %d times 400 KiB", n)
+	}
+	if got := h.do("KEYP.DELAY", "RANGE", "q", "(1700000000000-3", "+"); strings.Count(got, payload) != 6 || !strings.Contains(got, "largest") {
+		t.Errorf("the next page lists %d times 400 KiB", strings.Count(got, payload))
 	}
 	var delivered []int
 	for range 3 {

@@ -55,7 +55,7 @@ var keypOutboxCommands = []Spec{{
 			Summary: "Shows an outbox, and what became of its entries.", Complexity: "O(N) in the number of outboxes.",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
-				if r, ok := c.Env.outbox(c.Arg(2)); ok {
+				if r, ok := c.Env.outbox(c.Arg(2)); ok && c.takesRule(r.Pattern, mayRead, nil) {
 					replyOutbox(c, &r)
 				} else {
 					c.Out.Null()
@@ -71,9 +71,11 @@ var keypOutboxCommands = []Spec{{
 		},
 		{
 			Name: "LIST", Group: KeypGroup, Since: "1.0.0", Arity: 2, Scope: OnLoop,
-			Summary: "Shows all outboxes, by name.", Complexity: "O(N) in the number of outboxes.",
+			Summary: "Shows all outboxes, by name, whose pattern the user may read.", Complexity: "O(N) in the number of outboxes.",
 			Run: func(c *Ctx) error {
-				list := c.Env.Store.Outboxes()
+				list := slices.DeleteFunc(c.Env.Store.Outboxes(), func(r storage.OutboxState) bool {
+					return !c.takesRule(r.Pattern, mayRead, nil)
+				})
 				c.Out.Array(len(list))
 				for i := range list {
 					replyOutbox(c, &list[i])
@@ -87,7 +89,7 @@ var keypOutboxCommands = []Spec{{
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
 				r, ok := c.Env.outbox(c.Arg(2))
-				if !ok {
+				if !ok || !c.takesRule(r.Pattern, mayRead, nil) {
 					return errNoOutbox
 				}
 				c.Out.Array(1)
@@ -199,12 +201,14 @@ func setOutbox(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	user := c.Client.user.permissions()
-	if !user.takesOutbox(c.Spec, c.Args, r.Pattern, r.Stream) {
+	if !c.takesRule(r.Pattern, mayRead, r.Stream) {
 		return errOutboxRights
 	}
+	if !c.maySelect(r.DB) {
+		return errRuleDatabase
+	}
 	switch old, ok := c.Env.outbox(c.Arg(2)); {
-	case ok && !user.takesOutbox(c.Spec, c.Args, old.Pattern, old.Stream):
+	case ok && !c.takesRule(old.Pattern, mayRead, old.Stream):
 		return errOutboxOthers // what waits of it would go where the user can read it
 	case !ok && len(c.Env.Store.Outboxes()) >= outboxesMax:
 		return errOutboxes
@@ -223,7 +227,7 @@ func deleteOutbox(c *Ctx) error {
 		c.Out.Int(0)
 		return nil
 	}
-	if !c.Client.user.permissions().takesOutbox(c.Spec, c.Args, r.Pattern, r.Stream) {
+	if !c.takesRule(r.Pattern, mayRead, r.Stream) {
 		return errOutboxOthers
 	}
 	c.Txn.UseAll()
@@ -276,7 +280,7 @@ func replyOutbox(c *Ctx, r *storage.OutboxState) {
 // outboxRefuses gives the error of a command that may grow a key of which too many entries wait; nil: there is none. KEYP.OUTBOX SET
 // grows none, and may be what helps.
 func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
-	if !spec.Is(DenyOOM) || spec.Group == KeypGroup {
+	if !spec.Is(DenyOOM) || spec.full == "keyp.outbox|set" {
 		return nil
 	}
 	for _, k := range e.keys(spec, args, db, nil) {

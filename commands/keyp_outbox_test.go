@@ -186,6 +186,10 @@ func TestOutboxRefuses(t *testing.T) {
 		MSET x v k2 v -> ` + refused + `
 		HSET k3 g v -> ` + refused + `
 		EVAL "return redis.call('SET', KEYS[1], 'v')" 1 k1 -> ` + refused + ` script: 219bb33e7c6773035c720850383aa2ebb63d9904, on @user_script:1.
+		KEYP.LEASE ACQUIRE k4 owner 1000 -> ` + refused + `
+		KEYP.LIMIT TAKE k4 1 TOKENS 5 1 1000 -> ` + refused + `
+		CL.THROTTLE k4 5 1 1 -> ` + refused + `
+		KEYP.DELAY ADD k4 j 0 v -> ` + refused + `
 		GET k3 -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		HDEL k3 f -> 1
 		SET x v -> +OK

@@ -292,6 +292,8 @@ type sent struct {
 	// sum is that of the command which sent the key, for streams: what changes in their groups no watch sees.
 	sum     [sha256.Size]byte
 	replace bool // as in the command
+	// deadline is the one that was sent: no watch sees a policy move it when somebody reads the key.
+	deadline int64
 }
 
 // move sends the keys, reads the replies and deletes what the target has. Of the errors that the target
@@ -330,7 +332,7 @@ func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err err
 			m.end()
 			continue
 		}
-		s := sent{key: k, watch: &Client{}, replace: replace}
+		s := sent{key: k, watch: &Client{}, replace: replace, deadline: item.Deadline()}
 		m.c.Env.Changes.watch(s.watch, m.txn, k)
 		b, err = appendRestore(b[:0], k, item, replace)
 		if item.Type() == object.TypeStream {
@@ -401,6 +403,9 @@ func (m *migration) deleteSent(s sent) (bool, error) {
 	defer m.end()
 	item, there := m.txn.Peek(s.key) // which removes it where it is due
 	if _, changed := m.c.Env.Changes.watches(s.watch); changed && there {
+		return false, nil
+	}
+	if there && item.Deadline() != s.deadline {
 		return false, nil
 	}
 	if there && item.Type() == object.TypeStream {

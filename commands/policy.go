@@ -64,7 +64,7 @@ var policyCommands = []Spec{{
 			Summary: "Shows a policy, and how often it did what.", Complexity: "O(1)",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
-				if p := c.Env.policies.Load().named(c.Arg(2)); p != nil {
+				if p := c.Env.policies.Load().named(c.Arg(2)); p != nil && c.takesRule(p.pattern, mayRead, nil) {
 					p.reply(c)
 				} else {
 					c.Out.Null()
@@ -79,6 +79,9 @@ var policyCommands = []Spec{{
 			Run: func(c *Ctx) error {
 				had := c.Env.policies.Load().named(c.Arg(2))
 				if had != nil {
+					if err := c.mayRule(had.pattern, had.db); err != nil {
+						return err
+					}
 					if err := c.keepPolicy(string(c.Arg(2)), nil); err != nil {
 						return err
 					}
@@ -90,9 +93,9 @@ var policyCommands = []Spec{{
 		},
 		{
 			Name: "LIST", Group: KeypGroup, Since: "1.0.0", Arity: 2, Scope: OnLoop,
-			Summary: "Shows all policies, by database, those first that go before others.", Complexity: "O(N) in the number of policies.",
+			Summary: "Shows the policies whose pattern the user may read, by database, those first that go before others.", Complexity: "O(N) in the number of policies.",
 			Run: func(c *Ctx) error {
-				all := c.Env.policies.Load().list()
+				all := slices.DeleteFunc(c.Env.policies.Load().list(), func(p *policy) bool { return !c.takesRule(p.pattern, mayRead, nil) })
 				c.Out.Array(len(all))
 				for _, p := range all {
 					p.reply(c)
@@ -426,7 +429,15 @@ func setPolicy(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := c.mayRule(p.pattern, p.db); err != nil {
+		return err
+	}
 	now := c.Env.policies.Load()
+	if old := now.named(c.Arg(2)); old != nil {
+		if err := c.mayRule(old.pattern, old.db); err != nil {
+			return err
+		}
+	}
 	if now.count == policiesMax && now.named(c.Arg(2)) == nil {
 		return errPolicies
 	}
@@ -475,6 +486,9 @@ func applyPolicy(c *Ctx) error {
 	p := c.Env.policies.Load().named(c.Arg(2))
 	if p == nil {
 		return errNoPolicy
+	}
+	if err := c.mayRule(p.pattern, p.db); err != nil {
+		return err
 	}
 	cursor, count := uint64(0), int64(100)
 	for a := c.Cursor(3); a.More() || a.Err() != nil; {

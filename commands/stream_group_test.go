@@ -297,6 +297,21 @@ func TestXSetID(t *testing.T) {
 		reopen
 		XINFO STREAM s -> ["length", 1, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "8-5", "max-deleted-entry-id", "8-0", "entries-added", 10, "recorded-first-entry-id", "5-0", "groups", 0, "first-entry", ["5-0", ["a", "1"]], "last-entry", ["5-0", ["a", "1"]]]
 		XADD s 8-* a 2 -> "8-6"
+
+		# No group has read more than was ever added.
+		XADD l 1-0 a 1 -> "1-0"
+		XADD l 2-0 a 1 -> "2-0"
+		XADD l 3-0 a 1 -> "3-0"
+		XADD l 4-0 a 1 -> "4-0"
+		XGROUP CREATE l all 0 -> +OK
+		XGROUP CREATE l one 0 -> +OK
+		XREADGROUP GROUP all c STREAMS l > -> [["l", [["1-0", ["a", "1"]], ["2-0", ["a", "1"]], ["3-0", ["a", "1"]], ["4-0", ["a", "1"]]]]]
+		XREADGROUP GROUP one c COUNT 1 STREAMS l > -> [["l", [["1-0", ["a", "1"]]]]]
+		XTRIM l MAXLEN 2 -> 2
+		XSETID l 4-0 ENTRIESADDED 2 -> +OK
+		XINFO GROUPS l -> [["name", "all", "consumers", 1, "pending", 4, "last-delivered-id", "4-0", "entries-read", 2, "lag", 0], ["name", "one", "consumers", 1, "pending", 1, "last-delivered-id", "1-0", "entries-read", 1, "lag", 2]]
+		reopen
+		XINFO GROUPS l -> [["name", "all", "consumers", 1, "pending", 4, "last-delivered-id", "4-0", "entries-read", 2, "lag", 0], ["name", "one", "consumers", 1, "pending", 1, "last-delivered-id", "1-0", "entries-read", 1, "lag", 2]]
 	`)
 }
 

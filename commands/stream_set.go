@@ -124,6 +124,16 @@ func runXSetID(c *Ctx) error {
 	if id.Compare(v.LastID()) < 0 && v.Len() >= manyElements && c.mayOffload() {
 		return errOffload
 	}
+	var behind [][]byte
+	v.EachGroup(func(g *object.StreamGroup) bool { // none has read more than was added, as in Redis
+		if g.EntriesRead() > int64(total) {
+			behind = append(behind, g.Name())
+		}
+		return true
+	})
+	for _, name := range behind {
+		s.SetGroup(name, v.Group(name).LastID, int64(total))
+	}
 	s.SetID(id, total, deleted)
 	c.Txn.Notify(k, eventXSetID)
 	c.Out.OK()

@@ -145,6 +145,15 @@ func (t *Table) Of(args [][]byte) *Spec {
 	return spec
 }
 
+// asDeclared is Of by the names that commands are declared with.
+func (t *Table) asDeclared(args [][]byte) *Spec {
+	spec := t.declared[strings.ToLower(string(args[0]))]
+	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
+		spec = spec.sub(args[1])
+	}
+	return spec
+}
+
 // KeyPlace is where the first key of a command of that name stands among its arguments: behind the
 // subcommand, if it has any. It is a hint.
 func (t *Table) KeyPlace(name []byte) int {

@@ -311,8 +311,8 @@ func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 	return list
 }
 
-// Broadcast informs the clients with BCAST of what changed since it was called last. The loop
-// calls it in each pass.
+// Broadcast informs the clients with BCAST of what changed since it was called last, of keys that their
+// users may read. The loop calls it in each pass, and before the user of a client, or its rights, change.
 func (t *Tracking) Broadcast() {
 	if t.active.Load() {
 		t.broadcast().push()
@@ -334,9 +334,12 @@ func (t *Tracking) broadcast() (list notices) {
 		common := &invalidation{lsn: p.lsn, keys: slices.Sorted(maps.Keys(p.keys))}
 		for id := range p.clients {
 			tr, m := t.mu.trackers[id], common
-			if tr.mode.is(trackNoLoop) {
-				others := slices.DeleteFunc(slices.Clone(m.keys), func(key string) bool { return p.keys[key] == id })
-				m = &invalidation{lsn: p.lsn, keys: others}
+			user := t.permissionsOf(id)
+			if tr.mode.is(trackNoLoop) || !user.free {
+				seen := slices.DeleteFunc(slices.Clone(m.keys), func(key string) bool {
+					return tr.mode.is(trackNoLoop) && p.keys[key] == id || !user.reads([]byte(key))
+				})
+				m = &invalidation{lsn: p.lsn, keys: seen}
 			}
 			if len(m.keys) > 0 {
 				list = t.notify(list, id, tr, m)
@@ -345,6 +348,14 @@ func (t *Tracking) broadcast() (list notices) {
 		p.keys, p.lsn = map[string]uint64{}, 0
 	}
 	return list
+}
+
+// permissionsOf returns what the user of a client may do; nothing if the client is gone.
+func (t *Tracking) permissionsOf(id uint64) *permissions {
+	if c := t.env.Clients[id]; c != nil {
+		return c.user.permissions()
+	}
+	return &permissions{}
 }
 
 // notify adds a message to a client that tracks, or to the one that it named. mu is locked.

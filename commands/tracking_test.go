@@ -567,3 +567,38 @@ func TestCachingEndsBesideTheLoop(t *testing.T) {
 		a hears [k]]
 	`)
 }
+
+// BCAST tells of keys that the user may read, with the rights that it had when they changed.
+func TestTrackingRights(t *testing.T) {
+	newCachers(t).play(`
+		b: ACL SETUSER app on nopass ~app:* %W~write:* +@all -> +OK
+		a: AUTH app x -> +OK
+		a: CLIENT TRACKING ON BCAST -> +OK
+		c: AUTH app x -> +OK
+		c: CLIENT TRACKING ON BCAST NOLOOP PREFIX app PREFIX secret -> +OK
+		b: MSET secret:1 v app:1 v write:1 v -> +OK
+		pass
+		a hears [app:1]]
+		c hears [app:1]]
+		c: SET app:2 v -> +OK
+		b: SET secret:2 v -> +OK
+		pass
+		a hears [app:2]]
+		c hears
+		# What has changed before is sent by the rights of then.
+		b: MSET app:3 v secret:3 v -> +OK
+		b: ACL SETUSER app resetkeys ~secret:* -> +OK
+		a hears [app:3]]
+		c hears [app:3]]
+		b: SET app:4 v -> +OK
+		b: SET secret:4 v -> +OK
+		a: AUTH default "" -> +OK
+		a hears [secret:4]]
+		b: SET app:5 v -> +OK
+		pass
+		a hears [app:5]]
+		b: SET app:6 v -> +OK
+		a: AUTH app x -> +OK
+		a hears [app:6]]
+	`)
+}

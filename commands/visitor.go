@@ -53,7 +53,7 @@ func (v *Visitor) May(words ...string) error {
 	for i, word := range words {
 		args[i] = []byte(word)
 	}
-	spec := v.env.Table.Of(args)
+	spec := v.env.Table.asDeclared(args)
 	d, at := v.client.user.permissions().check(spec, args)
 	if d == allowed {
 		return nil
@@ -71,7 +71,7 @@ func (v *Visitor) Rights() any { return v.client.user.permissions() }
 
 // Can is May for what nobody has asked for yet: a refusal is not logged or counted. The command has all its arguments.
 func (v *Visitor) Can(args ...[]byte) bool {
-	d, _ := v.client.user.permissions().check(v.env.Table.Of(args), args)
+	d, _ := v.client.user.permissions().check(v.env.Table.asDeclared(args), args)
 	return d == allowed
 }
 
@@ -81,7 +81,7 @@ func (v *Visitor) Runs(words ...string) bool {
 	for i, word := range words {
 		args[i] = []byte(word)
 	}
-	spec, p := v.env.Table.Of(args), v.client.user.permissions()
+	spec, p := v.env.Table.asDeclared(args), v.client.user.permissions()
 	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.runs(spec, args) }))
 }
 

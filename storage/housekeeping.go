@@ -25,6 +25,7 @@ type housekeeper struct {
 	memory   atomic.Int64 // as of the last round
 	charged  atomic.Int64 // overhead, as of then
 	lowSpace atomic.Bool  // a failed checkpoint sets it, too
+	wasFull  bool         // as reportFull has found it last
 	delay    atomic.Int64 // nanoseconds
 }
 
@@ -115,6 +116,7 @@ func (h *housekeeper) round() {
 		s.archiver.GiveUp()
 	}
 	h.lowSpace.Store(low)
+	h.reportFull()
 	if over := used + charged - limit; limit > 0 && over > 0 {
 		left := h.evict(over)
 		h.overhead.current.left += left
@@ -198,6 +200,22 @@ func (s *Store) spaceIsLow() bool {
 // Full reports whether writes that need memory are refused because the disk is full. It turns false
 // by itself when there is room again.
 func (s *Store) Full() bool { return s.house.lowSpace.Load() || s.log.Full() }
+
+// reportFull logs when writes begin to be refused since the disk is full, and when that ends.
+func (h *housekeeper) reportFull() {
+	full := h.s.Full()
+	if full == h.wasFull {
+		return
+	}
+	h.wasFull = full
+	free, _ := h.s.options.FS.Free(h.s.options.Dir) // only shown
+	log := h.s.options.Logger.With("free_bytes", free, "reserved_bytes", h.s.diskReserve.Load())
+	if full {
+		log.Error("the disk is full: commands that may grow the data are refused until there is room")
+		return
+	}
+	log.Warn("the disk has room again: no command is refused for it any more")
+}
 
 // measure sums the memory of all shards, and how much of it is dirty.
 func (v View) measure() (used, dirty int64) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,4 +231,26 @@ func TestTrim(t *testing.T) {
 		t.Errorf("%d bytes are in memory, and the bound is %d", now, bound)
 	}
 	h.check()
+}
+
+// A full disk is reported once when it begins and once when it ends.
+func TestFullDiskIsReported(t *testing.T) {
+	h := newHarness(t)
+	var log strings.Builder
+	h.s.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	h.s.SetDiskReserve(123)
+	for _, tt := range []struct {
+		low  bool
+		want string
+	}{
+		{false, ""}, {true, "level=ERROR msg=\"the disk is full: commands that may grow the data are refused until there is room\""},
+		{true, ""}, {false, "level=WARN msg=\"the disk has room again: no command is refused for it any more\""}, {false, ""},
+	} {
+		log.Reset()
+		h.s.house.lowSpace.Store(tt.low)
+		h.s.house.reportFull()
+		if got := log.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" || tt.want != "" && !strings.Contains(got, "reserved_bytes=123") {
+			t.Errorf("low: %v: %q", tt.low, got)
+		}
+	}
 }

@@ -243,6 +243,32 @@ func TestMigrateChanging(t *testing.T) {
 	is(t, strconv.Itoa(n))(c.Get(ctx, "k").Result())
 }
 
+// TestMigrateSliding: a deadline that a policy moves while the key is on its way is sent, too.
+func TestMigrateSliding(t *testing.T) {
+	t.Parallel()
+	c := testkit.Keyp(t).Client(2)
+	is[any](t, "OK")(c.Do(ctx, "KEYP.POLICY", "SET", "p", "PATTERN", "k", "ENFORCE", "SLIDE", 600_000).Result())
+	is(t, "OK")(c.Set(ctx, "k", "v", time.Minute).Result())
+	var sent []string
+	moved := int64(0)
+	addr := target(t, func(args []string) (string, error) {
+		if args[0] == "RESTORE" {
+			if sent = append(sent, args[2]); len(sent) == 1 {
+				if err := c.Get(ctx, "k").Err(); err != nil {
+					return "", err
+				}
+				moved = c.Do(ctx, "PEXPIRETIME", "k").Val().(int64)
+			}
+		}
+		return "+OK\r\n", nil
+	})
+	is(t, "OK")(migrate(c, addr, "k", 0, patience), nil)
+	is(t, int64(0))(c.Exists(ctx, "k").Result())
+	if len(sent) != 2 || sent[1] != strconv.FormatInt(moved, 10) {
+		t.Errorf("the deadlines %q are sent; the last one was %d", sent, moved)
+	}
+}
+
 // TestMigrateChangingGroups: a stream whose groups change while it is on the way is sent again, although
 // to WATCH that is no change.
 func TestMigrateChangingGroups(t *testing.T) {

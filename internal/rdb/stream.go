@@ -156,7 +156,7 @@ func decodeStream(kind byte, body []byte) (Value, error) {
 		c.id() // the first one's
 		s.MaxDeleted, s.Added = c.id(), c.length()
 	}
-	if c.bad || length != uint64(entries) || s.Last.less(last) {
+	if c.bad || length != uint64(entries) || s.Last.less(last) || s.Added < length || s.Added > math.MaxInt64 {
 		return Value{}, ErrFormat
 	}
 	for n := c.some(6); n > 0 && !c.bad; n-- {

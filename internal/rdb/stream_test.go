@@ -231,6 +231,8 @@ func streamPayloads() []payload {
 		good("stream/first kind, group", grouped(1), kindStream, 1, one, 1, 5, 1, 1, 1, "g", 5, 1, pending, consumer, mine),
 		good("stream/second kind", val, kindStream2, 1, one, tail, 0),
 		good("stream/group", grouped(7), kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, pending, consumer, mine),
+		laxer("stream/fewer added than there are", kindStream2, 1, one, tail[:6], 0, 0),
+		laxer("stream/too many added", kindStream2, 1, one, tail[:6], raw(0x81, be64(1<<63)), 0),
 		good("stream/deleted entry", stream([]StreamEntry{entry(6, 1, "g", "h", "i", "j")}, nil), kindStream, 1, two, 1, 6, 1, 0),
 		later(good("stream/third kind", grouped(7), kindStream3, 1, one, tail, 1, 1, "g", 5, 1, 7, pending, consumer, le64(2), mine)),
 		bad("stream/nothing", kindStream2),

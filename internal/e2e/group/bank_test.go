@@ -78,7 +78,7 @@ func (b *bank) transfer(c *redis.Conn, rng *rand.Rand, id string) bool {
 
 // visit connects to a server, which is not stopped, and calls use until it returns false.
 func (b *bank) visit(s *testkit.Server, protocol int, use func(c *redis.Conn) bool) {
-	await.Pass(time.Millisecond)
+	await.Pass(10 * time.Millisecond)
 	client := s.Client(protocol)
 	defer client.Close()
 	b.mu.Lock()
@@ -178,7 +178,7 @@ func (b *bank) supervise(s *testkit.Server) {
 				b.over.Store(true)
 			}
 			b.sums[s].Add(1)
-			await.Pass(time.Millisecond)
+			await.Pass(10 * time.Millisecond)
 			return true
 		})
 	}
@@ -207,7 +207,7 @@ func TestBank(t *testing.T) {
 		b.sums[s] = &atomic.Int64{}
 		all.Go(func() { b.supervise(s) })
 	}
-	rounds := 4
+	rounds := 2
 	if testkit.Long() {
 		rounds = 40
 	}

@@ -1,0 +1,84 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/resp"
+)
+
+// What takes long runs beside the loop. It ends as if its keys were there, or as if they were missing, when they
+// fall due before it is dispatched, before it begins, and while it has begun.
+func TestDueBetween(t *testing.T) {
+	h := newHarness(t)
+	const n = 3000
+	at := func() string { return fmt.Sprint(h.clock.Now() + 1000) }
+	fill := func() {
+		h.do("FLUSHALL")
+		text := strings.Repeat("x", 300)
+		lists, hashes, sets, zsets := []string{"RPUSH", "list"}, []string{"HSET", "hash"}, []string{"SADD", "set"}, []string{"ZADD", "zset"}
+		for i := range n {
+			one := fmt.Sprint(i, text)
+			lists, sets = append(lists, one), append(sets, one)
+			hashes, zsets = append(hashes, one, one), append(zsets, fmt.Sprint(i), one)
+		}
+		for _, args := range [][]string{lists, hashes, sets, zsets} {
+			h.do(args...)
+		}
+		h.do("SET", "string", strings.Repeat(text, 5000))
+		h.do("SET", "other", strings.Repeat(text, 5000))
+		h.do("PFADD", "hll", "a")
+		h.do("COPY", "zset", "geo")
+		for _, key := range []string{"list", "hash", "set", "zset", "string", "hll", "geo"} {
+			h.do("PEXPIREAT", key, at())
+		}
+	}
+	jobs := 0
+	for _, command := range []string{
+		"BITOP NOT dst string", "BITOP AND dst string string", "BITOP OR dst string other", "BITCOUNT string", "BITPOS string 1",
+		"GET string", "GETRANGE string 1 -1", "STRLEN string", "COPY string dst", "COPY list dst", "COPY hash dst", "DUMP string", "DUMP zset",
+		"SUNIONSTORE dst set", "SINTERSTORE dst set set", "SDIFFSTORE dst set none", "SUNION set", "SMEMBERS set", "SRANDMEMBER set 100000",
+		"ZUNIONSTORE dst 1 zset", "ZINTERSTORE dst 2 zset set", "ZDIFFSTORE dst 1 zset", "ZRANGESTORE dst zset 0 -1", "ZRANGE zset 0 -1", "ZUNION 1 zset",
+		"LRANGE list 0 -1", "SORT list ALPHA", "SORT list ALPHA STORE dst", "SORT set BY nosort STORE dst", "LPOS list x COUNT 0 MAXLEN 0",
+		"HGETALL hash", "HKEYS hash", "HVALS hash", "HRANDFIELD hash -1000", "PFCOUNT hll", "PFMERGE dst hll",
+		"GEOSEARCHSTORE dst geo FROMLONLAT 0 0 BYRADIUS 30000 km", "GEOSEARCH geo FROMLONLAT 0 0 BYRADIUS 30000 km",
+		"LCS string other LEN", "RENAME string dst", "OBJECT ENCODING string", "MEMORY USAGE zset SAMPLES 0", "DEBUG DIGEST-VALUE zset",
+		"GETDEL string", "SETRANGE string 0 y", "APPEND string y", "LREM list 0 x", "LINSERT list BEFORE x y",
+	} {
+		for when := range 3 { // before it is dispatched, before it begins, after that
+			fill()
+			due := func(at int) {
+				if at == when {
+					h.clock.Advance(2 * time.Second)
+				}
+			}
+			due(0)
+			c := h.given(strings.Fields(command)...)
+			outcome := h.env.Dispatch(c)
+			reply := c.Out.Buf
+			if outcome == Job {
+				jobs++
+				job, out := Ctx{}, resp.Writer{Proto: 2}
+				due(1)
+				h.env.StartJob(c, &job, &out, h.store.NewTxn(), false)
+				due(2)
+				nothing := h.env.RunJob(&job, h.confined.onLoop)
+				h.env.EndJob(&job)
+				if reply = out.Buf; nothing {
+					reply = []byte(h.do(strings.Fields(command)...))
+				}
+			}
+			if strings.Contains(string(reply[:min(len(reply), 100)]), "internal error") {
+				t.Errorf("%s, due at moment %d: %.100s", command, when, reply)
+			}
+			if err := h.store.Check(); err != nil {
+				t.Errorf("%s, due at moment %d: %v", command, when, err)
+			}
+		}
+	}
+	if panics := h.env.Stats.Panics.Load(); panics > 0 || jobs < 60 {
+		t.Errorf("%d panics in %d jobs", panics, jobs)
+	}
+}
