@@ -101,7 +101,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 	}
 	if err := e.Table.Rename(cfg.Renames()); err != nil {
-		log.Error("a command has not got another name", "error", err) // CheckConfig has refused it before
+		log.Error("a command has not got another name", "error", err) // the program has refused it before
 	}
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
 	e.Tracking.init(e)

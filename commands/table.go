@@ -137,21 +137,19 @@ func (t *Table) Lookup(name []byte) *Spec {
 
 // Of finds the declaration of a call, which for a container is its subcommand's; nil if
 // there is none. args are the names, in any case, and whatever follows them.
-func (t *Table) Of(args [][]byte) *Spec {
-	spec := t.Lookup(args[0])
-	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
-		spec = spec.sub(args[1])
-	}
-	return spec
-}
+func (t *Table) Of(args [][]byte) *Spec { return t.Lookup(args[0]).called(args) }
 
 // asDeclared is Of by the names that commands are declared with.
 func (t *Table) asDeclared(args [][]byte) *Spec {
-	spec := t.declared[strings.ToLower(string(args[0]))]
-	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
-		spec = spec.sub(args[1])
+	return t.declared[strings.ToLower(string(args[0]))].called(args)
+}
+
+// called gives the subcommand that a call of a container is about; nil if there is none.
+func (s *Spec) called(args [][]byte) *Spec {
+	if s != nil && len(s.Sub) > 0 && len(args) > 1 {
+		return s.sub(args[1])
 	}
-	return spec
+	return s
 }
 
 // KeyPlace is where the first key of a command of that name stands among its arguments: behind the

@@ -568,7 +568,7 @@ func TestCachingEndsBesideTheLoop(t *testing.T) {
 	`)
 }
 
-// BCAST tells of keys that the user may read, with the rights that it had when they changed.
+// A client with BCAST hears only of keys that its user may read. The rights of when they changed count.
 func TestTrackingRights(t *testing.T) {
 	newCachers(t).play(`
 		b: ACL SETUSER app on nopass ~app:* %W~write:* +@all -> +OK

@@ -94,8 +94,8 @@ func (v *Visitor) Selects(db int) bool {
 // maySee reports whether the visitor may ask for the deadline of a key in a database that it selects.
 func (v *Visitor) maySee(name []byte) bool { return v.env.maySee(v.client.user.permissions(), name) }
 
-// Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose deadline the visitor may ask for. Any
-// goroutine may call it.
+// Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose deadline
+// the visitor may ask for. Any goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
 	if !v.Selects(db) {
 		return nil, until, true

@@ -94,7 +94,7 @@ func run(args []string) error {
 	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--check-config" })
 	cfg, err := config.Load(started, os.Environ(), os.Stdin)
 	if err == nil {
-		err = commands.CheckConfig(cfg)
+		err = commands.NewTable().Rename(cfg.Renames())
 	}
 	switch {
 	case errors.Is(err, config.ErrHelp):

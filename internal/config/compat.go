@@ -68,7 +68,7 @@ var compat = []option{
 	tuneInt("replica-priority", "slave-priority", "100", 0, maxInt32),
 	tuneBool("replica-lazy-flush", "slave-lazy-flush", "no"),
 	tuneBool("replica-ignore-maxmemory", "slave-ignore-maxmemory", "yes"),
-	tuneAlias("replica-announce-ip", "slave-announce-ip"),
+	{name: "replica-announce-ip", alias: "slave-announce-ip", group: groupCompat, kind: kindString},
 	tuneInt("replica-announce-port", "slave-announce-port", "0", 0, 65535),
 	tuneBool("replica-announced", "", "yes"),
 	tuneBool("replica-ignore-disk-write-errors", "", "no"),
@@ -133,10 +133,6 @@ func tuneWord(name string, words ...string) option {
 
 func tuneText(name, def string) option {
 	return option{name: name, group: groupCompat, kind: kindString, def: def}
-}
-
-func tuneAlias(name, alias string) option {
-	return option{name: name, alias: alias, group: groupCompat, kind: kindString}
 }
 
 func secretText(name string) option {

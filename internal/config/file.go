@@ -30,7 +30,8 @@ func (c *Config) loadFile(name string, stdin io.Reader) error {
 	return c.parse(data, shown, dir, "file", 0)
 }
 
-// parse applies a file's lines, and goes on behind those that are wrong. dir is where relative includes are looked for.
+// parse applies a file's lines, and goes on behind those that are wrong. It looks for relative includes
+// in dir.
 func (c *Config) parse(data []byte, shown, dir, source string, depth int) error {
 	var all Mistakes
 	for i, line := range splitLines(data) {
