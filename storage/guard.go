@@ -161,7 +161,7 @@ func (g *clockGuard) goOnFrom(now, since int64) {
 		g.follow(wall, boot)
 		return
 	default:
-		g.begin(now)
+		g.begin(now, by)
 		g.s.options.Logger.Warn("this server leads now, and its wall clock is apart from the group's time, which goes on without it: until the clock is right, KEYP.CLOCK CONFIRM, or another member leads",
 			"ms", by, "patience", g.patienceText())
 	}
@@ -182,8 +182,9 @@ func (g *clockGuard) tolerance() int64 {
 	return g.limit.Load()
 }
 
-// begin begins the guard. g.mu is locked.
-func (g *clockGuard) begin(now int64) {
+// begin begins the guard, with the wall clock so far ahead. g.mu is locked.
+func (g *clockGuard) begin(now, ahead int64) {
+	g.ahead.Store(ahead)
 	g.since.Store(max(now, 1))
 	g.ask.Store(math.MinInt64)
 	g.began.Add(1)
@@ -220,7 +221,7 @@ func (g *clockGuard) settle() {
 	}
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	g.end()
+	g.end(true)
 }
 
 // read reads both clocks at about one time.
@@ -260,8 +261,7 @@ func (g *clockGuard) look() int64 {
 		ahead, limit, log := wall-boot-g.mu.lead, g.limit.Load(), g.s.options.Logger
 		stepped := limit > 0 && ahead > limit
 		if g.s.options.Member && ahead < 0 && g.apart(ahead) && !g.returns.Load() {
-			g.begin(boot + g.mu.lead)
-			g.ahead.Store(ahead)
+			g.begin(boot+g.mu.lead, ahead)
 			log.Warn("the wall clock stepped back: the group's time goes on without it until it is right, KEYP.CLOCK CONFIRM, or another member leads",
 				"ms", -ahead, "patience", g.patienceText())
 			return boot + g.mu.lead
@@ -273,7 +273,7 @@ func (g *clockGuard) look() int64 {
 			g.follow(wall, boot)
 			return wall
 		}
-		g.begin(boot + g.mu.lead)
+		g.begin(boot+g.mu.lead, ahead)
 		log.Warn("the wall clock stepped forward by more than clock-jump-limit: keys expire by guarded time until it is back, KEYP.CLOCK CONFIRM, or clock-jump-patience is over",
 			"ms", ahead, "patience", g.patienceText())
 	}
@@ -356,7 +356,8 @@ func (g *clockGuard) keep() {
 	if s.follows() {
 		s.keepGroupTime()
 	}
-	if since == 0 || !g.isBack() && g.limit.Load() > 0 && (now-since < g.patience.Load() || g.held.Load() && g.patience.Load() > 0) {
+	over := g.limit.Load() == 0 || now-since >= g.patience.Load() && !(g.held.Load() && g.patience.Load() > 0)
+	if since == 0 || !g.isBack() && !over {
 		defer g.turn.Unlock()
 		_ = g.write() // the next round tries again
 		return
@@ -364,7 +365,7 @@ func (g *clockGuard) keep() {
 	s.goBackground(func() {
 		defer g.turn.Unlock()
 		if s.quit.Err() == nil {
-			g.end()
+			g.end(over)
 		}
 	})
 }
@@ -390,13 +391,13 @@ func (s *Store) ConfirmClock() error {
 	if s.now(); g.since.Load() == 0 || g.isBack() {
 		return ErrNoClockStep
 	}
-	g.end()
+	g.end(true)
 	return s.log.Settled(s.quit, s.log.End())
 }
 
 // end has time follow the wall clock, and deadlines that counted from the guarded time move with it, unless
-// the clock is back. turn is locked.
-func (g *clockGuard) end() {
+// the clock is back. Where it is not, and the step is not confirmed, nothing happens. turn is locked.
+func (g *clockGuard) end(confirmed bool) {
 	s, t := g.s, g.s.NewTxn()
 	g.loadNoted()
 	s.BeginAll(t)
@@ -406,6 +407,10 @@ func (g *clockGuard) end() {
 	by := wall - boot - g.mu.lead
 	g.mu.Unlock()
 	back, moved := g.near(by), int64(0)
+	if guarded && !back && !confirmed { // it has begun, or the clock has stepped again, since somebody looked
+		t.End()
+		return
+	}
 	leads := !s.Follower() // otherwise deadlines and notes are the leader's
 	returns := guarded && !back && leads && by < 0
 	if guarded && !back && leads && !returns {

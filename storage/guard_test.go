@@ -816,3 +816,30 @@ func BenchmarkClockConfirm(b *testing.B) {
 		})
 	}
 }
+
+// TestClockLooksOnceMore: who found that the wall clock is back, or looked as the guard began, does not have time follow a clock that
+// is apart by now. Only who confirms it does.
+func TestClockLooksOnceMore(t *testing.T) {
+	for _, ms := range []int64{hour, 11 * minute} {
+		h := guardedHarness(t, time.Hour*24)
+		h.set("k", 10*minute, false)
+		h.clock.Set(h.clock.Now() + ms)
+		h.isAhead("a step", ms)
+		g := &h.s.guard
+		g.turn.Lock()
+		g.end(false)
+		g.turn.Unlock()
+		h.isAhead("who looked before", ms)
+		h.s.Manual().KeepClock()
+		h.isAhead("after a round of housekeeping", ms)
+		h.lives("guarded", "k", true)
+		if got := g.moved.Load(); got != 0 {
+			t.Errorf("%d deadlines moved", got)
+		}
+		if err := h.s.ConfirmClock(); err != nil {
+			t.Error(err)
+		}
+		h.isAhead("confirmed", 0)
+		_ = h.s.Close(false)
+	}
+}

@@ -19,7 +19,7 @@ type housekeeper struct {
 	// Of its goroutine alone.
 	overhead   overhead
 	heapDefrag heapDefrag
-	tight      bool // the last round freed much less than it should have
+	tight      atomic.Bool // the last round freed much less than it should have
 
 	// Written by its goroutine.
 	memory   atomic.Int64 // as of the last round
@@ -120,12 +120,15 @@ func (h *housekeeper) round() {
 	if over := used + charged - limit; limit > 0 && over > 0 {
 		left := h.evict(over)
 		h.overhead.current.left += left
-		h.tight = left < min(over, evictBytes)/2
+		h.tight.Store(left < min(over, evictBytes)/2)
 	}
 	h.defragment()
 	h.defragmentHeap(process, limit)
 	h.freeTables()
 }
+
+// Dir is the directory of the data, as Open was given it.
+func (s *Store) Dir() string { return s.options.Dir }
 
 // freeTables frees the memory behind databases that have become empty.
 func (h *housekeeper) freeTables() {
@@ -420,7 +423,7 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 	var clean []cell
 	var oldest, newest uint32 = 1<<32 - 1, 0
 	sl.table.walkBucket(prefix, func(c *cell) {
-		if !p.evictable(*c, now) || !h.tight && p.keepsKey(*c) {
+		if !p.evictable(*c, now) || !h.tight.Load() && p.keepsKey(*c) {
 			return
 		}
 		a := s.accessOrder(p.item(*c).Access(), now)

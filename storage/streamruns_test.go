@@ -400,7 +400,7 @@ func TestLargeStreamIsTrimmedAsItIsRead(t *testing.T) {
 				t.Fatal("the replay has not read the stream")
 			}
 		} else {
-			h.s.house.tight = true // or the key would stay
+			h.s.house.tight.Store(true) // or the key would stay
 			h.evict()
 			h.load([]Key{k})
 		}

@@ -153,12 +153,19 @@ func (st *stress) step(offset int64) {
 	st.offset = offset
 }
 
-// note records when a key will be due that a transaction is about to set. Its instant may be from
-// before a step back, and so may the readings of the clock that move the store's time on from there.
-func (st *stress) note(x *Txn, key string, deadline int64) {
+// steps is how often the clock has stepped.
+func (st *stress) steps() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	steps := len(st.highs)
+	return len(st.highs)
+}
+
+// note records when a key will be due that a transaction is about to set, which began after so many steps of the clock: it may
+// have stepped there and back since. The transaction's instant may be from before a step back, and so may the readings of the clock
+// that move the store's time on from there.
+func (st *stress) note(x *Txn, steps int, key string, deadline int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	if now := x.Now(); now > st.clock.Now() {
 		for steps--; steps > 0 && st.highs[steps] < now; {
 			steps--
@@ -186,6 +193,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 	for i := range stressOps {
 		name := fmt.Sprint(prefix, i)
 		k, other := st.s.Key(0, []byte(name)), st.s.Key(0, fmt.Appendf(nil, "%s%d", prefix, rng.IntN(i+1)))
+		steps := st.steps()
 		if err := begin(st.s, x, k, other); err != nil {
 			st.t.Errorf("begin: %v", err)
 			return
@@ -200,7 +208,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 		}
 		switch rng.IntN(6) {
 		case 0, 1:
-			st.note(x, name, deadline)
+			st.note(x, steps, name, deadline)
 			x.SetString(k, make([]byte, rng.IntN(300)), deadline, eventSet)
 		case 2: // one field, which is due
 			h, _ := x.Hash(k)
@@ -214,7 +222,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 			x.Delete(other, Deleted)
 		case 5:
 			if x.SetDeadline(other, deadline, Event{EventGeneric, "expire"}) {
-				st.note(x, string(other.Name), deadline)
+				st.note(x, steps, string(other.Name), deadline)
 			}
 		}
 		x.End()
