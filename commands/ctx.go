@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"context"
+
 	"keyp/internal/glob"
 	"keyp/resp"
 	"keyp/storage"
@@ -43,10 +45,12 @@ type Ctx struct {
 	hits    int64      // keys that this run has looked up and found; see book
 	misses  int64      // the same, and not found
 	met     fate
-	counted bool              // the error that is replied has been counted
-	apart   bool              // as a job of scope Global it needs nothing but its keys
-	writing bool              // a job that is counted as one that may write
-	late    bool              // a job that was queued, and whose command has to wait by now
+	counted bool            // the error that is replied has been counted
+	apart   bool            // as a job of scope Global it needs nothing but its keys
+	writing bool            // a job that is counted as one that may write
+	late    bool            // a job that was queued, and whose command has to wait by now
+	work    context.Context // of a job that waits for another server; Cancel ends it
+	cancel  context.CancelFunc
 	queue   *queue            // what EXEC runs
 	parent  *Ctx              // of a nested command
 	child   *Ctx              // is used again for each nested command
@@ -69,6 +73,13 @@ const (
 	refused fate = iota + 1 // by a check
 	put                     // into the queue, for EXEC
 )
+
+// Cancel has a job end that waits for another server, soon and with an error. Any goroutine may call it.
+func (c *Ctx) Cancel() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
 
 // Arg is argument i; the name is argument 0.
 func (c *Ctx) Arg(i int) []byte { return c.Args[i] }

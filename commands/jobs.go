@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"context"
+
 	"keyp/resp"
 	"keyp/storage"
 )
@@ -30,6 +32,9 @@ func (e *Env) awaitsWriters(c *Ctx) bool {
 	return e.jobs.pausing && (c.mayWrite() || flags&(pauses|unpauses) != 0)
 }
 
+// PauseWaits reports whether CLIENT PAUSE waits for the end of jobs that may write.
+func (e *Env) PauseWaits() bool { return e.jobs.pausing }
+
 // crowded reports whether no more jobs of scope Pinned are to begin: a global one runs, those that
 // run leave no processor to the loop, or somebody waits for their end, who is to have a turn.
 func (j *jobs) crowded() bool {
@@ -58,6 +63,9 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 	switch c.Scope {
 	case Unlocked:
 		c.Txn = nil
+		if c.Spec.Is(elsewhere) {
+			c.work, c.cancel = context.WithCancel(context.Background())
+		}
 	case Pinned:
 		e.jobs.pinned++
 		e.pin(from, c)
@@ -186,6 +194,7 @@ func (e *Env) EndJob(c *Ctx) (awaited bool) {
 	}
 	switch c.Scope {
 	case Unlocked:
+		c.Cancel()
 		return c.writing
 	case Pinned:
 		e.Pins.Unpin(c.Txn)

@@ -3,6 +3,7 @@ package commands
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"net"
@@ -29,7 +30,7 @@ var migrateCommands = []Spec{{
 		{"4.0.7", "Added the `AUTH` option."},
 		{"6.0.0", "Added the `AUTH2` option."},
 	},
-	Arity: -6, Flags: Write | Dangerous, Scope: Unlocked,
+	Arity: -6, Flags: Write | Dangerous | elsewhere, Scope: Unlocked,
 	Keys: []KeySpec{
 		{Flags: RW | Access | Delete, Begin: 3, Find: migrateOne},
 		{Flags: RW | Access | Delete | Incomplete, Begin: -2, Last: -1, Find: migrateMany, Word: "KEYS"},
@@ -53,6 +54,7 @@ const (
 	errMigrateConnect Error = "IOERR error or timeout connecting to the client"
 	errMigrateWrite   Error = "IOERR error or timeout writing to target instance"
 	errMigrateRead    Error = "IOERR error or timeout reading to target instance"
+	errMigrateEnded   Error = "IOERR ended before the target had replied, since CLIENT PAUSE or a stop waited for it: keys that are still here may be there, too"
 	errMigrateNested  Error = "ERR MIGRATE waits for another server, and so is not allowed in transactions and scripts"
 	errMigrateChanges Error = "ERR a key changed each time that it was sent: the target has an older value of it"
 )
@@ -160,18 +162,26 @@ func runMigrate(c *Ctx) error {
 		c.Out.Simple("NOKEY")
 		return nil
 	}
-	if err := m.connect(); err != nil {
-		return err
-	}
-	defer func() { _ = m.conn.Close() }() // what matters has been replied
-	if err := m.greet(); err != nil {
-		return err
-	}
-	if err := m.move(); err != nil {
+	switch err := m.run(); {
+	case err != nil && c.work.Err() != nil:
+		return errMigrateEnded
+	case err != nil:
 		return err
 	}
 	c.Out.OK()
 	return nil
+}
+
+func (m *migration) run() error {
+	if err := m.connect(); err != nil {
+		return err
+	}
+	defer func() { _ = m.conn.Close() }() // what matters has been replied
+	defer context.AfterFunc(m.c.work, func() { _ = m.conn.Close() })()
+	if err := m.greet(); err != nil {
+		return err
+	}
+	return m.move()
 }
 
 // begin locks a key. The caller ends the transaction.
@@ -204,7 +214,8 @@ func (m *migration) anyThere() (bool, error) {
 
 func (m *migration) connect() error {
 	addr := net.JoinHostPort(string(m.c.Arg(1)), string(m.c.Arg(2)))
-	conn, err := net.DialTimeout("tcp", addr, m.timeout)
+	dialer := net.Dialer{Timeout: m.timeout}
+	conn, err := dialer.DialContext(m.c.work, "tcp", addr)
 	var failure net.Error
 	switch {
 	case errors.As(err, &failure) && failure.Timeout():

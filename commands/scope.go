@@ -34,6 +34,29 @@ const (
 	Global
 )
 
+// Place says beside whom a job of scope Unlocked runs: those of one place wait for each other only, so clients cannot
+// take the place of what an operator needs, nor those who wait for another server that of anybody else.
+type Place uint8
+
+// The places, and their number.
+const (
+	OfClients Place = iota
+	OfOperators
+	Elsewhere
+	Places
+)
+
+// Place is that of the command's jobs.
+func (s *Spec) Place() Place {
+	switch {
+	case s.Is(elsewhere):
+		return Elsewhere
+	case s.Is(Admin):
+		return OfOperators
+	}
+	return OfClients
+}
+
 // wide reports whether the scope is more than the keys that a call declares.
 func (sc Scope) wide() bool { return sc > KeysOnly }
 

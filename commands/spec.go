@@ -95,6 +95,7 @@ const (
 
 	InSubscription // a RESP2 client that has subscriptions may use it
 	Pushes         // its reply consists of push messages, which CLIENT REPLY does not suppress
+	elsewhere      // waits for another server
 	namesLeader    // waits while it is undecided who leads the group, since clients go where the reply sends them
 )
 

@@ -189,7 +189,7 @@ func (ts *testServer) summary() string {
 	ts.onLoop(func(l *loop) {
 		fmt.Fprintf(&b, "durable %d, requested %d, owed %d of %d; delay %v, busy %q; jobs %d, unlocked %d, global %t; %d delayed",
 			l.log.Durable(), l.requested, l.owed, l.log.End(), l.env.Store.Delay(), l.env.Busy,
-			l.jobs.count, l.jobs.unlocked, l.jobs.global != nil, len(l.delayed))
+			l.jobs.count, l.unlocked(), l.jobs.global != nil, len(l.delayed))
 		for _, s := range l.sessions {
 			if s != nil {
 				fmt.Fprintf(&b, "\nclient %d: %s, command %.40q, queued %t, readable %t, output %d", s.client.ID, stateNames[s.state], s.args, s.queued, s.readable, s.out.pending())

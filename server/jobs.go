@@ -22,21 +22,22 @@ import (
 //     finds it twice (superviseEvery), that goroutine stays with it, and another one becomes the loop
 //     (takeOver). One that begins outside a turn, when its session has waited, has a goroutine of its
 //     own from the start.
-//   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked run
-//     at a time, more wait in queue.
+//   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked of
+//     each place (commands.Place) run at a time, more wait in its queue.
 //
 // The loop waits for none of them. A session whose command needs what a job has waits for the job's end
 // (forJob), and has its turn then, before all others; once a script has run for too long, such commands
 // are refused instead. Within a global job what belongs to the loop runs there (lend).
 type jobs struct {
 	// These belong to the loop.
-	count    int    // jobs that have begun, or wait in queue, and whose end the loop has not seen
-	unlocked int    // those of scope Unlocked that run
-	queue    []*job // of scope Unlocked, to begin when another one ends
-	global   *job   // that runs; nil: none
-	next     *job   // a global one, to be used again
-	busy     timer  // for the script of the global one
-	share    timer  // for a global one that did not begin in a turn, or whose transaction had not begun
+	count   int   // jobs that have begun, or wait in queue, and whose end the loop has not seen
+	global  *job  // that runs; nil: none
+	next    *job  // a global one, to be used again
+	busy    timer // for the script of the global one
+	share   timer // for a global one that did not begin in a turn, or whose transaction had not begun
+	waiting timer // for those that wait for other servers; see endForsaken
+
+	places [commands.Places]place // for those of scope Unlocked
 
 	gone chan struct{} // closed when the loop has ended
 	arm  chan struct{} // has the supervisor begin
@@ -49,6 +50,12 @@ type jobs struct {
 	}
 }
 
+// place has the jobs of scope Unlocked of one commands.Place.
+type place struct {
+	running []*job
+	queue   []*job // to begin when another one ends
+}
+
 // job is one such command with all that it may touch. Its arguments stay valid, as its session waits.
 type job struct {
 	s     *session
@@ -58,10 +65,12 @@ type job struct {
 	took  time.Duration
 	moved bool // it does not run on the loop's goroutine, or no more; once it runs, jobs.mu guards this
 	again bool // it has done nothing, as its keys have changed, and its command is to be dispatched again
+
+	forsaken bool // endForsaken has found reason to end it
 }
 
 const (
-	// maxUnlocked is how many jobs of scope Unlocked run at a time.
+	// maxUnlocked is how many jobs of scope Unlocked run at a time in each place.
 	maxUnlocked = 4
 	// superviseEvery is how often the supervisor looks: a job that it finds twice has the loop move.
 	superviseEvery = 2 * time.Millisecond
@@ -69,6 +78,8 @@ const (
 	idleLooks = 50
 	// thresholdEvery is how often the loop looks for a new busy-reply-threshold while it is 0.
 	thresholdEvery = 100 * time.Millisecond
+	// forsakenEvery is how often endForsaken looks.
+	forsakenEvery = 500 * time.Millisecond
 )
 
 // processors is how many the process has.
@@ -94,8 +105,10 @@ func (l *loop) startJob(s *session) {
 	x, scope := &l.jobs, l.ctx.Scope
 	j := x.newJob(l, scope)
 	j.s = s
+	s.client.Last = l.ctx.Spec // CLIENT LIST shows it while it runs
 	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
-	queued := scope == commands.Unlocked && x.unlocked == maxUnlocked
+	at := &x.places[l.ctx.Spec.Place()]
+	queued := scope == commands.Unlocked && len(at.running) == maxUnlocked
 	l.inStore = true // keys are locked until they are pinned
 	l.env.StartJob(&l.ctx, &j.ctx, &j.out, j.txn, queued)
 	l.inStore = false
@@ -105,10 +118,9 @@ func (l *loop) startJob(s *session) {
 	}
 	switch {
 	case queued:
-		x.queue = append(x.queue, j)
+		at.queue = append(at.queue, j)
 	case scope == commands.Unlocked:
-		x.unlocked++
-		l.runElsewhere(j)
+		l.beginUnlocked(j)
 	case l.serving:
 		l.runOnLoop(j)
 	default:
@@ -318,7 +330,7 @@ func (l *loop) end(j *job) {
 	x.count--
 	switch j.ctx.Scope {
 	case commands.Unlocked:
-		l.endUnlocked() // what is queued and may write waits while CLIENT PAUSE waits for the end of this one
+		l.endUnlocked(j) // what is queued and may write waits while CLIENT PAUSE waits for the end of this one
 	case commands.Global:
 		x.global = nil
 		l.timers.stop(&x.busy)
@@ -343,36 +355,70 @@ func (l *loop) end(j *job) {
 	}
 }
 
-// endUnlocked lets the next job of that scope begin.
-func (l *loop) endUnlocked() {
+// beginUnlocked lets a job of that scope begin.
+func (l *loop) beginUnlocked(j *job) {
+	x, of := &l.jobs, j.ctx.Spec.Place()
+	x.places[of].running = append(x.places[of].running, j)
+	if of == commands.Elsewhere && x.waiting.index == 0 {
+		l.timers.set(&x.waiting, l.o.Clock.Mono()+forsakenEvery)
+	}
+	l.runElsewhere(j)
+}
+
+// endUnlocked lets the next job of that place begin.
+func (l *loop) endUnlocked(j *job) {
+	at := &l.jobs.places[j.ctx.Spec.Place()]
+	at.running = slices.DeleteFunc(at.running, func(o *job) bool { return o == j })
+	if len(at.queue) > 0 {
+		next := at.queue[0]
+		at.queue = slices.Delete(at.queue, 0, 1)
+		l.env.BeginQueued(&next.ctx)
+		l.beginUnlocked(next)
+	}
+}
+
+// endForsaken ends jobs that wait for another server when it finds one twice whose client has left, or for which CLIENT
+// PAUSE waits. The first time is for a target that replies: a client may end its side as soon as it has sent its command.
+func (l *loop) endForsaken() {
 	x := &l.jobs
-	if x.unlocked--; len(x.queue) > 0 {
-		x.unlocked++
-		l.env.BeginQueued(&x.queue[0].ctx)
-		l.runElsewhere(x.queue[0])
-		x.queue[0] = nil
-		x.queue = x.queue[1:]
+	at := &x.places[commands.Elsewhere]
+	for _, j := range at.running {
+		switch {
+		case j.s.state != closed && !j.s.left() && !l.env.PauseWaits():
+			j.forsaken = false
+		case j.forsaken:
+			j.ctx.Cancel()
+		default:
+			j.forsaken = true
+		}
+	}
+	if len(at.running) > 0 {
+		l.timers.set(&x.waiting, l.o.Clock.Mono()+forsakenEvery)
 	}
 }
 
 // releaseQueued has the commands of jobs that have not begun wait as those that no job runs.
 func (l *loop) releaseQueued() {
 	x := &l.jobs
-	queue := x.queue
-	x.queue = nil
-	for _, j := range queue {
-		x.count--
-		j.s.wake()
-		l.delay(j.s, forJob, j.s.args)
+	for i := range x.places {
+		queue := x.places[i].queue
+		x.places[i].queue = nil
+		for _, j := range queue {
+			x.count--
+			j.s.wake()
+			l.delay(j.s, forJob, j.s.args)
+		}
 	}
 }
 
 // dropQueued drops the job of a session that ends, if it has not begun.
 func (l *loop) dropQueued(s *session) {
 	x := &l.jobs
-	if i := slices.IndexFunc(x.queue, func(j *job) bool { return j.s == s }); i >= 0 {
-		x.queue = slices.Delete(x.queue, i, i+1)
-		x.count--
+	for i := range x.places {
+		at := &x.places[i]
+		had := len(at.queue)
+		at.queue = slices.DeleteFunc(at.queue, func(j *job) bool { return j.s == s })
+		x.count -= had - len(at.queue)
 	}
 }
 

@@ -131,7 +131,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 		}
 	}
 	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
-	l.jobs.busy.run, l.jobs.share.run = l.checkScript, l.shareOut
+	l.jobs.busy.run, l.jobs.share.run, l.jobs.waiting.run = l.checkScript, l.shareOut, l.endForsaken
 	l.seams = l.defaultSeams()
 	o.Env.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead, l.keyPlace = make([][]byte, 0, storage.PrefetchKeys), o.Env.Table.KeyPlace

@@ -112,7 +112,7 @@ func TestPauseAwaitsWriters(t *testing.T) {
 func (ts *testServer) noJobRuns() {
 	ts.t.Helper()
 	await.Until(ts.t, "no job runs", func() (none bool) {
-		ts.onLoop(func(l *loop) { none = l.jobs.count == 0 && l.jobs.unlocked == 0 })
+		ts.onLoop(func(l *loop) { none = l.jobs.count == 0 && l.unlocked() == 0 })
 		return none
 	})
 }

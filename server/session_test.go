@@ -313,8 +313,8 @@ func TestMoreSlowCommandsThanWorkers(t *testing.T) {
 		c.expect("+OK", "*0", "+PONG")
 	}
 	ts.onLoop(func(l *loop) {
-		if l.jobs.unlocked > maxUnlocked || l.jobs.count != 0 {
-			t.Errorf("%d workers, %d jobs", l.jobs.unlocked, l.jobs.count)
+		if l.unlocked() > maxUnlocked || l.jobs.count != 0 {
+			t.Errorf("%d workers, %d jobs", l.unlocked(), l.jobs.count)
 		}
 	})
 }

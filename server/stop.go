@@ -1,6 +1,10 @@
 package server
 
-import "errors"
+import (
+	"errors"
+
+	"keyp/commands"
+)
 
 // stop begins a clean stop.
 func (l *loop) stop() {
@@ -27,7 +31,8 @@ func (l *loop) stop() {
 	}
 }
 
-// hurry ends the scripts that keep the server from stopping, and the second time the stop itself.
+// hurry ends the scripts, and the commands that wait for other servers, that keep the server from stopping, and the second
+// time the stop itself.
 // It also ends scripts that begin later: their jobs may be about to run, or wait for another script.
 func (l *loop) hurry() {
 	if l.hurried {
@@ -36,6 +41,9 @@ func (l *loop) hurry() {
 	}
 	l.hurried = true
 	l.env.EndScripts()
+	for _, j := range l.jobs.places[commands.Elsewhere].running {
+		j.ctx.Cancel()
+	}
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+lastTime)
 }
 
