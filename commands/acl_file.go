@@ -20,7 +20,7 @@ const aclFilePerm = 0o600
 // configuration file; at a member of a group those that the group has, if it has any. The default user has requirepass as its password unless they say
 // otherwise.
 func (e *Env) LoadUsers() error {
-	path, given := e.Config.String("aclfile"), e.Config.Users()
+	path, given := e.Config.PathOf("aclfile"), e.Config.Users()
 	if path != "" {
 		if len(given) > 0 {
 			return errors.New("users are defined both in the configuration file and by aclfile; only one of them can say who they are")
@@ -140,7 +140,7 @@ func systemError(err error) string {
 // in it is wrong, none. Connections of users who are no more are closed.
 func aclLoad(c *Ctx) error {
 	e := c.Env
-	path := e.Config.String("aclfile")
+	path := e.Config.PathOf("aclfile")
 	if path == "" {
 		return errNoACLFile
 	}
@@ -242,7 +242,7 @@ func (e *Env) loadUsersOfGroup() {
 // aclSave writes all users to the file. A crash leaves the old one or the new one.
 func aclSave(c *Ctx) error {
 	e := c.Env
-	path := e.Config.String("aclfile")
+	path := e.Config.PathOf("aclfile")
 	if path == "" {
 		return errNoACLFile
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -57,7 +56,7 @@ func listen(o *Options) (ls []*listener, err error) {
 			return ls, listenError(a.String(), err)
 		}
 	}
-	if path := o.Config.String("unixsocket"); path != "" {
+	if path := o.Config.PathOf("unixsocket"); path != "" {
 		l, err := listenUnix(path, uint32(o.Config.Int("unixsocketperm")), backlog)
 		if err != nil {
 			return ls, listenError(path, err)
@@ -176,10 +175,6 @@ func listenTCP(a netip.AddrPort, backlog int) (*listener, error) {
 }
 
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
-	path, err := filepath.Abs(path) // CLIENT LIST shows it, so make it absolute
-	if err != nil {
-		return nil, err
-	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}

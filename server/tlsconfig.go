@@ -86,7 +86,7 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	if err := checkSuites(cfg.String("tls-ciphersuites")); err != nil {
 		return nil, fmt.Errorf("tls-ciphersuites: %w", err)
 	}
-	certificate, err := loadCertificate(cfg.String("tls-cert-file"), cfg.String("tls-key-file"), cfg.String("tls-key-file-pass"))
+	certificate, err := loadCertificate(cfg.PathOf("tls-cert-file"), cfg.PathOf("tls-key-file"), cfg.String("tls-key-file-pass"))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	case "optional":
 		made.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	made.ClientCAs, err = loadAuthorities(cfg.String("tls-ca-cert-file"), cfg.String("tls-ca-cert-dir"))
+	made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"), cfg.PathOf("tls-ca-cert-dir"))
 	return made, err
 }
 
@@ -110,7 +110,7 @@ func MemberTLS(cfg *config.Config) (*tls.Config, error) {
 		return nil, err
 	}
 	if made.ClientCAs == nil {
-		if made.ClientCAs, err = loadAuthorities(cfg.String("tls-ca-cert-file"), cfg.String("tls-ca-cert-dir")); err != nil {
+		if made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"), cfg.PathOf("tls-ca-cert-dir")); err != nil {
 			return nil, err
 		}
 	}

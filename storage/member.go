@@ -26,9 +26,9 @@ var (
 func (o *Options) belongs(st *format.State) error {
 	switch {
 	case st.Member && !o.Member:
-		return fmt.Errorf("%w: %s", ErrMember, o.Dir)
+		return fmt.Errorf("%w: %s", ErrMember, o.place())
 	case o.Member && !st.Member:
-		return fmt.Errorf("%w: %s", ErrAlone, o.Dir)
+		return fmt.Errorf("%w: %s", ErrAlone, o.place())
 	}
 	return nil
 }

@@ -414,6 +414,14 @@ func (s *Store) lockDir() (err error) {
 	return err
 }
 
+// place is the directory's path, for people.
+func (o *Options) place() string {
+	if path, err := filepath.Abs(o.Dir); err == nil {
+		return path
+	}
+	return o.Dir
+}
+
 // lock locks the directory, which also proves that it can be written.
 func (o *Options) lock() (io.Closer, error) {
 	const pause = 20 * time.Millisecond
@@ -424,10 +432,10 @@ func (o *Options) lock() (io.Closer, error) {
 			return lock, err
 		}
 		if o.Clock.Mono()-began >= o.LockWait {
-			return nil, fmt.Errorf("%w: %s", ErrLocked, o.Dir)
+			return nil, fmt.Errorf("%w: %s", ErrLocked, o.place())
 		}
 		if !warned {
-			o.Logger.Warn("another process uses the data directory; waiting for its end", "dir", o.Dir, "longest", o.LockWait.String())
+			o.Logger.Warn("another process uses the data directory; waiting for its end", "dir", o.place(), "longest", o.LockWait.String())
 			warned = true
 		}
 		time.Sleep(pause)

@@ -154,7 +154,7 @@ func (p *pulse) ask(env *commands.Env) {
 // probe asks the system whether the data directory can be written, on a goroutine of its own: a disk
 // that is gone may never answer.
 func (p *pulse) probe(env *commands.Env) {
-	dir := env.Config.String("dir")
+	dir := env.Store.Dir()
 	go func() {
 		const mayWrite = 2
 		problem := ""

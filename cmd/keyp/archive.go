@@ -21,18 +21,25 @@ const commandPatience = 5 * time.Second
 
 // archiveOf is the archive that the options want.
 func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
-	a := storage.Archive{Dir: cfg.String("archive-dir"), Timeout: func() time.Duration { return time.Duration(cfg.Int("archive-timeout")) * time.Second }}
+	a := storage.Archive{Dir: cfg.PathOf("archive-dir"), Timeout: func() time.Duration { return time.Duration(cfg.Int("archive-timeout")) * time.Second }}
 	if command := cfg.String("archive-command"); command != "" {
-		a.Run = func(ctx context.Context, path string) error { return runArchive(ctx, command, path, logger) }
+		a.Run = func(ctx context.Context, path string) error {
+			return runArchive(ctx, command, cfg.Start(), path, logger)
+		}
 	}
 	return a
 }
 
-// runArchive runs the command for a file. When ctx ends it gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an
+// runArchive runs the command for a file, in a directory. When ctx ends it gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an
 // error nothing that it has started is left.
-func runArchive(ctx context.Context, command, path string, logger *slog.Logger) error {
+func runArchive(ctx context.Context, command, dir, path string, logger *slog.Logger) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
 	text := strings.NewReplacer("%p", path, "%f", filepath.Base(path), "%%", "%").Replace(command)
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text)
+	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = commandPatience

@@ -29,7 +29,7 @@ func TestArchiveCommandIsKilled(t *testing.T) {
 	defer stop()
 	ended := make(chan error, 1)
 	command := fmt.Sprintf(`(trap "" TERM; exec 3>'%s'; echo runs >&3; read x <>'%s') & wait`, alive, never)
-	go func() { ended <- runArchive(ctx, command, "file", slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- runArchive(ctx, command, ".", "file", slog.New(slog.DiscardHandler)) }()
 	f, err := os.Open(alive) // waits for the child
 	if err != nil {
 		t.Fatal(err)

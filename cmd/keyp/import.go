@@ -135,7 +135,7 @@ func importWithServer(ctx context.Context, source *importer.Source, o importer.O
 	defer tuneCollector(cfg)()
 	var bell server.Bell
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	store, _, err := storage.Open(storeOptions(cfg, clock.System, logger, &bell))
+	store, _, err := storage.Open(storeOptions(cfg.String("dir"), cfg, clock.System, logger, &bell))
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func openLog(cfg *config.Config) (*logs, error) {
 	if l.tty = progress.OnTerminal(os.Stderr); l.tty != nil {
 		out = l.tty
 	}
-	if path := cfg.String("logfile"); path != "" {
+	if path := cfg.PathOf("logfile"); path != "" {
 		l.tty = nil
 		l.file = &logFile{path: path}
 		if err := l.file.open(); err != nil {

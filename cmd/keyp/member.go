@@ -35,7 +35,7 @@ func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, 
 			}
 		},
 	}
-	if path := cfg.String("cluster-secret-file"); path != "" {
+	if path := cfg.PathOf("cluster-secret-file"); path != "" {
 		secret, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("cluster-secret-file: %w", err)
@@ -81,6 +81,9 @@ func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 	}
 	path, err := os.Executable()
 	if err != nil {
+		return err
+	}
+	if err := os.Chdir(cfg.Start()); err != nil {
 		return err
 	}
 	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())

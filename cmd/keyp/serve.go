@@ -54,11 +54,14 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	defer tuneCollector(cfg)()
 
 	var bell server.Bell
-	options := storeOptions(cfg, machine, logger, &bell)
+	options := storeOptions(".", cfg, machine, logger, &bell)
 	if cfg.String("archive-dir") != "" && cfg.String("archive-command") != "" {
 		return errors.New("archive-dir and archive-command exclude each other")
 	}
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
+	if err := enterDir(cfg.PathOf("dir")); err != nil {
+		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
+	}
 	running, end := context.WithCancel(context.Background())
 	defer end()
 	open := storage.Open
@@ -74,7 +77,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
-	warnModes(cfg.String("dir"), logger)
+	warnModes(cfg.PathOf("dir"), logger)
 	env = commands.NewEnv(store, cfg, logger, machine)
 	if err := errors.Join(joinGroup(env, group), env.LoadUsers()); err != nil {
 		return errors.Join(err, store.Close(false))
@@ -87,7 +90,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	if err != nil {
 		return errors.Join(err, store.Close(false))
 	}
-	removePID, err := writePID(cfg.String("pidfile"))
+	removePID, err := writePID(cfg.PathOf("pidfile"))
 	if err != nil {
 		return errors.Join(err, store.Close(false))
 	}
@@ -136,6 +139,15 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	return nil
 }
 
+// enterDir makes the data directory, and has the process work in it: so the names of its files mean the same ones when somebody moves it
+// while the server runs.
+func enterDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chdir(dir)
+}
+
 // joinGroup has commands know the group that the server is a member of, or else the cluster of which it is the one node.
 func joinGroup(env *commands.Env, group *member.Member) error {
 	if group == nil {
@@ -149,11 +161,11 @@ func joinGroup(env *commands.Env, group *member.Member) error {
 	return env.LoadCluster()
 }
 
-// storeOptions are those of a store that a server uses, but for what a start shows of its progress.
-func storeOptions(cfg *config.Config, clk clock.Clock, logger *slog.Logger, bell *server.Bell) storage.Options {
+// storeOptions are those of a store in a directory that a server uses, but for what a start shows of its progress.
+func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.Logger, bell *server.Bell) storage.Options {
 	limit, patience := commands.ClockGuard(cfg)
 	return storage.Options{
-		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
+		Dir: dir, LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),

@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ type Config struct {
 
 	// Constant once the configuration is loaded.
 	path     string     // the file that was read; empty: none that can be rewritten
+	start    string     // the working directory of the start, empty if it has no name
 	users    [][]string // the words behind "user", of each such line
 	renames  []Rename
 	passed   map[string]bool // of passedOver
@@ -37,6 +40,7 @@ type slot struct {
 // New gives the defaults.
 func New() *Config {
 	c := &Config{slots: map[string]*slot{}, passed: map[string]bool{}}
+	c.start, _ = os.Getwd() // without a name of it the paths stay as they are given
 	for _, list := range [][]option{options, compat} {
 		for i := range list {
 			s := &slot{option: &list[i]}
@@ -86,6 +90,19 @@ func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
 
 // String gives the text that CONFIG GET shows.
 func (c *Config) String(name string) string { return c.get(name).text }
+
+// PathOf gives the path that an option's text is, empty if that is. One that is not absolute begins where the server was started,
+// as the server works in its data directory later on.
+func (c *Config) PathOf(name string) string {
+	path := c.String(name)
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.start, path)
+}
+
+// Start is the working directory in which the server was started.
+func (c *Config) Start() string { return c.start }
 
 // Words gives the words of an option that is a list. They are not to be changed.
 func (c *Config) Words(name string) []string { return c.get(name).words }

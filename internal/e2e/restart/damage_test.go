@@ -174,7 +174,7 @@ func TestCorruptLog(t *testing.T) {
 				t.Fatalf("status %d, printed:\n%s", status, printed)
 			}
 			offset, err := strconv.Atoi(found[2])
-			if err != nil || found[1] != segment || offset > at || offset < at-400 {
+			if err != nil || filepath.Join(s.Dir(), found[1]) != segment || !strings.Contains(printed, s.Dir()) || offset > at || offset < at-400 {
 				t.Errorf("damage in %s at %d, printed:\n%s", segment, at, printed)
 			}
 		}
