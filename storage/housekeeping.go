@@ -2,8 +2,10 @@ package storage
 
 import (
 	"math"
+	"path/filepath"
 	"runtime/debug"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -127,8 +129,15 @@ func (h *housekeeper) round() {
 	h.freeTables()
 }
 
-// Dir is the directory of the data, as Open was given it.
-func (s *Store) Dir() string { return s.options.Dir }
+// Reachable is why nothing can be written into the directory of the data, nil if it can: it may be removed, or on a disk that is
+// gone, while the files that are open go on. The error has no path.
+func (s *Store) Reachable() error {
+	const exists, mayWrite = 0, 2
+	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
+		return err
+	}
+	return syscall.Access(filepath.Join(s.options.Dir, lockFile), exists) // a directory without a name can still be asked
+}
 
 // freeTables frees the memory behind databases that have become empty.
 func (h *housekeeper) freeTables() {

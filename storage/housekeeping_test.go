@@ -1,9 +1,13 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -252,5 +256,29 @@ func TestFullDiskIsReported(t *testing.T) {
 		if got := log.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" || tt.want != "" && !strings.Contains(got, "reserved_bytes=123") {
 			t.Errorf("low: %v: %q", tt.low, got)
 		}
+	}
+}
+
+// TestReachable: a directory that is removed under the store can be written no more.
+func TestReachable(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	if err := h.s.Reachable(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Rename(h.s.options.Dir, h.s.options.Dir+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.s.Reachable(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removed: %v", err)
+	}
+	if err := os.Rename(h.s.options.Dir+".gone", h.s.options.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(h.s.options.Dir, lockFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.s.Reachable(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("emptied: %v", err)
 	}
 }

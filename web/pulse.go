@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"keyp/commands"
@@ -154,11 +153,9 @@ func (p *pulse) ask(env *commands.Env) {
 // probe asks the system whether the data directory can be written, on a goroutine of its own: a disk
 // that is gone may never answer.
 func (p *pulse) probe(env *commands.Env) {
-	dir := env.Store.Dir()
 	go func() {
-		const mayWrite = 2
 		problem := ""
-		if err := syscall.Access(dir, mayWrite); err != nil {
+		if err := env.Store.Reachable(); err != nil {
 			problem = fmt.Sprintf("the data directory cannot be written: %v", err) // everybody may read it, so it has no path
 		}
 		p.problem.Store(&problem)

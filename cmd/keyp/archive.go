@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
 	return a
 }
 
-// runArchive runs the command for a file, in a directory. When ctx ends it gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an
+// runArchive runs the command for a file, in a directory if that is still there. When ctx ends it gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an
 // error nothing that it has started is left.
 func runArchive(ctx context.Context, command, dir, path string, logger *slog.Logger) error {
 	path, err := filepath.Abs(path)
@@ -39,7 +40,9 @@ func runArchive(ctx context.Context, command, dir, path string, logger *slog.Log
 	}
 	text := strings.NewReplacer("%p", path, "%f", filepath.Base(path), "%%", "%").Replace(command)
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text)
-	cmd.Dir = dir
+	if _, err := os.Stat(dir); err == nil { // otherwise it runs in the data directory
+		cmd.Dir = dir
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = commandPatience

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,7 +76,7 @@ func listenForMembers(cfg *config.Config) (net.Listener, error) {
 
 // executeAgain executes this program again, in this process, with its arguments. A clock that DEBUG has shifted stays so.
 func executeAgain(cfg *config.Config, machine *clock.Machine) error {
-	args := os.Args
+	args := slices.Clone(os.Args)
 	if offset := machine.Offset(); offset != cfg.Int("debug-clock-offset") {
 		args = append(args, "--debug-clock-offset", strconv.FormatInt(offset, 10))
 	}
@@ -83,8 +84,8 @@ func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chdir(cfg.Start()); err != nil {
-		return err
+	if err := os.Chdir(cfg.Start()); err != nil { // it is gone: relative paths in it are so, too, but the data are here
+		args = append(args, "--dir", ".")
 	}
 	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())
 }

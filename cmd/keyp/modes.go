@@ -30,6 +30,9 @@ func warnModes(dir string, logger *slog.Logger) {
 		if info.Mode().Perm()&open == 0 {
 			return nil
 		}
+		if whole, err := filepath.Abs(path); err == nil {
+			path = whole
+		}
 		logger.Warn("others than the owner may use the data", "path", path, "mode", info.Mode().String())
 		return fs.SkipAll
 	})

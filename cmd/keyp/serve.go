@@ -59,7 +59,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 		return errors.New("archive-dir and archive-command exclude each other")
 	}
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
-	if err := enterDir(cfg.PathOf("dir")); err != nil {
+	if err := enterDir(cfg.String("dir")); err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	running, end := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
-	warnModes(cfg.PathOf("dir"), logger)
+	warnModes(".", logger)
 	env = commands.NewEnv(store, cfg, logger, machine)
 	if err := errors.Join(joinGroup(env, group), env.LoadUsers()); err != nil {
 		return errors.Join(err, store.Close(false))
@@ -239,5 +239,10 @@ func writePID(path string) (remove func() error, err error) {
 	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
 		return nil, fmt.Errorf("cannot write the pidfile: %w", err)
 	}
-	return func() error { return os.Remove(path) }, nil
+	return func() error {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil // somebody has moved it, or its directory
+	}, nil
 }

@@ -92,13 +92,13 @@ func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
 func (c *Config) String(name string) string { return c.get(name).text }
 
 // PathOf gives the path that an option's text is, empty if that is. One that is not absolute begins where the server was started,
-// as the server works in its data directory later on.
+// as the server works in its data directory later on. What follows a symbolic link is what the system takes it for.
 func (c *Config) PathOf(name string) string {
 	path := c.String(name)
-	if path == "" || filepath.IsAbs(path) {
+	if path == "" || filepath.IsAbs(path) || c.start == "" {
 		return path
 	}
-	return filepath.Join(c.start, path)
+	return c.start + string(filepath.Separator) + path // Join would take .. for the directory above a link's name
 }
 
 // Start is the working directory in which the server was started.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestDirectoryMoves: somebody moves the directory of a running server, and starts another one in its place. Each goes on in its own
@@ -62,4 +63,39 @@ func TestDirectoryMoves(t *testing.T) {
 		}
 		s.Stop()
 	}
+}
+
+// in has a server start in a directory, as a shell does that goes there by that name.
+func in(dir string) []string { return []string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, dir} }
+
+// TestPathsBeginAtTheStart: relative paths mean what they mean to the system in the directory of the start, also through a symbolic
+// link, and nothing that goes on needs that directory to stay.
+func TestPathsBeginAtTheStart(t *testing.T) {
+	top := t.TempDir()
+	real, link, archive := filepath.Join(top, "real"), filepath.Join(top, "link"), filepath.Join(top, "archive")
+	for _, dir := range []string{filepath.Join(real, "sub"), archive} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join("real", "sub"), link); err != nil {
+		t.Fatal(err)
+	}
+	s := testkit.NewKeyp(t, testkit.Options{Under: in(link), Args: append(small, "--dir", "../data", "--pidfile", "../pid",
+		"--archive-command", `cp "%p" '`+archive+`'/%f`, "--archive-timeout", "1")})
+	s.Start()
+	run(t, s.Client(2), "SET k v")
+	for _, name := range []string{"data/keyp.db", "pid"} {
+		if _, err := os.Stat(filepath.Join(real, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.Rename(real, real+".old"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the log is archived", func() bool {
+		files, err := os.ReadDir(archive)
+		return err == nil && len(files) > 0
+	})
+	s.Stop() // with status 0, although the pidfile is not where it was
 }
