@@ -54,7 +54,7 @@ const (
 	errMigrateConnect Error = "IOERR error or timeout connecting to the client"
 	errMigrateWrite   Error = "IOERR error or timeout writing to target instance"
 	errMigrateRead    Error = "IOERR error or timeout reading to target instance"
-	errMigrateEnded   Error = "IOERR ended before the target had replied, since CLIENT PAUSE or a stop waited for it: keys that are still here may be there, too"
+	errMigrateEnded   Error = "IOERR ended before the target had replied, since its client has left, or CLIENT PAUSE or a stop waited for it: keys that are still here may be there, too"
 	errMigrateNested  Error = "ERR MIGRATE waits for another server, and so is not allowed in transactions and scripts"
 	errMigrateChanges Error = "ERR a key changed each time that it was sent: the target has an older value of it"
 )

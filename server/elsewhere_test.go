@@ -117,7 +117,7 @@ func TestPauseEndsElsewhere(t *testing.T) {
 	migrate := silentTarget(t)
 	other, moves := ts.dial(), ts.dial()
 	other.do("SET k v")
-	const ended = "-IOERR ended before the target had replied, since CLIENT PAUSE or a stop waited for it: keys that are still here may be there, too"
+	const ended = "-IOERR ended before the target had replied, since its client has left, or CLIENT PAUSE or a stop waited for it: keys that are still here may be there, too"
 	moves.send(migrate)
 	ts.migrations(1)
 	if got := other.do("CLIENT PAUSE 1000000 WRITE"); got != "+OK" {
