@@ -44,6 +44,7 @@ var aclCommands = []Spec{{
 			Name: "DELUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Removes users and closes their connections.", Complexity: "O(1) amortized time considering the typical user.",
 			Args: []Arg{stringArg("username").many()},
+			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  aclDelUser,
 		},
 		{
@@ -88,7 +89,8 @@ var aclCommands = []Spec{{
 		{
 			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: Unlocked,
 			Summary: "Writes all users to the ACL file.", Complexity: "O(N). Where N is the number of configured users.",
-			Run: aclSave,
+			Tips: []string{tipAllNodes, tipAllSucceeded},
+			Run:  aclSave,
 		},
 		{
 			Name: "SETUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags, Scope: OnLoop,
@@ -98,6 +100,7 @@ var aclCommands = []Spec{{
 				{"7.0.0", "Added selectors and key based permissions."},
 			},
 			Args: []Arg{stringArg("username"), stringArg("rule").opt().many()},
+			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  aclSetUser,
 		},
 		{

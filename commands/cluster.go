@@ -26,6 +26,7 @@ const (
 	errCrossSlot     Error = "CROSSSLOT Keys in request don't hash to the same slot"
 	errScriptSlots   Error = "ERR Script attempted to access keys that do not hash to the same slot"
 	errScriptSlot    Error = "ERR Script attempted to access a non local key in a cluster node"
+	errScriptUnheld  Error = "ERR Script attempted to access a slot not served"
 	errScriptDown    Error = "ERR Script attempted to execute a command while the cluster is down"
 	errScriptReads   Error = "ERR Script attempted to execute a write command while the cluster is down and readonly"
 	errScriptCluster Error = "ERR Can not run script on cluster, 'no-cluster' flag is set."
@@ -33,8 +34,8 @@ const (
 	errSwapDB        Error = "ERR SWAPDB is not allowed in cluster mode"
 	errMoveDB        Error = "ERR MOVE is not allowed in cluster mode"
 	errCopyDB        Error = "ERR Copying to another database is not allowed in cluster mode"
-	errSortBySlot    Error = "ERR BY option of SORT denied in cluster mode when keys formed by the pattern may be in different slots."
-	errSortGetSlot   Error = "ERR GET option of SORT denied in cluster mode when keys formed by the pattern may be in different slots."
+	errSortBySlot    Error = "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
+	errSortGetSlot   Error = "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
 )
 
 // cluster is what a node knows of its cluster. It does not change: setCluster puts another one in its place.
@@ -301,7 +302,9 @@ func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnl
 	case refusal != "":
 		return refusal
 	case r.err == errCrossSlot:
-		return errScriptSlots
+		return Error("ERR Command '" + spec.full + "' in script attempted to access keys that don't hash to the same slot")
+	case r.err == errNotServed:
+		return errScriptUnheld
 	case r.err != "":
 		return errScriptSlot
 	case r.slot < 0:

@@ -178,13 +178,13 @@ func TestClusterCrossSlot(t *testing.T) {
 		EVAL "#!lua\nreturn {redis.pcall('GET', '{a}1'), redis.pcall('GET', '{b}1')}" 0 -> ["2", -ERR Script attempted to access keys that do not hash to the same slot]
 		EVAL "#!lua\nreturn {redis.pcall('GET', '{b}1')}" 1 {a}1 -> [-ERR Script attempted to access keys that do not hash to the same slot]
 		EVAL "#!lua flags=allow-cross-slot-keys\nreturn {redis.call('GET', '{a}1'), redis.call('GET', '{b}1')}" 0 -> ["2", nil]
-		EVAL "return redis.pcall('MGET', '{a}1', '{b}1')" 0 -> -ERR Script attempted to access keys that do not hash to the same slot
+		EVAL "return redis.pcall('MGET', '{a}1', '{b}1')" 0 -> -ERR Command 'mget' in script attempted to access keys that don't hash to the same slot
 		EVAL "#!lua flags=no-cluster\nreturn 1" 0 -> -ERR Can not run script on cluster, 'no-cluster' flag is set.
 		EVAL "return redis.pcall('SELECT', 1)" 0 -> -ERR SELECT is not allowed in cluster mode
 		CLUSTER DELSLOTS 3300 -> +OK
 		CLUSTER KEYSLOT {b}1 -> 3300
 		CONFIG SET cluster-require-full-coverage no -> +OK
-		EVAL "return redis.pcall('GET', '{b}1')" 0 -> -ERR Script attempted to access a non local key in a cluster node
+		EVAL "return redis.pcall('GET', '{b}1')" 0 -> -ERR Script attempted to access a slot not served
 		CONFIG SET cluster-require-full-coverage yes -> +OK
 		EVAL "return redis.pcall('GET', '{a}1')" 0 -> -ERR Script attempted to execute a command while the cluster is down
 		CONFIG SET cluster-allow-reads-when-down yes -> +OK
@@ -196,10 +196,10 @@ func TestClusterCrossSlot(t *testing.T) {
 		MSET {a}w1 5 {a}w2 3 -> +OK
 		SORT {a}l BY {a}w* -> ["2", "1"]
 		SORT {a}l BY nosort GET # -> ["2", "1"]
-		SORT {a}l BY w* -> -ERR BY option of SORT denied in cluster mode when keys formed by the pattern may be in different slots.
-		SORT {a}l GET {b}w* -> -ERR GET option of SORT denied in cluster mode when keys formed by the pattern may be in different slots.
+		SORT {a}l BY w* -> -ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.
+		SORT {a}l GET {b}w* -> -ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.
 		SORT {a}l GET {a}w* GET # -> ["5", "1", "3", "2"]
-		SORT {a}l BY *{a} -> -ERR BY option of SORT denied in cluster mode when keys formed by the pattern may be in different slots.
+		SORT {a}l BY *{a} -> -ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.
 		SORT {a}l STORE {b}l -> -CROSSSLOT Keys in request don't hash to the same slot
 	`)
 }

@@ -21,7 +21,7 @@ func TestCommandCommands(t *testing.T) {
 		COMMAND COUNT x -> -ERR wrong number of arguments for 'command|count' command
 		COMMAND FOO -> -ERR unknown subcommand 'FOO'. Try COMMAND HELP.
 		COMMAND INFO nosuch -> [nil]
-		COMMAND INFO get nosuch config|rewrite -> [["get", 2, [+readonly, +fast], 1, 1, 1, [+@read, +@string, +@fast], [], [["flags", [+RO, +access], "begin_search", ["type", "index", "spec", ["index", 1]], "find_keys", ["type", "range", "spec", ["lastkey", 0, "keystep", 1, "limit", 0]]]], []], nil, ["config|rewrite", 2, [+admin, +noscript, +loading, +stale], 0, 0, 0, [+@admin, +@slow, +@dangerous], [], [], []]]
+		COMMAND INFO get nosuch config|rewrite -> [["get", 2, [+readonly, +fast], 1, 1, 1, [+@read, +@string, +@fast], [], [["flags", [+RO, +access], "begin_search", ["type", "index", "spec", ["index", 1]], "find_keys", ["type", "range", "spec", ["lastkey", 0, "keystep", 1, "limit", 0]]]], []], nil, ["config|rewrite", 2, [+admin, +noscript, +loading, +stale], 0, 0, 0, [+@admin, +@slow, +@dangerous], ["request_policy:all_nodes", "response_policy:all_succeeded"], [], []]]
 		COMMAND DOCS nosuch -> []
 		COMMAND DOCS lastsave -> ["lastsave", ["summary", "Gives the Unix time of the last checkpoint.", "since", "1.0.0", "group", "server", "complexity", "O(1)"]]
 		COMMAND DOCS auth -> ["auth", ["summary", "Authenticates the connection.", "since", "1.0.0", "group", "connection", "complexity", "O(N) where N is the number of passwords defined for the user", "history", [["6.0.0", "Added ACL style (username and password)."]], "arguments", [["name", "username", "type", "string", "display_text", "username", "since", "6.0.0", "flags", [+optional]], ["name", "password", "type", "string", "display_text", "password"]]]]
@@ -95,11 +95,16 @@ var differs = map[string]string{
 	"zrank": "WITHSCORE, from 7.2", "zrevrank": "likewise",
 	"blpop": "scripts may run it, from 7.2", "brpop": "likewise", "blmove": "likewise", "brpoplpush": "likewise",
 	"bzpopmin": "likewise", "bzpopmax": "likewise",
+	"sinterstore":    "it only writes its first key, from 7.4",
+	"cluster|shards": "allowed while data is loaded, from 7.2", "cluster|slots": "likewise",
 	"command|getkeys": "7.0.15 asks for an argument behind the command's name", "command|getkeysandflags": "likewise",
 }
 
-// newTips are commands whose tips Redis 7.0.15 does not have yet.
-var newTips = map[string]string{"client|setname": "from 7.2"}
+// newTips are commands whose tips are not those of Redis 7.0.15.
+var newTips = map[string]string{
+	"client|setname": "from 7.2", "acl|deluser": "likewise", "acl|save": "likewise", "acl|setuser": "likewise", "config|resetstat": "likewise",
+	"config|rewrite": "likewise", "latency|reset": "likewise", "msetnx": "likewise", "randomkey": "likewise", "scan": "likewise",
+}
 
 // Arity, flags, key positions, ACL categories and tips of all commands are those of a real
 // Redis, as far as it has the command.

@@ -32,12 +32,14 @@ var configCommands = []Spec{{
 		{
 			Name: "REWRITE", Group: ServerGroup, Since: "2.8.0", Arity: 2, Flags: configFlags, Scope: Unlocked,
 			Summary: "Puts the present options into the configuration file.", Complexity: "O(1)",
-			Run: configRewrite,
+			Tips: []string{tipAllNodes, tipAllSucceeded},
+			Run:  configRewrite,
 		},
 		{
 			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags, Scope: OnLoop,
 			Summary: "Zeroes the counters of INFO.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Env.Stats.reset(); c.Out.OK(); return nil },
+			Tips: []string{tipAllNodes, tipAllSucceeded},
+			Run:  func(c *Ctx) error { c.Env.Stats.reset(); c.Out.OK(); return nil },
 		},
 		helpFor("CONFIG", ServerGroup, "5.0.0", Loading|Stale,
 			"GET <pattern>", "    Options that match the glob-style pattern, with their values.",

@@ -94,8 +94,8 @@ func (a *Cursor) unit() float64 {
 // place replies a place.
 func (c *Ctx) place(p point) {
 	c.Out.Array(2)
-	c.Out.Decimals(p.lon)
-	c.Out.Decimals(p.lat)
+	c.Out.Double(p.lon)
+	c.Out.Double(p.lat)
 }
 
 // distance replies metres in a unit of so many.

@@ -20,13 +20,13 @@ func TestGeo(t *testing.T) {
 		GEODIST Sicily Palermo none -> nil
 		GEODIST none Palermo Catania -> nil
 		GEOHASH Sicily Palermo Catania none -> ["sqc8b49rny0", "sqdtr74hyu0", nil]
-		GEOPOS Sicily Palermo none -> [["13.36138933897018433", "38.11555639549629859"], nilarray]
+		GEOPOS Sicily Palermo none -> [["13.361389338970184", "38.1155563954963"], nilarray]
 		GEOPOS none Palermo -> [nilarray]
 		GEOADD Sicily 13.583333 37.316667 Agrigento -> 1
 		GEOSEARCH Sicily FROMLONLAT 15 37 BYRADIUS 200 km ASC -> ["Catania", "Agrigento", "Palermo"]
 		GEOSEARCH Sicily FROMLONLAT 15 37 BYBOX 400 400 km DESC COUNT 2 -> ["Palermo", "Agrigento"]
 		GEOSEARCH Sicily FROMMEMBER Palermo BYRADIUS 100 km WITHDIST WITHHASH -> [["Agrigento", "90.9778", 3479030013248308], ["Palermo", "0.0000", 3479099956230698]]
-		GEORADIUS Sicily 15 37 200 km WITHCOORD COUNT 1 -> [["Catania", ["15.08726745843887329", "37.50266842333162032"]]]
+		GEORADIUS Sicily 15 37 200 km WITHCOORD COUNT 1 -> [["Catania", ["15.087267458438873", "37.50266842333162"]]]
 		GEORADIUSBYMEMBER Sicily Agrigento 100 km ASC -> ["Agrigento", "Palermo"]
 		GEORADIUS_RO Sicily 15 37 1 m -> []
 		GEORADIUS none 15 37 1 m -> []
@@ -55,7 +55,7 @@ func TestGeo(t *testing.T) {
 		advance 10s
 		GEOPOS Sicily Enna -> [nilarray]
 		proto 3
-		GEOPOS Sicily Catania -> [[,15.08726745843887329, ,37.50266842333162032]]
+		GEOPOS Sicily Catania -> [[,15.087267458438873, ,37.50266842333162]]
 		proto 2
 
 		GEOADD Sicily 181 1 x -> -ERR invalid longitude,latitude pair 181.000000,1.000000

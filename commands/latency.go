@@ -126,7 +126,7 @@ var latencyCommands = []Spec{{
 			Name: "RESET", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: latencyFlags, Scope: OnLoop,
 			Summary: "Forgets the spikes of events.", Complexity: "O(1)",
 			Args: []Arg{stringArg("event").opt().many()},
-			Tips: []string{tipAllNodes, tipAllSucceeded},
+			Tips: []string{tipAllNodes, tipSum},
 			Run:  func(c *Ctx) error { c.Out.Int(c.Env.Latency.reset(c.Args[2:])); return nil },
 		},
 		{

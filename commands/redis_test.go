@@ -239,6 +239,12 @@ func sorted(args []string, reply string) string {
 	return strings.Join(items, ", ")
 }
 
+// endsBefore says whether a range ends before its string's first byte, of which Redis replies that byte before 8.0.
+func endsBefore(args []string, reply string) bool {
+	text, err := strconv.Unquote(reply)
+	return (args[0] == "GETRANGE" || args[0] == "SUBSTR") && strings.HasPrefix(args[3], "-") && err == nil && len(text) == 1
+}
+
 // Every command answers as Redis does, errors word for word, and leaves the same keys
 // and deadlines behind.
 func TestAgainstRedis(t *testing.T) {
@@ -265,6 +271,9 @@ func TestAgainstRedis(t *testing.T) {
 			want, got := sorted(args, redis.do(t, args...)), sorted(args, h.do(args...))
 			if got == `"int"` && want == `"embstr"` {
 				continue // OBJECT ENCODING of what INCRBYFLOAT made: a number all the same
+			}
+			if got == `""` && endsBefore(args, want) {
+				continue
 			}
 			if got != want {
 				t.Fatalf("%q\n  reply %.300s\n  redis %.300s", args, got, want)

@@ -29,7 +29,7 @@ var scanCommands = []Spec{
 			intArg("count").after("COUNT").opt(),
 			stringArg("type").after("TYPE").opt().since("6.0.0"),
 		},
-		Tips: []string{tipRandom, tipSpecial},
+		Tips: []string{tipRandom, tipSpecial, tipSpecialReply},
 		Run:  runScan,
 	},
 	{
@@ -37,7 +37,7 @@ var scanCommands = []Spec{
 		Summary:    "Replies the name of some key, chosen at random.",
 		Complexity: "O(1)",
 		Arity:      1, Flags: ReadOnly, Scope: Unlocked,
-		Tips: []string{tipAllShards, tipRandom},
+		Tips: []string{tipAllShards, tipRandom, tipSpecialReply},
 		Run:  runRandomKey,
 	},
 }

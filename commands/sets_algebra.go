@@ -44,7 +44,7 @@ var setAlgebraCommands = []Spec{
 		Run:     countSets(difference, false),
 	},
 	setsStoreCommand("SINTERSTORE", "Stores the members that all of several sets have, and replies how many they are.",
-		interComplexity, RW|Update, intersection),
+		interComplexity, OW|Update, intersection),
 	setsCommand("SUNION", "Replies the members that any of several sets has.", sumComplexity, union),
 	setsStoreCommand("SUNIONSTORE", "Stores the members that any of several sets has, and replies how many they are.",
 		sumComplexity, OW|Update, concatenation),

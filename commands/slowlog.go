@@ -112,8 +112,8 @@ func slowArgs(c *Ctx) []string {
 	return args
 }
 
-// secret says whether argument i may be a password: all that AUTH has, what follows
-// AUTH in HELLO, a user's rules, and the value of a secret option.
+// secret says whether argument i may be a password, or names a user in a command about users. It is
+// all that AUTH has, what follows AUTH in HELLO, and the value of a secret option.
 func secret(c *Ctx, i int) bool {
 	switch c.Spec.full {
 	case "auth":
@@ -124,7 +124,7 @@ func secret(c *Ctx, i int) bool {
 		options := min(i, 6)
 		return i > 6 && (isWord(c.Args[i-1], "AUTH") || isWord(c.Args[i-1], "AUTH2") || i > options+1 && isWord(c.Args[i-2], "AUTH2")) &&
 			!slices.ContainsFunc(c.Args[options:i], func(arg []byte) bool { return isWord(arg, "KEYS") })
-	case "acl|setuser":
+	case "acl|setuser", "acl|getuser", "acl|deluser":
 		return i >= 2
 	case "config|set":
 		return i >= 3 && i%2 == 1 && c.Env.Config.Secret(string(c.Args[i-1]))

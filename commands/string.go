@@ -52,12 +52,12 @@ var setCommands = []Spec{
 		Args: []Arg{keyArg("key"), stringArg("value")},
 		Run:  runGetSet,
 	},
-	storeAllCommand("MSET", "Stores several strings at once.", OW|Update, tipAllSucceeded, runMSet),
-	storeAllCommand("MSETNX", "Stores several strings at once, if none of the keys exists.", OW|Insert, tipMin, runMSetNX),
+	storeAllCommand("MSET", "Stores several strings at once.", OW|Update, []string{tipMultiShard, tipAllSucceeded}, runMSet),
+	storeAllCommand("MSETNX", "Stores several strings at once, if none of the keys exists.", OW|Insert, nil, runMSetNX),
 }
 
-// storeAllCommand declares a command that stores pairs; reply is the tip on the replies of many servers.
-func storeAllCommand(name, summary string, keys KeyFlags, reply string, run func(*Ctx) error) Spec {
+// storeAllCommand declares a command that stores pairs.
+func storeAllCommand(name, summary string, keys KeyFlags, tips []string, run func(*Ctx) error) Spec {
 	return Spec{
 		Name: name, Group: StringGroup, Since: "1.0.1",
 		Summary:    summary,
@@ -65,7 +65,7 @@ func storeAllCommand(name, summary string, keys KeyFlags, reply string, run func
 		Arity:      -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{KeysFrom(1, 2, keys)},
 		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
-		Tips: []string{tipMultiShard, reply},
+		Tips: tips,
 		Run: func(c *Ctx) error {
 			if len(c.Args)%2 == 0 {
 				return errArity(c.Spec.full)

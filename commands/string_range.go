@@ -103,18 +103,14 @@ func runGetRange(c *Ctx) error {
 }
 
 // slice is value[start..end], both included, negative positions from the end, cut to
-// what is there. An end before the first byte counts as the first, unless both are
-// negative and the wrong way round; so has Redis always done it.
+// what is there.
 func slice(value []byte, start, end int64) []byte {
 	n := int64(len(value))
-	if start < 0 && end < 0 && start > end {
-		return nil
-	}
 	if start < 0 {
 		start = max(start+n, 0)
 	}
 	if end < 0 {
-		end = max(end+n, 0)
+		end += n // before the first byte: nothing, as from Redis 8.0 on
 	}
 	end = min(end, n-1)
 	if start > end {

@@ -177,16 +177,6 @@ func (w *Writer) Double(f float64) {
 	w.Bulk(AppendDouble(tmp[:0], f))
 }
 
-// Decimals writes a floating point number with at most 17 decimals, rounded, and without an exponent.
-func (w *Writer) Decimals(f float64) {
-	b := trimDecimals(strconv.AppendFloat(nil, f, 'f', 17, 64), 0)
-	if w.resp3() {
-		w.Buf = append(append(append(w.Buf, ','), b...), '\r', '\n')
-		return
-	}
-	w.Bulk(b)
-}
-
 // LongDouble writes a number as LongDouble.Append does.
 func (w *Writer) LongDouble(x LongDouble) {
 	if w.resp3() {

@@ -329,8 +329,7 @@ func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 		out.Error("ERR Error running script " + r.Name + ", " + message[:min(len(message), 100)])
 		return
 	}
-	message, _ := t.Get(fieldErr).Text()
-	message = shownError(message)
+	message := shownError(faultText(t))
 	source, okSource := t.Get(fieldSource).Text()
 	line, okLine := t.Get(fieldLine).Text()
 	if okSource && okLine {
@@ -340,6 +339,14 @@ func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 		r.Host.CountError()
 	}
 	out.Error(st.oneLine(strings.TrimRight(message, "\r\n")))
+}
+
+// faultText is the text of an error that is a table.
+func faultText(t *lua.Table) string {
+	if message, ok := t.Get(fieldErr).Text(); ok {
+		return message
+	}
+	return "ERR unknown error"
 }
 
 // versionNumber is a version as one number: 0x00MMmmpp.

@@ -140,7 +140,7 @@ func (st *state) share(env *lua.Table) {
 // loadFault is the text of an error that ended a library's program.
 func loadFault(fault lua.Value) string {
 	if t := fault.AsTable(); t != nil {
-		fault = t.Get(fieldErr)
+		return faultText(t)
 	}
 	message, _ := fault.Text()
 	return message

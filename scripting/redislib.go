@@ -241,7 +241,7 @@ func (st *state) redisSetRepl(L *lua.State) int {
 		st.throwError(L, "redis.set_repl can only be called inside a script invocation")
 	}
 	if L.NArgs() != 1 {
-		st.throwError(L, "redis.set_repl() requires two arguments.")
+		st.throwError(L, "redis.set_repl() requires one argument.")
 	}
 	f, _ := L.ToNumber(L.Arg(1))
 	if int64(f)&^3 != 0 {

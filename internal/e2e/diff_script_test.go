@@ -44,7 +44,8 @@ var scriptRewordings = []struct {
 // scriptKnown are scripts whose replies are meant to differ, with the reason.
 var scriptKnown = map[string]string{
 	`return type(os)`:                                "Redis has os.clock since 7.4",
-	`return redis.log(9,"y")`:                        "the text is that of Redis 7.2 and later",
+	`return redis.log(9,"y")`:                        "the text is that of Redis 7.4 and later",
+	`return redis.set_repl()`:                        "the text is that of Redis 7.2 and later",
 	`return redis.call("blpop","nolist",0)`:          "scripts may call it since 7.2",
 	`return redis.call("brpop","nolist",0)`:          "scripts may call it since 7.2",
 	`goto x`:                                         "the interpreter knows goto, as Lua 5.2",

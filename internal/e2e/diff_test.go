@@ -629,6 +629,18 @@ var known = []difference{
 		},
 	},
 	{
+		reason: "GETRANGE with an end before the string's first byte is empty from 8.0 on",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return (name == "GETRANGE" || name == "SUBSTR") && keyp.kind == '$' && !keyp.null && keyp.text == "" && len(redis.text) == 1
+		},
+	},
+	{
+		reason: "coordinates have the shortest form from 8.0 on",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return strings.HasPrefix(name, "GEO") && sameNumbers(keyp, redis)
+		},
+	},
+	{
 		reason: "newer versions look at the range of bits before they look whether the key exists",
 		applies: func(name string, args []string, keyp, redis reply) bool {
 			return (name == "BITCOUNT" || name == "BITPOS") && keyp.kind == '-' &&

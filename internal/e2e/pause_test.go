@@ -97,3 +97,30 @@ func digest(t *testing.T, c *redis.Client) string {
 	}
 	return fmt.Sprint(n, " keys, ", sum)
 }
+
+// TestPausedIsNotUnblocked: CLIENT UNBLOCK does not end a command that only CLIENT PAUSE holds up, as from Redis 8.2 on.
+func TestPausedIsNotUnblocked(t *testing.T) {
+	t.Parallel()
+	server := testkit.Keyp(t)
+	c, paused := server.Client(2), server.Client(2)
+	conn := paused.Conn()
+	defer conn.Close()
+	id, err := conn.ClientID(ctx).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	is[any](t, "OK")(c.Do(ctx, "CLIENT", "PAUSE", "600000", "WRITE").Result())
+	set := make(chan error, 1)
+	go func() { set <- conn.Set(ctx, "k", "v", 0).Err() }()
+	await.Until(t, "the client is held up", func() bool {
+		list, err := c.Do(ctx, "CLIENT", "LIST", "ID", id).Text()
+		return err == nil && strings.Contains(list, " flags=b ")
+	})
+	for _, how := range []string{"TIMEOUT", "ERROR"} {
+		is[any](t, int64(0))(c.Do(ctx, "CLIENT", "UNBLOCK", id, how).Result())
+	}
+	is[any](t, "OK")(c.Do(ctx, "CLIENT", "UNPAUSE").Result())
+	if err := await.For(t, "the write ends", set); err != nil {
+		t.Error(err)
+	}
+}
