@@ -22,12 +22,15 @@ type jobs struct {
 
 // awaitsWriters reports whether a command waits for the end of the jobs that may write. CLIENT PAUSE does: once it has
 // replied nothing is written. While it waits nothing further begins that may write, and CLIENT UNPAUSE comes after it. It
-// does not wait for a script that has run for too long: it is refused, as anything is.
+// does not wait for a script that has run for too long: it is refused, as anything is. The wait ends with the turn of the
+// CLIENT PAUSE, not with the last job: jobs that are queued would begin between the two. If its client has left, the wait ends
+// with the next command that may write.
 func (e *Env) awaitsWriters(c *Ctx) bool {
+	flags := c.flags()
 	if e.jobs.writing == 0 {
+		e.jobs.pausing = e.jobs.pausing && flags&pauses == 0 && !c.mayWrite()
 		return false
 	}
-	flags := c.flags()
 	e.jobs.pausing = e.Busy == "" && (e.jobs.pausing || flags&pauses != 0)
 	return e.jobs.pausing && (c.mayWrite() || flags&(pauses|unpauses) != 0)
 }
@@ -188,9 +191,7 @@ func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
 // EndJob ends a job that has run. It returns true if commands may wait for that: the caller dispatches them again.
 func (e *Env) EndJob(c *Ctx) (awaited bool) {
 	if c.writing {
-		if e.jobs.writing--; e.jobs.writing == 0 {
-			e.jobs.pausing = false
-		}
+		e.jobs.writing--
 	}
 	switch c.Scope {
 	case Unlocked:

@@ -4,22 +4,44 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"keyp/commands"
 	"keyp/internal/testkit/await"
 )
 
-// silentTarget is a server that accepts connections and never replies. It gives the beginning of a MIGRATE of the key k to it,
-// with an hour of time.
+// silentTarget is a server that accepts connections and never replies. It gives a MIGRATE of the key k to it, with an hour of
+// time.
 func silentTarget(t *testing.T) string {
+	migrate, _ := countingTarget(t)
+	return migrate
+}
+
+// countingTarget is a silentTarget that counts the connections.
+func countingTarget(t *testing.T) (migrate string, connections *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	connections = &atomic.Int64{}
+	go func() {
+		var open []net.Conn // which the collector would close otherwise
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				break
+			}
+			open = append(open, c)
+			connections.Add(1)
+		}
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return "MIGRATE 127.0.0.1 " + port + " k 0 3600000\n"
+	return "MIGRATE 127.0.0.1 " + port + " k 0 3600000\n", connections
 }
 
 // migrations waits until so many of the jobs that wait for other servers run.
@@ -97,6 +119,52 @@ func TestElsewhereEndsWithItsClient(t *testing.T) {
 	}
 }
 
+// TestLeftWaitBehindOthers: a place that becomes free is for a client that is there, however many that have left came before.
+func TestLeftWaitBehindOthers(t *testing.T) {
+	ts := start(t)
+	migrate := silentTarget(t)
+	ts.dial().do("SET k v")
+	var running []*client
+	for range maxUnlocked {
+		running = append(running, ts.dial())
+		running[len(running)-1].send(migrate)
+	}
+	ts.migrations(maxUnlocked)
+	const left = 2 * maxUnlocked
+	for range left {
+		c := ts.dial()
+		c.send(migrate)
+		shut(c)
+	}
+	queued := func(l *loop) (all, left int) {
+		for _, j := range l.jobs.places[commands.Elsewhere].queue {
+			if all++; j.s.left() {
+				left++
+			}
+		}
+		return all, left
+	}
+	await.Until(t, "the clients that have left are seen", func() (yes bool) {
+		ts.onLoop(func(l *loop) { _, n := queued(l); yes = n == left })
+		return yes
+	})
+	ts.dial().send(migrate)
+	await.Until(t, "the client that is there waits", func() (yes bool) {
+		ts.onLoop(func(l *loop) { all, _ := queued(l); yes = all == left+1 })
+		return yes
+	})
+	_ = running[0].Close()
+	await.Until(t, "the next job has begun", func() (yes bool) {
+		ts.onLoop(func(l *loop) {
+			all, n := queued(l)
+			if yes = all == left; yes && n != left {
+				t.Error("it is that of a client that has left")
+			}
+		})
+		return yes
+	})
+}
+
 // TestElsewhereForHalfAConnection: a client that ends its side when it has sent MIGRATE is replied to by a target that replies.
 func TestElsewhereForHalfAConnection(t *testing.T) {
 	ts, target := start(t), start(t)
@@ -135,4 +203,28 @@ func TestPauseEndsElsewhere(t *testing.T) {
 		l.hurry()
 	})
 	moves.expect(ended)
+}
+
+// TestPauseComesBeforeQueued: no job that waits for a place begins before a CLIENT PAUSE that waits for those that run.
+func TestPauseComesBeforeQueued(t *testing.T) {
+	ts := start(t)
+	migrate, connections := countingTarget(t)
+	other := ts.dial()
+	other.do("SET k v")
+	for range 4 * maxUnlocked {
+		ts.dial().send(migrate)
+	}
+	await.Until(t, "all wait or run", func() (yes bool) {
+		ts.onLoop(func(l *loop) { yes = len(l.jobs.places[commands.Elsewhere].queue) == 3*maxUnlocked })
+		return yes && connections.Load() == maxUnlocked
+	})
+	if got := other.do("CLIENT PAUSE 1000000 WRITE"); got != "+OK" {
+		t.Error(got)
+	}
+	ts.noJobRuns()
+	if n := connections.Load(); n != maxUnlocked {
+		t.Errorf("%d connections to the target, of %d jobs that ran", n, maxUnlocked)
+	}
+	other.do("CLIENT UNPAUSE")
+	ts.migrations(maxUnlocked)
 }

@@ -365,13 +365,14 @@ func (l *loop) beginUnlocked(j *job) {
 	l.runElsewhere(j)
 }
 
-// endUnlocked lets the next job of that place begin.
+// endUnlocked lets the next job of that place begin. The jobs of clients that have left come after all others.
 func (l *loop) endUnlocked(j *job) {
 	at := &l.jobs.places[j.ctx.Spec.Place()]
 	at.running = slices.DeleteFunc(at.running, func(o *job) bool { return o == j })
 	if len(at.queue) > 0 {
-		next := at.queue[0]
-		at.queue = slices.Delete(at.queue, 0, 1)
+		i := max(0, slices.IndexFunc(at.queue, func(o *job) bool { return !o.s.left() }))
+		next := at.queue[i]
+		at.queue = slices.Delete(at.queue, i, i+1)
 		l.env.BeginQueued(&next.ctx)
 		l.beginUnlocked(next)
 	}
