@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -173,16 +172,15 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 	}()
 	for len(f.Rest) > 0 {
 		at = len(batch) - len(f.Rest)
-		tag := f.Rest[0]
-		if tag != format.RecMore && tag != format.RecLess && tag != format.RecExpire {
+		rec := format.ReadRecord(&f)
+		if f.Bad {
+			return at, fmt.Errorf("%w (tag %d)", format.ErrBadRecord, rec.Tag)
+		}
+		if rec.Tag != format.RecMore && rec.Tag != format.RecLess && rec.Tag != format.RecExpire {
 			r.flushSubject()
 		}
-		f.Rest = f.Rest[1:]
-		if err := r.record(tag, &f); err != nil {
+		if err := r.record(&rec); err != nil {
 			return at, err
-		}
-		if f.Bad {
-			return at, fmt.Errorf("%w (tag %d)", format.ErrBadRecord, tag)
 		}
 	}
 	return 0, nil
@@ -195,93 +193,77 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 	var keys [PrefetchKeys]Key
 	n, at := 0, 0
 	for _, b := range batches {
-		f := format.Fields{Rest: bytes[at : b.end-from]}
+		rec := format.ReadRecord(&format.Fields{Rest: bytes[at : b.end-from]})
 		at = b.end - from
-		if tag := f.Rest[0]; tag != format.RecPut && tag != format.RecElement && tag != format.RecRemove && tag != format.RecDelete && tag != format.RecDeadline {
+		slot := Slot(rec.Key)
+		if rec.Key == nil || rec.Tag == format.RecLink || r.of(r.s.shardOf(slot)) != r {
 			continue
 		}
-		f.Rest = f.Rest[1:]
-		space, name := uint32(f.Int()), f.Bytes()
-		slot := Slot(name)
-		if r.of(r.s.shardOf(slot)) != r {
-			continue
-		}
-		if db := slices.Index(r.s.spaces.ids, space); db >= 0 && n < len(keys) {
-			keys[n] = Key{DB: db, Slot: slot, Hash: r.s.hash(name), Name: name}
+		if db := r.s.dbOf(rec.Space); db >= 0 && n < len(keys) {
+			keys[n] = Key{DB: db, Slot: slot, Hash: r.s.hash(rec.Key), Name: rec.Key}
 			n++
 		}
 	}
 	r.s.prefetchKeys(keys[:n], math.MaxUint64)
 }
 
-// record applies a record if it concerns a shard of this replay. It reads the record to its end in
-// any case.
-func (r *replay) record(tag byte, f *format.Fields) error {
-	switch tag {
-	case format.RecReaped:
-		shard, through := f.Below(len(r.s.shards)), int64(f.Int())
-		if !f.Bad && r.of(shard) == r {
-			r.reaped(shard, through)
+// record applies a record if it concerns a shard of this replay.
+func (r *replay) record(rec *format.Record) error {
+	switch rec.Tag {
+	case format.RecReaped, format.RecCounts:
+		if rec.Shard >= uint64(len(r.s.shards)) {
+			return fmt.Errorf("%w (shard %d)", format.ErrBadRecord, rec.Shard)
 		}
-	case format.RecCounts:
-		c := format.PartCounts{Space: uint32(f.Int()), Shard: f.Below(len(r.s.shards)), Keys: int64(f.Int()), Expires: int64(f.Int())}
-		if !f.Bad && r.of(c.Shard) == r {
-			r.counts[countKey{c.Space, c.Shard}] = c
+		shard := int(rec.Shard)
+		switch {
+		case r.of(shard) != r:
+		case rec.Tag == format.RecReaped:
+			r.reaped(shard, rec.Time)
+		default:
+			r.counts[countKey{rec.Space, shard}] = format.PartCounts{Space: rec.Space, Shard: shard, Keys: rec.Keys, Expires: rec.Expires}
 		}
-	case format.RecFlush:
-		db, id := f.Below(r.s.options.Databases), uint32(f.Int())
-		if f.Bad {
-			return format.ErrBadRecord
+	case format.RecFlush, format.RecSwap:
+		if n := uint64(r.s.options.Databases); rec.DB >= n || rec.OtherDB >= n {
+			return fmt.Errorf("%w (databases %d and %d of %d)", format.ErrBadRecord, rec.DB, rec.OtherDB, n)
 		}
-		return r.meeting.alone(func() error { r.stated++; return r.flush(db, id) })
-	case format.RecSwap:
-		a, b := f.Below(r.s.options.Databases), f.Below(r.s.options.Databases)
-		if f.Bad {
-			return format.ErrBadRecord
-		}
-		return r.meeting.alone(func() error { r.stated++; r.swap(a, b); return nil })
-	case format.RecTime:
-		at := f.Instant()
-		if f.Bad {
-			return format.ErrBadRecord
-		}
-		if r.num == 0 {
-			r.time, r.timed = at, true
-		}
-	case format.RecLink:
-		return r.link(f)
-	case format.RecPut, format.RecLarge, format.RecElement, format.RecRemove, format.RecRange, format.RecDelete, format.RecDeadline, format.RecCut, format.RecTrim:
-		p, k, own := r.target(f)
-		if own {
-			r.cost += recordCost[tag]
+		rec := *rec
+		return r.meeting.alone(func() error {
 			r.stated++
+			if rec.Tag == format.RecFlush {
+				return r.flush(int(rec.DB), rec.Space)
+			}
+			r.swap(int(rec.DB), int(rec.OtherDB))
+			return nil
+		})
+	case format.RecTime:
+		if r.num == 0 {
+			r.time, r.timed = rec.Time, true
 		}
-		return r.keyRecord(tag, p, k, f)
+	case format.RecLink: // its keys may be in the shards of two replays
+		rec := *rec
+		return r.meeting.alone(func() error { return r.link(&rec) })
 	case format.RecMore, format.RecLess:
-		if r.about.o != nil {
-			r.cost += recordCost[tag]
+		if r.about.o == nil {
+			return nil
 		}
-		return r.elementOf(tag == format.RecMore, f)
+		r.cost += recordCost[rec.Tag]
+		return r.element(rec)
 	case format.RecExpire:
-		r.expire(f)
+		r.expire(rec)
 	default:
-		return fmt.Errorf("%w: unknown tag %d", format.ErrBadRecord, tag)
+		slot := Slot(rec.Key)
+		sh := r.s.shards[r.s.shardOf(slot)]
+		if r.of(sh.num) != r {
+			return nil
+		}
+		r.cost += recordCost[rec.Tag]
+		r.stated++
+		r.sawID(rec.ID)
+		if p := r.s.partOf(rec.Space, sh); p != nil { // otherwise a later record of the log empties the keyspace
+			return r.keyRecord(rec, p, Key{Slot: slot, Hash: r.s.hash(rec.Key), Name: rec.Key})
+		}
 	}
 	return nil
-}
-
-// target reads a record's keyspace and key. own says that the key is in a shard of this replay. p
-// is nil if it is not, and if the keyspace was emptied since, which a later record of the log
-// states.
-func (r *replay) target(f *format.Fields) (p *part, k Key, own bool) {
-	space, name := uint32(f.Int()), f.Bytes()
-	slot := Slot(name)
-	sh := r.s.shards[r.s.shardOf(slot)]
-	if r.of(sh.num) != r {
-		return nil, Key{}, false
-	}
-	k = Key{Slot: slot, Hash: r.s.hash(name), Name: name}
-	return r.s.partOf(space, sh), k, true
 }
 
 // flush runs alone.
@@ -348,87 +330,66 @@ func (r *replay) resolveDoubts() {
 	}
 }
 
-// keyRecord applies a record about one key. The record is read to its end even where
-// p is nil.
-func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
-	switch tag {
+// keyRecord applies a record about one key.
+func (r *replay) keyRecord(rec *format.Record, p *part, k Key) error {
+	switch rec.Tag {
 	case format.RecPut:
-		deadline, created := f.Deadline()
-		value := f.Bytes()
-		if p == nil || f.Bad {
-			return nil
-		}
-		return r.put(p, k, value, deadline, created)
+		return r.put(p, k, rec)
 	case format.RecLarge:
-		o := &Object{id: f.Int()}
-		if r.mirror == nil {
-			o.state = stateReplayed
-		}
-		var deadline int64
-		deadline, o.created = f.Deadline()
-		typ := f.Type()
-		if f.Bad {
-			return nil
-		}
-		o.val = object.New(typ)
-		r.sawID(o.id)
-		if p != nil && !f.Bad {
-			o.key = string(k.Name)
-			sl := p.slot(k)
-			c := p.putObject(nil, sl, p.find(sl, k), k, o, deadline)
-			p.setHeader(*c, deadline, o.created, r.access())
-			r.mayBeOnDisk(p, sl, c)
-			r.about = subject{p, k, o}
-			r.changed(p, sl, c, k)
-		}
-	case format.RecElement, format.RecRemove:
-		id, typ := f.Int(), f.Type()
-		if err := r.find(p, k, id, typ, f); err != nil {
-			return err
-		}
-		return r.elementOf(tag == format.RecElement, f)
-	case format.RecRange:
-		id, off, data := f.Int(), f.Below(object.MaxString), f.Bytes()
-		if err := r.find(p, k, id, object.TypeString, f); err != nil || r.about.o == nil {
-			return err
-		}
-		str, ok := r.about.o.val.(*object.String)
-		if !ok {
-			return format.ErrBadRecord
-		}
-		was := len(str.Data)
-		str.WriteAt(off, data)
-		r.about.o.changeRange(off, len(data), was)
-	case format.RecCut, format.RecTrim:
-		typ := object.TypeList
-		if tag == format.RecTrim {
-			typ = object.TypeStream
-		}
-		id, first, last := f.Int(), f.Number(), f.Number()
-		if err := r.find(p, k, id, typ, f); err != nil || r.about.o == nil {
-			return err
-		}
-		v, ok := r.about.o.val.(object.Numbered)
-		if !ok || v.Type() != typ {
-			return format.ErrBadRecord
-		}
-		v.RemoveNumbers(first, last, r.about.o.changeRun)
+		r.large(p, k, rec)
 	case format.RecDelete:
-		if p != nil && !f.Bad {
-			r.delete(p, k)
-		}
+		r.delete(p, k)
 	case format.RecDeadline:
-		deadline, created := f.Deadline()
-		if p == nil || f.Bad {
-			return nil
-		}
 		sl, c, err := r.have(p, k)
 		if err == nil && exists(c) {
-			p.setDeadline(nil, sl, c, deadline, created)
+			p.setDeadline(nil, sl, c, rec.Deadline, rec.Created)
 			*p.flags(*c) &^= flagUnstated
 			r.changed(p, sl, c, k)
 		}
 		return err
+	default:
+		if err := r.find(p, k, rec); err != nil || r.about.o == nil {
+			return err
+		}
+		return r.change(rec)
+	}
+	return nil
+}
+
+// large gives a key a value that is empty: records of its elements follow.
+func (r *replay) large(p *part, k Key, rec *format.Record) {
+	o := &Object{id: rec.ID, val: object.New(rec.Type), created: rec.Created, key: string(k.Name)}
+	if r.mirror == nil {
+		o.state = stateReplayed
+	}
+	sl := p.slot(k)
+	c := p.putObject(nil, sl, p.find(sl, k), k, o, rec.Deadline)
+	p.setHeader(*c, rec.Deadline, o.created, r.access())
+	r.mayBeOnDisk(p, sl, c)
+	r.about = subject{p, k, o}
+	r.changed(p, sl, c, k)
+}
+
+// change applies a record that changes a part of the subject.
+func (r *replay) change(rec *format.Record) error {
+	o := r.about.o
+	switch rec.Tag {
+	case format.RecRange:
+		str, ok := o.val.(*object.String)
+		if !ok || rec.Offset >= object.MaxString {
+			return format.ErrBadRecord
+		}
+		was := len(str.Data)
+		str.WriteAt(int(rec.Offset), rec.Value)
+		o.changeRange(int(rec.Offset), len(rec.Value), was)
+	case format.RecCut, format.RecTrim:
+		v, ok := o.val.(object.Numbered)
+		if !ok || v.Type() != rec.Type {
+			return format.ErrBadRecord
+		}
+		v.RemoveNumbers(rec.First, rec.Last, o.changeRun)
+	default:
+		return r.element(rec)
 	}
 	return nil
 }
@@ -461,13 +422,13 @@ func (r *replay) mayBeOnDisk(p *part, sl *slot, c *cell) {
 	}
 }
 
-func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint32) error {
-	if !isSmall(k.Name, value) {
+func (r *replay) put(p *part, k Key, rec *format.Record) error {
+	if !isSmall(k.Name, rec.Value) {
 		return format.ErrBadRecord
 	}
 	sl := p.slot(k)
-	c := p.putSmall(nil, sl, p.find(sl, k), k, value, deadline)
-	p.setHeader(*c, deadline, created, r.access())
+	c := p.putSmall(nil, sl, p.find(sl, k), k, rec.Value, rec.Deadline)
+	p.setHeader(*c, rec.Deadline, rec.Created, r.access())
 	*p.flags(*c) &^= flagUnstated
 	r.mayBeOnDisk(p, sl, c)
 	r.changed(p, sl, c, k)
@@ -523,17 +484,13 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	return sl, c, err
 }
 
-// find makes the value id the subject. It is key k's, or was when the record was written.
-func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *format.Fields) error {
-	r.sawID(id)
-	if p == nil || f.Bad {
-		return nil
-	}
+// find makes the value of the record the subject. It is key k's, or was when the record was written.
+func (r *replay) find(p *part, k Key, rec *format.Record) error {
 	sl, c, err := r.have(p, k)
 	if err != nil {
 		return err
 	}
-	if o := p.valueOf(c, id); o != nil {
+	if o := p.valueOf(c, rec.ID); o != nil {
 		r.about = subject{p, k, o}
 		if r.mirror != nil {
 			r.mirror.opening(p, sl, c, o)
@@ -543,40 +500,29 @@ func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *format.Fiel
 	if r.mirror != nil {
 		return fmt.Errorf("%w: key %q has not the value that changes", ErrDiverged, clip(k.Name))
 	}
-	o, err := r.orphan(id, typ)
+	o, err := r.orphan(rec.ID, rec.Type)
 	r.about.o = o
 	return err
 }
 
-// elementOf reads the rest of a record about an element, which is put or removed, and
-// applies it to the subject.
-func (r *replay) elementOf(put bool, f *format.Fields) error {
-	elem := f.Bytes()
-	var deadline int64
-	var val []byte
-	if put {
-		deadline, val = int64(f.Int()), f.Bytes()
-	}
+// element puts or removes an element of the subject.
+func (r *replay) element(rec *format.Record) error {
 	o := r.about.o
-	if o == nil || f.Bad {
-		return nil
-	}
-	if !o.val.Type().Names(elem) {
+	if !o.val.Type().Names(rec.Elem) {
 		return format.ErrBadRecord
 	}
-	o.change(elem)
-	if put {
-		return o.val.Put(elem, val, deadline)
+	o.change(rec.Elem)
+	if rec.Tag == format.RecElement || rec.Tag == format.RecMore {
+		return o.val.Put(rec.Elem, rec.Value, rec.Deadline)
 	}
-	o.val.Remove(elem)
+	o.val.Remove(rec.Elem)
 	return nil
 }
 
 // expire gives the subject's key a deadline. A value that no key has at present gets its deadline from the link that gives
 // it one.
-func (r *replay) expire(f *format.Fields) {
-	deadline, created := f.Deadline()
-	if r.about.o == nil || f.Bad {
+func (r *replay) expire(rec *format.Record) {
+	if r.about.o == nil {
 		return
 	}
 	r.cost += recordCost[format.RecExpire]
@@ -584,7 +530,7 @@ func (r *replay) expire(f *format.Fields) {
 	if p := r.about.p; p != nil {
 		sl := p.slot(r.about.k)
 		if c := p.find(sl, r.about.k); exists(c) && p.objectOf(*c) == r.about.o {
-			p.setDeadline(nil, sl, c, deadline, created)
+			p.setDeadline(nil, sl, c, rec.Deadline, rec.Created)
 			*p.flags(*c) &^= flagUnstated
 		}
 	}
@@ -632,88 +578,62 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	return o, err
 }
 
-// overwritten removes the old value of a link's new key. The linked value itself was deleted later,
-// before the data file was written. The old value is older than the link, or a later record states
-// it again.
-func (r *replay) overwritten(m *moved) error {
-	q := r.s.partOf(m.toSpace, r.s.shards[r.s.shardOf(m.to.Slot)])
+// link moves a value to another key. Its old key may have nothing on disk any more, or something newer. It runs alone.
+func (r *replay) link(rec *format.Record) error {
+	from, to := r.s.Key(0, rec.Key), r.s.Key(0, rec.To)
+	shard := r.s.shards[r.s.shardOf(from.Slot)]
+	r = r.of(shard.num)
+	r.cost += recordCost[format.RecLink]
+	r.stated++
+	r.sawID(rec.ID)
+	q := r.s.partOf(rec.ToSpace, r.s.shards[r.s.shardOf(to.Slot)])
+	var o *Object
+	if p := r.s.partOf(rec.Space, shard); p != nil {
+		_, c, err := r.have(p, from)
+		if err != nil {
+			return err
+		}
+		if p.valueOf(c, rec.ID) != nil {
+			o = p.unlink(nil, from)
+		}
+	}
+	if o == nil {
+		var err error
+		if o, err = r.orphan(rec.ID, rec.Type); err != nil {
+			return err
+		}
+		if o == nil {
+			return r.overwritten(q, to, rec.ID)
+		}
+		delete(r.orphans, rec.ID)
+	}
 	if q == nil {
 		return nil
 	}
-	_, c, err := r.have(q, m.to)
+	o.created = rec.Created
+	o.state |= stateReplayed // a checkpoint that did not finish may have been at the new key
+	c := q.adopt(nil, to, o, rec.Deadline)
+	q.setHeader(*c, rec.Deadline, rec.Created, r.access())
+	r.mayBeOnDisk(q, q.slot(to), c)
+	return nil
+}
+
+// overwritten removes the old value of a link's new key. The linked value itself was deleted later,
+// before the data file was written. The old value is older than the link, or a later record states
+// it again.
+func (r *replay) overwritten(q *part, to Key, id uint64) error {
+	if q == nil {
+		return nil
+	}
+	_, c, err := r.have(q, to)
 	if err != nil || !exists(c) {
 		return err
 	}
 	switch o := q.objectOf(*c); {
 	case o == nil:
-		r.delete(q, m.to)
-	case o.id != m.id: // a later link may move it here
-		r.orphans[o.id] = q.unlink(nil, m.to)
+		r.delete(q, to)
+	case o.id != id: // a later link may move it here
+		r.orphans[o.id] = q.unlink(nil, to)
 	}
-	return nil
-}
-
-// moved is a link record: the value id moves from one key to another.
-type moved struct {
-	from, to           Key
-	fromSpace, toSpace uint32
-	id                 uint64
-	typ                object.Type
-	deadline           int64
-	created            uint32
-}
-
-// link reads a link. Its keys may be in the shards of two replays, so it is applied alone.
-func (r *replay) link(f *format.Fields) error {
-	var m moved
-	m.fromSpace, m.from = uint32(f.Int()), r.s.Key(0, f.Bytes())
-	m.toSpace, m.to = uint32(f.Int()), r.s.Key(0, f.Bytes())
-	m.id, m.typ = f.Int(), f.Type()
-	m.deadline, m.created = f.Deadline()
-	if f.Bad {
-		return format.ErrBadRecord
-	}
-	return r.meeting.alone(func() error {
-		from := r.s.shards[r.s.shardOf(m.from.Slot)]
-		owner := r.of(from.num)
-		owner.cost += recordCost[format.RecLink]
-		owner.stated++
-		return owner.move(r.s.partOf(m.fromSpace, from), &m)
-	})
-}
-
-// move moves the value of a record to another key. Its old key may have nothing on disk any more,
-// or something newer.
-func (r *replay) move(p *part, m *moved) error {
-	r.sawID(m.id)
-	var o *Object
-	if p != nil {
-		_, c, err := r.have(p, m.from)
-		if err != nil {
-			return err
-		}
-		if p.valueOf(c, m.id) != nil {
-			o = p.unlink(nil, m.from)
-		}
-	}
-	if o == nil {
-		var err error
-		if o, err = r.orphan(m.id, m.typ); err != nil {
-			return err
-		}
-		if o == nil {
-			return r.overwritten(m)
-		}
-		delete(r.orphans, m.id)
-	}
-	q := r.s.partOf(m.toSpace, r.s.shards[r.s.shardOf(m.to.Slot)])
-	if q == nil {
-		return nil
-	}
-	o.created = m.created
-	o.state |= stateReplayed // a checkpoint that did not finish may have been at the new key
-	c := q.adopt(nil, m.to, o, m.deadline)
-	q.setHeader(*c, m.deadline, m.created, r.access())
-	r.mayBeOnDisk(q, q.slot(m.to), c)
 	return nil
 }

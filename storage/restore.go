@@ -250,12 +250,11 @@ func removal(batch []byte, most int) string {
 	var list []string
 	deleted := 0
 	for f := (format.Fields{Rest: batch}); len(f.Rest) > 0 && !f.Bad; {
-		of := format.Fields{Rest: f.Rest[1:]}
 		switch r := format.ReadRecord(&f); r.Tag {
 		case format.RecFlush:
-			list = append(list, fmt.Sprintf("database %d is emptied", of.Int()))
+			list = append(list, fmt.Sprintf("database %d is emptied", r.DB))
 		case format.RecSwap:
-			list = append(list, fmt.Sprintf("the databases %d and %d are exchanged", of.Int(), of.Int()))
+			list = append(list, fmt.Sprintf("the databases %d and %d are exchanged", r.DB, r.OtherDB))
 		case format.RecDelete:
 			deleted++
 		}

@@ -149,17 +149,27 @@ func (f *Fields) Type() object.Type {
 	return typ
 }
 
-// Record is what a record says of keys and values; fields that a tag does not have are zero.
+// Record is a record of the log. Fields that its tag does not have are zero. Byte slices belong to what was read.
 type Record struct {
-	Tag     byte
-	Space   uint32 // of flush: the one that the database gets
-	Shard   uint64 // of counts
-	Time    int64
-	Key     []byte
-	ToSpace uint32
-	To      []byte
-	ID      uint64
-	Type    object.Type
+	Tag      byte
+	Space    uint32 // the keyspace; of RecFlush, the one that the database gets
+	Key      []byte
+	ID       uint64 // of the value
+	Type     object.Type
+	Deadline int64  // of the key, or of the element; Unix ms, 0 for none
+	Created  uint32 // the second in which the key's deadline was set
+	Elem     []byte
+	Value    []byte // of the key, or of the element; of RecRange, the bytes that are written
+
+	Offset      uint64 // of RecRange
+	First, Last int64  // of RecCut and RecTrim: the numbers of the run
+	ToSpace     uint32 // of RecLink: the keyspace of To
+	To          []byte // of RecLink: the key that gets the value
+
+	DB, OtherDB   uint64 // of RecFlush and RecSwap
+	Shard         uint64 // of RecCounts and RecReaped
+	Keys, Expires int64  // of RecCounts
+	Time          int64  // of RecTime: the instant; of RecReaped: due through; Unix ms
 }
 
 // ReadRecord reads a record of any kind; f.Bad says that it does not parse.
@@ -168,72 +178,64 @@ func ReadRecord(f *Fields) (r Record) {
 	f.Rest = f.Rest[1:]
 	switch r.Tag {
 	case RecReaped:
-		f.Int()
-		f.Int()
-		return r
+		r.Shard, r.Time = f.Int(), int64(f.Int())
 	case RecTime:
 		r.Time = f.Instant()
-		return r
 	case RecCounts:
-		r.Space, r.Shard = uint32(f.Int()), f.Int()
-		f.Int()
-		f.Int()
-		return r
+		r.Space, r.Shard, r.Keys, r.Expires = uint32(f.Int()), f.Int(), int64(f.Int()), int64(f.Int())
 	case RecFlush:
-		f.Int()
-		r.Space = uint32(f.Int())
-		return r
+		r.DB, r.Space = f.Int(), uint32(f.Int())
 	case RecSwap:
-		f.Int()
-		f.Int()
-		return r
+		r.DB, r.OtherDB = f.Int(), f.Int()
 	case RecMore, RecLess:
-		r.element(f, r.Tag == RecMore)
-		return r
+		r.element(f)
 	case RecExpire:
-		f.Deadline()
-		return r
+		r.Deadline, r.Created = f.Deadline()
+	default:
+		r.Space, r.Key = uint32(f.Int()), f.Bytes()
+		r.ofKey(f)
 	}
-	r.Space, r.Key = uint32(f.Int()), f.Bytes()
+	return r
+}
+
+// ofKey reads the rest of a record that begins with a key.
+func (r *Record) ofKey(f *Fields) {
 	switch r.Tag {
 	case RecPut:
-		f.Deadline()
-		f.Bytes()
+		r.Deadline, r.Created = f.Deadline()
+		r.Value = f.Bytes()
 	case RecLarge:
 		r.ID = f.Int()
-		f.Deadline()
+		r.Deadline, r.Created = f.Deadline()
 		r.Type = f.Type()
 	case RecElement, RecRemove:
 		r.ID, r.Type = f.Int(), f.Type()
-		r.element(f, r.Tag == RecElement)
+		r.element(f)
 	case RecRange:
 		r.ID, r.Type = f.Int(), object.TypeString
-		f.Int()
-		f.Bytes()
+		r.Offset, r.Value = f.Int(), f.Bytes()
 	case RecCut, RecTrim:
 		r.ID, r.Type = f.Int(), object.TypeList
 		if r.Tag == RecTrim {
 			r.Type = object.TypeStream
 		}
-		f.Number()
-		f.Number()
+		r.First, r.Last = f.Number(), f.Number()
 	case RecDelete:
 	case RecDeadline:
-		f.Deadline()
+		r.Deadline, r.Created = f.Deadline()
 	case RecLink:
 		r.ToSpace, r.To = uint32(f.Int()), f.Bytes()
 		r.ID, r.Type = f.Int(), f.Type()
-		f.Deadline()
+		r.Deadline, r.Created = f.Deadline()
 	default:
 		f.Bad = true
 	}
-	return r
 }
 
-func (r *Record) element(f *Fields, put bool) {
-	f.Bytes()
-	if put {
-		f.Int()
-		f.Bytes()
+// element reads an element's name, and where it is put, its deadline and value.
+func (r *Record) element(f *Fields) {
+	r.Elem = f.Bytes()
+	if r.Tag == RecElement || r.Tag == RecMore {
+		r.Deadline, r.Value = int64(f.Int()), f.Bytes()
 	}
 }
