@@ -105,7 +105,7 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if flags&Write != 0 && e.Store.Follower() {
 		return e.refuse(c, ErrReadOnly)
 	}
-	if flags&DenyOOM != 0 && e.Store.Full() {
+	if flags&Write != 0 && e.Store.Full() && e.noRoom(flags) {
 		return e.refuse(c, ErrDiskFull)
 	}
 	if flags&DenyOOM != 0 && e.Store.OutboxesFull() {
@@ -236,6 +236,21 @@ func (c *Ctx) flags() Flags {
 		return c.Spec.Flags | c.Client.queue.flags
 	}
 	return c.Spec.Flags
+}
+
+// noRoom reports whether commands that write, with such flags, are refused while the disk is full. Each needs an amount of the
+// log that is left for it, so that no client waits for room.
+func (e *Env) noRoom(flags Flags) bool {
+	switch room := e.Store.LogRoom(); {
+	case flags&DenyOOM != 0:
+		return true
+	case flags&restates != 0:
+		return room > storage.RoomForAll
+	case flags&keeps != 0:
+		return room > storage.RoomForSmall
+	default:
+		return room > storage.RoomToFree
+	}
 }
 
 // mayWrite reports whether the command may change keys.

@@ -22,7 +22,7 @@ var keypDelayCommands = []Spec{{
 			Run:  addJob,
 		},
 		{
-			Name: "POP", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | Blocking,
+			Name: "POP", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | restates | Blocking,
 			Summary:    "Delivers jobs that are due, or waits for one; each is due again after a time, unless it is acknowledged.",
 			Complexity: "O(M*log(N)) where N is the number of jobs and M how many are delivered, or go to the dead letters.",
 			Keys:       []KeySpec{Key(2, RW|Access|Delete), deadLetterKey(3)},
@@ -40,14 +40,14 @@ var keypDelayCommands = []Spec{{
 			Run:  ackJobs,
 		},
 		{
-			Name: "EXTEND", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast,
+			Name: "EXTEND", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | restates | Fast,
 			Summary: "Has a job that is worked on be due again so long from now.", Complexity: complexityJob,
 			Keys: []KeySpec{Key(2, RW|Update)},
 			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("milliseconds")},
 			Run:  extendJob,
 		},
 		{
-			Name: "NACK", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | Fast,
+			Name: "NACK", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | restates | Fast,
 			Summary: "Gives a job back that has failed: it is due again at once, or after a delay.", Complexity: complexityJob,
 			Keys: []KeySpec{Key(2, RW|Delete), deadLetterKey(4)},
 			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("delay").after("DELAY").opt(), deadLettersArg},
@@ -61,7 +61,7 @@ var keypDelayCommands = []Spec{{
 			Run:  cancelJobs,
 		},
 		{
-			Name: "RESCHEDULE", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast,
+			Name: "RESCHEDULE", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | restates | Fast,
 			Summary: "Has a job be due at another instant; whoever works on it does not have it any more.", Complexity: complexityJob,
 			Keys: []KeySpec{Key(2, RW|Update)},
 			Args: []Arg{keyArg("key"), stringArg("id"), dueArg},

@@ -96,6 +96,8 @@ const (
 	InSubscription // a RESP2 client that has subscriptions may use it
 	Pushes         // its reply consists of push messages, which CLIENT REPLY does not suppress
 	elsewhere      // waits for another server
+	keeps          // writes, and need not free anything
+	restates       // its record may be as long as the value that it changes
 	namesLeader    // waits while it is undecided who leads the group, since clients go where the reply sends them
 )
 

@@ -109,7 +109,8 @@ func (h *housekeeper) round() {
 	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
-		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
+		limit > 0 && float64(dirty) > dirtyShare*float64(limit) ||
+		s.log.Full() // the segments that it releases are used again
 	if due && s.checkpointer.mayStart() {
 		s.StartCheckpoint()
 	}
@@ -170,7 +171,7 @@ func (cp *checkpointer) backOff(d time.Duration) {
 func (cp *checkpointer) mayStart() bool {
 	s := cp.s
 	c := cp
-	return !s.spaceIsLow() && int64(s.clock.Mono()) >= c.backoffUntil.Load() && s.log.End() != c.damagedAt.Load()
+	return (!s.spaceIsLow() || s.log.Full()) && int64(s.clock.Mono()) >= c.backoffUntil.Load() && s.log.End() != c.damagedAt.Load()
 }
 
 const (
@@ -212,6 +213,35 @@ func (s *Store) spaceIsLow() bool {
 // Full reports whether writes that need memory are refused because the disk is full. It turns false
 // by itself when there is room again.
 func (s *Store) Full() bool { return s.house.lowSpace.Load() || s.log.Full() }
+
+// LogRoom says what the log still has room for.
+type LogRoom uint8
+
+// The rooms, each less than the one before.
+const (
+	RoomForAll   LogRoom = iota // a further segment can be made
+	RoomForSmall                // half of the last segment is left: for records that are small
+	RoomToFree                  // an eighth is left: for what frees space
+	NoRoom                      // the rest is for the server's own removals of what is due
+)
+
+// LogRoom says what the log has room for. A command that writes more than that would wait until there is room.
+func (s *Store) LogRoom() LogRoom {
+	if !s.log.Full() {
+		return RoomForAll
+	}
+	switch room, size := s.log.Room(), s.options.SegmentSize; {
+	case room < size/8:
+		return NoRoom
+	case room < size/2:
+		return RoomToFree
+	}
+	return RoomForSmall
+}
+
+// logKeepsFree is the space in bytes that a new segment of the log leaves free: the half of the reserve that is for
+// checkpoints, which release other segments.
+func (s *Store) logKeepsFree() uint64 { return s.diskReserve.Load() / 2 }
 
 // reportFull logs when writes begin to be refused since the disk is full, and when that ends.
 func (h *housekeeper) reportFull() {

@@ -170,9 +170,10 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 			err = object.Recovered(p)
 		}
 	}()
+	var rec format.Record
 	for len(f.Rest) > 0 {
 		at = len(batch) - len(f.Rest)
-		rec := format.ReadRecord(&f)
+		rec.Read(&f)
 		if f.Bad {
 			return at, fmt.Errorf("%w (tag %d)", format.ErrBadRecord, rec.Tag)
 		}

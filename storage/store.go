@@ -371,7 +371,7 @@ func (s *Store) openLog(from Place, replays *feed) error {
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(), Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
-		Progress: s.options.Progress, KeepFrom: keptFrom,
+		Progress: s.options.Progress, KeepFrom: keptFrom, KeepFree: s.logKeepsFree,
 	}, from, replays.batch)
 	return err
 }

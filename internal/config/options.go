@@ -127,7 +127,7 @@ var options = []option{
 	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "512mb", min: mb, fixed: true,
 		help: "size of the log at which a checkpoint starts, which bounds the time of a restart; as much of its files is kept to be used again"},
 	{name: "disk-reserve", group: groupData, kind: kindBytes, def: "64mb",
-		help: "free disk space below which commands that may grow the data are refused"},
+		help: "free disk space below which commands that may grow the data are refused; half of it is for the log, half for checkpoints"},
 	{name: "archive-dir", group: groupData, kind: kindString, fixed: true,
 		help: "directory that gets all of the log, to restore any moment since a backup with it (keyp restore --archive); empty: none"},
 	{name: "archive-command", group: groupData, kind: kindString, fixed: true,

@@ -114,6 +114,78 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	}
 }
 
+// TestLastOfTheLog: on a full disk no command waits for room in the log. What is small, and what frees space, goes on while the
+// last segment has room for it, and after the next checkpoint; otherwise there is an error.
+func TestLastOfTheLog(t *testing.T) {
+	t.Parallel()
+	dir := testkit.MemoryDisk(t, 64)
+	s := testkit.NewKeyp(t, testkit.Options{Dir: filepath.Join(dir, "data"), Args: []string{
+		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", "32mb"}})
+	s.Start()
+	c := s.Client(3)
+	large := bytes.Repeat([]byte("j"), 1<<20)
+	for i := range 8 {
+		if err := c.Do(ctx, "KEYP.DELAY", "ADD", "jobs", fmt.Sprint(i), "+0", large).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "MISCONF ") }
+	value, keys := bytes.Repeat([]byte("v"), 20_000), 0
+	for {
+		if err := c.Set(ctx, fmt.Sprint("k", keys), value, 0).Err(); full(err) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if keys++; keys > 20_000 {
+			t.Fatal("the disk does not fill")
+		}
+	}
+	answers := map[string]int{}
+	note := func(what string, err error) {
+		switch {
+		case err == nil:
+			answers[what]++
+		case full(err):
+			answers[what+" refused"]++
+		default:
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for range 48 { // more of them than the log has room for
+		note("POP", c.Do(ctx, "KEYP.DELAY", "POP", "jobs", "VISIBILITY", "0").Err())
+	}
+	for i := range 40 { // more than the last segment takes
+		p := c.Pipeline()
+		for j := range 1000 {
+			p.PExpire(ctx, "k0", time.Hour+time.Duration(i*1000+j)*time.Second)
+		}
+		cmds, _ := p.Exec(ctx)
+		for _, cmd := range cmds {
+			note("PEXPIRE", cmd.Err())
+		}
+	}
+	for i := range keys {
+		note("DEL", c.Del(ctx, fmt.Sprint("k", i)).Err())
+	}
+	t.Log(keys, answers)
+	if answers["POP"] == 0 || answers["PEXPIRE"] == 0 || answers["DEL"] == 0 {
+		t.Error("nothing goes on:", answers)
+	}
+	await.Until(t, "checkpoints to release segments of the log", func() bool {
+		return c.PExpire(ctx, "jobs", time.Hour).Err() == nil && c.Del(ctx, "k0").Err() == nil
+	})
+	if err := c.ConfigSet(ctx, "disk-reserve", "8mb").Err(); err != nil { // the data file has room, and keeps its length
+		t.Error(err)
+	}
+	healed(t, c)
+	s.Kill()
+	s.Start()
+	if n, err := s.Client(3).DBSize(ctx).Result(); err != nil || n != int64(answers["DEL refused"])+2 {
+		t.Errorf("after a kill there are %d keys, %v, and %d could not be deleted", n, err, answers["DEL refused"])
+	}
+}
+
 // TestDiskReserve is the same refusal and healing by the option. Policies can go, and read deadlines stay, meanwhile.
 func TestDiskReserve(t *testing.T) {
 	t.Parallel()

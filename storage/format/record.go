@@ -174,7 +174,13 @@ type Record struct {
 
 // ReadRecord reads a record of any kind; f.Bad says that it does not parse.
 func ReadRecord(f *Fields) (r Record) {
-	r.Tag = f.Rest[0]
+	r.Read(f)
+	return r
+}
+
+// Read is ReadRecord into a Record that is used again.
+func (r *Record) Read(f *Fields) {
+	*r = Record{Tag: f.Rest[0]}
 	f.Rest = f.Rest[1:]
 	switch r.Tag {
 	case RecReaped:
@@ -195,7 +201,6 @@ func ReadRecord(f *Fields) (r Record) {
 		r.Space, r.Key = uint32(f.Int()), f.Bytes()
 		r.ofKey(f)
 	}
-	return r
 }
 
 // ofKey reads the rest of a record that begins with a key.

@@ -225,6 +225,36 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
+// TestKeepFree: a segment that nobody waits for leaves free what it should. One that a commit waits for may have that.
+func TestKeepFree(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.Clock = clock.NewFake(0) // no retry by time
+	o.KeepFree = func() uint64 { return 4 * testSegment }
+	l, _ := opened(t, o, 0)
+	if room := l.Room(); room != testSegment {
+		t.Errorf("room for %d bytes in a log that is not full", room)
+	}
+	await.Until(t, "the next segment", l.prepared)
+	mem.SetFree(4*testSegment + testSegment/2)
+	for !l.Full() {
+		l.Append(make([]byte, testSegment/16))
+		must(t, l.Commit())
+		await.Until(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+	}
+	before := l.Room()
+	l.Append(make([]byte, 100))
+	if room := l.Room(); room > before-100 || room < before-200 {
+		t.Errorf("room for %d bytes, and %d behind a batch of 100", before, room)
+	}
+	l.Append(make([]byte, testSegment))
+	if room := l.Room(); room != 0 {
+		t.Errorf("room for %d bytes in a segment that is not there", room)
+	}
+	must(t, l.Commit())
+	must(t, l.Close())
+}
+
 func TestCloseWithoutRoom(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

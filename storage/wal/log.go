@@ -82,6 +82,8 @@ type Options struct {
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
+	// KeepFree, if set, gives how many bytes of the disk a new segment is to leave free, unless a commit waits for it.
+	KeepFree func() uint64
 	// Progress counts the bytes that Open reads; nil: nobody does.
 	Progress *progress.Meter
 }
@@ -141,6 +143,7 @@ type Log struct {
 		holds    map[*Hold]bool
 		next     uint64 // the number to prepare next
 		giveUp   bool   // nobody waits for room any more
+		waiting  bool   // a commit waits for the next segment
 		closed   bool
 	}
 	dirMu struct { // one goroutine changes the directory
@@ -334,6 +337,22 @@ func (l *Log) Commits() tally.Reading { return l.sizes.Read() }
 // tried again each 100 ms and after each Release. Until all prepared room is used,
 // which is up to a segment away, commits continue; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
+
+// Room is how many bytes the last segment still takes while no further one can be made; otherwise it is the size of a segment.
+func (l *Log) Room() int64 {
+	l.mu.Lock()
+	number, left := l.mu.tail.seg.number, int64(l.mu.tail.left())
+	l.mu.Unlock()
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	switch {
+	case l.segMu.ready != nil || !l.full.Load():
+		return l.o.SegmentSize
+	case number >= l.segMu.next: // it is not there
+		return 0
+	}
+	return left
+}
 
 // Err is the failure that ended the log, ErrClosed after Close, or nil.
 func (l *Log) Err() error {

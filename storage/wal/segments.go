@@ -35,10 +35,12 @@ func (l *Log) takeReady() (*openSegment, error) {
 			l.moved.broadcast()
 			return nil, err
 		}
+		l.segMu.waiting = true // from now on it may have what KeepFree keeps
+		kick(l.kickPrepare)
 		l.segMu.room.Wait()
 	}
 	s := l.segMu.ready
-	l.segMu.ready = nil
+	l.segMu.ready, l.segMu.waiting = nil, false
 	kick(l.kickPrepare)
 	return s, nil
 }
@@ -85,12 +87,12 @@ func (l *Log) prepareNow() error {
 // Lack of room makes the log Full and leads to another try; any other error is fatal.
 func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
-	number, done := l.segMu.next, l.segMu.ready != nil
+	number, done, keep := l.segMu.next, l.segMu.ready != nil, !l.segMu.waiting
 	l.segMu.Unlock()
 	if done || l.Err() != nil {
 		return false, nil
 	}
-	f, err := l.makeSegment(number, size)
+	f, err := l.makeSegment(number, size, keep)
 	if err != nil && !noRoom(err) {
 		return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
 	}
@@ -111,8 +113,8 @@ func (l *Log) prepareNext(size int64) (retry bool, err error) {
 }
 
 // makeSegment gives a file under its final name, both durable: a spare, or a new file of
-// size bytes.
-func (l *Log) makeSegment(number uint64, size int64) (vfs.File, error) {
+// size bytes, which leaves free what KeepFree says if keep is true.
+func (l *Log) makeSegment(number uint64, size int64, keep bool) (vfs.File, error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	fsys, name := l.o.FS, l.o.path(segmentName(number))
@@ -133,8 +135,12 @@ func (l *Log) makeSegment(number uint64, size int64) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if free < uint64(size) {
-		return nil, fmt.Errorf("%d bytes free, %d needed: %w", free, size, syscall.ENOSPC)
+	needed := uint64(size)
+	if keep && l.o.KeepFree != nil {
+		needed += l.o.KeepFree()
+	}
+	if free < needed {
+		return nil, fmt.Errorf("%d bytes free, %d needed: %w", free, needed, syscall.ENOSPC)
 	}
 	tmp := l.o.path(tmpName)
 	f, err := fsys.Create(tmp)

@@ -1,0 +1,44 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNoRoom names, for each command that may run on a full disk, what it needs of the rest of the log. A new command has to be
+// added here.
+func TestNoRoom(t *testing.T) {
+	want := map[string]string{
+		"refused before the last segment": "keyp.delay|extend keyp.delay|nack keyp.delay|pop keyp.delay|reschedule move rename renamenx",
+		"until half of it": "expire expireat expiremember expirememberat getex hgetex hpersist keyp.lease|renew " +
+			"keyp.limit|return persist pexpire pexpireat pexpirememberat xack xcfgset xclaim " +
+			"xgroup|setid xnack xreadgroup",
+		"nearly to the end": "blmpop blpop brpop bzmpop bzpopmax bzpopmin del delex flushall flushdb function|delete " +
+			"function|flush getdel hdel hgetdel keyp.delay|ack keyp.delay|cancel keyp.lease|release " +
+			"keyp.limit|reset keyp.outbox|del keyp.policy|apply keyp.policy|del lmpop lpop lrem ltrim " +
+			"migrate rpop smove spop srem swapdb unlink xackdel xautoclaim xdel xdelex " +
+			"xgroup|delconsumer xgroup|destroy xtrim zmpop zpopmax zpopmin zrem zremrangebylex " +
+			"zremrangebyrank zremrangebyscore",
+	}
+	got := map[string][]string{}
+	for _, spec := range NewTable().specs {
+		if !spec.Is(Write) || spec.Is(DenyOOM) {
+			continue
+		}
+		class := "nearly to the end"
+		switch {
+		case spec.Is(restates):
+			class = "refused before the last segment"
+		case spec.Is(keeps):
+			class = "until half of it"
+		}
+		got[class] = append(got[class], spec.full)
+	}
+	for class, names := range want {
+		slices.Sort(got[class])
+		if list := strings.Join(got[class], " "); list != names {
+			t.Errorf("%s:\n%s\nwant\n%s", class, list, names)
+		}
+	}
+}
