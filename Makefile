@@ -11,7 +11,7 @@
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
 #   VULNDB      a copy of the vulnerability database, for .ci/vulns
 #   PEER        the server that `make bench` compares with
-#   QUEUEFLAGS  flags of bench/queues, as in QUEUEFLAGS="--jobs 1000 --only asynq"
+#   QUEUEFLAGS  flags of bench/queues, as in QUEUEFLAGS="--jobs 1000 --only asynq", or of its kills.js
 #   GROUPFLAGS  flags of bench/groups, as in GROUPFLAGS="--rounds 5 --length 10s"
 #   BEFORE      an earlier Keyp, as in BEFORE=/tmp/keyp-old, that it compares with instead of PEER
 # and the environment variables of internal/testkit/doc.go.
@@ -52,7 +52,7 @@ PLAIN          := $(GOFLAGS) -buildvcs=false
 # what comes with Prometheus's client.
 NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... github.com/chromedp/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
 export GOFLAGS := $(PLAIN) -ldflags=-s -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
-build bench bench-queues bench-groups: export GOFLAGS := $(PLAIN)
+build bench bench-queues queue-kills bench-groups: export GOFLAGS := $(PLAIN)
 # The compiler, the checks and the tests are small next to the machines that run them: they collect
 # garbage when there is four times as much of it as usual, which saves a quarter of their work. The
 # race detector's tests run as programs run.
@@ -69,7 +69,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build cluster test check race rest lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues bench-groups release packages test-packages clean help
+.PHONY: build cluster test check race rest lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues queue-kills bench-groups release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -185,9 +185,15 @@ bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--
 	bin/keyp-bench --keyp "bin/keyp $(KEYPFLAGS)" "$$@" $(BENCHFLAGS)
 
 # They have a module of their own, and Node's from npm: nothing of the server depends on it.
-bench-queues: build ## delayed jobs a second: KEYP.DELAY beside asynq, Bull and BullMQ; needs Node, npm and redis-server
-	cd bench/queues && npm install --no-package-lock --no-audit --no-fund --ignore-scripts && \
-	$(GO) run . --keyp "$(CURDIR)/bin/keyp $(KEYPFLAGS)" $(QUEUEFLAGS)
+bench-queues: build bench/queues/node_modules ## delayed jobs a second: KEYP.DELAY beside asynq, Bull and BullMQ; needs Node, npm and redis-server
+	cd bench/queues && $(GO) run . --keyp "$(CURDIR)/bin/keyp $(KEYPFLAGS)" $(QUEUEFLAGS)
+
+queue-kills: build bench/queues/node_modules ## BullMQ's jobs while the server is killed with -9 four times, ten runs or until one fails; needs Node and npm
+	cd bench/queues && for run in 1 2 3 4 5 6 7 8 9 10; do node kills.js $(QUEUEFLAGS) -- "$(CURDIR)/bin/keyp" $(KEYPFLAGS) || exit 1; done
+
+bench/queues/node_modules: bench/queues/package.json
+	cd bench/queues && npm install --no-package-lock --no-audit --no-fund --ignore-scripts
+	@touch $@
 
 bench-groups: build ## writes a second of a group of three, beside etcd, and Redis with two replicas; needs redis-server
 	cd bench && $(GO) build -o ../bin/bench-groups ./groups && ../bin/bench-groups --keyp "$(CURDIR)/bin/keyp" $(GROUPFLAGS)
