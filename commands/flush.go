@@ -56,8 +56,7 @@ func runDBSize(c *Ctx) error {
 	return nil
 }
 
-// parseFlush accepts ASYNC or SYNC, which mean the same here, as no key is visited; but Redis
-// counts the keys of the one.
+// parseFlush accepts ASYNC or SYNC, which mean the same here, as no key is visited.
 func parseFlush(a Cursor) (async bool, err error) {
 	async = a.Word("ASYNC")
 	if !async && a.More() && !a.Word("SYNC") || a.More() {
@@ -66,9 +65,9 @@ func parseFlush(a Cursor) (async bool, err error) {
 	return async, nil
 }
 
-// flushDB empties a database.
+// flushDB empties a database. Redis frees its keys in the background, and counts them, with SYNC too where a client may wait.
 func (c *Ctx) flushDB(db int, async bool) {
-	if async {
+	if async || !c.Nested {
 		keys, _ := c.Txn.View().Count(db)
 		c.Env.Stats.LazyFreed.Add(keys)
 	}

@@ -209,11 +209,18 @@ func functionDelete(c *Ctx) error {
 }
 
 func functionFlush(c *Ctx) error {
+	if len(c.Args) > 3 {
+		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
+	}
 	if !flushMode(c) {
 		return errFlushFunctions
 	}
+	_, gone, _ := c.Env.Scripts.functions.sizes()
 	if err := changeLibraries(c, map[string]*library{}); err != nil {
 		return err
+	}
+	if len(c.Args) == 3 && isWord(c.Args[2], "ASYNC") && gone >= lazyElements {
+		c.Env.Stats.LazyFreed.Add(int64(gone) + 1) // and their interpreter
 	}
 	c.Out.OK()
 	return nil

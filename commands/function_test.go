@@ -74,6 +74,7 @@ func TestFunctions(t *testing.T) {
 		FCALL other 0 -> -ERR Function not found
 		FUNCTION LIST LIBRARYNAME second -> [["library_name", "second", "engine", "LUA", "functions", [["name", "f", "description", nil, "flags", []]]]]
 		FUNCTION FLUSH x -> -ERR FUNCTION FLUSH only supports SYNC|ASYNC option
+		FUNCTION FLUSH sync x -> -ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.
 		FUNCTION FLUSH SYNC -> +OK
 		FUNCTION LIST -> []
 		reopen

@@ -199,7 +199,7 @@ func infoClients(c *Ctx, b *infoText) {
 	b.int("clients_in_timeout_table", waiters.timed.Load())
 	b.int("total_watched_keys", watched)
 	b.int("total_blocking_keys", waiters.awaited.Load())
-	b.int("total_blocking_keys_on_nokey", 0)
+	b.int("total_blocking_keys_on_nokey", waiters.gone.Load())
 	b.int("peak_clients", c.Env.Stats.PeakClients.Load())
 }
 

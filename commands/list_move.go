@@ -82,7 +82,7 @@ func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
 	_, val := src.Value().At(at)
 	val = slices.Clone(val)
 	src.RemoveRange(at, at+1)
-	to.push(&dst, val)
+	c.Txn.Uncounted(func() { to.push(&dst, val) })
 	c.Txn.Notify(c.Keys[1], to.pushed)
 	c.Txn.Notify(c.Keys[0], from.took)
 	c.Out.Bulk(val)
@@ -162,13 +162,15 @@ func moveElements(c *Ctx, from, to *listEnd, m moveSize) (moved bool, err error)
 		slices.Reverse(block)
 	}
 	c.Out.Array(n)
-	for i, val := range block {
-		c.Out.Bulk(val)
-		if to == head {
-			val = block[n-1-i]
+	c.Txn.Uncounted(func() {
+		for i, val := range block {
+			c.Out.Bulk(val)
+			if to == head {
+				val = block[n-1-i]
+			}
+			to.push(&dst, val)
 		}
-		to.push(&dst, val)
-	}
+	})
 	c.Txn.Notify(c.Keys[1], to.pushed)
 	c.Txn.Notify(c.Keys[0], from.took)
 	return true, nil

@@ -317,8 +317,20 @@ func TestLazyFreed(t *testing.T) {
 	}
 	h.run("SADD small 1 -> 1\nSET s v -> +OK\nUNLINK large small nosuch -> 2\nDEL deleted -> 1")
 	freed("1")
-	h.run("SET a 1 -> +OK\nFLUSHDB -> +OK\nSET a 1 -> +OK\nSET b 1 -> +OK\nFLUSHALL ASYNC -> +OK")
-	freed("3")
+	h.run("SET a 1 -> +OK\nFLUSHDB -> +OK\nSET a 1 -> +OK\nSET b 1 -> +OK\nFLUSHALL ASYNC -> +OK\nSET a 1 -> +OK\nFLUSHALL SYNC -> +OK")
+	freed("6") // s is a key, too
+	h.run("SET a 1 -> +OK\nMULTI -> +OK\nFLUSHALL -> +QUEUED\nEXEC -> [+OK]\nSET a 1 -> +OK")
+	freed("6")
+	h.run("MULTI -> +OK\nFLUSHDB ASYNC -> +QUEUED\nEXEC -> [+OK]")
+	freed("7")
+	h.run("FUNCTION FLUSH ASYNC -> +OK")
+	freed("7")
+	functions := "#!lua name=many\nfor i=1,65 do redis.register_function('f'..i, function() end) end"
+	for _, mode := range []string{"SYNC", "ASYNC"} {
+		h.do("FUNCTION", "LOAD", functions)
+		h.do("FUNCTION", "FLUSH", mode)
+	}
+	freed("73")
 	h.run("CONFIG RESETSTAT -> +OK")
 	freed("0")
 }
@@ -370,20 +382,44 @@ func TestExpireCycle(t *testing.T) {
 	})
 }
 
+// changesSinceSave is rdb_changes_since_last_save.
+func (h *harness) changesSinceSave() (n int) {
+	h.t.Helper()
+	_, rest, _ := strings.Cut(h.do("INFO", "persistence"), "rdb_changes_since_last_save:")
+	if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
+		h.t.Fatalf("INFO: %v", err)
+	}
+	return n
+}
+
+// TestChangesAsOne: a move from list to list is one change, and what a consumer has pending does not change when it reads it again.
+func TestChangesAsOne(t *testing.T) {
+	h := newHarness(t)
+	h.save = false
+	for _, tt := range []struct {
+		command string
+		changes int
+	}{
+		{"RPUSH a x y z", 1}, {"LMOVE a b LEFT LEFT", 1}, {"LMOVEM a b LEFT LEFT COUNT 2 BULK", 1}, {"EXISTS a", 0}, {"RPOPLPUSH b b", 1},
+		{"XADD s 1-1 a b", 1}, {"XGROUP CREATE s g 0", 1}, {"XREADGROUP GROUP g c STREAMS s >", 1},
+		{"XREADGROUP GROUP g c STREAMS s 0", 0}, {"XREADGROUP GROUP g c STREAMS s >", 0}, {"XADD s 2-1 a b", 1},
+		{"XREADGROUP GROUP g d STREAMS s 0", 1}, {"XREADGROUP GROUP g d STREAMS s 0", 0},
+		{"EVAL redis.call('XREADGROUP','GROUP','g','d','STREAMS','s','0');redis.call('XADD','s','3-1','a','b') 0", 1},
+	} {
+		before := h.changesSinceSave()
+		h.do(strings.Fields(tt.command)...)
+		if got := h.changesSinceSave() - before; got != tt.changes {
+			t.Errorf("%s: %d changes, want %d", tt.command, got, tt.changes)
+		}
+	}
+}
+
 // TestChangesSinceSave: INFO counts the changes of keys that the data file does not have yet, a key once for each
 // command, also after a restart.
 func TestChangesSinceSave(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
-	const name = "rdb_changes_since_last_save:"
-	changes := func() (n int) {
-		t.Helper()
-		_, rest, _ := strings.Cut(h.do("INFO", "persistence"), name)
-		if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	changes := h.changesSinceSave
 	long := strings.Repeat("x", 5000)
 	want := 0
 	for _, tt := range []struct {
@@ -395,7 +431,7 @@ func TestChangesSinceSave(t *testing.T) {
 		{"SETBIT bits 0 0", 1}, {"SETBIT bits 0 0", 0}, {"SETBIT bits 90 0", 1}, {"BITFIELD bits SET i5 0 3 SET i5 8 3", 1},
 		{"BITFIELD new INCRBY i5 0 1", 1}, {"BITFIELD new SET i5 90 1", 1}, {"BITFIELD new SET i5 90 1", 0},
 		{"SET large " + long, 1}, {"COPY large copy", 1}, {"RENAME large renamed", 1}, {"SETRANGE renamed 10 y", 1},
-		{"SWAPDB 0 1", 1}, {"FLUSHDB", 0}, {"SET a 1", 1}, {"FLUSHDB", 1}, {"PUBLISH a b", 0},
+		{"RPUSH e x", 1}, {"LPOP e", 1}, {"SADD one x", 1}, {"SMOVE one two x", 2}, {"HSET f a 1", 1}, {"HDEL f a", 1}, {"SWAPDB 0 1", 1}, {"FLUSHDB", 0}, {"SET a 1", 1}, {"FLUSHDB", 1}, {"PUBLISH a b", 0},
 	} {
 		h.do(strings.Fields(tt.command)...)
 		if want += tt.changes; changes() != want {

@@ -264,7 +264,7 @@ func (d *groupRead) history(after object.StreamID) {
 		}
 		if there {
 			pending, _ := d.group().PendingEntry(id)
-			d.s.Deliver(r.group, r.consumer, id, c.Txn.Now(), oneMore(pending.Count))
+			c.Txn.Uncounted(func() { d.s.Deliver(r.group, r.consumer, id, c.Txn.Now(), oneMore(pending.Count)) })
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"strings"
 	"testing"
 
 	"keyp/storage"
@@ -445,9 +446,19 @@ func TestStreamWaiters(t *testing.T) {
 	for _, name := range []string{"reader 1", "reader 2", "reader 3"} {
 		wait(name, false)
 	}
+	onNoKey := func(want string) {
+		t.Helper()
+		if info := h.do("INFO", "clients"); !strings.Contains(info, `total_blocking_keys:1\r\ntotal_blocking_keys_on_nokey:`+want+`\r\n`) {
+			t.Errorf("want %s, INFO has %s", want, info)
+		}
+	}
+	onNoKey("0")
 	wait("group", true)
+	wait("another group", true)
+	onNoKey("1")
 	h.do("XADD", "s", "1-1", "a", "1")
-	serve("reader 1,reader 2,reader 3,group,")
+	serve("reader 1,reader 2,reader 3,group,another group,")
+	onNoKey("0")
 	wait("group", true)
 	wait("reader 4", false)
 	h.do("DEL", "s")

@@ -46,6 +46,7 @@ type lines struct {
 		keys map[int]map[string]*awaited // by database and name
 	}
 	awaited atomic.Int64 // how many keys
+	gone    atomic.Int64 // those of them with a waiter that has an answer when the key is missing (BlockedOn.Gone)
 }
 
 // WaiterHost is the event loop, as Waiters need it.
@@ -78,6 +79,7 @@ type awaited struct {
 	key    storage.Key
 	lines  [object.TypeDelay + 1]line // by type
 	places int                        // in all lines
+	gone   int                        // of these, those of waiters with BlockedOn.Gone
 	owners map[string]*line           // of leases: in the line for a missing key, those of each owner by prevOwn and nextOwn
 	ready  bool                       // in Waiters.ready
 	loads  bool                       // being read from disk
@@ -178,6 +180,11 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 		if a.places++; a.places == 1 {
 			p.charge()
 		}
+		if w.gone {
+			if a.gone++; a.gone == 1 {
+				ws.lines.gone.Add(1)
+			}
+		}
 		c.waits += int(unsafe.Sizeof(place{}))
 		if w.who != "" {
 			if a.owners == nil {
@@ -264,6 +271,11 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 		}
 		if next := p.at.first(); next != nil && p.charged {
 			next.charge()
+		}
+		if w.gone {
+			if p.at.gone--; p.at.gone == 0 {
+				ws.lines.gone.Add(-1)
+			}
 		}
 		if p.at.places--; p.at.places == 0 {
 			delete(ws.lines.mu.keys[p.at.key.DB], string(p.at.key.Name))

@@ -71,7 +71,7 @@ func TestRandomClients(t *testing.T) {
 		return gone
 	})
 	info := probe.do("INFO clients")
-	for _, none := range []string{"blocked_clients:0", "tracking_clients:0", "pubsub_clients:0", "total_blocking_keys:0"} {
+	for _, none := range []string{"blocked_clients:0", "tracking_clients:0", "pubsub_clients:0", "total_blocking_keys:0", "total_blocking_keys_on_nokey:0"} {
 		if !strings.Contains(info, none+"\r\n") {
 			t.Errorf("KEYP_RANDOM_SEED=%d: not %s:\n%s", seed, none, info)
 		}

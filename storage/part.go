@@ -507,3 +507,9 @@ func (p *part) objectOf(c cell) *Object {
 	}
 	return nil
 }
+
+// emptied reports whether a key's value has lost its last element. That was a change of the key; its deletion is no other.
+func (p *part) emptied(c cell) bool {
+	o := p.objectOf(c)
+	return o != nil && o.val.Len() == 0
+}

@@ -339,6 +339,9 @@ func (r *replay) keyRecord(rec *format.Record, p *part, k Key) error {
 	case format.RecLarge:
 		r.large(p, k, rec)
 	case format.RecDelete:
+		if c := p.find(p.slot(k), k); exists(c) && p.emptied(*c) {
+			r.stated--
+		}
 		r.delete(p, k)
 	case format.RecDeadline:
 		sl, c, err := r.have(p, k)

@@ -152,7 +152,7 @@ func (s *Stream) DeleteConsumer(group, name []byte) (pending int, ok bool) {
 // Touch sets when a consumer, which must exist, was seen and active (Unix ms; -1: never).
 func (s *Stream) Touch(group, consumer []byte, seen, active int64) {
 	v, log := s.editQuietly()
-	v.Touch(group, consumer, seen, active, log)
+	s.t.Uncounted(func() { v.Touch(group, consumer, seen, active, log) })
 }
 
 // Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the pending

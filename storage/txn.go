@@ -462,6 +462,14 @@ func (t *Txn) stateKey(tag byte, space uint32, key []byte) {
 	t.stated++
 }
 
+// Uncounted calls f, whose changes Stats.Changes leaves out: they are one with another change, or none to Redis.
+func (t *Txn) Uncounted(f func()) {
+	n := t.stated
+	f()
+	t.stated = n
+	t.logged = 0 // the next change of the same value counts
+}
+
 func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.emptied})
 }
@@ -719,6 +727,9 @@ func (t *Txn) Delete(k Key, ev Event) bool {
 		return false
 	}
 	t.keyRecord(format.RecDelete, p, k.Name)
+	if p.emptied(*c) {
+		t.stated--
+	}
 	t.remove(p, sl, c)
 	t.Notify(k, ev)
 	return true
