@@ -115,14 +115,16 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 	t.mu.Lock()
 	hits := t.take(nil, news)
+	most := evictTurn
 	if tr := t.mu.trackers[c.Client.ID]; tr != nil && done {
 		if c.Spec.Is(ReadOnly) && c.Spec.Group != Scripting {
-			hits = t.remember(hits, c.Client.ID, tr, c.Keys)
+			most += t.remember(c.Client.ID, tr, c.Keys)
 		}
 		if c.endsCaching() {
 			tr.mode &^= trackCaching
 		}
 	}
+	hits = t.evict(hits, most)
 	t.mu.Unlock()
 	if sent := hits; len(sent) > 0 {
 		c.Emit(hitBytes(sent), func(lsn uint64) { t.send(sent, lsn) })
@@ -194,12 +196,11 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	return hits
 }
 
-// remember notes that a client has read keys. Where the table is full others leave it, which
-// are hits then: their readers cannot be informed later.
-func (t *Tracking) remember(hits []hit, id uint64, tr *tracker, keys []storage.Key) []hit {
+// remember notes that a client has read keys. It says how many others make room for them, at least.
+func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room int) {
 	caching := tr.mode.is(trackCaching)
 	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching || tr.mode.is(trackOptOut) && caching {
-		return hits
+		return 0
 	}
 	before := t.mu.bytes
 	for _, k := range keys {
@@ -207,7 +208,11 @@ func (t *Tracking) remember(hits []hit, id uint64, tr *tracker, keys []storage.K
 			t.note(string(k.Name), id)
 		}
 	}
-	most := evictTurn + len(keys) + (t.mu.bytes-before)/entryBytes // so many make room for what is new, at least
+	return len(keys) + (t.mu.bytes-before)/entryBytes
+}
+
+// evict takes keys, most of them at most, out of a table that is too large. They are hits: their readers cannot be informed later.
+func (t *Tracking) evict(hits []hit, most int) []hit {
 	for n := 0; n < most && t.tooLarge(); n++ {
 		for key, r := range t.mu.keys { // one of them, whichever
 			hits = append(hits, hit{key: key, readers: r})

@@ -442,6 +442,11 @@ func TestTrackingTable(t *testing.T) {
 	if text := cs.do("INFO", "stats"); !strings.Contains(text, "tracking_total_keys:10") || !strings.Contains(text, "tracking_total_prefixes:1") {
 		t.Errorf("INFO has %s", text)
 	}
+	cs.heard("a")
+	cs.play("c: CONFIG SET tracking-table-max-keys 4 -> +OK")
+	if got := strings.Count(cs.heard("a"), "["); got != 6 {
+		t.Errorf("%d keys left the table when it became smaller, want 6", got)
+	}
 	for _, name := range []string{"a", "b"} {
 		cs.env.Gone(cs.clients[name])
 	}
