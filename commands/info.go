@@ -347,6 +347,7 @@ func infoStats(c *Ctx, b *infoText) {
 	b.int("pubsubshard_channels", int64(listened[ShardChannel]))
 	b.int("latest_fork_usec", 0)
 	b.int("total_forks", 0)
+	b.int("migrate_cached_sockets", 0)
 	tracked := c.Env.Tracking.totals()
 	b.int("tracking_total_keys", tracked.keys)
 	b.int("tracking_total_items", tracked.items)
