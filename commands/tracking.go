@@ -96,7 +96,7 @@ func hitBytes(hits []hit) (n int) {
 }
 
 // evictTurn bounds how many keys leave a table that is too large with one command.
-const evictTurn = 100
+const evictTurn = 1000
 
 func (t *Tracking) init(e *Env) {
 	t.env, t.mu.trackers, t.mu.keys = e, map[uint64]*tracker{}, map[string]readers{}

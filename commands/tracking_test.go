@@ -457,6 +457,19 @@ func TestTrackingTable(t *testing.T) {
 	}
 }
 
+// TestTrackingTableShrinks: no further command is needed for hundreds of keys to leave it.
+func TestTrackingTableShrinks(t *testing.T) {
+	cs := newCachers(t)
+	cs.as("a", "CLIENT TRACKING on -> +OK")
+	for i := range 250 {
+		cs.as("a", "GET "+strconv.Itoa(i)+" -> null")
+	}
+	cs.as("b", "CONFIG SET tracking-table-max-keys 1 -> +OK")
+	if got := strings.Count(cs.heard("a"), "["); got != 249 {
+		t.Errorf("%d keys left the table, want 249", got)
+	}
+}
+
 // TestTrackingManyReaders: of one key.
 func TestTrackingManyReaders(t *testing.T) {
 	cs := newCachers(t)
