@@ -40,6 +40,9 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 	c.Env.Observe(n, mark, c.Env.Clock.Mono()-began)
 }
 
+// inScript reports whether a script or a function calls the command.
+func (c *Ctx) inScript() bool { return c.parent != nil && c.parent.Spec.Group == Scripting }
+
 // atLoop runs what belongs to the loop, from a command that may be part of a global job. A
 // loop that has ended has nothing left that it could be about.
 func (c *Ctx) atLoop(fn func()) {

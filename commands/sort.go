@@ -276,7 +276,7 @@ func (s *sorting) load() (ordered bool, err error) {
 	case *object.ZSet:
 		s.loadZSet(v, ordered)
 	case *object.Set:
-		if ordered && s.target { // a set's own order is none to keep
+		if ordered && (s.target || s.inScript()) { // a set's own order is none to keep
 			ordered, s.alpha, s.by = false, true, pattern{}
 		}
 		s.loadSet(v, ordered)
