@@ -445,7 +445,13 @@ func isLibrary(p any) bool {
 
 // TestSimulation runs histories: a few, or as many as KEYP_CONSENSUS (a duration) has room for, or one alone with
 // KEYP_CONSENSUS_SEED; KEYP_CONSENSUS_TRACE prints what it does.
-func TestSimulation(t *testing.T) { Histories(t, newMemDisk, 40) }
+func TestSimulation(t *testing.T) {
+	least := 20
+	if testkit.Long() {
+		least = 40
+	}
+	Histories(t, newMemDisk, least)
+}
 
 // Histories runs them with disks, at least some.
 func Histories(t *testing.T, disk NewDisk, least int) {

@@ -93,7 +93,7 @@ func TestLongWorkLooks(t *testing.T) {
 			calls = append(calls, name+`, ("1"):rep(n), ("1"):rep(n)`)
 		}
 	}
-	const size = 8 << 20
+	const size = 4 << 20
 	looks := func(call string, n int) (count int) {
 		st = testEngine(0).newState(false)
 		source := "local n, big = " + strconv.Itoa(n) + ", {} "

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/object"
@@ -246,8 +247,11 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 			st.Deliver(fmt.Appendf(nil, "group%d", from), []byte("consumer"), streamID(i+1), 1, 1)
 		}
 	}
-	found, shared := 0, 0
-	for n, finished := 1, false; !finished; n += 5 {
+	found, shared, step := 0, 0, 11
+	if testkit.Long() {
+		step = 5
+	}
+	for n, finished := 1, false; !finished; n += step {
 		g := &gapCase{t: t}
 		before, after := map[string]string{}, map[string]string{}
 		note := func(into map[string]string) {

@@ -39,7 +39,7 @@ const seed = 1
 
 // checks is how many cases of each property run. They are the same each time, so more of them find nothing
 // new; with KEYP_LONG=1 there are as many as rapid has by itself.
-const checks = "40"
+const checks = "20"
 
 // Seed is what this process draws from.
 var Seed = chosen()
