@@ -105,7 +105,7 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if flags&Write != 0 && e.Store.Follower() {
 		return e.refuse(c, ErrReadOnly)
 	}
-	if flags&Write != 0 && e.Store.Full() && e.noRoom(flags) {
+	if flags&Write != 0 && e.Store.Full() && e.noRoom(flags, c.writesAbout()) {
 		return e.refuse(c, ErrDiskFull)
 	}
 	if flags&DenyOOM != 0 && e.Store.OutboxesFull() {
@@ -239,9 +239,10 @@ func (c *Ctx) flags() Flags {
 }
 
 // noRoom reports whether commands that write, with such flags, are refused while the disk is full. Each needs an amount of the
-// log that is left for it, so that no client waits for room.
-func (e *Env) noRoom(flags Flags) bool {
-	switch room := e.Store.LogRoom(); {
+// log that is left for it, behind the bytes that it and those before it in its transaction write, so that no client waits for
+// room.
+func (e *Env) noRoom(flags Flags, bytes int) bool {
+	switch room := e.Store.LogRoom(bytes); {
 	case flags&DenyOOM != 0:
 		return true
 	case flags&restates != 0:
@@ -251,6 +252,14 @@ func (e *Env) noRoom(flags Flags) bool {
 	default:
 		return room > storage.RoomToFree
 	}
+}
+
+// writesAbout is about how many bytes of the log the command takes: those of its arguments, and for EXEC of what it runs.
+func (c *Ctx) writesAbout() int {
+	if c.Spec.Is(execs) && c.Client.queue != nil {
+		return c.Client.queue.bytes
+	}
+	return argBytes(c.Args)
 }
 
 // mayWrite reports whether the command may change keys.

@@ -157,7 +157,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptWrite
 	case spec.Is(Write) && e.Store.Follower():
 		err = ErrReadOnly
-	case spec.Is(Write) && e.Store.Full() && e.noRoom(spec.Flags):
+	case spec.Is(Write) && e.Store.Full() && e.noRoom(spec.Flags, r.c.Txn.BatchBytes()):
 		err = ErrDiskFull
 	case e.Store.OutboxesFull() && r.refused(spec, args, &err):
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():

@@ -225,12 +225,12 @@ const (
 	NoRoom                      // the rest is for the server's own removals of what is due
 )
 
-// LogRoom says what the log has room for. A command that writes more than that would wait until there is room.
-func (s *Store) LogRoom() LogRoom {
+// LogRoom says what the log has room for behind so many bytes. A command that writes more than that waits until there is room.
+func (s *Store) LogRoom(bytes int) LogRoom {
 	if !s.log.Full() {
 		return RoomForAll
 	}
-	switch room, size := s.log.Room(), s.options.SegmentSize; {
+	switch room, size := s.log.Room()-int64(bytes), s.options.SegmentSize; {
 	case room < size/8:
 		return NoRoom
 	case room < size/2:

@@ -167,7 +167,7 @@ func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.
 	return storage.Options{
 		Dir: dir, LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
-		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
+		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"), DiskReserve: uint64(cfg.Int("disk-reserve")),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
 		ReapDelay: commands.ExpiredEventsDelay(cfg), ClockJumpLimit: limit, ClockJumpPatience: patience,
 		Archive: archiveOf(cfg, logger),

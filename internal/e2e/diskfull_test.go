@@ -165,6 +165,18 @@ func TestLastOfTheLog(t *testing.T) {
 			note("PEXPIRE", cmd.Err())
 		}
 	}
+	// None of these has more of the log than there is, in one transaction.
+	note("EVAL", c.Eval(ctx, "for i = 1, 100000 do redis.call('PEXPIRE', KEYS[1], 10000000 + i) end return 1", []string{"k0"}).Err())
+	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range 50_000 {
+			p.PExpire(ctx, "k0", time.Hour+time.Duration(i)*time.Second)
+		}
+		return nil
+	})
+	if err != nil && strings.HasPrefix(err.Error(), "EXECABORT ") { // its commands were refused
+		err = nil
+	}
+	note("EXEC", err)
 	for i := range keys {
 		note("DEL", c.Del(ctx, fmt.Sprint("k", i)).Err())
 	}
