@@ -109,9 +109,8 @@ func (h *housekeeper) round() {
 	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
-		limit > 0 && float64(dirty) > dirtyShare*float64(limit) ||
-		s.log.Full() // the segments that it releases are used again
-	if due && s.checkpointer.mayStart() {
+		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
+	if due && s.checkpointer.mayStart() || s.log.Full() && s.checkpointer.mayRelease(dirty) {
 		s.StartCheckpoint()
 	}
 	low := s.spaceIsLow()
@@ -169,9 +168,19 @@ func (cp *checkpointer) backOff(d time.Duration) {
 // mayStart reports whether a checkpoint may start by itself. After damage none does before
 // there is something new to write: it would only fail again.
 func (cp *checkpointer) mayStart() bool {
-	s := cp.s
-	c := cp
-	return (!s.spaceIsLow() || s.log.Full()) && int64(s.clock.Mono()) >= c.backoffUntil.Load() && s.log.End() != c.damagedAt.Load()
+	return !cp.s.spaceIsLow() && cp.rested()
+}
+
+// rested reports whether no checkpoint has failed of late.
+func (cp *checkpointer) rested() bool {
+	return int64(cp.s.clock.Mono()) >= cp.backoffUntil.Load() && cp.s.log.End() != cp.damagedAt.Load()
+}
+
+// mayRelease reports whether a checkpoint may start as the log is full: the segments that it releases are used again. It needs
+// room in the log for its own batch, and more space than what it writes, so that it does not take the last of the disk in vain.
+func (cp *checkpointer) mayRelease(dirty int64) bool {
+	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
+	return err == nil && uint64(dirty+dirty/4) < free && cp.s.LogRoom(0) < NoRoom && cp.rested()
 }
 
 const (
@@ -230,10 +239,11 @@ func (s *Store) LogRoom(bytes int) LogRoom {
 	if !s.log.Full() {
 		return RoomForAll
 	}
-	switch room, size := s.log.Room()-int64(bytes), s.options.SegmentSize; {
-	case room < size/8:
+	left, size := s.log.Room()
+	switch left -= int64(bytes); {
+	case left < size/8:
 		return NoRoom
-	case room < size/2:
+	case left < size/2:
 		return RoomToFree
 	}
 	return RoomForSmall

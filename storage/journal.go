@@ -62,8 +62,8 @@ type Journal interface {
 
 	// Full reports that there is no room on disk for further segments.
 	Full() bool
-	// Room is how many bytes the last segment still takes while there is none.
-	Room() int64
+	// Room is how many bytes the last segment still takes while there is no room for another, and how many it takes in all.
+	Room() (left, size int64)
 	// Err is the failure that ended the log, or nil.
 	Err() error
 	// SyncCost is how long a write with its sync takes at present.

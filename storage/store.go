@@ -287,7 +287,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.guard.settle()
 	if !o.NoBackground {
 		s.startBackground()
-		if rec.Batches > 0 {
+		if rec.Batches > 0 && !s.spaceIsLow() { // it would take the last of the disk, and room of the log
 			s.StartCheckpoint() // each start opens a new log segment: kill after kill must not pile them up
 		}
 	}

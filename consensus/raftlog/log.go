@@ -510,8 +510,8 @@ func (l *Log) First() uint64 { return l.wal.First() }
 // Full reports that there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 
-// Room is how many bytes the last segment still takes while there is none.
-func (l *Log) Room() int64 { return l.wal.Room() }
+// Room is how many bytes the last segment still takes while there is no room for another, and how many it takes in all.
+func (l *Log) Room() (left, size int64) { return l.wal.Room() }
 
 // Err is what has ended the log, or nil.
 func (l *Log) Err() error { return l.wal.Err() }

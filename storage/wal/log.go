@@ -338,20 +338,21 @@ func (l *Log) Commits() tally.Reading { return l.sizes.Read() }
 // which is up to a segment away, commits continue; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
 
-// Room is how many bytes the last segment still takes while no further one can be made; otherwise it is the size of a segment.
-func (l *Log) Room() int64 {
+// Room is how many bytes the last segment still takes while no further one can be made, and how many it takes in all. While
+// one can be made all of it is room.
+func (l *Log) Room() (left, size int64) {
 	l.mu.Lock()
-	number, left := l.mu.tail.seg.number, int64(l.mu.tail.left())
+	number, left, size := l.mu.tail.seg.number, int64(l.mu.tail.left()), int64(l.mu.tail.capacity)
 	l.mu.Unlock()
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
 	switch {
-	case l.segMu.ready != nil || !l.full.Load():
-		return l.o.SegmentSize
+	case l.segMu.ready != nil && l.segMu.ready.number > number || !l.full.Load():
+		return size, size
 	case number >= l.segMu.next: // it is not there
-		return 0
+		return 0, size
 	}
-	return left
+	return left, size
 }
 
 // Err is the failure that ended the log, ErrClosed after Close, or nil.
