@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNoRoom names, for each command that may run on a full disk, what it needs of the rest of the log. A new command has to be
-// added here.
+// TestNoRoom lists the commands that may run on a full disk, by how much of the last log segment must be free for them. A new
+// command belongs in one of the lists.
 func TestNoRoom(t *testing.T) {
 	want := map[string]string{
 		"refused before the last segment": "keyp.delay|extend keyp.delay|nack keyp.delay|pop keyp.delay|reschedule move rename renamenx",

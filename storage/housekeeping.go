@@ -176,8 +176,8 @@ func (cp *checkpointer) rested() bool {
 	return int64(cp.s.clock.Mono()) >= cp.backoffUntil.Load() && cp.s.log.End() != cp.damagedAt.Load()
 }
 
-// mayRelease reports whether a checkpoint may start as the log is full: the segments that it releases are used again. It needs
-// room in the log for its own batch, and more space than what it writes, so that it does not take the last of the disk in vain.
+// mayRelease reports whether a checkpoint may start because the log is full. It releases segments, which are used again. It
+// needs room in the log for its own batch. It also needs more space than it writes: otherwise it would fail, and leave none.
 func (cp *checkpointer) mayRelease(dirty int64) bool {
 	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
 	return err == nil && uint64(dirty+dirty/4) < free && cp.s.LogRoom(0) < NoRoom && cp.rested()

@@ -204,6 +204,38 @@ func (l *Log) tries(t *testing.T, fake *clock.Fake) int {
 	return n
 }
 
+// askedFS counts how often the free space is asked for.
+type askedFS struct {
+	vfs.FS
+	asked atomic.Int64
+}
+
+func (f *askedFS) Free(dir string) (uint64, error) {
+	f.asked.Add(1)
+	return f.FS.Free(dir)
+}
+
+// TestWaitingIsIdle: while a commit waits for room, the log tries again by its clock only.
+func TestWaitingIsIdle(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	fsys := &askedFS{FS: mem}
+	o.FS, o.Clock = fsys, clock.NewFake(0)
+	l, _ := opened(t, o, 0)
+	mem.SetFree(0)
+	lsn := l.Append(make([]byte, 5*testSegment))
+	l.CommitAsync()
+	await.Until(t, "the log to be full", l.Full)
+	time.Sleep(20 * time.Millisecond) // more would only find more
+	if n := fsys.asked.Load(); n > 10 || l.Durable() >= lsn {
+		t.Errorf("asked %d times for room, durable %d of %d", n, l.Durable(), lsn)
+	}
+	l.GiveUp()
+	if err := l.Close(); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 // TestGiveUp: who waits for a log that waits for room does so until GiveUp.
 func TestGiveUp(t *testing.T) {
 	mem := vfs.NewMem()

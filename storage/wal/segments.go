@@ -35,8 +35,10 @@ func (l *Log) takeReady() (*openSegment, error) {
 			l.moved.broadcast()
 			return nil, err
 		}
-		l.segMu.waiting = true // from now on it may have what KeepFree keeps
-		kick(l.kickPrepare)
+		if !l.segMu.waiting { // from now on it may have what KeepFree keeps
+			l.segMu.waiting = true
+			kick(l.kickPrepare)
+		}
 		l.segMu.room.Wait()
 	}
 	s := l.segMu.ready
