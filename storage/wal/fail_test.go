@@ -226,7 +226,8 @@ func TestWaitingIsIdle(t *testing.T) {
 	lsn := l.Append(make([]byte, 5*testSegment))
 	l.CommitAsync()
 	await.Until(t, "the log to be full", l.Full)
-	time.Sleep(20 * time.Millisecond) // more would only find more
+	looks := 0
+	await.Until(t, "some looks", func() bool { looks++; return looks == 20 }) // the others run meanwhile
 	if n := fsys.asked.Load(); n > 10 || l.Durable() >= lsn {
 		t.Errorf("asked %d times for room, durable %d of %d", n, l.Durable(), lsn)
 	}
