@@ -197,11 +197,15 @@ type jobCell struct {
 	lo, hi     int64
 	rank       int
 	deliveries int64
-	receipt    int64 // 0: nobody has it
+	receipt    int64 // 0: nobody has it; negative: only its reply, which was lost, had it, and it is above notBelow(receipt)
 }
 
-// lostReceipt is a receipt that nobody knows, as its reply was lost.
+// lostReceipt is a receipt whose reply was lost.
 const lostReceipt = -1
+
+// lostAfter is a lost receipt that came after another one, and notBelow gives that one.
+func lostAfter(last int64) int64   { return lostReceipt - last }
+func notBelow(receipt int64) int64 { return lostReceipt - receipt }
 
 // queueCell is a key; last is the highest receipt that a reply had.
 type queueCell struct {
@@ -412,6 +416,9 @@ func (b *delayBranch) pop(cmd command, jobs []delivery) bool {
 			*j = jobCell{}
 		default:
 			j.deliveries, j.receipt, j.lo, j.hi = d.deliveries, d.number, b.from+cmd.ttl, b.to+cmd.ttl
+			if d.number == lostReceipt {
+				j.receipt = lostAfter(q.last)
+			}
 			q.last = max(q.last, d.number)
 		}
 	}
@@ -429,7 +436,7 @@ func (q *queueCell) shows(jobs []waiting) bool {
 			return false
 		}
 		j.lo, j.hi = w.due, w.due
-		if j.receipt == lostReceipt && w.number > q.last {
+		if j.receipt < 0 && w.number > notBelow(j.receipt) {
 			j.receipt = w.number
 		}
 		if j.receipt != w.number {
@@ -507,6 +514,10 @@ func TestDelayChecker(t *testing.T) {
 		{"a lost POP, done twice", false, history{first, op(10, 12, pop(1, 20)), op(32, 32, pop(1, 1), list(got(0, 8, 3)))}},
 		{"a lost POP, half done", false, history{first, op(10, 12, pop(1, 20)), op(13, 14, pop(1, 1), none...), op(32, 32, pop(1, 1), list(got(0, 8, 1)))}},
 		{"a lost POP, shown", true, history{first, op(10, 12, pop(1, 20)), op(13, 14, command{verb: "RANGE"}, []waiting{{got(0, 9, 1), 31}}), op(15, 16, with("ACK", 0, 9, 0), one)}},
+		{"a lost POP, shown after another one", true, history{first, op(2, 3, add(1, 11), one), op(10, 10, pop(1, 20)), op(11, 11, pop(1, 20), list(got(1, 12, 1))),
+			op(13, 14, command{verb: "RANGE"}, []waiting{{got(0, 9, 1), 30}, {got(1, 12, 1), 31}})}},
+		{"a lost POP, shown with an older receipt", false, history{first, op(2, 3, add(1, 4), one), op(5, 5, pop(1, 30), list(got(1, 9, 1))), op(10, 10, pop(1, 20)),
+			op(13, 14, command{verb: "RANGE"}, []waiting{{got(0, 8, 1), 30}, {got(1, 9, 1), 35}})}},
 		{"a list without a job", false, history{first, op(2, 3, add(1, 9), one), op(4, 5, command{verb: "RANGE"}, []waiting{{got(1, 0, 0), 9}})}},
 		{"a list out of order", false, history{first, op(2, 3, add(1, 9), one), op(4, 5, command{verb: "RANGE"}, []waiting{{got(0, 0, 0), 10}, {got(1, 0, 0), 9}})}},
 		{"a list with another due time", false, history{first, op(4, 5, command{verb: "RANGE"}, []waiting{{got(0, 0, 0), 11}})}},
