@@ -13,7 +13,6 @@ import (
 	"keyp/commands"
 	"keyp/consensus"
 	"keyp/internal/testkit"
-	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 )
 
@@ -34,38 +33,43 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	if away != nil {
 		third = away.status().ID
 	}
-	log, broken := f.p.m.journal.log, atomic.Bool{}
-	r.cut(func(m *consensus.Message) bool {
-		x := m.Raft
-		if x.GetFrom() == id && !x.GetReject() && broken.Load() {
-			switch {
-			case x.GetType() == pb.MsgAppResp && x.GetIndex() > log.SyncedIndex():
-				r.t.Errorf("the member whose disk fails says that it has entry %d, and has synced entry %d", x.GetIndex(), log.SyncedIndex())
-			case x.GetType() == pb.MsgVoteResp:
-				r.t.Errorf("the member whose disk fails has voted in term %d", x.GetTerm())
-			}
-		}
-		return x.GetFrom() == third || x.GetTo() == third
-	})
 	hook := vfs.Hook(func(got vfs.Op, _ string, _ int64, n int) error {
 		switch {
 		case got != op:
 			return nil
 		case op == vfs.OpWrite:
-			broken.Store(true)
 			return &vfs.ShortWrite{N: n / 2, Err: syscall.EIO}
 		}
-		broken.Store(true)
 		return syscall.EIO
 	})
 	f.p.disk.fails.Store(&hook)
+	log := f.p.m.journal.log
+	// A message that was sent before may arrive after, and says what was synced by then.
+	synced, term := log.SyncedIndex(), log.Hard().GetTerm()
+	r.cut(func(m *consensus.Message) bool {
+		x := m.Raft
+		if x.GetFrom() == id && !x.GetReject() {
+			switch now := max(synced, log.SyncedIndex()); {
+			case x.GetType() == pb.MsgAppResp && x.GetIndex() > now:
+				r.t.Errorf("the member whose disk fails says that it has entry %d, and has synced entry %d", x.GetIndex(), now)
+			case x.GetType() == pb.MsgVoteResp && x.GetTerm() > term:
+				r.t.Errorf("the member whose disk fails has voted in term %d", x.GetTerm())
+			}
+		}
+		return x.GetFrom() == third || x.GetTo() == third
+	})
 	return f
 }
 
 // ends waits until the victim has failed, and expects that it says why and takes part in nothing any more. It loses what it has not synced.
 func (f *failing) ends() {
 	f.t.Helper()
-	err := await.For(f.t, "the member fails", f.victim.failed)
+	f.await("the member fails", func() bool { return len(f.victim.failed) > 0 || f.victim.process() != f.p })
+	if f.victim.process() != f.p { // others elected another leader first, so that it has started again, with a disk that works
+		f.victim.kill()
+		return
+	}
+	err := <-f.victim.failed
 	if !strings.Contains(err.Error(), syscall.EIO.Error()) || f.p.store.Err() == nil {
 		f.t.Errorf("the store has failed with %v, and says %v", err, f.p.store.Err())
 	}
