@@ -124,14 +124,8 @@ func (s source) build(system, machine, to string) error {
 
 // stage puts beside the program what else belongs to it.
 func (s source) stage(dir string) error {
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "deploy/package/keyp.conf"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if err := put(filepath.Join(dir, filepath.Base(name)), text); err != nil {
-			return err
-		}
+	if err := stageTexts(".", dir); err != nil {
+		return err
 	}
 	var manual bytes.Buffer
 	if err := config.ManPage(&manual, s.when.Format(time.DateOnly)); err != nil {
@@ -146,6 +140,25 @@ func (s source) stage(dir string) error {
 			return err
 		}
 		if err := put(filepath.Join(dir, "completion", name), text.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageTexts copies README.md with all that it and the documents link to, and a configuration.
+func stageTexts(root, dir string) error {
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/package/keyp.conf"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return err
+		}
+		if err := put(filepath.Join(dir, filepath.Base(name)), text); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"docs", "deploy"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
 			return err
 		}
 	}

@@ -11,12 +11,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"keyp/internal/testkit"
 	_ "keyp/internal/testkit/setup"
 )
 
@@ -69,6 +71,32 @@ func TestArchive(t *testing.T) {
 	}
 	if want := []string{"keyp-1/a/b 644 text of a/b", "keyp-1/keyp 755 text of keyp", "keyp-1/z 644 text of z"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestLinks: an archive has all that its README.md links to.
+func TestLinks(t *testing.T) {
+	root, err := testkit.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := stageTexts(root, dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`\]\(([^):]+)\)`).FindAllSubmatch(text, -1)
+	for _, link := range links {
+		name, _, _ := strings.Cut(string(link[1]), "#")
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(links) < 10 {
+		t.Errorf("README.md has %d links", len(links))
 	}
 }
 
