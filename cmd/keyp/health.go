@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,16 +23,14 @@ import (
 const healthUsage = "usage: keyp health [ADDR]"
 
 const (
-	// usualHTTP is where a server is asked without an address.
-	usualHTTP = "127.0.0.1:8379"
-	// healthTime bounds how long it has for its answer.
+	// healthTime bounds how long a server has for its answer.
 	healthTime = 5 * time.Second
 	// healthBytes bounds what of that is read.
 	healthBytes = 4 << 10
 )
 
-// health asks a server over HTTP whether it is ready, for containers without a shell. The address is
-// that of http-addr: the one given, that of the environment, or the usual one.
+// health asks a server whether it is ready, for containers without a shell: at the address given, at the environment's http-addr,
+// or at the port that clients use. Over HTTP the answer is that of /readyz; a server that answers PING is ready.
 func health(args []string, out io.Writer) error {
 	if len(args) > 1 || len(args) == 1 && strings.HasPrefix(args[0], "-") {
 		return errors.New(healthUsage)
@@ -42,10 +43,17 @@ func health(args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		at = cfg.String("http-addr")
-		if cfg.Bool("http-tls") && at != "" {
-			at = "https://" + at
+		if at, err = healthAddress(cfg); err != nil {
+			return err
 		}
+	}
+	ready, err := answersPing(at)
+	if err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	if ready {
+		_, err := fmt.Fprintln(out, "ready")
+		return err
 	}
 	page, err := readyPage(at)
 	if err != nil {
@@ -65,26 +73,82 @@ func health(args []string, out io.Writer) error {
 	return err
 }
 
+// healthAddress is where a server with such a configuration is asked.
+func healthAddress(cfg *config.Config) (string, error) {
+	at, port, socket := cfg.String("http-addr"), cfg.Int("port"), cfg.String("unixsocket")
+	switch {
+	case at != "" && cfg.Bool("http-tls"):
+		return "https://" + at, nil
+	case at != "":
+		return at, nil
+	case port != 0:
+		host := strings.TrimPrefix(slices.Concat(cfg.Words("bind"), []string{""})[0], "-")
+		return net.JoinHostPort(strings.TrimPrefix(host, "*"), strconv.FormatInt(port, 10)), nil
+	case socket != "":
+		return socket, nil
+	}
+	return "", errors.New("there is no port without TLS to ask at: give the server an http-addr, and ask there")
+}
+
+// answersPing reports whether a server answers PING at an address, or asks for a password, which it does as well when it is ready.
+// Who speaks no Redis protocol there does not. A server that says that it is not ready is an error.
+func answersPing(at string) (bool, error) {
+	if strings.Contains(at, "://") {
+		return false, nil
+	}
+	network, address := "tcp", at
+	if strings.Contains(at, "/") {
+		network = "unix"
+	} else if host, port, err := net.SplitHostPort(at); err != nil {
+		return false, fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:6379", at)
+	} else {
+		address = net.JoinHostPort(reached(host), port)
+	}
+	conn, err := net.DialTimeout(network, address, healthTime)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close() // nothing is written behind PING
+	if err := conn.SetDeadline(time.Now().Add(healthTime)); err != nil {
+		return false, err
+	}
+	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+		return false, err
+	}
+	line, err := bufio.NewReader(io.LimitReader(conn, healthBytes)).ReadString('\n')
+	switch line = strings.TrimSpace(line); {
+	case line == "+PONG", strings.HasPrefix(line, "-NOAUTH"), strings.HasPrefix(line, "-NOPERM"):
+		return true, nil
+	case strings.HasPrefix(line, "-"):
+		return false, errors.New(line[1:])
+	case err != nil && network == "unix":
+		return false, err
+	}
+	return false, nil
+}
+
+// reached is the host by which a server is reached that serves at all addresses, or at a port alone: this machine.
+func reached(host string) string {
+	switch host {
+	case "", "0.0.0.0":
+		return "127.0.0.1"
+	case "::":
+		return "::1"
+	}
+	return host
+}
+
 // readyPage is the page to ask at an address, which may be http-addr's or begin with http:// or https://.
 func readyPage(at string) (*url.URL, error) {
-	if at == "" {
-		at = usualHTTP
-	}
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
 	}
 	page, err := url.Parse(at)
 	if err != nil || page.Host == "" || page.Scheme != "http" && page.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not an address with a port, such as %s", at, usualHTTP)
+		return nil, fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:8379", at)
 	}
 	page.Path = "/readyz"
-	// What is served at all addresses is served at this one, and a port alone means this machine.
-	switch page.Hostname() {
-	case "", "0.0.0.0":
-		page.Host = net.JoinHostPort("127.0.0.1", page.Port())
-	case "::":
-		page.Host = net.JoinHostPort("::1", page.Port())
-	}
+	page.Host = net.JoinHostPort(reached(page.Hostname()), page.Port())
 	return page, nil
 }
 

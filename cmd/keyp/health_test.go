@@ -2,8 +2,10 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +34,37 @@ func TestHealth(t *testing.T) {
 	want(0, "ready\n", []string{"KEYP_HTTP_ADDR=" + strings.Replace(at, "127.0.0.1", "0.0.0.0", 1)})
 	want(1, "keyp: not ready: ", nil, "https://"+at)
 	want(1, "keyp: usage: keyp health [ADDR]\n", nil, at, at)
-	want(1, "keyp: not ready: ", nil, server.Addr()) // it speaks another protocol
+	want(1, "keyp: not ready: ", nil, "http://"+server.Addr()) // it speaks another protocol
+	want(1, "keyp: not ready: \"x\" is not an address", nil, "x")
+
+	// Without an http-addr it is asked as clients do.
+	want(0, "ready\n", nil, server.Addr())
+	want(0, "ready\n", []string{"KEYP_PORT=" + server.Port()})
+	want(0, "ready\n", []string{"KEYP_PORT=" + server.Port(), "KEYP_BIND=*"})
+	want(1, "keyp: there is no port without TLS", []string{"KEYP_PORT=0"})
+	socket := filepath.Join(t.TempDir(), "socket")
+	locked := testkit.Keyp(t, "--requirepass", "secret", "--unixsocket", socket)
+	want(0, "ready\n", nil, locked.Addr())
+	want(0, "ready\n", []string{"KEYP_PORT=0", "KEYP_UNIXSOCKET=" + socket})
+	locked.Kill()
+	want(1, "keyp: not ready: ", nil, locked.Addr())
+	want(1, "keyp: not ready: ", nil, socket)
+	loading, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loading.Close()
+	go func() {
+		for {
+			conn, err := loading.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "-LOADING it reads its data\r\n")
+			_ = conn.Close()
+		}
+	}()
+	want(1, "keyp: not ready: LOADING it reads its data\n", nil, loading.Addr().String())
 
 	// A member that waits for others is not broken: nobody is to restart it.
 	waits := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

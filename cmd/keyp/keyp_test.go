@@ -56,15 +56,20 @@ func withoutProgress(text string) string {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	for _, arg := range []string{"--help", "-h"} {
+	for _, arg := range []string{"help", "--help", "-h"} {
 		status, out, errs := runKeyp(t, "", nil, arg)
-		if status != 0 || errs != "" || !strings.Contains(out, "Usage:") || !strings.Contains(out, "--maxmemory ") {
+		if status != 0 || errs != "" || !strings.Contains(out, "Usage:") || !strings.Contains(out, "keyp check DIR") {
 			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
 		}
 	}
-	for _, arg := range []string{"--version", "-v"} {
+	for topic, want := range map[string]string{"check": "usage: keyp check DIR\n", "options": "--maxmemory ", "memory": "--maxmemory ", "maxmemory": "--maxmemory "} {
+		if status, out, errs := runKeyp(t, "", nil, "help", topic); status != 0 || errs != "" || !strings.Contains(out, want) {
+			t.Errorf("help %s: status %d, printed %q, %q", topic, status, out, errs)
+		}
+	}
+	for _, arg := range []string{"version", "--version", "-v"} {
 		status, out, errs := runKeyp(t, "", nil, arg)
-		if want := "Keyp server v=" + config.Version; status != 0 || errs != "" || !regexp.MustCompile("^"+regexp.QuoteMeta(want)+`( commit=[0-9a-f]+)?( date=\S+)?\n$`).MatchString(out) {
+		if want := "keyp " + config.Version; status != 0 || errs != "" || !regexp.MustCompile("^"+regexp.QuoteMeta(want)+`( \([0-9a-f]+(, \S+)?\))?\n$`).MatchString(out) {
 			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
 		}
 	}
@@ -88,7 +93,7 @@ func TestMistakes(t *testing.T) {
 		env, args   []string
 		want        string
 	}{
-		{name: "unknown option", args: []string{"--prot", "1"}, want: "keyp: --prot: unknown option (see keyp --help)"},
+		{name: "unknown option", args: []string{"--prot", "1"}, want: "keyp: --prot: unknown option; did you mean port?"},
 		{name: "bad value", args: []string{"--port", "many"}, want: "keyp: --port: argument couldn't be parsed into an integer"},
 		{name: "bad value in a file", args: []string{file}, want: "keyp: " + file + ":2: maxmemory: argument must be a memory value"},
 		{name: "bad value on standard input", args: []string{"-"}, stdin: "hz x\n", want: "keyp: standard input:1: hz: argument couldn't be parsed into an integer"},
@@ -357,7 +362,7 @@ func TestSubcommandsAreNamed(t *testing.T) {
 	}
 	for _, name := range have {
 		for _, flag := range []string{"--help", "-h"} {
-			if status, out, errs := runKeyp(t, "", nil, name, flag); status != 0 || errs != "" || !strings.HasPrefix(out, "usage: keyp "+name+" ") {
+			if status, out, errs := runKeyp(t, "", nil, name, flag); status != 0 || errs != "" || !strings.HasPrefix(out, "usage: keyp "+name) || !strings.Contains(out, "\nexit status: 0") {
 				t.Errorf("keyp %s %s: status %d, %q, %q", name, flag, status, out, errs)
 			}
 		}

@@ -16,11 +16,12 @@
 //	keyp cluster recover DIR NEWDIR           make a directory of one that is left of a group (cluster_recover.go)
 //	keyp health [ADDR]                        ask a server whether it is ready (health.go)
 //	keyp completion bash | zsh | fish         print what completes command lines (completion.go)
+//	keyp help [TOPIC]                         explain all this
+//	keyp version                              print the version
 //
 // With --check-config the server is not run: what it would refuse is printed, or what has no effect.
 //
-// Each mistake, or failure, is one line on standard error and exit status 1. For repair, import and export that status
-// is 2, and 1 means that data is lost, was not imported, or was not exported.
+// Each mistake, or failure, is one line on standard error. config.Uses says what the exit statuses mean.
 package main
 
 import (
@@ -36,7 +37,7 @@ import (
 	"keyp/internal/config"
 )
 
-// subcommand is a tool in addition to the server. usage is what --help prints; run gets the arguments after the name.
+// subcommand is a tool in addition to the server. usage is the begin of what --help prints; run gets the arguments after the name.
 type subcommand struct {
 	name, usage string
 	run         func(args []string, out io.Writer) error
@@ -55,6 +56,8 @@ var subcommands = []subcommand{
 	{"cluster", clusterUsage, cluster},
 	{"health", healthUsage, health},
 	{"completion", completionUsage, completion},
+	{"help", "usage: keyp help [TOPIC]", nil}, // see run
+	{"version", "usage: keyp version", nil},
 }
 
 func main() {
@@ -82,15 +85,47 @@ type exit struct {
 func (e exit) Unwrap() error { return e.error }
 
 func run(args []string) error {
-	for _, s := range subcommands {
-		if len(args) == 2 && args[0] == s.name && (args[1] == "--help" || args[1] == "-h") {
-			_, err := fmt.Println(s.usage)
-			return err
-		}
-		if len(args) > 0 && args[0] == s.name {
-			return s.run(args[1:], os.Stdout)
-		}
+	i := slices.IndexFunc(subcommands, func(s subcommand) bool { return len(args) > 0 && args[0] == s.name })
+	if i < 0 {
+		return runServer(args)
 	}
+	tool, args := subcommands[i], args[1:]
+	switch {
+	case slices.Contains(args, "--help") || slices.Contains(args, "-h"):
+		return help([]string{tool.name})
+	case tool.name == "help":
+		return help(args)
+	case tool.name == "version" && len(args) == 0:
+		return version()
+	case tool.run == nil:
+		return errors.New(tool.usage)
+	}
+	return tool.run(args, os.Stdout)
+}
+
+// help says what a topic is about, or how the program is called.
+func help(topic []string) error {
+	if len(topic) > 1 {
+		return errors.New("usage: keyp help [TOPIC]")
+	}
+	about := strings.Join(topic, "")
+	if i := slices.IndexFunc(subcommands, func(s subcommand) bool { return s.name == about }); i >= 0 {
+		fmt.Printf("%s\nexit status: %s\n", subcommands[i].usage, config.ExitStatus(about))
+		if !config.HasTopic(about) {
+			return nil
+		}
+		fmt.Println()
+	}
+	return config.Help(os.Stdout, about)
+}
+
+func version() error {
+	_, err := fmt.Println(config.VersionLine())
+	return err
+}
+
+// runServer runs the server, or looks at its configuration.
+func runServer(args []string) error {
 	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--check-config" })
 	cfg, err := config.Load(started, os.Environ(), os.Stdin)
 	if err == nil {
@@ -98,10 +133,9 @@ func run(args []string) error {
 	}
 	switch {
 	case errors.Is(err, config.ErrHelp):
-		return config.Usage(os.Stdout)
+		return help(nil)
 	case errors.Is(err, config.ErrVersion):
-		_, err := fmt.Println(config.VersionLine())
-		return err
+		return version()
 	case err != nil:
 		return err
 	case len(started) < len(args):

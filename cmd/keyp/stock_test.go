@@ -45,7 +45,7 @@ func TestCheckConfig(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{file}, "keyp: " + file + ":1: prot: unknown option\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer\n"},
+		{[]string{file}, "keyp: " + file + ":1: prot: unknown option; did you mean port?\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer (it is \"x\")\n"},
 		{[]string{"--rename-command", "NOPE", ""}, "keyp: rename-command: there is no command \"NOPE\"\n"},
 	} {
 		for _, args := range [][]string{tt.args, append([]string{"--check-config"}, tt.args...)} {

@@ -49,13 +49,12 @@ func (o *option) argument(any, file, directory, choices string) string {
 	return any
 }
 
-// subcommandNames are those names, with spaces between.
-func subcommandNames() string {
-	var names []string
+// subcommandNames are those names.
+func subcommandNames() (names []string) {
 	for _, u := range subcommands() {
 		names = append(names, u.Name)
 	}
-	return strings.Join(names, " ")
+	return names
 }
 
 // onDirectories are the subcommands whose argument is a directory.
@@ -87,7 +86,7 @@ func bashCompletion(b *strings.Builder) {
 	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", strings.Join(append(directories, onDirectories()...), "|"))
 	b.WriteString("\tcompletion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n\tesac\n")
 	fmt.Fprintf(b, "\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W '--help --version %s' -- \"$cur\"))\n", strings.Join(names, " "))
-	fmt.Fprintf(b, "\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n", subcommandNames())
+	fmt.Fprintf(b, "\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n", strings.Join(subcommandNames(), " "))
 }
 
 // shellQuoted is a text within single quotes of a shell.
@@ -109,7 +108,7 @@ func zshCompletion(b *strings.Builder) {
 }
 
 func fishCompletion(b *strings.Builder) {
-	none := "not __fish_seen_subcommand_from " + subcommandNames()
+	none := "not __fish_seen_subcommand_from " + strings.Join(subcommandNames(), " ")
 	b.WriteString("# fish completion for keyp\ncomplete -c keyp -s h -l help -d 'Print the usage'\ncomplete -c keyp -s v -l version -d 'Print the version'\n")
 	for _, u := range subcommands() {
 		fmt.Fprintf(b, "complete -c keyp -n __fish_use_subcommand -a %s -d %s\n", u.Name, fishQuoted(u.Help))

@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,11 +81,14 @@ func TestLoadErrors(t *testing.T) {
 		text string // of the file, when not empty
 		want string
 	}{
-		{name: "unknown option", args: []string{"--nope", "1"}, want: "--nope: unknown option (see keyp --help)"},
+		{name: "unknown option", args: []string{"--nope", "1"}, want: "--nope: unknown option (keyp help options lists all)"},
+		{name: "nearly an option", args: []string{"--maxmemry", "1"}, want: "--maxmemry: unknown option; did you mean maxmemory?"},
+		{name: "nearly a command", args: []string{"chek"}, want: "there is no command chek, and no configuration file of that name; did you mean check? (see keyp help)"},
+		{name: "no command", args: []string{"weather"}, want: "of that name (see keyp help)"},
 		{name: "unknown flag", args: []string{"-x"}, want: `unknown argument "-x"`},
 		{name: "no value", args: []string{"--port", "--dir", "x"}, want: "--port: wrong number of arguments"},
 		{name: "two values", args: []string{"--port", "1", "2"}, want: "--port: wrong number of arguments"},
-		{name: "not a number", args: []string{"--port", "abc"}, want: "--port: argument couldn't be parsed into an integer"},
+		{name: "not a number", args: []string{"--port", "abc"}, want: `--port: argument couldn't be parsed into an integer (it is "abc")`},
 		{name: "out of bounds", args: []string{"--port", "65536"}, want: "--port: argument must be between 0 and 65535 inclusive"},
 		{name: "not bytes", args: []string{"--maxmemory", "1tb"}, want: "--maxmemory: argument must be a memory value"},
 		{name: "bytes overflow", args: []string{"--maxmemory", "9223372036gb"}, want: "argument must be a memory value"},
@@ -99,7 +104,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "directory", args: []string{dir}, want: "is a directory"},
 		{name: "environment", env: []string{"KEYP_DATABASES=0"}, want: "KEYP_DATABASES: argument must be between 1 and 65536 inclusive"},
 		{name: "file line", text: "port 1\n\ntimeout x\n", want: "keyp.conf:3: timeout: argument couldn't be parsed into an integer"},
-		{name: "file unknown", text: "prot 1\n", want: "keyp.conf:1: prot: unknown option"},
+		{name: "file unknown", text: "prot 1\n", want: "keyp.conf:1: prot: unknown option; did you mean port?"},
 		{name: "quotes", text: "port 1\nrequirepass \"a\n", want: "keyp.conf:2: unbalanced quotes"},
 		{name: "include itself", text: "include keyp.conf\n", want: "too deep"},
 		{name: "include missing", text: "include other.conf\n", want: "keyp.conf:1: include: open "},
@@ -254,9 +259,49 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestHelp: the help is short, and each topic, option and group of options has one.
+func TestHelp(t *testing.T) {
+	help := func(about string) string {
+		var b strings.Builder
+		if err := Help(&b, about); err != nil {
+			t.Errorf("%q: %v", about, err)
+		}
+		return b.String()
+	}
+	if n := strings.Count(help(""), "\n"); n > 26 {
+		t.Errorf("the help has %d lines", n)
+	}
+	for _, about := range topics() {
+		if got := help(about); !strings.Contains(got, " --") {
+			t.Errorf("%s: %q", about, got)
+		}
+	}
+	for _, s := range New().order {
+		if got := help(s.name); !strings.Contains(got, s.name) {
+			t.Errorf("%s: %q", s.name, got)
+		}
+	}
+	for about, want := range map[string]string{"memori": "; did you mean memory?", "maxmemroy": "; did you mean maxmemory?", "chekc": "; did you mean check?", "weather": ""} {
+		if err := Help(io.Discard, about); err == nil || err.Error() != fmt.Sprintf("there is no topic %q%s", about, want) {
+			t.Errorf("%s: %v", about, err)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"chek", "check", 1}, {"cehck", "check", 1}, {"port", "prot", 1}, {"check", "chalk", 2}, {"ab", "ba", 1}, {"help", "health", 3}} {
+		if got, back := distance(tt.a, tt.b), distance(tt.b, tt.a); got != tt.want || back != tt.want {
+			t.Errorf("%s, %s: %d, %d", tt.a, tt.b, got, back)
+		}
+	}
+}
+
 func TestUsageNamesEveryOption(t *testing.T) {
 	var b strings.Builder
-	if err := Usage(&b); err != nil {
+	if err := Help(&b, "options"); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range New().order {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -18,6 +19,9 @@ const maxInclude = 16
 // its words on each line, quoted as for resp.SplitArgs; # begins a comment line.
 func (c *Config) loadFile(name string, stdin io.Reader) error {
 	data, err := readAll(name, stdin)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "./") {
+		return errors.New(unknownWord(name))
+	}
 	if err != nil {
 		return fmt.Errorf("can't read the configuration: %w", err)
 	}
@@ -45,7 +49,7 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 		} else if err == nil && d.name != "" {
 			err = c.put(source, d.name, d.words)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", d.name, err)
+				err = fmt.Errorf("%s: %w%s", d.name, err, hint(d.name, err))
 			}
 		}
 		if err != nil {

@@ -13,27 +13,34 @@ const summary = "a durable Redis-protocol store for data with a time to live"
 
 // Use is a way to call the program.
 type Use struct {
-	Name string // of the subcommand; empty: none
-	Args string
-	Help string
+	Name   string // of the subcommand; empty: none
+	Args   string
+	Help   string
+	Status string // what its exit statuses mean
 }
+
+// What exit statuses mean, where a tool says no more.
+const (
+	usualStatus   = "0, or 1 after a mistake or a failure"
+	partialStatus = "0; 1: not all was %s; 2: a mistake, or a failure"
+)
 
 // Uses are all of them.
 var Uses = []Use{
-	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server"},
-	{"", "--check-config [FILE | -]...", "check a configuration"},
-	{"check", "DIR", "verify a data directory"},
-	{"repair", "DIR NEWDIR", "save what is left of a damaged one"},
-	{"compact", "DIR", "free the unused space of its data file"},
-	{"import", "FILE|DIR --dir NEWDIR", "import files of Redis; --to ADDR: into a running server"},
-	{"export", "DIR|ADDR FILE", "write keys as a file that Redis reads"},
-	{"backup", "ADDR|DIR TARGET", "back up a server or a directory; verify FILE proves it"},
-	{"restore", "BACKUP NEWDIR", "make a data directory of a backup"},
-	{"cluster", "create ADDR ADDR...", "make a group; add, remove change it, recover saves it"},
-	{"health", "[ADDR]", "ask a server at its http-addr whether it is ready"},
-	{"completion", "bash | zsh | fish", "print what completes the command line in a shell"},
-	{"", "-h | --help", ""},
-	{"", "-v | --version", ""},
+	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server", usualStatus},
+	{"", "--check-config [FILE | -]...", "check a configuration", "0: it is valid; 1: it is not"},
+	{"check", "DIR", "verify a data directory", "0: it is sound; 1: it is not, or a failure"},
+	{"repair", "DIR NEWDIR", "save what is left of a damaged one", "0; 1: data is lost; 2: a mistake, or a failure"},
+	{"compact", "DIR", "free the unused space of its data file", usualStatus},
+	{"import", "FILE|DIR --dir NEWDIR", "import files of Redis; --to ADDR: into a running server", fmt.Sprintf(partialStatus, "imported")},
+	{"export", "DIR|ADDR FILE", "write keys as a file that Redis reads", fmt.Sprintf(partialStatus, "exported")},
+	{"backup", "ADDR|DIR TARGET", "back up a server or a directory; verify FILE proves it", usualStatus},
+	{"restore", "BACKUP NEWDIR", "make a data directory of a backup", usualStatus},
+	{"cluster", "create ADDR ADDR...", "make a group; add, remove change it, recover saves it", usualStatus},
+	{"health", "[ADDR]", "ask a server whether it is ready", "0: it is ready; 1: it is not"},
+	{"completion", "bash | zsh | fish", "print what completes the command line in a shell", usualStatus},
+	{"help", "[TOPIC]", "explain a command, an option or a topic below; also -h", usualStatus},
+	{"version", "", "print the version; also -v", usualStatus},
 }
 
 // subcommands are those of Uses that have one.
@@ -45,10 +52,10 @@ func subcommands() []Use {
 func (u Use) line() string { return strings.Join(strings.Fields("keyp "+u.Name+" "+u.Args), " ") }
 
 // sources says where options come from; -- and FILE are those of Uses.
-const sources = `FILE is in redis.conf's syntax; - reads it from standard input. Options come
-from the file, then from environment variables (KEYP_MAXMEMORY=1gb), then from
-the command line (--maxmemory 1gb or --maxmemory=1gb); the last value counts. CONFIG SET changes
-those marked * while the server runs, CONFIG REWRITE writes them to the file.
+const sources = `FILE is in redis.conf's syntax; - reads it from standard input. Options come from the file, then
+from environment variables (KEYP_MAXMEMORY=1gb), then from the command line (--maxmemory 1gb or
+--maxmemory=1gb); the last value counts. CONFIG SET changes those marked * while the server runs,
+CONFIG REWRITE writes them to the file.
 `
 
 const examples = `keyp
@@ -60,35 +67,87 @@ echo "maxmemory 128mb" | keyp -
 // shownGroups are the groups with a text for each option, in their order.
 var shownGroups = []string{groupNetwork, groupCluster, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch}
 
-// usageHead is --help before the options.
-func usageHead() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Keyp %s: %s.\n\nUsage:\n", Version, summary)
-	for _, u := range Uses {
-		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-41s %s", u.line(), u.Help), " ") + "\n")
-	}
-	b.WriteString("\n" + indent(sources) + "\nExamples:\n" + indent(examples))
-	return b.String()
+// allOptions is the topic that has every option.
+const allOptions = "options"
+
+// topic is the word for a group of options: the first one of its name.
+func topic(group string) string {
+	word, _, _ := strings.Cut(strings.ToLower(group), " ")
+	return word
 }
+
+// topics are all those words.
+func topics() (list []string) {
+	list = append(list, allOptions)
+	for _, group := range shownGroups {
+		list = append(list, topic(group))
+	}
+	return list
+}
+
+// HasTopic reports whether a word is one of those topics.
+func HasTopic(word string) bool { return slices.Contains(topics(), word) }
 
 func indent(text string) string {
 	return "  " + strings.TrimSuffix(strings.ReplaceAll(text, "\n", "\n  "), "  ")
 }
 
-// Usage writes the text of --help: every option under its heading with its default.
-func Usage(w io.Writer) error {
+// Help writes what `keyp help` says of a topic: a group of options or all of them, or an option. Without a topic that is how the
+// program is called. What subcommands say of themselves is not here.
+func Help(w io.Writer, about string) error {
 	var b strings.Builder
-	b.WriteString(usageHead())
-	for _, group := range shownGroups {
-		fmt.Fprintf(&b, "\n%s:\n", group)
-		for o := range optionsOf(group) {
-			o.usage(&b)
+	name := strings.TrimPrefix(strings.ToLower(about), "--")
+	option := slices.IndexFunc(options, func(o option) bool { return o.name == name && o.group != groupCompat })
+	switch {
+	case about == "":
+		helpUses(&b)
+	case name == allOptions:
+		for _, group := range shownGroups {
+			helpGroup(&b, group)
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s:\n", groupCompat)
+		writeWrapped(&b, strings.Join(withoutEffect(), ", "), "  ", "  ")
+	case option >= 0:
+		options[option].usage(&b)
+	case slices.Contains(withoutEffect(), name):
+		fmt.Fprintf(&b, "%s is accepted for redis.conf's sake, and has no effect\n", name)
+	default:
+		for _, group := range shownGroups {
+			if topic(group) == name {
+				helpGroup(&b, group)
+			}
+		}
+		if b.Len() == 0 {
+			return fmt.Errorf("there is no topic %q%s", about, suggestion(name, slices.Concat(topics(), subcommandNames(), optionNames())))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s:\n", groupCompat)
-	writeWrapped(&b, strings.Join(withoutEffect(), ", "), "  ", "  ")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// helpUses is the help without a topic.
+func helpUses(b *strings.Builder) {
+	fmt.Fprintf(b, "Keyp %s: %s.\n\nUsage:\n", Version, summary)
+	for _, u := range Uses {
+		fmt.Fprintf(b, "  %-41s %s\n", u.line(), u.Help)
+	}
+	b.WriteString("\n" + indent(sources) + "\n")
+	writeWrapped(b, strings.Join(topics(), ", "), "Topics: ", "        ")
+}
+
+// helpGroup lists the options of a group with their defaults.
+func helpGroup(b *strings.Builder, group string) {
+	fmt.Fprintf(b, "%s:\n", group)
+	for o := range optionsOf(group) {
+		o.usage(b)
+	}
+}
+
+// ExitStatus says what the exit statuses of a subcommand mean.
+func ExitStatus(name string) string {
+	i := slices.IndexFunc(Uses, func(u Use) bool { return u.Name == name })
+	return Uses[i].Status
 }
 
 // optionsOf are the options of a group, in order.

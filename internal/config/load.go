@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	all.add(c.loadEnv(env))
 	for _, g := range given {
 		if err := c.put(commandLine, g.name, g.words); err != nil {
-			all.add(fmt.Errorf("--%s: %w%s", g.name, err, hint(err)))
+			all.add(fmt.Errorf("--%s: %w%s", g.name, err, hint(g.name, err)))
 		}
 	}
 	if len(all) > 0 {
@@ -128,11 +129,11 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 			files = append(files, arg)
 		default:
 			name, _, _ := strings.Cut(arg, "=") // behind it may be a password
-			return nil, nil, fmt.Errorf("unknown argument %q (see keyp --help)", name)
+			return nil, nil, fmt.Errorf("unknown argument %q (see keyp help)", name)
 		}
 	}
 	if len(files) > 2 || len(files) == 2 && (files[0] == "-") == (files[1] == "-") {
-		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp --help)", files[1])
+		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp help)", files[1])
 	}
 	return files, given, nil
 }
@@ -175,6 +176,9 @@ func (c *Config) put(source, name string, words []string) error {
 		c.warnings = append(c.warnings, s.remark(words))
 		return nil
 	}
+	if err != nil && !s.secret && strings.HasPrefix(err.Error(), "argument") {
+		return fmt.Errorf("%w (it is %q)", err, strings.Join(words, " "))
+	}
 	if err != nil {
 		return err
 	}
@@ -199,9 +203,10 @@ func (c *Config) addUser(words []string) error {
 
 var errUnknownOption = errors.New("unknown option")
 
-func hint(err error) string {
+// hint says what may have been meant instead of an option that is unknown.
+func hint(name string, err error) string {
 	if errors.Is(err, errUnknownOption) {
-		return " (see keyp --help)"
+		return cmp.Or(suggestion(name, optionNames()), " (keyp help options lists all)")
 	}
 	return ""
 }

@@ -28,7 +28,11 @@ func ManPage(w io.Writer, day string) error {
 		}
 	}
 	fmt.Fprintf(&b, ".SS %s\n%s\n", roffWord(groupCompat), roff(strings.Join(withoutEffect(), ", ")))
-	b.WriteString(".SH EXIT STATUS\n0; after a mistake or a failure 1, with one line on standard error.\nOf\n.B keyp repair\n1 says that data is lost, and 2 that it failed; of\n.B keyp import\n1 that not all was imported, and 2 that it failed; of\n.B keyp export\n1 that not all was exported, and 2 that it failed.\n.SH EXAMPLES\n.nf\n" + roff(strings.TrimSpace(examples)) + "\n.fi\n.SH SEE ALSO\nredis\\-cli(1)\n")
+	b.WriteString(".SH EXIT STATUS\n")
+	for _, u := range Uses {
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(u.line()), roff(u.Status))
+	}
+	b.WriteString(".SH EXAMPLES\n.nf\n" + roff(strings.TrimSpace(examples)) + "\n.fi\n.SH SEE ALSO\nredis\\-cli(1)\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

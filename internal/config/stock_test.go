@@ -73,15 +73,15 @@ func TestMistakes(t *testing.T) {
 		got = append(got, strings.TrimPrefix(mistake.Error(), dir+"/"))
 	}
 	want := []string{
-		"keyp.conf:1: prot: unknown option",
+		"keyp.conf:1: prot: unknown option; did you mean port?",
 		"more.conf:2: maxclients: wrong number of arguments",
-		"keyp.conf:4: maxmemory: argument must be a memory value",
+		`keyp.conf:4: maxmemory: argument must be a memory value (it is "1tb")`,
 		"keyp.conf:5: replicaof: replication is not supported",
 		"keyp.conf:8: rename-command: wrong number of arguments",
 		"keyp.conf:9: user: wrong number of arguments",
-		"KEYP_SHARDS: argument must be between 1 and 64 inclusive",
-		"KEYP_DATABASES: argument must be between 1 and 65536 inclusive",
-		"--timeout: argument couldn't be parsed into an integer",
+		`KEYP_SHARDS: argument must be between 1 and 64 inclusive (it is "0")`,
+		`KEYP_DATABASES: argument must be between 1 and 65536 inclusive (it is "-1")`,
+		`--timeout: argument couldn't be parsed into an integer (it is "y")`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)

@@ -1,6 +1,9 @@
 package config
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+)
 
 // Version is Keyp's own version.
 const Version = "0.1.0"
@@ -28,15 +31,11 @@ func Build() (revision, when string) {
 	return revision, when
 }
 
-// VersionLine is what --version prints.
+// VersionLine is what `keyp version` prints.
 func VersionLine() string {
-	line := "Keyp server v=" + Version
-	revision, when := Build()
-	if revision != "" {
-		line += " commit=" + revision
-	}
-	if when != "" {
-		line += " date=" + when
+	line := "keyp " + Version
+	if revision, when := Build(); revision != "" {
+		line += " (" + revision + strings.TrimSuffix(", "+when, ", ") + ")"
 	}
 	return line
 }
