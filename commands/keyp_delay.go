@@ -91,15 +91,16 @@ var keypDelayCommands = []Spec{{
 		},
 		helpFor("KEYP.DELAY", KeypGroup, "1.0.0", Loading|Stale,
 			"ADD <key> <id> <due> <payload> [NX]",
-			"    Add a job that is due at an instant: Unix milliseconds, or + and milliseconds from now.",
+			"    Add a job that is due at an instant: Unix milliseconds, or + and a time from now.",
 			"    The reply is 1, or 0 if a job has the id: it is replaced, or with NX stays.",
-			"POP <key> [COUNT <n>] [BLOCK <milliseconds>] VISIBILITY <milliseconds>|NOACK [MAXDELIVERIES <n> DEADLETTER <key>]",
+			"    Times are milliseconds, or have a unit: 500ms, 30s, 10m, 2h, 7d.",
+			"POP <key> [COUNT <n>] [BLOCK <time>] VISIBILITY <time>|NOACK [MAXDELIVERIES <n> DEADLETTER <key>]",
 			"    Deliver jobs that are due, fewer than COUNT once they have 1 MiB: id, payload, receipt and number of deliveries of each.",
 			"    They are due again after VISIBILITY, unless they are acknowledged; with NOACK they are removed.",
 			"    Jobs that have been delivered MAXDELIVERIES times go to the stream DEADLETTER instead.",
 			"ACK <key> <receipt> [<receipt> ...]", "    Remove jobs that are done; reply how many of the receipts were valid.",
-			"EXTEND <key> <receipt> <milliseconds>", "    Have a job be due again so long from now.",
-			"NACK <key> <receipt> [DELAY <milliseconds>] [MAXDELIVERIES <n> DEADLETTER <key>]", "    Give a job back.",
+			"EXTEND <key> <receipt> <time>", "    Have a job be due again so long from now.",
+			"NACK <key> <receipt> [DELAY <time>] [MAXDELIVERIES <n> DEADLETTER <key>]", "    Give a job back.",
 			"CANCEL <key> <id> [<id> ...]", "    Remove jobs; reply how many there were.",
 			"RESCHEDULE <key> <id> <due>", "    Have a job be due at another instant.",
 			"LEN <key>", "    Count the jobs.",
@@ -135,10 +136,10 @@ var (
 
 const (
 	errJobID         Error = "ERR the id of a job has 1 to 512 bytes"
-	errJobDue        Error = "ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now"
-	errJobTime       Error = "ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds"
+	errJobDue        Error = "ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m"
+	errJobTime       Error = "ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s"
 	errJobCount      Error = "ERR COUNT is between 1 and 1000"
-	errJobBlock      Error = "ERR BLOCK is 0 or more milliseconds"
+	errJobBlock      Error = "ERR BLOCK is 0 or more milliseconds, or has a unit, such as 5s"
 	errJobDelivery   Error = "ERR POP needs VISIBILITY or NOACK"
 	errJobDeliveries Error = "ERR MAXDELIVERIES is between 1 and 1000000"
 	errJobLetters    Error = "ERR MAXDELIVERIES and DEADLETTER need each other"
@@ -175,7 +176,7 @@ func deadLetterKey(begin int) KeySpec {
 
 // jobTime takes a time in milliseconds.
 func (a *Cursor) jobTime() int64 {
-	ms := a.IntFrom(0, errJobTime)
+	ms := a.Duration(0, errJobTime)
 	if ms > object.MaxDelay {
 		a.Fail(errJobTime)
 	}
@@ -190,13 +191,33 @@ func (a *Cursor) jobID() []byte {
 	return id
 }
 
+// oldestInstant is the begin of 2001 in Unix milliseconds. What is below is meant as something else: as a time from now, or in seconds.
+const oldestInstant = 978_307_200_000
+
+// jobDueIsOld is the error for a due time before that. It asks for what was meant.
+func jobDueIsOld(ms int64) error {
+	n := strconv.FormatInt(ms, 10)
+	meant := "+" + n
+	if seconds := ms; seconds >= oldestInstant/1000 && seconds <= object.MaxJobDue/1000 {
+		meant = n + "000"
+	}
+	return Error("ERR due is in Unix milliseconds, and " + n + " is before 2001; did you mean " + meant + "?")
+}
+
 // jobDue takes the instant at which a job is due.
 func (a *Cursor) jobDue(now int64) int64 {
 	b := a.Bytes()
 	after, fromNow := bytes.CutPrefix(b, []byte("+"))
 	ms, ok := ParseInt(after)
-	if !ok || ms < 0 || ms > object.MaxJobDue {
+	if fromNow {
+		ms, ok = parseDuration(after)
+	}
+	switch {
+	case !ok || ms < 0 || ms > object.MaxJobDue:
 		a.Fail(errJobDue)
+		return 0
+	case !fromNow && ms != 0 && ms < oldestInstant: // 0: at once
+		a.Fail(jobDueIsOld(ms))
 		return 0
 	}
 	if fromNow {
@@ -309,7 +330,7 @@ func (p *jobPop) parse(a Cursor) error {
 				a.Fail(errJobCount)
 			}
 		case !p.block && a.Word("BLOCK"):
-			p.block, p.timeout = true, a.IntFrom(0, errJobBlock)
+			p.block, p.timeout = true, a.Duration(0, errJobBlock)
 		case p.visibility < 0 && !p.noAck && a.Word("VISIBILITY"):
 			p.visibility = a.jobTime()
 		case p.visibility < 0 && !p.noAck && a.Word("NOACK"):

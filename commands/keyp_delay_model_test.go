@@ -206,7 +206,7 @@ func (m *delayMachine) due(rt *rapid.T) (due int64, text string) {
 	case 1:
 		return m.now() + by/10, fmt.Sprint(m.now() + by/10)
 	default:
-		return by, fmt.Sprint(by)
+		return oldestInstant + by, fmt.Sprint(oldestInstant + by)
 	}
 }
 

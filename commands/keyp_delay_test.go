@@ -123,7 +123,7 @@ func TestDelayChanges(t *testing.T) {
 		KEYP.DELAY CANCEL q b -> 1
 		EXISTS q -> 0
 		KEYP.DELAY CANCEL q b -> 0
-		KEYP.DELAY RESCHEDULE q b 5 -> 0
+		KEYP.DELAY RESCHEDULE q b 1000000000005 -> 0
 		EXISTS q -> 0
 	`)
 }
@@ -131,7 +131,7 @@ func TestDelayChanges(t *testing.T) {
 func TestDelayDeadLetters(t *testing.T) {
 	delays(t, `
 		KEYP.DELAY ADD q a 0 one -> 1
-		KEYP.DELAY ADD q b 1 two -> 1
+		KEYP.DELAY ADD q b 1000000000001 two -> 1
 		KEYP.DELAY POP q VISIBILITY 100 MAXDELIVERIES 2 DEADLETTER dead -> [["a", "one", "@0.1-a", 1]]
 		advance 100ms
 		KEYP.DELAY POP q VISIBILITY 100 DEADLETTER dead MAXDELIVERIES 2 COUNT 2 -> [["b", "two", "@0.2-b", 1], ["a", "one", "@0.3-a", 2]]
@@ -141,7 +141,7 @@ func TestDelayDeadLetters(t *testing.T) {
 		XRANGE dead - + -> [["T+000100-0", ["id", "a", "payload", "one", "queue", "q", "deliveries", "2", "due", "T+000200"]]]
 		KEYP.DELAY POP q VISIBILITY 100 MAXDELIVERIES 2 DEADLETTER dead -> [["b", "two", "@0.4-b", 2]]
 		advance 100ms
-		KEYP.DELAY ADD q c 7 three -> 1
+		KEYP.DELAY ADD q c 1000000000007 three -> 1
 		KEYP.DELAY ADD q d T+000200 four -> 1
 		reopen
 		KEYP.DELAY POP q VISIBILITY 100 MAXDELIVERIES 2 DEADLETTER dead COUNT 2 -> [["c", "three", "@200.1-c", 1], ["d", "four", "@200.2-d", 1]]
@@ -171,26 +171,26 @@ func TestDelayDeadLetters(t *testing.T) {
 
 func TestDelayRange(t *testing.T) {
 	table(t, `
-		KEYP.DELAY ADD q a 10 1 -> 1
-		KEYP.DELAY ADD q b 10 2 -> 1
-		KEYP.DELAY ADD q c 10 3 -> 1
-		KEYP.DELAY ADD q d 20 4 -> 1
-		KEYP.DELAY RANGE q - + COUNT 1 -> [["10-1", "a", 10, 0, nil, "1"]]
-		KEYP.DELAY RANGE q (10-1 + COUNT 2 -> [["10-2", "b", 10, 0, nil, "2"], ["10-3", "c", 10, 0, nil, "3"]]
-		KEYP.DELAY RANGE q (10-3 + COUNT 2 -> [["20-4", "d", 20, 0, nil, "4"]]
-		KEYP.DELAY RANGE q (20-4 + COUNT 2 -> []
-		KEYP.DELAY RANGE q 10-2 10-2 -> [["10-2", "b", 10, 0, nil, "2"]]
-		KEYP.DELAY RANGE q 10-2 (10-3 -> [["10-2", "b", 10, 0, nil, "2"]]
-		KEYP.DELAY RANGE q (10 20 -> [["20-4", "d", 20, 0, nil, "4"]]
-		KEYP.DELAY RANGE q 10-3 20 -> [["10-3", "c", 10, 0, nil, "3"], ["20-4", "d", 20, 0, nil, "4"]]
-		KEYP.DELAY RANGE q 10 (20 COUNT 1000 -> [["10-1", "a", 10, 0, nil, "1"], ["10-2", "b", 10, 0, nil, "2"], ["10-3", "c", 10, 0, nil, "3"]]
-		KEYP.DELAY RANGE q 10 10 COUNT 1 -> [["10-1", "a", 10, 0, nil, "1"]]
-		KEYP.DELAY RANGE q (10-18446744073709551615 + -> [["20-4", "d", 20, 0, nil, "4"]]
+		KEYP.DELAY ADD q a 1000000000010 1 -> 1
+		KEYP.DELAY ADD q b 1000000000010 2 -> 1
+		KEYP.DELAY ADD q c 1000000000010 3 -> 1
+		KEYP.DELAY ADD q d 1000000000020 4 -> 1
+		KEYP.DELAY RANGE q - + COUNT 1 -> [["1000000000010-1", "a", 1000000000010, 0, nil, "1"]]
+		KEYP.DELAY RANGE q (1000000000010-1 + COUNT 2 -> [["1000000000010-2", "b", 1000000000010, 0, nil, "2"], ["1000000000010-3", "c", 1000000000010, 0, nil, "3"]]
+		KEYP.DELAY RANGE q (1000000000010-3 + COUNT 2 -> [["1000000000020-4", "d", 1000000000020, 0, nil, "4"]]
+		KEYP.DELAY RANGE q (1000000000020-4 + COUNT 2 -> []
+		KEYP.DELAY RANGE q 1000000000010-2 1000000000010-2 -> [["1000000000010-2", "b", 1000000000010, 0, nil, "2"]]
+		KEYP.DELAY RANGE q 1000000000010-2 (1000000000010-3 -> [["1000000000010-2", "b", 1000000000010, 0, nil, "2"]]
+		KEYP.DELAY RANGE q (1000000000010 1000000000020 -> [["1000000000020-4", "d", 1000000000020, 0, nil, "4"]]
+		KEYP.DELAY RANGE q 1000000000010-3 1000000000020 -> [["1000000000010-3", "c", 1000000000010, 0, nil, "3"], ["1000000000020-4", "d", 1000000000020, 0, nil, "4"]]
+		KEYP.DELAY RANGE q 1000000000010 (1000000000020 COUNT 1000 -> [["1000000000010-1", "a", 1000000000010, 0, nil, "1"], ["1000000000010-2", "b", 1000000000010, 0, nil, "2"], ["1000000000010-3", "c", 1000000000010, 0, nil, "3"]]
+		KEYP.DELAY RANGE q 1000000000010 1000000000010 COUNT 1 -> [["1000000000010-1", "a", 1000000000010, 0, nil, "1"]]
+		KEYP.DELAY RANGE q (1000000000010-18446744073709551615 + -> [["1000000000020-4", "d", 1000000000020, 0, nil, "4"]]
 		KEYP.DELAY RANGE q 281474976710655 + -> []
 		KEYP.DELAY RANGE q + - -> []
 		KEYP.DELAY RANGE none - + -> []
 		KEYP.DELAY RANGE q x + -> -ERR start and end are -, +, Unix milliseconds or the place of a job
-		KEYP.DELAY RANGE q 10-x + -> -ERR start and end are -, +, Unix milliseconds or the place of a job
+		KEYP.DELAY RANGE q 1000000000010-x + -> -ERR start and end are -, +, Unix milliseconds or the place of a job
 		KEYP.DELAY RANGE q -1 + -> -ERR start and end are -, +, Unix milliseconds or the place of a job
 		KEYP.DELAY RANGE q - 281474976710656 -> -ERR start and end are -, +, Unix milliseconds or the place of a job
 		KEYP.DELAY RANGE q - + COUNT 0 -> -ERR COUNT is between 1 and 1000
@@ -203,47 +203,47 @@ func TestDelayRange(t *testing.T) {
 func TestDelayArguments(t *testing.T) {
 	table(t, `
 		KEYP.DELAY -> -ERR wrong number of arguments for 'keyp.delay' command
-		KEYP.DELAY ADD q a 1 -> -ERR wrong number of arguments for 'keyp.delay|add' command
-		KEYP.DELAY ADD q "" 1 p -> -ERR the id of a job has 1 to 512 bytes
-		KEYP.DELAY ADD q a x p -> -ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now
-		KEYP.DELAY ADD q a -1 p -> -ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now
-		KEYP.DELAY ADD q a +-1 p -> -ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now
-		KEYP.DELAY ADD q a 281474976710656 p -> -ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now
-		KEYP.DELAY ADD q a +281474976710655 p -> -ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now
-		KEYP.DELAY ADD q a 1 p XX -> -ERR syntax error
-		KEYP.DELAY ADD q a 1 p NX NX -> -ERR syntax error
+		KEYP.DELAY ADD q a 1000000000001 -> -ERR wrong number of arguments for 'keyp.delay|add' command
+		KEYP.DELAY ADD q "" 1000000000001 p -> -ERR the id of a job has 1 to 512 bytes
+		KEYP.DELAY ADD q a x p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
+		KEYP.DELAY ADD q a -1 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
+		KEYP.DELAY ADD q a +-1 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
+		KEYP.DELAY ADD q a 281474976710656 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
+		KEYP.DELAY ADD q a +281474976710655 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
+		KEYP.DELAY ADD q a 1000000000001 p XX -> -ERR syntax error
+		KEYP.DELAY ADD q a 1000000000001 p NX NX -> -ERR syntax error
 		EXISTS q -> 0
 		KEYP.DELAY ADD q a 281474976710655 "" -> 1
 		KEYP.DELAY POP q -> -ERR wrong number of arguments for 'keyp.delay|pop' command
 		KEYP.DELAY POP q COUNT 1 -> -ERR POP needs VISIBILITY or NOACK
 		KEYP.DELAY POP q NOACK VISIBILITY 1 -> -ERR syntax error
 		KEYP.DELAY POP q VISIBILITY 1 NOACK -> -ERR syntax error
-		KEYP.DELAY POP q VISIBILITY 31622400001 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds
-		KEYP.DELAY POP q VISIBILITY -1 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds
+		KEYP.DELAY POP q VISIBILITY 31622400001 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
+		KEYP.DELAY POP q VISIBILITY -1 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
 		KEYP.DELAY POP q COUNT 0 NOACK -> -ERR COUNT is between 1 and 1000
 		KEYP.DELAY POP q COUNT 1001 NOACK -> -ERR COUNT is between 1 and 1000
-		KEYP.DELAY POP q BLOCK -1 NOACK -> -ERR BLOCK is 0 or more milliseconds
+		KEYP.DELAY POP q BLOCK -1 NOACK -> -ERR BLOCK is 0 or more milliseconds, or has a unit, such as 5s
 		KEYP.DELAY POP q NOACK MAXDELIVERIES 1 -> -ERR MAXDELIVERIES and DEADLETTER need each other
 		KEYP.DELAY POP q NOACK DEADLETTER d -> -ERR MAXDELIVERIES and DEADLETTER need each other
 		KEYP.DELAY POP q NOACK MAXDELIVERIES 0 DEADLETTER d -> -ERR MAXDELIVERIES is between 1 and 1000000
 		KEYP.DELAY POP q NOACK MAXDELIVERIES 1000001 DEADLETTER d -> -ERR MAXDELIVERIES is between 1 and 1000000
 		KEYP.DELAY POP q NOACK MAXDELIVERIES 1 DEADLETTER d DEADLETTER d -> -ERR syntax error
-		KEYP.DELAY EXTEND q 1-a -1 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds
-		KEYP.DELAY NACK q 1-a DELAY x -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds
+		KEYP.DELAY EXTEND q 1-a -1 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
+		KEYP.DELAY NACK q 1-a DELAY x -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
 		KEYP.DELAY NACK q 1-a MAXDELIVERIES 1 -> -ERR MAXDELIVERIES and DEADLETTER need each other
 		KEYP.DELAY NACK q 1-a OTHER -> -ERR syntax error
-		KEYP.DELAY RESCHEDULE q "" 1 -> -ERR the id of a job has 1 to 512 bytes
-		KEYP.DELAY RESCHEDULE q a x -> -ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now
+		KEYP.DELAY RESCHEDULE q "" 1000000000001 -> -ERR the id of a job has 1 to 512 bytes
+		KEYP.DELAY RESCHEDULE q a x -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
 		# receipts that are none, and that of a job that nobody has
 		KEYP.DELAY ACK q "" a 0-a -a 1- 1-a 18446744073709551616-a -1-a -> 0
 		SET s v -> +OK
-		KEYP.DELAY ADD s a 1 p -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.DELAY ADD s a 1000000000001 p -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY POP s NOACK -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY ACK s 1-a -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY EXTEND s 1-a 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY NACK s 1-a -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY CANCEL s a -> -WRONGTYPE Operation against a key holding the wrong kind of value
-		KEYP.DELAY RESCHEDULE s a 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.DELAY RESCHEDULE s a 1000000000001 -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY LEN s -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY INFO s -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.DELAY RANGE s - + -> -WRONGTYPE Operation against a key holding the wrong kind of value
@@ -288,18 +288,18 @@ func TestDelayKeys(t *testing.T) {
 		GET c -> "v"
 	`)
 	h := newHarness(t)
-	h.run(`KEYP.DELAY ADD q a 5 one -> 1`)
+	h.run(`KEYP.DELAY ADD q a 1000000000005 one -> 1`)
 	empty := h.digest("DIGEST-VALUE", "none")
 	if one := h.digest("DIGEST-VALUE", "q"); one == empty {
 		t.Errorf("the digest of a queue is that of no key: %s", one)
 	}
 	before := h.digest("DIGEST")
-	h.run(`KEYP.DELAY RESCHEDULE q a 6 -> 1`)
+	h.run(`KEYP.DELAY RESCHEDULE q a 1000000000006 -> 1`)
 	if h.digest("DIGEST") == before {
 		t.Error("another due time does not change the digest")
 	}
 	small, _ := strconv.Atoi(h.do("MEMORY", "USAGE", "q"))
-	h.do("KEYP.DELAY", "ADD", "q", "b", "5", strings.Repeat("x", 100_000))
+	h.do("KEYP.DELAY", "ADD", "q", "b", "1000000000005", strings.Repeat("x", 100_000))
 	if large, _ := strconv.Atoi(h.do("MEMORY", "USAGE", "q")); small < 100 || large < small+100_000 {
 		t.Errorf("MEMORY USAGE: %d, and %d with 100,000 bytes more", small, large)
 	}
@@ -309,8 +309,8 @@ func TestDelayKeys(t *testing.T) {
 func TestDelayDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(receipts(tokens(`
-		KEYP.DELAY ADD q z 500 first -> 1
-		KEYP.DELAY ADD q a 500 second -> 1
+		KEYP.DELAY ADD q z 1000000000500 first -> 1
+		KEYP.DELAY ADD q a 1000000000500 second -> 1
 		KEYP.DELAY ADD q m 0 third -> 1
 		KEYP.DELAY POP q VISIBILITY 1000 -> [["m", "third", "@0.1-m", 1]]
 	`)))
@@ -322,8 +322,8 @@ func TestDelayDump(t *testing.T) {
 	}
 	h.run(receipts(tokens(`
 		KEYP.DELAY ACK r @0.1-m -> 0
-		KEYP.DELAY RANGE r - + -> [["500-1", "z", 500, 0, nil, "first"], ["500-2", "a", 500, 0, nil, "second"], ["T+001000-3", "m", T+001000, 1, nil, "third"]]
-		KEYP.DELAY INFO r -> ["jobs", 3, "due", 2, "delivered", 0, "first", 500, "last", T+001000, "waiting", 0]
+		KEYP.DELAY RANGE r - + -> [["1000000000500-1", "z", 1000000000500, 0, nil, "first"], ["1000000000500-2", "a", 1000000000500, 0, nil, "second"], ["T+001000-3", "m", T+001000, 1, nil, "third"]]
+		KEYP.DELAY INFO r -> ["jobs", 3, "due", 2, "delivered", 0, "first", 1000000000500, "last", T+001000, "waiting", 0]
 		reopen
 		KEYP.DELAY POP r COUNT 5 VISIBILITY 5 -> [["z", "first", "@65.537-z", 1], ["a", "second", "@65.538-a", 1]]
 	`)))

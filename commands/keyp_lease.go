@@ -12,8 +12,9 @@ import (
 const (
 	errLeaseOwner Error = "ERR an owner has 1 to 512 bytes"
 	errLeaseToken Error = "ERR a token is a number of 1 or more"
-	errLeaseWait  Error = "ERR WAIT is 0 or more milliseconds"
-	errLeaseDelay Error = "ERR DELAY is between 0 and 31622400000 milliseconds"
+	errLeaseTime  Error = "ERR the time of a lease is a number of milliseconds, or has a unit, such as 30s"
+	errLeaseWait  Error = "ERR WAIT is 0 or more milliseconds, or has a unit, such as 5s"
+	errLeaseDelay Error = "ERR DELAY is between 0 and 31622400000 milliseconds, or has a unit, such as 5s"
 	errNotHeld    Error = "LEASE the lease is not held with this token"
 	// errBehindNotHeld is what commands reply that are not run for that.
 	errBehindNotHeld Error = "LEASE not run: a lease that the transaction depends on is not held"
@@ -73,9 +74,10 @@ var keypLeaseCommands = []Spec{{
 			Run:  leaseInfo,
 		},
 		helpFor("KEYP.LEASE", KeypGroup, "1.0.0", Loading|Stale,
-			"ACQUIRE <key> <owner> <milliseconds> [WAIT <milliseconds>] [DELAY <milliseconds>]",
+			"ACQUIRE <key> <owner> <time> [WAIT <time>] [DELAY <time>]",
 			"    Take a lease: token and deadline, or null if somebody else has it.",
-			"RENEW <key> <token> <milliseconds>", "    Have the lease end so long from now.",
+			"    Times are milliseconds, or have a unit: 500ms, 30s, 10m, 2h.",
+			"RENEW <key> <token> <time>", "    Have the lease end so long from now.",
 			"RELEASE <key> <token>", "    End the lease.",
 			"CHECK <key> <token>", "    Fail unless the lease is held with the token.",
 			"INFO <key>", "    Show who holds the lease, and who waits for it."),
@@ -94,13 +96,13 @@ func parseAcquire(a Cursor, now int64) (r leaseRequest, err error) {
 	if r.owner = a.Bytes(); len(r.owner) == 0 || len(r.owner) > object.MaxOwner {
 		a.Fail(errLeaseOwner)
 	}
-	ms := a.Int()
+	ms := a.Duration(math.MinInt64, errLeaseTime)
 	for a.More() {
 		switch {
 		case a.Word("WAIT"):
-			r.waits, r.wait = true, a.IntFrom(0, errLeaseWait)
+			r.waits, r.wait = true, a.Duration(0, errLeaseWait)
 		case a.Word("DELAY"):
-			if r.delay = a.IntFrom(0, errLeaseDelay); r.delay > object.MaxDelay {
+			if r.delay = a.Duration(0, errLeaseDelay); r.delay > object.MaxDelay {
 				a.Fail(errLeaseDelay)
 			}
 		default:
@@ -174,7 +176,7 @@ func (a *Cursor) token() int64 { return a.IntFrom(1, errLeaseToken) }
 
 func renewLease(c *Ctx) error {
 	a := c.Cursor(3)
-	token, ms := a.token(), a.Int()
+	token, ms := a.token(), a.Duration(math.MinInt64, errLeaseTime)
 	if err := a.Err(); err != nil {
 		return err
 	}

@@ -133,19 +133,19 @@ func TestLeaseArguments(t *testing.T) {
 		KEYP.LEASE -> -ERR wrong number of arguments for 'keyp.lease' command
 		KEYP.LEASE ACQUIRE l a -> -ERR wrong number of arguments for 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l "" 5 -> -ERR an owner has 1 to 512 bytes
-		KEYP.LEASE ACQUIRE l a x -> -ERR value is not an integer or out of range
+		KEYP.LEASE ACQUIRE l a x -> -ERR the time of a lease is a number of milliseconds, or has a unit, such as 30s
 		KEYP.LEASE ACQUIRE l a 0 -> -ERR invalid expire time in 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l a -1 -> -ERR invalid expire time in 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l a 9223372036854775807 -> -ERR invalid expire time in 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l a 9223370336000000000 -> -ERR invalid expire time in 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l a 5 WAIT -> -ERR syntax error
-		KEYP.LEASE ACQUIRE l a 5 WAIT -1 -> -ERR WAIT is 0 or more milliseconds
-		KEYP.LEASE ACQUIRE l a 5 DELAY -1 -> -ERR DELAY is between 0 and 31622400000 milliseconds
-		KEYP.LEASE ACQUIRE l a 5 DELAY 31622400001 -> -ERR DELAY is between 0 and 31622400000 milliseconds
+		KEYP.LEASE ACQUIRE l a 5 WAIT -1 -> -ERR WAIT is 0 or more milliseconds, or has a unit, such as 5s
+		KEYP.LEASE ACQUIRE l a 5 DELAY -1 -> -ERR DELAY is between 0 and 31622400000 milliseconds, or has a unit, such as 5s
+		KEYP.LEASE ACQUIRE l a 5 DELAY 31622400001 -> -ERR DELAY is between 0 and 31622400000 milliseconds, or has a unit, such as 5s
 		KEYP.LEASE ACQUIRE l a 5 OTHER -> -ERR syntax error
 		KEYP.LEASE RENEW l 0 5 -> -ERR a token is a number of 1 or more
 		KEYP.LEASE RENEW l x 5 -> -ERR a token is a number of 1 or more
-		KEYP.LEASE RENEW l 1 x -> -ERR value is not an integer or out of range
+		KEYP.LEASE RENEW l 1 x -> -ERR the time of a lease is a number of milliseconds, or has a unit, such as 30s
 		KEYP.LEASE RENEW l 1 0 -> -ERR invalid expire time in 'keyp.lease|renew' command
 		KEYP.LEASE RELEASE l x -> -ERR a token is a number of 1 or more
 		KEYP.LEASE CHECK l -1 -> -ERR a token is a number of 1 or more

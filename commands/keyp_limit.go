@@ -77,6 +77,7 @@ var keypLimitCommands = []Spec{
 				"    The reply is 1 or 0, the number of the limit that refuses, in how many ms to try again (-1: never),",
 				"    what is left of each limit, and in how many ms each is whole again.",
 				"    RESERVE holds the cost for ttl ms, unless it is confirmed or returned.",
+				"    per, ms and ttl may have a unit: 500ms, 30s, 10m, 2h, 7d.",
 				"PEEK <key> <cost> <limit> [<limit> ...]", "    Say what TAKE would reply.",
 				"CONFIRM <key> <id>", "    End a reservation whose cost was used.",
 				"RETURN <key> <id>", "    End a reservation and give its cost back.",
@@ -114,13 +115,14 @@ var (
 const (
 	errLimitNumber Error = "ERR numbers of limits are between 1 and 1000000000000"
 	errLimitCost   Error = "ERR cost is between 1 and 1000000000000"
+	errLimitSpan   Error = "ERR times of limits are between 1 and 1000000000000 ms, or have a unit, such as 30s"
 	errLimitFill   Error = "ERR an empty bucket must be full again within 1000000000000 ms"
 	errLimitWindow Error = "ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX"
 	errLimits      Error = "ERR a call has at most 16 limits"
 	errLimitUntil  Error = "ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds"
 	errLimitOver   Error = "ERR the instant of UNTIL has passed"
 	errLimitID     Error = "ERR the id of a reservation has 1 to 256 bytes"
-	errLimitTTL    Error = "ERR the time of a reservation is between 1 and 1000000000000 ms"
+	errLimitTTL    Error = "ERR the time of a reservation is between 1 and 1000000000000 ms, or has a unit, such as 30s"
 )
 
 // limitCall is what TAKE and PEEK ask for.
@@ -143,13 +145,22 @@ func (a *Cursor) limitNumber(wrong error) int64 {
 	return n
 }
 
+// limitTime takes a time up to the same bound, in ms.
+func (a *Cursor) limitTime(wrong error) int64 {
+	ms := a.Duration(1, wrong)
+	if ms > object.MaxLimitCount {
+		a.Fail(wrong)
+	}
+	return ms
+}
+
 // parse reads the arguments from the cost on. Words stand before numbers alone, so that no argument has two meanings.
 func (p *limitCall) parse(a Cursor, reserve bool) error {
 	p.cost = a.limitNumber(errLimitCost)
 	for a.More() {
 		if reserve && a.Word("RESERVE") {
 			p.id = a.Bytes()
-			p.ttl = a.limitNumber(errLimitTTL)
+			p.ttl = a.limitTime(errLimitTTL)
 			if len(p.id) == 0 || len(p.id) > object.MaxLimitID {
 				a.Fail(errLimitID)
 			}
@@ -164,13 +175,13 @@ func (p *limitCall) parse(a Cursor, reserve bool) error {
 		switch {
 		case a.Word("TOKENS"):
 			r.Kind = object.LimitTokens
-			r.Count, r.Rate, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber)
+			r.Count, r.Rate, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber), a.limitTime(errLimitSpan)
 			if a.Err() == nil && !r.Valid() {
 				a.Fail(errLimitFill)
 			}
 		case a.Word("WINDOW"):
 			r.Kind = object.LimitWindow
-			r.Count, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber)
+			r.Count, r.Span = a.limitNumber(errLimitNumber), a.limitTime(errLimitSpan)
 			if a.Word("APPROX") {
 				r.Kind = object.LimitApprox
 			}

@@ -206,7 +206,7 @@ func TestLimitErrors(t *testing.T) {
 		KEYP.LIMIT TAKE k 1 TOKENS 1000000000000 1000000000000 1000000000000 -> [0, 1, 1, [0], [1000000000000]]
 		KEYP.LIMIT TAKE n 1 TOKENS 0 1 1 -> -ERR numbers of limits are between 1 and 1000000000000
 		KEYP.LIMIT TAKE n 1 TOKENS 1 -1 1 -> -ERR numbers of limits are between 1 and 1000000000000
-		KEYP.LIMIT TAKE n 1 TOKENS 1 1 1000000000001 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT TAKE n 1 TOKENS 1 1 1000000000001 -> -ERR times of limits are between 1 and 1000000000000 ms, or have a unit, such as 30s
 		KEYP.LIMIT TAKE n 1 TOKENS 1000000000000 1 1000 -> -ERR an empty bucket must be full again within 1000000000000 ms
 		KEYP.LIMIT TAKE n 1 WINDOW 100001 100001 -> -ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX
 		KEYP.LIMIT TAKE n 1 WINDOW 100001 100000 -> [1, 0, 0, [100000], [100000]]
@@ -222,7 +222,7 @@ func TestLimitErrors(t *testing.T) {
 		KEYP.LIMIT TAKE n 1 RESERVE id 100 -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 RESERVE id 100 WINDOW -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id -> -ERR syntax error
-		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 0 -> -ERR the time of a reservation is between 1 and 1000000000000 ms
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 0 -> -ERR the time of a reservation is between 1 and 1000000000000 ms, or has a unit, such as 30s
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE "" 1 -> -ERR the id of a reservation has 1 to 256 bytes
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 1 more -> -ERR syntax error
 		KEYP.LIMIT PEEK n 1 WINDOW 1 1 RESERVE id 1 -> -ERR syntax error

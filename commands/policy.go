@@ -245,31 +245,13 @@ func literals(pattern []byte) (n int) {
 	return n
 }
 
-// units are those of a policy's times, in ms. A unit that ends another one comes behind it.
-var policyUnits = []struct {
-	suffix string
-	ms     int64
-}{{"ms", 1}, {"s", 1000}, {"m", 60_000}, {"h", 3_600_000}, {"d", 86_400_000}}
-
-// policyTime takes a time: a number of milliseconds, or one with a unit.
+// policyTime takes a time of a policy.
 func (a *Cursor) policyTime() int64 {
-	b := a.Bytes()
-	if a.err != nil {
-		return 0
+	ms := a.Duration(1, errPolicyTime)
+	if ms > policyTimeMax {
+		a.Fail(errPolicyTime)
 	}
-	unit := int64(1)
-	for _, u := range policyUnits {
-		if rest, ok := bytes.CutSuffix(b, []byte(u.suffix)); ok {
-			b, unit = rest, u.ms
-			break
-		}
-	}
-	n, ok := ParseInt(b)
-	if !ok || n < 1 || n > policyTimeMax/unit {
-		a.err = errPolicyTime
-		return 0
-	}
-	return n * unit
+	return ms
 }
 
 // parsePolicy reads the arguments of KEYP.POLICY SET from the name on, for a client of a database.

@@ -317,7 +317,15 @@ func TestWarningPolicy(t *testing.T) {
 	if got := h.do("KEYP.POLICY", "GET", "r"); !strings.Contains(got, `"refused", 3`) {
 		t.Errorf("it counts %s, want 3 refused", got)
 	}
-	if text := log.String(); strings.Count(text, "a policy would give the key a deadline") != 1 || strings.Count(text, "a policy would refuse the command") != 1 {
+	h.run(`
+		advance 1h
+		SET r:4 v -> +OK
+		SET r:5 v -> +OK
+	`)
+	if text := log.String(); !strings.Contains(text, `msg="a policy would refuse the command" policy=r times=3 db=0 key=r:4`) {
+		t.Errorf("after an hour the log has %s", text)
+	}
+	if text := log.String(); strings.Count(text, "a policy would give the key a deadline") != 1 || strings.Count(text, "a policy would refuse the command") != 2 {
 		t.Errorf("the log has %s", text)
 	}
 }

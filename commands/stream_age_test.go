@@ -17,9 +17,9 @@ func TestXCfgSetMaxAge(t *testing.T) {
 		XADD s 1700000000000-1 a 1 -> "1700000000000-1"
 		XADD s 1700000000000-2 a 2 -> "1700000000000-2"
 		XADD s 1700000000005-1 a 3 -> "1700000000005-1"
-		XCFGSET s MAXAGE -1 -> -ERR MAXAGE must be between 0 and 281474976710655 milliseconds
-		XCFGSET s MAXAGE 281474976710656 -> -ERR MAXAGE must be between 0 and 281474976710655 milliseconds
-		XCFGSET s MAXAGE x -> -ERR value is not an integer or out of range
+		XCFGSET s MAXAGE -1 -> -ERR MAXAGE must be between 0 and 281474976710655 milliseconds, or have a unit, such as 10m
+		XCFGSET s MAXAGE 281474976710656 -> -ERR MAXAGE must be between 0 and 281474976710655 milliseconds, or have a unit, such as 10m
+		XCFGSET s MAXAGE x -> -ERR MAXAGE must be between 0 and 281474976710655 milliseconds, or have a unit, such as 10m
 		XCFGSET s MAXAGE 1 MAXAGE 1 -> -ERR MAXAGE specified multiple times
 		XCFGSET s ACKED MAXAGE 1 -> -ERR syntax error
 		XCFGSET s MAXAGE 1 ACKED DELREF -> -ERR syntax error

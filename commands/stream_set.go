@@ -61,7 +61,7 @@ const (
 	errCfgMaxSize    Error = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries"
 	errCfgMaxSizes   Error = "ERR IDMP-MAXSIZE specified multiple times"
 	errCfgNothing    Error = "ERR At least one parameter must be specified"
-	errCfgAge        Error = "ERR MAXAGE must be between 0 and 281474976710655 milliseconds"
+	errCfgAge        Error = "ERR MAXAGE must be between 0 and 281474976710655 milliseconds, or have a unit, such as 10m"
 	errCfgAges       Error = "ERR MAXAGE specified multiple times"
 	errRecordPid     Error = "ERR producer ID must be non-empty"
 	errRecordIid     Error = "ERR idempotent ID must be non-empty"
@@ -182,22 +182,23 @@ type streamCfg struct {
 
 func parseCfg(a Cursor) (set streamCfg, err error) {
 	set = streamCfg{duration: -1, maxSize: -1, age: -1}
-	bounded := func(value *int64, least, most int64, twice, out Error) {
+	bounded := func(value *int64, take func() int64, least, most int64, twice, out Error) {
 		if *value != -1 {
 			a.Fail(twice)
 		}
-		if *value = a.Int(); a.Err() == nil && (*value < least || *value > most) {
+		if *value = take(); a.Err() == nil && (*value < least || *value > most) {
 			a.Fail(out)
 		}
 	}
 	for a.More() {
 		switch {
 		case a.Len() > 1 && a.Word("IDMP-DURATION"):
-			bounded(&set.duration, 1, maxIdempotence, errCfgDurations, errCfgDuration)
+			bounded(&set.duration, a.Int, 1, maxIdempotence, errCfgDurations, errCfgDuration)
 		case a.Len() > 1 && a.Word("IDMP-MAXSIZE"):
-			bounded(&set.maxSize, 1, maxIdempotents, errCfgMaxSizes, errCfgMaxSize)
+			bounded(&set.maxSize, a.Int, 1, maxIdempotents, errCfgMaxSizes, errCfgMaxSize)
 		case a.Len() > 1 && a.Word("MAXAGE"):
-			bounded(&set.age, 0, object.MaxStreamAge, errCfgAges, errCfgAge)
+			age := func() int64 { return a.Duration(0, errCfgAge) }
+			bounded(&set.age, age, 0, object.MaxStreamAge, errCfgAges, errCfgAge)
 		case set.age >= 0 && set.refs.option(&a):
 		default:
 			a.Fail(ErrSyntax)

@@ -261,11 +261,12 @@ func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
 	return v.Changed() || aged
 }
 
-// policyLogs is how often at most the log says what a policy would do.
-const policyLogs = 10 * time.Second
+// policyLogs is how often at most the log says what a policy would do, after the first time.
+const policyLogs = time.Hour
 
-// wouldDecide logs what a policy that only warns would do.
+// wouldDecide logs what a policy that only warns would do: the first time, and once an hour how often that was.
 func (s *Store) wouldDecide(p *ttl.Policy, k Key, v ttl.Verdict) {
+	p.Unlogged.Add(1)
 	now, last := int64(s.clock.Mono()), p.Logged.Load()
 	if last != 0 && now-last < int64(policyLogs) || !p.Logged.CompareAndSwap(last, now) {
 		return
@@ -277,7 +278,7 @@ func (s *Store) wouldDecide(p *ttl.Policy, k Key, v ttl.Verdict) {
 	case v.Defaulted:
 		what = "give the key a deadline"
 	}
-	s.options.Logger.Warn("a policy would "+what, "policy", p.Name, "db", k.DB, "key", clip(k.Name))
+	s.options.Logger.Warn("a policy would "+what, "policy", p.Name, "times", p.Unlogged.Swap(0), "db", k.DB, "key", clip(k.Name))
 }
 
 // changeDeadline gives a key another deadline, and records it.

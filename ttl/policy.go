@@ -32,8 +32,9 @@ type Policy struct {
 	AgeRefs uint8
 
 	Counts PolicyCounts
-	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono; 0: never.
-	Logged atomic.Int64
+	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono; 0: never. Unlogged is how
+	// often it would have done something since.
+	Logged, Unlogged atomic.Int64
 }
 
 // PolicyCounts are how often a policy did something, or would have, if it only warns.

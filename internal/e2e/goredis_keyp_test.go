@@ -396,10 +396,10 @@ func delayed(t *testing.T, c subject) {
 	add := func(id string, due any, payload string, more ...any) (any, error) {
 		return c.do(append([]any{"KEYP.DELAY", "ADD", "jobs", id, due, payload}, more...)...)
 	}
-	is(t, any(int64(1)))(add("second", 2, "b"))
-	is(t, any(int64(1)))(add("first", 1, "a"))
+	is(t, any(int64(1)))(add("second", 1_000_000_000_002, "b"))
+	is(t, any(int64(1)))(add("first", 1_000_000_000_001, "a"))
 	is(t, any(int64(1)))(add("later", "+600000", "c"))
-	is(t, any(int64(0)))(add("first", 5, "another", "NX"))
+	is(t, any(int64(0)))(add("first", 1_000_000_000_005, "another", "NX"))
 	is(t, "delay")(c.Type(ctx, "jobs").Result())
 	pop := func(id, payload string, deliveries int64, more ...any) (receipt any) {
 		t.Helper()

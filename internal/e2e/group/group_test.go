@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,6 +90,31 @@ func TestGroup(t *testing.T) {
 	g.Tool("add", first.Addr(), second.Addr())
 	if got := g.Agree(); got != after {
 		t.Errorf("the digest was %s, and is %s", after, got)
+	}
+
+	// A member whose disk is lost starts empty, and is replaced.
+	leader := g.Leader()
+	lost := g.Servers[0]
+	if lost == leader {
+		lost = g.Servers[1]
+	}
+	lost.Kill()
+	if err := os.RemoveAll(lost.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	lost.Start()
+	for range 2 { // it may be repeated
+		out = g.Tool("replace", leader.Addr(), lost.Addr())
+	}
+	if !strings.Contains(out, "is a member already") {
+		t.Error(out)
+	}
+	if got := g.Agree(); got != after {
+		t.Errorf("the digest was %s, and is %s", after, got)
+	}
+	out = g.Tool("status", lost.Addr())
+	if strings.Count(out, "  ok  ") != len(g.Servers) || strings.Count(out, "  leader  ") != 1 {
+		t.Errorf("the status is\n%s", out)
 	}
 
 	// All at once.
@@ -348,7 +374,7 @@ func TestTimeAsDataInGroup(t *testing.T) {
 	}
 	lease := do("KEYP.LEASE", "ACQUIRE", "lock", "me", 3_600_000)
 	do("KEYP.LIMIT", "TAKE", "limit", 3, "WINDOW", 3, 3_600_000)
-	do("KEYP.DELAY", "ADD", "jobs", "j1", 1, "payload")
+	do("KEYP.DELAY", "ADD", "jobs", "j1", 0, "payload")
 	do("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('three', function() return 3 end)")
 	do("KEYP.POLICY", "SET", "short", "PATTERN", "temporary:*", "ENFORCE", "DEFAULT", "100s")
 	do("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
