@@ -21,6 +21,10 @@ import (
 const clusterUsage = `usage: keyp cluster create ADDR ADDR [ADDR...]    make a group of servers with cluster-enabled; the first one's keys stay, the others have none
        keyp cluster add ADDR NEWADDR              make a server a member of the group of another one
        keyp cluster remove ADDR NODE|MEMBERADDR   remove a member
+       keyp cluster replace ADDR MEMBERADDR       have a server that has started empty at the address of a member whose disk is lost take its place
+       keyp cluster replace ADDR NODE|MEMBERADDR NEWADDR
+                                                  the same for a server at another address
+       keyp cluster status ADDR                   list the members; status 0 if one leads, and all answer and have all data
        keyp cluster recover DIR NEWDIR [--yes]    of a group that has lost its majority: make a directory of one that is left; says first what may be lost
 options: ` + serverUsage
 
@@ -61,6 +65,12 @@ func cluster(args []string, out io.Writer) error {
 		return t.add(words[1], words[2:])
 	case len(words) == 3 && words[0] == "remove":
 		return t.remove(words[1], words[2])
+	case len(words) == 3 && words[0] == "replace":
+		return t.replace(words[1], words[2], words[2])
+	case len(words) == 4 && words[0] == "replace":
+		return t.replace(words[1], words[2], words[3])
+	case len(words) == 2 && words[0] == "status":
+		return t.status(words[1])
 	case len(words) == 3 && words[0] == "recover":
 		return recoverGroup(ctx, words[1], words[2], *sure, out)
 	}
@@ -327,7 +337,7 @@ func (t *clusterTool) remove(group, which string) error {
 	if err != nil {
 		return err
 	}
-	var gone, other *groupNode
+	var gone *groupNode
 	for i := range known {
 		if n := &known[i]; n.id == which || n.addr == which {
 			if gone != nil {
@@ -340,6 +350,16 @@ func (t *clusterTool) remove(group, which string) error {
 		t.say("%s is no member", which)
 		return nil
 	}
+	if err := t.forget(known, gone); err != nil {
+		return err
+	}
+	t.say("%s is no member any more. Stop it, or have it begin again, without its keys: CLUSTER RESET HARD", gone.addr)
+	return nil
+}
+
+// forget removes one of the nodes of a group. If it leads, another one does so first.
+func (t *clusterTool) forget(known []groupNode, gone *groupNode) error {
+	var other *groupNode
 	for i := range known {
 		if n := &known[i]; n != gone && (other == nil || n.leads) {
 			other = n
@@ -354,9 +374,6 @@ func (t *clusterTool) remove(group, which string) error {
 		}
 		t.say("%s leads now", other.addr)
 	}
-	if _, err := t.ask(other.addr, "cluster", "forget", gone.id); err != nil {
-		return err
-	}
-	t.say("%s is no member any more. Stop it, or have it begin again, without its keys: CLUSTER RESET HARD", gone.addr)
-	return nil
+	_, err := t.ask(other.addr, "cluster", "forget", gone.id)
+	return err
 }

@@ -36,7 +36,7 @@ var Uses = []Use{
 	{"export", "DIR|ADDR FILE", "write keys as a file that Redis reads", fmt.Sprintf(partialStatus, "exported")},
 	{"backup", "ADDR|DIR TARGET", "back up a server or a directory; verify FILE proves it", usualStatus},
 	{"restore", "BACKUP NEWDIR", "make a data directory of a backup", usualStatus},
-	{"cluster", "create ADDR ADDR...", "make a group; add, remove change it, recover saves it", usualStatus},
+	{"cluster", "create ADDR ADDR...", "make a group; also add, remove, replace, status, recover", usualStatus},
 	{"health", "[ADDR]", "ask a server whether it is ready", "0: it is ready; 1: it is not"},
 	{"completion", "bash | zsh | fish", "print what completes the command line in a shell", usualStatus},
 	{"help", "[TOPIC]", "explain a command, an option or a topic below; also -h", usualStatus},

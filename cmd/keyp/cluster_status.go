@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// shards asks a server for the members of its group: the leader if the server knows one, as it knows most.
+func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
+	known, err := t.nodes(addr)
+	if err != nil {
+		return nil, err
+	}
+	o := *t.o
+	o.Addr = addr
+	for _, n := range known {
+		if n.leads && n.host != "" {
+			o.Addr = n.addr
+		}
+	}
+	c := redis.NewClient(&o)
+	defer c.Close()
+	found, err := c.ClusterShards(t.ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Addr, err)
+	}
+	for _, s := range found {
+		list = append(list, s.Nodes...)
+	}
+	return list, nil
+}
+
+// nodeAddr is where clients reach a member.
+func nodeAddr(n *redis.Node) string { return net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)) }
+
+// status lists the members of a group. It fails unless one leads and all are there, with all data.
+func (t *clusterTool) status(addr string) error {
+	list, err := t.shards(addr)
+	if err != nil {
+		return err
+	}
+	newest, leads, wanting := int64(0), false, []string(nil)
+	for _, n := range list {
+		newest = max(newest, n.ReplicationOffset)
+	}
+	table := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ADDRESS\tNODE\tROLE\tSTATE\tBEHIND")
+	for i := range list {
+		n := &list[i]
+		role, behind := "follower", strconv.FormatInt(newest-n.ReplicationOffset, 10)
+		if n.Role == "master" {
+			role, leads = "leader", true
+		}
+		state := map[string]string{"online": "ok", "failed": "does not answer", "loading": "gets data"}[n.Health]
+		if state != "ok" {
+			wanting = append(wanting, nodeAddr(n)+" "+state)
+			behind = "?"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", nodeAddr(n), n.ID, role, state, behind)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case !leads:
+		return errors.New("no member leads")
+	case wanting != nil:
+		return errors.New(strings.Join(wanting, ", "))
+	}
+	return nil
+}
+
+// replace has a server take the place of a member, which may be at the same address: one whose disk was lost, and that has started empty.
+func (t *clusterTool) replace(group, which, addr string) error {
+	if err := t.reach(addr); err != nil {
+		return err
+	}
+	id, err := t.ask(addr, "cluster", "myid")
+	if err != nil {
+		return err
+	}
+	known, err := t.nodes(group)
+	if err != nil {
+		return err
+	}
+	for i := range known {
+		if n := &known[i]; (n.id == which || n.addr == which) && n.id != id {
+			if err := t.forget(known, n); err != nil {
+				return err
+			}
+			t.say("%s, node %s, is no member any more", n.addr, n.id)
+		}
+	}
+	return t.add(group, []string{addr})
+}
