@@ -69,6 +69,15 @@ func listen(o *Options) (ls []*listener, err error) {
 	return ls, nil
 }
 
+// Probe listens on all addresses and ends that again, to find out whether a server could.
+func Probe(o Options) error {
+	listeners, err := listen(&o)
+	for _, l := range listeners {
+		err = errors.Join(err, l.close())
+	}
+	return err
+}
+
 func listenError(where string, err error) error {
 	if errors.Is(err, unix.EADDRINUSE) {
 		return fmt.Errorf("cannot listen on %s: the address is in use, is another server running? (%w)", where, err)

@@ -422,6 +422,15 @@ func (o *Options) place() string {
 	return o.Dir
 }
 
+// Exists reports whether a directory has data of Keyp, sound or not.
+func Exists(dir string) bool {
+	o := Options{FS: vfs.OS, Dir: dir, Existing: true}
+	return o.exists() == nil
+}
+
+// lockedBy is the process that has the directory locked; 0: the system does not say.
+func (o *Options) lockedBy() (pid int) { return vfs.Holder(filepath.Join(o.Dir, lockFile)) }
+
 // lock locks the directory, which also proves that it can be written.
 func (o *Options) lock() (io.Closer, error) {
 	const pause = 20 * time.Millisecond
@@ -432,10 +441,17 @@ func (o *Options) lock() (io.Closer, error) {
 			return lock, err
 		}
 		if o.Clock.Mono()-began >= o.LockWait {
+			if pid := o.lockedBy(); pid != 0 {
+				return nil, fmt.Errorf("%w: %s, process %d", ErrLocked, o.place(), pid)
+			}
 			return nil, fmt.Errorf("%w: %s", ErrLocked, o.place())
 		}
 		if !warned {
-			o.Logger.Warn("another process uses the data directory; waiting for its end", "dir", o.place(), "longest", o.LockWait.String())
+			about := []any{"dir", o.place(), "longest", o.LockWait.String()}
+			if pid := o.lockedBy(); pid != 0 {
+				about = append(about, "process", pid)
+			}
+			o.Logger.Warn("another process uses the data directory; waiting for its end", about...)
 			warned = true
 		}
 		time.Sleep(pause)

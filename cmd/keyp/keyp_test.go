@@ -346,6 +346,27 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// TestFirstStart: a start whose port is taken makes no directory, and one in a directory of Redis says that its files are not read.
+func TestFirstStart(t *testing.T) {
+	running := testkit.Keyp(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	status, _, errs := runKeyp(t, "", nil, "--port", running.Port(), "--dir", dir)
+	if _, err := os.Stat(dir); status != 1 || !strings.Contains(errs, "cannot listen on 127.0.0.1:"+running.Port()) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("status %d, %s; the directory: %v", status, errs, err)
+	}
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "dump.rdb"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"keyp import " + filepath.Join(dir, "dump.rdb") + " --dir NEWDIR", ""} {
+		s := testkit.NewKeyp(t, testkit.Options{Dir: dir})
+		s.Start()
+		if got := strings.Contains(s.Log(), "keyp import"); got != (want != "") || !strings.Contains(s.Log(), want) {
+			t.Errorf("start %d: %s", i, s.Log())
+		}
+		s.Stop()
+	}
+}
+
 // Each subcommand that --help names is there, and each that is there is named.
 func TestSubcommandsAreNamed(t *testing.T) {
 	var named, have []string

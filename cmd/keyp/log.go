@@ -76,7 +76,17 @@ type form func(io.Writer, *slog.HandlerOptions) slog.Handler
 // logForms are log-format's values.
 var logForms = map[string]form{
 	"text": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewTextHandler(w, o) },
-	"json": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewJSONHandler(w, o) },
+	"json": func(w io.Writer, o *slog.HandlerOptions) slog.Handler {
+		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: o.Level, ReplaceAttr: durationText})
+	},
+}
+
+// durationText writes durations as the text form does, 1.5s, where JSON would have nanoseconds.
+func durationText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // followSignal opens the log file again at each SIGHUP, after which it is the one that has the name then: a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"keyp/internal/testkit/await"
 )
@@ -84,6 +86,11 @@ func TestLogJSON(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 		found[record.Msg] = record.Level + record.Error
+	}
+	var line bytes.Buffer
+	slog.New(logForms["json"](&line, &slog.HandlerOptions{})).Info("done", "took", 1500*time.Millisecond)
+	if !strings.Contains(line.String(), `"took":"1.5s"`) {
+		t.Errorf("a duration is %s", line.Bytes())
 	}
 	if found["ready"] != "INFO" || found["stopped"] != "INFO" || found["recovered"] != "DEBUG" || !strings.HasPrefix(found["the server ends"], "ERRORcannot open the data") {
 		t.Errorf("%q", found)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -59,9 +60,16 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 		return errors.New("archive-dir and archive-command exclude each other")
 	}
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
+	if _, err := os.Stat(cfg.String("dir")); errors.Is(err, os.ErrNotExist) {
+		// A start that fails for its port makes no directory.
+		if err := server.Probe(server.Options{Config: cfg, Log: logger}); err != nil {
+			return err
+		}
+	}
 	if err := enterDir(cfg.String("dir")); err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
+	warnOfRedis(logger, cfg.String("dir"))
 	running, end := context.WithCancel(context.Background())
 	defer end()
 	open := storage.Open
@@ -146,6 +154,20 @@ func enterDir(dir string) error {
 		return err
 	}
 	return os.Chdir(dir)
+}
+
+// warnOfRedis says that the files of Redis in the working directory, the data directory, are not read, if there is no data of Keyp.
+func warnOfRedis(logger *slog.Logger, dir string) {
+	if storage.Exists(".") {
+		return
+	}
+	for _, name := range []string{"dump.rdb", "appendonlydir", "appendonly.aof"} {
+		if _, err := os.Stat(name); err == nil {
+			path := filepath.Join(dir, name)
+			logger.Warn("the directory has data of Redis, which this server does not read: `keyp import "+path+" --dir NEWDIR` makes a directory of Keyp of it", "file", path)
+			return
+		}
+	}
 }
 
 // joinGroup has commands know the group that the server is a member of, or else the cluster of which it is the one node.

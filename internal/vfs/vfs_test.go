@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -116,7 +118,13 @@ func TestLockExcludesAnotherHandle(t *testing.T) {
 		if _, err := fsys.Lock(name); !errors.Is(err, ErrLocked) {
 			t.Fatalf("second Lock: %v", err)
 		}
+		if runtime.GOOS == "linux" && fsys == OS && Holder(name) != os.Getpid() {
+			t.Errorf("the lock is process %d's, want %d", Holder(name), os.Getpid())
+		}
 		must(t, l.Close())
+		if pid := Holder(name); pid != 0 {
+			t.Errorf("nobody has the lock, and it is process %d's", pid)
+		}
 		l, err = fsys.Lock(name)
 		must(t, err)
 		must(t, l.Close())

@@ -501,7 +501,7 @@ func (l *Log) end(err error) (first bool) {
 func (l *Log) fail(err error) error {
 	err = fmt.Errorf("wal: %w; nothing more is written, opening the log again recovers what is durable", err)
 	if l.end(err) {
-		l.o.Logger.Error("log failed", "err", err)
+		l.o.Logger.Error("log failed", "error", err)
 		if l.o.OnFail != nil {
 			go l.o.OnFail(err)
 		}

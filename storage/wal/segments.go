@@ -99,7 +99,7 @@ func (l *Log) prepareNext(size int64) (retry bool, err error) {
 		return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
 	}
 	if err != nil && !l.full.Load() {
-		l.o.Logger.Warn("no room for the next log segment", "dir", l.o.Dir, "err", err)
+		l.o.Logger.Warn("no room for the next log segment", "dir", l.o.Dir, "error", err)
 	}
 	if err == nil && l.full.Load() {
 		l.o.Logger.Info("room for the next log segment again", "dir", l.o.Dir)
