@@ -358,8 +358,8 @@ func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
 		return Done
 	}
 	e.Stats.Errors.Add(1)
-	e.Log.Error("entries of a stream cannot be read", "command", c.Spec.full, "error", err)
-	c.reply(ErrInternal)
+	e.Store.Unread(err, "command", c.Spec.full)
+	c.reply(ErrUnread)
 	e.book(c)
 	return Done
 }

@@ -37,6 +37,7 @@ const (
 	ErrLFU          Error = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 	ErrNoAuth       Error = "NOAUTH Authentication required."
 	ErrInternal     Error = "ERR internal error"
+	ErrUnread       Error = "ERR what the command needs cannot be read from the data file; the server's log says why"
 	ErrDiskFull     Error = "MISCONF Errors writing to the disk: no space is left. Commands that may grow the data are refused until there is room again; reads and deletions go on."
 	ErrReadOnly     Error = "READONLY You can't write against a read only replica."
 	ErrStopping     Error = "ERR the server is shutting down"
@@ -61,6 +62,9 @@ func (c *Ctx) reply(err error) {
 		text = Error("ERR " + err.Error())
 	case errors.Is(err, storage.ErrWrongType):
 		text = ErrWrongType
+	case errors.Is(err, storage.ErrCorrupt):
+		c.Env.Store.Unread(err, "command", c.Spec.full)
+		text = ErrUnread
 	default:
 		c.Env.Log.Error("command failed", "command", c.Spec.full, "error", err)
 		text = ErrInternal

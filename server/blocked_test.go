@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
@@ -581,7 +582,7 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	ts.onSession(id, func(_ *loop, s *session) { s.blocked.loads = true })
 	c.do("RPUSH k v")
 	ts.onSession(id, func(l *loop, s *session) { l.loadedAgain(s, s.blocked, storage.ErrCorrupt) })
-	w.expect("-ERR internal error")
+	w.expect("-" + string(commands.ErrUnread))
 	next.expect("*2 k v")
 	if got := w.do("PING"); got != "+PONG" {
 		t.Error(got)

@@ -392,7 +392,7 @@ func (l *loop) load(s *session, args [][]byte) {
 	s.past.Loads++
 	if s.past.Loads > loadTries {
 		l.o.Log.Error("keys leave memory before their command can run", "client", s.client.ID)
-		l.failCommand(s)
+		l.failCommand(s, commands.ErrInternal)
 		return
 	}
 	s.args = args
@@ -422,20 +422,20 @@ func (l *loop) loaded(s *session, err error) {
 
 // loadFailed answers a command whose keys cannot be read.
 func (l *loop) loadFailed(s *session, err error) {
-	l.o.Log.Error("keys cannot be read", "client", s.client.ID, "error", err)
+	l.env.Store.Unread(err, "client", s.client.ID)
 	s.wake()
-	l.failCommand(s)
+	l.failCommand(s, commands.ErrUnread)
 	l.goOn(s)
 }
 
 // failCommand answers a command that cannot be run.
-func (l *loop) failCommand(s *session) {
+func (l *loop) failCommand(s *session, err commands.Error) {
 	s.past = commands.Past{}
 	l.leave(s)
 	l.env.Stats.Errors.Add(1)
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
-	s.out.w.Error(string(commands.ErrInternal))
+	s.out.w.Error(string(err))
 	l.finishReply(s, &commands.Ctx{Spec: s.client.Last}, mark)
 }
 

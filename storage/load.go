@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -169,6 +171,12 @@ func (l *loads) loadAll() {
 	s := l.s
 	began := s.clock.Mono()
 	loaded := 0
+	failed := map[string]unreadable{} // by place
+	defer func() {
+		for _, place := range slices.Sorted(maps.Keys(failed)) {
+			s.tellDamage(failed[place].err, failed[place].keys)
+		}
+	}()
 	for _, sh := range s.shards {
 		for db := range s.options.Databases + 1 {
 			for i := range s.slotsPerShard {
@@ -176,15 +184,22 @@ func (l *loads) loadAll() {
 					return
 				}
 				n, err := l.loadSlot(sh, db, i)
-				if err != nil {
-					s.stats.LoadErrors.Add(1)
-					s.options.Logger.Error("a slot could not be loaded; its intact keys are read one by one", "db", db, "slot", sh.num*s.slotsPerShard+i, "error", err)
+				if err == nil {
+					loaded += n
+					continue
 				}
-				loaded += n
+				// The intact keys of the slot are read one by one when they are asked for.
+				s.stats.LoadErrors.Add(1)
+				s.options.Logger.Debug("a slot could not be loaded", "db", db, "slot", sh.num*s.slotsPerShard+i, "error", err)
+				place := damagedPlace(err)
+				failed[place] = unreadable{err, failed[place].keys + int64(n)}
 			}
 		}
 	}
-	if loaded > 0 {
+	switch {
+	case len(failed) > 0:
+		s.options.Logger.Info("all keys are in memory but those that cannot be read at once", "loaded", loaded, "took", (s.clock.Mono() - began).Round(time.Millisecond))
+	case loaded > 0:
 		s.options.Logger.Info("all keys are in memory", "loaded", loaded, "took", (s.clock.Mono() - began).Round(time.Millisecond))
 	}
 }
@@ -197,7 +212,14 @@ func (l *loads) overBudget(share float64) bool {
 	return limit > 0 && float64(l.s.usedMemory()) > share*float64(limit)
 }
 
-// loadSlot reads a whole slot into memory and verifies its count and digest.
+// unreadable is why slots could not be loaded, and how many keys they have.
+type unreadable struct {
+	err  error
+	keys int64
+}
+
+// loadSlot reads a whole slot into memory and verifies its count and digest. It returns how many keys it has read, or how many the slot
+// has if they could not be.
 func (l *loads) loadSlot(sh *shard, db, i int) (n int, err error) {
 	for range loadTries {
 		sh.mu.Lock()
@@ -222,7 +244,7 @@ func (l *loads) loadSlot(sh *shard, db, i int) (n int, err error) {
 			}
 		}
 		if err != nil {
-			return 0, err
+			return int(want.Keys), err
 		}
 		sh.mu.Lock()
 		if sh.mu.parts[db] != p || sl.epoch != epoch || sl.inflight || (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) != want || !p.knows(sl, large) {
@@ -231,7 +253,7 @@ func (l *loads) loadSlot(sh *shard, db, i int) (n int, err error) {
 		}
 		if got != want {
 			sh.mu.Unlock()
-			return 0, fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.Keys, got.Digest, want.Keys, want.Digest)
+			return int(want.Keys), fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.Keys, got.Digest, want.Keys, want.Digest)
 		}
 		p.complete(sl, db, keys)
 		l.s.wake(sh.nextDue.Load())
@@ -264,7 +286,7 @@ func (l *loads) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large 
 		return eachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
 			im, err := format.ParseImage(at, record)
 			if err != nil {
-				return fmt.Errorf("%w: record %q", err, at)
+				return fmt.Errorf("%w: the key %s", err, clip(at[min(len(at), format.PrefixLen+1):]))
 			}
 			sum.Add(record)
 			k := Key{Slot: slot, Name: bytes.Clone(im.Name)}

@@ -196,6 +196,7 @@ type Store struct {
 	lateness     ttl.Lateness
 	late         struct{ keys, elements, outbox *tally.Histogram } // lateness in microseconds
 	stats        counters
+	damages      damages
 	background   sync.WaitGroup
 
 	// spaces changes while all shards are locked; one locked shard is enough to read it.

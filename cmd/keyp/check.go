@@ -2,10 +2,13 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +18,14 @@ import (
 	"keyp/storage/repair"
 )
 
-const checkUsage = "usage: keyp check DIR"
+const checkUsage = `usage: keyp check DIR [--verbose]
+options: --verbose: print all that is damaged; otherwise some of each kind`
 
-// shown is how many of the things that are damaged are printed.
-const shown = 100
+// shown is how many of the things that are damaged are printed, and shownEach how many of those in one part of a file.
+const (
+	shown     = 100
+	shownEach = 5
+)
 
 // toolWait is how long a tool waits for a server that is about to end.
 const toolWait = 2 * time.Second
@@ -26,20 +33,28 @@ const toolWait = 2 * time.Second
 // check proves that a data directory is sound, and prints what is not. It changes nothing,
 // and no server may use the directory meanwhile.
 func check(args []string, out io.Writer) error {
-	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
-		return errors.New(checkUsage)
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	verbose := flags.Bool("verbose", false, "")
+	words, err := parseWords(flags, args)
+	if err != nil || len(words) != 1 {
+		return errors.New("usage: keyp check DIR [--verbose]")
 	}
-	dir := args[0]
+	dir := words[0]
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
 	began := time.Now()
-	list, harmless := listing{out: out, most: shown}, listing{out: out, most: shown}
+	list, harmless := listing{out: out, most: shown, each: shownEach}, listing{out: out, most: shown, each: shownEach}
+	if *verbose {
+		list, harmless = listing{out: out}, listing{out: out}
+	}
 	report := func(f repair.Finding) {
+		part, _, _ := strings.Cut(f.Where, ", entry ")
 		if f.Harmless {
-			harmless.add("harmless: ", f.String())
+			harmless.addOf(part, "harmless: ", f.String())
 		} else {
-			list.add("damage: ", f.String())
+			list.addOf(part, "damage: ", f.String())
 		}
 	}
 	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, report)
@@ -88,23 +103,40 @@ func inUse(err error) error {
 	return err
 }
 
-// listing prints lines of one kind, all of them if most is 0.
+// listing prints lines of one kind: most of them at most, and each of those about one part. 0: all.
 type listing struct {
-	out   io.Writer
-	most  int
-	lines int
-	err   error
+	out        io.Writer
+	most, each int
+	lines      int
+	printed    int
+	parts      map[string]int // lines by part
+	err        error
 }
 
-func (l *listing) add(kind, text string) {
-	if l.lines++; (l.most == 0 || l.lines <= l.most) && l.err == nil {
+func (l *listing) add(kind, text string) { l.addOf("", kind, text) }
+
+// addOf adds a line about a part.
+func (l *listing) addOf(part, kind, text string) {
+	if l.parts == nil {
+		l.parts = map[string]int{}
+	}
+	l.lines++
+	l.parts[part]++
+	if (l.most == 0 || l.printed < l.most) && (l.each == 0 || l.parts[part] <= l.each) && l.err == nil {
+		l.printed++
 		_, l.err = fmt.Fprintln(l.out, kind+text)
 	}
 }
 
-// end prints how many lines were left out.
+// end prints how many lines were left out, by part.
 func (l *listing) end(kind string) error {
-	if more := l.lines - l.most; more > 0 && l.err == nil {
+	for _, part := range slices.Sorted(maps.Keys(l.parts)) {
+		if more := l.parts[part] - l.each; l.each > 0 && more > 0 && l.err == nil {
+			l.printed += more
+			_, l.err = fmt.Fprintf(l.out, "%s%s: %d more\n", kind, part, more)
+		}
+	}
+	if more := l.lines - l.printed; more > 0 && l.err == nil {
 		_, l.err = fmt.Fprintf(l.out, "%sand %d more\n", kind, more)
 	}
 	return l.err

@@ -1,12 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/commands"
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	"keyp/storage/format"
 )
 
 // TestMissingLog: a server does not start without a log that the data file knows of, since what is
@@ -64,4 +75,67 @@ func TestMissingLog(t *testing.T) {
 func lastLine(text string) string {
 	text = strings.TrimRight(text, "\n")
 	return text[strings.LastIndex(text, "\n")+1:]
+}
+
+// TestDamagedPages: of two damaged pages the log has a line each, whoever asks for their keys, and `keyp check` names them, and some of what
+// they cost; with --verbose all of it.
+func TestDamagedPages(t *testing.T) {
+	s, ctx := testkit.Keyp(t), t.Context()
+	const keys = 2000
+	value := strings.Repeat("value ", 20)
+	_, err := s.Client(3).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range keys {
+			p.Set(ctx, fmt.Sprint("user:", i), value, time.Hour)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	path := filepath.Join(s.Dir(), format.DataName)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const leaf, flags = 2, 8 // bbolt's flag of a leaf page, and where it stands
+	var pages [][]byte
+	for page := range slices.Chunk(data, format.PageSize) {
+		if page[flags] == leaf && bytes.Count(page, []byte(value)) > 20 {
+			pages = append(pages, page)
+		}
+	}
+	if len(pages) < 10 {
+		t.Fatalf("%d pages have keys", len(pages))
+	}
+	for _, page := range pages[len(pages)-2:] {
+		copy(page, bytes.Repeat([]byte{0xff}, 64))
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	errs := 0
+	c := s.Client(3)
+	for i := range keys {
+		switch got, err := c.Get(ctx, fmt.Sprint("user:", i)).Result(); {
+		case err == nil && got == value:
+		case err != nil && err.Error() == string(commands.ErrUnread):
+			errs++
+		default:
+			t.Errorf("GET: %q, %v", got, err)
+		}
+	}
+	await.Until(t, "all is loaded that can be", func() bool { return strings.Contains(s.Log(), "all keys are in memory but those") })
+	if lines := strings.Count(s.Log(), "level=ERROR"); errs < 40 || lines != 2 {
+		t.Errorf("%d keys cannot be read, and the log has %d errors", errs, lines)
+	}
+	s.Kill()
+	status, few, _ := runKeyp(t, "", nil, "check", s.Dir())
+	if n := strings.Count(few, "\n"); status != 1 || n > 20 || strings.Count(few, "its header names page") != 2 || !strings.Contains(few, "bucket ttl: ") {
+		t.Errorf("status %d, %d lines:\n%s", status, n, few)
+	}
+	if _, all, _ := runKeyp(t, "", nil, "check", s.Dir(), "--verbose"); strings.Count(all, "no record has that deadline") != errs {
+		t.Errorf("%d keys cannot be read; check prints\n%s", errs, all)
+	}
 }

@@ -29,7 +29,7 @@ const (
 var Uses = []Use{
 	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server", usualStatus},
 	{"", "--check-config [FILE | -]...", "check a configuration", "0: it is valid; 1: it is not"},
-	{"check", "DIR", "verify a data directory", "0: it is sound; 1: it is not, or a failure"},
+	{"check", "DIR", "verify a data directory; --verbose: name all that is damaged", "0: it is sound; 1: it is not, or a failure"},
 	{"repair", "DIR NEWDIR", "save what is left of a damaged one", "0; 1: data is lost; 2: a mistake, or a failure"},
 	{"compact", "DIR", "free the unused space of its data file", usualStatus},
 	{"import", "FILE|DIR --dir NEWDIR", "import files of Redis; --to ADDR: into a running server", fmt.Sprintf(partialStatus, "imported")},

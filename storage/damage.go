@@ -1,0 +1,70 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"keyp/internal/boltfile"
+)
+
+// damages are the places of the data file that the log has named as damaged, with how many keys at most cannot be read for each.
+type damages struct {
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+// maxPlaces bounds how many places the log names.
+const maxPlaces = 100
+
+// Unread reports that something cannot be read from the data file. The log has one line at level ERROR for each damaged page, and one for
+// each record elsewhere; what else is met there is at level DEBUG. about says what was to be read.
+func (s *Store) Unread(err error, about ...any) {
+	if !s.tellDamage(err, 0) {
+		s.options.Logger.Debug("something could not be read from the data file", append(about, "error", err)...)
+	}
+}
+
+// tellDamage has the log name the place of an error, unless it has done so, and say how many keys at most cannot be read for it, if that is
+// known. It reports whether it did.
+func (s *Store) tellDamage(err error, keys int64) bool {
+	place := damagedPlace(err)
+	s.damages.mu.Lock()
+	told := s.damages.told[place] || len(s.damages.told) > maxPlaces
+	if !told {
+		if s.damages.told == nil {
+			s.damages.told = map[string]bool{}
+		}
+		s.damages.told[place] = true
+	}
+	places := len(s.damages.told)
+	s.damages.mu.Unlock()
+	if told {
+		return false
+	}
+	if places > maxPlaces {
+		s.options.Logger.Error("the data file is damaged in further places, which are not named")
+		return true
+	}
+	about := []any{"error", err}
+	if keys > 0 {
+		about = append(about, "keys_at_most", keys)
+	}
+	s.options.Logger.Error("the data file is damaged: what stands there is not served, all else is. Stop the server; `keyp check "+s.options.place()+"` says what to do", about...)
+	return true
+}
+
+// damagedPlace is the page that an error is about, or else the error itself.
+func damagedPlace(err error) string {
+	var d *boltfile.Damage
+	if errors.As(err, &d) {
+		return fmt.Sprint("page ", d.Page)
+	}
+	// bbolt panics with this text.
+	if _, rest, found := strings.Cut(err.Error(), "Page expected to be: "); found {
+		page, _, _ := strings.Cut(rest, ",")
+		return "page " + page
+	}
+	return err.Error()
+}
