@@ -89,22 +89,27 @@ check: lint types redis browser race rest ## all else: static checks, a browser,
 # The race detector makes a test take five to ten times as long, and proves something only where
 # goroutines share memory: in these packages, and in these tests of the two that take longest. A
 # test belongs here if it starts goroutines, or opens a store whose background work runs on purpose.
-SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./web ./cmd/keyp ./internal/e2e/...
+SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./web ./internal/e2e/...
 SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
+SHARED_KEYP = Life|SecondSignal|Log.*|Syslog.*|Notify.*|ShutdownCommand|ImportToOther|ArchiveCommandIsKilled
 SHARED_COMMANDS = ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands
 
 # Of the tests from outside these have one client at a time, and take longest.
-ONE_CLIENT = TestDiff.*|TestBackups
+ONE_CLIENT = TestDiff.*|TestBackups|TestGoRedis(Sets|Collections|Strings|Hashes|Streams|Scripts)|TestDataFileErrors|TestBackup(ToBucket|Killed)?|TestBucketToolKilled|TestSmallMaxMemory
+# Of what is under the race detector these have more cases with KEYP_LONG.
+LONGER = TestClocksDrift|TestDisksFail
 
 race: ## the tests in which goroutines share memory, under the race detector
 	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test.*($(SHARED_STORAGE))$$' ./storage
 	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test($(SHARED_COMMANDS))$$' ./commands
+	KEYP_SEED=random $(REPORT) $(RACE) $(TESTFLAGS) -run '^Test($(SHARED_KEYP))$$' ./cmd/keyp
 	KEYP_SEED=random $(REPORT) $(RACE) $(TESTFLAGS) -skip '^($(ONE_CLIENT))$$' $(SHARED)
 
-rest: ## all other tests, and those of server and member, with random seeds and more cases
+rest: ## all other tests, with random seeds and more cases
 	$(GO) list ./... >/dev/null
 	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) -run '^($(ONE_CLIENT))$$' ./internal/e2e ./internal/e2e/group
-	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) ./storage ./commands ./server ./member \
+	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) -run '^($(LONGER))$$' ./member
+	KEYP_SEED=random $(MORE) $(REPORT) $(TESTFLAGS) ./storage ./commands ./server \
 		$$($(GO) list ./... | grep -vxF -e keyp/storage -e keyp/commands -e "$$($(GO) list $(SHARED))" | sed 's/^keyp/./')
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck

@@ -17,6 +17,8 @@ func TestMakefileNames(t *testing.T) {
 	for variable, of := range map[string]struct{ before, folders string }{
 		"SHARED_STORAGE":  {".*", "../../storage"},
 		"SHARED_COMMANDS": {"", "../../commands"},
+		"SHARED_KEYP":     {"", "../../cmd/keyp"},
+		"LONGER":          {"", "../../member"},
 		"ONE_CLIENT":      {"", "../../internal/e2e ../../internal/e2e/group"},
 	} {
 		line := regexp.MustCompile(`(?m)^` + variable + ` = (.*)$`).FindSubmatch(makefile)
