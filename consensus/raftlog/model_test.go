@@ -426,6 +426,7 @@ func TestModel(t *testing.T) {
 		m := &model{t: t, o: options(mem), bases: map[uint64]Base{}, limit: rapid.SampledFrom([]int{0, 2000, cacheSize}).Draw(t, "limit")}
 		m.o.NoBackground = true
 		m.o.SegmentSize = rapid.SampledFrom([]int64{5 << 10, 8 << 10, 64 << 10}).Draw(t, "segment size")
+		m.o.FirstSize = rapid.SampledFrom([]int64{0, 5 << 10}).Draw(t, "first size")
 		seed := rapid.Uint64().Draw(t, "seed")
 		m.rng = rand.New(rand.NewPCG(seed, 5))
 		m.o.Random = m.rng.Uint64

@@ -123,7 +123,7 @@ var options = []option{
 	{name: "shards", group: groupData, kind: kindInt, def: "16", min: 1, max: 64, fixed: true,
 		help: "parts of the keyspace with a lock each, a power of two"},
 	{name: "wal-segment-size", group: groupData, kind: kindBytes, def: "64mb", min: 64 << 10, max: 2 << 30, fixed: true,
-		help: "size of one log file"},
+		help: "size of a log file at most; the first ones have 4mb"},
 	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "512mb", min: mb, fixed: true,
 		help: "size of the log at which a checkpoint starts, which bounds the time of a restart; as much of its files is kept to be used again"},
 	{name: "disk-reserve", group: groupData, kind: kindBytes, def: "64mb",

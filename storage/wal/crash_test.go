@@ -187,6 +187,7 @@ func TestCrash(t *testing.T) {
 		mem := vfs.NewMem()
 		o := options(mem)
 		o.SegmentSize = rapid.SampledFrom([]int64{minSegmentSize, headerSize + 1500, 3 * headerSize}).Draw(t, "segment size")
+		o.FirstSize = rapid.SampledFrom([]int64{0, minSegmentSize}).Draw(t, "first size")
 		o.Spares = rapid.IntRange(1, 3).Draw(t, "spares")
 		seed := rapid.Uint64().Draw(t, "seed")
 		m := &model{t: t, o: o, rng: rand.New(rand.NewPCG(seed, 4))}

@@ -17,7 +17,7 @@ func (r *recovery) cut() (kept *segmentFile, err error) {
 	keep := r.wholeIn + 1
 	for i := len(r.files) - 1; i >= keep; i-- {
 		f := &r.files[i]
-		prepared := !f.used && !f.traces && f.size == r.o.SegmentSize || r.wholeIn < 0 && r.known
+		prepared := !f.used && !f.traces && f.size >= minSegmentSize && f.size <= r.o.SegmentSize || r.wholeIn < 0 && r.known
 		if i == keep && f.number == r.nextNumber() && prepared {
 			kept = f
 			continue

@@ -42,9 +42,8 @@ func (p Policy) String() string {
 const (
 	// DefaultSegmentSize is the size of a segment file in bytes.
 	DefaultSegmentSize = 64 << 20
-	// firstSize is the size of the first segment when Open has to fill it with zeros,
-	// so that a start does not wait for more.
-	firstSize = 4 << 20
+	// DefaultFirstSize is the size of the first segments.
+	DefaultFirstSize = 4 << 20
 	// DefaultSpares is how many released segments are kept for use as new ones.
 	DefaultSpares = 4
 )
@@ -59,6 +58,9 @@ type Options struct {
 	// SegmentSize is the size of a segment file in bytes, header included;
 	// DefaultSegmentSize if 0.
 	SegmentSize int64
+	// FirstSize is the size of the first segments; DefaultFirstSize if 0. The more a log has had to keep, the larger is the next one,
+	// up to SegmentSize: so little data takes little room, and a start does not wait until much is filled with zeros.
+	FirstSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
 	// KeepFrom is a position from which on Open keeps segments that no recovery needs any more, as far as they are there: a Hold should
@@ -92,11 +94,17 @@ func (o *Options) complete() error {
 	if o.SegmentSize == 0 {
 		o.SegmentSize = DefaultSegmentSize
 	}
+	if o.FirstSize == 0 {
+		o.FirstSize = DefaultFirstSize
+	}
 	if o.Spares == 0 {
 		o.Spares = DefaultSpares
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.FirstSize < minSegmentSize {
+		return fmt.Errorf("wal: size %d of the first segments is less than %d", o.FirstSize, minSegmentSize)
 	}
 	if o.SegmentSize < minSegmentSize || o.SegmentSize > 1<<31 {
 		return fmt.Errorf("wal: segment size %d is not in %d..%d", o.SegmentSize, minSegmentSize, 1<<31)
@@ -229,7 +237,7 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		l.segMu.ready, l.segMu.next = &openSegment{number: number, size: size, file: f}, number+1
 	} else {
 		if len(l.dirMu.spares) == 0 {
-			size = min(size, firstSize)
+			size = min(size, o.FirstSize)
 		}
 		if _, err := l.prepareNext(size); err != nil {
 			return nil, err
@@ -238,7 +246,7 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 			size = o.SegmentSize // no room; prepareLoop tries again
 		}
 	}
-	l.mu.tail = newTail(r.mark, number, start, size, o.SegmentSize, o.random)
+	l.mu.tail = newTail(r.mark, number, start, size, segmentSizes{first: o.FirstSize, usual: o.SegmentSize}, o.random)
 	if !o.NoBackground {
 		l.background.Add(3)
 		go l.writeLoop()

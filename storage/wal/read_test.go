@@ -20,6 +20,7 @@ func TestReadBack(t *testing.T) {
 		o := options(vfs.NewMem())
 		o.NoBackground = true
 		o.SegmentSize = rapid.SampledFrom([]int64{minSegmentSize, headerSize + 1500, 3 * headerSize}).Draw(t, "segment size")
+		o.FirstSize = rapid.SampledFrom([]int64{0, minSegmentSize}).Draw(t, "first size")
 		if err := o.FS.MkdirAll(o.Dir); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"syscall"
 
 	"keyp/internal/vfs"
@@ -51,7 +52,7 @@ func (l *Log) takeReady() (*openSegment, error) {
 func (l *Log) prepareLoop() {
 	defer l.background.Done()
 	for {
-		retry, err := l.prepareNext(l.o.SegmentSize)
+		retry, err := l.prepareNext(l.nextSize())
 		if err != nil {
 			if !errors.Is(err, ErrClosed) {
 				l.fail(err)
@@ -79,10 +80,22 @@ func (l *Log) prepareLoop() {
 
 // prepareNow does what prepareLoop does, in a log without goroutines.
 func (l *Log) prepareNow() error {
-	if _, err := l.prepareNext(l.o.SegmentSize); err != nil {
+	if _, err := l.prepareNext(l.nextSize()); err != nil {
 		return l.fail(err)
 	}
 	return nil
+}
+
+// nextSize is the size of the segment that is to be prepared. The one before it is being filled, which decides it.
+func (l *Log) nextSize() int64 {
+	l.segMu.Lock()
+	next := l.segMu.next
+	l.segMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	decided := l.mu.tail.sizes.decided
+	maps.DeleteFunc(decided, func(number uint64, _ int64) bool { return number+1 < min(next, l.mu.tail.seg.number) })
+	return decided[next]
 }
 
 // prepareNext makes the next segment ready unless one is; a new file gets size bytes.

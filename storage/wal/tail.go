@@ -78,26 +78,41 @@ type tail struct {
 	fresh    bool   // no group has been laid out in seg yet
 	end      uint64 // position after the last byte laid out
 	capacity uint64 // bytes of stream in seg
-	usual    uint64 // likewise in the segments after it
+	sizes    segmentSizes
 	chunks   []chunk
 	idle     []chunk  // the other list, for take to swap in
 	buffers  [][]byte // empty, to be used again
 	random   func() uint64
 }
 
-// newTail continues at position start with segment number, of size bytes; those after it
-// have usual bytes.
-func newTail(mark, number, start uint64, size, usual int64, random func() uint64) *tail {
-	t := &tail{mark: mark, random: random, usual: uint64(usual - headerSize), end: start}
+// segmentSizes decides how large segments are. A log that has had little to keep has small ones.
+type segmentSizes struct {
+	first, usual int64
+	decided      map[uint64]int64 // of the segment that is being filled, and of the next one, by number
+}
+
+// decide gives a segment its size when the one before it begins at a position.
+func (s *segmentSizes) decide(number, position uint64) {
+	size := min(s.first, s.usual)
+	for size < s.usual && uint64(size) <= position/4 {
+		size = min(2*size, s.usual)
+	}
+	s.decided[number] = size
+}
+
+// newTail continues at position start with segment number, of size bytes; sizes are those of the segments after it.
+func newTail(mark, number, start uint64, size int64, sizes segmentSizes, random func() uint64) *tail {
+	sizes.decided = map[uint64]int64{number: size}
+	t := &tail{mark: mark, random: random, sizes: sizes, end: start}
 	t.turn(number)
-	t.capacity = uint64(size - headerSize)
 	return t
 }
 
 // turn makes number the segment that is being filled.
 func (t *tail) turn(number uint64) {
 	t.seg = identity{number: number, start: t.end, salt: t.random()}
-	t.capacity = t.usual
+	t.capacity = uint64(t.sizes.decided[number] - headerSize)
+	t.sizes.decide(number+1, t.end)
 	t.fresh = true
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -179,29 +180,55 @@ func TestRotateAndRelease(t *testing.T) {
 	}
 }
 
-// TestFirstSegmentIsSmall: a log that starts without spares fills a small file only, and
-// continues in files of the usual size.
-func TestFirstSegmentIsSmall(t *testing.T) {
+// TestSegmentsGrow: a log begins with small segments, and so may each start. The more it has had to keep, the larger are those behind them.
+func TestSegmentsGrow(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
-	o.SegmentSize = 2 * firstSize
-	l, _ := opened(t, o, 0)
+	o.FirstSize, o.SegmentSize = 16<<10, 128<<10
 	var want []string
-	for i := range 7 {
-		want = append(want, strings.Repeat(string(rune('a'+i)), firstSize/2))
-		l.Append([]byte(want[i]))
-		must(t, l.Commit())
-	}
-	for i, size := range []int64{firstSize, o.SegmentSize} {
-		f, err := mem.Open(o.path(segmentName(uint64(i + 1))))
-		must(t, err)
-		if got, err := f.Size(); got != size || err != nil {
-			t.Errorf("segment %d has %d bytes (%v), want %d", i+1, got, err, size)
+	var sizes []int64
+	for range 3 {
+		l, got := opened(t, o, 0)
+		sameBatches(t, got, want...)
+		for range 10 {
+			batch := strings.Repeat(string(rune('a'+len(want)%26)), 10_000)
+			want = append(want, batch)
+			l.Append([]byte(batch))
+			must(t, l.Commit())
+			// Small data stays small, however often a checkpoint ends a segment.
+			if len(want) == 1 {
+				for range 5 {
+					_, err := l.Rotate(nil)
+					must(t, err)
+					must(t, l.Commit())
+					want = append(want, "")
+				}
+			}
 		}
-		must(t, f.Close())
+		must(t, l.Close())
 	}
-	must(t, l.Close())
-	sameBatches(t, reopened(t, o, 0), want...)
+	names, err := mem.List(o.Dir)
+	must(t, err)
+	slices.Sort(names)
+	for _, name := range names {
+		f, err := mem.Open(o.path(name))
+		must(t, err)
+		size, err := f.Size()
+		must(t, err)
+		must(t, f.Close())
+		sizes = append(sizes, size)
+	}
+	largest := int64(0)
+	for i, size := range sizes {
+		if i < 6 && size != o.FirstSize || size != o.FirstSize && size < largest {
+			t.Errorf("the segments have %d bytes", sizes)
+			break
+		}
+		largest = max(largest, size)
+	}
+	if largest != o.SegmentSize/2 {
+		t.Errorf("the largest segment has %d bytes", largest)
+	}
 }
 
 func TestRotateKeepsOrderWithoutIO(t *testing.T) {
