@@ -62,7 +62,7 @@ func TestHelpAndVersion(t *testing.T) {
 			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
 		}
 	}
-	for topic, want := range map[string]string{"check": "usage: keyp check DIR\n", "options": "--maxmemory ", "memory": "--maxmemory ", "maxmemory": "--maxmemory "} {
+	for topic, want := range map[string]string{"check": "usage: keyp check DIR", "options": "--maxmemory ", "memory": "--maxmemory ", "maxmemory": "--maxmemory "} {
 		if status, out, errs := runKeyp(t, "", nil, "help", topic); status != 0 || errs != "" || !strings.Contains(out, want) {
 			t.Errorf("help %s: status %d, printed %q, %q", topic, status, out, errs)
 		}
