@@ -11,8 +11,10 @@ import (
 
 // damages are the places of the data file that the log has named as damaged, with how many keys at most cannot be read for each.
 type damages struct {
-	mu   sync.Mutex
-	told map[string]bool
+	mu struct {
+		sync.Mutex
+		told map[string]bool
+	}
 }
 
 // maxPlaces bounds how many places the log names.
@@ -31,14 +33,14 @@ func (s *Store) Unread(err error, about ...any) {
 func (s *Store) tellDamage(err error, keys int64) bool {
 	place := damagedPlace(err)
 	s.damages.mu.Lock()
-	told := s.damages.told[place] || len(s.damages.told) > maxPlaces
+	told := s.damages.mu.told[place] || len(s.damages.mu.told) > maxPlaces
 	if !told {
-		if s.damages.told == nil {
-			s.damages.told = map[string]bool{}
+		if s.damages.mu.told == nil {
+			s.damages.mu.told = map[string]bool{}
 		}
-		s.damages.told[place] = true
+		s.damages.mu.told[place] = true
 	}
-	places := len(s.damages.told)
+	places := len(s.damages.mu.told)
 	s.damages.mu.Unlock()
 	if told {
 		return false

@@ -38,11 +38,12 @@ type Options struct {
 	TLS func() *tls.Config
 }
 
-// Server serves HTTP at http-addr. All methods of a nil one do nothing: where http-addr is empty
-// there is none.
+// Server serves HTTP at http-addr. All methods of a nil one do nothing: where http-addr is empty,
+// or its usual ports are taken, there is none.
 type Server struct {
 	o     Options
 	addr  string
+	url   string
 	http  *http.Server
 	pages map[string]page
 	heavy chan struct{} // pages that compute much have a turn each
@@ -68,6 +69,28 @@ type Server struct {
 	patience time.Duration // how long Withdraw waits for them
 }
 
+// usualPorts are how many ports from that of http-addr on are tried, if that was not given.
+const usualPorts = 10
+
+// bind listens at http-addr. If that was not given it may be another port, or none: then the listener is nil, and the log says so.
+func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
+	if o.Config.Given("http-addr") {
+		listener, err := net.Listen("tcp", addr.String())
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
+		}
+		return listener, nil
+	}
+	for i := range uint16(usualPorts) {
+		listener, err := net.Listen("tcp", netip.AddrPortFrom(addr.Addr(), addr.Port()+i).String())
+		if err == nil {
+			return listener, nil
+		}
+	}
+	o.Log.Warn("HTTP is not served, since its usual ports are taken: http-addr gives another one", "from", addr.String(), "ports", usualPorts)
+	return nil, nil
+}
+
 // Listen binds http-addr and serves at once: that the data is being loaded. It returns nil if
 // http-addr is empty.
 func Listen(o Options) (*Server, error) {
@@ -84,9 +107,9 @@ func Listen(o Options) (*Server, error) {
 	case !addr.Addr().IsLoopback() && o.TLS == nil:
 		o.Log.Warn("passwords cross the network in the clear, since HTTP has no TLS: see http-tls", "http-addr", text)
 	}
-	listener, err := net.Listen("tcp", text)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
+	listener, err := bind(&o, addr)
+	if listener == nil {
+		return nil, err
 	}
 	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), conns: newConns(MaxConns), unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
@@ -108,9 +131,9 @@ func Listen(o Options) (*Server, error) {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // clients can make it say much
 	}
-	scheme := "http"
+	s.url = "http://" + s.addr + "/"
 	if o.TLS != nil {
-		scheme = "https"
+		s.url = "https://" + s.addr + "/"
 		listener = tls.NewListener(listener, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return o.TLS(), nil }})
 	}
 	go func() {
@@ -118,8 +141,16 @@ func Listen(o Options) (*Server, error) {
 			o.Log.Error("HTTP is not served any more", "error", err)
 		}
 	}()
-	o.Log.Info("serving HTTP", "url", scheme+"://"+s.addr+"/")
+	o.Log.Info("serving HTTP", "url", s.url)
 	return s, nil
+}
+
+// URL is the address of the dashboard; empty: HTTP is not served.
+func (s *Server) URL() string {
+	if s == nil {
+		return ""
+	}
+	return s.url
 }
 
 // Addr is where the server listens: host:port.

@@ -210,7 +210,11 @@ func TestLife(t *testing.T) {
 
 // Of a nil server, which is there when http-addr is empty, all methods do nothing.
 func TestOff(t *testing.T) {
-	s, err := Listen(Options{Config: config.New()})
+	cfg, err := config.Load([]string{"--http-addr", ""}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Listen(Options{Config: cfg})
 	if s != nil || err != nil {
 		t.Fatal(s, err)
 	}

@@ -76,6 +76,9 @@ func health(args []string, out io.Writer) error {
 // healthAddress is where a server with such a configuration is asked.
 func healthAddress(cfg *config.Config) (string, error) {
 	at, port, socket := cfg.String("http-addr"), cfg.Int("port"), cfg.String("unixsocket")
+	if !cfg.Given("http-addr") { // it may have another port, or another server its usual one
+		at = ""
+	}
 	switch {
 	case at != "" && cfg.Bool("http-tls"):
 		return "https://" + at, nil

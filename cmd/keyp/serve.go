@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 			return errors.Join(err, store.Close(false))
 		}
 	}
-	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "dir", cfg.String("dir"),
+	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "http", cmp.Or(pages.URL(), "off"), "dir", cfg.String("dir"),
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	server.SpareProcs()

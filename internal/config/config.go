@@ -104,6 +104,12 @@ func (c *Config) PathOf(name string) string {
 // Start is the working directory in which the server was started.
 func (c *Config) Start() string { return c.start }
 
+// Given reports whether a file, the environment or the command line set an option.
+func (c *Config) Given(name string) bool {
+	s := c.slots[name]
+	return s != nil && s.given != ""
+}
+
 // Words gives the words of an option that is a list. They are not to be changed.
 func (c *Config) Words(name string) []string { return c.get(name).words }
 

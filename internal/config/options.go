@@ -84,8 +84,8 @@ var options = []option{
 	{name: "cluster-preferred-endpoint-type", group: groupCluster, kind: kindEnum, def: "ip", enum: []string{"ip", "hostname", "unknown-endpoint"},
 		help: "what clients are to connect to: ip, hostname or unknown-endpoint (the address that they have)"},
 
-	{name: "http-addr", group: groupHTTP, kind: kindString, fixed: true,
-		help: "address with a port, such as 127.0.0.1:8379, to serve the dashboard, metrics, health and profiles at over HTTP, to those who may run the commands that these stand for; empty: off"},
+	{name: "http-addr", group: groupHTTP, kind: kindString, def: "127.0.0.1:8379", fixed: true,
+		help: "address with a port to serve the dashboard, metrics, health and profiles at over HTTP, to those who may run the commands that these stand for; if it is not given, the next free one of ten ports; empty: off"},
 	{name: "http-protected", group: groupHTTP, kind: kindBool, def: "yes", fixed: true,
 		help: "serve HTTP on loopback addresses only; with no, others are served as long as each user needs a password"},
 	{name: "http-tls", group: groupHTTP, kind: kindBool, def: "no", fixed: true,

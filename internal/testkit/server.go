@@ -257,11 +257,13 @@ func (s *Server) launch() {
 }
 
 // Environ is the environment of this process, without what Keyp would take for its options and
-// what the tests have Go's collector do: programs run as they do elsewhere.
+// what the tests have Go's collector do: programs run as they do elsewhere. But servers do not take the usual port
+// for HTTP from each other.
 func Environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(text string) bool {
+	env := slices.DeleteFunc(os.Environ(), func(text string) bool {
 		return strings.HasPrefix(text, "KEYP_") || strings.HasPrefix(text, "GOGC=")
 	})
+	return append(env, "KEYP_HTTP_ADDR=")
 }
 
 // ready waits for PONG. An error means that there is no process any more.

@@ -66,6 +66,10 @@ func init() {
 			panic(err)
 		}
 	}
+	// Servers do not take the usual port for HTTP from each other.
+	if err := os.Setenv("KEYP_HTTP_ADDR", ""); err != nil {
+		panic(err)
+	}
 	set := func(name, value string) {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
