@@ -39,6 +39,7 @@ type Env struct {
 	PubSub   Subscriptions
 	Changes  Changes
 	Events   Events
+	Replies  Replies
 	Scripts  Scripts
 	Tracking Tracking
 	lines    lines // of Waiters
@@ -107,6 +108,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	e.Tracking.init(e)
 	e.Waiters.env, e.Waiters.lines = e, &e.lines
 	e.Events.env, e.Events.late = e, tally.New(tally.Lateness)
+	e.Replies = newReplies()
 	e.PubSub.turned = e.Events.enable
 	store.Listen(e.Events.hear)
 	store.OnReap(func(took time.Duration) { e.Latency.Add("expire-cycle", took, clk.Now()) })

@@ -39,6 +39,7 @@ var infoSections = []infoSection{
 	{name: "memory", title: "Memory", write: infoMemory},
 	{name: "persistence", title: "Persistence", write: infoPersistence},
 	{name: "expiry", title: "Expiry", write: infoExpiry},
+	{name: "replies", title: "Replies", write: infoReplies},
 	{name: "stats", title: "Stats", write: infoStats},
 	{name: "replication", title: "Replication", write: infoReplication},
 	{name: "cpu", title: "CPU", write: infoCPU},

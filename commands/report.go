@@ -42,6 +42,7 @@ type Report struct {
 
 	Slow          int64         // commands in SLOWLOG
 	EventLateness tally.Reading // from deadline to publication of expired, in microseconds
+	Replies       ReplyReport   // how long clients wait
 	Commands      []CommandReport
 	Errors        []ErrorReport
 	Denials       []DenialReport
@@ -85,7 +86,7 @@ func (e *Env) Report() *Report {
 		Saved: e.lastSave(), Saving: e.Store.Checkpointing(), Failed: e.Store.Err() != nil, Full: e.Store.Full(),
 		Process: storage.ReadProcessMemory(), Resident: residentSize(), Machine: systemMemory(),
 		Blocked: e.Waiters.clients.Load(), BlockedTimed: e.Waiters.timed.Load(), BlockedFor: e.Waiters.awaited.Load(),
-		EventLateness: e.Events.late.Read(), Slow: int64(e.Slowlog.length()),
+		EventLateness: e.Events.late.Read(), Replies: e.Replies.report(), Slow: int64(e.Slowlog.length()),
 	}
 	_, err := e.Store.LastCheckpoint()
 	r.SaveFailed = err != nil

@@ -241,7 +241,7 @@ func TestInfo(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	const base = "server clients memory persistence expiry stats replication cpu "
+	const base = "server clients memory persistence expiry replies stats replication cpu "
 	for args, want := range map[string]string{
 		"":           base + "modules errorstats cluster keyspace",
 		"default":    base + "modules errorstats cluster keyspace",

@@ -75,6 +75,7 @@ type loop struct {
 
 	pass      uint64        // number of the present pass
 	mono      time.Duration // the newest reading of Mono
+	sending   time.Duration // likewise when output began to leave
 	serves    time.Duration // when the pass began to serve waiters
 	durable   uint64        // the log's Durable, as last looked at
 	requested uint64        // the log's End when a commit was last asked for

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"keyp/resp"
 )
 
@@ -37,8 +39,34 @@ type output struct {
 	// newest such reply begins at newest; a majority is asked for what is before asked.
 	holds               bool
 	held, newest, asked uint64
+	// timed are the replies that have not left, by the pass that wrote them.
+	timed []unsentReplies
 	// replied is where the newest reply ends: what is behind it has been pushed.
 	replied uint64
+}
+
+// unsentReplies are replies of one pass: where the last one ends, since when their clients wait, and how many there are.
+type unsentReplies struct {
+	end           uint64
+	since         time.Duration
+	pass          uint64
+	reads, writes uint64
+}
+
+// answered notes that a reply ends here, to a request that was read at an instant.
+func (o *output) answered(pass uint64, since time.Duration, writes bool) {
+	n := len(o.timed) - 1
+	if n < 0 || o.timed[n].pass != pass {
+		o.timed = append(o.timed, unsentReplies{since: since, pass: pass})
+		n++
+	}
+	t := &o.timed[n]
+	t.end = o.end()
+	if writes {
+		t.writes++
+	} else {
+		t.reads++
+	}
 }
 
 // pending is the number of bytes that have not left.
@@ -197,6 +225,10 @@ func (o *output) drop(pool *bufferPool) {
 	}
 	pool.put(o.w.Buf)
 	o.w.Buf, o.sent, o.blocks, o.inside, o.blockCap, o.holds = nil, 0, nil, 0, 0, false
+	o.timed = o.timed[:0]
+	if cap(o.timed) > 16 {
+		o.timed = nil
+	}
 	o.needs = o.needs[:0]
 	if cap(o.needs) > 16 {
 		o.needs = nil
@@ -323,5 +355,5 @@ func (l *loop) guestOverLimit(s *session) bool {
 
 // memory is what the output takes, in bytes.
 func (o *output) memory() int {
-	return o.blockCap + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.needs)*24
+	return o.blockCap + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.needs)*24 + cap(o.timed)*40
 }

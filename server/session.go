@@ -53,6 +53,8 @@ type session struct {
 	// blocked is the wait of a blocking command; nil: there is none.
 	blocked *blocked
 	idle    *timer
+	// asked is when the oldest request was read that waits for its reply, as the loop's mono.
+	asked time.Duration
 	// softSince is when the output passed its soft limit; 0: it is below.
 	softSince time.Duration
 	// seenIn is client.NetIn when sweep last came by.
@@ -235,9 +237,13 @@ func (l *loop) read(s *session) int {
 	}
 	space := s.reader.Space(size)
 	s.room = s.reader.Buffered() + len(space)
+	idle := s.reader.Buffered() == 0
 	n, more, err := s.receive(space)
 	switch {
 	case n > 0:
+		if idle {
+			s.asked = l.mono
+		}
 		s.reader.Advance(n)
 		s.readable = more
 		s.client.NetIn += uint64(n)
@@ -345,6 +351,9 @@ func (l *loop) finishReply(s *session, c *commands.Ctx, mark int) {
 	}
 	if lsn > l.durable && s.out.w.Len() > mark { // nothing waits for the log where nothing is sent
 		s.out.depend(mark, lsn, l.pass)
+	}
+	if s.out.w.Len() > mark && !push && spec != nil && !spec.Is(commands.Blocking) {
+		s.out.answered(l.pass, s.asked, spec.Changes())
 	}
 	s.out.replied = s.out.end()
 	if s.client.Closing && s.state < closing {

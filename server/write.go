@@ -74,6 +74,9 @@ func (l *loop) write() {
 		l.waiting = kept
 	}
 	l.prove()
+	if len(l.touched) > 0 {
+		l.sending = l.o.Clock.Mono()
+	}
 	for _, s := range l.touched {
 		s.touched = false
 		if s.takes() {
@@ -146,8 +149,29 @@ func (l *loop) send(s *session, ready []byte) bool {
 	if !l.noteRoom(s, full) {
 		return false
 	}
+	l.timeReplies(s, n)
 	s.out.advance(n, &l.buffers)
 	return true
+}
+
+// timeReplies counts how long the clients have waited for the replies that end within the next n bytes, which leave now.
+func (l *loop) timeReplies(s *session, n int) {
+	o := &s.out
+	left, done := o.base+uint64(o.sent+n), 0
+	for done < len(o.timed) && o.timed[done].end <= left {
+		t := &o.timed[done]
+		done++
+		waited := (l.sending - t.since).Microseconds()
+		if t.reads > 0 {
+			l.env.Replies.Reads.ObserveMany(waited, t.reads)
+		}
+		if t.writes > 0 {
+			l.env.Replies.Writes.ObserveMany(waited, t.writes)
+		}
+	}
+	if done > 0 {
+		o.timed = o.timed[:copy(o.timed, o.timed[done:])]
+	}
 }
 
 // sendEarly sends long replies amid a session's turn: while they are in the processor's
@@ -157,6 +181,7 @@ func (l *loop) sendEarly(s *session) {
 		return
 	}
 	if ready := s.out.ready(l.durable); len(ready) >= earlyOutput {
+		l.sending = l.mono
 		l.send(s, ready)
 		l.mono = l.o.Clock.Mono() // no command took that time
 	}

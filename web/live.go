@@ -111,6 +111,7 @@ type message struct {
 	Point    point        `json:"point"`
 	Minute   *point       `json:"minute,omitempty"` // what expired in the last whole minute
 	Commands []commandUse `json:"commands"`
+	Replies  replyUse     `json:"replies"`
 	Hits     int64        `json:"hits"`
 	Misses   int64        `json:"misses"`
 	Usage    usage        `json:"usage"`
@@ -120,6 +121,20 @@ type message struct {
 	Types    *typeCounts  `json:"types"` // nil: not counted yet
 	Group    *groupUse    `json:"group,omitempty"`
 }
+
+// replyUse is how long clients waited for replies in the last ten seconds, or in less as for commandUse.
+type replyUse struct {
+	Reads  waits `json:"reads"`
+	Writes waits `json:"writes"`
+}
+
+type waits struct {
+	P50  int64 `json:"p50"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+}
+
+func waitsOf(r tally.Reading) waits { return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)} }
 
 // commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
 type commandUse struct {
@@ -224,6 +239,7 @@ func (s *Server) message(past []*reading) message {
 	}
 	m.Point = expiriesOf(r.Histograms, r.Store, r.at).since(expiriesOf(last.Histograms, last.Store, last.at))
 	m.Point.Ops, m.Point.Keys, m.Point.Elements = map[string]int64{}, perSecond(r.Store.Expired, last.Store.Expired), perSecond(r.Store.ExpiredElements, last.Store.ExpiredElements)
+	m.Replies = replyUse{waitsOf(r.Replies.Reads.Since(first.Replies.Reads)), waitsOf(r.Replies.Writes.Since(first.Replies.Writes))}
 	before, base := byName(last.Commands), byName(first.Commands)
 	for i := range r.Commands {
 		c := &r.Commands[i]

@@ -125,6 +125,12 @@ var metrics = []metric{
 				}
 			}
 		}},
+	{name: "keyp_reply_duration_seconds", kind: histogram, labels: "of", info: "reply_read_p50_usec reply_read_p99_usec reply_reads reply_write_p50_usec reply_write_p99_usec reply_writes",
+		help: "How long clients wait: from when a request was read to when its reply was sent, with the sync of the log that the reply needs; of what may change something (write) and of the rest (read). Commands that wait for others, as BLPOP, do not count.",
+		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
+			put(r.Replies.Reads, micro, "read")
+			put(r.Replies.Writes, micro, "write")
+		}},
 	{name: "keyp_error_replies_total", kind: counter, info: "total_error_replies", help: "Replies that were errors.",
 		value: func(r *reading) float64 { return float64(r.stats.Errors.Load()) }},
 	{name: "keyp_error_replies_by_code_total", kind: counter, labels: "code", help: "Error replies by the word that they begin with.",

@@ -40,14 +40,17 @@ func New(bounds []int64) *Histogram {
 }
 
 // Observe counts a value. One below zero, as a clock that was set back gives, is 0.
-func (h *Histogram) Observe(v int64) {
+func (h *Histogram) Observe(v int64) { h.ObserveMany(v, 1) }
+
+// ObserveMany counts a value n times.
+func (h *Histogram) ObserveMany(v int64, n uint64) {
 	v = max(v, 0)
 	i := 0
 	for i < len(h.bounds) && v > h.bounds[i] {
 		i++
 	}
-	h.counts[i].Add(1)
-	h.sum.Add(v)
+	h.counts[i].Add(n)
+	h.sum.Add(v * int64(n))
 }
 
 // Reading is what a histogram had counted at some instant. Upto has, for each of Bounds, how many

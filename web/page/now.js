@@ -19,6 +19,7 @@ function make(app) {
   const clients = h("strong", { class: "big" }, "–"), clientList = h("dl");
   const disk = h("strong", { class: "big" }, "–"), disks = h("dl");
   const keys = h("strong", { class: "big" }, "–"), keyList = h("dl");
+  const waited = h("strong", { class: "big" }, "–"), waits = h("dl");
   const rows = h("tbody");
   const slow = h("tbody"), slowError = h("p", { class: "notice", role: "alert", hidden: true });
   const people = h("tbody"), peopleError = h("p", { class: "notice", role: "alert", hidden: true });
@@ -61,9 +62,10 @@ function make(app) {
     h("div", { class: "head" }, h("h1", {}, "Now")),
     h("div", { class: "grid wide" },
       card("Commands a second", perSecond, ops.el, families),
-      card("Latency by command", h("p", { class: "soft small" }, "Of the last ten seconds, without the wait for the log. Upper bounds: each is at most twice what it was."),
+      card("Latency by command", h("p", { class: "soft small" }, "Of the last ten seconds, of the work alone, without the wait for the log. Upper bounds: each is at most twice what it was."),
         h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Latency by command" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Command"), ...["a second", "p50", "p99", "p99.9"].map(t => h("th", { class: "n", scope: "col" }, t)))), rows)))),
     h("div", { class: "grid" },
+      card("How long clients wait", h("p", { class: "soft small" }, "p99 of writes in the last ten seconds, from request to reply, with the sync of the log."), waited, waits),
       card("Memory", used, stack, owners),
       card("Keys", keys, keyList),
       card("Keys found", rate, rates),
@@ -77,6 +79,9 @@ function make(app) {
   function update(m) {
     const u = m.usage, sum = Object.values(m.point.ops).reduce((a, b) => a + b, 0);
     perSecond.textContent = short(sum);
+    const { reads, writes } = m.replies, wait = us => us === 0 ? "–" : micros(us);
+    waited.textContent = wait(writes.p99);
+    fill(waits, [["writes, p50", wait(writes.p50)], ["writes, p99.9", wait(writes.p999)], ["reads, p50", wait(reads.p50)], ["reads, p99", wait(reads.p99)], ["reads, p99.9", wait(reads.p999)]]);
     fill(families, Object.entries(m.point.ops).sort((a, b) => b[1] - a[1]).map(([g, n]) => [g, count(n)]));
     ops.show({ points: app.history.map(p => [Object.values(p.ops).reduce((a, b) => a + b, 0)]), classes: [""], room: 120, ticks: ["2 min ago", "now"], least: 10 });
     rows.replaceChildren(...m.commands.map(c => h("tr", {}, h("td", { class: "mono" }, c.name.replace("|", " ").toUpperCase()), h("td", { class: "n" }, count(c.calls)),

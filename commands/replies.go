@@ -1,0 +1,31 @@
+package commands
+
+import "keyp/internal/tally"
+
+// Replies are how long clients wait, in microseconds: from when a request was read to when its reply was given to the system, with the
+// sync of the log that the reply needs. Commands that wait for others (BLPOP, WAIT) do not count.
+type Replies struct {
+	Reads, Writes *tally.Histogram
+}
+
+func newReplies() Replies { return Replies{tally.New(tally.Sync), tally.New(tally.Sync)} }
+
+// Changes reports whether a command may change something: of EXEC, scripts and functions that depends on what they run.
+func (s *Spec) Changes() bool { return s.Flags&(Write|MayReplicate|execs) != 0 }
+
+// ReplyReport is Replies as counted so far.
+type ReplyReport struct{ Reads, Writes tally.Reading }
+
+func (r *Replies) report() ReplyReport { return ReplyReport{r.Reads.Read(), r.Writes.Read()} }
+
+// infoReplies shows half and all but one of a hundred of the waits.
+func infoReplies(c *Ctx, b *infoText) {
+	for _, of := range []struct {
+		kind string
+		tally.Reading
+	}{{"read", c.Env.Replies.Reads.Read()}, {"write", c.Env.Replies.Writes.Read()}} {
+		b.int("reply_"+of.kind+"_p50_usec", of.Quantile(0.5))
+		b.int("reply_"+of.kind+"_p99_usec", of.Quantile(0.99))
+		b.int("reply_"+of.kind+"s", int64(of.Count))
+	}
+}
