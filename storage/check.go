@@ -145,6 +145,7 @@ type partCheck struct {
 
 	keys, expires int64
 	indexed       int
+	tombs         int
 	owns, laters  int               // deadlines that are behind one of an element, of keys in memory and of keys on disk
 	dues          []format.TTLEntry // of keys that are only on disk
 }
@@ -164,6 +165,9 @@ func (c *partCheck) run() {
 	}
 	if cells != c.p.cells {
 		c.fail("shard %d counts %d cells and has %d", c.p.shard.num, c.p.cells, cells)
+	}
+	if c.tombs != c.p.tombs {
+		c.fail("shard %d counts %d tombstones and has %d", c.p.shard.num, c.p.tombs, c.tombs)
 	}
 	for at, im := range c.disk.records { // keys that are only on disk
 		n := format.ParseSlotKey([]byte(at)[:6])
@@ -303,6 +307,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		c.fail("key %q is on disk and does not say so", clip(name))
 	}
 	if cl.is(cellTomb) {
+		c.tombs++
 		if stored && !cl.is(cellDirty) {
 			c.fail("key %q is gone for good but on disk", clip(name))
 		}

@@ -295,7 +295,7 @@ func (v View) measureShard(sh *shard) (used, dirty int64) {
 		used += p.memory()
 		dirty += p.dirty - p.cleanInDirty()
 		if db < v.s.options.Databases {
-			resident += int64(p.cells)
+			resident += int64(p.cells - p.tombs)
 		}
 	}
 	sh.used.Store(used)

@@ -185,7 +185,9 @@ func (l *loads) loadAll() {
 				}
 				n, err := l.loadSlot(sh, db, i)
 				if err == nil {
-					loaded += n
+					if db < s.options.Databases { // behind them are the store's own keys
+						loaded += n
+					}
 					continue
 				}
 				// The intact keys of the slot are read one by one when they are asked for.

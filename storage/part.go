@@ -54,6 +54,7 @@ type part struct {
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
 	cells   int   // in all tables, tombstones included
+	tombs   int   // tombstones of them
 	dirty   int64 // bytes that the data file does not have yet, about
 	// moved are values whose elements a record of this part still names on disk
 	// although they belong to another key now, once for each such record: a checkpoint
@@ -307,6 +308,9 @@ func (p *part) drop(sl *slot, c *cell) {
 		sl.dirty--
 		p.dirty -= int64(p.size(*c))
 	}
+	if c.is(cellTomb) {
+		p.tombs--
+	}
 	p.free(*c)
 	sl.table.remove(c)
 	p.cells--
@@ -343,6 +347,7 @@ func (p *part) retire(sl *slot, c *cell) {
 		ref := p.objects.add(&Object{key: string(name), flags: *p.flags(old) & (flagDisk | flagMoved)})
 		*c = newCell(uint64(old), ref, cellTomb|cellObj)
 	}
+	p.tombs++
 	p.free(old)
 	p.markDirty(sl, c)
 }
@@ -473,6 +478,9 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 		*p.flags(with) |= *p.flags(*c) & (flagDisk | flagMoved)
 		if existed {
 			p.shard.store.dropped(p, *c)
+		}
+		if c.is(cellTomb) {
+			p.tombs--
 		}
 		p.dirtyOff(sl, c)
 		p.free(*c)

@@ -83,6 +83,7 @@ func (p *part) tombstone(sl *slot, k Key) {
 // absent notes that a key that memory does not know does not exist. Flags 0: the data file does not
 // have it either.
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
+	p.tombs++
 	if len(k.Name) > maxSlabKey || !p.room(blockHeader+len(k.Name)) {
 		ref := p.objects.add(&Object{key: string(k.Name), flags: flags})
 		return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
