@@ -49,14 +49,15 @@ func (s *session) delayed() bool {
 }
 
 // release gives the sessions that wait for why their turns, before all others and in the order in which
-// they came: their commands run then, or wait again.
+// they came: their commands run then, or wait again. Those that were released before, in the same pass, stay
+// before them: a write would come before the CLIENT PAUSE that it waited for.
 func (l *loop) release(why state) {
 	if len(l.delayed) == 0 {
 		return
 	}
 	delayed := l.delayed
 	l.delayed = nil
-	turns := make([]*session, 0, len(delayed)+len(l.queue))
+	var turns []*session
 	for _, s := range delayed {
 		switch {
 		case s.state == why:
@@ -73,7 +74,13 @@ func (l *loop) release(why state) {
 			l.delayed = append(l.delayed, s)
 		}
 	}
-	l.queue = append(turns, l.queue...)
+	at := 0
+	for i, s := range l.queue {
+		if s.state == released {
+			at = i + 1
+		}
+	}
+	l.queue = slices.Insert(l.queue, at, turns...)
 }
 
 // endWaitForJobs releases those that wait for the end of a job.

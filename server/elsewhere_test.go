@@ -228,3 +228,65 @@ func TestPauseComesBeforeQueued(t *testing.T) {
 	other.do("CLIENT UNPAUSE")
 	ts.migrations(maxUnlocked)
 }
+
+// TestPauseComesBeforeThoseReleasedWithIt: a CLIENT PAUSE comes before a write that was released in the same pass, after it.
+// The jobs that it waits for end, and then one that was queued, whose command is to run again: the loop hears of all at once.
+func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
+	const next = maxUnlocked + 2 // the call before the queued job: behind those before all that run, and one at the end of one
+	var calls atomic.Int64
+	late := make(chan struct{})
+	ts := start(t, func(l *loop) {
+		l.jobs.waiting.run = func() {} // the test ends them
+		l.seams.besideLoop = func() {
+			if calls.Add(1) == next {
+				<-late
+			}
+		}
+	})
+	migrate, connections := countingTarget(t)
+	other := ts.dial()
+	other.do("SET k v")
+	for range maxUnlocked {
+		ts.dial().send(migrate)
+	}
+	ts.migrations(maxUnlocked)
+	await.Until(t, "all run", func() bool { return connections.Load() == maxUnlocked })
+	queued, pauses := ts.dial(), ts.dial()
+	queued.send(migrate)
+	ts.waits(queued, forOwnJob)
+	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
+	ts.waits(pauses, forJob)
+	ts.onLoop(func(l *loop) { l.jobs.places[commands.Elsewhere].running[0].ctx.Cancel() })
+	await.Until(t, "the queued job has begun", func() bool { return calls.Load() == next })
+	ts.waits(pauses, forJob)
+
+	goOn := make(chan struct{})
+	ts.loop.box.post(func() {
+		for _, j := range ts.loop.jobs.places[commands.Elsewhere].running {
+			j.ctx.Cancel()
+		}
+		<-goOn
+	})
+	posted := func(n int) {
+		await.Until(t, fmt.Sprint(n, " jobs have ended"), func() bool {
+			box := &ts.loop.box
+			box.mu.Lock()
+			defer box.mu.Unlock()
+			return len(box.mu.posts) >= n
+		})
+	}
+	posted(maxUnlocked - 1)
+	close(late)
+	posted(maxUnlocked)
+	close(goOn)
+	ts.passes()
+	s := ts.sessionOf(queued)
+	ts.onLoop(func(*loop) {
+		if s.state != forPause {
+			t.Errorf("the queued command did not wait for the pause, but is in state %s", stateNames[s.state])
+		}
+	})
+	if !t.Failed() {
+		pauses.expect("+OK")
+	}
+}

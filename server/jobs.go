@@ -79,7 +79,7 @@ const (
 	// thresholdEvery is how often the loop looks for a new busy-reply-threshold while it is 0.
 	thresholdEvery = 100 * time.Millisecond
 	// forsakenEvery is how often endForsaken looks.
-	forsakenEvery = 500 * time.Millisecond
+	forsakenEvery = 250 * time.Millisecond
 )
 
 // processors is how many the process has.
