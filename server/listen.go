@@ -184,6 +184,9 @@ func listenTCP(a netip.AddrPort, backlog int) (*listener, error) {
 }
 
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
+	if most := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > most {
+		return nil, fmt.Errorf("the path has %d bytes, and the system allows %d", len(path), most)
+	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}

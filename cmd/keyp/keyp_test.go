@@ -356,6 +356,13 @@ func TestFirstStart(t *testing.T) {
 	if _, err := os.Stat(dir); status != 1 || !strings.Contains(errs, "cannot listen on 127.0.0.1:"+running.Port()) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("status %d, %s; the directory: %v", status, errs, err)
 	}
+	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", ""); status != 1 || errs != "keyp: dir is empty: it names the directory of the data, such as ./keyp-data\n" {
+		t.Errorf("an empty dir: status %d, %q", status, errs)
+	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("s", 120))
+	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", dir, "--unixsocket", long); status != 1 || !strings.Contains(errs, "cannot listen on "+long+": the path has ") {
+		t.Errorf("a long path: status %d, %q", status, errs)
+	}
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "dump.rdb"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,9 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 		return errors.New("archive-dir and archive-command exclude each other")
 	}
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
+	if cfg.String("dir") == "" {
+		return errors.New("dir is empty: it names the directory of the data, such as ./keyp-data")
+	}
 	if _, err := os.Stat(cfg.String("dir")); errors.Is(err, os.ErrNotExist) {
 		// A start that fails for its port makes no directory.
 		if err := server.Probe(server.Options{Config: cfg, Log: logger}); err != nil {
