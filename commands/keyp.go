@@ -9,7 +9,7 @@ import (
 // database, and show the keys whose deadline the user may ask for (PEXPIRETIME).
 var keypCommands = []Spec{
 	{
-		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "1.0.0",
+		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "0.1.0",
 		Summary:    "Goes on with a walk over the names of all keys that have no deadline.",
 		Complexity: "O(N) in COUNT for a call, O(N) in the number of keys for a whole walk.",
 		Arity:      -1, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,
@@ -18,7 +18,7 @@ var keypCommands = []Spec{
 		Run:  runUntimed,
 	},
 	{
-		Name: "KEYP.EXPIRING", Group: KeypGroup, Since: "1.0.0",
+		Name: "KEYP.EXPIRING", Group: KeypGroup, Since: "0.1.0",
 		Summary:    "Lists keys, or the elements of one key, in the order of their deadlines, page by page, from one instant on and before another.",
 		Complexity: "O(log(N)+M) where N is the number of keys with a deadline and M is COUNT.",
 		Arity:      -3, Flags: ReadOnly, Categories: keypCategories,
@@ -29,7 +29,7 @@ var keypCommands = []Spec{
 		Run:      runExpiring,
 	},
 	{
-		Name: "KEYP.TIMELINE", Group: KeypGroup, Since: "1.0.0",
+		Name: "KEYP.TIMELINE", Group: KeypGroup, Since: "0.1.0",
 		Summary:    "Counts keys by when they are due next, in equal spans of time.",
 		Complexity: "O(B*log(N)) where B is the number of buckets and N of keys with a deadline. O(N) with MATCH, or for users that may not see all keys.",
 		Arity:      -4, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,

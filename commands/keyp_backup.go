@@ -24,35 +24,35 @@ import (
 // When the connection ends, the backup waits for another one that names it (RESUME), for backupGrace or until somebody begins another backup. A piece whose
 // reply was lost can be read again, since the last one stays in memory.
 var keypBackupCommands = []Spec{{
-	Name: "KEYP.BACKUP", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Name: "KEYP.BACKUP", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Reads a backup of all data.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "BEGIN", Group: KeypGroup, Since: "1.0.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "BEGIN", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Summary:    "Begins a backup of the present moment, which the connection reads.",
 			Complexity: "O(1), behind the checkpoint under way.",
 			Tips:       []string{tipRandom},
 			Run:        backupBegin,
 		},
 		{
-			Name: "READ", Group: KeypGroup, Since: "1.0.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "READ", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Summary:    "Reads the next piece of the connection's backup; nil behind the last one.",
 			Complexity: "O(1): a piece has at most 1 MiB.",
 			Tips:       []string{tipRandom},
 			Run:        backupRead,
 		},
 		{
-			Name: "END", Group: KeypGroup, Since: "1.0.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "END", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Summary: "Ends the connection's backup, whether it was read or not.", Complexity: "O(1)",
 			Run: backupEnd,
 		},
 		{
-			Name: "RESUME", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "RESUME", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Args:    []Arg{stringArg("id"), intArg("piece")},
 			Summary: "Goes on with the backup of a connection that was lost.", Complexity: "O(1)",
 			Run: backupResume,
 		},
-		helpFor("KEYP.BACKUP", KeypGroup, "1.0.0", Loading|Stale,
+		helpFor("KEYP.BACKUP", KeypGroup, "0.1.0", Loading|Stale,
 			"BEGIN", "    Begins a backup of the present moment.",
 			"READ", "    Reads its next piece; nil behind the last one.",
 			"END", "    Ends it.",

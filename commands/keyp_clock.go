@@ -11,22 +11,22 @@ import (
 // keypClockCommands show and end the time for which a step of the wall clock forward is not followed
 // (storage/guard.go).
 var keypClockCommands = []Spec{{
-	Name: "KEYP.CLOCK", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Name: "KEYP.CLOCK", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Shows and confirms steps of the wall clock.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "INFO", Group: KeypGroup, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast, Scope: OnLoop,
+			Name: "INFO", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Loading | Stale | Fast, Scope: OnLoop,
 			Summary: "Shows the wall clock and the time by which keys expire.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run:  clockInfo,
 		},
 		{
-			Name: "CONFIRM", Group: KeypGroup, Since: "1.0.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked,
+			Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked,
 			Summary:    "Takes a step of the wall clock forward as right: time follows it, and deadlines that counted from the guarded time move with it.",
 			Complexity: "O(N) in the number of those deadlines.",
 			Run:        clockConfirm,
 		},
-		helpFor("KEYP.CLOCK", KeypGroup, "1.0.0", Loading|Stale,
+		helpFor("KEYP.CLOCK", KeypGroup, "0.1.0", Loading|Stale,
 			"INFO", "    The wall clock and the time by which keys expire.",
 			"CONFIRM", "    Takes a step of the wall clock forward as right."),
 	},

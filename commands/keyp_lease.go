@@ -32,11 +32,11 @@ var (
 // keypLeaseCommands grant leases with fencing tokens (storage/lease.go). Those who wait for a lease are in the line of
 // Waiters for a missing key.
 var keypLeaseCommands = []Spec{{
-	Name: "KEYP.LEASE", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Name: "KEYP.LEASE", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Grants leases with fencing tokens.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "ACQUIRE", Group: KeypGroup, Since: "1.0.0", Arity: -5, Flags: Write | DenyOOM | Blocking,
+			Name: "ACQUIRE", Group: KeypGroup, Since: "0.1.0", Arity: -5, Flags: Write | DenyOOM | Blocking,
 			Summary: "Takes a lease, or waits for it; an owner that holds it keeps its token.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RW|Access|Update)},
 			Args: []Arg{
@@ -46,34 +46,34 @@ var keypLeaseCommands = []Spec{{
 			Run: acquireLease,
 		},
 		{
-			Name: "RENEW", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast | guards,
+			Name: "RENEW", Group: KeypGroup, Since: "0.1.0", Arity: 5, Flags: Write | Fast | guards,
 			Summary: "Has a lease that is held with a token end later, or earlier.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RW|Access|Update)},
 			Args: []Arg{keyArg("key"), intArg("token"), intArg("milliseconds")},
 			Run:  renewLease,
 		},
 		{
-			Name: "RELEASE", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: Write | Fast,
+			Name: "RELEASE", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Write | Fast,
 			Summary: "Ends a lease that is held with a token.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RW|Access|Delete)},
 			Args: []Arg{keyArg("key"), intArg("token")},
 			Run:  releaseLease,
 		},
 		{
-			Name: "CHECK", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: ReadOnly | Fast | guards,
+			Name: "CHECK", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: ReadOnly | Fast | guards,
 			Summary: "Fails unless a lease is held with a token; in a transaction the commands behind it do not run then.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RO|Access)},
 			Args: []Arg{keyArg("key"), intArg("token")},
 			Run:  checkLease,
 		},
 		{
-			Name: "INFO", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+			Name: "INFO", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly,
 			Summary: "Shows who holds a lease, and who waits for it.", Complexity: "O(N) in the number of those who wait.",
 			Keys: []KeySpec{Key(2, RO|Access)},
 			Args: []Arg{keyArg("key")},
 			Run:  leaseInfo,
 		},
-		helpFor("KEYP.LEASE", KeypGroup, "1.0.0", Loading|Stale,
+		helpFor("KEYP.LEASE", KeypGroup, "0.1.0", Loading|Stale,
 			"ACQUIRE <key> <owner> <time> [WAIT <time>] [DELAY <time>]",
 			"    Take a lease: token and deadline, or null if somebody else has it.",
 			"    Times are milliseconds, or have a unit: 500ms, 30s, 10m, 2h.",

@@ -12,11 +12,11 @@ import (
 // keypLimitCommands admit or refuse by limits (storage/object/limit.go).
 var keypLimitCommands = []Spec{
 	{
-		Name: "KEYP.LIMIT", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+		Name: "KEYP.LIMIT", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 		Summary: "Admits or refuses by limits.", Complexity: "Depends on subcommand.",
 		Sub: []Spec{
 			{
-				Name: "TAKE", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: Write | DenyOOM | Fast,
+				Name: "TAKE", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: Write | DenyOOM | Fast,
 				Summary:    "Admits a cost if all limits have room for it, and says which one has not and when to try again.",
 				Complexity: limitComplexity,
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
@@ -27,7 +27,7 @@ var keypLimitCommands = []Spec{
 				Run: takeLimit,
 			},
 			{
-				Name: "PEEK", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: ReadOnly | Fast,
+				Name: "PEEK", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: ReadOnly | Fast,
 				Summary:    "Says what TAKE would reply, and changes nothing.",
 				Complexity: limitComplexity,
 				Keys:       []KeySpec{Key(2, RO|Access)},
@@ -35,7 +35,7 @@ var keypLimitCommands = []Spec{
 				Run:        peekLimit,
 			},
 			{
-				Name: "CONFIRM", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: Write | DenyOOM | Fast,
+				Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Write | DenyOOM | Fast,
 				Summary:    "Ends a reservation whose cost was used: it counts as admitted now.",
 				Complexity: "O(1)",
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
@@ -43,7 +43,7 @@ var keypLimitCommands = []Spec{
 				Run:        endReservation((*storage.Limit).Confirm, eventLimitConfirm),
 			},
 			{
-				Name: "RETURN", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: Write | Fast,
+				Name: "RETURN", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Write | Fast,
 				Summary:    "Ends a reservation and gives its cost back.",
 				Complexity: "O(1)",
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
@@ -51,7 +51,7 @@ var keypLimitCommands = []Spec{
 				Run:        endReservation((*storage.Limit).Return, eventLimitReturn),
 			},
 			{
-				Name: "HELD", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+				Name: "HELD", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly,
 				Summary:    "Lists the reservations of a key, by deadline.",
 				Complexity: "O(N*log(N)) in the number of reservations.",
 				Keys:       []KeySpec{Key(2, RO|Access)},
@@ -60,7 +60,7 @@ var keypLimitCommands = []Spec{
 				Run:        heldLimit,
 			},
 			{
-				Name: "RESET", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: Write | Fast,
+				Name: "RESET", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: Write | Fast,
 				Summary:    "Forgets all that the limits of a key have admitted, and its reservations.",
 				Complexity: "O(1)",
 				Keys:       []KeySpec{Key(2, RM|Delete)},
@@ -68,7 +68,7 @@ var keypLimitCommands = []Spec{
 				Run:        resetLimit,
 			},
 			limitInfoCommand,
-			helpFor("KEYP.LIMIT", KeypGroup, "1.0.0", Loading|Stale,
+			helpFor("KEYP.LIMIT", KeypGroup, "0.1.0", Loading|Stale,
 				"TAKE <key> <cost> <limit> [<limit> ...] [RESERVE <id> <ttl>]",
 				"    Admit a cost if all limits have room for it. A limit is",
 				"    TOKENS <burst> <rate> <per>: a bucket of burst tokens, rate of which come within per ms,",
@@ -87,7 +87,7 @@ var keypLimitCommands = []Spec{
 		},
 	},
 	{
-		Name: "CL.THROTTLE", Group: KeypGroup, Since: "1.0.0", Arity: -5, Flags: Write | DenyOOM | Fast,
+		Name: "CL.THROTTLE", Group: KeypGroup, Since: "0.1.0", Arity: -5, Flags: Write | DenyOOM | Fast,
 		Summary:    "Admits a quantity if a bucket of tokens has room for it, as redis-cell does.",
 		Complexity: "O(1)",
 		Keys:       []KeySpec{Key(1, RW|Access|Update)},

@@ -3,7 +3,7 @@ package commands
 import "keyp/storage/object"
 
 var limitInfoCommand = Spec{
-	Name: "INFO", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+	Name: "INFO", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly,
 	Summary:    "Shows what the limits of a key count, and its first reservations.",
 	Complexity: "O(1); of a WINDOW in how many times of admissions do not count any more.",
 	Keys:       []KeySpec{Key(2, RO|Access)},

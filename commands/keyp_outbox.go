@@ -36,11 +36,11 @@ const (
 
 // keypOutboxCommands manage the rules by which expiries are reported in streams (storage/outbox.go).
 var keypOutboxCommands = []Spec{{
-	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Manages rules that report in a stream what expires.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: Write | Admin | DenyOOM, Scope: Global,
+			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: Write | Admin | DenyOOM, Scope: Global,
 			Summary: "Makes an outbox, or replaces the one of that name.", Complexity: "O(N) in the number of outboxes.",
 			Keys: []KeySpec{{Flags: RW | Update, Begin: 3, Find: outboxStream, Word: "STREAM", DB: outboxDB}},
 			Args: []Arg{
@@ -51,7 +51,7 @@ var keypOutboxCommands = []Spec{{
 			Run: setOutbox,
 		},
 		{
-			Name: "GET", Group: KeypGroup, Since: "1.0.0", Arity: 3, Scope: OnLoop,
+			Name: "GET", Group: KeypGroup, Since: "0.1.0", Arity: 3, Scope: OnLoop,
 			Summary: "Shows an outbox, and what became of its entries.", Complexity: "O(N) in the number of outboxes.",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
@@ -64,13 +64,13 @@ var keypOutboxCommands = []Spec{{
 			},
 		},
 		{
-			Name: "DEL", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: Write | Admin, Scope: Global,
+			Name: "DEL", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: Write | Admin, Scope: Global,
 			Summary: "Deletes an outbox; its stream stays.", Complexity: "O(N) in the number of its entries that wait.",
 			Args: []Arg{stringArg("name")},
 			Run:  deleteOutbox,
 		},
 		{
-			Name: "LIST", Group: KeypGroup, Since: "1.0.0", Arity: 2, Scope: OnLoop,
+			Name: "LIST", Group: KeypGroup, Since: "0.1.0", Arity: 2, Scope: OnLoop,
 			Summary: "Shows all outboxes, by name, whose pattern the user may read.", Complexity: "O(N) in the number of outboxes.",
 			Run: func(c *Ctx) error {
 				list := slices.DeleteFunc(c.Env.Store.Outboxes(), func(r storage.OutboxState) bool {
@@ -84,7 +84,7 @@ var keypOutboxCommands = []Spec{{
 			},
 		},
 		{
-			Name: "STREAMS", Group: KeypGroup, Since: "1.0.0", Arity: 3, Scope: OnLoop,
+			Name: "STREAMS", Group: KeypGroup, Since: "0.1.0", Arity: 3, Scope: OnLoop,
 			Summary: "Lists the keys of the streams that an outbox writes.", Complexity: "O(N) in the number of outboxes.",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
@@ -97,7 +97,7 @@ var keypOutboxCommands = []Spec{{
 				return nil
 			},
 		},
-		helpFor("KEYP.OUTBOX", KeypGroup, "1.0.0", Loading|Stale,
+		helpFor("KEYP.OUTBOX", KeypGroup, "0.1.0", Loading|Stale,
 			"SET <name> PATTERN <pattern> [DB <n>] [TYPE <type>] [ELEMENTS] STREAM <key> [MAXLEN <n>] [VALUE <max-bytes>]",
 			"    Make or replace an outbox: each key of the pattern that expires has an entry in the stream.",
 			"GET <name>", "    Show an outbox, and what became of its entries.",

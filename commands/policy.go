@@ -41,11 +41,11 @@ const (
 const policyChange = Write | Admin
 
 var policyCommands = []Spec{{
-	Name: "KEYP.POLICY", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Name: "KEYP.POLICY", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Manages rules about the deadlines of keys.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -6, Flags: policyChange | DenyOOM, Scope: Global,
+			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -6, Flags: policyChange | DenyOOM, Scope: Global,
 			Summary: "Makes a policy, or replaces the one of that name.", Complexity: "O(N) in the number of policies.",
 			Args: []Arg{
 				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),
@@ -60,7 +60,7 @@ var policyCommands = []Spec{{
 			Run: setPolicy,
 		},
 		{
-			Name: "GET", Group: KeypGroup, Since: "1.0.0", Arity: 3, Scope: OnLoop,
+			Name: "GET", Group: KeypGroup, Since: "0.1.0", Arity: 3, Scope: OnLoop,
 			Summary: "Shows a policy, and how often it did what.", Complexity: "O(1)",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
@@ -73,7 +73,7 @@ var policyCommands = []Spec{{
 			},
 		},
 		{
-			Name: "DEL", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: policyChange, Scope: Global,
+			Name: "DEL", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: policyChange, Scope: Global,
 			Summary: "Deletes a policy; deadlines stay as they are.", Complexity: "O(N) in the number of policies.",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
@@ -92,7 +92,7 @@ var policyCommands = []Spec{{
 			},
 		},
 		{
-			Name: "LIST", Group: KeypGroup, Since: "1.0.0", Arity: 2, Scope: OnLoop,
+			Name: "LIST", Group: KeypGroup, Since: "0.1.0", Arity: 2, Scope: OnLoop,
 			Summary: "Shows the policies whose pattern the user may read, by database, those first that go before others.", Complexity: "O(N) in the number of policies.",
 			Run: func(c *Ctx) error {
 				all := slices.DeleteFunc(c.Env.policies.Load().list(), func(p *policy) bool { return !c.takesRule(p.pattern, mayRead, nil) })
@@ -104,7 +104,7 @@ var policyCommands = []Spec{{
 			},
 		},
 		{
-			Name: "TEST", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+			Name: "TEST", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly,
 			Summary:    "Shows which policies a key matches, and what would become of a write without a deadline.",
 			Complexity: "O(N) in the number of policies.",
 			Keys:       []KeySpec{Key(2, RO)},
@@ -112,14 +112,14 @@ var policyCommands = []Spec{{
 			Run:        testPolicy,
 		},
 		{
-			Name: "APPLY", Group: KeypGroup, Since: "1.0.0", Arity: -3, Flags: policyChange, Scope: Unlocked,
+			Name: "APPLY", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange, Scope: Unlocked,
 			Summary:    "Has a policy decide on the keys that there are, some with each call.",
 			Complexity: "O(1) for a call, O(N) in the number of keys for a whole walk.",
 			Args:       []Arg{stringArg("name"), intArg("cursor").after("CURSOR").opt(), intArg("count").after("COUNT").opt()},
 			Tips:       []string{tipSpecial},
 			Run:        applyPolicy,
 		},
-		helpFor("KEYP.POLICY", KeypGroup, "1.0.0", Loading|Stale,
+		helpFor("KEYP.POLICY", KeypGroup, "0.1.0", Loading|Stale,
 			"SET <name> PATTERN <pattern> [DB <n>] [WARN|ENFORCE] [DEFAULT <time>] [MAX <time> CUT|REFUSE] [JITTER <percent>] [SLIDE <time> [LIMIT <time>]] [REQUIRE] [MAXAGE <time> [KEEPREF|DELREF|ACKED]]",
 			"    Make or replace a policy. Times are milliseconds, or have a unit: 90s, 30m, 12h, 7d.",
 			"GET <name>", "    Show a policy, and how often it did what.",
