@@ -485,6 +485,13 @@ func TestACLStart(t *testing.T) {
 			}
 		}
 	}
+	quoted, err := config.Load([]string{"--user", "alice on >SECRET +get"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := configured(t, quoted).env.LoadUsers(); err == nil || err.Error() != `the user "alice …" of the configuration file: spaces are not allowed in the names of users` {
+		t.Errorf("rules quoted with the name: %v", err)
+	}
 	if _, err := config.Load([]string{"--user", "a", "--user", "a"}, nil, nil); err == nil || !strings.Contains(err.Error(), "Duplicate user found.") {
 		t.Errorf("a user twice: %v", err)
 	}

@@ -42,7 +42,7 @@ func (e *Env) LoadUsers() error {
 			e.Log.Warn("a user is disabled, since its rules do not contain on", "user", words[0])
 		}
 		if err != nil {
-			return fmt.Errorf("the user %q of the configuration file: %w", words[0], err)
+			return fmt.Errorf("the user %q of the configuration file: %w", userShown(words[0]), err)
 		}
 		e.users.put(words[0], p)
 	}
@@ -258,6 +258,14 @@ func aclSave(c *Ctx) error {
 	}
 	c.Out.OK()
 	return nil
+}
+
+// userShown is a name as it may be printed. What stands behind a space are rules that were quoted with it, with passwords.
+func userShown(name string) string {
+	if first, _, more := strings.Cut(name, " "); more {
+		return first + " …"
+	}
+	return name
 }
 
 // configUsers are the lines of the configuration file for the users, without the word user. The

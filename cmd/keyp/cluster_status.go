@@ -4,31 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// shards asks a server for the members of its group: the leader if the server knows one, as it knows most.
+// shards asks a server for the members of its group: the leader if the server knows one that answers, as it knows most.
 func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
 	known, err := t.nodes(addr)
 	if err != nil {
 		return nil, err
 	}
-	o := *t.o
-	o.Addr = addr
 	for _, n := range known {
-		if n.leads && n.host != "" {
-			o.Addr = n.addr
+		if n.leads && n.host != "" && n.addr != addr {
+			if list, err := t.shardsAt(n.addr); err == nil {
+				return list, nil
+			}
 		}
 	}
+	return t.shardsAt(addr)
+}
+
+func (t *clusterTool) shardsAt(addr string) (list []redis.Node, err error) {
+	o := *t.o
+	o.Addr = addr
 	c := redis.NewClient(&o)
 	defer c.Close()
 	found, err := c.ClusterShards(t.ctx).Result()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Addr, err)
+		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
 	for _, s := range found {
 		list = append(list, s.Nodes...)
@@ -41,9 +49,19 @@ func nodeAddr(n *redis.Node) string { return net.JoinHostPort(n.IP, strconv.Form
 
 // status lists the members of a group. It fails unless one leads and all are there, with all data.
 func (t *clusterTool) status(addr string) error {
+	id, err := t.ask(addr, "cluster", "myid")
+	if err != nil {
+		return err
+	}
 	list, err := t.shards(addr)
 	if err != nil {
 		return err
+	}
+	switch {
+	case !slices.ContainsFunc(list, func(n redis.Node) bool { return n.ID == id }):
+		return fmt.Errorf("%s is no member of its group any more", addr)
+	case len(list) == 1:
+		return fmt.Errorf("%s is in no group with others", addr)
 	}
 	newest, leads, wanting := int64(0), false, []string(nil)
 	for _, n := range list {
@@ -89,13 +107,32 @@ func (t *clusterTool) replace(group, which, addr string) error {
 	if err != nil {
 		return err
 	}
-	for i := range known {
-		if n := &known[i]; (n.id == which || n.addr == which) && n.id != id {
-			if err := t.forget(known, n); err != nil {
-				return err
-			}
-			t.say("%s, node %s, is no member any more", n.addr, n.id)
+	lost := slices.IndexFunc(known, func(n groupNode) bool { return (n.id == which || n.addr == which) && n.id != id })
+	switch there := slices.ContainsFunc(known, func(n groupNode) bool { return n.id == id }); {
+	case there && lost >= 0:
+		return fmt.Errorf("%s is a member already: it cannot take the place of %s", addr, which)
+	case there: // it has taken the place before
+		return t.add(group, []string{addr})
+	case lost < 0:
+		return fmt.Errorf("%s is no member of the group of %s", which, group)
+	}
+	n := &known[lost]
+	// The group may have heard from it just before it was lost.
+	for end := time.Now().Add(clusterReach); ; {
+		list, err := t.shards(group)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list, func(m redis.Node) bool { return m.ID == n.id && m.Health == "online" }) {
+			break
+		}
+		if t.pause(end) != nil {
+			return fmt.Errorf("%s, node %s, answers: it is not replaced. keyp cluster remove takes away a member that works", n.addr, n.id)
 		}
 	}
+	if err := t.forget(known, n); err != nil {
+		return err
+	}
+	t.say("%s, node %s, is no member any more", n.addr, n.id)
 	return t.add(group, []string{addr})
 }

@@ -119,7 +119,10 @@ func answersPing(at string) (bool, error) {
 		return false, err
 	}
 	line, err := bufio.NewReader(io.LimitReader(conn, healthBytes)).ReadString('\n')
+	var late net.Error
 	switch line = strings.TrimSpace(line); {
+	case errors.As(err, &late) && late.Timeout():
+		return false, err
 	case line == "+PONG", strings.HasPrefix(line, "-NOAUTH"), strings.HasPrefix(line, "-NOPERM"):
 		return true, nil
 	case strings.HasPrefix(line, "-"):

@@ -49,7 +49,7 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 		} else if err == nil && d.name != "" {
 			err = c.put(source, d.name, d.words)
 			if err != nil {
-				err = fmt.Errorf("%s: %w%s", d.name, err, hint(d.name, err))
+				err = fmt.Errorf("%s: %w%s", named(d.name), err, hint(d.name, err))
 			}
 		}
 		if err != nil {
@@ -131,4 +131,14 @@ func parseLine(line []byte) (directive, error) {
 		d.words = append(d.words, string(arg))
 	}
 	return d, nil
+}
+
+// named is a word that stands where a name should, as it may be printed: up to what no name has, since a password may stand behind
+// that, as in requirepass=secret.
+func named(word string) string {
+	end := strings.IndexFunc(word, func(r rune) bool { return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') })
+	if end < 0 {
+		return word
+	}
+	return word[:end] + "…"
 }

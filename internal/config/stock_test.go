@@ -60,6 +60,19 @@ func TestStockNames(t *testing.T) {
 	}
 }
 
+// What may be a password is not printed.
+func TestNamesOfMistakes(t *testing.T) {
+	for line, want := range map[string]string{
+		"requirepass=SeCrEt": "standard input:1: requirepass…: unknown option",
+		"requirepass:SeCrEt": "standard input:1: requirepass…: unknown option",
+		">SeCrEt on":         "standard input:1: …: unknown option",
+	} {
+		if _, err := Load([]string{"-"}, nil, strings.NewReader(line+"\n")); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(strings.ToLower(err.Error()), "secret") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 // All that is wrong is said at once, and nothing about values that the command line replaces.
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,6 +112,14 @@ func TestGroup(t *testing.T) {
 	}
 	if got := g.Agree(); got != after {
 		t.Errorf("the digest was %s, and is %s", after, got)
+	}
+	for _, wrong := range [][]string{ // no member that works is removed, and nobody is added by mistake
+		{leader.Addr(), leader.Addr(), lost.Addr()}, {leader.Addr(), strings.Repeat("0", 40), "127.0.0.1:1"}, {leader.Addr(), strings.Repeat("0", 40)},
+	} {
+		args := append([]string{"cluster", "replace"}, wrong...)
+		if out, err := exec.Command(testkit.Binary(t), args...).CombinedOutput(); err == nil {
+			t.Errorf("%v: %s", args, out)
+		}
 	}
 	out = g.Tool("status", lost.Addr())
 	if strings.Count(out, "  ok  ") != len(g.Servers) || strings.Count(out, "  leader  ") != 1 {
