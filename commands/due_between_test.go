@@ -70,7 +70,7 @@ func TestDueBetween(t *testing.T) {
 					reply = []byte(h.do(strings.Fields(command)...))
 				}
 			}
-			if strings.Contains(string(reply[:min(len(reply), 100)]), "internal error") {
+			if strings.Contains(string(reply[:min(len(reply), 100)]), "internal error") || strings.Contains(string(reply[:min(len(reply), 100)]), string(ErrUnread)) {
 				t.Errorf("%s, due at moment %d: %.100s", command, when, reply)
 			}
 			if err := h.store.Check(); err != nil {

@@ -178,7 +178,7 @@ func (f *fuzzed) send(args []string) {
 	for _, c := range f.env.Clients {
 		f.checkPushed(c)
 	}
-	if f.env.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) {
+	if f.env.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) || bytes.Contains(reply, []byte(ErrUnread)) {
 		f.fail("fails within: %s", f.logs.String())
 	}
 }

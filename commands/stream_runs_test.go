@@ -179,7 +179,7 @@ func TestDamagedRunReplies(t *testing.T) {
 		h.do(args...)
 		return h.do("EXEC")
 	}
-	failed := "-" + string(ErrInternal)
+	failed := "-" + string(ErrUnread)
 	if got := h.do("XRANGE", cold, "-", "+"); got != failed {
 		t.Errorf("a walk over all gives %.200s", got)
 	}
