@@ -10,7 +10,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -206,6 +208,34 @@ func TestLife(t *testing.T) {
 		h.want(path, 503, "stopping\n")
 	}
 	h.want("/healthz", 200, "alive\n")
+}
+
+// TestUsualPorts: where http-addr was not given and its port is taken it is the next free one of ten, or none; a port that was given
+// has to be free.
+func TestUsualPorts(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems have one loopback address, at which others listen")
+	}
+	addr := netip.MustParseAddrPort("127.83.79.1:8379") // nobody else's
+	log := slog.New(slog.DiscardHandler)
+	o := Options{Config: config.New(), Log: log}
+	for i := range usualPorts {
+		l, err := bind(&o, addr)
+		if err != nil || l == nil || l.Addr().String() != netip.AddrPortFrom(addr.Addr(), addr.Port()+uint16(i)).String() {
+			t.Fatalf("port %d: %v, %v", i, l, err)
+		}
+		defer l.Close()
+	}
+	if l, err := bind(&o, addr); l != nil || err != nil {
+		t.Errorf("all are taken: %v, %v", l, err)
+	}
+	given, err := config.Load([]string{"--http-addr", addr.String()}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := bind(&Options{Config: given, Log: log}, addr); l != nil || err == nil {
+		t.Errorf("a port that was given is taken: %v, %v", l, err)
+	}
 }
 
 // Of a nil server, which is there when http-addr is empty, all methods do nothing.
