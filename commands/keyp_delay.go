@@ -198,7 +198,7 @@ const oldestInstant = 978_307_200_000
 func jobDueIsOld(ms int64) error {
 	n := strconv.FormatInt(ms, 10)
 	meant := "+" + n
-	if seconds := ms; seconds >= oldestInstant/1000 && seconds <= object.MaxJobDue/1000 {
+	if ms >= oldestInstant/1000 && ms <= object.MaxJobDue/1000 { // seconds
 		meant = n + "000"
 	}
 	return Error("ERR due is in Unix milliseconds, and " + n + " is before 2001; did you mean " + meant + "?")

@@ -18,14 +18,16 @@ type ReplyReport struct{ Reads, Writes tally.Reading }
 
 func (r *Replies) report() ReplyReport { return ReplyReport{r.Reads.Read(), r.Writes.Read()} }
 
-// infoReplies shows half and all but one of a hundred of the waits.
+// infoReplies shows the median and the 99th percentile of the waits, and how many there were. Longer waits than are told apart are shown
+// as the longest that is.
 func infoReplies(c *Ctx, b *infoText) {
 	for _, of := range []struct {
 		kind string
 		tally.Reading
 	}{{"read", c.Env.Replies.Reads.Read()}, {"write", c.Env.Replies.Writes.Read()}} {
-		b.int("reply_"+of.kind+"_p50_usec", of.Quantile(0.5))
-		b.int("reply_"+of.kind+"_p99_usec", of.Quantile(0.99))
+		longest := tally.Sync[len(tally.Sync)-1]
+		b.int("reply_"+of.kind+"_p50_usec", min(of.Quantile(0.5), longest))
+		b.int("reply_"+of.kind+"_p99_usec", min(of.Quantile(0.99), longest))
 		b.int("reply_"+of.kind+"s", int64(of.Count))
 	}
 }

@@ -210,8 +210,8 @@ func TestLife(t *testing.T) {
 	h.want("/healthz", 200, "alive\n")
 }
 
-// TestUsualPorts: where http-addr was not given and its port is taken it is the next free one of ten, or none; a port that was given
-// has to be free.
+// TestUsualPorts: without an http-addr the server takes the first free one of ten ports, or none. It takes no other port than one that
+// was given.
 func TestUsualPorts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have one loopback address, at which others listen")

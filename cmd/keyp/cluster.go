@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -294,39 +293,22 @@ type standing struct {
 }
 
 func (t *clusterTool) standing(group string, added map[string]bool) (now standing, err error) {
-	o := *t.o
-	known, err := t.nodes(group)
+	list, err := t.shards(group)
 	if err != nil {
 		return now, err
 	}
-	for _, node := range known {
-		if node.leads {
-			o.Addr = node.addr
+	for i := range list {
+		node, addr := &list[i], nodeAddr(&list[i])
+		now.members++
+		switch {
+		case added[node.ID]:
+			now.added++
+		case node.Health == "failed":
+			now.silent = append(now.silent, addr)
+			continue
 		}
-	}
-	if o.Addr == "" || strings.HasPrefix(o.Addr, ":") {
-		o.Addr = group
-	}
-	c := redis.NewClient(&o)
-	defer c.Close()
-	shards, err := c.ClusterShards(t.ctx).Result()
-	if err != nil {
-		return now, err
-	}
-	for _, s := range shards {
-		for _, node := range s.Nodes {
-			addr := net.JoinHostPort(node.IP, strconv.FormatInt(node.Port, 10))
-			now.members++
-			switch {
-			case added[node.ID]:
-				now.added++
-			case node.Health == "failed":
-				now.silent = append(now.silent, addr)
-				continue
-			}
-			if node.Health != "online" {
-				now.waits = fmt.Sprintf("%s is %s", addr, node.Health)
-			}
+		if node.Health != "online" {
+			now.waits = fmt.Sprintf("%s is %s", addr, node.Health)
 		}
 	}
 	return now, nil
