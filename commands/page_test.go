@@ -13,7 +13,7 @@ import (
 var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
 
 const (
-	commandsPage = "../docs/commands.md"
+	commandsPage = "../docs/reference/commands.md"
 	updateHow    = "go test ./commands -run TestCommandsPage -update"
 	// generatedMark ends the part of the page that is written by hand.
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"

@@ -1,6 +1,6 @@
 // Package consensus has members agree on a row of entries: one Raft group, with the library go.etcd.io/raft/v3 and what
 // that leaves to others: connections, storage, time, and the lease that reads need. Package member makes a server part of it
-// (docs/replication.md).
+// (docs/operate/group.md).
 //
 // # Invariants
 //

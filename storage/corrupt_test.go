@@ -438,7 +438,7 @@ func (c *corruptCase) harm() {
 		used--
 	}
 	if page == 4096 {
-		used -= used % page // what the last page of a log says nothing proves, see docs/reliability.md
+		used -= used % page // what the last page of a log says nothing proves, see docs/internals/reliability.md
 	}
 	at := c.rng.IntN(max(used, 1))
 	kind := "bit"

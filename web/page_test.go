@@ -18,7 +18,7 @@ import (
 var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
 
 const (
-	metricsPage   = "../docs/monitoring.md"
+	metricsPage   = "../docs/reference/metrics.md"
 	updateHow     = "go test ./web -run TestMonitoringPage -update"
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"
 	alertRules    = "../deploy/prometheus/keyp.rules.yml"

@@ -57,7 +57,7 @@ const (
 	whole = 1
 )
 
-// metrics are all metrics, in the order of docs/monitoring.md.
+// metrics are all metrics, in the order of docs/reference/metrics.md.
 var metrics = []metric{
 	{name: "keyp_build_info", kind: gauge, labels: "version goversion", info: "keyp_version go_version redis_version",
 		help:   "Always 1; the labels say what runs.",

@@ -9,10 +9,10 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestMigrationPage runs the sessions in docs/migration.md, line by line, in one directory. Of a line with figures of time, which the page
+// TestMigrationPage runs the sessions in docs/start/migration.md, line by line, in one directory. Of a line with figures of time, which the page
 // leaves out, the beginning is compared.
 func TestMigrationPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/migration.md")
+	page, err := os.ReadFile("../../docs/start/migration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
 
 const (
-	optionsPage = "../../docs/configuration.md"
+	optionsPage = "../../docs/reference/options.md"
 	updateHow   = "go test ./internal/config -run TestConfigurationPage -update"
 	// generatedMark ends the part of the page that is written by hand.
 	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"

@@ -191,10 +191,10 @@ func TestRestoreKeepExpired(t *testing.T) {
 	refuses(t, "usage: keyp restore", "restore", backup, "--archive", archive, "--list", "--keep-expired")
 }
 
-// TestBackupPage runs the sessions of docs/backup.md, line by line, with other ports and directories. Times, positions and sizes may be others.
+// TestBackupPage runs the sessions of docs/operate/backup.md, line by line, with other ports and directories. Times, positions and sizes may be others.
 func TestBackupPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/backup.md")
+	page, err := os.ReadFile("../../docs/operate/backup.md")
 	if err != nil {
 		t.Fatal(err)
 	}

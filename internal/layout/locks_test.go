@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// The order of the locks stands in docs/architecture.md, and these tests hold the code against it.
+// The order of the locks stands in docs/internals/architecture.md, and these tests hold the code against it.
 // They follow all calls, through interfaces to every type that has the methods, and through function
 // values to all that the program puts into the variable, and note which lock may be taken while
 // which other one is held. What they find is what may happen as far as types show: a lock is that of
@@ -34,7 +34,7 @@ var ownOrder = []string{"storage", "wal", "scripting", "lua", "main"}
 // testDoubles are locks that no server has.
 var testDoubles = []string{"clock.Fake.mu", "vfs.Mem.mu"}
 
-// checked reports whether the order of two locks is to be in docs/architecture.md.
+// checked reports whether the order of two locks is to be in docs/internals/architecture.md.
 func (e edge) checked() bool {
 	held, _, _ := strings.Cut(e.held, ".")
 	taken, _, _ := strings.Cut(e.taken, ".")
@@ -74,7 +74,7 @@ type lockGraph struct {
 	changed  bool
 }
 
-// TestLockOrder finds locks that are taken against the order of docs/architecture.md, or while the
+// TestLockOrder finds locks that are taken against the order of docs/internals/architecture.md, or while the
 // same lock is held.
 func TestLockOrder(t *testing.T) {
 	order := documentedLocks(t)
@@ -91,9 +91,9 @@ func TestLockOrder(t *testing.T) {
 		case e.held == e.taken:
 			t.Errorf("%s may be taken while it is held: %s", e.held, g.edges[e])
 		case held == 0 || taken == 0:
-			t.Errorf("%s is taken while %s is held (%s): docs/architecture.md does not say in which order", e.taken, e.held, g.edges[e])
+			t.Errorf("%s is taken while %s is held (%s): docs/internals/architecture.md does not say in which order", e.taken, e.held, g.edges[e])
 		case held >= taken:
-			t.Errorf("%s is taken while %s is held, against the order of docs/architecture.md: %s", e.taken, e.held, g.edges[e])
+			t.Errorf("%s is taken while %s is held, against the order of docs/internals/architecture.md: %s", e.taken, e.held, g.edges[e])
 		}
 	}
 	for _, f := range g.all {
@@ -101,7 +101,7 @@ func TestLockOrder(t *testing.T) {
 	}
 	for name := range order {
 		if !seen[name] && !strings.HasSuffix(name, ".*") {
-			t.Errorf("docs/architecture.md names the lock %s, which nobody takes", name)
+			t.Errorf("docs/internals/architecture.md names the lock %s, which nobody takes", name)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (o lockOrder) place(lock string) int {
 // documentedLocks reads the order: the names that begin the lines of the block behind "## Locks".
 func documentedLocks(t *testing.T) lockOrder {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/architecture.md")
+	text, err := os.ReadFile("../../docs/internals/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

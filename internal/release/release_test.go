@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -74,7 +76,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestLinks: an archive has all that its README.md links to.
+// TestLinks: an archive has all that its pages link to, with the headings that links name.
 func TestLinks(t *testing.T) {
 	root, err := testkit.Root()
 	if err != nil {
@@ -84,20 +86,47 @@ func TestLinks(t *testing.T) {
 	if err := stageTexts(root, dir); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
+	links := 0
+	pages := os.DirFS(dir)
+	err = fs.WalkDir(pages, ".", func(page string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(page, ".md") || page == "CONTRIBUTING.md" { // which is about the source
+			return err
+		}
+		text, err := fs.ReadFile(pages, page)
+		for _, link := range regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			links++
+			name, anchor, _ := strings.Cut(link[1], "#")
+			target := path.Join(path.Dir(page), name)
+			if name == "" {
+				target = page
+			}
+			switch linked, err := fs.ReadFile(pages, target); {
+			case anchor != "" && (err != nil || !slices.Contains(anchors(string(linked)), anchor)):
+				t.Errorf("%s links to %s, which has no such heading", page, link[1])
+			case anchor == "":
+				if _, err := fs.Stat(pages, target); err != nil {
+					t.Errorf("%s links to %s: %v", page, link[1], err)
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || links < 100 {
+		t.Errorf("%d links, %v", links, err)
 	}
-	links := regexp.MustCompile(`\]\(([^):]+)\)`).FindAllSubmatch(text, -1)
-	for _, link := range links {
-		name, _, _ := strings.Cut(string(link[1]), "#")
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
+}
+
+// anchors are the names by which links reach the headings of a page.
+func anchors(text string) (list []string) {
+	for i, part := range strings.Split(text, "```") {
+		for line := range strings.Lines(part) {
+			if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); i%2 == 0 && line[0] == '#' && ok {
+				name := regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+				list = append(list, strings.ReplaceAll(name, " ", "-"))
+			}
 		}
 	}
-	if len(links) < 10 {
-		t.Errorf("README.md has %d links", len(links))
-	}
+	return list
 }
 
 func TestChecksums(t *testing.T) {
