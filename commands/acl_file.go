@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,22 @@ const aclFilePerm = 0o600
 // configuration file; at a member of a group those that the group has, if it has any. The default user has requirepass as its password unless they say
 // otherwise.
 func (e *Env) LoadUsers() error {
+	if err := e.loadConfiguredUsers(); err != nil {
+		return err
+	}
+	e.loadUsersOfGroup()
+	return nil
+}
+
+// CheckUsers returns the error that LoadUsers would return for a configuration.
+func CheckUsers(cfg *config.Config) error {
+	e := &Env{Config: cfg, Table: NewTable(), Log: slog.New(slog.DiscardHandler)}
+	e.users.init(e.Table)
+	return e.loadConfiguredUsers()
+}
+
+// loadConfiguredUsers makes the users of aclfile or of the configuration file.
+func (e *Env) loadConfiguredUsers() error {
 	path, given := e.Config.PathOf("aclfile"), e.Config.Users()
 	if path != "" {
 		if len(given) > 0 {
@@ -30,7 +47,6 @@ func (e *Env) LoadUsers() error {
 			return errors.New(strings.TrimPrefix(err.Error(), "ERR "))
 		}
 		e.users.replace(next)
-		e.loadUsersOfGroup()
 		return nil
 	}
 	for _, words := range given {
@@ -46,7 +62,6 @@ func (e *Env) LoadUsers() error {
 		}
 		e.users.put(words[0], p)
 	}
-	e.loadUsersOfGroup()
 	return nil
 }
 
@@ -59,6 +74,9 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	}
 	for _, rule := range rules {
 		if err := p.apply(us, rule); err != nil {
+			if !strings.ContainsAny(rule[:min(1, len(rule))], "+-~&%(<>#!") { // it may be a password
+				return nil, errors.New("a word is not a rule: passwords begin with >, commands with + or -, keys with ~")
+			}
 			return nil, fmt.Errorf("rule '%s': %w", shown(rule), err)
 		}
 	}
@@ -253,7 +271,7 @@ func aclSave(c *Ctx) error {
 		path = real // and a link stays one
 	}
 	if err := config.ReplaceFile(path, []byte(text), aclFilePerm); err != nil {
-		e.Log.Error("the users cannot be saved", "error", err)
+		e.Log.Error("the users cannot be saved", "file", path, "error", err)
 		return errACLSave
 	}
 	c.Out.OK()

@@ -84,28 +84,40 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	for i := range uint16(usualPorts) {
 		listener, err := net.Listen("tcp", netip.AddrPortFrom(addr.Addr(), addr.Port()+i).String())
 		if err == nil {
+			o.Config.Choose("http-addr", listener.Addr().String())
 			return listener, nil
 		}
 	}
+	o.Config.Choose("http-addr", "")
 	o.Log.Warn("HTTP is not served, since its usual ports are taken: http-addr gives another one", "from", addr.String(), "ports", usualPorts)
 	return nil, nil
+}
+
+// Address returns http-addr, which is not valid if that is empty, and the error with which Listen would refuse it.
+func Address(cfg *config.Config) (addr netip.AddrPort, err error) {
+	text := cfg.String("http-addr")
+	if text == "" {
+		return addr, nil
+	}
+	addr, err = netip.ParseAddrPort(text)
+	switch {
+	case err != nil:
+		return addr, fmt.Errorf("http-addr %q is not an IP address with a port, such as 127.0.0.1:8379", text)
+	case !addr.Addr().IsLoopback() && cfg.Bool("http-protected"):
+		return addr, fmt.Errorf("http-addr %q is not a loopback address: only http-protected no allows that, for servers whose users have passwords", text)
+	}
+	return addr, nil
 }
 
 // Listen binds http-addr and serves at once: that the data is being loaded. It returns nil if
 // http-addr is empty.
 func Listen(o Options) (*Server, error) {
-	text := o.Config.String("http-addr")
-	if text == "" {
-		return nil, nil
-	}
-	addr, err := netip.ParseAddrPort(text)
+	addr, err := Address(o.Config)
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("http-addr %q is not an address with a port, such as 127.0.0.1:8379", text)
-	case !addr.Addr().IsLoopback() && o.Config.Bool("http-protected"):
-		return nil, fmt.Errorf("http-addr %q is not a loopback address: only http-protected no allows that, for servers whose users have passwords", text)
+	case err != nil || !addr.IsValid():
+		return nil, err
 	case !addr.Addr().IsLoopback() && o.TLS == nil:
-		o.Log.Warn("passwords cross the network in the clear, since HTTP has no TLS: see http-tls", "http-addr", text)
+		o.Log.Warn("passwords cross the network in the clear, since HTTP has no TLS: see http-tls", "http-addr", addr.String())
 	}
 	listener, err := bind(&o, addr)
 	if listener == nil {

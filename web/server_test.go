@@ -225,8 +225,11 @@ func TestUsualPorts(t *testing.T) {
 			t.Fatalf("port %d: %v, %v", i, l, err)
 		}
 		defer l.Close()
+		if got := o.Config.String("http-addr"); got != l.Addr().String() || o.Config.Given("http-addr") {
+			t.Errorf("CONFIG GET shows %s", got)
+		}
 	}
-	if l, err := bind(&o, addr); l != nil || err != nil {
+	if l, err := bind(&o, addr); l != nil || err != nil || o.Config.String("http-addr") != "" {
 		t.Errorf("all are taken: %v, %v", l, err)
 	}
 	given, err := config.Load([]string{"--http-addr", addr.String()}, nil, nil)

@@ -97,10 +97,10 @@ func (l *logs) followSignal() {
 			continue
 		}
 		if err := l.file.open(); err != nil {
-			l.Error("the log file cannot be opened again, so lines go to the old one", "error", err)
+			l.Error("the log file cannot be opened again, so lines go to the old one", "file", l.file.path, "error", err)
 			continue
 		}
-		l.Info("the log file is opened again")
+		l.Info("the log file is opened again", "file", l.file.path)
 	}
 }
 

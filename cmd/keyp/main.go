@@ -66,8 +66,11 @@ func main() {
 		mistakes := config.Mistakes{err}
 		errors.As(err, &mistakes)
 		for _, err := range mistakes {
-			// Joined errors are on separate lines.
-			fmt.Fprintln(os.Stderr, "keyp:", strings.ReplaceAll(err.Error(), "\n", "; "))
+			text := err.Error()
+			if !strings.Contains(text, "usage: ") { // which may have several lines
+				text = strings.ReplaceAll(text, "\n", "; ") // joined errors
+			}
+			fmt.Fprintln(os.Stderr, "keyp:", text)
 		}
 		status := 1
 		if e := (exit{}); errors.As(err, &e) {
@@ -140,6 +143,12 @@ func runServer(args []string) error {
 	case err != nil:
 		return err
 	case len(started) < len(args):
+		if err := checkTogether(cfg); err != nil {
+			return err
+		}
+		if err := commands.CheckUsers(cfg); err != nil {
+			return err
+		}
 		for _, remark := range cfg.Warnings() {
 			fmt.Println(remark)
 		}

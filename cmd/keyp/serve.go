@@ -41,6 +41,9 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	for _, text := range cfg.Warnings() {
 		logger.Warn(text)
 	}
+	if err := checkTogether(cfg); err != nil {
+		return err
+	}
 	if err := fitFiles(cfg, logger); err != nil {
 		return err
 	}
@@ -57,13 +60,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 
 	var bell server.Bell
 	options := storeOptions(".", cfg, machine, logger, &bell)
-	if cfg.String("archive-dir") != "" && cfg.String("archive-command") != "" {
-		return errors.New("archive-dir and archive-command exclude each other")
-	}
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
-	if cfg.String("dir") == "" {
-		return errors.New("dir is empty: it names the directory of the data, such as ./keyp-data")
-	}
 	if _, err := os.Stat(cfg.String("dir")); errors.Is(err, os.ErrNotExist) {
 		// A start that fails for its port makes no directory.
 		if err := server.Probe(server.Options{Config: cfg, Log: logger}); err != nil {
@@ -199,6 +196,24 @@ func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.
 		Archive: archiveOf(cfg, logger),
 		Clock:   clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail, Dump: commands.Dump,
 	}
+}
+
+// checkTogether returns what is wrong with options that depend on each other.
+func checkTogether(cfg *config.Config) error {
+	var all config.Mistakes
+	if _, err := web.Address(cfg); err != nil {
+		all = append(all, err)
+	}
+	if cfg.String("archive-dir") != "" && cfg.String("archive-command") != "" {
+		all = append(all, errors.New("archive-dir and archive-command exclude each other"))
+	}
+	if cfg.String("dir") == "" {
+		all = append(all, errors.New("dir is empty: it names the directory of the data, such as ./keyp-data"))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
 }
 
 // serveHTTP serves what is for people and programs that watch the server, if http-addr says where.

@@ -46,6 +46,11 @@ func TestCheckConfig(t *testing.T) {
 		want string
 	}{
 		{[]string{file}, "keyp: " + file + ":1: prot: unknown option; did you mean port?\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer (it is \"x\")\n"},
+		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "SECRET"}, "keyp: the user \"bob\" of the configuration file: a word is not a rule: passwords begin with >, commands with + or -, keys with ~\n"},
+		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "+nosuch"}, "keyp: the user \"bob\" of the configuration file: rule '+nosuch': Unknown command or category name in ACL\n"},
+		{[]string{"--aclfile", filepath.Dir(file) + "/none"}, "keyp: Error loading ACLs, opening file '" + filepath.Dir(file) + "/none': No such file or directory\n"},
+		{[]string{"--http-addr", "localhost:1"}, "keyp: http-addr \"localhost:1\" is not an IP address with a port, such as 127.0.0.1:8379\n"},
+		{[]string{"--dir", "", "--archive-dir", "a", "--archive-command", "b"}, "keyp: archive-dir and archive-command exclude each other\nkeyp: dir is empty: it names the directory of the data, such as ./keyp-data\n"},
 		{[]string{"--rename-command", "NOPE", ""}, "keyp: rename-command: there is no command \"NOPE\"\n"},
 	} {
 		for _, args := range [][]string{tt.args, append([]string{"--check-config"}, tt.args...)} {

@@ -110,6 +110,14 @@ func (c *Config) Given(name string) bool {
 	return s != nil && s.given != ""
 }
 
+// Choose replaces the default of a text option that nobody gave: CONFIG GET shows it, and CONFIG REWRITE does not write it.
+func (c *Config) Choose(name, text string) {
+	s := c.slots[name]
+	s.initial.text = text
+	v := s.initial
+	s.value.Store(&v)
+}
+
 // Words gives the words of an option that is a list. They are not to be changed.
 func (c *Config) Words(name string) []string { return c.get(name).words }
 

@@ -224,6 +224,9 @@ func (c *Config) loadEnv(env []string) error {
 		// Kubernetes gives every pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a
 		// service of that name.
 		if c.slots[name] == nil || strings.HasPrefix(text, "tcp://") {
+			if meant := suggestion(name, secretNames()); meant != "" && !strings.HasPrefix(text, "tcp://") { // no start without the password that was meant
+				all.add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
+			}
 			c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")
 			continue
 		}

@@ -47,6 +47,16 @@ func optionNames() (names []string) {
 	return names
 }
 
+// secretNames are the names of the options whose values are passwords.
+func secretNames() (names []string) {
+	for _, o := range options {
+		if o.secret {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
 // unknownWord says that an argument is neither a subcommand nor a configuration file.
 func unknownWord(word string) string {
 	return "there is no command " + strings.TrimSpace(word) + ", and no configuration file of that name" + suggestion(word, subcommandNames()) + " (see keyp help)"
