@@ -10,7 +10,7 @@ import (
 var keypCommands = []Spec{
 	{
 		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "0.1.0",
-		Summary:    "Goes on with a walk over the names of all keys that have no deadline.",
+		Summary:    "Lists the keys without a deadline, some with each call.",
 		Complexity: "O(N) in COUNT for a call, O(N) in the number of keys for a whole walk.",
 		Arity:      -1, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,
 		Args: keypArgs,
@@ -19,7 +19,7 @@ var keypCommands = []Spec{
 	},
 	{
 		Name: "KEYP.EXPIRING", Group: KeypGroup, Since: "0.1.0",
-		Summary:    "Lists keys, or the elements of one key, in the order of their deadlines, page by page, from one instant on and before another.",
+		Summary:    "Lists keys, or the elements of one key, in the order of their deadlines, from one instant on and before another, some with each call.",
 		Complexity: "O(log(N)+M) where N is the number of keys with a deadline and M is COUNT.",
 		Arity:      -3, Flags: ReadOnly, Categories: keypCategories,
 		Keys:     []KeySpec{{Flags: RO, Find: expiringKey}},

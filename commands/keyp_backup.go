@@ -30,13 +30,13 @@ var keypBackupCommands = []Spec{{
 		{
 			Name: "BEGIN", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Summary:    "Begins a backup of the present moment, which the connection reads.",
-			Complexity: "O(1), behind the checkpoint under way.",
+			Complexity: "O(1), after the checkpoint under way.",
 			Tips:       []string{tipRandom},
 			Run:        backupBegin,
 		},
 		{
 			Name: "READ", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
-			Summary:    "Reads the next piece of the connection's backup; nil behind the last one.",
+			Summary:    "Reads the next piece of the connection's backup.",
 			Complexity: "O(1): a piece has at most 1 MiB.",
 			Tips:       []string{tipRandom},
 			Run:        backupRead,

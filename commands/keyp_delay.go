@@ -41,14 +41,14 @@ var keypDelayCommands = []Spec{{
 		},
 		{
 			Name: "EXTEND", Group: KeypGroup, Since: "0.1.0", Arity: 5, Flags: Write | restates | Fast,
-			Summary: "Has a job that is worked on be due again so long from now.", Complexity: complexityJob,
+			Summary: "Changes when a delivered job is due again: so long from now.", Complexity: complexityJob,
 			Keys: []KeySpec{Key(2, RW|Update)},
 			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("milliseconds")},
 			Run:  extendJob,
 		},
 		{
 			Name: "NACK", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | restates | Fast,
-			Summary: "Gives a job back that has failed: it is due again at once, or after a delay.", Complexity: complexityJob,
+			Summary: "Gives a failed job back: it is due again at once, or after a delay.", Complexity: complexityJob,
 			Keys: []KeySpec{Key(2, RW|Delete), deadLetterKey(4)},
 			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("delay").after("DELAY").opt(), deadLettersArg},
 			Run:  nackJob,
@@ -62,14 +62,14 @@ var keypDelayCommands = []Spec{{
 		},
 		{
 			Name: "RESCHEDULE", Group: KeypGroup, Since: "0.1.0", Arity: 5, Flags: Write | restates | Fast,
-			Summary: "Has a job be due at another instant; whoever works on it does not have it any more.", Complexity: complexityJob,
+			Summary: "Changes when a job is due; the receipt of its delivery becomes invalid.", Complexity: complexityJob,
 			Keys: []KeySpec{Key(2, RW|Update)},
 			Args: []Arg{keyArg("key"), stringArg("id"), dueArg},
 			Run:  rescheduleJob,
 		},
 		{
 			Name: "LEN", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly | Fast,
-			Summary: "Replies how many jobs a queue has, those included that are worked on.", Complexity: "O(1)",
+			Summary: "Replies how many jobs a queue has, delivered ones included.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RO)},
 			Args: []Arg{keyArg("key")},
 			Run:  countJobs,
@@ -84,7 +84,7 @@ var keypDelayCommands = []Spec{{
 		},
 		{
 			Name: "RANGE", Group: KeypGroup, Since: "0.1.0", Arity: -5, Flags: ReadOnly,
-			Summary: "Lists jobs in the order in which they are due, page by page.", Complexity: "O(log(N)+M) where N is the number of jobs and M is COUNT.",
+			Summary: "Lists jobs in the order in which they are due, some with each call.", Complexity: "O(log(N)+M) where N is the number of jobs and M is COUNT.",
 			Keys: []KeySpec{Key(2, RO|Access)},
 			Args: []Arg{keyArg("key"), stringArg("start"), stringArg("end"), intArg("count").after("COUNT").opt()},
 			Run:  rangeJobs,

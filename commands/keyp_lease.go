@@ -47,7 +47,7 @@ var keypLeaseCommands = []Spec{{
 		},
 		{
 			Name: "RENEW", Group: KeypGroup, Since: "0.1.0", Arity: 5, Flags: Write | Fast | guards,
-			Summary: "Has a lease that is held with a token end later, or earlier.", Complexity: "O(1)",
+			Summary: "Changes when a lease ends that is held with a token.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RW|Access|Update)},
 			Args: []Arg{keyArg("key"), intArg("token"), intArg("milliseconds")},
 			Run:  renewLease,
@@ -61,7 +61,7 @@ var keypLeaseCommands = []Spec{{
 		},
 		{
 			Name: "CHECK", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: ReadOnly | Fast | guards,
-			Summary: "Fails unless a lease is held with a token; in a transaction the commands behind it do not run then.", Complexity: "O(1)",
+			Summary: "Fails unless a lease is held with a token; in a transaction the commands after it then do not run.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RO|Access)},
 			Args: []Arg{keyArg("key"), intArg("token")},
 			Run:  checkLease,

@@ -28,7 +28,7 @@ var keypLimitCommands = []Spec{
 			},
 			{
 				Name: "PEEK", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: ReadOnly | Fast,
-				Summary:    "Says what TAKE would reply, and changes nothing.",
+				Summary:    "Replies what TAKE would reply, and changes nothing.",
 				Complexity: limitComplexity,
 				Keys:       []KeySpec{Key(2, RO|Access)},
 				Args:       []Arg{keyArg("key"), intArg("cost"), limitArg},
@@ -36,7 +36,7 @@ var keypLimitCommands = []Spec{
 			},
 			{
 				Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Write | DenyOOM | Fast,
-				Summary:    "Ends a reservation whose cost was used: it counts as admitted now.",
+				Summary:    "Ends a reservation whose cost was used, which then counts as admitted.",
 				Complexity: "O(1)",
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
 				Args:       []Arg{keyArg("key"), stringArg("id")},

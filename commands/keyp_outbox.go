@@ -52,7 +52,7 @@ var keypOutboxCommands = []Spec{{
 		},
 		{
 			Name: "GET", Group: KeypGroup, Since: "0.1.0", Arity: 3, Scope: OnLoop,
-			Summary: "Shows an outbox, and what became of its entries.", Complexity: "O(N) in the number of outboxes.",
+			Summary: "Shows an outbox, and how many entries were written, wait or were lost.", Complexity: "O(N) in the number of outboxes.",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
 				if r, ok := c.Env.outbox(c.Arg(2)); ok && c.takesRule(r.Pattern, mayRead, nil) {

@@ -24,6 +24,7 @@ var pageGroups = []struct {
 	group Group
 	title string
 }{
+	{KeypGroup, "Keyp's own"},
 	{StringGroup, "Strings"},
 	{Bitmap, "Bitmaps"},
 	{Generic, "Keys and deadlines"},
@@ -40,7 +41,6 @@ var pageGroups = []struct {
 	{Connection, "Connections"},
 	{ServerGroup, "Server"},
 	{Cluster, "Cluster"},
-	{KeypGroup, "Keyp's own"},
 }
 
 // TestCommandsPage: the page says of every command what its declaration says.
@@ -76,7 +76,7 @@ func firstDifference(have, want string) string {
 	return fmt.Sprintf("it should end after line %d", len(now))
 }
 
-// renderCommands gives a table for each group that has commands.
+// renderCommands gives a section for each group that has commands: names for Redis's, all for Keyp's own.
 func renderCommands(t *testing.T, specs []*Spec) string {
 	t.Helper()
 	groups := map[Group][]*Spec{}
@@ -98,13 +98,21 @@ func renderCommands(t *testing.T, specs []*Spec) string {
 			continue
 		}
 		slices.SortFunc(list, func(x, y *Spec) int { return cmp.Compare(x.full, y.full) })
-		fmt.Fprintf(&b, "\n## %s\n\n| command | what it does | complexity | since |\n|---|---|---|---|\n", g.title)
-		for _, spec := range list {
-			cells := []string{"`" + synopsis(spec) + "`", spec.Summary, strings.TrimSuffix(spec.Complexity, "."), spec.Since}
-			for i, cell := range cells {
-				cells[i] = strings.ReplaceAll(cell, "|", `\|`)
+		fmt.Fprintf(&b, "\n## %s\n\n", g.title)
+		if g.group == KeypGroup {
+			renderOwn(t, &b, list)
+			continue
+		}
+		for i, spec := range list {
+			end := ",\n"
+			if i == len(list)-1 {
+				end = "\n"
 			}
-			b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+			name := "`" + spec.fullName() + "`"
+			if !strings.HasPrefix(name, "`DEBUG") && !strings.HasPrefix(name, "`PFDEBUG") { // which Redis does not document
+				name = "[" + name + "](" + redisCommands + strings.ReplaceAll(strings.ToLower(spec.fullName()), " ", "-") + "/)"
+			}
+			b.WriteString(name + end)
 		}
 	}
 	for group := range groups {
@@ -113,13 +121,49 @@ func renderCommands(t *testing.T, specs []*Spec) string {
 	return b.String()
 }
 
+// redisCommands is where Redis documents its commands, each on a page of its name.
+const redisCommands = "https://redis.io/docs/latest/commands/"
+
+func (s *Spec) fullName() string {
+	if s.parent != nil {
+		return s.parent.Name + " " + s.Name
+	}
+	return s.Name
+}
+
+// renderOwn gives a table of Keyp's own commands, and sessions that have all of them.
+func renderOwn(t *testing.T, b *strings.Builder, list []*Spec) {
+	t.Helper()
+	b.WriteString("| command | what it does | complexity |\n|---|---|---|\n")
+	all := ""
+	for _, example := range keypExamples {
+		all += example.session
+	}
+	for _, spec := range list {
+		name := spec.fullName()
+		what := spec.Summary
+		switch reply := noExample[name]; {
+		case reply != "":
+			what += " Replies " + reply + "."
+		case !strings.Contains(all, "\n> "+name+" ") && !strings.Contains(all, "\n> "+name+"\n"):
+			t.Errorf("%s has no example", name)
+		}
+		cells := []string{"`" + synopsis(spec) + "`", what, strings.TrimSuffix(spec.Complexity, ".")}
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(cell, "|", `\|`)
+		}
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	b.WriteString("\nSessions with these commands, as redis-cli shows them. The first begins at the time 1700000000000.\n")
+	for _, example := range keypExamples {
+		fmt.Fprintf(b, "\n### %s\n\n```\n%s```\n", example.title, strings.TrimSpace(session(t, example.session))+"\n")
+	}
+}
+
 // synopsis is a command with its arguments as one types them: optional ones in square
 // brackets, alternatives apart by bars, dots for more of the same.
 func synopsis(spec *Spec) string {
-	words := []string{spec.Name}
-	if spec.parent != nil {
-		words = []string{spec.parent.Name, spec.Name}
-	}
+	words := []string{spec.fullName()}
 	for i := range spec.Args {
 		words = append(words, spec.Args[i].synopsis())
 	}

@@ -113,7 +113,7 @@ var policyCommands = []Spec{{
 		},
 		{
 			Name: "APPLY", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange, Scope: Unlocked,
-			Summary:    "Has a policy decide on the keys that there are, some with each call.",
+			Summary:    "Applies a policy to the existing keys, some with each call.",
 			Complexity: "O(1) for a call, O(N) in the number of keys for a whole walk.",
 			Args:       []Arg{stringArg("name"), intArg("cursor").after("CURSOR").opt(), intArg("count").after("COUNT").opt()},
 			Tips:       []string{tipSpecial},
