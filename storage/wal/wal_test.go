@@ -226,7 +226,8 @@ func TestSegmentsGrow(t *testing.T) {
 		}
 		largest = max(largest, size)
 	}
-	if largest != o.SegmentSize/2 {
+	// The next segment is made in the background: how full this one is by then is left open.
+	if largest < o.SegmentSize/2 || largest > o.SegmentSize {
 		t.Errorf("the largest segment has %d bytes", largest)
 	}
 }
