@@ -13,7 +13,7 @@ import (
 )
 
 // changedSteps are tables of what changed between Redis 7.0 and 8.6, each under the name of its row in
-// docs/start/compatibility.md.
+// docs/reference/redis.md.
 var changedSteps = map[string]string{
 	"ACL DRYRUN": `
 		ACL SETUSER u on nopass +get ~a* -> +OK
@@ -428,7 +428,7 @@ var changedCases = map[string]func(t *testing.T){
 }
 
 // TestChangedSinceSeven: what changed between Redis 7.0 and 8.6 is here as the newest has it, or as the table of
-// docs/start/compatibility.md says.
+// docs/reference/redis.md says.
 func TestChangedSinceSeven(t *testing.T) {
 	for name, steps := range changedSteps {
 		t.Run(name, func(t *testing.T) { table(t, steps) })
@@ -440,7 +440,7 @@ func TestChangedSinceSeven(t *testing.T) {
 
 // TestChangedSinceSevenIsDocumented: each row of the document has a case, and each case a row.
 func TestChangedSinceSevenIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/start/compatibility.md")
+	text, err := os.ReadFile("../docs/reference/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}

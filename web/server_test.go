@@ -554,7 +554,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// A deadline that is very far away counts in the mean as docs/start/compatibility.md says.
+// A deadline that is very far away counts in the mean as docs/reference/redis.md says.
 func TestAverageOfFarDeadlines(t *testing.T) {
 	h := listen(t)
 	h.load()

@@ -12,7 +12,7 @@ import (
 
 // The differential run of client-side caching and MONITOR: several connections read, write
 // and track in every way, and after each command both servers have sent the same to all of
-// them. Where Keyp reports more than Redis does (docs/start/compatibility.md) no step goes: a key
+// them. Where Keyp reports more than Redis does (docs/reference/redis.md) no step goes: a key
 // that its own client changes under NOLOOP, SWAPDB, deadlines.
 
 // trackSteps is how many commands a case has.

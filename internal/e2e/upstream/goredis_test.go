@@ -75,7 +75,7 @@ func TestGoRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := filepath.Join(root, "docs", "compatibility.md")
+	page := filepath.Join(root, "docs", "reference", "redis.md")
 	binary, dir := compile(t, root)
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
@@ -154,7 +154,7 @@ func runSuite(t *testing.T, binary, dir, version string) []spec {
 	return ran
 }
 
-// expectation is a row of the list in docs/start/compatibility.md: tests by their whole name, or
+// expectation is a row of the list in docs/reference/redis.md: tests by their whole name, or
 // by its beginning where that ends in "…".
 type expectation struct {
 	test, reason string
@@ -220,13 +220,13 @@ func judge(t *testing.T, ran []spec, expected []*expectation) {
 	for _, e := range expected {
 		known = append(known, fmt.Sprintf("%3d  %s: %s", e.failed, e.test, e.reason))
 		if e.failed == 0 {
-			t.Errorf("docs/start/compatibility.md says that this fails, and nothing of it does: %s", e.test)
+			t.Errorf("docs/reference/redis.md says that this fails, and nothing of it does: %s", e.test)
 		}
 	}
 	for _, failure := range failures {
 		t.Errorf("FAILED %s", failure)
 	}
-	t.Logf("%d passed, %d failed, %d failed as docs/start/compatibility.md says, %d are for other versions or call themselves flaky\n%s",
+	t.Logf("%d passed, %d failed, %d failed as docs/reference/redis.md says, %d are for other versions or call themselves flaky\n%s",
 		passed, len(failures), listed, skipped, strings.Join(known, "\n"))
 	if passed == 0 {
 		t.Error("no test passed at all")
