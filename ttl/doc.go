@@ -19,7 +19,7 @@
 //   - deadline.go is the only place with deadline arithmetic: from a command's
 //     argument to a deadline, from a deadline to a reply.
 //   - condition.go decides NX, XX, GT and LT.
-//   - index.go keeps deadlines in order, one Index per shard.
+//   - index.go keeps deadlines in order, one Index per database and shard.
 //   - cells.go counts deadlines by spans of time, so that nobody has to walk over all of an index.
 //   - lateness.go measures how late removals are.
 //   - manager.go answers EXPIRE, TTL, PERSIST and the like within a Transaction.
