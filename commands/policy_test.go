@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -124,7 +125,7 @@ func TestPoliciesOnEveryCommand(t *testing.T) {
 				f.fill()
 				f.govern(tt.policy)
 				refused := 0
-				for range 400 {
+				for range testkit.Cases(200, 400) {
 					if f.One(60) {
 						before := f.keyspace()
 						f.save = f.One(2)

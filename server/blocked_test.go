@@ -11,6 +11,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
@@ -461,7 +462,7 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 			return strings.Contains(c.do("INFO memory"), "\nresident_keys:0\r\n")
 		})
 	}
-	for range 5 {
+	for range testkit.Cases(1, 5) {
 		c.do("FLUSHALL")
 		c.do("RPUSH to old")
 		c.do("SELECT 1")

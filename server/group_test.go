@@ -493,10 +493,16 @@ func TestGroupActions(t *testing.T) {
 	do("CLUSTER RESET HARD", "reset true", nil, "+OK")
 }
 
-// TestGroupReplicaAsRedis: a follower refuses, redirects and serves as a replica of redis-server in cluster mode does.
-func TestGroupReplicaAsRedis(t *testing.T) {
+// TestGroupAsRedis: members of a group answer as a master of redis-server in cluster mode, and its replica, do.
+func TestGroupAsRedis(t *testing.T) {
 	t.Parallel()
 	master, replica := redisPair(t)
+	t.Run("replica", func(t *testing.T) { replicaAsRedis(t, master, replica) })
+	t.Run("leader", func(t *testing.T) { leaderAsRedis(t, master, replica) })
+}
+
+// replicaAsRedis: a follower refuses, redirects and serves as a replica does.
+func replicaAsRedis(t *testing.T, master, replica *testkit.Server) {
 	ts, g := startMember(t, commands.Follower, 2)
 	g.Join(ts.Port(), port(t, master))
 	g.Become(commands.Follower, 2, 1)
@@ -614,10 +620,8 @@ func TestGroupReplicaAsRedis(t *testing.T) {
 	}
 }
 
-// TestGroupLeaderAsRedis: a leader shows its group as a master of redis-server does its replicas.
-func TestGroupLeaderAsRedis(t *testing.T) {
-	t.Parallel()
-	master, replica := redisPair(t)
+// leaderAsRedis: a leader shows its group as a master does its replicas.
+func leaderAsRedis(t *testing.T, master, replica *testkit.Server) {
 	ts, g := startMember(t, commands.Leader, 1)
 	g.Join(ts.Port(), port(t, replica))
 	g.Become(commands.Leader, 1, 1)

@@ -64,7 +64,7 @@ func TestArchive(t *testing.T) {
 			works(t, "backup", s.Addr(), backup)
 			backedUp := len(done)
 			for range 3 {
-				done = append(done, count(t, s.Client(2), done[len(done)-1].n, 300)...)
+				done = append(done, count(t, s.Client(2), done[len(done)-1].n, testkit.Cases(100, 300))...)
 				s.Kill()
 				s.Start()
 			}
@@ -94,8 +94,9 @@ func TestArchive(t *testing.T) {
 			}
 			last := done[len(done)-1].n
 			restored("all", last, last)
-			for i := range 4 {
-				at := done[backedUp+(i+1)*(len(done)-backedUp)/6].got
+			moments := testkit.Cases(2, 4)
+			for i := range moments {
+				at := done[backedUp+(i+1)*(len(done)-backedUp)/(moments+2)].got
 				least, most := int64(0), int64(0)
 				for _, one := range done {
 					if one.got < at {

@@ -17,6 +17,7 @@ func TestDiffBlockingStreams(t *testing.T) {
 // TestDiffBlockingStreamsFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffBlockingStreamsFromDisk(t *testing.T) {
 	t.Parallel()
+	onlyLong(t)
 	s := forgetful(t)
 	s.runBlocking(t, s.restoring(t, readingStreams, groupedSources, grouped), func() { s.unload(t) })
 }

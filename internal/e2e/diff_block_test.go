@@ -64,6 +64,7 @@ var popping = blockKind{
 // TestDiffBlockingFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffBlockingFromDisk(t *testing.T) {
 	t.Parallel()
+	onlyLong(t)
 	s := forgetful(t)
 	s.runBlocking(t, popping, func() { s.unload(t) })
 }

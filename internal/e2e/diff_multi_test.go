@@ -30,6 +30,7 @@ func TestDiffMulti(t *testing.T) {
 // TestDiffMultiFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffMultiFromDisk(t *testing.T) {
 	t.Parallel()
+	onlyLong(t)
 	s := forgetful(t)
 	s.runMulti(t, func() { s.unload(t) })
 }

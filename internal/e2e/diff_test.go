@@ -87,6 +87,14 @@ func (s *both) unload(t *testing.T) {
 	})
 }
 
+// onlyLong skips a test that repeats another one with keys from disk, as TestDiffCommandsFromDisk does for single commands.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if !testkit.Long() {
+		t.Skip("make check runs it")
+	}
+}
+
 // TestDiffCommandsFromDisk: with no memory allowed, keys leave it again and again and
 // are read from disk, and all replies are the same.
 func TestDiffCommandsFromDisk(t *testing.T) {

@@ -50,7 +50,7 @@ func TestUsedMemory(t *testing.T) {
 			return []string{"SETEX", fmt.Sprint("key:", i), "1000", text[:200]}
 		}},
 		"large strings": {3000, func(i int) []string { return []string{"SET", fmt.Sprint("key:", i), text} }},
-		"hashes": {700_000, func(i int) []string {
+		"hashes": {testkit.Cases(250_000, 700_000), func(i int) []string {
 			return []string{"HSET", fmt.Sprint("h:", i%40_000), fmt.Sprint("f:", i), text[:20]}
 		}},
 		"a sorted set": {600_000, func(i int) []string {
@@ -109,11 +109,12 @@ func TestMaxMemoryHolds(t *testing.T) {
 		n, keys int
 		add     func(i int) []string
 	}
+	n := testkit.Cases(80_000, 150_000) // above the limit, whose upkeep takes as long as all else with twice as many
 	shapes := map[string]shape{
 		"strings": {150_000, 150_000, func(i int) []string {
 			return []string{"SET", fmt.Sprint("key:", i), text[:500]}
 		}},
-		"strings of all lengths": {150_000, 150_000, func(i int) []string {
+		"strings of all lengths": {n, n, func(i int) []string {
 			return []string{"SETEX", fmt.Sprint("key:", i), "1000", text[:i*i%1000]}
 		}},
 		"large strings": {5000, 5000, func(i int) []string { return []string{"SET", fmt.Sprint("key:", i), text} }},
@@ -172,7 +173,7 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 	}
 	keyp := testkit.Keyp(t, "--maxmemory", "64mb", "--appendfsync", "no")
 	c := keyp.Client(2)
-	for range 3 {
+	for range testkit.Cases(2, 3) {
 		fill(t, keyp, 200_000, func(i int) []string {
 			if i%2 == 0 {
 				return []string{"SET", fmt.Sprint("key:", i/2), strings.Repeat("x", 150+i%7)}
@@ -195,7 +196,7 @@ func TestSmallMaxMemory(t *testing.T) {
 	t.Parallel()
 	keyp := testkit.Keyp(t, "--maxmemory", "20mb", "--appendfsync", "no")
 	c := keyp.Client(2)
-	const n = 60_000
+	n := testkit.Cases(30_000, 60_000)
 	fill(t, keyp, n, func(i int) []string {
 		return []string{"SET", fmt.Sprint("key:", i), strings.Repeat(fmt.Sprint(i%10), 300)}
 	})

@@ -25,6 +25,14 @@ func Number(t testing.TB, name string, otherwise uint64) uint64 {
 // Long says that tests are to take the time for more cases, as under `make check`.
 func Long() bool { return os.Getenv("KEYP_LONG") == "1" }
 
+// Cases returns how many cases a test has: few, or all when tests may take their time.
+func Cases(few, all int) int {
+	if Long() {
+		return all
+	}
+	return few
+}
+
 // MemoryDir is a directory that the system keeps in memory, where it has such a place.
 func MemoryDir(t testing.TB) string {
 	t.Helper()

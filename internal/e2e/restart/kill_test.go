@@ -23,9 +23,8 @@ const (
 	// fewWriters and manyWriters are how many clients write to a server at the same time, each to
 	// its own keys, in a short and in a long run.
 	fewWriters, manyWriters = 5, 50
-	// roundsByDefault is how many rounds all runs have together; KEYP_KILLS changes it.
-	// Three of four end with a kill.
-	roundsByDefault = 24
+	// allShares is the sum of the shares of all runs. KEYP_KILLS says how many rounds they have together.
+	allShares = 24
 
 	evicting = "evicting"
 )
@@ -55,7 +54,7 @@ func TestKills(t *testing.T) {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
 			k := newKiller(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
-			for round := range (rounds*run.share + roundsByDefault - 1) / roundsByDefault {
+			for round := range (rounds*run.share + allShares - 1) / allShares {
 				k.round(round, round%4 == 3)
 			}
 			k.round(-1, true)
@@ -69,10 +68,10 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// allRounds is how many rounds all runs have together.
+// allRounds is how many rounds all runs have together. Three of four end with a kill.
 func allRounds(t *testing.T) int {
 	t.Helper()
-	return int(testkit.Number(t, "KEYP_KILLS", roundsByDefault))
+	return int(testkit.Number(t, "KEYP_KILLS", uint64(testkit.Cases(allShares/2, allShares))))
 }
 
 // killer is one server with its writers.

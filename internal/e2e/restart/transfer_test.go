@@ -37,7 +37,7 @@ func TestTransfers(t *testing.T) {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
-			rounds := max(2, allRounds(t)*run.share/roundsByDefault/2)
+			rounds := max(2, allRounds(t)*run.share/allShares/2)
 			for round := 0; round < rounds || b.unused() && round < 10*rounds; round++ {
 				b.round(round, time.Duration(max(1, 2+round-rounds))) // longer if something takes long on this machine
 			}
