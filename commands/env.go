@@ -12,7 +12,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -107,7 +107,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
 	e.Tracking.init(e)
 	e.Waiters.env, e.Waiters.lines = e, &e.lines
-	e.Events.env, e.Events.late = e, tally.New(tally.Lateness)
+	e.Events.env, e.Events.late = e, histogram.New(histogram.Lateness)
 	e.Replies = newReplies()
 	e.PubSub.turned = e.Events.enable
 	store.Listen(e.Events.hear)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/config"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage"
 )
 
@@ -32,7 +32,7 @@ import (
 // order of its changes.
 type Events struct {
 	env  *Env
-	late *tally.Histogram // microseconds from a key's deadline until its event is published
+	late *histogram.Histogram // microseconds from a key's deadline until its event is published
 
 	mu struct {
 		sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 )
 
 // Latency keeps spikes by event: the commands and the background work that took at
@@ -331,7 +331,7 @@ const lateness = "lateness"
 // namedReading is a histogram beside those of commands.
 type namedReading struct {
 	name string
-	tally.Reading
+	histogram.Reading
 }
 
 // lateness gives how late keys and elements are removed, their events published, and reported in streams: keyp_expire_lateness_seconds.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"keyp/internal/pieces"
+	"keyp/internal/bigcopy"
 	"keyp/storage"
 )
 
@@ -105,7 +105,7 @@ func CopyArgs(args [][]byte) [][]byte {
 	copied := make([][]byte, len(args))
 	for i, arg := range args {
 		if len(arg) >= large {
-			copied[i] = pieces.Clone(arg)
+			copied[i] = bigcopy.Clone(arg)
 			continue
 		}
 		at := len(all)

@@ -15,9 +15,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // redisSide is a connection to a redis-server that the test started.
@@ -33,7 +33,7 @@ func startRedisSide(t *testing.T) *redisSide {
 	socket := testkit.MemoryDir(t) + "/redis.sock"
 	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", testkit.MemoryDir(t))
 	server.Stderr = os.Stderr
-	if err := tether.Start(server); err != nil {
+	if err := childproc.Start(server); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

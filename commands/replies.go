@@ -1,20 +1,22 @@
 package commands
 
-import "keyp/internal/tally"
+import "keyp/internal/histogram"
 
 // Replies are how long clients wait, in microseconds: from when a request was read to when its reply was given to the system, with the
 // sync of the log that the reply needs. Commands that wait for others (BLPOP, WAIT) do not count.
 type Replies struct {
-	Reads, Writes *tally.Histogram
+	Reads, Writes *histogram.Histogram
 }
 
-func newReplies() Replies { return Replies{tally.New(tally.Sync), tally.New(tally.Sync)} }
+func newReplies() Replies {
+	return Replies{histogram.New(histogram.Sync), histogram.New(histogram.Sync)}
+}
 
 // Changes reports whether a command may change something: of EXEC, scripts and functions that depends on what they run.
 func (s *Spec) Changes() bool { return s.Flags&(Write|MayReplicate|execs) != 0 }
 
 // ReplyReport is Replies as counted so far.
-type ReplyReport struct{ Reads, Writes tally.Reading }
+type ReplyReport struct{ Reads, Writes histogram.Reading }
 
 func (r *Replies) report() ReplyReport { return ReplyReport{r.Reads.Read(), r.Writes.Read()} }
 
@@ -23,9 +25,9 @@ func (r *Replies) report() ReplyReport { return ReplyReport{r.Reads.Read(), r.Wr
 func infoReplies(c *Ctx, b *infoText) {
 	for _, of := range []struct {
 		kind string
-		tally.Reading
+		histogram.Reading
 	}{{"read", c.Env.Replies.Reads.Read()}, {"write", c.Env.Replies.Writes.Read()}} {
-		longest := tally.Sync[len(tally.Sync)-1]
+		longest := histogram.Sync[len(histogram.Sync)-1]
 		b.int("reply_"+of.kind+"_p50_usec", min(of.Quantile(0.5), longest))
 		b.int("reply_"+of.kind+"_p99_usec", min(of.Quantile(0.99), longest))
 		b.int("reply_"+of.kind+"s", int64(of.Count))

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage"
 )
 
@@ -40,9 +40,9 @@ type Report struct {
 	Blocked                  int64 // clients that wait for keys, a time or the log
 	BlockedTimed, BlockedFor int64 // of them, with a timeout; the keys that are waited for
 
-	Slow          int64         // commands in SLOWLOG
-	EventLateness tally.Reading // from deadline to publication of expired, in microseconds
-	Replies       ReplyReport   // how long clients wait
+	Slow          int64             // commands in SLOWLOG
+	EventLateness histogram.Reading // from deadline to publication of expired, in microseconds
+	Replies       ReplyReport       // how long clients wait
 	Commands      []CommandReport
 	Errors        []ErrorReport
 	Denials       []DenialReport
@@ -57,7 +57,7 @@ type CommandReport struct {
 	Name                    string // as COMMAND has it: client|list
 	Group                   Group
 	Calls, Failed, Rejected int64
-	Latency                 tally.Reading
+	Latency                 histogram.Reading
 }
 
 // ErrorReport is how many error replies began with a code.
@@ -149,12 +149,12 @@ var latencyBounds = func() (bounds []int64) {
 
 // reading sums the counts up to each of latencyBounds. took is how long all calls took, of which
 // those without latency-tracking are not in the histogram.
-func (h *histogram) reading(took, calls int64) tally.Reading {
+func (h *durations) reading(took, calls int64) histogram.Reading {
 	counts, total := h.snapshot()
 	if total == 0 {
-		return tally.Reading{}
+		return histogram.Reading{}
 	}
-	r := tally.Reading{Bounds: latencyBounds, Upto: make([]uint64, len(latencyBounds)), Count: uint64(total)}
+	r := histogram.Reading{Bounds: latencyBounds, Upto: make([]uint64, len(latencyBounds)), Count: uint64(total)}
 	r.Sum = int64(float64(took) * min(1, ratio(total, calls)))
 	for i, n := range counts {
 		if n == 0 {

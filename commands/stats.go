@@ -102,7 +102,7 @@ type CommandStats struct {
 type commandStat struct {
 	calls, nanos     atomic.Int64
 	rejected, failed atomic.Int64
-	latency          histogram
+	latency          durations
 }
 
 // of gives a command's counters, made at its first call.

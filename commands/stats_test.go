@@ -182,7 +182,7 @@ func TestLatencyMonitor(t *testing.T) {
 func TestHistogramError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Uint64Range(0, 1<<maxBits-1), 1, 50).Draw(t, "values")
-		var h histogram
+		var h durations
 		for _, v := range values {
 			h.add(time.Duration(v))
 		}

@@ -12,7 +12,7 @@ import (
 
 	"keyp/consensus"
 	"keyp/consensus/raftlog"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage"
 	"keyp/storage/wal"
 )
@@ -427,14 +427,14 @@ func (j *journal) Rotate([]byte) (segment uint64, err error) {
 
 func (j *journal) Release(first uint64) error { return j.log.Release(j.m.needed(first)) }
 
-func (j *journal) First() uint64            { return j.log.First() }
-func (j *journal) Size() int64              { return j.log.Size() - j.m.kept() }
-func (j *journal) Full() bool               { return j.log.Full() }
-func (j *journal) Room() (left, size int64) { return j.log.Room() }
-func (j *journal) Err() error               { return j.log.Err() }
-func (j *journal) SyncCost() time.Duration  { return j.log.SyncCost() }
-func (j *journal) Syncs() tally.Reading     { return j.log.Syncs() }
-func (j *journal) Commits() tally.Reading   { return j.log.Commits() }
+func (j *journal) First() uint64              { return j.log.First() }
+func (j *journal) Size() int64                { return j.log.Size() - j.m.kept() }
+func (j *journal) Full() bool                 { return j.log.Full() }
+func (j *journal) Room() (left, size int64)   { return j.log.Room() }
+func (j *journal) Err() error                 { return j.log.Err() }
+func (j *journal) SyncCost() time.Duration    { return j.log.SyncCost() }
+func (j *journal) Syncs() histogram.Reading   { return j.log.Syncs() }
+func (j *journal) Commits() histogram.Reading { return j.log.Commits() }
 
 func (j *journal) GiveUp() {
 	j.mu.Lock()

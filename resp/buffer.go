@@ -1,6 +1,6 @@
 package resp
 
-import "keyp/internal/pieces"
+import "keyp/internal/bigcopy"
 
 import "unsafe"
 
@@ -55,7 +55,7 @@ func (r *Reader) Moves(atLeast int) int {
 func (r *Reader) Larger(atLeast int) []byte {
 	held := r.end - r.start
 	fresh := make([]byte, held+r.growth(held, max(atLeast, 1)))
-	pieces.Copy(fresh, r.buf[r.start:r.end])
+	bigcopy.Copy(fresh, r.buf[r.start:r.end])
 	return fresh
 }
 

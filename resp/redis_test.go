@@ -19,10 +19,10 @@ import (
 	"github.com/tidwall/redcon"
 	"pgregory.net/rapid"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	_ "keyp/internal/testkit/setup"
-	"keyp/internal/tether"
 )
 
 // These tests compare with a real redis-server, which listens on a Unix socket only.
@@ -43,7 +43,7 @@ func startRedis(t *testing.T, args ...string) string {
 	socket := filepath.Join(dir, "redis.sock")
 	cmd := exec.Command(program, append([]string{"--port", "0", "--unixsocket", socket,
 		"--dir", dir, "--save", "", "--appendonly", "no"}, args...)...)
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"keyp/internal/pieces"
+	"keyp/internal/bigcopy"
 )
 
 // Writer appends replies to Buf, which its owner may read, cut or replace between
@@ -154,11 +154,11 @@ func appendHeader(b []byte, kind byte, n int64) []byte {
 
 func appendBulk[T []byte | string](b []byte, v T) []byte {
 	b = appendHeader(b, '$', int64(len(v)))
-	if len(v)+2 > cap(b)-len(b) && len(b)+len(v) > pieces.Size {
-		b = pieces.Grow(b, len(v)+2)
+	if len(v)+2 > cap(b)-len(b) && len(b)+len(v) > bigcopy.Size {
+		b = bigcopy.Grow(b, len(v)+2)
 	}
-	if len(v) > pieces.Size {
-		b = pieces.Append(b, v)
+	if len(v) > bigcopy.Size {
+		b = bigcopy.Append(b, v)
 	} else {
 		b = append(b, v...)
 	}

@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"keyp/internal/childproc"
 	"keyp/internal/config"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 func TestAddressInUse(t *testing.T) {
@@ -195,7 +195,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 	var log testkit.Output
 	cmd.Stderr = &log
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	exited := false

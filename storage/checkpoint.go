@@ -14,7 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/wal"
@@ -61,16 +61,16 @@ type checkpointer struct {
 	lastErr      atomic.Pointer[error]
 	finished     atomic.Int64
 	failures     atomic.Int64
-	took         *tally.Histogram // microseconds
-	syncing      atomic.Bool      // pages go to disk
-	backoffUntil atomic.Int64     // until then none starts by itself, a reading of Mono in ns; 0: no such time
-	damagedAt    atomic.Uint64    // where the log ended when damage of the data file stopped a checkpoint
+	took         *histogram.Histogram // microseconds
+	syncing      atomic.Bool          // pages go to disk
+	backoffUntil atomic.Int64         // until then none starts by itself, a reading of Mono in ns; 0: no such time
+	damagedAt    atomic.Uint64        // where the log ended when damage of the data file stopped a checkpoint
 	// Written by housekeeping.
 	hurry atomic.Bool // no pacing: the log is long
 }
 
 func (cp *checkpointer) init(s *Store) {
-	cp.s, cp.kick, cp.took = s, make(chan struct{}, 1), tally.New(tally.Work)
+	cp.s, cp.kick, cp.took = s, make(chan struct{}, 1), histogram.New(histogram.Work)
 }
 
 const (

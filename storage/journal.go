@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage/wal"
 )
 
@@ -69,8 +69,8 @@ type Journal interface {
 	// SyncCost is how long a write with its sync takes at present.
 	SyncCost() time.Duration
 	// Syncs and Commits are durations of syncs in microseconds, and bytes of commits, since the opening.
-	Syncs() tally.Reading
-	Commits() tally.Reading
+	Syncs() histogram.Reading
+	Commits() histogram.Reading
 
 	// GiveUp comes before Close, where something has to end first that may wait for the log: a batch for which
 	// there is no room ends the log instead of waiting for room, and Settled returns ErrDeposed instead

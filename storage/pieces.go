@@ -3,7 +3,7 @@ package storage
 import (
 	"encoding/binary"
 
-	"keyp/internal/pieces"
+	"keyp/internal/bigcopy"
 	"keyp/storage/format"
 	"keyp/storage/object"
 )
@@ -82,6 +82,6 @@ func (t *Txn) unshare(o *Object) {
 	}
 	o.state &^= stateShared
 	if s := o.val.(*object.String); o.lsn == 0 || o.lsn > t.s.log.Durable() {
-		s.Data = pieces.Clone(s.Data)
+		s.Data = bigcopy.Clone(s.Data)
 	}
 }

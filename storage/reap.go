@@ -11,7 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -332,7 +332,7 @@ func (s *Store) observeLateness(deadline, now int64) {
 }
 
 // observeLate counts, to the microsecond, how late something is removed that was due at deadline.
-func (s *Store) observeLate(h *tally.Histogram, deadline int64) {
+func (s *Store) observeLate(h *histogram.Histogram, deadline int64) {
 	if deadline >= s.reapFrom {
 		h.Observe(s.Micros() - deadline*1000)
 	}

@@ -15,8 +15,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/histogram"
 	"keyp/internal/progress"
-	"keyp/internal/tally"
 	"keyp/internal/vfs"
 	"keyp/storage/archive"
 	"keyp/storage/format"
@@ -194,7 +194,7 @@ type Store struct {
 	outbox       outboxControl
 	leases       leaseTokens
 	lateness     ttl.Lateness
-	late         struct{ keys, elements, outbox *tally.Histogram } // lateness in microseconds
+	late         struct{ keys, elements, outbox *histogram.Histogram } // lateness in microseconds
 	stats        counters
 	damages      damages
 	background   sync.WaitGroup
@@ -253,7 +253,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.window.init(s)
 	s.loads.init(s)
 	s.checkpointer.init(s)
-	s.late.keys, s.late.elements, s.late.outbox = tally.New(tally.Lateness), tally.New(tally.Lateness), tally.New(tally.Lateness)
+	s.late.keys, s.late.elements, s.late.outbox = histogram.New(histogram.Lateness), histogram.New(histogram.Lateness), histogram.New(histogram.Lateness)
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
 	s.outbox.init(s)

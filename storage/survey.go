@@ -3,7 +3,7 @@ package storage
 import (
 	"slices"
 
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage/object"
 )
 
@@ -137,10 +137,10 @@ func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint
 
 // Histograms are of lateness and durations in microseconds, and of sizes in bytes, since Open.
 type Histograms struct {
-	KeyLateness, ElementLateness tally.Reading // from deadline to removal
-	OutboxLateness               tally.Reading // from deadline to the entry in the stream
-	Checkpoints                  tally.Reading // that finished
-	LogSyncs, LogCommits         tally.Reading // durations of syncs, bytes of commits
+	KeyLateness, ElementLateness histogram.Reading // from deadline to removal
+	OutboxLateness               histogram.Reading // from deadline to the entry in the stream
+	Checkpoints                  histogram.Reading // that finished
+	LogSyncs, LogCommits         histogram.Reading // durations of syncs, bytes of commits
 }
 
 // Histograms reads them.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 
-	"keyp/internal/pieces"
+	"keyp/internal/bigcopy"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -509,7 +509,7 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 // value is copied. An offloaded transaction accepts large values only.
 func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
 	if t.Offloaded() {
-		t.replaceOffloaded(k, &object.String{Data: pieces.Clone(value)}, deadline, ev)
+		t.replaceOffloaded(k, &object.String{Data: bigcopy.Clone(value)}, deadline, ev)
 		return
 	}
 	asked := deadline
@@ -548,7 +548,7 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 		t.buf = format.AppendBytes(t.buf, value)
 		c = p.putSmall(t, sl, c, k, value, deadline)
 	} else {
-		o := t.newObject(k, &object.String{Data: pieces.Clone(value)})
+		o := t.newObject(k, &object.String{Data: bigcopy.Clone(value)})
 		c = p.putObject(t, sl, c, k, o, deadline)
 		t.logObject(p, o, deadline, created)
 	}
@@ -603,7 +603,7 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 			t.shareString(o, s)
 			return
 		}
-		t.buf = pieces.Grow(t.buf, len(s.Data)+s.Len()*chunkRecord+recordsRoom)
+		t.buf = bigcopy.Grow(t.buf, len(s.Data)+s.Len()*chunkRecord+recordsRoom)
 	}
 	o.val.Walk(func(elem, val []byte, d int64) bool {
 		t.element(nil, o, elem, val, d) // the record before has the value

@@ -12,7 +12,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/clock"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage"
 )
 
@@ -69,7 +69,7 @@ type point struct {
 // expiries is what has expired up to an instant.
 type expiries struct {
 	at             int64 // Unix ms
-	late           tally.Reading
+	late           histogram.Reading
 	keys, elements int64
 }
 
@@ -134,7 +134,7 @@ type waits struct {
 	P999 int64 `json:"p999"`
 }
 
-func waitsOf(r tally.Reading) waits { return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)} }
+func waitsOf(r histogram.Reading) waits { return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)} }
 
 // commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
 type commandUse struct {
@@ -267,7 +267,7 @@ func rise(now, before int64) int64 {
 }
 
 // bound is a quantile; -1: above all bounds.
-func bound(r tally.Reading, q float64) int64 {
+func bound(r histogram.Reading, q float64) int64 {
 	if b := r.Quantile(q); b != math.MaxInt64 {
 		return b
 	}

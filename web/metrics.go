@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"keyp/commands"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage"
 )
 
@@ -59,7 +59,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		case m.values != nil:
 			m.values(c.r, put)
 		default:
-			m.spread(c.r, func(r tally.Reading, unit float64, labels ...string) {
+			m.spread(c.r, func(r histogram.Reading, unit float64, labels ...string) {
 				upto := make(map[float64]uint64, len(r.Bounds))
 				for i, bound := range r.Bounds {
 					upto[inUnit(bound, unit)] = r.Upto[i]

@@ -153,7 +153,7 @@ func TestUnknownMetric(t *testing.T) {
 func unknownMetric(use string) string {
 	name, selector, _ := strings.Cut(use, "{")
 	i := slices.IndexFunc(metrics, func(m metric) bool {
-		if m.kind != histogram {
+		if m.kind != buckets {
 			return name == m.name
 		}
 		return slices.Contains([]string{m.name + "_bucket", m.name + "_sum", m.name + "_count"}, name)
@@ -180,7 +180,7 @@ func TestTable(t *testing.T) {
 				ways++
 			}
 		}
-		if ways != 1 || (m.kind == histogram) != (m.spread != nil) || (m.value != nil) != (m.labels == "") && m.kind != histogram && !ofGroups(&m) {
+		if ways != 1 || (m.kind == buckets) != (m.spread != nil) || (m.value != nil) != (m.labels == "") && m.kind != buckets && !ofGroups(&m) {
 			t.Errorf("%s: read in %d ways", m.name, ways)
 		}
 		if seen[m.name] || !strings.HasPrefix(m.name, "keyp_") || strings.HasSuffix(m.name, "_total") != (m.kind == counter) || !strings.HasSuffix(m.help, ".") {

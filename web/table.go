@@ -8,7 +8,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/config"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 )
 
 // reading is what the metrics are made of, read at one time.
@@ -32,9 +32,9 @@ type reading struct {
 type kind string
 
 const (
-	counter   kind = "counter"
-	gauge     kind = "gauge"
-	histogram kind = "histogram"
+	counter kind = "counter"
+	gauge   kind = "gauge"
+	buckets kind = "histogram"
 )
 
 // metric is one name. Either value or values or spread reads it.
@@ -48,7 +48,7 @@ type metric struct {
 
 	value  func(*reading) float64
 	values func(*reading, func(value float64, labels ...string))
-	spread func(*reading, func(r tally.Reading, unit float64, labels ...string))
+	spread func(*reading, func(r histogram.Reading, unit float64, labels ...string))
 }
 
 const (
@@ -117,17 +117,17 @@ var metrics = []metric{
 		values: perCommand(func(c *commands.CommandReport) int64 { return c.Failed })},
 	{name: "keyp_command_rejections_total", kind: counter, labels: "command", help: "Calls of a command that did not run: wrong arguments, no permission, no room.",
 		values: perCommand(func(c *commands.CommandReport) int64 { return c.Rejected })},
-	{name: "keyp_command_duration_seconds", kind: histogram, labels: "command", help: "How long calls of a command took, without the wait for the log; empty without latency-tracking.",
-		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
+	{name: "keyp_command_duration_seconds", kind: buckets, labels: "command", help: "How long calls of a command took, without the wait for the log; empty without latency-tracking.",
+		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) {
 			for i := range r.Commands {
 				if c := &r.Commands[i]; c.Latency.Count > 0 {
 					put(c.Latency, nano, c.Name)
 				}
 			}
 		}},
-	{name: "keyp_reply_duration_seconds", kind: histogram, labels: "of", info: "reply_read_p50_usec reply_read_p99_usec reply_reads reply_write_p50_usec reply_write_p99_usec reply_writes",
+	{name: "keyp_reply_duration_seconds", kind: buckets, labels: "of", info: "reply_read_p50_usec reply_read_p99_usec reply_reads reply_write_p50_usec reply_write_p99_usec reply_writes",
 		help: "How long clients wait: from when a request was read to when its reply was sent, with the sync of the log that the reply needs; of what may change something (write) and of the rest (read). Commands that wait for others, as BLPOP, do not count.",
-		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
+		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) {
 			put(r.Replies.Reads, micro, "read")
 			put(r.Replies.Writes, micro, "write")
 		}},
@@ -209,9 +209,9 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.Store.Expired) }},
 	{name: "keyp_expired_elements_total", kind: counter, info: "expired_subkeys", help: "Fields and members that were removed since their deadline had come.",
 		value: func(r *reading) float64 { return float64(r.Store.ExpiredElements) }},
-	{name: "keyp_expire_lateness_seconds", kind: histogram, labels: "of", info: "expire_lateness_p50_ms expire_lateness_p99_ms expire_lateness_samples",
+	{name: "keyp_expire_lateness_seconds", kind: buckets, labels: "of", info: "expire_lateness_p50_ms expire_lateness_p99_ms expire_lateness_samples",
 		help: "Time from a deadline to the removal of the key or element, to its entry in the stream of an outbox, or to the publication of the event expired, which leaves when the removal is on disk. Nobody sees what is due meanwhile.",
-		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
+		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) {
 			put(r.Histograms.KeyLateness, micro, "key")
 			put(r.Histograms.ElementLateness, micro, "element")
 			put(r.Histograms.OutboxLateness, micro, "outbox")
@@ -265,10 +265,10 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.Store.BadDeadlines) }},
 
 	// The log.
-	{name: "keyp_log_sync_duration_seconds", kind: histogram, help: "How long syncs of the log took.",
-		spread: func(r *reading, put func(tally.Reading, float64, ...string)) { put(r.Histograms.LogSyncs, micro) }},
-	{name: "keyp_log_commit_size_bytes", kind: histogram, help: "Bytes that commits wrote to the log.",
-		spread: func(r *reading, put func(tally.Reading, float64, ...string)) { put(r.Histograms.LogCommits, whole) }},
+	{name: "keyp_log_sync_duration_seconds", kind: buckets, help: "How long syncs of the log took.",
+		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) { put(r.Histograms.LogSyncs, micro) }},
+	{name: "keyp_log_commit_size_bytes", kind: buckets, help: "Bytes that commits wrote to the log.",
+		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) { put(r.Histograms.LogCommits, whole) }},
 	{name: "keyp_log_commit_recent_seconds", kind: gauge, info: "log_sync_usec", help: "The moving average of how long a commit takes.",
 		value: func(r *reading) float64 { return r.cost }},
 	{name: "keyp_log_appended_bytes_total", kind: counter, info: "log_end", help: "Bytes ever appended to the log, over restarts too.",
@@ -287,8 +287,10 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.failures) }},
 	{name: "keyp_checkpoint_failed", kind: gauge, info: "rdb_last_bgsave_status aof_last_bgrewrite_status", help: "1 if the last checkpoint failed.",
 		value: func(r *reading) float64 { return oneIf(r.SaveFailed) }},
-	{name: "keyp_checkpoint_duration_seconds", kind: histogram, help: "How long checkpoints took.",
-		spread: func(r *reading, put func(tally.Reading, float64, ...string)) { put(r.Histograms.Checkpoints, micro) }},
+	{name: "keyp_checkpoint_duration_seconds", kind: buckets, help: "How long checkpoints took.",
+		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) {
+			put(r.Histograms.Checkpoints, micro)
+		}},
 	{name: "keyp_checkpoint_running", kind: gauge, info: "rdb_bgsave_in_progress", help: "1 while a checkpoint is under way or about to start.",
 		value: func(r *reading) float64 { return oneIf(r.Saving) }},
 	{name: "keyp_checkpoint_timestamp_seconds", kind: gauge, info: "rdb_last_save_time", help: "When the last checkpoint finished, as a Unix time; before the first one, when the server started.",

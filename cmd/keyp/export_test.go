@@ -17,9 +17,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // exported runs the subcommand, and gives what it printed and its exit status.
@@ -369,7 +369,7 @@ func TestExportInterrupted(t *testing.T) {
 	var said bytes.Buffer
 	cmd := exec.Command(testkit.Binary(t), "export", silent.Addr().String(), filepath.Join(dir, "file"))
 	cmd.Env, cmd.Stderr = testkit.Environ(), &said
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // says only that it has ended already

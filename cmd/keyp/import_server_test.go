@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // commandFile writes an append-only file of commands, one a line.
@@ -177,7 +177,7 @@ func TestImportInterrupted(t *testing.T) {
 		to := filepath.Join(dir, "to")
 		cmd := exec.Command(testkit.Binary(t), "import", path, "--dir", to)
 		cmd.Env, cmd.Stderr = testkit.Environ(), &said
-		if err := tether.Start(cmd); err != nil {
+		if err := childproc.Start(cmd); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cmd.Process.Kill() }) // says only that it has ended already

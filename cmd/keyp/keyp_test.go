@@ -20,10 +20,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/childproc"
 	"keyp/internal/config"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // runKeyp runs keyp to its end, which must come by itself.
@@ -153,7 +153,7 @@ func startProcess(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	p.Cmd = exec.Command(testkit.Binary(t), append(args, "--port", p.port, "--dir", dir)...)
 	p.Env = append(testkit.Environ(), "KEYP_MAXCLIENTS=50")
 	p.Stderr = log
-	if err := tether.Start(p.Cmd); err != nil {
+	if err := childproc.Start(p.Cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() { p.ended <- p.Wait() }()

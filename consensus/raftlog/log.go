@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"keyp/consensus"
-	"keyp/internal/tally"
+	"keyp/internal/histogram"
 	"keyp/storage/wal"
 )
 
@@ -520,10 +520,10 @@ func (l *Log) Err() error { return l.wal.Err() }
 func (l *Log) SyncCost() time.Duration { return l.wal.SyncCost() }
 
 // Syncs reads how long syncs took, in microseconds.
-func (l *Log) Syncs() tally.Reading { return l.wal.Syncs() }
+func (l *Log) Syncs() histogram.Reading { return l.wal.Syncs() }
 
 // Commits reads how many bytes each commit has written.
-func (l *Log) Commits() tally.Reading { return l.wal.Commits() }
+func (l *Log) Commits() histogram.Reading { return l.wal.Commits() }
 
 // GiveUp comes before Close and consensus.Group.Close: nothing waits for room any more.
 func (l *Log) GiveUp() {

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/testkit/fakes3"
-	"keyp/internal/tether"
 )
 
 // storage is S3-compatible storage, and runs tools that use it.
@@ -162,7 +162,7 @@ func TestBucketToolKilled(t *testing.T) {
 	}
 	cmd := begin()
 	cmd.Env = append(testkit.Environ(), cmd.Env...)
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	killed := await.For(t, "a part is sent", sends)

@@ -18,9 +18,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // tool runs a subcommand of keyp to its end.
@@ -282,7 +282,7 @@ func stall(t *testing.T, s *testkit.Server) *stalled {
 	if b.out, err = b.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := tether.Start(b.cmd); err != nil {
+	if err := childproc.Start(b.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.cmd.Process.Kill() }) // it may have ended
@@ -370,7 +370,7 @@ func TestBackupKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := in.Write(whole[:len(whole)/2]); err != nil {
@@ -445,7 +445,7 @@ func interrupted(t *testing.T, cmd *exec.Cmd, waits func()) (status int, said st
 	t.Helper()
 	var errs bytes.Buffer
 	cmd.Env, cmd.Stderr = append(testkit.Environ(), cmd.Env...), &errs
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended

@@ -28,10 +28,10 @@ var rules = map[string][]string{
 	// The binary puts the parts together; nothing imports it.
 	"cmd/keyp": {"member", "github.com/redis/go-redis/v9", "server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/exporter", "internal/importer", "internal/progress", "internal/rdb", "internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive", "storage/backupfile", "storage/snapshotfile"},
 	// The bench tool measures servers from outside, so it knows nothing of this one.
-	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
+	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/childproc", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
-	"web": {"commands", "resp", "storage", "internal/clock", "internal/config", "internal/tally", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
+	"web": {"commands", "resp", "storage", "internal/clock", "internal/config", "internal/histogram", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
 
 	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log as the store's Journal.
 	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
@@ -40,13 +40,13 @@ var rules = map[string][]string{
 	"consensus": {"internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange", "go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker", "google.golang.org/protobuf/proto"},
 
 	// A member's log is a log of storage/wal, whose batches are records of its own.
-	"consensus/raftlog": {"consensus", "storage/wal", "internal/tally", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+	"consensus/raftlog": {"consensus", "storage/wal", "internal/histogram", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
 	// It makes a server a member of a group: a store, a log and a group, and what commands see of that. The server it reaches through an interface.
-	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/tally", "internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/histogram", "internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
 	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
-	"resp": {"internal/pieces", "github.com/tidwall/redcon"},
+	"resp": {"internal/bigcopy", "github.com/tidwall/redcon"},
 
 	// Arithmetic alone.
 	"scripting/cmath": {},
@@ -57,10 +57,10 @@ var rules = map[string][]string{
 	"scripting": {"scripting/lua", "resp"},
 
 	// Commands see keys through the store's transactions, and never the log, the files or the sockets.
-	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/tally", "internal/glob", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/tally", "internal/pieces", "internal/vfs",
+	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/histogram", "internal/bigcopy", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
@@ -73,9 +73,9 @@ var rules = map[string][]string{
 	// A snapshot's stream has pieces and records, and does not know what is in them.
 	"storage/snapshotfile": {"internal/vfs"},
 	// The log knows batches of bytes, and not what is in them.
-	"storage/wal": {"internal/clock", "internal/progress", "internal/tally", "internal/vfs"},
+	"storage/wal": {"internal/clock", "internal/progress", "internal/histogram", "internal/vfs"},
 	// Values know neither log nor file.
-	"storage/object": {"internal/pieces"},
+	"storage/object": {"internal/bigcopy"},
 
 	// Deadlines and their order: values, files and connections are the store's, which the reaper calls through an interface.
 	"ttl": {"internal/clock", "github.com/google/btree"},
@@ -89,11 +89,11 @@ var rules = map[string][]string{
 	// It builds what is published, and has the version from the configuration's package.
 	"internal/release": {"internal/config"},
 	// Hot paths of several packages count with it, so it imports none.
-	"internal/tally": {},
+	"internal/histogram": {},
 	// Patterns of names, which commands and the store have.
 	"internal/glob": {},
 	// Copies of bytes, below everything that is large.
-	"internal/pieces": {},
+	"internal/bigcopy": {},
 	// Where backups are kept: what they are it does not know.
 	"internal/target": {"internal/clock", "internal/vfs", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 	// Files, so that tests can replace the system's.
@@ -107,9 +107,9 @@ var rules = map[string][]string{
 	// What a store has, as files of others: from a store, or through a connection to a server.
 	"internal/exporter": {"resp", "commands", "storage", "storage/object", "internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
 	// It ends processes with the one that started them, whichever these are.
-	"internal/tether": {},
+	"internal/childproc": {},
 	// Tests of all packages use it, so it sees a server only from outside.
-	"internal/testkit": {"internal/tether", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
+	"internal/testkit": {"internal/childproc", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
 	// Waiting has one bound for all tests.
 	"internal/testkit/await": {},
 	// A group for tests of those that show one.
@@ -117,9 +117,9 @@ var rules = map[string][]string{
 	"internal/testkit/fakes3":    {"github.com/johannesboyne/gofakes3", "github.com/johannesboyne/gofakes3/backend/s3mem"},
 	"internal/testkit/members":   {"consensus", "internal/testkit", "internal/testkit/await", "github.com/redis/go-redis/v9"},
 	// What each test binary does first, whichever package it tests.
-	"internal/testkit/setup": {"internal/tether", "pgregory.net/rapid"},
+	"internal/testkit/setup": {"internal/childproc", "pgregory.net/rapid"},
 	// It reads what tests print.
-	"internal/testkit/report": {"internal/tether"},
+	"internal/testkit/report": {"internal/childproc"},
 	// It reads the packages as text and types, and runs none.
 	"internal/layout": {},
 	// Its script changes copies of sources and runs the tests on them.
@@ -136,7 +136,7 @@ var rules = map[string][]string{
 }
 
 // testsMayUse is for tests alone, testkit included.
-var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/fakegroup", "internal/testkit/fakes3", "internal/testkit/members", "internal/testkit/setup", "internal/tether", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb", "github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input", "github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
+var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/fakegroup", "internal/testkit/fakes3", "internal/testkit/members", "internal/testkit/setup", "internal/childproc", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb", "github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input", "github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
 
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{

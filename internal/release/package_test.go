@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"testing"
 
+	"keyp/internal/childproc"
 	"keyp/internal/config"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // The deb is installed, serves, is upgraded beside its data, removed without it, and purged with it: on this machine.
@@ -91,7 +91,7 @@ func serve(t *testing.T, commands, want string) {
 	cmd := exec.Command("setpriv", "--reuid=keyp", "--regid=keyp", "--init-groups", "/usr/bin/keyp", "/etc/keyp/keyp.conf",
 		"--port", port, "--http-addr", "", "--pidfile", "", "--logfile", "", "--wal-segment-size", "4mb")
 	cmd.Stderr = &errs
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)

@@ -4,7 +4,7 @@
 // # Invariants
 //
 //   - A server belongs to the test that started it: it is ended by its process id when
-//     that test ends, and on Linux by the kernel when the test process dies (internal/tether).
+//     that test ends, and on Linux by the kernel when the test process dies (internal/childproc).
 //   - Keyp is built with -race when the test runs with -race, and a race in the server
 //     fails the test.
 //   - A server that ends by itself, or not when it has to, fails the test; what it

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit/await"
 	"keyp/internal/testkit/setup"
-	"keyp/internal/tether"
 )
 
 // victimEnv names the file in which TestVictim writes what it has made.
@@ -29,7 +29,7 @@ func TestVictim(t *testing.T) {
 	}
 	server := Keyp(t)
 	loose := exec.Command("sleep", "1000")
-	if err := tether.Start(loose); err != nil {
+	if err := childproc.Start(loose); err != nil {
 		t.Fatal(err)
 	}
 	dir, memory := t.TempDir(), filepath.Join(setup.RAM, "case")
@@ -80,7 +80,7 @@ func interrupted(t *testing.T, name string, parent bool, sig syscall.Signal) {
 		// As in a shell's job in the background. A process that it starts would ignore it, too.
 		signal.Notify(make(chan os.Signal, 1), sig)
 	}
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	var made map[string][]string

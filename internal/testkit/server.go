@@ -21,8 +21,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // tailBytes is how much of what a server printed a failure shows.
@@ -245,7 +245,7 @@ func (s *Server) launch() {
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(Environ(), s.o.Env...)
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		s.t.Fatalf("start %s: %v", s.program, err)
 	}
 	exited := make(chan struct{})

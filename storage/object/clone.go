@@ -3,14 +3,14 @@ package object
 import (
 	"slices"
 
-	"keyp/internal/pieces"
+	"keyp/internal/bigcopy"
 )
 
 // A clone is in the same form as the value it was made from, whatever the limits are now,
 // and shares no memory with it.
 
 // Clone gives a copy.
-func (s *String) Clone() Value { return &String{Data: pieces.Clone(s.Data)} }
+func (s *String) Clone() Value { return &String{Data: bigcopy.Clone(s.Data)} }
 
 // Clone gives a copy.
 func (h *Hash) Clone() Value { return &Hash{h.clone()} }

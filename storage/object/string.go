@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"keyp/internal/pieces"
+	"keyp/internal/bigcopy"
 )
 
 // ChunkSize is the length of a large string's elements on disk: element i is the
@@ -99,14 +99,14 @@ func (s *String) WriteAt(off int, data []byte) {
 	end := off + len(data)
 	if end > cap(s.Data) {
 		grown := make([]byte, max(len(s.Data), end), max(end, cap(s.Data)+cap(s.Data)/2))
-		pieces.Copy(grown, s.Data)
+		bigcopy.Copy(grown, s.Data)
 		s.Data = grown
 	} else if end > len(s.Data) {
 		old := len(s.Data)
 		s.Data = s.Data[:end]
 		clear(s.Data[old:min(max(off, old), end)])
 	}
-	pieces.Copy(s.Data[off:], data)
+	bigcopy.Copy(s.Data[off:], data)
 }
 
 // Chunks gives the element keys that the range [off, off+n) touches.

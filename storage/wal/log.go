@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/histogram"
 	"keyp/internal/progress"
-	"keyp/internal/tally"
 	"keyp/internal/vfs"
 )
 
@@ -162,10 +162,10 @@ type Log struct {
 	// Written while flushMu is locked.
 	written atomic.Uint64
 	cost    atomic.Int64 // nanoseconds
-	sizes   *tally.Histogram
+	sizes   *histogram.Histogram
 	// Written while syncMu is locked.
 	synced atomic.Uint64
-	syncs  *tally.Histogram
+	syncs  *histogram.Histogram
 	// Written while segMu is locked.
 	full atomic.Bool
 	// Written by anybody; the positions only grow.
@@ -215,8 +215,8 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		kickSync:    make(chan struct{}, 1),
 		kickPrepare: make(chan struct{}, 1),
 		quit:        make(chan struct{}),
-		sizes:       tally.New(tally.Sizes),
-		syncs:       tally.New(tally.Sync),
+		sizes:       histogram.New(histogram.Sizes),
+		syncs:       histogram.New(histogram.Sync),
 	}
 	l.segMu.room = sync.NewCond(&l.segMu.Mutex)
 	l.segMu.live, l.segMu.next, l.segMu.needed = append(r.keep(), r.live()...), number, first
@@ -336,10 +336,10 @@ func (l *Log) Synced() uint64 { return l.synced.Load() }
 func (l *Log) SyncCost() time.Duration { return time.Duration(l.cost.Load()) }
 
 // Syncs reads how long the syncs of segments took since Open, in microseconds.
-func (l *Log) Syncs() tally.Reading { return l.syncs.Read() }
+func (l *Log) Syncs() histogram.Reading { return l.syncs.Read() }
 
 // Commits reads how many bytes each commit wrote since Open.
-func (l *Log) Commits() tally.Reading { return l.sizes.Read() }
+func (l *Log) Commits() histogram.Reading { return l.sizes.Read() }
 
 // Full reports that there was no room for the segment after the present one. It is
 // tried again each 100 ms and after each Release. Until all prepared room is used,

@@ -65,7 +65,7 @@ function make(app) {
       card("Latency by command", h("p", { class: "soft small" }, "Of the last ten seconds, of the work alone, without the wait for the log. Upper bounds: each is at most twice what it was."),
         h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Latency by command" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Command"), ...["a second", "p50", "p99", "p99.9"].map(t => h("th", { class: "n", scope: "col" }, t)))), rows)))),
     h("div", { class: "grid" },
-      card("How long clients wait", h("p", { class: "soft small" }, "p99 of writes in the last ten seconds, from request to reply, with the sync of the log."), waited, waits),
+      card("How long clients wait", waited, h("p", { class: "soft small" }, "p99 of writes in the last ten seconds, from request to reply, with the sync of the log."), waits),
       card("Memory", used, stack, owners),
       card("Keys", keys, keyList),
       card("Keys found", rate, rates),

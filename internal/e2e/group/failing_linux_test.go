@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/testkit/members"
-	"keyp/internal/tether"
 )
 
 // failure is how a disk fails under a running server.
@@ -58,7 +58,7 @@ func TestSyncsFail(t *testing.T) {
 		cmd := exec.Command(path, "-f", "-qq", "-o", trace, "-p", strconv.Itoa(s.Pid()), "-e", "signal=none",
 			"-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
 		cmd.Stdout, cmd.Stderr = &printed, &printed
-		if err := tether.Start(cmd); err != nil {
+		if err := childproc.Start(cmd); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})

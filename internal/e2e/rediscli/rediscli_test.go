@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
-	"keyp/internal/tether"
 )
 
 // cli runs redis-cli against servers.
@@ -292,7 +292,7 @@ func stat(t *testing.T, c cli) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	line := regexp.MustCompile(`(?m)^2 +[\d.]+[BKMG] +\d+ +0 +\d+ \(\+\d+\) +\d+ *$`)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
-	"keyp/internal/tether"
 )
 
 // crowd is how many clients write to a server at the same time. One that has memory for nearly
@@ -56,7 +56,7 @@ func killTool(t testing.TB, d time.Duration, args ...string) {
 	cmd := exec.Command(testkit.Binary(t), args...)
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() }) // it may have ended just now

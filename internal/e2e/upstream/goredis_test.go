@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/childproc"
 	"keyp/internal/testkit"
-	"keyp/internal/tether"
 )
 
 const (
@@ -125,7 +125,7 @@ func runSuite(t *testing.T, binary, dir, version string) []spec {
 	cmd.Env = append(os.Environ(), "RE_CLUSTER=true", "RCE_DOCKER=false", "REDIS_VERSION="+version)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	err := tether.Start(cmd)
+	err := childproc.Start(cmd)
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -21,14 +21,14 @@ import (
 	"strconv"
 	"strings"
 
-	"keyp/internal/tether"
+	"keyp/internal/childproc"
 )
 
 // maxFlaky is how many tests of a run may pass only when they are run once more.
 const maxFlaky = 3
 
 func main() {
-	tether.EndWithParent()
+	childproc.EndWithParent()
 	status, err := run(os.Stdout, os.Args[1:], goTest)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
@@ -46,7 +46,7 @@ func goTest(args []string, read func(io.Reader) error) (status int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		return 1, err
 	}
 	err = read(events)

@@ -24,7 +24,7 @@ import (
 
 	_ "pgregory.net/rapid" // so that its flags are there
 
-	"keyp/internal/tether"
+	"keyp/internal/childproc"
 )
 
 // memoryDir is a file system in memory, on Linux. It is used if it has room for memoryFree bytes:
@@ -60,7 +60,7 @@ func chosen() uint64 {
 }
 
 func init() {
-	tether.EndWithParent()
+	childproc.EndWithParent()
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
 		if err := os.Unsetenv(name); err != nil { // the service manager above the tests is not theirs
 			panic(err)

@@ -25,8 +25,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/childproc"
 	"keyp/internal/clock"
-	"keyp/internal/tether"
 )
 
 var (
@@ -137,7 +137,7 @@ func (s *Server) Dir() string { return filepath.Join(s.base, "data") }
 
 // Start runs the process and returns at once; see Ready. The server has its own process
 // group: Ctrl-C reaches this program alone, which then stops the server. When this program
-// is killed, the kernel kills the server on Linux (package tether).
+// is killed, the kernel kills the server on Linux (package childproc).
 func (s *Server) Start() error {
 	log, err := os.OpenFile(filepath.Join(s.base, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Server) Start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := tether.Start(cmd); err != nil {
+	if err := childproc.Start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", s.line, err)
 	}
 	exited := make(chan struct{})

@@ -1,4 +1,4 @@
-// Package tally counts values in buckets of fixed bounds, and may be read while
+// Package histogram counts values in buckets of fixed bounds, and may be read while
 // others observe.
 //
 // # Invariants
@@ -7,7 +7,7 @@
 //     nothing and waits for nobody.
 //   - A reading is consistent in itself: its counts never shrink from one bound to the next, and
 //     Count is that of all values in them. Values that are observed meanwhile are in it or not.
-package tally
+package histogram
 
 import (
 	"math"

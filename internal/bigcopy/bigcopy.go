@@ -1,8 +1,8 @@
-// Package pieces copies large byte slices a piece at a time. Go copies with one run of machine
+// Package bigcopy copies large byte slices a piece at a time. Go copies with one run of machine
 // code that nothing interrupts: while it copies hundreds of MiB, a goroutine that wants to stop
 // the world, as the collector does twice in each cycle, waits for it, and all others that serve
 // clients have been stopped already and wait too.
-package pieces
+package bigcopy
 
 // Size is the length of a piece, in bytes: what is no longer is copied at once.
 const Size = 1 << 20

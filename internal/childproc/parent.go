@@ -1,4 +1,4 @@
-package tether
+package childproc
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-// Package tether starts child processes that end when this process ends, and ends this
+// Package childproc starts child processes that end when this process ends, and ends this
 // process when its own parent ends.
 //
 // # Invariants
@@ -6,4 +6,4 @@
 //   - On Linux the kernel kills what Start started when this process ends, in whatever
 //     way: kill -9 and the panic of a test that timed out run no cleanups. Other
 //     systems have no such means; there such a process outlives a kill.
-package tether
+package childproc

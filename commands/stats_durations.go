@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets whose width grows with them: 2^subBits linear
+// durations counts durations in buckets whose width grows with them: 2^subBits linear
 // buckets within each power of two of nanoseconds, so a reading is off by at most 1.6
 // percent. Adding is one atomic add. Memory comes with the first value.
 //
 //	index = (exponent-subBits) << subBits + leading bits     exponent >= subBits
 //	index = the value itself                                 below 2^subBits
-type histogram struct {
+type durations struct {
 	counts atomic.Pointer[[buckets]atomic.Int64]
 }
 
@@ -22,7 +22,7 @@ const (
 	buckets = (maxBits - subBits + 1) << subBits
 )
 
-func (h *histogram) add(d time.Duration) {
+func (h *durations) add(d time.Duration) {
 	counts := h.counts.Load()
 	if counts == nil {
 		h.counts.CompareAndSwap(nil, new([buckets]atomic.Int64))
@@ -50,7 +50,7 @@ func upper(bucket int) uint64 {
 }
 
 // snapshot copies the counts; total is their sum.
-func (h *histogram) snapshot() (counts []int64, total int64) {
+func (h *durations) snapshot() (counts []int64, total int64) {
 	src := h.counts.Load()
 	if src == nil {
 		return nil, 0

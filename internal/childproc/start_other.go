@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tether
+package childproc
 
 import "os/exec"
 
