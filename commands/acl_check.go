@@ -100,8 +100,9 @@ func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bo
 	return 0
 }
 
-// counts reports whether each number of keys among the arguments can be that. Where one cannot, the command fails for it, so that
-// no argument is a key: neither rights nor slots refuse the call before.
+// counts reports whether each number of keys among the arguments can be that. Where one cannot, the
+// command fails for it, so that no argument is a key: neither rights nor slots refuse the call
+// before.
 func (spec *Spec) counts(args [][]byte) bool {
 	return !slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) })
 }
@@ -147,8 +148,8 @@ func (p *permissions) reads(name []byte) bool {
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.takesKey(name, mayRead) })
 }
 
-// takesRule reports whether a selector that lets the call pass also lets it do something with all keys of a rule's
-// pattern, and, where stream is not nil, write that.
+// takesRule reports whether a selector that lets the call pass also lets it do something with all
+// keys of a rule's pattern, and, where stream is not nil, write that.
 func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
 	p := c.Client.user.permissions()
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
@@ -157,8 +158,8 @@ func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
 	})
 }
 
-// mayRule refuses a call about a rule for keys of a pattern in a database, unless the user may read and write them
-// all, and may select the database if it is another one than the client's.
+// mayRule refuses a call about a rule for keys of a pattern in a database, unless the user may read
+// and write them all, and may select the database if it is another one than the client's.
 func (c *Ctx) mayRule(pattern []byte, db int) error {
 	switch {
 	case !c.takesRule(pattern, mayRead|mayWrite, nil):
@@ -179,8 +180,8 @@ const (
 	errRuleDatabase Error = "NOPERM a rule for another database needs the right to select that"
 )
 
-// maySee says whether a user with these permissions may ask for the deadline of a key (PEXPIRETIME). Lists of keys by deadline
-// show only such keys.
+// maySee says whether a user with these permissions may ask for the deadline of a key
+// (PEXPIRETIME). Lists of keys by deadline show only such keys.
 func (e *Env) maySee(p *permissions, name []byte) bool {
 	if p.free {
 		return true
@@ -188,8 +189,8 @@ func (e *Env) maySee(p *permissions, name []byte) bool {
 	return e.mayRun(p, "PEXPIRETIME", name)
 }
 
-// maySeeElements says whether a user with these permissions, who may ask for the deadline of a key of a type, may see names of its
-// elements (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD).
+// maySeeElements says whether a user with these permissions, who may ask for the deadline of a key
+// of a type, may see names of its elements (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD).
 func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool {
 	if p.free {
 		return true
@@ -275,8 +276,8 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 // and new connections have to.
 func (e *Env) AuthRequired(c *Client) bool { return !c.Authenticated && !e.users.open() }
 
-// Passwordless gives a user who may authenticate with any password, or without one, and whether there is such
-// a user. Any goroutine may call it.
+// Passwordless gives a user who may authenticate with any password, or without one, and whether
+// there is such a user. Any goroutine may call it.
 func (e *Env) Passwordless() (name string, found bool) { return e.users.passwordless() }
 
 // Open says whether the default user has no password. Then protected mode keeps strangers out.

@@ -17,8 +17,8 @@ const (
 	errUserName    Error = "ERR Usernames can't contain spaces or null characters"
 )
 
-// aclCategories are in the order in which Redis lists them, and then Keyp's own. Those of types that are not
-// there have no commands.
+// aclCategories are in the order in which Redis lists them, and then Keyp's own. Those of types
+// that are not there have no commands.
 var aclCategories = []string{
 	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap", "hyperloglog", "geo", "stream",
 	"pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",

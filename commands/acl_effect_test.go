@@ -111,9 +111,9 @@ func TestACLDeletedWithin(t *testing.T) {
 	}
 }
 
-// TestUserChangesInOnePlace: a connection's user is changed by AUTH, HELLO and RESET alone, and a request over
-// HTTP has the one with which it began. What
-// runs on another goroutine relies on that, and that nobody is made the default user.
+// TestUserChangesInOnePlace: a connection's user is changed by AUTH, HELLO and RESET alone, and a
+// request over HTTP has the one with which it began. What runs on another goroutine relies on that,
+// and that nobody is made the default user.
 func TestUserChangesInOnePlace(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 const aclFilePerm = 0o600
 
 // LoadUsers makes the users of a server that starts: those of aclfile, or else of the
-// configuration file; at a member of a group those that the group has, if it has any. The default user has requirepass as its password unless they say
-// otherwise.
+// configuration file; at a member of a group those that the group has, if it has any. The default
+// user has requirepass as its password unless they say otherwise.
 func (e *Env) LoadUsers() error {
 	if err := e.loadConfiguredUsers(); err != nil {
 		return err
@@ -173,7 +173,8 @@ func aclLoad(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
-// replaceUsers has other users take the place of all, and ends the connections of those who are no more.
+// replaceUsers has other users take the place of all, and ends the connections of those who are no
+// more.
 func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	e.Tracking.Broadcast()
 	before := e.users.replace(next)
@@ -185,7 +186,8 @@ func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	}
 }
 
-// usersKey is the key of the server's own data that has the users of a group, as an ACL file has them, once the leader has changed them.
+// usersKey is the key of the server's own data that has the users of a group, as an ACL file has
+// them, once the leader has changed them.
 const usersKey = "users"
 
 const errUsersNested Error = "ERR The users of a group can't be changed within a transaction"
@@ -203,7 +205,8 @@ func (c *Ctx) mayChangeUsers() error {
 	return nil
 }
 
-// keepUsers has all members of a group have the users of its leader, and replies when they are in the log.
+// keepUsers has all members of a group have the users of its leader, and replies when they are in
+// the log.
 func (c *Ctx) keepUsers(reply func(*Ctx)) error {
 	e := c.Env
 	if e.groupStatus() == nil {
@@ -278,7 +281,8 @@ func aclSave(c *Ctx) error {
 	return nil
 }
 
-// userShown is a name as it may be printed. What stands behind a space are rules that were quoted with it, with passwords.
+// userShown is a name as it may be printed. What stands behind a space are rules that were quoted
+// with it, with passwords.
 func userShown(name string) string {
 	if first, _, more := strings.Cut(name, " "); more {
 		return first + " …"

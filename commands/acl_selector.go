@@ -206,8 +206,8 @@ func (s *selector) setCommand(t *Table, rule string) error {
 	return nil
 }
 
-// inRule finds what a rule of a user names, "get" or "config|get" in any case: it has the name that the
-// command is declared with.
+// inRule finds what a rule of a user names, "get" or "config|get" in any case: it has the name that
+// the command is declared with.
 func (t *Table) inRule(name string) *Spec {
 	of, sub, found := strings.Cut(strings.ToLower(name), "|")
 	spec := t.declared[of]
@@ -367,8 +367,9 @@ func (s *selector) takesAllKeys(need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.access&need == need && string(p.text) == "*" })
 }
 
-// takesPattern says whether it does so with every key that matches a pattern, as far as the patterns say that by themselves: those are
-// the same, or the selector's ends with its only wildcard, and the other begins with what stands before that.
+// takesPattern says whether it does so with every key that matches a pattern, as far as the
+// patterns say that by themselves: those are the same, or the selector's ends with its only
+// wildcard, and the other begins with what stands before that.
 func (s *selector) takesPattern(pattern []byte, need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
 		if p.access&need != need {

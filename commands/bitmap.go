@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// Bitmaps are strings whose bits are numbered from the highest bit of the first byte on. Bits behind
-// a string's end, and all of a missing key, are 0.
+// Bitmaps are strings whose bits are numbered from the highest bit of the first byte on. Bits
+// behind a string's end, and all of a missing key, are 0.
 
 // bitmapCommands are the commands of bitmaps, a file for each kind.
 var bitmapCommands = append([]Spec{
@@ -138,8 +138,8 @@ type bitRange struct {
 	inBits     bool
 }
 
-// bitRange reads start, end and unit. Which error comes first is as in Redis: BITPOS looks at the unit
-// before the end.
+// bitRange reads start, end and unit. Which error comes first is as in Redis: BITPOS looks at the
+// unit before the end.
 func (a *Cursor) bitRange(unitFirst bool) (r bitRange, err error) {
 	if a.Len() > 3 {
 		return r, ErrSyntax
@@ -262,8 +262,8 @@ func runBitPos(c *Ctx) error {
 	return nil
 }
 
-// skipWords returns how many bytes at the beginning of s are words of a value, as far as four are looked at
-// at a time, and then one.
+// skipWords returns how many bytes at the beginning of s are words of a value, as far as four are
+// looked at at a time, and then one.
 func skipWords(s []byte, value uint64) int64 {
 	was := len(s)
 	for len(s) >= 32 {

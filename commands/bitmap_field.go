@@ -239,8 +239,8 @@ func (f *bitField) value(bits uint64) int64 {
 	return int64(bits)
 }
 
-// set gives the bits that a SET or INCRBY of a field which has old leaves; ok is false if it overflows
-// and fails then.
+// set gives the bits that a SET or INCRBY of a field which has old leaves; ok is false if it
+// overflows and fails then.
 func (op *fieldOperation) set(old uint64) (bits uint64, ok bool) {
 	mask := uint64(math.MaxUint64) >> (64 - op.width)
 	var sum uint64

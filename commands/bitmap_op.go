@@ -154,8 +154,8 @@ func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
 	return result[:longest:longest]
 }
 
-// wordsOf gives the words at the beginning of s, with zeros behind its end: its own memory where that
-// is possible, otherwise in words.
+// wordsOf gives the words at the beginning of s, with zeros behind its end: its own memory where
+// that is possible, otherwise in words.
 func wordsOf(s []byte, words []uint64) []uint64 {
 	if start := unsafe.Pointer(unsafe.SliceData(s)); len(s) >= 8*len(words) && uintptr(start)%8 == 0 {
 		return unsafe.Slice((*uint64)(start), len(words))

@@ -241,8 +241,8 @@ func TestBitField(t *testing.T) {
 	`)
 }
 
-// A bitmap is a large number whose bits are counted from the other end: all commands are compared with
-// what math/big says, on strings shorter and longer than any record, window or word.
+// A bitmap is a large number whose bits are counted from the other end: all commands are compared
+// with what math/big says, on strings shorter and longer than any record, window or word.
 func TestBitsAgainstBig(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(1, 2))

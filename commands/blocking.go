@@ -8,31 +8,36 @@ import (
 	"keyp/storage/object"
 )
 
-// BlockedOn is what a blocking command waits for: a change of keys, or that the log is on disk. Without
-// either it waits for Timeout.
+// BlockedOn is what a blocking command waits for: a change of keys, or that the log is on disk.
+// Without either it waits for Timeout.
 type BlockedOn struct {
 	// Keys are what the command waits for: a change of any of them. Their names are parts of
 	// the command's arguments.
 	Keys []storage.Key
 	// Type is the type of value that the command needs; values of other types are ignored.
 	Type object.Type
-	// Gone says that the command has an answer, too, when one of the keys is missing or of another type.
+	// Gone says that the command has an answer, too, when one of the keys is missing or of another
+	// type.
 	Gone bool
-	// Who says on whose behalf, and Since when (Unix ms) the client began to wait, for those who ask.
+	// Who says on whose behalf, and Since when (Unix ms) the client began to wait, for those who
+	// ask.
 	Who   string
 	Since int64
-	// Again is after how many milliseconds the command runs again although no key has changed; 0: never.
+	// Again is after how many milliseconds the command runs again although no key has changed; 0:
+	// never.
 	Again int64
 	// LSN is how far the log is to settle; 0: the command does not wait for that.
 	LSN uint64
 	// Leads says that the wait ends when the server does not lead its group any more.
 	Leads bool
-	// Begin is called when the wait has begun, on the loop. done, which any goroutine may call, ends it, by end if that is not
-	// nil; stop, if there is one, is called when it has ended. nil: there is nothing to begin.
+	// Begin is called when the wait has begun, on the loop. done, which any goroutine may call,
+	// ends it, by end if that is not nil; stop, if there is one, is called when it has ended. nil:
+	// there is nothing to begin.
 	Begin func(done func(end func(*Ctx))) (stop func())
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
 	Timeout int64
-	// End replies when the log is on disk or the time is up; nil: a null array, when the time is up.
+	// End replies when the log is on disk or the time is up; nil: a null array, when the time is
+	// up.
 	End func(*Ctx)
 	// Works says that the wait is the command's work: it counts as its time.
 	Works bool
@@ -61,15 +66,15 @@ func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	return errBlocked
 }
 
-// waitFor ends a handler whose command waits, outside of transactions and scripts, for something other
-// than keys.
+// waitFor ends a handler whose command waits, outside of transactions and scripts, for something
+// other than keys.
 func (c *Ctx) waitFor(wait BlockedOn) error {
 	c.Wait = wait
 	return errBlocked
 }
 
-// GiveUp replies to a blocking command whose wait is over: that the time is up or the log on disk, or
-// that CLIENT UNBLOCK … ERROR said so.
+// GiveUp replies to a blocking command whose wait is over: that the time is up or the log on disk,
+// or that CLIENT UNBLOCK … ERROR said so.
 func (c *Ctx) GiveUp(withError bool) {
 	switch {
 	case withError:
@@ -84,8 +89,8 @@ func (c *Ctx) GiveUp(withError bool) {
 	c.Out.Error(string(errUnblocked))
 }
 
-// seconds takes a timeout in seconds, as a double, and gives milliseconds, rounded up; 0 is for ever.
-// One whose end overflows Unix milliseconds is an error; now is in Unix milliseconds.
+// seconds takes a timeout in seconds, as a double, and gives milliseconds, rounded up; 0 is for
+// ever. One whose end overflows Unix milliseconds is an error; now is in Unix milliseconds.
 func (a *Cursor) seconds(now int64) int64 {
 	b := a.Bytes()
 	if a.err != nil {

@@ -259,8 +259,9 @@ func TestWaiters(t *testing.T) {
 	serve("in 0")
 }
 
-// TestChangedAsItBeginsToWait: what another goroutine changes after a blocking command has found nothing, and before it
-// is among those that wait, serves it, for each blocking command. Nobody else waits for changes, before or afterwards.
+// TestChangedAsItBeginsToWait: what another goroutine changes after a blocking command has found
+// nothing, and before it is among those that wait, serves it, for each blocking command. Nobody
+// else waits for changes, before or afterwards.
 func TestChangedAsItBeginsToWait(t *testing.T) {
 	calls := map[string][2]string{ // the call, and what it waits for
 		"BLPOP":      {"BLPOP k 0", "RPUSH k x"},
@@ -343,8 +344,8 @@ func TestWaitersCost(t *testing.T) {
 	}
 }
 
-// TestLeaseWaitersInPasses: those who wait for leases are served over several passes when that takes long, each once and in
-// their order.
+// TestLeaseWaitersInPasses: those who wait for leases are served over several passes when that
+// takes long, each once and in their order.
 func TestLeaseWaitersInPasses(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters

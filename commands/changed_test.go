@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// changedSteps are tables of what changed between Redis 7.0 and 8.6, each under the name of its row in
-// docs/reference/redis.md.
+// changedSteps are tables of what changed between Redis 7.0 and 8.6, each under the name of its row
+// in docs/reference/redis.md.
 var changedSteps = map[string]string{
 	"ACL DRYRUN": `
 		ACL SETUSER u on nopass +get ~a* -> +OK
@@ -427,8 +427,8 @@ var changedCases = map[string]func(t *testing.T){
 	},
 }
 
-// TestChangedSinceSeven: what changed between Redis 7.0 and 8.6 is here as the newest has it, or as the table of
-// docs/reference/redis.md says.
+// TestChangedSinceSeven: what changed between Redis 7.0 and 8.6 is here as the newest has it, or as
+// the table of docs/reference/redis.md says.
 func TestChangedSinceSeven(t *testing.T) {
 	for name, steps := range changedSteps {
 		t.Run(name, func(t *testing.T) { table(t, steps) })

@@ -32,8 +32,8 @@ type Changes struct {
 	expects    bool        // expect has been called since the last Deliver; only the loop uses it
 }
 
-// expect has changes reported until Deliver, to a command that is about to wait for them. It is called while the
-// command's keys are locked: who changes them next, on any goroutine, is reported.
+// expect has changes reported until Deliver, to a command that is about to wait for them. It is
+// called while the command's keys are locked: who changes them next, on any goroutine, is reported.
 func (c *Changes) expect() {
 	if !c.expects {
 		c.expects = true

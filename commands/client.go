@@ -86,7 +86,8 @@ func (e *Env) Reset(c *Client) {
 }
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands
-// that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes of CLIENT TRACKING.
+// that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes of CLIENT
+// TRACKING.
 func (e *Env) ClientMemory(c *Client) int {
 	n := c.Queued() + e.Changes.watchMemory(c) + c.waits + c.fieldsets.bytes
 	if c.subscriber != nil {

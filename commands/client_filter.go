@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// clientFilter says which connections a CLIENT LIST or CLIENT KILL is about: those for which all its
-// conditions hold. Of an option that is repeated the last one counts.
+// clientFilter says which connections a CLIENT LIST or CLIENT KILL is about: those for which all
+// its conditions hold. Of an option that is repeated the last one counts.
 type clientFilter struct {
 	conditions map[string]func(*Client) bool
 	skipMe     bool
@@ -24,8 +24,9 @@ func (f *clientFilter) fits(c *Ctx, other *Client) bool {
 	return true
 }
 
-// clientFilter reads options, each a word and a value, or for ID several. With NOT- before it an option is
-// about all other connections, as with Valkey. The error for a number that is no client's is badID.
+// clientFilter reads options, each a word and a value, or for ID several. With NOT- before it an
+// option is about all other connections, as with Valkey. The error for a number that is no client's
+// is badID.
 func (c *Ctx) clientFilter(skipMe bool, badID Error) (f clientFilter, err error) {
 	f = clientFilter{conditions: map[string]func(*Client) bool{}, skipMe: skipMe}
 	a := c.Cursor(2)

@@ -14,9 +14,11 @@ import (
 	"keyp/ttl"
 )
 
-// Cluster mode (cluster-enabled). A cluster has one node or, as a group (group.go), a leader with its followers. A node that is alone serves those of the 16,384 hash slots that were given to it:
-// clients for clusters work unchanged, and a command whose keys are in several slots, or in one that
-// nobody serves, is refused as in Redis Cluster. The node's id and its slots are in the store's system database.
+// Cluster mode (cluster-enabled). A cluster has one node or, as a group (group.go), a leader with
+// its followers. A node that is alone serves those of the 16,384 hash slots that were given to it:
+// clients for clusters work unchanged, and a command whose keys are in several slots, or in one
+// that nobody serves, is refused as in Redis Cluster. The node's id and its slots are in the
+// store's system database.
 
 const (
 	errNoCluster     Error = "ERR This instance has cluster support disabled"
@@ -38,7 +40,8 @@ const (
 	errSortGetSlot   Error = "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
 )
 
-// cluster is what a node knows of its cluster. It does not change: setCluster puts another one in its place.
+// cluster is what a node knows of its cluster. It does not change: setCluster puts another one in
+// its place.
 type cluster struct {
 	id, shard string // 40 hexadecimal digits each
 	// epoch is the largest config epoch of all nodes, own this node's.
@@ -114,7 +117,8 @@ func parseSlots(text string) (s slotSet, ok bool) {
 	return s, true
 }
 
-// clusterKey is the key of the system database that has what survives a restart of a cluster, as storedCluster in JSON.
+// clusterKey is the key of the system database that has what survives a restart of a cluster, as
+// storedCluster in JSON.
 const clusterKey = "cluster"
 
 type storedCluster struct {
@@ -125,9 +129,10 @@ type storedCluster struct {
 	Slots string `json:"slots"`
 }
 
-// LoadCluster makes the server the node of a cluster that it was, or a new one, if cluster-enabled is yes. A new node
-// serves the slots of the keys that there are, as a Redis that gets cluster mode does. The error is about the data:
-// keys in other databases than 0, of which clients of a cluster see nothing, or what was stored.
+// LoadCluster makes the server the node of a cluster that it was, or a new one, if cluster-enabled
+// is yes. A new node serves the slots of the keys that there are, as a Redis that gets cluster mode
+// does. The error is about the data: keys in other databases than 0, of which clients of a cluster
+// see nothing, or what was stored.
 func (e *Env) LoadCluster() error {
 	if !e.Config.Bool("cluster-enabled") {
 		return nil
@@ -189,7 +194,8 @@ func newNodeID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// storeCluster replaces what the node knows, for restarts as part of a transaction that has all shards locked.
+// storeCluster replaces what the node knows, for restarts as part of a transaction that has all
+// shards locked.
 func (e *Env) storeCluster(txn *storage.Txn, c *cluster) {
 	text, err := json.Marshal(storedCluster{ID: c.id, Shard: c.shard, Epoch: c.epoch, Own: c.own, Slots: c.slots.text()})
 	if err != nil {
@@ -226,8 +232,9 @@ func (e *Env) complete(n *cluster) bool {
 	return n.served == storage.Slots || !e.Config.Bool("cluster-require-full-coverage")
 }
 
-// route gives the error of a call that this node cannot run, in cluster mode: its keys and shard channels, for EXEC those
-// of what was queued, have to be of one slot that it serves. "" if it can, unless it has to wait for the group.
+// route gives the error of a call that this node cannot run, in cluster mode: its keys and shard
+// channels, for EXEC those of what was queued, have to be of one slot that it serves. "" if it can,
+// unless it has to wait for the group.
 func (e *Env) route(c *Ctx) (refusal Error, wait bool) {
 	n, st := e.cluster.Load(), e.groupStatus()
 	if n == nil {
@@ -288,8 +295,9 @@ func (r *routing) add(spec *Spec, args [][]byte) {
 	}
 }
 
-// scriptRoute is route for a command that a script calls. slot is the one that the script has declared or used before, -1 if it
-// has none; crosses: it may use several, as it has no #! line, or the flag allow-cross-slot-keys; readOnly: its client has said READONLY.
+// scriptRoute is route for a command that a script calls. slot is the one that the script has
+// declared or used before, -1 if it has none; crosses: it may use several, as it has no #! line, or
+// the flag allow-cross-slot-keys; readOnly: its client has said READONLY.
 func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnly bool) Error {
 	n := e.cluster.Load()
 	if n == nil {
@@ -325,8 +333,8 @@ func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnl
 	return ""
 }
 
-// patternSlot is the slot of all keys that a pattern may match or form, -1 if they may be of several: before its hash tag, or in it,
-// there is nothing that stands for something else.
+// patternSlot is the slot of all keys that a pattern may match or form, -1 if they may be of
+// several: before its hash tag, or in it, there is nothing that stands for something else.
 func patternSlot(pattern []byte) int {
 	open := -1
 	for i, ch := range pattern {

@@ -21,7 +21,8 @@ const (
 	errGroupedAlready Error = "ERR This server is a member of a group already"
 )
 
-// act ends a handler that has begun to change the group: the client has its answer when that is done.
+// act ends a handler that has begun to change the group: the client has its answer when that is
+// done.
 func (c *Ctx) act(begin func(m Membership, done func(error))) error {
 	m := c.Env.group
 	switch {

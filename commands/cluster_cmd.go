@@ -418,14 +418,15 @@ func (m *Member) address() *nodeAddress {
 	return &nodeAddress{ip: m.IP, hostname: m.Hostname, port: m.Port, tls: m.TLSPort, bus: m.Bus}
 }
 
-// Announced is where this server is reached, as a member of a group: what is announced, else where it listens. IP is empty
-// where that does not say it.
+// Announced is where this server is reached, as a member of a group: what is announced, else where
+// it listens. IP is empty where that does not say it.
 func (e *Env) Announced() Member {
 	a := e.address()
 	return Member{Node: e.cluster.Load().id, IP: a.ip, Hostname: a.hostname, Port: a.port, TLSPort: a.tls, Bus: a.bus}
 }
 
-// address gives where clients reach this node, for replies: what is announced, else where it listens.
+// address gives where clients reach this node, for replies: what is announced, else where it
+// listens.
 func (e *Env) address() (a nodeAddress) {
 	cfg := e.Config
 	a.ip, a.hostname = cfg.String("cluster-announce-ip"), cfg.String("cluster-announce-hostname")
@@ -451,7 +452,8 @@ func (e *Env) address() (a nodeAddress) {
 	return a
 }
 
-// BusPort is where this server listens for other members, if it listens for clients on a port, that for TLS, or both; 0 is none.
+// BusPort is where this server listens for other members, if it listens for clients on a port, that
+// for TLS, or both; 0 is none.
 func BusPort(cfg *config.Config, port, tls int) int {
 	switch {
 	case cfg.Int("cluster-port") != 0:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// What the subcommands of CLUSTER show of the nodes: of one that is alone, or of the members of a group, of which the leader is the
-// master and has all slots, and the others are its replicas.
+// What the subcommands of CLUSTER show of the nodes: of one that is alone, or of the members of a
+// group, of which the leader is the master and has all slots, and the others are its replicas.
 
 const errNotMaster Error = "ERR The specified node is not a master"
 
@@ -105,7 +105,8 @@ var allSlots = func() (s slotSet) {
 // epochOf is a group's term as the config epoch of its nodes.
 func epochOf(st *GroupStatus) int64 { return int64(min(st.Term, math.MaxInt64)) }
 
-// lastLeader is who leads, or else who did last as far as this server knows: clients keep asking it.
+// lastLeader is who leads, or else who did last as far as this server knows: clients keep asking
+// it.
 func (e *Env) lastLeader(st *GroupStatus) uint64 {
 	if st.Leader != 0 {
 		e.leader = st.Leader
@@ -412,7 +413,8 @@ func (e *Env) infoGroup(st *GroupStatus, b *infoText) {
 	b.int("cluster_raft_snapshots_received", p.Snapshot.Taken)
 }
 
-// commitLag is how many bytes of the log are not committed, applyLag how many of those are not applied.
+// commitLag is how many bytes of the log are not committed, applyLag how many of those are not
+// applied.
 func (p *GroupProgress) commitLag() int64 { return int64(max(p.EndLSN, p.CommitLSN) - p.CommitLSN) }
 func (p *GroupProgress) applyLag() int64  { return int64(max(p.CommitLSN, p.AppliedLSN) - p.AppliedLSN) }
 

@@ -244,7 +244,8 @@ func TestClusterKeysInSlot(t *testing.T) {
 	}
 }
 
-// A directory gets cluster mode with the slots of its keys, or not at all if other databases have keys.
+// A directory gets cluster mode with the slots of its keys, or not at all if other databases have
+// keys.
 func TestClusterOfData(t *testing.T) {
 	h := newHarness(t)
 	h.run("MSET foo v bar v -> +OK\nselect 1\nSET foo v -> +OK")

@@ -2,7 +2,8 @@ package commands
 
 import "slices"
 
-// The flags and categories of a command in COMMAND's reply and in the ACL, derived from Spec.Flags and Spec.Group.
+// The flags and categories of a command in COMMAND's reply and in the ACL, derived from Spec.Flags
+// and Spec.Group.
 
 // flagWords are the flags that Redis has a name for, in Redis's order.
 var flagWords = []struct {

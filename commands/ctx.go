@@ -26,15 +26,16 @@ type Ctx struct {
 	Nested bool
 	// Past is what became of the same call before.
 	Past Past
-	// Reason is why a command with the outcome Wait waits, and Wait for what, where it is a blocking one.
+	// Reason is why a command with the outcome Wait waits, and Wait for what, where it is a
+	// blocking one.
 	Reason Reason
 	Wait   BlockedOn
 	// LSN is what the reply depends on: it may leave once the log is durable that
 	// far. Set from Txn; a handler of scope Unlocked sets it by itself.
 	LSN uint64
 
-	// Term is that of the group in which this server led when the call was dispatched, and nothing but its lease says
-	// that what it shows is still so; 0: it depends on none.
+	// Term is that of the group in which this server led when the call was dispatched, and nothing
+	// but its lease says that what it shows is still so; 0: it depends on none.
 	Term uint64
 
 	// final: keys that are not in memory are read while others are locked, as the call cannot run
@@ -74,7 +75,8 @@ const (
 	put                     // into the queue, for EXEC
 )
 
-// Cancel has a job end that waits for another server, soon and with an error. Any goroutine may call it.
+// Cancel has a job end that waits for another server, soon and with an error. Any goroutine may
+// call it.
 func (c *Ctx) Cancel() {
 	if c.cancel != nil {
 		c.cancel()

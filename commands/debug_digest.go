@@ -13,8 +13,8 @@ import (
 	"keyp/ttl"
 )
 
-// dataDigest sums up data as DEBUG DIGEST of Redis does, so that both give the same for the same data, in
-// whatever order the elements of a set or a hash come.
+// dataDigest sums up data as DEBUG DIGEST of Redis does, so that both give the same for the same
+// data, in whatever order the elements of a set or a hash come.
 type dataDigest [sha1.Size]byte
 
 // toggle adds what has no order.
@@ -135,8 +135,8 @@ func debugDigestValue(c *Ctx) error {
 	return nil
 }
 
-// debugDigest replies the digest of all data. Others are served meanwhile; so it is that of one moment
-// only while nobody writes.
+// debugDigest replies the digest of all data. Others are served meanwhile; so it is that of one
+// moment only while nobody writes.
 func debugDigest(c *Ctx) error {
 	var all dataDigest
 	txn := c.Env.Store.NewTxn()

@@ -24,8 +24,8 @@ const (
 	Load
 	// Job: nothing ran. The command runs in a job of c.Scope, on whatever goroutine: StartJob.
 	Job
-	// Wait: nothing ran, or nothing came of it, for c.Reason. Dispatch is to run again when that has
-	// ended.
+	// Wait: nothing ran, or nothing came of it, for c.Reason. Dispatch is to run again when that
+	// has ended.
 	Wait
 )
 
@@ -35,9 +35,9 @@ type Reason uint8
 const (
 	// ForPause: until CLIENT PAUSE ends.
 	ForPause Reason = iota + 1
-	// ForJob: until a job ends that has what the command needs or, with scope Pinned, leaves no room
-	// for more of its kind; until a global job unlocks what it does not need; or, for CLIENT PAUSE and
-	// what may write behind it, until no job runs that may write.
+	// ForJob: until a job ends that has what the command needs or, with scope Pinned, leaves no
+	// room for more of its kind; until a global job unlocks what it does not need; or, for CLIENT
+	// PAUSE and what may write behind it, until no job runs that may write.
 	ForJob
 	// ForGroup: until it is decided who leads the group, or Env.Undecided has passed.
 	ForGroup
@@ -185,8 +185,8 @@ func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	return 0, true
 }
 
-// lateLoads is how often the keys of a call are loaded before they are read while others are locked:
-// they left memory again, or the call found them as it ran.
+// lateLoads is how often the keys of a call are loaded before they are read while others are
+// locked: they left memory again, or the call found them as it ran.
 const lateLoads = 6
 
 // runLocked runs a command whose keys are locked and in memory, unless a job is to run it, or has
@@ -238,9 +238,9 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
-// noRoom reports whether commands that write, with such flags, are refused while the disk is full. Each needs an amount of the
-// log that is left for it, behind the bytes that it and those before it in its transaction write, so that no client waits for
-// room.
+// noRoom reports whether commands that write, with such flags, are refused while the disk is full.
+// Each needs an amount of the log that is left for it, behind the bytes that it and those before it
+// in its transaction write, so that no client waits for room.
 func (e *Env) noRoom(flags Flags, bytes int) bool {
 	switch room := e.Store.LogRoom(bytes); {
 	case flags&DenyOOM != 0:
@@ -254,7 +254,8 @@ func (e *Env) noRoom(flags Flags, bytes int) bool {
 	}
 }
 
-// writesAbout is about how many bytes of the log the command takes: those of its arguments, and for EXEC of what it runs.
+// writesAbout is about how many bytes of the log the command takes: those of its arguments, and for
+// EXEC of what it runs.
 func (c *Ctx) writesAbout() int {
 	if c.Spec.Is(execs) && c.Client.queue != nil {
 		return c.Client.queue.bytes
@@ -290,10 +291,11 @@ func (e *Env) run(c *Ctx) Outcome {
 	return outcome
 }
 
-// handle calls the handler. What a policy refuses is an error. Any other panic costs this command alone: its half-written reply is
-// taken back, what it had recorded is sealed as it is, so memory still equals the log. But one that gets out of the
-// store in a job beside the loop, which locks and unlocks shards by itself, gets out of the job too: what it has left
-// locked, or done by half, is unknown.
+// handle calls the handler. What a policy refuses is an error. Any other panic costs this command
+// alone: its half-written reply is taken back, what it had recorded is sealed as it is, so memory
+// still equals the log. But one that gets out of the store in a job beside the loop, which locks
+// and unlocks shards by itself, gets out of the job too: what it has left locked, or done by half,
+// is unknown.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark, slides := c.Out.Len(), 0
 	if c.Txn != nil {
@@ -351,8 +353,8 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	return outcome
 }
 
-// unread ends a command for which entries of a stream could not be read, after it has begun. One that has read beside others what
-// is gone by now runs again.
+// unread ends a command for which entries of a stream could not be read, after it has begun. One
+// that has read beside others what is gone by now runs again.
 func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
 	if c.Txn != nil && c.Txn.Reread(err) {
 		return Done
@@ -382,14 +384,15 @@ func fromStore() bool {
 // storeCode is how the names of the store's functions begin.
 var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 
-// again reports whether a job's run has come to nothing, so that its call is dispatched again: the values that it
-// was to replace have changed, or it would wait for a key that is gone, which a job cannot.
+// again reports whether a job's run has come to nothing, so that its call is dispatched again: the
+// values that it was to replace have changed, or it would wait for a key that is gone, which a job
+// cannot.
 func (c *Ctx) again(outcome Outcome) bool {
 	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
 }
 
-// book counts what a run has looked up, and shows its command to those that monitor. A run that comes to nothing,
-// as its call is dispatched again, is not booked.
+// book counts what a run has looked up, and shows its command to those that monitor. A run that
+// comes to nothing, as its call is dispatched again, is not booked.
 func (e *Env) book(c *Ctx) {
 	if c.hits > 0 {
 		e.Stats.Hits.Add(c.hits)

@@ -10,8 +10,8 @@ import (
 	"keyp/resp"
 )
 
-// What takes long runs beside the loop. It ends as if its keys were there, or as if they were missing, when they
-// fall due before it is dispatched, before it begins, and while it has begun.
+// What takes long runs beside the loop. It ends as if its keys were there, or as if they were
+// missing, when they fall due before it is dispatched, before it begins, and while it has begun.
 func TestDueBetween(t *testing.T) {
 	h := newHarness(t)
 	const n = 3000

@@ -69,7 +69,8 @@ func runDump(c *Ctx) error {
 	return nil
 }
 
-// Export gives what DUMP replies of a value, and whether it is a stream whose entries have an age, which that does not have.
+// Export gives what DUMP replies of a value, and whether it is a stream whose entries have an age,
+// which that does not have.
 func Export(item storage.Item) (payload []byte, aged bool, err error) {
 	v, err := dumped(item)
 	if err != nil {
@@ -266,7 +267,8 @@ func runRestore(c *Ctx) error {
 	return nil
 }
 
-// restored makes a value of what DUMP replied; of limits and delay queues it is an error if an element is none.
+// restored makes a value of what DUMP replied; of limits and delay queues it is an error if an
+// element is none.
 func restored(v rdb.Value, now int64) (object.Value, error) {
 	switch v.Type {
 	case rdb.String:

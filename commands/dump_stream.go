@@ -63,7 +63,8 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 	return to
 }
 
-// builtStream makes a stream of what a payload has; settings of idempotent ids are at most those that XCFGSET takes.
+// builtStream makes a stream of what a payload has; settings of idempotent ids are at most those
+// that XCFGSET takes.
 func builtStream(from *rdb.StreamValue) *object.Stream {
 	s := object.NewStream()
 	for e := range from.Entries {
@@ -88,8 +89,8 @@ func builtStream(from *rdb.StreamValue) *object.Stream {
 	return s
 }
 
-// idempotent is an idempotent id of a producer. All of a stream are in the order of their entries, so that
-// the oldest are forgotten first.
+// idempotent is an idempotent id of a producer. All of a stream are in the order of their entries,
+// so that the oldest are forgotten first.
 type idempotent struct {
 	pid []byte
 	rdb.StreamIID

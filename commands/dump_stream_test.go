@@ -9,8 +9,8 @@ import (
 	"keyp/internal/rdb"
 )
 
-// TestDumpStream: a stream that Redis dumped is restored, copied and dumped as it was, and so is one with all
-// that later versions have.
+// TestDumpStream: a stream that Redis dumped is restored, copied and dumped as it was, and so is
+// one with all that later versions have.
 func TestDumpStream(t *testing.T) {
 	h := newHarness(t)
 	var payloads []string
@@ -60,7 +60,8 @@ func TestDumpStream(t *testing.T) {
 	}
 }
 
-// TestRestoreIdempotence: settings that XCFGSET would refuse are bounded, so that no sum of times overflows.
+// TestRestoreIdempotence: settings that XCFGSET would refuse are bounded, so that no sum of times
+// overflows.
 func TestRestoreIdempotence(t *testing.T) {
 	h := newHarness(t)
 	at := uint64(h.clock.Now())

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// durationUnits are those of the times that Keyp's own commands take, in ms. A unit that ends another one comes behind it.
+// durationUnits are those of the times that Keyp's own commands take, in ms. A unit that ends
+// another one comes behind it.
 var durationUnits = []struct {
 	suffix string
 	ms     int64

@@ -19,12 +19,13 @@ import (
 )
 
 // RedisVersion is the version of Redis in the replies of HELLO and INFO: clients choose by it
-// which commands and options to use. It is the newest line of which every command is there, but for those that
-// replication, cluster and modules need: 8.8 has a type, arrays, that Keyp does not have.
+// which commands and options to use. It is the newest line of which every command is there, but for
+// those that replication, cluster and modules need: 8.8 has a type, arrays, that Keyp does not
+// have.
 const RedisVersion = "8.6.0"
 
-// Env is the environment of all commands, what they share: the store, the configuration, the clients,
-// the statistics.
+// Env is the environment of all commands, what they share: the store, the configuration, the
+// clients, the statistics.
 type Env struct {
 	*OfLoop
 	Store    *storage.Store
@@ -75,8 +76,8 @@ type Env struct {
 	Testing Testing
 }
 
-// OfLoop belongs to the event loop, with everything that is reached through it: handlers touch it only where their
-// Scope says so.
+// OfLoop belongs to the event loop, with everything that is reached through it: handlers touch it
+// only where their Scope says so.
 type OfLoop struct {
 	Clients map[uint64]*Client
 	Waiters Waiters
@@ -127,8 +128,9 @@ func (e *Env) wake() {
 	}
 }
 
-// loadRules takes over what the store's own data says of functions, policies and the users of a group: at the start, and on the loop when it
-// has changed at the leader. It locks the whole keyspace.
+// loadRules takes over what the store's own data says of functions, policies and the users of a
+// group: at the start, and on the loop when it has changed at the leader. It locks the whole
+// keyspace.
 func (e *Env) loadRules() {
 	e.loadLibraries()
 	e.loadPolicies()
@@ -257,11 +259,13 @@ type Host interface {
 	Shutdown(save bool)
 	// Post has fn run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
-	// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may need the loop to end.
+	// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may
+	// need the loop to end.
 	AtRest(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()
-	// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls it.
+	// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop
+	// calls it.
 	ClientMemory() int64
 	// Port and Listeners say where the server listens.
 	Port() int

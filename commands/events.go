@@ -20,8 +20,8 @@ import (
 //	__keyspace@<db>__:<key>     the event's name      with K
 //	__keyevent@<db>__:<event>   the key               with E
 //
-// and, for events of hashes that are about fields, these, each as its length, a colon and itself, with
-// commas between them:
+// and, for events of hashes that are about fields, these, each as its length, a colon and itself,
+// with commas between them:
 //
 //	__subkeyspace@<db>__:<key>               <event>|<fields>                   with S
 //	__subkeyevent@<db>__:<event>             <length of the key>:<key>|<fields> with T
@@ -62,7 +62,8 @@ func ExpiredEventsDelay(cfg *config.Config) time.Duration {
 	return time.Duration(cfg.Int("expired-events-delay")) * time.Millisecond
 }
 
-// eventClasses are the classes to be raised; without K, E, S, T, I and V there is nowhere to publish.
+// eventClasses are the classes to be raised; without K, E, S, T, I and V there is nowhere to
+// publish.
 func eventClasses(cfg *config.Config) storage.EventClass {
 	classes := storage.EventClass(cfg.Int("notify-keyspace-events"))
 	if classes&(storage.EventKeyspace|storage.EventKeyevent|storage.EventFields) == 0 {

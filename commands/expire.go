@@ -46,7 +46,8 @@ var (
 	atMilliseconds = timeForm{ttl.Milliseconds, ttl.Absolute, unixArg("unix-time-milliseconds")}
 )
 
-// state has the transaction know whether a deadline that it is about to give counts from its instant.
+// state has the transaction know whether a deadline that it is about to give counts from its
+// instant.
 func (f *timeForm) state(t *storage.Txn, deadline int64) {
 	if f.base != ttl.FromNow {
 		deadline = 0

@@ -65,7 +65,8 @@ func parseFlush(a Cursor) (async bool, err error) {
 	return async, nil
 }
 
-// flushDB empties a database. Redis frees its keys in the background, and counts them, with SYNC too where a client may wait.
+// flushDB empties a database. Redis frees its keys in the background, and counts them, with SYNC
+// too where a client may wait.
 func (c *Ctx) flushDB(db int, async bool) {
 	if async || !c.Nested {
 		keys, _ := c.Txn.View().Count(db)

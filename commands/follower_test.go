@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestFollowerRefusesWrites: a follower's store is read and not written, also by EXEC and scripts, and by what reads but would
-// keep something for later.
+// TestFollowerRefusesWrites: a follower's store is read and not written, also by EXEC and scripts,
+// and by what reads but would keep something for later.
 func TestFollowerRefusesWrites(t *testing.T) {
 	const refused = "-READONLY You can't write against a read only replica."
 	h := newHarness(t)

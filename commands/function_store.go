@@ -34,8 +34,8 @@ func (c *Ctx) forgetLibrary(lib *library) error {
 	return nil
 }
 
-// loadLibraries loads the libraries that keepLibrary stored, in the place of all others. A library that
-// does not load any more stays in the store, and the reason is logged.
+// loadLibraries loads the libraries that keepLibrary stored, in the place of all others. A library
+// that does not load any more stays in the store, and the reason is logged.
 func (e *Env) loadLibraries() {
 	sources, err := Libraries(e.Store)
 	if err != nil {

@@ -20,7 +20,8 @@ type maker struct {
 	count   int               // where the number of what follows is to stand in the call; 0: nowhere
 }
 
-// meant are the commands that sleep, fail or wait for another server because that is what they are for.
+// meant are the commands that sleep, fail or wait for another server because that is what they are
+// for.
 var meant = []string{"debug|sleep", "debug|panic", "migrate"}
 
 // runnable gives every other declaration that has a handler, in the order of the table.

@@ -8,9 +8,10 @@ import (
 	"keyp/storage"
 )
 
-// What a member of a group does with a call depends on its role. The leader runs it. A follower runs what only reads of clients that
-// have said READONLY, and what concerns no key; it sends others to the leader (MOVED). While it is undecided
-// who leads, the call waits, but no longer than groupPatience from when that began.
+// What a member of a group does with a call depends on its role. The leader runs it. A follower
+// runs what only reads of clients that have said READONLY, and what concerns no key; it sends
+// others to the leader (MOVED). While it is undecided who leads, the call waits, but no longer than
+// groupPatience from when that began.
 const (
 	errReadOnlyReplica Error = "READONLY You can't write against a read only replica."
 	errMasterDown      Error = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
@@ -44,7 +45,8 @@ func (s *GroupStatus) leader() *Member {
 	return s.Member(s.Leader)
 }
 
-// Undecided says until which reading of Mono commands wait for the group; 0: they need not. Only the loop calls it.
+// Undecided says until which reading of Mono commands wait for the group; 0: they need not. Only
+// the loop calls it.
 func (e *Env) Undecided() time.Duration {
 	st := e.groupStatus()
 	switch {
@@ -62,7 +64,8 @@ func (e *Env) Undecided() time.Duration {
 // patient reports whether commands still wait for the group.
 func (e *Env) patient() bool { return e.Clock.Mono() < e.Undecided() }
 
-// usesData reports whether a call reads or writes data, as far as its declaration shows; keyed: it has keys.
+// usesData reports whether a call reads or writes data, as far as its declaration shows; keyed: it
+// has keys.
 func (c *Ctx) usesData(keyed bool) bool {
 	if keyed || c.Spec.Is(Write) {
 		return true
@@ -74,8 +77,9 @@ func (c *Ctx) usesData(keyed bool) bool {
 	return !c.Spec.Is(Stale) && (c.Spec.Flags&(ReadOnly|MayReplicate) != 0 || c.scope().wide())
 }
 
-// gate decides on a call at a member of a group: it runs (""), is refused, or waits until the group has decided. slot is that of
-// its keys and shard channels, -1 if it has none; write: it may change keys.
+// gate decides on a call at a member of a group: it runs (""), is refused, or waits until the group
+// has decided. slot is that of its keys and shard channels, -1 if it has none; write: it may change
+// keys.
 func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error, wait bool) {
 	keyed, leader := slot >= 0, st.leader()
 	reads := !write && (c.Client.ReadOnly || c.Spec.Group == PubSub)
@@ -124,7 +128,8 @@ func (e *Env) moved(c *Ctx, leader *Member, slot int) Error {
 	return Error(fmt.Sprintf("MOVED %d %s:%d", slot, a.preferred(e), a.clientPort(c)))
 }
 
-// gateScripted is gate for a command that a script calls, whose keys are of a slot, -1 if it has none.
+// gateScripted is gate for a command that a script calls, whose keys are of a slot, -1 if it has
+// none.
 func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
 	st := e.groupStatus()
 	switch {
@@ -140,7 +145,8 @@ func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
 	return ""
 }
 
-// gateScript is gate for a script that says by its #! line what it does, which is not to change nothing.
+// gateScript is gate for a script that says by its #! line what it does, which is not to change
+// nothing.
 func (e *Env) gateScript(c *Ctx, keys [][]byte) error {
 	st := e.groupStatus()
 	if st == nil || st.Role == Leader {
@@ -161,7 +167,8 @@ func (c *Ctx) deposed() bool {
 	return st == nil || st.Role != Leader || st.Term != c.Term
 }
 
-// refuseDeposed is for a job that has not begun to write. It is dispatched again, but for one that has taken what its client has queued.
+// refuseDeposed is for a job that has not begun to write. It is dispatched again, but for one that
+// has taken what its client has queued.
 func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	if c.Scope != Global || c.apart {
 		return true
@@ -171,14 +178,15 @@ func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	return false
 }
 
-// Leads reports whether a reply that was made in a term may be shown to be the leader's: it is still led in that term.
+// Leads reports whether a reply that was made in a term may be shown to be the leader's: it is
+// still led in that term.
 func (e *Env) Leads(term uint64) bool {
 	st := e.groupStatus()
 	return st != nil && st.Term == term && st.Role.Leads()
 }
 
-// Deposed ends the script that runs, since this server does not lead its group any more: what it has written cannot
-// become part of the group's data.
+// Deposed ends the script that runs, since this server does not lead its group any more: what it
+// has written cannot become part of the group's data.
 func (e *Env) Deposed() {
 	if r := e.Scripts.current.Load(); r != nil {
 		r.mu.Lock()
@@ -190,7 +198,8 @@ func (e *Env) Deposed() {
 	}
 }
 
-// ForceUnblock replies to a command that waits for the log or for other members, which it cannot do any more.
+// ForceUnblock replies to a command that waits for the log or for other members, which it cannot do
+// any more.
 func (c *Ctx) ForceUnblock() {
 	c.Env.Stats.Errors.Add(1)
 	c.Out.Error(string(errForceUnblocked))

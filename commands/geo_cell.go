@@ -6,11 +6,11 @@ import (
 	"keyp/scripting/cmath"
 )
 
-// A place is a member of a sorted set whose score has 52 bits: the longitude and the latitude, each as a
-// number of 26 bits, interleaved, the longitude in the higher bit of each pair. A cell is the area of
-// all places whose scores begin with the same bits. So a cell is a range of scores, and the cells around
-// a place are found without looking at other places. Calculations are in Redis's order, so that results
-// are the same to the last digit.
+// A place is a member of a sorted set whose score has 52 bits: the longitude and the latitude, each
+// as a number of 26 bits, interleaved, the longitude in the higher bit of each pair. A cell is the
+// area of all places whose scores begin with the same bits. So a cell is a range of scores, and the
+// cells around a place are found without looking at other places. Calculations are in Redis's
+// order, so that results are the same to the last digit.
 
 const (
 	geoSteps = 26 // bits of each coordinate
@@ -64,7 +64,8 @@ func gather(x uint64) uint32 {
 // geoScore is the score of a place.
 func geoScore(p point) float64 { return float64(cellOf(p, maxLatitude, geoSteps).bits()) }
 
-// placeOf gives the place of a score: the middle of its cell. A score that no place has gives one, too.
+// placeOf gives the place of a score: the middle of its cell. A score that no place has gives one,
+// too.
 func placeOf(score float64) point {
 	var bits uint64
 	switch {
@@ -103,7 +104,8 @@ func (c cell) scores() (from, to float64) {
 	return float64(bits << shift), float64((bits + 1) << shift)
 }
 
-// neighbour is the cell that is so many cells east and north. The last one has the first as neighbour.
+// neighbour is the cell that is so many cells east and north. The last one has the first as
+// neighbour.
 func (c cell) neighbour(east, north int) cell {
 	mask := uint32(1)<<c.steps - 1
 	if east != 0 {

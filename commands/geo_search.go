@@ -287,7 +287,8 @@ type geoFound struct {
 	metres float64
 }
 
-// find gives the members in the area, in the order of the cells. They are valid until something changes.
+// find gives the members in the area, in the order of the cells. They are valid until something
+// changes.
 func (q *geoSearch) find(z *object.ZSet) (found []geoFound) {
 	for _, cell := range q.shape.cells() {
 		from, to := ranksOf(z, cell)

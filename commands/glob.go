@@ -8,13 +8,14 @@ func globMatch(pattern, s []byte) bool { return glob.Match(pattern, s) }
 // globAll reports whether a pattern matches everything.
 func globAll(pattern []byte) bool { return glob.All(pattern) }
 
-// patternSteps is what a call, with all that it runs, may take for patterns beside what is free: some 20 ms.
+// patternSteps is what a call, with all that it runs, may take for patterns beside what is free:
+// some 20 ms.
 const patternSteps = 1 << 22
 
 const errPattern Error = "ERR matching this pattern takes too long for names of this length"
 
-// matches reports whether s matches a pattern that the client has sent. The call ends with errPattern,
-// whatever its handler returns, if that takes too many steps.
+// matches reports whether s matches a pattern that the client has sent. The call ends with
+// errPattern, whatever its handler returns, if that takes too many steps.
 func (c *Ctx) matches(pattern, s []byte) bool {
 	if c.costly {
 		return false
@@ -28,8 +29,8 @@ func (c *Ctx) matches(pattern, s []byte) bool {
 	return ok
 }
 
-// cheapMatch reports whether s matches a pattern that a client has sent, and that takes no more steps than
-// are free. So nobody's subscription makes those wait who publish.
+// cheapMatch reports whether s matches a pattern that a client has sent, and that takes no more
+// steps than are free. So nobody's subscription makes those wait who publish.
 func cheapMatch(pattern, s []byte) bool {
 	var none glob.Steps
 	ok, _ := none.Match(pattern, s)

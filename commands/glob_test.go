@@ -163,7 +163,8 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// What takes a pattern that a client sends refuses one that takes too many steps, and so does what runs it.
+// What takes a pattern that a client sends refuses one that takes too many steps, and so does what
+// runs it.
 func TestCostlyPatterns(t *testing.T) {
 	name, pattern := strings.Repeat("a", 1_000_000), "*"+strings.Repeat("a", 20_000)+"b"
 	// A set is compared with each byte of a short name, too.

@@ -2,12 +2,12 @@ package commands
 
 import "strings"
 
-// The grammar describes a command's arguments for COMMAND DOCS; it does not parse them. Handlers read
-// options with a Cursor, since Redis's rules are no part of the grammar: whether a repeated option
-// counts once, last or not at all (SET, HSETEX, LMPOP), which of two alternatives wins or fails and
-// with which text (SORT, ZADD, EXPIRE, LCS), and whether a wrong number fails at once or only after
-// the options behind it (COPY and LPOS, or SET and GETEX). Options that several commands share are
-// declared and read from one table: expiryOptions, compareOptions.
+// The grammar describes a command's arguments for COMMAND DOCS; it does not parse them. Handlers
+// read options with a Cursor, since Redis's rules are no part of the grammar: whether a repeated
+// option counts once, last or not at all (SET, HSETEX, LMPOP), which of two alternatives wins or
+// fails and with which text (SORT, ZADD, EXPIRE, LCS), and whether a wrong number fails at once or
+// only after the options behind it (COPY and LPOS, or SET and GETEX). Options that several commands
+// share are declared and read from one table: expiryOptions, compareOptions.
 
 // Constructors for the argument grammar of a declaration, so that it reads like a
 // synopsis: Args{keyArg("key"), intArg("seconds"), oneOf("condition", word("NX"), …).opt()}.

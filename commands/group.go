@@ -2,44 +2,51 @@ package commands
 
 import "time"
 
-// Membership is this server's part in a group of servers that have the same data, as commands and the event loop need it. Package
-// member is one; a server without a group has none, or one whose Role is Alone. All methods may be called from any
-// goroutine, and none but Found and the other actions does I/O.
+// Membership is this server's part in a group of servers that have the same data, as commands and
+// the event loop need it. Package member is one; a server without a group has none, or one whose
+// Role is Alone. All methods may be called from any goroutine, and none but Found and the other
+// actions does I/O.
 type Membership interface {
-	// Status is who leads and who the members are, as this member sees it. It takes no lock: each change puts another
-	// GroupStatus in the place of the last one, which stays as it is. Then OnChange's function is called.
+	// Status is who leads and who the members are, as this member sees it. It takes no lock: each
+	// change puts another GroupStatus in the place of the last one, which stays as it is. Then
+	// OnChange's function is called.
 	Status() *GroupStatus
 	// OnChange has fn called after each change of Status, from any goroutine, without a lock.
 	OnChange(fn func())
-	// Progress is how far the group is at this moment. It may lock for some instructions, so commands that run often do not ask.
+	// Progress is how far the group is at this moment. It may lock for some instructions, so
+	// commands that run often do not ask.
 	Progress() GroupProgress
 
-	// Leased reports whether this member leads in a term and no other one can have led since it began to: what was read here in
-	// that term before the call is what the group has. It takes no lock.
+	// Leased reports whether this member leads in a term and no other one can have led since it
+	// began to: what was read here in that term before the call is what the group has. It takes no
+	// lock.
 	Leased(term uint64) bool
-	// Confirm asks a majority, from now on, whether this member still leads in a term, and calls done once.
+	// Confirm asks a majority, from now on, whether this member still leads in a term, and calls
+	// done once.
 	Confirm(term uint64, done func(leads bool))
 
-	// Synced is how many other members have the log on their disks up to an LSN; those that do not vote are among them.
+	// Synced is how many other members have the log on their disks up to an LSN; those that do not
+	// vote are among them.
 	Synced(lsn uint64) int
-	// AwaitSynced calls done once, when Synced of an LSN has come to so many members, or this member does not lead any
-	// more, unless stop is called before.
+	// AwaitSynced calls done once, when Synced of an LSN has come to so many members, or this
+	// member does not lead any more, unless stop is called before.
 	AwaitSynced(lsn uint64, members int, done func()) (stop func())
 
-	// The actions. Each returns at once, and calls done once when it is done or has failed; the error's text is for the
-	// client that asked. Nodes are named by Member.Node.
+	// The actions. Each returns at once, and calls done once when it is done or has failed; the
+	// error's text is for the client that asked. Nodes are named by Member.Node.
 
 	// Found makes a server that is alone the first member of a group, with the data that it has.
 	Found(done func(error))
-	// Meet gets to know the group of the server at an address. bus is its port for members; 0: its port and 10000.
+	// Meet gets to know the group of the server at an address. bus is its port for members; 0: its
+	// port and 10000.
 	Meet(host string, port, bus int, done func(error))
-	// Replicate makes a server that is alone and has no keys a member of the group that a node is in, which Meet got to know.
-	// done is called when it is one; its data may come later.
+	// Replicate makes a server that is alone and has no keys a member of the group that a node is
+	// in, which Meet got to know. done is called when it is one; its data may come later.
 	Replicate(node string, done func(error))
 	// Forget removes another member from the group.
 	Forget(node string, done func(error))
-	// Failover has a member lead: at a follower itself, at the leader any other one. With force it campaigns although the leader
-	// does not answer.
+	// Failover has a member lead: at a follower itself, at the leader any other one. With force it
+	// campaigns although the leader does not answer.
 	Failover(force bool, done func(error))
 	// Reset has a member leave its group, with all that it has; with hard it gets another id.
 	Reset(hard bool, done func(error))
@@ -76,7 +83,8 @@ type GroupStatus struct {
 	Shard   string   // the group's name as a shard of a cluster, 40 hexadecimal digits
 	Members []Member // this one is among them, unless its Role is Alone; in the order of their Nodes
 	Stalled bool     // it leads, and nothing has been committed for seconds although there is something to commit
-	// Timeless: it has just started, and has not heard the group's time from anyone yet. It shows no leader either.
+	// Timeless: it has just started, and has not heard the group's time from anyone yet. It shows
+	// no leader either.
 	Timeless bool
 }
 
@@ -103,10 +111,12 @@ func (s *GroupStatus) Member(id uint64) *Member {
 	return nil
 }
 
-// GroupProgress is how far a member is, and how far it knows others to be. LSNs are the same at all members.
+// GroupProgress is how far a member is, and how far it knows others to be. LSNs are the same at all
+// members.
 type GroupProgress struct {
 	Commit, Applied, Last uint64 // indexes of entries: committed, applied to the store, and the log's last
-	// CommitLSN is where what is committed ends, AppliedLSN what the store has, EndLSN what is appended.
+	// CommitLSN is where what is committed ends, AppliedLSN what the store has, EndLSN what is
+	// appended.
 	CommitLSN, AppliedLSN, EndLSN uint64
 	Heard                         time.Duration // since the leader was last heard from; at the leader since a majority was
 	Elections                     int64         // that this member has seen, since the start
@@ -136,7 +146,8 @@ type SnapshotProgress struct {
 	Sent, Taken int64 // how many have been, since the start
 }
 
-// SetMembership makes the server part of a group, before commands run. Nothing calls it for a server that is alone.
+// SetMembership makes the server part of a group, before commands run. Nothing calls it for a
+// server that is alone.
 func (e *Env) SetMembership(g Membership) {
 	e.group = g
 	g.OnChange(e.wake)

@@ -25,7 +25,8 @@ func (e *Env) GroupReport() *GroupReport {
 	return &GroupReport{GroupStatus: st, Progress: e.group.Progress(), Leased: st.Role == Leader && e.group.Leased(st.Term), At: e.Clock.Now()}
 }
 
-// Waiting says what keeps a member from serving as its role says that is no defect of its own; "": nothing.
+// Waiting says what keeps a member from serving as its role says that is no defect of its own; "":
+// nothing.
 func (r *GroupReport) Waiting() string {
 	snapshot := &r.Progress.Snapshot
 	switch lag := r.ApplyLag(); {
@@ -43,7 +44,8 @@ func (r *GroupReport) Waiting() string {
 	return ""
 }
 
-// CommitLag and ApplyLag are how many bytes of the log are not committed, and committed but not applied.
+// CommitLag and ApplyLag are how many bytes of the log are not committed, and committed but not
+// applied.
 func (r *GroupReport) CommitLag() int64 { return r.Progress.commitLag() }
 func (r *GroupReport) ApplyLag() int64  { return r.Progress.applyLag() }
 

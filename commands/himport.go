@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// HIMPORT makes many hashes of the same fields. A client names the fields once, as a fieldset, which is
-// its own until it disconnects, and then sends values alone.
+// HIMPORT makes many hashes of the same fields. A client names the fields once, as a fieldset,
+// which is its own until it disconnects, and then sends values alone.
 var himportCommands = []Spec{{
 	Name: "HIMPORT", Group: HashGroup, Since: "8.10.0", Arity: -2,
 	Summary: "Makes hashes of fields that were named before.", Complexity: "Depends on subcommand.",

@@ -73,8 +73,8 @@ func (c *Ctx) readSketch(k storage.Key) (s sketch, ok bool, err error) {
 	return s, err == nil, err
 }
 
-// sketch is readSketch for a command that is to change it: nothing is counted, and its encoding is "raw", even
-// if the command fails then, as in Redis.
+// sketch is readSketch for a command that is to change it: nothing is counted, and its encoding is
+// "raw", even if the command fails then, as in Redis.
 func (c *Ctx) sketch(k storage.Key) (s sketch, ok bool, err error) {
 	value, ok, err := c.String(k)
 	if err != nil || !ok {
@@ -124,8 +124,8 @@ func runPFAdd(c *Ctx) error {
 	return nil
 }
 
-// putSketch stores what has become of an old sketch, nil for a missing key. The deadline stays, and the
-// log gets no more than the bytes that differ where their places are the same.
+// putSketch stores what has become of an old sketch, nil for a missing key. The deadline stays, and
+// the log gets no more than the bytes that differ where their places are the same.
 func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 	var parts [][2]int
 	size := math.MaxInt
@@ -150,8 +150,8 @@ func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 	}
 }
 
-// differences gives the parts in which two strings of one length differ, from up to another, and how
-// many bytes these have. It looks at 64 bytes at a time.
+// differences gives the parts in which two strings of one length differ, from up to another, and
+// how many bytes these have. It looks at 64 bytes at a time.
 func differences(a, b []byte) (parts [][2]int, size int) {
 	const step = 64
 	for at := 0; at < len(a); at += step {
@@ -190,7 +190,8 @@ func runPFCount(c *Ctx) error {
 	return nil
 }
 
-// countOne is PFCOUNT of one key, which caches the estimate in it, as Redis does. A full disk goes without, as does a follower.
+// countOne is PFCOUNT of one key, which caches the estimate in it, as Redis does. A full disk goes
+// without, as does a follower.
 func countOne(c *Ctx) error {
 	k := c.Keys[0]
 	s, ok, err := c.readSketch(k)
@@ -312,8 +313,8 @@ func runPFDebug(c *Ctx) error {
 // testElements is how many elements PFSELFTEST adds.
 const testElements = 1_000_000
 
-// mostTested is the longest sparse sketch of PFSELFTEST, in bytes: each element goes through all of it, so with
-// the longest that hll-sparse-max-bytes allows the test would take seconds.
+// mostTested is the longest sparse sketch of PFSELFTEST, in bytes: each element goes through all of
+// it, so with the longest that hll-sparse-max-bytes allows the test would take seconds.
 const mostTested = 3000
 
 func runPFSelfTest(c *Ctx) error {

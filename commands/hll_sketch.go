@@ -10,8 +10,8 @@ import (
 )
 
 // sketch is a HyperLogLog in the bytes that Redis gives it: a header of "HYLL", the encoding, three
-// bytes without use and a cached cardinality in 8 bytes, then 16384 registers of 6 bits, either all of
-// them (dense) or as runs of equal ones (sparse):
+// bytes without use and a cached cardinality in 8 bytes, then 16384 registers of 6 bits, either all
+// of them (dense) or as runs of equal ones (sparse):
 //
 //	00llllll           l+1 registers that are 0
 //	01llllll llllllll  l+1 registers that are 0
@@ -103,8 +103,8 @@ func appendRun(s []byte, value byte, length int) []byte {
 	return append(s, 0x40|byte((length-1)>>8), byte(length-1))
 }
 
-// eachRun visits the runs of a sparse sketch, at their first registers. It returns false if they are not
-// those of 16384 registers, and then has not visited all.
+// eachRun visits the runs of a sparse sketch, at their first registers. It returns false if they
+// are not those of 16384 registers, and then has not visited all.
 func (s sketch) eachRun(visit func(at int, run sketchRun)) bool {
 	at := 0
 	for rest := s[sketchHeader:]; len(rest) > 0; {
@@ -172,9 +172,9 @@ func (s sketch) toDense() (sketch, bool) {
 	})
 }
 
-// raise has a register of s, which may be changed, be at least value. A sparse sketch that would become
-// longer than sparseMax bytes becomes a dense one. It gives what s has become, and whether the register
-// was lower.
+// raise has a register of s, which may be changed, be at least value. A sparse sketch that would
+// become longer than sparseMax bytes becomes a dense one. It gives what s has become, and whether
+// the register was lower.
 func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, error) {
 	if s.dense() {
 		if s.register(register) >= value {
@@ -208,8 +208,8 @@ func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, 
 	return d.raise(register, value, sparseMax)
 }
 
-// find gives the run of a sparse sketch that has a register: its place among the bytes, that of the run
-// before it, or its own where it is the first, and its first register.
+// find gives the run of a sparse sketch that has a register: its place among the bytes, that of the
+// run before it, or its own where it is the first, and its first register.
 func (s sketch) find(register int) (at, before, first int, run sketchRun, ok bool) {
 	at, before = sketchHeader, sketchHeader
 	for at < len(s) {
@@ -292,8 +292,8 @@ func cardinality(registers *[sketchRegisters]byte) uint64 {
 	return uint64(e)
 }
 
-// sigma and tau correct for registers that are 0, and for those at their greatest. The conversions keep
-// the compiler from one rounding for two operations, which would change last digits.
+// sigma and tau correct for registers that are 0, and for those at their greatest. The conversions
+// keep the compiler from one rounding for two operations, which would change last digits.
 func sigma(x float64) float64 {
 	if x == 1 {
 		return math.Inf(1)

@@ -117,8 +117,8 @@ func TestSketchRuns(t *testing.T) {
 	}
 }
 
-// TestSketchRegisters: random registers are the same in both forms, and in a plain array; a sparse one
-// is no longer than it may be.
+// TestSketchRegisters: random registers are the same in both forms, and in a plain array; a sparse
+// one is no longer than it may be.
 func TestSketchRegisters(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -152,7 +152,8 @@ func TestSketchRegisters(t *testing.T) {
 	}
 }
 
-// TestEstimate: 100,000 elements are estimated with an error of less than four times the standard one.
+// TestEstimate: 100,000 elements are estimated with an error of less than four times the standard
+// one.
 func TestEstimate(t *testing.T) {
 	var all [sketchRegisters]byte
 	for n := 1; n <= 100_000; n++ {

@@ -301,8 +301,8 @@ func (s *hotKeysSession) observe(c *Ctx, reply int, took time.Duration) {
 // hotKeysLooks is about how many keys of a command are looked at.
 const hotKeysLooks = 500
 
-// someKeys gives the names of the command's keys, and how many there are. Of very many it gives some that are
-// spread over all, different ones each time.
+// someKeys gives the names of the command's keys, and how many there are. Of very many it gives
+// some that are spread over all, different ones each time.
 func (c *Ctx) someKeys() (names [][]byte, keys int) {
 	for _, ks := range c.Spec.named {
 		first, last, step := ks.span(c.Args)
@@ -335,11 +335,11 @@ func requestBytes(args [][]byte) int {
 	return n
 }
 
-// heavyKeys finds the keys with the largest sums among any number of keys, in bounded memory. It has
-// places for some keys; a key that has none takes that of the key with the least sum, and is charged
-// with this sum, since it may have been there before (the algorithm called Space-Saving). So a key's
-// sum is too large by what it was charged with, at most, and no key is missing whose sum is
-// more than the total divided by the number of places.
+// heavyKeys finds the keys with the largest sums among any number of keys, in bounded memory. It
+// has places for some keys; a key that has none takes that of the key with the least sum, and is
+// charged with this sum, since it may have been there before (the algorithm called Space-Saving).
+// So a key's sum is too large by what it was charged with, at most, and no key is missing whose sum
+// is more than the total divided by the number of places.
 type heavyKeys struct {
 	places int
 	total  int64

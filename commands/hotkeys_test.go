@@ -102,8 +102,8 @@ func TestHotKeysTime(t *testing.T) {
 	}
 }
 
-// TestHotKeysOfVeryMany: of a command with very many keys only some are looked at, in time each of them, and none is
-// charged with more than its share.
+// TestHotKeysOfVeryMany: of a command with very many keys only some are looked at, in time each of
+// them, and none is charged with more than its share.
 func TestHotKeysOfVeryMany(t *testing.T) {
 	const keys, calls = 2*hotKeysLooks + 1, 60
 	h, _, _, _ := hosted(t)
@@ -146,8 +146,8 @@ func TestHotKeysOfVeryMany(t *testing.T) {
 	}
 }
 
-// TestHeavyKeys: places are bounded, no key is missing that has more than a share of all, and no sum is
-// larger than the key's.
+// TestHeavyKeys: places are bounded, no key is missing that has more than a share of all, and no
+// sum is larger than the key's.
 func TestHeavyKeys(t *testing.T) {
 	h, random, sums := newHeavyKeys(1), rand.New(rand.NewPCG(1, 2)), map[string]int64{}
 	for range 100_000 {

@@ -7,8 +7,8 @@ import (
 	"keyp/storage"
 )
 
-// A job runs a command for which the outcome of Dispatch is Job. StartJob, BeginQueued, EndJob and then
-// RunEmitted are called on the loop, RunJob on any goroutine between them.
+// A job runs a command for which the outcome of Dispatch is Job. StartJob, BeginQueued, EndJob and
+// then RunEmitted are called on the loop, RunJob on any goroutine between them.
 
 // jobs counts those that run. It belongs to the loop.
 type jobs struct {
@@ -20,11 +20,12 @@ type jobs struct {
 	pausing bool // CLIENT PAUSE waits for the end of those that may write
 }
 
-// awaitsWriters reports whether a command waits for the end of the jobs that may write. CLIENT PAUSE does: once it has
-// replied nothing is written. While it waits nothing further begins that may write, and CLIENT UNPAUSE comes after it. It
-// does not wait for a script that has run for too long: it is refused, as anything is. The wait ends with the turn of the
-// CLIENT PAUSE, not with the last job: jobs that are queued would begin between the two. If its client has left, the wait ends
-// with the next command that may write.
+// awaitsWriters reports whether a command waits for the end of the jobs that may write. CLIENT
+// PAUSE does: once it has replied nothing is written. While it waits nothing further begins that
+// may write, and CLIENT UNPAUSE comes after it. It does not wait for a script that has run for too
+// long: it is refused, as anything is. The wait ends with the turn of the CLIENT PAUSE, not with
+// the last job: jobs that are queued would begin between the two. If its client has left, the wait
+// ends with the next command that may write.
 func (e *Env) awaitsWriters(c *Ctx) bool {
 	flags := c.flags()
 	if e.jobs.writing == 0 {
@@ -48,8 +49,8 @@ func (j *jobs) crowded() bool {
 func (e *Env) LimitJobs(most int) { e.jobs.most = most }
 
 // StartJob makes c, which may have been that of another job, the context of a job for the call in
-// from, whose arguments stay valid until its end. It is called right behind Dispatch. The job uses txn,
-// which is idle. It runs now, unless it is queued: then BeginQueued comes before RunJob.
+// from, whose arguments stay valid until its end. It is called right behind Dispatch. The job uses
+// txn, which is idle. It runs now, unless it is queued: then BeginQueued comes before RunJob.
 func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued bool) {
 	writes := from.mayWrite()
 	client := from.Client
@@ -88,7 +89,8 @@ func (e *Env) countWriting(c *Ctx, writes bool) {
 	}
 }
 
-// BeginQueued lets a job run that was queued. Where its command has to wait by now, RunJob does nothing but return true.
+// BeginQueued lets a job run that was queued. Where its command has to wait by now, RunJob does
+// nothing but return true.
 func (e *Env) BeginQueued(c *Ctx) {
 	writes := c.mayWrite()
 	if c.late = e.pauses(c) || writes && (e.jobs.pausing || e.jobs.global); !c.late {
@@ -110,8 +112,9 @@ func (e *Env) pin(from, c *Ctx) {
 }
 
 // RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
-// false says that there is no loop any more. It returns true if nothing has happened, since the keys
-// have other values than those that were pinned or looked at, or the command has to wait by now: Dispatch is to run again.
+// false says that there is no loop any more. It returns true if nothing has happened, since the
+// keys have other values than those that were pinned or looked at, or the command has to wait by
+// now: Dispatch is to run again.
 func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	if c.mayWrite() && c.deposed() {
 		return e.refuseDeposed(c)
@@ -145,8 +148,8 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	return false
 }
 
-// runApart runs a command that needs the shards of its keys only. One that finds nothing any more, and would
-// wait for a key, is dispatched again.
+// runApart runs a command that needs the shards of its keys only. One that finds nothing any more,
+// and would wait for a key, is dispatched again.
 func (e *Env) runApart(c *Ctx) (again bool) {
 	e.Store.BeginApart(c.Txn, c.Keys)
 	c.Txn.NoTouch = c.noTouch()
@@ -172,8 +175,8 @@ func (e *Env) runPinned(c *Ctx) (again bool) {
 	return again
 }
 
-// beginBeside locks the shards of keys for a job of scope Unlocked, and reads keys that are not in memory.
-// It returns the error of a read; then nothing is locked.
+// beginBeside locks the shards of keys for a job of scope Unlocked, and reads keys that are not in
+// memory. It returns the error of a read; then nothing is locked.
 func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
 	if e.Store.Begin(t, keys) {
 		return nil
@@ -188,7 +191,8 @@ func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
 	return e.Store.BeginBeside(t, keys)
 }
 
-// EndJob ends a job that has run. It returns true if commands may wait for that: the caller dispatches them again.
+// EndJob ends a job that has run. It returns true if commands may wait for that: the caller
+// dispatches them again.
 func (e *Env) EndJob(c *Ctx) (awaited bool) {
 	if c.writing {
 		e.jobs.writing--

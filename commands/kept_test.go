@@ -15,8 +15,9 @@ import (
 	"keyp/storage/object"
 )
 
-// heapBytes is what the heap holds once garbage is collected. What has a finalizer, or is held by a goroutine of an earlier test that is about to end,
-// becomes garbage some time later, so it collects until nothing more is freed.
+// heapBytes is what the heap holds once garbage is collected. What has a finalizer, or is held by a
+// goroutine of an earlier test that is about to end, becomes garbage some time later, so it
+// collects until nothing more is freed.
 func heapBytes() int {
 	var m runtime.MemStats
 	last := math.MaxInt
@@ -124,7 +125,8 @@ func TestKeptIsCounted(t *testing.T) {
 				for i := range names {
 					names[i] = fmt.Appendf(nil, "%08d%s", i, strings.Repeat("x", length-8))
 				}
-				// The heap is the process's: what earlier tests leave may be freed while one of the attempts measures it.
+				// The heap is the process's: what earlier tests leave may be freed while one of the
+				// attempts measures it.
 				for attempt := 1; ; attempt++ {
 					h := newHarness(t)
 					counted := func() int {
@@ -151,7 +153,8 @@ func TestKeptIsCounted(t *testing.T) {
 	}
 }
 
-// TestDenialsAreBounded: entries of ACL LOG take no more than their bound, whatever acllog-max-len is.
+// TestDenialsAreBounded: entries of ACL LOG take no more than their bound, whatever acllog-max-len
+// is.
 func TestDenialsAreBounded(t *testing.T) {
 	var l denialLog
 	const size = 64 << 10 // of a text: more than is kept of any, so that fewer entries fill the memory
@@ -199,8 +202,8 @@ func (l *Slowlog) memory() int {
 	return l.mu.bytes
 }
 
-// TestLatencyIsBounded: however many commands are slow, and for however long, a spike a second is kept
-// of each kind of event, and latencySamples in all.
+// TestLatencyIsBounded: however many commands are slow, and for however long, a spike a second is
+// kept of each kind of event, and latencySamples in all.
 func TestLatencyIsBounded(t *testing.T) {
 	h := newHarness(t)
 	h.do("CONFIG", "SET", "latency-monitor-threshold", "1")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// keypCommands are Keyp's own: questions about time that Redis has no commands for. They belong to the selected
-// database, and show the keys whose deadline the user may ask for (PEXPIRETIME).
+// keypCommands are Keyp's own: questions about time that Redis has no commands for. They belong to
+// the selected database, and show the keys whose deadline the user may ask for (PEXPIRETIME).
 var keypCommands = []Spec{
 	{
 		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "0.1.0",
@@ -49,8 +49,8 @@ var keypArgs = []Arg{
 	stringArg("cursor").after("CURSOR").opt(),
 }
 
-// Bounds of COUNT: what it is when not given, and the most that one call looks at. A cursor is at most
-// keypCursorMax bytes long.
+// Bounds of COUNT: what it is when not given, and the most that one call looks at. A cursor is at
+// most keypCursorMax bytes long.
 const (
 	keypCount     = 100
 	keypCountMax  = 10_000
@@ -113,7 +113,8 @@ func runUntimed(c *Ctx) error {
 	return c.scan(&o.scanOptions, cursor, c.view().Untimed, c.maySee())
 }
 
-// maySee reports of names whether the client may ask for their deadlines: its rights are those at the begin of the call.
+// maySee reports of names whether the client may ask for their deadlines: its rights are those at
+// the begin of the call.
 func (c *Ctx) maySee() func(name []byte) bool {
 	p := c.Client.user.permissions()
 	return func(name []byte) bool { return c.Env.maySee(p, name) }

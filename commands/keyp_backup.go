@@ -18,11 +18,13 @@ import (
 	"keyp/storage"
 )
 
-// A backup is a stream of all data, as of one moment, which a client reads piece by piece. It belongs to its connection. A
-// goroutine prepares the next piece, and waits until somebody asks for it, so a client that is slow costs no memory and nobody else's time.
+// A backup is a stream of all data, as of one moment, which a client reads piece by piece. It
+// belongs to its connection. A goroutine prepares the next piece, and waits until somebody asks for
+// it, so a client that is slow costs no memory and nobody else's time.
 //
-// When the connection ends, the backup waits for another one that names it (RESUME), for backupGrace or until somebody begins another backup. A piece whose
-// reply was lost can be read again, since the last one stays in memory.
+// When the connection ends, the backup waits for another one that names it (RESUME), for
+// backupGrace or until somebody begins another backup. A piece whose reply was lost can be read
+// again, since the last one stays in memory.
 var keypBackupCommands = []Spec{{
 	Name: "KEYP.BACKUP", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Reads a backup of all data.", Complexity: "Depends on subcommand.",
@@ -61,7 +63,8 @@ var keypBackupCommands = []Spec{{
 	},
 }}
 
-// backupCategories are not those of Keyp's other commands: rules that allow these for some keys would allow to read all.
+// backupCategories are not those of Keyp's other commands: rules that allow these for some keys
+// would allow to read all.
 var backupCategories = []string{"@backup"}
 
 const (
@@ -72,7 +75,8 @@ const (
 	errBackupLed  Error = "ERR this server has led its group, and does not know yet what the group has of its last writes: try again"
 )
 
-// backupPatience is how long a backup of which nothing is read keeps its place when somebody wants it.
+// backupPatience is how long a backup of which nothing is read keeps its place when somebody wants
+// it.
 const backupPatience = 5 * time.Minute
 
 // backupGrace is how long a backup waits whose connection has ended.
@@ -89,7 +93,8 @@ type backups struct {
 	}
 }
 
-// backup is one that a client reads. Its commands run one after the other: READ does while asked is busy, and no other connection takes it then.
+// backup is one that a client reads. Its commands run one after the other: READ does while asked is
+// busy, and no other connection takes it then.
 type backup struct {
 	id     string
 	client uint64 // guarded by backups.mu, as addr and lost
@@ -153,8 +158,8 @@ func (bs *backups) of(client uint64) *backup {
 	return nil
 }
 
-// resume gives a backup to another client, which reads on from a piece. The server may not know yet that the first client's
-// connection has ended.
+// resume gives a backup to another client, which reads on from a piece. The server may not know yet
+// that the first client's connection has ended.
 func (bs *backups) resume(id string, piece int64, client uint64, addr string, now time.Duration) error {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -263,7 +268,8 @@ func backupBegin(c *Ctx) error {
 	return nil
 }
 
-// sendBackup writes a backup to the pipe, for a client that reads it, until all was read or ctx ends.
+// sendBackup writes a backup to the pipe, for a client that reads it, until all was read or ctx
+// ends.
 func (e *Env) sendBackup(ctx context.Context, b *backup, client uint64, sn *storage.FileSnapshot, to *io.PipeWriter, began time.Duration) {
 	defer func() {
 		close(b.ended)

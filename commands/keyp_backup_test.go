@@ -9,8 +9,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestBackupPlace: one client has the place of the backup. Another one gets it when the first has read all, or nothing for long, and not while a
-// command of the first runs.
+// TestBackupPlace: one client has the place of the backup. Another one gets it when the first has
+// read all, or nothing for long, and not while a command of the first runs.
 func TestBackupPlace(t *testing.T) {
 	var bs backups
 	ctx, first, err := bs.take(1, "one:1", 0)
@@ -45,8 +45,9 @@ func TestBackupPlace(t *testing.T) {
 	}
 }
 
-// TestBackupResume: the backup of a connection that has ended waits for another one, unless somebody begins one, and not for ever. Its next piece
-// is the last one that was read, or the one behind it.
+// TestBackupResume: the backup of a connection that has ended waits for another one, unless
+// somebody begins one, and not for ever. Its next piece is the last one that was read, or the one
+// behind it.
 func TestBackupResume(t *testing.T) {
 	var bs backups
 	begin := func(client uint64) (context.Context, *backup) {

@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// keypClockCommands show and end the time for which a step of the wall clock forward is not followed
-// (storage/guard.go).
+// keypClockCommands show and end the time for which a step of the wall clock forward is not
+// followed (storage/guard.go).
 var keypClockCommands = []Spec{{
 	Name: "KEYP.CLOCK", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Shows and confirms steps of the wall clock.", Complexity: "Depends on subcommand.",

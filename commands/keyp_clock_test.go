@@ -14,8 +14,8 @@ import (
 
 const dayMs = 24 * 60 * 60 * 1000
 
-// guardedDeadlines give the key k, or its element f, a deadline an hour from now, or, with %[1]d for seconds and
-// %[2]d for milliseconds, at an instant.
+// guardedDeadlines give the key k, or its element f, a deadline an hour from now, or, with %[1]d
+// for seconds and %[2]d for milliseconds, at an instant.
 var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"", "SET k v EX 3600", "PTTL k"},
 	{"", "SET k v PX 3600000", "PTTL k"},
@@ -55,8 +55,9 @@ var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"ZADD k 1 f", "PEXPIREMEMBERAT k f %[2]d", "PTTL k f"},
 }
 
-// A confirmed step of the clock moves deadlines that commands have counted from the guarded time, and no others, also
-// those at the same instant in one transaction, and those of keys that were changed, renamed, copied or moved since.
+// A confirmed step of the clock moves deadlines that commands have counted from the guarded time,
+// and no others, also those at the same instant in one transaction, and those of keys that were
+// changed, renamed, copied or moved since.
 func TestClockConfirmOfCommands(t *testing.T) {
 	for _, g := range guardedDeadlines {
 		relative := !strings.Contains(g.give, "%")
@@ -133,8 +134,8 @@ func TestClockConfirmOfCommands(t *testing.T) {
 	}
 }
 
-// TestClockConfirmAtTheEndOfTime: a confirmed step moves no deadline past the last instant there is. What has the most time that can
-// be given stays.
+// TestClockConfirmAtTheEndOfTime: a confirmed step moves no deadline past the last instant there
+// is. What has the most time that can be given stays.
 func TestClockConfirmAtTheEndOfTime(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)
@@ -164,7 +165,8 @@ func TestClockConfirmAtTheEndOfTime(t *testing.T) {
 	`, math.MaxInt64-object.MaxDelay, object.MaxDelay))
 }
 
-// Deadlines that policies count from now move, and no policy decides on the move: none cuts or refuses it.
+// Deadlines that policies count from now move, and no policy decides on the move: none cuts or
+// refuses it.
 func TestClockConfirmOfPolicies(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)

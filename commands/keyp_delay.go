@@ -8,8 +8,8 @@ import (
 	"keyp/storage/object"
 )
 
-// keypDelayCommands keep jobs until they are due (storage/object/delay.go). Those who wait for a job are in the line of Waiters
-// for delay queues.
+// keypDelayCommands keep jobs until they are due (storage/object/delay.go). Those who wait for a
+// job are in the line of Waiters for delay queues.
 var keypDelayCommands = []Spec{{
 	Name: "KEYP.DELAY", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Keeps jobs until they are due, and delivers each until it is acknowledged.", Complexity: "Depends on subcommand.",
@@ -154,8 +154,9 @@ const (
 	maxDeadJobs = 1000
 	// maxDeliveries bounds MAXDELIVERIES.
 	maxDeliveries = 1_000_000
-	// jobsLook is after how many milliseconds at most who waits for a job looks whether it is due, as the time of the store may
-	// not go on like that of timers: a clock that is set forward has jobs due before.
+	// jobsLook is after how many milliseconds at most who waits for a job looks whether it is due,
+	// as the time of the store may not go on like that of timers: a clock that is set forward has
+	// jobs due before.
 	jobsLook = 5000
 )
 
@@ -191,7 +192,8 @@ func (a *Cursor) jobID() []byte {
 	return id
 }
 
-// oldestInstant is the begin of 2001 in Unix milliseconds. What is below is meant as something else: as a time from now, or in seconds.
+// oldestInstant is the begin of 2001 in Unix milliseconds. What is below is meant as something
+// else: as a time from now, or in seconds.
 const oldestInstant = 978_307_200_000
 
 // jobDueIsOld is the error for a due time before that. It asks for what was meant.
@@ -295,7 +297,8 @@ func (d *deadLetters) open(c *Ctx) (err error) {
 // takes reports whether a job is not to be delivered again.
 func (d *deadLetters) takes(j object.Job) bool { return d.most > 0 && j.Deliveries >= uint64(d.most) }
 
-// bury has a job go to the dead letters, with the time at which it would have been due. False: the stream can take no more.
+// bury has a job go to the dead letters, with the time at which it would have been due. False: the
+// stream can take no more.
 func (c *Ctx) bury(d *deadLetters, q *storage.DelayQueue, j object.Job) bool {
 	id, err := (&streamAdd{}).next(d.stream.Value().LastID(), c.Txn.Now())
 	if err != nil {
@@ -379,8 +382,8 @@ func popJobs(c *Ctx) error {
 	return err
 }
 
-// dueJobs gives the ids of the jobs to deliver. Those among and before them that have been delivered often enough go to the dead
-// letters.
+// dueJobs gives the ids of the jobs to deliver. Those among and before them that have been
+// delivered often enough go to the dead letters.
 func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 	var dead [][]byte
 	size := 0

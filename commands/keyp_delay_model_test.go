@@ -109,7 +109,8 @@ type delayWaiter struct {
 	look   int64 // when its timer has it run again
 }
 
-// delayMachine compares a store with the model. The clients that wait run again as the loop has them run.
+// delayMachine compares a store with the model. The clients that wait run again as the loop has
+// them run.
 type delayMachine struct {
 	h      *harness
 	rt     *rapid.T
@@ -118,7 +119,8 @@ type delayMachine struct {
 	state  delayState
 	number int64
 	queue  []*delayWaiter
-	// since are the states that a crash may lead to: the last one that is durable, and those after it.
+	// since are the states that a crash may lead to: the last one that is durable, and those after
+	// it.
 	since []delayState
 	// seen is the highest receipt whose reply has left, all of any.
 	seen, all int64
@@ -127,8 +129,9 @@ type delayMachine struct {
 	served    int
 }
 
-// TestDelayModel: jobs are delivered in their order, each until it is acknowledged, and to those who wait in the order in which they
-// came; no receipt comes twice, and what a crash leaves is a state that the queue had.
+// TestDelayModel: jobs are delivered in their order, each until it is acknowledged, and to those
+// who wait in the order in which they came; no receipt comes twice, and what a crash leaves is a
+// state that the queue had.
 func TestDelayModel(t *testing.T) {
 	served, dead, stale := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -435,7 +438,8 @@ func (m *delayMachine) remove(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// copy replaces the queue by a copy of itself, or moves it to another name for a while: jobs and receipts stay.
+// copy replaces the queue by a copy of itself, or moves it to another name for a while: jobs and
+// receipts stay.
 func (m *delayMachine) copy(rt *rapid.T) {
 	if len(m.state.jobs) == 0 || len(m.queue) > 0 { // who waits would have jobs meanwhile
 		return

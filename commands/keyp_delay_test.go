@@ -14,8 +14,8 @@ import (
 	"keyp/storage/object"
 )
 
-// delays runs a table in which T+n is n ms after the epoch, and @ms.n the number of the n-th receipt of a store that was started
-// ms after the epoch.
+// delays runs a table in which T+n is n ms after the epoch, and @ms.n the number of the n-th
+// receipt of a store that was started ms after the epoch.
 func delays(t *testing.T, steps string) {
 	t.Helper()
 	leases(t, receipts(steps))
@@ -78,7 +78,8 @@ func TestDelay(t *testing.T) {
 	`)
 }
 
-// TestDelayChanges: what becomes of a job that is added again, extended, given back, rescheduled and cancelled.
+// TestDelayChanges: what becomes of a job that is added again, extended, given back, rescheduled
+// and cancelled.
 func TestDelayChanges(t *testing.T) {
 	delays(t, `
 		KEYP.DELAY ADD q a 0 one -> 1
@@ -305,7 +306,8 @@ func TestDelayKeys(t *testing.T) {
 	}
 }
 
-// TestDelayDump: what DUMP gives has the jobs in their order, with due times and deliveries, and nobody has one of them.
+// TestDelayDump: what DUMP gives has the jobs in their order, with due times and deliveries, and
+// nobody has one of them.
 func TestDelayDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(receipts(tokens(`
@@ -377,7 +379,8 @@ func TestDelayEvents(t *testing.T) {
 	`)))
 }
 
-// TestDelayPolicies: policies leave queues alone, and decide about dead letters as about any stream.
+// TestDelayPolicies: policies leave queues alone, and decide about dead letters as about any
+// stream.
 func TestDelayPolicies(t *testing.T) {
 	delays(t, `
 		KEYP.POLICY SET p PATTERN * ENFORCE DEFAULT 1s MAX 1s CUT SLIDE 1s -> +OK
@@ -401,7 +404,8 @@ func TestDelayPolicies(t *testing.T) {
 	`)
 }
 
-// TestDelayRights: the dead letters are a key of the command, so a user needs rights to it, and in a cluster it is in the queue's slot.
+// TestDelayRights: the dead letters are a key of the command, so a user needs rights to it, and in
+// a cluster it is in the queue's slot.
 func TestDelayRights(t *testing.T) {
 	delays(t, `
 		COMMAND GETKEYS KEYP.DELAY POP q COUNT 5 NOACK MAXDELIVERIES 2 DEADLETTER dead -> ["q", "dead"]
@@ -423,7 +427,8 @@ func TestDelayRights(t *testing.T) {
 	`)
 }
 
-// TestDelayManyDead: a call has a bounded number of jobs go to the dead letters, and one that waits goes on at once.
+// TestDelayManyDead: a call has a bounded number of jobs go to the dead letters, and one that waits
+// goes on at once.
 func TestDelayManyDead(t *testing.T) {
 	h := newHarness(t)
 	const jobs = 2*maxDeadJobs + 5
@@ -450,7 +455,8 @@ func TestDelayManyDead(t *testing.T) {
 	`)
 }
 
-// TestDelayLooks: who waits for a job that is due much later looks from time to time, as the clock may be set forward.
+// TestDelayLooks: who waits for a job that is due much later looks from time to time, as the clock
+// may be set forward.
 func TestDelayLooks(t *testing.T) {
 	h := newHarness(t)
 	for _, c := range []struct {
@@ -468,7 +474,8 @@ func TestDelayLooks(t *testing.T) {
 	}
 }
 
-// TestDelayWithoutMemory: where memory is full no job is added, but those that are there are delivered, given back and done.
+// TestDelayWithoutMemory: where memory is full no job is added, but those that are there are
+// delivered, given back and done.
 func TestDelayWithoutMemory(t *testing.T) {
 	table(t, `
 		CONFIG SET maxmemory 2mb -> +OK
@@ -481,8 +488,8 @@ func TestDelayWithoutMemory(t *testing.T) {
 	`)
 }
 
-// TestDelayLargePayloads: what POP delivers and RANGE lists at once is bounded in bytes, and RANGE of much is a job
-// beside the loop.
+// TestDelayLargePayloads: what POP delivers and RANGE lists at once is bounded in bytes, and RANGE
+// of much is a job beside the loop.
 func TestDelayLargePayloads(t *testing.T) {
 	h := newHarness(t)
 	payload := strings.Repeat("p", 400<<10)

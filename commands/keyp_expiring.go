@@ -14,7 +14,8 @@ type expiringOptions struct {
 	elements bool // of one key
 }
 
-// parseExpiring reads the arguments of KEYP.EXPIRING: where a page begins, and where the last one ends.
+// parseExpiring reads the arguments of KEYP.EXPIRING: where a page begins, and where the last one
+// ends.
 func parseExpiring(a Cursor) (o expiringOptions, from, until storage.DuePlace, err error) {
 	o.count = keypCount
 	from, until = instant(&a), instant(&a)
@@ -62,7 +63,8 @@ func expiringScope(c *Ctx) Scope {
 	return Unlocked
 }
 
-// instant takes a Unix time in milliseconds, or - or + for an end of time, as the place of the first key that is due then.
+// instant takes a Unix time in milliseconds, or - or + for an end of time, as the place of the
+// first key that is due then.
 func instant(a *Cursor) storage.DuePlace {
 	switch {
 	case a.Word("-"):
@@ -137,10 +139,10 @@ type timedValue interface {
 	DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
-// expiringElements replies a page of the elements of one key in the order of their deadlines. Elements
-// with the same deadline are in the order of a hash, which the cursor has in place of the key's. A
-// missing key, and a type whose elements have no deadlines, have an empty page. An element that is
-// due when its key is, or later, is left out: it goes with the key.
+// expiringElements replies a page of the elements of one key in the order of their deadlines.
+// Elements with the same deadline are in the order of a hash, which the cursor has in place of the
+// key's. A missing key, and a type whose elements have no deadlines, have an empty page. An element
+// that is due when its key is, or later, is left out: it goes with the key.
 func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) error {
 	if err := c.load(c.Keys); err != nil {
 		return err

@@ -29,8 +29,8 @@ var (
 	eventLeaseRelease = storage.Event{Class: storage.EventModule, Name: "lease.release"}
 )
 
-// keypLeaseCommands grant leases with fencing tokens (storage/lease.go). Those who wait for a lease are in the line of
-// Waiters for a missing key.
+// keypLeaseCommands grant leases with fencing tokens (storage/lease.go). Those who wait for a lease
+// are in the line of Waiters for a missing key.
 var keypLeaseCommands = []Spec{{
 	Name: "KEYP.LEASE", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Grants leases with fencing tokens.", Complexity: "Depends on subcommand.",
@@ -125,8 +125,9 @@ func leaseDeadline(now, ms int64) (int64, error) {
 	return deadline, err
 }
 
-// acquireLease grants a free lease, but not past those that wait for it: only the first of them may have it. An owner that holds
-// it has its token again, and the later of the two deadlines: its first reply may have been lost.
+// acquireLease grants a free lease, but not past those that wait for it: only the first of them may
+// have it. An owner that holds it has its token again, and the later of the two deadlines: its
+// first reply may have been lost.
 func acquireLease(c *Ctx) error {
 	k, now := c.Keys[0], c.Txn.Now()
 	r, err := parseAcquire(c.Cursor(3), now)
@@ -166,7 +167,8 @@ func (c *Ctx) replyLease(token uint64, deadline int64) {
 	c.Out.Int(deadline)
 }
 
-// held gives the lease of the command's key if it is held with the token behind that; false: it is not.
+// held gives the lease of the command's key if it is held with the token behind that; false: it is
+// not.
 func (c *Ctx) held(token int64) (l storage.Lease, held bool, err error) {
 	l, there, err := c.Txn.Lease(c.Keys[0])
 	return l, there && l.Held && l.Token == uint64(token), err

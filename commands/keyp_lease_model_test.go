@@ -42,7 +42,8 @@ type leaseWaiter struct {
 	ttl, delay int64
 }
 
-// leaseMachine compares a store with the model. The clients that wait run again as the loop has them run.
+// leaseMachine compares a store with the model. The clients that wait run again as the loop has
+// them run.
 type leaseMachine struct {
 	h     *harness
 	rt    *rapid.T
@@ -50,7 +51,8 @@ type leaseMachine struct {
 	fs    *vfs.Mem
 	state leaseState
 	queue []*leaseWaiter
-	// since are the states that a crash may lead to: the last one that is durable, and those after it.
+	// since are the states that a crash may lead to: the last one that is durable, and those after
+	// it.
 	since []leaseState
 	// seen is the highest token whose reply has left, all of any.
 	seen, all int64
@@ -60,8 +62,8 @@ type leaseMachine struct {
 	asked     int
 }
 
-// TestLeaseModel: at most one owner holds the lease at any instant, its tokens only grow, whatever ends it, and those who wait have
-// it in their order.
+// TestLeaseModel: at most one owner holds the lease at any instant, its tokens only grow, whatever
+// ends it, and those who wait have it in their order.
 func TestLeaseModel(t *testing.T) {
 	handed := 0
 	rapid.Check(t, func(rt *rapid.T) {

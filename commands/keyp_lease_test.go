@@ -13,7 +13,8 @@ import (
 	"keyp/storage/object"
 )
 
-// leases runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T is the epoch and T+n n ms later.
+// leases runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T is
+// the epoch and T+n n ms later.
 func leases(t *testing.T, steps string) {
 	t.Helper()
 	table(t, tokens(steps))
@@ -109,7 +110,8 @@ func TestLeaseTokensGrow(t *testing.T) {
 	}
 }
 
-// TestLeaseTokensAhead: few grants write a reservation, and none has a token beyond one, in any shard.
+// TestLeaseTokensAhead: few grants write a reservation, and none has a token beyond one, in any
+// shard.
 func TestLeaseTokensAhead(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -265,7 +267,8 @@ func TestLeaseKeys(t *testing.T) {
 	}
 }
 
-// TestLeaseDump: a lease is restored for its owner, until the time that RESTORE says, with a token of its own.
+// TestLeaseDump: a lease is restored for its owner, until the time that RESTORE says, with a token
+// of its own.
 func TestLeaseDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(tokens(`KEYP.LEASE ACQUIRE l owner 1000 DELAY 500 -> [$1, T+001000]`))
@@ -385,8 +388,8 @@ func TestLeasePolicies(t *testing.T) {
 	`)
 }
 
-// TestLeaseTokensOfPayloads: what another server has granted for a key is below what this one grants after RESTORE, and a
-// forged payload leaves tokens exact in the numbers of scripts.
+// TestLeaseTokensOfPayloads: what another server has granted for a key is below what this one
+// grants after RESTORE, and a forged payload leaves tokens exact in the numbers of scripts.
 func TestLeaseTokensOfPayloads(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -432,8 +435,8 @@ func TestLeaseWaiterMemory(t *testing.T) {
 	}
 }
 
-// TestLeaseOwnerWaitsOften: those who wait as one owner are found in the order in which they came, whoever of them leaves, and whoever
-// comes then.
+// TestLeaseOwnerWaitsOften: those who wait as one owner are found in the order in which they came,
+// whoever of them leaves, and whoever comes then.
 func TestLeaseOwnerWaitsOften(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters

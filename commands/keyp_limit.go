@@ -154,7 +154,8 @@ func (a *Cursor) limitTime(wrong error) int64 {
 	return ms
 }
 
-// parse reads the arguments from the cost on. Words stand before numbers alone, so that no argument has two meanings.
+// parse reads the arguments from the cost on. Words stand before numbers alone, so that no argument
+// has two meanings.
 func (p *limitCall) parse(a Cursor, reserve bool) error {
 	p.cost = a.limitNumber(errLimitCost)
 	for a.More() {
@@ -216,8 +217,9 @@ func takeLimit(c *Ctx) error {
 	return err
 }
 
-// admit admits the cost of a call, or says which limit refuses, as object.Limit.Ask does. A reservation that is there
-// already is admitted, and stays as it is. Policies do not decide on it: the deadline of limits is their own.
+// admit admits the cost of a call, or says which limit refuses, as object.Limit.Ask does. A
+// reservation that is there already is admitted, and stays as it is. Policies do not decide on it:
+// the deadline of limits is their own.
 func (c *Ctx) admit(p *limitCall) (refuses int, retry int64, l storage.Limit, err error) {
 	t := c.Txn
 	t.Exempt = true
@@ -275,8 +277,8 @@ func (c *Ctx) peekLimits() (*object.Limit, error) {
 	return v, nil
 }
 
-// replyLimits replies 1 or 0, the number of the limit that refuses, in how many ms to try again, what is left of each
-// limit, and in how many ms each is whole.
+// replyLimits replies 1 or 0, the number of the limit that refuses, in how many ms to try again,
+// what is left of each limit, and in how many ms each is whole.
 func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int64) {
 	var reset [object.MaxLimits]int64
 	c.Out.Array(5)
@@ -295,7 +297,8 @@ func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int6
 	}
 }
 
-// endReservation makes the handler of CONFIRM or RETURN, which reply 1, or 0 if there is no such reservation (any more).
+// endReservation makes the handler of CONFIRM or RETURN, which reply 1, or 0 if there is no such
+// reservation (any more).
 func endReservation(end func(*storage.Limit, []byte) bool, ev storage.Event) func(*Ctx) error {
 	return func(c *Ctx) error {
 		t := c.Txn
@@ -349,8 +352,9 @@ func resetLimit(c *Ctx) error {
 	return nil
 }
 
-// throttle replies as redis-cell does: 1 if the quantity is refused, how many tokens the bucket holds, how many are
-// left, in how many seconds to try again (-1: not refused, or more than the bucket holds), and in how many it is full.
+// throttle replies as redis-cell does: 1 if the quantity is refused, how many tokens the bucket
+// holds, how many are left, in how many seconds to try again (-1: not refused, or more than the
+// bucket holds), and in how many it is full.
 func throttle(c *Ctx) error {
 	a := c.Cursor(2)
 	p := limitCall{count: 1, cost: 1}

@@ -19,7 +19,8 @@ var limitKinds = [...]string{
 	object.LimitTokens: "tokens", object.LimitWindow: "window", object.LimitApprox: "approx", object.LimitUntil: "until",
 }
 
-// limitInfo replies a map. What is null is not known without the definition of a limit, or does not belong to its kind.
+// limitInfo replies a map. What is null is not known without the definition of a limit, or does not
+// belong to its kind.
 func limitInfo(c *Ctx) error {
 	v, err := c.peekLimits()
 	if err != nil {

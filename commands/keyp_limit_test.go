@@ -307,7 +307,8 @@ func TestLimitAsKey(t *testing.T) {
 	`)
 }
 
-// DUMP and RESTORE move limits, with their reservations; a payload whose elements are no limits' is refused.
+// DUMP and RESTORE move limits, with their reservations; a payload whose elements are no limits' is
+// refused.
 func TestLimitDump(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -354,7 +355,8 @@ func TestLimitDump(t *testing.T) {
 	}
 }
 
-// Each reservation that ends by its deadline is reported with its id, also the last one of a key that goes with it.
+// Each reservation that ends by its deadline is reported with its id, also the last one of a key
+// that goes with it.
 func TestLimitReservationsReported(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -393,7 +395,8 @@ func TestLimitReservationsListed(t *testing.T) {
 	h.run(listed)
 }
 
-// Policies leave the deadlines of limits alone, those that exist and those that are read, renamed or copied too.
+// Policies leave the deadlines of limits alone, those that exist and those that are read, renamed
+// or copied too.
 func TestPoliciesLeaveLimits(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -417,7 +420,8 @@ func TestPoliciesLeaveLimits(t *testing.T) {
 	`)
 }
 
-// A confirmed step of the clock moves a reservation that was made amid the guard, and the key stays for as long.
+// A confirmed step of the clock moves a reservation that was made amid the guard, and the key stays
+// for as long.
 func TestLimitClockConfirm(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)
@@ -443,7 +447,8 @@ func TestLimitForgets(t *testing.T) {
 	`)
 }
 
-// TestLimitDeadlineIsOfWhatIsThere: a reservation that was given back moves the key's deadline no more, before a restart as after it.
+// TestLimitDeadlineIsOfWhatIsThere: a reservation that was given back moves the key's deadline no
+// more, before a restart as after it.
 func TestLimitDeadlineIsOfWhatIsThere(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 1 WINDOW 10 5 RESERVE a 1000 -> [1, 0, 0, [9], [0]]
@@ -457,8 +462,8 @@ func TestLimitDeadlineIsOfWhatIsThere(t *testing.T) {
 	`)
 }
 
-// TestLimitRestoreAtBounds: what RESTORE takes at the bounds of each number leaves no command without a reply that makes sense, and
-// what is beyond them it does not take.
+// TestLimitRestoreAtBounds: what RESTORE takes at the bounds of each number leaves no command
+// without a reply that makes sense, and what is beyond them it does not take.
 func TestLimitRestoreAtBounds(t *testing.T) {
 	const count, last, never = 1_000_000_000_000, 1<<58 - 1, 1<<48 - 1
 	numbers := func(kind byte, list ...uint64) []byte {
@@ -548,7 +553,8 @@ func TestLimitInfo(t *testing.T) {
 	`)
 }
 
-// Very many reservations are listed by a job beside the loop; INFO shows the first of them, and replies at once.
+// Very many reservations are listed by a job beside the loop; INFO shows the first of them, and
+// replies at once.
 func TestLimitHeldManyIsJob(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {

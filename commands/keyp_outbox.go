@@ -34,7 +34,8 @@ const (
 	outboxValueMax = 1 << 20
 )
 
-// keypOutboxCommands manage the rules by which expiries are reported in streams (storage/outbox.go).
+// keypOutboxCommands manage the rules by which expiries are reported in streams
+// (storage/outbox.go).
 var keypOutboxCommands = []Spec{{
 	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Manages rules that report in a stream what expires.", Complexity: "Depends on subcommand.",
@@ -277,8 +278,8 @@ func replyOutbox(c *Ctx, r *storage.OutboxState) {
 	c.textField("error", r.Failure)
 }
 
-// outboxRefuses gives the error of a command that may grow a key of which too many entries wait; nil: there is none. KEYP.OUTBOX SET
-// grows none, and may be what helps.
+// outboxRefuses gives the error of a command that may grow a key of which too many entries wait;
+// nil: there is none. KEYP.OUTBOX SET grows none, and may be what helps.
 func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	if !spec.Is(DenyOOM) || spec.full == "keyp.outbox|set" {
 		return nil
@@ -291,7 +292,8 @@ func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	return nil
 }
 
-// outboxRefusesCall is outboxRefuses for a client's command. What is queued is looked at when EXEC is to run it.
+// outboxRefusesCall is outboxRefuses for a client's command. What is queued is looked at when EXEC
+// is to run it.
 func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
 	switch {
 	case c.Client.queue == nil:

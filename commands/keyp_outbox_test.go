@@ -117,7 +117,8 @@ func TestOutboxReports(t *testing.T) {
 	}
 }
 
-// TestOutboxPassed: a command that gives a deadline which has passed raises Redis's event, and is an expiry for the outbox.
+// TestOutboxPassed: a command that gives a deadline which has passed raises Redis's event, and is
+// an expiry for the outbox.
 func TestOutboxPassed(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -168,7 +169,8 @@ func (h *harness) dumpOf(key string) []byte {
 	return []byte(strings.TrimSuffix(body, "\r\n"))
 }
 
-// TestOutboxRefuses: while too many entries wait, commands that may grow keys of the pattern are refused, and others are not.
+// TestOutboxRefuses: while too many entries wait, commands that may grow keys of the pattern are
+// refused, and others are not.
 func TestOutboxRefuses(t *testing.T) {
 	h := newHarness(t)
 	const refused = "-OUTBOX too many entries of the outbox 'r' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written."
@@ -226,7 +228,8 @@ func TestOutboxRefuses(t *testing.T) {
 	`)
 }
 
-// TestOutboxReroutes: a rule whose pattern has the names of streams, too, gets another one while writes are refused.
+// TestOutboxReroutes: a rule whose pattern has the names of streams, too, gets another one while
+// writes are refused.
 func TestOutboxReroutes(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -252,8 +255,8 @@ func TestOutboxReroutes(t *testing.T) {
 	`)
 }
 
-// TestOutboxRightsOfOthers: who replaces or deletes a rule needs what its maker needed. What waits of it would go to a stream that
-// the user can read.
+// TestOutboxRightsOfOthers: who replaces or deletes a rule needs what its maker needed. What waits
+// of it would go to a stream that the user can read.
 func TestOutboxRightsOfOthers(t *testing.T) {
 	h := newHarness(t)
 	const others = "-NOPERM the outbox of that name needs the right to read the keys of its pattern, and to write its stream"

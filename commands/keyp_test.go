@@ -83,8 +83,8 @@ func untimed(h *harness, count func() int, options ...string) map[string]int {
 	return nil
 }
 
-// Each key without a deadline comes once while nothing changes, in pages of any size, whether keys are in memory, on disk or
-// both, in one slot or in many.
+// Each key without a deadline comes once while nothing changes, in pages of any size, whether keys
+// are in memory, on disk or both, in one slot or in many.
 func TestUntimedFindsAll(t *testing.T) {
 	h := newHarness(t)
 	want := map[string]int{}
@@ -271,8 +271,8 @@ func TestExpiringElements(t *testing.T) {
 	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2", fmt.Sprint(at+2), "AT3", fmt.Sprint(at+3)).Replace(steps))
 }
 
-// Pages of fields, of which many have one deadline, come to all of them, once and in order. Fields that come and go between pages do
-// not matter to the others.
+// Pages of fields, of which many have one deadline, come to all of them, once and in order. Fields
+// that come and go between pages do not matter to the others.
 func TestExpiringElementPages(t *testing.T) {
 	h := newHarness(t)
 	rounds := 0
@@ -441,7 +441,8 @@ func TestKeypCursor(t *testing.T) {
 	})
 }
 
-// Each key with a deadline comes once, in order, in pages of any size, while others come and go; also of many with one deadline.
+// Each key with a deadline comes once, in order, in pages of any size, while others come and go;
+// also of many with one deadline.
 func TestExpiringPages(t *testing.T) {
 	h := newHarness(t)
 	rng := rand.New(rand.NewPCG(1, 2))

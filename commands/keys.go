@@ -59,7 +59,8 @@ func runUnlink(c *Ctx) error {
 	})
 }
 
-// deleteKeys deletes the command's keys, counts those that are lazy, and replies how many there were.
+// deleteKeys deletes the command's keys, counts those that are lazy, and replies how many there
+// were.
 func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
 	var n int64
 	for _, k := range c.EachKey {

@@ -277,7 +277,8 @@ func latencyDoctor(c *Ctx) error {
 }
 
 // latencyHistogram leaves out commands that have not been called, and names that are
-// none. A container's name stands for all its subcommands. Behind the commands is how late what is due is removed and reported.
+// none. A container's name stands for all its subcommands. Behind the commands is how late what is
+// due is removed and reported.
 func latencyHistogram(c *Ctx) error {
 	mark, n := c.Out.MapLater(), 0
 	for _, use := range c.Env.Stats.PerCommand.used() {
@@ -325,7 +326,8 @@ func latencyHistogram(c *Ctx) error {
 	return nil
 }
 
-// lateness is the name that stands for all histograms of how late what is due is removed and reported.
+// lateness is the name that stands for all histograms of how late what is due is removed and
+// reported.
 const lateness = "lateness"
 
 // namedReading is a histogram beside those of commands.
@@ -334,7 +336,8 @@ type namedReading struct {
 	histogram.Reading
 }
 
-// lateness gives how late keys and elements are removed, their events published, and reported in streams: keyp_expire_lateness_seconds.
+// lateness gives how late keys and elements are removed, their events published, and reported in
+// streams: keyp_expire_lateness_seconds.
 func (e *Env) lateness() []namedReading {
 	h := e.Store.Histograms()
 	return []namedReading{

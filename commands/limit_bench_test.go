@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkLimits runs commands that change keys with a deadline, on 100,000 keys in turn, in a random order. A millisecond passes
-// with every 200.
+// BenchmarkLimits runs commands that change keys with a deadline, on 100,000 keys in turn, in a
+// random order. A millisecond passes with every 200.
 func BenchmarkLimits(b *testing.B) {
 	const many = 100_000
 	for _, c := range []struct {

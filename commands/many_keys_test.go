@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestManyKeys: calls of very many keys reply what calls of few reply. The keys are only on disk at first, some have
-// expired, some hold other types, and some are named twice.
+// TestManyKeys: calls of very many keys reply what calls of few reply. The keys are only on disk at
+// first, some have expired, some hold other types, and some are named twice.
 func TestManyKeys(t *testing.T) {
 	const many = manyElements + 2000
 	h := newHarness(t)
@@ -71,8 +71,8 @@ func TestManyKeys(t *testing.T) {
 	must(t, h, "0", "DBSIZE")
 }
 
-// TestSortOfMany: a SORT of very many elements that reads other keys finds them in memory and on disk, and marks none as used
-// for a client with NO-TOUCH.
+// TestSortOfMany: a SORT of very many elements that reads other keys finds them in memory and on
+// disk, and marks none as used for a client with NO-TOUCH.
 func TestSortOfMany(t *testing.T) {
 	const many = manyElements + 5
 	h := newHarness(t)

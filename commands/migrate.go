@@ -17,9 +17,10 @@ import (
 	"keyp/ttl"
 )
 
-// MIGRATE moves keys to another server. It runs beside the loop, and others are served meanwhile: so a key
-// may change while its value is on the way. A key is deleted here only when the target has replied OK, and
-// only as it was sent: one that has changed since is sent again, in place of what was sent before.
+// MIGRATE moves keys to another server. It runs beside the loop, and others are served meanwhile:
+// so a key may change while its value is on the way. A key is deleted here only when the target has
+// replied OK, and only as it was sent: one that has changed since is sent again, in place of what
+// was sent before.
 var migrateCommands = []Spec{{
 	Name: "MIGRATE", Group: Generic, Since: "2.6.0",
 	Summary:    "Moves keys to another server: each is deleted here when the other one has it.",
@@ -253,7 +254,8 @@ func appendCall(b []byte, args [][]byte) []byte {
 	return b
 }
 
-// deadline is when what begins now must have ended. It is for the system, whatever the server's clock says.
+// deadline is when what begins now must have ended. It is for the system, whatever the server's
+// clock says.
 func (m *migration) deadline() time.Time {
 	return time.UnixMilli(clock.System.Now()).Add(m.timeout)
 }
@@ -300,15 +302,17 @@ func (m *migration) reply() error {
 type sent struct {
 	key   storage.Key
 	watch *Client // watches the key since it was read
-	// sum is that of the command which sent the key, for streams: what changes in their groups no watch sees.
+	// sum is that of the command which sent the key, for streams: what changes in their groups no
+	// watch sees.
 	sum     [sha256.Size]byte
 	replace bool // as in the command
-	// deadline is the one that was sent: no watch sees a policy move it when somebody reads the key.
+	// deadline is the one that was sent: no watch sees a policy move it when somebody reads the
+	// key.
 	deadline int64
 }
 
-// move sends the keys, reads the replies and deletes what the target has. Of the errors that the target
-// replies it gives the first, when the other keys are moved.
+// move sends the keys, reads the replies and deletes what the target has. Of the errors that the
+// target replies it gives the first, when the other keys are moved.
 func (m *migration) move() error {
 	var failed error
 	keys, replace := m.keys, m.replace
@@ -361,7 +365,8 @@ func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err err
 	return list, nil
 }
 
-// appendRestore appends the command that makes the key there. Its deadline stays the instant that it is.
+// appendRestore appends the command that makes the key there. Its deadline stays the instant that
+// it is.
 func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]byte, error) {
 	payload, _, err := Export(item)
 	if err != nil {
@@ -377,9 +382,9 @@ func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]
 	return appendCall(b, args), nil
 }
 
-// finish reads the replies, deletes the keys that the target has accepted, and gives those that have
-// changed since they were sent. failed becomes the first error that the target replies, unless there
-// was one.
+// finish reads the replies, deletes the keys that the target has accepted, and gives those that
+// have changed since they were sent. failed becomes the first error that the target replies, unless
+// there was one.
 func (m *migration) finish(list []sent, failed *error) (again []storage.Key, err error) {
 	for _, s := range list {
 		err := m.reply()

@@ -137,7 +137,8 @@ func (e *Env) refuse(c *Ctx, err Error) Outcome {
 	return Done
 }
 
-// refuseRoute is refuse for a call that another node may run: the error says so to clients as it is, of EXEC too.
+// refuseRoute is refuse for a call that another node may run: the error says so to clients as it
+// is, of EXEC too.
 func (e *Env) refuseRoute(c *Ctx, err Error) Outcome {
 	mark := c.Out.Len()
 	e.refuse(c, err)
@@ -159,7 +160,8 @@ func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	return e.Changes.watchedBy(c.Client, keys)
 }
 
-// eachQueued gives the queued commands, with the database that each runs in: SELECT is followed as it will be when it runs.
+// eachQueued gives the queued commands, with the database that each runs in: SELECT is followed as
+// it will be when it runs.
 func (e *Env) eachQueued(c *Ctx, visit func(spec *Spec, args [][]byte, db int)) {
 	db := c.Client.DB
 	for i := range c.Client.queue.commands {
@@ -203,7 +205,8 @@ func runDiscard(c *Ctx) error {
 }
 
 // runExec runs what was queued. Errors of the commands are among the replies; the others run
-// all the same, but for those behind a command with the flag guards that has failed, for whatever reason.
+// all the same, but for those behind a command with the flag guards that has failed, for whatever
+// reason.
 func runExec(c *Ctx) error {
 	q := c.queue
 	if q == nil {

@@ -110,7 +110,8 @@ func TestExecIsSequence(t *testing.T) {
 }
 
 // TestEveryChangeIsWatched: whoever watches a key sees each change of it, whichever commands a
-// transaction has before the one that makes it. What happens to the groups of a stream is no change.
+// transaction has before the one that makes it. What happens to the groups of a stream is no
+// change.
 func TestEveryChangeIsWatched(t *testing.T) {
 	h := newHarness(t)
 	shown := func(db int, key string) string {

@@ -107,7 +107,8 @@ func (e *Env) mayRunBeside(c *Ctx) bool {
 func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Delay() > 0 }
 
 // waitForJob is the outcome of a command that a job blocks: it waits for the job's end, or is
-// refused where that is a script that has run for too long. One that waits for a key goes on waiting.
+// refused where that is a script that has run for too long. One that waits for a key goes on
+// waiting.
 func (e *Env) waitForJob(c *Ctx) Outcome {
 	if e.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
 		return e.refuse(c, e.Busy)
@@ -180,8 +181,8 @@ func (c *Ctx) root() *Ctx {
 	return c
 }
 
-// maxEmitted bounds what a script may have wait for its end that it does for others (messages, lines
-// of MONITOR, keys of tracking, events), in bytes: as much as it may take itself. What it has
+// maxEmitted bounds what a script may have wait for its end that it does for others (messages,
+// lines of MONITOR, keys of tracking, events), in bytes: as much as it may take itself. What it has
 // done for them by then happens; further commands are refused.
 const maxEmitted = scripting.DefaultMemory
 

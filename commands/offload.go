@@ -6,8 +6,8 @@ import (
 )
 
 // A command that reads much of large values (Spec.Offload) is a job of scope Pinned: its values are
-// pinned and their shards unlocked, so the loop serves others meanwhile. A command that would change one of
-// the values waits for the job's end. See storage.Pins.
+// pinned and their shards unlocked, so the loop serves others meanwhile. A command that would
+// change one of the values waits for the job's end. See storage.Pins.
 
 const (
 	// largeValue is from how many bytes on a value takes long to read.
@@ -19,8 +19,8 @@ const (
 	manyElements = 10_000
 	// largeCount is from how many of its elements on a value takes long to read.
 	largeCount = 1000
-	// maxOffloads is how often a call is a job that does nothing, as its keys change meanwhile, before
-	// it runs inline.
+	// maxOffloads is how often a call is a job that does nothing, as its keys change meanwhile,
+	// before it runs inline.
 	maxOffloads = 3
 )
 
@@ -69,19 +69,20 @@ func largeProduct(c *Ctx) bool {
 	return product >= largeValue
 }
 
-// errOffload ends a handler that finds out only now that it is to be a job: of scope Pinned if its command only
-// reads, otherwise of scope Global, with the shards of its keys locked and no others. It has replied and changed
-// nothing.
+// errOffload ends a handler that finds out only now that it is to be a job: of scope Pinned if its
+// command only reads, otherwise of scope Global, with the shards of its keys locked and no others.
+// It has replied and changed nothing.
 var errOffload = errors.New("commands: the command is to be a job")
 
-// mayOffload reports whether the handler may end with errOffload: it is not part of a transaction, is no job yet, and
-// does not run again for a session that is blocked, which has its place in lines.
+// mayOffload reports whether the handler may end with errOffload: it is not part of a transaction,
+// is no job yet, and does not run again for a session that is blocked, which has its place in
+// lines.
 func (c *Ctx) mayOffload() bool {
 	return c.Scope == KeysOnly && !c.Nested && !c.Past.Waited && c.Past.Offloads < maxOffloads
 }
 
-// offloads reports whether a handler that has looked one key up to read it, and finds so many elements or
-// bytes that they are most or more, is to end with errOffload: it can.
+// offloads reports whether a handler that has looked one key up to read it, and finds so many
+// elements or bytes that they are most or more, is to end with errOffload: it can.
 func (c *Ctx) offloads(many, most int) bool {
 	return many >= most && c.Spec.Is(ReadOnly) && c.mayOffload()
 }

@@ -69,8 +69,8 @@ func TestOffloadStores(t *testing.T) {
 	}
 }
 
-// TestOffloadDeadlines: while a command reads a value, others read it too, until one of its elements
-// becomes due; then they wait. The command's reply has all that was there when it began.
+// TestOffloadDeadlines: while a command reads a value, others read it too, until one of its
+// elements becomes due; then they wait. The command's reply has all that was there when it began.
 func TestOffloadDeadlines(t *testing.T) {
 	h := newHarness(t)
 	fields := byteArgs("HSET", "h")
@@ -119,8 +119,8 @@ func TestOffloadDeadlines(t *testing.T) {
 	}
 }
 
-// TestOffloadWithoutResult: a command whose value is not as it was when its new one is to be put in place,
-// since something of it is due by then, has done nothing; and runs on the loop in the end.
+// TestOffloadWithoutResult: a command whose value is not as it was when its new one is to be put in
+// place, since something of it is due by then, has done nothing; and runs on the loop in the end.
 func TestOffloadWithoutResult(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {
@@ -150,7 +150,8 @@ func TestOffloadWithoutResult(t *testing.T) {
 	}
 }
 
-// TestOffloadRestore: RESTORE of a large value is a job, which does what RESTORE of a small one does.
+// TestOffloadRestore: RESTORE of a large value is a job, which does what RESTORE of a small one
+// does.
 func TestOffloadRestore(t *testing.T) {
 	h := newHarness(t)
 	const n = 3000
@@ -217,8 +218,8 @@ func random(n int) string {
 	return string(b)
 }
 
-// TestOffloadRestoreAgain: a RESTORE whose key is made meanwhile has done nothing, and finds the key when it
-// runs again.
+// TestOffloadRestoreAgain: a RESTORE whose key is made meanwhile has done nothing, and finds the
+// key when it runs again.
 func TestOffloadRestoreAgain(t *testing.T) {
 	h := newHarness(t)
 	h.do("SET", "string", random(2*largeStore))

@@ -10,7 +10,8 @@ var noExample = map[string]string{
 	"KEYP.BACKUP END":    "OK",
 }
 
-// keypExamples are sessions for the page of commands, by the heading they stand under: each command of Keyp's own comes in one.
+// keypExamples are sessions for the page of commands, by the heading they stand under: each command
+// of Keyp's own comes in one.
 var keypExamples = []struct{ title, session string }{
 	{"CL.THROTTLE", `
 > CL.THROTTLE user:7 2 60 60

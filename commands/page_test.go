@@ -76,7 +76,8 @@ func firstDifference(have, want string) string {
 	return fmt.Sprintf("it should end after line %d", len(now))
 }
 
-// renderCommands gives a section for each group that has commands: names for Redis's, all for Keyp's own.
+// renderCommands gives a section for each group that has commands: names for Redis's, all for
+// Keyp's own.
 func renderCommands(t *testing.T, specs []*Spec) string {
 	t.Helper()
 	groups := map[Group][]*Spec{}

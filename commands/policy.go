@@ -172,8 +172,8 @@ func (s *policySet) databases() []int {
 	return dbs
 }
 
-// newPolicySet orders policies: the one with the most specific pattern goes before others, then the one with the
-// lower name.
+// newPolicySet orders policies: the one with the most specific pattern goes before others, then the
+// one with the lower name.
 func newPolicySet(all []*policy) *policySet {
 	s := &policySet{byDB: map[int][]*policy{}, count: len(all)}
 	for _, p := range all {
@@ -393,7 +393,8 @@ func (p *policy) reply(c *Ctx) {
 	}
 }
 
-// PolicyCount is how often a policy did something, or would have, if it only warns, since it was set.
+// PolicyCount is how often a policy did something, or would have, if it only warns, since it was
+// set.
 type PolicyCount struct {
 	Of string
 	N  int64
@@ -431,9 +432,9 @@ func setPolicy(c *Ctx) error {
 	return nil
 }
 
-// testPolicy replies a map: the names of the policies that the key matches, of which the first decides, and what
-// that does if the key is written without a deadline now: the time to live that it gets in ms, -1 for none, -2 if
-// the command is refused.
+// testPolicy replies a map: the names of the policies that the key matches, of which the first
+// decides, and what that does if the key is written without a deadline now: the time to live that
+// it gets in ms, -1 for none, -2 if the command is refused.
 func testPolicy(c *Ctx) error {
 	k := c.Keys[0]
 	var names []string
@@ -461,9 +462,9 @@ func testPolicy(c *Ctx) error {
 	return nil
 }
 
-// applyPolicy has a policy decide on some keys from a position of SCAN on. It replies the next position, 0 at
-// the end, how many keys of the policy it has met, and of how many it changed the deadline, or would if the
-// policy does not only warn.
+// applyPolicy has a policy decide on some keys from a position of SCAN on. It replies the next
+// position, 0 at the end, how many keys of the policy it has met, and of how many it changed the
+// deadline, or would if the policy does not only warn.
 func applyPolicy(c *Ctx) error {
 	p := c.Env.policies.Load().named(c.Arg(2))
 	if p == nil {
@@ -542,8 +543,8 @@ func (c *Ctx) applyTo(p *ttl.Policy, keys []storage.Key) (changed int64, err err
 	return changed, nil
 }
 
-// Policies are in the store's system database. The key is this prefix and the policy's name, the value what
-// KEYP.POLICY SET takes from the name on, as an array of JSON, each in base64.
+// Policies are in the store's system database. The key is this prefix and the policy's name, the
+// value what KEYP.POLICY SET takes from the name on, as an array of JSON, each in base64.
 const policyKey = "policy:"
 
 // keepPolicy stores a policy for restarts, as part of the command's transaction; nil removes it.
@@ -574,8 +575,8 @@ func PolicyNames(s *storage.Store) ([]string, error) {
 	return names, err
 }
 
-// loadPolicies has the policies decide that keepPolicy stored, when the server starts. One that cannot be read stays in
-// the store, and the reason is logged.
+// loadPolicies has the policies decide that keepPolicy stored, when the server starts. One that
+// cannot be read stays in the store, and the reason is logged.
 func (e *Env) loadPolicies() {
 	kept, err := keptStrings(e.Store, policyKey)
 	if err != nil {

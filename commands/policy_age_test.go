@@ -2,7 +2,8 @@ package commands
 
 import "testing"
 
-// TestPolicyMaxAge: streams that have no age of their own get that of their policy, when they are made, changed or applied to.
+// TestPolicyMaxAge: streams that have no age of their own get that of their policy, when they are
+// made, changed or applied to.
 func TestPolicyMaxAge(t *testing.T) {
 	table(t, `
 		XADD old:s 1700000000000-1 a 1 -> "1700000000000-1"

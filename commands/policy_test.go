@@ -59,8 +59,9 @@ func (h *harness) keyspace() map[string]keyState {
 	return all
 }
 
-// governed makes a run of random commands in which each database has a policy, and empties the keyspace. RESTORE is left out,
-// to which they do not apply, and so are outboxes, whose streams no command writes.
+// governed makes a run of random commands in which each database has a policy, and empties the
+// keyspace. RESTORE is left out, to which they do not apply, and so are outboxes, whose streams no
+// command writes.
 func governed(t *testing.T, seed uint64, policy string) *fuzzed {
 	data := make([]byte, 1<<16)
 	rng := rand.New(rand.NewPCG(seed, 16))
@@ -75,7 +76,8 @@ func governed(t *testing.T, seed uint64, policy string) *fuzzed {
 	return f
 }
 
-// policyEvents are those that a command which is refused must not raise. Misses are not among them: it may have read.
+// policyEvents are those that a command which is refused must not raise. Misses are not among them:
+// it may have read.
 const policyEvents = storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream |
 	storage.EventExpired | storage.EventNew | storage.EventOverwritten | storage.EventTypeChanged
 
@@ -98,8 +100,9 @@ func (f *fuzzed) fill() {
 	}
 }
 
-// TestPoliciesOnEveryCommand sends random calls of every command. After each one all keys are as the policy wants them, a
-// command that was refused has changed nothing, and a restart changes nothing.
+// TestPoliciesOnEveryCommand sends random calls of every command. After each one all keys are as
+// the policy wants them, a command that was refused has changed nothing, and a restart changes
+// nothing.
 func TestPoliciesOnEveryCommand(t *testing.T) {
 	keepLimits(t)
 	const most = 200_000
@@ -178,7 +181,8 @@ func TestPoliciesOnEveryCommand(t *testing.T) {
 
 func sameValue(a, b keyState) bool { return a.deadline == b.deadline && a.value == b.value }
 
-// TestEveryReadSlides: a command that reads moves the deadlines of those keys whose idle time it ends, and no other ones.
+// TestEveryReadSlides: a command that reads moves the deadlines of those keys whose idle time it
+// ends, and no other ones.
 func TestEveryReadSlides(t *testing.T) {
 	keepLimits(t)
 	f := governed(t, 1, "ENFORCE SLIDE 1000s")
@@ -331,7 +335,8 @@ func TestWarningPolicy(t *testing.T) {
 	}
 }
 
-// A command that a policy refuses changes nothing: also the deadlines that it has moved by reading are as they were.
+// A command that a policy refuses changes nothing: also the deadlines that it has moved by reading
+// are as they were.
 func TestRefusedSlidesNothing(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -363,7 +368,8 @@ func TestRefusedSlidesNothing(t *testing.T) {
 	}
 }
 
-// TestSliding: who reads moves the deadline, by a tenth at least, up to the limit; that is no change for WATCH, and no event.
+// TestSliding: who reads moves the deadline, by a tenth at least, up to the limit; that is no
+// change for WATCH, and no event.
 func TestSliding(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -458,7 +464,8 @@ func TestApplyPolicy(t *testing.T) {
 	must(t, h, "100", "TTL", "a:long")
 }
 
-// TestLargeReadsSlide: a read of a large value, which is a job, moves the deadline as others do. So does one of very many keys.
+// TestLargeReadsSlide: a read of a large value, which is a job, moves the deadline as others do. So
+// does one of very many keys.
 func TestLargeReadsSlide(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s")
@@ -474,8 +481,8 @@ func TestLargeReadsSlide(t *testing.T) {
 	must(t, h, "100", "TTL", "key:7")
 }
 
-// TestLimitCountsFromTheDeadline: a command that gives a key another value, or another name, and leaves the deadline as it
-// is, does not have the time of LIMIT begin again.
+// TestLimitCountsFromTheDeadline: a command that gives a key another value, or another name, and
+// leaves the deadline as it is, does not have the time of LIMIT begin again.
 func TestLimitCountsFromTheDeadline(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s", "LIMIT", "150s")
@@ -521,8 +528,8 @@ func TestWarningCountsOnce(t *testing.T) {
 	}
 }
 
-// TestPolicyEffects: a command that would have done nothing is not refused, and a key that a policy gives a deadline raises
-// the event of that, once and with no other about deadlines.
+// TestPolicyEffects: a command that would have done nothing is not refused, and a key that a policy
+// gives a deadline raises the event of that, once and with no other about deadlines.
 func TestPolicyEffects(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

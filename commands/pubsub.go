@@ -44,8 +44,8 @@ type audience struct {
 // Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
 type Subscriber struct {
 	client *Client
-	// places are where it stands among an audience's members, by the audience. Subscriptions.mu guards
-	// them, and is locked while number and bytes are written, which are read without it.
+	// places are where it stands among an audience's members, by the audience. Subscriptions.mu
+	// guards them, and is locked while number and bytes are written, which are read without it.
 	places [topics]map[*audience]int
 	number atomic.Int64
 	bytes  atomic.Int64 // about what the subscriptions take

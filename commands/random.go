@@ -29,7 +29,8 @@ func parseRandom(a Cursor, word string) (randomOptions, error) {
 }
 
 // random replies what o asks for of size elements: announce begins an array of n, reply writes
-// element i. With a negative count it ends early when the reply is longer than a client may be sent.
+// element i. With a negative count it ends early when the reply is longer than a client may be
+// sent.
 func (c *Ctx) random(o randomOptions, size int, announce func(n int), reply func(i int)) {
 	switch {
 	case o.one && size == 0:

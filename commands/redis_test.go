@@ -239,7 +239,8 @@ func sorted(args []string, reply string) string {
 	return strings.Join(items, ", ")
 }
 
-// endsBefore says whether a range ends before its string's first byte, of which Redis replies that byte before 8.0.
+// endsBefore says whether a range ends before its string's first byte, of which Redis replies that
+// byte before 8.0.
 func endsBefore(args []string, reply string) bool {
 	text, err := strconv.Unquote(reply)
 	return (args[0] == "GETRANGE" || args[0] == "SUBSTR") && strings.HasPrefix(args[3], "-") && err == nil && len(text) == 1

@@ -108,8 +108,8 @@ func rename(c *Ctx) error {
 	return nil
 }
 
-// notifyMoved raises the event of a key that has got another's value and deadline, and that of one that a policy gave it
-// where the other had none.
+// notifyMoved raises the event of a key that has got another's value and deadline, and that of one
+// that a policy gave it where the other had none.
 func (c *Ctx) notifyMoved(to storage.Key, ev storage.Event, deadline int64) {
 	c.Txn.Notify(to, ev)
 	if is, _ := c.Txn.Deadline(to); deadline == ttl.None && is != ttl.None {

@@ -7,8 +7,8 @@ import (
 	"keyp/internal/config"
 )
 
-// A renamed command is called by its new name only, by scripts too; one without a name by nobody. Users'
-// rights, and COMMAND, name it as before.
+// A renamed command is called by its new name only, by scripts too; one without a name by nobody.
+// Users' rights, and COMMAND, name it as before.
 func TestRenamedCommands(t *testing.T) {
 	h := newHarness(t)
 	if err := h.env.Table.Rename([]config.Rename{{Old: "get", New: "Fetch"}, {Old: "CONFIG", New: ""}, {Old: "fetch", New: "Bring"}}); err != nil {

@@ -159,8 +159,8 @@ func (a *Cursor) timeout() int64 {
 	return ms
 }
 
-// wait waits until so many other members have the connection's writes on their disks. Alone it does not: only the timeout
-// could end that.
+// wait waits until so many other members have the connection's writes on their disks. Alone it does
+// not: only the timeout could end that.
 func wait(c *Ctx) error {
 	a := c.Cursor(1)
 	replicas := a.Int()
@@ -192,8 +192,8 @@ func awaitSynced(m Membership, lsn uint64, members int64) func(done func(func(*C
 	}
 }
 
-// waitAOF waits until the log has settled, and other members have it on their disks. All that the connection wrote before
-// is in the log's buffer by now. Within EXEC or a script it does not wait.
+// waitAOF waits until the log has settled, and other members have it on their disks. All that the
+// connection wrote before is in the log's buffer by now. Within EXEC or a script it does not wait.
 func waitAOF(c *Ctx) error {
 	a := c.Cursor(1)
 	local := a.Int()

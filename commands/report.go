@@ -10,8 +10,8 @@ import (
 	"keyp/storage"
 )
 
-// Report is what monitoring reads: INFO's counters and gauges, and the distributions behind them. It
-// leaves out what belongs to the loop (LoopReport), and what takes longer the more clients or
+// Report is what monitoring reads: INFO's counters and gauges, and the distributions behind them.
+// It leaves out what belongs to the loop (LoopReport), and what takes longer the more clients or
 // scripts there are.
 type Report struct {
 	Store       storage.Stats
@@ -51,8 +51,8 @@ type Report struct {
 	Group         *GroupReport // nil: the server is alone
 }
 
-// CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is empty,
-// or has the calls of before.
+// CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is
+// empty, or has the calls of before.
 type CommandReport struct {
 	Name                    string // as COMMAND has it: client|list
 	Group                   Group

@@ -2,8 +2,8 @@ package commands
 
 import "testing"
 
-// Who makes, changes or applies a rule has rights to all keys of its pattern, and to its database; others do not even
-// see it.
+// Who makes, changes or applies a rule has rights to all keys of its pattern, and to its database;
+// others do not even see it.
 func TestRightsOfRules(t *testing.T) {
 	h := newHarness(t)
 	h.env.Clients[1] = h.client

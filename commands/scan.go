@@ -129,7 +129,8 @@ func runScan(c *Ctx) error {
 	return c.scan(&o, cursor, c.view().Scan, nil)
 }
 
-// scan replies what a step of a walk over the keys shows, of what may be seen (nil: all), and its next cursor.
+// scan replies what a step of a walk over the keys shows, of what may be seen (nil: all), and its
+// next cursor.
 func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name []byte) bool) error {
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int

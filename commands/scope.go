@@ -1,6 +1,7 @@
 package commands
 
-// Scope says what a call may touch. From it follows how the call runs, which Dispatch alone decides:
+// Scope says what a call may touch. From it follows how the call runs, which Dispatch alone
+// decides:
 //
 //	scope      of keys                       of the server              runs
 //	ArgsOnly   none                          nothing                    inline
@@ -16,8 +17,9 @@ package commands
 //	Global, Ctx.apart: those that it declares                           a job, as errOffload says
 //
 // Inline is on the loop's goroutine, with the shards of the keys locked. While a global job runs,
-// ArgsOnly and OwnClient run all the same, KeysOnly where the job does not have the keys; the others
-// wait. Within a global job what belongs to the loop runs there (lent), the rest where the job is.
+// ArgsOnly and OwnClient run all the same, KeysOnly where the job does not have the keys; the
+// others wait. Within a global job what belongs to the loop runs there (lent), the rest where the
+// job is.
 type Scope uint8
 
 // The scopes. Whatever comes behind KeysOnly makes an EXEC that it is part of a global job.
@@ -34,8 +36,9 @@ const (
 	Global
 )
 
-// Place says beside whom a job of scope Unlocked runs: those of one place wait for each other only, so clients cannot
-// take the place of what an operator needs, nor those who wait for another server that of anybody else.
+// Place says beside whom a job of scope Unlocked runs: those of one place wait for each other only,
+// so clients cannot take the place of what an operator needs, nor those who wait for another server
+// that of anybody else.
 type Place uint8
 
 // The places, and their number.

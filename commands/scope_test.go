@@ -10,9 +10,9 @@ import (
 )
 
 // confined has each handler run without what its scope does not have: where that is nothing of
-// the loop, what belongs to that, the host and the connection are gone, and a handler that uses them panics, as the
-// store does where a key's shard is not locked and Ctx.view where the keyspace is not in the scope. While a handler runs
-// that has no keys, another transaction has all of them.
+// the loop, what belongs to that, the host and the connection are gone, and a handler that uses
+// them panics, as the store does where a key's shard is not locked and Ctx.view where the keyspace
+// is not in the scope. While a handler runs that has no keys, another transaction has all of them.
 type confined struct {
 	h    *harness
 	loop reach // of the command that is not part of another one
@@ -149,9 +149,9 @@ func TestScopesAreConfined(t *testing.T) {
 	}
 }
 
-// TestBlockingRunsInline: a session that waits blocked is in lines or has a timer, and its command runs
-// again between those of others; so none is a job, of whatever scope, except as a part of a transaction, or when it
-// finds much before it has waited (Ctx.mayOffload).
+// TestBlockingRunsInline: a session that waits blocked is in lines or has a timer, and its command
+// runs again between those of others; so none is a job, of whatever scope, except as a part of a
+// transaction, or when it finds much before it has waited (Ctx.mayOffload).
 func TestBlockingRunsInline(t *testing.T) {
 	h := newHarness(t)
 	seen := 0

@@ -119,7 +119,8 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 	return source[len(line):], flags, true, nil
 }
 
-// shebangWords splits a first line as Redis does: words may be in quotes. Without a closing quote there are none.
+// shebangWords splits a first line as Redis does: words may be in quotes. Without a closing quote
+// there are none.
 func shebangWords(line string) (words []string) {
 	args, _ := resp.SplitArgs([]byte(line))
 	for _, arg := range args {

@@ -106,8 +106,8 @@ func (r *scriptRun) run(busy Error, work func()) {
 
 // occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
 // KILL can end. Other clients are served meanwhile; when it takes too long they get BUSY errors.
-// It returns the error for the client if the run was killed, be it at its very end, unless the engine
-// has replied that: a compilation that was killed must not go on to the script.
+// It returns the error for the client if the run was killed, be it at its very end, unless the
+// engine has replied that: a compilation that was killed must not go on to the script.
 func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	outer := e.Scripts.current.Swap(r)
@@ -126,8 +126,8 @@ func (r *scriptRun) occupy(busy Error, work func()) error {
 	return r.end()
 }
 
-// end makes the run immune, and returns the error for the client if it was killed before and the engine has
-// not replied that.
+// end makes the run immune, and returns the error for the client if it was killed before and the
+// engine has not replied that.
 func (r *scriptRun) end() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

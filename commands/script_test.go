@@ -251,8 +251,8 @@ func TestScriptCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestLoadedProgramsAreBounded: with maxmemory, scripts and libraries that are kept take no more than
-// their share of it. They are counted in INFO.
+// TestLoadedProgramsAreBounded: with maxmemory, scripts and libraries that are kept take no more
+// than their share of it. They are counted in INFO.
 func TestLoadedProgramsAreBounded(t *testing.T) {
 	h := newHarness(t)
 	const limit = 4 << 20
@@ -351,7 +351,8 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 	}
 }
 
-// TestScriptKilledAtItsEnd: a script that SCRIPT KILL says it has killed replies that, also if it had come to its end.
+// TestScriptKilledAtItsEnd: a script that SCRIPT KILL says it has killed replies that, also if it
+// had come to its end.
 func TestScriptKilledAtItsEnd(t *testing.T) {
 	h := newHarness(t)
 	c, said := &Ctx{Env: h.env, Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: h.store.NewTxn()}, &resp.Writer{Proto: 2}

@@ -1,10 +1,13 @@
 package commands
 
-// Testing is what tests change in the environment of commands, in one place. Its zero value is that of a server.
+// Testing is what tests change in the environment of commands, in one place. Its zero value is that
+// of a server.
 type Testing struct {
-	// OnCompile is called before each compilation of a script or a library, by the goroutine that compiles.
+	// OnCompile is called before each compilation of a script or a library, by the goroutine that
+	// compiles.
 	OnCompile func()
-	// onLoop is called with what a command on the loop does that belongs to it, without being of its scope; nil: nothing is.
+	// onLoop is called with what a command on the loop does that belongs to it, without being of
+	// its scope; nil: nothing is.
 	onLoop func(func()) bool
 	// maxEmitted takes the place of the constant; 0: nothing does.
 	maxEmitted int

@@ -13,8 +13,8 @@ import (
 	"keyp/resp"
 )
 
-// TestPageSessions runs the sessions of redis-cli that pages of docs show: each block that begins with a command. A line
-// like "(10m later)" moves the clock.
+// TestPageSessions runs the sessions of redis-cli that pages of docs show: each block that begins
+// with a command. A line like "(10m later)" moves the clock.
 func TestPageSessions(t *testing.T) {
 	pages, err := filepath.Glob("../docs/features/*.md")
 	if err != nil || len(pages) < 5 {

@@ -73,7 +73,8 @@ func setsCommand(name, summary, complexity string, of setOperation) Spec {
 	}
 }
 
-// setsStoreCommand declares a command that stores under its first key what comes out for the others.
+// setsStoreCommand declares a command that stores under its first key what comes out for the
+// others.
 func setsStoreCommand(name, summary, complexity string, target KeyFlags, of setOperation) Spec {
 	return Spec{
 		Name: name, Group: SetGroup, Since: "1.0.0",
@@ -106,7 +107,8 @@ func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
 	return sets, nil
 }
 
-// setOperation makes the members of one set out of at least one set. It copies as few of them as it can; each is valid until the next.
+// setOperation makes the members of one set out of at least one set. It copies as few of them as it
+// can; each is valid until the next.
 type setOperation func(sets []*object.Set) iter.Seq[[]byte]
 
 // replySets replies what comes out for the command's keys.

@@ -75,8 +75,8 @@ func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	l.trim()
 }
 
-// textBytes is about what a string takes in memory, in bytes: the allocator gives it room for a multiple
-// of 16, and only some of the shorter ones share such a room.
+// textBytes is about what a string takes in memory, in bytes: the allocator gives it room for a
+// multiple of 16, and only some of the shorter ones share such a room.
 func textBytes(text string) int { return (len(text) + 15) &^ 15 }
 
 // trim drops the oldest entries over the limits; mu is locked.

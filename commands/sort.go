@@ -120,7 +120,8 @@ func (p pattern) roams() bool { return p.star }
 // self says whether the pattern stands for the element itself.
 func (p pattern) self() bool { return string(p.text) == "#" }
 
-// sortPattern gives the error of a pattern whose keys the user may not read, or that may be of other slots than the command's key.
+// sortPattern gives the error of a pattern whose keys the user may not read, or that may be of
+// other slots than the command's key.
 func (c *Ctx) sortPattern(p pattern, by bool) error {
 	switch {
 	case by && !p.star:
@@ -148,8 +149,8 @@ type sortOptions struct {
 	target        bool // the key is the command's second
 }
 
-// parseSort reads what follows the key. patterns gives the error of a pattern of the option BY or GET, as it names keys that no check
-// has seen; nil: there is none.
+// parseSort reads what follows the key. patterns gives the error of a pattern of the option BY or
+// GET, as it names keys that no check has seen; nil: there is none.
 func parseSort(a Cursor, mayStore bool, patterns func(p pattern, by bool) error) (sortOptions, error) {
 	check := func(p pattern, by bool) pattern {
 		if patterns != nil {

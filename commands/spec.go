@@ -23,7 +23,8 @@ type Spec struct {
 	// changes nothing then, or one key by Replace or Copy, at its end. The keys are locked and
 	// in memory when it is asked. nil: no call does.
 	Offload func(c *Ctx) bool
-	// Categories are ACL categories that no flag implies, also of the subcommands; nil: the group's.
+	// Categories are ACL categories that no flag implies, also of the subcommands; nil: the
+	// group's.
 	Categories []string
 	// Channels says which arguments are channels.
 	Channels channelArgs
@@ -135,10 +136,11 @@ type KeySpec struct {
 	// (SORT … STORE); last is before first if there is none. COMMAND calls such a
 	// specification unknown, but with Word, or with Begin, where the key is if there is one.
 	Find func(args [][]byte) (first, last int)
-	// Word says, to COMMAND alone, that the key that Find gives is behind this word, at Begin or later.
+	// Word says, to COMMAND alone, that the key that Find gives is behind this word, at Begin or
+	// later.
 	Word string
-	// Limit says, to COMMAND alone, that of the arguments to the end (Last) only one part of so many is
-	// keys (XREAD).
+	// Limit says, to COMMAND alone, that of the arguments to the end (Last) only one part of so
+	// many is keys (XREAD).
 	Limit int
 	// Vary gives the flags where they depend on the arguments (SET … GET); Flags are then those
 	// of the worst case.

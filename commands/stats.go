@@ -155,8 +155,9 @@ func (cs *CommandStats) used() []commandUse {
 	return list
 }
 
-// ErrorStats count error replies by their code. Codes come from the server's own texts, so there are
-// few; maxErrorCodes bounds them should a script make up more, and what is no code counts as ERR.
+// ErrorStats count error replies by their code. Codes come from the server's own texts, so there
+// are few; maxErrorCodes bounds them should a script make up more, and what is no code counts as
+// ERR.
 type ErrorStats struct {
 	mu struct {
 		sync.Mutex

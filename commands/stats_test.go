@@ -392,7 +392,8 @@ func (h *harness) changesSinceSave() (n int) {
 	return n
 }
 
-// TestChangesAsOne: a move from list to list is one change, and what a consumer has pending does not change when it reads it again.
+// TestChangesAsOne: a move from list to list is one change, and what a consumer has pending does
+// not change when it reads it again.
 func TestChangesAsOne(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -414,8 +415,8 @@ func TestChangesAsOne(t *testing.T) {
 	}
 }
 
-// TestChangesSinceSave: INFO counts the changes of keys that the data file does not have yet, a key once for each
-// command, also after a restart.
+// TestChangesSinceSave: INFO counts the changes of keys that the data file does not have yet, a key
+// once for each command, also after a restart.
 func TestChangesSinceSave(t *testing.T) {
 	h := newHarness(t)
 	h.save = false
@@ -456,7 +457,8 @@ func TestChangesSinceSave(t *testing.T) {
 	}
 }
 
-// TestErrorCodes: the first word of an error that a script replies is its code if it looks like one, else ERR is.
+// TestErrorCodes: the first word of an error that a script replies is its code if it looks like
+// one, else ERR is.
 func TestErrorCodes(t *testing.T) {
 	for reply, want := range map[string]string{
 		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR", "a\x00b c": "ERR", strings.Repeat("A", 33) + " x": "ERR",

@@ -139,7 +139,8 @@ func TestMaxAgeGroupSetBack(t *testing.T) {
 	`)
 }
 
-// TestMaxAgeAsKey: a stream that ages is a stream for all other commands, and has its age under each name, but not from a payload.
+// TestMaxAgeAsKey: a stream that ages is a stream for all other commands, and has its age under
+// each name, but not from a payload.
 func TestMaxAgeAsKey(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
@@ -245,8 +246,8 @@ func (m *agedModel) state() string {
 	return s
 }
 
-// Property: whatever is added with chosen ids, trimmed, deleted, read, acknowledged and set, exactly the entries are there
-// that are not due, with what is pending; also over restarts.
+// Property: whatever is added with chosen ids, trimmed, deleted, read, acknowledged and set,
+// exactly the entries are there that are not due, with what is pending; also over restarts.
 func TestMaxAgeProperty(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -63,7 +63,8 @@ type claim struct {
 	claimed         int
 }
 
-// openClaim is for the stream of the command, whose group must exist, and the consumer that it names.
+// openClaim is for the stream of the command, whose group must exist, and the consumer that it
+// names.
 func openClaim(c *Ctx, s storage.Stream, err error) (claim, error) {
 	m := claim{c: c, s: s, group: c.Arg(2), consumer: c.Arg(3), at: c.Txn.Now(), retries: -1}
 	if err == nil && s.Value().Group(m.group) == nil {
@@ -72,7 +73,8 @@ func openClaim(c *Ctx, s storage.Stream, err error) (claim, error) {
 	return m, err
 }
 
-// take makes a pending entry the consumer's and replies it, unless it is not pending for long enough.
+// take makes a pending entry the consumer's and replies it, unless it is not pending for long
+// enough.
 func (m *claim) take(e object.StreamEntry, pending object.PendingEntry) bool {
 	c := m.c
 	if pending.Consumer != nil && m.minIdle > 0 && c.Txn.Now()-pending.Delivered < m.minIdle {
@@ -142,8 +144,8 @@ func (m *claim) options(a Cursor) (o claimOptions, err error) {
 	return o, a.Err()
 }
 
-// runXClaim replies the entries that are the consumer's now. Pending entries that the stream does not have
-// any more are pending no longer.
+// runXClaim replies the entries that are the consumer's now. Pending entries that the stream does
+// not have any more are pending no longer.
 func runXClaim(c *Ctx) error {
 	s, err := c.readStream(c.Keys[0])
 	m, err := openClaim(c, s, err)
@@ -194,16 +196,16 @@ func runXClaim(c *Ctx) error {
 	return nil
 }
 
-// Bounds of XAUTOCLAIM: what COUNT is when not given, the most it may be, and how many entries it looks at
-// for each.
+// Bounds of XAUTOCLAIM: what COUNT is when not given, the most it may be, and how many entries it
+// looks at for each.
 const (
 	autoClaimCount    = 100
 	maxAutoClaimCount = math.MaxInt64 / 16
 	autoClaimLooks    = 10
 )
 
-// runXAutoClaim replies where to go on, the entries that are the consumer's now, and the IDs of those that the
-// stream does not have any more, which are pending no longer.
+// runXAutoClaim replies where to go on, the entries that are the consumer's now, and the IDs of
+// those that the stream does not have any more, which are pending no longer.
 func runXAutoClaim(c *Ctx) error {
 	s, wrong := c.readStream(c.Keys[0])
 	a := c.Cursor(4)

@@ -83,8 +83,8 @@ func runXDel(c *Ctx) error {
 	return nil
 }
 
-// parseRemoval reads what follows the key or the group: which entries, and what about those that are
-// pending. The IDs are not looked at.
+// parseRemoval reads what follows the key or the group: which entries, and what about those that
+// are pending. The IDs are not looked at.
 func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 	for a.More() {
 		switch {
@@ -109,7 +109,8 @@ func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 	return refs, ids, a.Err()
 }
 
-// removeEntries replies for each ID what remove did; nothing is there to remove where found is false.
+// removeEntries replies for each ID what remove did; nothing is there to remove where found is
+// false.
 func (c *Ctx) removeEntries(of *storage.Stream, found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
 	if !found {
 		c.Out.Array(len(args))
@@ -162,7 +163,8 @@ func runXDelEx(c *Ctx) error {
 	})
 }
 
-// runXAckDel says of an entry that was pending and is not in the stream any more that it is removed.
+// runXAckDel says of an entry that was pending and is not in the stream any more that it is
+// removed.
 func runXAckDel(c *Ctx) error {
 	s, err := c.readStream(c.Keys[0])
 	if err != nil {

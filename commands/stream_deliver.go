@@ -7,8 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// runXReadGroup replies null where no stream gives anything. The consumer is made, and its time as seen
-// is now, whatever the group has for it; but not when the command waits and runs again for nothing.
+// runXReadGroup replies null where no stream gives anything. The consumer is made, and its time as
+// seen is now, whatever the group has for it; but not when the command waits and runs again for
+// nothing.
 func runXReadGroup(c *Ctx) error {
 	r := streamRead{inGroup: true}
 	if err := r.parse(c); err != nil {
@@ -187,7 +188,8 @@ func oneMore(count int64) int64 {
 	return count
 }
 
-// entry replies an entry, with CLAIM also for how long it was pending and how often it was delivered.
+// entry replies an entry, with CLAIM also for how long it was pending and how often it was
+// delivered.
 func (d *groupRead) entry(e object.StreamEntry, idle, count int64) bool {
 	c := d.p.c
 	d.left--
@@ -237,8 +239,8 @@ func (d *groupRead) deliver() {
 	d.s.SetGroup(r.group, last, read)
 }
 
-// history replies entries behind an ID that are pending at the consumer, each as delivered once more;
-// of those that the stream does not have any more only the ID.
+// history replies entries behind an ID that are pending at the consumer, each as delivered once
+// more; of those that the stream does not have any more only the ID.
 func (d *groupRead) history(after object.StreamID) {
 	c, r := d.p.c, d.p.r
 	var ids []object.StreamID

@@ -408,8 +408,8 @@ func TestStreamsAndOtherCommands(t *testing.T) {
 	`)
 }
 
-// TestStreamWaiters: all who wait for a stream look at it, each once, and who wants a group has an answer when
-// there is no stream any more.
+// TestStreamWaiters: all who wait for a stream look at it, each once, and who wants a group has an
+// answer when there is no stream any more.
 func TestStreamWaiters(t *testing.T) {
 	h := newHarness(t)
 	ws := &h.env.Waiters
@@ -501,7 +501,8 @@ func (r *lookers) Again(w *Waiter) bool         { return r.again(w.Client) }
 func (r *lookers) Enough() bool                 { return false }
 func (r *lookers) Load(storage.Key, func(bool)) { panic("all is in memory") }
 
-// TestLatestIsResolvedOnce: a command that waits for what comes behind the last entry goes on behind that.
+// TestLatestIsResolvedOnce: a command that waits for what comes behind the last entry goes on
+// behind that.
 func TestLatestIsResolvedOnce(t *testing.T) {
 	h := newHarness(t)
 	h.do("XADD", "s", "1-1", "a", "1")

@@ -40,8 +40,8 @@ func parseStreamID(b []byte, missing uint64) (id object.StreamID, ok bool) {
 	return id, ok
 }
 
-// parseUnsigned reads a number as C's strtoull does: blanks before it, a sign and zeros count for nothing,
-// and a minus takes the number from 2^64. But what ParseInt takes must not be negative.
+// parseUnsigned reads a number as C's strtoull does: blanks before it, a sign and zeros count for
+// nothing, and a minus takes the number from 2^64. But what ParseInt takes must not be negative.
 func parseUnsigned(b []byte) (uint64, bool) {
 	if n, ok := ParseInt(b); ok {
 		return uint64(n), n >= 0
@@ -88,8 +88,8 @@ func streamIDs(list []object.StreamID, args [][]byte) ([]object.StreamID, error)
 	return list, nil
 }
 
-// streamBound reads an end of a range, "-" and "+" being the lowest and the highest ID. open says that
-// a "(" before it leaves the ID itself out.
+// streamBound reads an end of a range, "-" and "+" being the lowest and the highest ID. open says
+// that a "(" before it leaves the ID itself out.
 func streamBound(b []byte, missing uint64) (id object.StreamID, open bool, err error) {
 	if len(b) > 1 && b[0] == '(' {
 		open, b = true, b[1:]

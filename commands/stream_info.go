@@ -103,8 +103,8 @@ func (c *Ctx) idField(name string, id object.StreamID) {
 	c.streamID(id)
 }
 
-// groupProgress replies how many entries a group has read, and how many it has not; null for what is not
-// known.
+// groupProgress replies how many entries a group has read, and how many it has not; null for what
+// is not known.
 func (c *Ctx) groupProgress(s *object.Stream, g *object.StreamGroup) {
 	c.Out.BulkString("entries-read")
 	c.intOrNull(g.EntriesRead())
@@ -295,7 +295,8 @@ func (c *Ctx) infoFull(s *object.Stream, count int64) {
 	})
 }
 
-// infoPending replies pending entries of a group: ID, consumer, when and how often it was delivered.
+// infoPending replies pending entries of a group: ID, consumer, when and how often it was
+// delivered.
 func (c *Ctx) infoPending(g *object.StreamGroup, count int64) {
 	mark, n := c.Out.ArrayLater(), 0
 	g.EachPending(object.StreamID{}, object.MaxStreamID, func(e object.PendingEntry) bool {

@@ -9,8 +9,8 @@ import (
 	"keyp/resp"
 )
 
-// fillStream makes a stream of n entries and a group with two consumers. One has all entries but the last thousands,
-// as far as these are more; these are new.
+// fillStream makes a stream of n entries and a group with two consumers. One has all entries but
+// the last thousands, as far as these are more; these are new.
 func (h *harness) fillStream(key string, n, fresh int) {
 	h.t.Helper()
 	for from := 1; from <= n; {
@@ -28,7 +28,8 @@ func (h *harness) fillStream(key string, n, fresh int) {
 	h.do("XGROUP", "CREATECONSUMER", key, "g", "two")
 }
 
-// TestStreamJobs: a command that reads or changes much of a stream is a job, and does what it does within EXEC.
+// TestStreamJobs: a command that reads or changes much of a stream is a job, and does what it does
+// within EXEC.
 func TestStreamJobs(t *testing.T) {
 	h := newHarness(t)
 	const base, key, within = "{s}base", "{s}job", "{s}within"
@@ -105,8 +106,8 @@ func (h *harness) given(args ...string) *Ctx {
 	return c
 }
 
-// TestStreamJobFindsNothing: a command that is to be a job, and finds that others have read meanwhile what was there,
-// is dispatched again, and waits as any.
+// TestStreamJobFindsNothing: a command that is to be a job, and finds that others have read
+// meanwhile what was there, is dispatched again, and waits as any.
 func TestStreamJobFindsNothing(t *testing.T) {
 	h := newHarness(t)
 	h.fillStream("s", 2000, 2000)
@@ -130,8 +131,8 @@ func TestStreamJobFindsNothing(t *testing.T) {
 	}
 }
 
-// TestStreamJobCountsOnce: a command that was a job, found nothing, and waits as any, has been shown to those who
-// monitor once, and looked its keys up as often as one that waited at once.
+// TestStreamJobCountsOnce: a command that was a job, found nothing, and waits as any, has been
+// shown to those who monitor once, and looked its keys up as often as one that waited at once.
 func TestStreamJobCountsOnce(t *testing.T) {
 	h, _, _, other := hosted(t)
 	h.fillStream("s", 2000, 2000)
@@ -172,8 +173,8 @@ func TestStreamJobCountsOnce(t *testing.T) {
 	}
 }
 
-// TestJobWithoutResultCountsOnce: a command that stored nothing as a job, and runs again, was shown once and looked its
-// keys up once.
+// TestJobWithoutResultCountsOnce: a command that stored nothing as a job, and runs again, was shown
+// once and looked its keys up once.
 func TestJobWithoutResultCountsOnce(t *testing.T) {
 	h, _, _, other := hosted(t)
 	for i := range 4000 {
@@ -211,8 +212,8 @@ func TestJobWithoutResultCountsOnce(t *testing.T) {
 	}
 }
 
-// TestIdempotentsInPortions: a command forgets a bounded number of the idempotent IDs whose time has passed, and none
-// of these counts any more.
+// TestIdempotentsInPortions: a command forgets a bounded number of the idempotent IDs whose time
+// has passed, and none of these counts any more.
 func TestIdempotentsInPortions(t *testing.T) {
 	h := newHarness(t)
 	for i := range 3 * manyIdempotents {
@@ -241,8 +242,8 @@ func TestIdempotentsInPortions(t *testing.T) {
 	}
 }
 
-// TestGroupsDoNotChangeStreams: what happens to groups is no change of the key to those who watch or cache it,
-// although those who wait look at it again.
+// TestGroupsDoNotChangeStreams: what happens to groups is no change of the key to those who watch
+// or cache it, although those who wait look at it again.
 func TestGroupsDoNotChangeStreams(t *testing.T) {
 	h := newHarness(t)
 	h.run(`

@@ -52,8 +52,9 @@ func (m *groupModel) state(now int64) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// Property: whatever consumers read, acknowledge, claim and give back, and whatever is removed meanwhile, the
-// pending entries are those that the rules say; also over restarts, and each is delivered as new once.
+// Property: whatever consumers read, acknowledge, claim and give back, and whatever is removed
+// meanwhile, the pending entries are those that the rules say; also over restarts, and each is
+// delivered as new once.
 func TestGroupProperty(t *testing.T) {
 	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -132,7 +133,8 @@ func (m *groupModel) claim(consumer string, id int, idle, now int64) {
 	}
 }
 
-// readOrClaim takes what was given back, then what is pending for long, the longest first, then new entries.
+// readOrClaim takes what was given back, then what is pending for long, the longest first, then new
+// entries.
 func (m *groupModel) readOrClaim(consumer string, now int64) {
 	var idle []int
 	for _, id := range ids(m.pending) {

@@ -139,8 +139,8 @@ func (o *nack) count(delivered int64) int64 {
 	return delivered
 }
 
-// runXNack replies how many entries were given back. With FORCE those that were not pending are too, as
-// far as the stream has them.
+// runXNack replies how many entries were given back. With FORCE those that were not pending are
+// too, as far as the stream has them.
 func runXNack(c *Ctx) error {
 	s, err := c.Txn.Stream(c.Keys[0])
 	if err != nil {
@@ -253,8 +253,8 @@ func (o *pendingRange) looks(g *object.StreamGroup, ranged bool) int {
 	return int(min(o.count, int64(g.Pending())))
 }
 
-// pendingSummary replies how many entries are pending, the first and the last of them, and how many there
-// are at each consumer that has any.
+// pendingSummary replies how many entries are pending, the first and the last of them, and how many
+// there are at each consumer that has any.
 func pendingSummary(c *Ctx, g *object.StreamGroup) {
 	c.Out.Array(4)
 	c.Out.Int(int64(g.Pending()))
@@ -281,8 +281,8 @@ func pendingSummary(c *Ctx, g *object.StreamGroup) {
 	c.Out.SetLen(mark, n)
 }
 
-// reply replies the entries of the range: ID, consumer, for how long it is pending, how often it was
-// delivered. One that belongs to no consumer has an empty name and the time -1.
+// reply replies the entries of the range: ID, consumer, for how long it is pending, how often it
+// was delivered. One that belongs to no consumer has an empty name and the time -1.
 func (o *pendingRange) reply(c *Ctx, g *object.StreamGroup) {
 	mark, n := c.Out.ArrayLater(), int64(0)
 	now := c.Txn.Now()

@@ -81,8 +81,8 @@ func streamRange(c *Ctx, reverse bool) error {
 	return nil
 }
 
-// entriesIn counts the entries in a range, count at most, or all if that is below 0, and goes not much further than
-// largeCount.
+// entriesIn counts the entries in a range, count at most, or all if that is below 0, and goes not
+// much further than largeCount.
 func entriesIn(s *object.Stream, from, to object.StreamID, count int64) (n int) {
 	if s.Entries() < largeCount || count >= 0 && count < largeCount || from.Compare(to) > 0 {
 		return 0

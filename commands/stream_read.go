@@ -62,7 +62,8 @@ const (
 	errGroupLast     Error = "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."
 )
 
-// streamReadKeys are the first half of what follows STREAMS, which stands at an argument or behind it.
+// streamReadKeys are the first half of what follows STREAMS, which stands at an argument or behind
+// it.
 func streamReadKeys(begin int) KeySpec {
 	return KeySpec{Flags: RO | Access, Begin: begin, Last: -1, Limit: 2, Find: findStreams, Word: "STREAMS"}
 }
@@ -158,8 +159,8 @@ func (r *streamRead) only(a *Cursor, err error) {
 	}
 }
 
-// milliseconds takes a timeout; 0 is for ever. One whose end overflows Unix milliseconds is an error;
-// now is in Unix milliseconds.
+// milliseconds takes a timeout; 0 is for ever. One whose end overflows Unix milliseconds is an
+// error; now is in Unix milliseconds.
 func (a *Cursor) milliseconds(now int64) int64 {
 	ms := a.IntFrom(math.MinInt64, errReadTimeout)
 	switch {
@@ -171,7 +172,8 @@ func (a *Cursor) milliseconds(now int64) int64 {
 	return ms
 }
 
-// large reports whether the command is to be a job, since it may reply, or pass over, so many entries.
+// large reports whether the command is to be a job, since it may reply, or pass over, so many
+// entries.
 func (r *streamRead) large(c *Ctx) bool {
 	few := r.maxCount > 0 && r.maxCount < largeCount || r.count > 0 && r.count < largeCount && r.count*int64(len(c.Keys)) < largeCount
 	if few && r.claim < 0 || !c.mayOffload() {
@@ -186,8 +188,8 @@ func (r *streamRead) large(c *Ctx) bool {
 	return n >= largeCount
 }
 
-// candidates counts the entries of a stream that the command looks at, and goes no further than largeCount. Where
-// the ID is none, or the group missing, there are none.
+// candidates counts the entries of a stream that the command looks at, and goes no further than
+// largeCount. Where the ID is none, or the group missing, there are none.
 func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) {
 	most := int64(-1)
 	if r.count > 0 {
@@ -218,8 +220,8 @@ func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) 
 	return n
 }
 
-// idleIn counts the pending entries that were delivered until an instant, up to most that the stream still has (-1:
-// all), and goes no further than largeCount.
+// idleIn counts the pending entries that were delivered until an instant, up to most that the
+// stream still has (-1: all), and goes no further than largeCount.
 func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) {
 	there := int64(0)
 	g.EachByTime(func(e object.PendingEntry) bool {
@@ -235,7 +237,8 @@ func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) 
 	return n
 }
 
-// streamReply is the reply to XREAD or XREADGROUP in the making: a map of the streams that give something.
+// streamReply is the reply to XREAD or XREADGROUP in the making: a map of the streams that give
+// something.
 type streamReply struct {
 	c       *Ctx
 	r       *streamRead
@@ -257,8 +260,8 @@ func (p *streamReply) left() int64 {
 	return n
 }
 
-// stream has write reply entries of a key, which must all be written by entry. One without entries stands in the
-// reply only if empty is set.
+// stream has write reply entries of a key, which must all be written by entry. One without entries
+// stands in the reply only if empty is set.
 func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	out := p.c.Out
 	if p.full {
@@ -281,8 +284,8 @@ func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	p.streams++
 }
 
-// entry has write write one entry, and takes it back where it does not fit into the reply any more: then
-// it gives false, and nothing may follow.
+// entry has write write one entry, and takes it back where it does not fit into the reply any more:
+// then it gives false, and nothing may follow.
 func (p *streamReply) entry(write func()) bool {
 	out := p.c.Out
 	begin := out.Len()
@@ -296,7 +299,8 @@ func (p *streamReply) entry(write func()) bool {
 	return true
 }
 
-// begin starts the reply. end completes it, or takes it back if no stream gives anything: then it is false.
+// begin starts the reply. end completes it, or takes it back if no stream gives anything: then it
+// is false.
 func (p *streamReply) begin() func() bool {
 	out := p.c.Out
 	p.mark = out.Len()

@@ -7,9 +7,10 @@ import (
 	"keyp/storage/object"
 )
 
-// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler says with wants which ones it needs, and calls
-// haveRuns before it changes anything: then they are read beside the loop, and the handler starts again. Entries that it needs
-// besides, and those that a walk over very many passes, are read where they are needed.
+// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler says with wants
+// which ones it needs, and calls haveRuns before it changes anything: then they are read beside the
+// loop, and the handler starts again. Entries that it needs besides, and those that a walk over
+// very many passes, are read where they are needed.
 
 // wants notes runs of a stream that is Cold, which one of the Wanted methods of its value gave.
 func (c *Ctx) wants(s *storage.Stream, runs []int64) {
@@ -18,8 +19,8 @@ func (c *Ctx) wants(s *storage.Stream, runs []int64) {
 	}
 }
 
-// haveRuns ends the handler with errNeedKeys where runs that it wants are not in memory; with c.final they are read at once. Any
-// other error is of the data file.
+// haveRuns ends the handler with errNeedKeys where runs that it wants are not in memory; with
+// c.final they are read at once. Any other error is of the data file.
 func (c *Ctx) haveRuns() error {
 	runs := c.Runs
 	if len(runs) == 0 {
@@ -37,7 +38,8 @@ func (c *Ctx) haveRuns() error {
 	return nil
 }
 
-// haveRange is wants and haveRuns for the first entries in a range, as many as count says, or all if that is below 1.
+// haveRange is wants and haveRuns for the first entries in a range, as many as count says, or all
+// if that is below 1.
 func (c *Ctx) haveRange(s *storage.Stream, from, to object.StreamID, reverse bool, count int64) error {
 	if s.Cold() {
 		c.wants(s, s.Value().Wanted(nil, from, to, reverse, bound(count)))
@@ -113,7 +115,8 @@ func (c *Ctx) wantRead(s *storage.Stream, r *streamRead, after object.StreamID, 
 	}
 }
 
-// wantPending is wants for the first of pending entries, left of them, as far as they are not in very many runs.
+// wantPending is wants for the first of pending entries, left of them, as far as they are not in
+// very many runs.
 func (c *Ctx) wantPending(s *storage.Stream, left int64, each func(visit func(object.StreamID) bool)) {
 	var runs []int64
 	each(func(id object.StreamID) bool {

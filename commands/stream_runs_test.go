@@ -15,7 +15,8 @@ import (
 	"keyp/storage/format"
 )
 
-// coldTwins makes two streams of the same entries, groups and pending entries, and has the runs of the first leave memory.
+// coldTwins makes two streams of the same entries, groups and pending entries, and has the runs of
+// the first leave memory.
 func (h *harness) coldTwins(cold, warm string) {
 	h.t.Helper()
 	for _, key := range []string{cold, warm} {
@@ -61,8 +62,8 @@ func (h *harness) absentEntries(key string) (n int) {
 	return n
 }
 
-// coldCommands are commands that need entries of a stream, KEY. Those with a * need none, or so many that they are read one run
-// after the other.
+// coldCommands are commands that need entries of a stream, KEY. Those with a * need none, or so
+// many that they are read one run after the other.
 var coldCommands = []string{
 	"*XLEN KEY", "*XADD KEY 2-1 field value", "*XADD KEY MAXLEN ~ 1000 2-1 field value", "*XTRIM KEY MAXLEN ~ 1000", "*XPENDING KEY g",
 	"*XACK KEY g 1-7 1-8", "*XINFO GROUPS KEY", "*XGROUP SETID KEY g 1-1000", "*XGROUP DESTROY KEY g", "*XTRIM KEY MAXLEN 0", "*DEL KEY",
@@ -77,8 +78,9 @@ var coldCommands = []string{
 	"XAUTOCLAIM KEY g two 0 1-290 COUNT 30", "XNACK KEY g FAIL IDS 3 1-5 1-7 1-800", "XIDMPRECORD KEY pid iid 1-900",
 }
 
-// TestColdCommands: a command replies and does to a stream, whose entries are only on disk, what it does to one in memory, by itself
-// and within transactions and scripts. What it needs is read beside the loop.
+// TestColdCommands: a command replies and does to a stream, whose entries are only on disk, what it
+// does to one in memory, by itself and within transactions and scripts. What it needs is read
+// beside the loop.
 func TestColdCommands(t *testing.T) {
 	h := newHarness(t)
 	h.bare = true
@@ -151,7 +153,8 @@ func TestColdCommands(t *testing.T) {
 	}
 }
 
-// TestDamagedRunReplies: a command that needs entries that are damaged on disk replies an error and has changed nothing; others go on.
+// TestDamagedRunReplies: a command that needs entries that are damaged on disk replies an error and
+// has changed nothing; others go on.
 func TestDamagedRunReplies(t *testing.T) {
 	h := newHarness(t)
 	h.bare = true

@@ -216,8 +216,8 @@ func idempotence(s *object.Stream) (seconds, most int64) {
 	return cmp.Or(seconds, idempotenceTime), cmp.Or(most, idempotents)
 }
 
-// knownEntry gives the entry that a producer has added with an idempotent ID, unless that was too long
-// ago.
+// knownEntry gives the entry that a producer has added with an idempotent ID, unless that was too
+// long ago.
 func (c *Ctx) knownEntry(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
 	if id, known = c.idempotent(s, producer, iid); known {
 		s.Duplicate()
@@ -228,8 +228,8 @@ func (c *Ctx) knownEntry(s *storage.Stream, producer, iid []byte) (id object.Str
 // manyIdempotents is how many idempotent IDs a command forgets at most: more than one adds.
 const manyIdempotents = 100
 
-// idempotent is knownEntry without counting. It has the stream forget some of the idempotent IDs whose time has
-// passed.
+// idempotent is knownEntry without counting. It has the stream forget some of the idempotent IDs
+// whose time has passed.
 func (c *Ctx) idempotent(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
 	seconds, _ := idempotence(s.Value())
 	since := c.Txn.Now() - seconds*1000 + 1

@@ -158,8 +158,8 @@ func (t *streamTrim) complete(nodeEntries int64) error {
 // streamNodeEntries is stream-node-max-entries.
 func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentLimits().StreamEntries) }
 
-// of trims a stream and gives the number of entries removed. With '~' only whole pieces of its memory
-// go.
+// of trims a stream and gives the number of entries removed. With '~' only whole pieces of its
+// memory go.
 func (t *streamTrim) of(s *storage.Stream) int {
 	v := s.Value()
 	n := t.excess(v)
@@ -191,7 +191,8 @@ func (t *streamTrim) excess(s *object.Stream) int {
 	return 0
 }
 
-// offloads reports whether the command is to end with errOffload, since it removes many entries one by one.
+// offloads reports whether the command is to end with errOffload, since it removes many entries one
+// by one.
 func (t *streamTrim) offloads(c *Ctx, s *object.Stream) bool {
 	return t.refs > keepRef && c.mayOffload() && t.excess(s)*max(s.Groups(), 1) >= manyElements
 }
@@ -204,8 +205,8 @@ func (t *streamTrim) looks(s *object.Stream, n int) int {
 	return n
 }
 
-// each removes entries one by one, as far as their pending entries allow it, n at most. With MAXLEN,
-// entries behind the first n may go in place of those that must stay, but not far behind.
+// each removes entries one by one, as far as their pending entries allow it, n at most. With
+// MAXLEN, entries behind the first n may go in place of those that must stay, but not far behind.
 func (t *streamTrim) each(s *storage.Stream, n int) (removed int) {
 	looks := t.looks(s.Value(), n)
 	if t.limit > 0 {

@@ -57,7 +57,8 @@ func (e *expiry) option(a *Cursor, other string) bool {
 	return false
 }
 
-// deadline is the instant that the option means, ttl.None without one. The command is about to give it.
+// deadline is the instant that the option means, ttl.None without one. The command is about to give
+// it.
 func (e *expiry) deadline(t *storage.Txn) (int64, error) {
 	if e.form == nil {
 		return ttl.None, nil

@@ -101,9 +101,9 @@ func (t *Table) number(spec *Spec) {
 // All gives every top-level command that clients can call.
 func (t *Table) All() []*Spec { return t.all }
 
-// Rename makes clients, and scripts, call commands by other names; by none if the new one is empty. The
-// rights of users name commands as they were before, as in Redis. The error is about a command that is not
-// there, or a name that another one has.
+// Rename makes clients, and scripts, call commands by other names; by none if the new one is empty.
+// The rights of users name commands as they were before, as in Redis. The error is about a command
+// that is not there, or a name that another one has.
 func (t *Table) Rename(renames []config.Rename) error {
 	for _, r := range renames {
 		spec := t.Lookup([]byte(r.Old))

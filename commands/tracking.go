@@ -29,8 +29,8 @@ import (
 //     leaves when the change is durable.
 //
 // Any goroutine may run a command, so mu guards all. Messages are sent by the loop, which locks
-// mu only while it notes which client gets what: a connection that takes a message may ask for what its
-// client keeps, which mu guards too.
+// mu only while it notes which client gets what: a connection that takes a message may ask for what
+// its client keeps, which mu guards too.
 type Tracking struct {
 	env    *Env
 	active atomic.Bool // somebody tracks
@@ -131,7 +131,8 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 }
 
-// ranIn is ran for a transaction of a job of scope Unlocked, before it ends; others of that job may follow.
+// ranIn is ran for a transaction of a job of scope Unlocked, before it ends; others of that job may
+// follow.
 func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
 	c.Txn = txn
 	t.ran(c, false)
@@ -211,7 +212,8 @@ func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room in
 	return len(keys) + (t.mu.bytes-before)/entryBytes
 }
 
-// evict takes keys, most of them at most, out of a table that is too large. They are hits: their readers cannot be informed later.
+// evict takes keys, most of them at most, out of a table that is too large. They are hits: their
+// readers cannot be informed later.
 func (t *Tracking) evict(hits []hit, most int) []hit {
 	for n := 0; n < most && t.tooLarge(); n++ {
 		for key, r := range t.mu.keys { // one of them, whichever
@@ -316,8 +318,9 @@ func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 	return list
 }
 
-// Broadcast informs the clients with BCAST of what changed since it was called last, of keys that their
-// users may read. The loop calls it in each pass, and before the user of a client, or its rights, change.
+// Broadcast informs the clients with BCAST of what changed since it was called last, of keys that
+// their users may read. The loop calls it in each pass, and before the user of a client, or its
+// rights, change.
 func (t *Tracking) Broadcast() {
 	if t.active.Load() {
 		t.broadcast().push()

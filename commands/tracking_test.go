@@ -586,7 +586,8 @@ func TestCachingEndsBesideTheLoop(t *testing.T) {
 	`)
 }
 
-// A client with BCAST hears only of keys that its user may read. The rights of when they changed count.
+// A client with BCAST hears only of keys that its user may read. The rights of when they changed
+// count.
 func TestTrackingRights(t *testing.T) {
 	newCachers(t).play(`
 		b: ACL SETUSER app on nopass ~app:* %W~write:* +@all -> +OK

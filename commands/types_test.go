@@ -21,10 +21,12 @@ var madeOfType = map[object.Type]string{
 	object.TypeDelay:  "KEYP.DELAY ADD k id 1700000000500 payload",
 }
 
-// movesNot are types whose values are others under another name: a lease has another token there, and no copy.
+// movesNot are types whose values are others under another name: a lease has another token there,
+// and no copy.
 var movesNot = map[object.Type]bool{object.TypeLease: true}
 
-// TestEveryType: what commands do with keys of any type they do with all, so that none is forgotten when one comes.
+// TestEveryType: what commands do with keys of any type they do with all, so that none is forgotten
+// when one comes.
 func TestEveryType(t *testing.T) {
 	for _, typ := range storage.Types {
 		t.Run(typ.String(), func(t *testing.T) {

@@ -14,12 +14,12 @@ type Visitor struct {
 	client *Client // is no connection, and nobody else knows it
 }
 
-// maxRefusals is how many refusals of visitors may wait until the loop writes them to ACL LOG. While
-// the loop has more to do than that, they are only counted.
+// maxRefusals is how many refusals of visitors may wait until the loop writes them to ACL LOG.
+// While the loop has more to do than that, they are only counted.
 const maxRefusals = 128
 
-// Visit gives the visitor with a user's name and password; an empty name is the default user's. With
-// given false there is neither, which is enough while the default user needs no password. The
+// Visit gives the visitor with a user's name and password; an empty name is the default user's.
+// With given false there is neither, which is enough while the default user needs no password. The
 // error is what AUTH would reply, or that a command needs it; ACL LOG has it as for AUTH. How long
 // it takes says nothing about names and passwords. Any goroutine may call it.
 func (e *Env) Visit(addr, laddr string, given bool, name, password []byte) (*Visitor, error) {
@@ -65,17 +65,19 @@ func (v *Visitor) May(words ...string) error {
 // Name is the user's name.
 func (v *Visitor) Name() string { return v.client.user.name() }
 
-// Rights is a value that is equal for as long as nobody changes the user's permissions or deletes the user. Any goroutine may
-// call it.
+// Rights is a value that is equal for as long as nobody changes the user's permissions or deletes
+// the user. Any goroutine may call it.
 func (v *Visitor) Rights() any { return v.client.user.permissions() }
 
-// Can is May for what nobody has asked for yet: a refusal is not logged or counted. The command has all its arguments.
+// Can is May for what nobody has asked for yet: a refusal is not logged or counted. The command has
+// all its arguments.
 func (v *Visitor) Can(args ...[]byte) bool {
 	d, _ := v.client.user.permissions().check(v.env.Table.asDeclared(args), args)
 	return d == allowed
 }
 
-// Runs is whether the visitor may run a command on some keys at least. A refusal is not logged or counted.
+// Runs is whether the visitor may run a command on some keys at least. A refusal is not logged or
+// counted.
 func (v *Visitor) Runs(words ...string) bool {
 	args := make([][]byte, len(words))
 	for i, word := range words {
@@ -85,17 +87,19 @@ func (v *Visitor) Runs(words ...string) bool {
 	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.runs(spec, args) }))
 }
 
-// Selects reports whether the visitor may see keys of a database: those of 0, in which connections begin, and of those that
-// it may SELECT. A refusal is not logged or counted. Any goroutine may call it.
+// Selects reports whether the visitor may see keys of a database: those of 0, in which connections
+// begin, and of those that it may SELECT. A refusal is not logged or counted. Any goroutine may
+// call it.
 func (v *Visitor) Selects(db int) bool {
 	return db == 0 || v.Can([]byte("SELECT"), strconv.AppendInt(nil, int64(db), 10))
 }
 
-// maySee reports whether the visitor may ask for the deadline of a key in a database that it selects.
+// maySee reports whether the visitor may ask for the deadline of a key in a database that it
+// selects.
 func (v *Visitor) maySee(name []byte) bool { return v.env.maySee(v.client.user.permissions(), name) }
 
-// Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose deadline
-// the visitor may ask for. Any goroutine may call it.
+// Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose
+// deadline the visitor may ask for. Any goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
 	if !v.Selects(db) {
 		return nil, until, true
@@ -105,8 +109,8 @@ func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (lis
 	})
 }
 
-// Sort gives the first of some glob patterns that the name of a key matches, len(patterns) if none does; false where the visitor may not
-// ask for the key's deadline. Any goroutine may call it.
+// Sort gives the first of some glob patterns that the name of a key matches, len(patterns) if none
+// does; false where the visitor may not ask for the key's deadline. Any goroutine may call it.
 func (v *Visitor) Sort(db int, name []byte, patterns []string) (i int, ok bool) {
 	if !v.Selects(db) || !v.maySee(name) {
 		return 0, false

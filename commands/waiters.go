@@ -24,9 +24,10 @@ import (
 // Who waits for a stream does not take its entries from others, and may have no use for those that
 // came: all in the line run their commands again, each once.
 //
-// Who waits for a lease is in the line for a missing key, and is also served when its owner has the lease. The first of that line
-// runs its command again at the deadline by a timer of its own, which does not wait for the reaper; when it changes, or the lease does, it
-// runs at once, to know the deadline. Nobody overtakes those in that line, so they may be served over several passes.
+// Who waits for a lease is in the line for a missing key, and is also served when its owner has the
+// lease. The first of that line runs its command again at the deadline by a timer of its own, which
+// does not wait for the reaper; when it changes, or the lease does, it runs at once, to know the
+// deadline. Nobody overtakes those in that line, so they may be served over several passes.
 type Waiters struct {
 	*lines
 	env     *Env
@@ -39,7 +40,8 @@ type Waiters struct {
 	clients, timed atomic.Int64 // clients, and those with a timeout
 }
 
-// lines are the keys that are waited for. The loop changes them, with the mutex, and reads them without; others read them with it.
+// lines are the keys that are waited for. The loop changes them, with the mutex, and reads them
+// without; others read them with it.
 type lines struct {
 	mu struct {
 		sync.Mutex
@@ -56,7 +58,8 @@ type WaiterHost interface {
 	//
 	// It reports whether the command has run; if not, the waiter is looked at again (LookAgain).
 	Again(w *Waiter) bool
-	// Enough reports whether the present pass has served long enough that those who can wait are left to the next one.
+	// Enough reports whether the present pass has served long enough that those who can wait are
+	// left to the next one.
 	Enough() bool
 	// Load reads a key from disk and then calls done on the loop, with false if it can't be
 	// read: those that wait for it go on waiting.
@@ -91,7 +94,8 @@ type line struct {
 	n           int
 }
 
-// place is where a waiter stands in a line. One of a key's waiters is charged with what the key takes.
+// place is where a waiter stands in a line. One of a key's waiters is charged with what the key
+// takes.
 type place struct {
 	by         *Waiter
 	at         *awaited
@@ -116,7 +120,8 @@ type waiting struct {
 	since  int64 // Unix ms
 }
 
-// waitingFor says how many wait for a key to be of a type, or None: missing, and who the first of them are.
+// waitingFor says how many wait for a key to be of a type, or None: missing, and who the first of
+// them are.
 func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, first []waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -131,8 +136,8 @@ func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, fi
 	return n, first
 }
 
-// mayTake reports whether a client may have what others may wait for, a missing key or the jobs of a delay queue: it is the first of
-// those that wait for that, or nobody does.
+// mayTake reports whether a client may have what others may wait for, a missing key or the jobs of
+// a delay queue: it is the first of those that wait for that, or nobody does.
 func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 	if ls.awaited.Load() == 0 {
 		return true
@@ -245,8 +250,9 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 	return a
 }
 
-// Remove takes a waiter out of all lines. If others wait behind it for a missing key they are to be looked at, as the key may
-// be missing, and nobody else may take it. So are those that wait for a job, which may be due. It reports whether there are such.
+// Remove takes a waiter out of all lines. If others wait behind it for a missing key they are to be
+// looked at, as the key may be missing, and nobody else may take it. So are those that wait for a
+// job, which may be due. It reports whether there are such.
 func (ws *Waiters) Remove(w *Waiter) (more bool) {
 	ws.lines.mu.Lock()
 	for i := range w.places {
@@ -423,8 +429,9 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	return true
 }
 
-// waitsAs gives the first that waits for the lease as its owner, nil if nobody does: it has asked before, on another
-// connection that may have ended, or the lease has come from another key. It has its token as if it asked now.
+// waitsAs gives the first that waits for the lease as its owner, nil if nobody does: it has asked
+// before, on another connection that may have ended, or the lease has come from another key. It has
+// its token as if it asked now.
 func (a *awaited) waitsAs(owner string) *place {
 	if own := a.owners[owner]; own != nil {
 		return own.first
@@ -432,9 +439,9 @@ func (a *awaited) waitsAs(owner string) *place {
 	return nil
 }
 
-// serveReaders has those that wait for a stream run again, each once: one that finds nothing keeps nothing
-// from those behind it. Where the key, of type typ, is no stream, only those run whose command has an
-// answer to that.
+// serveReaders has those that wait for a stream run again, each once: one that finds nothing keeps
+// nothing from those behind it. Where the key, of type typ, is no stream, only those run whose
+// command has an answer to that.
 func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, host WaiterHost) {
 	readers := ws.readers[:0]
 	for p := a.lines[object.TypeStream].first; p != nil; p = p.next {
@@ -476,8 +483,9 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 // Waiting says whether ready keys are left to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf gives the type of a key's value, None for a missing or expired key, and who holds a lease. It is not known
-// while the key is only on disk, or blocked by a global job (storage.Txn.BlockedByGlobal).
+// typeOf gives the type of a key's value, None for a missing or expired key, and who holds a lease.
+// It is not known while the key is only on disk, or blocked by a global job
+// (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}
 	if !e.Store.Begin(t, keys[:]) {

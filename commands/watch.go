@@ -163,8 +163,8 @@ func (c *Changes) watchMemory(client *Client) int {
 }
 
 // swapping marks those whose key appears in the database that takes the place of its own.
-// Keys of the database that leaves count as changed, as in FLUSHDB. txn has locked everything. An error
-// is of the data file.
+// Keys of the database that leaves count as changed, as in FLUSHDB. txn has locked everything. An
+// error is of the data file.
 func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 	type watched struct {
 		db   int

@@ -52,7 +52,8 @@ func combineCommand(name, summary, complexity string, op combination) Spec {
 	}
 }
 
-// combineStoreCommand declares a command that stores under its first key what op makes of the others.
+// combineStoreCommand declares a command that stores under its first key what op makes of the
+// others.
 func combineStoreCommand(name, since, summary, complexity string, op combination) Spec {
 	return Spec{
 		Name: name, Group: SortedSet, Since: since,

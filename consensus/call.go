@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A call is a request to another member and its answer, which may be long: a snapshot is one. It has a connection of its own.
+// A call is a request to another member and its answer, which may be long: a snapshot is one. It
+// has a connection of its own.
 //
 //	caller                                   called
 //	call    request ──►
@@ -22,8 +23,9 @@ import (
 // An answer without an end is not whole. The next part of one may take two minutes.
 
 const (
-	// callsEach bounds the calls of one member that are answered at a time, and callsOfStrangers those of all that are no members yet: so a member that asks
-	// again and again, or reads slowly, keeps nobody else from an answer.
+	// callsEach bounds the calls of one member that are answered at a time, and callsOfStrangers
+	// those of all that are no members yet: so a member that asks again and again, or reads slowly,
+	// keeps nobody else from an answer.
 	callsEach        = 4
 	callsOfStrangers = 16
 
@@ -32,11 +34,13 @@ const (
 	partTime   = 2 * time.Minute
 )
 
-// ErrCall is wrapped by what Ask and its answer return when the other member says why there is no answer, or no whole one.
+// ErrCall is wrapped by what Ask and its answer return when the other member says why there is no
+// answer, or no whole one.
 var ErrCall = errors.New("the other member answers")
 
-// Ask makes a call of the member at an address; to may be 0 for a stranger, who asks whoever is there. The answer is read until
-// io.EOF, which says that it is whole, and closed. ctx is for all of it.
+// Ask makes a call of the member at an address; to may be 0 for a stranger, who asks whoever is
+// there. The answer is read until io.EOF, which says that it is whole, and closed. ctx is for all
+// of it.
 func Ask(ctx context.Context, o *TransportOptions, addr string, to uint64, request []byte) (*Reply, error) {
 	shake, cancel := context.WithTimeout(ctx, usualTimes.shake)
 	defer cancel()
@@ -86,7 +90,8 @@ type Reply struct {
 	err   error
 }
 
-// replyOf is what comes over a connection, of which in is the rest; stop ends what waits for the connection's end.
+// replyOf is what comes over a connection, of which in is the rest; stop ends what waits for the
+// connection's end.
 func replyOf(plain net.Conn, in io.Reader, stop func()) *Reply {
 	return &Reply{plain: plain, in: bufio.NewReaderSize(in, partSize), stop: stop}
 }

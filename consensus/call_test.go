@@ -59,7 +59,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// An answer that ends with an error is not whole, whatever the error says, and so is one whose connection ends.
+// An answer that ends with an error is not whole, whatever the error says, and so is one whose
+// connection ends.
 func TestCallsFail(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(ctx context.Context, _ uint64, request []byte, w io.Writer) error {
@@ -99,7 +100,8 @@ func TestCallsBoundRequests(t *testing.T) {
 	}
 }
 
-// What is asked ends when the caller goes, when its context ends, and with the transport on either side.
+// What is asked ends when the caller goes, when its context ends, and with the transport on either
+// side.
 func TestCallsEnd(t *testing.T) {
 	for _, how := range []string{"closed", "context", "caller's transport", "called transport"} {
 		t.Run(how, func(t *testing.T) {
@@ -145,7 +147,8 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
-// A transport answers a number of calls of each member at once, and says so to one that has more; others get answers all the same, and a call that has ended makes room.
+// A transport answers a number of calls of each member at once, and says so to one that has more;
+// others get answers all the same, and a call that has ended makes room.
 func TestCallsAtOnce(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(ctx context.Context, _ uint64, _ []byte, w io.Writer) error {
@@ -190,7 +193,8 @@ func TestCallsAtOnce(t *testing.T) {
 	})
 }
 
-// Who asks whom is checked: a caller without the secret, of another cluster, or who means another member gets nothing.
+// Who asks whom is checked: a caller without the secret, of another cluster, or who means another
+// member gets nothing.
 func TestCallsAreChecked(t *testing.T) {
 	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error {
 		t.Error("a call is answered")

@@ -15,7 +15,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// TestSimulationOnFiles is TestSimulation with logs of raftlog, on files in memory that lose what is not synced.
+// TestSimulationOnFiles is TestSimulation with logs of raftlog, on files in memory that lose what
+// is not synced.
 func TestSimulationOnFiles(t *testing.T) { consensus.Histories(t, newFiles, 10) }
 
 // files is a member's log with its disk.
@@ -113,8 +114,8 @@ func (d *files) Sync(done func(error)) {
 	})
 }
 
-// Compact is a checkpoint: the log goes on in another segment, which is noted as the first one needed; and segments go that the checkpoint before
-// this one did not need either.
+// Compact is a checkpoint: the log goes on in another segment, which is noted as the first one
+// needed; and segments go that the checkpoint before this one did not need either.
 func (d *files) Compact(_, now consensus.Base) {
 	segment, err := d.Rotate(raftlog.Base{Base: now, Position: now.Index})
 	if err != nil {

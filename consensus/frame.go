@@ -26,13 +26,14 @@ const (
 
 const (
 	frameHeader = 17
-	// MaxFrame bounds a frame: an entry is a group of the log, which has two chunks' worth of frames at most, or
-	// several that are 1 MiB together.
+	// MaxFrame bounds a frame: an entry is a group of the log, which has two chunks' worth of
+	// frames at most, or several that are 1 MiB together.
 	MaxFrame = 4 << 20
 )
 
 var (
-	// ErrFrame says that what was received is no frame, or a damaged one: the connection is of no use any more.
+	// ErrFrame says that what was received is no frame, or a damaged one: the connection is of no
+	// use any more.
 	ErrFrame = errors.New("consensus: a frame is damaged")
 
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -76,7 +77,8 @@ func ParseFrame(b []byte) (Frame, error) {
 	return Frame{Kind: Kind(b[8]), Group: le.Uint64(b[9:]), Body: b[frameHeader:]}, nil
 }
 
-// ReadFrame reads one frame of at most limit bytes. io.EOF says that the other side has ended between frames.
+// ReadFrame reads one frame of at most limit bytes. io.EOF says that the other side has ended
+// between frames.
 func ReadFrame(r *bufio.Reader, limit int) (Frame, error) {
 	head, err := r.Peek(4)
 	if len(head) > 0 && errors.Is(err, io.EOF) {

@@ -19,11 +19,13 @@ import (
 )
 
 const (
-	// tick is how often a leader sends heartbeats. Followers vote for another one after 8 ticks without that; campaigns says
-	// when they campaign by themselves, and the library has them do so at random from 8 to 15 ticks on.
+	// tick is how often a leader sends heartbeats. Followers vote for another one after 8 ticks
+	// without that; campaigns says when they campaign by themselves, and the library has them do so
+	// at random from 8 to 15 ticks on.
 	tick          = 40 * time.Millisecond
 	electionTicks = 8
-	// recentTicks is for how long who was heard counts as there. A leader hears each member at each tick.
+	// recentTicks is for how long who was heard counts as there. A leader hears each member at each
+	// tick.
 	recentTicks = 2 * electionTicks
 	// commitDelay bounds how long a commit index waits for an entry to go out with.
 	commitDelay = 2 * time.Millisecond
@@ -32,7 +34,8 @@ const (
 
 	// MaxEntry bounds an entry, in bytes, so that a frame has room for one.
 	MaxEntry = MaxFrame - 64<<10
-	// MaxUncommitted bounds the entries that are proposed and not committed, in bytes, unless there is only one.
+	// MaxUncommitted bounds the entries that are proposed and not committed, in bytes, unless there
+	// is only one.
 	MaxUncommitted = 32 << 20
 
 	maxMessage  = 1 << 20  // of entries in a message, unless it has only one
@@ -49,8 +52,8 @@ var (
 	ErrChange    = errors.New("consensus: the members cannot be changed so, or another change is under way")
 	ErrTarget    = errors.New("consensus: leadership can only go to another member that votes")
 	ErrClosed    = errors.New("consensus: closed")
-	// ErrForgot says that the log has not what the leader knows to have been on this member's disk. Whoever counts on that member may have
-	// acknowledged what is lost now.
+	// ErrForgot says that the log has not what the leader knows to have been on this member's disk.
+	// Whoever counts on that member may have acknowledged what is lost now.
 	ErrForgot = errors.New("consensus: this member has forgotten what it acknowledged: its directory is an older copy, or the disk has lost what was synced. Remove it from the group, and add it again without its directory")
 )
 
@@ -69,13 +72,14 @@ type Options struct {
 	Logger *slog.Logger // slog.Default() if nil
 }
 
-// Group is this member's part of a group. All its methods may be called by several goroutines, and from a Machine's, but
-// for Close.
+// Group is this member's part of a group. All its methods may be called by several goroutines, and
+// from a Machine's, but for Close.
 type Group struct {
 	o     Options
 	lease atomic.Int64 // the time since the machine started, in ms, until which Leased says yes
-	// leaseTerm is the term of that. It is set before a lease, and that is 0 when a term is over: who finds the term before and after it
-	// has looked at the lease has looked at one of that term.
+	// leaseTerm is the term of that. It is set before a lease, and that is 0 when a term is over:
+	// who finds the term before and after it has looked at the lease has looked at one of that
+	// term.
 	leaseTerm atomic.Uint64
 
 	mu struct {
@@ -123,8 +127,8 @@ type peer struct {
 	snapshot int         // ticks until a snapshot that it was sent counts as lost; 0: none was
 }
 
-// Start has a member take part. It answers no vote for 8 ticks: before it ended it may have promised
-// another one to lead for so long.
+// Start has a member take part. It answers no vote for 8 ticks: before it ended it may have
+// promised another one to lead for so long.
 func Start(o Options) (*Group, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System
@@ -149,8 +153,8 @@ func Start(o Options) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Entries after the base are handed out again, since they may change the members; the machine gets those after
-	// Applied.
+	// Entries after the base are handed out again, since they may change the members; the machine
+	// gets those after Applied.
 	node, err := raft.NewRawNode(&raft.Config{
 		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: s, Applied: base.Index, AsyncStorageWrites: true,
 		MaxSizePerMsg: maxMessage, MaxCommittedSizePerReady: maxApplying, MaxUncommittedEntriesSize: MaxUncommitted,
@@ -173,8 +177,8 @@ func Start(o Options) (*Group, error) {
 	return g, nil
 }
 
-// align has a log begin where the machine ends, if it lacks that entry: a crash came after Machine.Restore, and before
-// the log had the base of the snapshot.
+// align has a log begin where the machine ends, if it lacks that entry: a crash came after
+// Machine.Restore, and before the log had the base of the snapshot.
 func align(l Log, applied Base) error {
 	if base := l.Base(); applied.Index < base.Index {
 		return fmt.Errorf("consensus: entry %d is the last that is applied, and the log begins after %d", applied.Index, base.Index)
@@ -188,10 +192,10 @@ func align(l Log, applied Base) error {
 // Proposed are entries on their way.
 type Proposed struct{ Term, First, Last uint64 }
 
-// Propose has entries become the next ones of the group, in this order, each whole or not at all. Only a leader can. It
-// copies them. Machine.Committed says that they are there for ever; after Machine.Deposed that is unknown until
-// Committed or Replaced says it. When not all have room it gives ErrFull, and what it has proposed (Last is First-1 if
-// that is nothing).
+// Propose has entries become the next ones of the group, in this order, each whole or not at all.
+// Only a leader can. It copies them. Machine.Committed says that they are there for ever; after
+// Machine.Deposed that is unknown until Committed or Replaced says it. When not all have room it
+// gives ErrFull, and what it has proposed (Last is First-1 if that is nothing).
 func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
 	for _, e := range entries {
 		if len(e) == 0 || len(e) > MaxEntry {
@@ -240,8 +244,8 @@ func (g *Group) Receive(messages []*Message) {
 	g.proceed()
 }
 
-// remembers reports whether the log has all that this member has acknowledged to the leader of this term: a heartbeat names no commit index beyond that. If
-// not, the group ends. mu is locked.
+// remembers reports whether the log has all that this member has acknowledged to the leader of this
+// term: a heartbeat names no commit index beyond that. If not, the group ends. mu is locked.
 func (g *Group) remembers(m *pb.Message) bool {
 	if m.GetType() != pb.MsgHeartbeat || m.GetTerm() < g.mu.term || m.GetCommit() <= g.mu.last {
 		return true
@@ -263,7 +267,8 @@ func (g *Group) Unreachable(id uint64) {
 	g.proceed()
 }
 
-// tick is called by the timer. Ticks that come late are not made up for: who has not run has not heard others either.
+// tick is called by the timer. Ticks that come late are not made up for: who has not run has not
+// heard others either.
 func (g *Group) tick() {
 	g.o.Time.Tick()
 	g.mu.Lock()
@@ -293,7 +298,8 @@ func (g *Group) tick() {
 	g.proceed()
 }
 
-// fromLeader reports whether only the leader of this member's term sends such a message. mu is locked.
+// fromLeader reports whether only the leader of this member's term sends such a message. mu is
+// locked.
 func (g *Group) fromLeader(m *pb.Message) bool {
 	switch m.GetType() {
 	case pb.MsgHeartbeat, pb.MsgApp, pb.MsgSnap:
@@ -303,9 +309,10 @@ func (g *Group) fromLeader(m *pb.Message) bool {
 	}
 }
 
-// campaigns reports whether this member is to campaign at this tick. A client whose leader is gone asks again some 400 ms later, so a
-// follower does not wait for its random time: the first one in the list of those who vote campaigns after 9 ticks, each further one two
-// ticks later, be it that a random time has passed before. mu is locked.
+// campaigns reports whether this member is to campaign at this tick. A client whose leader is gone
+// asks again some 400 ms later, so a follower does not wait for its random time: the first one in
+// the list of those who vote campaigns after 9 ticks, each further one two ticks later, be it that
+// a random time has passed before. mu is locked.
 func (g *Group) campaigns() bool {
 	if g.mu.heard == 0 || g.mu.role.leading || !g.mayVote() {
 		return false
@@ -364,7 +371,8 @@ func (g *Group) Peers() (list []Peer) {
 	return list
 }
 
-// SnapshotGoesOn says that a member is still taking the snapshot that it was sent: it does not count as lost yet.
+// SnapshotGoesOn says that a member is still taking the snapshot that it was sent: it does not
+// count as lost yet.
 func (g *Group) SnapshotGoesOn(id uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -373,7 +381,8 @@ func (g *Group) SnapshotGoesOn(id uint64) {
 	}
 }
 
-// SnapshotTaken says that a member has the snapshot that it was sent, or has what it needs to go on from it after a restart.
+// SnapshotTaken says that a member has the snapshot that it was sent, or has what it needs to go on
+// from it after a restart.
 func (g *Group) SnapshotTaken(id uint64) {
 	g.mu.Lock()
 	if p := g.mu.peers[id]; g.mu.ended == nil && p != nil && p.snapshot > 0 {
@@ -385,7 +394,8 @@ func (g *Group) SnapshotTaken(id uint64) {
 	g.proceed()
 }
 
-// Campaign has this member campaign, although it has heard the leader of late; others vote for it when they have not.
+// Campaign has this member campaign, although it has heard the leader of late; others vote for it
+// when they have not.
 func (g *Group) Campaign() {
 	g.mu.Lock()
 	if g.mu.ended == nil && g.mayVote() {
@@ -396,8 +406,8 @@ func (g *Group) Campaign() {
 	g.proceed()
 }
 
-// Close ends this member's part, and returns when neither the log nor the machine is in use any more. What was appended
-// and not synced is the log's to write.
+// Close ends this member's part, and returns when neither the log nor the machine is in use any
+// more. What was appended and not synced is the log's to write.
 func (g *Group) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

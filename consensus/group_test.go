@@ -154,8 +154,8 @@ func newProcesses(t *testing.T, n uint64, change func(log *memLog)) []*process {
 	return all
 }
 
-// TestGroupsOverConnections has three members agree with real connections, real time and several who propose, with a
-// disk that is done at once and one that is done later; then the leader goes.
+// TestGroupsOverConnections has three members agree with real connections, real time and several
+// who propose, with a disk that is done at once and one that is done later; then the leader goes.
 func TestGroupsOverConnections(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		t.Run(fmt.Sprintf("slow disk %v", slow), func(t *testing.T) {
@@ -304,7 +304,8 @@ func TestGroupAlone(t *testing.T) {
 	}
 }
 
-// TestForgotten: a member whose log has not what it has acknowledged, as with an older copy of its directory, ends with an error that says so.
+// TestForgotten: a member whose log has not what it has acknowledged, as with an older copy of its
+// directory, ends with an error that says so.
 func TestForgotten(t *testing.T) {
 	p := newAlone(t)
 	last, heartbeat := p.Status().Last, pb.MsgHeartbeat
@@ -328,7 +329,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestEntriesAreCopiedOnce: the caller has its memory back, and what is proposed takes its own size once.
+// TestEntriesAreCopiedOnce: the caller has its memory back, and what is proposed takes its own size
+// once.
 func TestEntriesAreCopiedOnce(t *testing.T) {
 	p := newAlone(t)
 	entry := bytes.Repeat([]byte("x"), 2<<20)
@@ -347,8 +349,8 @@ func TestEntriesAreCopiedOnce(t *testing.T) {
 	}
 }
 
-// TestUncommittedIsBounded: a leader whose followers do not answer takes 32 MiB, says so, and what was taken becomes
-// committed when they are back.
+// TestUncommittedIsBounded: a leader whose followers do not answer takes 32 MiB, says so, and what
+// was taken becomes committed when they are back.
 func TestUncommittedIsBounded(t *testing.T) {
 	if _, err := observe(setup.Seed, func(s *sim) { fillUp(t, s) }); err != nil {
 		t.Error(err)
@@ -383,9 +385,10 @@ func fillUp(t *testing.T, s *sim) {
 	s.until("all is committed", func() bool { return leader.g.Status().Committed >= last })
 }
 
-// TestElectionTime: when the leader has crashed, another member leads before its clients have dialed the old one five times, which
-// takes 400 ms, or soon after. The time is that of the simulation. Two members may campaign at
-// the same time, and again after that: so much longer it takes some three times in 12,000.
+// TestElectionTime: when the leader has crashed, another member leads before its clients have
+// dialed the old one five times, which takes 400 ms, or soon after. The time is that of the
+// simulation. Two members may campaign at the same time, and again after that: so much longer it
+// takes some three times in 12,000.
 func TestElectionTime(t *testing.T) {
 	const rounds = 100
 	var took []time.Duration

@@ -23,8 +23,8 @@ const (
 	Calls // a request and its answer, after which the connection ends
 )
 
-// Member is a process of a cluster. Both numbers are random and never used again; both are 0 of a stranger, who is in no cluster and
-// may only make calls, to whoever is at an address.
+// Member is a process of a cluster. Both numbers are random and never used again; both are 0 of a
+// stranger, who is in no cluster and may only make calls, to whoever is at an address.
 type Member struct {
 	Cluster, Node uint64
 }
@@ -56,15 +56,15 @@ const (
 //	proof   HMAC-SHA-256 by the secret over callerSigns, hello, answer ──►
 //	        ◄── proof    likewise over calledSigns
 //
-// Who is called proves nothing before the caller has: so nobody gets something to guess the secret with by calling.
-// Who is called by a member with another version answers with its own version alone, which no version takes for an answer: so both
-// sides can say why they do not talk.
+// Who is called proves nothing before the caller has: so nobody gets something to guess the secret
+// with by calling. Who is called by a member with another version answers with its own version
+// alone, which no version takes for an answer: so both sides can say why they do not talk.
 //
-// Both nonces are signed, so a recorded handshake is of no use, and the two sides sign differently, so neither is what the other
-// one sent. Without a secret the same is said and proves nothing.
+// Both nonces are signed, so a recorded handshake is of no use, and the two sides sign differently,
+// so neither is what the other one sent. Without a secret the same is said and proves nothing.
 
-// Call introduces me to the member that was called, to send on a channel, and has that prove who it is. random gives
-// nonces.
+// Call introduces me to the member that was called, to send on a channel, and has that prove who it
+// is. random gives nonces.
 func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, secret []byte, random io.Reader) error {
 	hello := []byte{protocolVersion, byte(channel)}
 	for _, v := range [...]uint64{me.Cluster, me.Node, to} {
@@ -181,8 +181,8 @@ func readBody(r *bufio.Reader, kind Kind, size int) ([]byte, error) {
 	return f.Body, nil
 }
 
-// MayBePlain reports whether a connection between two addresses needs neither a secret nor TLS: only processes of this machine are
-// at both of them.
+// MayBePlain reports whether a connection between two addresses needs neither a secret nor TLS:
+// only processes of this machine are at both of them.
 func MayBePlain(local, remote net.Addr) bool { return onThisMachine(local) && onThisMachine(remote) }
 
 func onThisMachine(a net.Addr) bool {

@@ -174,9 +174,9 @@ func (s *sim) distance() {
 	s.logf("messages take up to %v longer", most)
 }
 
-// hunt has others take over from a leader that does not hear of it: one that does not hear the leader any more campaigns, while answers
-// to the leader are still on their way, those who would hold the first one back start anew, or are told to hurry by the
-// leader itself.
+// hunt has others take over from a leader that does not hear of it: one that does not hear the
+// leader any more campaigns, while answers to the leader are still on their way, those who would
+// hold the first one back start anew, or are told to hurry by the leader itself.
 func (s *sim) hunt() {
 	if s.one(2) { // from a group that is whole
 		s.repair()
@@ -344,7 +344,8 @@ func (s *sim) settle() {
 	s.logf("all is quiet at entry %d, members %s", index, confText(conf))
 }
 
-// progress waits until somebody leads with a lease, and has committed an entry that is proposed then. It gives that entry's index.
+// progress waits until somebody leads with a lease, and has committed an entry that is proposed
+// then. It gives that entry's index.
 func (s *sim) progress(when string) (index uint64) {
 	var leader *simMember
 	s.until("an entry is proposed"+when, func() bool {
@@ -364,8 +365,8 @@ func (s *sim) progress(when string) (index uint64) {
 	return index
 }
 
-// minority has less than half of those who vote crash, be stopped or cut off, the leader among them if chance
-// will have it so. The others have to go on.
+// minority has less than half of those who vote crash, be stopped or cut off, the leader among them
+// if chance will have it so. The others have to go on.
 func (s *sim) minority() {
 	voters := s.pick((*simMember).leads).state.applied.Conf.GetVoters()
 	n := (len(voters) - 1) / 2
@@ -443,8 +444,8 @@ func isLibrary(p any) bool {
 	return false
 }
 
-// TestSimulation runs histories: a few, or as many as KEYP_CONSENSUS (a duration) has room for, or one alone with
-// KEYP_CONSENSUS_SEED; KEYP_CONSENSUS_TRACE prints what it does.
+// TestSimulation runs histories: a few, or as many as KEYP_CONSENSUS (a duration) has room for, or
+// one alone with KEYP_CONSENSUS_SEED; KEYP_CONSENSUS_TRACE prints what it does.
 func TestSimulation(t *testing.T) {
 	least := 20
 	if testkit.Long() {
@@ -518,9 +519,10 @@ func TestSimulationReproduces(t *testing.T) {
 	}
 }
 
-// TestCommitRidesAlong: a commit index goes out with the next entry; if there is none, by itself, long before the next
-// heartbeat. The messages come in order, as they do over a connection: a follower that refuses
-// one that has overtaken another gets the rest later, at worst after a heartbeat.
+// TestCommitRidesAlong: a commit index goes out with the next entry; if there is none, by itself,
+// long before the next heartbeat. The messages come in order, as they do over a connection: a
+// follower that refuses one that has overtaken another gets the rest later, at worst after a
+// heartbeat.
 func TestCommitRidesAlong(t *testing.T) {
 	if _, err := observe(setup.Seed, func(s *sim) { commitRidesAlong(t, s) }); err != nil {
 		t.Error(err)
@@ -555,8 +557,8 @@ func commitRidesAlong(t *testing.T, s *sim) {
 	}
 }
 
-// TestSnapshotReplacesEntries: a leader that was cut off with entries of its own hears that they are gone when a snapshot
-// comes in their place, and not that they are committed.
+// TestSnapshotReplacesEntries: a leader that was cut off with entries of its own hears that they
+// are gone when a snapshot comes in their place, and not that they are committed.
 func TestSnapshotReplacesEntries(t *testing.T) {
 	_, err := observe(setup.Seed, func(s *sim) {
 		s.settle()
@@ -592,7 +594,8 @@ func TestSnapshotReplacesEntries(t *testing.T) {
 	}
 }
 
-// TestPeersStayActive: a leader that hears all members each tick says so at each moment, also right after its election.
+// TestPeersStayActive: a leader that hears all members each tick says so at each moment, also right
+// after its election.
 func TestPeersStayActive(t *testing.T) {
 	_, err := observe(setup.Seed, func(s *sim) {
 		s.settle()

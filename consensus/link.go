@@ -14,9 +14,9 @@ import (
 	"keyp/internal/clock"
 )
 
-// maxQueued bounds what waits to be sent over a connection, in bytes of frames, beside one message. A follower that is
-// slower lacks messages, and the library finds that out. It is more than maxUnread, so that a follower that is merely
-// far away lacks none.
+// maxQueued bounds what waits to be sent over a connection, in bytes of frames, beside one message.
+// A follower that is slower lacks messages, and the library finds that out. It is more than
+// maxUnread, so that a follower that is merely far away lacks none.
 const maxQueued = 12 << 20
 
 // keepBuffer is the largest buffer that a link keeps while nothing waits.
@@ -24,8 +24,8 @@ const keepBuffer = 1 << 20
 
 // link is this member's connection to another one, for one channel.
 //
-// Who sends writes by himself what the system takes at once; the rest, and all with TLS, is for the link's writer. So a
-// follower that does not read holds up nobody.
+// Who sends writes by himself what the system takes at once; the rest, and all with TLS, is for the
+// link's writer. So a follower that does not read holds up nobody.
 type link struct {
 	t       *Transport
 	to      uint64
@@ -305,7 +305,8 @@ func (l *link) drain(plain, c net.Conn) error {
 	return plain.SetWriteDeadline(time.Time{})
 }
 
-// writeAll writes b, for each piece of which there is a deadline of its own: a slow connection is not a broken one.
+// writeAll writes b, for each piece of which there is a deadline of its own: a slow connection is
+// not a broken one.
 func (l *link) writeAll(plain, c net.Conn, b []byte) error {
 	const piece = 256 << 10
 	for len(b) > 0 {

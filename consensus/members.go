@@ -8,10 +8,11 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Change has the group's members change, and gives the index of the entry that says so; it is so once the
-// machine is given that entry. Several changes become one, in two steps (joint consensus): from its entry on, majorities of
-// the old and of the new members have to agree, until the leader by itself has added a second entry, which ends
-// that. Only a leader can, one change after the other. A leader that is removed steps down when the change is applied.
+// Change has the group's members change, and gives the index of the entry that says so; it is so
+// once the machine is given that entry. Several changes become one, in two steps (joint consensus):
+// from its entry on, majorities of the old and of the new members have to agree, until the leader
+// by itself has added a second entry, which ends that. Only a leader can, one change after the
+// other. A leader that is removed steps down when the change is applied.
 func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error) {
 	g.mu.Lock()
 	switch {
@@ -36,7 +37,8 @@ func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error
 	return index, err
 }
 
-// tryChange makes a change of members on paper: the library panics when one is applied that cannot be made.
+// tryChange makes a change of members on paper: the library panics when one is applied that cannot
+// be made.
 func tryChange(conf *pb.ConfState, changes []*pb.ConfChangeSingle) error {
 	if len(changes) == 0 {
 		return ErrChange

@@ -63,20 +63,22 @@ func (im *image) apply(c change) {
 // SimDisk is a member's log in the simulation, and what its disk has.
 type SimDisk interface {
 	Log
-	// Begin comes with each start of the process. later runs the end of a sync, whenever the disk has it; snapshot is what
-	// Snapshot gives.
+	// Begin comes with each start of the process. later runs the end of a sync, whenever the disk
+	// has it; snapshot is what Snapshot gives.
 	Begin(later func(f func()), snapshot func() (*pb.Snapshot, error))
-	// Vote is the term and vote on disk, and Saved the index of the last entry there. Has reports whether an entry
-	// is, or a base that stands for it.
+	// Vote is the term and vote on disk, and Saved the index of the last entry there. Has reports
+	// whether an entry is, or a base that stands for it.
 	Vote() (term, vote uint64)
 	Saved() uint64
 	Has(index, term uint64) bool
-	// Compact has the log begin after an entry, older or not, when the machine has what is up to now on disk.
+	// Compact has the log begin after an entry, older or not, when the machine has what is up to
+	// now on disk.
 	Compact(older, now Base)
 	// Fail has the next sync fail, and Failing reports whether it will.
 	Fail(err error)
 	Failing() bool
-	// Crash gives what is there after a crash: what was synced, and of the rest as much as random says.
+	// Crash gives what is there after a crash: what was synced, and of the rest as much as random
+	// says.
 	Crash(random *rand.Rand) SimDisk
 }
 

@@ -116,7 +116,8 @@ func ParseMessage(f Frame) (*Message, error) {
 	return &r.Message, nil
 }
 
-// input is what is left to read. After the first bad field everything reads as zero, and bad is set.
+// input is what is left to read. After the first bad field everything reads as zero, and bad is
+// set.
 type input struct {
 	rest []byte
 	bad  bool

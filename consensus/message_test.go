@@ -61,7 +61,8 @@ func equal(a, b *Message) bool {
 	return a.Group == b.Group && a.Time == b.Time && a.Stamp == b.Stamp && proto.Equal(plain(a.Raft), plain(b.Raft))
 }
 
-// TestPropertyMessages: what is sent arrives as it was, message by message, however many are in a row.
+// TestPropertyMessages: what is sent arrives as it was, message by message, however many are in a
+// row.
 func TestPropertyMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sent []*Message

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Whoever changes the node (proposes, receives, ticks, has written) calls ready under the mutex, which takes what the node has to
-// have done: messages go to the network, what is to be stored and calls of the machine into two queues.
-// Then, without the mutex, proceed has the network send, the log write, and the machine is notified, in this order, so
-// that no answer waits for the machine. Each of the two queues has one goroutine at a time; another one
-// leaves its work to that.
+// Whoever changes the node (proposes, receives, ticks, has written) calls ready under the mutex,
+// which takes what the node has to have done: messages go to the network, what is to be stored and
+// calls of the machine into two queues. Then, without the mutex, proceed has the network send, the
+// log write, and the machine is notified, in this order, so that no answer waits for the machine.
+// Each of the two queues has one goroutine at a time; another one leaves its work to that.
 
 // ready takes what the node has to have done. mu is locked.
 func (g *Group) ready() {
@@ -37,8 +37,8 @@ func (g *Group) ready() {
 	}
 }
 
-// repeated reports whether a heartbeat is followed by another one to the same member: a tick makes one, and asking
-// for the lease the next, which says all that the first one does.
+// repeated reports whether a heartbeat is followed by another one to the same member: a tick makes
+// one, and asking for the lease the next, which says all that the first one does.
 func repeated(m *pb.Message, later []*pb.Message) bool {
 	return m.GetType() == pb.MsgHeartbeat && slices.ContainsFunc(later, func(l *pb.Message) bool {
 		return l.GetType() == pb.MsgHeartbeat && l.GetTo() == m.GetTo()
@@ -270,7 +270,8 @@ func (g *Group) write() bool {
 	return g.sync(batch, must)
 }
 
-// restores reports whether a message has a snapshot: then the machine is to have it before the log begins again.
+// restores reports whether a message has a snapshot: then the machine is to have it before the log
+// begins again.
 func restores(m *pb.Message) bool { return m.GetSnapshot() != nil }
 
 // restored goes on when the machine has what a snapshot has.
@@ -289,7 +290,8 @@ func (g *Group) restored(m *pb.Message, err error) {
 	g.proceed()
 }
 
-// append hands messages to the log, and reports whether their answers have to wait for a sync. mu is locked.
+// append hands messages to the log, and reports whether their answers have to wait for a sync. mu
+// is locked.
 func (g *Group) append(batch []*pb.Message) (must bool) {
 	for _, m := range batch {
 		w := Write{Entries: m.GetEntries()}
@@ -306,8 +308,8 @@ func (g *Group) append(batch []*pb.Message) (must bool) {
 	return must
 }
 
-// sync has what was appended on disk, and answers then. It reports whether that is so already; if not, it goes on
-// elsewhere.
+// sync has what was appended on disk, and answers then. It reports whether that is so already; if
+// not, it goes on elsewhere.
 func (g *Group) sync(batch []*pb.Message, must bool) bool {
 	if !must {
 		g.written(batch, nil)

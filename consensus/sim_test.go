@@ -22,15 +22,17 @@ import (
 
 // The simulation
 //
-// All members of a group run in one goroutine. What happens is an event with an instant: a message arrives, a timer fires, a sync
-// ends. All delays are drawn from one seed, so a seed gives the same history again. Each member has a disk of its
-// own (a memLog, or what else is given), and a clock with its own rate: two differ by up to 8 percent, while the lease allows for 10.
+// All members of a group run in one goroutine. What happens is an event with an instant: a message
+// arrives, a timer fires, a sync ends. All delays are drawn from one seed, so a seed gives the same
+// history again. Each member has a disk of its own (a memLog, or what else is given), and a clock
+// with its own rate: two differ by up to 8 percent, while the lease allows for 10.
 //
-// A crash loses what is not synced, or a part of it. A process that is stopped does nothing, while its clock goes on; when it
-// continues, what has come meanwhile happens first. The network delays, loses, doubles and reorders messages, some
-// by seconds, and links are cut one way or both.
+// A crash loses what is not synced, or a part of it. A process that is stopped does nothing, while
+// its clock goes on; when it continues, what has come meanwhile happens first. The network delays,
+// loses, doubles and reorders messages, some by seconds, and links are cut one way or both.
 //
-// After each event all of the simulation's checks are made: see sim.check, simMachine and simNet.Send.
+// After each event all of the simulation's checks are made: see sim.check, simMachine and
+// simNet.Send.
 
 // failure is what a check has found.
 type failure struct{ text string }
@@ -204,7 +206,8 @@ func (s *sim) pick(is func(m *simMember) bool) *simMember {
 	return list[s.random.IntN(len(list))]
 }
 
-// check looks at the leases. A new one begins with an event, so looking after each finds any two that overlap.
+// check looks at the leases. A new one begins with an event, so looking after each finds any two
+// that overlap.
 func (s *sim) check() {
 	holder := uint64(0)
 	for _, m := range s.members {
@@ -313,7 +316,8 @@ func (m *simMember) start() {
 	m.g = g
 }
 
-// after has something happen in the process, unless that ends before; if it is stopped, when it continues.
+// after has something happen in the process, unless that ends before; if it is stopped, when it
+// continues.
 func (m *simMember) after(d time.Duration, f func()) {
 	life := m.life
 	var run func()
@@ -380,7 +384,8 @@ type simNet struct{ m *simMember }
 
 func (n simNet) Flush() {}
 
-// Send checks that an answer says nothing that its sender could forget, and delivers the message, some time, or not.
+// Send checks that an answer says nothing that its sender could forget, and delivers the message,
+// some time, or not.
 func (n simNet) Send(m *Message) bool {
 	s, from, to := n.m.s, n.m.id, m.Raft.GetTo()
 	r, disk := m.Raft, n.m.log
@@ -450,9 +455,10 @@ func (n simNet) Send(m *Message) bool {
 	return true
 }
 
-// cutLater reports whether a leader of a later term than term has replaced entries, so the disk ends with one of a later term. One sync may
-// have ended for both, and the answer to the earlier leader goes out then too. It cannot commit what was replaced by
-// it: the later leader has the votes of a majority, of which nobody had these entries, or takes any of that term now.
+// cutLater reports whether a leader of a later term than term has replaced entries, so the disk
+// ends with one of a later term. One sync may have ended for both, and the answer to the earlier
+// leader goes out then too. It cannot commit what was replaced by it: the later leader has the
+// votes of a majority, of which nobody had these entries, or takes any of that term now.
 func cutLater(disk SimDisk, term uint64) bool {
 	for now, _ := disk.Vote(); now > term; now-- {
 		if disk.Has(disk.Saved(), now) {
@@ -462,7 +468,8 @@ func cutLater(disk SimDisk, term uint64) bool {
 	return false
 }
 
-// arrive has a message come to whatever process there is: it may have started since the message was sent.
+// arrive has a message come to whatever process there is: it may have started since the message was
+// sent.
 func (m *simMember) arrive(wire []byte) { m.after(0, func() { m.receive(wire) }) }
 
 // receive takes what has arrived: all messages of some moments together.
@@ -485,7 +492,8 @@ func (m *simMember) receive(wire []byte) {
 	}
 }
 
-// simMachine runs commands as the server does: a leader before they are committed, all others afterwards.
+// simMachine runs commands as the server does: a leader before they are committed, all others
+// afterwards.
 type simMachine struct {
 	m       *simMember
 	leading bool

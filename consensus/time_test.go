@@ -33,8 +33,9 @@ func (h *heardTime) Send(m *Message) bool {
 }
 func (h *heardTime) Flush() {}
 
-// TestTimeOfMessages: the time of the leader's heartbeats counts, but of none that is older than one before, of an earlier term, or without a stamp;
-// what elections are about has the time as others know it; answers have wall clocks.
+// TestTimeOfMessages: the time of the leader's heartbeats counts, but of none that is older than
+// one before, of an earlier term, or without a stamp; what elections are about has the time as
+// others know it; answers have wall clocks.
 func TestTimeOfMessages(t *testing.T) {
 	base := Base{Index: 1, Term: 1, Conf: &pb.ConfState{Voters: []uint64{1, 2, 3}}}
 	h := &heardTime{}

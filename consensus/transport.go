@@ -20,11 +20,13 @@ import (
 
 // Receiver is who messages are for.
 type Receiver interface {
-	// Receive gets messages of one member, in the order in which they came over one connection. It does not keep the list.
+	// Receive gets messages of one member, in the order in which they came over one connection. It
+	// does not keep the list.
 	Receive(messages []*Message)
 	// Unreachable says that messages to a member may be lost.
 	Unreachable(id uint64)
-	// Gone says that the connection has ended over which a member sends votes and heartbeats, and that there is no other one.
+	// Gone says that the connection has ended over which a member sends votes and heartbeats, and
+	// that there is no other one.
 	Gone(id uint64)
 }
 
@@ -34,11 +36,12 @@ type TransportOptions struct {
 	Listener net.Listener // the transport closes it
 	Receiver Receiver
 	Secret   []byte // of the cluster; nil: there is none
-	// TLS is used by both sides, so each has a certificate that the other one demands. nil: connections are plain, and
-	// without a secret only those within this machine are taken.
+	// TLS is used by both sides, so each has a certificate that the other one demands. nil:
+	// connections are plain, and without a secret only those within this machine are taken.
 	TLS *tls.Config
-	// Serve answers a call of another member, or of a stranger (from is 0), and writes what there is to say; an error goes to
-	// the caller, in words. ctx ends when the caller has gone. nil: there are no calls.
+	// Serve answers a call of another member, or of a stranger (from is 0), and writes what there
+	// is to say; an error goes to the caller, in words. ctx ends when the caller has gone. nil:
+	// there are no calls.
 	Serve  func(ctx context.Context, from uint64, request []byte, w io.Writer) error
 	Random io.Reader    // nonces; crypto/rand.Reader if nil
 	Logger *slog.Logger // slog.Default() if nil
@@ -62,19 +65,22 @@ var usualTimes = times{
 }
 
 const (
-	// strangers bounds the connections whose other side has proved nothing yet. One more takes the place of the oldest: a member proves
-	// itself in a moment, and somebody who opens connections and is silent keeps none of it out.
+	// strangers bounds the connections whose other side has proved nothing yet. One more takes the
+	// place of the oldest: a member proves itself in a moment, and somebody who opens connections
+	// and is silent keeps none of it out.
 	strangers = 256
-	// refusedEvery is how often the log says that connections were refused: anybody can have that happen.
+	// refusedEvery is how often the log says that connections were refused: anybody can have that
+	// happen.
 	refusedEvery = 10 * time.Second
-	// acceptWait is how long nothing is accepted after a failure, as when there are no file descriptors.
+	// acceptWait is how long nothing is accepted after a failure, as when there are no file
+	// descriptors.
 	acceptWait = 100 * time.Millisecond
 	// batch bounds the messages that are received together.
 	batch = 256
 )
 
-// A frame of KindIdle has no body. Each side of a connection sends one now and then, so that neither waits for one that has gone
-// without a word, and has nothing else to say.
+// A frame of KindIdle has no body. Each side of a connection sends one now and then, so that
+// neither waits for one that has gone without a word, and has nothing else to say.
 
 // Transport is a Network of TCP connections.
 type Transport struct {
@@ -133,8 +139,8 @@ func (o *TransportOptions) random() io.Reader {
 	return o.Random
 }
 
-// SetPeers says who the other members are, and where. Those who are no more lose their connections. One
-// goroutine calls it, and Close.
+// SetPeers says who the other members are, and where. Those who are no more lose their connections.
+// One goroutine calls it, and Close.
 func (t *Transport) SetPeers(addrs map[uint64]string) {
 	before, after := *t.peers.Load(), map[uint64]*remote{}
 	for id, addr := range addrs {
@@ -168,7 +174,8 @@ func (r *remote) close() {
 	}
 }
 
-// Send takes a message along. It is lost when there is no connection, or more waits than a member may be behind.
+// Send takes a message along. It is lost when there is no connection, or more waits than a member
+// may be behind.
 func (t *Transport) Send(m *Message) bool {
 	channel, ok := channelOf(m.Raft.GetType())
 	r := (*t.peers.Load())[m.Raft.GetTo()]
@@ -360,7 +367,8 @@ func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from 
 	return secured, in, from, channel, c.SetDeadline(time.Time{})
 }
 
-// mayBePlain refuses a connection that neither a secret nor TLS guards, unless nobody else can be at its ends.
+// mayBePlain refuses a connection that neither a secret nor TLS guards, unless nobody else can be
+// at its ends.
 func (o *TransportOptions) mayBePlain(c net.Conn) error {
 	if len(o.Secret) == 0 && !MayBePlain(c.LocalAddr(), c.RemoteAddr()) {
 		return errors.New("consensus: without a secret or TLS members talk within one machine only")

@@ -182,8 +182,8 @@ func TestTransport(t *testing.T) {
 			deliver(t, a, b, raftMessage(pb.MsgSnap, 1, 2, 2))
 			deliver(t, a, b, raftMessage(pb.MsgApp, 1, 2, 3, bytes.Repeat([]byte("x"), MaxEntry)))
 			deliver(t, b, a, raftMessage(pb.MsgAppResp, 2, 1, 4))
-			// What one connection carries comes in order, and nothing is missing while it is there and has
-			// room: the large entry may have been sent several times.
+			// What one connection carries comes in order, and nothing is missing while it is there
+			// and has room: the large entry may have been sent several times.
 			l := (*a.peers.Load())[2].links[Entries]
 			await.Until(t, "nothing waits to be sent", func() bool {
 				l.mu.Lock()
@@ -218,7 +218,8 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// TestTransportStrangers: who is not a member of the cluster delivers nothing, and those who are still do.
+// TestTransportStrangers: who is not a member of the cluster delivers nothing, and those who are
+// still do.
 func TestTransportStrangers(t *testing.T) {
 	authority, foreign := testkit.NewAuthority(t), testkit.NewAuthority(t)
 	withTLS := func(a *testkit.Authority) func(o *TransportOptions) {
@@ -296,7 +297,8 @@ func ends(t *testing.T, what string, c net.Conn) {
 	}
 }
 
-// TestTransportCrowd: whoever opens connections and says nothing keeps no member out, and what is refused fills no log.
+// TestTransportCrowd: whoever opens connections and says nothing keeps no member out, and what is
+// refused fills no log.
 func TestTransportCrowd(t *testing.T) {
 	var lines bytes.Buffer // written by one goroutine at a time, and read behind Close
 	a := newStand(t, 1, func(o *TransportOptions) {
@@ -328,7 +330,8 @@ func TestTransportCrowd(t *testing.T) {
 	}
 }
 
-// TestTransportGarbage: a connection with what no member sends ends, and nothing of it is delivered.
+// TestTransportGarbage: a connection with what no member sends ends, and nothing of it is
+// delivered.
 func TestTransportGarbage(t *testing.T) {
 	a := newStand(t, 1, nil)
 	for _, c := range []struct {
@@ -383,8 +386,9 @@ func TestTransportGarbage(t *testing.T) {
 	await.Until(t, "a good message arrives", func() bool { return len(a.box.messages()) == 1 })
 }
 
-// TestTransportHalfOpen: a connection whose other side says nothing any more is given up, by who called and by who was called,
-// and before the handshake too. One over which nothing is to be said stays.
+// TestTransportHalfOpen: a connection whose other side says nothing any more is given up, by who
+// called and by who was called, and before the handshake too. One over which nothing is to be said
+// stays.
 func TestTransportHalfOpen(t *testing.T) {
 	hasty := newStand(t, 1, func(o *TransportOptions) { o.times = quick() })
 	stranger, err := await.Dial("tcp", hasty.addr)
@@ -428,7 +432,8 @@ func TestTransportHalfOpen(t *testing.T) {
 		return a.box.mu.unreachable[3] > 0
 	})
 
-	// Both sides say now and then that they are there: who has called by himself, the other one when asked.
+	// Both sides say now and then that they are there: who has called by himself, the other one
+	// when asked.
 	a = newStand(t, 1, func(o *TransportOptions) {
 		o.times = patient()
 		o.times.idle = quick().idle
@@ -474,8 +479,8 @@ func TestTransportHalfOpen(t *testing.T) {
 	}
 }
 
-// TestTransportSlowReader: a member that does not read holds up neither who sends nor the others, and what waits for
-// it is bounded.
+// TestTransportSlowReader: a member that does not read holds up neither who sends nor the others,
+// and what waits for it is bounded.
 func TestTransportSlowReader(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	for _, secured := range []bool{false, true} {
@@ -513,8 +518,8 @@ func TestTransportSlowReader(t *testing.T) {
 	}
 }
 
-// TestTransportReconnects: a member that was gone gets messages soon after it is back, and one with another address at
-// that.
+// TestTransportReconnects: a member that was gone gets messages soon after it is back, and one with
+// another address at that.
 func TestTransportReconnects(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := newStand(t, 2, nil)
@@ -559,8 +564,8 @@ func TestTransportEnds(t *testing.T) {
 	await.Until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// FuzzTransport gives a member any bytes behind a handshake: it delivers whole messages for it, and the connection ends at
-// anything else.
+// FuzzTransport gives a member any bytes behind a handshake: it delivers whole messages for it, and
+// the connection ends at anything else.
 func FuzzTransport(f *testing.F) {
 	wire, err := AppendMessage(nil, raftMessage(pb.MsgHeartbeat, 2, 1, 1))
 	if err != nil {

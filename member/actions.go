@@ -43,7 +43,8 @@ type request struct {
 	Do     string           `json:"do"`
 	Member *commands.Member `json:"member,omitempty"`
 	Node   string           `json:"node,omitempty"`
-	// After is the last entry that who asks for a snapshot knows to be committed: one with an older base is of no use to it.
+	// After is the last entry that who asks for a snapshot knows to be committed: one with an older
+	// base is of no use to it.
 	After uint64 `json:"after,omitempty"`
 	// Via is the address at which the member that is asked was reached; it may know none.
 	Via string `json:"via,omitempty"`
@@ -201,8 +202,9 @@ func single(kind pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 	return &pb.ConfChangeSingle{Type: &kind, NodeId: &id}
 }
 
-// admit makes a server a member that does not vote yet. It may be asked again. A member that has the node's name is replaced, and so is one that was where
-// the server is now and does not answer, as where a disk was lost.
+// admit makes a server a member that does not vote yet. It may be asked again. A member that has
+// the node's name is replaced, and so is one that was where the server is now and does not answer,
+// as where a disk was lost.
 func (m *Member) admit(ctx context.Context, q *request) error {
 	o := *q.Member
 	m.mu.Lock()
@@ -254,7 +256,8 @@ func (m *Member) remove(ctx context.Context, node string) error {
 	return nil // it was removed before
 }
 
-// majorityWithout reports whether the members that answer are a majority once another one is removed.
+// majorityWithout reports whether the members that answer are a majority once another one is
+// removed.
 func (m *Member) majorityWithout(id uint64) bool {
 	votes, answer := 1, 1 // this one
 	for _, p := range m.group.Peers() {
@@ -284,8 +287,8 @@ func (m *Member) promote() {
 	}
 }
 
-// moved notes where a member says that it is, until the group says where. Without that a group could not agree on it whose members have moved that are
-// needed for a majority.
+// moved notes where a member says that it is, until the group says where. Without that a group
+// could not agree on it whose members have moved that are needed for a majority.
 func (m *Member) moved(o *commands.Member) {
 	m.mu.Lock()
 	known, ok := m.mu.moved[o.ID]
@@ -296,7 +299,8 @@ func (m *Member) moved(o *commands.Member) {
 	}
 }
 
-// announce has all know where this member is, if that has changed. It reports false where that has failed.
+// announce has all know where this member is, if that has changed. It reports false where that has
+// failed.
 func (m *Member) announce() bool {
 	st := m.status.Load()
 	me, now := st.Me(), m.o.Announced()
@@ -475,8 +479,8 @@ func (m *Member) Forget(node string, done func(error)) {
 	go func() { done(m.forget(node)) }()
 }
 
-// forget asks the leader to remove a member, again for two seconds if that fails: there may be no leader at this moment, and one that was just elected has
-// not heard all others yet.
+// forget asks the leader to remove a member, again for two seconds if that fails: there may be no
+// leader at this moment, and one that was just elected has not heard all others yet.
 func (m *Member) forget(node string) (err error) {
 	for range forgetTries {
 		if err = m.askLeader(m.ctx, &request{Do: askForget, Node: node}); err == nil || m.ctx.Err() != nil {
@@ -573,7 +577,8 @@ func (m *Member) transferred(ctx context.Context) error {
 	return nil
 }
 
-// transfer has another member lead. Commands wait meanwhile. When all is committed the store rests, so that nothing is lost.
+// transfer has another member lead. Commands wait meanwhile. When all is committed the store rests,
+// so that nothing is lost.
 func (m *Member) transfer(to uint64) error {
 	ctx, cancel := context.WithTimeout(m.ctx, handOver)
 	defer cancel()

@@ -129,7 +129,8 @@ func (a *archives) restores(backup []byte, at archivePoint, byTime bool, from ..
 	}
 }
 
-// deposes cuts the leader off, which then writes something that is never acknowledged, and which others replace.
+// deposes cuts the leader off, which then writes something that is never acknowledged, and which
+// others replace.
 func (a *archives) deposes() {
 	a.t.Helper()
 	a.waits.Store(false) // what was cut off would archive what it has
@@ -145,8 +146,9 @@ func (a *archives) deposes() {
 	a.agree()
 }
 
-// TestArchives: members archive all of the group's log, over power failures, checkpoints and elections, whether they archive at once or much later, and
-// whether the leader does. With the archive of any, a backup of any is restored to any moment since then.
+// TestArchives: members archive all of the group's log, over power failures, checkpoints and
+// elections, whether they archive at once or much later, and whether the leader does. With the
+// archive of any, a backup of any is restored to any moment since then.
 func TestArchives(t *testing.T) {
 	a := newArchives(t, 1)
 	a.writes(20)
@@ -201,7 +203,8 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestArchiveBehindSnapshot: a member that has taken a snapshot lacks a part in its archive, which another member's has.
+// TestArchiveBehindSnapshot: a member that has taken a snapshot lacks a part in its archive, which
+// another member's has.
 func TestArchiveBehindSnapshot(t *testing.T) {
 	a := newArchives(t, 0)
 	a.writes(20)
@@ -274,7 +277,8 @@ func TestArchiveOfOther(t *testing.T) {
 	}
 }
 
-// TestBatchesBeforeCommit: a member reads what its log has, also while it knows that entries are committed which the log does not have yet.
+// TestBatchesBeforeCommit: a member reads what its log has, also while it knows that entries are
+// committed which the log does not have yet.
 func TestBatchesBeforeCommit(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 20)

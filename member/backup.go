@@ -13,8 +13,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// A backup of a member has its data file and the batches that follow in the group's log, up to what it has applied, and its archive has what is committed and
-// on its disk. LSNs are the group's, so those of two members can be compared, and one restored with the other.
+// A backup of a member has its data file and the batches that follow in the group's log, up to what
+// it has applied, and its archive has what is committed and on its disk. LSNs are the group's, so
+// those of two members can be compared, and one restored with the other.
 
 // historyOf names a group's log.
 func historyOf(cluster uint64) string {
@@ -129,7 +130,8 @@ func (m *Member) kept() int64 {
 	return m.journal.log.Between(m.forKeeps(others), others)
 }
 
-// forKeeps is a segment, or an earlier one from which on the log has what is kept for backups and the archive.
+// forKeeps is a segment, or an earlier one from which on the log has what is kept for backups and
+// the archive.
 func (m *Member) forKeeps(segment uint64) uint64 {
 	m.mu.Lock()
 	lowest := uint64(0)

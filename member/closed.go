@@ -19,17 +19,19 @@ import (
 	"keyp/storage/wal"
 )
 
-// Closed is the directory of a member that no server uses, as a tool reads it: nothing is changed in it.
+// Closed is the directory of a member that no server uses, as a tool reads it: nothing is changed
+// in it.
 type Closed struct {
 	Node    string
 	ID      uint64
 	Members []commands.Member // that it knows
-	// Last is the last entry of its log, and LastTerm the term of that. Committed is up to which one its log says that all are committed; there may be
-	// more of them.
+	// Last is the last entry of its log, and LastTerm the term of that. Committed is up to which
+	// one its log says that all are committed; there may be more of them.
 	Last, LastTerm, Committed uint64
 	// Taken is the last entry that the store has: Last or Committed.
 	Taken uint64
-	// Part is how many bytes of a batch the log ends with that is not whole; the store has nothing of them.
+	// Part is how many bytes of a batch the log ends with that is not whole; the store has nothing
+	// of them.
 	Part int
 	// Written is about when the log was written last.
 	Written time.Time
@@ -50,8 +52,9 @@ var (
 	errLeft         = fmt.Errorf("%w: the member has left its group, and its next start removes what is there", ErrNotReady)
 )
 
-// OpenClosed opens the store of a member's directory for reading: o says nothing about the log, nor whose directory it is. The store has what the log
-// says to be committed, or with all each entry of the log. It is ErrAlone of storage for the directory of a server that is alone.
+// OpenClosed opens the store of a member's directory for reading: o says nothing about the log, nor
+// whose directory it is. The store has what the log says to be committed, or with all each entry of
+// the log. It is ErrAlone of storage for the directory of a server that is alone.
 func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered, *Closed, error) {
 	c := &Closed{dir: o.Dir}
 	o.Member, o.Follower, o.ReadOnly, o.NoBackground = true, true, true, true
@@ -137,7 +140,8 @@ func (c *Closed) replay(from storage.Place, replay func(uint64, []byte) error) e
 	return nil
 }
 
-// lastWritten is when the log of a member's directory was written last, or without one the data file.
+// lastWritten is when the log of a member's directory was written last, or without one the data
+// file.
 func lastWritten(dir string) (last time.Time, err error) {
 	segments, err := filepath.Glob(filepath.Join(dir, logDir, "wal-*.log"))
 	if err == nil && len(segments) == 0 {
@@ -192,8 +196,9 @@ func (k closedEntries) Batches(after, through uint64, fn func(uint64, []byte) er
 	return k.c.log.Entries(k.c.Taken, func(e *pb.Entry) error { return s.within(e, after, through, fn) })
 }
 
-// Recover makes a directory of all that the directory of a member has, each entry of its log among that. It is one of a server that is alone, with a
-// history of its own. store is what OpenClosed gave with all; o.Dir is the new directory, which is empty or not there.
+// Recover makes a directory of all that the directory of a member has, each entry of its log among
+// that. It is one of a server that is alone, with a history of its own. store is what OpenClosed
+// gave with all; o.Dir is the new directory, which is empty or not there.
 func (c *Closed) Recover(ctx context.Context, store *storage.Store, o storage.Options) error {
 	sn, err := store.OpenBackup(ctx)
 	if err != nil {
@@ -216,7 +221,8 @@ func (c *Closed) Recover(ctx context.Context, store *storage.Store, o storage.Op
 	return bad
 }
 
-// AsOf has a backup's header say when its data was there at the latest: since then others may have gone on.
+// AsOf has a backup's header say when its data was there at the latest: since then others may have
+// gone on.
 func (c *Closed) AsOf(sn *storage.FileSnapshot) {
 	sn.Header.Time = min(sn.Header.Time, c.Written.UnixMilli())
 }

@@ -18,7 +18,8 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// backupOf gives all of a store's backup. meanwhile, if it is not nil, comes between its opening and its first byte.
+// backupOf gives all of a store's backup. meanwhile, if it is not nil, comes between its opening
+// and its first byte.
 func backupOf(t *testing.T, store *storage.Store, meanwhile func()) (stream []byte, h snapshotfile.Header) {
 	t.Helper()
 	sn, err := store.OpenBackup(context.Background())
@@ -35,7 +36,8 @@ func backupOf(t *testing.T, store *storage.Store, meanwhile func()) (stream []by
 	return b.Bytes(), sn.Header
 }
 
-// restoredOf is what the directory has that a backup is restored to, as a server that is alone opens it.
+// restoredOf is what the directory has that a backup is restored to, as a server that is alone
+// opens it.
 func restoredOf(t *testing.T, stream []byte) map[string]string {
 	t.Helper()
 	dir := testkit.MemoryDir(t)
@@ -59,7 +61,8 @@ func aloneIn(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestBackupOfMembers: a backup of a leader, and of a follower, has what the member had, whatever is written meanwhile; the log is kept as long as it is read.
+// TestBackupOfMembers: a backup of a leader, and of a follower, has what the member had, whatever
+// is written meanwhile; the log is kept as long as it is read.
 func TestBackupOfMembers(t *testing.T) {
 	r := newRing(t, 3)
 	r.keptLog = 0
@@ -101,8 +104,8 @@ func TestBackupOfMembers(t *testing.T) {
 	}
 }
 
-// TestClosed: the store of a closed member's directory has what the log says to be committed, or all of the log; so does a backup, and what is recovered.
-// The directory stays as it is.
+// TestClosed: the store of a closed member's directory has what the log says to be committed, or
+// all of the log; so does a backup, and what is recovered. The directory stays as it is.
 func TestClosed(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		r.fill("k", 20)

@@ -16,8 +16,9 @@ import (
 // errDead: the process was killed.
 var errDead = errors.New("the process was killed")
 
-// disk is a server's directory as one process sees it. Its log stands in memory, unless mem is nil, and all else in files. Once the process is killed
-// nothing changes any more, and the log has lost what was not synced: what is in the data file by then is there all the same.
+// disk is a server's directory as one process sees it. Its log stands in memory, unless mem is nil,
+// and all else in files. Once the process is killed nothing changes any more, and the log has lost
+// what was not synced: what is in the data file by then is there all the same.
 type disk struct {
 	raft string // the directory of the log
 	mem  *vfs.Mem

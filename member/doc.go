@@ -1,5 +1,6 @@
-// Package member makes a server a member of a group, which is one Raft group: it puts a store (storage), its log
-// (consensus/raftlog), the group (consensus) and what commands see of that (commands.Membership) together.
+// Package member makes a server a member of a group, which is one Raft group: it puts a store
+// (storage), its log (consensus/raftlog), the group (consensus) and what commands see of that
+// (commands.Membership) together.
 //
 // # Entries
 //
@@ -9,9 +10,11 @@
 //	part      2 │ position 8 │ length 8 │ offset 8 │ bytes of a batch that is longer than an entry may be
 //	member    3 │ who a member is and where, as JSON
 //
-// A position is where the first batch begins in the stream that is the same at all members: a batch ends at the position where it
-// begins, plus its bytes and those of its length. That is its LSN. The parts of a batch are entries of one term, between which entries may be that have no
-// batches, as changes of members. A leader that was deposed amid them leaves a beginning that counts for nothing.
+// A position is where the first batch begins in the stream that is the same at all members: a batch
+// ends at the position where it begins, plus its bytes and those of its length. That is its LSN.
+// The parts of a batch are entries of one term, between which entries may be that have no batches,
+// as changes of members. A leader that was deposed amid them leaves a beginning that counts for
+// nothing.
 //
 // # Files
 //
@@ -24,11 +27,13 @@
 //
 // # Changes of role
 //
-// The group calls the machine (machine.go) from whichever goroutine has brought something about, which may be the server's loop. What may wait
-// for the loop, or takes long, is done by a goroutine of its own, in the same order.
+// The group calls the machine (machine.go) from whichever goroutine has brought something about,
+// which may be the server's loop. What may wait for the loop, or takes long, is done by a goroutine
+// of its own, in the same order.
 //
-// A leader's store has what it ran before that was committed. So a leader that is deposed is tentative until it knows what became of its last
-// entries: all committed, and it is a follower; one replaced, or a batch that was never proposed, and the process executes itself again. So it
+// A leader's store has what it ran before that was committed. So a leader that is deposed is
+// tentative until it knows what became of its last entries: all committed, and it is a follower;
+// one replaced, or a batch that was never proposed, and the process executes itself again. So it
 // does for a snapshot. Nothing is exchanged in a store that is open.
 //
 // # Locks
@@ -38,10 +43,12 @@
 //	tasks.mu        what is to be done
 //	clocks.mu       how far the clocks of other members are off; the group's mutex is locked meanwhile
 //
-// in this order; none is held while a store, a group, a transport or a function of a caller is called.
+// in this order; none is held while a store, a group, a transport or a function of a caller is
+// called.
 //
 // # Time
 //
-// What the group's messages say of time goes to the store, which has the group's time (storage/grouptime.go), and comes from there. It is
-// passed on with the group's mutex locked (clocks, in time.go).
+// What the group's messages say of time goes to the store, which has the group's time
+// (storage/grouptime.go), and comes from there. It is passed on with the group's mutex locked
+// (clocks, in time.go).
 package member

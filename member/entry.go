@@ -19,8 +19,8 @@ const (
 	batchesHeader = 1 + 8
 	partHeader    = 1 + 3*8
 
-	// mostOfEntry is how many bytes of batches go into an entry, if there are several; a batch that is longer is cut into parts of
-	// that length.
+	// mostOfEntry is how many bytes of batches go into an entry, if there are several; a batch that
+	// is longer is cut into parts of that length.
 	mostOfEntry = 1 << 20
 	// mostBatch bounds a batch: a value has 512 MiB at most, and a transaction several.
 	mostBatch = 1 << 36
@@ -48,7 +48,8 @@ type stream struct {
 // between reports whether no batch has begun that is not whole.
 func (s *stream) between() bool { return s.part == nil }
 
-// take reads an entry. batch is called with each batch that is whole, and joins with who has joined, or has another address.
+// take reads an entry. batch is called with each batch that is whole, and joins with who has
+// joined, or has another address.
 func (s *stream) take(e *pb.Entry, batch func(lsn uint64, b []byte) error, joins func(commands.Member)) error {
 	data := e.Data
 	if e.GetTerm() != s.term { // another leader goes on from the batch before

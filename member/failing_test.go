@@ -23,8 +23,10 @@ type failing struct {
 	p      *process // of the victim
 }
 
-// breaks has all operations of a kind on the log of a server fail from now on, as where its disk is broken. Whatever the server says to others afterwards that
-// only a sync allows, is an error. away: nothing arrives at the third member, nor from it, so that there is no majority without the victim.
+// breaks has all operations of a kind on the log of a server fail from now on, as where its disk is
+// broken. Whatever the server says to others afterwards that only a sync allows, is an error. away:
+// nothing arrives at the third member, nor from it, so that there is no majority without the
+// victim.
 func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	f := &failing{r, victim, r.running(victim)}
 	victim.failed = make(chan error, 1)
@@ -61,7 +63,8 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	return f
 }
 
-// ends waits until the victim has failed, and expects that it says why and takes part in nothing any more. It loses what it has not synced.
+// ends waits until the victim has failed, and expects that it says why and takes part in nothing
+// any more. It loses what it has not synced.
 func (f *failing) ends() {
 	f.t.Helper()
 	f.await("the member fails", func() bool { return len(f.victim.failed) > 0 || f.victim.process() != f.p })
@@ -105,8 +108,8 @@ func (f *failing) repaired() {
 // broken are operations that fail, by who has the disk.
 var broken = []vfs.Op{vfs.OpSync, vfs.OpWrite}
 
-// TestDiskOfFollowerFails: a follower whose log can be written or synced no more says so and ends. It acknowledges nothing to the leader that it does not have,
-// and the group goes on.
+// TestDiskOfFollowerFails: a follower whose log can be written or synced no more says so and ends.
+// It acknowledges nothing to the leader that it does not have, and the group goes on.
 func TestDiskOfFollowerFails(t *testing.T) {
 	r := newGroup(t, 3)
 	for i, op := range broken {
@@ -137,8 +140,8 @@ func TestDiskOfFollowerFails(t *testing.T) {
 	}
 }
 
-// TestDiskOfLeaderFails: a leader whose log can be written or synced no more says so, leads no more and acknowledges nothing. Another member leads, with all
-// that was acknowledged.
+// TestDiskOfLeaderFails: a leader whose log can be written or synced no more says so, leads no more
+// and acknowledges nothing. Another member leads, with all that was acknowledged.
 func TestDiskOfLeaderFails(t *testing.T) {
 	r := newGroup(t, 3)
 	for _, op := range broken {
@@ -168,8 +171,8 @@ func TestDiskOfLeaderFails(t *testing.T) {
 	}
 }
 
-// TestDiskFailsAtVote: a member whose disk fails as it is asked for its vote, or votes for itself, says so and ends, and its vote does not count: where it is
-// needed, nobody leads until it is back.
+// TestDiskFailsAtVote: a member whose disk fails as it is asked for its vote, or votes for itself,
+// says so and ends, and its vote does not count: where it is needed, nobody leads until it is back.
 func TestDiskFailsAtVote(t *testing.T) {
 	r := newGroup(t, 3)
 	for i, op := range broken {
@@ -192,7 +195,8 @@ func TestDiskFailsAtVote(t *testing.T) {
 	}
 }
 
-// TestDisksFail: the disk of one member after the other fails at some operation, while writes go on; what was acknowledged is there in the end.
+// TestDisksFail: the disk of one member after the other fails at some operation, while writes go
+// on; what was acknowledged is there in the end.
 func TestDisksFail(t *testing.T) {
 	r := newGroup(t, 3)
 	kinds := []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpCreate, vfs.OpSyncDir, vfs.OpRename}
@@ -219,7 +223,8 @@ func TestDisksFail(t *testing.T) {
 		})
 		n := 0
 		r.await(fmt.Sprint("the member fails: ", op), func() bool { // segments end after some writes
-			// On a busy machine a leader may be deposed: it starts again, as a process with a disk of its own.
+			// On a busy machine a leader may be deposed: it starts again, as a process with a disk
+			// of its own.
 			if p := victim.process(); p != nil {
 				p.disk.fails.Store(&hook)
 			}

@@ -16,8 +16,8 @@ import (
 	"keyp/storage"
 )
 
-// TestJoin: a server founds a group with the keys that it has, others get all by a snapshot and vote, and all have the same; also after
-// all of them lost power.
+// TestJoin: a server founds a group with the keys that it has, others get all by a snapshot and
+// vote, and all have the same; also after all of them lost power.
 func TestJoin(t *testing.T) {
 	r := newRing(t, 3)
 	for i := range 50 {
@@ -70,7 +70,8 @@ func (r *ring) another(than *server) (s *server) {
 	return s
 }
 
-// TestCutOff: a leader that was cut off starts again without the writes that the others have not, and has theirs.
+// TestCutOff: a leader that was cut off starts again without the writes that the others have not,
+// and has theirs.
 func TestCutOff(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -88,7 +89,8 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// tries has a test tried again where its leader has ended by itself, as on a machine with much else to do. try reports whether it came to its end.
+// tries has a test tried again where its leader has ended by itself, as on a machine with much else
+// to do. try reports whether it came to its end.
 func tries(t *testing.T, try func(r *ring) bool) {
 	t.Helper()
 	for range 20 {
@@ -121,7 +123,8 @@ func TestNeverProposed(t *testing.T) {
 	})
 }
 
-// TestCommittedByOthers: a leader that is deposed goes on as it is when the next one commits what it has proposed.
+// TestCommittedByOthers: a leader that is deposed goes on as it is when the next one commits what
+// it has proposed.
 func TestCommittedByOthers(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -149,7 +152,8 @@ func TestCommittedByOthers(t *testing.T) {
 	})
 }
 
-// TestTentativeTwice: a leader is deposed, elected again without committing anything, and deposed again. What it ran first is still doubtful.
+// TestTentativeTwice: a leader is deposed, elected again without committing anything, and deposed
+// again. What it ran first is still doubtful.
 func TestTentativeTwice(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -384,7 +388,8 @@ func TestTruncated(t *testing.T) {
 	}())
 }
 
-// TestCheckpointBetween: a checkpoint that begins when a follower's log has a batch and its store has not yet.
+// TestCheckpointBetween: a checkpoint that begins when a follower's log has a batch and its store
+// has not yet.
 func TestCheckpointBetween(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 5)
@@ -422,7 +427,8 @@ func TestCheckpointBetween(t *testing.T) {
 	}
 }
 
-// TestLeaderGoneDuringSnapshot: the leader ends while another member takes its snapshot. That one votes again, and the others go on.
+// TestLeaderGoneDuringSnapshot: the leader ends while another member takes its snapshot. That one
+// votes again, and the others go on.
 func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	r := newRing(t, 3)
 	r.keptLog = 1
@@ -478,7 +484,8 @@ func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	}
 }
 
-// TestWaits: the leader knows which members have what on their disks, and that it leads; who waits for that is called once.
+// TestWaits: the leader knows which members have what on their disks, and that it leads; who waits
+// for that is called once.
 func TestWaits(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		s := r.leader()
@@ -543,8 +550,9 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// TestSettledSurvives: what a checkpoint has written is again in the part of the log that is known to be committed, after all members lost power: also
-// what was written last of all and became committed only when the checkpoint had noted where the log was.
+// TestSettledSurvives: what a checkpoint has written is again in the part of the log that is known
+// to be committed, after all members lost power: also what was written last of all and became
+// committed only when the checkpoint had noted where the log was.
 func TestSettledSurvives(t *testing.T) {
 	noted := 0
 	for round := 0; noted < 3; round++ {

@@ -25,8 +25,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// ring is servers that become members of one group, in this process: with real connections, data files and timers. A process of a server that is
-// killed, or executes itself again, loses what its log has not synced.
+// ring is servers that become members of one group, in this process: with real connections, data
+// files and timers. A process of a server that is killed, or executes itself again, loses what its
+// log has not synced.
 type ring struct {
 	t       *testing.T
 	servers []*server
@@ -406,7 +407,8 @@ func (s *server) close() {
 	_ = p.store.Close(false)
 }
 
-// loop is the Host: what is posted is called by one goroutine, which commits then as a server's loop does at the end of a pass.
+// loop is the Host: what is posted is called by one goroutine, which commits then as a server's
+// loop does at the end of a pass.
 type loop struct {
 	store *storage.Store
 	txn   *storage.Txn
@@ -581,7 +583,8 @@ func contentOf(t testing.TB, store *storage.Store) map[string]string {
 	return got
 }
 
-// agree waits until all servers have what was acknowledged, and nothing else but of keys that begin with "x", which are the same at all.
+// agree waits until all servers have what was acknowledged, and nothing else but of keys that begin
+// with "x", which are the same at all.
 func (r *ring) agree() {
 	r.t.Helper()
 	var all []map[string]string

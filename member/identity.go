@@ -110,8 +110,9 @@ func walOptions(o *storage.Options) wal.Options {
 	}
 }
 
-// convert makes the closed directory of a server that was alone that of a member. base says what its log begins with. Before its last step the directory
-// is one of a server that is alone, and what there is of a member's is removed by the next try.
+// convert makes the closed directory of a server that was alone that of a member. base says what
+// its log begins with. Before its last step the directory is one of a server that is alone, and
+// what there is of a member's is removed by the next try.
 func convert(o storage.Options, d *identity, base raftlog.Base) error {
 	if err := o.Complete(); err != nil {
 		return err
@@ -137,7 +138,8 @@ func discard(dir string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(dir, logDir)), os.RemoveAll(filepath.Join(dir, snapshotName)), os.RemoveAll(filepath.Join(dir, identityFile)))
 }
 
-// leave makes a member's closed directory a new one. What is interrupted the next start ends (left).
+// leave makes a member's closed directory a new one. What is interrupted the next start ends
+// (left).
 func leave(o storage.Options) error {
 	if err := o.Complete(); err != nil {
 		return err

@@ -17,17 +17,20 @@ import (
 	"keyp/storage/wal"
 )
 
-// mostPending bounds what the leader has run and not proposed, in bytes: the server waits then. What is proposed is bounded by consensus.MaxUncommitted.
+// mostPending bounds what the leader has run and not proposed, in bytes: the server waits then.
+// What is proposed is bounded by consensus.MaxUncommitted.
 const mostPending = 64 << 20
 
-// keptSpans is how many entries are remembered with their positions although they are committed: Synced is asked about them.
+// keptSpans is how many entries are remembered with their positions although they are committed:
+// Synced is asked about them.
 const keptSpans = 4096
 
 // span says where an entry ends in the stream.
 type span struct{ index, end uint64 }
 
-// journal is the log of a member's store. At the leader, what was appended in a pass is proposed as an entry by Commit, and durable once that is
-// committed. A follower's store appends nothing: what it has applied is durable, as it is committed and on this disk.
+// journal is the log of a member's store. At the leader, what was appended in a pass is proposed as
+// an entry by Commit, and durable once that is committed. A follower's store appends nothing: what
+// it has applied is durable, as it is committed and on this disk.
 type journal struct {
 	m         *Member
 	log       *raftlog.Log
@@ -97,7 +100,8 @@ func (j *journal) propose() {
 	}
 }
 
-// throttle waits while too much is pending, since others are slower than this server. A majority that is gone ends the wait, as it deposes the leader.
+// throttle waits while too much is pending, since others are slower than this server. A majority
+// that is gone ends the wait, as it deposes the leader.
 func (j *journal) throttle() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -130,8 +134,8 @@ func (j *journal) begin() (next proposal) {
 	return next
 }
 
-// proposed notes that an entry was proposed, and gives the next one. With ErrFull a commit tries again; with another error the member is deposed, and
-// notified of that.
+// proposed notes that an entry was proposed, and gives the next one. With ErrFull a commit tries
+// again; with another error the member is deposed, and notified of that.
 func (j *journal) proposed(last proposal, index uint64, err error) (next proposal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -264,7 +268,8 @@ func (j *journal) advance(index uint64) {
 	}
 }
 
-// room has that proposed which had no room before entries were applied: the group counts what is committed until then.
+// room has that proposed which had no room before entries were applied: the group counts what is
+// committed until then.
 func (j *journal) room() {
 	j.mu.Lock()
 	waits := j.mu.leads && j.mu.sent < len(j.mu.pending)
@@ -274,8 +279,8 @@ func (j *journal) room() {
 	}
 }
 
-// replaced notes that the entries from one on are others': when those are committed, nothing that was proposed here is. It reports whether batches were
-// among what was there before.
+// replaced notes that the entries from one on are others': when those are committed, nothing that
+// was proposed here is. It reports whether batches were among what was there before.
 func (j *journal) replaced(from uint64) (lost bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -312,8 +317,9 @@ func (j *journal) lead(term uint64) {
 	j.mu.start = j.end.Load()
 }
 
-// follow ends that, and gives what became of the batches: lost says that some were never proposed, or that others have replaced them, and last is the last
-// entry that is not known to be committed, 0 if there is none.
+// follow ends that, and gives what became of the batches: lost says that some were never proposed,
+// or that others have replaced them, and last is the last entry that is not known to be committed,
+// 0 if there is none.
 func (j *journal) follow() (lost bool, last uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -328,7 +334,8 @@ func (j *journal) follow() (lost bool, last uint64) {
 	return j.mu.lost || j.mu.start < j.end.Load(), last
 }
 
-// indexOf gives an entry that has all before a position, or a later one if that is not remembered; 0: none is known. mu is locked.
+// indexOf gives an entry that has all before a position, or a later one if that is not remembered;
+// 0: none is known. mu is locked.
 func (j *journal) indexOf(lsn uint64) uint64 {
 	n := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].end >= lsn })
 	if n == len(j.mu.spans) {
@@ -406,7 +413,8 @@ func (j *journal) Settled(ctx context.Context, lsn uint64) error {
 	}
 	index := min(j.indexOf(lsn), j.mu.commit) // an entry after the one that has it may be the first that is remembered
 	j.mu.Unlock()
-	// The commit index is on this disk with the entries: otherwise a checkpoint could hold what a crash of all members takes back.
+	// The commit index is on this disk with the entries: otherwise a checkpoint could hold what a
+	// crash of all members takes back.
 	return j.log.Settled(ctx, j.log.SaveCommit(index))
 }
 

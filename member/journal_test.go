@@ -31,8 +31,8 @@ func founder(t *testing.T) *opened {
 	return o
 }
 
-// TestSettledIsCommitted: what is settled is covered by a commit index on disk, and that is never beyond what is committed, also when more entries
-// are on their way than a member remembers.
+// TestSettledIsCommitted: what is settled is covered by a commit index on disk, and that is never
+// beyond what is committed, also when more entries are on their way than a member remembers.
 func TestSettledIsCommitted(t *testing.T) {
 	const known, more = 10, 3 * keptSpans
 	o := founder(t)
@@ -66,8 +66,8 @@ func TestSettledIsCommitted(t *testing.T) {
 	}
 }
 
-// TestElectedBesideTasks: what a member does to lead waits for the server's loop, so it is left to another goroutine, also where the election itself is
-// still to be noted.
+// TestElectedBesideTasks: what a member does to lead waits for the server's loop, so it is left to
+// another goroutine, also where the election itself is still to be noted.
 func TestElectedBesideTasks(t *testing.T) {
 	o := founder(t)
 	o.queue.mu.busy = true // somebody does something else
@@ -116,8 +116,9 @@ func TestDeposedBeforeItLeads(t *testing.T) {
 	j.lead(6)
 }
 
-// TestRoomWhenApplied: what had no room in the group is proposed again once entries are applied, and not before, since the group counts them until then. It
-// may be that nothing is committed any more that would be the occasion.
+// TestRoomWhenApplied: what had no room in the group is proposed again once entries are applied,
+// and not before, since the group counts them until then. It may be that nothing is committed any
+// more that would be the occasion.
 func TestRoomWhenApplied(t *testing.T) {
 	o := founder(t)
 	j := o.journal
@@ -153,7 +154,8 @@ func TestRoomWhenApplied(t *testing.T) {
 	}
 }
 
-// TestMembersOnDisk: a checkpoint has who the members are on disk when that has changed, and writes nothing otherwise.
+// TestMembersOnDisk: a checkpoint has who the members are on disk when that has changed, and writes
+// nothing otherwise.
 func TestMembersOnDisk(t *testing.T) {
 	dir, _ := alone(t, 1)
 	if err := convert(storeOptions(dir, newDisk(dir, nil), nil), someIdentity(), founded()); err != nil {

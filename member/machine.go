@@ -168,7 +168,8 @@ func (x machine) Committed(index uint64) {
 
 func (x machine) Replaced(from uint64) {
 	m := x.m
-	// At once: what is committed next has the indexes of what was replaced, and the tasks before may wait for the server's loop.
+	// At once: what is committed next has the indexes of what was replaced, and the tasks before
+	// may wait for the server's loop.
 	if m.journal.replaced(from) {
 		m.do(task{waits: true, run: func() { m.rebuild("others have replaced what it ran last", "from", from) }})
 	}
@@ -188,7 +189,8 @@ func (x machine) Apply(a consensus.Applying, done func()) {
 		m.mu.rises = 0
 	}
 	m.mu.Unlock()
-	// A member that rises leads with this task, for which it needs the loop. Elected has come before, but its task may not have begun.
+	// A member that rises leads with this task, for which it needs the loop. Elected has come
+	// before, but its task may not have begun.
 	m.do(task{waits: size > quickBytes || rises, run: func() {
 		if m.apply(a) {
 			m.lead(done)
@@ -233,8 +235,9 @@ func (m *Member) apply(a consensus.Applying) (leads bool) {
 	return m.mu.first != 0 && last.GetIndex() >= m.mu.first
 }
 
-// remember writes to disk that a change of members is committed. Nothing else might be written for long, and after a crash of all those who know of it as
-// an entry only would go by the members before: they might need one that is gone for a majority.
+// remember writes to disk that a change of members is committed. Nothing else might be written for
+// long, and after a crash of all those who know of it as an entry only would go by the members
+// before: they might need one that is gone for a majority.
 func (m *Member) remember(index uint64) {
 	if err := m.journal.log.Settled(m.ctx, m.journal.log.SaveCommit(index)); err != nil {
 		m.o.Logger.Debug("a change of members is not on disk as committed", "index", index, "error", err)
@@ -291,8 +294,9 @@ func (x machine) Restore(s *pb.Snapshot, done func(error)) {
 // leaderGone is for how long nothing is heard from a leader that is gone.
 const leaderGone = 500 * time.Millisecond
 
-// restore fetches a snapshot and executes the process again, or returns when the member stops. The group writes nothing meanwhile, votes among that: so the
-// process starts again without a snapshot, too, when the leader is gone.
+// restore fetches a snapshot and executes the process again, or returns when the member stops. The
+// group writes nothing meanwhile, votes among that: so the process starts again without a snapshot,
+// too, when the leader is gone.
 func (m *Member) restore(index uint64) {
 	for m.ctx.Err() == nil {
 		err := m.fetch(index)

@@ -27,8 +27,8 @@ import (
 
 // Host is the server, as far as a member needs it.
 type Host interface {
-	// SetFollower changes the store's role as soon as the server's jobs allow it, on the loop, and calls done there; unless ctx
-	// ends before.
+	// SetFollower changes the store's role as soon as the server's jobs allow it, on the loop, and
+	// calls done there; unless ctx ends before.
 	SetFollower(ctx context.Context, on bool, done func())
 	// Post has fn called on the loop.
 	Post(fn func())
@@ -40,12 +40,15 @@ type Options struct {
 	Logger *slog.Logger
 	Secret []byte      // of the cluster; nil: there is none
 	TLS    *tls.Config // between members, with certificates of both sides; nil: there is none
-	// Announced is where clients and other members reach this server, and Listen opens the port for members.
+	// Announced is where clients and other members reach this server, and Listen opens the port for
+	// members.
 	Announced func() commands.Member
 	Listen    func() (net.Listener, error)
-	// KeptLog bounds the log that is kept for members that are behind, in bytes. Who lacks more takes a snapshot.
+	// KeptLog bounds the log that is kept for members that are behind, in bytes. Who lacks more
+	// takes a snapshot.
 	KeptLog func() int64
-	// Again ends the server in good order, after which Finish is called, and the process executes itself again; Exec does the latter at once.
+	// Again ends the server in good order, after which Finish is called, and the process executes
+	// itself again; Exec does the latter at once.
 	Again func()
 	Exec  func()
 
@@ -190,7 +193,8 @@ func (m *Member) Grouped() (node, shard string, ok bool) {
 	return m.id.Node, m.id.Shard, true
 }
 
-// Start has the member take part in its group. The server is there, and its loop may run already. A server that is alone does nothing.
+// Start has the member take part in its group. The server is there, and its loop may run already. A
+// server that is alone does nothing.
 func (m *Member) Start(host Host) error {
 	m.host = host
 	if m.id == nil {
@@ -273,7 +277,8 @@ func (r *receiver) Unreachable(id uint64) {
 	}
 }
 
-// Gone has clients wait for who leads next, instead of being sent to a leader whose process has most likely ended. Elections do not depend on it.
+// Gone has clients wait for who leads next, instead of being sent to a leader whose process has
+// most likely ended. Elections do not depend on it.
 func (r *receiver) Gone(id uint64) {
 	if r.wait() && id == r.m.status.Load().Leader {
 		r.m.become(func() { r.m.gone.Store(id) })
@@ -329,7 +334,8 @@ func (m *Member) closeGroup() {
 // Stop ends it before the store is closed: nothing is applied any more.
 func (m *Member) Stop() { m.closeGroup() }
 
-// Finish does what the server was stopped for, if that was so, once the store is closed. again says that the process is to execute itself.
+// Finish does what the server was stopped for, if that was so, once the store is closed. again says
+// that the process is to execute itself.
 func (m *Member) Finish() (again bool, err error) {
 	m.mu.Lock()
 	plan := m.mu.plan
@@ -430,7 +436,8 @@ func (m *Member) mark() (raftlog.Base, error) {
 	return b, nil
 }
 
-// needed gives the first segment that others need, when this member does not need those before first, for itself, a backup or the archive.
+// needed gives the first segment that others need, when this member does not need those before
+// first, for itself, a backup or the archive.
 func (m *Member) needed(first uint64) uint64 {
 	lowest := uint64(0)
 	note := func(index uint64) {
@@ -465,7 +472,8 @@ func (m *Member) needed(first uint64) uint64 {
 	return min(first, others)
 }
 
-// segmentWith is first, or an earlier segment from which on the log has what comes after an entry; 0: nobody needs one.
+// segmentWith is first, or an earlier segment from which on the log has what comes after an entry;
+// 0: nobody needs one.
 func (m *Member) segmentWith(first, index uint64) uint64 {
 	if index == 0 {
 		return first
@@ -476,8 +484,9 @@ func (m *Member) segmentWith(first, index uint64) uint64 {
 	return min(first, m.journal.log.First())
 }
 
-// houseEvery is how often the leader looks whether a member may vote by now, and others whether all know where they are; if that cannot be brought about,
-// they wait for longer and longer, houseMost times that at most.
+// houseEvery is how often the leader looks whether a member may vote by now, and others whether all
+// know where they are; if that cannot be brought about, they wait for longer and longer, houseMost
+// times that at most.
 const (
 	houseEvery = 200 * time.Millisecond
 	houseMost  = 16

@@ -13,7 +13,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestMoved: members that start at another address are found again, also where the group cannot agree on anything before.
+// TestMoved: members that start at another address are found again, also where the group cannot
+// agree on anything before.
 func TestMoved(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("a", 3)
@@ -87,7 +88,8 @@ func TestRemovedMajority(t *testing.T) {
 	r.fill("b", 3)
 }
 
-// TestLogIsKept: who was gone for a while goes on from the log, also where checkpoints have passed and the leader was elected meanwhile.
+// TestLogIsKept: who was gone for a while goes on from the log, also where checkpoints have passed
+// and the leader was elected meanwhile.
 func TestLogIsKept(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("all know each other", 3)
@@ -106,7 +108,8 @@ func TestLogIsKept(t *testing.T) {
 	}
 }
 
-// TestMembersAreRemembered: a group in which nothing was written since it was made goes on after a crash of all with any majority.
+// TestMembersAreRemembered: a group in which nothing was written since it was made goes on after a
+// crash of all with any majority.
 func TestMembersAreRemembered(t *testing.T) {
 	r := newGroup(t, 3)
 	for _, s := range r.servers {

@@ -27,8 +27,9 @@ func leading(t *testing.T, first uint64) (j *journal, propose func() uint64) {
 	}
 }
 
-// TestReplaced: entries of others that are committed under the indexes of a deposed leader's make nothing durable that this one has run, and it is
-// certain that something is lost, whenever the commit index comes.
+// TestReplaced: entries of others that are committed under the indexes of a deposed leader's make
+// nothing durable that this one has run, and it is certain that something is lost, whenever the
+// commit index comes.
 func TestReplaced(t *testing.T) {
 	j, propose := leading(t, 5)
 	first := propose()

@@ -22,9 +22,11 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// A member that lacks entries which the leader's log has not any more is sent a message without data. It asks for the snapshot itself,
-// keeps that as a file, and executes itself again; the start installs it. The stream has the leader's data file as its last checkpoint has left it, and
-// as records the entries from that checkpoint's base on up to what was committed when it was opened: only with these is the data file of one moment.
+// A member that lacks entries which the leader's log has not any more is sent a message without
+// data. It asks for the snapshot itself, keeps that as a file, and executes itself again; the start
+// installs it. The stream has the leader's data file as its last checkpoint has left it, and as
+// records the entries from that checkpoint's base on up to what was committed when it was opened:
+// only with these is the data file of one moment.
 
 // note is a snapshot's Header.Note.
 type note struct {
@@ -38,7 +40,8 @@ type note struct {
 // retryPause is how long a member waits that could not fetch a snapshot.
 const retryPause = time.Second
 
-// snapshot is what the library sends a member that has to ask for a snapshot: what is applied here, which send sends with all before.
+// snapshot is what the library sends a member that has to ask for a snapshot: what is applied here,
+// which send sends with all before.
 func (m *Member) snapshot() (*pb.Snapshot, error) {
 	m.mu.Lock()
 	b := m.mu.applied
@@ -142,7 +145,8 @@ func (m *Member) needs(to, index uint64) {
 	}
 }
 
-// baseAt gives the newest base that is known and not beyond a position, or the log's, if it begins later.
+// baseAt gives the newest base that is known and not beyond a position, or the log's, if it begins
+// later.
 func (m *Member) baseAt(position uint64) raftlog.Base {
 	begin := m.journal.log.Begin()
 	m.mu.Lock()
@@ -269,8 +273,9 @@ func (m *Member) install() error {
 	return errors.Join(os.Remove(path), m.storage.FS.SyncDir(m.storage.Dir))
 }
 
-// installLog has the log begin with a base, and go on with the entries of the snapshot. It gives the segment in which it begins; 0: the member has
-// committed more than that already, without the snapshot.
+// installLog has the log begin with a base, and go on with the entries of the snapshot. It gives
+// the segment in which it begins; 0: the member has committed more than that already, without the
+// snapshot.
 func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segment uint64, err error) {
 	at, err := storage.LogPlace(m.storage)
 	if err != nil {
@@ -306,7 +311,8 @@ func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segme
 // mostUnsynced bounds what is appended of a snapshot's entries before it is synced, in bytes.
 const mostUnsynced = 16 << 20
 
-// appendEntries has the log go on with the entries of a snapshot, all of which are committed. It gives the last one's index, or that of the base.
+// appendEntries has the log go on with the entries of a snapshot, all of which are committed. It
+// gives the last one's index, or that of the base.
 func appendEntries(log *raftlog.Log, base uint64, from *snapshotfile.Reader) (last uint64, err error) {
 	last = base
 	for size := 0; ; {

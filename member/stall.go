@@ -6,8 +6,8 @@ import (
 	"keyp/commands"
 )
 
-// stallTime is after how long a leader refuses writes of whose entries none is committed: as when the disks of a majority are full, who hear the leader all
-// the same, so that it is not deposed.
+// stallTime is after how long a leader refuses writes of whose entries none is committed: as when
+// the disks of a majority are full, who hear the leader all the same, so that it is not deposed.
 const stallTime = 5 * time.Second
 
 // stall is how long nothing was committed, at who leads.

@@ -65,7 +65,8 @@ func (m *Member) leads(term uint64) bool {
 
 func (m *Member) Leased(term uint64) bool { return m.leads(term) && m.group.LeasedIn(term) }
 
-// askAgain is when a majority is asked once more: a question counts that is asked a millisecond after what it confirms.
+// askAgain is when a majority is asked once more: a question counts that is asked a millisecond
+// after what it confirms.
 const askAgain = 2 * time.Millisecond
 
 func (m *Member) Confirm(term uint64, done func(leads bool)) {

@@ -98,8 +98,9 @@ func (o *opened) has(t *testing.T, when string, model map[string]string) {
 	}
 }
 
-// TestConvertInterrupted: a server that is killed anywhere while it becomes a member is a server that is alone, or a member, with all its keys; and the
-// first one becomes a member when that is tried again.
+// TestConvertInterrupted: a server that is killed anywhere while it becomes a member is a server
+// that is alone, or a member, with all its keys; and the first one becomes a member when that is
+// tried again.
 func TestConvertInterrupted(t *testing.T) {
 	start, model := alone(t, 20)
 	whole := false
@@ -166,7 +167,8 @@ func snapshotFor(t *testing.T, r *ring) (
 	return stream, maps.Clone(r.model), to, id
 }
 
-// TestInstallInterrupted: a member that loses power anywhere while it installs a snapshot installs it at its next start.
+// TestInstallInterrupted: a member that loses power anywhere while it installs a snapshot installs
+// it at its next start.
 func TestInstallInterrupted(t *testing.T) {
 	r := newGroup(t, 2)
 	r.fill("k", 30)
@@ -217,7 +219,8 @@ func TestInstallInterrupted(t *testing.T) {
 	}
 }
 
-// moved is a file system in memory that has another one's files in another directory, all of them synced.
+// moved is a file system in memory that has another one's files in another directory, all of them
+// synced.
 func moved(t *testing.T, mem *vfs.Mem, from, to string) *vfs.Mem {
 	t.Helper()
 	after := vfs.NewMem()
@@ -290,8 +293,8 @@ func TestOldSnapshot(t *testing.T) {
 	r.agree()
 }
 
-// TestSnapshotEntries: entries of a snapshot take the place of those that a member has from a leader whose entries were not committed, and nothing
-// behind them counts as committed.
+// TestSnapshotEntries: entries of a snapshot take the place of those that a member has from a
+// leader whose entries were not committed, and nothing behind them counts as committed.
 func TestSnapshotEntries(t *testing.T) {
 	o := founder(t)
 	log := o.journal.log

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// skewedFrom is how far a wall clock may be from the group's time, in ms, before the log has a warning; skewedUntil is when it is right again.
+// skewedFrom is how far a wall clock may be from the group's time, in ms, before the log has a
+// warning; skewedUntil is when it is right again.
 const (
 	skewedFrom  = 1000
 	skewedUntil = 500
@@ -68,7 +69,8 @@ func (c *clocks) own() int64 {
 	return c.m.o.Clock.Now() - now
 }
 
-// look logs who is off, and has the guard of a leader's clock last as long as another member's clock agrees with the group's time.
+// look logs who is off, and has the guard of a leader's clock last as long as another member's
+// clock agrees with the group's time.
 func (c *clocks) look() {
 	m := c.m
 	c.note(m.id.ID, c.own(), "this server's wall clock")

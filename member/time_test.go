@@ -183,8 +183,9 @@ func (a *apart) shown(when, key string, want bool) {
 	}
 }
 
-// TestClocksApart: the clocks of three members are hours apart. A key lives for the hour that it was given whichever member leads, by transfer or after a
-// crash; no member shows it as gone before, and all do then; and its expiry has one entry.
+// TestClocksApart: the clocks of three members are hours apart. A key lives for the hour that it
+// was given whichever member leads, by transfer or after a crash; no member shows it as gone
+// before, and all do then; and its expiry has one entry.
 func TestClocksApart(t *testing.T) {
 	const hours = int64(time.Hour / time.Millisecond)
 	a := newApart(t, 0, 3*hours, -3*hours)
@@ -243,7 +244,8 @@ type drift struct {
 	}
 }
 
-// pass has so much time pass, by a clock that is right, and waits until all followers have heard the leader since.
+// pass has so much time pass, by a clock that is right, and waits until all followers have heard
+// the leader since.
 func (d *drift) pass(by time.Duration) {
 	d.t.Helper()
 	leader := d.leader()
@@ -289,8 +291,8 @@ func (d *drift) errorf(format string, args ...any) {
 	d.wrong = append(d.wrong, fmt.Sprintf(format, args...))
 }
 
-// look expects that no follower has a time that is further ahead of the leader's than the rates of their clocks make it, and reports whether the leader shows a
-// key.
+// look expects that no follower has a time that is further ahead of the leader's than the rates of
+// their clocks make it, and reports whether the leader shows a key.
 func (d *drift) look(key string) (shown bool) {
 	d.t.Helper()
 	leader := d.leader()
@@ -326,9 +328,10 @@ func (d *drift) deadline(key string) (at int64) {
 	return at
 }
 
-// TestClocksDrift: the clocks of members run fast and slow by a hundredth. A key lives for the minutes that it was given, by the clocks of who leads, and a
-// second more or less for each failover; followers show it as gone when the leader does, but for what their clocks are fast since they have heard it; and its
-// expiry has one entry.
+// TestClocksDrift: the clocks of members run fast and slow by a hundredth. A key lives for the
+// minutes that it was given, by the clocks of who leads, and a second more or less for each
+// failover; followers show it as gone when the leader does, but for what their clocks are fast
+// since they have heard it; and its expiry has one entry.
 func TestClocksDrift(t *testing.T) {
 	const ttl, fine = 90 * time.Second, 40 * time.Millisecond
 	d := &drift{apart: newApart(t, 0, 0, 0), rates: []float64{1, 1.01, 0.99}}
@@ -422,7 +425,8 @@ func (a *apart) reported() (n int) {
 	return n
 }
 
-// TestClocksStep: the wall clocks of a group's members step, the leader's back and the others' either way. Time goes on, and nothing returns or goes early.
+// TestClocksStep: the wall clocks of a group's members step, the leader's back and the others'
+// either way. Time goes on, and nothing returns or goes early.
 func TestClocksStep(t *testing.T) {
 	a := newApart(t, 0, 0, 0)
 	a.give("hour", time.Hour)
@@ -448,8 +452,8 @@ func TestClocksStep(t *testing.T) {
 	}
 }
 
-// TestClockSkews: a leader knows how far others' clocks are off, and each its own; a guard does not end by itself while another member's clock agrees
-// with the group's time.
+// TestClockSkews: a leader knows how far others' clocks are off, and each its own; a guard does not
+// end by itself while another member's clock agrees with the group's time.
 func TestClockSkews(t *testing.T) {
 	const hour = int64(time.Hour / time.Millisecond)
 	a := newApart(t, 0, 2*hour, -5000)

@@ -354,8 +354,8 @@ func (h logHook) Handle(context.Context, slog.Record) error { h(); return nil }
 func (h logHook) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h logHook) WithGroup(string) slog.Handler             { return h }
 
-// TestLoadOfAStoppedProcess: a library loads although its process was stopped for longer meanwhile than its
-// program may run.
+// TestLoadOfAStoppedProcess: a library loads although its process was stopped for longer meanwhile
+// than its program may run.
 func TestLoadOfAStoppedProcess(t *testing.T) {
 	for most := 200 * time.Millisecond; ; most *= 2 { // the rest takes time, too, on a busy machine
 		e := New(Options{Version: "7.4.0", Log: slog.New(logHook(func() {

@@ -401,7 +401,8 @@ func TestPlusSignInJSON(t *testing.T) {
 	}
 }
 
-// TestComparisonOfStringAndThread: C's Lua distinguishes two types by the third letter of their names.
+// TestComparisonOfStringAndThread: C's Lua distinguishes two types by the third letter of their
+// names.
 func TestComparisonOfStringAndThread(t *testing.T) {
 	got := eval(t, testEngine(0), &host{}, `return "a" < coroutine.create(function() end)`, 2)
 	if !strings.Contains(got, "attempt to compare two string values") {

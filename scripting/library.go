@@ -66,9 +66,9 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 	return lib, nil
 }
 
-// killAfter kills r for its load time when it has run for most, unless stop is called before. The time is
-// counted in parts: a process that the system stopped for a while, or let wait, has used one of them, and
-// at a start no library is left out for that.
+// killAfter kills r for its load time when it has run for most, unless stop is called before. The
+// time is counted in parts: a process that the system stopped for a while, or let wait, has used
+// one of them, and at a start no library is left out for that.
 func killAfter(r *Run, most time.Duration) (stop func()) {
 	const parts = 20
 	ended := make(chan struct{})

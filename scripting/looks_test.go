@@ -10,7 +10,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// overTexts are calls of builtins that go over n bytes, or over a table that is large, at least once.
+// overTexts are calls of builtins that go over n bytes, or over a table that is large, at least
+// once.
 var overTexts = []string{
 	`_G.tonumber, ("1"):rep(n)`, `_G.tonumber, ("0"):rep(n)`, `_G.tonumber, (" "):rep(n)`, `_G.tonumber, "0x" .. ("f"):rep(n)`, `_G.tonumber, "1e" .. ("1"):rep(n)`, `_G.tonumber, "." .. ("0"):rep(n)`, `_G.tonumber, ("1"):rep(n), 7`, `_G.tonumber, (" "):rep(n), 7`,
 	`_G.loadstring, "return " .. ("1"):rep(n)`, `_G.loadstring, "return " .. ("1"):rep(n) .. "x"`, `_G.loadstring, "return 0x" .. ("1"):rep(n)`, `_G.loadstring, ("a"):rep(n)`, `_G.loadstring, "--" .. ("a"):rep(n)`, `_G.loadstring, "--[" .. ("="):rep(n)`,
@@ -28,8 +29,8 @@ var overTexts = []string{
 	`table.concat, {("a"):rep(n), "b"}`, `table.concat, big`, `table.insert, big, 1, 1`, `table.remove, big, 1`, `table.sort, big`, `table.foreach, big, function() end`, `table.foreachi, big, function() end`,
 }
 
-// quick are builtins that go over no text, and over a table once at most without a call: what they call, and
-// what they are given as a number, looks as it does elsewhere.
+// quick are builtins that go over no text, and over a table once at most without a call: what they
+// call, and what they are given as a number, looks as it does elsewhere.
 var quick = strings.Fields(`
 	_G.assert _G.collectgarbage _G.error _G.gcinfo _G.getfenv _G.getmetatable _G.ipairs _G.newproxy _G.next _G.pairs _G.pcall _G.rawequal _G.rawget _G.rawset
 	_G.select _G.setfenv _G.setmetatable _G.tostring _G.type _G.unpack _G.xpcall coroutine.create coroutine.resume coroutine.running coroutine.status
@@ -81,8 +82,8 @@ func builtins(t *testing.T, st *state) (names []string) {
 	return names
 }
 
-// TestLongWorkLooks: what goes over a long text or a large table looks every MiB, or more often, whether it is
-// to end. Each builtin does, or is known to do no such thing.
+// TestLongWorkLooks: what goes over a long text or a large table looks every MiB, or more often,
+// whether it is to end. Each builtin does, or is known to do no such thing.
 func TestLongWorkLooks(t *testing.T) {
 	st := testEngine(0).newState(false)
 	tested := map[string]bool{}
@@ -127,8 +128,8 @@ func TestLongWorkLooks(t *testing.T) {
 	}
 }
 
-// TestKilledCallbacks: a builtin that calls a function again and again calls none any more once it is
-// killed, though the function itself does not look.
+// TestKilledCallbacks: a builtin that calls a function again and again calls none any more once it
+// is killed, though the function itself does not look.
 func TestKilledCallbacks(t *testing.T) {
 	st := testEngine(0).newState(false)
 	called := map[string]bool{}

@@ -218,8 +218,8 @@ func index(L *lua.State, s, sub string) int {
 	}
 }
 
-// indexLong is index for a long text, by Rabin and Karp: it compares where the sums of as many bytes
-// are equal, with each byte in them times another power of a prime.
+// indexLong is index for a long text, by Rabin and Karp: it compares where the sums of as many
+// bytes are equal, with each byte in them times another power of a prime.
 func indexLong(L *lua.State, s, sub string) int {
 	const prime = 16777619
 	if len(sub) > len(s) {

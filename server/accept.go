@@ -94,7 +94,8 @@ func (l *loop) accept(ln *listener) bool {
 	return true
 }
 
-// acceptAgain takes new connections again once there are descriptors for them. Until then it comes again.
+// acceptAgain takes new connections again once there are descriptors for them. Until then it comes
+// again.
 func (l *loop) acceptAgain() {
 	l.timers.stop(&l.refill)
 	if l.stopping {

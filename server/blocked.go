@@ -18,8 +18,9 @@ const lateLook = 10 * time.Millisecond
 // overflow: 139 years.
 const maxWait = 1 << 42
 
-// blocked is what a session knows of its blocking command while that has no reply. WAITAOF is one, which
-// waits for the log, and DEBUG SLEEP, which waits for a time: neither takes the place of a job.
+// blocked is what a session knows of its blocking command while that has no reply. WAITAOF is one,
+// which waits for the log, and DEBUG SLEEP, which waits for a time: neither takes the place of a
+// job.
 //
 // The session waits (forUnblock) in its places of commands.Waiters and reads nothing
 // from its client. When one of its keys is ready its command runs again. If that needs keys
@@ -82,8 +83,9 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 }
 
-// timeUp answers a session whose time is up, unless one of its keys has changed before and is still being read from disk, or its
-// command waits for a job since: with Redis, where nothing takes long between the two, it would have been served by now.
+// timeUp answers a session whose time is up, unless one of its keys has changed before and is still
+// being read from disk, or its command waits for a job since: with Redis, where nothing takes long
+// between the two, it would have been served by now.
 func (l *loop) timeUp(s *session) {
 	b := s.blocked
 	if b.timed { // the clock may have been set ahead since it looked last
@@ -99,8 +101,8 @@ func (l *loop) timeUp(s *session) {
 	l.endWait(s, false)
 }
 
-// lookAgain has the command of a session that waits run again in so many milliseconds; 0: it waits for its
-// keys alone.
+// lookAgain has the command of a session that waits run again in so many milliseconds; 0: it waits
+// for its keys alone.
 func (l *loop) lookAgain(b *blocked, in int64) {
 	if in == 0 {
 		l.timers.stop(&b.again)
@@ -111,12 +113,13 @@ func (l *loop) lookAgain(b *blocked, in int64) {
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
-	// From the pass's begin on, which is not after the command's instant: so it never runs too late.
+	// From the pass's begin on, which is not after the command's instant: so it never runs too
+	// late.
 	l.timers.set(&b.again, l.mono+time.Duration(min(in, maxWait))*time.Millisecond)
 }
 
-// endWait answers a blocking command that found nothing: that the time is up or the log on disk, or that
-// CLIENT UNBLOCK … ERROR said so. Another session's command may be running.
+// endWait answers a blocking command that found nothing: that the time is up or the log on disk, or
+// that CLIENT UNBLOCK … ERROR said so. Another session's command may be running.
 func (l *loop) endWait(s *session, withError bool) {
 	l.endBlocked(s, func(c *commands.Ctx) { c.GiveUp(withError) })
 }
@@ -148,8 +151,8 @@ type unsettled struct {
 	b *blocked
 }
 
-// settle has the log settle for those that wait for that: for all of them once, and again for those that
-// come meanwhile.
+// settle has the log settle for those that wait for that: for all of them once, and again for those
+// that come meanwhile.
 func (l *loop) settle() {
 	if l.settles || len(l.unsettled) == 0 {
 		return
@@ -162,8 +165,8 @@ func (l *loop) settle() {
 	}()
 }
 
-// settled answers those that waited for the log to settle up to lsn, also if it may never do that: then their
-// replies say so.
+// settled answers those that waited for the log to settle up to lsn, also if it may never do that:
+// then their replies say so.
 func (l *loop) settled(lsn uint64, err error) {
 	l.settles = false
 	if err != nil && !errors.Is(err, storage.ErrDeposed) {
@@ -205,8 +208,8 @@ func (l *loop) reported(s *session, b *blocked) {
 // left reports whether the client has ended its side of the connection.
 func (s *session) left() bool { return s.eof || s.readToEnd }
 
-// dropCommand ends a session whose client has left while its command is blocked or paused, without running
-// that: what was to be sent before still is.
+// dropCommand ends a session whose client has left while its command is blocked or paused, without
+// running that: what was to be sent before still is.
 func (l *loop) dropCommand(s *session) {
 	l.leave(s)
 	s.args = nil
@@ -264,8 +267,8 @@ func (l *loop) deliver() {
 	}
 }
 
-// Again runs the command of a session that waits, unless keys are being read for it. It reports whether
-// the command has run.
+// Again runs the command of a session that waits, unless keys are being read for it. It reports
+// whether the command has run.
 func (l *loop) Again(w *commands.Waiter) bool {
 	s := w.Client.Conn.(*session)
 	if s.blocked.loads || l.fatal != nil {

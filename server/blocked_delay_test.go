@@ -21,8 +21,8 @@ func (c *client) job(id, payload string, deliveries int) (receipt string) {
 	return words[4]
 }
 
-// Those who wait for jobs have them in the order in which they came, as soon as they are due, whatever has them be due; who has left is
-// passed over.
+// Those who wait for jobs have them in the order in which they came, as soon as they are due,
+// whatever has them be due; who has left is passed over.
 func TestDelayInOrder(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -65,7 +65,8 @@ func TestDelayInOrder(t *testing.T) {
 	}
 }
 
-// TestDelayFirstLeaves: only the first that waits looks at the queue when a job is due. When it leaves, the next one does.
+// TestDelayFirstLeaves: only the first that waits looks at the queue when a job is due. When it
+// leaves, the next one does.
 func TestDelayFirstLeaves(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -80,7 +81,8 @@ func TestDelayFirstLeaves(t *testing.T) {
 	}
 }
 
-// TestDelayDeadLettersWhileWaiting: a job whose deliveries are used up goes to the dead letters when it is due, and wakes who reads them.
+// TestDelayDeadLettersWhileWaiting: a job whose deliveries are used up goes to the dead letters
+// when it is due, and wakes who reads them.
 func TestDelayDeadLettersWhileWaiting(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -99,7 +101,8 @@ func TestDelayDeadLettersWhileWaiting(t *testing.T) {
 	}
 }
 
-// A job that is due because the clock was set ahead is delivered when the wait ends, if nothing has looked before.
+// A job that is due because the clock was set ahead is delivered when the wait ends, if nothing has
+// looked before.
 func TestDelayDueAtTimeout(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })

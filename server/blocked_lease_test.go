@@ -30,8 +30,8 @@ func (c *client) granted() (token int64) {
 	return token
 }
 
-// Those who wait for a lease have it in the order in which they came, whatever ends it; who has left is passed over, and nobody
-// comes between.
+// Those who wait for a lease have it in the order in which they came, whatever ends it; who has
+// left is passed over, and nobody comes between.
 func TestLeaseInOrder(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -82,8 +82,9 @@ func TestLeaseInOrder(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// TestLeaseSameOwner: an owner that waits on several connections, since it lost the first one without the server noticing, has its
-// lease on all of them, and whoever else waits keeps its place.
+// TestLeaseSameOwner: an owner that waits on several connections, since it lost the first one
+// without the server noticing, has its lease on all of them, and whoever else waits keeps its
+// place.
 func TestLeaseSameOwner(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -108,8 +109,8 @@ func TestLeaseSameOwner(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// TestLeaseFirstLeaves: the lease is free, but the command of the first that waits could not run yet, when that one leaves. The
-// next one has it then.
+// TestLeaseFirstLeaves: the lease is free, but the command of the first that waits could not run
+// yet, when that one leaves. The next one has it then.
 func TestLeaseFirstLeaves(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -125,8 +126,9 @@ func TestLeaseFirstLeaves(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
-// TestLeaseAtDeadlineWithoutReaper: who waits for a lease has it at its deadline, and behind its delay, also where nothing but a
-// command removes keys that have expired; and so does the next one, who came to be the first meanwhile.
+// TestLeaseAtDeadlineWithoutReaper: who waits for a lease has it at its deadline, and behind its
+// delay, also where nothing but a command removes keys that have expired; and so does the next one,
+// who came to be the first meanwhile.
 func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })
@@ -149,8 +151,9 @@ func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
 	}
 }
 
-// TestLeaseShorterDelay: the first that waits has the lease when its delay ends, also where that was made shorter and an owner
-// waits, too, whose lease has expired: that one has nothing to get before its turn.
+// TestLeaseShorterDelay: the first that waits has the lease when its delay ends, also where that
+// was made shorter and an owner waits, too, whose lease has expired: that one has nothing to get
+// before its turn.
 func TestLeaseShorterDelay(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })

@@ -6,8 +6,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestWaitsTakeNoPlace: however many wait for the log or for a time, a job of scope Unlocked begins at
-// once, and none of them is one.
+// TestWaitsTakeNoPlace: however many wait for the log or for a time, a job of scope Unlocked begins
+// at once, and none of them is one.
 func TestWaitsTakeNoPlace(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)

@@ -590,8 +590,8 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	}
 }
 
-// TestBlockedTimeoutWhileLoading: one whose time ends while its keys are being read, or while it waits for a job, gets what came
-// before; nothing, if that is gone.
+// TestBlockedTimeoutWhileLoading: one whose time ends while its keys are being read, or while it
+// waits for a job, gets what came before; nothing, if that is gone.
 func TestBlockedTimeoutWhileLoading(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -637,9 +637,9 @@ func TestBlockedTimeoutWhileLoading(t *testing.T) {
 	w.expect("v")
 }
 
-// TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client to which much is to be sent, so that all
-// clients take more than they may. None is closed while the command runs. The clock stands still, so that
-// all commands have one turn.
+// TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client to which much is to be sent, so
+// that all clients take more than they may. None is closed while the command runs. The clock stands
+// still, so that all commands have one turn.
 func TestUnblockedWithMuch(t *testing.T) {
 	still, _ := stopped(t)
 	ts := start(t, still)
@@ -673,8 +673,8 @@ func TestUnblockedWithMuch(t *testing.T) {
 	}
 }
 
-// TestBlockedServedAtOnce: a command that begins to wait is served before its session's turn ends, as what another
-// goroutine has changed is delivered behind it.
+// TestBlockedServedAtOnce: a command that begins to wait is served before its session's turn ends,
+// as what another goroutine has changed is delivered behind it.
 func TestBlockedServedAtOnce(t *testing.T) {
 	ts := start(t)
 	mover := ts.blocks("BLMOVE x k LEFT LEFT 0")

@@ -8,8 +8,8 @@ import (
 )
 
 // delay has a session wait whose command may not run before a job has ended (forJob), CLIENT PAUSE
-// has (forPause), or it is decided who leads the group (forGroup). One whose command waits for keys as well goes on with that, and is looked at again
-// then.
+// has (forPause), or it is decided who leads the group (forGroup). One whose command waits for keys
+// as well goes on with that, and is looked at again then.
 func (l *loop) delay(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
 		l.dropPaused(s)
@@ -32,8 +32,9 @@ func (l *loop) delay(s *session, why state, args [][]byte) {
 	l.delayed = append(l.delayed, s)
 }
 
-// dropPaused ends a session whose client has closed its sending side while CLIENT PAUSE delays its command, which does not run. A
-// client within the process (Connect) does so after its last command and still reads, so it gets an error.
+// dropPaused ends a session whose client has closed its sending side while CLIENT PAUSE delays its
+// command, which does not run. A client within the process (Connect) does so after its last command
+// and still reads, so it gets an error.
 func (l *loop) dropPaused(s *session) {
 	if s.inside && s.client.Reply == commands.ReplyOn {
 		l.env.Stats.Errors.Add(1)
@@ -48,9 +49,9 @@ func (s *session) delayed() bool {
 	return s.state == forJob || s.state == forPause || s.state == forGroup || s.blocked != nil && s.blocked.delayed
 }
 
-// release gives the sessions that wait for why their turns, before all others and in the order in which
-// they came: their commands run then, or wait again. Those that were released before, in the same pass, stay
-// before them: a write would come before the CLIENT PAUSE that it waited for.
+// release gives the sessions that wait for why their turns, before all others and in the order in
+// which they came: their commands run then, or wait again. Those that were released before, in the
+// same pass, stay before them: a write would come before the CLIENT PAUSE that it waited for.
 func (l *loop) release(why state) {
 	if len(l.delayed) == 0 {
 		return
@@ -91,8 +92,8 @@ func (l *loop) endWaitForJobs() {
 	}
 }
 
-// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand. While the server stops nothing is
-// delayed any more.
+// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand. While the
+// server stops nothing is delayed any more.
 func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
 	if l.stopping {
 		return
@@ -108,8 +109,8 @@ func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
 // paused reports whether CLIENT PAUSE delays commands.
 func (l *loop) paused() bool { return l.env.Paused != commands.PauseNone }
 
-// endPause ends CLIENT PAUSE: each session goes on with the command that was delayed. A command may be
-// running, so what happened to keys meanwhile is delivered in the next pass.
+// endPause ends CLIENT PAUSE: each session goes on with the command that was delayed. A command may
+// be running, so what happened to keys meanwhile is delivered in the next pass.
 func (l *loop) endPause() {
 	l.env.Paused = commands.PauseNone
 	l.timers.stop(&l.pauseTimer)

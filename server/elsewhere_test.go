@@ -11,8 +11,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// silentTarget is a server that accepts connections and never replies. It gives a MIGRATE of the key k to it, with an hour of
-// time.
+// silentTarget is a server that accepts connections and never replies. It gives a MIGRATE of the
+// key k to it, with an hour of time.
 func silentTarget(t *testing.T) string {
 	migrate, _ := countingTarget(t)
 	return migrate
@@ -53,8 +53,8 @@ func (ts *testServer) migrations(n int) {
 	})
 }
 
-// TestElsewhereTakesNoPlace: however many wait for a server that does not reply, what others need goes on, and each can be
-// seen.
+// TestElsewhereTakesNoPlace: however many wait for a server that does not reply, what others need
+// goes on, and each can be seen.
 func TestElsewhereTakesNoPlace(t *testing.T) {
 	ts := start(t)
 	other := ts.dial()
@@ -76,7 +76,8 @@ func TestElsewhereTakesNoPlace(t *testing.T) {
 	}
 }
 
-// TestOperatorsHaveAPlace: what an operator needs begins although clients have all places of theirs.
+// TestOperatorsHaveAPlace: what an operator needs begins although clients have all places of
+// theirs.
 func TestOperatorsHaveAPlace(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use, func(e *commands.Env) { e.Table.Lookup([]byte("SAVE")).Flags |= commands.Admin })
@@ -89,8 +90,8 @@ func TestOperatorsHaveAPlace(t *testing.T) {
 	await.For(t, "SAVE runs", g.runs)
 }
 
-// TestElsewhereEndsWithItsClient: a command that waits for another server ends when its client has left, or is killed, and
-// the one that waits for its place begins.
+// TestElsewhereEndsWithItsClient: a command that waits for another server ends when its client has
+// left, or is killed, and the one that waits for its place begins.
 func TestElsewhereEndsWithItsClient(t *testing.T) {
 	for name, leave := range map[string]func(ts *testServer, c *client){
 		"closed": func(_ *testServer, c *client) { _ = c.Close() },
@@ -119,7 +120,8 @@ func TestElsewhereEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// TestLeftWaitBehindOthers: a place that becomes free is for a client that is there, however many that have left came before.
+// TestLeftWaitBehindOthers: a place that becomes free is for a client that is there, however many
+// that have left came before.
 func TestLeftWaitBehindOthers(t *testing.T) {
 	ts := start(t)
 	migrate := silentTarget(t)
@@ -165,7 +167,8 @@ func TestLeftWaitBehindOthers(t *testing.T) {
 	})
 }
 
-// TestElsewhereForHalfAConnection: a client that ends its side when it has sent MIGRATE is replied to by a target that replies.
+// TestElsewhereForHalfAConnection: a client that ends its side when it has sent MIGRATE is replied
+// to by a target that replies.
 func TestElsewhereForHalfAConnection(t *testing.T) {
 	ts, target := start(t), start(t)
 	_, port, _ := net.SplitHostPort(target.Addrs()[0])
@@ -179,7 +182,8 @@ func TestElsewhereForHalfAConnection(t *testing.T) {
 	}
 }
 
-// TestPauseEndsElsewhere: CLIENT PAUSE does not wait for another server for longer than a moment, nor does the stop.
+// TestPauseEndsElsewhere: CLIENT PAUSE does not wait for another server for longer than a moment,
+// nor does the stop.
 func TestPauseEndsElsewhere(t *testing.T) {
 	ts := start(t)
 	migrate := silentTarget(t)
@@ -205,7 +209,8 @@ func TestPauseEndsElsewhere(t *testing.T) {
 	moves.expect(ended)
 }
 
-// TestPauseComesBeforeQueued: no job that waits for a place begins before a CLIENT PAUSE that waits for those that run.
+// TestPauseComesBeforeQueued: no job that waits for a place begins before a CLIENT PAUSE that waits
+// for those that run.
 func TestPauseComesBeforeQueued(t *testing.T) {
 	ts := start(t)
 	migrate, connections := countingTarget(t)
@@ -229,8 +234,9 @@ func TestPauseComesBeforeQueued(t *testing.T) {
 	ts.migrations(maxUnlocked)
 }
 
-// TestPauseComesBeforeThoseReleasedWithIt: a CLIENT PAUSE comes before a write that was released in the same pass, after it.
-// The jobs that it waits for end, and then one that was queued, whose command is to run again: the loop hears of all at once.
+// TestPauseComesBeforeThoseReleasedWithIt: a CLIENT PAUSE comes before a write that was released in
+// the same pass, after it. The jobs that it waits for end, and then one that was queued, whose
+// command is to run again: the loop hears of all at once.
 func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
 	const next = maxUnlocked + 2 // the call before the queued job: behind those before all that run, and one at the end of one
 	var calls atomic.Int64

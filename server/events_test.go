@@ -47,7 +47,8 @@ func TestKeyspaceEvents(t *testing.T) {
 	l.expect("*4 pmessage __key* __key-end x")
 }
 
-// TestFieldEvents: those of hashes say which fields they are about, on four kinds of channels, without K or E.
+// TestFieldEvents: those of hashes say which fields they are about, on four kinds of channels,
+// without K or E.
 func TestFieldEvents(t *testing.T) {
 	fake := clock.NewFake(1_700_000_000_000)
 	ts := start(t, "notify-keyspace-events=STIVh", func(o *storage.Options) { o.Clock = fake })
@@ -99,8 +100,8 @@ func TestFieldEvents(t *testing.T) {
 	l.expect("*4 pmessage * __subkeyevent@0__:hdel 3:new|1:x")
 }
 
-// TestOverwritten: keys that get another value as a whole, and perhaps another type, are reported, by most
-// commands before their own event.
+// TestOverwritten: keys that get another value as a whole, and perhaps another type, are reported,
+// by most commands before their own event.
 func TestOverwritten(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=EAoc")
 	c, l := ts.dial(), ts.dial()

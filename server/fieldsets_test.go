@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFieldsetsInTransactions: what HIMPORT keeps for a client changes on the loop alone, which counts it,
-// also while a transaction of that client runs beside the loop.
+// TestFieldsetsInTransactions: what HIMPORT keeps for a client changes on the loop alone, which
+// counts it, also while a transaction of that client runs beside the loop.
 func TestFieldsetsInTransactions(t *testing.T) {
 	const sets = 100
 	ts := start(t)

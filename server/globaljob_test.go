@@ -189,7 +189,8 @@ func TestGlobalJob(t *testing.T) {
 	h.end <- struct{}{}
 	d.expect("+OK")
 	e.expect("+PONG")
-	// f may come before a job that has not come to the key when the loop moves, as on a busy machine.
+	// f may come before a job that has not come to the key when the loop moves, as on a busy
+	// machine.
 	if got := f.reply(); !slices.Contains([]string{"hogb", "hogbc", "hogbchog"}, got) {
 		t.Errorf("behind the jobs the log is %q", got)
 	}
@@ -201,8 +202,9 @@ func TestGlobalJob(t *testing.T) {
 	}
 }
 
-// TestLendIsWatched: while the loop does something for a job that it runs itself, nobody takes it over,
-// no lock is held, and the supervisor may go to sleep; it looks after the job again afterwards.
+// TestLendIsWatched: while the loop does something for a job that it runs itself, nobody takes it
+// over, no lock is held, and the supervisor may go to sleep; it looks after the job again
+// afterwards.
 func TestLendIsWatched(t *testing.T) {
 	var l *loop
 	runs, end := make(chan struct{}), make(chan struct{})
@@ -307,8 +309,9 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestShareBeforeBegin: a script whose transaction has not begun when the loop would share it, as on a busy
-// machine, is shared later. Its transaction begins here when the loop has found that it had not.
+// TestShareBeforeBegin: a script whose transaction has not begun when the loop would share it, as
+// on a busy machine, is shared later. Its transaction begins here when the loop has found that it
+// had not.
 func TestShareBeforeBegin(t *testing.T) {
 	ts := start(t)
 	j := &job{txn: ts.store.NewTxn()}
@@ -333,7 +336,8 @@ func TestShareBeforeBegin(t *testing.T) {
 	})
 }
 
-// globalRuns reports whether the global job has locked the key k: one that is yet to do so lets others go first.
+// globalRuns reports whether the global job has locked the key k: one that is yet to do so lets
+// others go first.
 func (l *loop) globalRuns() bool {
 	if l.jobs.global == nil {
 		return false

@@ -7,8 +7,9 @@ import (
 	"keyp/commands"
 )
 
-// A member of a group serves clients as its role says, which Dispatch looks at for each command. What else follows from a change of the
-// role is done here, and that replies of the leader do not leave before it is certain that it led when they were made.
+// A member of a group serves clients as its role says, which Dispatch looks at for each command.
+// What else follows from a change of the role is done here, and that replies of the leader do not
+// leave before it is certain that it led when they were made.
 
 // leaseLook is how often the loop looks again for a lease while replies wait for one.
 const leaseLook = 5 * time.Millisecond
@@ -51,7 +52,8 @@ func (l *loop) awaitGroup() {
 	l.timers.stop(&l.group.patience)
 }
 
-// regroup has those dispatched again that wait for the group, and those that wait for keys if they may not any more.
+// regroup has those dispatched again that wait for the group, and those that wait for keys if they
+// may not any more.
 func (l *loop) regroup() {
 	l.release(forGroup)
 	l.busy = true
@@ -69,8 +71,8 @@ func (l *loop) regroup() {
 	}
 }
 
-// endWaiting closes the clients with replies that wait for the log, where nobody has led the group for so long: what has become of the writes
-// may be unknown for ever.
+// endWaiting closes the clients with replies that wait for the log, where nobody has led the group
+// for so long: what has become of the writes may be unknown for ever.
 func (l *loop) endWaiting() {
 	for _, s := range l.waiting {
 		if s.takes() && s.out.needs[0].lsn > l.log.Durable() {
@@ -80,7 +82,8 @@ func (l *loop) endWaiting() {
 	}
 }
 
-// deposed is for a server that led, and does not any more: nobody knows what became of what it ran last.
+// deposed is for a server that led, and does not any more: nobody knows what became of what it ran
+// last.
 func (l *loop) deposed() {
 	l.endUnproven()
 	l.env.Deposed()
@@ -91,7 +94,8 @@ func (l *loop) deposed() {
 	}
 }
 
-// endUnproven closes the clients with replies of a term that is over, which were not certain to be those of the group.
+// endUnproven closes the clients with replies of a term that is over, which were not certain to be
+// those of the group.
 func (l *loop) endUnproven() {
 	g := &l.group
 	for _, s := range g.unproven {
@@ -105,8 +109,8 @@ func (l *loop) endUnproven() {
 	l.timers.stop(&g.looks)
 }
 
-// shows notes that the reply from a mark of the session's output on shows what the leader of a term has. It reports false where that
-// term is over: then nothing of the reply may leave.
+// shows notes that the reply from a mark of the session's output on shows what the leader of a term
+// has. It reports false where that term is over: then nothing of the reply may leave.
 func (l *loop) shows(s *session, mark int, term uint64) bool {
 	g := &l.group
 	if !l.env.Leads(term) {
@@ -125,7 +129,8 @@ func (l *loop) shows(s *session, mark int, term uint64) bool {
 	return true
 }
 
-// prove has replies leave that were made while this server led, if that is certain by now. It comes behind all commands of the pass.
+// prove has replies leave that were made while this server led, if that is certain by now. It comes
+// behind all commands of the pass.
 func (l *loop) prove() {
 	g := &l.group
 	if len(g.unproven) == 0 {
@@ -150,7 +155,8 @@ func (l *loop) prove() {
 	l.lookForLease()
 }
 
-// cutUnproven ends a connection with a reply that was made by a leader whose term is over: it may not be what the group has.
+// cutUnproven ends a connection with a reply that was made by a leader whose term is over: it may
+// not be what the group has.
 func (l *loop) cutUnproven(s *session) {
 	if s.takes() {
 		l.condemn(s)

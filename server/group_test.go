@@ -47,8 +47,8 @@ const (
 	readOnlyReplica = "-READONLY You can't write against a read only replica."
 )
 
-// TestGroupWaits: what uses data waits while nobody knows who leads, and what does not is served. Then it is run, or the client is
-// sent to the new leader.
+// TestGroupWaits: what uses data waits while nobody knows who leads, and what does not is served.
+// Then it is run, or the client is sent to the new leader.
 func TestGroupWaits(t *testing.T) {
 	t.Parallel()
 	for _, role := range []commands.Role{commands.Rising, commands.Resigning, commands.Tentative, commands.Follower} {
@@ -89,7 +89,8 @@ func TestGroupWaits(t *testing.T) {
 	}
 }
 
-// TestGroupPatience: after a second without a leader commands fail, those that waited and those that come.
+// TestGroupPatience: after a second without a leader commands fail, those that waited and those
+// that come.
 func TestGroupPatience(t *testing.T) {
 	t.Parallel()
 	clk, goOn := stopped(t)
@@ -152,7 +153,8 @@ func TestGroupWithoutData(t *testing.T) {
 	}
 }
 
-// TestLease: a reply that shows data leaves when it is certain that the server led as it was made. Others do not wait for that.
+// TestLease: a reply that shows data leaves when it is certain that the server led as it was made.
+// Others do not wait for that.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1)
@@ -181,7 +183,8 @@ func TestLease(t *testing.T) {
 	c.expect("1", "+OK", "(eof)")
 }
 
-// TestGroupBackup: a leader gives a backup when it is certain that it has what was acknowledged, and a follower says how old it may be.
+// TestGroupBackup: a leader gives a backup when it is certain that it has what was acknowledged,
+// and a follower says how old it may be.
 func TestGroupBackup(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1)
@@ -216,7 +219,8 @@ func TestGroupBackup(t *testing.T) {
 	}
 }
 
-// TestLeaseLost: replies that wait for a lease never leave when the server does not lead any more, or leads again in another term.
+// TestLeaseLost: replies that wait for a lease never leave when the server does not lead any more,
+// or leads again in another term.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*fakegroup.Group){
@@ -242,7 +246,8 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// TestElectedWithinPass: replies of a term that began and ended within one pass never leave, also when the server leads again.
+// TestElectedWithinPass: replies of a term that began and ended within one pass never leave, also
+// when the server leads again.
 func TestElectedWithinPass(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Follower, 2)
@@ -257,7 +262,8 @@ func TestElectedWithinPass(t *testing.T) {
 	g.Lease.Store(4)
 	g.Become(commands.Leader, 1, 4)
 	c.expect("(eof)")
-	// The same where the next term begins in that pass as well: what was replied in it is not of the term before.
+	// The same where the next term begins in that pass as well: what was replied in it is not of
+	// the term before.
 	next, other := ts.dial(), ts.dial()
 	id = strings.TrimPrefix(next.do("CLIENT ID"), ":")
 	ts.onSession(id, func(l *loop, s *session) {
@@ -274,7 +280,8 @@ func TestElectedWithinPass(t *testing.T) {
 	}
 }
 
-// TestDeposedWrites: a write's reply leaves when it is committed, and never before: not as the server stops leading either.
+// TestDeposedWrites: a write's reply leaves when it is committed, and never before: not as the
+// server stops leading either.
 func TestDeposedWrites(t *testing.T) {
 	t.Parallel()
 	r := &replicated{}
@@ -295,8 +302,8 @@ func TestDeposedWrites(t *testing.T) {
 	c.expect("+OK", ":2")
 }
 
-// TestWritesWithoutLeader: when nobody has led the group for a second, clients with writes of which nobody knows what has become are closed, and no
-// others.
+// TestWritesWithoutLeader: when nobody has led the group for a second, clients with writes of which
+// nobody knows what has become are closed, and no others.
 func TestWritesWithoutLeader(t *testing.T) {
 	t.Parallel()
 	r := &replicated{}
@@ -320,7 +327,8 @@ func TestWritesWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestQuorumReads: with cluster-reads quorum a majority confirms each pass, and the lease does not matter.
+// TestQuorumReads: with cluster-reads quorum a majority confirms each pass, and the lease does not
+// matter.
 func TestQuorumReads(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1, "cluster-reads=quorum")
@@ -361,7 +369,8 @@ func (ts *testServer) commandsOf(id uint64) (n uint64) {
 	return n
 }
 
-// TestDeposedBlocked: clients that wait at a leader go on at the new one, and those that wait for its log learn that it does not lead.
+// TestDeposedBlocked: clients that wait at a leader go on at the new one, and those that wait for
+// its log learn that it does not lead.
 func TestDeposedBlocked(t *testing.T) {
 	t.Parallel()
 	ts, g := startMember(t, commands.Leader, 1)
@@ -398,7 +407,8 @@ func TestDeposedBlocked(t *testing.T) {
 	}
 }
 
-// TestDeposedScript: a script ends when the server does not lead any more, also one that has written.
+// TestDeposedScript: a script ends when the server does not lead any more, also one that has
+// written.
 func TestDeposedScript(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -493,7 +503,8 @@ func TestGroupActions(t *testing.T) {
 	do("CLUSTER RESET HARD", "reset true", nil, "+OK")
 }
 
-// TestGroupAsRedis: members of a group answer as a master of redis-server in cluster mode, and its replica, do.
+// TestGroupAsRedis: members of a group answer as a master of redis-server in cluster mode, and its
+// replica, do.
 func TestGroupAsRedis(t *testing.T) {
 	t.Parallel()
 	master, replica := redisPair(t)
@@ -650,7 +661,8 @@ func leaderAsRedis(t *testing.T, master, replica *testkit.Server) {
 	fields(t, keyp, redis, "INFO replication")
 }
 
-// compare has both servers reply to the same commands. ~ stands for a space within a word, ^ for the end of a line.
+// compare has both servers reply to the same commands. ~ stands for a space within a word, ^ for
+// the end of a line.
 func compare(t *testing.T, keyp, redis *client, ids map[string]string, script string) {
 	t.Helper()
 	for line := range strings.Lines(script) {
@@ -689,7 +701,8 @@ var (
 	buffers = regexp.MustCompile(`(send-buffer-[a-z]+) :[0-9]+|(events) rw?`)
 )
 
-// plain is a reply without what differs from one server to the next; the lines of a text are sorted.
+// plain is a reply without what differs from one server to the next; the lines of a text are
+// sorted.
 func plain(reply string, ids map[string]string) string {
 	reply = times.ReplaceAllString(reply, "<time>") // before what may be a part of one
 	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b string) int { return len(b) - len(a) }) {
@@ -756,7 +769,8 @@ func redisPair(t *testing.T) (master, replica *testkit.Server) {
 	return master, replica
 }
 
-// offsetsKnown reports whether a master's CLUSTER SLOTS has its replica, too, of which it has to have heard how far that is.
+// offsetsKnown reports whether a master's CLUSTER SLOTS has its replica, too, of which it has to
+// have heard how far that is.
 func offsetsKnown(slots string) bool { return strings.HasPrefix(slots, "*1 *4 ") }
 
 // clientFrom is a client for clusters that asks a server first, and waits for a slow one.
@@ -767,7 +781,8 @@ func clientFrom(ts *testServer, readOnly bool) *redis.ClusterClient {
 	})
 }
 
-// TestGroupClients: go-redis's client for clusters finds the leader, reads from followers, and goes on when another one leads.
+// TestGroupClients: go-redis's client for clusters finds the leader, reads from followers, and goes
+// on when another one leads.
 func TestGroupClients(t *testing.T) {
 	t.Parallel()
 	var (

@@ -169,7 +169,8 @@ func stopped(t testing.TB) (with setting, goOn func()) {
 	return func(o *storage.Options) { o.Clock = clk }, sync.OnceFunc(func() { close(going) })
 }
 
-// standing says whether the event loop is stuck, what everybody waits for otherwise, and all stacks.
+// standing says whether the event loop is stuck, what everybody waits for otherwise, and all
+// stacks.
 func (ts *testServer) standing() string {
 	l := ts.loop
 	from := l.watchdog.passes.Load()
@@ -224,8 +225,9 @@ func (ts *testServer) passes() {
 // neverGiveUp is a setting: a stop that waits for something waits for ever.
 func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 
-// busy is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost at once, and begin and
-// end late, and clients are heard late, as on a busy machine. A test that expects an order which nothing promises fails so.
+// busy is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost
+// at once, and begin and end late, and clients are heard late, as on a busy machine. A test that
+// expects an order which nothing promises fails so.
 func busy(l *loop) {
 	l.seams.event = func(s *session, ready readiness) {
 		if rand.IntN(3) > 0 {
@@ -363,7 +365,8 @@ func (c *client) heard() bool {
 	return err == nil
 }
 
-// ran waits until the server has run all that the client has sent, as far as no command of it waits for something.
+// ran waits until the server has run all that the client has sent, as far as no command of it waits
+// for something.
 func (c *client) ran(ts *testServer) {
 	c.t.Helper()
 	s := ts.sessionOf(c)
@@ -373,7 +376,8 @@ func (c *client) ran(ts *testServer) {
 	})
 }
 
-// silent says that the server has run what the client has sent, and that no reply is there: all that came before on the loop has left.
+// silent says that the server has run what the client has sent, and that no reply is there: all
+// that came before on the loop has left.
 func (c *client) silent(ts *testServer) {
 	c.t.Helper()
 	c.ran(ts)

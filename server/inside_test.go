@@ -9,7 +9,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// inside runs commands on a connection from within the process, and gives all that is replied to its end.
+// inside runs commands on a connection from within the process, and gives all that is replied to
+// its end.
 func (ts *testServer) inside(addr, commands string) string {
 	ts.t.Helper()
 	conn, err := ts.Connect(addr)
@@ -30,8 +31,9 @@ func (ts *testServer) inside(addr, commands string) string {
 	return string(text)
 }
 
-// A connection from within the process is a session like any other: its commands run in turn, whatever way they take, and
-// all replies have left before it ends. It counts to maxclients, and has the address of its client.
+// A connection from within the process is a session like any other: its commands run in turn,
+// whatever way they take, and all replies have left before it ends. It counts to maxclients, and
+// has the address of its client.
 func TestConnect(t *testing.T) {
 	ts := start(t)
 	members := strings.Repeat("SADD set 0123456789012345678901234567890123456789 a b c d e f g h\r\n", 1) + "SCRIPT LOAD x\r\n"
@@ -71,8 +73,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// What CLIENT PAUSE delays does not run on a connection from within the process that has ended its side, and is answered so,
-// whether that ends before or after the command waits.
+// What CLIENT PAUSE delays does not run on a connection from within the process that has ended its
+// side, and is answered so, whether that ends before or after the command waits.
 func TestConnectInPause(t *testing.T) {
 	ts := start(t)
 	const refused = "-ERR CLIENT PAUSE delays this command; neither it nor any behind it was run\r\n"

@@ -14,8 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// jobs are the commands for which the outcome of Dispatch is Job: they may take long, so the loop does not wait for them. What a job has locked, and which sessions wait
-// for that, follows from its scope, which commands knows; here is on which goroutine it runs.
+// jobs are the commands for which the outcome of Dispatch is Job: they may take long, so the loop
+// does not wait for them. What a job has locked, and which sessions wait for that, follows from its
+// scope, which commands knows; here is on which goroutine it runs.
 //
 //   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
 //     takes. So a job begins on the loop's own goroutine, in its session's turn. When the supervisor
@@ -25,9 +26,9 @@ import (
 //   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked of
 //     each place (commands.Place) run at a time, more wait in its queue.
 //
-// The loop waits for none of them. A session whose command needs what a job has waits for the job's end
-// (forJob), and has its turn then, before all others; once a script has run for too long, such commands
-// are refused instead. Within a global job what belongs to the loop runs there (lend).
+// The loop waits for none of them. A session whose command needs what a job has waits for the job's
+// end (forJob), and has its turn then, before all others; once a script has run for too long, such
+// commands are refused instead. Within a global job what belongs to the loop runs there (lend).
 type jobs struct {
 	// These belong to the loop.
 	count   int   // jobs that have begun, or wait in queue, and whose end the loop has not seen
@@ -56,7 +57,8 @@ type place struct {
 	queue   []*job // to begin when another one ends
 }
 
-// job is one such command with all that it may touch. Its arguments stay valid, as its session waits.
+// job is one such command with all that it may touch. Its arguments stay valid, as its session
+// waits.
 type job struct {
 	s     *session
 	ctx   commands.Ctx
@@ -72,7 +74,8 @@ type job struct {
 const (
 	// maxUnlocked is how many jobs of scope Unlocked run at a time in each place.
 	maxUnlocked = 4
-	// superviseEvery is how often the supervisor looks: a job that it finds twice has the loop move.
+	// superviseEvery is how often the supervisor looks: a job that it finds twice has the loop
+	// move.
 	superviseEvery = 2 * time.Millisecond
 	// idleLooks is how often the supervisor looks without result before it sleeps.
 	idleLooks = 50
@@ -184,8 +187,8 @@ func (l *loop) runOnLoop(j *job) {
 	x.next = j
 }
 
-// onLoop has the supervisor look after a job that runs on the loop's goroutine. began is 1 for one that begins there, and
-// 0 for one that goes on.
+// onLoop has the supervisor look after a job that runs on the loop's goroutine. began is 1 for one
+// that begins there, and 0 for one that goes on.
 func (x *jobs) onLoop(j *job, began int) {
 	x.mu.Lock()
 	x.mu.here = j
@@ -365,7 +368,8 @@ func (l *loop) beginUnlocked(j *job) {
 	l.runElsewhere(j)
 }
 
-// endUnlocked lets the next job of that place begin. The jobs of clients that have left come after all others.
+// endUnlocked lets the next job of that place begin. The jobs of clients that have left come after
+// all others.
 func (l *loop) endUnlocked(j *job) {
 	at := &l.jobs.places[j.ctx.Spec.Place()]
 	at.running = slices.DeleteFunc(at.running, func(o *job) bool { return o == j })
@@ -378,8 +382,9 @@ func (l *loop) endUnlocked(j *job) {
 	}
 }
 
-// endForsaken ends jobs that wait for another server when it finds one twice whose client has left, or for which CLIENT
-// PAUSE waits. The first time is for a target that replies: a client may end its side as soon as it has sent its command.
+// endForsaken ends jobs that wait for another server when it finds one twice whose client has left,
+// or for which CLIENT PAUSE waits. The first time is for a target that replies: a client may end
+// its side as soon as it has sent its command.
 func (l *loop) endForsaken() {
 	x := &l.jobs
 	at := &x.places[commands.Elsewhere]

@@ -31,7 +31,8 @@ func (r *replicated) use(o *storage.Options) {
 	}
 }
 
-// hold has nothing committed from now on. The first call of the function that it returns has all committed again.
+// hold has nothing committed from now on. The first call of the function that it returns has all
+// committed again.
 func (r *replicated) hold() (release func()) {
 	r.change(func() { r.free, r.committed = false, r.Log.Durable() })
 	return sync.OnceFunc(func() { r.change(func() { r.free = true }) })
@@ -85,8 +86,8 @@ func (r *replicated) awaitSynced(t *testing.T) (end uint64) {
 	return end
 }
 
-// TestRepliesWaitForCommit: what is on disk and not committed is not acknowledged, and nothing shows it. What is
-// committed is, and no more than that.
+// TestRepliesWaitForCommit: what is on disk and not committed is not acknowledged, and nothing
+// shows it. What is committed is, and no more than that.
 func TestRepliesWaitForCommit(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		d, r := &disk{}, &replicated{}
@@ -178,8 +179,8 @@ func TestWAITAOFWaitsForCommit(t *testing.T) {
 	}
 }
 
-// TestSAVEWaitsForCommit: a checkpoint waits for the commit while others are served. When another server leads it is
-// given up, the server goes on, and a later one has all.
+// TestSAVEWaitsForCommit: a checkpoint waits for the commit while others are served. When another
+// server leads it is given up, the server goes on, and a later one has all.
 func TestSAVEWaitsForCommit(t *testing.T) {
 	r := &replicated{}
 	ts := start(t, r.use)

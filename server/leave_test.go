@@ -30,8 +30,8 @@ func (ts *testServer) ends(s *session) {
 }
 
 // TestLeavesInPause: as with Redis, what a client has sent that leaves during CLIENT PAUSE does not
-// run, whether it leaves before or after the server sees its command, and what it was sent before it
-// gets.
+// run, whether it leaves before or after the server sees its command, and what it was sent before
+// it gets.
 func TestLeavesInPause(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -175,8 +175,8 @@ func TestLeavesQueuedJob(t *testing.T) {
 	}
 }
 
-// TestBusyRefusesQueued: a command whose job has yet to begin when a script has run for too long is refused, as one that has
-// no job is.
+// TestBusyRefusesQueued: a command whose job has yet to begin when a script has run for too long is
+// refused, as one that has no job is.
 func TestBusyRefusesQueued(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use, "busy-reply-threshold=50")
@@ -200,8 +200,8 @@ func TestBusyRefusesQueued(t *testing.T) {
 	reads.expect("+OK")
 }
 
-// TestLeavesRunningJob: what runs for a client that is reset ends by itself. Its session is closed at
-// once if it only reads, otherwise behind it.
+// TestLeavesRunningJob: what runs for a client that is reset ends by itself. Its session is closed
+// at once if it only reads, otherwise behind it.
 func TestLeavesRunningJob(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)

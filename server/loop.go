@@ -274,10 +274,11 @@ func (l *loop) event(s *session, ready readiness) {
 	}
 }
 
-// clientLeaves is for a session that waits, when its client has ended its side of the connection. That
-// may be all that it has ended: dead says that nothing can be sent either. As with Redis, a command that
-// is blocked or paused is dropped, and any other one runs, since Redis would have run it when it came.
-// But what only reads for nobody ends; a job of it that has begun does so by itself.
+// clientLeaves is for a session that waits, when its client has ended its side of the connection.
+// That may be all that it has ended: dead says that nothing can be sent either. As with Redis, a
+// command that is blocked or paused is dropped, and any other one runs, since Redis would have run
+// it when it came. But what only reads for nobody ends; a job of it that has begun does so by
+// itself.
 func (l *loop) clientLeaves(s *session, dead bool) {
 	switch {
 	case s.state == forPause:
@@ -322,9 +323,10 @@ func (l *loop) vital(fn func()) {
 	fn()
 }
 
-// guard runs a part of the loop for one session; a panic costs that session alone. One in a command's handler
-// costs that command alone (Env.Dispatch). But after one in the store outside of handlers, where transactions begin and
-// end, it is unknown what is locked or half done, so the server stops, and a restart recovers what is durable.
+// guard runs a part of the loop for one session; a panic costs that session alone. One in a
+// command's handler costs that command alone (Env.Dispatch). But after one in the store outside of
+// handlers, where transactions begin and end, it is unknown what is locked or half done, so the
+// server stops, and a restart recovers what is durable.
 func (l *loop) guard(s *session, fn func(*session)) {
 	defer func() {
 		p := recover()

@@ -28,8 +28,8 @@ type memory struct {
 // their sockets take a system call each.
 const evictTurn = 1000
 
-// limitMemory reads the limit. A reply may be a quarter of the memory, half of what all clients may take
-// by themselves, whatever the limit is: its client may read it at once. A string always fits.
+// limitMemory reads the limit. A reply may be a quarter of the memory, half of what all clients may
+// take by themselves, whatever the limit is: its client may read it at once. A string always fits.
 func (l *loop) limitMemory(limit, maxBulk int64) {
 	usable := commands.UsableMemory()
 	if usable == 0 {

@@ -6,8 +6,8 @@ import (
 	"keyp/resp"
 )
 
-// dependency says that the output from a position on shows what the log has at an LSN: it must not leave before the log is
-// durable up to there.
+// dependency says that the output from a position on shows what the log has at an LSN: it must not
+// leave before the log is durable up to there.
 type dependency struct {
 	from uint64 // position in the connection's output
 	lsn  uint64
@@ -35,8 +35,9 @@ type output struct {
 	inside   int // bytes in blocks
 	blockCap int // capacity of blocks
 	needs    []dependency
-	// holds: from held on, the output shows what a leader has, and nothing of that may leave before it is certain that it led. The
-	// newest such reply begins at newest; a majority is asked for what is before asked.
+	// holds: from held on, the output shows what a leader has, and nothing of that may leave before
+	// it is certain that it led. The newest such reply begins at newest; a majority is asked for
+	// what is before asked.
 	holds               bool
 	held, newest, asked uint64
 	// timed are the replies that have not left, by the pass that wrote them.
@@ -45,7 +46,8 @@ type output struct {
 	replied uint64
 }
 
-// unsentReplies are replies of one pass: where the last one ends, since when their clients wait, and how many there are.
+// unsentReplies are replies of one pass: where the last one ends, since when their clients wait,
+// and how many there are.
 type unsentReplies struct {
 	end           uint64
 	since         time.Duration
@@ -129,7 +131,8 @@ func (o *output) ready(durable uint64) []byte {
 	return first[o.sent:end]
 }
 
-// hold holds back what begins at buffer offset `from`. It reports whether nothing was held back before.
+// hold holds back what begins at buffer offset `from`. It reports whether nothing was held back
+// before.
 func (o *output) hold(from int) (first bool) {
 	o.newest = o.tail() + uint64(from)
 	if o.holds {

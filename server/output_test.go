@@ -226,8 +226,8 @@ func TestLongRepliesLeaveInPieces(t *testing.T) {
 	c.expect("+" + long)
 }
 
-// TestUnwantedReplyWaitsForNothing: a client that wants no reply to a write reads all that was to be sent
-// before it, while that write is not durable yet. Nothing of it waits for the log then.
+// TestUnwantedReplyWaitsForNothing: a client that wants no reply to a write reads all that was to
+// be sent before it, while that write is not durable yet. Nothing of it waits for the log then.
 func TestUnwantedReplyWaitsForNothing(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)

@@ -14,8 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// held has commands run as jobs of each scope, and wait there, with nothing written yet, until the gate opens: SUNIONSTORE as
-// one that has values pinned, UNLINK in a transaction of its own, EVAL with the keyspace locked.
+// held has commands run as jobs of each scope, and wait there, with nothing written yet, until the
+// gate opens: SUNIONSTORE as one that has values pinned, UNLINK in a transaction of its own, EVAL
+// with the keyspace locked.
 type held struct{ runs, gate chan struct{} }
 
 func (h *held) use(e *commands.Env) {
@@ -35,7 +36,8 @@ func (h *held) use(e *commands.Env) {
 	}
 }
 
-// beside has a command run as a job of scope Unlocked, in a transaction of its own, as MIGRATE does.
+// beside has a command run as a job of scope Unlocked, in a transaction of its own, as MIGRATE
+// does.
 func beside(e *commands.Env, name string) {
 	spec := e.Table.Lookup([]byte(name))
 	run := spec.Run
@@ -58,8 +60,9 @@ var heldCalls = []struct{ call, reply, k string }{
 	{"EVAL 'return redis.call(\"APPEND\", KEYS[1], \"w\")' 1 k", ":2", "vw"},
 }
 
-// TestPauseAwaitsWriters: CLIENT PAUSE replies when the commands have ended that were writing beside the loop, and then
-// nothing is written: what came meanwhile, or comes now, waits for the end of the pause.
+// TestPauseAwaitsWriters: CLIENT PAUSE replies when the commands have ended that were writing
+// beside the loop, and then nothing is written: what came meanwhile, or comes now, waits for the
+// end of the pause.
 func TestPauseAwaitsWriters(t *testing.T) {
 	for _, tt := range heldCalls {
 		for _, pause := range []string{"CLIENT PAUSE 1000000 WRITE\n", "MULTI\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", "CLIENT PAUSE 1000000 ALL\n"} {
@@ -117,7 +120,8 @@ func (ts *testServer) noJobRuns() {
 	})
 }
 
-// writesBehindPause checks that a write waits for the end of the pause, beside so many keys, and runs then.
+// writesBehindPause checks that a write waits for the end of the pause, beside so many keys, and
+// runs then.
 func (ts *testServer) writesBehindPause(writer, other *client, keys int) {
 	ts.t.Helper()
 	ts.waits(writer, forPause)
@@ -129,8 +133,8 @@ func (ts *testServer) writesBehindPause(writer, other *client, keys int) {
 	writer.expect("+OK")
 }
 
-// TestWritersWaitBehindPause: while CLIENT PAUSE waits no write comes before it, however small, so it need not wait for ever; what
-// reads goes on, and so does a transaction that is queued.
+// TestWritersWaitBehindPause: while CLIENT PAUSE waits no write comes before it, however small, so
+// it need not wait for ever; what reads goes on, and so does a transaction that is queued.
 func TestWritersWaitBehindPause(t *testing.T) {
 	h := &held{}
 	ts := start(t, h.use)
@@ -159,8 +163,8 @@ func TestWritersWaitBehindPause(t *testing.T) {
 	ts.noJobs()
 }
 
-// TestUnpauseBehindPause: who waits to begin a pause does so before a CLIENT UNPAUSE that came later, which so ends it.
-// Without one that waits CLIENT UNPAUSE waits for nobody.
+// TestUnpauseBehindPause: who waits to begin a pause does so before a CLIENT UNPAUSE that came
+// later, which so ends it. Without one that waits CLIENT UNPAUSE waits for nobody.
 func TestUnpauseBehindPause(t *testing.T) {
 	h := &held{}
 	ts := start(t, h.use)
@@ -183,8 +187,9 @@ func TestUnpauseBehindPause(t *testing.T) {
 	}
 }
 
-// TestLeavesBeforePause: who is killed while waiting to begin a pause begins none, and nobody waits for it any more; for one
-// whose client has only left the pause begins, as with Redis, which reads what was sent.
+// TestLeavesBeforePause: who is killed while waiting to begin a pause begins none, and nobody waits
+// for it any more; for one whose client has only left the pause begins, as with Redis, which reads
+// what was sent.
 func TestLeavesBeforePause(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		h := &held{}
@@ -214,7 +219,8 @@ func TestLeavesBeforePause(t *testing.T) {
 	}
 }
 
-// TestPauseTimeBegins: the time of a pause begins when CLIENT PAUSE replies, however long it has waited.
+// TestPauseTimeBegins: the time of a pause begins when CLIENT PAUSE replies, however long it has
+// waited.
 func TestPauseTimeBegins(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	h := &held{}
@@ -239,8 +245,8 @@ func TestPauseTimeBegins(t *testing.T) {
 	small.expect("+OK")
 }
 
-// TestPauseWhileBusy: CLIENT PAUSE is refused while a script runs for too long, also if it has waited for that, and others then
-// do not wait for it.
+// TestPauseWhileBusy: CLIENT PAUSE is refused while a script runs for too long, also if it has
+// waited for that, and others then do not wait for it.
 func TestPauseWhileBusy(t *testing.T) {
 	ts := start(t)
 	script, pauses, inMulti := ts.dial(), ts.dial(), ts.dial()
@@ -280,7 +286,8 @@ func TestPauseWhileBusy(t *testing.T) {
 	}
 }
 
-// TestStopWithPauseThatWaits: while the server stops no pause begins that has waited, which those behind it would wait for.
+// TestStopWithPauseThatWaits: while the server stops no pause begins that has waited, which those
+// behind it would wait for.
 func TestStopWithPauseThatWaits(t *testing.T) {
 	h := &held{}
 	ts := start(t, h.use, neverGiveUp)
@@ -302,7 +309,8 @@ func TestStopWithPauseThatWaits(t *testing.T) {
 	small.expect("+OK", "(eof)")
 }
 
-// TestPauseDelays: what may write is delayed, also where it is not declared to write, as in Redis; what only reads is not.
+// TestPauseDelays: what may write is delayed, also where it is not declared to write, as in Redis;
+// what only reads is not.
 func TestPauseDelays(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
@@ -376,7 +384,8 @@ func (ts *testServer) writesMany() *client {
 	return c
 }
 
-// TestPauseBesideQueue: CLIENT PAUSE does not wait for a job that has not begun; that waits for the end of the pause.
+// TestPauseBesideQueue: CLIENT PAUSE does not wait for a job that has not begun; that waits for the
+// end of the pause.
 func TestPauseBesideQueue(t *testing.T) {
 	use, fill, end := fillers()
 	ts := start(t, use)
@@ -389,7 +398,8 @@ func TestPauseBesideQueue(t *testing.T) {
 	ts.writesBehindPause(writer, other, 0)
 }
 
-// TestPauseBeforeQueue: a job that has not begun waits behind CLIENT PAUSE also where that waits for the end of one that has.
+// TestPauseBeforeQueue: a job that has not begun waits behind CLIENT PAUSE also where that waits
+// for the end of one that has.
 func TestPauseBeforeQueue(t *testing.T) {
 	h := &held{}
 	use, fill, end := fillers()
@@ -409,7 +419,8 @@ func TestPauseBeforeQueue(t *testing.T) {
 	ts.writesBehindPause(writer, other, 0)
 }
 
-// TestPauseInExecBesideQueue: such a job does not begin either while a transaction runs, which may yet begin a pause.
+// TestPauseInExecBesideQueue: such a job does not begin either while a transaction runs, which may
+// yet begin a pause.
 func TestPauseInExecBesideQueue(t *testing.T) {
 	h := &held{}
 	use, fill, end := fillers()

@@ -33,8 +33,8 @@ func (ts *testServer) waits(c *client, why state) {
 	})
 }
 
-// behindJob sends commands, each for a client of its own, that wait for a job. What it returns compares
-// their replies.
+// behindJob sends commands, each for a client of its own, that wait for a job. What it returns
+// compares their replies.
 func (ts *testServer) behindJob(commands ...string) (replies func(want ...string)) {
 	ts.t.Helper()
 	var waiting []*client
@@ -93,7 +93,8 @@ func TestPinned(t *testing.T) {
 	ts.noJobs()
 }
 
-// TestPinnedEstimate: PFCOUNT, which keeps its estimate in the value, does not change one that is being read either.
+// TestPinnedEstimate: PFCOUNT, which keeps its estimate in the value, does not change one that is
+// being read either.
 func TestPinnedEstimate(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -202,8 +203,8 @@ func TestPinnedSeesOneInstant(t *testing.T) {
 	all.Wait()
 }
 
-// TestPinnedStoreRunsAgain: a command that was to store what it has read beside the loop does so only if
-// its keys are still what they were.
+// TestPinnedStoreRunsAgain: a command that was to store what it has read beside the loop does so
+// only if its keys are still what they were.
 func TestPinnedStoreRunsAgain(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -259,8 +260,8 @@ func TestPinnedStoreRunsAgain(t *testing.T) {
 	}
 }
 
-// TestPinnedIsWatchedBesideAnEnd: a job that another goroutine runs ends while the loop's goroutine runs
-// one: the supervisor still looks after that, so the loop does not wait for it.
+// TestPinnedIsWatchedBesideAnEnd: a job that another goroutine runs ends while the loop's goroutine
+// runs one: the supervisor still looks after that, so the loop does not wait for it.
 func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -289,8 +290,8 @@ func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	second.expect("+OK")
 }
 
-// TestMessagesEndWhoRunsAgain: a job is to run again, and the messages that were kept for its client
-// are more than it may be sent by now: that client is closed, and others are served.
+// TestMessagesEndWhoRunsAgain: a job is to run again, and the messages that were kept for its
+// client are more than it may be sent by now: that client is closed, and others are served.
 func TestMessagesEndWhoRunsAgain(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -321,8 +322,8 @@ func TestMessagesEndWhoRunsAgain(t *testing.T) {
 	}
 }
 
-// TestPinnedSmallSources: BITOP runs beside the loop, and one of its sources, which is small, changes
-// meanwhile: it runs again, so the change is not lost.
+// TestPinnedSmallSources: BITOP runs beside the loop, and one of its sources, which is small,
+// changes meanwhile: it runs again, so the change is not lost.
 func TestPinnedSmallSources(t *testing.T) {
 	for _, change := range []string{"SETBIT d 5 1", "DEL d", "SET d " + strings.Repeat("x", 2000), "SETBIT b 7 1"} {
 		gate := make(chan struct{})

@@ -48,8 +48,8 @@ func (p *poller) add(fd int) error {
 	return p.control(fd, unix.EVFILT_READ, unix.EV_ADD|unix.EV_CLEAR)
 }
 
-// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first also room that is
-// there already.
+// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first
+// also room that is there already.
 func (p *poller) reportRoom(fd int, on bool) error {
 	if on {
 		return p.control(fd, unix.EVFILT_WRITE, unix.EV_ADD|unix.EV_CLEAR)

@@ -39,8 +39,8 @@ func (p *poller) add(fd int) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLRDHUP)
 }
 
-// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first also room that is
-// there already.
+// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first
+// also room that is there already.
 func (p *poller) reportRoom(fd int, on bool) error {
 	events := uint32(unix.EPOLLIN | unix.EPOLLRDHUP)
 	if on {

@@ -26,7 +26,8 @@ type Options struct {
 	Listen, ListenTLS []string
 	// Inside has clients come only from within the process (Connect).
 	Inside bool
-	// BeforeStop is called before a clean stop begins, while the server serves, and once; nil: nothing is.
+	// BeforeStop is called before a clean stop begins, while the server serves, and once; nil:
+	// nothing is.
 	BeforeStop func()
 }
 
@@ -154,7 +155,8 @@ func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 // restAgain is when the loop looks again whether jobs have ended.
 const restAgain = time.Millisecond
 
-// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may need the loop to end.
+// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may need
+// the loop to end.
 func (s *Server) AtRest(fn func()) {
 	s.Post(func() {
 		if s.loop.jobs.global != nil {
@@ -166,8 +168,9 @@ func (s *Server) AtRest(fn func()) {
 	})
 }
 
-// SetFollower changes the store's role as soon as no job is under way that forbids it, and calls done on the loop; unless ctx ends before. Who makes a
-// server a follower has seen to it before that no command that writes begins.
+// SetFollower changes the store's role as soon as no job is under way that forbids it, and calls
+// done on the loop; unless ctx ends before. Who makes a server a follower has seen to it before
+// that no command that writes begins.
 func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
 	s.AtRest(func() {
 		switch {
@@ -186,7 +189,8 @@ func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
 // Wake makes the loop do a pass, from any goroutine.
 func (s *Server) Wake() { s.loop.box.wake() }
 
-// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls it.
+// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls
+// it.
 func (s *Server) ClientMemory() int64 { return int64(s.loop.memory.total) }
 
 // Pause is CLIENT PAUSE; a later end and a wider kind stand. Only the loop calls it.

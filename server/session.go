@@ -120,7 +120,8 @@ func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 	if s.reader == nil {
 		return true
 	}
-	// A command that waited, and was served before the loop came back here, has given the reader back.
+	// A command that waited, and was served before the loop came back here, has given the reader
+	// back.
 	for ran := 0; s.mayRun() && s.reader != nil; ran++ {
 		if *left <= 0 {
 			return false
@@ -321,8 +322,8 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	l.deliver()
 }
 
-// finishReply notes of a reply that begins at mark of the session's output: what it depends on, whether
-// the client wants it, and whether the session is to end behind it.
+// finishReply notes of a reply that begins at mark of the session's output: what it depends on,
+// whether the client wants it, and whether the session is to end behind it.
 func (l *loop) finishReply(s *session, c *commands.Ctx, mark int) {
 	spec, lsn := c.Spec, c.LSN
 	l.owed = max(l.owed, lsn)
@@ -460,8 +461,8 @@ func (l *loop) resume(s *session) {
 	}
 }
 
-// goOn lets a session go on behind the command that has waited, and has its reply. Another session's
-// command may be running.
+// goOn lets a session go on behind the command that has waited, and has its reply. Another
+// session's command may be running.
 func (l *loop) goOn(s *session) {
 	s.args, s.past.Loads = nil, 0
 	if l.stopping && s.state == serving {

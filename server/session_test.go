@@ -436,8 +436,8 @@ func TestReplySkip(t *testing.T) {
 	}
 }
 
-// TestKillsItselfInJob: who ends its own connection in a transaction that goes on beside the loop gets
-// the reply to that before.
+// TestKillsItselfInJob: who ends its own connection in a transaction that goes on beside the loop
+// gets the reply to that before.
 func TestKillsItselfInJob(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
 	c := ts.dial()

@@ -2,8 +2,8 @@ package server
 
 import "fmt"
 
-// state is what a session does at present. It has one at a time, which the methods in this file change
-// and nothing else does:
+// state is what a session does at present. It has one at a time, which the methods in this file
+// change and nothing else does:
 //
 //	                        wait                            release
 //	         ┌────────────────────────────► forPause, forJob, ────► released
@@ -21,12 +21,12 @@ import "fmt"
 //	from any of these        condemn ─► condemned              over a limit: closed with the pass
 //	from any at all          end ─────► closed
 //
-// A command that waits has the session in a state of for… until it has a reply or runs again; a session
-// that still waits may finish, too (its client has gone). A failed handshake lingers.
+// A command that waits has the session in a state of for… until it has a reply or runs again; a
+// session that still waits may finish, too (its client has gone). A failed handshake lingers.
 //
-// What may be beside each of these has a field of its own: what the socket is ready for (readable, eof,
-// full …), in which of the loop's lists the session is, and stalled, since the output before a command
-// that waits may be more than its client reads.
+// What may be beside each of these has a field of its own: what the socket is ready for (readable,
+// eof, full …), in which of the loop's lists the session is, and stalled, since the output before a
+// command that waits may be more than its client reads.
 type state uint8
 
 const (
@@ -118,7 +118,8 @@ func (s *session) condemn() { s.to(condemned) }
 // end is the last transition.
 func (s *session) end() { s.to(closed) }
 
-// waiting reports whether a command has no reply yet, so that its arguments have to stay as they are.
+// waiting reports whether a command has no reply yet, so that its arguments have to stay as they
+// are.
 func (s *session) waiting() bool { return waits.has(s.state) }
 
 // takes reports whether there is a use in sending more.

@@ -15,8 +15,8 @@ var stateNames = [states]string{
 	lingering: "lingering", condemned: "condemned", closed: "closed",
 }
 
-// TestStates makes every transition from every state: those with an x are allowed, all others panic and
-// change nothing.
+// TestStates makes every transition from every state: those with an x are allowed, all others panic
+// and change nothing.
 func TestStates(t *testing.T) {
 	methods := map[string]func(*session){
 		"release": (*session).release, "wake": (*session).wake, "halt": (*session).halt, "finish": (*session).finish,

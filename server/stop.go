@@ -31,9 +31,9 @@ func (l *loop) stop() {
 	}
 }
 
-// hurry ends the scripts, and the commands that wait for other servers, that keep the server from stopping, and the second
-// time the stop itself.
-// It also ends scripts that begin later: their jobs may be about to run, or wait for another script.
+// hurry ends the scripts, and the commands that wait for other servers, that keep the server from
+// stopping, and the second time the stop itself. It also ends scripts that begin later: their jobs
+// may be about to run, or wait for another script.
 func (l *loop) hurry() {
 	if l.hurried {
 		l.giveUp = true

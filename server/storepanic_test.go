@@ -11,13 +11,14 @@ import (
 	"keyp/storage/object"
 )
 
-// TestPanicOfStoreEndsServer: a panic that gets out of the store ends the server, as nobody knows what it has left
-// locked, whichever way the command runs.
+// TestPanicOfStoreEndsServer: a panic that gets out of the store ends the server, as nobody knows
+// what it has left locked, whichever way the command runs.
 func TestPanicOfStoreEndsServer(t *testing.T) {
 	for name, call := range map[string][]string{"inline": {"SET", "a", "v"}, "beside the loop": {"MSET", "a", "v"}} {
 		t.Run(name, func(t *testing.T) {
 			var once atomic.Bool
-			// What the panic has left locked stays so: the test's close of the store would wait for who wants that in the background.
+			// What the panic has left locked stays so: the test's close of the store would wait for
+			// who wants that in the background.
 			ts := start(t, func(o *storage.Options) { o.NoBackground = true }, func(e *commands.Env) {
 				beside(e, "MSET")
 				e.Store.SetEvents(storage.EventString)
@@ -39,7 +40,8 @@ func TestPanicOfStoreEndsServer(t *testing.T) {
 	}
 }
 
-// TestPanicOfStoreInTransaction: within EXEC it costs its command alone, as the transaction has what is locked.
+// TestPanicOfStoreInTransaction: within EXEC it costs its command alone, as the transaction has
+// what is locked.
 func TestPanicOfStoreInTransaction(t *testing.T) {
 	ts := start(t, func(e *commands.Env) {
 		e.Table.Lookup([]byte("KEYS")).Run = func(c *commands.Ctx) error {
@@ -51,7 +53,8 @@ func TestPanicOfStoreInTransaction(t *testing.T) {
 	c.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3 +OK -ERR internal error +OK", "*2 1 2")
 }
 
-// TestPanicOfLoop: a panic in what belongs to no session ends the server with an error, and not the process.
+// TestPanicOfLoop: a panic in what belongs to no session ends the server with an error, and not the
+// process.
 func TestPanicOfLoop(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()

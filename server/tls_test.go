@@ -94,8 +94,8 @@ func TestTLSServes(t *testing.T) {
 
 // TestTLSHalfClose: a client that ends its own side still has its replies, and then the
 // server's close_notify.
-// TestTLSMemoryDuringHandshake: what a client takes is asked for at any time, but the wire belongs to
-// the handshake's goroutine until that has ended.
+// TestTLSMemoryDuringHandshake: what a client takes is asked for at any time, but the wire belongs
+// to the handshake's goroutine until that has ended.
 func TestTLSMemoryDuringHandshake(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)

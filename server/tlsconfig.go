@@ -103,7 +103,8 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	return made, err
 }
 
-// MemberTLS makes the configuration for members of a group among themselves, of which each one has a certificate that the other ones demand.
+// MemberTLS makes the configuration for members of a group among themselves, of which each one has
+// a certificate that the other ones demand.
 func MemberTLS(cfg *config.Config) (*tls.Config, error) {
 	made, err := newTLSConfig(cfg)
 	if err != nil {

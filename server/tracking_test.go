@@ -266,7 +266,8 @@ func TestTrackingOfCrowded(t *testing.T) {
 	}
 }
 
-// TestTrackingOfALargeSort: who tracks hears of a change of a list that is sorted by very many other keys, too.
+// TestTrackingOfALargeSort: who tracks hears of a change of a list that is sorted by very many
+// other keys, too.
 func TestTrackingOfALargeSort(t *testing.T) {
 	ts := start(t)
 	a, b := ts.tracks(""), ts.dial()

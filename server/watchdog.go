@@ -10,9 +10,9 @@ import (
 // deadlock, or of something that takes that long. It logs the stacks of all goroutines, which show
 // which it is and where.
 //
-// The loop only counts its passes. A goroutine looks once a second whether it sleeps or the number has
-// changed. It is the number of looks that counts, so neither a process that was stopped for a while
-// nor a step of the clock looks like a standstill.
+// The loop only counts its passes. A goroutine looks once a second whether it sleeps or the number
+// has changed. It is the number of looks that counts, so neither a process that was stopped for a
+// while nor a step of the clock looks like a standstill.
 type watchdog struct {
 	passes atomic.Uint64
 

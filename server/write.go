@@ -154,7 +154,8 @@ func (l *loop) send(s *session, ready []byte) bool {
 	return true
 }
 
-// timeReplies counts how long the clients have waited for the replies that end within the next n bytes, which leave now.
+// timeReplies counts how long the clients have waited for the replies that end within the next n
+// bytes, which leave now.
 func (l *loop) timeReplies(s *session, n int) {
 	o := &s.out
 	left, done := o.base+uint64(o.sent+n), 0

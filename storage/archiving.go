@@ -14,10 +14,11 @@ import (
 	"keyp/storage/wal"
 )
 
-// Archive has all that the log gets kept elsewhere (package archive): with a backup it gives any moment since then. For that the log has the
-// time of each batch (Txn.End), to the millisecond.
+// Archive has all that the log gets kept elsewhere (package archive): with a backup it gives any
+// moment since then. For that the log has the time of each batch (Txn.End), to the millisecond.
 type Archive struct {
-	// Dir is the directory of the archive. Empty: Run, if that is not nil, gets the path of each file, and returns nil once there is a durable copy.
+	// Dir is the directory of the archive. Empty: Run, if that is not nil, gets the path of each
+	// file, and returns nil once there is a durable copy.
 	Dir string
 	Run func(ctx context.Context, path string) error
 	// Timeout is how long something may be durable and not archived; nil: a minute.
@@ -26,8 +27,8 @@ type Archive struct {
 	FileSize uint64
 	// Member names the member of a group that the server is; empty: it is in none.
 	Member string
-	// Keep: nothing is archived, and a server that archives the log may go on with that: it is kept from where it is not archived, and goes on to have
-	// times. For tools.
+	// Keep: nothing is archived, and a server that archives the log may go on with that: it is kept
+	// from where it is not archived, and goes on to have times. For tools.
 	Keep bool
 }
 
@@ -108,7 +109,8 @@ func (s *Store) withoutArchive(log *wal.Log) error {
 	return nil
 }
 
-// isWithin reports whether a path is a directory or in it, whatever symbolic links lead there. It may not exist yet.
+// isWithin reports whether a path is a directory or in it, whatever symbolic links lead there. It
+// may not exist yet.
 func isWithin(path, dir string) bool {
 	of, err := os.Stat(dir)
 	if err != nil {
@@ -142,7 +144,8 @@ func identityOf(dir string) string {
 	return strconv.FormatUint(st.Ino, 10)
 }
 
-// ArchiveAge is for how long the archive has lacked something that is on disk, or since the start if it never had all; 0: there is no archive.
+// ArchiveAge is for how long the archive has lacked something that is on disk, or since the start
+// if it never had all; 0: there is no archive.
 func (s *Store) ArchiveAge() time.Duration {
 	st, ok := s.archiveStatus()
 	if !ok {

@@ -15,12 +15,12 @@ import (
 	"keyp/storage/wal"
 )
 
-// A backup is a snapshot of the data file with the batches of the log that it needs, in one stream: the state of the moment at which it was
-// opened, whatever is written while it is sent. The part of the log with these batches is kept meanwhile (BackupLog), within the bounds of
-// snapshots.
+// A backup is a snapshot of the data file with the batches of the log that it needs, in one stream:
+// the state of the moment at which it was opened, whatever is written while it is sent. The part of
+// the log with these batches is kept meanwhile (BackupLog), within the bounds of snapshots.
 //
-// A member's backup has its data file, too, and the batches that its log says to be committed; its LSNs are the group's. What is restored
-// of it is the directory of a server that is alone.
+// A member's backup has its data file, too, and the batches that its log says to be committed; its
+// LSNs are the group's. What is restored of it is the directory of a server that is alone.
 //
 // A record of the stream is a batch, or a part of one that is longer than a record may be:
 //
@@ -32,7 +32,8 @@ import (
 type BackupLog interface {
 	Journal
 	archive.Log
-	// Keep keeps all batches from a place on, which the data file's state names, until LetGo. No checkpoint is under way.
+	// Keep keeps all batches from a place on, which the data file's state names, until LetGo. No
+	// checkpoint is under way.
 	Keep(from Place) KeptLog
 }
 
@@ -48,7 +49,8 @@ var ErrNoBackup = errors.New("storage: the store has no log that a backup could 
 
 // BackupNote is the Note of a backup's header, as JSON.
 type BackupNote struct {
-	// History names the log that LSNs belong to. Another server's, and that of a server that was restored, has another one.
+	// History names the log that LSNs belong to. Another server's, and that of a server that was
+	// restored, has another one.
 	History string `json:"history"`
 	// Databases is how many the server allows.
 	Databases int `json:"databases"`
@@ -62,7 +64,8 @@ func ReadBackupNote(h *snapshotfile.Header) (n BackupNote, err error) {
 	return n, nil
 }
 
-// OpenBackup opens a backup of the present moment, which SendBackup sends. It waits for the checkpoint under way.
+// OpenBackup opens a backup of the present moment, which SendBackup sends. It waits for the
+// checkpoint under way.
 func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 	log, ok := s.backupLog()
 	if !ok {
@@ -73,7 +76,8 @@ func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 		return nil, err
 	}
 	s.nowIn(&sn.Header)
-	// What only the kernel has a power failure takes, and the log goes on with other batches at the same positions.
+	// What only the kernel has a power failure takes, and the log goes on with other batches at the
+	// same positions.
 	if err := s.log.Settled(ctx, sn.Header.Through); err != nil {
 		return nil, errors.Join(err, sn.Close())
 	}
@@ -92,9 +96,11 @@ func (s *Store) backupLog() (log BackupLog, ok bool) {
 	return log, ok
 }
 
-// nowIn writes the end of the log, the time and the numbers of keys into a header, all as of one instant. A server that is alone appends a mark to its
-// log there, so that the backup has a last batch, by which a restore proves that an archive is of the same log. A log that has no room gets no mark:
-// the backup would wait for room. A member makes none: others have its log, too, so that does not go on from a copy of one directory.
+// nowIn writes the end of the log, the time and the numbers of keys into a header, all as of one
+// instant. A server that is alone appends a mark to its log there, so that the backup has a last
+// batch, by which a restore proves that an archive is of the same log. A log that has no room gets
+// no mark: the backup would wait for room. A member makes none: others have its log, too, so that
+// does not go on from a copy of one directory.
 func (s *Store) nowIn(h *snapshotfile.Header) {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -115,8 +121,8 @@ func (sn *FileSnapshot) LogFrom() uint64 {
 	return min(max(sn.kept.Start(), sn.Header.Position), sn.Header.Through)
 }
 
-// SendBackup writes the backup to w. It needs memory for one piece and for the largest batch of the log. Beside clients it keeps the goroutine's
-// thread, at a lower priority.
+// SendBackup writes the backup to w. It needs memory for one piece and for the largest batch of the
+// log. Beside clients it keeps the goroutine's thread, at a lower priority.
 func (sn *FileSnapshot) SendBackup(ctx context.Context, w io.Writer) error {
 	if !sn.s.options.NoBackground {
 		lowerPriority()
@@ -258,15 +264,17 @@ func restoredLog(o *Options, first uint64) (*wal.Log, error) {
 	}, first, nil)
 }
 
-// RestoreBackup makes o.Dir, which is empty or does not exist, the directory of the moment of a backup. What the stream has is proven, and on
-// disk when it returns; with an error the directory has something of it. Tokens of leases go on above all that
-// may have been granted after the backup. The directory is one of a server that is alone, also of a member's backup.
+// RestoreBackup makes o.Dir, which is empty or does not exist, the directory of the moment of a
+// backup. What the stream has is proven, and on disk when it returns; with an error the directory
+// has something of it. Tokens of leases go on above all that may have been granted after the
+// backup. The directory is one of a server that is alone, also of a member's backup.
 func RestoreBackup(o Options, r io.Reader) (h snapshotfile.Header, err error) {
 	m, err := RestoreTo(context.Background(), o, r, Source{})
 	return m.Backup, err
 }
 
-// RestoreTo is RestoreBackup, and goes on from there with an archive, to a later moment. An error of ctx ends that.
+// RestoreTo is RestoreBackup, and goes on from there with an archive, to a later moment. An error
+// of ctx ends that.
 func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Moment, err error) {
 	if err := o.Complete(); err != nil {
 		return m, err
@@ -311,7 +319,8 @@ func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Mome
 	return m, raiseTokens(o, m.Time)
 }
 
-// raiseTokens opens a directory that was restored, and has tokens of leases go on far enough above those that its log has.
+// raiseTokens opens a directory that was restored, and has tokens of leases go on far enough above
+// those that its log has.
 func raiseTokens(o Options, backup int64) (err error) {
 	o.NoBackground = true
 	s, _, err := Open(o)

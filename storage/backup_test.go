@@ -25,8 +25,8 @@ func restored(t *testing.T, h *faulty) *harness {
 	return &harness{t: h.t, dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(h.clock.Now()), model: h.model.clone(), databases: h.databases}
 }
 
-// TestBackupIsOneMoment: while a backup is sent, keys are written and checkpoints run, which release the log. What is restored of it is the state of
-// the moment at which it was opened.
+// TestBackupIsOneMoment: while a backup is sent, keys are written and checkpoints run, which
+// release the log. What is restored of it is the state of the moment at which it was opened.
 func TestBackupIsOneMoment(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := changing(newHarness(t))
@@ -156,7 +156,8 @@ func TestRestoreDamaged(t *testing.T) {
 	}
 	refused("no batch", other.Bytes())
 
-	// A part of a batch that is longer than its place in the log is refused before more of it is kept.
+	// A part of a batch that is longer than its place in the log is refused before more of it is
+	// kept.
 	into := restoring{}
 	for n := 1; ; n++ {
 		err := into.record(1000, append([]byte{0}, make([]byte, 99)...))
@@ -202,8 +203,8 @@ func TestBackupGivenUp(t *testing.T) {
 	}
 }
 
-// TestRestoreRaisesTokens: a lease that is granted after a restore has a token above those that were granted after the backup, also where the clock
-// is behind what it was then.
+// TestRestoreRaisesTokens: a lease that is granted after a restore has a token above those that
+// were granted after the backup, also where the clock is behind what it was then.
 func TestRestoreRaisesTokens(t *testing.T) {
 	h := changing(newHarness(t))
 	grant := func(h *harness, name string) (token uint64) {
@@ -235,7 +236,8 @@ func TestRestoreRaisesTokens(t *testing.T) {
 	}
 }
 
-// TestRestoreFaults: each write and each sync of a restore fails once. It returns the error, and without one everything is there, also behind a power failure.
+// TestRestoreFaults: each write and each sync of a restore fails once. It returns the error, and
+// without one everything is there, also behind a power failure.
 func TestRestoreFaults(t *testing.T) {
 	h := changing(newHarness(t))
 	h.change()
@@ -280,7 +282,8 @@ func TestRestoreFaults(t *testing.T) {
 	}
 }
 
-// TestRestoreHostile: of a stream whose checksums are right, and of which other things are not, what is restored is sound, or nothing is.
+// TestRestoreHostile: of a stream whose checksums are right, and of which other things are not,
+// what is restored is sound, or nothing is.
 func TestRestoreHostile(t *testing.T) {
 	h := changing(newHarness(t))
 	for range 3 {
@@ -370,8 +373,9 @@ func TestRestoreHostile(t *testing.T) {
 	})
 }
 
-// TestBackupAfterInterruptedCheckpoint: a checkpoint ends at any of its steps, as with the process or with the member's role. A backup then, of the store
-// as it is or opened again, is restored as any other one.
+// TestBackupAfterInterruptedCheckpoint: a checkpoint ends at any of its steps, as with the process
+// or with the member's role. A backup then, of the store as it is or opened again, is restored as
+// any other one.
 func TestBackupAfterInterruptedCheckpoint(t *testing.T) {
 	for again := range 2 {
 		for n, more := 0, true; more; n++ {

@@ -203,8 +203,8 @@ func BenchmarkRecovery(b *testing.B) {
 	}
 }
 
-// BenchmarkTimeline counts the keys of 30M deadlines in memory, spread over 30 days, by their hours and by other spans. The
-// deadlines are in the indexes alone: no name is looked at.
+// BenchmarkTimeline counts the keys of 30M deadlines in memory, spread over 30 days, by their hours
+// and by other spans. The deadlines are in the indexes alone: no name is looked at.
 //
 //	go test ./storage -run '^$' -bench Timeline -benchtime 20x
 func BenchmarkTimeline(b *testing.B) {

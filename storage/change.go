@@ -2,7 +2,8 @@ package storage
 
 // Change is a key whose value or deadline changed, or that is gone: removed, expired, renamed. An
 // observer looks the key up to find out which. A key may be reported several times, or although it
-// is as it was. What happens to the groups of a stream is not reported, but where Stream.Signal is called.
+// is as it was. What happens to the groups of a stream is not reported, but where Stream.Signal is
+// called.
 type Change struct {
 	DB int
 	// Key is valid during the call only. nil stands for all keys of the database, which was
@@ -11,7 +12,8 @@ type Change struct {
 	LSN uint64 // the log position with which the change is durable
 	By  uint64 // Txn.By of the transaction that made it
 	Due bool   // the key, or elements of it, had expired: no command changed it
-	// Same: the value is the same as before, but commands that wait for the key may have an answer now.
+	// Same: the value is the same as before, but commands that wait for the key may have an answer
+	// now.
 	Same bool
 }
 

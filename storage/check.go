@@ -342,8 +342,8 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	}
 }
 
-// absentRuns checks that the data file has the runs of a stream that are not in memory: a checkpoint would delete what it lacks
-// of them.
+// absentRuns checks that the data file has the runs of a stream that are not in memory: a
+// checkpoint would delete what it lacks of them.
 func (c *partCheck) absentRuns(o *Object, name []byte) {
 	if o == nil || o.side == nil {
 		return

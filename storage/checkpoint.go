@@ -81,8 +81,8 @@ const (
 	// batchBytes, but no less than batchMin: writing a batch takes several times its bytes.
 	batchShare = 32
 	batchMin   = 1 << 20
-	// partBytes is the size from which the keys of a part are committed before those of the next one
-	// are copied.
+	// partBytes is the size from which the keys of a part are committed before those of the next
+	// one are copied.
 	partBytes = 1 << 20
 	// portionSize and portionBytes bound the part of a value that is copied each time its shard is
 	// locked: some 100 us.
@@ -114,8 +114,8 @@ func (s *Store) Checkpoint() error {
 	return nil
 }
 
-// notWritten handles an error of writing to the data file. A full disk, damage, and a log that is not led from
-// here any more, leave the file as it was; every other error ends the store.
+// notWritten handles an error of writing to the data file. A full disk, damage, and a log that is
+// not led from here any more, leave the file as it was; every other error ends the store.
 func (cp *checkpointer) notWritten(err error) {
 	s := cp.s
 	switch {

@@ -193,8 +193,9 @@ func TestDamageWhileIdle(t *testing.T) {
 	h.check()
 }
 
-// TestSteadyLoadReusesSegments: from the second checkpoint on, a log that always grows to the size at which
-// one starts is written into the segments that the one before released, and has no more of them.
+// TestSteadyLoadReusesSegments: from the second checkpoint on, a log that always grows to the size
+// at which one starts is written into the segments that the one before released, and has no more of
+// them.
 func TestSteadyLoadReusesSegments(t *testing.T) {
 	h := closedHarness(t)
 	o := h.options()

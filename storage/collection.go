@@ -23,7 +23,8 @@ type opened struct {
 	k    Key // its name is the object's
 	o    *Object
 	made bool // there was no key before
-	// deadline is what the key gets when the command ends, 0: it keeps its own. It counts from the transaction's instant.
+	// deadline is what the key gets when the command ends, 0: it keeps its own. It counts from the
+	// transaction's instant.
 	deadline int64
 }
 
@@ -133,7 +134,8 @@ func (t *Txn) FlushValues() {
 	t.opened = t.opened[:0]
 }
 
-// flushWith is FlushValues, and gives the key of a value that the command has changed a deadline that counts from now.
+// flushWith is FlushValues, and gives the key of a value that the command has changed a deadline
+// that counts from now.
 func (t *Txn) flushWith(o *Object, deadline int64) {
 	for i := range t.opened {
 		if t.opened[i].o == o {
@@ -489,7 +491,8 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	return n
 }
 
-// shedAll removes all due elements of a key, or hides them at a follower, in steps between which commands may lock the shard.
+// shedAll removes all due elements of a key, or hides them at a follower, in steps between which
+// commands may lock the shard.
 func (s *Store) shedAll(k Key) {
 	t, keys := s.NewTxn(), []Key{k}
 	for more := true; more && s.quit.Err() == nil; {

@@ -23,9 +23,9 @@ import (
 //  3. Rename it to keyp.db, sync the directory, read from the new file, and close the
 //     old file once its last reader is done.
 //
-// It locks checkpointer.mu, so nothing but the compaction writes to either file: old and new file have
-// the same content, with the same first log segment, until the new one's name is synced. So a crash
-// may leave either of them as keyp.db, and it does not matter which: before the sync of the
+// It locks checkpointer.mu, so nothing but the compaction writes to either file: old and new file
+// have the same content, with the same first log segment, until the new one's name is synced. So a
+// crash may leave either of them as keyp.db, and it does not matter which: before the sync of the
 // directory no checkpoint can have released a log segment that the old one needs. A copy that was
 // not finished never has the name, and the next start removes it.
 //

@@ -9,7 +9,8 @@ import (
 	"keyp/internal/boltfile"
 )
 
-// damages are the places of the data file that the log has named as damaged, with how many keys at most cannot be read for each.
+// damages are the places of the data file that the log has named as damaged, with how many keys at
+// most cannot be read for each.
 type damages struct {
 	mu struct {
 		sync.Mutex
@@ -20,16 +21,17 @@ type damages struct {
 // maxPlaces bounds how many places the log names.
 const maxPlaces = 100
 
-// Unread reports that something cannot be read from the data file. The log has one line at level ERROR for each damaged page, and one for
-// each record elsewhere; what else is met there is at level DEBUG. about says what was to be read.
+// Unread reports that something cannot be read from the data file. The log has one line at level
+// ERROR for each damaged page, and one for each record elsewhere; what else is met there is at
+// level DEBUG. about says what was to be read.
 func (s *Store) Unread(err error, about ...any) {
 	if !s.tellDamage(err, 0) {
 		s.options.Logger.Debug("something could not be read from the data file", append(about, "error", err)...)
 	}
 }
 
-// tellDamage has the log name the place of an error, unless it has done so, and say how many keys at most cannot be read for it, if that is
-// known. It reports whether it did.
+// tellDamage has the log name the place of an error, unless it has done so, and say how many keys
+// at most cannot be read for it, if that is known. It reports whether it did.
 func (s *Store) tellDamage(err error, keys int64) bool {
 	place := damagedPlace(err)
 	s.damages.mu.Lock()

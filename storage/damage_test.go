@@ -97,8 +97,8 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 	}
 }
 
-// TestCorruptDeadlineBehindAnElement: where an element is due before its key, ttl does not say when the key
-// is due. One damaged bit costs neither deadline all the same, whichever bit it is.
+// TestCorruptDeadlineBehindAnElement: where an element is due before its key, ttl does not say when
+// the key is due. One damaged bit costs neither deadline all the same, whichever bit it is.
 func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 	const check, times, size = 4, 10, 20 // where these are in a record whose id takes a byte
 	for _, damaged := range []int{check, check + 3, times, times + 7, times + 11, times + 12, times + size - 1} {
@@ -206,7 +206,8 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 	}
 }
 
-// TestMissingDataFileIsNamed: a start without the data file names it, not a segment of the log, and makes none.
+// TestMissingDataFileIsNamed: a start without the data file names it, not a segment of the log, and
+// makes none.
 func TestMissingDataFileIsNamed(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))

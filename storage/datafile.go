@@ -39,7 +39,8 @@ var errUncertain = errors.New("it is not known whether the data file has the las
 type dataFile struct {
 	s         *Store // constant
 	snapshots snapshots
-	// The fields change while checkpointer.mu is locked too: a lock of either is enough to use them.
+	// The fields change while checkpointer.mu is locked too: a lock of either is enough to use
+	// them.
 	mu struct {
 		sync.RWMutex
 		db  *bolt.DB
@@ -58,8 +59,8 @@ type osData struct{ *os.File }
 
 func (f osData) Sync() error { return vfs.Sync(f.File) }
 
-// mappedLen is how many bytes of its file bbolt has mapped, or may use without a new mapping. It changes while no transaction is open. bbolt has no call for
-// that, so this looks at its internals.
+// mappedLen is how many bytes of its file bbolt has mapped, or may use without a new mapping. It
+// changes while no transaction is open. bbolt has no call for that, so this looks at its internals.
 func mappedLen(db *bolt.DB) int64 { return reflect.ValueOf(db).Elem().FieldByName("datasz").Int() }
 
 // intercept makes bbolt write through f, with bbolt's usual syncs before and after the meta page.

@@ -6,8 +6,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// repairTimes replaces the damaged times of an image by those in ttl or of the corrected record, or by none, and logs and
-// counts that.
+// repairTimes replaces the damaged times of an image by those in ttl or of the corrected record, or
+// by none, and logs and counts that.
 func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 	if !im.BadTime {
 		return

@@ -9,10 +9,11 @@ import (
 // when it is empty. So where the gaps of a size class make up a chunk, the blocks of a sparse chunk
 // move into the gaps of others.
 //
-// Larger keys and collections are objects in Go's heap, and leave gaps there: a page of the heap has objects of
-// one size, Go never moves them, and a page goes back only when it is empty. So where the gaps are a large part
-// of MaxMemory, each object is replaced by a copy, once. The allocator puts the copies into gaps, page by page, and the
-// pages that the originals were in become empty.
+// Larger keys and collections are objects in Go's heap, and leave gaps there: a page of the heap
+// has objects of one size, Go never moves them, and a page goes back only when it is empty. So
+// where the gaps are a large part of MaxMemory, each object is replaced by a copy, once. The
+// allocator puts the copies into gaps, page by page, and the pages that the originals were in
+// become empty.
 
 const (
 	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than
@@ -24,11 +25,12 @@ const (
 	defragStep = 64
 	// defragTime bounds a round.
 	defragTime = 10 * time.Millisecond
-	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, beyond those that were
-	// left when all objects had been copied.
+	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, beyond those
+	// that were left when all objects had been copied.
 	heapGapShare = 16
-	// heapPause is how long nothing is tried after copying had hardly any effect, and heapPauseMost after it had none
-	// several times: what had kept pages of the heap from becoming empty may be gone.
+	// heapPause is how long nothing is tried after copying had hardly any effect, and heapPauseMost
+	// after it had none several times: what had kept pages of the heap from becoming empty may be
+	// gone.
 	heapPause, heapPauseMost = time.Minute, time.Hour
 	// defragBytes is how much is copied each time a shard is locked, and an object beyond that
 	// has pages of its own, which leave no gaps.
@@ -60,8 +62,9 @@ type heapDefrag struct {
 	pause   time.Duration // between that and the copying before
 }
 
-// defragmentHeap begins to copy all objects when there are large gaps between them, and memory is about to be used up, or
-// goes on with that. While many keys leave memory for others it does not begin: these fill the gaps.
+// defragmentHeap begins to copy all objects when there are large gaps between them, and memory is
+// about to be used up, or goes on with that. While many keys leave memory for others it does not
+// begin: these fill the gaps.
 func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
 	d := &h.heapDefrag
 	share := limit / heapGapShare
@@ -117,8 +120,9 @@ func (h *housekeeper) copyObjects(d *heapDefrag) {
 	}
 }
 
-// copyObject replaces an object by a copy, unless its value is large or may not leave memory, and returns about
-// what that cost, in bytes. Who has pinned the old one keeps it, as when the key leaves memory.
+// copyObject replaces an object by a copy, unless its value is large or may not leave memory, and
+// returns about what that cost, in bytes. Who has pinned the old one keeps it, as when the key
+// leaves memory.
 func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	const look = 64
 	o := p.objects.list[ref]
@@ -172,8 +176,8 @@ func (h *housekeeper) defragStep(sh *shard) (more bool) {
 	return false
 }
 
-// moveBlock moves the block of a key or tombstone into a gap of another chunk. It returns false if the
-// block is not in use.
+// moveBlock moves the block of a key or tombstone into a gap of another chunk. It returns false if
+// the block is not in use.
 func (p *part) moveBlock(ref uint32) bool {
 	sl, c, found := p.cellAt(p.slabs.at(ref).key(), ref, 0)
 	if !found {

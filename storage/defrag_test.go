@@ -57,8 +57,8 @@ func (h *harness) object(k Key) *Object {
 	return p.objectOf(*p.find(p.slot(k), k))
 }
 
-// TestDefragmentHeap: where the gaps between objects are large, each object that may leave memory is copied once; and again only
-// if that has brought something, or there are more.
+// TestDefragmentHeap: where the gaps between objects are large, each object that may leave memory
+// is copied once; and again only if that has brought something, or there are more.
 func TestDefragmentHeap(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -85,7 +85,8 @@ func TestDefragmentHeap(t *testing.T) {
 	house, now := &h.s.house, time.Duration(1)
 	process := ProcessMemory{Used: limit}
 	left := int64(0) // how much has left memory lately
-	// pass lets some time go by with gaps of so many bytes, and returns how many objects are copied.
+	// pass lets some time go by with gaps of so many bytes, and returns how many objects are
+	// copied.
 	pass := func(gaps int64) (copies int) {
 		for range 3 {
 			now += overheadTime

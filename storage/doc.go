@@ -24,8 +24,8 @@
 //     after a crash, about keys that are dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
-//   - The cells of the expiration index count its entries; those of a part's diskDues count the deadlines of
-//     its keys that are only on disk, as far as they are known (duedisk.go).
+//   - The cells of the expiration index count its entries; those of a part's diskDues count the
+//     deadlines of its keys that are only on disk, as far as they are known (duedisk.go).
 //
 // # Locks
 //

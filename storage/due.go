@@ -15,13 +15,14 @@ import (
 	"keyp/ttl"
 )
 
-// What is due when, for those that look ahead: the dashboard, counts by name, the reaper's window. A key is due at its own deadline or at the first one of
-// its elements, whichever is earlier. Keys in memory stand in the expiration index of their part;
-// for those that are only on disk the bucket ttl is read. An entry of that is left out if memory
-// knows the key, or if the record of the key may have changed since and says something else. Both
-// are read in small steps, so a key whose deadline changes meanwhile, or that moves between memory and
-// disk, may count twice or not at all; a list has it once or not at all. Where a global transaction has
-// a shard, a step waits for it a little. The last instant there is, math.MaxInt64, may be a deadline: what ends there has it too.
+// What is due when, for those that look ahead: the dashboard, counts by name, the reaper's window.
+// A key is due at its own deadline or at the first one of its elements, whichever is earlier. Keys
+// in memory stand in the expiration index of their part; for those that are only on disk the bucket
+// ttl is read. An entry of that is left out if memory knows the key, or if the record of the key
+// may have changed since and says something else. Both are read in small steps, so a key whose
+// deadline changes meanwhile, or that moves between memory and disk, may count twice or not at all;
+// a list has it once or not at all. Where a global transaction has a shard, a step waits for it a
+// little. The last instant there is, math.MaxInt64, may be a deadline: what ends there has it too.
 
 // before reports whether a deadline is before the end of a span.
 func before(deadline, end int64) bool { return deadline < end || end == math.MaxInt64 }
@@ -30,15 +31,15 @@ func before(deadline, end int64) bool { return deadline < end || end == math.Max
 // the data file is read.
 const dueStep = 1024
 
-// dueTries bounds how often a step of a walk, or a whole list, tries again where a global transaction has the shard;
-// before that it waits for duePause.
+// dueTries bounds how often a step of a walk, or a whole list, tries again where a global
+// transaction has the shard; before that it waits for duePause.
 const (
 	dueTries = 100
 	duePause = time.Millisecond
 )
 
-// dueRetries gives what is called where a global transaction has the shard: it waits, and returns true for as often as
-// the step may be tried again.
+// dueRetries gives what is called where a global transaction has the shard: it waits, and returns
+// true for as often as the step may be tried again.
 func dueRetries() (again func() bool) {
 	tries := 0
 	return func() bool {
@@ -50,9 +51,10 @@ func dueRetries() (again func() bool) {
 	}
 }
 
-// walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard locked, and calls onDisk for
-// each key that is only on disk. After each step it calls next, and before it tries one again. Both are without a lock. It
-// returns false where next does, where a global transaction kept a shard for too long, or where it could not read the data file.
+// walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard
+// locked, and calls onDisk for each key that is only on disk. After each step it calls next, and
+// before it tries one again. Both are without a lock. It returns false where next does, where a
+// global transaction kept a shard for too long, or where it could not read the data file.
 func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey), next func() bool) bool {
 	retries := func() func() bool {
 		again := dueRetries()
@@ -80,11 +82,12 @@ func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey)
 	return true
 }
 
-// dueLook looks at the next entries of a part, nil if there is none, from one on, while the shard is locked. It returns
-// the entry to go on with, if there are more.
+// dueLook looks at the next entries of a part, nil if there is none, from one on, while the shard
+// is locked. It returns the entry to go on with, if there are more.
 type dueLook func(p *part, db int, at ttl.Entry) (next ttl.Entry, more bool)
 
-// lookAtDue locks the shard for a look. ok is false if a global transaction has it, and again returns false.
+// lookAtDue locks the shard for a look. ok is false if a global transaction has it, and again
+// returns false.
 func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook, again func() bool) (next ttl.Entry, more, ok bool) {
 	for !sh.lockPassingGlobal() {
 		if !again() {
@@ -97,15 +100,17 @@ func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook, again func() bool
 }
 
 const (
-	// walkNames and walkBytes bound how many names, and how much of them, are copied each time a shard is locked.
+	// walkNames and walkBytes bound how many names, and how much of them, are copied each time a
+	// shard is locked.
 	walkNames = 128
 	walkBytes = 64 << 10
 )
 
-// WalkDue gives visit the keys of all databases that are due from one instant on and before another (Unix ms), some at a
-// time and in no order: all of them if every is 1, else a sample of about one in so many. visit runs without a lock, and
-// after steps that found none as well; what it is given is valid until it returns. Where it returns false the walk ends. whole
-// is false then, and as walkDue has it.
+// WalkDue gives visit the keys of all databases that are due from one instant on and before another
+// (Unix ms), some at a time and in no order: all of them if every is 1, else a sample of about one
+// in so many. visit runs without a lock, and after steps that found none as well; what it is given
+// is valid until it returns. Where it returns false the walk ends. whole is false then, and as
+// walkDue has it.
 func (s *Store) WalkDue(from, until int64, every uint64, visit func([]DueKey) bool) (whole bool) {
 	w := dueWalk{s: s, until: until, every: every}
 	return s.walkDue(from, until, w.inMemory, w.onDisk, func() bool {
@@ -135,8 +140,8 @@ func (w *dueWalk) onDisk(k DueKey) {
 	}
 }
 
-// inMemory adds the next entries of a part from one on. It returns the entry to go on with, if there are more. The
-// shard is locked.
+// inMemory adds the next entries of a part from one on. It returns the entry to go on with, if
+// there are more. The shard is locked.
 func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, more bool) {
 	if p == nil {
 		return next, false
@@ -180,8 +185,9 @@ type diskDue struct {
 	key   Key
 }
 
-// readDue reads the next entries of the bucket ttl from a place on, of deadlines before until; next is the
-// place to go on from, nil at the end. It reads most of them at most. Damaged ones are left out: the window reports them.
+// readDue reads the next entries of the bucket ttl from a place on, of deadlines before until; next
+// is the place to go on from, nil at the end. It reads most of them at most. Damaged ones are left
+// out: the window reports them.
 func (s *Store) readDue(from []byte, until int64, most int) (list []diskDue, next []byte, err error) {
 	err = s.file.view(func(tx *bolt.Tx) error {
 		looks := 0
@@ -218,8 +224,9 @@ func (s *Store) readDue(from []byte, until int64, most int) (list []diskDue, nex
 	return list, next, err
 }
 
-// onlyOnDisk visits the entries whose keys memory does not have, with their databases, while no shard is locked. False if
-// a global transaction has a shard, and again returns false. It changes the order of the list.
+// onlyOnDisk visits the entries whose keys memory does not have, with their databases, while no
+// shard is locked. False if a global transaction has a shard, and again returns false. It changes
+// the order of the list.
 func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey), again func() bool) bool {
 	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
 	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
@@ -261,8 +268,9 @@ func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 	return list, err
 }
 
-// notInMemory gives those of the shard's entries whose keys memory does not have, with their databases: sure ones, and
-// those that may be about to change. ok is false if a global transaction has the shard, and again returns false.
+// notInMemory gives those of the shard's entries whose keys memory does not have, with their
+// databases: sure ones, and those that may be about to change. ok is false if a global transaction
+// has the shard, and again returns false.
 func (sh *shard) notInMemory(list []diskDue, again func() bool) (sure, unsure []diskDue, ok bool) {
 	for !sh.lockPassingGlobal() {
 		if !again() {
@@ -306,9 +314,10 @@ const (
 )
 
 // ListDue lists the keys of a database that are due from one instant on and before another (Unix
-// ms), in the order of their deadlines: the first limit of those that keep accepts. The list is complete for what is due before through, which
-// is until unless there was more to look at. A key whose deadline changes meanwhile is listed once, at the later
-// one, or not at all. false if a global transaction kept a shard for too long, or the data file could not be read.
+// ms), in the order of their deadlines: the first limit of those that keep accepts. The list is
+// complete for what is due before through, which is until unless there was more to look at. A key
+// whose deadline changes meanwhile is listed once, at the later one, or not at all. false if a
+// global transaction kept a shard for too long, or the data file could not be read.
 func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
 	return s.listDue(db, from, until, limit, keep, dueRetries())
 }
@@ -375,8 +384,8 @@ type dueList struct {
 	through int64
 }
 
-// inMemory adds the first keys of a shard that are due from an instant on. No shard is locked while keep is called. False
-// if a global transaction has the shard, and again returns false.
+// inMemory adds the first keys of a shard that are due from an instant on. No shard is locked while
+// keep is called. False if a global transaction has the shard, and again returns false.
 func (l *dueList) inMemory(sh *shard, from int64) bool {
 	w := dueWalk{until: l.through, every: 1}
 	looks, kept, size := 0, 0, 0

@@ -8,8 +8,8 @@ import (
 
 func anyName([]byte) bool { return true }
 
-// A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended, and gives up where a global
-// transaction keeps a shard.
+// A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended,
+// and gives up where a global transaction keeps a shard.
 func TestWalkDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -74,7 +74,8 @@ func TestWalkDue(t *testing.T) {
 	global.End()
 }
 
-// A list has the first keys of its span that may be shown, and states up to where it is complete, wherever the keys are.
+// A list has the first keys of its span that may be shown, and states up to where it is complete,
+// wherever the keys are.
 func TestListDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -114,7 +115,8 @@ func TestListDue(t *testing.T) {
 	}
 }
 
-// Looking at what is due neither finds nor misses a key, in the middle of whatever happens to the store.
+// Looking at what is due neither finds nor misses a key, in the middle of whatever happens to the
+// store.
 func (h *harness) verifyDue() {
 	h.t.Helper()
 	now := h.now()
@@ -149,7 +151,8 @@ func (h *harness) verifyDue() {
 	}
 }
 
-// Where a global transaction has a shard, a walk and a list try again, in memory and on disk, and go on when it has ended.
+// Where a global transaction has a shard, a walk and a list try again, in memory and on disk, and
+// go on when it has ended.
 func TestDueWaitsForGlobal(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -166,7 +169,8 @@ func TestDueWaitsForGlobal(t *testing.T) {
 		}
 		open = false
 	}
-	// beside makes a function for the walk to call. From one call on a global transaction has all shards, until some calls later.
+	// beside makes a function for the walk to call. From one call on a global transaction has all
+	// shards, until some calls later.
 	beside := func(from int) (step func() bool) {
 		calls := 0
 		step = func() bool {
@@ -234,7 +238,8 @@ func TestListDueOnce(t *testing.T) {
 	}
 }
 
-// TestListDueMatchesUnlocked: names are matched while no shard is locked, wherever the keys are: that may take long.
+// TestListDueMatchesUnlocked: names are matched while no shard is locked, wherever the keys are:
+// that may take long.
 func TestListDueMatchesUnlocked(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

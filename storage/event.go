@@ -77,8 +77,9 @@ func membersExpired(t object.Type) Event {
 	}
 }
 
-// Happened is an event with its key, and for those of hashes with fields, if there are any and somebody
-// hears of them. LSN is when it becomes durable: under appendfsync always nobody may be notified before.
+// Happened is an event with its key, and for those of hashes with fields, if there are any and
+// somebody hears of them. LSN is when it becomes durable: under appendfsync always nobody may be
+// notified before.
 //
 // One with Call is no event, but a function to call between the transaction's events (see Among).
 type Happened struct {
@@ -112,9 +113,10 @@ func (t *Txn) NotifyFields(k Key, ev Event, fields ...[]byte) {
 	}
 }
 
-// Overwriting raises Overwritten, and where that has another type TypeChanged, for a key that is about to
-// have a value of this type, and this deadline, instead of its present one. For a missing or expired key it raises
-// nothing. Where a policy refuses the deadline it panics with Refused, as the write would behind it.
+// Overwriting raises Overwritten, and where that has another type TypeChanged, for a key that is
+// about to have a value of this type, and this deadline, instead of its present one. For a missing
+// or expired key it raises nothing. Where a policy refuses the deadline it panics with Refused, as
+// the write would behind it.
 func (t *Txn) Overwriting(k Key, is object.Type, deadline int64) {
 	if EventClass(t.s.eventMask.Load())&(EventOverwritten|EventTypeChanged) != 0 {
 		t.MayWrite(k, deadline)
@@ -128,7 +130,8 @@ func (t *Txn) overwriting(k Key, is object.Type) {
 	}
 }
 
-// Overwrote is Overwriting for a key that had a value of one type, and has one of another or the same.
+// Overwrote is Overwriting for a key that had a value of one type, and has one of another or the
+// same.
 func (t *Txn) Overwrote(k Key, was, is object.Type) {
 	t.Notify(k, Overwritten)
 	if was != is {

@@ -52,8 +52,8 @@ func TestNewKeys(t *testing.T) {
 	}
 }
 
-// TestNoEventsOfConflicts: an offloaded command whose keys have changed runs again, so what it raised, before
-// it found that out and afterwards, nobody hears.
+// TestNoEventsOfConflicts: an offloaded command whose keys have changed runs again, so what it
+// raised, before it found that out and afterwards, nobody hears.
 func TestNoEventsOfConflicts(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

@@ -18,19 +18,22 @@ import (
 
 // Keys by their own deadlines, page by page.
 //
-// They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this order. The expiration
-// index has it too, except among the keys of one slot with one deadline: those are sorted if they are few, and if they are
-// many the slot's table is walked, which is in the order of hashes. So a place in the order (DuePlace) says where to go on:
-// the server keeps no state, and the keys may move in between.
+// They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
+// order. The expiration index has it too, except among the keys of one slot with one deadline:
+// those are sorted if they are few, and if they are many the slot's table is walked, which is in
+// the order of hashes. So a place in the order (DuePlace) says where to go on: the server keeps no
+// state, and the keys may move in between.
 //
-// Both the index and ttl have a key by its next deadline. Where that is of an element, the key's own deadline stands in a
-// further index: of its part if the key is in memory (ownDeadlines), of the store if it is only on disk (laterDeadlines).
+// Both the index and ttl have a key by its next deadline. Where that is of an element, the key's
+// own deadline stands in a further index: of its part if the key is in memory (ownDeadlines), of
+// the store if it is only on disk (laterDeadlines).
 //
-// A page looks at memory first, and then at the disk. A key that is only on disk at the first look stays in ttl for as
-// long as its deadline stays and it is not loaded; keys that are loaded meanwhile are noted. So a key that moves between
-// the two is found in one of them at least, and a key that is found twice is listed once. What ttl says is compared with
-// memory, and with the key's record if memory does not know the key. A key whose deadline changes meanwhile may be
-// missing, or come at a later place.
+// A page looks at memory first, and then at the disk. A key that is only on disk at the first look
+// stays in ttl for as long as its deadline stays and it is not loaded; keys that are loaded
+// meanwhile are noted. So a key that moves between the two is found in one of them at least, and a
+// key that is found twice is listed once. What ttl says is compared with memory, and with the key's
+// record if memory does not know the key. A key whose deadline changes meanwhile may be missing, or
+// come at a later place.
 
 // DuePlace is a place in the order in which keys are due.
 type DuePlace struct {
@@ -58,12 +61,14 @@ func behindSlot(deadline int64, slot uint16) DuePlace {
 }
 
 const (
-	// groupMost is how many keys of one slot with one deadline are taken from the index. More are taken from the slot's table,
-	// all of whose keys have to be looked at for each deadline.
+	// groupMost is how many keys of one slot with one deadline are taken from the index. More are
+	// taken from the slot's table, all of whose keys have to be looked at for each deadline.
 	groupMost = 2 * dueStep
-	// ownStep is how many objects are looked at each time a shard is locked, for their own deadlines.
+	// ownStep is how many objects are looked at each time a shard is locked, for their own
+	// deadlines.
 	ownStep = 256
-	// coverMost bounds how many entries of ttl before its begin a page reads for the deadlines behind those of elements.
+	// coverMost bounds how many entries of ttl before its begin a page reads for the deadlines
+	// behind those of elements.
 	coverMost = 64 << 10
 )
 
@@ -75,18 +80,20 @@ type pageBounds struct {
 	builds int // steps that make what pages need
 }
 
-// Those of a page within a transaction, which has all shards locked: they keep it below some milliseconds. withinMost is
-// how many entries such a page may have.
+// Those of a page within a transaction, which has all shards locked: they keep it below some
+// milliseconds. withinMost is how many entries such a page may have.
 const withinMost = 500
 
 var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16}
 
-// Expiring lists the keys of a database by their own deadlines, in the order of their places, from one place on and before
-// another one: about count at most, of those whose names match, and of a type ("": any). next is where to go on from, if there is
-// more; a page may be empty although there is. What is due is not listed. The error is about the data file, or ErrClosed. While match
-// runs no shard is locked, but for those of a transaction.
+// Expiring lists the keys of a database by their own deadlines, in the order of their places, from
+// one place on and before another one: about count at most, of those whose names match, and of a
+// type ("": any). next is where to go on from, if there is more; a page may be empty although there
+// is. What is due is not listed. The error is about the data file, or ErrClosed. While match runs
+// no shard is locked, but for those of a transaction.
 //
-// What it leaves out because it is due never returns, once the log is durable up to its end when Expiring returns.
+// What it leaves out because it is due never returns, once the log is durable up to its end when
+// Expiring returns.
 func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
 	v.settle(db)
 	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until,
@@ -122,7 +129,8 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 	return list, l.through, l.through.Before(until), nil
 }
 
-// swapTries is how often a page is made again because its database was emptied or swapped with another one meanwhile.
+// swapTries is how often a page is made again because its database was emptied or swapped with
+// another one meanwhile.
 const swapTries = 10
 
 // page makes the list. same is false where the database has got another keyspace meanwhile.
@@ -208,8 +216,8 @@ func (l *expiring) trim() {
 	l.list = l.list[:end]
 }
 
-// take adds those of the step's keys to the list that are wanted, from one place on and before another. No shard is locked,
-// but for those of a transaction.
+// take adds those of the step's keys to the list that are wanted, from one place on and before
+// another. No shard is locked, but for those of a transaction.
 func (l *expiring) take(from, until DuePlace) {
 	for _, k := range l.step {
 		if l.typ != "" && k.typ.String() != l.typ {
@@ -250,8 +258,8 @@ func (l *expiring) inMemory(sh *shard) error {
 	return nil
 }
 
-// lookIn finds the next keys of a shard from a place on, up to the place next: none, up to the same place, while the part's
-// own deadlines are being collected.
+// lookIn finds the next keys of a shard from a place on, up to the place next: none, up to the same
+// place, while the part's own deadlines are being collected.
 func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
 	if err := l.lockOpen(sh); err != nil {
 		return at, 0, err
@@ -280,8 +288,8 @@ func groupOf(e ttl.Entry) ttl.Entry { return ttl.Entry{Deadline: e.Deadline, ID:
 
 func placeOf(e ttl.Entry) DuePlace { return DuePlace{Deadline: e.Deadline, Slot: uint16(e.ID >> 33)} }
 
-// lookAtIndex finds the keys of the next slots and deadlines in the indexes of a part. few is false where the first slot
-// has too many with its deadline.
+// lookAtIndex finds the keys of the next slots and deadlines in the indexes of a part. few is false
+// where the first slot has too many with its deadline.
 func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, few bool) {
 	start := ttl.Entry{Deadline: at.Deadline, ID: uint64(at.Slot) << 33}
 	limit, cut := ttl.Entry{}, false // what is before the limit is found
@@ -384,15 +392,16 @@ func (l *expiring) nowFor(p *part, c cell) int64 {
 	return l.now
 }
 
-// ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one, of an element. A part has
-// them from the first page on.
+// ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one,
+// of an element. A part has them from the first page on.
 type ownDeadlines struct {
 	index *ttl.Index
 	at    map[uint64]int64 // by id
 	next  int              // the object that is to be looked at next; those before are known
 }
 
-// readyOwn makes the part's own deadlines, a step at a time, and reports whether they are all there. The shard is locked.
+// readyOwn makes the part's own deadlines, a step at a time, and reports whether they are all
+// there. The shard is locked.
 func (p *part) readyOwn() bool {
 	if p.own == nil {
 		p.own = &ownDeadlines{index: ttl.NewIndex(), at: map[uint64]int64{}}
@@ -426,11 +435,13 @@ func (p *part) noteOwn(id uint64, due int64) {
 	}
 }
 
-// laterDeadlines are the own deadlines of keys that are only on disk and that ttl has by an earlier one, of an element. They
-// are read from ttl once, as far as pages need them; from then on a key is added when it leaves memory, and removed when it
-// is loaded or expires. Beside them are the keys that are loaded while pages look at memory and at the disk.
+// laterDeadlines are the own deadlines of keys that are only on disk and that ttl has by an earlier
+// one, of an element. They are read from ttl once, as far as pages need them; from then on a key is
+// added when it leaves memory, and removed when it is loaded or expires. Beside them are the keys
+// that are loaded while pages look at memory and at the disk.
 type laterDeadlines struct {
-	// Written while mu is locked, so that loads and evictions need no lock where there is nothing to note.
+	// Written while mu is locked, so that loads and evictions need no lock where there is nothing
+	// to note.
 	pages     atomic.Int32 // how many are under way
 	keyspaces atomic.Int32 // how many are in of
 
@@ -462,7 +473,8 @@ func (d *laterDeadlines) take(l *expiring) []expiringOnDisk {
 	return arrived
 }
 
-// loaded notes a key that comes into memory with its own deadline, which is its next one or not. Its shard is locked.
+// loaded notes a key that comes into memory with its own deadline, which is its next one or not.
+// Its shard is locked.
 func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
 	if deadline == 0 || d.pages.Load() == 0 && (next || d.keyspaces.Load() == 0) {
 		return
@@ -482,8 +494,8 @@ type laterOf struct {
 	through DuePlace    // what ttl has before is known
 }
 
-// begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are known. A shard is locked, so
-// that the keyspace is not emptied meanwhile.
+// begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are
+// known. A shard is locked, so that the keyspace is not emptied meanwhile.
 func (d *laterDeadlines) begin(space uint32) (through DuePlace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -540,7 +552,8 @@ func (d *laterDeadlines) known(space uint32, from, until DuePlace) {
 	}
 }
 
-// between gives those from one place on and before another, walkNames at most; next is how far they go.
+// between gives those from one place on and before another, walkNames at most; next is how far they
+// go.
 func (d *laterDeadlines) between(space uint32, from, until DuePlace) (list []expiringOnDisk, next DuePlace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -641,7 +654,8 @@ func (l *expiring) onDisk() error {
 	return nil
 }
 
-// beginOnDisk gives the database's keyspace, and how far the own deadlines of its keys on disk are known.
+// beginOnDisk gives the database's keyspace, and how far the own deadlines of its keys on disk are
+// known.
 func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 	sh := l.s.shards[0]
 	if err := l.lockOpen(sh); err != nil {
@@ -652,8 +666,9 @@ func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 	return space, l.s.later.begin(space), nil
 }
 
-// readTTL reads the entries of ttl from a place on and before another, about most of them, up to next. Of those about elements
-// it notes the keys' own deadlines. The others are given if names is true. Damaged ones are left out: the window reports them.
+// readTTL reads the entries of ttl from a place on and before another, about most of them, up to
+// next. Of those about elements it notes the keys' own deadlines. The others are given if names is
+// true. Damaged ones are left out: the window reports them.
 func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
 	var owns []expiringOnDisk
 	size := 0
@@ -762,8 +777,8 @@ func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, er
 	return named, err
 }
 
-// confirm makes those of the keys the step that are there with these deadlines: in memory, or, where memory does not know the
-// key, in its record. It drops later deadlines of other keys.
+// confirm makes those of the keys the step that are there with these deadlines: in memory, or,
+// where memory does not know the key, in its record. It drops later deadlines of other keys.
 func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	l.step, l.names = l.step[:0], l.names[:0]
 	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }
@@ -814,7 +829,8 @@ func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
 	return l.now
 }
 
-// confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those that it does not know to unknown.
+// confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those
+// that it does not know to unknown.
 func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk, unknown *[]expiringOnDisk) error {
 	if err := l.lockOpen(sh); err != nil {
 		return err

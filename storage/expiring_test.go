@@ -19,7 +19,8 @@ import (
 	"keyp/storage/object"
 )
 
-// expiring lists keys page by page, and checks the order over all pages. The last page is the one after which there is no more.
+// expiring lists keys page by page, and checks the order over all pages. The last page is the one
+// after which there is no more.
 func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string) (all []DueKey) {
 	h.t.Helper()
 	last := DuePlace{}
@@ -76,7 +77,8 @@ func (h *harness) verifyExpiring(v View, from DuePlace) {
 	}
 }
 
-// mixed sets keys of several kinds, most with one of few deadlines, in one slot and in others, and gives those.
+// mixed sets keys of several kinds, most with one of few deadlines, in one slot and in others, and
+// gives those.
 func (h *harness) mixed(db, keys int) (want map[string]int64) {
 	want = map[string]int64{}
 	now := h.clock.Now()
@@ -119,8 +121,8 @@ func (h *harness) mixed(db, keys int) (want map[string]int64) {
 	return want
 }
 
-// Each key comes once, by its own deadline, in pages of any size, whether keys are in memory, on disk or in both, many of one slot and
-// deadline.
+// Each key comes once, by its own deadline, in pages of any size, whether keys are in memory, on
+// disk or in both, many of one slot and deadline.
 func TestExpiring(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.group, h.s.bounds.cover = 30, 1000
@@ -247,8 +249,9 @@ func TestExpiringLeavesOutDue(t *testing.T) {
 	}
 }
 
-// Keys whose deadlines stay come once, whatever happens between pages and while one is made: others come and go, values move in
-// memory, leave it and return, deadlines of elements and of others change, and checkpoints change ttl.
+// Keys whose deadlines stay come once, whatever happens between pages and while one is made: others
+// come and go, values move in memory, leave it and return, deadlines of elements and of others
+// change, and checkpoints change ttl.
 func TestExpiringBesideChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
@@ -480,8 +483,8 @@ func TestExpiringDamage(t *testing.T) {
 	}
 }
 
-// The store keeps the own deadline of a key behind that of an element only while the key is only on disk: not after it is loaded,
-// expires, or its database is emptied. Check compares.
+// The store keeps the own deadline of a key behind that of an element only while the key is only on
+// disk: not after it is loaded, expires, or its database is emptied. Check compares.
 func TestLaterDeadlines(t *testing.T) {
 	h := newHarness(t)
 	now := h.clock.Now()
@@ -552,8 +555,9 @@ func TestLaterDeadlines(t *testing.T) {
 	}
 }
 
-// A page takes keys of one slot from the index where they are some hundred of each deadline, since in the table it looks at all
-// keys of the slot for each deadline. Where they are too many, by number or by their names, a step takes as many as fit.
+// A page takes keys of one slot from the index where they are some hundred of each deadline, since
+// in the table it looks at all keys of the slot for each deadline. Where they are too many, by
+// number or by their names, a step takes as many as fit.
 func TestExpiringOneSlot(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.group = groupMost
@@ -617,8 +621,8 @@ func TestExpiringBesideDatabase(t *testing.T) {
 	}
 }
 
-// A page is of one keyspace, whenever its database is swapped with another one or emptied while it is made, and pages within a
-// transaction are as the others, but shorter.
+// A page is of one keyspace, whenever its database is swapped with another one or emptied while it
+// is made, and pages within a transaction are as the others, but shorter.
 func TestExpiringSwapped(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -673,8 +677,8 @@ func TestExpiringSwapped(t *testing.T) {
 	}
 }
 
-// BenchmarkExpiringWithin is a page within a transaction, for which all others wait, of as many entries as it may have: in memory and
-// on disk. ms/most is the longest.
+// BenchmarkExpiringWithin is a page within a transaction, for which all others wait, of as many
+// entries as it may have: in memory and on disk. ms/most is the longest.
 func BenchmarkExpiringWithin(b *testing.B) {
 	h := newHarness(b)
 	now := h.clock.Now()

@@ -44,8 +44,8 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestLatestGarbageOutlivesFailedCheckpoint: neither are the elements of a value that was renamed before a
-// checkpoint and deleted beside it, when the checkpoint's last transaction finds no room.
+// TestLatestGarbageOutlivesFailedCheckpoint: neither are the elements of a value that was renamed
+// before a checkpoint and deleted beside it, when the checkpoint's last transaction finds no room.
 func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -81,7 +81,8 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestMissWaitsForRemoval: that a key is gone depends on the record of its removal, and on no other.
+// TestMissWaitsForRemoval: that a key is gone depends on the record of its removal, and on no
+// other.
 func TestMissWaitsForRemoval(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -18,23 +18,27 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// A snapshot of the data file is sent to a member that joins its group, or kept as a backup, while keys are read and written. A read
-// transaction of bbolt keeps all pages of one moment as they are. They are read with a system call, which lets other goroutines go on
-// while the disk works, and not through the mapping; pages that are free are left out.
+// A snapshot of the data file is sent to a member that joins its group, or kept as a backup, while
+// keys are read and written. A read transaction of bbolt keeps all pages of one moment as they are.
+// They are read with a system call, which lets other goroutines go on while the disk works, and not
+// through the mapping; pages that are free are left out.
 //
-// As the data file always is, its copy is newer in places than its state's position. So it needs the log from there on, and is of one moment
-// again once that is replayed up to Header.Through.
+// As the data file always is, its copy is newer in places than its state's position. So it needs
+// the log from there on, and is of one moment again once that is replayed up to Header.Through.
 //
-// What the transaction keeps bbolt cannot use again, so checkpoints make the file longer. Before bbolt maps more of the file it waits for
-// the transaction, and whoever reads the file waits for that. So the transaction ends, and the snapshot with an error, when the file has grown
-// by more than snapshotGrowth or to nearly what is mapped of it, when the disk is nearly full, and with the store. Whoever
-// notices that ends the transaction, since Send may just wait for a reader that is slow. A compaction would have to wait for a
-// snapshot, and gives up instead.
+// What the transaction keeps bbolt cannot use again, so checkpoints make the file longer. Before
+// bbolt maps more of the file it waits for the transaction, and whoever reads the file waits for
+// that. So the transaction ends, and the snapshot with an error, when the file has grown by more
+// than snapshotGrowth or to nearly what is mapped of it, when the disk is nearly full, and with the
+// store. Whoever notices that ends the transaction, since Send may just wait for a reader that is
+// slow. A compaction would have to wait for a snapshot, and gives up instead.
 
 const (
-	// snapshotGrowth is how much longer the data file may get while a snapshot is open, if half of its length is not more.
+	// snapshotGrowth is how much longer the data file may get while a snapshot is open, if half of
+	// its length is not more.
 	snapshotGrowth = 1 << 30
-	// mapMargin is what checkpoints may add to the file between two looks of housekeeping, if an eighth of the mapping is not less.
+	// mapMargin is what checkpoints may add to the file between two looks of housekeeping, if an
+	// eighth of the mapping is not less.
 	mapMargin    = 256 << 20
 	receivedFile = format.DataName + ".received"
 )
@@ -89,8 +93,8 @@ func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
 	}
 }
 
-// OpenSnapshot takes a snapshot of the data file, between two checkpoints: it waits for the one under way. From then on all of the log behind
-// Header.Position has to be kept.
+// OpenSnapshot takes a snapshot of the data file, between two checkpoints: it waits for the one
+// under way. From then on all of the log behind Header.Position has to be kept.
 func (s *Store) OpenSnapshot() (*FileSnapshot, error) { return s.openSnapshot(nil) }
 
 // openSnapshot keeps of log, if it is not nil, what the snapshot needs of it.
@@ -192,8 +196,9 @@ func (sn *FileSnapshot) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + more, err
 }
 
-// Send writes the snapshot to w, and lets records, if it is not nil, write the sender's own behind the pages. While it reads the pages it pauses, so that
-// others have two thirds of the time. It needs memory for one piece. An error of ctx ends it.
+// Send writes the snapshot to w, and lets records, if it is not nil, write the sender's own behind
+// the pages. While it reads the pages it pauses, so that others have two thirds of the time. It
+// needs memory for one piece. An error of ctx ends it.
 func (sn *FileSnapshot) Send(ctx context.Context, w io.Writer, records func(*snapshotfile.Writer) error) error {
 	to, err := snapshotfile.NewWriter(w, sn.Header)
 	if err != nil {
@@ -308,15 +313,17 @@ func (sn *FileSnapshot) letGo() error {
 	return sn.kept.LetGo()
 }
 
-// Receive makes what Send gave the data file of the directory o.Dir, which no store has open, and replaces the one that is
-// there; records, if it is not nil, gets each of the sender's records. segment is the first one of the log that will be beside it. The file has its name
-// when all of it was received, is proven and on disk: before that, and with an error, the directory has what it had, but for an error of its last sync:
-// then it has one of the two.
+// Receive makes what Send gave the data file of the directory o.Dir, which no store has open, and
+// replaces the one that is there; records, if it is not nil, gets each of the sender's records.
+// segment is the first one of the log that will be beside it. The file has its name when all of it
+// was received, is proven and on disk: before that, and with an error, the directory has what it
+// had, but for an error of its last sync: then it has one of the two.
 func Receive(o Options, r io.Reader, segment uint64, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	return receiveAs(o, r, segment, false, records)
 }
 
-// receiveAs is Receive. With alone a member's snapshot makes the data file of a server that is alone.
+// receiveAs is Receive. With alone a member's snapshot makes the data file of a server that is
+// alone.
 func receiveAs(o Options, r io.Reader, segment uint64, alone bool, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	if err := o.Complete(); err != nil {
 		return h, err
@@ -420,7 +427,8 @@ func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader, records
 	}
 }
 
-// settle gives the received file's state the first segment of the log beside it, and whose log that is.
+// settle gives the received file's state the first segment of the log beside it, and whose log that
+// is.
 func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, alone bool) error {
 	var st format.State
 	if err := df.readMeta(tx, &st); err != nil {

@@ -47,8 +47,9 @@ func (h *harness) logOf(dir string) *vfs.Mem {
 	return fs
 }
 
-// TestSnapshotAndLog: while a snapshot is sent, keys are written and checkpoints run. What it gives is, with the log as it was when the snapshot
-// was opened, the state of then, and with all of the log that of its end.
+// TestSnapshotAndLog: while a snapshot is sent, keys are written and checkpoints run. What it gives
+// is, with the log as it was when the snapshot was opened, the state of then, and with all of the
+// log that of its end.
 func TestSnapshotAndLog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := changing(newHarness(t))
@@ -144,8 +145,9 @@ func (w *writerOnce) Write(b []byte) (int, error) {
 	return w.w.Write(b)
 }
 
-// TestSnapshotGivenUp: before a checkpoint would have to wait for a reader that is slow, because it needs more of the file mapped, the snapshot is
-// given up. So it is for the file's growth, a store that closes, and one's own context.
+// TestSnapshotGivenUp: before a checkpoint would have to wait for a reader that is slow, because it
+// needs more of the file mapped, the snapshot is given up. So it is for the file's growth, a store
+// that closes, and one's own context.
 func TestSnapshotGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	for what, during := range map[string]func(h *faulty) error{
@@ -208,7 +210,8 @@ func TestSnapshotGivenUp(t *testing.T) {
 	}
 }
 
-// receiver has a directory of a store that was closed, and a snapshot of another one, both with all in the data file.
+// receiver has a directory of a store that was closed, and a snapshot of another one, both with all
+// in the data file.
 func receiver(t *testing.T) (h *faulty, stream []byte, others model, segment uint64) {
 	from := changing(newHarness(t))
 	from.change()
@@ -234,8 +237,9 @@ func receiver(t *testing.T) (h *faulty, stream []byte, others model, segment uin
 	return h, stream, from.model, segment
 }
 
-// TestReceiveFaults: each write and each sync of a reception fails once, as does each of its steps, and the power fails behind that. There is
-// what was there, or all of what was sent, and without an error it is the latter.
+// TestReceiveFaults: each write and each sync of a reception fails once, as does each of its steps,
+// and the power fails behind that. There is what was there, or all of what was sent, and without an
+// error it is the latter.
 func TestReceiveFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for at := 1; ; at++ {
@@ -298,7 +302,8 @@ func TestReceiveFaults(t *testing.T) {
 	}
 }
 
-// TestReceiveDamaged: a stream that is cut, or of which a byte is another one, is refused, and the directory has what it had.
+// TestReceiveDamaged: a stream that is cut, or of which a byte is another one, is refused, and the
+// directory has what it had.
 func TestReceiveDamaged(t *testing.T) {
 	h, stream, _, segment := receiver(t)
 	refuse := func(what string, b []byte) {

@@ -9,23 +9,26 @@ import (
 	"keyp/storage/object"
 )
 
-// A store of a replicated server is a leader's or a follower's; one that is alone is a leader's. A follower's has
-// what its leader did, and decides nothing by itself: it logs nothing, and removes nothing. What is due is
-// absent for readers all the same, and stays where it is until the leader's removal comes: so whoever is the leader when it is
-// removed reports it, once (outbox.go). At rest are
+// A store of a replicated server is a leader's or a follower's; one that is alone is a leader's. A
+// follower's has what its leader did, and decides nothing by itself: it logs nothing, and removes
+// nothing. What is due is absent for readers all the same, and stays where it is until the leader's
+// removal comes: so whoever is the leader when it is removed reports it, once (outbox.go). At rest
+// are
 //
-//   - removals by look-ups (Txn.live), by the reaper and the window, and after a step back of the clock (stepBack),
-//   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its end,
+//   - removals by look-ups (Txn.live), by the reaper and the window, and after a step back of the
+//     clock (stepBack),
+//   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its
+//     end,
 //   - the mover of outboxes, and the trimming of their streams,
 //   - deadlines that a policy has follow reads.
 //
 // Of a member of a group the time is its leader's (grouptime.go).
 //
-// Checkpoints, loaders, eviction, compaction and defragmentation go on: they are about this server's disk and
-// memory.
+// Checkpoints, loaders, eviction, compaction and defragmentation go on: they are about this
+// server's disk and memory.
 //
-// The role changes while all shards are locked. So all that could log or remove looks at the role with its shard
-// locked, and a batch is wholly from before the change or does not exist.
+// The role changes while all shards are locked. So all that could log or remove looks at the role
+// with its shard locked, and a batch is wholly from before the change or does not exist.
 type follower struct {
 	on atomic.Bool
 	// applied is the LSN up to which memory has what the log has.
@@ -38,13 +41,14 @@ var ErrFollower = errors.New("storage: the store is a follower's")
 // errFollowerChanged ends a store whose memory has what its log has not.
 var errFollowerChanged = errors.New("storage: a transaction has changed a follower's store")
 
-// SetFollower changes the store's role. It locks the whole keyspace, as BeginAll does, and is for the goroutine
-// that begins transactions (the server's loop), outside of any. None that writes over several transactions may be under way, nor
-// a global one that needs this goroutine to end.
+// SetFollower changes the store's role. It locks the whole keyspace, as BeginAll does, and is for
+// the goroutine that begins transactions (the server's loop), outside of any. None that writes over
+// several transactions may be under way, nor a global one that needs this goroutine to end.
 //
-// Who becomes the leader removes what is due by now, and reports it. Its time goes on from the group's (grouptime.go), or from the newest instant that
-// the store has seen: if the clock is behind that, as after a step back. What the leader before it has noted of a guarded time,
-// of tokens and of outboxes is its own from then on.
+// Who becomes the leader removes what is due by now, and reports it. Its time goes on from the
+// group's (grouptime.go), or from the newest instant that the store has seen: if the clock is
+// behind that, as after a step back. What the leader before it has noted of a guarded time, of
+// tokens and of outboxes is its own from then on.
 func (s *Store) SetFollower(on bool) {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -80,8 +84,8 @@ func (s *Store) SetFollower(on bool) {
 // Follower reports whether the store is a follower's.
 func (s *Store) Follower() bool { return s.follower.on.Load() }
 
-// Shown is the LSN that a reply depends on if it shows what the whole store has: the log's end, or of a follower's log what
-// is applied. What stands behind that is in nobody's view yet.
+// Shown is the LSN that a reply depends on if it shows what the whole store has: the log's end, or
+// of a follower's log what is applied. What stands behind that is in nobody's view yet.
 func (s *Store) Shown() uint64 {
 	if s.Follower() {
 		return s.follower.applied.Load()
@@ -92,8 +96,8 @@ func (s *Store) Shown() uint64 {
 // pauseReaper has the reaper run, unless it is turned off or the store is a follower's.
 func (s *Store) pauseReaper() { s.reaper.Pause(s.passive.Load() || s.Follower()) }
 
-// hide has readers not see what is due of a follower's key, as shed does by removing it. It returns false if nothing is left
-// for them.
+// hide has readers not see what is due of a follower's key, as shed does by removing it. It returns
+// false if nothing is left for them.
 func (t *Txn) hide(p *part, c cell) bool {
 	now := t.instant(p, c)
 	if d := p.deadline(c); d != 0 && d <= now {
@@ -107,13 +111,14 @@ func (t *Txn) hide(p *part, c cell) bool {
 	return true
 }
 
-// hidden are elements of a follower's value that are due: they are not in the value, so that nobody sees them, but the key
-// has them. The expiration index, the data file and the log have the key as if they were in the value.
+// hidden are elements of a follower's value that are due: they are not in the value, so that nobody
+// sees them, but the key has them. The expiration index, the data file and the log have the key as
+// if they were in the value.
 type hidden struct {
 	elems map[string]hiddenElement
 	first int64 // the earliest deadline
-	// all is a stream with its due entries, which the value is a copy of without them: ids and counts follow from its last
-	// entry, so single ones cannot be put back. Otherwise it is nil.
+	// all is a stream with its due entries, which the value is a copy of without them: ids and
+	// counts follow from its last entry, so single ones cannot be put back. Otherwise it is nil.
 	all object.Value
 }
 
@@ -122,7 +127,8 @@ type hiddenElement struct {
 	deadline int64
 }
 
-// hide hides at most limit elements that are due, and not all that the value has. The value must not be pinned.
+// hide hides at most limit elements that are due, and not all that the value has. The value must
+// not be pinned.
 func (o *Object) hide(now int64, limit int) {
 	side := o.more()
 	if v, ok := o.val.(*object.Stream); ok {
@@ -142,8 +148,8 @@ func (o *Object) hide(now int64, limit int) {
 	})
 }
 
-// unhide puts hidden elements back. Who is about to change the value, or to remove what is due, does so first; nobody may
-// have pinned it.
+// unhide puts hidden elements back. Who is about to change the value, or to remove what is due,
+// does so first; nobody may have pinned it.
 func (o *Object) unhide() {
 	if o.side == nil || o.side.hidden == nil {
 		return

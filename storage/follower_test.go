@@ -42,8 +42,8 @@ func (h *harness) fieldNames(k Key) (names []string) {
 	return names
 }
 
-// TestFollowerLeavesDue: a follower's store shows nothing that is due, and neither logs nor removes anything. When it
-// becomes the leader's, all of that is removed, and each expiry is reported once.
+// TestFollowerLeavesDue: a follower's store shows nothing that is due, and neither logs nor removes
+// anything. When it becomes the leader's, all of that is removed, and each expiry is reported once.
 func TestFollowerLeavesDue(t *testing.T) {
 	for _, evicted := range []bool{false, true} {
 		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestFollowerLeavesDue(t *testing.T) {
 	}
 }
 
-// TestFollowerTime: what was due for a store stays so when it becomes the leader's and its clock is behind, also after a
-// crash; as a follower's it waits.
+// TestFollowerTime: what was due for a store stays so when it becomes the leader's and its clock is
+// behind, also after a crash; as a follower's it waits.
 func TestFollowerTime(t *testing.T) {
 	h := newHarness(t)
 	start := h.clock.Now()
@@ -151,7 +151,8 @@ func TestFollowerTime(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestFollowerPins: a command that reads a follower's value beside others sees nothing of it that is due.
+// TestFollowerPins: a command that reads a follower's value beside others sees nothing of it that
+// is due.
 func TestFollowerPins(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -183,8 +184,8 @@ func TestFollowerPins(t *testing.T) {
 	h.check()
 }
 
-// TestFollowerHides: what a follower's readers do not see of a large value is in its data file, whenever they look while that
-// is written, and is reported by the leader that opens it.
+// TestFollowerHides: what a follower's readers do not see of a large value is in its data file,
+// whenever they look while that is written, and is reported by the leader that opens it.
 func TestFollowerHides(t *testing.T) {
 	h := closedHarness(t)
 	h.portions = true
@@ -248,7 +249,8 @@ func TestFollowerHides(t *testing.T) {
 	h.check()
 }
 
-// TestFollowerIsChanged: a transaction that changes a follower's store ends the store, and leaves nothing in the log.
+// TestFollowerIsChanged: a transaction that changes a follower's store ends the store, and leaves
+// nothing in the log.
 func TestFollowerIsChanged(t *testing.T) {
 	h := newHarness(t)
 	h.commit()
@@ -268,8 +270,8 @@ func TestFollowerIsChanged(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestFollowerOpens: a store that is opened as a follower's logs nothing, and confirms no clock; what Shown gives is what it
-// has read.
+// TestFollowerOpens: a store that is opened as a follower's logs nothing, and confirms no clock;
+// what Shown gives is what it has read.
 func TestFollowerOpens(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	h.puts(0, "k", "v", h.clock.Now()+1000)
@@ -345,7 +347,8 @@ func (m *machine) follow(rt *rapid.T) {
 	h.s.SetFollower(false)
 }
 
-// TestFollowerBesideBackground: from the moment at which a store has become a follower's, nothing that works beside it logs anything.
+// TestFollowerBesideBackground: from the moment at which a store has become a follower's, nothing
+// that works beside it logs anything.
 func TestFollowerBesideBackground(t *testing.T) {
 	h := closedHarness(t)
 	o := h.options()

@@ -160,7 +160,8 @@ func (m *batchMaker) deadlineOf(b []byte) []byte {
 	return m.int(b)
 }
 
-// elem gives an element's name: a field, what streams have, or the eight bytes that lists and strings have.
+// elem gives an element's name: a field, what streams have, or the eight bytes that lists and
+// strings have.
 func (m *batchMaker) elem() []byte {
 	if m.One(3) {
 		return []byte(m.From([]string{"\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01", "\x03\x00\x00\x00\x01", "\x04\x00\x00\x00\x01\x00\x00\x00\x01",

@@ -9,10 +9,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint, and is deleted, overwritten, or its
-// database emptied, while the checkpoint is between any two of its steps: it writes that its old key is gone before
-// or after it copies the new one. Its elements do not stay on disk, whether or not the store crashes afterwards; and
-// they stay where the value does.
+// TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint, and is
+// deleted, overwritten, or its database emptied, while the checkpoint is between any two of its
+// steps: it writes that its old key is gone before or after it copies the new one. Its elements do
+// not stay on disk, whether or not the store crashes afterwards; and they stay where the value
+// does.
 func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 	ends := map[string]func(h *harness, to, next, other Key){
 		"deleted":     func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.Delete(to, Deleted) }, to) },

@@ -15,9 +15,9 @@ import (
 //
 // There is no deadlock, although the global transaction locks shards out of their order:
 //
-//   - There is one global transaction at a time, and it has the gate from begin to end. Who else waits for
-//     a shard while it has locked another needs the gate for that (Store.lock), or gives up on finding a
-//     shard that is the global transaction's (Begin).
+//   - There is one global transaction at a time, and it has the gate from begin to end. Who else
+//     waits for a shard while it has locked another needs the gate for that (Store.lock), or gives
+//     up on finding a shard that is the global transaction's (Begin).
 //   - Everybody else locks one shard at a time.
 //
 // The event loop must never wait for a global transaction. So the global transaction announces
@@ -55,8 +55,8 @@ type sharing struct {
 	since  []int64 // when that was, by shard
 }
 
-// BeginGlobal locks the whole keyspace for a transaction that may share it later; keys are those that it is
-// known to need. It waits for the end of the global transaction that is under way.
+// BeginGlobal locks the whole keyspace for a transaction that may share it later; keys are those
+// that it is known to need. It waits for the end of the global transaction that is under way.
 func (s *Store) BeginGlobal(t *Txn, keys []Key) {
 	t.turn.Lock()
 	s.global.gate.Lock()
@@ -65,8 +65,8 @@ func (s *Store) BeginGlobal(t *Txn, keys []Key) {
 	t.takeInstant()
 }
 
-// BeginApart is BeginGlobal for a transaction that needs nothing but keys: it locks no other shards, so it shares the
-// keyspace from the start.
+// BeginApart is BeginGlobal for a transaction that needs nothing but keys: it locks no other
+// shards, so it shares the keyspace from the start.
 func (s *Store) BeginApart(t *Txn, keys []Key) {
 	t.turn.Lock()
 	s.global.gate.Lock()
@@ -90,8 +90,9 @@ func (t *Txn) Resume() {
 	}
 }
 
-// Share waits until a global transaction yields, and then unlocks all shards that it has not used. Any goroutine
-// may call it. For a transaction that has not begun, or has ended, it does nothing and returns false.
+// Share waits until a global transaction yields, and then unlocks all shards that it has not used.
+// Any goroutine may call it. For a transaction that has not begun, or has ended, it does nothing
+// and returns false.
 func (t *Txn) Share() bool {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -196,8 +197,8 @@ func (t *Txn) hasWritten(p *part, c cell) bool {
 	return false
 }
 
-// lockPassingGlobal locks the shard for background work, unless it is the global transaction's: then it returns
-// false.
+// lockPassingGlobal locks the shard for background work, unless it is the global transaction's:
+// then it returns false.
 func (sh *shard) lockPassingGlobal() bool {
 	sh.mu.checked.Add(1)
 	defer sh.mu.checked.Add(-1)
@@ -208,7 +209,8 @@ func (sh *shard) lockPassingGlobal() bool {
 	return true
 }
 
-// lockUnlessGlobal is lockFirst, unless the shard is the global transaction's: then it returns false.
+// lockUnlessGlobal is lockFirst, unless the shard is the global transaction's: then it returns
+// false.
 func (sh *shard) lockUnlessGlobal() bool {
 	l := &sh.mu
 	if l.tryLock() {

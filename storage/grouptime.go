@@ -2,21 +2,27 @@ package storage
 
 import "sync/atomic"
 
-// Members of a group have one time, whichever of them leads, and however far apart their wall clocks are. It is the leader's store time, which
-// each message of the leader has.
+// Members of a group have one time, whichever of them leads, and however far apart their wall
+// clocks are. It is the leader's store time, which each message of the leader has.
 //
-//   - A follower's time is what the leader has sent last, plus the time since by this machine's boot time. So it is behind the leader's by what the
-//     message took, and not ahead of it, but for what this machine's clock gains between two messages: no follower shows a key as gone before the leader
-//     does. It goes on without a leader, and no step of this machine's wall clock changes it. Only where the leader's time stands still, for less than a second as its clock was set back by that, a follower
-//     learns of it with the next heartbeat, and is ahead by up to a tick (40 ms).
-//   - Who becomes the leader goes on from there. If its wall clock differs from that by no more than a second, its time is the wall clock's
-//     from then on: it stands still for so long, or is so much ahead at once. Otherwise the guard of the clock begins (guard.go), whether the wall clock
-//     is ahead or behind: the group's time goes on with boot time.
-//   - While a member leads whose wall clock is set back, the group's time does not follow it: the guard begins, too.
+//   - A follower's time is what the leader has sent last, plus the time since by this machine's
+//     boot time. So it is behind the leader's by what the message took, and not ahead of it, but
+//     for what this machine's clock gains between two messages: no follower shows a key as gone
+//     before the leader does. It goes on without a leader, and no step of this machine's wall clock
+//     changes it. Only where the leader's time stands still, for less than a second as its clock
+//     was set back by that, a follower learns of it with the next heartbeat, and is ahead by up to
+//     a tick (40 ms).
+//   - Who becomes the leader goes on from there. If its wall clock differs from that by no more
+//     than a second, its time is the wall clock's from then on: it stands still for so long, or is
+//     so much ahead at once. Otherwise the guard of the clock begins (guard.go), whether the wall
+//     clock is ahead or behind: the group's time goes on with boot time.
+//   - While a member leads whose wall clock is set back, the group's time does not follow it: the
+//     guard begins, too.
 //
-// A member that has started, and has heard nobody yet, does not know the group's time. Its readers, of which there are none but with
-// replica-serve-stale-data, get by with the wall clock; that reading is not kept. If it is elected without having heard of the time from anyone, as
-// when all members have started again, its time is what a server's is that starts alone.
+// A member that has started, and has heard nobody yet, does not know the group's time. Its readers,
+// of which there are none but with replica-serve-stale-data, get by with the wall clock; that
+// reading is not kept. If it is elected without having heard of the time from anyone, as when all
+// members have started again, its time is what a server's is that starts alone.
 type groupTime struct {
 	known atomic.Bool
 	lead  atomic.Int64 // by how much it is ahead of boot time, at a follower
@@ -45,7 +51,8 @@ func (s *Store) guessTime() int64 {
 	return now
 }
 
-// FollowTime has a follower go by the time that its leader has sent, Unix ms. It takes no lock, as AdviseTime does.
+// FollowTime has a follower go by the time that its leader has sent, Unix ms. It takes no lock, as
+// AdviseTime does.
 func (s *Store) FollowTime(at int64) {
 	if s.follows() {
 		s.setGroupTime(at)
@@ -70,8 +77,8 @@ func (s *Store) setGroupTime(at int64) {
 	}
 }
 
-// KnownTime is the group's time as this member has it, in Unix ms, and at the leader as somebody has asked for it last; 0: it does not know it. It takes
-// no lock.
+// KnownTime is the group's time as this member has it, in Unix ms, and at the leader as somebody
+// has asked for it last; 0: it does not know it. It takes no lock.
 func (s *Store) KnownTime() int64 {
 	switch {
 	case !s.follows():
@@ -90,7 +97,8 @@ func (s *Store) GroupTime() (at int64, known bool) {
 	return s.now(), true
 }
 
-// returnToLeader sets a follower's time, which is ahead of the leader's, back to that. What it has hidden may be visible again.
+// returnToLeader sets a follower's time, which is ahead of the leader's, back to that. What it has
+// hidden may be visible again.
 func (s *Store) returnToLeader() {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -116,8 +124,9 @@ func (s *Store) goBack(was, now int64) {
 	s.instant.Store(now)
 }
 
-// keepGroupTime is called by housekeeping. The leader's time has gone back where it was set by an operator, and the record of that takes a follower along
-// (followTime); but a message from before may come after that record.
+// keepGroupTime is called by housekeeping. The leader's time has gone back where it was set by an
+// operator, and the record of that takes a follower along (followTime); but a message from before
+// may come after that record.
 func (s *Store) keepGroupTime() {
 	g := &s.groupTime
 	ahead := g.known.Load() && s.instant.Load()-s.sentTime() >= stepTolerance
@@ -126,7 +135,8 @@ func (s *Store) keepGroupTime() {
 	}
 }
 
-// beginFollowing comes before a leader's store becomes a follower's, which goes on from the same time. All shards are locked.
+// beginFollowing comes before a leader's store becomes a follower's, which goes on from the same
+// time. All shards are locked.
 func (s *Store) beginFollowing(now int64) {
 	if !s.options.Member {
 		return

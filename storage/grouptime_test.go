@@ -30,8 +30,8 @@ func (h *harness) timeIs(when string, start, want int64) {
 // step has the wall clock step by so many ms.
 func (h *harness) step(ms int64) { h.clock.Set(h.clock.Now() + ms) }
 
-// TestGroupTimeFollower: a follower goes by what its leader has sent, and by boot time since, whatever its wall clock does: it does not show a key as
-// gone before that, and does afterwards.
+// TestGroupTimeFollower: a follower goes by what its leader has sent, and by boot time since,
+// whatever its wall clock does: it does not show a key as gone before that, and does afterwards.
 func TestGroupTimeFollower(t *testing.T) {
 	for _, off := range []int64{0, 3 * hourMs, -3 * hourMs} {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestGroupTimeFollower(t *testing.T) {
 	}
 }
 
-// TestGroupTimeStarts: a member that has heard nobody yet gets by with its wall clock; the leader's time counts as soon as it is
-// heard, and what was hidden before is visible again.
+// TestGroupTimeStarts: a member that has heard nobody yet gets by with its wall clock; the leader's
+// time counts as soon as it is heard, and what was hidden before is visible again.
 func TestGroupTimeStarts(t *testing.T) {
 	h := groupMember(t)
 	start := h.clock.Now()
@@ -107,8 +107,9 @@ func TestGroupTimeStarts(t *testing.T) {
 	h.lives("two rounds of housekeeping later", "k", true)
 }
 
-// TestGroupTimeLeads: who becomes the leader goes on from the group's time, whatever its wall clock says: a key lives as long as it was given, give or
-// take the second that is within the tolerance, and there is one entry for its expiry.
+// TestGroupTimeLeads: who becomes the leader goes on from the group's time, whatever its wall clock
+// says: a key lives as long as it was given, give or take the second that is within the tolerance,
+// and there is one entry for its expiry.
 func TestGroupTimeLeads(t *testing.T) {
 	for _, c := range []struct{ off, error int64 }{{0, 0}, {700, -700}, {-700, 0}, {5000, 0}, {-5000, 0}, {3 * hourMs, 0}, {-3 * hourMs, 0}} {
 		t.Run(fmt.Sprint(c.off), func(t *testing.T) {
@@ -149,8 +150,8 @@ func TestGroupTimeLeads(t *testing.T) {
 	}
 }
 
-// TestGroupTimeGuard: the guard of a leader whose clock is apart ends when that is right, or confirmed, or nobody's clock agrees with the group's time for
-// as long as patience lasts.
+// TestGroupTimeGuard: the guard of a leader whose clock is apart ends when that is right, or
+// confirmed, or nobody's clock agrees with the group's time for as long as patience lasts.
 func TestGroupTimeGuard(t *testing.T) {
 	for _, off := range []int64{3 * hourMs, -3 * hourMs} {
 		lead := func(t *testing.T) (h *harness, start int64) {
@@ -208,7 +209,8 @@ func TestGroupTimeGuard(t *testing.T) {
 	}
 }
 
-// TestGroupTimeSetBack: a leader whose wall clock is set back goes on by boot time; so does a member that leads after it. A server that is alone would go back.
+// TestGroupTimeSetBack: a leader whose wall clock is set back goes on by boot time; so does a
+// member that leads after it. A server that is alone would go back.
 func TestGroupTimeSetBack(t *testing.T) {
 	h := groupMember(t)
 	start := h.clock.Now()

@@ -10,11 +10,11 @@ import (
 )
 
 // A wall clock that steps forward by mistake would have keys expire before their time. So the store
-// compares it with the time since the machine started (clock.Clock.Boot), which nobody sets and which
-// goes on while the machine sleeps. As long as both agree, give or take ClockJumpLimit between two
-// looks, the store's time is the wall clock's. When the wall clock is further ahead, the guard begins:
-// the store's time goes on with boot time from where it was. That is the guarded time, by which the
-// store does all that it does by time.
+// compares it with the time since the machine started (clock.Clock.Boot), which nobody sets and
+// which goes on while the machine sleeps. As long as both agree, give or take ClockJumpLimit
+// between two looks, the store's time is the wall clock's. When the wall clock is further ahead,
+// the guard begins: the store's time goes on with boot time from where it was. That is the guarded
+// time, by which the store does all that it does by time.
 //
 // The guard ends, and time follows the wall clock again, when
 //
@@ -22,30 +22,35 @@ import (
 //   - the step is confirmed, by an operator (ConfirmClock) or since ClockJumpPatience is over: then
 //     deadlines that counted from the guarded time move by as much as time does (guardnotes.go).
 //
-// In a group the guard has more to do (grouptime.go): it also begins where the wall clock of who leads is set back, or where who becomes the leader has
-// one that differs from the group's time by more than a second either way. It is over when the wall clock is back to
-// within a second, and does not end by itself as long as another member's clock agrees with the group's time. When a wall clock
-// that is behind is confirmed, all that is due is removed, and time goes back to it (stepBack); no deadline moves.
+// In a group the guard has more to do (grouptime.go): it also begins where the wall clock of who
+// leads is set back, or where who becomes the leader has one that differs from the group's time by
+// more than a second either way. It is over when the wall clock is back to within a second, and
+// does not end by itself as long as another member's clock agrees with the group's time. When a
+// wall clock that is behind is confirmed, all that is due is removed, and time goes back to it
+// (stepBack); no deadline moves.
 //
-// It ends in one transaction, with all shards locked, whose batch has the deadlines, the end of the notes and
-// the new record. So a crash has all of that happen, or nothing.
+// It ends in one transaction, with all shards locked, whose batch has the deadlines, the end of the
+// notes and the new record. So a crash has all of that happen, or nothing.
 //
 // Boot time is asked for at most once in lookEvery: now() asks when the wall clock has come to ask.
 //
-// A record among the server's own data has what a start needs: by how much the store's time is ahead
-// of boot time (lead), and for which run of the machine. So a start on the same run of the machine
-// sees a step that came while the server was down, however long that was. After a restart of the
-// machine nothing distinguishes a step from the time for which it was off: then the wall clock is taken as it
-// is, unless the guard was on: it goes on from the guarded time that the record has.
+// A record among the server's own data has what a start needs: by how much the store's time is
+// ahead of boot time (lead), and for which run of the machine. So a start on the same run of the
+// machine sees a step that came while the server was down, however long that was. After a restart
+// of the machine nothing distinguishes a step from the time for which it was off: then the wall
+// clock is taken as it is, unless the guard was on: it goes on from the guarded time that the
+// record has.
 type clockGuard struct {
 	s *Store // constant
 
 	limit, patience atomic.Int64 // ms
 	// ask is the reading of the wall clock from which on boot time is asked for.
 	ask atomic.Int64
-	// since is the store's time at which the guard began; 0: it is off. It becomes 0 while all shards are locked.
+	// since is the store's time at which the guard began; 0: it is off. It becomes 0 while all
+	// shards are locked.
 	since atomic.Int64
-	// ahead is how far the wall clock was ahead of the store's time at the last look; 0 without a guard.
+	// ahead is how far the wall clock was ahead of the store's time at the last look; 0 without a
+	// guard.
 	ahead atomic.Int64
 
 	// held: the guard does not end by itself.
@@ -127,8 +132,9 @@ func (g *clockGuard) goOn(found clockRecord) {
 	g.since.Store(found.since)
 }
 
-// succeed comes when the store becomes a leader's: time that was guarded for the leader before is so for this one, which has
-// the noted deadlines; it ends as any guard does. The transaction has all shards locked.
+// succeed comes when the store becomes a leader's: time that was guarded for the leader before is
+// so for this one, which has the noted deadlines; it ends as any guard does. The transaction has
+// all shards locked.
 func (g *clockGuard) succeed(t *Txn) {
 	g.foreign.Store(true)
 	k := g.s.SystemKey(clockKey)
@@ -148,7 +154,8 @@ func (g *clockGuard) succeed(t *Txn) {
 	}
 }
 
-// goOnFrom has the group's time go on with this member as the leader; since is of the guard that the leader before had, 0 for none. g.mu is locked.
+// goOnFrom has the group's time go on with this member as the leader; since is of the guard that
+// the leader before had, 0 for none. g.mu is locked.
 func (g *clockGuard) goOnFrom(now, since int64) {
 	g.s.instant.Store(now)
 	wall, boot := g.read()
@@ -169,7 +176,8 @@ func (g *clockGuard) goOnFrom(now, since int64) {
 	g.ahead.Store(by)
 }
 
-// apart reports whether a wall clock that is so far ahead of the group's time is not to be followed by itself.
+// apart reports whether a wall clock that is so far ahead of the group's time is not to be followed
+// by itself.
 func (g *clockGuard) apart(by int64) bool {
 	return g.limit.Load() > 0 && g.patience.Load() > 0 && max(by, -by) > g.tolerance()
 }
@@ -213,8 +221,8 @@ func (g *clockGuard) goesOn() bool {
 	return g.since.Load() != 0
 }
 
-// settle comes at the end of a start: where time is not guarded, no notes are left, and the log has what a next
-// start needs to know of the clock before it has anything else.
+// settle comes at the end of a start: where time is not guarded, no notes are left, and the log has
+// what a next start needs to know of the clock before it has anything else.
 func (g *clockGuard) settle() {
 	if g.s.options.ReadOnly || g.since.Load() != 0 || g.s.Follower() {
 		return
@@ -311,8 +319,8 @@ type ClockGuard struct {
 	Since     int64 // the store's time at which the guard began; 0: it is off
 	Ahead     int64 // how far the wall clock is ahead of the store's time, in ms; 0 without a guard, but at a follower
 	Patience  int64 // how long the guard still lasts by itself, in ms; 0 without one, -1: as long as another member's clock agrees with it
-	// Since the start: how often the guard began, how many deadlines moved with a step, and how many
-	// that counted from the guarded time do not.
+	// Since the start: how often the guard began, how many deadlines moved with a step, and how
+	// many that counted from the guarded time do not.
 	Began, Moved, Unmoved int64
 }
 
@@ -343,7 +351,8 @@ func (s *Store) Micros() int64 {
 	return s.clock.Micros() - s.guard.ahead.Load()*1000
 }
 
-// HoldClock has a guard not end by itself, or do so again: another member's clock agrees with the group's time, or none.
+// HoldClock has a guard not end by itself, or do so again: another member's clock agrees with the
+// group's time, or none.
 func (s *Store) HoldClock(on bool) { s.guard.held.Store(on) }
 
 // keep is called by housekeeping: it ends the guard, or keeps the record.
@@ -378,9 +387,10 @@ func (g *clockGuard) near(ahead int64) bool {
 	return ahead <= g.tolerance() && (ahead >= -g.tolerance() || !g.s.options.Member)
 }
 
-// ConfirmClock confirms a step of the wall clock: the store's time is the wall clock's afterwards, deadlines
-// that counted from the guarded time have moved, and the log is durable that far. ErrNoClockStep: time is not
-// guarded, or no more than until the next round of housekeeping, as the wall clock is back.
+// ConfirmClock confirms a step of the wall clock: the store's time is the wall clock's afterwards,
+// deadlines that counted from the guarded time have moved, and the log is durable that far.
+// ErrNoClockStep: time is not guarded, or no more than until the next round of housekeeping, as the
+// wall clock is back.
 func (s *Store) ConfirmClock() error {
 	g := &s.guard
 	g.turn.Lock()
@@ -395,8 +405,9 @@ func (s *Store) ConfirmClock() error {
 	return s.log.Settled(s.quit, s.log.End())
 }
 
-// end has time follow the wall clock, and deadlines that counted from the guarded time move with it, unless
-// the clock is back. Where it is not, and the step is not confirmed, nothing happens. turn is locked.
+// end has time follow the wall clock, and deadlines that counted from the guarded time move with
+// it, unless the clock is back. Where it is not, and the step is not confirmed, nothing happens.
+// turn is locked.
 func (g *clockGuard) end(confirmed bool) {
 	s, t := g.s, g.s.NewTxn()
 	g.loadNoted()
@@ -419,7 +430,8 @@ func (g *clockGuard) end(confirmed bool) {
 	if leads {
 		t.dropNotes()
 	}
-	// A walk over the keyspace logs no time that follows the wall clock before the log has this transaction.
+	// A walk over the keyspace logs no time that follows the wall clock before the log has this
+	// transaction.
 	s.shown.mu.Lock()
 	g.mu.Lock()
 	g.returns.Store(returns)

@@ -104,8 +104,8 @@ func (h *harness) cutPower(seed uint64) {
 	h.fs = crashed
 }
 
-// A step of the clock forward removes nothing, while the machine's time goes on; the time for which the machine
-// sleeps, and long pauses between two looks, are no steps.
+// A step of the clock forward removes nothing, while the machine's time goes on; the time for which
+// the machine sleeps, and long pauses between two looks, are no steps.
 func TestClockGuard(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -180,8 +180,8 @@ var ends = map[string]func(h *harness){
 	},
 }
 
-// When the step is confirmed, deadlines that counted from the guarded time move with it, exactly, and others
-// do not, wherever the keys are by then and whatever happened to them.
+// When the step is confirmed, deadlines that counted from the guarded time move with it, exactly,
+// and others do not, wherever the keys are by then and whatever happened to them.
 func TestClockConfirm(t *testing.T) {
 	for why, end := range ends {
 		for _, evicted := range []bool{false, true} {
@@ -307,7 +307,8 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// A start sees a step that came while the server was down, unless the machine was restarted; being down is none.
+// A start sees a step that came while the server was down, unless the machine was restarted; being
+// down is none.
 func TestClockGuardAtStart(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -335,7 +336,8 @@ func TestClockGuardAtStart(t *testing.T) {
 	h.isAhead("after a restart of the machine", 0)
 }
 
-// A guard that the log knows only by its notes, as the server ended at once, leaves none if the clock is back at the start.
+// A guard that the log knows only by its notes, as the server ended at once, leaves none if the
+// clock is back at the start.
 func TestClockGuardNotesOfNoGuard(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -347,8 +349,8 @@ func TestClockGuardNotesOfNoGuard(t *testing.T) {
 	h.noNotes()
 }
 
-// Wherever a confirmation is interrupted, after the next start the step is confirmed with all deadlines, or not at all;
-// once it was replied it is.
+// Wherever a confirmation is interrupted, after the next start the step is confirmed with all
+// deadlines, or not at all; once it was replied it is.
 func TestClockConfirmInterrupted(t *testing.T) {
 	const day, keys = 24 * hour, 300
 	confirmed, not := 0, 0
@@ -460,7 +462,8 @@ func TestClockGuardNotesGo(t *testing.T) {
 	h.check()
 }
 
-// A transaction has one instant, also when the guard begins amid it; what it gives from that one moves.
+// A transaction has one instant, also when the guard begins amid it; what it gives from that one
+// moves.
 func TestClockGuardAmidTransaction(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -492,8 +495,8 @@ func TestClockGuardAmidTransaction(t *testing.T) {
 	h.check()
 }
 
-// A command that had read the time while it was guarded, and stores a large value beside the others after
-// the step was confirmed, runs again.
+// A command that had read the time while it was guarded, and stores a large value beside the others
+// after the step was confirmed, runs again.
 func TestClockConfirmBesideJob(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -517,7 +520,8 @@ func TestClockConfirmBesideJob(t *testing.T) {
 	h.check()
 }
 
-// Deadlines of values that are being read beside the loop move, and who reads them goes on to see the old ones.
+// Deadlines of values that are being read beside the loop move, and who reads them goes on to see
+// the old ones.
 func TestClockConfirmBesideReaders(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
@@ -550,8 +554,9 @@ func TestClockConfirmBesideReaders(t *testing.T) {
 	h.check()
 }
 
-// Deadlines that are given while a step is being confirmed, by many at once, are as far away afterwards as they were given:
-// they count from the guarded time and move, or from the wall clock's.
+// Deadlines that are given while a step is being confirmed, by many at once, are as far away
+// afterwards as they were given: they count from the guarded time and move, or from the wall
+// clock's.
 func TestClockConfirmBesideWriters(t *testing.T) {
 	h := closedHarness(t)
 	machine := &clock.Machine{}
@@ -753,8 +758,8 @@ func (m *clockModel) step(rng *rand.Rand) {
 	}
 }
 
-// TestClockGuardModel: whatever the clocks, the machine and the server do, the store's time, which keys are there,
-// and when they are due, is as a model of some lines says.
+// TestClockGuardModel: whatever the clocks, the machine and the server do, the store's time, which
+// keys are there, and when they are due, is as a model of some lines says.
 func TestClockGuardModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	var sum clockModel
@@ -789,7 +794,8 @@ func TestClockGuardModel(t *testing.T) {
 	}
 }
 
-// BenchmarkClockConfirm confirms a step with a million deadlines that move, in memory or on disk only.
+// BenchmarkClockConfirm confirms a step with a million deadlines that move, in memory or on disk
+// only.
 func BenchmarkClockConfirm(b *testing.B) {
 	for _, evicted := range []bool{false, true} {
 		b.Run(fmt.Sprint("evicted=", evicted), func(b *testing.B) {
@@ -817,8 +823,8 @@ func BenchmarkClockConfirm(b *testing.B) {
 	}
 }
 
-// TestClockLooksOnceMore: who found that the wall clock is back, or looked as the guard began, does not have time follow a clock that
-// is apart by now. Only who confirms it does.
+// TestClockLooksOnceMore: who found that the wall clock is back, or looked as the guard began, does
+// not have time follow a clock that is apart by now. Only who confirms it does.
 func TestClockLooksOnceMore(t *testing.T) {
 	for _, ms := range []int64{hour, 11 * minute} {
 		h := guardedHarness(t, time.Hour*24)

@@ -11,10 +11,10 @@ import (
 	"keyp/ttl"
 )
 
-// Deadlines that count from the guarded time (EXPIRE, EX …) are noted by name, in the batch that gives them: each is
-// a field of a hash of the same shard, among the server's own data. The field has the same deadline, so
-// notes are no more than what is there to move. When the step is confirmed, a deadline moves if the key or
-// element still has the noted one.
+// Deadlines that count from the guarded time (EXPIRE, EX …) are noted by name, in the batch that
+// gives them: each is a field of a hash of the same shard, among the server's own data. The field
+// has the same deadline, so notes are no more than what is there to move. When the step is
+// confirmed, a deadline moves if the key or element still has the noted one.
 
 // maxNotes is how many deadlines are noted.
 const maxNotes = 1 << 20
@@ -44,7 +44,8 @@ func appendNoted(dst []byte, space uint32, name, elem []byte, element bool) []by
 	return dst
 }
 
-// noted is the key that a note is about, of no database (-1) if its keyspace is gone, and the element. A shard is locked.
+// noted is the key that a note is about, of no database (-1) if its keyspace is gone, and the
+// element. A shard is locked.
 func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 	f := format.Fields{Rest: at}
 	space, name := uint32(f.Int()), f.Bytes()
@@ -54,19 +55,20 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 	return k, nil, false
 }
 
-// Relative states that a deadline which the transaction is about to give counts from its instant: if
-// time is guarded, the deadline moves with it. 0: it does not.
+// Relative states that a deadline which the transaction is about to give counts from its instant:
+// if time is guarded, the deadline moves with it. 0: it does not.
 func (t *Txn) Relative(deadline int64) {
 	if t.relative = 0; t.s.guard.moves() {
 		t.relative = deadline
 	}
 }
 
-// moves reports whether deadlines that count from now are to move with the guard's end: not where the wall clock is behind.
+// moves reports whether deadlines that count from now are to move with the guard's end: not where
+// the wall clock is behind.
 func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
 
-// decide is Relative for a deadline that a policy gives instead of the one that was asked for, 0 for none: it counts
-// from now if the policy has it do so, or if that did.
+// decide is Relative for a deadline that a policy gives instead of the one that was asked for, 0
+// for none: it counts from now if the policy has it do so, or if that did.
 func (t *Txn) decide(deadline int64, fromNow bool, asked int64) {
 	if t.s.guard.moves() && (fromNow || asked != ttl.None && asked == t.relative) {
 		t.decided = deadline

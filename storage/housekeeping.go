@@ -129,8 +129,8 @@ func (h *housekeeper) round() {
 	h.freeTables()
 }
 
-// Reachable is why nothing can be written into the directory of the data, nil if it can: it may be removed, or on a disk that is
-// gone, while the files that are open go on. The error has no path.
+// Reachable is why nothing can be written into the directory of the data, nil if it can: it may be
+// removed, or on a disk that is gone, while the files that are open go on. The error has no path.
 func (s *Store) Reachable() error {
 	const exists, mayWrite = 0, 2
 	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
@@ -153,8 +153,8 @@ func (h *housekeeper) freeTables() {
 	}
 }
 
-// How long no checkpoint starts by itself after one failed for lack of room on disk, damage, or since another
-// server leads the log.
+// How long no checkpoint starts by itself after one failed for lack of room on disk, damage, or
+// since another server leads the log.
 const (
 	roomBackoff    = 5 * time.Second
 	damageBackoff  = 10 * time.Minute
@@ -176,8 +176,9 @@ func (cp *checkpointer) rested() bool {
 	return int64(cp.s.clock.Mono()) >= cp.backoffUntil.Load() && cp.s.log.End() != cp.damagedAt.Load()
 }
 
-// mayRelease reports whether a checkpoint may start because the log is full. It releases segments, which are used again. It
-// needs room in the log for its own batch. It also needs more space than it writes: otherwise it would fail, and leave none.
+// mayRelease reports whether a checkpoint may start because the log is full. It releases segments,
+// which are used again. It needs room in the log for its own batch. It also needs more space than
+// it writes: otherwise it would fail, and leave none.
 func (cp *checkpointer) mayRelease(dirty int64) bool {
 	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
 	return err == nil && uint64(dirty+dirty/4) < free && cp.s.LogRoom(0) < NoRoom && cp.rested()
@@ -193,8 +194,8 @@ const (
 // slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
 // should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
 // commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
-// time of a restart. Memory counts from a tenth over its bound, as far as it is dirty: keys that are
-// not on disk yet cannot leave it.
+// time of a restart. Memory counts from a tenth over its bound, as far as it is dirty: keys that
+// are not on disk yet cannot leave it.
 func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	s := h.s
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
@@ -234,7 +235,8 @@ const (
 	NoRoom                      // the rest is for the server's own removals of what is due
 )
 
-// LogRoom says what the log has room for behind so many bytes. A command that writes more than that waits until there is room.
+// LogRoom says what the log has room for behind so many bytes. A command that writes more than that
+// waits until there is room.
 func (s *Store) LogRoom(bytes int) LogRoom {
 	if !s.log.Full() {
 		return RoomForAll
@@ -249,8 +251,8 @@ func (s *Store) LogRoom(bytes int) LogRoom {
 	return RoomForSmall
 }
 
-// logKeepsFree is the space in bytes that a new segment of the log leaves free: the half of the reserve that is for
-// checkpoints, which release other segments.
+// logKeepsFree is the space in bytes that a new segment of the log leaves free: the half of the
+// reserve that is for checkpoints, which release other segments.
 func (s *Store) logKeepsFree() uint64 { return s.diskReserve.Load() / 2 }
 
 // reportFull logs when writes begin to be refused since the disk is full, and when that ends.
@@ -331,14 +333,14 @@ func (s *Store) usedMemory() int64 { return s.house.memory.Load() + s.house.char
 const (
 	// evictBytes bounds what leaves memory in a round of housekeeping, which has more to do.
 	evictBytes = 64 << 20
-	// evictLooks bounds how often a round finds no key in a slot that can leave memory: there may be
-	// none.
+	// evictLooks bounds how often a round finds no key in a slot that can leave memory: there may
+	// be none.
 	evictLooks = 4096
 )
 
-// evict removes clean keys from memory until about excess bytes are free, or a bound of the round is
-// reached; the data file has them. It chooses slots at random; in each, the least recently used keys
-// leave first, until half of them have. It returns how many bytes have left.
+// evict removes clean keys from memory until about excess bytes are free, or a bound of the round
+// is reached; the data file has them. It chooses slots at random; in each, the least recently used
+// keys leave first, until half of them have. It returns how many bytes have left.
 func (h *housekeeper) evict(excess int64) (left int64) {
 	s := h.s
 	excess = min(excess, evictBytes)
@@ -362,8 +364,8 @@ func (h *housekeeper) evict(excess int64) (left int64) {
 	return left
 }
 
-// Trim has keys that the data file has leave memory, while that has more than MaxMemory. It is for tools that read all keys without
-// background work; what only the log has stays.
+// Trim has keys that the data file has leave memory, while that has more than MaxMemory. It is for
+// tools that read all keys without background work; what only the log has stays.
 func (s *Store) Trim() {
 	const worth = 16 // it ends when a round frees less than this part of what is too much
 	for {

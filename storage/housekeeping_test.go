@@ -158,8 +158,8 @@ func BenchmarkEvictionHold(b *testing.B) {
 	b.ReportMetric(holds[len(holds)-1].Seconds()*1000, "ms-longest")
 }
 
-// TestEvictionEndsWithoutKeys: a round of housekeeping looks at no more slots than its bound when no key
-// can leave memory, however many databases there are; and rounds find the few keys that can.
+// TestEvictionEndsWithoutKeys: a round of housekeeping looks at no more slots than its bound when
+// no key can leave memory, however many databases there are; and rounds find the few keys that can.
 func TestEvictionEndsWithoutKeys(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

@@ -64,7 +64,8 @@ func (it Item) created() uint32 {
 	return it.b.created()
 }
 
-// Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0: there is none.
+// Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0:
+// there is none.
 func (it Item) Due() int64 {
 	switch {
 	case it.o == nil:

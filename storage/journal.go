@@ -9,10 +9,10 @@ import (
 	"keyp/storage/wal"
 )
 
-// Journal is the log as the store and the server use it: batches go in by Append, and positions (LSNs)
-// say what has become of them. That of a server that is alone is a wal.Log. One that is replicated has a leader, and
-// what the leader has appended last may be taken back when another server becomes the leader. So three
-// things are distinguished. What stands before a position is
+// Journal is the log as the store and the server use it: batches go in by Append, and positions
+// (LSNs) say what has become of them. That of a server that is alone is a wal.Log. One that is
+// replicated has a leader, and what the leader has appended last may be taken back when another
+// server becomes the leader. So three things are distinguished. What stands before a position is
 //
 //	durable   when it may be acknowledged: replies and messages that show it may leave.
 //	          Alone: it is synced, or under a laxer policy written. Replicated: it is committed.
@@ -21,10 +21,11 @@ import (
 //	settled   when it is on this server's disk and will never be taken back. So it is what the data file
 //	          may hold: a checkpoint writes nothing that it would have to undo.
 //
-// Alone nothing is taken back, so settled means synced, and under the policy Always all three are one.
+// Alone nothing is taken back, so settled means synced, and under the policy Always all three are
+// one.
 type Journal interface {
-	// Append puts a batch after all earlier ones and returns its LSN. It copies the batch and does no
-	// I/O.
+	// Append puts a batch after all earlier ones and returns its LSN. It copies the batch and does
+	// no I/O.
 	Append(batch []byte) (lsn uint64)
 	// AppendKeeping is Append of a batch in pieces whose memory is the log's: nobody may change it
 	// before the batch is durable, and the log does not read it afterwards.
@@ -44,52 +45,56 @@ type Journal interface {
 	Durable() uint64
 	Synced() uint64
 	// Settled returns nil once all before lsn is settled; it has that written and synced itself. It
-	// returns ErrDeposed where that may never be so, the failure of a log that has failed, or the context's
-	// error.
+	// returns ErrDeposed where that may never be so, the failure of a log that has failed, or the
+	// context's error.
 	Settled(ctx context.Context, lsn uint64) error
 
-	// Rotate has what is appended from now on go to another segment, which starts with the batch head,
-	// and returns that segment's number. The number may be recorded as the first one needed once End, read
-	// after Rotate, is settled.
+	// Rotate has what is appended from now on go to another segment, which starts with the batch
+	// head, and returns that segment's number. The number may be recorded as the first one needed
+	// once End, read after Rotate, is settled.
 	Rotate(head []byte) (segment uint64, err error)
 	// Release removes the segments before first, or keeps them for later use.
 	Release(first uint64) error
-	// First is the number of the first segment; 0 if there is no room for any. Right after the opening it may
-	// be recorded as the first one needed.
+	// First is the number of the first segment; 0 if there is no room for any. Right after the
+	// opening it may be recorded as the first one needed.
 	First() uint64
 	// Size is how many bytes a recovery would read.
 	Size() int64
 
 	// Full reports that there is no room on disk for further segments.
 	Full() bool
-	// Room is how many bytes the last segment still takes while there is no room for another, and how many it takes in all.
+	// Room is how many bytes the last segment still takes while there is no room for another, and
+	// how many it takes in all.
 	Room() (left, size int64)
 	// Err is the failure that ended the log, or nil.
 	Err() error
 	// SyncCost is how long a write with its sync takes at present.
 	SyncCost() time.Duration
-	// Syncs and Commits are durations of syncs in microseconds, and bytes of commits, since the opening.
+	// Syncs and Commits are durations of syncs in microseconds, and bytes of commits, since the
+	// opening.
 	Syncs() histogram.Reading
 	Commits() histogram.Reading
 
-	// GiveUp comes before Close, where something has to end first that may wait for the log: a batch for which
-	// there is no room ends the log instead of waiting for room, and Settled returns ErrDeposed instead
-	// of waiting for other servers.
+	// GiveUp comes before Close, where something has to end first that may wait for the log: a
+	// batch for which there is no room ends the log instead of waiting for room, and Settled
+	// returns ErrDeposed instead of waiting for other servers.
 	GiveUp()
 	// Close writes and syncs what was appended, and ends the log.
 	Close() error
 }
 
-// ErrDeposed: the log is replicated, and this server is not its leader any more. What was appended last may be
-// taken back.
+// ErrDeposed: the log is replicated, and this server is not its leader any more. What was appended
+// last may be taken back.
 var ErrDeposed = errors.New("storage: another server leads, and what was written here last may be taken back")
 
 // Place is where replay begins in a log.
 type Place struct {
 	Segment uint64
-	// Position is up to where the store had the log when the segment was rotated to: batches that end there or before are in the data file, and are not replayed. A
-	// replicated log may have such in the segment. That of a server that is alone has none, and its position is 0. At 0 of segment 0, which is
-	// where a new data file begins, a log that has lost its beginning must not open.
+	// Position is up to where the store had the log when the segment was rotated to: batches that
+	// end there or before are in the data file, and are not replayed. A replicated log may have
+	// such in the segment. That of a server that is alone has none, and its position is 0. At 0 of
+	// segment 0, which is where a new data file begins, a log that has lost its beginning must not
+	// open.
 	Position uint64
 }
 

@@ -17,11 +17,13 @@ import (
 	"keyp/storage/wal"
 )
 
-// lagging is a replicated log as its leader's store has it: what is synced is not committed before the test says so.
+// lagging is a replicated log as its leader's store has it: what is synced is not committed before
+// the test says so.
 type lagging struct {
 	*wal.Log
 	committed atomic.Uint64
-	// await is called where Settled has to wait for the commit up to lsn. It commits that or returns ErrDeposed.
+	// await is called where Settled has to wait for the commit up to lsn. It commits that or
+	// returns ErrDeposed.
 	await func(lsn uint64) error
 }
 
@@ -51,7 +53,8 @@ type group struct {
 	log *lagging
 	// cut is what the next opening keeps: of what is behind it they have nothing, and never will.
 	cut uint64
-	// void are the parts of the log that were taken back: after the first position, up to the second.
+	// void are the parts of the log that were taken back: after the first position, up to the
+	// second.
 	void [][2]uint64
 }
 
@@ -98,8 +101,9 @@ func (h *harness) stored() (n int) {
 	return n
 }
 
-// TestDeposedCheckpoint: a checkpoint waits until what it writes is committed. Wherever it is given up,
-// the data file has nothing that may be taken back, and a later checkpoint writes what it has not.
+// TestDeposedCheckpoint: a checkpoint waits until what it writes is committed. Wherever it is given
+// up, the data file has nothing that may be taken back, and a later checkpoint writes what it has
+// not.
 func TestDeposedCheckpoint(t *testing.T) {
 	most := 0 // waits of a checkpoint
 	for last := 0; last <= most; last++ {
@@ -167,8 +171,8 @@ func TestDeposedCheckpoint(t *testing.T) {
 	t.Logf("%d waits", most)
 }
 
-// TestDeposedStop: a store that closes does not wait for a commit that does not come. Its last checkpoint is left
-// out, and what is not taken back is in the log.
+// TestDeposedStop: a store that closes does not wait for a commit that does not come. Its last
+// checkpoint is left out, and what is not taken back is in the log.
 func TestDeposedStop(t *testing.T) {
 	h := closedHarness(t)
 	g := h.lag()
@@ -200,9 +204,9 @@ type laggingMachine struct {
 	deposed, taken *int
 }
 
-// TestLaggingModel runs random operations on a store whose log is replicated, and on a map. What is written is committed
-// later, if it is: after a crash of the server, or a stop, all that was not committed may be taken back. What
-// was committed is there, and nothing else.
+// TestLaggingModel runs random operations on a store whose log is replicated, and on a map. What is
+// written is committed later, if it is: after a crash of the server, or a stop, all that was not
+// committed may be taken back. What was committed is there, and nothing else.
 func TestLaggingModel(t *testing.T) {
 	t.Parallel()
 	deposed, taken := 0, 0

@@ -10,15 +10,17 @@ import (
 	"keyp/ttl"
 )
 
-// A restore may keep what has expired between the moment that is restored and the present, so that somebody can read it. That is a change of the data,
-// made at that moment: what is there then and is due by the present loses its deadline. Whatever opens the directory later finds nothing to
+// A restore may keep what has expired between the moment that is restored and the present, so that
+// somebody can read it. That is a change of the data, made at that moment: what is there then and
+// is due by the present loses its deadline. Whatever opens the directory later finds nothing to
 // expire, and needs to know nothing about it.
 //
-// A stream of which an entry would be gone loses its maximum age, as entries have no deadlines of their own. Leases and limits are not kept: a lease that
-// has ended is no data, and it would keep others out for ever.
+// A stream of which an entry would be gone loses its maximum age, as entries have no deadlines of
+// their own. Leases and limits are not kept: a lease that has ended is no data, and it would keep
+// others out for ever.
 
-// keepExpired does that in a directory that has the data of a moment. It runs in rounds, each with a checkpoint, so that it needs
-// no more memory than a server.
+// keepExpired does that in a directory that has the data of a moment. It runs in rounds, each with
+// a checkpoint, so that it needs no more memory than a server.
 func (m *Moment) keepExpired(ctx context.Context, o *Options) error {
 	now := o.Clock.Now()
 	for more := true; more; {
@@ -48,7 +50,8 @@ type keeping struct {
 	memory      int64 // bytes of the keys that it has looked at
 }
 
-// round takes away deadlines until it has looked at more than most bytes; more: there may be others.
+// round takes away deadlines until it has looked at more than most bytes; more: there may be
+// others.
 func (r *keeping) round(ctx context.Context, most int64) (more bool, err error) {
 	whole := r.s.WalkDue(0, r.now+1, 1, func(list []DueKey) bool {
 		for _, due := range list {

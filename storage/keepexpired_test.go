@@ -34,7 +34,8 @@ func (h *harness) deadlinesOf(n name) deadlined {
 // deadlined are deadlines by elements; that of "" is the key's.
 type deadlined map[string]int64
 
-// expiringAll gives a store keys of all types. Each has something that is due at once, in 50 ms, in a day, and never; a large one many of these.
+// expiringAll gives a store keys of all types. Each has something that is due at once, in 50 ms, in
+// a day, and never; a large one many of these.
 func (h *harness) expiringAll() (given map[name]deadlined) {
 	now := h.clock.Now()
 	given = map[name]deadlined{}
@@ -64,7 +65,8 @@ func (h *harness) expiringAll() (given map[name]deadlined) {
 	return given
 }
 
-// restored is what is left at an instant of what was there at a moment before: with keep, all that was there then.
+// restored is what is left at an instant of what was there at a moment before: with keep, all that
+// was there then.
 func (d deadlined) restored(moment, now int64, keep bool) deadlined {
 	left := deadlined{}
 	for elem, at := range d {
@@ -81,8 +83,9 @@ func (d deadlined) restored(moment, now int64, keep bool) deadlined {
 	return left
 }
 
-// TestKeepExpired: what was there at the moment of a backup and has expired since then is restored without a deadline, whatever its type is and wherever it
-// is stored; what had expired by then, and leases and limits, are gone; and what expires later keeps its deadline.
+// TestKeepExpired: what was there at the moment of a backup and has expired since then is restored
+// without a deadline, whatever its type is and wherever it is stored; what had expired by then, and
+// leases and limits, are gone; and what expires later keeps its deadline.
 func TestKeepExpired(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		h := changing(newHarness(t))

@@ -12,8 +12,9 @@ import (
 	"keyp/ttl"
 )
 
-// A lease says who may use something, and until when. Its value has the owner and the token (object.Lease). Until when it
-// is held is the deadline of its key, less its delay. So it expires, is stored, and moves with guarded time as any key.
+// A lease says who may use something, and until when. Its value has the owner and the token
+// (object.Lease). Until when it is held is the deadline of its key, less its delay. So it expires,
+// is stored, and moves with guarded time as any key.
 //
 //	granted                     deadline of the lease     deadline of the key
 //	   │            held             │         delay             │      free
@@ -21,14 +22,16 @@ import (
 //
 // # Tokens
 //
-// Tokens come from one counter, so that each is above all those before it, whatever becomes of keys. The counter is in
-// memory. A batch with a token is behind a reservation, or has it: a number among the server's own data that no token
-// exceeds. It is in the shard of the lease's key, so a grant locks no further shard; and it is far enough ahead that few
-// grants write one. A start goes on behind the largest reservation.
+// Tokens come from one counter, so that each is above all those before it, whatever becomes of
+// keys. The counter is in memory. A batch with a token is behind a reservation, or has it: a number
+// among the server's own data that no token exceeds. It is in the shard of the lease's key, so a
+// grant locks no further shard; and it is far enough ahead that few grants write one. A start goes
+// on behind the largest reservation.
 //
-// It also goes on behind the present microsecond of Unix time. That is for data that is older than it should be: a copy of
-// the directory that is put in place of a later one, or what a power failure has left of a log that is not synced at once.
-// Since there are fewer grants than microseconds, tokens stay above those that were granted after the copy, if the clock is right.
+// It also goes on behind the present microsecond of Unix time. That is for data that is older than
+// it should be: a copy of the directory that is put in place of a later one, or what a power
+// failure has left of a log that is not synced at once. Since there are fewer grants than
+// microseconds, tokens stay above those that were granted after the copy, if the clock is right.
 // And RESTORE goes on behind the token of a lease that it brings.
 
 // leaseTokens is the counter.
@@ -51,8 +54,9 @@ const (
 	tokensAhead = 1 << 16
 	// restoredTokens is how many tokens are passed over when a backup is restored, in addition.
 	restoredTokens = 1 << 32
-	// maxTokenFromOutside bounds what the clock and payloads make of the counter, so that tokens stay exact in Lua's numbers
-	// also where a clock is far ahead or a payload is forged: as a clock's it is in the year 2112.
+	// maxTokenFromOutside bounds what the clock and payloads make of the counter, so that tokens
+	// stay exact in Lua's numbers also where a clock is far ahead or a payload is forged: as a
+	// clock's it is in the year 2112.
 	maxTokenFromOutside = 1 << 52
 )
 
@@ -95,8 +99,8 @@ func (l *leaseTokens) passReservation(t *Txn, k Key) {
 	l.last.Store(max(l.last.Load(), n))
 }
 
-// resume comes when the store becomes a leader's: the counter goes on behind what the leader before has reserved. The transaction
-// has all shards locked.
+// resume comes when the store becomes a leader's: the counter goes on behind what the leader before
+// has reserved. The transaction has all shards locked.
 func (l *leaseTokens) resume(t *Txn) {
 	for i := range l.shard {
 		r := &l.shard[i]
@@ -114,8 +118,9 @@ func (l *leaseTokens) raise(token uint64) {
 	}
 }
 
-// passBackup has the counter go on above all tokens that were granted since a backup, of an instant in Unix ms, was made: those that
-// were reserved then, one for each microsecond since, and restoredTokens if the clock is wrong.
+// passBackup has the counter go on above all tokens that were granted since a backup, of an instant
+// in Unix ms, was made: those that were reserved then, one for each microsecond since, and
+// restoredTokens if the clock is wrong.
 func (l *leaseTokens) passBackup(instant int64) error {
 	t := l.s.NewTxn()
 	l.s.BeginAll(t)
@@ -146,8 +151,9 @@ func (t *Txn) readReservation(k Key) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// nextToken gives a token for a lease of a key, and reserves more where none are left for its shard. It panics where the data
-// file cannot be read: nothing may have been changed before that depends on it.
+// nextToken gives a token for a lease of a key, and reserves more where none are left for its
+// shard. It panics where the data file cannot be read: nothing may have been changed before that
+// depends on it.
 func (t *Txn) nextToken(k Key) uint64 {
 	l := &t.s.leases
 	token, r := l.last.Add(1), &l.shard[t.s.shardOf(k.Slot)]
@@ -162,8 +168,9 @@ func (t *Txn) nextToken(k Key) uint64 {
 	return token
 }
 
-// arriving is what a key gets of a value that comes from elsewhere: by COPY, RENAME, MOVE or RESTORE. A lease gets a token of
-// its own, as those of the key only grow, and of which none is below the one that it had elsewhere; the owner has it by asking again.
+// arriving is what a key gets of a value that comes from elsewhere: by COPY, RENAME, MOVE or
+// RESTORE. A lease gets a token of its own, as those of the key only grow, and of which none is
+// below the one that it had elsewhere; the owner has it by asking again.
 func (t *Txn) arriving(k Key, v object.Value) object.Value {
 	l, ok := v.(*object.Lease)
 	if !ok {
@@ -173,7 +180,8 @@ func (t *Txn) arriving(k Key, v object.Value) object.Value {
 	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: t.nextToken(k), Delay: l.Delay}
 }
 
-// Lease is the lease of a key at the instant of a transaction. Owner is valid until its next change.
+// Lease is the lease of a key at the instant of a transaction. Owner is valid until its next
+// change.
 type Lease struct {
 	Owner    []byte
 	Token    uint64
@@ -204,7 +212,8 @@ func (t *Txn) LeaseOf(item Item) (Lease, bool) {
 	return l, true
 }
 
-// Lease finds the lease of a key; false for a missing or expired key, ErrWrongType for a key of another type.
+// Lease finds the lease of a key; false for a missing or expired key, ErrWrongType for a key of
+// another type.
 func (t *Txn) Lease(k Key) (l Lease, ok bool, err error) {
 	item, ok := t.Peek(k)
 	if !ok {
@@ -217,8 +226,8 @@ func (t *Txn) Lease(k Key) (l Lease, ok bool, err error) {
 	return l, true, nil
 }
 
-// GrantLease makes a lease of a missing key, which is held until a deadline (Unix ms) that counts from now, and
-// returns its token. Policies do not decide about it.
+// GrantLease makes a lease of a missing key, which is held until a deadline (Unix ms) that counts
+// from now, and returns its token. Policies do not decide about it.
 func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (token uint64) {
 	token = t.nextToken(k)
 	t.Relative(deadline + delay)
@@ -229,7 +238,8 @@ func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (
 	return token
 }
 
-// ExtendLease has a lease, which must be there, be held until another deadline (Unix ms) that counts from now.
+// ExtendLease has a lease, which must be there, be held until another deadline (Unix ms) that
+// counts from now.
 func (t *Txn) ExtendLease(k Key, deadline int64, ev Event) {
 	p, sl, c := t.live(k, false)
 	deadline += p.objectOf(*c).val.(*object.Lease).Delay

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestLeaseKeepsNoArgument: the owner's name that a lease is granted with is part of a buffer that is used again.
+// TestLeaseKeepsNoArgument: the owner's name that a lease is granted with is part of a buffer that
+// is used again.
 func TestLeaseKeepsNoArgument(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()

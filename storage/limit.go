@@ -7,8 +7,9 @@ import (
 	"keyp/ttl"
 )
 
-// Limit is a key's limits within a transaction. The value's method of the same name describes each change. One that
-// changes something is followed by Settle, before anything else changes the key. Policies do not decide on the keys: the transaction is Exempt.
+// Limit is a key's limits within a transaction. The value's method of the same name describes each
+// change. One that changes something is followed by Settle, before anything else changes the key.
+// Policies do not decide on the keys: the transaction is Exempt.
 type Limit struct {
 	handle
 	made *object.Limit // of a missing key, which gets it with Settle: in one record, with its deadline
@@ -124,8 +125,8 @@ func (l *Limit) Confirm(id []byte) bool {
 	return true
 }
 
-// Settle gives the key the deadline at which nothing of it counts any more, or deletes it if that has come. It ends a command,
-// as FlushValues does.
+// Settle gives the key the deadline at which nothing of it counts any more, or deletes it if that
+// has come. It ends a command, as FlushValues does.
 func (l *Limit) Settle() {
 	t, at := l.t, l.Value().FreshAt()
 	if l.made != nil {

@@ -220,8 +220,8 @@ type unreadable struct {
 	keys int64
 }
 
-// loadSlot reads a whole slot into memory and verifies its count and digest. It returns the number of keys that it has read. After an error
-// that is the number of keys in the slot.
+// loadSlot reads a whole slot into memory and verifies its count and digest. It returns the number
+// of keys that it has read. After an error that is the number of keys in the slot.
 func (l *loads) loadSlot(sh *shard, db, i int) (n int, err error) {
 	for range loadTries {
 		sh.mu.Lock()

@@ -36,8 +36,8 @@ const (
 	// loadBatch is how many requests a worker removes from the queue at a time.
 	loadBatch = 8
 
-	// stretchSize is how many elements of a large value a transaction reads at least, stretchTime how
-	// long it reads further ones.
+	// stretchSize is how many elements of a large value a transaction reads at least, stretchTime
+	// how long it reads further ones.
 	stretchSize = 1024
 	stretchTime = 5 * time.Millisecond
 )

@@ -8,8 +8,8 @@ import (
 )
 
 // marks is a set of elements of a value. A list's elements and a stream's entries have numbers, and
-// pushes and pops touch neighbouring ones: they are kept as runs, so that a million pushes or pops need
-// no more memory than one.
+// pushes and pops touch neighbouring ones: they are kept as runs, so that a million pushes or pops
+// need no more memory than one.
 type marks struct {
 	names names
 	runs  []run // ascending, each from behind the last number of the one before

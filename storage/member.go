@@ -11,8 +11,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// A data directory belongs to a server that is alone, or to a member of a group: the state in the data file says which.
-// They differ in what the log is, so neither may go on with the other's directory.
+// A data directory belongs to a server that is alone, or to a member of a group: the state in the
+// data file says which. They differ in what the log is, so neither may go on with the other's
+// directory.
 
 // Errors of opening a directory that is of the other kind.
 var (
@@ -33,9 +34,10 @@ func (o *Options) belongs(st *format.State) error {
 	return nil
 }
 
-// BecomeMember makes the directory o.Dir, of a server that was alone and was closed with a checkpoint, a member's: all that it
-// has is in the data file, and its log goes on from the place, which another log has. It is done in one transaction. Before that the directory
-// is as it was, and with an error it may be either. The old log is not removed.
+// BecomeMember makes the directory o.Dir, of a server that was alone and was closed with a
+// checkpoint, a member's: all that it has is in the data file, and its log goes on from the place,
+// which another log has. It is done in one transaction. Before that the directory is as it was, and
+// with an error it may be either. The old log is not removed.
 func BecomeMember(o Options, at Place) (err error) {
 	if err := o.Complete(); err != nil {
 		return err
@@ -68,8 +70,8 @@ func BecomeMember(o Options, at Place) (err error) {
 	return s.file.commitAgain()
 }
 
-// LogPlace is where a member's data file needs its log from. The error is ErrAlone for the directory of a server that is alone, a new one among
-// them.
+// LogPlace is where a member's data file needs its log from. The error is ErrAlone for the
+// directory of a server that is alone, a new one among them.
 func LogPlace(o Options) (at Place, err error) {
 	if err := o.Complete(); err != nil {
 		return at, err

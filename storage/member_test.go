@@ -9,8 +9,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// memberHarness has stores that are a member's, with a log as a server has that is alone. It fails where replay
-// gets what is before the place, and notes the place.
+// memberHarness has stores that are a member's, with a log as a server has that is alone. It fails
+// where replay gets what is before the place, and notes the place.
 func memberHarness(t testing.TB) (h *harness, opened *Place) {
 	h, opened = closedHarness(t), &Place{}
 	h.member = true
@@ -98,8 +98,9 @@ func TestMemberPlace(t *testing.T) {
 	}
 }
 
-// TestMemberUnfinishedCheckpoint: a checkpoint that ends between the rotation of the log and the data file's new state leaves the place of the one
-// before it, and the log has everything from there on. That of the next one, in the same store and after a restart, is where that one begins.
+// TestMemberUnfinishedCheckpoint: a checkpoint that ends between the rotation of the log and the
+// data file's new state leaves the place of the one before it, and the log has everything from
+// there on. That of the next one, in the same store and after a restart, is where that one begins.
 func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	h, opened := memberHarness(t)
 	h.open()
@@ -166,8 +167,8 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestBecomeMember: the directory of a server that was alone becomes a member's, with all that it has, but not while something is only in
-// its log. A crash on the way leaves the one or the other.
+// TestBecomeMember: the directory of a server that was alone becomes a member's, with all that it
+// has, but not while something is only in its log. A crash on the way leaves the one or the other.
 func TestBecomeMember(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("key"))
@@ -230,7 +231,8 @@ func TestBecomeMember(t *testing.T) {
 	}
 }
 
-// TestStateOfMember: a state says whose the directory is, and that of a server that is alone has nothing of it.
+// TestStateOfMember: a state says whose the directory is, and that of a server that is alone has
+// nothing of it.
 func TestStateOfMember(t *testing.T) {
 	st := format.State{First: 3, Shards: 4, Spaces: []uint32{1}, Time: 9}
 	alone := st.Append(nil)

@@ -11,21 +11,22 @@ import (
 	"keyp/ttl"
 )
 
-// Mirror applies to a follower's store what its leader has logged, a batch at a time. Records do what they do at a start: it
-// is a replay (replay.go), but of a store that is in use. So
+// Mirror applies to a follower's store what its leader has logged, a batch at a time. Records do
+// what they do at a start: it is a replay (replay.go), but of a store that is in use. So
 //
-//   - it locks the shards of all that a batch is about before it changes anything, so that readers see the whole batch or
-//     nothing of it;
+//   - it locks the shards of all that a batch is about before it changes anything, so that readers
+//     see the whole batch or nothing of it;
 //   - keys that are only on disk are loaded first, as for a transaction;
-//   - a value that somebody reads beside others (Pins) goes on as a copy: nobody makes a leader's batch wait;
+//   - a value that somebody reads beside others (Pins) goes on as a copy: nobody makes a leader's
+//     batch wait;
 //   - what it changes gets the batch's LSN, and is reported to the observer;
 //   - the store's own rules, which are read only at a start otherwise, follow the batch.
 //
-// A batch counts keys (format.RecCounts) wherever it changes how many there are, so the mirror counts none. Nothing is logged
-// here: the log has the batch already.
+// A batch counts keys (format.RecCounts) wherever it changes how many there are, so the mirror
+// counts none. Nothing is logged here: the log has the batch already.
 //
-// Batches come in the order of their LSNs. One goroutine at a time uses a Mirror, and no other one changes the store's role
-// meanwhile.
+// Batches come in the order of their LSNs. One goroutine at a time uses a Mirror, and no other one
+// changes the store's role meanwhile.
 type Mirror struct {
 	s    *Store
 	t    *Txn
@@ -33,14 +34,15 @@ type Mirror struct {
 	need need
 }
 
-// ErrDiverged: a batch changes what the store has not, so this follower has not what its leader has. Nothing can be applied to it
-// any more.
+// ErrDiverged: a batch changes what the store has not, so this follower has not what its leader
+// has. Nothing can be applied to it any more.
 var ErrDiverged = errors.New("storage: the store has not what its leader has")
 
 // ErrLeads: the store is a leader's.
 var ErrLeads = errors.New("storage: the store is not a follower's")
 
-// mirrorTries is how often a batch tries to find its keys in memory before it loads them with their shards locked.
+// mirrorTries is how often a batch tries to find its keys in memory before it loads them with their
+// shards locked.
 const mirrorTries = 100
 
 // need is what a batch needs before it is applied.
@@ -69,9 +71,11 @@ func (s *Store) Mirror() *Mirror {
 // Applied is the LSN of the last batch that a follower's memory has.
 func (s *Store) Applied() uint64 { return s.follower.applied.Load() }
 
-// Apply applies a batch whose LSN is lsn. One that the store has already does nothing. The batch may not change meanwhile.
+// Apply applies a batch whose LSN is lsn. One that the store has already does nothing. The batch
+// may not change meanwhile.
 //
-// ErrLeads leaves the store as it was. After any other error memory may have a part of the batch: the store has failed then.
+// ErrLeads leaves the store as it was. After any other error memory may have a part of the batch:
+// the store has failed then.
 func (m *Mirror) Apply(lsn uint64, batch []byte) error {
 	s := m.s
 	if err := s.Err(); err != nil {
@@ -141,7 +145,8 @@ func (m *Mirror) plan(batch []byte) error {
 	return nil
 }
 
-// needs notes a record about a key. Keyspaces change only by batches, so the mirror may look at them.
+// needs notes a record about a key. Keyspaces change only by batches, so the mirror may look at
+// them.
 func (m *Mirror) needs(tag byte, space uint32, name []byte) {
 	s, n := m.s, &m.need
 	if last := len(n.keys) - 1; last >= 0 && bytes.Equal(n.keys[last].Name, name) && n.keys[last].DB == s.dbOf(space) {
@@ -200,7 +205,8 @@ func (m *Mirror) missing() (keys []neededKey) {
 // replaces reports whether the batch replaces a key that is damaged on disk.
 func (k neededKey) replaces(err error) bool { return k.stated && errors.Is(err, ErrCorrupt) }
 
-// loadLocked loads keys that leave memory again and again, or are damaged, with their shards locked.
+// loadLocked loads keys that leave memory again and again, or are damaged, with their shards
+// locked.
 func (m *Mirror) loadLocked(keys []neededKey) error {
 	for _, k := range keys {
 		if err := m.t.Load(k.Key); k.replaces(err) {
@@ -258,8 +264,9 @@ func (m *Mirror) followRules() {
 	}
 }
 
-// OnSystem calls fn with the names of the server's own data that batches of a leader have changed (Mirror). It is called while
-// their shards are locked: it must be quick, must not call the store, and must not keep the slice.
+// OnSystem calls fn with the names of the server's own data that batches of a leader have changed
+// (Mirror). It is called while their shards are locked: it must be quick, must not call the store,
+// and must not keep the slice.
 func (s *Store) OnSystem(fn func(names []string)) { s.onSystem.Store(&fn) }
 
 // What follows is what a replay calls that is a mirror's.
@@ -312,8 +319,8 @@ func (p *part) setApart(sl *slot, c *cell, o *Object) {
 	p.setIndex(p.id(sl, *c), was, o.due())
 }
 
-// followTime has the store's time be as its leader has logged it. For 0 all shards are locked: the leader's time has followed its
-// clock back.
+// followTime has the store's time be as its leader has logged it. For 0 all shards are locked: the
+// leader's time has followed its clock back.
 func (s *Store) followTime(at int64) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
@@ -381,7 +388,8 @@ func (o *outboxes) follow(t *Txn, name string) {
 	}
 }
 
-// followQueue counts what waits in a queue that memory has. How many bytes that is matters to a leader only, who counts them.
+// followQueue counts what waits in a queue that memory has. How many bytes that is matters to a
+// leader only, who counts them.
 func (r *outbox) followQueue(t *Txn, q *outboxQueue) {
 	l := noList
 	if p, c := t.look(q.key); exists(c) {

@@ -201,9 +201,10 @@ func (p *pair) verify(when string) {
 	p.follower.check()
 }
 
-// TestMirror runs the operations of TestModel, and some of leases, limits and outboxes, on a leader's store, and has a follower apply
-// what that logs: with evictions, loads, checkpoints that may be interrupted, compactions, crashes and restarts of its own. After
-// each operation it has what its leader has, also after it has started again. In the end it becomes a leader.
+// TestMirror runs the operations of TestModel, and some of leases, limits and outboxes, on a
+// leader's store, and has a follower apply what that logs: with evictions, loads, checkpoints that
+// may be interrupted, compactions, crashes and restarts of its own. After each operation it has
+// what its leader has, also after it has started again. In the end it becomes a leader.
 func TestMirror(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		portions := rapid.Bool().Draw(rt, "portions")
@@ -337,7 +338,8 @@ func (m *machine) extra(rt *rapid.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestMirrorWhole: who reads a follower's store beside its mirror sees each batch whole or not at all.
+// TestMirrorWhole: who reads a follower's store beside its mirror sees each batch whole or not at
+// all.
 func TestMirrorWhole(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -443,7 +445,8 @@ func (h *harness) get(k Key) (ok bool, lsn uint64) {
 	return ok, h.txn.End()
 }
 
-// TestMirrorLeavesReaders: who reads a value beside others keeps what it had when a batch changes that.
+// TestMirrorLeavesReaders: who reads a value beside others keeps what it had when a batch changes
+// that.
 func TestMirrorLeavesReaders(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -481,8 +484,8 @@ func TestMirrorLeavesReaders(t *testing.T) {
 	f.txn.End()
 }
 
-// TestMirrorReports: the observer of a follower's store is notified of what batches change, with their LSNs, and OnSystem of the server's
-// own data.
+// TestMirrorReports: the observer of a follower's store is notified of what batches change, with
+// their LSNs, and OnSystem of the server's own data.
 func TestMirrorReports(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -531,7 +534,8 @@ func TestMirrorReports(t *testing.T) {
 	}
 }
 
-// TestMirrorOnce: a batch is applied once, at a follower only, and one that cannot be applied ends the store.
+// TestMirrorOnce: a batch is applied once, at a follower only, and one that cannot be applied ends
+// the store.
 func TestMirrorOnce(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -567,7 +571,8 @@ func TestMirrorOnce(t *testing.T) {
 	}
 }
 
-// TestMirrorOutbox: a follower has the rules and the queues of its leader, and goes on with them as a leader.
+// TestMirrorOutbox: a follower has the rules and the queues of its leader, and goes on with them as
+// a leader.
 func TestMirrorOutbox(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -595,8 +600,8 @@ func TestMirrorOutbox(t *testing.T) {
 	f.check()
 }
 
-// TestMirrorReportsOnce: an element that a follower has hidden and its leader has reported is not reported by the follower when it
-// becomes the leader; one that nobody has reported is.
+// TestMirrorReportsOnce: an element that a follower has hidden and its leader has reported is not
+// reported by the follower when it becomes the leader; one that nobody has reported is.
 func TestMirrorReportsOnce(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -648,8 +653,9 @@ func (h *harness) shownFields(k Key) (names []string) {
 	return names
 }
 
-// TestReplicatedLogNames: what a leader logs does not depend on what it has in memory and on disk: each key that expires is named,
-// and a large value that RENAME moves is stated whole, since a follower may have it inline on disk.
+// TestReplicatedLogNames: what a leader logs does not depend on what it has in memory and on disk:
+// each key that expires is named, and a large value that RENAME moves is stated whole, since a
+// follower may have it inline on disk.
 func TestReplicatedLogNames(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
@@ -706,7 +712,8 @@ func TestReplicatedLogNames(t *testing.T) {
 	}
 }
 
-// TestMirrorBesideBackground: what works in the background at a follower gets along with its mirror.
+// TestMirrorBesideBackground: what works in the background at a follower gets along with its
+// mirror.
 func TestMirrorBesideBackground(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer func() { _ = p.leader.s.Close(false) }()

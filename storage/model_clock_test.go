@@ -9,11 +9,12 @@ import (
 // now is the store's time, as the model has it.
 func (h *harness) now() int64 { return h.clock.Now() - h.ahead }
 
-// tags is how many guards can be distinguished by the deadlines that count from their time: see tagged.
+// tags is how many guards can be distinguished by the deadlines that count from their time: see
+// tagged.
 const tags = 50
 
-// tagged makes a deadline one that counts from guarded time, or not, and has the transaction know. The deadline
-// itself says which guard that is: its rest by 2*tags is odd and the guard's own.
+// tagged makes a deadline one that counts from guarded time, or not, and has the transaction know.
+// The deadline itself says which guard that is: its rest by 2*tags is odd and the guard's own.
 func (m *machine) tagged(deadline int64, relative bool) int64 {
 	deadline += deadline & 1
 	if relative {

@@ -60,7 +60,8 @@ func (c *content) live(now int64) *content {
 	return &content{c.typ, slices.DeleteFunc(slices.Clone(c.elems), func(e elem) bool { return e.deadline != 0 && e.deadline <= now })}
 }
 
-// eachDeadline calls fn with the elements that have a deadline, as they are shown, and with that deadline. Nil has none.
+// eachDeadline calls fn with the elements that have a deadline, as they are shown, and with that
+// deadline. Nil has none.
 func (c *content) eachDeadline(fn func(id string, at int64)) {
 	switch {
 	case c == nil:

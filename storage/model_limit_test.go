@@ -19,8 +19,9 @@ func limitOf(c *content) *object.Limit {
 	return l
 }
 
-// limits admits, reserves, confirms or returns so many times, in the store and in a value apart that the model is made of. It does
-// nothing while time is guarded, as the model could not tell then which deadlines move.
+// limits admits, reserves, confirms or returns so many times, in the store and in a value apart
+// that the model is made of. It does nothing while time is guarded, as the model could not tell
+// then which deadlines move.
 func (e *editor) limits(times int) {
 	if e.m.h.ahead != 0 {
 		return

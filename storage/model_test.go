@@ -260,8 +260,8 @@ func (m *machine) stepBack(rt *rapid.T) {
 	h.commit()
 }
 
-// back sets the wall clock back as far as would have the store's time be now; while time is guarded, it is not
-// by the wall clock.
+// back sets the wall clock back as far as would have the store's time be now; while time is
+// guarded, it is not by the wall clock.
 func (m *machine) back(now int64) {
 	h, by := m.h, m.h.now()-now
 	switch {
@@ -290,14 +290,16 @@ func (m *machine) walk(rt *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(rt, "checkpoint") == 0 {
 		m.checkpoint(rt)
 	}
-	// A page of Expiring, which looks for keys from the present on, may log the time where elements alone are due.
+	// A page of Expiring, which looks for keys from the present on, may log the time where elements
+	// alone are due.
 	if left := h.model.live(shown); len(left) < len(h.model) || h.s.shown.at.Load() == shown {
 		h.model = left
 	}
 	h.commit()
 	for range rapid.IntRange(1, 2).Draw(rt, "crashes") {
-		// By more than the tolerance before the time in the log, too: else the store waits for that, and is ahead of the clock.
-		// A group's time does not go back: a member that starts goes on from the newest instant that its log has.
+		// By more than the tolerance before the time in the log, too: else the store waits for
+		// that, and is ahead of the clock. A group's time does not go back: a member that starts
+		// goes on from the newest instant that its log has.
 		if back := rapid.Int64Range(stepTolerance+1, 8000).Draw(rt, "back"); !h.member || h.ahead != 0 {
 			m.back(min(h.now(), shown, cmp.Or(h.s.shown.at.Load(), shown)) - back)
 		}
@@ -305,7 +307,8 @@ func (m *machine) walk(rt *rapid.T) {
 	}
 }
 
-// compareWalk walks over all databases, from within a transaction or not, and lists keys by their deadlines.
+// compareWalk walks over all databases, from within a transaction or not, and lists keys by their
+// deadlines.
 func (h *harness) compareWalk(within, pages bool) {
 	h.t.Helper()
 	got := map[name]bool{}
@@ -381,7 +384,8 @@ func (m *machine) evict(*rapid.T) { m.h.evict() }
 // leave takes some clean runs of streams out of memory.
 func (m *machine) leave(*rapid.T) { m.h.s.Manual().Leave(2) }
 
-// evict takes all clean keys out of memory. It asks only for slots with keys: most of the 16,384 have none.
+// evict takes all clean keys out of memory. It asks only for slots with keys: most of the 16,384
+// have none.
 func (h *harness) evict() {
 	s := h.s
 	for _, sh := range s.shards {

@@ -17,19 +17,20 @@ import (
 	"keyp/storage/object"
 )
 
-// An outbox is a rule that has each expiry of certain keys, and of their elements, reported in a stream. The
-// removal and the entry are one:
+// An outbox is a rule that has each expiry of certain keys, and of their elements, reported in a
+// stream. The removal and the entry are one:
 //
-//   - A transaction that removes what is due writes the entry in the same batch, into a queue of the rule
-//     in the same shard (writeOutbox). So an expiry locks no further shard.
-//   - The mover takes entries from the queues and adds them to the stream, in one batch (outboxmove.go).
+//   - A transaction that removes what is due writes the entry in the same batch, into a queue of
+//     the rule in the same shard (writeOutbox). So an expiry locks no further shard.
+//   - The mover takes entries from the queues and adds them to the stream, in one batch
+//     (outboxmove.go).
 //
-// So after a crash an entry is in a queue or in the stream, and in one of them only. No client sees that these are two
-// batches: a key that is due is invisible, removed or not.
+// So after a crash an entry is in a queue or in the stream, and in one of them only. No client sees
+// that these are two batches: a key that is due is invisible, removed or not.
 //
 // Rules and queues are among the server's own data (system.go). A queue is a list, in the order of
-// deadlines: what is put in and taken out are single elements and runs of them, in memory, in the log, and on disk.
-// While there are rules, queues do not leave memory.
+// deadlines: what is put in and taken out are single elements and runs of them, in memory, in the
+// log, and on disk. While there are rules, queues do not leave memory.
 
 // OutboxRule says what is reported where. It does not change.
 type OutboxRule struct {
@@ -61,7 +62,8 @@ type outboxState struct {
 	full    atomic.Bool // more entries wait than there should
 }
 
-// outboxQueue are entries that wait in a shard. The numbers are written while the shard is locked, and read without that.
+// outboxQueue are entries that wait in a shard. The numbers are written while the shard is locked,
+// and read without that.
 type outboxQueue struct {
 	key     Key // constant
 	waiting atomic.Int64
@@ -76,8 +78,8 @@ type outboxes struct {
 }
 
 const (
-	// outboxRuleKey and a rule's name are the key of the rule, outboxQueueKey with a shard's tag and the
-	// rule's name that of a queue.
+	// outboxRuleKey and a rule's name are the key of the rule, outboxQueueKey with a shard's tag
+	// and the rule's name that of a queue.
 	outboxRuleKey  = "outbox.rule:"
 	outboxQueueKey = "outbox.queue{"
 	// outboxSmall is how many entries may wait that OutboxDelete writes to the stream itself.
@@ -210,7 +212,8 @@ func (t *Txn) countQueue(r *outbox, q *outboxQueue) {
 	r.recount(q, l.Value(), size)
 }
 
-// count comes when the store becomes a leader's: it counts what waits in all queues. The transaction has all shards locked.
+// count comes when the store becomes a leader's: it counts what waits in all queues. The
+// transaction has all shards locked.
 func (c *outboxControl) count(t *Txn) {
 	if rules := c.rules.Load(); rules != nil {
 		for _, r := range rules.all {
@@ -305,8 +308,9 @@ func (c *outboxControl) use(o *outboxes) {
 	c.mover.wake()
 }
 
-// SetOutbox makes a rule, or replaces the one of its name; what waits of that one goes to the new one's stream. The transaction has
-// all shards locked: so the log has the rule before all that is removed under it.
+// SetOutbox makes a rule, or replaces the one of its name; what waits of that one goes to the new
+// one's stream. The transaction has all shards locked: so the log has the rule before all that is
+// removed under it.
 func (t *Txn) SetOutbox(r *OutboxRule) error {
 	c := &t.s.outbox
 	k := t.s.SystemKey(outboxRuleKey + r.Name)
@@ -334,9 +338,9 @@ func (t *Txn) SetOutbox(r *OutboxRule) error {
 	return nil
 }
 
-// DeleteOutbox deletes a rule, and first writes what waits to the stream. If that cannot be written now, what waits goes with the
-// rule. ErrOutboxWaiting: too much waits for that; the mover needs some time. False: there is no rule
-// of that name. The transaction has all shards locked.
+// DeleteOutbox deletes a rule, and first writes what waits to the stream. If that cannot be written
+// now, what waits goes with the rule. ErrOutboxWaiting: too much waits for that; the mover needs
+// some time. False: there is no rule of that name. The transaction has all shards locked.
 func (t *Txn) DeleteOutbox(name string) (bool, error) {
 	c := &t.s.outbox
 	r := c.rules.Load().named(name)
@@ -385,7 +389,8 @@ type OutboxState struct {
 	Full    bool   // writes are refused
 }
 
-// OutboxNames reads the names of all rules, also of a store that is opened read-only, which has none at work.
+// OutboxNames reads the names of all rules, also of a store that is opened read-only, which has
+// none at work.
 func (s *Store) OutboxNames() (names []string, err error) {
 	err = s.WalkSystem(func(name []byte, _ object.Type) bool {
 		if rule, ok := strings.CutPrefix(string(name), outboxRuleKey); ok {
@@ -444,7 +449,8 @@ func (s *Store) outboxTotals() (o OutboxTotals) {
 	return o
 }
 
-// SetOutboxBacklog changes how many entries of a rule may wait before writes of its keys are refused.
+// SetOutboxBacklog changes how many entries of a rule may wait before writes of its keys are
+// refused.
 func (s *Store) SetOutboxBacklog(n int64) {
 	s.outbox.backlog.Store(n)
 	s.outbox.measure()
@@ -471,7 +477,8 @@ func (o *outboxState) tooMany(backlog int64) bool {
 // OutboxesFull reports whether writes of some keys are refused.
 func (s *Store) OutboxesFull() bool { return s.outbox.anyFull.Load() }
 
-// OutboxFull gives the rule that has writes of a key refused, since too many of its entries wait; false: there is none.
+// OutboxFull gives the rule that has writes of a key refused, since too many of its entries wait;
+// false: there is none.
 func (s *Store) OutboxFull(k Key) (rule string, full bool) {
 	for _, r := range s.outbox.rules.Load().of(k.DB) {
 		if r.full.Load() && glob.Match(r.Pattern, k.Name) {
@@ -486,7 +493,8 @@ func (r *outbox) takes(name []byte, typ object.Type) bool {
 	return (r.Type == object.None || r.Type == typ) && glob.Match(r.Pattern, name)
 }
 
-// wantsValue reports whether some rule reports the value of a key that is due, or elements that were due before.
+// wantsValue reports whether some rule reports the value of a key that is due, or elements that
+// were due before.
 func (o *outboxes) wantsValue(k Key, typ object.Type, at format.Times) bool {
 	elements := at.Due() != at.Deadline
 	return slices.ContainsFunc(o.of(k.DB), func(r *outbox) bool { return (r.MaxValue > 0 || r.Elements && elements) && r.takes(k.Name, typ) })
@@ -583,8 +591,8 @@ func parseEntry(b []byte) (e outEntry, ok bool) {
 	return e, !f.Bad
 }
 
-// reportKey notes that a key is gone as its deadline has come, for the rules that it is under. Elements that were due before, and
-// that nobody has removed, are reported first.
+// reportKey notes that a key is gone as its deadline has come, for the rules that it is under.
+// Elements that were due before, and that nobody has removed, are reported first.
 func (t *Txn) reportKey(k Key, item Item) {
 	rules := t.s.outbox.rules.Load().of(k.DB)
 	if len(rules) == 0 {
@@ -624,8 +632,9 @@ func (t *Txn) reportEntry(r *outbox, k Key, e outEntry, item Item) {
 	t.outgoing = append(t.outgoing, outgoing{r, t.s.shardOf(k.Slot), from, len(t.entries)})
 }
 
-// reportedValue is what an entry has of a value: of a string the begin, of other types what DUMP replies, if
-// that is not too long; and the size if that is not all, of a large value that in memory.
+// reportedValue is what an entry has of a value: of a string the begin, of other types what DUMP
+// replies, if that is not too long; and the size if that is not all, of a large value that in
+// memory.
 func (s *Store) reportedValue(item Item, most int) (value []byte, has bool, size int) {
 	if text, err := item.String(); err == nil {
 		if len(text) > most {
@@ -655,8 +664,8 @@ func (t *Txn) elementRules(k Key, typ object.Type) (rules []*outbox) {
 	return rules
 }
 
-// shedStep is how many elements of a key to remove between two readings of the clock, at most some number: fewer where rules report
-// their values, and those are large.
+// shedStep is how many elements of a key to remove between two readings of the clock, at most some
+// number: fewer where rules report their values, and those are large.
 func (t *Txn) shedStep(k Key, o *Object, most int) int {
 	if t.s.outbox.rules.Load() == nil {
 		return most
@@ -690,8 +699,8 @@ func (t *Txn) reportElement(rules []*outbox, k Key, typ object.Type, elem, val [
 	}
 }
 
-// ReportPassed notes an expiry of a key that a command gives a deadline which has passed, and that is gone so. v is the value
-// that it would have had; nil: its present one. A missing key has none.
+// ReportPassed notes an expiry of a key that a command gives a deadline which has passed, and that
+// is gone so. v is the value that it would have had; nil: its present one. A missing key has none.
 func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
 	if len(t.s.outbox.rules.Load().of(k.DB)) == 0 || t.Offloaded() || t.Conflicted() {
 		return

@@ -13,7 +13,8 @@ import (
 	"keyp/storage/object"
 )
 
-// outboxModel says which values there are, and which have expired. Each value that is set is another one.
+// outboxModel says which values there are, and which have expired. Each value that is set is
+// another one.
 type outboxModel struct {
 	keys     map[name]map[string]timedValue // by field; a string has the field ""
 	reported map[string]bool                // values that have expired
@@ -172,7 +173,8 @@ func (x *outboxMachine) swap(*rapid.T) {
 	x.done()
 }
 
-// rule replaces a rule: with another stream, and with other settings that leave unchanged what is reported.
+// rule replaces a rule: with another stream, and with other settings that leave unchanged what is
+// reported.
 func (x *outboxMachine) rule(rt *rapid.T) {
 	db := rapid.IntRange(0, 1).Draw(rt, "db")
 	x.h.rule(outboxRule(db, rapid.IntRange(0, 1).Draw(rt, "stream")))
@@ -183,7 +185,8 @@ func outboxRule(db, stream int) OutboxRule {
 	return OutboxRule{Name: fmt.Sprint("rule", db), DB: db, Pattern: []byte("k*"), Elements: true, MaxValue: 100, Stream: fmt.Append(nil, "stream", stream)}
 }
 
-// block puts a string in place of a stream, whose entries are gone: what expires waits, until unblock.
+// block puts a string in place of a stream, whose entries are gone: what expires waits, until
+// unblock.
 func (x *outboxMachine) block(rt *rapid.T) {
 	k := x.h.s.Key(rapid.IntRange(0, 1).Draw(rt, "db"), fmt.Append(nil, "stream", rapid.IntRange(0, 1).Draw(rt, "stream")))
 	x.settled()
@@ -315,7 +318,8 @@ func (x *outboxMachine) look(rt *rapid.T) (there, reported map[string]int) {
 	return there, reported
 }
 
-// verify compares all values, and what was reported, with one of some states, which is the model's from then on.
+// verify compares all values, and what was reported, with one of some states, which is the model's
+// from then on.
 func (x *outboxMachine) verify(rt *rapid.T, states []*outboxModel) {
 	there, reported := x.look(rt)
 	for val, times := range reported {
@@ -358,8 +362,8 @@ func (m *outboxModel) differs(there, reported map[string]int) string {
 	return ""
 }
 
-// TestOutboxModel: whatever happens, each value that expires is reported once, and no other is: with crashes,
-// restarts, evictions and other rules meanwhile.
+// TestOutboxModel: whatever happens, each value that expires is reported once, and no other is:
+// with crashes, restarts, evictions and other rules meanwhile.
 func TestOutboxModel(t *testing.T) {
 	t.Parallel()
 	crashes, expiries := 0, 0

@@ -27,7 +27,8 @@ func (h *harness) rule(r OutboxRule) {
 	})
 }
 
-// reported gives what is in a stream, each entry as "name=value name=value …", without the rule, the database, and the time of removal.
+// reported gives what is in a stream, each entry as "name=value name=value …", without the rule,
+// the database, and the time of removal.
 func (h *harness) reported(db int, stream string) (list []string) {
 	h.t.Helper()
 	h.stream(h.s.Key(db, []byte(stream)), func(_ *Txn, v *Stream) {
@@ -73,7 +74,8 @@ func (h *harness) wantReported(when string, db int, stream string, want ...strin
 	}
 }
 
-// TestOutboxReports: who expires under a rule is in its stream, in the order of deadlines, with what the rule wants of it.
+// TestOutboxReports: who expires under a rule is in its stream, in the order of deadlines, with
+// what the rule wants of it.
 func TestOutboxReports(t *testing.T) {
 	for _, place := range []string{"memory", "disk"} {
 		t.Run(place, func(t *testing.T) {
@@ -119,7 +121,8 @@ func TestOutboxReports(t *testing.T) {
 	}
 }
 
-// TestOutboxOfDue: what a command does to a key that is due comes after its expiry, but for what empties the database.
+// TestOutboxOfDue: what a command does to a key that is due comes after its expiry, but for what
+// empties the database.
 func TestOutboxOfDue(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -153,7 +156,8 @@ func TestOutboxOfDue(t *testing.T) {
 	h.check()
 }
 
-// TestOutboxElementsBefore: elements that were due before their key are reported, whoever removes the key; others are not.
+// TestOutboxElementsBefore: elements that were due before their key are reported, whoever removes
+// the key; others are not.
 func TestOutboxElementsBefore(t *testing.T) {
 	for _, how := range []string{"lookup", "reaper", "disk"} {
 		t.Run(how, func(t *testing.T) {
@@ -204,7 +208,8 @@ func TestOutboxPassed(t *testing.T) {
 	h.check()
 }
 
-// TestOutboxOrder: entries are in the order of deadlines, whoever removes a key first, and after a stop.
+// TestOutboxOrder: entries are in the order of deadlines, whoever removes a key first, and after a
+// stop.
 func TestOutboxOrder(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -234,8 +239,8 @@ func TestOutboxOrder(t *testing.T) {
 	h.check()
 }
 
-// TestOutboxLargeValues: the reaper looks at the clock between large values that it copies into entries, and so does not keep a shard
-// locked for many of them.
+// TestOutboxLargeValues: the reaper looks at the clock between large values that it copies into
+// entries, and so does not keep a shard locked for many of them.
 func TestOutboxLargeValues(t *testing.T) {
 	h := newHarness(t)
 	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*"), Elements: true, MaxValue: 1 << 20})
@@ -306,8 +311,8 @@ func TestOutboxStuckShard(t *testing.T) {
 	h.wantReported("later", 0, "stream:r", "key=k type=string deadline=10")
 }
 
-// TestOutboxDeleteRepaired: what waits is not lost with a rule whose stream could not be written a moment ago, and can be by now. Where it
-// cannot, the rule goes however much waits.
+// TestOutboxDeleteRepaired: what waits is not lost with a rule whose stream could not be written a
+// moment ago, and can be by now. Where it cannot, the rule goes however much waits.
 func TestOutboxDeleteRepaired(t *testing.T) {
 	h := newHarness(t)
 	stream := h.s.Key(0, []byte("stream:r"))
@@ -339,7 +344,8 @@ func TestOutboxDeleteRepaired(t *testing.T) {
 	h.check()
 }
 
-// TestOutboxLargeEntries: writes are refused, and DEL fails, as well when fewer entries wait that are large.
+// TestOutboxLargeEntries: writes are refused, and DEL fails, as well when fewer entries wait that
+// are large.
 func TestOutboxLargeEntries(t *testing.T) {
 	h := newHarness(t)
 	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*"), MaxValue: 1 << 20})
@@ -383,7 +389,8 @@ func TestOutboxLargeEntries(t *testing.T) {
 	}
 }
 
-// TestOutboxStream: entries wait while the stream cannot be written: other rules go on, and writes are refused when too many wait.
+// TestOutboxStream: entries wait while the stream cannot be written: other rules go on, and writes
+// are refused when too many wait.
 func TestOutboxStream(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -451,8 +458,8 @@ func TestOutboxPinned(t *testing.T) {
 	h.wantReported("unpinned", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
 }
 
-// TestOutboxTrim: without MAXLEN the stream loses what all groups have acknowledged, and nothing else; with it
-// what is lost is counted.
+// TestOutboxTrim: without MAXLEN the stream loses what all groups have acknowledged, and nothing
+// else; with it what is lost is counted.
 func TestOutboxTrim(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -566,8 +573,9 @@ func TestOutboxDelete(t *testing.T) {
 	h.check()
 }
 
-// TestOutboxOneBatch: the removal and its entry are in one batch of the log, and so are leaving the queue and coming into the
-// stream: whatever part of the log a crash leaves, the key is there or is reported, once.
+// TestOutboxOneBatch: the removal and its entry are in one batch of the log, and so are leaving the
+// queue and coming into the stream: whatever part of the log a crash leaves, the key is there or is
+// reported, once.
 func TestOutboxOneBatch(t *testing.T) {
 	for _, how := range []string{"reaper", "lookup", "window", "elements"} {
 		t.Run(how, func(t *testing.T) {
@@ -583,7 +591,8 @@ func TestOutboxOneBatch(t *testing.T) {
 	}
 }
 
-// outboxCut has keys expire, and the store crash when the log has some batches of that; done: there were no more.
+// outboxCut has keys expire, and the store crash when the log has some batches of that; done: there
+// were no more.
 func outboxCut(t *testing.T, how string, batches uint64) (done bool) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

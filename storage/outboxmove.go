@@ -12,13 +12,13 @@ import (
 	"keyp/storage/object"
 )
 
-// outboxMover takes entries from the queues of rules and adds them to the rules' streams, as background work that
-// commands go before: a batch locks the shards of the rule's queues and of its stream for outboxBudget at most, or until
-// a command wants one of them.
+// outboxMover takes entries from the queues of rules and adds them to the rules' streams, as
+// background work that commands go before: a batch locks the shards of the rule's queues and of its
+// stream for outboxBudget at most, or until a command wants one of them.
 //
-// Entries come in the order of deadlines: one waits until nothing is left in any shard, or on disk, that was due before
-// (horizon). What does not get on for outboxPatience, such as a shard that a long script has, is
-// not waited for.
+// Entries come in the order of deadlines: one waits until nothing is left in any shard, or on disk,
+// that was due before (horizon). What does not get on for outboxPatience, such as a shard that a
+// long script has, is not waited for.
 type outboxMover struct {
 	s    *Store        // constant
 	kick chan struct{} // there may be something to do
@@ -45,7 +45,8 @@ const (
 	outboxRetry = 200 * time.Millisecond
 	// outboxPinned is how long a stream is left alone that a command reads.
 	outboxPinned = 5 * time.Millisecond
-	// outboxTrim is how many entries are trimmed each time the stream's shard is locked, more than the batch added.
+	// outboxTrim is how many entries are trimmed each time the stream's shard is locked, more than
+	// the batch added.
 	outboxTrim = 256
 	// outboxCommit is after how many batches in a row the log is committed.
 	outboxCommit = 8
@@ -131,7 +132,8 @@ func (m *outboxMover) round() (again time.Duration) {
 	return again
 }
 
-// horizon is the first deadline of all that is in memory or on disk: entries up to it have nothing before them.
+// horizon is the first deadline of all that is in memory or on disk: entries up to it have nothing
+// before them.
 func (m *outboxMover) horizon() int64 {
 	h := int64(math.MaxInt64)
 	if next, ok := m.s.window.NextDeadline(); ok {
@@ -146,8 +148,8 @@ func (m *outboxMover) horizon() int64 {
 	return h
 }
 
-// limit is up to which deadline entries may be moved now; first is the first deadline of a rule. If that is later it
-// says how long to wait.
+// limit is up to which deadline entries may be moved now; first is the first deadline of a rule. If
+// that is later it says how long to wait.
 func (m *outboxMover) limit(first int64) (last int64, wait time.Duration) {
 	m.held.Store(true) // before the look, so that what is removed after it wakes the mover
 	now := m.s.now()
@@ -283,8 +285,8 @@ func (h *outboxHead) look() []byte {
 	return h.next[0]
 }
 
-// fill moves entries. The transaction has the shards of the stream and of the queues that it may take from locked. With an error nothing
-// has changed.
+// fill moves entries. The transaction has the shards of the stream and of the queues that it may
+// take from locked. With an error nothing has changed.
 func (m *outboxMover) fill(t *Txn, r *outbox, how take) (moved int, err error) {
 	s, n := m.s, 0
 	t.Exempt, t.NoTouch = true, true
@@ -381,8 +383,8 @@ func (s *Store) wanted(mask uint64) bool {
 	return false
 }
 
-// trim removes entries from the stream's begin, at most most of them: with MaxLen those that are too many, otherwise those
-// that all groups have acknowledged, if there are groups.
+// trim removes entries from the stream's begin, at most most of them: with MaxLen those that are
+// too many, otherwise those that all groups have acknowledged, if there are groups.
 func (r *outbox) trim(t *Txn, st *Stream, most int) (n int) {
 	v := st.Value()
 	if r.MaxLen == 0 {
@@ -408,8 +410,8 @@ func (r *outbox) trim(t *Txn, st *Stream, most int) (n int) {
 	return n
 }
 
-// readable is how many entries can be removed of n at the stream's begin: whole runs where one that would lose a part cannot be
-// read.
+// readable is how many entries can be removed of n at the stream's begin: whole runs where one that
+// would lose a part cannot be read.
 func (r *outbox) readable(t *Txn, v *object.Stream, n int) int {
 	if t.loadRuns(Runs{r.stream, v.WantedTrim(nil, n)}) != nil {
 		return v.WholeNodes(n)

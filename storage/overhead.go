@@ -32,8 +32,8 @@ const (
 	// overheadShare bounds the part of MaxMemory that the overhead, without the gaps between
 	// objects, leaves to no keys: even a small MaxMemory has room for some keys.
 	overheadShare = 2
-	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which new values and copies
-	// (defrag.go) close later: without a bound more and more keys would have to leave.
+	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which new values and
+	// copies (defrag.go) close later: without a bound more and more keys would have to leave.
 	gapShare = 8
 )
 
@@ -60,8 +60,9 @@ func (o *overhead) least() overheadWindow {
 	return o.current
 }
 
-// gaps returns how large the gaps between objects were when there was the least overhead, and how many bytes of keys have left memory
-// since the earlier window began; since is 0 before there are two.
+// gaps returns how large the gaps between objects were when there was the least overhead, and how
+// many bytes of keys have left memory since the earlier window began; since is 0 before there are
+// two.
 func (o *overhead) gaps() (bytes, left int64, since time.Duration) {
 	return o.least().gaps, o.last.left + o.current.left, o.last.began
 }

@@ -7,7 +7,8 @@ import (
 	"keyp/storage/object"
 )
 
-// TestPanicUnlocks: no shard stays locked after a panic of what a walk calls, wherever the keys are.
+// TestPanicUnlocks: no shard stays locked after a panic of what a walk calls, wherever the keys
+// are.
 func TestPanicUnlocks(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

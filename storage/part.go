@@ -62,8 +62,8 @@ type part struct {
 	moved idSet
 	// linked are values whose elements are on disk although no record of the part names them yet.
 	linked idSet
-	// copied were linked and have a record now, or one that is being written. Another record that names them
-	// may still be there.
+	// copied were linked and have a record now, or one that is being written. Another record that
+	// names them may still be there.
 	copied  idSet
 	counted bool // the part is in the present transaction's list of counts
 	filed   bool // the data file has entries of the part, or a checkpoint has copied some for it
@@ -327,8 +327,8 @@ func (p *part) remove(sl *slot, c *cell) {
 	p.retire(sl, c)
 }
 
-// retire makes a key a tombstone, or drops it if no copy of it can be on disk. The caller has removed
-// it from the index and the counts.
+// retire makes a key a tombstone, or drops it if no copy of it can be on disk. The caller has
+// removed it from the index and the counts.
 func (p *part) retire(sl *slot, c *cell) {
 	if *p.flags(*c)&flagDisk == 0 {
 		p.drop(sl, c)
@@ -516,7 +516,8 @@ func (p *part) objectOf(c cell) *Object {
 	return nil
 }
 
-// emptied reports whether a key's value has lost its last element. That was a change of the key; its deletion is no other.
+// emptied reports whether a key's value has lost its last element. That was a change of the key;
+// its deletion is no other.
 func (p *part) emptied(c cell) bool {
 	o := p.objectOf(c)
 	return o != nil && o.val.Len() == 0

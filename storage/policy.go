@@ -9,9 +9,10 @@ import (
 	"keyp/ttl"
 )
 
-// Policies decide on the deadlines of keys that commands write (ttl.Policy). What a transaction does to a key is
-// decided where it gives the key a value or a deadline, so the log has what was decided, and replay decides nothing.
-// Changes of a collection are decided when the command ends, with its counts (FlushValues).
+// Policies decide on the deadlines of keys that commands write (ttl.Policy). What a transaction
+// does to a key is decided where it gives the key a value or a deadline, so the log has what was
+// decided, and replay decides nothing. Changes of a collection are decided when the command ends,
+// with its counts (FlushValues).
 
 // policies are those that decide at present.
 type policies struct {
@@ -19,9 +20,9 @@ type policies struct {
 	slides bool
 }
 
-// SetPolicies has find say which policy a key is under, nil for none; with nil there are no policies. slides says whether
-// one of them slides deadlines: otherwise find is not called for reads. find must be quick and must not call the store: it
-// is called with shards locked.
+// SetPolicies has find say which policy a key is under, nil for none; with nil there are no
+// policies. slides says whether one of them slides deadlines: otherwise find is not called for
+// reads. find must be quick and must not call the store: it is called with shards locked.
 func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy, slides bool) {
 	if find == nil {
 		s.policies.Store(nil)
@@ -33,8 +34,8 @@ func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy, slides b
 // Governed reports whether there are policies.
 func (s *Store) Governed() bool { return s.policies.Load() != nil }
 
-// Refused is what the store panics with when a policy refuses the deadline that a key is to get, or that it is to have
-// none: a function that is part of a change has changed nothing then.
+// Refused is what the store panics with when a policy refuses the deadline that a key is to get, or
+// that it is to have none: a function that is part of a change has changed nothing then.
 type Refused struct {
 	Policy   *ttl.Policy
 	Deadline int64 // what was asked for, 0 for none
@@ -49,8 +50,8 @@ func (t *Txn) policy(k Key) *ttl.Policy {
 	return ps.find(k.DB, k.Name)
 }
 
-// govern gives the deadline that a key gets which is written with one, 0 for none. kept: it had that before, and the
-// write is not about it. It panics with Refused.
+// govern gives the deadline that a key gets which is written with one, 0 for none. kept: it had
+// that before, and the write is not about it. It panics with Refused.
 func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
 	t.decided = 0
 	p := t.policy(k)
@@ -85,7 +86,8 @@ func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
 	}
 }
 
-// governNew is govern for a value that a key gets as a whole. The deadline is kept if it is the key's present one.
+// governNew is govern for a value that a key gets as a whole. The deadline is kept if it is the
+// key's present one.
 func (t *Txn) governNew(k Key, deadline int64) int64 {
 	if t.s.policies.Load() == nil {
 		return deadline
@@ -94,7 +96,8 @@ func (t *Txn) governNew(k Key, deadline int64) int64 {
 	return t.govern(k, deadline, ok && item.Deadline() == deadline)
 }
 
-// notifyWritten raises the event of a write that asked for a deadline, and that of the deadline that a policy gave it.
+// notifyWritten raises the event of a write that asked for a deadline, and that of the deadline
+// that a policy gave it.
 func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
 	t.Notify(k, ev)
 	if asked == ttl.None && deadline != ttl.None {
@@ -102,7 +105,8 @@ func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
 	}
 }
 
-// governMoved is govern for a value that comes from another key with its deadline, and when that was set.
+// governMoved is govern for a value that comes from another key with its deadline, and when that
+// was set.
 func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint32) (int64, uint32) {
 	if typ.OwnDeadline() {
 		return deadline, created
@@ -114,8 +118,9 @@ func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint3
 	return d, created
 }
 
-// MayWrite panics with Refused where a policy refuses a deadline, 0 for none, of a key that is missing or has another. A
-// command that changes something else before it writes the key calls it first.
+// MayWrite panics with Refused where a policy refuses a deadline, 0 for none, of a key that is
+// missing or has another. A command that changes something else before it writes the key calls it
+// first.
 func (t *Txn) MayWrite(k Key, deadline int64) {
 	p := t.policy(k)
 	if p == nil || !p.Enforce {
@@ -130,8 +135,8 @@ func (t *Txn) MayWrite(k Key, deadline int64) {
 	}
 }
 
-// creating is govern for a missing key that is about to be made without a deadline, and gets the one that its policy
-// wants when the command ends (governPresent).
+// creating is govern for a missing key that is about to be made without a deadline, and gets the
+// one that its policy wants when the command ends (governPresent).
 func (t *Txn) creating(k Key) {
 	p := t.policy(k)
 	if p == nil || !p.Decide(t.now, ttl.None, false, k.Hash).Refused {
@@ -156,8 +161,8 @@ func (t *Txn) governPresent(k Key) {
 	}
 }
 
-// agePresent gives a stream that was changed in place, and has no maximum age, the one that its policy wants. It returns
-// whether it does, or would if the policy did not only warn.
+// agePresent gives a stream that was changed in place, and has no maximum age, the one that its
+// policy wants. It returns whether it does, or would if the policy did not only warn.
 func (t *Txn) agePresent(k Key) bool {
 	p := t.policy(k)
 	if p == nil || p.MaxAge == 0 {
@@ -183,8 +188,9 @@ func (t *Txn) agePresent(k Key) bool {
 	return true
 }
 
-// slide moves the deadline of a key that is being read, if its policy says so. That is no change of the key for those
-// who watch it, and raises no event. On a full disk the deadline stays, and while the value is pinned.
+// slide moves the deadline of a key that is being read, if its policy says so. That is no change of
+// the key for those who watch it, and raises no event. On a full disk the deadline stays, and while
+// the value is pinned.
 func (t *Txn) slide(k Key, item Item) {
 	was := item.Deadline()
 	if was == ttl.None || item.Type().OwnDeadline() {
@@ -222,8 +228,8 @@ type slid struct {
 // Slides is how many deadlines reading has moved since the transaction's begin, for Unslide.
 func (t *Txn) Slides() int { return len(t.slid) }
 
-// Unslide moves back the deadlines that reading has moved since there were so many of them, for a command that a policy
-// refuses.
+// Unslide moves back the deadlines that reading has moved since there were so many of them, for a
+// command that a policy refuses.
 func (t *Txn) Unslide(since int) {
 	quiet := t.quiet
 	t.quiet = true
@@ -244,9 +250,9 @@ func (t *Txn) countSlides() {
 	t.slid = t.slid[:0]
 }
 
-// Apply gives a key the deadline that its policy wants, if it has another one or none, and a stream its age, as a write of
-// it would. It returns whether one of them changed, or would change if the policy did not only warn. A missing or expired key
-// has none.
+// Apply gives a key the deadline that its policy wants, if it has another one or none, and a stream
+// its age, as a write of it would. It returns whether one of them changed, or would change if the
+// policy did not only warn. A missing or expired key has none.
 func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
 	item, ok := t.Peek(k)
 	if !ok || t.policy(k) != p || item.Type().OwnDeadline() {
@@ -264,7 +270,8 @@ func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
 // policyLogs is how often at most the log says what a policy would do, after the first time.
 const policyLogs = time.Hour
 
-// wouldDecide logs what a policy that only warns would do: the first time, and once an hour how often that was.
+// wouldDecide logs what a policy that only warns would do: the first time, and once an hour how
+// often that was.
 func (s *Store) wouldDecide(p *ttl.Policy, k Key, v ttl.Verdict) {
 	p.Unlogged.Add(1)
 	now, last := int64(s.clock.Mono()), p.Logged.Load()

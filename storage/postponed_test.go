@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestReapPostponed: keys whose deadlines move later, again and again, are there until the last of these and gone with it, although the
-// expiration index postpones most of the moves.
+// TestReapPostponed: keys whose deadlines move later, again and again, are there until the last of
+// these and gone with it, although the expiration index postpones most of the moves.
 func TestReapPostponed(t *testing.T) {
 	const count = 300
 	h := newHarness(t)

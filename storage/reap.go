@@ -34,12 +34,12 @@ func (r *source) NextDeadline() (int64, bool) {
 }
 
 // ReapDue removes keys and elements due by now for about budget, or until a command wants the
-// shard. In the log of a server that is alone most keys have no record of their own: one record states that everything
-// of the shard that was due by an instant is gone. It must not cover a key that is still counted, even if only on
-// disk, since replay would remove that key and leave the counts. While there is such a key, the
-// keys due after it that are removed get records by name. At a member of a group all keys have such records, since
-// replay would remove what is in memory, and no two members have the same keys there. ReapDue skips a shard of the global
-// transaction.
+// shard. In the log of a server that is alone most keys have no record of their own: one record
+// states that everything of the shard that was due by an instant is gone. It must not cover a key
+// that is still counted, even if only on disk, since replay would remove that key and leave the
+// counts. While there is such a key, the keys due after it that are removed get records by name. At
+// a member of a group all keys have such records, since replay would remove what is in memory, and
+// no two members have the same keys there. ReapDue skips a shard of the global transaction.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return r.reapDue(now, budget, false)
 }
@@ -143,7 +143,8 @@ const reapLooks = 16
 // shedStep is how many elements of a key the reaper removes between two readings of the clock.
 const shedStep = 64
 
-// reportStep is how many bytes of entries of outboxes the reaper makes between two readings of the clock, and a little more.
+// reportStep is how many bytes of entries of outboxes the reaper makes between two readings of the
+// clock, and a little more.
 const reportStep = 64 << 10
 
 // firstDue is the earliest entry of all databases that is due.
@@ -312,8 +313,8 @@ func (sh *shard) expiredThrough(now int64) int64 {
 	return min(sh.store.window.expiredThrough(now), sh.nextDue.Load()-1)
 }
 
-// clockJumped notes a jump that the reaper saw. A step back, and one forward by much, is handled by the first
-// that asks for the time.
+// clockJumped notes a jump that the reaper saw. A step back, and one forward by much, is handled by
+// the first that asks for the time.
 func (s *Store) clockJumped(ms int64) {
 	if ms > 0 {
 		s.stats.ClockSteps.Add(1)

@@ -12,9 +12,9 @@ import (
 // This file has what storage/repair needs of an open store.
 
 // Orphans calls found for each value whose elements are on disk although no record, no value in
-// memory and no item of garbage names it, with the number of its elements and their size in bytes. Earlier
-// versions left such elements of values that were renamed and then deleted, or their database emptied, beside a
-// checkpoint. They only take space.
+// memory and no item of garbage names it, with the number of its elements and their size in bytes.
+// Earlier versions left such elements of values that were renamed and then deleted, or their
+// database emptied, beside a checkpoint. They only take space.
 func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
@@ -107,9 +107,10 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 	return r
 }
 
-// Reconcile corrects what a lost part of the log leaves: values that a checkpoint had written in part
-// and that no record completes, with gaps collections without elements, and the counts of keys. It
-// reports each such value, also one that memory has, unless stated says that the log states its key.
+// Reconcile corrects what a lost part of the log leaves: values that a checkpoint had written in
+// part and that no record completes, with gaps collections without elements, and the counts of
+// keys. It reports each such value, also one that memory has, unless stated says that the log
+// states its key.
 func (s *Store) Reconcile(gaps bool, stated func(space uint32, name string) bool, report func(Unfinished)) error {
 	if err := s.endUnfinished(stated, report); err != nil {
 		return err

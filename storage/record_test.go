@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRecordsAmidElements: records of elements that follow another record in their transaction are about
-// the value that they name, and not lost because the other was not about it.
+// TestRecordsAmidElements: records of elements that follow another record in their transaction are
+// about the value that they name, and not lost because the other was not about it.
 func TestRecordsAmidElements(t *testing.T) {
 	for name, amid := range map[string]func(*Txn){
 		"nothing":  func(*Txn) {},

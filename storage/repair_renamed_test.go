@@ -16,9 +16,10 @@ import (
 	"keyp/storage/format"
 )
 
-// TestRepairRenamed: elements are damaged of values that were renamed, of which an unfinished checkpoint had
-// written only that the old name is gone, or also the new name. The new key of each value that is not whole
-// is named, a string is whole or missing, and what is left of a hash is what it had.
+// TestRepairRenamed: elements are damaged of values that were renamed, of which an unfinished
+// checkpoint had written only that the old name is gone, or also the new name. The new key of each
+// value that is not whole is named, a string is whole or missing, and what is left of a hash is
+// what it had.
 func TestRepairRenamed(t *testing.T) {
 	for written := range 4 { // transactions before the checkpoint ends: 3 are about the old names, and 0 is for all
 		for _, damaged := range []string{"string", "hash", "nothing"} {
@@ -32,8 +33,8 @@ func TestRepairRenamed(t *testing.T) {
 	}
 }
 
-// TestRepairForeignPiece: a damaged bit in the id of a string's piece makes it look like a piece of the
-// string of that id, which is whole all the same.
+// TestRepairForeignPiece: a damaged bit in the id of a string's piece makes it look like a piece of
+// the string of that id, which is whole all the same.
 func TestRepairForeignPiece(t *testing.T) {
 	dir := t.TempDir()
 	g := &gapCase{t: t}
@@ -158,8 +159,8 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	g.judgeRenames(want, to, damaged)
 }
 
-// inOrder gives two suffixes of names of which a checkpoint writes the keys with the first one in another
-// transaction, before those with the second one.
+// inOrder gives two suffixes of names of which a checkpoint writes the keys with the first one in
+// another transaction, before those with the second one.
 func (g *gapCase) inOrder() (from, to string) {
 	shards := func(suffix string) (first, last int) {
 		first = len(g.h.s.shards)
@@ -180,8 +181,8 @@ func (g *gapCase) inOrder() (from, to string) {
 	return from, to
 }
 
-// damageElement flips a bit of an element that has these bytes, or the page with the entry of it becomes
-// zeros.
+// damageElement flips a bit of an element that has these bytes, or the page with the entry of it
+// becomes zeros.
 func (g *gapCase) damageElement(path string, has []byte, page bool) {
 	b, err := os.ReadFile(path)
 	if err != nil {

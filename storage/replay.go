@@ -488,7 +488,8 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	return sl, c, err
 }
 
-// find makes the value of the record the subject. It is key k's, or was when the record was written.
+// find makes the value of the record the subject. It is key k's, or was when the record was
+// written.
 func (r *replay) find(p *part, k Key, rec *format.Record) error {
 	sl, c, err := r.have(p, k)
 	if err != nil {
@@ -523,8 +524,8 @@ func (r *replay) element(rec *format.Record) error {
 	return nil
 }
 
-// expire gives the subject's key a deadline. A value that no key has at present gets its deadline from the link that gives
-// it one.
+// expire gives the subject's key a deadline. A value that no key has at present gets its deadline
+// from the link that gives it one.
 func (r *replay) expire(rec *format.Record) {
 	if r.about.o == nil {
 		return
@@ -582,7 +583,8 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	return o, err
 }
 
-// link moves a value to another key. Its old key may have nothing on disk any more, or something newer. It runs alone.
+// link moves a value to another key. Its old key may have nothing on disk any more, or something
+// newer. It runs alone.
 func (r *replay) link(rec *format.Record) error {
 	from, to := r.s.Key(0, rec.Key), r.s.Key(0, rec.To)
 	shard := r.s.shards[r.s.shardOf(from.Slot)]

@@ -18,20 +18,23 @@ import (
 
 // Source is what a restore has beside a backup.
 type Source struct {
-	// Archives are archives of the same log, each of which may lack parts; none: it ends with the backup.
+	// Archives are archives of the same log, each of which may lack parts; none: it ends with the
+	// backup.
 	Archives []archive.Files
-	// LSN is the last position, or Time the last millisecond in Unix ms, of which there shall be something: the result has all that was
-	// written up to then. Both 0: all that the archive has.
+	// LSN is the last position, or Time the last millisecond in Unix ms, of which there shall be
+	// something: the result has all that was written up to then. Both 0: all that the archive has.
 	LSN  uint64
 	Time int64
-	// KeepExpired: what is there at that moment and has expired since then loses its deadline (keepexpired.go). Otherwise it is gone.
+	// KeepExpired: what is there at that moment and has expired since then loses its deadline
+	// (keepexpired.go). Otherwise it is gone.
 	KeepExpired bool
 }
 
 // Moment is what was restored.
 type Moment struct {
 	Backup snapshotfile.Header
-	// Through is the LSN of the last batch, in the log that was backed up, and Time the time of that, Unix ms.
+	// Through is the LSN of the last batch, in the log that was backed up, and Time the time of
+	// that, Unix ms.
 	Through uint64
 	Time    int64
 	// Kept is how many keys would have lost something, themselves or elements, without KeepExpired.
@@ -39,7 +42,8 @@ type Moment struct {
 }
 
 var (
-	// ErrMoment: the backup is of a later moment than the one wanted, or the archive ends before that.
+	// ErrMoment: the backup is of a later moment than the one wanted, or the archive ends before
+	// that.
 	ErrMoment = errors.New("storage: that moment cannot be restored")
 	// errUnproven: the disk was full, or it is of a version that made no marks (nowIn).
 	errUnproven = errors.New("storage: the backup has no part of the log, so nothing proves that the archive is of the same: another backup is needed")
@@ -106,7 +110,8 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 	}
 }
 
-// timed refuses a time when there are batches behind the last one that is certain to be not later than that.
+// timed refuses a time when there are batches behind the last one that is certain to be not later
+// than that.
 func (from *Source) timed(certain uint64, m *Moment) error {
 	if from.Time == 0 || certain == m.Through {
 		return nil
@@ -117,7 +122,8 @@ func (from *Source) timed(certain uint64, m *Moment) error {
 
 func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// batchTime gives the time that a batch, of which this is the beginning, states, which is that of all behind it.
+// batchTime gives the time that a batch, of which this is the beginning, states, which is that of
+// all behind it.
 func batchTime(batch []byte) (ms int64, ok bool) {
 	if len(batch) == 0 || batch[0] != format.RecTime {
 		return 0, false
@@ -136,8 +142,9 @@ func (r *restoring) close() error {
 	return log.Close()
 }
 
-// settle moves what was appended to the data file, so that neither the log nor memory gets longer than a server's. Time does not go on from
-// then: what is due later may be given another deadline by what comes next.
+// settle moves what was appended to the data file, so that neither the log nor memory gets longer
+// than a server's. Time does not go on from then: what is due later may be given another deadline
+// by what comes next.
 func (r *restoring) settle(o *Options, now int64) error {
 	if err := r.close(); err != nil {
 		return err
@@ -172,14 +179,16 @@ func openAt(o *Options, now int64) (*Store, error) {
 
 // ArchiveEntry is something that an archive has.
 type ArchiveEntry struct {
-	// LSN is the last position before it, or where something ends, and Time when that was, Unix ms; 0: the archive does not say.
+	// LSN is the last position before it, or where something ends, and Time when that was, Unix ms;
+	// 0: the archive does not say.
 	LSN  uint64
 	Time int64
 	What string
 }
 
-// ListArchive visits, in order, what an archive has behind a position: where its files begin and where it ends, what has
-// emptied or exchanged databases, and batches that have deleted many keys, most or more. Holes and damaged files it visits too, and goes on behind them.
+// ListArchive visits, in order, what an archive has behind a position: where its files begin and
+// where it ends, what has emptied or exchanged databases, and batches that have deleted many keys,
+// most or more. Holes and damaged files it visits too, and goes on behind them.
 func ListArchive(ctx context.Context, from archive.Files, history string, position uint64, most int, visit func(ArchiveEntry) error) (err error) {
 	chain, err := archive.Open(from, history, position)
 	if err != nil {

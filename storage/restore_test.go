@@ -69,8 +69,8 @@ func (a *archived) note() {
 	a.points = append(a.points, point{a.s.Log().End(), a.clock.Now(), a.model.clone()})
 }
 
-// write changes keys until that has added a batch to the log: to delete a key that is not there adds none, and without a batch the log does not know the
-// present moment.
+// write changes keys until that has added a batch to the log: to delete a key that is not there
+// adds none, and without a batch the log does not know the present moment.
 func (a *archived) write() {
 	for end := a.s.Log().End(); a.s.Log().End() == end; {
 		a.change()
@@ -164,8 +164,9 @@ func (a *archived) restore(b kept, from Source, want point) {
 	}
 }
 
-// TestPointInTime: while a store is written, archives its log, is backed up, crashes and starts again, any position of its log and any millisecond
-// since a backup can be restored, and is what the store had then.
+// TestPointInTime: while a store is written, archives its log, is backed up, crashes and starts
+// again, any position of its log and any millisecond since a backup can be restored, and is what
+// the store had then.
 func TestPointInTime(t *testing.T) {
 	rounds, points := 4, 6
 	if os.Getenv("KEYP_LONG") != "" {
@@ -210,8 +211,9 @@ func TestPointInTime(t *testing.T) {
 	}
 }
 
-// TestArchiveBesideClockSteps: with an archive, too, the store goes on when the clock is set back, when a step forward is confirmed, and when it starts
-// with a clock that is behind its log; and what is archived is whole.
+// TestArchiveBesideClockSteps: with an archive, too, the store goes on when the clock is set back,
+// when a step forward is confirmed, and when it starts with a clock that is behind its log; and
+// what is archived is whole.
 func TestArchiveBesideClockSteps(t *testing.T) {
 	a := &archived{faulty: changing(closedHarness(t)), rng: rand.New(rand.NewPCG(setup.Seed, 300))}
 	a.archive, a.jumpLimit, a.jumpPatience = Archive{Dir: "/archive"}, 10*time.Minute, time.Hour
@@ -252,8 +254,8 @@ func TestArchiveBesideClockSteps(t *testing.T) {
 	}
 }
 
-// TestArchiveRefused: an archive that lacks something, is of another log or of a copy that went on by itself, or does not reach as far as wanted, is
-// refused.
+// TestArchiveRefused: an archive that lacks something, is of another log or of a copy that went on
+// by itself, or does not reach as far as wanted, is refused.
 func TestArchiveRefused(t *testing.T) {
 	a := newArchived(t, 100)
 	for range 200 {
@@ -428,7 +430,8 @@ func (a *archived) flip(path string, tenths int) {
 	}
 }
 
-// TestArchiveKeepsTheLog: while nothing can be archived the log keeps all, over checkpoints and starts, until the disk is nearly full.
+// TestArchiveKeepsTheLog: while nothing can be archived the log keeps all, over checkpoints and
+// starts, until the disk is nearly full.
 func TestArchiveKeepsTheLog(t *testing.T) {
 	a := newArchived(t, 200)
 	fails := true
@@ -514,8 +517,9 @@ func (a *archived) writeMany() {
 	a.commit()
 }
 
-// TestWithoutArchive: a server that runs without its archive notes no times. A restore to a time within that part of the log is refused; positions can be
-// restored, and so can times before and after it.
+// TestWithoutArchive: a server that runs without its archive notes no times. A restore to a time
+// within that part of the log is refused; positions can be restored, and so can times before and
+// after it.
 func TestWithoutArchive(t *testing.T) {
 	a := newArchived(t, 400)
 	with := a.archive
@@ -581,7 +585,8 @@ func TestArchiveBegins(t *testing.T) {
 	}
 }
 
-// TestToolKeepsTheLog: what a tool does with a directory between two runs of the server makes no hole in the archive.
+// TestToolKeepsTheLog: what a tool does with a directory between two runs of the server makes no
+// hole in the archive.
 func TestToolKeepsTheLog(t *testing.T) {
 	a := newArchived(t, 600)
 	with, fails := a.archive, true
@@ -616,7 +621,8 @@ func TestToolKeepsTheLog(t *testing.T) {
 	}
 }
 
-// TestArchiveInTheData: an archive in the directory of the data is refused, also where symbolic links lead there.
+// TestArchiveInTheData: an archive in the directory of the data is refused, also where symbolic
+// links lead there.
 func TestArchiveInTheData(t *testing.T) {
 	h := newHarness(t)
 	h.reopen()

@@ -34,8 +34,9 @@ type found struct {
 type View struct {
 	s *Store
 	t *Txn // nil: from outside
-	// passing: from outside, as monitoring does it: it waits for the shards of a global transaction without
-	// a place in their locks. It shows no key, so the log need not have the time of those that it leaves out.
+	// passing: from outside, as monitoring does it: it waits for the shards of a global transaction
+	// without a place in their locks. It shows no key, so the log need not have the time of those
+	// that it leaves out.
 	passing bool
 }
 
@@ -63,7 +64,8 @@ func (v View) lock(sh *shard) {
 	}
 }
 
-// lockOpen locks a shard behind the global transaction; the error is ErrClosed when the store is closed meanwhile.
+// lockOpen locks a shard behind the global transaction; the error is ErrClosed when the store is
+// closed meanwhile.
 func (v View) lockOpen(sh *shard) error {
 	if v.t != nil {
 		return nil
@@ -110,8 +112,9 @@ func (v View) each(db int, fn func(*part)) {
 	}
 }
 
-// settle has the expiration indexes of a database do the moves that they have postponed, in steps between which others have
-// their turn: who then looks at an index with its shard locked finds few left.
+// settle has the expiration indexes of a database do the moves that they have postponed, in steps
+// between which others have their turn: who then looks at an index with its shard locked finds few
+// left.
 func (v View) settle(db int) {
 	const step, steps = 256, 64 // while others go on, more are postponed
 	if v.t != nil {
@@ -144,9 +147,10 @@ func (v View) onDisk(shard int) int64 {
 	return v.s.now()
 }
 
-// Scan visits the live keys of a database from cursor on, about count of them, fewer where their names are very long, and
-// returns the next cursor, 0 at the end. It examines a bounded number of keys. While visit runs no shard is locked, but for those of
-// a transaction; the name is valid until it returns. Scan may read the data file; the error is about that.
+// Scan visits the live keys of a database from cursor on, about count of them, fewer where their
+// names are very long, and returns the next cursor, 0 at the end. It examines a bounded number of
+// keys. While visit runs no shard is locked, but for those of a transaction; the name is valid
+// until it returns. Scan may read the data file; the error is about that.
 //
 // Keys that it skips because they are due never return, once the log is durable up to its end when
 // Scan returned. The same is true for Walk and RandomKey.
@@ -156,8 +160,8 @@ func (v View) Scan(db int, cursor uint64, count int, visit func(name []byte, typ
 	return w.scan(db, cursor, count, visit)
 }
 
-// Untimed is Scan for the keys that have no deadline of their own. Of those that have one it examines about count as well,
-// so it may visit none although there are more.
+// Untimed is Scan for the keys that have no deadline of their own. Of those that have one it
+// examines about count as well, so it may visit none although there are more.
 func (v View) Untimed(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load(), untimed: true}
 	defer w.end()
@@ -237,8 +241,8 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(name []byte, ty
 	return cursor, nil
 }
 
-// scanSlot adds keys of a slot, or finds the next one that may have any. It returns the slot's part if it is to be
-// scanned on disk.
+// scanSlot adds keys of a slot, or finds the next one that may have any. It returns the slot's part
+// if it is to be scanned on disk.
 func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int) (next uint64, onDisk *part) {
 	w.lock(sh)
 	defer w.unlock(sh) // after a panic, too
@@ -272,7 +276,8 @@ func (p *part) occupied(number int) (found *slot) {
 	return found
 }
 
-// SlotCursor is where Scan begins to visit the keys of a hash slot; one behind the last slot is the end.
+// SlotCursor is where Scan begins to visit the keys of a hash slot; one behind the last slot is the
+// end.
 func SlotCursor(slot uint16) uint64 { return position(slot, 0) }
 
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
@@ -323,8 +328,8 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 	return it, true
 }
 
-// addSome adds keys in order: all, or at least count of them, or walkBytes of names, and never a part of those
-// with one prefix; cut is the prefix of the first that it has left.
+// addSome adds keys in order: all, or at least count of them, or walkBytes of names, and never a
+// part of those with one prefix; cut is the prefix of the first that it has left.
 func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 	slices.SortFunc(keys, func(a, b found) int { return cmp.Compare(a.prefix, b.prefix) })
 	size := 0
@@ -361,8 +366,8 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 	}
 }
 
-// mergeFresh is mergeStretch for a slot with an epoch, whose shard is locked, and unlocks that. fresh is false if the
-// slot has lost a key since.
+// mergeFresh is mergeStretch for a slot with an epoch, whose shard is locked, and unlocks that.
+// fresh is false if the slot has lost a key since.
 func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, count int, st fileStretch) (next uint64, fresh bool) {
 	defer w.unlock(sh)
 	if sh.mu.parts[db] != p {
@@ -384,7 +389,8 @@ type fileStretch struct {
 	upTo uint32
 }
 
-// readStretch reads the keys of a slot from a prefix on: all, or at least count, or walkBytes of names.
+// readStretch reads the keys of a slot from a prefix on: all, or at least count, or walkBytes of
+// names.
 func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (st fileStretch, err error) {
 	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot), from<<(32-hashBits))
 	st.upTo = stretchEnd
@@ -425,8 +431,8 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 	return st, err
 }
 
-// mergeStretch adds keys of a bucket of the slot, and of the data file's stretch as far as that bucket goes: all of them, or
-// as addSome does.
+// mergeStretch adds keys of a bucket of the slot, and of the data file's stretch as far as that
+// bucket goes: all of them, or as addSome does.
 func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int, st fileStretch) (next uint64) {
 	now := w.now()
 	lockedAt := w.onDisk(p.shard.num)

@@ -9,7 +9,8 @@ import (
 	"keyp/storage/object"
 )
 
-// TestWalkVisitsUnlocked: names are visited, and so matched, while no shard is locked, wherever the keys are: that may take long.
+// TestWalkVisitsUnlocked: names are visited, and so matched, while no shard is locked, wherever the
+// keys are: that may take long.
 func TestWalkVisitsUnlocked(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -36,8 +37,8 @@ func TestWalkVisitsUnlocked(t *testing.T) {
 	}
 }
 
-// TestWalkCopiesLittle: a walk copies no long names while a shard is locked, and not many of the others at once, whatever
-// COUNT is; its step ends early where names are long.
+// TestWalkCopiesLittle: a walk copies no long names while a shard is locked, and not many of the
+// others at once, whatever COUNT is; its step ends early where names are long.
 func TestWalkCopiesLittle(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

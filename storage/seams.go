@@ -14,7 +14,8 @@ type Testing struct {
 	// OnStep is called at each Step, by the goroutine that does the step, while no shard is locked.
 	// An error ends the operation.
 	OnStep func(Step) error
-	// OnData gets each data file that is opened for writing and returns the file to write to instead.
+	// OnData gets each data file that is opened for writing and returns the file to write to
+	// instead.
 	OnData func(path string, f DataFile) DataFile
 	// onStretch is called after each stretch of a large value is read.
 	onStretch func()
@@ -25,7 +26,8 @@ type Testing struct {
 // Step is a moment at which a test may look at the store or interrupt it.
 type Step string
 
-// The steps of writing to the data file, of a checkpoint, of a compaction, and of sending and receiving a snapshot.
+// The steps of writing to the data file, of a checkpoint, of a compaction, and of sending and
+// receiving a snapshot.
 const (
 	StepWrite   Step = "write"   // a transaction is about to be written
 	StepWritten Step = "written" // it is on disk

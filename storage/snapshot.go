@@ -7,25 +7,26 @@ import (
 	"keyp/storage/object"
 )
 
-// A command that reads very much would lock the shards of its keys for as long as it takes. Instead it is
-// offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
+// A command that reads very much would lock the shards of its keys for as long as it takes. Instead
+// it is offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
 //
 //   - It sees each key as it was at that instant: of a small string a copy, of anything else the
 //     value itself, which is pinned.
-//   - A pinned value does not change: a transaction that would change it waits until it is unpinned (Pins.Pinned).
-//     It does not change by itself either, if its elements have deadlines: what is due of them is
-//     removed before it is pinned, and the expiration index does not have its elements until it is
-//     unpinned. Whoever would see one that has become due waits, too (Pins.Overdue).
+//   - A pinned value does not change: a transaction that would change it waits until it is unpinned
+//     (Pins.Pinned). It does not change by itself either, if its elements have deadlines: what is
+//     due of them is removed before it is pinned, and the expiration index does not have its
+//     elements until it is unpinned. Whoever would see one that has become due waits, too
+//     (Pins.Overdue).
 //   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
 //     value as it is.
 //
 // So it is as if the command had run at the instant of its snapshot.
 //
-// An offloaded command may give one key a new value (Replace, Copy). First it makes the value and the
-// records that state it (prepare), which may take long. Then it locks the shards of its keys again and
-// compares them with its snapshot (validate): if they are unchanged, the value is installed, and it is as
-// if all had happened at that instant. If not, nothing has changed, and the caller runs the command again
-// (Conflicted).
+// An offloaded command may give one key a new value (Replace, Copy). First it makes the value and
+// the records that state it (prepare), which may take long. Then it locks the shards of its keys
+// again and compares them with its snapshot (validate): if they are unchanged, the value is
+// installed, and it is as if all had happened at that instant. If not, nothing has changed, and the
+// caller runs the command again (Conflicted).
 
 // Pins are the values that offloaded commands read. They belong to one goroutine at a time.
 type Pins struct {
@@ -86,8 +87,8 @@ func (t *Txn) RemoveDue(keys []Key) {
 	}
 }
 
-// Pinned says whether the value of one of these keys, whose shards t has locked, is pinned: then it must
-// not be changed.
+// Pinned says whether the value of one of these keys, whose shards t has locked, is pinned: then it
+// must not be changed.
 func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 	return ps.Any() && slices.ContainsFunc(keys, func(k Key) bool {
 		p, c := t.look(k)
@@ -95,8 +96,8 @@ func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 	})
 }
 
-// Overdue says whether a pinned value has elements that are due, so that nobody may see it before it is
-// unpinned: a value of these keys, whose shards t has locked, or with all any value.
+// Overdue says whether a pinned value has elements that are due, so that nobody may see it before
+// it is unpinned: a value of these keys, whose shards t has locked, or with all any value.
 func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	if ps.timed == 0 {
 		return false
@@ -118,8 +119,8 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	})
 }
 
-// pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that it is pinned, as
-// the mover of outboxes may write it.
+// pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that
+// it is pinned, as the mover of outboxes may write it.
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
 	o.more().readers++
 	if o.val.Type() != object.TypeStream && (o.side.due == 0 && o.side.pins == 0) {
@@ -227,8 +228,8 @@ func (ps *Pins) Unpin(t *Txn) {
 // changed nothing and must run again.
 func (t *Txn) Conflicted() bool { return t.snapshot != nil && t.snapshot.conflict }
 
-// validate locks the shards of the keys again, until End. It returns false, with nothing locked, if the
-// keys are not as they were.
+// validate locks the shards of the keys again, until End. It returns false, with nothing locked, if
+// the keys are not as they were.
 func (t *Txn) validate() bool {
 	s, a := t.s, t.snapshot
 	var mask uint64

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPinnedDeadlines: a value whose elements have deadlines is as it was while it is pinned, however
-// late it gets; then what is due goes. It may be gone or elsewhere by then.
+// TestPinnedDeadlines: a value whose elements have deadlines is as it was while it is pinned,
+// however late it gets; then what is due goes. It may be gone or elsewhere by then.
 func TestPinnedDeadlines(t *testing.T) {
 	const elements = 500
 	for meanwhile, do := range map[string]func(h *harness, k Key){

@@ -61,8 +61,8 @@ func (df *dataFile) open() (st format.State, err error) {
 	return st, nil
 }
 
-// prepare makes a data file at path if there is none. It refuses to where the log goes on from one: only
-// with its first segment has a log everything.
+// prepare makes a data file at path if there is none. It refuses to where the log goes on from one:
+// only with its first segment has a log everything.
 func (df *dataFile) prepare(path string) error {
 	if df.s.options.ReadOnly {
 		return nil
@@ -94,7 +94,8 @@ func (df *dataFile) prepare(path string) error {
 // at random; tests that need the same pages each time use another.
 var freelistType = bolt.FreelistMapType
 
-// mmapGrowth times its length is how long a data file may get without a new mapping, if InitialMmap is not more.
+// mmapGrowth times its length is how long a data file may get without a new mapping, if InitialMmap
+// is not more.
 const mmapGrowth = 4
 
 // openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.

@@ -83,8 +83,8 @@ func TestPartsInOrder(t *testing.T) {
 	h.saved()
 }
 
-// TestEmptyDatabaseFreesTables: once all keys of a database are gone, durably and from the data file,
-// the memory of its tables goes too.
+// TestEmptyDatabaseFreesTables: once all keys of a database are gone, durably and from the data
+// file, the memory of its tables goes too.
 func TestEmptyDatabaseFreesTables(t *testing.T) {
 	const keys = 5000
 	for _, stored := range []bool{false, true} {
@@ -174,7 +174,8 @@ func TestReadOfFreedSlot(t *testing.T) {
 	h.verify(map[name]bool{{0, "k"}: true})
 }
 
-// TestStopOnFullDisk: a checkpoint that waits for the log, which waits for room, is in nobody's way at a stop.
+// TestStopOnFullDisk: a checkpoint that waits for the log, which waits for room, is in nobody's way
+// at a stop.
 func TestStopOnFullDisk(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		h := closedHarness(t)

@@ -57,8 +57,8 @@ type Options struct {
 	LockWait time.Duration
 
 	Databases int
-	// Existing refuses a directory without data (ErrNoData), where Open makes a new one otherwise, and allows at least as many databases
-	// as there are in it. For tools.
+	// Existing refuses a directory without data (ErrNoData), where Open makes a new one otherwise,
+	// and allows at least as many databases as there are in it. For tools.
 	Existing bool
 	Shards   int // of a new data directory, which keeps it: a power of two up to 64
 
@@ -89,26 +89,29 @@ type Options struct {
 	// own records stay in memory, and there are no checkpoints. For tools.
 	ReadOnly bool
 
-	// ClockJumpLimit is how far the wall clock may step forward before the store's time stays behind (guard.go); 0:
-	// any step is followed. ClockJumpPatience is how long it stays behind by itself; 0: it does not.
+	// ClockJumpLimit is how far the wall clock may step forward before the store's time stays
+	// behind (guard.go); 0: any step is followed. ClockJumpPatience is how long it stays behind by
+	// itself; 0: it does not.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
-	// Member: the server is a member of a group, and its log is replicated. The directory must be a member's too (ErrMember,
-	// ErrAlone); a new one becomes that. Members' memory and data files may have other keys
-	// than this store's, so the log names each key that expires, and RENAME states the value whole.
+	// Member: the server is a member of a group, and its log is replicated. The directory must be a
+	// member's too (ErrMember, ErrAlone); a new one becomes that. Members' memory and data files
+	// may have other keys than this store's, so the log names each key that expires, and RENAME
+	// states the value whole.
 	Member bool
 	// Follower: the store begins as a follower's (follower.go).
 	Follower bool
 
 	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
-	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a member's store that is ReadOnly
-	// it changes nothing on disk.
+	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a
+	// member's store that is ReadOnly it changes nothing on disk.
 	OpenLog func(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error)
 
 	// Archive has the log archived; not of a member.
 	Archive Archive
 
-	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but strings.
+	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but
+	// strings.
 	Dump func(Item) []byte
 
 	// OnDurable is called when more of the log is durable.
@@ -122,8 +125,8 @@ type Options struct {
 	Testing Testing
 }
 
-// Complete sets the fields without a value to their defaults, as Open does. The error says which field
-// is wrong.
+// Complete sets the fields without a value to their defaults, as Open does. The error says which
+// field is wrong.
 func (o *Options) Complete() error {
 	if o.FS == nil {
 		o.FS = vfs.OS
@@ -355,9 +358,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	return rec, nil
 }
 
-// spares is how many of the segments that a checkpoint releases are kept: as many as the log needs until the next
-// checkpoint. So under a steady load no new segment has to be made and filled with zeros, and the log takes no more room on disk than it
-// did when the checkpoint began.
+// spares is how many of the segments that a checkpoint releases are kept: as many as the log needs
+// until the next checkpoint. So under a steady load no new segment has to be made and filled with
+// zeros, and the log takes no more room on disk than it did when the checkpoint began.
 func (o *Options) spares() int {
 	return max(wal.DefaultSpares, int(o.CheckpointBytes/o.SegmentSize))
 }
@@ -569,8 +572,9 @@ func (s *Store) partOf(space uint32, sh *shard) *part {
 }
 
 // now is the present instant. It never runs backwards: when the wall clock steps back, the store's
-// time stands still until everything due so far is removed (reap.go), then it follows the clock. When the
-// wall clock steps forward by much, time stays behind (guard.go). Members of a group have one time (grouptime.go).
+// time stands still until everything due so far is removed (reap.go), then it follows the clock.
+// When the wall clock steps forward by much, time stays behind (guard.go). Members of a group have
+// one time (grouptime.go).
 func (s *Store) now() int64 {
 	if s.follows() && !s.groupTime.known.Load() {
 		return s.guessTime()
@@ -593,7 +597,8 @@ func (s *Store) now() int64 {
 }
 
 // FlushDB empties a database: it becomes a new keyspace, and the old one is garbage.
-// It needs BeginAll. Of a database that never had a key since it was emptied last, nothing is logged.
+// It needs BeginAll. Of a database that never had a key since it was emptied last, nothing is
+// logged.
 func (t *Txn) FlushDB(db int) {
 	s := t.s
 	empty := true
@@ -617,7 +622,8 @@ func (t *Txn) SwapDB(a, b int) {
 	t.noteSwap(a, b)
 }
 
-// noteSwap makes what is seen in two databases depend on this transaction, which has exchanged them.
+// noteSwap makes what is seen in two databases depend on this transaction, which has exchanged
+// them.
 func (t *Txn) noteSwap(a, b int) {
 	for _, sh := range t.s.shards {
 		for _, p := range []*part{sh.mu.parts[a], sh.mu.parts[b]} {

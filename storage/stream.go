@@ -27,8 +27,8 @@ func (s *Stream) Value() *object.Stream {
 	return noStream
 }
 
-// edit gives the stream, made if missing, as one that this command changes, and what logs its changed
-// elements.
+// edit gives the stream, made if missing, as one that this command changes, and what logs its
+// changed elements.
 func (s *Stream) edit() (*object.Stream, object.Changed) {
 	o := s.change()
 	v := o.val.(*object.Stream)
@@ -59,14 +59,15 @@ func (s *Stream) editQuietly() (*object.Stream, object.Changed) {
 	return v, s.quietly
 }
 
-// Signal has the clients that wait for the key, which must exist, look at it again. To others it has not changed.
+// Signal has the clients that wait for the key, which must exist, look at it again. To others it
+// has not changed.
 func (s *Stream) Signal() { s.t.report(s.t.s.part(s.k).space, s.k.Name, true) }
 
 // Create makes a stream without entries, if the key is missing.
 func (s *Stream) Create() { s.edit() }
 
-// Add adds an entry, whose id must be above LastID; fields alternate names and values. The log has one
-// record of it.
+// Add adds an entry, whose id must be above LastID; fields alternate names and values. The log has
+// one record of it.
 func (s *Stream) Add(id object.StreamID, fields [][]byte) {
 	o := s.change()
 	v := o.val.(*object.Stream)
@@ -90,8 +91,8 @@ func (s *Stream) Delete(id object.StreamID) bool {
 	return v.Delete(id, log)
 }
 
-// TrimFirst removes the first n entries, or all if there are fewer. For more than one the log has the first
-// and the last number only.
+// TrimFirst removes the first n entries, or all if there are fewer. For more than one the log has
+// the first and the last number only.
 func (s *Stream) TrimFirst(n int) {
 	if n <= 0 || s.Value().Entries() == 0 {
 		return
@@ -101,8 +102,8 @@ func (s *Stream) TrimFirst(n int) {
 	s.t.cut(s.t.s.part(s.k), s.o, first, last)
 }
 
-// SetID sets what LastID, Added and MaxDeleted give. A last id below the present one costs the log the
-// whole stream.
+// SetID sets what LastID, Added and MaxDeleted give. A last id below the present one costs the log
+// the whole stream.
 func (s *Stream) SetID(last object.StreamID, added uint64, maxDeleted object.StreamID) {
 	v, log := s.editQuietly()
 	if last.Compare(v.LastID()) >= 0 {
@@ -135,15 +136,15 @@ func (s *Stream) DestroyGroup(name []byte) bool {
 	return v.DestroyGroup(name, log)
 }
 
-// CreateConsumer adds a consumer, seen at now (Unix ms), to a group that must exist. It returns false if
-// there was one of that name.
+// CreateConsumer adds a consumer, seen at now (Unix ms), to a group that must exist. It returns
+// false if there was one of that name.
 func (s *Stream) CreateConsumer(group, name []byte, now int64) bool {
 	v, log := s.editQuietly()
 	return v.CreateConsumer(group, name, now, log)
 }
 
-// DeleteConsumer removes a consumer of a group, which must exist, with its pending entries, and returns how
-// many those were; ok is false if there was none of that name.
+// DeleteConsumer removes a consumer of a group, which must exist, with its pending entries, and
+// returns how many those were; ok is false if there was none of that name.
 func (s *Stream) DeleteConsumer(group, name []byte) (pending int, ok bool) {
 	v, log := s.editQuietly()
 	return v.DeleteConsumer(group, name, log)
@@ -155,8 +156,8 @@ func (s *Stream) Touch(group, consumer []byte, seen, active int64) {
 	s.t.Uncounted(func() { v.Touch(group, consumer, seen, active, log) })
 }
 
-// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the pending
-// entry to the consumer; with consumer nil, back to the group.
+// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the
+// pending entry to the consumer; with consumer nil, back to the group.
 func (s *Stream) Deliver(group, consumer []byte, id object.StreamID, delivered, count int64) {
 	v, log := s.editQuietly()
 	v.Deliver(group, consumer, id, delivered, count, log)
@@ -171,22 +172,22 @@ func (s *Stream) Ack(group []byte, id object.StreamID) bool {
 	return v.Ack(group, id, log)
 }
 
-// SetIdempotence sets for how many seconds an idempotent id is kept, and how many of a producer. Another
-// setting than before forgets all.
+// SetIdempotence sets for how many seconds an idempotent id is kept, and how many of a producer.
+// Another setting than before forgets all.
 func (s *Stream) SetIdempotence(duration, maxSize int64) {
 	v, log := s.editQuietly()
 	v.SetIdempotence(duration, maxSize, log)
 }
 
-// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than maxSize
-// then, the oldest go.
+// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than
+// maxSize then, the oldest go.
 func (s *Stream) AddIdempotent(pid, iid []byte, id object.StreamID, maxSize int64) {
 	v, log := s.editQuietly()
 	v.AddIdempotent(pid, iid, id, maxSize, log)
 }
 
-// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an instant
-// (Unix ms), and reports how many.
+// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an
+// instant (Unix ms), and reports how many.
 func (s *Stream) ForgetIdempotent(before int64, limit int) int {
 	if s.Value().Idempotents() == 0 {
 		return 0
@@ -201,8 +202,8 @@ func (s *Stream) SetAge(ms int64, refs object.StreamRefs) {
 	v.SetAge(ms, refs, log)
 }
 
-// shedEntries removes entries of a stream that are due, at most limit of them. The record of the first ones has only
-// their first and last number.
+// shedEntries removes entries of a stream that are due, at most limit of them. The record of the
+// first ones has only their first and last number.
 func (t *Txn) shedEntries(p *part, o *Object, k Key, v *object.Stream, now int64, limit int, rules []*outbox) int {
 	_, refs := v.Age()
 	own := k.DB == t.s.options.Databases

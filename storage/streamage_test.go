@@ -29,8 +29,8 @@ func (h *harness) entries(k Key) (n int, first, last object.StreamID) {
 	return n, first, last
 }
 
-// TestReaperRemovesEntries: the reaper removes entries that are due in steps, with little in the log, and what it has removed
-// and what not is the same after a crash and from the data file.
+// TestReaperRemovesEntries: the reaper removes entries that are due in steps, with little in the
+// log, and what it has removed and what not is the same after a crash and from the data file.
 func TestReaperRemovesEntries(t *testing.T) {
 	const count = 20_000
 	for _, stored := range []bool{false, true} {
@@ -84,8 +84,8 @@ func TestReaperRemovesEntries(t *testing.T) {
 	}
 }
 
-// TestFollowerHidesEntries: a follower's readers do not see what is due, and the stream has it until the store is a leader's, who
-// reports each entry once.
+// TestFollowerHidesEntries: a follower's readers do not see what is due, and the stream has it
+// until the store is a leader's, who reports each entry once.
 func TestFollowerHidesEntries(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()

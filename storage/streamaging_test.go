@@ -9,7 +9,8 @@ import (
 	"keyp/storage/object"
 )
 
-// ageing is a stream that has one entry at each millisecond, and whose entries age while readers and a writer go on.
+// ageing is a stream that has one entry at each millisecond, and whose entries age while readers
+// and a writer go on.
 type ageing struct {
 	*harness
 	k   Key
@@ -18,8 +19,8 @@ type ageing struct {
 	end int64 // the time of the last entry; written with the key's shard locked
 }
 
-// run runs fn in a transaction. As in a server it removes entries that are due itself where they are few, and has them removed in steps
-// before it begins where they are many.
+// run runs fn in a transaction. As in a server it removes entries that are due itself where they
+// are few, and has them removed in steps before it begins where they are many.
 func (a *ageing) run(t *Txn, fn func(v *object.Stream, s *Stream)) {
 	for tries := 0; !a.s.Begin(t, []Key{a.k}); tries++ {
 		if tries > 10_000 {
@@ -73,8 +74,9 @@ func (a *ageing) add(t *Txn, n int) {
 	})
 }
 
-// TestMillionEntriesAge: a million entries age, some by some and many thousands at once, while readers and a writer go on. All of
-// these see exactly what is not due at their instant, and nobody has the stream for longer than it takes to remove some hundred runs.
+// TestMillionEntriesAge: a million entries age, some by some and many thousands at once, while
+// readers and a writer go on. All of these see exactly what is not due at their instant, and nobody
+// has the stream for longer than it takes to remove some hundred runs.
 func TestMillionEntriesAge(t *testing.T) {
 	count, age := int64(1_000_000), int64(10_000)
 	if pagesOnHeap { // the race detector takes ten times as long

@@ -12,21 +12,24 @@ import (
 	"keyp/storage/object"
 )
 
-// A stream has its entries in runs (object.Stream), and those of which the data file has everything may leave memory while
-// the stream stays. That is how a stream is used that is larger than memory:
+// A stream has its entries in runs (object.Stream), and those of which the data file has everything
+// may leave memory while the stream stays. That is how a stream is used that is larger than memory:
 //
-//   - Housekeeping has runs leave (leaveRuns), those first that were not used for longest, in place of the keys of large streams.
-//   - A command says which runs it needs (Missing) before it changes anything. They are read beside the loop, as keys are that are
-//     only on disk (Load), or at once where the command cannot run again (LoadRuns).
+//   - Housekeeping has runs leave (leaveRuns), those first that were not used for longest, in place
+//     of the keys of large streams.
+//   - A command says which runs it needs (Missing) before it changes anything. They are read beside
+//     the loop, as keys are that are only on disk (Load), or at once where the command cannot run
+//     again (LoadRuns).
 //   - What reads all of a stream reads a run after the other, and does not keep them.
 //
 // A run is clean, and may leave, if
 //
-//   - the value stands by element, and the file lacks none of the run's elements: none is in unsaved, and
+//   - the value stands by element, and the file lacks none of the run's elements: none is in
+//     unsaved, and
 //   - no batch of a checkpoint that is not written yet has elements of the value (copying).
 //
-// A run that changes is in memory, and not clean before a checkpoint has copied it again. So what the data file has of an absent
-// run is what it is, until somebody deletes it with the value.
+// A run that changes is in memory, and not clean before a checkpoint has copied it again. So what
+// the data file has of an absent run is what it is, until somebody deletes it with the value.
 
 // runFile reads the absent runs of a stream.
 type runFile struct {
@@ -71,8 +74,8 @@ func (s *Store) runFileOf(id uint64, v *object.Stream) *runFile {
 	return f
 }
 
-// ownValue prepares a value for being that of another key, or of another generation: what it has only in the data file is there
-// as another value's.
+// ownValue prepares a value for being that of another key, or of another generation: what it has
+// only in the data file is there as another value's.
 func ownValue(v object.Value) object.Value {
 	if s, ok := streamIn(v); ok {
 		s.Whole()
@@ -86,8 +89,9 @@ type Runs struct {
 	First []int64 // where they begin
 }
 
-// Cold reports whether some of the stream's runs are not in memory and may be loaded: then the value's Wanted methods say which ones are
-// needed. Nothing is loaded into a value that somebody reads beside others.
+// Cold reports whether some of the stream's runs are not in memory and may be loaded: then the
+// value's Wanted methods say which ones are needed. Nothing is loaded into a value that somebody
+// reads beside others.
 func (s *Stream) Cold() bool {
 	if s.t.Offloaded() {
 		return false
@@ -136,7 +140,8 @@ func (t *Txn) loadRuns(w Runs) error {
 	return nil
 }
 
-// streamAt finds a key's stream, whose runs may come into memory: nil if there is none, or somebody reads it beside others.
+// streamAt finds a key's stream, whose runs may come into memory: nil if there is none, or somebody
+// reads it beside others.
 func (s *Store) streamAt(k Key) (*part, *cell, *object.Stream) {
 	p := s.part(k)
 	if p == nil {
@@ -198,14 +203,16 @@ func (l *loads) loadRuns(w Runs) error {
 	return nil
 }
 
-// Reread reports whether a command that has read its keys beside others (Pins), and has failed in that, is to run again, as the
-// keys are gone or have other values by now, and with them what it read. The error is ReadError's.
+// Reread reports whether a command that has read its keys beside others (Pins), and has failed in
+// that, is to run again, as the keys are gone or have other values by now, and with them what it
+// read. The error is ReadError's.
 func (t *Txn) Reread(err error) bool {
 	var read *object.ReadError
 	return errors.As(err, &read) && t.Offloaded() && !t.validate()
 }
 
-// largeRuns is from how many bytes on runs of a stream leave memory one by one, and its key only when that is not enough.
+// largeRuns is from how many bytes on runs of a stream leave memory one by one, and its key only
+// when that is not enough.
 const largeRuns = 256 << 10
 
 // noteLarge notes an object that is large, if runs of it may leave memory.
@@ -232,7 +239,8 @@ func (o *Object) owed() int64 {
 	return int64(min(o.bytes(), each*(o.side.changed.count()+o.side.frozen.count())))
 }
 
-// cleanInDirty is about how many bytes of the dirty large streams the data file has: p.dirty counts all of them.
+// cleanInDirty is about how many bytes of the dirty large streams the data file has: p.dirty counts
+// all of them.
 func (p *part) cleanInDirty() (n int64) {
 	for ref := range p.objects.large {
 		o := p.objects.list[ref]
@@ -251,7 +259,8 @@ func (m *marks) count() (n int) {
 	return n + m.names.len()
 }
 
-// touches reports whether the set has an element with a number from first to last, both of which are a stream's.
+// touches reports whether the set has an element with a number from first to last, both of which
+// are a stream's.
 func (m *marks) touches(first, last int64) bool {
 	i := sort.Search(len(m.runs), func(i int) bool { return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first })
 	if i < len(m.runs) && m.runs[i].first <= last {
@@ -274,7 +283,8 @@ type largeStream struct {
 	bytes int64
 }
 
-// leaveRuns has runs of large streams leave memory, of each as many as are its share of what is too much.
+// leaveRuns has runs of large streams leave memory, of each as many as are its share of what is too
+// much.
 func (h *housekeeper) leaveRuns(excess int64) (left int64) {
 	var list []largeStream
 	total := int64(0)
@@ -395,7 +405,8 @@ func (p *part) keepsKey(c cell) bool {
 	return large && c.is(cellObj)
 }
 
-// trimLoaded bounds what a stream that is being read from the data file, in the order of its elements, has in memory.
+// trimLoaded bounds what a stream that is being read from the data file, in the order of its
+// elements, has in memory.
 func (l *loads) trimLoaded(id uint64, v object.Value) {
 	s, ok := streamIn(v)
 	limit := l.s.maxMemory.Load()

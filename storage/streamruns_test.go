@@ -15,7 +15,8 @@ import (
 
 const coldEntries = 3000
 
-// coldStream makes a stream, the entries of which are in the data file and, but for the last run, not in memory.
+// coldStream makes a stream, the entries of which are in the data file and, but for the last run,
+// not in memory.
 func (h *harness) coldStream(name string) Key {
 	h.t.Helper()
 	k := h.s.Key(0, []byte(name))
@@ -62,8 +63,8 @@ func (h *harness) sees(k Key, from, to int) {
 	})
 }
 
-// TestAbsentRuns: a stream whose runs are only on disk takes additions and removals, is read, checked, evicted and loaded, and is
-// there after a crash, as any other.
+// TestAbsentRuns: a stream whose runs are only on disk takes additions and removals, is read,
+// checked, evicted and loaded, and is there after a crash, as any other.
 func TestAbsentRuns(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -97,15 +98,16 @@ func TestAbsentRuns(t *testing.T) {
 	h.check()
 }
 
-// copiesOn reports whether a checkpoint has written all that it has copied of a value, and has more to copy.
+// copiesOn reports whether a checkpoint has written all that it has copied of a value, and has more
+// to copy.
 func (h *harness) copiesOn(k Key) bool {
 	p := h.s.part(k)
 	o := p.objectOf(*p.find(p.slot(k), k))
 	return !h.s.checkpointer.copying.has(o.id) && o.side != nil && o.side.frozen.any()
 }
 
-// TestRunsWaitForTheirBatch: a run does not leave memory before the batch is on disk that has its newest elements, however the
-// checkpoint ends, and whatever is renamed beside it.
+// TestRunsWaitForTheirBatch: a run does not leave memory before the batch is on disk that has its
+// newest elements, however the checkpoint ends, and whatever is renamed beside it.
 func TestRunsWaitForTheirBatch(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		for _, fails := range []bool{false, true} {
@@ -161,7 +163,8 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 	}
 }
 
-// TestLoadRuns: runs are read beside others and at once, count in what memory has, and may leave again.
+// TestLoadRuns: runs are read beside others and at once, count in what memory has, and may leave
+// again.
 func TestLoadRuns(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -231,7 +234,8 @@ func (h *harness) spoil(k Key, id int, remove bool) {
 	}
 }
 
-// TestDamagedRunOnDisk: damage costs the run that it is in, and is said. What else the stream has is there, and it is written on.
+// TestDamagedRunOnDisk: damage costs the run that it is in, and is said. What else the stream has
+// is there, and it is written on.
 func TestDamagedRunOnDisk(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		h := newHarness(t)
@@ -272,8 +276,8 @@ func TestDamagedRunOnDisk(t *testing.T) {
 	}
 }
 
-// TestReaderOfRunsThatAreGone: who reads a stream beside others, and finds that its entries are gone from the data file with its
-// key, runs again; who finds damage does not.
+// TestReaderOfRunsThatAreGone: who reads a stream beside others, and finds that its entries are
+// gone from the data file with its key, runs again; who finds damage does not.
 func TestReaderOfRunsThatAreGone(t *testing.T) {
 	for meanwhile, do := range map[string]func(*harness, Key){
 		"damage":   func(h *harness, k Key) { h.spoil(k, 1000, true) },
@@ -323,7 +327,8 @@ func TestReaderOfRunsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestCopiesOfAbsentRuns: a value that is made of one with absent runs has them all, whatever becomes of the other one.
+// TestCopiesOfAbsentRuns: a value that is made of one with absent runs has them all, whatever
+// becomes of the other one.
 func TestCopiesOfAbsentRuns(t *testing.T) {
 	for _, member := range []bool{false, true} {
 		h := newHarness(t)
@@ -350,7 +355,8 @@ func TestCopiesOfAbsentRuns(t *testing.T) {
 	}
 }
 
-// TestFollowerReadsApart: who reads a follower's stream, which goes on as a copy, reads it as it was, or runs again.
+// TestFollowerReadsApart: who reads a follower's stream, which goes on as a copy, reads it as it
+// was, or runs again.
 func TestFollowerReadsApart(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -379,7 +385,8 @@ func TestFollowerReadsApart(t *testing.T) {
 	pins.Unpin(job)
 }
 
-// TestLargeStreamIsTrimmedAsItIsRead: of a stream that is read from the data file memory never has very much.
+// TestLargeStreamIsTrimmedAsItIsRead: of a stream that is read from the data file memory never has
+// very much.
 func TestLargeStreamIsTrimmedAsItIsRead(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -411,8 +418,8 @@ func TestLargeStreamIsTrimmedAsItIsRead(t *testing.T) {
 	}
 }
 
-// TestTrimmedReplay: the log has again what an unfinished checkpoint has written of a stream, of which the start has runs in the
-// data file only.
+// TestTrimmedReplay: the log has again what an unfinished checkpoint has written of a stream, of
+// which the start has runs in the data file only.
 func TestTrimmedReplay(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
@@ -442,7 +449,8 @@ func TestTrimmedReplay(t *testing.T) {
 	h.check()
 }
 
-// TestRunsLeaveInPlaceOfKeys: above MaxMemory runs of a large stream leave, and its key stays; runs that were used stay longest.
+// TestRunsLeaveInPlaceOfKeys: above MaxMemory runs of a large stream leave, and its key stays; runs
+// that were used stay longest.
 func TestRunsLeaveInPlaceOfKeys(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()

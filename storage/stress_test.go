@@ -160,9 +160,10 @@ func (st *stress) steps() int {
 	return len(st.highs)
 }
 
-// note records when a key will be due that a transaction is about to set, which began after so many steps of the clock: it may
-// have stepped there and back since. The transaction's instant may be from before a step back, and so may the readings of the clock
-// that move the store's time on from there.
+// note records when a key will be due that a transaction is about to set, which began after so many
+// steps of the clock: it may have stepped there and back since. The transaction's instant may be
+// from before a step back, and so may the readings of the clock that move the store's time on from
+// there.
 func (st *stress) note(x *Txn, steps int, key string, deadline int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -187,7 +188,8 @@ func (st *stress) expired(key string) {
 	}
 }
 
-// write sets keys of all kinds, whose names are used once, and does this and that with earlier ones.
+// write sets keys of all kinds, whose names are used once, and does this and that with earlier
+// ones.
 func (st *stress) write(rng *rand.Rand, prefix string) {
 	x := st.s.NewTxn()
 	for i := range stressOps {
@@ -256,8 +258,9 @@ func (st *stress) settled() {
 	}
 }
 
-// miscounted says what is wrong with the counts, if something is at present. Keys expire while it looks at all of
-// them, which takes long on a busy machine: those that have by the time of the counts are in neither.
+// miscounted says what is wrong with the counts, if something is at present. Keys expire while it
+// looks at all of them, which takes long on a busy machine: those that have by the time of the
+// counts are in neither.
 func (st *stress) miscounted() string {
 	var names []string
 	err := st.s.Walk(0, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true })

@@ -8,8 +8,8 @@ import (
 )
 
 // What monitoring reads. It runs beside the commands, whatever runs: it never waits for a global
-// transaction, but has the last reading of a shard that belongs to one, and locks one shard at a time,
-// behind the commands, for some microseconds.
+// transaction, but has the last reading of a shard that belongs to one, and locks one shard at a
+// time, behind the commands, for some microseconds.
 
 // Population is how many keys a database has, and how many of them have a deadline, as Count has
 // them. AverageTTL is View.AverageTTL's, in ms.
@@ -72,15 +72,17 @@ var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, o
 // TypeCounts are numbers of keys, by type.
 type TypeCounts [object.TypeDelay + 1]int64
 
-// typesStep is about how many keys a step of CountTypes looks at, typesSlot the most of a slot that it looks at with the shard locked.
+// typesStep is about how many keys a step of CountTypes looks at, typesSlot the most of a slot that
+// it looks at with the shard locked.
 const (
 	typesStep = 512
 	typesSlot = 4 * typesStep
 )
 
-// CountTypes counts the live keys of a database by type, those included that are only on disk: it reads their records. What changes
-// meanwhile counts as it was or as it is. It calls next after each step, without a lock, and ends where that returns
-// false; whole is false then, and where it could not read the data file.
+// CountTypes counts the live keys of a database by type, those included that are only on disk: it
+// reads their records. What changes meanwhile counts as it was or as it is. It calls next after
+// each step, without a lock, and ends where that returns false; whole is false then, and where it
+// could not read the data file.
 func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole bool) {
 	w := walk{View: s.Monitoring(), hidden: true}
 	for cursor := uint64(0); cursor < scanEnd; {
@@ -101,8 +103,9 @@ func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole b
 	return counts, true
 }
 
-// countInMemory counts the keys of slots from a cursor on, up to the end of a shard, as long as their tables say it all: everything
-// is in memory, and nothing is due. It returns the cursor to go on from.
+// countInMemory counts the keys of slots from a cursor on, up to the end of a shard, as long as
+// their tables say it all: everything is in memory, and nothing is due. It returns the cursor to go
+// on from.
 func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint64) {
 	number := uint16(from >> hashBits)
 	sh := w.s.shards[w.s.shardOf(number)]

@@ -39,8 +39,8 @@ func TestSurveyBesideGlobal(t *testing.T) {
 	}
 }
 
-// Keys are counted by type in steps, in memory and on disk, without those that are due, and a count writes nothing to the
-// log. Beside a global transaction it waits for what that changes.
+// Keys are counted by type in steps, in memory and on disk, without those that are due, and a count
+// writes nothing to the log. Beside a global transaction it waits for what that changes.
 func TestCountTypes(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()

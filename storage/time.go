@@ -38,8 +38,8 @@ func (s *Store) logTime() {
 	}
 }
 
-// markLog logs the time, also if it is logged already: a batch of its own, which the log of another copy of the directory does not have at
-// this position.
+// markLog logs the time, also if it is logged already: a batch of its own, which the log of another
+// copy of the directory does not have at this position.
 func (s *Store) markLog() {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()

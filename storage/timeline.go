@@ -14,49 +14,55 @@ import (
 	"keyp/ttl"
 )
 
-// How many keys are due in each of some equal spans of time. A key counts once, at its next deadline: its own or the first of
-// an element, as the expiration index and ttl have it. The cells of the index and of the part's deadlines on disk (duedisk.go)
-// give the number in a span but for those of the cells that its ends cut. In memory such a cell is counted, entry by
-// entry, as long as the whole call may look at more of them; on disk entries are read where the whole span has few. What is
-// not counted so is estimated, between bounds that are certain.
+// How many keys are due in each of some equal spans of time. A key counts once, at its next
+// deadline: its own or the first of an element, as the expiration index and ttl have it. The cells
+// of the index and of the part's deadlines on disk (duedisk.go) give the number in a span but for
+// those of the cells that its ends cut. In memory such a cell is counted, entry by entry, as long
+// as the whole call may look at more of them; on disk entries are read where the whole span has
+// few. What is not counted so is estimated, between bounds that are certain.
 //
-// What one shard has in a span, in memory and on disk, is counted while the shard is locked once. So it is true of that
-// instant. Only where entries of ttl are read, or names are looked at, keys may move between memory and disk
-// meanwhile: then it is counted again, and at last the bounds are wider by as many keys as have moved.
+// What one shard has in a span, in memory and on disk, is counted while the shard is locked once.
+// So it is true of that instant. Only where entries of ttl are read, or names are looked at, keys
+// may move between memory and disk meanwhile: then it is counted again, and at last the bounds are
+// wider by as many keys as have moved.
 //
-// Where the next deadline has come, of an element, and the key is still there, it has another one, which nothing is in
-// the order of: such keys are looked at one by one. They are few, as the reaper removes what is due.
+// Where the next deadline has come, of an element, and the key is still there, it has another one,
+// which nothing is in the order of: such keys are looked at one by one. They are few, as the reaper
+// removes what is due.
 
 const (
 	// exactMost is how many deadlines a timeline looks at one by one where it needs no names.
 	exactMost = 100_000
-	// timelineElements bounds the elements that are looked at for the next deadline each time a shard is locked.
+	// timelineElements bounds the elements that are looked at for the next deadline each time a
+	// shard is locked.
 	timelineElements = 4096
 	// timelineTries is how often a timeline counts again that keys have moved beside.
 	timelineTries = 3
 )
 
-// Instant is an instant for a timeline, in Unix ms, or an end of time: as the begin that is now, as the end it is behind the
-// last deadline.
+// Instant is an instant for a timeline, in Unix ms, or an end of time: as the begin that is now, as
+// the end it is behind the last deadline.
 type Instant struct {
 	At   int64
 	Open bool
 }
 
-// DueSpan is a span of time, from an instant in Unix ms up to the next one, and how many keys are due in it.
+// DueSpan is a span of time, from an instant in Unix ms up to the next one, and how many keys are
+// due in it.
 type DueSpan struct {
 	From int64
 	ttl.Span
 }
 
-// Timeline counts the keys of a database that are due from one instant on and before another, in equal spans of time, spans
-// of them or one for each millisecond. Equal are those whose lengths differ by at most one millisecond. There is none if the end is not behind the begin. Keys that are
-// due at the time of the call do not count. With match, which may be nil, only keys whose names match do: then all names in
-// the spans are looked at. The error is about the data file, or ErrClosed. While match runs no shard is locked, but for those of a
-// transaction.
+// Timeline counts the keys of a database that are due from one instant on and before another, in
+// equal spans of time, spans of them or one for each millisecond. Equal are those whose lengths
+// differ by at most one millisecond. There is none if the end is not behind the begin. Keys that
+// are due at the time of the call do not count. With match, which may be nil, only keys whose names
+// match do: then all names in the spans are looked at. The error is about the data file, or
+// ErrClosed. While match runs no shard is locked, but for those of a transaction.
 //
-// Keys that it leaves out because they are due never return, once the log is durable up to its end when Timeline returns, but
-// for Store.Monitoring.
+// Keys that it leaves out because they are due never return, once the log is durable up to its end
+// when Timeline returns, but for Store.Monitoring.
 func (v View) Timeline(db int, from, until Instant, spans int, match func(name []byte) bool) (list []DueSpan, err error) {
 	v.settle(db)
 	for try := 1; ; try++ {
@@ -224,8 +230,8 @@ func (l *timeline) dueIn(sh *shard) int64 {
 	return l.now
 }
 
-// lookAtDue finds the keys whose next deadline has come, and that have another one. It returns an instant that is no
-// earlier than the last deadline.
+// lookAtDue finds the keys whose next deadline has come, and that have another one. It returns an
+// instant that is no earlier than the last deadline.
 func (l *timeline) lookAtDue() (end int64, err error) {
 	end = math.MinInt64
 	for _, sh := range l.s.shards {
@@ -386,7 +392,8 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	}
 }
 
-// nextElement is when a value is due next after due, with its key's own deadline; alive is false if none of its elements is left then.
+// nextElement is when a value is due next after due, with its key's own deadline; alive is false if
+// none of its elements is left then.
 func nextElement(v object.Value, own, due int64) (at int64, alive bool) {
 	at = own
 	if s, ok := v.(*object.Stream); ok {
@@ -520,8 +527,8 @@ func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 	return slices.DeleteFunc(only, func(e diskDue) bool { return e.DB != l.db }), err
 }
 
-// walkDisk visits the keys that are only on disk and due in the spans, up to an instant: the last, or one before which
-// there was more to read than most entries.
+// walkDisk visits the keys that are only on disk and due in the spans, up to an instant: the last,
+// or one before which there was more to read than most entries.
 func (l *timeline) walkDisk(most int, visit func(e diskDue, span int)) (through int64, err error) {
 	l.loose = true
 	looks, step, until := 0, min(l.s.bounds.dueStep, l.exact), l.last
@@ -563,8 +570,8 @@ func (l *timeline) readDisk() error {
 	return nil
 }
 
-// moved is how many keys may have been counted twice or not at all: they have moved between memory and disk, or their elements that
-// were due are gone.
+// moved is how many keys may have been counted twice or not at all: they have moved between memory
+// and disk, or their elements that were due are gone.
 func (l *timeline) moved() (n int64, err error) {
 	if !l.loose && len(l.again) == 0 {
 		return 0, nil

@@ -17,8 +17,8 @@ import (
 	"keyp/ttl"
 )
 
-// timeline counts the keys of a database in spans, and compares the bounds with the keys of the model, by their next deadlines.
-// exact reports whether all are known.
+// timeline counts the keys of a database in spans, and compares the bounds with the keys of the
+// model, by their next deadlines. exact reports whether all are known.
 func (h *harness) timeline(v View, db int, from, until Instant, spans int, match func([]byte) bool) (list []DueSpan, exact bool) {
 	h.t.Helper()
 	list, err := v.Timeline(db, from, until, spans, match)
@@ -207,8 +207,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// What is due does not count, removed or not, but a key of which only an element is due counts at its next deadline; the log
-// says that something is due before a reply does.
+// What is due does not count, removed or not, but a key of which only an element is due counts at
+// its next deadline; the log says that something is due before a reply does.
 func TestTimelineLeavesOutDue(t *testing.T) {
 	for _, place := range []string{"in memory", "on disk"} {
 		h := newHarness(t)
@@ -279,7 +279,8 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 	}
 }
 
-// With an open end the bounds of the last span include the keys whose next deadline is not known, also where nothing else is due.
+// With an open end the bounds of the last span include the keys whose next deadline is not known,
+// also where nothing else is due.
 func TestTimelineOpenEndUnknown(t *testing.T) {
 	for _, c := range []struct {
 		place          string
@@ -325,8 +326,9 @@ func TestTimelineOpenEndUnknown(t *testing.T) {
 	}
 }
 
-// The bounds hold whatever happens to keys between calls and while names are looked at, with whatever is counted and known of
-// the disk; nothing is lost while the deadlines on disk are being found.
+// The bounds hold whatever happens to keys between calls and while names are looked at, with
+// whatever is counted and known of the disk; nothing is lost while the deadlines on disk are being
+// found.
 func TestTimelineBesideChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
@@ -452,8 +454,8 @@ func TestTimelineBesideChanges(t *testing.T) {
 	})
 }
 
-// Deadlines on disk are found once. Then counts are exact without ttl, also of what leaves memory, comes back or expires, as long as
-// they are few, and where they are many where ttl is read.
+// Deadlines on disk are found once. Then counts are exact without ttl, also of what leaves memory,
+// comes back or expires, as long as they are few, and where they are many where ttl is read.
 func TestTimelineKnowsDisk(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact = 10
@@ -501,7 +503,8 @@ func TestTimelineKnowsDisk(t *testing.T) {
 	}
 }
 
-// A count of more deadlines than are looked at one by one has bounds, and the sum of all spans is exact in memory.
+// A count of more deadlines than are looked at one by one has bounds, and the sum of all spans is
+// exact in memory.
 func TestTimelineEstimates(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact = 1000
@@ -550,7 +553,8 @@ func TestTimelineEstimates(t *testing.T) {
 	}
 }
 
-// What cells of the disk cannot distinguish is read, as long as it may be few: their deadlines are not always spread evenly.
+// What cells of the disk cannot distinguish is read, as long as it may be few: their deadlines are
+// not always spread evenly.
 func TestTimelineUnevenOnDisk(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact, h.s.bounds.dueStep = 300, 100
@@ -726,8 +730,8 @@ func TestTimelineWalksOn(t *testing.T) {
 	}
 }
 
-// BenchmarkTimelineWithin is a timeline within a transaction, for which all others wait: by the most spans there may be, and of
-// names, in memory and on disk. ms/most is the longest.
+// BenchmarkTimelineWithin is a timeline within a transaction, for which all others wait: by the
+// most spans there may be, and of names, in memory and on disk. ms/most is the longest.
 func BenchmarkTimelineWithin(b *testing.B) {
 	h := newHarness(b)
 	h.s.bounds.exact, h.s.bounds.dueStep = exactMost, dueStep

@@ -58,8 +58,8 @@ type Txn struct {
 	snapshot *snapshot
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
-	// relative and decided are deadlines that count from now: what a command said (Relative), and what the last policy
-	// made of it; 0 for none. notes are those that were given.
+	// relative and decided are deadlines that count from now: what a command said (Relative), and
+	// what the last policy made of it; 0 for none. notes are those that were given.
 	relative, decided int64
 	// shown: the caller has shown.mu, so End logs no time.
 	shown bool
@@ -147,8 +147,8 @@ func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	return true, nil
 }
 
-// BeginBeside is BeginLoading for a job beside the loop, which waits for the global transaction. With an
-// error nothing is locked.
+// BeginBeside is BeginLoading for a job beside the loop, which waits for the global transaction.
+// With an error nothing is locked.
 func (s *Store) BeginBeside(t *Txn, keys []Key) error {
 	s.lock(t, s.maskOf(keys))
 	t.takeInstant()
@@ -441,8 +441,8 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 	t.record(format.RecReaped, uint64(sh.num), uint64(through))
 }
 
-// record begins any record but the short ones of elements, which may not follow it: they are about the value
-// of the record before them.
+// record begins any record but the short ones of elements, which may not follow it: they are about
+// the value of the record before them.
 func (t *Txn) record(tag byte, fields ...uint64) {
 	t.logged = 0
 	t.buf = format.AppendRecord(t.buf, tag, fields...)
@@ -462,7 +462,8 @@ func (t *Txn) stateKey(tag byte, space uint32, key []byte) {
 	t.stated++
 }
 
-// Uncounted calls f, whose changes Stats.Changes leaves out: they are one with another change, or none to Redis.
+// Uncounted calls f, whose changes Stats.Changes leaves out: they are one with another change, or
+// none to Redis.
 func (t *Txn) Uncounted(f func()) {
 	n := t.stated
 	f()
@@ -474,8 +475,8 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.emptied})
 }
 
-// Get finds a live key, marks it as accessed, and moves its deadline if a policy says that reading does so. A missing
-// or expired key gives false.
+// Get finds a live key, marks it as accessed, and moves its deadline if a policy says that reading
+// does so. A missing or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.touch(k)
 	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() && !t.s.Follower() {
@@ -530,8 +531,8 @@ func (t *Txn) SetRaw(k Key, value []byte, deadline int64, ev Event) {
 // MarkRaw has the encoding of a string, which must exist, be "raw" from now on.
 func (t *Txn) MarkRaw(k Key) { t.setFlags(k, flagRaw) }
 
-// accessNow means the access word of a key that is written now, and whose deadline is as old as it is if it has that
-// already.
+// accessNow means the access word of a key that is written now, and whose deadline is as old as it
+// is if it has that already.
 const accessNow uint32 = math.MaxUint32
 
 func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
@@ -663,8 +664,8 @@ func (t *Txn) cut(p *part, o *Object, first, last int64) {
 }
 
 // elementRecord begins a record about an element; it is short if the record before it in the batch
-// is about the same value. p is nil for a value that is being stated: that was reported as a whole, or no key
-// has it yet.
+// is about the same value. p is nil for a value that is being stated: that was reported as a whole,
+// or no key has it yet.
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	if t.logged == o.id {
 		t.cutBatch()

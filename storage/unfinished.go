@@ -24,9 +24,9 @@ type unfinished struct {
 	whole bool
 }
 
-// endUnfinished replaces each value that an unfinished checkpoint left in part, and that the log did
-// not complete, by what there is of it, as a new value. So it does with values that two records have:
-// a checkpoint ended between the two names of a renamed key.
+// endUnfinished replaces each value that an unfinished checkpoint left in part, and that the log
+// did not complete, by what there is of it, as a new value. So it does with values that two records
+// have: a checkpoint ended between the two names of a renamed key.
 func (s *Store) endUnfinished(stated func(space uint32, name string) bool, report func(Unfinished)) error {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -66,7 +66,8 @@ func (s *Store) mayHave(at []byte, im *format.Image) bool {
 	return c == nil || p.valueOf(c, im.ID) != nil
 }
 
-// placeOf is where memory has the key of a record, if it has it; nil if no database has its keyspace.
+// placeOf is where memory has the key of a record, if it has it; nil if no database has its
+// keyspace.
 func (s *Store) placeOf(at []byte, im *format.Image) (*part, Key) {
 	k := Key{Slot: format.Slot(im.Name), Hash: s.hash(im.Name), Name: im.Name}
 	space := binary.BigEndian.Uint32(at)
@@ -92,8 +93,8 @@ func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
 	return n == im.Elements() && first == im.First, err
 }
 
-// endOne replaces what there is of a value, unless a record of the log goes on with it; it reports it
-// in any case, unless the log states it.
+// endOne replaces what there is of a value, unless a record of the log goes on with it; it reports
+// it in any case, unless the log states it.
 func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool, stated func(space uint32, name string) bool, report func(Unfinished)) error {
 	im, err := format.ParseImage(u.at, tx.Bucket(format.BucketValues).Get(u.at))
 	if err != nil {

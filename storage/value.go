@@ -63,11 +63,13 @@ type side struct {
 	// due is the first deadline of an element as the index has it, 0 for none, or while the
 	// value is pinned.
 	due int64
-	// pins is how many commands have pinned the value (Pins), if its elements have deadlines or it is a stream.
+	// pins is how many commands have pinned the value (Pins), if its elements have deadlines or it
+	// is a stream.
 	pins int32
 	// readers is how many commands have pinned the value, whatever it is.
 	readers int32
-	// hidden are elements that a follower's readers do not see, and are not in the value; due counts them.
+	// hidden are elements that a follower's readers do not see, and are not in the value; due
+	// counts them.
 	hidden *hidden
 	unsaved
 }
@@ -109,9 +111,9 @@ func (o *Object) beStored() {
 	}
 }
 
-// lastOf is how far Scan must go to visit all present elements that have numbers. Other elements are in the
-// order of a hash, or of their names: those added to them are not all beyond the end, so there is no such
-// bound.
+// lastOf is how far Scan must go to visit all present elements that have numbers. Other elements
+// are in the order of a hash, or of their names: those added to them are not all beyond the end, so
+// there is no such bound.
 func lastOf(v object.Value) uint64 {
 	numbered, ok := v.(object.Numbered)
 	if !ok {

@@ -8,13 +8,15 @@ import (
 const (
 	// maxCells bounds the cells of a Cells, some 80 KB.
 	maxCells = 4096
-	// minCell is the size of an index's cells while it has few entries: such a cell is counted in a microsecond.
+	// minCell is the size of an index's cells while it has few entries: such a cell is counted in a
+	// microsecond.
 	minCell = 128
 )
 
-// Cells counts deadlines in cells, spans of time that follow each other with gaps between them. All cells have about as many
-// deadlines, however those are spread: a cell grows up to its size, and when there are too many cells the size doubles, and
-// neighbours become one. So the number of deadlines in any span is known but for those of the two cells that its ends cut.
+// Cells counts deadlines in cells, spans of time that follow each other with gaps between them. All
+// cells have about as many deadlines, however those are spread: a cell grows up to its size, and
+// when there are too many cells the size doubles, and neighbours become one. So the number of
+// deadlines in any span is known but for those of the two cells that its ends cut.
 //
 // It has no lock of its own. A count is exact: what is removed must have been added.
 type Cells struct {
@@ -24,18 +26,19 @@ type Cells struct {
 	size        int // cells of up to half as many are extended, or merged with their neighbours
 	least       int // the least size
 	total       int
-	// added, removed and counted are the cells that add, remove and Count met last: equal times to live, the removal of what is
-	// due, and spans that follow each other meet them again.
+	// added, removed and counted are the cells that add, remove and Count met last: equal times to
+	// live, the removal of what is due, and spans that follow each other meet them again.
 	added, removed, counted int
 }
 
-// NewCells returns empty cells. As long as there are no more than some thousand deadlines, each has a cell of its own.
+// NewCells returns empty cells. As long as there are no more than some thousand deadlines, each has
+// a cell of its own.
 func NewCells() *Cells { return newCells(maxCells, 1) }
 
 func newCells(max, least int) *Cells { return &Cells{max: max, size: least, least: least} }
 
-// Span is how many deadlines are in a span of time: no fewer than Low, no more than High, Estimate if those in a cell
-// are spread evenly.
+// Span is how many deadlines are in a span of time: no fewer than Low, no more than High, Estimate
+// if those in a cell are spread evenly.
 type Span struct{ Low, Estimate, High int64 }
 
 // Add adds what is in another span.
@@ -88,7 +91,8 @@ func (c *Cells) add(d int64) int {
 	return i
 }
 
-// extend makes a cell span a deadline that is behind the cell i and before the next one, and returns it.
+// extend makes a cell span a deadline that is behind the cell i and before the next one, and
+// returns it.
 func (c *Cells) extend(i int, d int64) int {
 	if i >= 0 && int(c.n[i]) <= c.size/2 {
 		if c.last[i] = d; c.n[i] == 0 {
@@ -173,8 +177,9 @@ func (c *Cells) Last() (d int64, ok bool) {
 	return 0, false
 }
 
-// Count counts the deadlines from one instant through another. Where a cell has some beyond them, cut may count those
-// within, from one instant through another; without it, or where it returns false, they are estimated.
+// Count counts the deadlines from one instant through another. Where a cell has some beyond them,
+// cut may count those within, from one instant through another; without it, or where it returns
+// false, they are estimated.
 func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int, ok bool)) (s Span) {
 	if from > through {
 		return s
@@ -209,8 +214,9 @@ func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int,
 // clear removes all.
 func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
 
-// Count counts the deadlines from one instant through another. It looks at the entries of cells that the ends cut, at most
-// of them at most, and takes from that how many it has looked at; where it may look at no more, it estimates.
+// Count counts the deadlines from one instant through another. It looks at the entries of cells
+// that the ends cut, at most of them at most, and takes from that how many it has looked at; where
+// it may look at no more, it estimates.
 func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
 	x.settle()
 	if *most <= 0 {
@@ -264,7 +270,8 @@ func (x *IndexOf[K]) split(i int) {
 	c.insert(i+1, right, last, n-left)
 }
 
-// CheckCells returns an error unless the cells of an index agree with its entries. It looks at all of them.
+// CheckCells returns an error unless the cells of an index agree with its entries. It looks at all
+// of them.
 func (x *IndexOf[K]) CheckCells() error {
 	x.settle()
 	c, i, seen := x.cells, 0, uint32(0)

@@ -22,8 +22,8 @@ func spanOf(t *rapid.T, deadlines []int64, from, through int64, s Span) (n int64
 	return n
 }
 
-// Counts are true of the deadlines that were added and not removed, and exact where the cells say so: while they are few,
-// and where the span cuts no cell.
+// Counts are true of the deadlines that were added and not removed, and exact where the cells say
+// so: while they are few, and where the span cuts no cell.
 func TestCellsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCells(rapid.SampledFrom([]int{2, 5, 40, maxCells}).Draw(t, "max"), rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "least"))
@@ -76,8 +76,8 @@ func TestCellsAgainstModel(t *testing.T) {
 	})
 }
 
-// An index counts exactly as long as it may look at entries; it looks at those of its span only, and its cells agree with
-// them.
+// An index counts exactly as long as it may look at entries; it looks at those of its span only,
+// and its cells agree with them.
 func TestIndexCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := indexOfDegree(2)

@@ -13,8 +13,9 @@
 //	      ▼                                         ▼
 //	    Index     deadlines in order ─────────▶ a transaction that removes due keys
 //
-// Each arrow is a call. One goes sideways: a transaction that sets a deadline wakes the Reaper, which
-// is asleep until a later one (Reaper.Wake). No other leads back up. The parts, from the bottom up:
+// Each arrow is a call. One goes sideways: a transaction that sets a deadline wakes the Reaper,
+// which is asleep until a later one (Reaper.Wake). No other leads back up. The parts, from the
+// bottom up:
 //
 //   - deadline.go is the only place with deadline arithmetic: from a command's
 //     argument to a deadline, from a deadline to a reply.

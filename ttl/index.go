@@ -28,7 +28,8 @@ type IndexOf[K cmp.Ordered] struct {
 	first EntryOf[K]   // the earliest entry, if the tree has any
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
 	cells *Cells       // counts the entries of the tree; nil: nobody asks how many are due when
-	// postponed are the entries that stand in the tree, and in cells, at an earlier deadline than they have (postponed.go).
+	// postponed are the entries that stand in the tree, and in cells, at an earlier deadline than
+	// they have (postponed.go).
 	postponed map[K]move
 }
 

@@ -6,7 +6,8 @@ type Transaction[K any] interface {
 	// Now is the instant of the transaction in Unix milliseconds.
 	Now() int64
 
-	// Relative states that a deadline which is about to be given counts from Now; None: it does not.
+	// Relative states that a deadline which is about to be given counts from Now; None: it does
+	// not.
 	Relative(deadline int64)
 
 	// Deadline is the deadline of key, None without one; false if key does not exist. It

@@ -7,33 +7,33 @@ import (
 )
 
 // Policy is a rule about the deadlines of some keys. It is asked when a key is written, and never
-// for what was decided already: replay and data from elsewhere stay as they are. Times are in ms, 0 for
-// none. A Policy does not change, but for what it counts.
+// for what was decided already: replay and data from elsewhere stay as they are. Times are in ms, 0
+// for none. A Policy does not change, but for what it counts.
 type Policy struct {
 	Name string
 	// Enforce: what the policy says is done. Otherwise it is counted only.
 	Enforce bool
 	// Default is the time to live of a key that is written without a deadline.
 	Default int64
-	// Max is the longest time to live. A later deadline is cut to it, or refused if Refuse is set and a command
-	// asks for that deadline.
+	// Max is the longest time to live. A later deadline is cut to it, or refused if Refuse is set
+	// and a command asks for that deadline.
 	Max    int64
 	Refuse bool
 	// Jitter shortens what is left until a new deadline, by up to so many percent.
 	Jitter int64
-	// Slide is the time to live that a key with a deadline has again after it was read, but until Limit
-	// after the write that gave it the deadline.
+	// Slide is the time to live that a key with a deadline has again after it was read, but until
+	// Limit after the write that gave it the deadline.
 	Slide, Limit int64
 	// Require refuses to make a key without a deadline.
 	Require bool
-	// MaxAge is the maximum age of the entries of streams that have none of their own. AgeRefs is what is said about groups
-	// then, as object.StreamRefs has it.
+	// MaxAge is the maximum age of the entries of streams that have none of their own. AgeRefs is
+	// what is said about groups then, as object.StreamRefs has it.
 	MaxAge  int64
 	AgeRefs uint8
 
 	Counts PolicyCounts
-	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono; 0: never. Unlogged is how
-	// often it would have done something since.
+	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono;
+	// 0: never. Unlogged is how often it would have done something since.
 	Logged, Unlogged atomic.Int64
 }
 
@@ -55,8 +55,9 @@ type Verdict struct {
 // Changed reports whether the policy says anything else than the command.
 func (v Verdict) Changed() bool { return v.Refused || v.Defaulted || v.Cut || v.Jittered }
 
-// Decide is what the policy says of a key that is written at now with a deadline, None for none. kept: it had
-// this deadline, or lack of one, before, and the write is not about it. hash is of the key's name.
+// Decide is what the policy says of a key that is written at now with a deadline, None for none.
+// kept: it had this deadline, or lack of one, before, and the write is not about it. hash is of the
+// key's name.
 func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict) {
 	v.Deadline = deadline
 	fresh := !kept
@@ -101,8 +102,9 @@ func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
 	return int64(less)
 }
 
-// SlideTo is the deadline that a key gets when it is read at now; deadline is its present one, and written
-// when a write gave it one, in Unix ms. It is the present one unless that moves by a tenth of Slide at least.
+// SlideTo is the deadline that a key gets when it is read at now; deadline is its present one, and
+// written when a write gave it one, in Unix ms. It is the present one unless that moves by a tenth
+// of Slide at least.
 func (p *Policy) SlideTo(now, deadline, written int64) int64 {
 	if p.Slide == 0 || deadline == None {
 		return deadline

@@ -74,7 +74,8 @@ func TestPolicyDecide(t *testing.T) {
 	})
 }
 
-// TestPolicyJitterSpreads: deadlines that are asked for at once are spread over all that jitter allows, evenly.
+// TestPolicyJitterSpreads: deadlines that are asked for at once are spread over all that jitter
+// allows, evenly.
 func TestPolicyJitterSpreads(t *testing.T) {
 	const now, left, keys, parts = 1_700_000_000_000, 1_000_000, 100_000, 10
 	p := &Policy{Jitter: 50}
@@ -90,7 +91,8 @@ func TestPolicyJitterSpreads(t *testing.T) {
 	}
 }
 
-// TestPolicySlide: a deadline moves to the end of Slide, or of Limit if that is earlier, and by a tenth of Slide at least.
+// TestPolicySlide: a deadline moves to the end of Slide, or of Limit if that is earlier, and by a
+// tenth of Slide at least.
 func TestPolicySlide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{Slide: spans(t, "slide"), Limit: spans(t, "limit")}

@@ -1,9 +1,10 @@
 package ttl
 
-// Keys that are used again and again get later and later deadlines. An index that postpones leaves such a key where it
-// stands in the tree, which is too early, and notes its deadline. The tree is put right for an entry that comes to be its
-// first and due (MoveFirst), and for all of them before somebody walks over or counts the entries (settle): to readers the
-// index is as if nothing had been postponed.
+// Keys that are used again and again get later and later deadlines. An index that postpones leaves
+// such a key where it stands in the tree, which is too early, and notes its deadline. The tree is
+// put right for an entry that comes to be its first and due (MoveFirst), and for all of them before
+// somebody walks over or counts the entries (settle): to readers the index is as if nothing had
+// been postponed.
 
 // move is where an entry stands in the tree, and the later deadline that it has.
 type move struct{ from, to int64 }
@@ -81,5 +82,6 @@ func (x *IndexOf[K]) Settle(most int) (more bool) {
 // Postponed is how many moves are postponed.
 func (x *IndexOf[K]) Postponed() int { return len(x.postponed) }
 
-// Ahead calls fn for the entries as they stand in the tree, in order, until it returns false: a hint which are due next.
+// Ahead calls fn for the entries as they stand in the tree, in order, until it returns false: a
+// hint which are due next.
 func (x *IndexOf[K]) Ahead(fn func(EntryOf[K]) bool) { x.tree.Ascend(fn) }

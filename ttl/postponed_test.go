@@ -99,7 +99,8 @@ func TestPostponedAgainstModel(t *testing.T) {
 	})
 }
 
-// No more moves are postponed than settle does within some milliseconds; those beyond are done at once.
+// No more moves are postponed than settle does within some milliseconds; those beyond are done at
+// once.
 func TestPostponedIsBounded(t *testing.T) {
 	const many = maxPostponed + 100
 	x := NewCounted()

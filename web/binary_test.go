@@ -109,8 +109,8 @@ func samples(t *testing.T, text string) map[string]float64 {
 	return found
 }
 
-// Each page is shown to those who may run the commands that it stands for, and to nobody else; what is
-// refused stands in ACL LOG.
+// Each page is shown to those who may run the commands that it stands for, and to nobody else; what
+// is refused stands in ACL LOG.
 func TestRights(t *testing.T) {
 	s := keyp(t, "--requirepass", "secret",
 		"--user", "watcher", "on", ">w", "-@all", "+info", "+latency|histogram",
@@ -262,7 +262,8 @@ func TestMetrics(t *testing.T) {
 	sound(t, s)
 }
 
-// ofGroups reports whether a metric is there for members of a group only: TestGroupMetrics has those.
+// ofGroups reports whether a metric is there for members of a group only: TestGroupMetrics has
+// those.
 func ofGroups(m *metric) bool { return strings.HasPrefix(m.name, "keyp_group_") }
 
 // notShown are INFO's fields without a metric, with the reason. Those of the sections commandstats,

@@ -13,10 +13,11 @@ import (
 const MaxConns = 64
 
 // conns bounds the connections. One that comes when there are too many takes the place of the one
-// that has been silent for longest: that has sent no whole request, or none since its last reply, or that has a reply and
-// still sends a body that nobody reads. So a client that opens connections and sends nothing, or slowly, does not keep others out. While all have
-// requests under way a new one is closed: they end soon, but for the streams of pages that are open, of which there
-// are fewer (maxStreams).
+// that has been silent for longest: that has sent no whole request, or none since its last reply,
+// or that has a reply and still sends a body that nobody reads. So a client that opens connections
+// and sends nothing, or slowly, does not keep others out. While all have requests under way a new
+// one is closed: they end soon, but for the streams of pages that are open, of which there are
+// fewer (maxStreams).
 type conns struct {
 	most int
 
@@ -36,8 +37,9 @@ func newConns(most int) *conns {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// drop takes the rest of a request that has its reply and whose body was not read: if the connection were closed under what
-// its client still sends, the client could lose the reply. Meanwhile the connection counts as silent.
+// drop takes the rest of a request that has its reply and whose body was not read: if the
+// connection were closed under what its client still sends, the client could lose the reply.
+// Meanwhile the connection counts as silent.
 func (c *conns) drop(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	conn, ok := r.Context().Value(connKey{}).(net.Conn)
@@ -58,7 +60,8 @@ func (c *conns) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// change notes a connection's state, and returns the connection that is to be closed for it, if any.
+// change notes a connection's state, and returns the connection that is to be closed for it, if
+// any.
 func (c *conns) change(conn net.Conn, state http.ConnState) (victim net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// A new connection takes the place of the one that has been silent for longest, never that of one with
-// a request under way.
+// A new connection takes the place of the one that has been silent for longest, never that of one
+// with a request under way.
 func TestConns(t *testing.T) {
 	c := newConns(3)
 	conn := func() net.Conn {
@@ -96,7 +96,8 @@ func TestConnsTLS(t *testing.T) {
 	}
 }
 
-// Requests whose body does not come are refused at once, and keep nobody out, however many there are.
+// Requests whose body does not come are refused at once, and keep nobody out, however many there
+// are.
 func TestUnsentBodies(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	plain := keyp(t)

@@ -13,14 +13,14 @@ import (
 	"keyp/storage"
 )
 
-// The dashboard is one page, whose files are in the binary. Its scripts ask for all else, each part with the
-// rights of the commands that it stands for.
+// The dashboard is one page, whose files are in the binary. Its scripts ask for all else, each part
+// with the rights of the commands that it stands for.
 
 //go:embed page
 var pageFiles embed.FS
 
-// pagePolicy lets the page load its own files and ask its own server, and nothing else. Text becomes part of
-// the page as text only: a script that tries to have it parsed as HTML fails.
+// pagePolicy lets the page load its own files and ask its own server, and nothing else. Text
+// becomes part of the page as text only: a script that tries to have it parsed as HTML fails.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -68,8 +68,8 @@ func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// used are the commands that the page runs: those that look, and those that set or remove a deadline, or delete a key. A request
-// to run any other command is refused.
+// used are the commands that the page runs: those that look, and those that set or remove a
+// deadline, or delete a key. A request to run any other command is refused.
 var used = strings.Fields(`SCAN TYPE PTTL STRLEN GETRANGE HSCAN HLEN HPTTL SSCAN SCARD ZSCAN ZCARD LRANGE LLEN XREVRANGE XLEN XINFO|GROUPS
 	SLOWLOG|GET CLIENT|LIST RANDOMKEY MEMORY|USAGE KEYP.POLICY|LIST KEYP.OUTBOX|LIST KEYP.CLOCK|INFO
 	KEYP.LEASE|INFO KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.LIMIT|INFO KEYP.LIMIT|PEEK
@@ -113,7 +113,8 @@ const (
 	maxPattern = 1 << 10
 )
 
-// dueKeys are the first keys that are due in a span of time. Names are bytes, so they are sent in base64.
+// dueKeys are the first keys that are due in a span of time. Names are bytes, so they are sent in
+// base64.
 type dueKeys struct {
 	Keys    []dueKey `json:"keys"`
 	Through int64    `json:"through"` // up to which Unix ms it has all
@@ -161,7 +162,8 @@ func listed(list []storage.DueKey) []dueKey {
 	return keys
 }
 
-// number is a number of a request, -1 if it is none. One that is too large is the largest: scripts round that up.
+// number is a number of a request, -1 if it is none. One that is too large is the largest: scripts
+// round that up.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

@@ -18,7 +18,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// do asks for a page by a user, unless that is empty, and gives the reply with its body still to be read.
+// do asks for a page by a user, unless that is empty, and gives the reply with its body still to be
+// read.
 func (h *harness) do(ctx context.Context, path, user string) *http.Response {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Addr()+path, nil)
@@ -46,8 +47,8 @@ func (h *harness) read(path, user string) (status int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// Each file that the page names is there, with its type, and under a policy that lets it run its own scripts and
-// nothing else.
+// Each file that the page names is there, with its type, and under a policy that lets it run its
+// own scripts and nothing else.
 func TestDashboardFiles(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -94,8 +95,8 @@ func TestDashboardFiles(t *testing.T) {
 	}
 }
 
-// Each part of the dashboard is for users who may run the commands that it stands for, and lists the keys whose deadline
-// they may ask for.
+// Each part of the dashboard is for users who may run the commands that it stands for, and lists
+// the keys whose deadline they may ask for.
 func TestDashboardRights(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -191,8 +192,8 @@ func (h *harness) streams() (streams int, running bool) {
 	return h.live.streams.under(), h.live.mu.running
 }
 
-// A page that is open gets messages with what changed, while others read or do not read theirs; without a
-// page nothing is made.
+// A page that is open gets messages with what changed, while others read or do not read theirs;
+// without a page nothing is made.
 func TestLive(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -275,7 +276,8 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
-// What expired in a minute is kept when the minute has passed, with keys and elements together in its lateness, for as long as is shown.
+// What expired in a minute is kept when the minute has passed, with keys and elements together in
+// its lateness, for as long as is shown.
 func TestMinutes(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -300,7 +302,8 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// A message compares readings: rates are a second's, and a counter that started from 0 again is not negative.
+// A message compares readings: rates are a second's, and a counter that started from 0 again is not
+// negative.
 func TestRise(t *testing.T) {
 	if rise(7, 5) != 2 || rise(3, 5) != 3 {
 		t.Error("a counter")

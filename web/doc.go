@@ -21,11 +21,13 @@
 //     counted one by one is counted in the background, at most a hundredth of the time.
 //   - A page shows no more than its commands would reply to the same user. Health alone needs no
 //     user, and shows no data.
-//   - The dashboard's scripts make text of what the server replies, never HTML, and the page's policy has the
-//     browser refuse anything else. All who have it open share one message a second, which is made while
-//     anybody has; a page that reads slowly gets fewer of them, and nothing is kept for it.
-//   - No request from a page of another site is answered. None changes anything, but for those with commands of
-//     the dashboard (run.go): they need a token, and run on a connection to the server as any client's do.
+//   - The dashboard's scripts make text of what the server replies, never HTML, and the page's
+//     policy has the browser refuse anything else. All who have it open share one message a second,
+//     which is made while anybody has; a page that reads slowly gets fewer of them, and nothing is
+//     kept for it.
+//   - No request from a page of another site is answered. None changes anything, but for those with
+//     commands of the dashboard (run.go): they need a token, and run on a connection to the server
+//     as any client's do.
 //   - After Withdraw no request touches the store.
 //
 // The port answers before the data is loaded, and until the process ends, so that an operator

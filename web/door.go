@@ -65,8 +65,9 @@ func (s *Server) find(path string) (page, bool) {
 	return p, ok && folder != "/"
 }
 
-// headers are those of every reply. Browsers do not store it, do not show it in a frame, and do not let pages
-// of other sites read it; a reply that a browser shows as a page can neither load nor run anything.
+// headers are those of every reply. Browsers do not store it, do not show it in a frame, and do not
+// let pages of other sites read it; a reply that a browser shows as a page can neither load nor run
+// anything.
 var headers = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":       "nosniff",

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// dueEvery is the least time between two counts of what is due, dueShare the part of the time that they have.
+	// dueEvery is the least time between two counts of what is due, dueShare the part of the time
+	// that they have.
 	dueEvery = time.Second
 	dueShare = 100
-	// dueLooks is about how many deadlines are looked at for the spans of a database, dueCost the most that one takes if nothing
-	// is in the way.
+	// dueLooks is about how many deadlines are looked at for the spans of a database, dueCost the
+	// most that one takes if nothing is in the way.
 	dueLooks = 300_000
 	dueCost  = 2 * time.Microsecond
 
@@ -22,16 +23,16 @@ const (
 	day    = 24 * hour
 )
 
-// scales are the bars that pages show from now on: units of the calendar (UTC). There are more than a page shows, as it goes on
-// when a count is not the newest.
+// scales are the bars that pages show from now on: units of the calendar (UTC). There are more than
+// a page shows, as it goes on when a count is not the newest.
 var scales = []struct {
 	name string
 	unit int64
 	bars int
 }{{"second", second, 120}, {"minute", minute, 120}, {"hour", hour, 48}, {"day", day, 61}}
 
-// horizons are how far ahead the tiles of pages look. The first measured of them are those of the metrics; what is due behind the last
-// one is the last count of a forecast.
+// horizons are how far ahead the tiles of pages look. The first measured of them are those of the
+// metrics; what is due behind the last one is the last count of a forecast.
 var horizons = []horizon{{"minute", minute}, {"hour", hour}, {"day", day}, {"60 days", 60 * day}}
 
 const measured = 3
@@ -41,7 +42,8 @@ type horizon struct {
 	ms   int64
 }
 
-// forecast is how many keys are due from now on. A key counts once, at its next deadline: its own or the first of an element.
+// forecast is how many keys are due from now on. A key counts once, at its next deadline: its own
+// or the first of an element.
 type forecast struct {
 	From   int64               `json:"from"` // when the count began, in Unix ms
 	Scales map[string]*dueBars `json:"scales"`
@@ -54,16 +56,18 @@ type forecast struct {
 type dueBars struct {
 	From int64 `json:"from"` // Unix ms
 	Unit int64 `json:"unit"` // of each, in ms
-	// DBs has, by database, the number of a bar and its counts, without bars of 0: one count as packed has it, or, with patterns, those of
-	// keys at the first pattern that a name matches, and behind them of the other names that the user may see. Databases behind
-	// the first ones have none.
+	// DBs has, by database, the number of a bar and its counts, without bars of 0: one count as
+	// packed has it, or, with patterns, those of keys at the first pattern that a name matches, and
+	// behind them of the other names that the user may see. Databases behind the first ones have
+	// none.
 	DBs   map[int][][]int64 `json:"dbs"`
 	At    int64             `json:"at"`    // when it was ready
 	Every int64             `json:"every"` // one in so many names was looked at, and counts as so many
 	Long  int64             `json:"long"`  // names that take too long to match, which count nowhere
 }
 
-// packed is a count as pages get it: the number of keys or, where that is not known, an estimate, no fewer and no more than that.
+// packed is a count as pages get it: the number of keys or, where that is not known, an estimate,
+// no fewer and no more than that.
 func packed(s storage.DueSpan) []int64 {
 	if s.Exact() {
 		return []int64{s.Estimate}
@@ -71,8 +75,9 @@ func packed(s storage.DueSpan) []int64 {
 	return []int64{s.Estimate, s.Low, s.High}
 }
 
-// timelines counts what each database has in equal spans of time. false: step, which is called behind each of them, says that it is to
-// end, or the data file could not be read. Behind a global transaction it waits.
+// timelines counts what each database has in equal spans of time. false: step, which is called
+// behind each of them, says that it is to end, or the data file could not be read. Behind a global
+// transaction it waits.
 func timelines(env *commands.Env, from, until storage.Instant, spans int, step func(most time.Duration) bool, add func(db int, list []storage.DueSpan)) bool {
 	for _, d := range env.Store.Populations() {
 		list, err := env.Store.Monitoring().Timeline(d.DB, from, until, spans, nil)

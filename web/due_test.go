@@ -16,8 +16,8 @@ import (
 	"keyp/ttl"
 )
 
-// A forecast has each key where its next deadline is: in the bars of each scale, within each horizon or behind the last. Databases
-// behind the first ones count for the metrics only.
+// A forecast has each key where its next deadline is: in the bars of each scale, within each
+// horizon or behind the last. Databases behind the first ones count for the metrics only.
 func TestForecast(t *testing.T) {
 	h := listen(t, "--databases", "70")
 	h.load()
@@ -93,7 +93,8 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// Beside a global transaction the last forecast stays, a page and the metrics have it, and what waits ends with the server.
+// Beside a global transaction the last forecast stays, a page and the metrics have it, and what
+// waits ends with the server.
 func TestDueBesideGlobal(t *testing.T) {
 	h := listen(t)
 	h.load()

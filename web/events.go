@@ -14,11 +14,12 @@ import (
 	"keyp/commands"
 )
 
-// Events as they come, for a page that asks: a connection to the server subscribes to them, as any client's, and the page
-// gets some of them each second and the number of the others.
+// Events as they come, for a page that asks: a connection to the server subscribes to them, as any
+// client's, and the page gets some of them each second and the number of the others.
 
 const (
-	// eventsShown is how many events a page gets in a second, and eventName how much of a key's name.
+	// eventsShown is how many events a page gets in a second, and eventName how much of a key's
+	// name.
 	eventsShown = 20
 	eventName   = 256
 	// maxEvents bounds the pages that get events, userEvents those of a user.
@@ -114,8 +115,8 @@ func drain(come <-chan event) (list []event, on bool) {
 	return list, true
 }
 
-// readEvents reads messages of the channels of events until the connection ends. Those of databases that are not to be seen are
-// left out; those that come has no room for are counted.
+// readEvents reads messages of the channels of events until the connection ends. Those of databases
+// that are not to be seen are left out; those that come has no room for are counted.
 func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event, skipped *atomic.Int64) error {
 	in := bufio.NewReader(conn)
 	for {
@@ -139,8 +140,8 @@ func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event, skipp
 	}
 }
 
-// readPush reads an array of strings and numbers as RESP2 has it, of each string the first eventName bytes; long is whether the last
-// one has more.
+// readPush reads an array of strings and numbers as RESP2 has it, of each string the first
+// eventName bytes; long is whether the last one has more.
 func readPush(in *bufio.Reader) (words [][]byte, long bool, err error) {
 	head, n, err := readHead(in)
 	if err != nil || head != '*' {

@@ -21,7 +21,8 @@ func inGroup(t *testing.T) (*harness, *fakegroup.Group) {
 	return h, g
 }
 
-// TestReadyInGroup: a member is ready when it serves as its role says. One that waits for others is not, and is not broken.
+// TestReadyInGroup: a member is ready when it serves as its role says. One that waits for others is
+// not, and is not broken.
 func TestReadyInGroup(t *testing.T) {
 	h, g := inGroup(t)
 	for _, step := range []struct {
@@ -56,7 +57,8 @@ func TestReadyInGroup(t *testing.T) {
 	}
 }
 
-// TestReadyWithoutMajority: a log that a member cannot commit, as it has no majority, is no defect of it; that of who has the lease is.
+// TestReadyWithoutMajority: a log that a member cannot commit, as it has no majority, is no defect
+// of it; that of who has the lease is.
 func TestReadyWithoutMajority(t *testing.T) {
 	h, g := inGroup(t)
 	g.Become(commands.Leader, 1, 1)
@@ -77,7 +79,8 @@ func TestReadyWithoutMajority(t *testing.T) {
 	}
 }
 
-// TestGroupMetrics: each metric of the group is there, and each has INFO's field if the table names one.
+// TestGroupMetrics: each metric of the group is there, and each has INFO's field if the table names
+// one.
 func TestGroupMetrics(t *testing.T) {
 	h, g := inGroup(t)
 	g.Lease.Store(7)

@@ -16,17 +16,19 @@ import (
 	"keyp/storage"
 )
 
-// What the dashboard shows of the present: one message a second, made once for all who have it open, while
-// anybody has. A reader who is slow gets fewer messages, always the newest one.
+// What the dashboard shows of the present: one message a second, made once for all who have it
+// open, while anybody has. A reader who is slow gets fewer messages, always the newest one.
 
 const (
 	// liveEvery is the time between two messages.
 	liveEvery = time.Second
 	// liveSpan is how many readings back latencies are counted from.
 	liveSpan = 10
-	// liveHistory is how many seconds a page that is opened is shown of the time before, if somebody had one open.
+	// liveHistory is how many seconds a page that is opened is shown of the time before, if
+	// somebody had one open.
 	liveHistory = 120
-	// liveMinutes is how many minutes back it is shown what expired, whether anybody had a page open or not.
+	// liveMinutes is how many minutes back it is shown what expired, whether anybody had a page
+	// open or not.
 	liveMinutes = 120
 	// liveCommands is how many commands have their latencies shown, those that are called most.
 	liveCommands = 30
@@ -104,8 +106,8 @@ func (l *live) note(store *storage.Store, now int64) {
 	l.mu.minutes = l.mu.minutes[max(0, len(l.mu.minutes)-liveMinutes):]
 }
 
-// message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in bytes, unless they say
-// something else.
+// message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in
+// bytes, unless they say something else.
 type message struct {
 	At       int64        `json:"at"`
 	Point    point        `json:"point"`
@@ -122,7 +124,8 @@ type message struct {
 	Group    *groupUse    `json:"group,omitempty"`
 }
 
-// replyUse is how long clients waited for replies in the last ten seconds, or in less as for commandUse.
+// replyUse is how long clients waited for replies in the last ten seconds, or in less as for
+// commandUse.
 type replyUse struct {
 	Reads  waits `json:"reads"`
 	Writes waits `json:"writes"`
@@ -136,7 +139,8 @@ type waits struct {
 
 func waitsOf(r histogram.Reading) waits { return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)} }
 
-// commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
+// commandUse is the use of a command; its latencies are of the last ten seconds, or of less if
+// nobody had a page open before.
 type commandUse struct {
 	Name  string `json:"name"`
 	Group string `json:"group"`
@@ -289,7 +293,8 @@ func byName(list []commands.CommandReport) map[string]commands.CommandReport {
 	return by
 }
 
-// wait gives the newest message after the one that was seen, nil if the client is gone or the server stops.
+// wait gives the newest message after the one that was seen, nil if the client is gone or the
+// server stops.
 func (l *live) wait(r *http.Request, seen chan struct{}) (text []byte, next chan struct{}) {
 	if seen != nil {
 		select {

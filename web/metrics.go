@@ -71,7 +71,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// send gives a metric to the library, or why there is none: a panic on its goroutines would end the server.
+// send gives a metric to the library, or why there is none: a panic on its goroutines would end the
+// server.
 func send(to chan<- prometheus.Metric, desc *prometheus.Desc, m prometheus.Metric, err error) {
 	if err != nil {
 		m = prometheus.NewInvalidMetric(desc, err)
@@ -79,7 +80,8 @@ func send(to chan<- prometheus.Metric, desc *prometheus.Desc, m prometheus.Metri
 	to <- m
 }
 
-// inUnit is a bound in the unit of its metric, as one would write it: 0.0001, not 0.00009999999999999999.
+// inUnit is a bound in the unit of its metric, as one would write it: 0.0001, not
+// 0.00009999999999999999.
 func inUnit(bound int64, unit float64) float64 {
 	f, err := strconv.ParseFloat(strconv.FormatFloat(float64(bound)*unit, 'g', 12, 64), 64)
 	if err != nil {
@@ -178,7 +180,8 @@ func (s *Server) inTurn(w http.ResponseWriter, r *http.Request, fn func()) bool 
 	return false
 }
 
-// showMetrics replies all metrics in the form that the client asks for: OpenMetrics, or Prometheus's.
+// showMetrics replies all metrics in the form that the client asks for: OpenMetrics, or
+// Prometheus's.
 func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateIncludingOpenMetrics(r.Header)
 	var text bytes.Buffer

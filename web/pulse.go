@@ -13,8 +13,8 @@ import (
 const (
 	// beat is the time between two looks.
 	beat = 500 * time.Millisecond
-	// readyBeats is how many looks in a row may find the loop silent, the log not committed or the disk
-	// without an answer, until the server counts as not ready.
+	// readyBeats is how many looks in a row may find the loop silent, the log not committed or the
+	// disk without an answer, until the server counts as not ready.
 	readyBeats = 10
 	// aliveBeats is how many may find the loop silent until it counts as stuck for good.
 	aliveBeats = 120
@@ -56,8 +56,8 @@ func (p *pulse) says() string {
 	return ""
 }
 
-// start asks for the first answers and begins the goroutines. Withdraw, which waits until nobody uses
-// the store, waits for these too, also for one that has not run yet.
+// start asks for the first answers and begins the goroutines. Withdraw, which waits until nobody
+// uses the store, waits for these too, also for one that has not run yet.
 func (p *pulse) start() {
 	p.message.Store(nil)
 	p.s.use(func(env *commands.Env) {
@@ -98,7 +98,8 @@ func (p *pulse) looks(env *commands.Env) {
 	}
 }
 
-// minutes keeps what expires in each minute. It may have to wait for a shard or a disk, so looks cannot do it.
+// minutes keeps what expires in each minute. It may have to wait for a shard or a disk, so looks
+// cannot do it.
 func (p *pulse) minutes(env *commands.Env) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -134,8 +135,8 @@ func (p *pulse) look(env *commands.Env) {
 	}
 }
 
-// commits reports whether it is the server's own defect when its log is not committed: without a majority, or without
-// leading it, a member of a group cannot commit anything.
+// commits reports whether it is the server's own defect when its log is not committed: without a
+// majority, or without leading it, a member of a group cannot commit anything.
 func commits(env *commands.Env) bool {
 	g := env.GroupReport()
 	return g == nil || g.Leased
@@ -150,8 +151,8 @@ func (p *pulse) ask(env *commands.Env) {
 	})
 }
 
-// probe asks the system whether the data directory can be written, on a goroutine of its own: a disk
-// that is gone may never answer.
+// probe asks the system whether the data directory can be written, on a goroutine of its own: a
+// disk that is gone may never answer.
 func (p *pulse) probe(env *commands.Env) {
 	go func() {
 		problem := ""

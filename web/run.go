@@ -20,11 +20,11 @@ import (
 	"keyp/resp"
 )
 
-// What the page changes, and what it reads of keys, are commands. A request has them as a client sends
-// them (RESP), and the reply has what the server replies. Only the commands that the page needs are run
-// (used). They go through a connection to the server itself, as the user who asks. So permissions,
-// SLOWLOG, MONITOR and durability are those of any client. The connection ends with the request: what
-// would wait for long ends with it.
+// What the page changes, and what it reads of keys, are commands. A request has them as a client
+// sends them (RESP), and the reply has what the server replies. Only the commands that the page
+// needs are run (used). They go through a connection to the server itself, as the user who asks. So
+// permissions, SLOWLOG, MONITOR and durability are those of any client. The connection ends with
+// the request: what would wait for long ends with it.
 
 const (
 	// runBytes bounds the commands of a request, runReply what is sent back: a longer reply is cut.
@@ -32,13 +32,15 @@ const (
 	runReply = 64 << 20
 	// runTime bounds a request with commands.
 	runTime = 10 * time.Second
-	// maxRuns is how many of them there are at a time, also of those that are still being read, and userRuns how many of a
-	// user. The first of each user is one more if need be: so no users, however many, keep another from running commands.
+	// maxRuns is how many of them there are at a time, also of those that are still being read, and
+	// userRuns how many of a user. The first of each user is one more if need be: so no users,
+	// however many, keep another from running commands.
 	maxRuns  = 16
 	userRuns = 6
 )
 
-// runs counts requests of a kind: most at a time, ofUser of a user. With spare the first of each user may be one more.
+// runs counts requests of a kind: most at a time, ofUser of a user. With spare the first of each
+// user may be one more.
 type runs struct {
 	most, ofUser int
 	spare        bool
@@ -81,8 +83,8 @@ func (r *runs) under() int {
 	return r.mu.all
 }
 
-// tokens are given to who has opened the page, and asked for with each request that may change something. A page
-// of another site cannot read one. They end with the process.
+// tokens are given to who has opened the page, and asked for with each request that may change
+// something. A page of another site cannot read one. They end with the process.
 type tokens struct{ secret [32]byte }
 
 func (t *tokens) init() { _, _ = rand.Read(t.secret[:]) } // which never fails
@@ -107,7 +109,8 @@ func (t *tokens) seal(nonce []byte, user string) []byte {
 	return mac.Sum(nil)
 }
 
-// runCommands runs the commands of a request as its user, in the database db of the query (0 without one).
+// runCommands runs the commands of a request as its user, in the database db of the query (0
+// without one).
 func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	visitor := s.visitorOf(w, r)
 	if visitor == nil {
@@ -165,8 +168,8 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // who asked may be gone; what is cut the page finds incomplete
 }
 
-// refused returns why the commands of a request are not run: one of them is not of those that the page uses, or they are
-// no commands. It returns "" if all are.
+// refused returns why the commands of a request are not run: one of them is not of those that the
+// page uses, or they are no commands. It returns "" if all are.
 func refused(sent []byte) (why string) {
 	var in resp.Reader
 	in.Advance(copy(in.Space(len(sent)), sent))
@@ -191,7 +194,8 @@ func refused(sent []byte) (why string) {
 	}
 }
 
-// refusal is the server's error where commands would have run as another user or in another database.
+// refusal is the server's error where commands would have run as another user or in another
+// database.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

@@ -44,7 +44,8 @@ func (s *served) token(user string) string {
 	return opened.Token
 }
 
-// Commands run as their user, on a connection like any other, and only for who has opened the page here.
+// Commands run as their user, on a connection like any other, and only for who has opened the page
+// here.
 func TestRun(t *testing.T) {
 	s := keyp(t, "--requirepass", "default", "--user", "u", "on", ">u", "-@all", "+getrange", "+pexpire", "+pttl", "~mine:*")
 	auth := command("AUTH", "default")

@@ -72,7 +72,8 @@ type Server struct {
 // usualPorts are how many ports from that of http-addr on are tried, if that was not given.
 const usualPorts = 10
 
-// bind listens at http-addr. If that was not given it may be another port, or none: then the listener is nil, and the log says so.
+// bind listens at http-addr. If that was not given it may be another port, or none: then the
+// listener is nil, and the log says so.
 func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	if o.Config.Given("http-addr") {
 		listener, err := net.Listen("tcp", addr.String())
@@ -93,7 +94,8 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	return nil, nil
 }
 
-// Address returns http-addr, which is not valid if that is empty, and the error with which Listen would refuse it.
+// Address returns http-addr, which is not valid if that is empty, and the error with which Listen
+// would refuse it.
 func Address(cfg *config.Config) (addr netip.AddrPort, err error) {
 	text := cfg.String("http-addr")
 	if text == "" {
@@ -168,8 +170,8 @@ func (s *Server) URL() string {
 // Addr is where the server listens: host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Ready is called when the data is loaded and the loop about to run; env has its Host. connect gives a connection
-// to that, for a client at an address.
+// Ready is called when the data is loaded and the loop about to run; env has its Host. connect
+// gives a connection to that, for a client at an address.
 func (s *Server) Ready(env *commands.Env, connect func(addr string) (net.Conn, error)) {
 	if s == nil {
 		return
@@ -191,8 +193,8 @@ func (s *Server) Stopping() {
 	}
 }
 
-// Withdraw is called before the store closes: when it returns, no request uses that, or will. After a
-// failure what a request waits for may be locked for ever, so Withdraw waits a second at most.
+// Withdraw is called before the store closes: when it returns, no request uses that, or will. After
+// a failure what a request waits for may be locked for ever, so Withdraw waits a second at most.
 func (s *Server) Withdraw() {
 	if s == nil {
 		return
@@ -248,7 +250,8 @@ func (s *Server) use(fn func(*commands.Env)) bool {
 	return true
 }
 
-// borrow gives what requests read, nil if there is nothing; Withdraw waits until giveBack is called for each.
+// borrow gives what requests read, nil if there is nothing; Withdraw waits until giveBack is called
+// for each.
 func (s *Server) borrow() *commands.Env {
 	s.mu.Lock()
 	defer s.mu.Unlock()

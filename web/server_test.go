@@ -210,8 +210,8 @@ func TestLife(t *testing.T) {
 	h.want("/healthz", 200, "alive\n")
 }
 
-// TestUsualPorts: without an http-addr the server takes the first free one of ten ports, or none. It takes no other port than one that
-// was given.
+// TestUsualPorts: without an http-addr the server takes the first free one of ten ports, or none.
+// It takes no other port than one that was given.
 func TestUsualPorts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have one loopback address, at which others listen")
@@ -283,7 +283,8 @@ func TestStuckLoop(t *testing.T) {
 	h.want("/readyz", 200, "ready")
 }
 
-// The pulse looks on while the loop is stuck with the keyspace locked, at the beginning of a minute as well.
+// The pulse looks on while the loop is stuck with the keyspace locked, at the beginning of a minute
+// as well.
 func TestPulseBesideLockedShards(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -326,7 +327,8 @@ func TestUncommitted(t *testing.T) {
 	h.want("/readyz", 503, "not ready: the disk is full")
 }
 
-// With ready-archive-age a server is not ready while its archive lacks something for longer than that.
+// With ready-archive-age a server is not ready while its archive lacks something for longer than
+// that.
 func TestReadyByArchive(t *testing.T) {
 	h := listen(t)
 	var works atomic.Bool
@@ -353,7 +355,8 @@ func TestReadyByArchive(t *testing.T) {
 	await.Until(t, "the archive has all", func() bool { status, _ := h.get("/readyz"); return status == 200 })
 }
 
-// What the disk lacks is shown to everybody, where the data is and what the store says of its files to nobody.
+// What the disk lacks is shown to everybody, where the data is and what the store says of its files
+// to nobody.
 func TestReadyHidesPaths(t *testing.T) {
 	h := listen(t)
 	h.load()

@@ -14,32 +14,35 @@ import (
 	"keyp/storage"
 )
 
-// What pages want to have counted beside the forecast: a span of time in bars of some unit, also by patterns of names. Such a span
-// is counted in the background again and again while a page asks for it, one at a time, and each time the page gets the
-// last count there is.
+// What pages want to have counted beside the forecast: a span of time in bars of some unit, also by
+// patterns of names. Such a span is counted in the background again and again while a page asks for
+// it, one at a time, and each time the page gets the last count there is.
 
 const (
 	// maxBars and maxPatterns bound a span.
 	maxBars     = 120
 	maxPatterns = 4
-	// userSpans is how many spans of a user are counted: one for each page that a user may have open.
+	// userSpans is how many spans of a user are counted: one for each page that a user may have
+	// open.
 	userSpans = userStreams
 	// spanShare is the part of the time that counting them has.
 	spanShare = 250
-	// spanEvery is the least time between two counts of a span, spanIdle how long it is counted after a page asked for it.
-	// A span that was asked for within spanShown is on a screen: pages ask more often.
+	// spanEvery is the least time between two counts of a span, spanIdle how long it is counted
+	// after a page asked for it. A span that was asked for within spanShown is on a screen: pages
+	// ask more often.
 	spanEvery = 2 * time.Second
 	spanIdle  = 15 * time.Second
 	spanShown = 2 * time.Second
 	// stepTime is the most that a step of a count takes, if nothing is in the way.
 	stepTime = 2 * time.Millisecond
-	// stepMatch is how much matching a step does: bytes of names by bytes of patterns. matchTime is the most that such a
-	// byte by byte takes. A name with more than nameMatch, after which the count would have to pause for over five seconds, is not
-	// matched.
+	// stepMatch is how much matching a step does: bytes of names by bytes of patterns. matchTime is
+	// the most that such a byte by byte takes. A name with more than nameMatch, after which the
+	// count would have to pause for over five seconds, is not matched.
 	stepMatch = 100_000
 	nameMatch = 5_000_000
 	matchTime = 10 * time.Nanosecond
-	// rightsBytes is how long the patterns of a user's rights, which a name is compared with too, are believed to be.
+	// rightsBytes is how long the patterns of a user's rights, which a name is compared with too,
+	// are believed to be.
 	rightsBytes = 1 << 10
 )
 
@@ -74,8 +77,9 @@ type spans struct {
 
 func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
-// ask gives the last count of a question, nil if there is none under the visitor's present rights, and has it counted on. A
-// user's question that was not asked for longest makes room for a new one; false if all of them are on screens.
+// ask gives the last count of a question, nil if there is none under the visitor's present rights,
+// and has it counted on. A user's question that was not asked for longest makes room for a new one;
+// false if all of them are on screens.
 func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *dueBars, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,8 +113,8 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer 
 
 func (s *span) shown(now time.Duration) bool { return now-s.asked <= spanShown }
 
-// due gives the span that is to be counted first, nil if none is yet, and forgets those that nobody asks for. Those on screens
-// come before the others, and among them the one that waits longest.
+// due gives the span that is to be counted first, nil if none is yet, and forgets those that nobody
+// asks for. Those on screens come before the others, and among them the one that waits longest.
 func (a *spans) due(now time.Duration) (*span, *commands.Visitor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,7 +141,8 @@ func (a *spans) wanted(s *span, rights any, now time.Duration) bool {
 	return now-s.asked <= spanIdle && slices.Contains(a.mu.list, s) && s.visitor.Rights() == rights
 }
 
-// counted notes the count of a span under some rights, nil if it was not whole, and when the next one may begin.
+// counted notes the count of a span under some rights, nil if it was not whole, and when the next
+// one may begin.
 func (a *spans) counted(s *span, rights any, answer *dueBars, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,7 +173,8 @@ func (p *pulse) spans(env *commands.Env) {
 	}
 }
 
-// countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted any more.
+// countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted
+// any more.
 func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *dueBars {
 	now, q, pace := env.Store.Now(), s.question, p.paced(spanShare)
 	step := func(most time.Duration) bool {
@@ -189,8 +195,8 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 	return c
 }
 
-// countNames counts by pattern what is counted without: all names, or a sample of them. A step has as much
-// matching as stepMatch and one name more.
+// countNames counts by pattern what is counted without: all names, or a sample of them. A step has
+// as much matching as stepMatch and one name more.
 func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *dueBars, step func(most time.Duration) bool) (whole bool) {
 	all := int64(0)
 	for _, bars := range c.DBs {
@@ -245,9 +251,10 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	return whole
 }
 
-// paced gives what a count in the background calls after each of its steps: it waits so that the steps have a
-// share-th of the time, and returns false when the server stops. A step may have waited for a processor or a lock, which
-// is no cost: it counts as most at most, the time that it takes if nothing is in the way.
+// paced gives what a count in the background calls after each of its steps: it waits so that the
+// steps have a share-th of the time, and returns false when the server stops. A step may have
+// waited for a processor or a lock, which is no cost: it counts as most at most, the time that it
+// takes if nothing is in the way.
 func (p *pulse) paced(share int) func(most time.Duration) bool {
 	began, spent := p.s.o.Clock.Mono(), time.Duration(0)
 	return func(most time.Duration) bool {

@@ -40,7 +40,8 @@ func (h *harness) counted(query, user string, want int64) (c dueBars) {
 	return c
 }
 
-// A span is counted in bars, as a whole or by pattern, of all keys or of those whose names a user may see.
+// A span is counted in bars, as a whole or by pattern, of all keys or of those whose names a user
+// may see.
 func TestSpan(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -105,8 +106,8 @@ func TestSpanSample(t *testing.T) {
 	}
 }
 
-// What nobody asks for any more is not counted, and a user's spans are bounded: a new one takes the place of another of
-// theirs that is on no screen.
+// What nobody asks for any more is not counted, and a user's spans are bounded: a new one takes the
+// place of another of theirs that is on no screen.
 func TestSpansAreBounded(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -159,7 +160,8 @@ func TestSpansAreBounded(t *testing.T) {
 	}
 }
 
-// Spans that are on screens are counted before the others, each in turn; a count that is not wanted any more is given up.
+// Spans that are on screens are counted before the others, each in turn; a count that is not wanted
+// any more is given up.
 func TestSpansOnScreenFirst(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -193,7 +195,8 @@ func TestSpansOnScreenFirst(t *testing.T) {
 	}
 }
 
-// An answer is for the rights under which it was counted: it is gone when they have changed, or the user has been made again.
+// An answer is for the rights under which it was counted: it is gone when they have changed, or the
+// user has been made again.
 func TestSpanOfOtherRights(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -243,7 +246,8 @@ func TestSpanOfOtherRights(t *testing.T) {
 	}
 }
 
-// Names are matched in steps: long names and patterns make more of them, and the time of the longest is not cut short.
+// Names are matched in steps: long names and patterns make more of them, and the time of the
+// longest is not cut short.
 func TestSpanMatchesInSteps(t *testing.T) {
 	h := listen(t)
 	h.load()

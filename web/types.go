@@ -8,17 +8,19 @@ import (
 	"keyp/storage"
 )
 
-// How many keys there are of each type is counted one by one, so it is done in the background, for as long as somebody
-// wants to know: metrics are scraped, or a page is open.
+// How many keys there are of each type is counted one by one, so it is done in the background, for
+// as long as somebody wants to know: metrics are scraped, or a page is open.
 
 const (
-	// A count of keys by type takes one part in typesShare of the time. Two counts are at least typesEvery apart, and at least as
-	// long as the earlier one took.
+	// A count of keys by type takes one part in typesShare of the time. Two counts are at least
+	// typesEvery apart, and at least as long as the earlier one took.
 	typesShare = 250
 	typesEvery = 2 * time.Second
-	// typesStep is what a step costs at most: reading some hundred keys from a slow disk. One that took longer has waited for a lock.
+	// typesStep is what a step costs at most: reading some hundred keys from a slow disk. One that
+	// took longer has waited for a lock.
 	typesStep = 100 * time.Millisecond
-	// typesIdle is how long they are counted after somebody has asked: longer than between two scrapes.
+	// typesIdle is how long they are counted after somebody has asked: longer than between two
+	// scrapes.
 	typesIdle = 5 * time.Minute
 )
 

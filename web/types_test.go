@@ -14,8 +14,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Keys are counted by database and type as SCAN finds them, whatever commands have made and removed them: before and after
-// a checkpoint, a stop and a kill, in memory and only on disk.
+// Keys are counted by database and type as SCAN finds them, whatever commands have made and removed
+// them: before and after a checkpoint, a stop and a kill, in memory and only on disk.
 func TestKeysByType(t *testing.T) {
 	s := keyp(t, "--databases", "4")
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
@@ -110,7 +110,8 @@ func TestKeysByType(t *testing.T) {
 	}
 }
 
-// Keys are counted by type for some time after somebody has asked, and what was counted is then forgotten.
+// Keys are counted by type for some time after somebody has asked, and what was counted is then
+// forgotten.
 func TestTypesIdle(t *testing.T) {
 	h := listen(t)
 	h.load()

@@ -9,7 +9,8 @@ import (
 	"keyp/internal/config"
 )
 
-// usage is what /usage shows: what is used, against what bounds it. Sizes are in bytes; a limit of 0 is none.
+// usage is what /usage shows: what is used, against what bounds it. Sizes are in bytes; a limit of
+// 0 is none.
 type usage struct {
 	Memory struct {
 		Used     int64            `json:"used"`

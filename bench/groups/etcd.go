@@ -16,8 +16,9 @@ import (
 	"keyp/bench/internal/server"
 )
 
-// etcdMember is the argument with which this program is a member of etcd, with its own name, that of its directory, where it
-// listens for clients, and where for each member: it runs in a process of its own as the others do.
+// etcdMember is the argument with which this program is a member of etcd, with its own name, that
+// of its directory, where it listens for clients, and where for each member: it runs in a process
+// of its own as the others do.
 const etcdMember = "etcd-member"
 
 func runEtcd(args []string) error {

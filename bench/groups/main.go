@@ -1,6 +1,7 @@
-// Command groups measures what a write costs that several servers must have before it is acknowledged: a group of three Keyps
-// beside etcd with three members, Redis with two replicas and WAIT 1 behind each write, and a Keyp that is alone. All of them
-// sync before they acknowledge. `make bench-groups` runs it; docs/internals/performance.md has figures of a prototype.
+// Command groups measures what a write costs that several servers must have before it is
+// acknowledged: a group of three Keyps beside etcd with three members, Redis with two replicas and
+// WAIT 1 behind each write, and a Keyp that is alone. All of them sync before they acknowledge.
+// `make bench-groups` runs it; docs/internals/performance.md has figures of a prototype.
 package main
 
 import (

@@ -15,7 +15,8 @@ import (
 	"keyp/bench/internal/server"
 )
 
-// redisConn is a connection to a server that speaks Redis's protocol. With wait each write is followed by WAIT 1.
+// redisConn is a connection to a server that speaks Redis's protocol. With wait each write is
+// followed by WAIT 1.
 type redisConn struct {
 	client *redis.Client
 	wait   bool
@@ -61,7 +62,8 @@ func (c *redisConn) Get(ctx context.Context, keys []string) error {
 
 func (c *redisConn) Close() error { return c.client.Close() }
 
-// servers starts servers in directories of their own. further gives options of each; the ports are free ones.
+// servers starts servers in directories of their own. further gives options of each; the ports are
+// free ones.
 func servers(ctx context.Context, command, dir string, n int, further func(i int, ports []int) (string, error)) (ports []int, stop func(), err error) {
 	var stops []func()
 	stop = func() {

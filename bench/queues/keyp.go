@@ -12,7 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keypDelay measures KEYP.DELAY, where each client adds, takes and acknowledges size jobs at a time.
+// keypDelay measures KEYP.DELAY, where each client adds, takes and acknowledges size jobs at a
+// time.
 func keypDelay(size int) func(context.Context, string, int) (result, error) {
 	return func(ctx context.Context, addr string, jobs int) (r result, err error) {
 		client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: clients})

@@ -1,8 +1,9 @@
-// Command queues measures how many delayed jobs a second a server and a library get done: Keyp's own KEYP.DELAY by go-redis, and
-// asynq, Bull and BullMQ, each with a fresh server for each measurement. `make bench-queues` runs it, and docs/internals/performance.md has figures.
+// Command queues measures how many delayed jobs a second a server and a library get done: Keyp's
+// own KEYP.DELAY by go-redis, and asynq, Bull and BullMQ, each with a fresh server for each
+// measurement. `make bench-queues` runs it, and docs/internals/performance.md has figures.
 //
-// Jobs are due a millisecond after they are added, by 50 clients. When all are there, 50 workers begin. So each job goes
-// through what the library has for jobs that are due later.
+// Jobs are due a millisecond after they are added, by 50 clients. When all are there, 50 workers
+// begin. So each job goes through what the library has for jobs that are due later.
 package main
 
 import (

@@ -83,9 +83,9 @@ func expireBurst(b *bench, ctx context.Context, l line, t *target, round int) ([
 	return readings, nil
 }
 
-// loadBurst writes keys whose deadlines begin at the returned instant, in Unix ms, at least early ms
-// ahead, and are spread over the given time. When loading takes longer than expected, it waits until those
-// keys have expired and tries again with a later instant.
+// loadBurst writes keys whose deadlines begin at the returned instant, in Unix ms, at least early
+// ms ahead, and are spread over the given time. When loading takes longer than expected, it waits
+// until those keys have expired and tries again with a later instant.
 func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, early int64, client *redis.Client, baseline int64) (int64, error) {
 	lead := 2*early + int64(keys)/50
 	for range burstAttempts {

@@ -31,8 +31,9 @@ func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
 	return a
 }
 
-// runArchive runs the command for a file, in a directory if that is still there. When ctx ends it gets SIGTERM, with
-// all that it has started, and SIGKILL after commandPatience. After an error nothing that it has started is left.
+// runArchive runs the command for a file, in a directory if that is still there. When ctx ends it
+// gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an error
+// nothing that it has started is left.
 func runArchive(ctx context.Context, command, dir, path string, logger *slog.Logger) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestArchiveCommandIsKilled: when a command of the archive is to end, nothing that it has started is left, even what ignores SIGTERM.
+// TestArchiveCommandIsKilled: when a command of the archive is to end, nothing that it has started
+// is left, even what ignores SIGTERM.
 func TestArchiveCommandIsKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -33,7 +33,8 @@ options: ` + targetUsage + ", " + serverUsage
 // backupShort is all of that on one line.
 const backupShort = "usage: keyp backup ADDR|DIR TARGET, keyp backup verify FILE, keyp backup prune DIR (see keyp backup --help)"
 
-// backupPatience bounds how long a server may take for the next piece; it may have to end a checkpoint first.
+// backupPatience bounds how long a server may take for the next piece; it may have to end a
+// checkpoint first.
 const backupPatience = 5 * time.Minute
 
 // targetUsage is the option of tools that reach a bucket.
@@ -194,7 +195,8 @@ func (t *backupTool) place(to string, m moment) (target.Folder, string, error) {
 	return target.Split(to, t.remote)
 }
 
-// isFolder reports whether backups get names at a target: in a directory that is there, and in a bucket.
+// isFolder reports whether backups get names at a target: in a directory that is there, and in a
+// bucket.
 func isFolder(path string) bool {
 	if target.Remote(path) {
 		return true

@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// resumeTime is for how long a connection that was lost is made again: so long the server keeps the backup.
+// resumeTime is for how long a connection that was lost is made again: so long the server keeps the
+// backup.
 const resumeTime = time.Minute
 
 // ofServer reads a backup from a server.
@@ -80,7 +81,8 @@ type piece struct {
 	err  error
 }
 
-// pieces asks for the next piece while the last one is written. The channel is closed behind the last one.
+// pieces asks for the next piece while the last one is written. The channel is closed behind the
+// last one.
 func (r *backupReader) pieces(ctx context.Context) <-chan piece {
 	pieces := make(chan piece, 1)
 	go func() {
@@ -120,7 +122,8 @@ func (r *backupReader) next(ctx context.Context) (string, error) {
 	}
 }
 
-// lostConnection reports whether an error may be that of a connection, and another one may do: not a reply, and not that no server is there.
+// lostConnection reports whether an error may be that of a connection, and another one may do: not
+// a reply, and not that no server is there.
 func lostConnection(ctx context.Context, err error) bool {
 	var reply redis.Error
 	return ctx.Err() == nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, os.ErrNotExist)

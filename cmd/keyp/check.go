@@ -21,7 +21,8 @@ import (
 const checkUsage = `usage: keyp check DIR [--verbose]
 options: --verbose: print all that is damaged; otherwise some of each kind`
 
-// shown is how many of the things that are damaged are printed, and shownEach how many of those in one part of a file.
+// shown is how many of the things that are damaged are printed, and shownEach how many of those in
+// one part of a file.
 const (
 	shown     = 100
 	shownEach = 5
@@ -80,7 +81,8 @@ func check(args []string, out io.Writer) error {
 	return err
 }
 
-// checkMember proves that the log of a member's directory says what it must, and that the data is sound with what it says to be committed.
+// checkMember proves that the log of a member's directory says what it must, and that the data is
+// sound with what it says to be committed.
 func checkMember(dir string, report func(repair.Finding)) (storage.Recovered, *member.Closed, error) {
 	o := toolOptions(dir, toolProgress())
 	o.Logger = slog.New(slog.DiscardHandler)

@@ -77,8 +77,8 @@ func lastLine(text string) string {
 	return text[strings.LastIndex(text, "\n")+1:]
 }
 
-// TestDamagedPages: of two damaged pages the log has a line each, whoever asks for their keys, and `keyp check` names them, and some of what
-// they cost; with --verbose all of it.
+// TestDamagedPages: of two damaged pages the log has a line each, whoever asks for their keys, and
+// `keyp check` names them, and some of what they cost; with --verbose all of it.
 func TestDamagedPages(t *testing.T) {
 	s, ctx := testkit.Keyp(t), t.Context()
 	const keys = 2000

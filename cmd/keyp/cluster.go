@@ -28,7 +28,8 @@ const clusterUsage = `usage: keyp cluster create ADDR ADDR [ADDR...]    make a g
 options: ` + serverUsage
 
 const (
-	// clusterWait bounds how long a member may take to get all data. After clusterSilent the tool says what it waits for.
+	// clusterWait bounds how long a member may take to get all data. After clusterSilent the tool
+	// says what it waits for.
 	clusterWait   = 10 * time.Minute
 	clusterSilent = 30 * time.Second
 	// clusterLook is how often it is asked.
@@ -39,7 +40,8 @@ const (
 	clusterStart = 30 * time.Second
 )
 
-// cluster makes and changes groups. Each command may be repeated: what is done already is left as it is.
+// cluster makes and changes groups. Each command may be repeated: what is done already is left as
+// it is.
 func cluster(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -146,7 +148,8 @@ func (t *clusterTool) pause(end time.Time) error {
 	}
 }
 
-// groupedAlready is in the error of a server that is to found a group, or to join one, and is a member of one.
+// groupedAlready is in the error of a server that is to found a group, or to join one, and is a
+// member of one.
 const groupedAlready = "member of a group already"
 
 // lasting are in errors of servers that the next try would get again.
@@ -179,7 +182,8 @@ func (t *clusterTool) reach(addr string) error {
 	}
 }
 
-// add makes servers members of the group of another one, one after the other, and waits until they vote.
+// add makes servers members of the group of another one, one after the other, and waits until they
+// vote.
 func (t *clusterTool) add(group string, addrs []string) error {
 	added := map[string]bool{}
 	for _, addr := range addrs {
@@ -244,7 +248,8 @@ func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
 	return errors.New("the group does not name the server that was asked")
 }
 
-// complete waits until servers have all data, and vote, whose ids are given. It names other members that do not answer, and does not wait for them.
+// complete waits until servers have all data, and vote, whose ids are given. It names other members
+// that do not answer, and does not wait for them.
 func (t *clusterTool) complete(group string, added map[string]bool) error {
 	began, said, last := time.Now(), map[string]bool{}, error(nil)
 	say := func(format string, args ...any) {

@@ -17,7 +17,8 @@ import (
 	"keyp/storage"
 )
 
-// recoverGroup makes a new directory of what the directory of a member has whose group has lost its majority.
+// recoverGroup makes a new directory of what the directory of a member has whose group has lost its
+// majority.
 func recoverGroup(ctx context.Context, dir, to string, sure bool, out io.Writer) error {
 	began, meter := time.Now(), toolProgress()
 	store, found, closed, err := member.OpenClosed(toolOptions(dir, meter), true)

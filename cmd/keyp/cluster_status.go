@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// shards asks a server for the members of its group: the leader if the server knows one that answers, as it knows most.
+// shards asks a server for the members of its group: the leader if the server knows one that
+// answers, as it knows most.
 func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
 	known, err := t.nodes(addr)
 	if err != nil {
@@ -94,7 +95,8 @@ func (t *clusterTool) status(addr string) error {
 	return nil
 }
 
-// replace has a server take the place of a member, which may be at the same address: one whose disk was lost, and that has started empty.
+// replace has a server take the place of a member, which may be at the same address: one whose disk
+// was lost, and that has started empty.
 func (t *clusterTool) replace(group, which, addr string) error {
 	if err := t.reach(addr); err != nil {
 		return err

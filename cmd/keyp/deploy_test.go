@@ -60,7 +60,8 @@ func TestUnit(t *testing.T) {
 	tool(t, "systemd-analyze", "systemd", "security", "--no-pager", "--offline=true", "--threshold=20", filepath.Join(deployed, "systemd", "keyp.service"))
 }
 
-// The packages' configuration is one that the server reads, and its files are where unit and rotation have them.
+// The packages' configuration is one that the server reads, and its files are where unit and
+// rotation have them.
 func TestPackagedConfiguration(t *testing.T) {
 	cfg, err := config.Load([]string{filepath.Join(deployed, "package", "keyp.conf")}, nil, nil)
 	if err != nil {
@@ -110,8 +111,8 @@ func at(t *testing.T, tree any, path ...any) any {
 	return tree
 }
 
-// What compose.yml starts finds each other and the files that it mounts, and the server is one that Keyp's own
-// options describe.
+// What compose.yml starts finds each other and the files that it mounts, and the server is one that
+// Keyp's own options describe.
 func TestCompose(t *testing.T) {
 	compose := readYAML(t, "docker/compose.yml")
 	for _, service := range []string{"keyp", "prometheus", "grafana"} {

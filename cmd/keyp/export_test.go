@@ -113,8 +113,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestExport exports a server and its directory, has redis-server load each file, and imports what that saves again. All of them
-// have the same data.
+// TestExport exports a server and its directory, has redis-server load each file, and imports what
+// that saves again. All of them have the same data.
 func TestExport(t *testing.T) {
 	from := testkit.Keyp(t, "--enable-debug-command", "yes")
 	c := from.ClientDB(2, 0)

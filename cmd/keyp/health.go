@@ -29,8 +29,9 @@ const (
 	healthBytes = 4 << 10
 )
 
-// health asks a server whether it is ready, for containers without a shell: at the address given, at the environment's http-addr,
-// or at the port that clients use. Over HTTP the answer is that of /readyz; a server that answers PING is ready.
+// health asks a server whether it is ready, for containers without a shell: at the address given,
+// at the environment's http-addr, or at the port that clients use. Over HTTP the answer is that of
+// /readyz; a server that answers PING is ready.
 func health(args []string, out io.Writer) error {
 	if len(args) > 1 || len(args) == 1 && strings.HasPrefix(args[0], "-") {
 		return errors.New(healthUsage)
@@ -93,8 +94,9 @@ func healthAddress(cfg *config.Config) (string, error) {
 	return "", errors.New("there is no port without TLS to ask at: give the server an http-addr, and ask there")
 }
 
-// answersPing reports whether a server answers PING at an address, or asks for a password, which it does as well when it is ready.
-// Who speaks no Redis protocol there does not. A server that says that it is not ready is an error.
+// answersPing reports whether a server answers PING at an address, or asks for a password, which it
+// does as well when it is ready. Who speaks no Redis protocol there does not. A server that says
+// that it is not ready is an error.
 func answersPing(at string) (bool, error) {
 	if strings.Contains(at, "://") {
 		return false, nil
@@ -133,7 +135,8 @@ func answersPing(at string) (bool, error) {
 	return false, nil
 }
 
-// reached is the host by which a server is reached that serves at all addresses, or at a port alone: this machine.
+// reached is the host by which a server is reached that serves at all addresses, or at a port
+// alone: this machine.
 func reached(host string) string {
 	switch host {
 	case "", "0.0.0.0":
@@ -144,7 +147,8 @@ func reached(host string) string {
 	return host
 }
 
-// readyPage is the page to ask at an address, which may be http-addr's or begin with http:// or https://.
+// readyPage is the page to ask at an address, which may be http-addr's or begin with http:// or
+// https://.
 func readyPage(at string) (*url.URL, error) {
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
@@ -158,8 +162,8 @@ func readyPage(at string) (*url.URL, error) {
 	return page, nil
 }
 
-// fetch gives the status and the first line of a page. Of a server on this machine it does not matter
-// what its certificate is for.
+// fetch gives the status and the first line of a page. Of a server on this machine it does not
+// matter what its certificate is for.
 func fetch(page *url.URL) (status int, line string, err error) {
 	host, err := netip.ParseAddr(page.Hostname())
 	own := err == nil && host.IsLoopback()

@@ -109,7 +109,8 @@ func importInto(ctx context.Context, source *importer.Source, o importer.Options
 	return got, errors.Join(ctx.Err(), err)
 }
 
-// importIntoDir runs a server on a new directory beside dir, which gets its name when all is there and durable.
+// importIntoDir runs a server on a new directory beside dir, which gets its name when all is there
+// and durable.
 func importIntoDir(ctx context.Context, source *importer.Source, o importer.Options, dir string) (got *importer.Report, err error) {
 	err = newDir(dir, ".import", func(part string) (err error) {
 		got, err = importWithServer(ctx, source, o, part)

@@ -135,7 +135,8 @@ func TestImportToOther(t *testing.T) {
 	}
 }
 
-// TestImportWithFewRights has a server that refuses some keys: they are not among what was imported, also not where nobody may ask whether that is durable.
+// TestImportWithFewRights has a server that refuses some keys: they are not among what was
+// imported, also not where nobody may ask whether that is durable.
 func TestImportWithFewRights(t *testing.T) {
 	from, file := testkit.Keyp(t), filepath.Join(t.TempDir(), "file")
 	c := from.ClientDB(2, 0)
@@ -160,8 +161,8 @@ func TestImportWithFewRights(t *testing.T) {
 	}
 }
 
-// TestImportInterrupted sends a signal while a new directory is filled. Nothing is left, neither under its name nor under
-// that of the part.
+// TestImportInterrupted sends a signal while a new directory is filled. Nothing is left, neither
+// under its name nor under that of the part.
 func TestImportInterrupted(t *testing.T) {
 	for keys := 100_000; ; keys *= 4 {
 		if keys > 10_000_000 {

@@ -53,7 +53,8 @@ func imported(args ...string) (text string, status int) {
 	return out.String(), status
 }
 
-// TestImport has redis-server write its files, imports each kind of them both ways, and compares the digests.
+// TestImport has redis-server write its files, imports each kind of them both ways, and compares
+// the digests.
 func TestImport(t *testing.T) {
 	kinds := []struct {
 		name string

@@ -45,7 +45,8 @@ func runKeyp(t *testing.T, stdin string, env []string, args ...string) (status i
 	return cmd.ProcessState.ExitCode(), out.String(), withoutProgress(errs.String())
 }
 
-// withoutProgress is what a tool printed but for the lines of how far it was, which a busy machine has it print.
+// withoutProgress is what a tool printed but for the lines of how far it was, which a busy machine
+// has it print.
 func withoutProgress(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -348,7 +349,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestFirstStart: a start whose port is taken makes no directory, and one in a directory of Redis says that its files are not read.
+// TestFirstStart: a start whose port is taken makes no directory, and one in a directory of Redis
+// says that its files are not read.
 func TestFirstStart(t *testing.T) {
 	running := testkit.Keyp(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -376,8 +378,8 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// TestUsualHTTP: without an http-addr the dashboard is served at a usual port, and the ready line says at which. It is off where other
-// programs have all of them.
+// TestUsualHTTP: without an http-addr the dashboard is served at a usual port, and the ready line
+// says at which. It is off where other programs have all of them.
 func TestUsualHTTP(t *testing.T) {
 	s := testkit.NewKeyp(t, testkit.Options{Under: []string{"env", "-u", "KEYP_HTTP_ADDR"}})
 	s.Start()

@@ -23,7 +23,8 @@ var levels = map[string]slog.Level{
 	"nothing": math.MaxInt,
 }
 
-// logs are where a server logs to: standard error or logfile, and the system's log if syslog-enabled says so.
+// logs are where a server logs to: standard error or logfile, and the system's log if
+// syslog-enabled says so.
 type logs struct {
 	*slog.Logger
 	file   *logFile           // nil: standard error
@@ -32,8 +33,8 @@ type logs struct {
 	hup    chan os.Signal
 }
 
-// openLog opens what logfile and syslog-enabled ask for. CONFIG SET loglevel changes the level, SIGHUP has
-// the file opened again. close is called once, when nothing logs any more.
+// openLog opens what logfile and syslog-enabled ask for. CONFIG SET loglevel changes the level,
+// SIGHUP has the file opened again. close is called once, when nothing logs any more.
 func openLog(cfg *config.Config) (*logs, error) {
 	l := &logs{hup: make(chan os.Signal, 1)}
 	var out io.Writer = os.Stderr
@@ -89,8 +90,8 @@ func durationText(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// followSignal opens the log file again at each SIGHUP, after which it is the one that has the name then: a
-// program that rotates logs renames the file and sends the signal.
+// followSignal opens the log file again at each SIGHUP, after which it is the one that has the name
+// then: a program that rotates logs renames the file and sends the signal.
 func (l *logs) followSignal() {
 	for range l.hup {
 		if l.file == nil {
@@ -104,8 +105,8 @@ func (l *logs) followSignal() {
 	}
 }
 
-// progress is where long work of the server shows how far it is: a bar on the terminal, if lines go to one, and else
-// lines.
+// progress is where long work of the server shows how far it is: a bar on the terminal, if lines go
+// to one, and else lines.
 func (l *logs) progress() progress.Sink {
 	if l.tty != nil {
 		return l.tty.Bar()
@@ -139,7 +140,8 @@ type logFile struct {
 	}
 }
 
-// open opens the file that is at the path now, and closes the one that was open. After an error that one stays.
+// open opens the file that is at the path now, and closes the one that was open. After an error
+// that one stays.
 func (f *logFile) open() error {
 	next, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
 	if err != nil {

@@ -27,8 +27,8 @@ func said(t *testing.T, path string) string {
 	return string(text)
 }
 
-// A log file that is renamed has no more lines after SIGHUP, and the new one has all. Where that cannot be
-// opened the old one has them.
+// A log file that is renamed has no more lines after SIGHUP, and the new one has all. Where that
+// cannot be opened the old one has them.
 func TestLogRotation(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "logs", "keyp.log")
@@ -67,7 +67,8 @@ func TestLogRotation(t *testing.T) {
 	}
 }
 
-// With log-format json each line is an object; why a server does not start stands in its log file, too.
+// With log-format json each line is an object; why a server does not start stands in its log file,
+// too.
 func TestLogJSON(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
@@ -97,7 +98,8 @@ func TestLogJSON(t *testing.T) {
 	}
 }
 
-// The system's log gets each line with its priority and facility, under the ident, from when there is such a log.
+// The system's log gets each line with its priority and facility, under the ident, from when there
+// is such a log.
 func TestSyslog(t *testing.T) {
 	at := systemLogAddr{"unixgram", filepath.Join(socketDir(t), "log")}
 	system := newSystemLog(at, "local3", "store")

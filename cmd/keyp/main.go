@@ -20,9 +20,11 @@
 //	keyp help [TOPIC]                         explain all this
 //	keyp version                              print the version
 //
-// With --check-config the server is not run: what it would refuse is printed, or what has no effect.
+// With --check-config the server is not run: what it would refuse is printed, or what has no
+// effect.
 //
-// Each mistake, or failure, is one line on standard error. config.Uses says what the exit statuses mean.
+// Each mistake, or failure, is one line on standard error. config.Uses says what the exit statuses
+// mean.
 package main
 
 import (
@@ -38,7 +40,8 @@ import (
 	"keyp/internal/config"
 )
 
-// subcommand is a tool in addition to the server. usage is the begin of what --help prints; run gets the arguments after the name.
+// subcommand is a tool in addition to the server. usage is the begin of what --help prints; run
+// gets the arguments after the name.
 type subcommand struct {
 	name, usage string
 	run         func(args []string, out io.Writer) error

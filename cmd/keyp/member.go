@@ -22,7 +22,8 @@ import (
 // errAgain: the process is to execute itself again.
 var errAgain = errors.New("the server starts again")
 
-// newMember makes this server's part in a group, if cluster-enabled is yes. again ends the server in good order.
+// newMember makes this server's part in a group, if cluster-enabled is yes. again ends the server
+// in good order.
 func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, env func() *commands.Env, again func()) (*member.Member, error) {
 	o := member.Options{
 		Clock: machine, Logger: logger, Again: again,
@@ -74,7 +75,8 @@ func listenForMembers(cfg *config.Config) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// executeAgain executes this program again, in this process, with its arguments. A clock that DEBUG has shifted stays so.
+// executeAgain executes this program again, in this process, with its arguments. A clock that DEBUG
+// has shifted stays so.
 func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 	args := slices.Clone(os.Args)
 	if offset := machine.Offset(); offset != cfg.Int("debug-clock-offset") {

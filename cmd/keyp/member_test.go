@@ -10,8 +10,8 @@ import (
 	"keyp/storage"
 )
 
-// TestMembersDirectory: no tool, and no start without the options of a cluster, takes a member's directory for one of a server that is alone. This one has
-// lost its log, and who it is of.
+// TestMembersDirectory: no tool, and no start without the options of a cluster, takes a member's
+// directory for one of a server that is alone. This one has lost its log, and who it is of.
 func TestMembersDirectory(t *testing.T) {
 	base := t.TempDir()
 	data, repaired := filepath.Join(base, "data"), filepath.Join(base, "repaired")

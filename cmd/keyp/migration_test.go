@@ -9,8 +9,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestMigrationPage runs the sessions in docs/start/migration.md, line by line, in one directory. Of a line with figures of time, which the page
-// leaves out, the beginning is compared.
+// TestMigrationPage runs the sessions in docs/start/migration.md, line by line, in one directory.
+// Of a line with figures of time, which the page leaves out, the beginning is compared.
 func TestMigrationPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/start/migration.md")
 	if err != nil {

@@ -28,7 +28,8 @@ func parseMoment(text string) (lsn uint64, ms int64, err error) {
 // largeRemoval is from how many keys on a removal is listed.
 const largeRemoval = 100
 
-// listMoments shows what each archive has behind a backup: where its files begin and end, and what has removed many keys at a time.
+// listMoments shows what each archive has behind a backup: where its files begin and end, and what
+// has removed many keys at a time.
 func listMoments(ctx context.Context, from string, remote target.Options, archives []archive.Files, out io.Writer) error {
 	h, history, err := readBackup(ctx, from, remote, true)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"keyp/internal/vfs"
 )
 
-// newDir has fill make a data directory beside dir, which gets its name when all is there and durable. dir is empty, or is not there; where it is a
-// symbolic link, what that names is meant. After an error nothing is left of it.
+// newDir has fill make a data directory beside dir, which gets its name when all is there and
+// durable. dir is empty, or is not there; where it is a symbolic link, what that names is meant.
+// After an error nothing is left of it.
 func newDir(dir, suffix string, fill func(part string) error) error {
 	dir, err := placeOf(dir)
 	if err != nil {
@@ -32,7 +33,8 @@ func newDir(dir, suffix string, fill func(part string) error) error {
 	return vfs.OS.SyncDir(filepath.Dir(dir))
 }
 
-// placeOf gives the path at which a new directory is to be. An error says why there can be none: all that is found before the work begins.
+// placeOf gives the path at which a new directory is to be. An error says why there can be none:
+// all that is found before the work begins.
 func placeOf(dir string) (string, error) {
 	place, err := filepath.Abs(dir)
 	if err != nil {

@@ -14,15 +14,17 @@ import (
 )
 
 const (
-	// extendEvery is the time between two messages that a start takes longer, and extendBy the time that each asks for.
+	// extendEvery is the time between two messages that a start takes longer, and extendBy the time
+	// that each asks for.
 	extendEvery = 5 * time.Second
 	extendBy    = time.Minute
 	// notifyTime bounds how long a message waits for the service manager.
 	notifyTime = time.Second
 )
 
-// notifier notifies a service manager, such as systemd, of what the server does, by datagrams to NOTIFY_SOCKET, as
-// sd_notify(3) describes them. All methods of a nil one do nothing: nobody asked for them.
+// notifier notifies a service manager, such as systemd, of what the server does, by datagrams to
+// NOTIFY_SOCKET, as sd_notify(3) describes them. All methods of a nil one do nothing: nobody asked
+// for them.
 type notifier struct {
 	log      *slog.Logger
 	conn     *net.UnixConn
@@ -70,8 +72,9 @@ func (n *notifier) loads() progress.Sink {
 	}}
 }
 
-// ready is called when the data is loaded and the server listens, before its loop runs; post has the loop run a
-// function. The manager is notified when the loop runs, and afterwards as often as it wants while the loop answers.
+// ready is called when the data is loaded and the server listens, before its loop runs; post has
+// the loop run a function. The manager is notified when the loop runs, and afterwards as often as
+// it wants while the loop answers.
 func (n *notifier) ready(post func(func())) {
 	if n == nil {
 		return
@@ -88,8 +91,8 @@ func (n *notifier) ready(post func(func())) {
 	}()
 }
 
-// watch sends a sign of life at each tick before which the loop has answered. Once the server stops nothing answers
-// any more, and the manager bounds that by another time.
+// watch sends a sign of life at each tick before which the loop has answered. Once the server stops
+// nothing answers any more, and the manager bounds that by another time.
 func (n *notifier) watch(tick <-chan time.Time, post func(func())) {
 	answered := make(chan struct{}, 1)
 	ask := func() { post(func() { answered <- struct{}{} }) }
@@ -112,7 +115,8 @@ func (n *notifier) watch(tick <-chan time.Time, post func(func())) {
 	}
 }
 
-// stopping is called when the server begins to stop, once or more often. The manager is notified when it returns.
+// stopping is called when the server begins to stop, once or more often. The manager is notified
+// when it returns.
 func (n *notifier) stopping() {
 	if n != nil {
 		n.stop.Do(func() {

@@ -123,7 +123,8 @@ func TestNotifyStuck(t *testing.T) {
 	}
 }
 
-// Without NOTIFY_SOCKET, or with one where nobody listens, a server runs without notifying; a watchdog may be another process's.
+// Without NOTIFY_SOCKET, or with one where nobody listens, a server runs without notifying; a
+// watchdog may be another process's.
 func TestNotifyNobody(t *testing.T) {
 	var n *notifier
 	n.loads().Show(progress.Report{})

@@ -50,7 +50,8 @@ type backupFound struct {
 	snapshotfile.Header
 }
 
-// prune removes backups of a directory that need not be kept, and what only they need of an archive.
+// prune removes backups of a directory that need not be kept, and what only they need of an
+// archive.
 func prune(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("prune", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -157,7 +158,8 @@ func (p *pruning) since() int64 {
 	return p.now.Add(-p.rule.since).UnixMilli()
 }
 
-// plausible refuses to keep one backup of each history because all seem too old: the clock may be far ahead, or no backups are made any more.
+// plausible refuses to keep one backup of each history because all seem too old: the clock may be
+// far ahead, or no backups are made any more.
 func (p *pruning) plausible(histories map[string][]backupFound) error {
 	newest, more := int64(0), false
 	for _, list := range histories {
@@ -173,7 +175,8 @@ func (p *pruning) plausible(histories map[string][]backupFound) error {
 		instant(newest), instant(p.now.UnixMilli()))
 }
 
-// keepBad says of a file that it is no backup that could be restored. It is left, for somebody to look at.
+// keepBad says of a file that it is no backup that could be restored. It is left, for somebody to
+// look at.
 func (p *pruning) keepBad(name string, why error) error {
 	if err := p.ctx.Err(); err != nil {
 		return err
@@ -182,7 +185,8 @@ func (p *pruning) keepBad(name string, why error) error {
 	return err
 }
 
-// history prunes the backups of one history. Those that are kept are proven to be whole, from the newest on; others do not count.
+// history prunes the backups of one history. Those that are kept are proven to be whole, from the
+// newest on; others do not count.
 func (p *pruning) history(history string, list []backupFound) error {
 	slices.SortFunc(list, func(a, b backupFound) int { return cmp.Compare(b.Through, a.Through) })
 	kept, oldest := 0, uint64(0)

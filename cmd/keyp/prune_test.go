@@ -8,7 +8,8 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// TestPruneBesideTheClock: when all backups seem too old none goes, as the clock may be wrong, unless that is wanted.
+// TestPruneBesideTheClock: when all backups seem too old none goes, as the clock may be wrong,
+// unless that is wanted.
 func TestPruneBesideTheClock(t *testing.T) {
 	const day = 24 * time.Hour
 	made := time.UnixMilli(1_700_000_000_000)

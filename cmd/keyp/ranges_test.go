@@ -17,7 +17,8 @@ func TestRanges(t *testing.T) {
 	// With these a server only starts: there is no other client, no growth, or a second log file
 	// of 2 GB to be filled before a checkpoint begins.
 	alone := map[string]bool{"maxclients": true, "disk-reserve": true, "wal-segment-size": true}
-	// These are the test's own, or only delay everything (debug-sync-delay: a minute for each sync).
+	// These are the test's own, or only delay everything (debug-sync-delay: a minute for each
+	// sync).
 	left := map[string]bool{"port": true, "tls-port": true, "debug-sync-delay": true}
 	var least, greatest []string
 	databases := map[string]int64{}

@@ -118,7 +118,8 @@ func (f archiveFiles) Open(name string) (io.ReadCloser, error) {
 	return file, err
 }
 
-// interruptible runs what knows no context, and returns when it has ended or ctx has. Then the caller is about to end, too.
+// interruptible runs what knows no context, and returns when it has ended or ctx has. Then the
+// caller is about to end, too.
 func interruptible(ctx context.Context, run func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
@@ -163,8 +164,8 @@ func unsound(path string, err error) error {
 	return fmt.Errorf("%s cannot be verified: %w", path, err)
 }
 
-// verifyBackup proves a backup: its checksums, and all that keyp check proves of the directory that is restored of it, which is made for that and
-// removed again.
+// verifyBackup proves a backup: its checksums, and all that keyp check proves of the directory that
+// is restored of it, which is made for that and removed again.
 func verifyBackup(ctx context.Context, path string, remote target.Options, out io.Writer) (err error) {
 	began, meter := time.Now(), toolProgress()
 	dir, err := os.MkdirTemp("", "keyp-verify-")

@@ -148,8 +148,8 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	return nil
 }
 
-// enterDir makes the data directory, and has the process work in it: so the names of its files mean the same ones when somebody moves it
-// while the server runs.
+// enterDir makes the data directory, and has the process work in it: so the names of its files mean
+// the same ones when somebody moves it while the server runs.
 func enterDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -157,7 +157,8 @@ func enterDir(dir string) error {
 	return os.Chdir(dir)
 }
 
-// warnOfRedis says that the files of Redis in the working directory, the data directory, are not read, if there is no data of Keyp.
+// warnOfRedis says that the files of Redis in the working directory, the data directory, are not
+// read, if there is no data of Keyp.
 func warnOfRedis(logger *slog.Logger, dir string) {
 	if storage.Exists(".") {
 		return
@@ -171,7 +172,8 @@ func warnOfRedis(logger *slog.Logger, dir string) {
 	}
 }
 
-// joinGroup has commands know the group that the server is a member of, or else the cluster of which it is the one node.
+// joinGroup has commands know the group that the server is a member of, or else the cluster of
+// which it is the one node.
 func joinGroup(env *commands.Env, group *member.Member) error {
 	if group == nil {
 		return env.LoadCluster()
@@ -184,7 +186,8 @@ func joinGroup(env *commands.Env, group *member.Member) error {
 	return env.LoadCluster()
 }
 
-// storeOptions are those of a store in a directory that a server uses, but for what a start shows of its progress.
+// storeOptions are those of a store in a directory that a server uses, but for what a start shows
+// of its progress.
 func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.Logger, bell *server.Bell) storage.Options {
 	limit, patience := commands.ClockGuard(cfg)
 	return storage.Options{

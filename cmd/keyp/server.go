@@ -74,8 +74,8 @@ func networkOf(addr string) string {
 	return "tcp"
 }
 
-// dial connects to the server at an address, HOST:PORT or the path of its socket, and authenticates. The connection is closed when
-// the context ends.
+// dial connects to the server at an address, HOST:PORT or the path of its socket, and
+// authenticates. The connection is closed when the context ends.
 func (f *serverFlags) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err := f.check(); err != nil {
 		return nil, err

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A server starts with the files that Redis, Debian and Valkey come with; only the paths are others.
+// A server starts with the files that Redis, Debian and Valkey come with; only the paths are
+// others.
 func TestStockFiles(t *testing.T) {
 	for _, name := range []string{"redis-2.4", "redis-2.8", "redis-7.2", "debian-7.0", "valkey-8.0"} {
 		file, err := filepath.Abs("../../internal/config/testdata/stock/" + name + ".conf")

@@ -28,8 +28,8 @@ var facilities = map[string]syslog.Priority{
 // systemLogAddr is where the system's log is; the zero value is its usual place.
 type systemLogAddr struct{ network, path string }
 
-// systemLog sends lines to the system's log. Nothing that logs waits for that: lines wait in a queue, and those
-// that find it full are dropped, as are those for which there is no log.
+// systemLog sends lines to the system's log. Nothing that logs waits for that: lines wait in a
+// queue, and those that find it full are dropped, as are those for which there is no log.
 type systemLog struct {
 	dial  func() (*syslog.Writer, error)
 	queue chan systemLine
@@ -51,7 +51,8 @@ func newSystemLog(at systemLogAddr, facility, ident string) *systemLog {
 	return s
 }
 
-// run sends the lines of the queue, until the end. While there is no log each line tries to find one.
+// run sends the lines of the queue, until the end. While there is no log each line tries to find
+// one.
 func (s *systemLog) run() {
 	defer close(s.done)
 	var to *syslog.Writer

@@ -14,8 +14,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// BenchmarkSync has the entry of a pass on disk: commands of 130 bytes, with raftlog and with the wal alone. With TMPDIR on a file
-// system in memory it shows what the processor does.
+// BenchmarkSync has the entry of a pass on disk: commands of 130 bytes, with raftlog and with the
+// wal alone. With TMPDIR on a file system in memory it shows what the processor does.
 func BenchmarkSync(b *testing.B) {
 	for _, commands := range []int{1, 25, 350} {
 		open := func(b *testing.B) wal.Options {
@@ -53,7 +53,8 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory fills a log with 10 million entries of 100 bytes, opens it, and reads it, and says how much memory that takes.
+// BenchmarkMemory fills a log with 10 million entries of 100 bytes, opens it, and reads it, and
+// says how much memory that takes.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		o := wal.Options{FS: vfs.OS, Dir: b.TempDir() + "/raft", Clock: clock.System}

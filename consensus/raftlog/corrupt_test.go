@@ -153,7 +153,8 @@ func fill(t testing.TB, mem *vfs.Mem, o wal.Options) (first uint64, entries []*p
 	return first, entries
 }
 
-// TestFlippedBits damages a log at rest, and one that is open: what is read is an error, or what was written.
+// TestFlippedBits damages a log at rest, and one that is open: what is read is an error, or what
+// was written.
 func TestFlippedBits(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -213,7 +214,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestRecordsOtherThanPlaced: a record that verifies and is not the one that was there when the log was opened is an error.
+// TestRecordsOtherThanPlaced: a record that verifies and is not the one that was there when the log
+// was opened is an error.
 func TestRecordsOtherThanPlaced(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

@@ -31,8 +31,9 @@ func put(l *Log, index uint64, size int) {
 	})
 }
 
-// TestFailures has one operation of the disk fail, each one in turn, while a member works: from then on every Sync fails, and
-// what is there afterwards is a beginning of what was appended, with all whose Sync was done.
+// TestFailures has one operation of the disk fail, each one in turn, while a member works: from
+// then on every Sync fails, and what is there afterwards is a beginning of what was appended, with
+// all whose Sync was done.
 func TestFailures(t *testing.T) {
 	const writes = 30
 	for _, failing := range []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpCreate} {
@@ -121,7 +122,8 @@ func failAt(t *testing.T, failing vfs.Op, n, writes int) bool {
 	return count >= n
 }
 
-// TestDoneOnce: a Sync of nothing new does no I/O, and a change of nothing but the commit index is nothing new.
+// TestDoneOnce: a Sync of nothing new does no I/O, and a change of nothing but the commit index is
+// nothing new.
 func TestDoneOnce(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true
@@ -185,8 +187,8 @@ func (d *slowDisk) hold() (let func()) {
 	}
 }
 
-// TestSlowSync: Sync returns before a slow disk has what was appended, and done comes from elsewhere; while syncs are fast it is done
-// before Sync returns.
+// TestSlowSync: Sync returns before a slow disk has what was appended, and done comes from
+// elsewhere; while syncs are fast it is done before Sync returns.
 func TestSlowSync(t *testing.T) {
 	disk, fake := &slowDisk{}, clock.NewFake(1)
 	o := options(vfs.Inject(vfs.NewMem(), disk.hook))
@@ -279,7 +281,8 @@ func TestFailedSyncLater(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a log waits for room, and goes on when there is some; after GiveUp it does not wait any more.
+// TestFullDisk: a log waits for room, and goes on when there is some; after GiveUp it does not wait
+// any more.
 func TestFullDisk(t *testing.T) {
 	for _, giveUp := range []bool{false, true} {
 		t.Run(fmt.Sprint(giveUp), func(t *testing.T) {
@@ -334,7 +337,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBeside has entries read, segments rotated and released, and syncs made, while others are appended.
+// TestBeside has entries read, segments rotated and released, and syncs made, while others are
+// appended.
 func TestBeside(t *testing.T) {
 	o := options(vfs.NewMem())
 	l, _ := created(t, o)

@@ -25,8 +25,8 @@ const (
 	cacheSize = 64 << 20
 	// entryMemory is what an entry takes there beside its data, about.
 	entryMemory = 160
-	// slowSync is the cost of a sync from which on Sync leaves it to the wal's own goroutine, and largeCommit how many
-	// bytes are.
+	// slowSync is the cost of a sync from which on Sync leaves it to the wal's own goroutine, and
+	// largeCommit how many bytes are.
 	slowSync    = 200 * time.Microsecond
 	largeCommit = 1 << 20
 )
@@ -65,8 +65,9 @@ type owed struct {
 	done func(error)
 }
 
-// Create makes the log of a new member in o.Dir, which has none: it begins with a base, that on which the first members
-// agree, or Base{} if it joins a group. It is on disk then. It gives the first segment needed.
+// Create makes the log of a new member in o.Dir, which has none: it begins with a base, that on
+// which the first members agree, or Base{} if it joins a group. It is on disk then. It gives the
+// first segment needed.
 func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
 	if lowest, err := wal.Lowest(o.FS, o.Dir); err != nil || lowest != 0 {
 		return 0, errors.Join(err, fmt.Errorf("raftlog: there is a log in %s already", o.Dir))
@@ -87,8 +88,8 @@ func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
 	return first, errors.Join(err, log.Close(), o.FS.SyncDir(filepath.Dir(o.Dir)))
 }
 
-// Open reads a log from the segment first on, as Create or Rotate gave it. What is damaged gives the errors of
-// wal.Open, records that contradict each other ErrLog; then nothing is changed.
+// Open reads a log from the segment first on, as Create or Rotate gave it. What is damaged gives
+// the errors of wal.Open, records that contradict each other ErrLog; then nothing is changed.
 func Open(o wal.Options, first uint64) (*Log, error) {
 	l := &Log{inline: o.NoBackground}
 	l.mu.limit = cacheSize
@@ -176,7 +177,8 @@ func (l *Log) SetBusy(f func() bool) {
 	l.mu.busy = f
 }
 
-// SetPosition says where in what is replicated the entries begin that follow the base of the next Write with one.
+// SetPosition says where in what is replicated the entries begin that follow the base of the next
+// Write with one.
 func (l *Log) SetPosition(position uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +238,8 @@ func (l *Log) Snapshot() (*pb.Snapshot, error) {
 	return f()
 }
 
-// Append is consensus.Log's. A Write that contradicts what is there is a defect of the caller, and panics.
+// Append is consensus.Log's. A Write that contradicts what is there is a defect of the caller, and
+// panics.
 func (l *Log) Append(w consensus.Write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,8 +270,9 @@ func (l *Log) Append(w consensus.Write) {
 	l.evict()
 }
 
-// SaveCommit adds a record with the commit index that is known, and not before index, which is committed and that of an entry here. It gives the place for
-// Settled. So who has what stands before that in a checkpoint has it again after a crash of all members.
+// SaveCommit adds a record with the commit index that is known, and not before index, which is
+// committed and that of an entry here. It gives the place for Settled. So who has what stands
+// before that in a checkpoint has it again after a crash of all members.
 func (l *Log) SaveCommit(index uint64) (end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -330,7 +334,8 @@ func (l *Log) encode(r *record) [][]byte {
 	return pieces
 }
 
-// keep has entries in memory that are the last ones now, and forgets those that they replace. mu is locked.
+// keep has entries in memory that are the last ones now, and forgets those that they replace. mu is
+// locked.
 func (l *Log) keep(entries []*pb.Entry, again bool) {
 	first := l.mu.last + 1 - uint64(len(entries))
 	if again || first < l.mu.from {
@@ -400,8 +405,8 @@ func (l *Log) settle(durable uint64, err error) {
 	}
 }
 
-// Rotate begins another segment, and gives the first segment that a member needs which has applied what applied says. The caller may
-// record that segment once End, read after Rotate, is settled.
+// Rotate begins another segment, and gives the first segment that a member needs which has applied
+// what applied says. The caller may record that segment once End, read after Rotate, is settled.
 func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -425,8 +430,8 @@ func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	return l.mu.rotations[l.mu.needed(applied.Index)].segment, nil
 }
 
-// Needed gives the newest segment with which Open may begin so that the entries after index are there, if the heads that Rotate has written are
-// on disk; 0 if there is none.
+// Needed gives the newest segment with which Open may begin so that the entries after index are
+// there, if the heads that Rotate has written are on disk; 0 if there is none.
 func (l *Log) Needed(index uint64) (segment uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -436,8 +441,8 @@ func (l *Log) Needed(index uint64) (segment uint64) {
 	return 0
 }
 
-// Release gives up the segments before first, which Rotate or Needed gave. So the log begins later. Who calls it has recorded
-// that Open is to begin there or later.
+// Release gives up the segments before first, which Rotate or Needed gave. So the log begins later.
+// Who calls it has recorded that Open is to begin there or later.
 func (l *Log) Release(first uint64) error {
 	l.mu.Lock()
 	n := 0
@@ -462,8 +467,8 @@ func (l *Log) Release(first uint64) error {
 	return l.wal.Release(segment)
 }
 
-// SyncedIndex is an entry up to which all are on disk; usually it is the last such entry. It falls only where entries are
-// replaced.
+// SyncedIndex is an entry up to which all are on disk; usually it is the last such entry. It falls
+// only where entries are replaced.
 func (l *Log) SyncedIndex() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -494,7 +499,8 @@ func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Sett
 // Size, First and the methods after them are those of wal.Log.
 func (l *Log) Size() int64 { return l.wal.Size() }
 
-// Between is how many bytes stand from one segment on, before another one; 0 where one of them is not there.
+// Between is how many bytes stand from one segment on, before another one; 0 where one of them is
+// not there.
 func (l *Log) Between(from, to uint64) int64 {
 	a, ok := l.wal.Start(from)
 	b, also := l.wal.Start(to)
@@ -510,7 +516,8 @@ func (l *Log) First() uint64 { return l.wal.First() }
 // Full reports that there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 
-// Room is how many bytes the last segment still takes while there is no room for another, and how many it takes in all.
+// Room is how many bytes the last segment still takes while there is no room for another, and how
+// many it takes in all.
 func (l *Log) Room() (left, size int64) { return l.wal.Room() }
 
 // Err is what has ended the log, or nil.

@@ -41,7 +41,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestSyncedIndex: entries that are on disk stay synced, whatever is appended behind them and whether anybody asked before, also after an opening.
+// TestSyncedIndex: entries that are on disk stay synced, whatever is appended behind them and
+// whether anybody asked before, also after an opening.
 func TestSyncedIndex(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true

@@ -356,7 +356,8 @@ func (m *model) sync(t *rapid.T) {
 	}
 }
 
-// rotate is a checkpoint: a rotation, whose segment is recorded, and what is not needed is released, unless chance has it otherwise.
+// rotate is a checkpoint: a rotation, whose segment is recorded, and what is not needed is
+// released, unless chance has it otherwise.
 func (m *model) rotate(t *rapid.T) {
 	im := &m.now
 	least := max(im.base.Index, m.applied) // what the machine had when it was started, perhaps more than is known as committed
@@ -417,9 +418,10 @@ func (m *model) step(t *rapid.T) {
 	m.check(t)
 }
 
-// TestModel is the main property: over lives that each end with a crash at any operation, with any part of what was not synced
-// lost, a log is at all times what its Writes amount to; after a crash it is what some beginning of
-// them amounts to, which has all whose Sync was done; and the segments that were recorded suffice for that.
+// TestModel is the main property: over lives that each end with a crash at any operation, with any
+// part of what was not synced lost, a log is at all times what its Writes amount to; after a crash
+// it is what some beginning of them amounts to, which has all whose Sync was done; and the segments
+// that were recorded suffice for that.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem := vfs.NewMem()

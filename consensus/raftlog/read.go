@@ -33,7 +33,8 @@ type stored struct {
 	until uint64 // entries from this one on stand elsewhere
 }
 
-// Entries is consensus.Log's. Those that are not in memory any more are read from the files, with no lock held.
+// Entries is consensus.Log's. Those that are not in memory any more are read from the files, with
+// no lock held.
 func (l *Log) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 	p := portion{lo: lo, next: lo, hi: hi, most: maxSize}
 	s, more, err := l.take(&p)
@@ -55,7 +56,8 @@ func (l *Log) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 	return nil, fmt.Errorf("raftlog: entry %d: %w", p.next, err)
 }
 
-// take takes from memory what is there. If something is missing that is not, more is true, and s is where it stands.
+// take takes from memory what is there. If something is missing that is not, more is true, and s is
+// where it stands.
 func (l *Log) take(p *portion) (s stored, more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,8 +33,8 @@ type Identity struct {
 	Group, Member uint64
 }
 
-// Base is where a log begins: the entry before its first one, who the members were after that, and where the entries after it
-// begin in what is replicated.
+// Base is where a log begins: the entry before its first one, who the members were after that, and
+// where the entries after it begin in what is replicated.
 type Base struct {
 	consensus.Base
 	Position uint64
@@ -122,7 +122,8 @@ func appendBase(b []byte, base Base) []byte {
 	return append(b, conf...)
 }
 
-// parse reads a record. The entries' data is a part of b; the list of them takes the memory of entries.
+// parse reads a record. The entries' data is a part of b; the list of them takes the memory of
+// entries.
 func parse(b []byte, entries []entry) (r record, err error) {
 	p := parser{b: b}
 	switch kind := p.byte(); kind {

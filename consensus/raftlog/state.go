@@ -10,8 +10,9 @@ type state struct {
 	id    Identity
 	begun bool // a head was seen
 	hard  hard
-	// floor is the index after which all entries are there, up to last; its term is 0 if it is not known. While a log is read,
-	// it is what the first head says, and the base is found at the end; later it is the base.
+	// floor is the index after which all entries are there, up to last; its term is 0 if it is not
+	// known. While a log is read, it is what the first head says, and the base is found at the end;
+	// later it is the base.
 	floor, floorTerm uint64
 	base             Base
 	last             uint64
@@ -189,8 +190,8 @@ func (s *state) begin() error {
 	return nil
 }
 
-// lowest gives the lowest base that is not before an index. A later head may have a lower one: a member that was started again has
-// applied less than before, for a while.
+// lowest gives the lowest base that is not before an index. A later head may have a lower one: a
+// member that was started again has applied less than before, for a while.
 func lowest(list []rotation, index uint64) (base Base, ok bool) {
 	for _, r := range list {
 		if r.base.Index >= index && (!ok || r.base.Index < base.Index) {
@@ -210,8 +211,8 @@ func (s *state) rebase(base Base) {
 	}
 }
 
-// needed gives the place in rotations of the newest one from which the entries after index are there, with a base that is not
-// beyond it; -1 if there is none.
+// needed gives the place in rotations of the newest one from which the entries after index are
+// there, with a base that is not beyond it; -1 if there is none.
 func (s *state) needed(index uint64) int {
 	for i := len(s.rotations) - 1; i >= 0; i-- {
 		if base, ok := lowest(s.rotations[i:], s.rotations[i].after); ok && base.Index <= index {

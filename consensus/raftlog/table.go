@@ -8,9 +8,9 @@ import (
 // blockSize is how many records a block of the table has.
 const blockSize = 1024
 
-// table says where the records with entries stand: for each one the index of its first entry that counts, and the position in the wal
-// after which it comes. Both grow from record to record, so a block has them in full for its
-// first record, and what the others have more in 4 bytes each.
+// table says where the records with entries stand: for each one the index of its first entry that
+// counts, and the position in the wal after which it comes. Both grow from record to record, so a
+// block has them in full for its first record, and what the others have more in 4 bytes each.
 type table struct{ blocks []*block }
 
 type block struct {
@@ -62,8 +62,8 @@ func (t *table) drop(index uint64) {
 	}
 }
 
-// find gives the place of the record that has an entry, and with which index the next record begins, MaxUint64 if there
-// is none.
+// find gives the place of the record that has an entry, and with which index the next record
+// begins, MaxUint64 if there is none.
 func (t *table) find(index uint64) (place, next uint64) {
 	n := sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].index > index }) - 1
 	b := t.blocks[n]
@@ -78,8 +78,8 @@ func (t *table) find(index uint64) (place, next uint64) {
 	return place, next
 }
 
-// before gives the first index of the last record that stands after a position no higher than the given one; all entries
-// before that end there or earlier. ok is false if there is none.
+// before gives the first index of the last record that stands after a position no higher than the
+// given one; all entries before that end there or earlier. ok is false if there is none.
 func (t *table) before(position uint64) (index uint64, ok bool) {
 	n := sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].place > position }) - 1
 	if n < 0 {

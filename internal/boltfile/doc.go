@@ -10,7 +10,8 @@
 //     before the parent's next one. So a page that says fewer entries than it has, or a
 //     parent that refers to a wrong page, is found, and an entry is missing from a walk only if the
 //     walk says so;
-//   - no tree is deeper than maxDepth, so a walk over pages that refer to each other in a circle ends.
+//   - no tree is deeper than maxDepth, so a walk over pages that refer to each other in a circle
+//     ends.
 //
 // The contents of keys and values are not bbolt's and not checked here: their writer adds a
 // checksum.

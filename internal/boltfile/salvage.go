@@ -9,8 +9,8 @@ type Salvage struct {
 	f    *File
 	seen Set // pages that walks have come to
 	free Set
-	// Blind: the list of free pages is damaged, so what is cut off cannot be distinguished from what
-	// is old, and Rest visits nothing.
+	// Blind: the list of free pages is damaged, so what is cut off cannot be distinguished from
+	// what is old, and Rest visits nothing.
 	Blind error
 }
 

@@ -22,8 +22,8 @@ type Clock interface {
 	Micros() int64
 	// Mono is a monotonic reading for durations; only differences mean something.
 	Mono() time.Duration
-	// Boot is the time since the machine started, in milliseconds, also that in which it slept. Nobody
-	// sets it. What two readings differ by means something while BootID is the same.
+	// Boot is the time since the machine started, in milliseconds, also that in which it slept.
+	// Nobody sets it. What two readings differ by means something while BootID is the same.
 	Boot() int64
 	// BootID distinguishes one run of the machine from another; 0: it is not known.
 	BootID() uint64
@@ -75,8 +75,8 @@ var machineBootID = sync.OnceValue(func() uint64 {
 	return h.Sum64()
 })
 
-// sinceStart is Mono in milliseconds, for a system without a clock for Boot. Then a sleep of the machine
-// looks as if the wall clock had stepped.
+// sinceStart is Mono in milliseconds, for a system without a clock for Boot. Then a sleep of the
+// machine looks as if the wall clock had stepped.
 func sinceStart() int64 { return time.Since(start).Milliseconds() }
 
 // maxSleep bounds a timer, because timers follow the monotonic clock while

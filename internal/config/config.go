@@ -91,8 +91,9 @@ func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
 // String gives the text that CONFIG GET shows.
 func (c *Config) String(name string) string { return c.get(name).text }
 
-// PathOf gives the path that an option's text is, empty if that is. One that is not absolute begins where the server was started,
-// as the server works in its data directory later on. What follows a symbolic link is what the system takes it for.
+// PathOf gives the path that an option's text is, empty if that is. One that is not absolute begins
+// where the server was started, as the server works in its data directory later on. What follows a
+// symbolic link is what the system takes it for.
 func (c *Config) PathOf(name string) string {
 	path := c.String(name)
 	if path == "" || filepath.IsAbs(path) || c.start == "" {
@@ -110,7 +111,8 @@ func (c *Config) Given(name string) bool {
 	return s != nil && s.given != ""
 }
 
-// Choose replaces the default of a text option that nobody gave: CONFIG GET shows it, and CONFIG REWRITE does not write it.
+// Choose replaces the default of a text option that nobody gave: CONFIG GET shows it, and CONFIG
+// REWRITE does not write it.
 func (c *Config) Choose(name, text string) {
 	s := c.slots[name]
 	s.initial.text = text

@@ -223,7 +223,8 @@ func readScores(_ value, words []string) (value, error) {
 	return value{text: strings.Join(words, " "), words: words}, nil
 }
 
-// shutdownWords are what a shutdown by a signal may be, in the order in which CONFIG GET shows them.
+// shutdownWords are what a shutdown by a signal may be, in the order in which CONFIG GET shows
+// them.
 var shutdownWords = []string{"default", "save", "nosave", "now", "force"}
 
 func readShutdown(_ value, words []string) (value, error) {
@@ -253,7 +254,8 @@ func readShutdown(_ value, words []string) (value, error) {
 
 var titleWords = []string{"title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"}
 
-// readTitle reads a template of a process's title: text with names in braces, where "{{" is a brace.
+// readTitle reads a template of a process's title: text with names in braces, where "{{" is a
+// brace.
 func readTitle(_ value, words []string) (value, error) {
 	invalid := errors.New("template format is invalid or contains unknown variables")
 	if len(words) != 1 {

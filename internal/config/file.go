@@ -34,8 +34,8 @@ func (c *Config) loadFile(name string, stdin io.Reader) error {
 	return c.parse(data, shown, dir, "file", 0)
 }
 
-// parse applies a file's lines, and goes on behind those that are wrong. It looks for relative includes
-// in dir.
+// parse applies a file's lines, and goes on behind those that are wrong. It looks for relative
+// includes in dir.
 func (c *Config) parse(data []byte, shown, dir, source string, depth int) error {
 	var all Mistakes
 	for i, line := range splitLines(data) {
@@ -133,8 +133,8 @@ func parseLine(line []byte) (directive, error) {
 	return d, nil
 }
 
-// named is a word that stands where a name should, as it may be printed: up to what no name has, since a password may stand behind
-// that, as in requirepass=secret.
+// named is a word that stands where a name should, as it may be printed: up to what no name has,
+// since a password may stand behind that, as in requirepass=secret.
 func named(word string) string {
 	end := strings.IndexFunc(word, func(r rune) bool { return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') })
 	if end < 0 {

@@ -92,8 +92,9 @@ func indent(text string) string {
 	return "  " + strings.TrimSuffix(strings.ReplaceAll(text, "\n", "\n  "), "  ")
 }
 
-// Help writes what `keyp help` says of a topic: a group of options or all of them, or an option. Without a topic that is how the
-// program is called. What subcommands say of themselves is not here.
+// Help writes what `keyp help` says of a topic: a group of options or all of them, or an option.
+// Without a topic that is how the program is called. What subcommands say of themselves is not
+// here.
 func Help(w io.Writer, about string) error {
 	var b strings.Builder
 	name := strings.TrimPrefix(strings.ToLower(about), "--")

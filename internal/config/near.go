@@ -15,7 +15,8 @@ func suggestion(word string, names []string) string {
 	return "; did you mean " + nearest + "?"
 }
 
-// distance is how many letters must be put in, taken out, changed, or changed for their neighbour, to make one word of the other.
+// distance is how many letters must be put in, taken out, changed, or changed for their neighbour,
+// to make one word of the other.
 func distance(a, b string) int {
 	var before, last []int // by how much of b, the rows of what a has had two letters ago, and one
 	for i := range len(a) + 1 {

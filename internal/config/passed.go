@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// passedOver are directives of other versions of Redis, and of Valkey, that only tune what Keyp does
-// not have. A file may have them with any words; CONFIG GET and CONFIG SET do not know them.
+// passedOver are directives of other versions of Redis, and of Valkey, that only tune what Keyp
+// does not have. A file may have them with any words; CONFIG GET and CONFIG SET do not know them.
 var passedOver = wordSet(`
 	glueoutputbuf hash-max-zipmap-entries hash-max-zipmap-value really-use-vm
 	vm-enabled vm-max-memory vm-max-threads vm-page-size vm-pages vm-swap-file
@@ -41,8 +41,8 @@ func wordSet(text string) map[string]bool {
 // Rename is a command that clients call by another name, or by none if New is empty.
 type Rename struct{ Old, New string }
 
-// Renames are the lines "rename-command OLD NEW", in their order. Nothing says whether there is such a
-// command.
+// Renames are the lines "rename-command OLD NEW", in their order. Nothing says whether there is
+// such a command.
 func (c *Config) Renames() []Rename { return c.renames }
 
 func (c *Config) rename(words []string) error {

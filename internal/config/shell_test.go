@@ -55,8 +55,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// plain is a program in an environment of which it has nothing to say: a locale that is not there, a home
-// that cannot be written.
+// plain is a program in an environment of which it has nothing to say: a locale that is not there,
+// a home that cannot be written.
 func plain(t *testing.T, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The files that Redis and Valkey come with, without their comments, are accepted. Debian's asks for a
-// daemon; its service says otherwise on the command line.
+// The files that Redis and Valkey come with, without their comments, are accepted. Debian's asks
+// for a daemon; its service says otherwise on the command line.
 func TestStockFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/stock/*.conf")
 	if err != nil || len(files) < 15 {
@@ -40,8 +40,8 @@ func TestStockFiles(t *testing.T) {
 	}
 }
 
-// Each name that a version of Redis or Valkey reads from its file is an option, one without effect, or
-// one that is refused with a reason.
+// Each name that a version of Redis or Valkey reads from its file is an option, one without effect,
+// or one that is refused with a reason.
 func TestStockNames(t *testing.T) {
 	text, err := os.ReadFile("testdata/stock/names")
 	if err != nil {

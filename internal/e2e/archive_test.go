@@ -42,8 +42,9 @@ func count(t *testing.T, c *redis.Client, from int64, most int) (list []counted)
 	return list
 }
 
-// TestArchive: what clients write is archived, over kill -9 and starts, and any moment since a backup can be restored: of it is there what was acknowledged
-// before that moment, and nothing that was sent later.
+// TestArchive: what clients write is archived, over kill -9 and starts, and any moment since a
+// backup can be restored: of it is there what was acknowledged before that moment, and nothing that
+// was sent later.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	for what, args := range map[string]func(dir string) []string{
@@ -135,8 +136,8 @@ func TestArchiveOptions(t *testing.T) {
 	}
 }
 
-// TestRestoreKeepExpired: a key that was there at a moment, and has expired since, is gone in what is restored of that, or with --keep-expired is there without a deadline, over
-// starts too.
+// TestRestoreKeepExpired: a key that was there at a moment, and has expired since, is gone in what
+// is restored of that, or with --keep-expired is there without a deadline, over starts too.
 func TestRestoreKeepExpired(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -192,7 +193,8 @@ func TestRestoreKeepExpired(t *testing.T) {
 	refuses(t, "usage: keyp restore", "restore", backup, "--archive", archive, "--list", "--keep-expired")
 }
 
-// TestBackupPage runs the sessions of docs/operate/backup.md, line by line, with other ports and directories. Times, positions and sizes may be others.
+// TestBackupPage runs the sessions of docs/operate/backup.md, line by line, with other ports and
+// directories. Times, positions and sizes may be others.
 func TestBackupPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/operate/backup.md")

@@ -12,8 +12,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// cutting passes connections on to a server. Each of the first ones loses its client behind some bytes of replies; every second of those the server does
-// not see end before the test does.
+// cutting passes connections on to a server. Each of the first ones loses its client behind some
+// bytes of replies; every second of those the server does not see end before the test does.
 func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32) {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,8 @@ func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32)
 	return front.Addr().String(), &n
 }
 
-// TestBackupGoesOn: a backup whose connection is lost, in the midst of a piece or not, goes on by another one, and is the same as without that.
+// TestBackupGoesOn: a backup whose connection is lost, in the midst of a piece or not, goes on by
+// another one, and is the same as without that.
 func TestBackupGoesOn(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t, "--enable-debug-command", "yes"), t.TempDir()

@@ -37,7 +37,8 @@ func (s storage) works(args ...string) string {
 	return out
 }
 
-// refuses has a subcommand fail, with words. The environment is that of the storage, with something else behind it.
+// refuses has a subcommand fail, with words. The environment is that of the storage, with something
+// else behind it.
 func (s storage) refuses(words string, env []string, args ...string) {
 	s.t.Helper()
 	if status, _, errs := tool(s.t, append(s.Environ(), env...), args...); status != 1 || !strings.Contains(errs, words) {
@@ -45,7 +46,8 @@ func (s storage) refuses(words string, env []string, args ...string) {
 	}
 }
 
-// TestBackupToBucket: a backup goes to a bucket, is verified and restored there, also with an archive that is in a bucket, and old ones go.
+// TestBackupToBucket: a backup goes to a bucket, is verified and restored there, also with an
+// archive that is in a bucket, and old ones go.
 func TestBackupToBucket(t *testing.T) {
 	t.Parallel()
 	bucket, dir := newStorage(t), t.TempDir()
@@ -138,7 +140,8 @@ func TestBucketRefuses(t *testing.T) {
 	}
 }
 
-// TestBucketToolKilled: a tool that is killed amid an upload leaves nothing that is taken for a backup, and one that is interrupted aborts it.
+// TestBucketToolKilled: a tool that is killed amid an upload leaves nothing that is taken for a
+// backup, and one that is interrupted aborts it.
 func TestBucketToolKilled(t *testing.T) {
 	t.Parallel()
 	bucket, s := newStorage(t), testkit.Keyp(t)

@@ -149,7 +149,8 @@ func TestBackup(t *testing.T) {
 	}
 	refuses(t, "is not empty", "restore", file, filepath.Join(dir, "restored"))
 
-	// A directory has names by time, standard output is a target too, and so is a directory's data without a server.
+	// A directory has names by time, standard output is a target too, and so is a directory's data
+	// without a server.
 	many := filepath.Join(dir, "many")
 	if err := os.Mkdir(many, 0o700); err != nil {
 		t.Fatal(err)
@@ -182,7 +183,8 @@ func TestBackup(t *testing.T) {
 	absent(t, filepath.Join(dir, "fifth"))
 }
 
-// TestBackupDamaged: of a backup of which a byte is another one, or that is cut, nothing is restored.
+// TestBackupDamaged: of a backup of which a byte is another one, or that is cut, nothing is
+// restored.
 func TestBackupDamaged(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t), t.TempDir()
@@ -210,7 +212,8 @@ func TestBackupDamaged(t *testing.T) {
 	}
 }
 
-// TestBackupUnderLoad: what a backup has is all that was written before one moment, and nothing behind it.
+// TestBackupUnderLoad: what a backup has is all that was written before one moment, and nothing
+// behind it.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t, "--checkpoint-log-size", "4mb"), t.TempDir()
@@ -316,8 +319,9 @@ func random(t *testing.T, c *redis.Client, mb int) {
 	}
 }
 
-// TestBackupKilled: a server, or a tool, that is killed in the midst of a backup leaves no backup that could be taken for a whole one, and the next one
-// is whole. Nobody waits for a reader that has stopped.
+// TestBackupKilled: a server, or a tool, that is killed in the midst of a backup leaves no backup
+// that could be taken for a whole one, and the next one is whole. Nobody waits for a reader that
+// has stopped.
 func TestBackupKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := testkit.Keyp(t, "--enable-debug-command", "yes"), t.TempDir()
@@ -358,7 +362,8 @@ func TestBackupKilled(t *testing.T) {
 		t.Errorf("behind the kill the digest is %s, want %s", got, want)
 	}
 
-	// A restore that is killed leaves nothing under the name, and a file that a killed backup left is no obstacle.
+	// A restore that is killed leaves nothing under the name, and a file that a killed backup left
+	// is no obstacle.
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +393,8 @@ func TestBackupKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	works(t, "restore", file, to)
-	// A tool that was killed between its last two steps left the file with both names, and it has been moved since.
+	// A tool that was killed between its last two steps left the file with both names, and it has
+	// been moved since.
 	if err := os.Link(file, filepath.Join(dir, "again.unfinished")); err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +406,8 @@ func TestBackupKilled(t *testing.T) {
 	}
 }
 
-// TestBackupOverTLS: a user who may do nothing but read backups makes one, over TLS; another one may not.
+// TestBackupOverTLS: a user who may do nothing but read backups makes one, over TLS; another one
+// may not.
 func TestBackupOverTLS(t *testing.T) {
 	t.Parallel()
 	s, a := tlsServer(t, "--enable-debug-command", "yes")
@@ -423,7 +430,8 @@ func TestBackupOverTLS(t *testing.T) {
 			absent(t, file)
 		}
 	}
-	// A user without a password is not taken for the default user, and no certificate is taken for TLS.
+	// A user without a password is not taken for the default user, and no certificate is taken for
+	// TLS.
 	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "open", "on", "nopass", "+@read", "~*").Result())
 	for _, name := range []string{"backup", "export"} {
 		if _, _, errs := tool(t, nil, append([]string{name, s.TLSAddr(), filepath.Join(dir, name)}, options("open")...)...); !strings.Contains(errs, "NOPERM") {
@@ -459,7 +467,8 @@ func interrupted(t *testing.T, cmd *exec.Cmd, waits func()) (status int, said st
 	return cmd.ProcessState.ExitCode(), errs.String()
 }
 
-// TestBackupInterrupted: a signal ends a backup whose server does not reply, and a restore and a proof whose backup does not come. Nothing is left.
+// TestBackupInterrupted: a signal ends a backup whose server does not reply, and a restore and a
+// proof whose backup does not come. Nothing is left.
 func TestBackupInterrupted(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -503,7 +512,8 @@ func TestBackupInterrupted(t *testing.T) {
 	}
 }
 
-// TestBackupOfDir: a directory without data is refused, and nothing is made in it; one has all its databases, however many these are.
+// TestBackupOfDir: a directory without data is refused, and nothing is made in it; one has all its
+// databases, however many these are.
 func TestBackupOfDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

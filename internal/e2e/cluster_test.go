@@ -165,7 +165,8 @@ func clusterState(info string) string {
 	return state
 }
 
-// withoutBus cuts the port for other nodes, which depends on the port, and the length of the text that it is in.
+// withoutBus cuts the port for other nodes, which depends on the port, and the length of the text
+// that it is in.
 func withoutBus(text string) string {
 	before, after, ok := strings.Cut(text, "@")
 	if !ok {
@@ -176,15 +177,17 @@ func withoutBus(text string) string {
 	return before + "@ " + after
 }
 
-// TestDiffClusterCommands: generated commands of a single node's cluster have redis-server's replies, most of them errors where
-// a command has keys of two slots. SORT refuses other patterns from 7.4 on.
+// TestDiffClusterCommands: generated commands of a single node's cluster have redis-server's
+// replies, most of them errors where a command has keys of two slots. SORT refuses other patterns
+// from 7.4 on.
 func TestDiffClusterCommands(t *testing.T) {
 	t.Parallel()
 	pool := slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
 	bothClusters(t, bulkFlag...).runOf(t, diffShare(t, 8), pool, nil)
 }
 
-// TestClusterClient: go-redis's client for clusters works with one Keyp as it does with one redis-server, over a restart.
+// TestClusterClient: go-redis's client for clusters works with one Keyp as it does with one
+// redis-server, over a restart.
 func TestClusterClient(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", proto), func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestDiffBlockingStreams: the differential run of those who wait for streams. Streams with groups stay, as
-// 7.0.15 has other errors for who waits for one that goes; those that are only read come and go.
+// TestDiffBlockingStreams: the differential run of those who wait for streams. Streams with groups
+// stay, as 7.0.15 has other errors for who waits for one that goes; those that are only read come
+// and go.
 func TestDiffBlockingStreams(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -22,16 +23,16 @@ func TestDiffBlockingStreamsFromDisk(t *testing.T) {
 	s.runBlocking(t, s.restoring(t, readingStreams, groupedSources, grouped), func() { s.unload(t) })
 }
 
-// TestDiffBlockingAnyType: the differential run of those who wait for keys that are now a list, now a
-// sorted set and now a stream.
+// TestDiffBlockingAnyType: the differential run of those who wait for keys that are now a list, now
+// a sorted set and now a stream.
 func TestDiffBlockingAnyType(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
 	s.runBlocking(t, s.restoring(t, anyType, changingSources, changing), nil)
 }
 
-// restoring is a family in which RESTORE makes a key now and then, from what one of the sources has in the
-// begin.
+// restoring is a family in which RESTORE makes a key now and then, from what one of the sources has
+// in the begin.
 func (s *both) restoring(t *testing.T, kind blockKind, sources, keys []string) blockKind {
 	t.Helper()
 	for _, args := range kind.begin {

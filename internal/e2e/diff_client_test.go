@@ -10,8 +10,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Random CLIENT LIST and CLIENT KILL, with all the filters that 7.0.15 has, among clients of two users, of which
-// some are subscribed: replies are the same, the same clients are listed, and the same ones are gone afterwards.
+// Random CLIENT LIST and CLIENT KILL, with all the filters that 7.0.15 has, among clients of two
+// users, of which some are subscribed: replies are the same, the same clients are listed, and the
+// same ones are gone afterwards.
 
 // clientSteps is how many commands a case has.
 const clientSteps = 60
@@ -39,7 +40,8 @@ func TestDiffClientFilters(t *testing.T) {
 	})
 }
 
-// clientRun is one case under way. Of its clients those with odd numbers are alice's, and the last two are subscribed.
+// clientRun is one case under way. Of its clients those with odd numbers are alice's, and the last
+// two are subscribed.
 type clientRun struct {
 	*gen
 	t       *testing.T
@@ -92,8 +94,8 @@ func (r *clientRun) end() {
 
 var listedClient = regexp.MustCompile(` name=(c\d)`)
 
-// listedClients gives the names of the clients in a list. Redis turns the list of all clients around as time passes, and
-// 7.0.15 lists a client once for each time that ID has it.
+// listedClients gives the names of the clients in a list. Redis turns the list of all clients
+// around as time passes, and 7.0.15 lists a client once for each time that ID has it.
 func listedClients(list reply) (names []string) {
 	for _, found := range listedClient.FindAllStringSubmatch(list.text, -1) {
 		names = append(names, found[1])

@@ -11,8 +11,8 @@ import (
 )
 
 // The differential run with a subscriber to all keyspace events of each server: after each
-// command both must have published the same ones in the same order. Events of expiry are compared at
-// the end: Redis reports that a key expired when it finds it, and Keyp when it is due.
+// command both must have published the same ones in the same order. Events of expiry are compared
+// at the end: Redis reports that a key expired when it finds it, and Keyp when it is due.
 
 // allEvents is notify-keyspace-events with everything that Redis has.
 const allEvents = "KEAmn"

@@ -142,9 +142,9 @@ func drawGeoRadius(g *gen) []string {
 	return append(args, g.geoOptions(true)...)
 }
 
-// TestDiffDistances compares distances as doubles, which GEODIST rounds: also of places at opposite ends of the
-// earth, where the last bit of a sine becomes dozens of units. Of a thousand results some may differ, as
-// those of mathematical functions do (docs/reference/redis.md).
+// TestDiffDistances compares distances as doubles, which GEODIST rounds: also of places at opposite
+// ends of the earth, where the last bit of a sine becomes dozens of units. Of a thousand results
+// some may differ, as those of mathematical functions do (docs/reference/redis.md).
 func TestDiffDistances(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)

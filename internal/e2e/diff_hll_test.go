@@ -40,7 +40,8 @@ func (g *gen) sketch() string {
 }
 
 // drawPFAdd draws few elements, or thousands, so that both encodings and the change from one to
-// the other come. Many come to a key that is never damaged: where Redis fails amid them, those before stay.
+// the other come. Many come to a key that is never damaged: where Redis fails amid them, those
+// before stay.
 func drawPFAdd(g *gen) []string {
 	args := []string{"PFADD", g.sketch()}
 	first, n := g.IntN(100_000), g.IntN(8)
@@ -62,8 +63,9 @@ func drawPFAdd(g *gen) []string {
 	return args
 }
 
-// sketchBytes draws the bytes of a HyperLogLog that is right or damaged. The registers of those that are
-// too long are so at once: redis-server 7.0.15 accepts bytes behind a sparse one that is complete.
+// sketchBytes draws the bytes of a HyperLogLog that is right or damaged. The registers of those
+// that are too long are so at once: redis-server 7.0.15 accepts bytes behind a sparse one that is
+// complete.
 func (g *gen) sketchBytes() string {
 	const header = "HYLL\x01\x00\x00\x00"
 	cached := g.from("\x00\x00\x00\x00\x00\x00\x00\x80", "\x07\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\xff")

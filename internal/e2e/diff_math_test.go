@@ -47,7 +47,8 @@ func mathArguments(rng *rand.Rand, kind string, n int) (x, y []string) {
 }
 
 // TestDiffMath compares the results of the mathematical functions for random arguments
-// (KEYP_MATH of each; 1,000 by default). Some differ in the last digit, see docs/reference/redis.md.
+// (KEYP_MATH of each; 1,000 by default). Some differ in the last digit, see
+// docs/reference/redis.md.
 func TestDiffMath(t *testing.T) {
 	s := bothServers(t)
 	n, portion := 1000, 1000

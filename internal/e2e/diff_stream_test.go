@@ -321,8 +321,8 @@ func drawXInfo(g *gen) []string {
 	return args
 }
 
-// consumersOf gives the commands that make the consumers that a command has made or not: from 7.2 on, and
-// here, who asks a group for entries is a consumer even if there was nothing.
+// consumersOf gives the commands that make the consumers that a command has made or not: from 7.2
+// on, and here, who asks a group for entries is a consumer even if there was nothing.
 func consumersOf(args []string) (commands [][]string) {
 	create := func(key, group, name string) {
 		commands = append(commands, []string{"XGROUP", "CREATECONSUMER", key, group, name})
@@ -355,8 +355,8 @@ func alikeStream(args []string, keyp, redis reply) bool {
 	return false
 }
 
-// fieldsApart are fields of XINFO that 7.0 lacks or counts otherwise, or that depend on how entries are
-// stored.
+// fieldsApart are fields of XINFO that 7.0 lacks or counts otherwise, or that depend on how entries
+// are stored.
 var fieldsApart = []string{"inactive", "active-time", "entries-read", "lag", "radix-tree-keys", "radix-tree-nodes", "seen-time", "idle"}
 
 // withoutNew gives XINFO's reply, with maps as arrays, without fieldsApart.

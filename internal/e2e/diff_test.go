@@ -25,8 +25,8 @@ import (
 
 const (
 	diffSteps = 60
-	// apart is how much later than the other a server may count from, in ms: more than passes between
-	// two commands on a busy machine, and less than any two deadlines of a case differ by.
+	// apart is how much later than the other a server may count from, in ms: more than passes
+	// between two commands on a busy machine, and less than any two deadlines of a case differ by.
 	apart = 15_000
 	// margin is how long after a deadline both servers are asked again, in ms: Redis
 	// keeps a key through the whole millisecond of its deadline.
@@ -87,7 +87,8 @@ func (s *both) unload(t *testing.T) {
 	})
 }
 
-// onlyLong skips a test that repeats another one with keys from disk, as TestDiffCommandsFromDisk does for single commands.
+// onlyLong skips a test that repeats another one with keys from disk, as TestDiffCommandsFromDisk
+// does for single commands.
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !testkit.Long() {
@@ -474,7 +475,8 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 	return false, nil
 }
 
-// outgrown reports whether a value is beyond the limits of small ones, which may be lower than when the value was made.
+// outgrown reports whether a value is beyond the limits of small ones, which may be lower than when
+// the value was made.
 func (p pair) outgrown(key string) (bool, error) {
 	kind, err := p.redis.do("TYPE", key)
 	if err != nil {

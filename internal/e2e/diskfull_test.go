@@ -114,8 +114,9 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	}
 }
 
-// TestLastOfTheLog: on a full disk no command waits for room in the log. What is small, and what frees space, goes on while the
-// last segment has room for it, and after the next checkpoint; otherwise there is an error.
+// TestLastOfTheLog: on a full disk no command waits for room in the log. What is small, and what
+// frees space, goes on while the last segment has room for it, and after the next checkpoint;
+// otherwise there is an error.
 func TestLastOfTheLog(t *testing.T) {
 	t.Parallel()
 	dir := testkit.MemoryDisk(t, 64)
@@ -195,7 +196,8 @@ func TestLastOfTheLog(t *testing.T) {
 	}
 }
 
-// TestDiskReserve is the same refusal and healing by the option. Policies can go, and read deadlines stay, meanwhile.
+// TestDiskReserve is the same refusal and healing by the option. Policies can go, and read
+// deadlines stay, meanwhile.
 func TestDiskReserve(t *testing.T) {
 	t.Parallel()
 	s := testkit.Keyp(t)

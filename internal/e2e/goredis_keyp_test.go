@@ -224,7 +224,8 @@ func policies(t *testing.T, c subject) {
 	}
 }
 
-// outboxes has a consumer group read what expires, before a consumer waits for it and while it does.
+// outboxes has a consumer group read what expires, before a consumer waits for it and while it
+// does.
 func outboxes(t *testing.T, c subject) {
 	is(t, any("OK"))(c.do("KEYP.OUTBOX", "SET", "carts", "PATTERN", "cart:*", "ELEMENTS", "STREAM", "carts", "VALUE", 100))
 	is(t, "OK")(c.XGroupCreateMkStream(ctx, "carts", "g", "0").Result())
@@ -391,7 +392,8 @@ func limits(t *testing.T, c subject) {
 	}
 }
 
-// delayed has jobs delivered in the order in which they are due, one of them twice, and acknowledges each.
+// delayed has jobs delivered in the order in which they are due, one of them twice, and
+// acknowledges each.
 func delayed(t *testing.T, c subject) {
 	add := func(id string, due any, payload string, more ...any) (any, error) {
 		return c.do(append([]any{"KEYP.DELAY", "ADD", "jobs", id, due, payload}, more...)...)

@@ -11,7 +11,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestGoRedisNewer sends what Redis 8.6 to 8.10 added to strings, lists, sets, hashes and the server.
+// TestGoRedisNewer sends what Redis 8.6 to 8.10 added to strings, lists, sets, hashes and the
+// server.
 func TestGoRedisNewer(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{

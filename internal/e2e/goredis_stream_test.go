@@ -165,7 +165,8 @@ func streamNewest(t *testing.T, c subject) {
 	if err != nil || len(got) != 1 || len(got[0].Messages) != 1 || got[0].Messages[0].ID != id {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// Who waits gets what nobody has acknowledged for long enough, and an error when the group goes.
+	// Who waits gets what nobody has acknowledged for long enough, and an error when the group
+	// goes.
 	var ended atomic.Bool
 	next := func(claim time.Duration) func() ([]redis.XStream, error) {
 		ended.Store(false)
@@ -174,7 +175,8 @@ func streamNewest(t *testing.T, c subject) {
 			return c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"s", ">"}, Claim: claim, Block: 0}).Result()
 		})
 	}
-	// On a busy machine nobody may have looked at the entry for that long before the client comes to wait.
+	// On a busy machine nobody may have looked at the entry for that long before the client comes
+	// to wait.
 	for claim, waits := time.Second, false; !waits; claim *= 2 {
 		wait := next(claim)
 		await.Until(t, "the client waits, or has the entry", func() bool {

@@ -32,8 +32,8 @@ func migrate(c *redis.Client, addr string, args ...any) string {
 // patience is a timeout of MIGRATE, in ms, for targets that reply.
 const patience = int(await.Bound / time.Millisecond)
 
-// TestMigrate: values of every type come to a redis-server and to another Keyp with their deadlines, and
-// back; options and errors are Redis's.
+// TestMigrate: values of every type come to a redis-server and to another Keyp with their
+// deadlines, and back; options and errors are Redis's.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"redis-server": testkit.Redis, "keyp": testkit.Keyp} {
@@ -78,8 +78,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// target is a server that MIGRATE sends keys to, and that does what answer says: it is given each command
-// and gives the reply, or an error, and then the connection ends.
+// target is a server that MIGRATE sends keys to, and that does what answer says: it is given each
+// command and gives the reply, or an error, and then the connection ends.
 func target(t *testing.T, answer func(args []string) (string, error)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -140,8 +140,8 @@ func readCall(in *bufio.Reader) ([]string, error) {
 	return args, nil
 }
 
-// TestMigrateFailures: whatever the target does, keys that it has not accepted stay, and the errors are
-// redis-server's.
+// TestMigrateFailures: whatever the target does, keys that it has not accepted stay, and the errors
+// are redis-server's.
 func TestMigrateFailures(t *testing.T) {
 	t.Parallel()
 	ends := errors.New("the connection ends")
@@ -173,7 +173,8 @@ func TestMigrateFailures(t *testing.T) {
 		for _, c := range []*redis.Client{keyp, server} {
 			is(t, "OK")(c.MSet(ctx, "a", "1", "b", "2").Result())
 			replies = append(replies, migrate(c, addr, "", 0, timeout, "KEYS", "a", "b"))
-			// redis-server takes the reply of one command for that of another where a target leaves one out.
+			// redis-server takes the reply of one command for that of another where a target leaves
+			// one out.
 			if got := c.MGet(ctx, "a", "b").Val(); c == keyp && !reflect.DeepEqual(got, []any{"1", "2"}) {
 				t.Errorf("the target %s: %v are left (%s)", name, got, c)
 			}
@@ -193,7 +194,8 @@ func TestMigrateFailures(t *testing.T) {
 		is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(c, half, "", 0, patience, "KEYS", "a", "b", "c"), nil)
 		is(t, []any{nil, "2"})(c.MGet(ctx, "a", "b").Result())
 	}
-	// The connection ends behind the first of two replies: what was accepted is moved, the other key is here.
+	// The connection ends behind the first of two replies: what was accepted is moved, the other
+	// key is here.
 	is(t, "OK")(keyp.MSet(ctx, "a", "1", "b", "2").Result())
 	first := target(t, func(args []string) (string, error) {
 		if args[0] == "RESTORE" && args[1] == "b" {
@@ -207,8 +209,8 @@ func TestMigrateFailures(t *testing.T) {
 	is(t, "2")(keyp.Get(ctx, "b").Result())
 }
 
-// TestMigrateChanging: a key that is written while its value is on the way is sent again, and only what
-// the target has is deleted. Meanwhile others are served.
+// TestMigrateChanging: a key that is written while its value is on the way is sent again, and only
+// what the target has is deleted. Meanwhile others are served.
 func TestMigrateChanging(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)
@@ -269,8 +271,8 @@ func TestMigrateSliding(t *testing.T) {
 	}
 }
 
-// TestMigrateChangingGroups: a stream whose groups change while it is on the way is sent again, although
-// to WATCH that is no change.
+// TestMigrateChangingGroups: a stream whose groups change while it is on the way is sent again,
+// although to WATCH that is no change.
 func TestMigrateChangingGroups(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)

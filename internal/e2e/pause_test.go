@@ -13,8 +13,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestPauseStopsWriters: once CLIENT PAUSE … WRITE has replied no key changes before its end, whatever had begun by then: values
-// that are stored beside the loop, very many keys, scripts.
+// TestPauseStopsWriters: once CLIENT PAUSE … WRITE has replied no key changes before its end,
+// whatever had begun by then: values that are stored beside the loop, very many keys, scripts.
 func TestPauseStopsWriters(t *testing.T) {
 	t.Parallel()
 	server := testkit.Keyp(t, "--enable-debug-command", "yes", "--busy-reply-threshold", "0")
@@ -98,7 +98,8 @@ func digest(t *testing.T, c *redis.Client) string {
 	return fmt.Sprint(n, " keys, ", sum)
 }
 
-// TestPausedIsNotUnblocked: CLIENT UNBLOCK does not end a command that only CLIENT PAUSE holds up, as from Redis 8.2 on.
+// TestPausedIsNotUnblocked: CLIENT UNBLOCK does not end a command that only CLIENT PAUSE holds up,
+// as from Redis 8.2 on.
 func TestPausedIsNotUnblocked(t *testing.T) {
 	t.Parallel()
 	server := testkit.Keyp(t)

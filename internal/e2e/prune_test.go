@@ -27,7 +27,8 @@ func namesIn(t *testing.T, dir, end string) (names []string) {
 	return names
 }
 
-// TestPrune: old backups go, and what only they need of an archive. What is damaged does not count, and what is no backup, or of another server, stays.
+// TestPrune: old backups go, and what only they need of an archive. What is damaged does not count,
+// and what is no backup, or of another server, stays.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

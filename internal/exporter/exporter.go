@@ -20,8 +20,8 @@ type Source interface {
 	Libraries() ([]string, error)
 	// Rules gives what Keyp alone has beside keys.
 	Rules() ([]Rule, error)
-	// Each visits all keys, each once, those of a database behind each other. A key is valid until visit returns. It ends with the error
-	// of visit or of the context.
+	// Each visits all keys, each once, those of a database behind each other. A key is valid until
+	// visit returns. It ends with the error of visit or of the context.
 	Each(ctx context.Context, visit func(*Key) error) error
 }
 
@@ -53,7 +53,8 @@ var Formats = []Format{RDB, RESP, JSON}
 // Options are how to export.
 type Options struct {
 	Format Format
-	// Version is that of the RDB format, of the file or of the values in commands: from rdb.OldestWritten to rdb.NewestWritten.
+	// Version is that of the RDB format, of the file or of the values in commands: from
+	// rdb.OldestWritten to rdb.NewestWritten.
 	Version  int
 	Clock    clock.Clock
 	Progress *progress.Meter

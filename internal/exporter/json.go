@@ -16,7 +16,8 @@ import (
 //	{"library":"#!lua name=…"}
 //	{"db":0,"key":"k","type":"hash","expireAt":1767225600000,"value":…}
 //
-// Text that is UTF-8 is a string, any other is {"base64":"…"}. Times are Unix milliseconds. Of a value:
+// Text that is UTF-8 is a string, any other is {"base64":"…"}. Times are Unix milliseconds. Of a
+// value:
 //
 //	string   text
 //	list     [text, …]
@@ -103,7 +104,8 @@ func (f *jsonFormat) elements(v rdb.Value) {
 //	            "pending":[["id", consumer | null, delivered, count], …]}, …],
 //	 "idempotence":{"duration":s,"maxSize":n,"added":n,"duplicates":n,"producers":[[name,[[iid,"id"], …]], …]}}
 //
-// where entriesRead is -1 if it is not known, active if a consumer never was, and idempotence stands only where something of it was set.
+// where entriesRead is -1 if it is not known, active if a consumer never was, and idempotence
+// stands only where something of it was set.
 func (f *jsonFormat) stream(s *rdb.StreamValue) {
 	f.put(json(`{"entries":`))
 	f.begin('[')

@@ -19,13 +19,16 @@ import (
 const (
 	// scanCount is how many names are asked for at a time.
 	scanCount = 512
-	// windowKeys is how many keys are asked for at a time at most, and windowBytes for how much of values at most, if they
-	// are as long as those before on average: keys come in the order of a hash.
+	// windowKeys is how many keys are asked for at a time at most, and windowBytes for how much of
+	// values at most, if they are as long as those before on average: keys come in the order of a
+	// hash.
 	windowKeys  = 64
 	windowBytes = 4 << 20
-	// keyTries is how often a key that changes meanwhile is asked for before the server is to do nothing else meanwhile.
+	// keyTries is how often a key that changes meanwhile is asked for before the server is to do
+	// nothing else meanwhile.
 	keyTries = 10
-	// maxLine and maxDepth bound a reply, and pieceBytes how much memory is taken for one before it is there.
+	// maxLine and maxDepth bound a reply, and pieceBytes how much memory is taken for one before it
+	// is there.
 	maxLine    = 64 << 10
 	maxDepth   = 8
 	pieceBytes = 1 << 20

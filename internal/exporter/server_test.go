@@ -175,8 +175,8 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// A key that expires while it is on its way is counted and left out, at its deadline and not before; one that is gone is
-// nothing.
+// A key that expires while it is on its way is counted and left out, at its deadline and not
+// before; one that is gone is nothing.
 func TestExpiredKeys(t *testing.T) {
 	for deadline, want := range map[int]string{-2: "0 keys, 0 expired", 1: "0 keys, 1 expired", 2: "1 keys, 0 expired"} {
 		_, conn := begin(t, func(args []string) string {

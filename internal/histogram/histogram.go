@@ -98,8 +98,8 @@ func (r Reading) With(other Reading) Reading {
 	return both
 }
 
-// Quantile is the bound that a share q of the values is not above, math.MaxInt64 if all bounds are below
-// that; 0 without values.
+// Quantile is the bound that a share q of the values is not above, math.MaxInt64 if all bounds are
+// below that; 0 without values.
 func (r Reading) Quantile(q float64) int64 {
 	if r.Count == 0 {
 		return 0

@@ -43,8 +43,8 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// What was observed between two readings, and where its quantiles are; a histogram that was replaced has no
-// earlier reading.
+// What was observed between two readings, and where its quantiles are; a histogram that was
+// replaced has no earlier reading.
 func TestSince(t *testing.T) {
 	h := New([]int64{10, 100, 1000})
 	h.Observe(5)

@@ -56,8 +56,8 @@ func (c *commands) number(mark byte, least int64) (int64, error) {
 	return n, nil
 }
 
-// next gives a command's arguments, appended to args; none at the end. After an error the position is that of the
-// command which has it.
+// next gives a command's arguments, appended to args; none at the end. After an error the position
+// is that of the command which has it.
 func (c *commands) next(args [][]byte) (_ [][]byte, err error) {
 	start := c.at
 	defer func() {

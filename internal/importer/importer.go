@@ -30,7 +30,8 @@ type Options struct {
 	DB int
 	// Match is a pattern that keys have to match; empty: any.
 	Match string
-	// Replace has keys that exist on the server replaced, and libraries; otherwise they are refused.
+	// Replace has keys that exist on the server replaced, and libraries; otherwise they are
+	// refused.
 	Replace bool
 	// Durable has the import wait until the server has synced its log.
 	Durable bool
@@ -38,7 +39,8 @@ type Options struct {
 	DryRun bool
 	// Allowed reports whether a command of an append-only file may be sent.
 	Allowed func(args [][]byte) bool
-	// Keys gives the keys that such a command names, sent while a database is selected; ok is false if that is not known.
+	// Keys gives the keys that such a command names, sent while a database is selected; ok is false
+	// if that is not known.
 	Keys     func(args [][]byte, db int) (keys []Key, ok bool)
 	Clock    clock.Clock
 	Progress *progress.Meter
@@ -116,7 +118,8 @@ type importer struct {
 	number  []byte
 }
 
-// Import sends what the source has. After an error the server may have a part of it, but none if a file is damaged.
+// Import sends what the source has. After an error the server may have a part of it, but none if a
+// file is damaged.
 func Import(s *Source, o Options) (_ *Report, err error) {
 	im := &importer{Options: o, source: s, dbs: map[uint64]bool{}, now: o.Clock.Now()}
 	im.report.Types = map[string]int64{}
@@ -336,8 +339,8 @@ func (im *importer) command(args [][]byte) error {
 	return im.do(sent{what: name}, args...)
 }
 
-// wantsCommand reports whether a command is about what was chosen. One that is about more than that is a problem: what it does to the
-// chosen keys may depend on the others.
+// wantsCommand reports whether a command is about what was chosen. One that is about more than that
+// is a problem: what it does to the chosen keys may depend on the others.
 func (im *importer) wantsCommand(name string, args [][]byte) (wanted bool, problem string) {
 	if im.DB == AllDBs && im.Match == "" {
 		return true, ""

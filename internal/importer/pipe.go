@@ -25,8 +25,8 @@ type sent struct {
 	expires bool // the key has a deadline
 }
 
-// pipe sends commands in batches while a goroutine reads the replies. A batch is announced to that before it is
-// written, so that a server whose replies are long never waits.
+// pipe sends commands in batches while a goroutine reads the replies. A batch is announced to that
+// before it is written, so that a server whose replies are long never waits.
 type pipe struct {
 	conn    net.Conn
 	in      *bufio.Reader
@@ -116,7 +116,8 @@ func (p *pipe) finish(err error) error {
 	return err
 }
 
-// readReply reads one, and gives its text if that is asked for, and the first error that it is or has.
+// readReply reads one, and gives its text if that is asked for, and the first error that it is or
+// has.
 func readReply(in *bufio.Reader, text bool, depth int) (reply, failure string, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {

@@ -82,8 +82,8 @@ func checkExample(t *testing.T, files map[string]string) {
 	}
 }
 
-// runExample has Go compile the package with further or other files, and runs the example's test. That compiles much: only the
-// bound of all tests ends it.
+// runExample has Go compile the package with further or other files, and runs the example's test.
+// That compiles much: only the bound of all tests ends it.
 func runExample(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	dir, replace := t.TempDir(), map[string]string{}

@@ -16,7 +16,8 @@ import (
 //		list []*user
 //	}
 //
-// so that the type shows it, and a line that uses such a field (x.mu.list) shows the lock that it needs.
+// so that the type shows it, and a line that uses such a field (x.mu.list) shows the lock that it
+// needs.
 
 // flat are the mutexes that stand by themselves, with the reason.
 var flat = map[string]string{
@@ -31,7 +32,8 @@ var flat = map[string]string{
 	"cmd/keyp.lineBuffer":       "the named type is the struct with its lock, since several handlers point to it",
 }
 
-// elsewhere are types with fields that another type's mutex guards, as their comments say, with the reason.
+// elsewhere are types with fields that another type's mutex guards, as their comments say, with the
+// reason.
 var elsewhere = map[string]string{
 	"commands.watching":   "it is reached by its Client and through Changes.mu.watched",
 	"commands.watch":      "it is an entry of Changes.mu.watched",
@@ -75,8 +77,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// guards gives the mutexes of a file that do not stand in an anonymous struct, and the types with fields
-// that other types' mutexes guard.
+// guards gives the mutexes of a file that do not stand in an anonymous struct, and the types with
+// fields that other types' mutexes guard.
 func guards(f file) (mutexes, others []string) {
 	report := func(name string) { mutexes = append(mutexes, f.dir()+"."+name) }
 	anonymous := map[*ast.StructType]bool{}
@@ -143,7 +145,8 @@ func isMutex(t ast.Expr) bool {
 	return ok && pkg.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex"}, selector.Sel.Name)
 }
 
-// guardedElsewhere reports whether a comment of a struct says that another type's mutex guards something in it.
+// guardedElsewhere reports whether a comment of a struct says that another type's mutex guards
+// something in it.
 func guardedElsewhere(decl *ast.GenDecl, spec *ast.TypeSpec) (found bool) {
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {

@@ -33,19 +33,23 @@ var rules = map[string][]string{
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
 	"web": {"commands", "resp", "storage", "internal/clock", "internal/config", "internal/histogram", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
 
-	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log as the store's Journal.
+	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log
+	// as the store's Journal.
 	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
-	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store knows; how they are stored is consensus/raftlog's.
+	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store
+	// knows; how they are stored is consensus/raftlog's.
 	"consensus": {"internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange", "go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker", "google.golang.org/protobuf/proto"},
 
 	// A member's log is a log of storage/wal, whose batches are records of its own.
 	"consensus/raftlog": {"consensus", "storage/wal", "internal/histogram", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
-	// It makes a server a member of a group: a store, a log and a group, and what commands see of that. The server it reaches through an interface.
+	// It makes a server a member of a group: a store, a log and a group, and what commands see of
+	// that. The server it reaches through an interface.
 	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/histogram", "internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
-	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
+	// The protocol knows neither commands nor sessions, so all that reads or writes replies may
+	// import it.
 	"resp": {"internal/bigcopy", "github.com/tidwall/redcon"},
 
 	// Arithmetic alone.
@@ -53,10 +57,12 @@ var rules = map[string][]string{
 	// An interpreter of Lua, which knows neither Redis nor a server.
 	"scripting/lua": {"scripting/cmath"},
 
-	// Lua as Redis has it. Commands and their permissions it reaches through an interface, so it knows no keys.
+	// Lua as Redis has it. Commands and their permissions it reaches through an interface, so it
+	// knows no keys.
 	"scripting": {"scripting/lua", "resp"},
 
-	// Commands see keys through the store's transactions, and never the log, the files or the sockets.
+	// Commands see keys through the store's transactions, and never the log, the files or the
+	// sockets.
 	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
@@ -64,7 +70,8 @@ var rules = map[string][]string{
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
-	// What is damaged is read by other code than the store's, which trusts more; the store replays and checks the result.
+	// What is damaged is read by other code than the store's, which trusts more; the store replays
+	// and checks the result.
 	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
 	// Of the log an archive knows batches, and not what is in them.
 	"storage/archive": {"storage/backupfile", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/vfs"},
@@ -77,12 +84,14 @@ var rules = map[string][]string{
 	// Values know neither log nor file.
 	"storage/object": {"internal/bigcopy"},
 
-	// Deadlines and their order: values, files and connections are the store's, which the reaper calls through an interface.
+	// Deadlines and their order: values, files and connections are the store's, which the reaper
+	// calls through an interface.
 	"ttl": {"internal/clock", "github.com/google/btree"},
 
 	// It reads pages without bbolt, which trusts them.
 	"internal/boltfile": {},
-	// All packages import it, so it imports none; the time since the machine started is the system's.
+	// All packages import it, so it imports none; the time since the machine started is the
+	// system's.
 	"internal/clock": {"golang.org/x/sys/unix"},
 	// It shows lines on a terminal or in a log, and knows nothing of the work.
 	"internal/progress": {"internal/clock", "golang.org/x/sys/unix"},

@@ -20,11 +20,11 @@ import (
 	"testing"
 )
 
-// The order of the locks stands in docs/internals/architecture.md, and these tests hold the code against it.
-// They follow all calls, through interfaces to every type that has the methods, and through function
-// values to all that the program puts into the variable, and note which lock may be taken while
-// which other one is held. What they find is what may happen as far as types show: a lock is that of
-// its type, whichever value of the type it belongs to.
+// The order of the locks stands in docs/internals/architecture.md, and these tests hold the code
+// against it. They follow all calls, through interfaces to every type that has the methods, and
+// through function values to all that the program puts into the variable, and note which lock may
+// be taken while which other one is held. What they find is what may happen as far as types show: a
+// lock is that of its type, whichever value of the type it belongs to.
 
 // ownOrder are the packages whose locks are held across functions, which types do not show well
 // enough. They describe in which order they take their own ones (storage/globaltxn.go, wal/log.go);
@@ -74,8 +74,8 @@ type lockGraph struct {
 	changed  bool
 }
 
-// TestLockOrder finds locks that are taken against the order of docs/internals/architecture.md, or while the
-// same lock is held.
+// TestLockOrder finds locks that are taken against the order of docs/internals/architecture.md, or
+// while the same lock is held.
 func TestLockOrder(t *testing.T) {
 	order := documentedLocks(t)
 	g := newLockGraph()

@@ -398,8 +398,8 @@ func (w *walker) clauses(body *ast.BlockStmt) {
 	w.branches(list)
 }
 
-// branches goes through alternative lists, one of them runs; afterwards each lock may be held that is held
-// behind one of them.
+// branches goes through alternative lists, one of them runs; afterwards each lock may be held that
+// is held behind one of them.
 func (w *walker) branches(lists [][]ast.Stmt) (end bool) {
 	before, after := w.held, lockSet{}
 	end = true

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Each test that the Makefile names is there: what nobody has renamed still runs under the race detector.
+// Each test that the Makefile names is there: what nobody has renamed still runs under the race
+// detector.
 func TestMakefileNames(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {

@@ -78,8 +78,8 @@ func hasTest(fn *ast.FuncType) bool {
 	})
 }
 
-// receives finds where a function's own goroutine may wait for a channel for ever: other goroutines'
-// functions are left out, and so are selects, which have what to do otherwise.
+// receives finds where a function's own goroutine may wait for a channel for ever: other
+// goroutines' functions are left out, and so are selects, which have what to do otherwise.
 func receives(body *ast.BlockStmt) (at []token.Pos) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch node := node.(type) {

@@ -29,15 +29,15 @@ type Report struct {
 	Ended     bool
 }
 
-// Sink takes reports: one every so often, and one at the end if there was one before. Show is never called by
-// two goroutines at a time.
+// Sink takes reports: one every so often, and one at the end if there was one before. Show is never
+// called by two goroutines at a time.
 type Sink struct {
 	Every time.Duration
 	Show  func(Report)
 }
 
-// Meter measures one piece of work after the other. Any goroutine may call its methods; those of a nil Meter do
-// nothing.
+// Meter measures one piece of work after the other. Any goroutine may call its methods; those of a
+// nil Meter do nothing.
 type Meter struct {
 	clock       clock.Clock
 	done, total atomic.Int64

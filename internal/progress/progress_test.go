@@ -17,7 +17,8 @@ import (
 
 const epoch = 1_700_000_000_000
 
-// Reports come after a second, as often as a sink wants them, and once more at the end for a sink that had one.
+// Reports come after a second, as often as a sink wants them, and once more at the end for a sink
+// that had one.
 func TestMeter(t *testing.T) {
 	now := clock.NewFake(epoch)
 	var got []string

@@ -60,7 +60,8 @@ var types = map[byte]Type{
 	kindHashTimed0: Hash, kindHashPackTimed0: Hash, kindHashTimed: Hash, kindHashPackTimed: Hash,
 }
 
-// IsString reports whether a payload that Decode takes is of a string, which is not less than half as long then.
+// IsString reports whether a payload that Decode takes is of a string, which is not less than half
+// as long then.
 func IsString(payload []byte) bool { return len(payload) > 0 && payload[0] == kindString }
 
 // Decode gives the value in a payload of DUMP after it has looked at all of it, or

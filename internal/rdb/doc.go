@@ -1,7 +1,7 @@
 // Package rdb reads and writes single values as DUMP gives and RESTORE takes them: in
 // Redis's own format, so that values move between Redis and Keyp both ways. It also reads whole
-// RDB files of Redis and Valkey (file.go), whose values are those of payloads, and writes those of Redis (filewrite.go). It knows
-// neither storage nor commands; a Value is all that passes.
+// RDB files of Redis and Valkey (file.go), whose values are those of payloads, and writes those of
+// Redis (filewrite.go). It knows neither storage nor commands; a Value is all that passes.
 //
 // # Payload
 //
@@ -60,17 +60,19 @@
 //	227 limits                first deadline, count, (deadline as in 24, element, value)
 //	228 delay queue           count, (id, value of the job's element, whose number does not count, and receipt 0)
 //
-// Those from 224 on are Keyp's own, which Redis refuses: it has no deadlines there, and members would live for ever,
-// or no such type. What an element of limits or a job is, who restores it looks at.
+// Those from 224 on are Keyp's own, which Redis refuses: it has no deadlines there, and members
+// would live for ever, or no such type. What an element of limits or a job is, who restores it
+// looks at.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
 // listpack.go and oldpack.go draw them.
 //
-// The nodes of a stream are a count, and for each its id, 16 bytes, and a listpack (stream.go). A group is
-// its name, the last id, entries read (not in 15), its pending entries (id, time, count) and its
-// consumers, each with its name, times, and the ids of those of the pending entries that are its own. Idempotent
-// ids are two settings, producers with names and ids, and two counts. Encode writes 19 unless a stream has
-// what needs 26 or 27; then the time of activity is lost, which RESTORE takes to be the time seen.
+// The nodes of a stream are a count, and for each its id, 16 bytes, and a listpack (stream.go). A
+// group is its name, the last id, entries read (not in 15), its pending entries (id, time, count)
+// and its consumers, each with its name, times, and the ids of those of the pending entries that
+// are its own. Idempotent ids are two settings, producers with names and ids, and two counts.
+// Encode writes 19 unless a stream has what needs 26 or 27; then the time of activity is lost,
+// which RESTORE takes to be the time seen.
 //
 // # What is refused
 //

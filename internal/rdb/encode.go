@@ -29,9 +29,10 @@ const (
 )
 
 // Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
-// 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent ids or
-// pending entries without a consumer, none a lease, limits, a delay queue, or a set or sorted set of which a member has a deadline. A collection that has no elements gives a
-// payload that nobody restores.
+// 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent
+// ids or pending entries without a consumer, none a lease, limits, a delay queue, or a set or
+// sorted set of which a member has a deadline. A collection that has no elements gives a payload
+// that nobody restores.
 func Encode(v Value) []byte {
 	w, version := encode(v)
 	return seal(w.b, version)

@@ -153,8 +153,9 @@ func versionOf(kind byte) uint16 {
 
 // File reads an RDB file, whose bytes are all there (a mapped file, say) and don't change.
 //
-// It finds where each value ends and leaves what is in it to those who use it. All memory that it takes is for
-// one packed string at a time, for the fields that hashes refer to, and for hashes that have to be written again.
+// It finds where each value ends and leaves what is in it to those who use it. All memory that it
+// takes is for one packed string at a time, for the fields that hashes refer to, and for hashes
+// that have to be written again.
 type File struct {
 	cursor
 	all     []byte
@@ -214,8 +215,8 @@ func (f *File) at() int {
 // forget makes the next key one of which nothing is known.
 func (f *File) forget() { f.next = Record{Idle: -1, Freq: -1} }
 
-// Next gives the next record; its slices are valid as long as the file's bytes are. After an error, and after
-// RecordEnd, it gives io.EOF.
+// Next gives the next record; its slices are valid as long as the file's bytes are. After an error,
+// and after RecordEnd, it gives io.EOF.
 func (f *File) Next() (Record, error) {
 	if f.ended {
 		return Record{}, io.EOF
@@ -379,7 +380,8 @@ func (f *File) key(kind byte) (Record, error) {
 	return r, nil
 }
 
-// templated reads the values of a hash whose fields are a template's, and writes it as other hashes are.
+// templated reads the values of a hash whose fields are a template's, and writes it as other hashes
+// are.
 func (f *File) templated(r *Record) {
 	kind := r.kind
 	r.kind, r.Type = kindHash, Hash

@@ -39,7 +39,8 @@ func readFile(b []byte) (all []Record, err error) {
 	}
 }
 
-// TestFileValues puts every payload that was built by hand into a file, behind a key that ends with it.
+// TestFileValues puts every payload that was built by hand into a file, behind a key that ends with
+// it.
 func TestFileValues(t *testing.T) {
 	for _, tt := range payloads() {
 		if len(tt.body) == 0 || tt.body[0] >= kindSetTimed {
@@ -216,7 +217,8 @@ func TestFileRefuses(t *testing.T) {
 
 func sound4(key []byte) []byte { return raw("REDIS0004", key, opEnd) }
 
-// TestRedisFile reads what redis-server saves: every sample, deadlines, idle times and frequencies, functions.
+// TestRedisFile reads what redis-server saves: every sample, deadlines, idle times and frequencies,
+// functions.
 func TestRedisFile(t *testing.T) {
 	redis := startRedis(t)
 	dir := redis.do("CONFIG", "GET", "dir").([]any)[1].(string)

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// The versions that FileWriter writes: that of Redis 7.0, which is the oldest whose encodings Encode uses, to the newest
-// that a payload of Encode needs.
+// The versions that FileWriter writes: that of Redis 7.0, which is the oldest whose encodings
+// Encode uses, to the newest that a payload of Encode needs.
 const (
 	OldestWritten = version7_0
 	NewestWritten = version8_8
@@ -23,8 +23,9 @@ var unportable = map[byte]string{
 	kindDelay:     "delay queues",
 }
 
-// Portable says why the value of a payload of Encode cannot be in a file of a version, or be restored by a server that writes
-// files of it; empty: it can. It is ErrPayload if it is no payload.
+// Portable says why the value of a payload of Encode cannot be in a file of a version, or be
+// restored by a server that writes files of it; empty: it can. It is ErrPayload if it is no
+// payload.
 func Portable(payload []byte, version int) (reason string, err error) {
 	body, err := open(payload)
 	if err != nil || len(body) == 0 {
@@ -61,7 +62,8 @@ func TypeOf(payload []byte) Type {
 	}
 }
 
-// FileWriter writes an RDB file of Redis. The first error of the writer below is that of all that follows.
+// FileWriter writes an RDB file of Redis. The first error of the writer below is that of all that
+// follows.
 type FileWriter struct {
 	w   writer // what is not written yet
 	out io.Writer
@@ -85,7 +87,8 @@ func (f *FileWriter) Library(source []byte) error {
 	return f.flush(crcPiece)
 }
 
-// Key writes a key with the value of a payload, of which Portable says that it can be in the file. The deadline is in Unix ms; 0: none.
+// Key writes a key with the value of a payload, of which Portable says that it can be in the file.
+// The deadline is in Unix ms; 0: none.
 func (f *FileWriter) Key(db uint64, name []byte, deadline int64, payload []byte) error {
 	if !f.any || db != f.db {
 		f.any, f.db = true, db

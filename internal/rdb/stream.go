@@ -12,7 +12,8 @@ import (
 type StreamValue struct {
 	// Entries walks the entries in the order of their ids, as often as asked.
 	Entries iter.Seq[StreamEntry]
-	// Last is the highest id that was ever given, MaxDeleted the highest that was deleted by itself.
+	// Last is the highest id that was ever given, MaxDeleted the highest that was deleted by
+	// itself.
 	Last, MaxDeleted StreamID
 	Added            uint64 // entries ever added
 	Groups           []StreamGroup
@@ -194,7 +195,8 @@ func unique[T any](all []T, name func(T) []byte) bool {
 	return true
 }
 
-// readUpTo is how many entries a group has read, as far as the payload shows it, which has no such number.
+// readUpTo is how many entries a group has read, as far as the payload shows it, which has no such
+// number.
 func readUpTo(last StreamID, s *StreamValue, first StreamID, length uint64) int64 {
 	switch {
 	case length == 0 || last.less(first):

@@ -11,8 +11,9 @@ const (
 	streamNodeEntries = 100
 )
 
-// stream writes a stream and gives the version of its payload. It is that of Redis 7.0, which does not
-// know when consumers were active, unless the stream has something that only later versions have.
+// stream writes a stream and gives the version of its payload. It is that of Redis 7.0, which does
+// not know when consumers were active, unless the stream has something that only later versions
+// have.
 func (w *writer) stream(s *StreamValue) (version uint16) {
 	kind := byte(kindStream2)
 	version = version7_0
@@ -200,6 +201,6 @@ func (w *writer) idempotence(s *StreamValue) {
 	w.length(uint64(s.Duplicates))
 }
 
-// defaultIIDs is for how many seconds, and how many of them, a Redis that nobody configured keeps idempotent
-// ids.
+// defaultIIDs is for how many seconds, and how many of them, a Redis that nobody configured keeps
+// idempotent ids.
 const defaultIIDs = 100

@@ -51,8 +51,8 @@ type Value struct {
 	Lease *LeaseValue
 }
 
-// LeaseValue is a lease: who has it, by which token, and for how many ms its key is not free after it has expired. Decode does
-// not know which of them can be.
+// LeaseValue is a lease: who has it, by which token, and for how many ms its key is not free after
+// it has expired. Decode does not know which of them can be.
 type LeaseValue struct {
 	Owner        []byte
 	Token, Delay uint64

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// archive writes all files of a directory, under another name, into a tar.gz. They belong to root and are from
-// when; names are in order, so the same files give the same bytes.
+// archive writes all files of a directory, under another name, into a tar.gz. They belong to root
+// and are from when; names are in order, so the same files give the same bytes.
 func archive(path, dir, name string, when time.Time) (err error) {
 	f, err := os.Create(path)
 	if err != nil {

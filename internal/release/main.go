@@ -1,6 +1,7 @@
-// Command release makes what a release consists of: for each platform an archive with the program, its manual,
-// completions and a configuration, a list of what the program is made of (CycloneDX), and the checksums of all.
-// The same commit gives the same bytes, whoever runs it, with the same version of Go.
+// Command release makes what a release consists of: for each platform an archive with the program,
+// its manual, completions and a configuration, a list of what the program is made of (CycloneDX),
+// and the checksums of all. The same commit gives the same bytes, whoever runs it, with the same
+// version of Go.
 //
 //	go run ./internal/release [-out DIR] [-platforms OS/ARCH,...]
 //
@@ -73,7 +74,8 @@ func run(out string, platforms []string) error {
 	return checksums(filepath.Join(out, "SHA256SUMS"), made)
 }
 
-// identify finds the commit: COMMIT and SOURCE_DATE_EPOCH of the environment, or else what git says.
+// identify finds the commit: COMMIT and SOURCE_DATE_EPOCH of the environment, or else what git
+// says.
 func identify() (s source, err error) {
 	s.commit = os.Getenv("COMMIT")
 	if s.commit == "" {

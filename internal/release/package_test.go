@@ -19,7 +19,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// The deb is installed, serves, is upgraded beside its data, removed without it, and purged with it: on this machine.
+// The deb is installed, serves, is upgraded beside its data, removed without it, and purged with
+// it: on this machine.
 func TestPackage(t *testing.T) {
 	dir := os.Getenv("KEYP_PACKAGES")
 	_, debian := testkit.FindTool("dpkg")

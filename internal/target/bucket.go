@@ -33,7 +33,8 @@ type bucket struct {
 	prefix string // empty, or ends with a slash
 }
 
-// openBucket takes BUCKET/PREFIX. Credentials, region and endpoint come from the environment variables of Amazon's own tools.
+// openBucket takes BUCKET/PREFIX. Credentials, region and endpoint come from the environment
+// variables of Amazon's own tools.
 func openBucket(path string, o Options) (*bucket, error) {
 	name, prefix, _ := strings.Cut(path, "/")
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
@@ -75,8 +76,8 @@ type dated struct {
 	last atomic.Int64 // in Unix seconds; 0: it never did
 }
 
-// RoundTrip is http.RoundTripper's. It ends the reading of the request's body, which may go on behind a response that came early: the
-// client may send the same body again.
+// RoundTrip is http.RoundTripper's. It ends the reading of the request's body, which may go on
+// behind a response that came early: the client may send the same body again.
 func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		body := &endable{r.Body, make(chan bool, 1)}
@@ -116,7 +117,8 @@ func (e *endable) end() {
 	e.more <- false
 }
 
-// transportOf verifies certificates by those of AWS_CA_BUNDLE, if that names a file, and by the system's otherwise.
+// transportOf verifies certificates by those of AWS_CA_BUNDLE, if that names a file, and by the
+// system's otherwise.
 func transportOf(secure bool) (*http.Transport, error) {
 	transport, err := minio.DefaultTransport(secure)
 	if err != nil {
@@ -180,7 +182,8 @@ func (b *bucket) Remove(ctx context.Context, name string) error {
 	return b.errorOf(b.core.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}), name)
 }
 
-// Tidy takes uploads for left that began so long ago, by the clock of the server: that of this machine may be ahead of it.
+// Tidy takes uploads for left that began so long ago, by the clock of the server: that of this
+// machine may be ahead of it.
 func (b *bucket) Tidy(ctx context.Context, age time.Duration, dry bool) (names []string, err error) {
 	var uploads []minio.ObjectMultipartInfo
 	for upload := range b.core.ListIncompleteUploads(ctx, b.name, b.prefix, false) { // the channel has to be read to its end

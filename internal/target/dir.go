@@ -97,7 +97,8 @@ func rename(part, path string) error {
 
 func (d Dir) Remove(_ context.Context, name string) error { return os.Remove(d.Path(name)) }
 
-// Tidy takes files for left that nobody has written to for so long, and that no process of this machine writes, whatever the clock says.
+// Tidy takes files for left that nobody has written to for so long, and that no process of this
+// machine writes, whatever the clock says.
 func (d Dir) Tidy(_ context.Context, age time.Duration, dry bool) (names []string, err error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {

@@ -27,20 +27,24 @@ type Folder interface {
 	Path(name string) string
 	// List gives the files, in the order of their names.
 	List(ctx context.Context) ([]File, error)
-	// Open reads a file from its begin, and gives its size. A file that is not there is os.ErrNotExist.
+	// Open reads a file from its begin, and gives its size. A file that is not there is
+	// os.ErrNotExist.
 	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// Create has fill write a file that is not there, and gives its size. After an error nothing of it is left, unless removing that failed too.
-	// About how large it will be is a hint; it may be larger. No empty file is made.
+	// Create has fill write a file that is not there, and gives its size. After an error nothing of
+	// it is left, unless removing that failed too. About how large it will be is a hint; it may be
+	// larger. No empty file is made.
 	Create(ctx context.Context, name string, about int64, fill func(io.Writer) error) (size int64, err error)
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
-	// Tidy removes what runs that were ended have left at least so long ago, and gives the names; dry: it only gives those.
+	// Tidy removes what runs that were ended have left at least so long ago, and gives the names;
+	// dry: it only gives those.
 	Tidy(ctx context.Context, age time.Duration, dry bool) ([]string, error)
 }
 
 // Options are how to reach what is not on this machine.
 type Options struct {
-	// Endpoint is the URL of S3-compatible storage; empty: that of the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL), or Amazon's.
+	// Endpoint is the URL of S3-compatible storage; empty: that of the environment
+	// (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL), or Amazon's.
 	Endpoint string
 }
 
@@ -49,7 +53,8 @@ const scheme = "s3://"
 // Remote reports whether a path names a bucket, or something in one.
 func Remote(path string) bool { return strings.HasPrefix(path, scheme) }
 
-// Open gives the folder at a path: that of a directory, or s3://BUCKET/PREFIX. It asks nobody whether it exists.
+// Open gives the folder at a path: that of a directory, or s3://BUCKET/PREFIX. It asks nobody
+// whether it exists.
 func Open(path string, o Options) (Folder, error) {
 	if Remote(path) {
 		return openBucket(strings.TrimPrefix(path, scheme), o)

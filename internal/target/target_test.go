@@ -116,7 +116,8 @@ func isCompletion(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
 }
 
-// TestUploadTriesAgain: a request that fails for a reason that passes is sent again, and a reply that is lost does no harm.
+// TestUploadTriesAgain: a request that fails for a reason that passes is sent again, and a reply
+// that is lost does no harm.
 func TestUploadTriesAgain(t *testing.T) {
 	s := fakes3.Start(t, false)
 	f, content := inBucket(t, s, "s3://bucket"), random(2*partSize+12345)
@@ -152,7 +153,8 @@ func (e *early) RoundTrip(r *http.Request) (*http.Response, error) {
 	return httptest.NewRecorder().Result(), nil
 }
 
-// TestBodyEnds: behind a response that came early nothing more is read of the request's body, which may be sent again.
+// TestBodyEnds: behind a response that came early nothing more is read of the request's body, which
+// may be sent again.
 func TestBodyEnds(t *testing.T) {
 	var base early
 	body := strings.NewReader("a part")
@@ -210,7 +212,8 @@ func TestUploadFails(t *testing.T) {
 	fails("cancelled", ctx, context.Canceled.Error())
 }
 
-// TestDownloadGoesOn: where a connection ends early, the rest is read of the same object; one that is another one by now is refused.
+// TestDownloadGoesOn: where a connection ends early, the rest is read of the same object; one that
+// is another one by now is refused.
 func TestDownloadGoesOn(t *testing.T) {
 	s := fakes3.Start(t, true)
 	f, content := inBucket(t, s, "s3://bucket"), random(1<<20)
@@ -262,7 +265,8 @@ func begin(t *testing.T, s *fakes3.Server, key string) {
 	}
 }
 
-// TestTidy: what a run has left that was ended goes after a while, and what another one writes stays.
+// TestTidy: what a run has left that was ended goes after a while, and what another one writes
+// stays.
 func TestTidy(t *testing.T) {
 	s, dir := fakes3.Start(t, false), t.TempDir()
 	f := inBucket(t, s, "s3://bucket/p").(*bucket)
@@ -298,8 +302,9 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestTidyBesideTheClock: what is being written stays, although the clock of this machine is days ahead of the server's, or of that of the file system. Where
-// the server does not say what time it is, nothing goes.
+// TestTidyBesideTheClock: what is being written stays, although the clock of this machine is days
+// ahead of the server's, or of that of the file system. Where the server does not say what time it
+// is, nothing goes.
 func TestTidyBesideTheClock(t *testing.T) {
 	s, dir := fakes3.Start(t, false), t.TempDir()
 	f := inBucket(t, s, "s3://bucket/p")

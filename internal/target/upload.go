@@ -153,7 +153,8 @@ func (u *upload) end() error {
 	return u.err
 }
 
-// complete makes the object of the parts. The reply may be lost: then it looks whether that was done.
+// complete makes the object of the parts. The reply may be lost: then it looks whether that was
+// done.
 func (u *upload) complete() error {
 	if err := u.ctx.Err(); err != nil {
 		return err

@@ -9,12 +9,14 @@ import (
 	"testing"
 )
 
-// MemoryDisk mounts a file system in memory until the test ends, which is skipped where that is not allowed.
+// MemoryDisk mounts a file system in memory until the test ends, which is skipped where that is not
+// allowed.
 func MemoryDisk(t testing.TB, mb int) string {
 	return Mount(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mb), "keyp-test")
 }
 
-// LoopDisk mounts an ext4 file system that is in a file, image, until the test ends, which is skipped where that is not allowed.
+// LoopDisk mounts an ext4 file system that is in a file, image, until the test ends, which is
+// skipped where that is not allowed.
 func LoopDisk(t testing.TB, mb int) (dir, image string) {
 	t.Helper()
 	image = filepath.Join(t.TempDir(), "image")
@@ -31,7 +33,8 @@ func LoopDisk(t testing.TB, mb int) (dir, image string) {
 	return Mount(t, "-o", "loop", image), image
 }
 
-// Mount mounts what the arguments of mount say on a directory until the test ends, which is skipped where that is not allowed.
+// Mount mounts what the arguments of mount say on a directory until the test ends, which is skipped
+// where that is not allowed.
 func Mount(t testing.TB, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()

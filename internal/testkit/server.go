@@ -159,9 +159,10 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	return s
 }
 
-// FreePort gives a loopback port that is free now, and that no other call gives until the test ends, whichever
-// process it is in: the port's namesake of UDP is taken for that long. It is below those that systems give
-// to outgoing connections, so that it is still free when the server restarts.
+// FreePort gives a loopback port that is free now, and that no other call gives until the test
+// ends, whichever process it is in: the port's namesake of UDP is taken for that long. It is below
+// those that systems give to outgoing connections, so that it is still free when the server
+// restarts.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const low, high = 20000, 32000
@@ -257,8 +258,8 @@ func (s *Server) launch() {
 }
 
 // Environ is the environment of this process, without what Keyp would take for its options and
-// what the tests have Go's collector do: programs run as they do elsewhere. But servers do not take the usual port
-// for HTTP from each other.
+// what the tests have Go's collector do: programs run as they do elsewhere. But servers do not take
+// the usual port for HTTP from each other.
 func Environ() []string {
 	env := slices.DeleteFunc(os.Environ(), func(text string) bool {
 		return strings.HasPrefix(text, "KEYP_") || strings.HasPrefix(text, "GOGC=")
@@ -314,7 +315,8 @@ func (s *Server) Refuses() (status int, printed string) {
 	return status, s.output.String()[from:]
 }
 
-// StartsOrEnds is Start of a server that may also end by itself instead, and says whether it serves.
+// StartsOrEnds is Start of a server that may also end by itself instead, and says whether it
+// serves.
 func (s *Server) StartsOrEnds() bool {
 	s.t.Helper()
 	s.launch()
@@ -459,9 +461,9 @@ func (s *Server) ClientTLS(proto int, cfg *tls.Config) *redis.Client {
 	return NewClient(s.t, &redis.Options{Addr: s.TLSAddr(), Protocol: proto, TLSConfig: cfg})
 }
 
-// NewClient is Server.Client with further options. By itself go-redis gives up after some seconds and
-// sends the command again, which a slow machine makes it do (internal/layout sees to it that tests
-// make no client in another way).
+// NewClient is Server.Client with further options. By itself go-redis gives up after some seconds
+// and sends the command again, which a slow machine makes it do (internal/layout sees to it that
+// tests make no client in another way).
 func NewClient(t testing.TB, o *redis.Options) *redis.Client {
 	patient := *o
 	patient.MaxRetries, patient.DialerRetries = -1, 1

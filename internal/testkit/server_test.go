@@ -60,7 +60,8 @@ func TestRefuses(t *testing.T) {
 	s.Start() // -NOAUTH is an answer too
 }
 
-// TestFreePort: no two calls give the same port while the tests of both run, also where nobody listens there yet.
+// TestFreePort: no two calls give the same port while the tests of both run, also where nobody
+// listens there yet.
 func TestFreePort(t *testing.T) {
 	seen := map[int]bool{}
 	for range 500 {

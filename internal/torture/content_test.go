@@ -74,7 +74,8 @@ func valueOf(it storage.Item) value {
 		return v
 	}
 	if q, ok := it.Value().(*object.DelayQueue); ok {
-		// Numbers go on from what is there when a queue is loaded, and receipts from when the store was opened: what is left is the order.
+		// Numbers go on from what is there when a queue is loaded, and receipts from when the store
+		// was opened: what is left is the order.
 		q.From(object.JobPlace{}, func(j object.Job) bool {
 			val := fmt.Sprint(len(v.elems), j.Due, j.Deliveries, j.Receipt != 0, string(j.Payload))
 			v.elems = append(v.elems, elem{key: string(j.ID), val: val})
@@ -117,8 +118,8 @@ func (c content) at(now int64) content {
 	return left
 }
 
-// aged gives a stream's elements without entries that are too old. What each of them has to do with groups is the stream's
-// matter, which the tests of commands compare with a plain model.
+// aged gives a stream's elements without entries that are too old. What each of them has to do with
+// groups is the stream's matter, which the tests of commands compare with a plain model.
 func aged(elems []elem, now int64) []elem {
 	s := &object.Stream{}
 	for _, e := range elems {

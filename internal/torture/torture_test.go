@@ -61,7 +61,8 @@ func TestTorture(t *testing.T) {
 // all are the commands that histories draw.
 var all = slices.Concat(templates, newer)
 
-// torture runs the history that a seed draws from a list of commands, and fails the test when it fails.
+// torture runs the history that a seed draws from a list of commands, and fails the test when it
+// fails.
 func torture(t *testing.T, seed uint64, list []template, crashes int, until func() bool) (h *history) {
 	t.Helper()
 	dir := testkit.MemoryDir(t)

@@ -114,8 +114,8 @@ func (n *inode) crash(rng *rand.Rand) []byte {
 }
 
 // FailSync does to a file what a kernel does whose write to the device has failed: some of what
-// was not synced has arrived, chosen by rng (nil: nothing), and everything else is in memory only, until
-// Reread, and counts as written: no later Sync makes it durable.
+// was not synced has arrived, chosen by rng (nil: nothing), and everything else is in memory only,
+// until Reread, and counts as written: no later Sync makes it durable.
 func (m *Mem) FailSync(name string, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder returns the process that has a file locked, as far as the system says; 0 if it is not known.
+// Holder returns the process that has a file locked, as far as the system says; 0 if it is not
+// known.
 func Holder(name string) (pid int) {
 	var st unix.Stat_t
 	if unix.Stat(name, &st) != nil {

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CreateOwned makes a file, readable by its owner only, that no other process has, and locks it until it is closed. What has the name already is
-// removed, unless another process has it locked (ErrLocked). So nothing is written to what stood there: a link's target, or a file that
-// has another name too.
+// CreateOwned makes a file, readable by its owner only, that no other process has, and locks it
+// until it is closed. What has the name already is removed, unless another process has it locked
+// (ErrLocked). So nothing is written to what stood there: a link's target, or a file that has
+// another name too.
 func CreateOwned(name string) (*os.File, error) {
 	if err := RemoveUnlocked(name); err != nil {
 		return nil, err
@@ -30,7 +31,8 @@ func CreateOwned(name string) (*os.File, error) {
 	return f, nil
 }
 
-// RemoveUnlocked removes a file, if there is one, that no process has locked; otherwise it returns ErrLocked.
+// RemoveUnlocked removes a file, if there is one, that no process has locked; otherwise it returns
+// ErrLocked.
 func RemoveUnlocked(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
@@ -50,7 +52,8 @@ func RemoveUnlocked(name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// stillNamed returns ErrLocked where the file's name is another file's now: another process made that.
+// stillNamed returns ErrLocked where the file's name is another file's now: another process made
+// that.
 func stillNamed(f *os.File) error {
 	have, err := f.Stat()
 	if err != nil {

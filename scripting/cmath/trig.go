@@ -54,8 +54,8 @@ func sinCos(x float64) (sin, cos pair) {
 	return sin, cos
 }
 
-// turnBits is how many bits of a quarter turn stand behind the point: enough for the largest double,
-// and for those that are nearest to a multiple of a quarter turn.
+// turnBits is how many bits of a quarter turn stand behind the point: enough for the largest
+// double, and for those that are nearest to a multiple of a quarter turn.
 const turnBits = 1024 + 64 + 128
 
 // quarterTurn is half of pi, times 2 to the turnBits. It comes of Machin's formula,

@@ -153,8 +153,8 @@ func TestProgramsAsRedis(t *testing.T) {
 	}
 }
 
-// redisPCall is pcall as in Redis 7.0: when the error is a table with a text in "err", it returns that
-// text. It returns another table followed by nil.
+// redisPCall is pcall as in Redis 7.0: when the error is a table with a text in "err", it returns
+// that text. It returns another table followed by nil.
 func redisPCall(L *State) int {
 	co := L.running
 	co.need(L, 1)

@@ -19,7 +19,8 @@ func TestLongNumerals(t *testing.T) {
 		}
 		return string(b)
 	}
-	// More digits than are kept, around the middle between two doubles, where the last one of them counts.
+	// More digits than are kept, around the middle between two doubles, where the last one of them
+	// counts.
 	middle := "1." + "00000000000000011102230246251565404236316680908203125"
 	tests := []string{middle + strings.Repeat("0", 2000), middle + strings.Repeat("0", 2000) + "1", middle[:len(middle)-1] + "4" + strings.Repeat("9", 2000)}
 	for range 3000 {

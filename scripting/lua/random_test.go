@@ -150,8 +150,9 @@ func (g *generator) statement() {
 		fmt.Fprintf(&g.b, "for %s = %s, %s do\n", name, g.pick("1", "2", "'1'", "math.max(-5, "+g.expr()+")"), g.pick("3", "5", "0"))
 		g.inLoop(name)
 	case 9:
-		// A loop over a table that it adds to may have no end, or another one in each implementation: what the body
-		// changes is another table than the one of the loop, or the body only collects what it sees.
+		// A loop over a table that it adds to may have no end, or another one in each
+		// implementation: what the body changes is another table than the one of the loop, or the
+		// body only collects what it sees.
 		key, value := g.local(), g.local()
 		over := g.pick("pairs", "ipairs", "next")
 		if g.IntN(2) == 0 {

@@ -385,7 +385,8 @@ func (t *Table) resize(L *State, elements, others int) {
 	if nodes > 0 {
 		t.nodes, t.free = make([]node, nodes), int32(nodes)
 	}
-	// Keys that a program makes to collide take quadratic time. A killed one leaves the table as it was.
+	// Keys that a program makes to collide take quadratic time. A killed one leaves the table as it
+	// was.
 	restore := func() { t.array, t.nodes, t.free = oldArray, oldNodes, oldFree }
 	for i := elements; i < len(oldArray); i++ {
 		if L.ends() {

@@ -266,7 +266,8 @@ func TestWhenFilesAreMade(t *testing.T) {
 	l.close()
 }
 
-// TestNotSyncedIsNotArchived: a power failure takes back what is written and not synced, so it is not archived before.
+// TestNotSyncedIsNotArchived: a power failure takes back what is written and not synced, so it is
+// not archived before.
 func TestNotSyncedIsNotArchived(t *testing.T) {
 	l := newLog(t)
 	l.write(2)
@@ -331,7 +332,8 @@ func TestCommand(t *testing.T) {
 	l.close()
 }
 
-// TestNoDirectory: a directory that cannot be made does not keep the log from being used, and the archive begins when it can be.
+// TestNoDirectory: a directory that cannot be made does not keep the log from being used, and the
+// archive begins when it can be.
 func TestNoDirectory(t *testing.T) {
 	l := &log{t: t, fs: vfs.NewMem(), now: clock.NewFake(1_700_000_000_000), broken: errors.New("no directory")}
 	l.open()
@@ -378,7 +380,8 @@ func TestSecondCopy(t *testing.T) {
 	l.close()
 }
 
-// TestGiveUp: while a command does not end, what the log keeps for it can be given up. The archive has a hole then, and goes on behind it.
+// TestGiveUp: while a command does not end, what the log keeps for it can be given up. The archive
+// has a hole then, and goes on behind it.
 func TestGiveUp(t *testing.T) {
 	l := newLog(t)
 	l.close()
@@ -482,7 +485,8 @@ func TestCommandHangs(t *testing.T) {
 	l.close()
 }
 
-// TestErrorsAreLoggedSeldom: an error is logged when it begins, then once a minute if it is another one; and so is its end.
+// TestErrorsAreLoggedSeldom: an error is logged when it begins, then once a minute if it is another
+// one; and so is its end.
 func TestErrorsAreLoggedSeldom(t *testing.T) {
 	l := newLog(t)
 	l.close()
@@ -536,7 +540,8 @@ func TestCopyIsNoticed(t *testing.T) {
 	l.close()
 }
 
-// TestPauses: after errors the pauses get longer, up to a bound, and after a success there is none of that.
+// TestPauses: after errors the pauses get longer, up to a bound, and after a success there is none
+// of that.
 func TestPauses(t *testing.T) {
 	var got []int64
 	for pause := int64(0); len(got) < 7; {

@@ -23,9 +23,11 @@ import (
 const (
 	// fileSize is how many bytes of the log a file has before it is ended, about.
 	fileSize = 64 << 20
-	// lookInterval is how often the archiver looks whether there is something to do, in milliseconds.
+	// lookInterval is how often the archiver looks whether there is something to do, in
+	// milliseconds.
 	lookInterval = 500
-	// longestPause is how long the archiver waits after an error, in milliseconds: each time twice as long, up to that.
+	// longestPause is how long the archiver waits after an error, in milliseconds: each time twice
+	// as long, up to that.
 	longestPause = 10_000
 	// logInterval is how often errors that differ are logged.
 	logInterval = time.Minute
@@ -45,9 +47,11 @@ type State struct {
 	// Through is the LSN up to which it is, and Sum the sum of all files up to there.
 	Through uint64 `json:"through"`
 	Sum     string `json:"sum"`
-	// Off is the end of the log when the server started without its archive; 0: it has not since then.
+	// Off is the end of the log when the server started without its archive; 0: it has not since
+	// then.
 	Off uint64 `json:"off,omitempty"`
-	// Directory names the directory of the data, by something that its copies do not share; empty: nothing does.
+	// Directory names the directory of the data, by something that its copies do not share; empty:
+	// nothing does.
 	Directory string `json:"directory,omitempty"`
 	// Untimed are parts of the log without times that are not archived yet.
 	Untimed []Span `json:"untimed,omitempty"`
@@ -62,7 +66,8 @@ type Span struct {
 // maxSpans bounds how many spans there are; the first ones become one then.
 const maxSpans = 32
 
-// on is the state when archiving goes on. The log has times behind a position: what was written up to there without an archive has none.
+// on is the state when archiving goes on. The log has times behind a position: what was written up
+// to there without an archive has none.
 func (s State) on(history string, timed uint64) State {
 	if s.History != history { // there is no archive of this log yet
 		s = State{History: history}
@@ -81,7 +86,8 @@ func (s State) on(history string, timed uint64) State {
 	return s
 }
 
-// Off notes in a directory of data that its log, which has a history, gets no times from a position on; false: it has no archive.
+// Off notes in a directory of data that its log, which has a history, gets no times from a position
+// on; false: it has no archive.
 func Off(fsys vfs.FS, dir, history string, end uint64) (bool, error) {
 	state, err := ReadState(fsys, dir)
 	if err != nil || state.History != history {
@@ -149,7 +155,8 @@ type Log interface {
 	// Begin is the position behind which its first batch stands, and End the LSN of the last one.
 	Begin() uint64
 	End() uint64
-	// Durable, Synced and Settled are those of storage.Journal: nothing up to a position that is settled is ever taken back.
+	// Durable, Synced and Settled are those of storage.Journal: nothing up to a position that is
+	// settled is ever taken back.
 	Durable() uint64
 	Synced() uint64
 	Settled(ctx context.Context, lsn uint64) error
@@ -161,8 +168,9 @@ type Log interface {
 type Kept interface {
 	// Bytes is how much of the log is there for that alone.
 	Bytes() int64
-	// Batches calls fn with each batch that ends behind after and not behind through, all of which are settled. It ends with fn's error. It is wal.ErrReleased if
-	// the log has not all of these any more. A batch may not change, nor be kept.
+	// Batches calls fn with each batch that ends behind after and not behind through, all of which
+	// are settled. It ends with fn's error. It is wal.ErrReleased if the log has not all of these
+	// any more. A batch may not change, nor be kept.
 	Batches(after, through uint64, fn func(lsn uint64, batch []byte) error) error
 	// MoveTo has it keep what stands behind a position only. Anybody may call it.
 	MoveTo(position uint64) error
@@ -174,14 +182,16 @@ type Kept interface {
 type Options struct {
 	FS  vfs.FS
 	Log Log
-	// Timed is the position behind which the log has the times of all batches, whether it is archived or not.
+	// Timed is the position behind which the log has the times of all batches, whether it is
+	// archived or not.
 	Timed uint64
-	// Member names the member of a group whose log it is, which others have, too; empty: it is of a server that is alone.
+	// Member names the member of a group whose log it is, which others have, too; empty: it is of a
+	// server that is alone.
 	Member string
 	// Data is the directory of the data.
 	Data string
-	// Dir is where the files go. Empty: to Run, which gets the path of each and returns nil once there is a durable copy. It may get the same file
-	// again.
+	// Dir is where the files go. Empty: to Run, which gets the path of each and returns nil once
+	// there is a durable copy. It may get the same file again.
 	Dir string
 	Run func(ctx context.Context, path string) error
 	// Timeout is how long something may be durable and not archived.
@@ -226,11 +236,13 @@ var (
 type Status struct {
 	// Through is the LSN up to which the log is archived.
 	Through uint64
-	// Files and Bytes are how many were archived since the start, Failures how often that failed, and Holes how often something was given up.
+	// Files and Bytes are how many were archived since the start, Failures how often that failed,
+	// and Holes how often something was given up.
 	Files, Bytes, Failures, Holes int64
 	// Last is when something was archived last, or nothing was left to be, in Unix ms; 0: never.
 	Last int64
-	// Err is why the last attempt failed; nil: it did not. A command that runs for longer than RunLimit has failed.
+	// Err is why the last attempt failed; nil: it did not. A command that runs for longer than
+	// RunLimit has failed.
 	Err error
 	// Runs is how long the command that runs has; 0: none does.
 	Runs time.Duration
@@ -342,7 +354,8 @@ func pauseAfter(err error, last int64) int64 {
 	return min(max(2*last, lookInterval), longestPause)
 }
 
-// Close archives what is left that is synced, as far as it can in closePatience, and ends. The log is still open.
+// Close archives what is left that is synced, as far as it can in closePatience, and ends. The log
+// is still open.
 func (a *Archiver) Close() {
 	a.stop()
 	<-a.ended
@@ -385,7 +398,8 @@ func (a *Archiver) note(change func(*Status)) {
 	a.status.Store(&s)
 }
 
-// Round archives what makes a whole file, and with now, or after the timeout, what there is. Without NoBackground the archiver calls it by itself.
+// Round archives what makes a whole file, and with now, or after the timeout, what there is.
+// Without NoBackground the archiver calls it by itself.
 func (a *Archiver) Round(now bool) error {
 	err := a.prepare()
 	if err == nil {
@@ -452,11 +466,12 @@ func (a *Archiver) archive(now bool) error {
 	}
 }
 
-// settled is the position up to which the log may be archived once Log.Settled has returned for it. A power failure, or another leader, may take back what
-// stands behind it.
+// settled is the position up to which the log may be archived once Log.Settled has returned for it.
+// A power failure, or another leader, may take back what stands behind it.
 func (a *Archiver) settled() uint64 { return min(a.o.Log.Durable(), a.o.Log.Synced()) }
 
-// begin begins an archive where the log begins now: there is none yet, or the log has lost what comes next.
+// begin begins an archive where the log begins now: there is none yet, or the log has lost what
+// comes next.
 func (a *Archiver) begin() error {
 	start := a.o.Log.Begin()
 	files, _, err := filesOf(Dir(a.o.FS, a.o.Dir), a.round.History)
@@ -481,7 +496,8 @@ func (a *Archiver) needed() string {
 	return "a new backup is needed"
 }
 
-// GiveUp lets the log release what was not archived, since the disk is nearly full. Anybody may call it: a command may just not end.
+// GiveUp lets the log release what was not archived, since the disk is nearly full. Anybody may
+// call it: a command may just not end.
 func (a *Archiver) GiveUp() {
 	if a.kept.Bytes() == 0 {
 		return
@@ -536,7 +552,8 @@ var (
 	errNothing = errors.New("archive: there is nothing for a file")
 )
 
-// batches passes on the batches behind those that are archived, up to a position, until the archiver ends or fn returns errEnough.
+// batches passes on the batches behind those that are archived, up to a position, until the
+// archiver ends or fn returns errEnough.
 func (a *Archiver) batches(end uint64, fn func(lsn uint64, batch []byte) error) error {
 	err := a.kept.Batches(a.round.Through, end, func(lsn uint64, batch []byte) error {
 		if a.ctx.Err() != nil {
@@ -550,7 +567,8 @@ func (a *Archiver) batches(end uint64, fn func(lsn uint64, batch []byte) error) 
 	return err
 }
 
-// write writes batches up to a position, but not more than fill a file, and gives the LSN of the last one, the sum, and how long the file is.
+// write writes batches up to a position, but not more than fill a file, and gives the LSN of the
+// last one, the sum, and how long the file is.
 func (a *Archiver) write(w io.Writer, end uint64) (through uint64, sum string, size int64, err error) {
 	counted := &counter{w: w}
 	h := Header{History: a.round.History, Member: a.o.Member, From: a.round.Through, Previous: a.round.Sum, Untimed: a.round.Untimed}
@@ -582,7 +600,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// adopt takes the next file as it is: the process ended before that was noted. It has to have what the log has, which is settled up to a position.
+// adopt takes the next file as it is: the process ended before that was noted. It has to have what
+// the log has, which is settled up to a position.
 func (a *Archiver) adopt(path string, end uint64) (through uint64, sum string, size int64, err error) {
 	f, err := a.o.FS.Open(path)
 	if err != nil {

@@ -86,8 +86,9 @@ func filesOf(from Files, history string) (files []start, others int, err error) 
 	return files, len(seen) - 1, nil
 }
 
-// Open gives what stands behind a position in the log of a history, and a part of what stands before it: the batch that ends there, unless the archive
-// begins with the next one. The error is ErrHole where the archive does not have that.
+// Open gives what stands behind a position in the log of a history, and a part of what stands
+// before it: the batch that ends there, unless the archive begins with the next one. The error is
+// ErrHole where the archive does not have that.
 func Open(from Files, history string, position uint64) (*Chain, error) {
 	files, others, err := filesOf(from, history)
 	if err != nil {
@@ -109,7 +110,8 @@ func Open(from Files, history string, position uint64) (*Chain, error) {
 	return c, nil
 }
 
-// Before gives the names of the files of a history that have nothing that stands behind a position. The last file is none of them.
+// Before gives the names of the files of a history that have nothing that stands behind a position.
+// The last file is none of them.
 func Before(from Files, history string, position uint64) (names []string, err error) {
 	files, _, err := filesOf(from, history)
 	if err != nil {
@@ -156,7 +158,8 @@ func (c *Chain) File() string { return c.name }
 // Last is the LSN of the last batch that was read, or where the first file begins.
 func (c *Chain) Last() uint64 { return c.last }
 
-// Timed reports whether the log has the time of the batch that was read last: otherwise it ran without an archive.
+// Timed reports whether the log has the time of the batch that was read last: otherwise it ran
+// without an archive.
 func (c *Chain) Timed() bool {
 	return !slices.ContainsFunc(c.untimed, func(s Span) bool { return s.From < c.last && c.last <= s.To })
 }
@@ -192,7 +195,8 @@ func (c *Chain) enter() error {
 
 func (r *Reader) name() string { return Name(r.Header.History, r.Header.From) }
 
-// Skip goes on behind a hole or a damaged file, with the next one that is there; false: there is none.
+// Skip goes on behind a hole or a damaged file, with the next one that is there; false: there is
+// none.
 func (c *Chain) Skip() (from uint64, ok bool, err error) {
 	if c.r != nil {
 		err = c.Close()

@@ -29,7 +29,8 @@ func bad(format string, args ...any) error {
 const (
 	// maxHeader bounds a header, in bytes.
 	maxHeader = 4096
-	// readStep is how much of a batch is read before memory is taken for the next part: its length may be damaged.
+	// readStep is how much of a batch is read before memory is taken for the next part: its length
+	// may be damaged.
 	readStep = 1 << 20
 )
 
@@ -40,11 +41,14 @@ type Header struct {
 	History string `json:"history"`
 	// Member is Options.Member.
 	Member string `json:"member,omitempty"`
-	// From is the position behind which the file's batches stand, the LSN of the last batch of the file before it.
+	// From is the position behind which the file's batches stand, the LSN of the last batch of the
+	// file before it.
 	From uint64 `json:"from"`
-	// Previous is the sum of all before, in hexadecimal digits; empty: there is none, since the archive begins here.
+	// Previous is the sum of all before, in hexadecimal digits; empty: there is none, since the
+	// archive begins here.
 	Previous string `json:"previous,omitempty"`
-	// Untimed are the parts of the log of which it has no times, as far as the file has some of them, and maybe later ones.
+	// Untimed are the parts of the log of which it has no times, as far as the file has some of
+	// them, and maybe later ones.
 	Untimed []Span `json:"untimed,omitempty"`
 }
 
@@ -58,7 +62,8 @@ func parseName(name string) (history string, from uint64, ok bool) {
 	return history, from, ok && err == nil && Name(history, from) == name
 }
 
-// newSum begins the sum of a file: of what was summed before it, and of all of it behind the header.
+// newSum begins the sum of a file: of what was summed before it, and of all of it behind the
+// header.
 func newSum(h *Header) hash.Hash {
 	sum := sha256.New()
 	io.WriteString(sum, h.Previous)
@@ -170,7 +175,8 @@ func cut(err error) error {
 	return err
 }
 
-// Next gives the next batch and its LSN. At the file's end, which has been proven then, it returns io.EOF.
+// Next gives the next batch and its LSN. At the file's end, which has been proven then, it returns
+// io.EOF.
 func (r *Reader) Next() (lsn uint64, batch []byte, err error) {
 	lsn, pieces, err := r.NextPieces()
 	return lsn, joined(pieces), err
@@ -183,8 +189,8 @@ func joined(pieces [][]byte) []byte {
 	return bytes.Join(pieces, nil)
 }
 
-// NextPieces is Next of a batch in pieces of readStep bytes, the last one of which may be shorter: a large batch takes no more memory than it has
-// bytes. They are the caller's.
+// NextPieces is Next of a batch in pieces of readStep bytes, the last one of which may be shorter:
+// a large batch takes no more memory than it has bytes. They are the caller's.
 func (r *Reader) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	r.in.summed = r.sum
 	step, err := binary.ReadUvarint(r.in)

@@ -7,9 +7,10 @@ import (
 	"io"
 )
 
-// Joined reads a log from several archives of it, each of which may lack parts. It reads one of them as long as that goes on. Where it ends, or has a
-// hole or a damaged file, it goes on with another one, which must have the same batch at that position. A damaged file behind which none goes on is an error,
-// and not the end: nobody knows what it had.
+// Joined reads a log from several archives of it, each of which may lack parts. It reads one of
+// them as long as that goes on. Where it ends, or has a hole or a damaged file, it goes on with
+// another one, which must have the same batch at that position. A damaged file behind which none
+// goes on is an error, and not the end: nobody knows what it had.
 type Joined struct {
 	from    []Files // that have something of the history
 	history string
@@ -60,8 +61,8 @@ func (j *Joined) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	return lsn, pieces, err
 }
 
-// other goes on with another archive, as the present one does not, and gives the next batch. Where none does it gives the reasons; io.EOF: all of
-// them end there or before.
+// other goes on with another archive, as the present one does not, and gives the next batch. Where
+// none does it gives the reasons; io.EOF: all of them end there or before.
 func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
 	var why []error
 	if reason != io.EOF {
@@ -87,7 +88,8 @@ func (j *Joined) other(reason error) (lsn uint64, pieces [][]byte, err error) {
 	return 0, nil, errors.Join(why...)
 }
 
-// follow gives the first batch that an archive has behind the one that was read last, and what reads on from there.
+// follow gives the first batch that an archive has behind the one that was read last, and what
+// reads on from there.
 func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, err error) {
 	position := j.chain.Last()
 	chain, err = Open(from, j.history, position)

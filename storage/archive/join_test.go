@@ -12,10 +12,12 @@ import (
 	"keyp/storage/backupfile"
 )
 
-// span is a file: of the batches from one on and before another one, and how many of its last bytes are cut off.
+// span is a file: of the batches from one on and before another one, and how many of its last bytes
+// are cut off.
 type span struct{ from, until, cut int }
 
-// archiveOf makes a directory with files of batches. A file that begins where the one before it ends goes on from that, as does the first one from previous.
+// archiveOf makes a directory with files of batches. A file that begins where the one before it
+// ends goes on from that, as does the first one from previous.
 func archiveOf(t *testing.T, fs vfs.FS, dir string, batches []string, previous string, spans ...span) Files {
 	t.Helper()
 	if err := fs.MkdirAll(dir); err != nil {
@@ -55,8 +57,8 @@ func write(t *testing.T, fs vfs.FS, path string, content []byte) {
 	}
 }
 
-// TestJoin: several archives of a log give what one of them has at each position, wherever their files begin and end. What none has is a hole, and what
-// another copy of the log has is refused.
+// TestJoin: several archives of a log give what one of them has at each position, wherever their
+// files begin and end. What none has is a hole, and what another copy of the log has is refused.
 func TestJoin(t *testing.T) {
 	log := []string{"one", "two", "three", "four", "", "six", "seven", "eight"}
 	fork := slices.Clone(log)

@@ -64,7 +64,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file of which any byte is another one, or which is cut anywhere, or of which blocks are missing, stand twice or in another order, is refused.
+// TestDamaged: a file of which any byte is another one, or which is cut anywhere, or of which
+// blocks are missing, stand twice or in another order, is refused.
 func TestDamaged(t *testing.T) {
 	refused := func(what string, b []byte) {
 		t.Helper()

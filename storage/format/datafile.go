@@ -50,12 +50,13 @@ const SystemSpace = 0
 const (
 	// PageSize is that of the data file, in bytes.
 	PageSize = 8 << 10
-	// Version is the format that is written. 1 has no pending, 2 no checks in slots, meta and garbage.
+	// Version is the format that is written. 1 has no pending, 2 no checks in slots, meta and
+	// garbage.
 	Version = 3
 	// PrefixLen is how many bytes of a key of values stand before the name.
 	PrefixLen = 4 + 2 + 4
-	// LongName is the size in bytes above which a key or an element stands under a digest: bbolt's limit
-	// is 32 KB.
+	// LongName is the size in bytes above which a key or an element stands under a digest: bbolt's
+	// limit is 32 KB.
 	LongName = 16 << 10
 	// InlineMax is the size in bytes up to which a value stands in its record.
 	InlineMax = 8 << 10
@@ -86,7 +87,8 @@ func DiskKey(dst []byte, space uint32, k Key) []byte {
 	return append(append(dst, 0), k.Name...)
 }
 
-// SlotKey appends the key in slots of a slot of a keyspace, with which the keys in values of that slot begin.
+// SlotKey appends the key in slots of a slot of a keyspace, with which the keys in values of that
+// slot begin.
 func SlotKey(dst []byte, space uint32, slot uint16) []byte {
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(dst, space), slot)
 }
@@ -172,8 +174,9 @@ func checks(at, head, times, tail []byte) (value, time uint32) {
 	return value, crc32.Update(key, castagnoli, times)
 }
 
-// ParseImage reads a record, whose key in values is at; the slices of the image belong to the record. A
-// record that fails its check is ErrCorrupt; times that fail theirs are 0, and BadTime says so.
+// ParseImage reads a record, whose key in values is at; the slices of the image belong to the
+// record. A record that fails its check is ErrCorrupt; times that fail theirs are 0, and BadTime
+// says so.
 func ParseImage(at, record []byte) (Image, error) {
 	var m Image
 	if len(record) < 8+1+1+12 || len(at) <= PrefixLen {
@@ -266,7 +269,8 @@ func AppendInline(dst []byte, v object.Value) []byte {
 	return dst
 }
 
-// EachInline calls put for each element of the payload of a small collection, until it returns an error.
+// EachInline calls put for each element of the payload of a small collection, until it returns an
+// error.
 func EachInline(payload []byte, put func(elem, val []byte, deadline int64) error) error {
 	f := Fields{Rest: payload}
 	for len(f.Rest) > 0 {
@@ -306,7 +310,8 @@ func AppendElement(dst, at, elem []byte, deadline int64, val []byte) []byte {
 	return dst
 }
 
-// ParseElement reads an entry of elements; the slices belong to it. One that fails its check is ErrCorrupt.
+// ParseElement reads an entry of elements; the slices belong to it. One that fails its check is
+// ErrCorrupt.
 func ParseElement(at, record []byte) (elem []byte, deadline int64, val []byte, err error) {
 	if len(record) < 5 || len(at) < 8 {
 		return nil, 0, nil, ErrCorrupt

@@ -7,9 +7,10 @@ import (
 	"math/bits"
 )
 
-// A record whose times fail their checksum does not say when its key is due. The bucket ttl has the key
-// too, under the time when it is due. It is in order of time, so finding the key means reading all of ttl:
-// a tenth of a microsecond for each entry, and only once, as the key is written again after it was loaded.
+// A record whose times fail their checksum does not say when its key is due. The bucket ttl has the
+// key too, under the time when it is due. It is in order of time, so finding the key means reading
+// all of ttl: a tenth of a microsecond for each entry, and only once, as the key is written again
+// after it was loaded.
 //
 //   - One entry is what the key has, with what is pending of ttl made.
 //   - None says that the key is never due, if all of ttl can be read.
@@ -25,8 +26,8 @@ type Deadlines struct {
 	Holes bool // part of ttl cannot be read
 }
 
-// Read takes in what the entries of ttl say of the keys. pending are the entries that ttl will have, or not
-// have (nil), when what is pending is made; each calls fn for the entries of ttl.
+// Read takes in what the entries of ttl say of the keys. pending are the entries that ttl will
+// have, or not have (nil), when what is pending is made; each calls fn for the entries of ttl.
 func (d *Deadlines) Read(pending map[string][]byte, each func(fn func(at, v []byte))) {
 	each(func(at, v []byte) {
 		if _, changes := pending[string(at)]; !changes {
@@ -56,8 +57,8 @@ func (d *Deadlines) add(at, v []byte) {
 	}
 }
 
-// Repair gives an image, whose key in values is at, the times that ttl or its corrected record has; false
-// if neither says when the key is due.
+// Repair gives an image, whose key in values is at, the times that ttl or its corrected record has;
+// false if neither says when the key is due.
 func (d *Deadlines) Repair(at []byte, im *Image) bool {
 	found, asked := d.Of[string(at)]
 	sound := asked && !d.Doubt && len(found) <= 1
@@ -76,9 +77,9 @@ func (d *Deadlines) Repair(at []byte, im *Image) bool {
 	return true
 }
 
-// correct gives the times of a record that fail their check, if they or the check differ in one bit from
-// times that pass it; else nil. Damage of two to four bits gives nil, too: with CRC-32C, times that pass
-// differ in six bits or more, their checks included.
+// correct gives the times of a record that fail their check, if they or the check differ in one bit
+// from times that pass it; else nil. Damage of two to four bits gives nil, too: with CRC-32C, times
+// that pass differ in six bits or more, their checks included.
 func correct(at, times []byte, check uint32) *Times {
 	key := crc32.Checksum(at, castagnoli)
 	times = bytes.Clone(times)

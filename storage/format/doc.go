@@ -1,6 +1,6 @@
-// Package format has the encodings of a data directory: the entries of the data file, the records of
-// the log, and how keys are addressed. It opens no file and knows no store, so the store and the tools
-// that read what no store could open (storage/repair) share it.
+// Package format has the encodings of a data directory: the entries of the data file, the records
+// of the log, and how keys are addressed. It opens no file and knows no store, so the store and the
+// tools that read what no store could open (storage/repair) share it.
 //
 // # The data file
 //
@@ -14,10 +14,10 @@
 //	garbage   what is left to delete → check        (garbage.go)
 //	pending   number → changes of ttl to be made    (pending.go)
 //
-// space is the id of a keyspace, which a database number leads to. A name is a byte 0 and the key, or
-// a byte 1 and the SHA-256 of a key too long for bbolt; then the record has the key. hash is the leading
-// 32 bits of the key's hash. An element too long for bbolt has its head and the SHA-256 of all of it as
-// its key, and its tail before its value. Integers in keys are big-endian.
+// space is the id of a keyspace, which a database number leads to. A name is a byte 0 and the key,
+// or a byte 1 and the SHA-256 of a key too long for bbolt; then the record has the key. hash is the
+// leading 32 bits of the key's hash. An element too long for bbolt has its head and the SHA-256 of
+// all of it as its key, and its tail before its value. Integers in keys are big-endian.
 //
 //	record  0       4       8      9
 //	       ┌───────┬───────┬──────┬──────┬──────────┬─────────┬───────────┬──────────────┬────────┐
@@ -25,20 +25,20 @@
 //	       │ value │ time  │      │      │          │         │ if timed  │ if name is 1 │        │
 //	       └───────┴───────┴──────┴──────┴──────────┴─────────┴───────────┴──────────────┴────────┘
 //
-// check value is a CRC-32C over the entry's key and all of the record but the times; check time covers
-// key and times, so a damaged deadline costs the deadline alone. The low bits of kind are the type. Its
-// bit 7 (inline) says that the payload is the value itself, as bytes (string) or as elements; without it
-// the payload is the number of elements. Its bit 6 (timed) says that elements have deadlines, and first is
-// the earliest of them.
+// check value is a CRC-32C over the entry's key and all of the record but the times; check time
+// covers key and times, so a damaged deadline costs the deadline alone. The low bits of kind are
+// the type. Its bit 7 (inline) says that the payload is the value itself, as bytes (string) or as
+// elements; without it the payload is the number of elements. Its bit 6 (timed) says that elements
+// have deadlines, and first is the earliest of them.
 //
-// A key has one entry in ttl when it is ever due: at its deadline, or at the first deadline of an element
-// if that is earlier; created is there in the former case only.
+// A key has one entry in ttl when it is ever due: at its deadline, or at the first deadline of an
+// element if that is earlier; created is there in the former case only.
 //
 // # The log
 //
 // A batch is what one transaction logs: records one after another, physical and idempotent, so that
-// replaying any suffix of the log over a newer state converges. Integers are unsigned varints; bytes are a
-// length and that many bytes.
+// replaying any suffix of the log over a newer state converges. Integers are unsigned varints;
+// bytes are a length and that many bytes.
 //
 //	put      1 space key deadline [created] value         the whole of a small string key
 //	large    2 space key id deadline [created] type       a new value without elements
@@ -59,7 +59,7 @@
 //	trim    18 space key id number number                 as cut, of a stream
 //	expire  19 deadline [created]                         as deadline, of the key whose value the record before is about
 //
-// id is the value's, which no other value ever gets; created, a Unix second, is there when deadline is not
-// 0; number is 8 bytes, as in object.ListKey. Before more, less and expire come large, element, remove, or one of
-// these three, in the same batch. Tags are never reused; 6 is free.
+// id is the value's, which no other value ever gets; created, a Unix second, is there when deadline
+// is not 0; number is 8 bytes, as in object.ListKey. Before more, less and expire come large,
+// element, remove, or one of these three, in the same batch. Tags are never reused; 6 is free.
 package format

@@ -69,6 +69,6 @@ func (s Seed) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s[0]), s[1])
 }
 
-// Hash is the hash of a name. It is keyed, so that nobody can choose names that collide; it is stable over restarts
-// because SCAN cursors and the order of keys on disk are made of it.
+// Hash is the hash of a name. It is keyed, so that nobody can choose names that collide; it is
+// stable over restarts because SCAN cursors and the order of keys on disk are made of it.
 func (s *Seed) Hash(name []byte) uint64 { return siphash.Hash(s[0], s[1], name) }

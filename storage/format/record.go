@@ -55,7 +55,8 @@ func AppendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// AppendDeadline appends a deadline (Unix ms, 0 for none) and, if there is one, the second in which it was set.
+// AppendDeadline appends a deadline (Unix ms, 0 for none) and, if there is one, the second in which
+// it was set.
 func AppendDeadline(dst []byte, deadline int64, created uint32) []byte {
 	dst = binary.AppendUvarint(dst, uint64(deadline))
 	if deadline != 0 {
@@ -64,8 +65,8 @@ func AppendDeadline(dst []byte, deadline int64, created uint32) []byte {
 	return dst
 }
 
-// Fields reads what a record or another entry has, from Rest on. After the first bad field everything
-// reads as zero, and Bad is set.
+// Fields reads what a record or another entry has, from Rest on. After the first bad field
+// everything reads as zero, and Bad is set.
 type Fields struct {
 	Rest []byte
 	Bad  bool
@@ -149,7 +150,8 @@ func (f *Fields) Type() object.Type {
 	return typ
 }
 
-// Record is a record of the log. Fields that its tag does not have are zero. Byte slices belong to what was read.
+// Record is a record of the log. Fields that its tag does not have are zero. Byte slices belong to
+// what was read.
 type Record struct {
 	Tag      byte
 	Space    uint32 // the keyspace; of RecFlush, the one that the database gets

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// State is what the meta bucket says of the moment at which the newest finished checkpoint rotated the
-// log: replay starts from it with segment First.
+// State is what the meta bucket says of the moment at which the newest finished checkpoint rotated
+// the log: replay starts from it with segment First.
 type State struct {
 	First      uint64 // log segment
 	Generation uint64
@@ -17,12 +17,13 @@ type State struct {
 	Time       int64        // as the log said it (record time), Unix ms; 0: it did not, or the state is older than such records
 	// Member: the directory is one of a member of a group, and not of a server that is alone.
 	Member bool
-	// Position is, at a member, the end of the log at that moment: replay leaves out what is before it in segment First. 0 otherwise.
+	// Position is, at a member, the end of the log at that moment: replay leaves out what is before
+	// it in segment First. 0 otherwise.
 	Position uint64
 }
 
-// stateMember is a flag that stands behind the rest of a state, with what only a member's state has. A state without flags ends
-// before them.
+// stateMember is a flag that stands behind the rest of a state, with what only a member's state
+// has. A state without flags ends before them.
 const stateMember = 1
 
 // PartCounts are how many keys a keyspace has in a shard, and how many of them have a deadline.

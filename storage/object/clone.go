@@ -55,8 +55,8 @@ func (l *List) Clone() Value {
 	return &List{many: c}
 }
 
-// Clone gives a copy, in which entries, groups and consumers have the same numbers. Runs that are absent are absent in it,
-// too, until Whole.
+// Clone gives a copy, in which entries, groups and consumers have the same numbers. Runs that are
+// absent are absent in it, too, until Whole.
 func (s *Stream) Clone() Value {
 	// The bookmark is not read: a checkpoint may set it meanwhile.
 	to := Stream{live: s.live, tail: s.tail, end: s.end, meta: s.meta, made: s.made}

@@ -98,7 +98,8 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestCloneMemory: a clone takes hardly more memory than its origin, however long the elements are: blocks may be filled otherwise.
+// TestCloneMemory: a clone takes hardly more memory than its origin, however long the elements are:
+// blocks may be filled otherwise.
 func TestCloneMemory(t *testing.T) {
 	for _, size := range []int{0, 100, 1000, blockSize/4 - 100, blockSize / 4, blockSize/4 + 100, 3 * blockSize} {
 		for _, n := range []int{1, 3, 20, 500} {

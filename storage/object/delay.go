@@ -5,18 +5,19 @@ import (
 	"unsafe"
 )
 
-// DelayQueue is a delay queue: jobs in the order in which they are due, those that are due at once in the order in which they
-// were added. An element is a job; its key is the job's id, its value
+// DelayQueue is a delay queue: jobs in the order in which they are due, those that are due at once
+// in the order in which they were added. An element is a job; its key is the job's id, its value
 //
 //	┌────────────┬─────────┬────────────┬─────────┬─────────┐
 //	│ due        │ number  │ deliveries │ receipt │ payload │
 //	└────────────┴─────────┴────────────┴─────────┴─────────┘
 //	 6 bytes BE   uvarint   uvarint      uvarint   the rest
 //
-// A job that has been delivered is one that is due when it is to be delivered again, and has a receipt. So everything that
-// happens to a job is another value of its element.
+// A job that has been delivered is one that is due when it is to be delivered again, and has a
+// receipt. So everything that happens to a job is another value of its element.
 //
-// Jobs are in the large form of collections, however few they are: a queue takes some 2 KB at least.
+// Jobs are in the large form of collections, however few they are: a queue takes some 2 KB at
+// least.
 type DelayQueue struct {
 	members
 	delivered int    // jobs with a receipt
@@ -42,8 +43,8 @@ type JobPlace struct {
 // Place is where the job stands.
 func (j *Job) Place() JobPlace { return JobPlace{j.Due, j.Number} }
 
-// The bounds of jobs: an id's length in bytes, and the largest due time, in the year 10889. maxJobNumber is of numbers and
-// deliveries, so that counting on from one does not overflow.
+// The bounds of jobs: an id's length in bytes, and the largest due time, in the year 10889.
+// maxJobNumber is of numbers and deliveries, so that counting on from one does not overflow.
 const (
 	MaxJobID           = 512
 	MaxJobDue    int64 = 1<<48 - 1
@@ -127,7 +128,8 @@ func (q *DelayQueue) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Restore adds a job that DUMP has written, behind all others that are due at once with it. Nobody has it.
+// Restore adds a job that DUMP has written, behind all others that are due at once with it. Nobody
+// has it.
 func (q *DelayQueue) Restore(elem, val []byte) error {
 	j, ok := parseJob(elem, val)
 	if !ok || j.Receipt != 0 || j.Deliveries > maxRestored {
@@ -147,7 +149,8 @@ func (q *DelayQueue) Remove(elem []byte) {
 	}
 }
 
-// Job gives the job with an id; false if there is none. Its slices are valid until the queue changes.
+// Job gives the job with an id; false if there is none. Its slices are valid until the queue
+// changes.
 func (q *DelayQueue) Job(id []byte) (Job, bool) {
 	e, ok := q.get(id)
 	if !ok {
@@ -159,7 +162,8 @@ func (q *DelayQueue) Job(id []byte) (Job, bool) {
 // NextNumber is the number of the next job that is added.
 func (q *DelayQueue) NextNumber() uint64 { return q.next }
 
-// Delivered is how many jobs somebody has: they have been delivered, and were neither acknowledged nor given back.
+// Delivered is how many jobs somebody has: they have been delivered, and were neither acknowledged
+// nor given back.
 func (q *DelayQueue) Delivered() int { return q.delivered }
 
 // DueBy is how many jobs are due at now.
@@ -184,7 +188,8 @@ func (q *DelayQueue) Ends() (first, last JobPlace, ok bool) {
 	return at(0), at(n - 1), true
 }
 
-// From visits jobs in their order, from a place on, until fn returns false. fn must not change the queue.
+// From visits jobs in their order, from a place on, until fn returns false. fn must not change the
+// queue.
 func (q *DelayQueue) From(at JobPlace, fn func(Job) bool) {
 	if q.Len() == 0 {
 		return

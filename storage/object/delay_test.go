@@ -20,7 +20,8 @@ func sameJob(a, b Job) bool {
 	return a.Place() == b.Place() && a.Deliveries == b.Deliveries && a.Receipt == b.Receipt && bytes.Equal(a.ID, b.ID) && bytes.Equal(a.Payload, b.Payload)
 }
 
-// TestDelayQueue: a queue has the jobs that were put into it, in their order, whatever happened to it.
+// TestDelayQueue: a queue has the jobs that were put into it, in their order, whatever happened to
+// it.
 func TestDelayQueue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q, model := NewDelayQueue(), map[string]Job{}
@@ -234,7 +235,8 @@ func TestDelayMemory(t *testing.T) {
 	}
 }
 
-// TestDelayRestoreBounds: a job from elsewhere has been delivered so often that it can be delivered again and again, or it is refused.
+// TestDelayRestoreBounds: a job from elsewhere has been delivered so often that it can be delivered
+// again and again, or it is refused.
 func TestDelayRestoreBounds(t *testing.T) {
 	for _, deliveries := range []uint64{0, 1 << 48, 1<<48 + 1, 1<<56 - 1, 1 << 56, 1<<64 - 1} {
 		q := NewDelayQueue()

@@ -16,9 +16,9 @@ import (
 // pos numbers the elements from 0. When one is removed, the last gets its pos, so there are no
 // gaps: pos is good to draw an element by, and not a cursor: that is the hash.
 //
-// Sorted sets and delay queues draw by rank, and to give an element another pos costs them a look-up in
-// scores by its name, which is most of what taking the lowest away would cost. So there pos
-// stays, and a removed one leaves a hole for the next new one; only while there are far more
+// Sorted sets and delay queues draw by rank, and to give an element another pos costs them a
+// look-up in scores by its name, which is most of what taking the lowest away would cost. So there
+// pos stays, and a removed one leaves a hole for the next new one; only while there are far more
 // holes than elements does the end of dense move into them (tighten).
 type dict struct {
 	index  index
@@ -38,8 +38,8 @@ func newDict(scored bool) *dict {
 	return d
 }
 
-// reserve gives a new dict the memory for n elements, of which those that share blocks have so many bytes together, as far as one
-// block, one page and one bucket hold them.
+// reserve gives a new dict the memory for n elements, of which those that share blocks have so many
+// bytes together, as far as one block, one page and one bucket hold them.
 func (d *dict) reserve(n, bytes int) {
 	if bytes > 0 {
 		d.arena.cur = d.arena.add(min(bytes, blockSize))

@@ -31,16 +31,16 @@
 //
 // # Streams
 //
-// A stream has its entries in runs of up to a hundred, each one piece of memory (streamrun.go), and the
-// pending entries of its groups in ordered pieces (sorted.go). What follows from the entries, as the last
-// id, is not an element of its own: an addition changes one element.
+// A stream has its entries in runs of up to a hundred, each one piece of memory (streamrun.go), and
+// the pending entries of its groups in ordered pieces (sorted.go). What follows from the entries,
+// as the last id, is not an element of its own: an addition changes one element.
 //
 // # Deadlines of elements
 //
-// Elements of hashes, sets and sorted sets, and reservations of limits, may have deadlines of their own. A value keeps an
-// element, due or not, until it is removed: before a command sees a value, the store calls
-// Earliest, and calls Due, which removes due ones. Where too many are due at once, LenAt still
-// counts exactly, and every visit passes the deadline.
+// Elements of hashes, sets and sorted sets, and reservations of limits, may have deadlines of their
+// own. A value keeps an element, due or not, until it is removed: before a command sees a value,
+// the store calls Earliest, and calls Due, which removes due ones. Where too many are due at once,
+// LenAt still counts exactly, and every visit passes the deadline.
 //
 // A value is used by one goroutine at a time. Slices that it gives are valid until it
 // changes and must not be handed back to it, but to look something up or to delete it.

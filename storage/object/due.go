@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Deadlines visits the deadlines of elements that are later than after, in order and each once, until visit returns false.
+// Deadlines visits the deadlines of elements that are later than after, in order and each once,
+// until visit returns false.
 func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	if m.big == nil {
 		var list []int64
@@ -37,7 +38,8 @@ func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	}
 }
 
-// byDeadline visits the elements that have a deadline until visit returns false, the earliest first if the value is large.
+// byDeadline visits the elements that have a deadline until visit returns false, the earliest first
+// if the value is large.
 func (m *members) byDeadline(visit func(entry) bool) {
 	if m.big == nil {
 		if !m.small.has(flagEx) {
@@ -78,9 +80,10 @@ func (m *members) latest() (last int64) {
 	return last
 }
 
-// DueAt visits the elements with a deadline in the order of the hash by which the value finds them, from a hash on, until visit
-// returns false: more is true then, and next is the hash of that element. A large value of which more than most elements have the
-// deadline looks at about most of all, and next says where to go on. What visit is given is valid until the value changes. Hashes
+// DueAt visits the elements with a deadline in the order of the hash by which the value finds them,
+// from a hash on, until visit returns false: more is true then, and next is the hash of that
+// element. A large value of which more than most elements have the deadline looks at about most of
+// all, and next says where to go on. What visit is given is valid until the value changes. Hashes
 // are others after a restart.
 func (m *members) DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
@@ -113,8 +116,8 @@ func (m *members) DueAt(deadline int64, from uint32, most int, visit func(elem [
 	return next, more
 }
 
-// dueAt adds the elements with a deadline: all of them if they are most at the most, otherwise those with the hashes from
-// one on and before next, and perhaps further ones with lower hashes.
+// dueAt adds the elements with a deadline: all of them if they are most at the most, otherwise
+// those with the hashes from one on and before next, and perhaps further ones with lower hashes.
 func (d *dict) dueAt(deadline int64, from uint32, most int, add func(elem []byte)) (next uint32, more bool) {
 	var p path
 	if _, n := d.ranksAt(deadline, &p); n <= most {
@@ -133,7 +136,8 @@ func (d *dict) dueAt(deadline int64, from uint32, most int, add func(elem []byte
 	return next, next != 0
 }
 
-// ranksAt leads p to the first element with a deadline in the order of deadlines, and gives its rank and how many there are.
+// ranksAt leads p to the first element with a deadline in the order of deadlines, and gives its
+// rank and how many there are.
 func (d *dict) ranksAt(deadline int64, p *path) (rank, n int) {
 	if d.due.n == 0 {
 		return 0, 0

@@ -17,8 +17,8 @@ type timedValue interface {
 	DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
-// All elements with a deadline come once and in the order of hashes, in pages of any size and with any bound of looks, and all
-// deadlines are visited, in small and large values of all types.
+// All elements with a deadline come once and in the order of hashes, in pages of any size and with
+// any bound of looks, and all deadlines are visited, in small and large values of all types.
 func TestDueAt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom([]Type{TypeHash, TypeSet, TypeZSet}).Draw(t, "type")

@@ -32,8 +32,9 @@ const (
 	firstCells  = 16
 )
 
-// steps are the sizes of the large buckets of a tight index, in bytes those that Go allocates. Without those between, up to five
-// eighths of the cells are empty, and insertions take a seventh less time.
+// steps are the sizes of the large buckets of a tight index, in bytes those that Go allocates.
+// Without those between, up to five eighths of the cells are empty, and insertions take a seventh
+// less time.
 var steps = [...]int{bucketCells / 2, 672, 864, bucketCells}
 
 // larger is the size that follows another one.
@@ -68,7 +69,8 @@ func smaller(size int) int {
 	return size / 2
 }
 
-// fits reports whether a bucket of so many cells has room for n, which leaves a quarter of them empty.
+// fits reports whether a bucket of so many cells has room for n, which leaves a quarter of them
+// empty.
 func fits(n, size int) bool { return n*4 <= size*3 }
 
 func hashCell(hash, pos uint32) uint64 { return uint64(hash)<<32 | uint64(pos+1) }

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestIndexModel: an index finds what was inserted and not removed, in buckets of each size, also where hashes lie close
-// together and at the end of a bucket, and a scan comes by all of it.
+// TestIndexModel: an index finds what was inserted and not removed, in buckets of each size, also
+// where hashes lie close together and at the end of a bucket, and a scan comes by all of it.
 func TestIndexModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x, hashes, next := newIndex(), map[uint32]uint32{}, uint32(0) // pos to hash
@@ -84,8 +84,8 @@ func checkIndex(rt *rapid.T, x *index, hashes map[uint32]uint32) {
 	}
 }
 
-// TestIndexFill: however many elements there are, a tight index that is large has no more than 1.8 cells for each, and after most
-// are gone no more than it may have then.
+// TestIndexFill: however many elements there are, a tight index that is large has no more than 1.8
+// cells for each, and after most are gone no more than it may have then.
 func TestIndexFill(t *testing.T) {
 	x := newIndex()
 	x.tight = true

@@ -7,15 +7,16 @@ import (
 	"unsafe"
 )
 
-// Lease is who may use something, by a token. It does not change: another lease is another value. Until when it is held is
-// not part of it: it is the deadline of its key, less Delay.
+// Lease is who may use something, by a token. It does not change: another lease is another value.
+// Until when it is held is not part of it: it is the deadline of its key, less Delay.
 type Lease struct {
 	Owner []byte
 	Token uint64 // above those of all leases that the key had before; 0: there is no lease
 	Delay int64  // for how many ms the key is not free after the lease has expired
 }
 
-// MaxOwner is how long an owner's name is at most, in bytes, and MaxDelay how long a delay, in ms: a year.
+// MaxOwner is how long an owner's name is at most, in bytes, and MaxDelay how long a delay, in ms:
+// a year.
 const (
 	MaxOwner       = 512
 	MaxDelay int64 = 366 * 24 * 3600 * 1000

@@ -6,16 +6,16 @@ import (
 	"unsafe"
 )
 
-// Limit is what the limits of a key have admitted: the state of each limit, by its place in the list of the
-// call, and the reservations, which are held until they are confirmed, returned or due.
+// Limit is what the limits of a key have admitted: the state of each limit, by its place in the
+// list of the call, and the reservations, which are held until they are confirmed, returned or due.
 //
 //	element key        element value                                        deadline
 //	1 place            kind, numbers of the state (limitState)              none
 //	2 place time BE    what a sliding window admitted at that time          none
 //	3 id               cost, definitions of the limits (appendHeld)         its own
 //
-// Numbers are varints without a sign, times Unix milliseconds. The definitions of limits are arguments of each
-// call. What is stored is read under those of the call (limitrule.go).
+// Numbers are varints without a sign, times Unix milliseconds. The definitions of limits are
+// arguments of each call. What is stored is read under those of the call (limitrule.go).
 type Limit struct {
 	states []limitState
 	held   *reservations // nil: there are none
@@ -44,7 +44,8 @@ func (l *Limit) Prefetch() LimitKind {
 	return l.states[0].kind
 }
 
-// The first bytes of element keys. LimitTagHeld is that of reservations, the elements with deadlines.
+// The first bytes of element keys. LimitTagHeld is that of reservations, the elements with
+// deadlines.
 const (
 	limitTagState = 1 + iota
 	limitTagAdmitted
@@ -57,7 +58,8 @@ const MaxLimits = 16
 // MaxLimitID is how long the id of a reservation may be, in bytes.
 const MaxLimitID = 256
 
-// The bounds of numbers. With them no sum overflows; products have 128 bits. Bounded is for sums of elements from elsewhere.
+// The bounds of numbers. With them no sum overflows; products have 128 bits. Bounded is for sums of
+// elements from elsewhere.
 const (
 	MaxLimitCount = 1_000_000_000_000 // of a cost, a burst, a rate, a max
 	MaxLimitSpan  = 1_000_000_000_000 // ms
@@ -256,8 +258,9 @@ func (l *Limit) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Bounded reports whether what was admitted and what is held add up to so little that no sum overflows. Admissions and
-// reservations of the store's own do; elements from elsewhere are to be looked at one by one.
+// Bounded reports whether what was admitted and what is held add up to so little that no sum
+// overflows. Admissions and reservations of the store's own do; elements from elsewhere are to be
+// looked at one by one.
 func (l *Limit) Bounded() bool {
 	for i := range l.states {
 		if w := l.states[i].window; w != nil && w.sum > maxLimitTime {
@@ -415,8 +418,8 @@ const (
 	limitCursorPlace    = 58
 )
 
-// Scan visits about count elements from cursor on: states first, then what windows have admitted, then
-// reservations.
+// Scan visits about count elements from cursor on: states first, then what windows have admitted,
+// then reservations.
 func (l *Limit) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if cursor == 0 {
 		l.walkStates(func(elem, val []byte, deadline int64) bool {
@@ -515,7 +518,8 @@ func (l *Limit) LenAt(now int64) int {
 	return n
 }
 
-// Due removes at most limit reservations that are due at now, the earliest first, and reports how many.
+// Due removes at most limit reservations that are due at now, the earliest first, and reports how
+// many.
 func (l *Limit) Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int {
 	if l.held == nil {
 		return 0

@@ -99,8 +99,9 @@ func limitText(l *Limit) string {
 	return b.String()
 }
 
-// TestLimitModel compares limits with limitModel; what a change says that it changed makes a copy the same, and what
-// a refusal says of when to try again is the first instant at which the cost is admitted.
+// TestLimitModel compares limits with limitModel; what a change says that it changed makes a copy
+// the same, and what a refusal says of when to try again is the first instant at which the cost is
+// admitted.
 func TestLimitModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &limitModel{now: 1_700_000_000_000, held: map[string]modelHeld{}}
@@ -261,7 +262,8 @@ func TestLimitExtremes(t *testing.T) {
 	}
 }
 
-// TestLimitSumsAreBounded: elements from elsewhere, each within its bounds, do not add up to more than numbers have.
+// TestLimitSumsAreBounded: elements from elsewhere, each within its bounds, do not add up to more
+// than numbers have.
 func TestLimitSumsAreBounded(t *testing.T) {
 	rules := []LimitRule{{Kind: LimitWindow, Count: MaxLimitCount, Span: 1000}}
 	for what, put := range map[string]func(l *Limit, i int64) error{
@@ -284,8 +286,8 @@ func TestLimitSumsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLimitWindowSetBack: when the clock is set back by hours, a window keeps as many times as it may have, and not as many again;
-// all that it admits counts.
+// TestLimitWindowSetBack: when the clock is set back by hours, a window keeps as many times as it
+// may have, and not as many again; all that it admits counts.
 func TestLimitWindowSetBack(t *testing.T) {
 	l, start := &Limit{}, int64(1_700_000_000_000)
 	rules := []LimitRule{{Kind: LimitWindow, Count: MaxLimitCount, Span: MaxLimitTimes}}
@@ -324,7 +326,8 @@ func TestLimitWindowSetBack(t *testing.T) {
 	}
 }
 
-// TestLimitFreshBehindAll: a value with many reservations is fresh behind the last of those that are there.
+// TestLimitFreshBehindAll: a value with many reservations is fresh behind the last of those that
+// are there.
 func TestLimitFreshBehindAll(t *testing.T) {
 	l, now := &Limit{}, int64(1_700_000_000_000)
 	rules := []LimitRule{{Kind: LimitWindow, Count: 1000, Span: 5}}
@@ -344,8 +347,8 @@ func TestLimitFreshBehindAll(t *testing.T) {
 	}
 }
 
-// TestLimitManyReservations: with so many reservations that the value has its large form, a refusal says the first instant at which
-// the cost is admitted, whatever limits there are.
+// TestLimitManyReservations: with so many reservations that the value has its large form, a refusal
+// says the first instant at which the cost is admitted, whatever limits there are.
 func TestLimitManyReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &limitModel{now: 1_700_000_000_000, rules: []LimitRule{
@@ -372,7 +375,8 @@ func TestLimitManyReservations(t *testing.T) {
 	})
 }
 
-// TestLimitRefusalIsBounded: a refusal looks at so many reservations and no more, and says then when these have ended.
+// TestLimitRefusalIsBounded: a refusal looks at so many reservations and no more, and says then
+// when these have ended.
 func TestLimitRefusalIsBounded(t *testing.T) {
 	l, now := &Limit{}, int64(1_700_000_000_000)
 	rules := []LimitRule{{Kind: LimitUntil, Count: 3 * maxLimitEndings, Until: now + 1_000_000_000}}

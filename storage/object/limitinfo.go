@@ -1,7 +1,7 @@
 package object
 
-// LimitCount is what a limit counts now, as far as a key has it. How much that leaves is for a call to say, which has the
-// limit's definition.
+// LimitCount is what a limit counts now, as far as a key has it. How much that leaves is for a call
+// to say, which has the limit's definition.
 type LimitCount struct {
 	Kind     LimitKind // 0: nothing was admitted
 	Admitted int64     // of what was admitted; not of LimitTokens

@@ -52,8 +52,8 @@ func (r *LimitRule) Valid() bool {
 	return false
 }
 
-// takes is how long a number of tokens takes to come: ms, and part/rate of one. ok is false for more than
-// MaxLimitSpan.
+// takes is how long a number of tokens takes to come: ms, and part/rate of one. ok is false for
+// more than MaxLimitSpan.
 func (r *LimitRule) takes(tokens int64) (ms, part int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(tokens), uint64(r.Span))
 	if hi >= uint64(r.Rate) {
@@ -103,8 +103,8 @@ func (l *Limit) heldFor(i int) int64 {
 	return l.held.sums[i]
 }
 
-// freeAt is the first instant, from now on, at which limit number i has room for an amount, which is what is
-// held and what is to be admitted, if nothing else happens.
+// freeAt is the first instant, from now on, at which limit number i has room for an amount, which
+// is what is held and what is to be admitted, if nothing else happens.
 func (l *Limit) freeAt(i int, r *LimitRule, now, amount int64) int64 {
 	if amount > r.Count {
 		return never
@@ -146,8 +146,8 @@ func (l *Limit) left(i int, r *LimitRule, now int64) int64 {
 	}
 }
 
-// Left is how much limit number i has room for, and Reset for how long, in ms, what was admitted still counts;
-// reservations, which end by themselves, do not count for that.
+// Left is how much limit number i has room for, and Reset for how long, in ms, what was admitted
+// still counts; reservations, which end by themselves, do not count for that.
 func (l *Limit) Left(i int, r *LimitRule, now int64) (left, reset int64) {
 	s, at := l.place(i, r.Kind), now
 	switch r.Kind {
@@ -173,7 +173,8 @@ func (l *Limit) Left(i int, r *LimitRule, now int64) (left, reset int64) {
 	return l.left(i, r, now), max(at-now, 0)
 }
 
-// arrival is the theoretical arrival time in ms and parts of 1/rate, rounded up where it was stored in others.
+// arrival is the theoretical arrival time in ms and parts of 1/rate, rounded up where it was stored
+// in others.
 func (s *limitState) arrival(rate int64) (ms, part int64) {
 	if s.kind == 0 {
 		return 0, 0
@@ -250,8 +251,8 @@ func (s *limitState) windowAt(r *LimitRule, now, amount int64) int64 {
 	return at
 }
 
-// limitCells are the two counters of an approximate window at an instant, which is into ms after the begin of
-// the cell.
+// limitCells are the two counters of an approximate window at an instant, which is into ms after
+// the begin of the cell.
 type limitCells struct{ number, in, before, into int64 }
 
 func (s *limitState) cells(r *LimitRule, now int64) limitCells {
@@ -270,7 +271,8 @@ func (s *limitState) cells(r *LimitRule, now int64) limitCells {
 	return c
 }
 
-// estimate is what counts, rounded up: that of the cell before in proportion to how much of it is within a span.
+// estimate is what counts, rounded up: that of the cell before in proportion to how much of it is
+// within a span.
 func (c *limitCells) estimate(span int64) int64 {
 	return c.in + mulDivUp(c.before, span-c.into, span)
 }
@@ -301,8 +303,8 @@ func (s *limitState) until(now int64) (end, used int64) {
 	return s.numbers[0], s.numbers[1]
 }
 
-// Over gives the number, from 1, of a limit whose window is over, 0 if there is none: its end has come, and none is in
-// force.
+// Over gives the number, from 1, of a limit whose window is over, 0 if there is none: its end has
+// come, and none is in force.
 func (l *Limit) Over(rules []LimitRule, now int64) int {
 	for i := range rules {
 		if r := &rules[i]; r.Kind == LimitUntil && r.Until <= now {
@@ -314,9 +316,9 @@ func (l *Limit) Over(rules []LimitRule, now int64) int {
 	return 0
 }
 
-// Ask reports whether all limits have room for a cost now: refuses is 0 then. Otherwise it is the number, from 1, of
-// the limit that takes longest to have it, and retry is in how many ms all have, if nothing else happens and
-// reservations end when they are due; -1: never.
+// Ask reports whether all limits have room for a cost now: refuses is 0 then. Otherwise it is the
+// number, from 1, of the limit that takes longest to have it, and retry is in how many ms all have,
+// if nothing else happens and reservations end when they are due; -1: never.
 func (l *Limit) Ask(rules []LimitRule, now, cost int64) (refuses int, retry int64) {
 	worst := now
 	for i := range rules {
@@ -341,8 +343,8 @@ func (l *Limit) Ask(rules []LimitRule, now, cost int64) (refuses int, retry int6
 // maxLimitEndings bounds how many reservations freeWithout has end, one after another.
 const maxLimitEndings = 4096
 
-// freeWithout is when all limits have room for a cost, as reservations end one after another. Where that takes more than
-// maxLimitEndings of them, it is when so many have ended.
+// freeWithout is when all limits have room for a cost, as reservations end one after another. Where
+// that takes more than maxLimitEndings of them, it is when so many have ended.
 func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
 	sums := slices.Clone(l.held.sums)
 	var room [MaxLimits]windowEnd
@@ -384,8 +386,9 @@ func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
 	return worst
 }
 
-// windowEnd finds what windowAt does for one amount after another, none of which is larger than the one before: it goes on where
-// it was. Behind live are those admissions that there is room for beside the amount; sum is theirs.
+// windowEnd finds what windowAt does for one amount after another, none of which is larger than the
+// one before: it goes on where it was. Behind live are those admissions that there is room for
+// beside the amount; sum is theirs.
 type windowEnd struct {
 	live []admission
 	sum  int64
@@ -403,7 +406,8 @@ func (w *windowEnd) at(r *LimitRule, amount int64) int64 {
 	return 0
 }
 
-// LimitChanges are the elements that have changed, in their order. Its memory is used again after Clear.
+// LimitChanges are the elements that have changed, in their order. Its memory is used again after
+// Clear.
 type LimitChanges struct {
 	bytes []byte
 	list  []limitChange
@@ -425,7 +429,8 @@ func (c *LimitChanges) add(elem, val []byte) {
 // Len is how many there are.
 func (c *LimitChanges) Len() int { return len(c.list) }
 
-// At gives number i: the element's key, and its value, or nil where it is gone. They are valid until Clear.
+// At gives number i: the element's key, and its value, or nil where it is gone. They are valid
+// until Clear.
 func (c *LimitChanges) At(i int) (elem, val []byte) {
 	from, at := 0, c.list[i]
 	if i > 0 {
@@ -582,9 +587,10 @@ func (l *Limit) HeldLen() int {
 	return l.held.Len()
 }
 
-// FreshAt is the instant from which on the value is as one without elements: for any limits that have what it has for
-// theirs. With reservations it is behind their deadlines, so that each ends by its own, and is reported, before the key goes.
-// It depends on nothing but the elements: it is the same after a restart.
+// FreshAt is the instant from which on the value is as one without elements: for any limits that
+// have what it has for theirs. With reservations it is behind their deadlines, so that each ends by
+// its own, and is reported, before the key goes. It depends on nothing but the elements: it is the
+// same after a restart.
 func (l *Limit) FreshAt() (at int64) {
 	for i := range l.states {
 		s := &l.states[i]
@@ -614,7 +620,8 @@ func (l *Limit) FreshAt() (at int64) {
 	return at
 }
 
-// appendHeld appends the value of a reservation: its cost, how many limits it counts for, and their definitions.
+// appendHeld appends the value of a reservation: its cost, how many limits it counts for, and their
+// definitions.
 func appendHeld(b []byte, cost int64, rules []LimitRule) []byte {
 	b = binary.AppendUvarint(b, uint64(cost))
 	b = binary.AppendUvarint(b, uint64(len(rules)))

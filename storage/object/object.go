@@ -85,15 +85,17 @@ type Value interface {
 	Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int
 }
 
-// HasMembers reports whether elements of the type have names that clients give, and can have deadlines that
-// clients set: fields of hashes, and members of sets and sorted sets.
+// HasMembers reports whether elements of the type have names that clients give, and can have
+// deadlines that clients set: fields of hashes, and members of sets and sorted sets.
 func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == TypeZSet }
 
-// HasDeadlines reports whether elements of the type can have deadlines: members, and reservations of limits.
+// HasDeadlines reports whether elements of the type can have deadlines: members, and reservations
+// of limits.
 func HasDeadlines(t Type) bool { return HasMembers(t) || t == TypeLimit }
 
-// OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease ends as its owner knows it,
-// limits when nothing of them counts any more, and the jobs of a delay queue have times of their own.
+// OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease
+// ends as its owner knows it, limits when nothing of them counts any more, and the jobs of a delay
+// queue have times of their own.
 func (t Type) OwnDeadline() bool { return t == TypeLease || t == TypeLimit || t == TypeDelay }
 
 // Names reports whether a value of the type can have an element with that name: those of lists
@@ -115,19 +117,20 @@ func (t Type) Names(elem []byte) bool {
 	}
 }
 
-// Numbers reports whether an element of a value of the type has a number as its name: those of lists and
-// the entries of streams do, NumberStep after one another as they are added.
+// Numbers reports whether an element of a value of the type has a number as its name: those of
+// lists and the entries of streams do, NumberStep after one another as they are added.
 func (t Type) Numbers(elem []byte) bool { return len(elem) == 8 && (t == TypeList || t == TypeStream) }
 
 // Numbered is a value that has elements with numbers, in their order.
 type Numbered interface {
 	Value
-	// From visits the elements from the first on whose number is not below number, until fn returns false.
+	// From visits the elements from the first on whose number is not below number, until fn returns
+	// false.
 	From(number int64, fn func(number int64, val []byte) bool)
 	// LastNumber is the number of the last one; false if there is none.
 	LastNumber() (number int64, ok bool)
-	// RemoveNumbers removes the elements whose numbers are from first to last, and calls fn with the numbers
-	// first: runs of n, each NumberStep after the one before.
+	// RemoveNumbers removes the elements whose numbers are from first to last, and calls fn with
+	// the numbers first: runs of n, each NumberStep after the one before.
 	RemoveNumbers(first, last int64, fn func(first int64, n int))
 }
 

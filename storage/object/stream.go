@@ -6,15 +6,15 @@ import (
 	"unsafe"
 )
 
-// Stream is a stream: entries in the order of their ids, groups of consumers with the entries that are
-// pending at them, and what makes additions idempotent. Entries have ordinals, which ascend along
-// the stream and are never given again; the element key of an entry is its ordinal times NumberStep, as
-// a list's (ListKey). The other elements begin with a tag (streamelem.go). The element of the
-// metadata is there in every stream, so a stream without entries has one element.
+// Stream is a stream: entries in the order of their ids, groups of consumers with the entries that
+// are pending at them, and what makes additions idempotent. Entries have ordinals, which ascend
+// along the stream and are never given again; the element key of an entry is its ordinal times
+// NumberStep, as a list's (ListKey). The other elements begin with a tag (streamelem.go). The
+// element of the metadata is there in every stream, so a stream without entries has one element.
 //
 // A change calls changed, which may be nil, with the key of each element that it has changed, added
-// or removed, but for entries that Add and TrimFirst name by their numbers. Elements have no deadlines; those of
-// entries of a stream with a maximum age follow from their ids (streamage.go).
+// or removed, but for entries that Add and TrimFirst name by their numbers. Elements have no
+// deadlines; those of entries of a stream with a maximum age follow from their ids (streamage.go).
 type Stream struct {
 	runs      []*streamRun
 	allocated int // bytes of memory behind the runs
@@ -137,8 +137,8 @@ func (s *Stream) Get(id StreamID) (e StreamEntry, ok bool) {
 	return e, ok
 }
 
-// Range visits the entries with ids from from to to, both included, until fn returns false; from the
-// last to the first if reverse is set.
+// Range visits the entries with ids from from to to, both included, until fn returns false; from
+// the last to the first if reverse is set.
 func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) bool) {
 	if s.live == 0 || from.Compare(to) > 0 {
 		return
@@ -150,7 +150,8 @@ func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) boo
 	s.forward(from, to, func(r *streamRun) (*runEntries, bool) { return s.entries(r), true }, fn)
 }
 
-// forward is Range for a stream that has entries, in their order. It passes over runs that get does not give.
+// forward is Range for a stream that has entries, in their order. It passes over runs that get does
+// not give.
 func (s *Stream) forward(from, to StreamID, get func(*streamRun) (*runEntries, bool), fn func(StreamEntry) bool) {
 	for _, r := range s.runs[s.runOf(from):] {
 		switch {
@@ -216,7 +217,8 @@ func (s *Stream) Before(id StreamID) (n int) {
 	return n + s.entries(r).before(id)
 }
 
-// WholeNodes is the most entries, at most n, that are all of the first nodes: what XTRIM with ~ removes.
+// WholeNodes is the most entries, at most n, that are all of the first nodes: what XTRIM with ~
+// removes.
 func (s *Stream) WholeNodes(n int) (whole int) {
 	for _, r := range s.runs {
 		if whole+int(r.live) > n {
@@ -234,7 +236,8 @@ func (s *Stream) Add(id StreamID, fields [][]byte) (number int64) {
 	return ordinal * NumberStep
 }
 
-// mostGap is how many deleted entries a run has at most between two that are put one after the other.
+// mostGap is how many deleted entries a run has at most between two that are put one after the
+// other.
 const mostGap = 16
 
 // push adds an entry behind all others.
@@ -360,9 +363,9 @@ func (s *Stream) metaChanged(was streamMeta, changed Changed) {
 	}
 }
 
-// TrimFirst removes the first n entries, or all if there are fewer, and gives the numbers of the first
-// and the last one. cut, if it is not nil, sees all numbers: runs of n, each NumberStep after the one
-// before.
+// TrimFirst removes the first n entries, or all if there are fewer, and gives the numbers of the
+// first and the last one. cut, if it is not nil, sees all numbers: runs of n, each NumberStep after
+// the one before.
 func (s *Stream) TrimFirst(n int, changed Changed, cut func(first int64, n int)) (first, last int64) {
 	n = min(n, s.live)
 	if n <= 0 {

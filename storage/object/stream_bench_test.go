@@ -16,8 +16,9 @@ func shortEntries(s *Stream, from, to int) {
 	}
 }
 
-// TestStreamMemory: an entry of two short fields takes about 25 bytes, and Bytes is what the heap has,
-// whether entries came one by one or were trimmed and deleted, with groups and pending entries.
+// TestStreamMemory: an entry of two short fields takes about 25 bytes, and Bytes is what the heap
+// has, whether entries came one by one or were trimmed and deleted, with groups and pending
+// entries.
 func TestStreamMemory(t *testing.T) {
 	const n = 300_000
 	before := heap()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// hostileElements are elements as fuzzing makes them of bytes: a length and a key, a length and a value.
+// hostileElements are elements as fuzzing makes them of bytes: a length and a key, a length and a
+// value.
 func hostileElements(data []byte) (elems [][2][]byte) {
 	f := fieldsOf{rest: data}
 	for len(f.rest) > 0 && len(elems) < 2000 {
@@ -16,8 +17,8 @@ func hostileElements(data []byte) (elems [][2][]byte) {
 	return elems
 }
 
-// FuzzStreamPut: whatever elements a damaged file or log has, a stream accepts them or gives an error, and what it
-// has is sound.
+// FuzzStreamPut: whatever elements a damaged file or log has, a stream accepts them or gives an
+// error, and what it has is sound.
 func FuzzStreamPut(f *testing.F) {
 	sample := NewStream()
 	for i := range 5 {

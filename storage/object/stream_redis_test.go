@@ -9,8 +9,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-// TestStreamNodesAsRedis: a stream has as many runs as Redis has nodes, whatever is added, deleted and trimmed,
-// and XTRIM with ~ removes as many entries.
+// TestStreamNodesAsRedis: a stream has as many runs as Redis has nodes, whatever is added, deleted
+// and trimmed, and XTRIM with ~ removes as many entries.
 func TestStreamNodesAsRedis(t *testing.T) {
 	t.Cleanup(func() { SetLimits(DefaultLimits) })
 	server := testkit.Redis(t)

@@ -60,8 +60,8 @@ func elementsOf(v Value) map[string]string {
 	return all
 }
 
-// streamMachine changes a stream and its model alike, and keeps a replica that is made of the elements
-// that the stream said have changed.
+// streamMachine changes a stream and its model alike, and keeps a replica that is made of the
+// elements that the stream said have changed.
 type streamMachine struct {
 	s       *Stream
 	m       streamModel
@@ -546,9 +546,9 @@ func (s *Stream) measured() int {
 	return c.Bytes()
 }
 
-// TestStreamModel: whatever is done to a stream, it shows what a plain one shows; the elements that it
-// named make the same stream, in whatever order they are put; clones are independent; a scan visits each
-// element that stays once.
+// TestStreamModel: whatever is done to a stream, it shows what a plain one shows; the elements that
+// it named make the same stream, in whatever order they are put; clones are independent; a scan
+// visits each element that stays once.
 func TestStreamModel(t *testing.T) {
 	t.Cleanup(func() { SetLimits(DefaultLimits) })
 	rapid.Check(t, func(rt *rapid.T) {
@@ -566,8 +566,8 @@ func TestStreamModel(t *testing.T) {
 	})
 }
 
-// TestStreamExtremes: what a stream can be given it can be loaded with, the largest numbers and those that have
-// overflown included.
+// TestStreamExtremes: what a stream can be given it can be loaded with, the largest numbers and
+// those that have overflown included.
 func TestStreamExtremes(t *testing.T) {
 	s := NewStream()
 	s.Add(StreamID{5, 0}, [][]byte{[]byte("f"), []byte("v")})

@@ -7,28 +7,30 @@ import (
 	"unsafe"
 )
 
-// A run of a stream may be absent: its summary is in memory, its entries are only in the data file. Whoever needs entries of a
-// run gets them from one of two accessors, which read an absent run:
+// A run of a stream may be absent: its summary is in memory, its entries are only in the data file.
+// Whoever needs entries of a run gets them from one of two accessors, which read an absent run:
 //
-//   - entries, to read them. The run stays absent: a walk over a stream needs memory for one run at a time.
+//   - entries, to read them. The run stays absent: a walk over a stream needs memory for one run at
+//     a time.
 //   - own, before the run changes. It is in memory from then on.
 //
-// A run leaves memory only while the data file has all of it (Leave), and an entry's element never changes. So what is read of
-// an absent run is right if there are as many entries as the summary says: whoever reads a value beside others, while somebody
-// deletes it, finds too few of them.
+// A run leaves memory only while the data file has all of it (Leave), and an entry's element never
+// changes. So what is read of an absent run is right if there are as many entries as the summary
+// says: whoever reads a value beside others, while somebody deletes it, finds too few of them.
 
 // RunSource reads what the data file has of a stream.
 type RunSource interface {
-	// ReadRun visits the entries with numbers from first to last, in order, as the values of their elements, until fn returns
-	// an error, and returns that. It may be called by several goroutines.
+	// ReadRun visits the entries with numbers from first to last, in order, as the values of their
+	// elements, until fn returns an error, and returns that. It may be called by several
+	// goroutines.
 	ReadRun(first, last int64, fn func(number int64, val []byte) error) error
 	// Wrong makes the error of entries that are not what the stream has.
 	Wrong(error) error
 }
 
-// ReadError is what a method of a stream panics with where it needs entries that are not in memory and cannot be read. It has
-// changed nothing then. Methods that only say when entries are due (LenAt, Earliest, Deadlines and the like) pass over such
-// entries instead, and so does Expire.
+// ReadError is what a method of a stream panics with where it needs entries that are not in memory
+// and cannot be read. It has changed nothing then. Methods that only say when entries are due
+// (LenAt, Earliest, Deadlines and the like) pass over such entries instead, and so does Expire.
 type ReadError struct{ Err error }
 
 func (e *ReadError) Error() string {
@@ -198,8 +200,8 @@ func (r *streamRun) read(source RunSource) (*runEntries, error) {
 	return in, nil
 }
 
-// Whole has all entries in memory, for a value that others do not use yet, and that is to have elements of its own in the data
-// file. It panics with a ReadError where some cannot be read.
+// Whole has all entries in memory, for a value that others do not use yet, and that is to have
+// elements of its own in the data file. It panics with a ReadError where some cannot be read.
 func (s *Stream) Whole() {
 	for i := 0; s.cold != nil && s.cold.absent > 0; i++ {
 		s.own(s.runs[i])
@@ -210,9 +212,10 @@ func (s *Stream) Whole() {
 // leaveLooks is how many runs Leave looks at.
 const leaveLooks = 1024
 
-// Leave has runs leave memory until enough bytes are free or it has looked at very many, and reports how many bytes are; done
-// says that it has come to the last run. Those stay that were used since it looked at them before, or that are not clean: the
-// data file does not have all elements with numbers from first to last as they are. The last run stays.
+// Leave has runs leave memory until enough bytes are free or it has looked at very many, and
+// reports how many bytes are; done says that it has come to the last run. Those stay that were used
+// since it looked at them before, or that are not clean: the data file does not have all elements
+// with numbers from first to last as they are. The last run stays.
 func (s *Stream) Leave(enough int, clean func(first, last int64) bool) (freed int, done bool) {
 	c := s.cold
 	at := max(s.runAt(c.hand), 0)
@@ -238,7 +241,8 @@ func (s *Stream) Leave(enough int, clean func(first, last int64) bool) (freed in
 	return freed, false
 }
 
-// EachAbsent visits the runs that are not in memory, by the numbers of their first and last entries.
+// EachAbsent visits the runs that are not in memory, by the numbers of their first and last
+// entries.
 func (s *Stream) EachAbsent(fn func(first, last int64)) {
 	for _, r := range s.runs {
 		if r.absent() {
@@ -265,7 +269,8 @@ type RunRead struct {
 	in       *runEntries
 }
 
-// BeginRead begins to read the run that begins with an ordinal; nil if there is none that is absent.
+// BeginRead begins to read the run that begins with an ordinal; nil if there is none that is
+// absent.
 func (s *Stream) BeginRead(first int64) *RunRead {
 	i := s.runAt(first)
 	if i < 0 || s.runs[i].first != first || !s.runs[i].absent() {
@@ -281,7 +286,8 @@ func (r *RunRead) Read() (err error) {
 	return err
 }
 
-// EndRead puts a run that was read into the stream, and reports whether it is still the stream's and absent.
+// EndRead puts a run that was read into the stream, and reports whether it is still the stream's
+// and absent.
 func (s *Stream) EndRead(r *RunRead) bool {
 	i := s.runAt(r.like.first)
 	if i < 0 || s.runs[i] != r.of || !r.of.absent() {
@@ -293,11 +299,13 @@ func (s *Stream) EndRead(r *RunRead) bool {
 	return true
 }
 
-// MostWanted is how many runs Wanted gives for a range at most: who needs more is to read them one by one.
+// MostWanted is how many runs Wanted gives for a range at most: who needs more is to read them one
+// by one.
 const MostWanted = 256
 
-// Wanted gives where the absent runs begin that have the first count entries in a range, or all if that is below 0, the last
-// ones if reverse is set. It notes that the range is used, so nobody may have pinned the stream.
+// Wanted gives where the absent runs begin that have the first count entries in a range, or all if
+// that is below 0, the last ones if reverse is set. It notes that the range is used, so nobody may
+// have pinned the stream.
 func (s *Stream) Wanted(runs []int64, from, to StreamID, reverse bool, count int64) []int64 {
 	if s.cold == nil || s.live == 0 || from.Compare(to) > 0 {
 		return runs
@@ -323,7 +331,8 @@ func (s *Stream) Wanted(runs []int64, from, to StreamID, reverse bool, count int
 	return runs
 }
 
-// About counts the entries in a range until they are most or more. Runs that are absent count whole.
+// About counts the entries in a range until they are most or more. Runs that are absent count
+// whole.
 func (s *Stream) About(from, to StreamID, most int) (n int) {
 	if s.live == 0 || from.Compare(to) > 0 {
 		return 0
@@ -347,7 +356,8 @@ func (s *Stream) About(from, to StreamID, most int) (n int) {
 	return n
 }
 
-// MayHave reports whether there is an entry with an id; true also if it would have to be read to know.
+// MayHave reports whether there is an entry with an id; true also if it would have to be read to
+// know.
 func (s *Stream) MayHave(id StreamID) bool {
 	if s.live == 0 {
 		return false

@@ -73,7 +73,8 @@ func (sm *streamMachine) Load(rt *rapid.T) {
 	}
 }
 
-// TestWantedRuns: with the runs in memory that a range, a look-up or a trimming wants, it reads nothing.
+// TestWantedRuns: with the runs in memory that a range, a look-up or a trimming wants, it reads
+// nothing.
 func TestWantedRuns(t *testing.T) {
 	const n = 5000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -182,8 +183,9 @@ func TestWalkKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedRun: a run that cannot be read costs that run. What needs it panics before it has changed anything, the rest works;
-// what is due goes as a whole, and counts of what is due leave the run out until it is due as a whole.
+// TestDamagedRun: a run that cannot be read costs that run. What needs it panics before it has
+// changed anything, the rest works; what is due goes as a whole, and counts of what is due leave
+// the run out until it is due as a whole.
 func TestDamagedRun(t *testing.T) {
 	const n = 1000
 	for name, spoil := range map[string]func(*elementSource, int64){
@@ -254,7 +256,8 @@ func TestDamagedRun(t *testing.T) {
 	}
 }
 
-// TestReadBesideChanges: a run that is read beside others is not put into a stream that has another one there by then.
+// TestReadBesideChanges: a run that is read beside others is not put into a stream that has another
+// one there by then.
 func TestReadBesideChanges(t *testing.T) {
 	const n = 1000
 	begin := func() (*Stream, *RunRead) {

@@ -7,13 +7,15 @@ import (
 	"unsafe"
 )
 
-// An entry of a stream with a maximum age is due so many milliseconds after the time in its id. Nothing but the age is
-// stored: deadlines follow from the metadata and the ids, so the entries' elements have none.
+// An entry of a stream with a maximum age is due so many milliseconds after the time in its id.
+// Nothing but the age is stored: deadlines follow from the metadata and the ids, so the entries'
+// elements have none.
 
 // MaxStreamAge is the largest age that a stream takes, in ms.
 const MaxStreamAge = 1<<48 - 1
 
-// StreamRefs says what an entry that is due has to do with the groups. The numbers are part of the metadata's element.
+// StreamRefs says what an entry that is due has to do with the groups. The numbers are part of the
+// metadata's element.
 type StreamRefs uint8
 
 const (
@@ -22,15 +24,15 @@ const (
 	AckedRefs                       // the entry stays until all groups have read and acknowledged it
 )
 
-// aging is what a stream with a maximum age has. What is below released is only used with AckedRefs, and by who has the
-// key's shard locked.
+// aging is what a stream with a maximum age has. What is below released is only used with
+// AckedRefs, and by who has the key's shard locked.
 type aging struct {
 	age  int64
 	refs StreamRefs
 
-	// Every entry below from is pending in a group, or some group has not read it, unless its id is in released. There may
-	// be ids that are no longer entries, or pending again. So a group that reads on, or is removed, resets from; one that
-	// is added or goes back does not.
+	// Every entry below from is pending in a group, or some group has not read it, unless its id is
+	// in released. There may be ids that are no longer entries, or pending again. So a group that
+	// reads on, or is removed, resets from; one that is added or goes back does not.
 	from     StreamID
 	released sorted[StreamID]
 }
@@ -152,8 +154,8 @@ func (s *Stream) Earliest() int64 {
 	return 0
 }
 
-// mostAged is how many due entries LenAt counts at most, agedLooks how many entries it looks at for that, where groups may
-// keep them.
+// mostAged is how many due entries LenAt counts at most, agedLooks how many entries it looks at for
+// that, where groups may keep them.
 const (
 	mostAged  = 4096
 	agedLooks = 4 * mostAged
@@ -217,8 +219,8 @@ type AgedLog struct {
 	Cut  func(first, last int64)  // as what TrimFirst gives
 }
 
-// Expire removes at most limit entries that are due at now, the first ones first, and reports how many. Runs that are not in
-// memory go as a whole, so it may be some more.
+// Expire removes at most limit entries that are due at now, the first ones first, and reports how
+// many. Runs that are not in memory go as a whole, so it may be some more.
 func (s *Stream) Expire(now int64, limit int, changed Changed, log AgedLog) (n int) {
 	end, ok := s.bornBy(now)
 	if !ok || limit <= 0 {
@@ -285,8 +287,8 @@ func (s *Stream) Expire(now int64, limit int, changed Changed, log AgedLog) (n i
 	return n
 }
 
-// pendingIn appends the ids from a run's first to its last that are pending in a group, where these go with the entries. It is
-// for a run that cannot be read.
+// pendingIn appends the ids from a run's first to its last that are pending in a group, where these
+// go with the entries. It is for a run that cannot be read.
 func (s *Stream) pendingIn(ids []StreamID, r *streamRun, refs StreamRefs) []StreamID {
 	if refs != DropRefs {
 		return ids
@@ -325,8 +327,8 @@ func (s *Stream) dropPending(id StreamID, changed Changed) {
 	})
 }
 
-// Deadlines visits the deadlines of entries that may go then, from the first one behind after on and each once, until visit
-// returns false.
+// Deadlines visits the deadlines of entries that may go then, from the first one behind after on
+// and each once, until visit returns false.
 func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 	from, ok := s.firstToGo()
 	if !ok {
@@ -351,8 +353,8 @@ func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 	})
 }
 
-// StreamAges gives the deadlines of a stream's entries from their elements, in the order of their keys. What groups keep
-// (AckedRefs) has one, too.
+// StreamAges gives the deadlines of a stream's entries from their elements, in the order of their
+// keys. What groups keep (AckedRefs) has one, too.
 type StreamAges struct{ s Stream }
 
 // Deadline is the deadline of an entry, 0 for other elements.
@@ -386,8 +388,8 @@ func (s *Stream) eachAt(deadline int64, visit func(StreamID)) {
 	})
 }
 
-// DueAt visits the ids of the entries that go at a deadline, as text and in the order of a hash, from a hash on, until visit
-// returns false: more is true then, and next is the hash of that id.
+// DueAt visits the ids of the entries that go at a deadline, as text and in the order of a hash,
+// from a hash on, until visit returns false: more is true then, and next is the hash of that id.
 func (s *Stream) DueAt(deadline int64, from uint32, _ int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
 		hash uint32

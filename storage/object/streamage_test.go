@@ -201,7 +201,8 @@ func TestStreamDeadlines(t *testing.T) {
 	}
 }
 
-// TestAckedGoAgain: entries that groups keep have been looked at and left out. Whatever frees one has it due again.
+// TestAckedGoAgain: entries that groups keep have been looked at and left out. Whatever frees one
+// has it due again.
 func TestAckedGoAgain(t *testing.T) {
 	const age = 1000
 	g, late, c := []byte("g"), []byte("late"), []byte("c")

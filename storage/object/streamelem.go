@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// The element keys of a stream, beside those of entries, begin with a tag. Numbers in them are big-endian,
-// so that this is also their order on disk, where entries, whose keys begin with 0x80 or above, come
-// last. None of them has the eight bytes of an entry's.
+// The element keys of a stream, beside those of entries, begin with a tag. Numbers in them are
+// big-endian, so that this is also their order on disk, where entries, whose keys begin with 0x80
+// or above, come last. None of them has the eight bytes of an entry's.
 //
 //	key                            value, uvarints but for names, which stand behind their length
 //	1                              metadata: last id, highest deleted id, next ordinal, offset of the
@@ -136,8 +136,8 @@ func parseMeta(val []byte) (m streamMeta, ok bool) {
 	return m, f.done() && m.next < maxOrdinal && m.nextIID < maxOrdinal
 }
 
-// Put sets an element, as replay or a load from disk found it, in any order: what an element refers to
-// may come later.
+// Put sets an element, as replay or a load from disk found it, in any order: what an element refers
+// to may come later.
 func (s *Stream) Put(elem, val []byte, deadline int64) error {
 	e, ok := parseStreamKey(elem)
 	if !ok || deadline != 0 {
@@ -167,7 +167,8 @@ func (s *Stream) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// putEntry puts an entry at its ordinal. Ids ascend with ordinals, and an ordinal has one entry for ever.
+// putEntry puts an entry at its ordinal. Ids ascend with ordinals, and an ordinal has one entry for
+// ever.
 func (s *Stream) putEntry(ordinal int64, val []byte) bool {
 	var room [16][]byte
 	id, fields, ok := parseEntry(val, room[:0])
@@ -272,8 +273,8 @@ func (s *Stream) Remove(elem []byte) {
 	}
 }
 
-// RemoveNumbers removes the entries whose numbers are from first to last, and calls fn with the numbers
-// first: runs of n, each NumberStep after the one before.
+// RemoveNumbers removes the entries whose numbers are from first to last, and calls fn with the
+// numbers first: runs of n, each NumberStep after the one before.
 func (s *Stream) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 	from := (max(first, 0) + NumberStep - 1) / NumberStep
 	to := last / NumberStep
@@ -391,8 +392,9 @@ func (s *Stream) walkEntries(w *streamWalk, from int64) bool {
 	return true
 }
 
-// From visits the entries from the first on whose number is not below number, as the values of their
-// elements, until fn returns false. It passes over runs that are absent: it is for elements that the data file lacks.
+// From visits the entries from the first on whose number is not below number, as the values of
+// their elements, until fn returns false. It passes over runs that are absent: it is for elements
+// that the data file lacks.
 func (s *Stream) From(number int64, fn func(number int64, val []byte) bool) {
 	w := streamWalk{fn: func(elem, val []byte, _ int64) bool { return fn(ListNumber(elem), val) }, present: true}
 	s.walkEntries(&w, (max(number, 0)+NumberStep-1)/NumberStep)

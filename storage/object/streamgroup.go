@@ -36,8 +36,8 @@ type StreamConsumer struct {
 	pending sorted[StreamID]
 }
 
-// PendingEntry is an entry that was delivered to a consumer and not acknowledged, whether or not the
-// stream still has it.
+// PendingEntry is an entry that was delivered to a consumer and not acknowledged, whether or not
+// the stream still has it.
 type PendingEntry struct {
 	ID        StreamID
 	Consumer  *StreamConsumer // nil: it was given back (XNACK) and belongs to none
@@ -45,7 +45,8 @@ type PendingEntry struct {
 	Count     int64           // how often it was delivered
 }
 
-// pendingItem is a pending entry. One without a consumer has a place in line, from 0, instead of the time.
+// pendingItem is a pending entry. One without a consumer has a place in line, from 0, instead of
+// the time.
 type pendingItem struct {
 	id        StreamID
 	delivered int64
@@ -129,8 +130,9 @@ func (g *StreamGroup) LastPending() (StreamID, bool) {
 	return p.id, ok
 }
 
-// EachByTime visits the pending entries in the order in which they are to be delivered again, until fn
-// returns false: first those that belong to no consumer, as they were given back, then by time of delivery.
+// EachByTime visits the pending entries in the order in which they are to be delivered again, until
+// fn returns false: first those that belong to no consumer, as they were given back, then by time
+// of delivery.
 func (g *StreamGroup) EachByTime(fn func(PendingEntry) bool) {
 	g.byTime.each(timedItem{at: math.MinInt64}, func(t timedItem) bool {
 		p, _ := g.PendingEntry(t.id)
@@ -138,8 +140,8 @@ func (g *StreamGroup) EachByTime(fn func(PendingEntry) bool) {
 	})
 }
 
-// EachIdle is EachByTime for the pending entries that the stream still has. The others leave that order, so that the
-// next call does not pass over them again; the value must not be pinned.
+// EachIdle is EachByTime for the pending entries that the stream still has. The others leave that
+// order, so that the next call does not pass over them again; the value must not be pinned.
 func (s *Stream) EachIdle(g *StreamGroup, fn func(PendingEntry) bool) {
 	var gone []timedItem
 	g.byTime.each(timedItem{at: math.MinInt64}, func(t timedItem) bool {
@@ -159,7 +161,8 @@ func (s *Stream) EachIdle(g *StreamGroup, fn func(PendingEntry) bool) {
 	}
 }
 
-// EachNacked visits the ids of the pending entries that belong to no consumer, as they were given back.
+// EachNacked visits the ids of the pending entries that belong to no consumer, as they were given
+// back.
 func (g *StreamGroup) EachNacked(fn func(StreamID)) {
 	var line sorted[timedItem]
 	g.pending.each(pendingItem{}, func(p pendingItem) bool {
@@ -206,8 +209,8 @@ func (c *StreamConsumer) Name() []byte { return c.name }
 // Pending is the number of entries that are pending at the consumer.
 func (c *StreamConsumer) Pending() int { return c.pending.n }
 
-// EachPending visits the ids of the consumer's pending entries from from to to, in their order, until
-// fn returns false.
+// EachPending visits the ids of the consumer's pending entries from from to to, in their order,
+// until fn returns false.
 func (c *StreamConsumer) EachPending(from, to StreamID, fn func(StreamID) bool) {
 	c.pending.each(from, func(id StreamID) bool { return id.Compare(to) <= 0 && fn(id) })
 }
@@ -263,8 +266,8 @@ func (g *StreamGroup) unorder(p pendingItem, owner bool) {
 	}
 }
 
-// made gives the consumer with a number, and makes it with a name, which is not known yet where elements come before
-// the one that it is.
+// made gives the consumer with a number, and makes it with a name, which is not known yet where
+// elements come before the one that it is.
 func (g *StreamGroup) made(number uint32, name []byte) *StreamConsumer {
 	c := g.consumers.of(number)
 	if c == nil {

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// streamGroups are a stream's groups. One is there, without a name, from the first element on that refers to
-// it, and is seen once its own element is there.
+// streamGroups are a stream's groups. One is there, without a name, from the first element on that
+// refers to it, and is seen once its own element is there.
 type streamGroups struct {
 	all       roster[StreamGroup]
 	seen      int // groups whose element is there
@@ -29,8 +29,8 @@ func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
 	gs.edit(g, fn)
 }
 
-// edit lets fn change a group, and follows memory and the number of elements. A group that is empty then is
-// forgotten.
+// edit lets fn change a group, and follows memory and the number of elements. A group that is empty
+// then is forgotten.
 func (gs *streamGroups) edit(g *StreamGroup, fn func(*StreamGroup)) {
 	gs.allocated -= g.bytes()
 	gs.elements -= g.pending.n + g.seen
@@ -234,8 +234,8 @@ func (s *Stream) AckedByAll(id StreamID) bool {
 	return acked && !s.Referenced(id)
 }
 
-// CreateGroup adds a group that has read entries entries, -1 if that is not known, the last of them last.
-// There must be none of that name.
+// CreateGroup adds a group that has read entries entries, -1 if that is not known, the last of them
+// last. There must be none of that name.
 func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	s.Create(changed)
 	number := s.groups.all.free()
@@ -278,8 +278,8 @@ func (s *Stream) DestroyGroup(name []byte, changed Changed) bool {
 	return true
 }
 
-// CreateConsumer adds a consumer, seen at now (Unix ms) and never active, to a group that must exist. It
-// returns false if there was one of that name.
+// CreateConsumer adds a consumer, seen at now (Unix ms) and never active, to a group that must
+// exist. It returns false if there was one of that name.
 func (s *Stream) CreateConsumer(group, name []byte, now int64, changed Changed) bool {
 	g := s.Group(group)
 	if g.Consumer(name) != nil {
@@ -292,8 +292,8 @@ func (s *Stream) CreateConsumer(group, name []byte, now int64, changed Changed) 
 	return true
 }
 
-// DeleteConsumer removes a consumer with the entries that are pending at it, and returns how many those
-// were; ok is false if there was none of that name. The group must exist.
+// DeleteConsumer removes a consumer with the entries that are pending at it, and returns how many
+// those were; ok is false if there was none of that name. The group must exist.
 func (s *Stream) DeleteConsumer(group, name []byte, changed Changed) (pending int, ok bool) {
 	g := s.Group(group)
 	c := g.Consumer(name)
@@ -325,9 +325,10 @@ func (s *Stream) Touch(group, consumer []byte, seen, active int64, changed Chang
 	changed.call(key.consumer(g.number, c.number))
 }
 
-// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the pending
-// entry to the consumer. A nil consumer gives it back to the group: it is the last in the line of those
-// that belong to none. delivered is Unix milliseconds, and of no effect without a consumer.
+// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the
+// pending entry to the consumer. A nil consumer gives it back to the group: it is the last in the
+// line of those that belong to none. delivered is Unix milliseconds, and of no effect without a
+// consumer.
 func (s *Stream) Deliver(group, consumer []byte, id StreamID, delivered, count int64, changed Changed) {
 	g := s.Group(group)
 	p := pendingItem{id: id, delivered: max(delivered, 0), count: max(count, 0)}
@@ -353,8 +354,8 @@ func (s *Stream) Ack(group []byte, id StreamID, changed Changed) (ok bool) {
 	return ok
 }
 
-// Acked is how many entries at the begin all groups have acknowledged, at most most, as far as they can be read; 0 without
-// groups.
+// Acked is how many entries at the begin all groups have acknowledged, at most most, as far as they
+// can be read; 0 without groups.
 func (s *Stream) Acked(most int) (n int) {
 	if s.Groups() == 0 || s.live == 0 {
 		return 0

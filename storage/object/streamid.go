@@ -86,8 +86,8 @@ func (f *fieldsOf) int() int64 {
 	return int64(v)
 }
 
-// known reads a number that was written as one more, 0 standing for -1: not known. What is beyond the
-// numbers, as it was written once for those that had overflown, is not known either.
+// known reads a number that was written as one more, 0 standing for -1: not known. What is beyond
+// the numbers, as it was written once for those that had overflown, is not known either.
 func (f *fieldsOf) known() int64 { return max(int64(f.uint()-1), -1) }
 
 // number reads the number of a group or a consumer.

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// idempotence is what a stream keeps of additions that were made with an idempotent id: a producer's
-// second addition with the same one gives the first one's entry.
+// idempotence is what a stream keeps of additions that were made with an idempotent id: a
+// producer's second addition with the same one gives the first one's entry.
 type idempotence struct {
 	ids       Hash // by producer and idempotent id: the ordinal
 	all       Hash // by ordinal: the value of its element
@@ -127,8 +127,8 @@ func (s *Stream) Idempotent(pid, iid []byte) (id StreamID, ok bool) {
 	return id, ok
 }
 
-// Idempotence is what SetIdempotence has set: for how many seconds an idempotent id is kept, and how many of
-// a producer. 0: never set.
+// Idempotence is what SetIdempotence has set: for how many seconds an idempotent id is kept, and
+// how many of a producer. 0: never set.
 func (s *Stream) Idempotence() (duration, maxSize int64) { return s.meta.duration, s.meta.maxSize }
 
 // Producers is how many producers have idempotent ids, Idempotents how many ids they have.
@@ -163,8 +163,8 @@ func (s *Stream) IdempotentsAdded() int64 { return s.nextIID() }
 // Duplicates is how often an addition was found to be there already.
 func (s *Stream) Duplicates() int64 { return s.meta.duplicates }
 
-// EachProducer visits the producers in the order of their names, with the number of their idempotent ids,
-// until fn returns false.
+// EachProducer visits the producers in the order of their names, with the number of their
+// idempotent ids, until fn returns false.
 func (s *Stream) EachProducer(fn func(pid []byte, ids int) bool) {
 	if s.iids == nil {
 		return
@@ -187,8 +187,8 @@ func (s *Stream) EachIdempotent(pid []byte, fn func(iid []byte, id StreamID) boo
 	}
 }
 
-// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than maxSize
-// then, the oldest go.
+// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than
+// maxSize then, the oldest go.
 func (s *Stream) AddIdempotent(pid, iid []byte, id StreamID, maxSize int64, changed Changed) {
 	ordinal := s.nextIID()
 	s.putIID(ordinal, appendID(appendBytes(appendBytes(nil, pid), iid), id))
@@ -212,8 +212,8 @@ func (s *Stream) dropIID(ordinal int64, changed Changed) {
 	s.metaChanged(was, changed)
 }
 
-// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an instant
-// (Unix ms), as their ids have it, and reports how many.
+// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an
+// instant (Unix ms), as their ids have it, and reports how many.
 func (s *Stream) ForgetIdempotent(before int64, limit int, changed Changed) (n int) {
 	for s.iids != nil && n < limit {
 		oldest, ok := s.iids.order.first()
@@ -231,7 +231,8 @@ func (s *Stream) ForgetIdempotent(before int64, limit int, changed Changed) (n i
 	return n
 }
 
-// SetIdempotence sets what Idempotence gives and forgets all idempotent ids if that is another setting.
+// SetIdempotence sets what Idempotence gives and forgets all idempotent ids if that is another
+// setting.
 func (s *Stream) SetIdempotence(duration, maxSize int64, changed Changed) {
 	was := s.meta
 	if was.duration == duration && was.maxSize == maxSize {
@@ -258,8 +259,8 @@ func (s *Stream) Duplicate(changed Changed) {
 	changed.call(metaKey[:])
 }
 
-// SetIdempotentCounts sets how many idempotent ids were ever added, and how often one was found to be
-// there already. There are no more than added.
+// SetIdempotentCounts sets how many idempotent ids were ever added, and how often one was found to
+// be there already. There are no more than added.
 func (s *Stream) SetIdempotentCounts(added, duplicates int64, changed Changed) {
 	was := s.meta
 	s.meta.nextIID, s.meta.duplicates = added, duplicates

@@ -5,8 +5,9 @@ import (
 	"cmp"
 )
 
-// roster has what has a name and a number: a stream's groups, or the consumers of a group. Several may have the
-// same name: elements come in any order, so those that are only referred to have an empty one.
+// roster has what has a name and a number: a stream's groups, or the consumers of a group. Several
+// may have the same name: elements come in any order, so those that are only referred to have an
+// empty one.
 type roster[T any] struct {
 	named    sorted[namedItem[T]]
 	numbered sorted[numberedItem[T]]
@@ -66,14 +67,14 @@ func (r *roster[T]) byName(from []byte, fn func(name []byte, it *T) bool) {
 	r.named.each(namedItem[T]{name: from}, func(item namedItem[T]) bool { return fn(item.name, item.it) })
 }
 
-// byNumber visits all from a number on, in the order of numbers, until fn returns false, and reports whether
-// it did not.
+// byNumber visits all from a number on, in the order of numbers, until fn returns false, and
+// reports whether it did not.
 func (r *roster[T]) byNumber(from uint32, fn func(*T) bool) bool {
 	return r.numbered.each(numberedItem[T]{number: from}, func(item numberedItem[T]) bool { return fn(item.it) })
 }
 
-// free is a number that nothing has: the one behind the last, or, once the last possible one is in use, the
-// lowest. There are always some, as memory has no room for all.
+// free is a number that nothing has: the one behind the last, or, once the last possible one is in
+// use, the lowest. There are always some, as memory has no room for all.
 func (r *roster[T]) free() uint32 {
 	last, ok := r.numbered.last()
 	switch {

@@ -15,10 +15,10 @@ import (
 //	└───────┴──────────────┴───┴───────────┴────┴─────┴────────┴───────────┴───┘
 //	 shape                      entry
 //
-// Numbers are uvarints. size is that of all behind it, times two; the lowest bit, own, is set if the
-// fields are not those of the shape: then pairs stands before the first value, and a length and a
-// name before each. ms counts from base; seq does if ms is 0. A deleted entry is a byte 0, so that the
-// entries' ordinals follow each other.
+// Numbers are uvarints. size is that of all behind it, times two; the lowest bit, own, is set if
+// the fields are not those of the shape: then pairs stands before the first value, and a length and
+// a name before each. ms counts from base; seq does if ms is 0. A deleted entry is a byte 0, so
+// that the entries' ordinals follow each other.
 type streamRun struct {
 	mem  []byte   // nil: the run is absent (streamaccess.go)
 	base StreamID // of the first entry that ever was in it
@@ -34,8 +34,9 @@ type streamRun struct {
 	used    bool  // since Leave looked at it
 }
 
-// runEntries is a run with what is in mem. What needs no more than the summary, which is all other fields but lo, is a
-// method of streamRun; the accessors in streamaccess.go alone give the entries of a run.
+// runEntries is a run with what is in mem. What needs no more than the summary, which is all other
+// fields but lo, is a method of streamRun; the accessors in streamaccess.go alone give the entries
+// of a run.
 type runEntries streamRun
 
 // StreamEntry is an entry of a stream. It is valid until the stream changes.
@@ -89,7 +90,8 @@ func (e StreamEntry) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// AppendStreamEntry appends an entry as the value of its element; fields alternate names and values.
+// AppendStreamEntry appends an entry as the value of its element; fields alternate names and
+// values.
 func AppendStreamEntry(dst []byte, id StreamID, fields [][]byte) []byte {
 	dst = binary.AppendUvarint(appendID(dst, id), uint64(len(fields)/2))
 	for _, f := range fields {

@@ -5,16 +5,17 @@ import (
 	"math"
 )
 
-// bookmark is where a Scan goes on among the pending entries, whose place no cursor has room for. There is
-// one scan at a time, that of a checkpoint; another one makes the first begin with them again.
+// bookmark is where a Scan goes on among the pending entries, whose place no cursor has room for.
+// There is one scan at a time, that of a checkpoint; another one makes the first begin with them
+// again.
 type bookmark struct {
 	number uint64
 	group  uint32
 	id     StreamID
 }
 
-// Cursors of elements with a tag: the tag, and the numbers in the key or that of the bookmark. Those of
-// entries are their keys, which are all above.
+// Cursors of elements with a tag: the tag, and the numbers in the key or that of the bookmark.
+// Those of entries are their keys, which are all above.
 const (
 	cursorTag      = 60
 	cursorConsumer = 28

@@ -80,7 +80,8 @@ func (t *tree) widen(nd *node) {
 	}
 }
 
-// narrow ends a change that may have left keys of one upper half: the first and the last have it then.
+// narrow ends a change that may have left keys of one upper half: the first and the last have it
+// then.
 func (t *tree) narrow(nd *node) {
 	if nd.upper != nil && (nd.n == 0 || nd.upper[0] == nd.upper[nd.n-1]) {
 		nd.same, nd.upper = nd.upper[0], nil
@@ -231,8 +232,8 @@ func (t *tree) insert(p *path, key uint64, pos uint32) {
 // leastMoved entries at least move to a neighbour, so that it does not get them one by one.
 const leastMoved = 4
 
-// makeRoom shares the entries of a full node, in the middle of which p ends, with a neighbour that has room: so nodes
-// of entries that come in any order are four fifths full instead of two thirds.
+// makeRoom shares the entries of a full node, in the middle of which p ends, with a neighbour that
+// has room: so nodes of entries that come in any order are four fifths full instead of two thirds.
 func (t *tree) makeRoom(p *path) {
 	if p.depth < 2 {
 		return
@@ -405,8 +406,9 @@ func (t *tree) cut(nd *node, i, j int) {
 	t.narrow(nd)
 }
 
-// rebalance follows a removal below child i of nd, which has left so many entries there: an empty child is removed, and one
-// that is less than a quarter full joins a neighbour if both together leave some room.
+// rebalance follows a removal below child i of nd, which has left so many entries there: an empty
+// child is removed, and one that is less than a quarter full joins a neighbour if both together
+// leave some room.
 func (t *tree) rebalance(nd *node, i int, count uint32) {
 	c := nd.kids.child[i]
 	if c.n == 0 {

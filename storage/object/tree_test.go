@@ -196,8 +196,8 @@ func TestTreeFill(t *testing.T) {
 	}
 }
 
-// TestTreeFillAnyOrder: entries that come in any order leave four fifths of the places in nodes filled, and keys of one upper half
-// none wide.
+// TestTreeFillAnyOrder: entries that come in any order leave four fifths of the places in nodes
+// filled, and keys of one upper half none wide.
 func TestTreeFillAnyOrder(t *testing.T) {
 	var tr tree
 	const n = 100_000

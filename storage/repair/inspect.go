@@ -26,17 +26,19 @@ type Inspected struct {
 	storage.Recovered
 	Pages, Elements int64 // of the data file
 	Log             wal.Report
-	// Member: the directory is a member's of a group. What its log says is not known here: the data file was looked at, and whether the log is whole.
+	// Member: the directory is a member's of a group. What its log says is not known here: the data
+	// file was looked at, and whether the log is whole.
 	Member bool
 }
 
-// Inspect reads all of the data directory o.Dir, without changing anything, and calls found with each
-// thing that is wrong. Of the data file it proves by itself: that its pages are sound,
-// their trees and the list of free pages; every checksum; counts and digests of slots; that
-// ttl, with what is pending, and records agree. Of the log: that it is whole up to its end.
-// If all that is so it replays the log in memory and proves that data file, memory, counts
-// and index agree, and looks for elements that belong to nobody (Prove). Of a member's directory it does not replay the log. The error is one of reading:
-// of what could not be looked at at all. No server may use the directory.
+// Inspect reads all of the data directory o.Dir, without changing anything, and calls found with
+// each thing that is wrong. Of the data file it proves by itself: that its pages are sound, their
+// trees and the list of free pages; every checksum; counts and digests of slots; that ttl, with
+// what is pending, and records agree. Of the log: that it is whole up to its end. If all that is so
+// it replays the log in memory and proves that data file, memory, counts and index agree, and looks
+// for elements that belong to nobody (Prove). Of a member's directory it does not replay the log.
+// The error is one of reading: of what could not be looked at at all. No server may use the
+// directory.
 func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {
 	if err := o.Complete(); err != nil {
 		return got, err
@@ -77,7 +79,8 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 	return got, errors.Join(err, s.Close(false))
 }
 
-// Prove proves that data file, memory, counts and index of a store agree that was opened to be checked, and calls found with what is wrong.
+// Prove proves that data file, memory, counts and index of a store agree that was opened to be
+// checked, and calls found with what is wrong.
 func Prove(s *storage.Store, dir string, found func(Finding)) error {
 	eachError(s.Check(), func(err error) { found(Finding{Where: dir, What: err.Error()}) })
 	return s.Orphans(func(id uint64, elements, size int) {

@@ -227,8 +227,8 @@ func (l *oldLog) changed(at spot, r *format.Record) {
 // isStated says whether a key is as it was at the end, as far as that depends on the log.
 func (l *oldLog) isStated(at spot) bool { return l.gaps == 0 || l.stated[at] || l.fresh[at.space] }
 
-// copyTo writes the log into a new directory as far as it is sound, rewritten where a gap has lost what
-// a batch needs, and returns the number of its first segment.
+// copyTo writes the log into a new directory as far as it is sound, rewritten where a gap has lost
+// what a batch needs, and returns the number of its first segment.
 func (l *oldLog) copyTo(dir string, o *storage.Options) (first uint64, err error) {
 	log, err := newLog(dir, o)
 	if err != nil {

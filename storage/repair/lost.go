@@ -14,12 +14,12 @@ import (
 	"keyp/storage/object"
 )
 
-// A value of which the data file has not all is found by its key's record: that is damaged, or has more
-// elements than are left. A value that was renamed may have no record: a checkpoint that did not finish had
-// removed that of the old name and not written that of the new one. Such a value is found by the rename in
-// the log. The log also says where each of these values is at the end, and which were set or deleted later.
-// Repair names the keys of the others. Of a string with a missing piece nothing is saved: there would be
-// zeros in its place.
+// A value of which the data file has not all is found by its key's record: that is damaged, or has
+// more elements than are left. A value that was renamed may have no record: a checkpoint that did
+// not finish had removed that of the old name and not written that of the new one. Such a value is
+// found by the rename in the log. The log also says where each of these values is at the end, and
+// which were set or deleted later. Repair names the keys of the others. Of a string with a missing
+// piece nothing is saved: there would be zeros in its place.
 
 // lostValue is a value that the data file has not, or not all of.
 type lostValue struct {
@@ -35,7 +35,8 @@ type storedValue struct {
 	first   int64 // when its first element is due, 0: never
 	named   bool  // a record names it
 	damaged bool  // an element fails its checksum
-	// Of a string: the number of its last piece and the length of that, and how many pieces are not full.
+	// Of a string: the number of its last piece and the length of that, and how many pieces are not
+	// full.
 	last   uint64
 	length int
 	short  int
@@ -66,8 +67,8 @@ func (v *storedValue) add(elem, val []byte, deadline int64) {
 	}
 }
 
-// isString says whether the pieces of a string follow each other to one that is not full, so that none is
-// missing.
+// isString says whether the pieces of a string follow each other to one that is not full, so that
+// none is missing.
 func (v *storedValue) isString() bool {
 	return v.last+1 == uint64(v.count) && v.short == 1 && v.length < object.ChunkSize
 }
@@ -88,8 +89,8 @@ func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	return l
 }
 
-// renamed says what is lost of a value that the log gives another key; nil if nothing is, as far as the
-// data file says. If no record names it, nothing says how many elements it had.
+// renamed says what is lost of a value that the log gives another key; nil if nothing is, as far as
+// the data file says. If no record names it, nothing says how many elements it had.
 func (sv *salvage) renamed(id uint64, typ object.Type) *lostValue {
 	v := sv.values[id]
 	if l := sv.partial[id]; l != nil || !sv.damaged || v != nil && v.named {

@@ -32,8 +32,8 @@ type work struct {
 	top  int // the most percent before the end
 }
 
-// A start, a check, a compaction and a repair report how far they are, in one direction, and a good part of it before
-// the end.
+// A start, a check, a compaction and a repair report how far they are, in one direction, and a good
+// part of it before the end.
 func TestProgress(t *testing.T) {
 	var seen []work
 	meter := progress.New(&ticking{}, progress.Sink{Show: func(r progress.Report) {

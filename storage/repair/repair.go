@@ -52,9 +52,9 @@ type Repaired struct {
 	spaces                    []uint32 // by database number
 }
 
-// Stated reports whether a key is as it was at the end, as far as that depends on the log: there was
-// no gap, or what stands behind the last one says all of the key. The database behind the last one is
-// the server's own.
+// Stated reports whether a key is as it was at the end, as far as that depends on the log: there
+// was no gap, or what stands behind the last one says all of the key. The database behind the last
+// one is the server's own.
 func (r Repaired) Stated(db int, name string) bool {
 	space := uint32(format.SystemSpace)
 	if db < len(r.spaces) {
@@ -114,7 +114,8 @@ const ReplaceMember = "what one member has lost the others have: `keyp cluster r
 // ErrMember: the directory is a member's of a group, which has what it lost from the others.
 var ErrMember = errors.New("the directory belongs to a member of a group, and " + ReplaceMember)
 
-// ofMember reports whether the data file's state says that the directory is a member's, as far as it can be read.
+// ofMember reports whether the data file's state says that the directory is a member's, as far as
+// it can be read.
 func ofMember(dir string) bool {
 	r := dataReader{path: filepath.Join(dir, format.DataName), found: func(Finding) {}}
 	if err := r.open(); err != nil {

@@ -20,15 +20,17 @@ type Header struct {
 	Size       int64 `json:"size"`
 	// Member: the data file is of a member of a group, whose log has one position for all.
 	Member bool `json:"member,omitempty"`
-	// Segment and Position are the place in the log from which on the data file needs it, and Through is the position up to which it
-	// does: before all up to there is replayed the data is of no one moment.
+	// Segment and Position are the place in the log from which on the data file needs it, and
+	// Through is the position up to which it does: before all up to there is replayed the data is
+	// of no one moment.
 	Segment  uint64 `json:"segment"`
 	Position uint64 `json:"position"`
 	Through  uint64 `json:"through"`
 	// Time is when the copy was begun, Unix ms, and Server the version of the server.
 	Time   int64  `json:"time"`
 	Server string `json:"server,omitempty"`
-	// Keys and Deadlines are how many there were at Position, or of a backup about at Through, those that were due and not removed included.
+	// Keys and Deadlines are how many there were at Position, or of a backup about at Through,
+	// those that were due and not removed included.
 	Keys      int64 `json:"keys"`
 	Deadlines int64 `json:"deadlines"`
 	// Note is the sender's own.
@@ -38,7 +40,8 @@ type Header struct {
 // Version is the format that is written, and the only one that is read.
 const Version = 1
 
-// MaxPiece is the largest piece and MaxRecord the largest record, in bytes; maxHeader the longest header.
+// MaxPiece is the largest piece and MaxRecord the largest record, in bytes; maxHeader the longest
+// header.
 const (
 	MaxPiece  = 1 << 20
 	MaxRecord = 4 << 20
@@ -108,7 +111,8 @@ func (w *Writer) put(parts ...[]byte) error {
 	return nil
 }
 
-// Piece writes a piece of the data file, at most MaxPiece bytes, from an offset on that is behind the piece before.
+// Piece writes a piece of the data file, at most MaxPiece bytes, from an offset on that is behind
+// the piece before.
 func (w *Writer) Piece(offset int64, b []byte) error {
 	if len(b) == 0 || len(b) > MaxPiece {
 		return fmt.Errorf("snapshotfile: a piece of %d bytes", len(b))
@@ -212,13 +216,15 @@ func (r *Reader) agrees(want uint32, parts ...[]byte) bool {
 
 // Part is a piece or a record.
 type Part struct {
-	// Record: it is a record, and At is its position. Otherwise it is a piece, and At is its offset in the data file.
+	// Record: it is a record, and At is its position. Otherwise it is a piece, and At is its offset
+	// in the data file.
 	Record bool
 	At     uint64
 	Bytes  []byte // valid until the next call
 }
 
-// Next gives the next part. At the end of the stream it returns io.EOF, and only then all was whole.
+// Next gives the next part. At the end of the stream it returns io.EOF, and only then all was
+// whole.
 func (r *Reader) Next() (p Part, err error) {
 	var head [partHead]byte
 	if err := r.read(head[:]); err != nil {

@@ -66,8 +66,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestDamagedStream: a stream of which any bit is another one, which is cut anywhere, or of which pieces are missing, stand twice or in another
-// order, is refused.
+// TestDamagedStream: a stream of which any bit is another one, which is cut anywhere, or of which
+// pieces are missing, stand twice or in another order, is refused.
 func TestDamagedStream(t *testing.T) {
 	stream, _ := made(t)
 	refused := func(what string, b []byte) {
@@ -111,8 +111,9 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestKeep: each operation fails once, and the power fails behind each. There is the file of before or the new one, whole, and nothing else once Keep
-// has returned; without an error it is the new one.
+// TestKeep: each operation fails once, and the power fails behind each. There is the file of before
+// or the new one, whole, and nothing else once Keep has returned; without an error it is the new
+// one.
 func TestKeep(t *testing.T) {
 	stream, _ := made(t)
 	broken := errors.New("broken")

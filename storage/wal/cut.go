@@ -83,8 +83,8 @@ func (r *recovery) nextNumber() uint64 {
 // resume gives the segment and the position with which the log continues.
 func (r *recovery) resume() (number, start uint64) { return r.nextNumber(), r.whole }
 
-// keep gives the segments before the first one needed that stay, and takes them out of those that are stale: one behind the other, of this log,
-// with what stands from KeepFrom on.
+// keep gives the segments before the first one needed that stay, and takes them out of those that
+// are stale: one behind the other, of this log, with what stands from KeepFrom on.
 func (r *recovery) keep() []liveSegment {
 	if r.o.KeepFrom == 0 || r.wholeIn < 0 {
 		return nil

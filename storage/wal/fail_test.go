@@ -258,7 +258,8 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// TestKeepFree: a segment that nobody waits for leaves free what it should. One that a commit waits for may have that.
+// TestKeepFree: a segment that nobody waits for leaves free what it should. One that a commit waits
+// for may have that.
 func TestKeepFree(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

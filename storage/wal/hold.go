@@ -12,7 +12,8 @@ type Hold struct {
 	first uint64
 }
 
-// Hold has Release keep the segments from first on, until the hold is let go. What it keeps does not count in Size.
+// Hold has Release keep the segments from first on, until the hold is let go. What it keeps does
+// not count in Size.
 func (l *Log) Hold(first uint64) *Hold {
 	h := &Hold{l, first}
 	l.segMu.Lock()
@@ -56,8 +57,9 @@ func (h *Hold) LetGo() error {
 	return h.l.Release(0)
 }
 
-// Batches calls fn with each batch that ends behind after and not behind through, which are written. It ends with fn's error. It is ErrReleased if the log has
-// not all of these any more. The bytes are valid during the call.
+// Batches calls fn with each batch that ends behind after and not behind through, which are
+// written. It ends with fn's error. It is ErrReleased if the log has not all of these any more. The
+// bytes are valid during the call.
 func (h *Hold) Batches(after, through uint64, fn func(lsn uint64, batch []byte) error) (err error) {
 	from := h.l.Reader()
 	defer func() { err = errors.Join(err, from.Close()) }()
@@ -101,8 +103,9 @@ func (l *Log) Held() int64 {
 	return 0
 }
 
-// Start gives the position from which on the batches from a segment on stand: After of a Reader continues from there. ok is false
-// where nothing of these is written yet, or the segment was released.
+// Start gives the position from which on the batches from a segment on stand: After of a Reader
+// continues from there. ok is false where nothing of these is written yet, or the segment was
+// released.
 func (l *Log) Start(segment uint64) (pos uint64, ok bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -123,8 +126,8 @@ func (l *Log) Begin() uint64 {
 	return pos
 }
 
-// History names the log by what all its segments have in common, without giving that away: another log has another name, also one that
-// began with a copy of this one's batches.
+// History names the log by what all its segments have in common, without giving that away: another
+// log has another name, also one that began with a copy of this one's batches.
 func (l *Log) History() string { return historyOf(l.mark) }
 
 func historyOf(mark uint64) string {

@@ -9,7 +9,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// TestHold: what is held is read back after its release, and goes with the last hold; it does not count in Size.
+// TestHold: what is held is read back after its release, and goes with the last hold; it does not
+// count in Size.
 func TestHold(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true
@@ -87,8 +88,8 @@ func TestHold(t *testing.T) {
 	must(t, other.Close())
 }
 
-// TestKeepFrom: a log that is opened keeps what a hold kept, from a position on, and gives the rest up. Those that
-// are not of this log, or do not reach up to what is needed, it does not keep.
+// TestKeepFrom: a log that is opened keeps what a hold kept, from a position on, and gives the rest
+// up. Those that are not of this log, or do not reach up to what is needed, it does not keep.
 func TestKeepFrom(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := options(fsys)

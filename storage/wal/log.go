@@ -58,13 +58,14 @@ type Options struct {
 	// SegmentSize is the size of a segment file in bytes, header included;
 	// DefaultSegmentSize if 0.
 	SegmentSize int64
-	// FirstSize is the size of the first segments; DefaultFirstSize if 0. The more a log has had to keep, the larger is the next one,
-	// up to SegmentSize: so little data takes little room, and a start does not wait until much is filled with zeros.
+	// FirstSize is the size of the first segments; DefaultFirstSize if 0. The more a log has had to
+	// keep, the larger is the next one, up to SegmentSize: so little data takes little room, and a
+	// start does not wait until much is filled with zeros.
 	FirstSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
-	// KeepFrom is a position from which on Open keeps segments that no recovery needs any more, as far as they are there: a Hold should
-	// follow. 0: none.
+	// KeepFrom is a position from which on Open keeps segments that no recovery needs any more, as
+	// far as they are there: a Hold should follow. 0: none.
 	KeepFrom uint64
 	// New allows that there is no segment although first names one: the log begins there.
 	New bool
@@ -84,7 +85,8 @@ type Options struct {
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
-	// KeepFree, if set, gives how many bytes of the disk a new segment is to leave free, unless a commit waits for it.
+	// KeepFree, if set, gives how many bytes of the disk a new segment is to leave free, unless a
+	// commit waits for it.
 	KeepFree func() uint64
 	// Progress counts the bytes that Open reads; nil: nobody does.
 	Progress *progress.Meter
@@ -346,8 +348,8 @@ func (l *Log) Commits() histogram.Reading { return l.sizes.Read() }
 // which is up to a segment away, commits continue; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
 
-// Room is how many bytes the last segment still takes while no further one can be made, and how many it takes in all. While
-// one can be made all of it is room.
+// Room is how many bytes the last segment still takes while no further one can be made, and how
+// many it takes in all. While one can be made all of it is room.
 func (l *Log) Room() (left, size int64) {
 	l.mu.Lock()
 	number, left, size := l.mu.tail.seg.number, int64(l.mu.tail.left()), int64(l.mu.tail.capacity)
@@ -395,9 +397,9 @@ func (l *Log) Size() int64 {
 	return int64(end - start)
 }
 
-// Settled returns nil once lsn is on disk, under any policy, as nothing takes it back then; it requests
-// the write and the sync itself. It gives ErrBeyondEnd for a position that was never appended,
-// the log's failure, or the context's error.
+// Settled returns nil once lsn is on disk, under any policy, as nothing takes it back then; it
+// requests the write and the sync itself. It gives ErrBeyondEnd for a position that was never
+// appended, the log's failure, or the context's error.
 func (l *Log) Settled(ctx context.Context, lsn uint64) error {
 	if lsn > l.End() {
 		return ErrBeyondEnd
@@ -426,8 +428,9 @@ func (l *Log) Settled(ctx context.Context, lsn uint64) error {
 	}
 }
 
-// GiveUp comes before Close, where something has to end first that may wait for the log: a batch for which there is no
-// room ends the log with ErrNoRoom from now on, as in Close, instead of waiting for room.
+// GiveUp comes before Close, where something has to end first that may wait for the log: a batch
+// for which there is no room ends the log with ErrNoRoom from now on, as in Close, instead of
+// waiting for room.
 func (l *Log) GiveUp() {
 	l.segMu.Lock()
 	l.segMu.giveUp = true

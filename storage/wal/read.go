@@ -21,8 +21,8 @@ const (
 )
 
 // Reader reads batches of an open log back, beside all that goes on there. What
-// it reads verifies as recovery has it verify, so another life of a file is never taken for the batch. It is for one
-// goroutine.
+// it reads verifies as recovery has it verify, so another life of a file is never taken for the
+// batch. It is for one goroutine.
 type Reader struct {
 	l    *Log
 	upTo uint64 // what stands before this was written when a segment was entered
@@ -45,9 +45,10 @@ func (r *Reader) Close() error {
 	return f.Close()
 }
 
-// After gives the first batch after a position, which is the LSN of a batch or what End gave right after Open, and the LSN
-// of that batch. The bytes are valid until the next call. It gives ErrBeyondEnd for a batch that
-// is not written yet, ErrReleased when the position is not in the log any more, and a *CorruptError.
+// After gives the first batch after a position, which is the LSN of a batch or what End gave right
+// after Open, and the LSN of that batch. The bytes are valid until the next call. It gives
+// ErrBeyondEnd for a batch that is not written yet, ErrReleased when the position is not in the log
+// any more, and a *CorruptError.
 func (r *Reader) After(pos uint64) (batch []byte, lsn uint64, err error) {
 	linked, total := false, uint64(0)
 	if cap(r.buf) > maxKeptBatch {
@@ -105,7 +106,8 @@ func (r *Reader) isGroup(g group, pos uint64) bool {
 	return g.mark == r.l.mark && g.salt == r.seg.salt && g.number == r.seg.number && g.lsn == pos
 }
 
-// at gives n bytes that stand at a position, or more, or fewer where the file ends or what was written does.
+// at gives n bytes that stand at a position, or more, or fewer where the file ends or what was
+// written does.
 func (r *Reader) at(pos uint64, n int) ([]byte, error) {
 	if pos >= r.upTo {
 		// The window has none of what was written since then.
@@ -166,8 +168,8 @@ func (l *Log) released(seg liveSegment) bool {
 	return seg.number < l.segMu.released
 }
 
-// segmentAt gives the segment in which the byte at a position stands, and where it ends as far as that is known. One that is
-// being released still counts.
+// segmentAt gives the segment in which the byte at a position stands, and where it ends as far as
+// that is known. One that is being released still counts.
 func (l *Log) segmentAt(pos uint64) (seg liveSegment, end uint64, ok bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()

@@ -115,8 +115,8 @@ func TestReadBack(t *testing.T) {
 	})
 }
 
-// TestReadBesideWriting reads while batches are written, and segments are released and used again: a batch is as it was
-// appended, or released, and nothing else.
+// TestReadBesideWriting reads while batches are written, and segments are released and used again:
+// a batch is as it was appended, or released, and nothing else.
 func TestReadBesideWriting(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.SegmentSize = headerSize + 4096

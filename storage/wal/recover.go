@@ -104,8 +104,8 @@ func (r *recovery) list() error {
 	return nil // names are sorted, and so are the fixed-width numbers in them
 }
 
-// open reads the size of f, and if it is a segment that is needed or may be kept the header. The sync
-// makes sure that what is read and replayed now is on disk before anything claims so.
+// open reads the size of f, and if it is a segment that is needed or may be kept the header. The
+// sync makes sure that what is read and replayed now is on disk before anything claims so.
 func (r *recovery) open(f *segmentFile, segment bool) error {
 	return r.with(f.path, func(file file) (err error) {
 		if f.size, err = file.Size(); err != nil || !segment || f.number < r.need && r.o.KeepFrom == 0 {
@@ -297,7 +297,8 @@ func (f *segmentFile) has(g group) bool {
 	return g.mark == f.mark && g.salt == f.salt && g.number == f.number
 }
 
-// standsAt reports whether g was written at pos in this life of the segment, and ends within the file.
+// standsAt reports whether g was written at pos in this life of the segment, and ends within the
+// file.
 func (f *segmentFile) standsAt(pos uint64, g group) bool {
 	return f.has(g) && g.lsn == pos && int64(g.length) <= f.size-f.offset(pos)-groupHeaderSize
 }

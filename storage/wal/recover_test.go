@@ -569,8 +569,8 @@ func TestFirstNeededMustHaveItsSize(t *testing.T) {
 	}
 }
 
-// TestFirstSegmentStays: a start of a log to which nothing got through may end at any moment, and the next one finds the segment
-// that was recorded as the first one needed.
+// TestFirstSegmentStays: a start of a log to which nothing got through may end at any moment, and
+// the next one finds the segment that was recorded as the first one needed.
 func TestFirstSegmentStays(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

@@ -20,9 +20,9 @@ type Gap struct {
 	Whole bool
 }
 
-// Salvage reads the log in o.Dir without changing it, also after damage: visit gets each sound batch,
-// in order, and missed each gap, before the batches after it. A log that Open
-// accepts has no gaps. Of o only FS and Dir matter. The log must not be open.
+// Salvage reads the log in o.Dir without changing it, also after damage: visit gets each sound
+// batch, in order, and missed each gap, before the batches after it. A log that Open accepts has no
+// gaps. Of o only FS and Dir matter. The log must not be open.
 //
 // A frame proves by its checksum in which life of which segment and at which position it was
 // written, so a sound one may be used wherever it is found. A bad place is a gap if something

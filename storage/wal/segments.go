@@ -21,7 +21,8 @@ type liveSegment struct {
 	size int64 // of the file
 }
 
-// takeReady gives the prepared segment, waiting until there is one, but not for room once GiveUp was called.
+// takeReady gives the prepared segment, waiting until there is one, but not for room once GiveUp
+// was called.
 func (l *Log) takeReady() (*openSegment, error) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -86,7 +87,8 @@ func (l *Log) prepareNow() error {
 	return nil
 }
 
-// nextSize is the size of the segment that is to be prepared. The one before it is being filled, which decides it.
+// nextSize is the size of the segment that is to be prepared. The one before it is being filled,
+// which decides it.
 func (l *Log) nextSize() int64 {
 	l.segMu.Lock()
 	next := l.segMu.next
@@ -210,9 +212,9 @@ func (l *Log) fill(f vfs.File, size int64) error {
 
 // Release gives up the segments below first; the caller has made sure that a later Open
 // does not need them. They become spares or are removed.
-// Those with bytes that are not synced yet stay until the next Release, and those that are held until
-// then or the end of the hold. An error leaves
-// the log usable and the other segments in place, for the next Release.
+// Those with bytes that are not synced yet stay until the next Release, and those that are held
+// until then or the end of the hold. An error leaves the log usable and the other segments in
+// place, for the next Release.
 func (l *Log) Release(first uint64) error {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()

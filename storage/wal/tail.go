@@ -23,7 +23,8 @@ type chunk struct {
 	head int    // bytes of buf before the group header: headerSize or 0
 	buf  []byte
 	// rest is the payload of the chunk's only frame, of restSize bytes, whose flags are rest's too,
-	// if it is still the caller's memory: complete makes the frame of it. nil: the chunk is complete.
+	// if it is still the caller's memory: complete makes the frame of it. nil: the chunk is
+	// complete.
 	rest     [][]byte
 	restSize int
 	flags    byte
@@ -100,7 +101,8 @@ func (s *segmentSizes) decide(number, position uint64) {
 	s.decided[number] = size
 }
 
-// newTail continues at position start with segment number, of size bytes; sizes are those of the segments after it.
+// newTail continues at position start with segment number, of size bytes; sizes are those of the
+// segments after it.
 func newTail(mark, number, start uint64, size int64, sizes segmentSizes, random func() uint64) *tail {
 	sizes.decided = map[uint64]int64{number: size}
 	t := &tail{mark: mark, random: random, sizes: sizes, end: start}

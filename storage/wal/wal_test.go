@@ -180,7 +180,8 @@ func TestRotateAndRelease(t *testing.T) {
 	}
 }
 
-// TestSegmentsGrow: a log begins with small segments, and so may each start. The more it has had to keep, the larger are those behind them.
+// TestSegmentsGrow: a log begins with small segments, and so may each start. The more it has had to
+// keep, the larger are those behind them.
 func TestSegmentsGrow(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

@@ -26,8 +26,8 @@ request 3: refused by limit 2, 0 more today
 	}
 }
 
-// TestKills: fifty clients ask at once while the server is killed again and again. No more is admitted than allowed,
-// and what was answered as admitted counts after each restart.
+// TestKills: fifty clients ask at once while the server is killed again and again. No more is
+// admitted than allowed, and what was answered as admitted counts after each restart.
 func TestKills(t *testing.T) {
 	const clients, rounds, perDay = 50, 4, 1000
 	server := testkit.Keyp(t)

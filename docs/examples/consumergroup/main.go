@@ -1,6 +1,6 @@
-// Consumergroup shares the entries of a stream among workers: each entry goes to one of them, and stays
-// pending until that has acknowledged it. What a worker had when it died another one claims after a
-// while, and an entry that nobody gets done is put aside.
+// Consumergroup shares the entries of a stream among workers: each entry goes to one of them, and
+// stays pending until that has acknowledged it. What a worker had when it died another one claims
+// after a while, and an entry that nobody gets done is put aside.
 package main
 
 import (
@@ -38,14 +38,14 @@ func (w Work) Open(ctx context.Context) error {
 	return err
 }
 
-// Add adds an order and gives its ID. Of orders that are done long since only the last 10,000 stay, or
-// about so.
+// Add adds an order and gives its ID. Of orders that are done long since only the last 10,000 stay,
+// or about so.
 func (w Work) Add(ctx context.Context, order string) (string, error) {
 	return w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: w.Stream, MaxLen: 10_000, Approx: true, Values: []string{"order", order}}).Result()
 }
 
-// Next gives a worker an order: one that another worker has had for too long, or a new one, for which it
-// waits. It gives none when none came in time.
+// Next gives a worker an order: one that another worker has had for too long, or a new one, for
+// which it waits. It gives none when none came in time.
 func (w Work) Next(ctx context.Context, worker string, wait time.Duration) (*redis.XMessage, error) {
 	for {
 		claimed, _, err := w.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{

@@ -24,7 +24,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNoOrderIsLost: workers die with orders, the server is killed in between, and every order is done.
+// TestNoOrderIsLost: workers die with orders, the server is killed in between, and every order is
+// done.
 func TestNoOrderIsLost(t *testing.T) {
 	const orders, workers = 100, 4
 	server := testkit.Keyp(t)
@@ -44,7 +45,8 @@ func TestNoOrderIsLost(t *testing.T) {
 			}
 		}
 	}
-	// work has workers take orders until one of them finds that so many are done, or dies with its last one.
+	// work has workers take orders until one of them finds that so many are done, or dies with its
+	// last one.
 	work := func(dies, until int) {
 		var all sync.WaitGroup
 		for id := range workers {

@@ -20,7 +20,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestSeen: users and the deadline that the first of them set are there after the server was killed.
+// TestSeen: users and the deadline that the first of them set are there after the server was
+// killed.
 func TestSeen(t *testing.T) {
 	server := testkit.Keyp(t)
 	days := Days{server.Client(3)}

@@ -1,6 +1,6 @@
-// Defaultttl gives all keys of a database a longest time to live, although many programs write there: first by a policy
-// that only counts what it would do, so that its owners see which programs it concerns, then by the same one enforced,
-// and at last for the keys that have been there before.
+// Defaultttl gives all keys of a database a longest time to live, although many programs write
+// there: first by a policy that only counts what it would do, so that its owners see which programs
+// it concerns, then by the same one enforced, and at last for the keys that have been there before.
 package main
 
 import (
@@ -35,7 +35,8 @@ func (r Rule) Warn(ctx context.Context) error { return r.set(ctx, "WARN") }
 // Enforce has the rule decide on every key that is written from now on.
 func (r Rule) Enforce(ctx context.Context) error { return r.set(ctx, "ENFORCE") }
 
-// Counts says on how many keys the rule has decided, or would have, since it was set: without a deadline, and with one too far away.
+// Counts says on how many keys the rule has decided, or would have, since it was set: without a
+// deadline, and with one too far away.
 func (r Rule) Counts(ctx context.Context) (defaulted, cut int64, err error) {
 	reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "GET", r.Name).Result()
 	if err != nil {
@@ -50,7 +51,8 @@ func (r Rule) Counts(ctx context.Context) (defaulted, cut int64, err error) {
 	return defaulted, cut, nil
 }
 
-// Untimed gives the kinds of keys without a deadline, by what stands before the first colon of their names: whom to ask.
+// Untimed gives the kinds of keys without a deadline, by what stands before the first colon of
+// their names: whom to ask.
 func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 	kinds := map[string]int{}
 	for cursor := "0"; ; {
@@ -68,7 +70,8 @@ func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 	}
 }
 
-// Apply has the rule decide on the keys that are there already, some at a time. It returns how many deadlines changed.
+// Apply has the rule decide on the keys that are there already, some at a time. It returns how many
+// deadlines changed.
 func (r Rule) Apply(ctx context.Context) (changed int64, err error) {
 	for cursor := "0"; ; {
 		reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "APPLY", r.Name, "CURSOR", cursor, "COUNT", 1000).Slice()

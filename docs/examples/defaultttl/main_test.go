@@ -21,7 +21,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestManyKeys: a walk over keys of which many are on disk reaches all of them, also when the server is killed on the way.
+// TestManyKeys: a walk over keys of which many are on disk reaches all of them, also when the
+// server is killed on the way.
 func TestManyKeys(t *testing.T) {
 	server := testkit.Keyp(t)
 	rdb := server.Client(3)

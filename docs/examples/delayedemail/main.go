@@ -1,6 +1,6 @@
-// Delayedemail sends e-mails at their time: a reminder can be taken back until it is sent, what fails is tried again, later each time,
-// and what fails for good goes to the dead letters. An e-mail whose worker dies is sent by another one, so it may be sent twice and never gets
-// lost.
+// Delayedemail sends e-mails at their time: a reminder can be taken back until it is sent, what
+// fails is tried again, later each time, and what fails for good goes to the dead letters. An
+// e-mail whose worker dies is sent by another one, so it may be sent twice and never gets lost.
 package main
 
 import (
@@ -23,7 +23,8 @@ type Mail struct {
 	Text string `json:"text"`
 }
 
-// Mailer has e-mails sent at their time. The keys have a hash tag in common, as a cluster asks of keys of one command.
+// Mailer has e-mails sent at their time. The keys have a hash tag in common, as a cluster asks of
+// keys of one command.
 type Mailer struct {
 	Redis       *redis.Client
 	Queue, Dead string        // keys: of the e-mails that wait, and of those that could not be sent
@@ -32,7 +33,8 @@ type Mailer struct {
 	Backoff     time.Duration // after the first failure; twice as long after each further one
 }
 
-// Send schedules an e-mail. An id that waits already stays as it is, so it can be called again after a lost reply.
+// Send schedules an e-mail. An id that waits already stays as it is, so it can be called again
+// after a lost reply.
 func (m *Mailer) Send(ctx context.Context, id string, at time.Time, mail Mail) error {
 	text, err := json.Marshal(mail)
 	if err != nil {

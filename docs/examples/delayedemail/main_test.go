@@ -20,7 +20,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	// Those that are due at once come in their order; what failed may come before or after the reminder.
+	// Those that are due at once come in their order; what failed may come before or after the
+	// reminder.
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(got) < 3 || strings.Join(got[:3], "\n") != "reminder:cid is taken back: true\nwelcome:ann: try 1 fails\nwelcome:bob: try 1 fails" {
 		t.Errorf("it begins with %q", got)
@@ -34,8 +35,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestKills: workers add and do jobs while the server is killed again and again. Each job that was accepted is delivered at least once,
-// none after an acknowledgement that was answered, and no receipt comes twice.
+// TestKills: workers add and do jobs while the server is killed again and again. Each job that was
+// accepted is delivered at least once, none after an acknowledgement that was answered, and no
+// receipt comes twice.
 func TestKills(t *testing.T) {
 	const rounds, workers = 4, 6
 	server := testkit.Keyp(t)

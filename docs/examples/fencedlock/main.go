@@ -1,6 +1,6 @@
-// Fencedlock lets one worker at a time change a resource that is not in Keyp, such as a file store. The worker has a lease; the
-// resource checks its token, so that one who slept past the end of the lease, and does not know that somebody else has it by now,
-// changes nothing any more.
+// Fencedlock lets one worker at a time change a resource that is not in Keyp, such as a file store.
+// The worker has a lease; the resource checks its token, so that one who slept past the end of the
+// lease, and does not know that somebody else has it by now, changes nothing any more.
 package main
 
 import (
@@ -20,7 +20,8 @@ import (
 // ErrStale is what a resource says to the holder of an older lease.
 var ErrStale = errors.New("a later lease has written here")
 
-// Resource is what the lease is about. It remembers the highest token that it has seen: that is all that fencing needs.
+// Resource is what the lease is about. It remembers the highest token that it has seen: that is all
+// that fencing needs.
 type Resource struct {
 	mu struct {
 		sync.Mutex
@@ -61,8 +62,9 @@ type Lease struct {
 	Until time.Time
 }
 
-// Acquire takes the lease of a key, and waits for it if somebody else has it; the client's ReadTimeout must be longer than that. The
-// owner is a name that nobody else has. To ask again after a lost connection gives the same lease.
+// Acquire takes the lease of a key, and waits for it if somebody else has it; the client's
+// ReadTimeout must be longer than that. The owner is a name that nobody else has. To ask again
+// after a lost connection gives the same lease.
 func Acquire(ctx context.Context, rdb *redis.Client, key, owner string, ttl, wait time.Duration) (*Lease, error) {
 	words := []any{"KEYP.LEASE", "ACQUIRE", key, owner, ttl.Milliseconds()}
 	if wait > 0 { // WAIT 0 would be without end
@@ -93,7 +95,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.Redis.Do(ctx, "KEYP.LEASE", "RELEASE", l.Key, l.Token).Err()
 }
 
-// Record writes what the holder has done to Keyp, if the lease is still held: the check and the write are one.
+// Record writes what the holder has done to Keyp, if the lease is still held: the check and the
+// write are one.
 func (l *Lease) Record(ctx context.Context, key string, value any) error {
 	_, err := l.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Do(ctx, "KEYP.LEASE", "CHECK", l.Key, l.Token)

@@ -1,6 +1,7 @@
-// Ordertimeout has orders that nobody pays in time give back what they have reserved. An order is a key with a deadline; the
-// server reports each that expires in a stream, which a group of workers reads. An order that expires while no worker runs,
-// or while the server is down, is reported all the same, once.
+// Ordertimeout has orders that nobody pays in time give back what they have reserved. An order is a
+// key with a deadline; the server reports each that expires in a stream, which a group of workers
+// reads. An order that expires while no worker runs, or while the server is down, is reported all
+// the same, once.
 package main
 
 import (
@@ -17,8 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The keys: order:<id> has how many pieces an open order has reserved, stock how many are left. timeouts is the stream of
-// orders that nobody has paid; an entry stays there until it is acknowledged.
+// The keys: order:<id> has how many pieces an open order has reserved, stock how many are left.
+// timeouts is the stream of orders that nobody has paid; an entry stays there until it is
+// acknowledged.
 const (
 	stock  = "stock"
 	stream = "timeouts"
@@ -33,8 +35,8 @@ type Orders struct {
 	Patience time.Duration
 }
 
-// Prepare makes the rule that reports what expires, and the group of its readers. Both are part of the data: preparing
-// again changes nothing.
+// Prepare makes the rule that reports what expires, and the group of its readers. Both are part of
+// the data: preparing again changes nothing.
 func (o Orders) Prepare(ctx context.Context) error {
 	err := o.Redis.Do(ctx, "KEYP.OUTBOX", "SET", "orders", "PATTERN", key("*"), "STREAM", stream, "VALUE", 100).Err()
 	if err != nil {
@@ -63,8 +65,9 @@ func (o Orders) Pay(ctx context.Context, order string) (bool, error) {
 	return n == 1, err
 }
 
-// Work gives back what orders had reserved that have timed out, as one worker of several, and returns how many those were. It waits
-// for the first for as long as wait says. Entries that a worker read before it died come to others as well, after idle.
+// Work gives back what orders had reserved that have timed out, as one worker of several, and
+// returns how many those were. It waits for the first for as long as wait says. Entries that a
+// worker read before it died come to others as well, after idle.
 func (o Orders) Work(ctx context.Context, worker string, wait, idle time.Duration) (int, error) {
 	entries, _, err := o.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: stream, Group: group, Consumer: worker, MinIdle: idle, Start: "0", Count: 100,
@@ -92,8 +95,8 @@ func (o Orders) Work(ctx context.Context, worker string, wait, idle time.Duratio
 	return len(entries), nil
 }
 
-// giveBack acknowledges an entry and gives its pieces back, both or neither, and only where nobody else has: so a worker
-// may die at any time, and two may have the same entry.
+// giveBack acknowledges an entry and gives its pieces back, both or neither, and only where nobody
+// else has: so a worker may die at any time, and two may have the same entry.
 var giveBack = redis.NewScript(`
 	if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
 		return redis.call('INCRBY', KEYS[2], ARGV[3])

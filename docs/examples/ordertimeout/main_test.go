@@ -22,8 +22,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: orders expire while a worker has died with some, and while the server is down. All that they had
-// reserved is given back, once.
+// TestNothingIsLost: orders expire while a worker has died with some, and while the server is down.
+// All that they had reserved is given back, once.
 func TestNothingIsLost(t *testing.T) {
 	server := testkit.Keyp(t)
 	orders := Orders{server.Client(3), 50 * time.Millisecond}

@@ -49,8 +49,8 @@ func (q Queue) Done(ctx context.Context, worker, job string) error {
 	return q.Redis.LRem(ctx, q.taken(worker), 1, job).Err()
 }
 
-// Return puts back the jobs that a worker took and has not done, in the order in which it took them,
-// before all that waits. A worker does so when it starts.
+// Return puts back the jobs that a worker took and has not done, in the order in which it took
+// them, before all that waits. A worker does so when it starts.
 func (q Queue) Return(ctx context.Context, worker string) (jobs int, err error) {
 	for {
 		err := q.Redis.LMove(ctx, q.taken(worker), q.Name, "RIGHT", "LEFT").Err()

@@ -1,5 +1,5 @@
-// Recentevents keeps the events of the last minutes in a stream, which nobody has to trim: an event goes by its age. What a
-// group of workers has not done yet stays, however old it is.
+// Recentevents keeps the events of the last minutes in a stream, which nobody has to trim: an event
+// goes by its age. What a group of workers has not done yet stays, however old it is.
 package main
 
 import (

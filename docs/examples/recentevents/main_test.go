@@ -29,8 +29,8 @@ kept: now
 	}
 }
 
-// TestKills: the server is killed between any two events. What nobody has handled is there afterwards, however old it is, and
-// what was handled and is too old is not.
+// TestKills: the server is killed between any two events. What nobody has handled is there
+// afterwards, however old it is, and what was handled and is too old is not.
 func TestKills(t *testing.T) {
 	const count = 6
 	server := testkit.Keyp(t)

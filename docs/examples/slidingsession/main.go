@@ -1,6 +1,6 @@
-// Slidingsession keeps log-in sessions that end when nobody has used them for half an hour, and after twelve hours in any
-// case. The server sees to that with a policy: each read of a session gives it its half hour again. The program only
-// reads and writes.
+// Slidingsession keeps log-in sessions that end when nobody has used them for half an hour, and
+// after twelve hours in any case. The server sees to that with a policy: each read of a session
+// gives it its half hour again. The program only reads and writes.
 package main
 
 import (
@@ -25,8 +25,9 @@ type Sessions struct {
 
 func key(id string) string { return "login:" + id }
 
-// Prepare makes the policy, which is part of the data. Setting it again has no effect but that its counts begin again.
-// REQUIRE refuses what would make a session without an end, whichever program tries.
+// Prepare makes the policy, which is part of the data. Setting it again has no effect but that its
+// counts begin again. REQUIRE refuses what would make a session without an end, whichever program
+// tries.
 func (s Sessions) Prepare(ctx context.Context) error {
 	return s.Redis.Do(ctx, "KEYP.POLICY", "SET", "logins", "PATTERN", key("*"), "ENFORCE",
 		"SLIDE", ms(s.Idle), "LIMIT", ms(s.Longest), "MAX", ms(s.Longest), "CUT", "REQUIRE").Err()

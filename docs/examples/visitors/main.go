@@ -38,8 +38,8 @@ func (p Page) Visit(ctx context.Context, visitor string, now time.Time) error {
 	return err
 }
 
-// Visitors estimates how many visited on any of so many days, the last of them being day: who came on
-// several counts once. The standard error is 0.81%.
+// Visitors estimates how many visited on any of so many days, the last of them being day: who came
+// on several counts once. The standard error is 0.81%.
 func (p Page) Visitors(ctx context.Context, day time.Time, days int) (int64, error) {
 	keys := make([]string, days)
 	for i := range keys {

@@ -22,8 +22,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestVisitors: thousands are estimated well, the estimate and the deadline of the first visit are there
-// after the server was killed.
+// TestVisitors: thousands are estimated well, the estimate and the deadline of the first visit are
+// there after the server was killed.
 func TestVisitors(t *testing.T) {
 	server := testkit.Keyp(t)
 	page := Page{server.Client(3), "home"}

@@ -1,8 +1,8 @@
 //go:build browser
 
-// Package browser looks at the dashboard with a browser, as a user does: a headless Chromium beside a real
-// server, whose data a Redis client changes. The tag browser keeps what drives it out of the builds of other
-// tests, which `make browser` and `make screenshots` set.
+// Package browser looks at the dashboard with a browser, as a user does: a headless Chromium beside
+// a real server, whose data a Redis client changes. The tag browser keeps what drives it out of the
+// builds of other tests, which `make browser` and `make screenshots` set.
 package browser
 
 import (
@@ -42,7 +42,8 @@ type page struct {
 	tab    context.Context
 }
 
-// chromium gives the path of a browser that can show a page here, and skips the test where there is none.
+// chromium gives the path of a browser that can show a page here, and skips the test where there is
+// none.
 func chromium(t *testing.T) string {
 	t.Helper()
 	path, why := browserHere()
@@ -56,8 +57,8 @@ func chromium(t *testing.T) string {
 	return path
 }
 
-// browserHere looks once for a browser, and has it show an empty page: one that cannot start says nothing of the
-// dashboard.
+// browserHere looks once for a browser, and has it show an empty page: one that cannot start says
+// nothing of the dashboard.
 var browserHere = sync.OnceValues(func() (path, why string) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, found := testkit.FindTool(name); found {
@@ -107,7 +108,8 @@ func (p *page) browse(user string) {
 	p.do(chromedp.Navigate("http://" + user + p.http + "/"))
 }
 
-// complaint fails the test for what a script of the page throws, and for what the page's policy forbids.
+// complaint fails the test for what a script of the page throws, and for what the page's policy
+// forbids.
 func (p *page) complaint(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -176,7 +178,8 @@ func (p *page) see(view string) {
 	js[bool](p, fmt.Sprintf("location.hash = %q; true", view))
 }
 
-// click clicks on the button or link with a text, as soon as there is one. It may be replaced at any moment.
+// click clicks on the button or link with a text, as soon as there is one. It may be replaced at
+// any moment.
 func (p *page) click(text string) {
 	p.t.Helper()
 	found := fmt.Sprintf("[...document.querySelectorAll('button, a, summary')].find(e => e.offsetParent && e.textContent.trim() === %q)", text)
@@ -230,8 +233,8 @@ var hostile = []string{
 	"\x00\xff\xfe\x80binary", "\u202eright to left", strings.Repeat("long", 1<<18), " ", "a\nb\tc",
 }
 
-// What expires is shown by second, minute, hour and day, of each database, and the keys of a span are listed in the
-// order of their deadlines, whatever their names are.
+// What expires is shown by second, minute, hour and day, of each database, and the keys of a span
+// are listed in the order of their deadlines, whatever their names are.
 func TestTimeline(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")
@@ -294,7 +297,8 @@ func TestNow(t *testing.T) {
 	p.wait("client list")
 }
 
-// A sample of keys shows the biggest of them, and events are shown as they come while somebody looks.
+// A sample of keys shows the biggest of them, and events are shown as they come while somebody
+// looks.
 func TestLook(t *testing.T) {
 	p := open(t, "", "--notify-keyspace-events", "KEA")
 	p.run("SET", "<b>big</b>", strings.Repeat("v", 100_000))
@@ -312,7 +316,8 @@ func TestLook(t *testing.T) {
 	await.Until(t, "nobody subscribes any more", func() bool { return p.redis.PubSubNumPat(await.Context(t)).Val() == 0 })
 }
 
-// When the server is killed the page says so, keeps what it had, and goes on by itself when the server is back.
+// When the server is killed the page says so, keeps what it had, and goes on by itself when the
+// server is back.
 func TestServerReturns(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "k", "v", "EX", 3000)
@@ -335,7 +340,8 @@ func (p *page) hide(hidden bool) {
 	js[bool](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))", hidden))
 }
 
-// Pages that nobody sees take no connection, of which a browser has six to a server; one that is seen again goes on.
+// Pages that nobody sees take no connection, of which a browser has six to a server; one that is
+// seen again goes on.
 func TestHiddenTabs(t *testing.T) {
 	p := open(t, "")
 	first := p.tab

@@ -68,7 +68,8 @@ func (p *page) gives(want string, words ...any) {
 	})
 }
 
-// Keys are found and shown as what they are, and their deadlines are changed, as a Redis client sees.
+// Keys are found and shown as what they are, and their deadlines are changed, as a Redis client
+// sees.
 func TestKeys(t *testing.T) {
 	p := open(t, "")
 	p.run("SET", "text", "old <b>value</b>")
@@ -121,7 +122,8 @@ func TestKeys(t *testing.T) {
 	await.Until(t, "bytes are shown", func() bool { return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "00 ff" })
 }
 
-// What is changed is in the database that it was read from: where that can no longer be selected, nothing is changed.
+// What is changed is in the database that it was read from: where that can no longer be selected,
+// nothing is changed.
 func TestChangeElsewhere(t *testing.T) {
 	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all", "~*")
 	p.run("SET", "k", "of database 0")
@@ -136,7 +138,8 @@ func TestChangeElsewhere(t *testing.T) {
 	p.gives("stays", "GET", "k")
 }
 
-// Fields of a hash and members of sets are given deadlines, and keep their values; those go away again.
+// Fields of a hash and members of sets are given deadlines, and keep their values; those go away
+// again.
 func TestElementDeadlines(t *testing.T) {
 	for key, c := range map[string]struct{ make, look []any }{
 		"hash": {[]any{"HSET", "hash", "e", "v"}, []any{"HPEXPIRE", "hash", 1_800_000, "XX", "FIELDS", 1, "e"}},

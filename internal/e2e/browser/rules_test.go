@@ -4,8 +4,8 @@ package browser
 
 import "testing"
 
-// The view of rules has policies, outboxes and the clock as they are, also when they change while somebody looks, and names
-// and patterns as text.
+// The view of rules has policies, outboxes and the clock as they are, also when they change while
+// somebody looks, and names and patterns as text.
 func TestRules(t *testing.T) {
 	p := open(t, "")
 	p.see("rules")

@@ -69,8 +69,8 @@ func TestFailingView(t *testing.T) {
 	p.gone("broken here")
 }
 
-// Rights that are taken away or given are no longer offered, or are, once the page has asked again who looks at it: when it is
-// seen again, and when its connection comes back.
+// Rights that are taken away or given are no longer offered, or are, once the page has asked again
+// who looks at it: when it is seen again, and when its connection comes back.
 func TestRightsChange(t *testing.T) {
 	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all", "~*")
 	p.run("SET", "k", "v")

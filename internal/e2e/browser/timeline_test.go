@@ -53,14 +53,16 @@ func (p *page) offered() string {
 	return js[string](p, "[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()")
 }
 
-// knows0 opens the timeline and waits until the page knows that database 0 has keys: it lists those of no other one.
+// knows0 opens the timeline and waits until the page knows that database 0 has keys: it lists those
+// of no other one.
 func (p *page) knows0() {
 	p.t.Helper()
 	p.see("timeline/scale=day")
 	await.Until(p.t, "the page knows that database 0 has keys", func() bool { return p.offered() == "all,0" })
 }
 
-// A span of bars that is chosen is shown in finer ones with its keys, has an address, and there are ways back.
+// A span of bars that is chosen is shown in finer ones with its keys, has an address, and there are
+// ways back.
 func TestZoom(t *testing.T) {
 	p := open(t, "")
 	from, until := hourFrom(3)
@@ -146,7 +148,8 @@ func TestPatterns(t *testing.T) {
 	p.row("4")
 }
 
-// What expired and how late is shown by the second, and by the minute whether the page was open or not.
+// What expired and how late is shown by the second, and by the minute whether the page was open or
+// not.
 func TestLately(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")
@@ -161,7 +164,8 @@ func TestLately(t *testing.T) {
 	p.wait("keys a second")
 }
 
-// Who may not SELECT is offered no other database than 0, and the page asks for the keys of no other.
+// Who may not SELECT is offered no other database than 0, and the page asks for the keys of no
+// other.
 func TestTimelineWithoutSelect(t *testing.T) {
 	p := open(t, "watcher", "--requirepass", "secret",
 		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan", "+pexpiretime", "~*")

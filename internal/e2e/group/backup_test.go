@@ -17,7 +17,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// appender has a client make one transaction after the other, each of which adds two keys and counts them.
+// appender has a client make one transaction after the other, each of which adds two keys and
+// counts them.
 type appender struct {
 	t       *testing.T
 	stop    context.CancelFunc
@@ -105,8 +106,9 @@ func term(t *testing.T, s *testkit.Server) int64 {
 	return n
 }
 
-// TestBackups: what a backup of a leader, of a follower, or of the directory of one that was killed has is all that was written before one moment. It makes a
-// server that is alone, which founds a group again.
+// TestBackups: what a backup of a leader, of a follower, or of the directory of one that was killed
+// has is all that was written before one moment. It makes a server that is alone, which founds a
+// group again.
 func TestBackups(t *testing.T) {
 	g := group{members.New(t, 3, "--cluster-log-size", "1mb")}
 	a, dir := g.append(t), t.TempDir()

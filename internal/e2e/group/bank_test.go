@@ -24,7 +24,8 @@ const (
 	tellers  = 6
 )
 
-// bank is a group with accounts, between which tellers move money. The ledger has a line for each transfer.
+// bank is a group with accounts, between which tellers move money. The ledger has a line for each
+// transfer.
 type bank struct {
 	group
 	t     *testing.T
@@ -184,8 +185,9 @@ func (b *bank) supervise(s *testkit.Server) {
 	}
 }
 
-// TestBank: money moves between accounts, by EXEC and by scripts, while leaders are killed and stopped. The sum is the same in every read at each member,
-// whoever leads; each transfer that was acknowledged was made, each one once, and all balances are what the ledger says.
+// TestBank: money moves between accounts, by EXEC and by scripts, while leaders are killed and
+// stopped. The sum is the same in every read at each member, whoever leads; each transfer that was
+// acknowledged was made, each one once, and all balances are what the ledger says.
 func TestBank(t *testing.T) {
 	b := &bank{group: group{members.New(t, 3)}, t: t, sums: map[*testkit.Server]*atomic.Int64{}}
 	b.ctx = t.Context() // not a wait's: the whole test may take longer

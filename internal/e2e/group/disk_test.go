@@ -75,7 +75,8 @@ func (g *smallDisks) write(c redis.Cmdable, from, to int) (acknowledged int, err
 	return to, nil
 }
 
-// TestFullDiskOfFollower: a follower whose disk is full is in nobody's way, and gets all when there is room, be it killed meanwhile.
+// TestFullDiskOfFollower: a follower whose disk is full is in nobody's way, and gets all when there
+// is room, be it killed meanwhile.
 func TestFullDiskOfFollower(t *testing.T) {
 	g := newSmallDisks(t)
 	c, s := g.Client(), g.Follower()
@@ -95,7 +96,8 @@ func TestFullDiskOfFollower(t *testing.T) {
 	g.Agree()
 }
 
-// TestFullDiskOfLeader: writes are refused with MISCONF, reads and deletions go on, and another one that leads takes writes.
+// TestFullDiskOfLeader: writes are refused with MISCONF, reads and deletions go on, and another one
+// that leads takes writes.
 func TestFullDiskOfLeader(t *testing.T) {
 	g := newSmallDisks(t)
 	c, s := g.Client(), g.Leader()
@@ -124,8 +126,9 @@ func TestFullDiskOfLeader(t *testing.T) {
 	g.Agree()
 }
 
-// TestFullDisksOfMajority: with the disks of all followers full nothing can be acknowledged, and writes are refused in words; when there is room, all is
-// there that was acknowledged, and what waited is.
+// TestFullDisksOfMajority: with the disks of all followers full nothing can be acknowledged, and
+// writes are refused in words; when there is room, all is there that was acknowledged, and what
+// waited is.
 func TestFullDisksOfMajority(t *testing.T) {
 	g := newSmallDisks(t)
 	leader := g.Leader()

@@ -86,7 +86,8 @@ func TestSyncsFail(t *testing.T) {
 	}})
 }
 
-// TestDiskDies: the kernel has given up the file system of a member. Nothing can be written, synced or read, and what was not synced is lost.
+// TestDiskDies: the kernel has given up the file system of a member. Nothing can be written, synced
+// or read, and what was not synced is lost.
 func TestDiskDies(t *testing.T) {
 	rarely(t)
 	const shutdown, withoutItsJournal = 0x8004587d, 2 // FS_IOC_SHUTDOWN, of which x/sys has none
@@ -116,8 +117,9 @@ func TestDiskDies(t *testing.T) {
 	}})
 }
 
-// diskFails has the disk of a follower fail, and that of a leader: where the others go on, and where a majority needs the member. It ends, and says why;
-// nothing is lost that was acknowledged, also if who is left are that member, with a disk that works again, and one that was away.
+// diskFails has the disk of a follower fail, and that of a leader: where the others go on, and
+// where a majority needs the member. It ends, and says why; nothing is lost that was acknowledged,
+// also if who is left are that member, with a disk that works again, and one that was away.
 func (g group) diskFails(t *testing.T, how failure) {
 	for _, whose := range []string{"a follower", "the leader"} {
 		for _, needed := range []bool{false, true} {

@@ -51,7 +51,8 @@ func fill(t *testing.T, c redis.Cmdable, from, to int) {
 	}
 }
 
-// TestGroup is a group's life: all members have what the leader was asked to do, whoever is killed, stopped, removed or added.
+// TestGroup is a group's life: all members have what the leader was asked to do, whoever is killed,
+// stopped, removed or added.
 func TestGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
 	if out := g.Tool(append([]string{"create"}, g.Addrs()...)...); !strings.Contains(out, "3 members") { // again
@@ -157,7 +158,8 @@ func (g group) count(t *testing.T) *counter {
 	for i := range w.acked {
 		w.done.Go(func() {
 			for n := int64(1); ctx.Err() == nil; n++ {
-				// Of a command whose reply was lost nobody knows whether it was done. So each one sets what comes next.
+				// Of a command whose reply was lost nobody knows whether it was done. So each one
+				// sets what comes next.
 				err := c.Set(ctx, fmt.Sprint("n", i), n, 0).Err()
 				switch {
 				case err == nil:
@@ -205,7 +207,8 @@ func (w *counter) progress() {
 	})
 }
 
-// TestFailovers: nothing acknowledged is lost when leaders are killed, and none of them leads again before it has what others did.
+// TestFailovers: nothing acknowledged is lost when leaders are killed, and none of them leads again
+// before it has what others did.
 func TestFailovers(t *testing.T) {
 	g := group{members.New(t, 3)}
 	w, c := g.count(t), g.Client()
@@ -228,7 +231,8 @@ func TestFailovers(t *testing.T) {
 	g.Agree()
 }
 
-// TestFailoverTimes reports how long a client finds no leader when that is killed: KEYP_FAILOVERS is how often. It asserts nothing about time.
+// TestFailoverTimes reports how long a client finds no leader when that is killed: KEYP_FAILOVERS
+// is how often. It asserts nothing about time.
 func TestFailoverTimes(t *testing.T) {
 	rounds := int(testkit.Number(t, "KEYP_FAILOVERS", 0))
 	if rounds == 0 {
@@ -265,7 +269,8 @@ func TestFailoverTimes(t *testing.T) {
 	}
 }
 
-// TestHandOver: a leader that is stopped, or that another one takes over from, loses nothing, and clients see no error.
+// TestHandOver: a leader that is stopped, or that another one takes over from, loses nothing, and
+// clients see no error.
 func TestHandOver(t *testing.T) {
 	g := group{members.New(t, 3)}
 	w, c := g.count(t), g.Client()
@@ -294,7 +299,8 @@ func TestHandOver(t *testing.T) {
 	g.Agree()
 }
 
-// TestReadsAtFollowers: a client that has said READONLY reads at a follower, without what is due, and never goes back in time.
+// TestReadsAtFollowers: a client that has said READONLY reads at a follower, without what is due,
+// and never goes back in time.
 func TestReadsAtFollowers(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -327,7 +333,8 @@ func TestReadsAtFollowers(t *testing.T) {
 	await.Until(t, "the key has expired at the follower", func() bool { return errors.Is(conn.Get(ctx, "a").Err(), redis.Nil) })
 }
 
-// TestPasswordOfGroup: the password that CONFIG SET requirepass gives the leader is that of all members, also of the next leader.
+// TestPasswordOfGroup: the password that CONFIG SET requirepass gives the leader is that of all
+// members, also of the next leader.
 func TestPasswordOfGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx := await.Context(t)
@@ -369,7 +376,8 @@ func TestPasswordOfGroup(t *testing.T) {
 	})
 }
 
-// TestTimeAsDataInGroup: leases, limits, delayed jobs, users, functions and policies go on at the new leader.
+// TestTimeAsDataInGroup: leases, limits, delayed jobs, users, functions and policies go on at the
+// new leader.
 func TestTimeAsDataInGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()

@@ -16,7 +16,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// page is what the sessions of docs/operate/group.md have made so far: the second one goes on where the first one ends.
+// page is what the sessions of docs/operate/group.md have made so far: the second one goes on where
+// the first one ends.
 type page struct {
 	t       *testing.T
 	cli     string
@@ -25,7 +26,8 @@ type page struct {
 	dirs    map[string]string // what stands for the page's directories
 }
 
-// TestPage runs the sessions in docs/operate/group.md, line by line, with other ports and directories.
+// TestPage runs the sessions in docs/operate/group.md, line by line, with other ports and
+// directories.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/operate/group.md")
 	if err != nil {

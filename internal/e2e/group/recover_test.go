@@ -101,7 +101,8 @@ func (g group) kill(t *testing.T) {
 	}
 }
 
-// recovered destroys the directories of all servers but one, and makes a new group of what that one has.
+// recovered destroys the directories of all servers but one, and makes a new group of what that one
+// has.
 func (g group) recovered(t *testing.T, from *testkit.Server) (made group, said string) {
 	t.Helper()
 	for _, s := range g.Servers {
@@ -149,8 +150,9 @@ func pop(t *testing.T, c *redis.ClusterClient) (id, receipt string, deliveries i
 	return job[0].(string), job[2].(string), job[3].(int64)
 }
 
-// TestRecover: all members are killed under load and two disks are lost. What was acknowledged is in the new group if the disk that is left is the one
-// with the longest log; deadlines are what they were, and tokens go on.
+// TestRecover: all members are killed under load and two disks are lost. What was acknowledged is
+// in the new group if the disk that is left is the one with the longest log; deadlines are what
+// they were, and tokens go on.
 func TestRecover(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -195,8 +197,9 @@ func TestRecover(t *testing.T) {
 	made.Agree()
 }
 
-// TestRecoverTimed: what has a time of its own has the same one in the new group: leases, reservations, jobs, and entries that age. Who has a token, a
-// receipt or a reservation goes on with it.
+// TestRecoverTimed: what has a time of its own has the same one in the new group: leases,
+// reservations, jobs, and entries that age. Who has a token, a receipt or a reservation goes on
+// with it.
 func TestRecoverTimed(t *testing.T) {
 	g := group{members.New(t, 3)}
 	c := g.Client()
@@ -265,7 +268,8 @@ func TestRecoverTimed(t *testing.T) {
 	made.Agree()
 }
 
-// TestRecoverOlder: the disk that is left is one that lacks what the others have acknowledged without it. The tool says so, and gives all that it has.
+// TestRecoverOlder: the disk that is left is one that lacks what the others have acknowledged
+// without it. The tool says so, and gives all that it has.
 func TestRecoverOlder(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
@@ -346,7 +350,8 @@ func TestMembersTools(t *testing.T) {
 	}
 }
 
-// damage changes a byte of a text that the log in a directory has. The segment that has it depends on how often the member started.
+// damage changes a byte of a text that the log in a directory has. The segment that has it depends
+// on how often the member started.
 func damage(t *testing.T, dir, of string) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(dir, "wal-*.log"))

@@ -16,8 +16,8 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestClocksApart: the clocks of three servers are hours apart. What is left of a key is what it was given less the time since, at each member and
-// whichever one leads; INFO shows who is off.
+// TestClocksApart: the clocks of three servers are hours apart. What is left of a key is what it
+// was given less the time since, at each member and whichever one leads; INFO shows who is off.
 func TestClocksApart(t *testing.T) {
 	g := members.New(t, 3)
 	ctx := t.Context()

@@ -15,9 +15,11 @@ import (
 
 // apart is a group whose members' clocks are hours apart.
 //
-// Its time is that of the founder's clock, whichever member leads. A failover sets it back by what the last message of the leader before took, until the
-// founder leads again, and nothing sets it ahead. Nobody can say by how much, so the leader itself is asked for its time before and after each operation: over
-// one connection, so of one process, where it never goes back. That this is the group's time and no member's own is a condition of each reply.
+// Its time is that of the founder's clock, whichever member leads. A failover sets it back by what
+// the last message of the leader before took, until the founder leads again, and nothing sets it
+// ahead. Nobody can say by how much, so the leader itself is asked for its time before and after
+// each operation: over one connection, so of one process, where it never goes back. That this is
+// the group's time and no member's own is a condition of each reply.
 type apart struct {
 	t      *testing.T
 	offset int64 // of the founder's clock from this machine's, in ms
@@ -25,17 +27,20 @@ type apart struct {
 }
 
 const (
-	// apartBy is how far clocks are apart: further than lifetime, so that what is to live so long is gone at a member that goes by its own clock, if that is ahead.
+	// apartBy is how far clocks are apart: further than lifetime, so that what is to live so long
+	// is gone at a member that goes by its own clock, if that is ahead.
 	apartBy  = 3 * time.Hour
 	lifetime = time.Hour
-	// standing is a key with a deadline that no test reaches: the leader's time is that less what is left.
+	// standing is a key with a deadline that no test reaches: the leader's time is that less what
+	// is left.
 	standing     = "standing"
 	standingDue  = 4_102_444_800_000
 	roundingMost = 20 // ms by which roundings may set a group's time ahead, over the failovers of a history
 )
 
-// newApart draws whose clock is ahead and whose behind, and gives the arguments of the members, of which the first one founds the group. Who has just started,
-// and has not heard of the group's time, shows nothing.
+// newApart draws whose clock is ahead and whose behind, and gives the arguments of the members, of
+// which the first one founds the group. Who has just started, and has not heard of the group's
+// time, shows nothing.
 func newApart(t *testing.T, rng *rand.Rand) (a *apart, args [][]string) {
 	a = &apart{t: t}
 	for i, by := range rng.Perm(3) {
@@ -58,8 +63,9 @@ func (a *apart) begin(g *members.Group) {
 // latest is the last instant that the group's time may have reached.
 func (a *apart) latest(at time.Time) int64 { return at.UnixMilli() + a.offset + roundingMost }
 
-// now asks for the time of the leader, and says whether that has replied. It is at most what a failover may change ahead of the founder's clock,
-// and not further behind than any message may take: clocks are apart by far more.
+// now asks for the time of the leader, and says whether that has replied. It is at most what a
+// failover may change ahead of the founder's clock, and not further behind than any message may
+// take: clocks are apart by far more.
 func (a *apart) now(conn *redis.Conn) (ms int64, ok bool) {
 	asked := time.Now()
 	left, err := conn.Do(ctx, "PTTL", standing).Int64()
@@ -76,13 +82,15 @@ func (a *apart) now(conn *redis.Conn) (ms int64, ok bool) {
 	return ms, true
 }
 
-// ledBy are the first and the last instant at which a call can have run, by the time of the leader; 0: it has not been asked.
+// ledBy are the first and the last instant at which a call can have run, by the time of the leader;
+// 0: it has not been asked.
 type ledBy struct{ from, to int64 }
 
 func (l ledBy) is() bool { return l.from != 0 }
 
-// ask sends an operation, and says whether it did: not if the leader's time is to be known, and the server does not lead. known is what the time was
-// before, over this connection, 0: nobody has asked yet.
+// ask sends an operation, and says whether it did: not if the leader's time is to be known, and the
+// server does not lead. known is what the time was before, over this connection, 0: nobody has
+// asked yet.
 func (c *roaming) ask(conn *redis.Conn, op *call, known *int64) (o outcome, from, to time.Time, asked bool) {
 	a := c.f.apart
 	if a != nil && *known == 0 {

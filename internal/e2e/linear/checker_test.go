@@ -25,7 +25,8 @@ func TestChecker(t *testing.T) {
 		return []command{{verb: verb, data: a}, {verb: verb, key: 1, data: b}}
 	}
 	type history []porcupine.Operation
-	// under puts a history under the rules, with an outbox that has entries of the first key, and all of those.
+	// under puts a history under the rules, with an outbox that has entries of the first key, and
+	// all of those.
 	under := func(key int, list []expiry, h history) history {
 		var box outbox
 		box[key] = list

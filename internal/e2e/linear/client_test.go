@@ -53,7 +53,8 @@ func (r *recorder) size() int {
 // workload is what a client does.
 type workload interface {
 	// draw gives the i-th command of a client's next operation, which is a command of its own, or
-	// part of a transaction or of a script (way). Each value has the number of the client that wrote it.
+	// part of a transaction or of a script (way). Each value has the number of the client that
+	// wrote it.
 	draw(c *client, group int, way string, i int) command
 	// words are a command as it is sent.
 	words(group int, cmd command) []any
@@ -128,7 +129,8 @@ func (c *client) next() call {
 // reading are the commands that change nothing.
 var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS", "CHECK", "RANGE", "LEN", "HGETALL", "LRANGE", "SMEMBERS", "SCARD", "ZRANGE"}
 
-// writes says whether an operation may change something: under rules a read does, which slides a deadline.
+// writes says whether an operation may change something: under rules a read does, which slides a
+// deadline.
 func (c *client) writes(op call) bool {
 	_, rules := c.workload.(ruled)
 	return rules || slices.ContainsFunc(op.commands, func(cmd command) bool { return !slices.Contains(reading, cmd.verb) })

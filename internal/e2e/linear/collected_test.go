@@ -9,8 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// collected is the workload of collections: by its key and group each one is a hash, a list, a set or a sorted set. Fields, members and elements are few, and
-// values are numbers.
+// collected is the workload of collections: by its key and group each one is a hash, a list, a set
+// or a sorted set. Fields, members and elements are few, and values are numbers.
 type collected struct{}
 
 // collectionVerbs are the commands on each kind of collection.
@@ -76,7 +76,8 @@ func (collected) words(group int, cmd command) []any {
 	return words
 }
 
-// read has one text for a reply in either protocol or from a script: pairs are in the order of their names.
+// read has one text for a reply in either protocol or from a script: pairs are in the order of
+// their names.
 func (collected) read(group int, cmd command, reply any) any {
 	switch cmd.verbOf(group) {
 	case "HGETALL", "ZRANGE":

@@ -12,7 +12,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// delayed is the workload of delay queues. It knows the receipts that its client was given, stale ones among them.
+// delayed is the workload of delay queues. It knows the receipts that its client was given, stale
+// ones among them.
 type delayed struct {
 	receipts [groups][groupKeys][]receipt
 }
@@ -182,15 +183,17 @@ func readReceipt(id, text any) receipt {
 	return receipt{n, job}
 }
 
-// TestDelaysLinearizable has clients add, take, acknowledge, give back and cancel jobs while the server is killed and its clock steps: there is one
-// order of all that, over all kills, in which each job is delivered when it is due and in its turn, and only its last receipt is valid.
+// TestDelaysLinearizable has clients add, take, acknowledge, give back and cancel jobs while the
+// server is killed and its clock steps: there is one order of all that, over all kills, in which
+// each job is delivered when it is due and in its turn, and only its last receipt is valid.
 func TestDelaysLinearizable(t *testing.T) {
 	check(t, delays)
 }
 
 var delays = trial{model: delayModel, fresh: func() workload { return &delayed{} }, verbs: delayVerbs, steps: true}
 
-// jobCell is a job. It is due from lo to hi, in Unix ms. Of jobs that are due at once the one with the lower rank comes first.
+// jobCell is a job. It is due from lo to hi, in Unix ms. Of jobs that are due at once the one with
+// the lower rank comes first.
 type jobCell struct {
 	there      bool
 	payload    string

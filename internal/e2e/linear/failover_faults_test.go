@@ -42,7 +42,8 @@ var faults = []fault{
 	}},
 }
 
-// late is by how much messages come too late for a leader to stay one: more than an election takes, so those of its term come amid the next one.
+// late is by how much messages come too late for a leader to stay one: more than an election takes,
+// so those of its term come amid the next one.
 const late = 1500 * time.Millisecond
 
 // lateness are faults of lines.
@@ -65,7 +66,8 @@ var lateness = []fault{
 	}},
 }
 
-// weather draws a line for each direction between two members, none of which keeps a leader from being one.
+// weather draws a line for each direction between two members, none of which keeps a leader from
+// being one.
 func (f *failovers) weather() {
 	for _, from := range f.g.Servers {
 		for _, to := range f.g.Servers {

@@ -23,19 +23,21 @@ import (
 	"keyp/internal/testkit/members"
 )
 
-// TestFailoversLinearizable has clients at work at whoever leads a group of three, while leaders are killed, stopped for a while, cut off from the
-// others or asked to hand over. All replies have one order, those of a leader that did not know that it was one no more among them.
+// TestFailoversLinearizable has clients at work at whoever leads a group of three, while leaders
+// are killed, stopped for a while, cut off from the others or asked to hand over. All replies have
+// one order, those of a leader that did not know that it was one no more among them.
 func TestFailoversLinearizable(t *testing.T) {
 	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }}, killsByDefault*2)
 }
 
-// TestFailoversInBadNetworks does the same where each member hears each other one over a line of its own, slow and late, and leaders are heard too late, or
-// hear too late.
+// TestFailoversInBadNetworks does the same where each member hears each other one over a line of
+// its own, slow and late, and leaders are heard too late, or hear too late.
 func TestFailoversInBadNetworks(t *testing.T) {
 	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, weather: true, faults: append(slices.Clone(lateness), faults...)}, killsByDefault*2)
 }
 
-// TestFailoversOfCollections does the same with hashes, lists, sets and sorted sets, over lines that are slow and late.
+// TestFailoversOfCollections does the same with hashes, lists, sets and sorted sets, over lines
+// that are slow and late.
 func TestFailoversOfCollections(t *testing.T) {
 	checkFailovers(t, trial{model: collectionModel, fresh: func() workload { return collected{} }, weather: true}, killsByDefault)
 }
@@ -45,20 +47,22 @@ func TestFailoversOfStreams(t *testing.T) {
 	checkFailovers(t, trial{model: streamModel, fresh: func() workload { return &streamed{} }, weather: true}, killsByDefault)
 }
 
-// TestFailoversWithClocksApart does the same with strings in a group whose members' clocks are hours apart: its time goes on over all failovers, whichever
-// member leads, so no key goes before its deadline, nor stays.
+// TestFailoversWithClocksApart does the same with strings in a group whose members' clocks are
+// hours apart: its time goes on over all failovers, whichever member leads, so no key goes before
+// its deadline, nor stays.
 func TestFailoversWithClocksApart(t *testing.T) {
 	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, apart: true}, killsByDefault*2)
 }
 
-// TestLeaseFailoversLinearizable does the same with leases, and has the clock of all members step between the faults: a failover neither renews nor
-// shortens a lease, and no token comes twice.
+// TestLeaseFailoversLinearizable does the same with leases, and has the clock of all members step
+// between the faults: a failover neither renews nor shortens a lease, and no token comes twice.
 func TestLeaseFailoversLinearizable(t *testing.T) { checkFailovers(t, leases, killsByDefault) }
 
 // TestDelayFailoversLinearizable does the same with delay queues.
 func TestDelayFailoversLinearizable(t *testing.T) { checkFailovers(t, delays, killsByDefault) }
 
-// checkFailovers makes histories of clients of a group whose leader has one fault after the other, and checks them. KEYP_KILLS is half of the number of faults.
+// checkFailovers makes histories of clients of a group whose leader has one fault after the other,
+// and checks them. KEYP_KILLS is half of the number of faults.
 func checkFailovers(t *testing.T, what trial, byDefault int) {
 	rounds := int(testkit.Number(t, "KEYP_KILLS", 0)) * 2
 	if rounds == 0 {
@@ -106,8 +110,8 @@ type failovers struct {
 	}
 }
 
-// lostCall is an operation of which nobody knows whether it was done. Its entry, if there is one, is of the term of a leader that is none any more:
-// it comes before all of a later term or never.
+// lostCall is an operation of which nobody knows whether it was done. Its entry, if there is one,
+// is of the term of a leader that is none any more: it comes before all of a later term or never.
 type lostCall struct {
 	client     int
 	op         call
@@ -232,7 +236,8 @@ func (f *failovers) run(first, rounds int) {
 	f.rec.place()
 }
 
-// step has the clocks of all members, of whom none has a fault, step by the same. The leader's is the last one: it has the others follow their clocks.
+// step has the clocks of all members, of whom none has a fault, step by the same. The leader's is
+// the last one: it has the others follow their clocks.
 func (f *failovers) step() {
 	before := f.rec.offset()
 	offset := drawOffset(f.rng, before)
@@ -268,7 +273,8 @@ func (f *failovers) enough() {
 	await.Until(f.t, "the clients work", func() bool { return f.rec.size() >= n })
 }
 
-// newLeader waits until another member leads in a later term, ends the connections to the old leader, and has the new one commit something.
+// newLeader waits until another member leads in a later term, ends the connections to the old
+// leader, and has the new one commit something.
 func (f *failovers) newLeader(old *testkit.Server, term int64) (leader *testkit.Server) {
 	f.t.Helper()
 	f.away.Store(old)
@@ -451,7 +457,8 @@ func (c *roaming) visit(s *testkit.Server) {
 	}
 }
 
-// elsewhere reports whether a server has refused an operation, as it does not lead, or does not know whether it does.
+// elsewhere reports whether a server has refused an operation, as it does not lead, or does not
+// know whether it does.
 func elsewhere(o outcome) bool {
 	return slices.ContainsFunc(o.replies, func(reply any) bool {
 		text, _ := reply.(refusal)
@@ -493,7 +500,8 @@ func (c *roaming) strange(o outcome) refusal {
 	return ""
 }
 
-// watch reads the count at a server all the time, whether that leads or not: over one connection it never goes back.
+// watch reads the count at a server all the time, whether that leads or not: over one connection it
+// never goes back.
 func (f *failovers) watch(s *testkit.Server) {
 	for !f.over.Load() {
 		if c, err := await.Dial("tcp", s.Addr()); err == nil {
@@ -536,8 +544,8 @@ func (f *failovers) watchOver(c *await.Conn) {
 	}
 }
 
-// probe asks a server that does not lead any more, and may not know that yet, how far the count is, and has it set keys of the probe's own: all the
-// time, and without waiting for replies.
+// probe asks a server that does not lead any more, and may not know that yet, how far the count is,
+// and has it set keys of the probe's own: all the time, and without waiting for replies.
 type probe struct {
 	f     *failovers
 	conn  *await.Conn

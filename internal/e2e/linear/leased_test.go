@@ -9,8 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// leased is the workload of leases. A client asks in the name of an owner that it shares with others, and knows the tokens of the
-// replies that it had.
+// leased is the workload of leases. A client asks in the name of an owner that it shares with
+// others, and knows the tokens of the replies that it had.
 type leased struct {
 	tokens [groups][groupKeys]int64
 }
@@ -83,16 +83,17 @@ func (l *leased) read(group int, cmd command, reply any) any {
 	return grant{token, deadline}
 }
 
-// TestLeasesLinearizable has clients take, renew, check and release leases while the server is killed and its clock steps:
-// there is one order of all that, over all kills, in which one owner at a time holds each, and its tokens grow.
+// TestLeasesLinearizable has clients take, renew, check and release leases while the server is
+// killed and its clock steps: there is one order of all that, over all kills, in which one owner at
+// a time holds each, and its tokens grow.
 func TestLeasesLinearizable(t *testing.T) {
 	check(t, leases)
 }
 
 var leases = trial{model: leaseModel, fresh: func() workload { return &leased{} }, verbs: leaseVerbs, steps: true}
 
-// leaseCell is a key. Its deadline lies from lo to hi, in Unix ms. A token of 0 is one that nobody knows: the reply was lost. last is the
-// highest token of the key that a reply had.
+// leaseCell is a key. Its deadline lies from lo to hi, in Unix ms. A token of 0 is one that nobody
+// knows: the reply was lost. last is the highest token of the key that a reply had.
 type leaseCell struct {
 	owner       string // "": the lease is free
 	past        bool   // the clock has stepped since: the lease may have ended before
@@ -143,7 +144,8 @@ func (s leaseGroup) after(c call, o outcome) (next []leaseGroup) {
 	return next
 }
 
-// begin decides which of the leases that an operation is about have expired: where bounds leave that open there is a branch for either.
+// begin decides which of the leases that an operation is about have expired: where bounds leave
+// that open there is a branch for either.
 func (s leaseGroup) begin(c call) []leaseBranch {
 	passed := s.passed(c)
 	for i := range s.cells {
@@ -303,7 +305,8 @@ func TestLeaseChecker(t *testing.T) {
 	none := []any{nil}
 	first := op(1, 1, "", acquire("a", 100), got(5, 101))
 	type history []porcupine.Operation
-	// in is an operation of the second regime of the clock, or (first is 0) of any instant about the step.
+	// in is an operation of the second regime of the clock, or (first is 0) of any instant about
+	// the step.
 	in := func(first int, op porcupine.Operation, from, to int64) porcupine.Operation {
 		c := op.Input.(call)
 		c.from, c.to = from, to

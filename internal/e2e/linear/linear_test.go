@@ -46,8 +46,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order of all operations
-// has one entry, of its value and deadline, and no entry is left over.
+// TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order of all
+// operations has one entry, of its value and deadline, and no entry is left over.
 func TestRulesLinearizable(t *testing.T) {
 	fresh := func() workload { return ruled{} }
 	check(t, trial{model: model, fresh: fresh, verbs: []string{allReported}})
@@ -64,13 +64,15 @@ type trial struct {
 	fresh func() workload // of a client
 	verbs []string        // each of them must have found something to do
 	steps bool            // the clock of the servers steps
-	// Of groups: the leaders' faults, nil for the usual ones, whether lines between members change before each, and whether their clocks are hours apart.
+	// Of groups: the leaders' faults, nil for the usual ones, whether lines between members change
+	// before each, and whether their clocks are hours apart.
 	faults  []fault
 	weather bool
 	apart   bool
 }
 
-// check makes histories, and checks them; further ones until each of the verbs has found something to do.
+// check makes histories, and checks them; further ones until each of the verbs has found something
+// to do.
 func check(t *testing.T, what trial) (total tally) {
 	total.done = map[string]int{}
 	kills := testkit.Number(t, "KEYP_KILLS", killsByDefault)
@@ -91,8 +93,9 @@ func check(t *testing.T, what trial) (total tally) {
 	return total
 }
 
-// searchMost bounds a search. Most take milliseconds; where many operations overlap, as on a machine that is slow, or their replies
-// were lost, one may take longer than anybody waits. Such a history is not decided.
+// searchMost bounds a search. Most take milliseconds; where many operations overlap, as on a
+// machine that is slow, or their replies were lost, one may take longer than anybody waits. Such a
+// history is not decided.
 const searchMost = 20 * time.Second
 
 // explain looks for an order that explains all replies.
@@ -110,7 +113,8 @@ func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation,
 	}
 }
 
-// stuck says, for each group without an order that explains all replies, where the longest one ends.
+// stuck says, for each group without an order that explains all replies, where the longest one
+// ends.
 func stuck(model porcupine.Model, info porcupine.LinearizationInfo, history []porcupine.Operation) string {
 	var b strings.Builder
 	for i, orders := range info.PartialLinearizationsOperations() {
@@ -149,7 +153,8 @@ type tally struct {
 	search                          time.Duration
 }
 
-// lacks reports whether one of the commands has found nothing to do yet, as may be on a slow machine.
+// lacks reports whether one of the commands has found nothing to do yet, as may be on a slow
+// machine.
 func (n *tally) lacks(verbs []string) bool {
 	return slices.ContainsFunc(verbs, func(verb string) bool { return n.done[verb] == 0 })
 }

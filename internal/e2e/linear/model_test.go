@@ -64,8 +64,8 @@ type call struct {
 	span
 }
 
-// waited is for how long a command has waited for an entry that did not come: it found nothing after
-// that time, not only before. Timers count in milliseconds.
+// waited is for how long a command has waited for an entry that did not come: it found nothing
+// after that time, not only before. Timers count in milliseconds.
 func (c call) waited(o outcome) time.Duration {
 	const early = 2 * time.Millisecond
 	if len(c.commands) == 1 && c.commands[0].block > 0 && !o.lost && o.replies[0] == nil {
@@ -185,7 +185,8 @@ func begin(s state, c call) []branch {
 // impossible says that there is no instant for the operation.
 func (b branch) impossible() bool { return b.from > b.to }
 
-// run applies the commands, and gives the states that they can lead to: none if the replies are wrong.
+// run applies the commands, and gives the states that they can lead to: none if the replies are
+// wrong.
 func (b branch) run(c call, o outcome) []branch {
 	branches := []branch{b}
 	for i, cmd := range c.commands {

@@ -12,8 +12,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// ruled is the workload of strings with deadlines under rules: each group has an outbox, and of its keys the first one
-// has its deadline slid by reads, and the second one always has a deadline, which is not far.
+// ruled is the workload of strings with deadlines under rules: each group has an outbox, and of its
+// keys the first one has its deadline slid by reads, and the second one always has a deadline,
+// which is not far.
 type ruled struct{ keyed }
 
 // The rules of the keys of a group, in ms.
@@ -22,7 +23,8 @@ const (
 	boundKey, byDefault, most = 1, 200, 250
 )
 
-// allReported is no command: it stands at the end of a history, where all that has expired has an entry.
+// allReported is no command: it stands at the end of a history, where all that has expired has an
+// entry.
 const allReported = "ALL REPORTED"
 
 // outbox is what the stream of a group's outbox has at the end of a history, by key.
@@ -90,7 +92,8 @@ func run(t *testing.T, err error) {
 	}
 }
 
-// readOutboxes waits until all that has expired is in the streams, and lets the operations of the history know them.
+// readOutboxes waits until all that has expired is in the streams, and lets the operations of the
+// history know them.
 func (ruled) readOutboxes(t *testing.T, s *testkit.Server, rec *recorder) {
 	t.Helper()
 	c := s.Client(2)
@@ -136,8 +139,8 @@ func (ruled) readOutboxes(t *testing.T, s *testkit.Server, rec *recorder) {
 	}
 }
 
-// expires is a key's expiry. With an outbox it has an entry, which no other expiry of the key has explained yet:
-// there is a branch for each entry that may be its.
+// expires is a key's expiry. With an outbox it has an entry, which no other expiry of the key has
+// explained yet: there is a branch for each entry that may be its.
 func (b branch) expires(o *outbox, key int, k cell) (branches []branch) {
 	if o == nil {
 		return []branch{b}
@@ -179,8 +182,8 @@ func (b branch) followRules(o *outbox, cmd command, before cell) []branch {
 	return []branch{b}
 }
 
-// slides is what comes of a command that reads a key: its deadline moves if that is by a tenth of slide at least. Where it may
-// stay anyway either is right.
+// slides is what comes of a command that reads a key: its deadline moves if that is by a tenth of
+// slide at least. Where it may stay anyway either is right.
 func (b branch) slides(key int, mayStay bool) []branch {
 	const least = slide / 10
 	moved, stays := b, b

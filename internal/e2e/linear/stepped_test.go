@@ -13,11 +13,13 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Steps of the clock. The models count in the time of the servers' clock. While that has one offset from the machine's, an operation ran between
-// its request and its reply, by that offset; one that touches a step ran at any instant between those that the offsets before and behind give.
-// What has ended before a step back stays so, seen or not.
+// Steps of the clock. The models count in the time of the servers' clock. While that has one offset
+// from the machine's, an operation ran between its request and its reply, by that offset; one that
+// touches a step ran at any instant between those that the offsets before and behind give. What has
+// ended before a step back stays so, seen or not.
 
-// regime is a span of the test's time during which the servers' clock is offset ms ahead of the machine's. The clock steps between two of them.
+// regime is a span of the test's time during which the servers' clock is offset ms ahead of the
+// machine's. The clock steps between two of them.
 type regime struct {
 	from, to time.Time // the last one has no end
 	offset   int64
@@ -26,8 +28,8 @@ type regime struct {
 // clock is how the servers' clock went during a history.
 type clock []regime
 
-// reached is the latest instant that the clock can have shown in the regimes from the first one on, and in the step behind each of them, before the
-// one that comes last.
+// reached is the latest instant that the clock can have shown in the regimes from the first one on,
+// and in the step behind each of them, before the one that comes last.
 func (c clock) reached(first, last int) (ms int64) {
 	for i := first; i < last; i++ {
 		ms = max(ms, c[i+1].from.UnixMilli()+max(c[i].offset, c[i+1].offset))
@@ -55,7 +57,8 @@ func (m moment) earliest(c call) int64 {
 	return max(c.from, m.now)
 }
 
-// passed is the latest instant that the clock may have shown between the moment and a call, if it may have been stepped.
+// passed is the latest instant that the clock may have shown between the moment and a call, if it
+// may have been stepped.
 func (m moment) passed(c call) int64 {
 	if c.last <= m.regime {
 		return 0
@@ -81,8 +84,8 @@ func (r *recorder) offset() int64 {
 	return r.regimes[len(r.regimes)-1].offset
 }
 
-// step records that do has the clock step. What was done by began knows nothing of that, and what begins when do has returned knows only the
-// offset behind it.
+// step records that do has the clock step. What was done by began knows nothing of that, and what
+// begins when do has returned knows only the offset behind it.
 func (r *recorder) step(began time.Time, offset int64, do func()) {
 	r.mu.Lock()
 	if len(r.regimes) == 0 {
@@ -136,7 +139,8 @@ func (r *recorder) during(c *call, from, to time.Time) {
 // Steps are followed at once, so that the models need no guard.
 var steppedArgs = []string{"--clock-jump-limit", "0"}
 
-// drawOffset gives another offset: the clock stands still for less than a second, or is set back or forward.
+// drawOffset gives another offset: the clock stands still for less than a second, or is set back or
+// forward.
 func drawOffset(rng *rand.Rand, offset int64) int64 {
 	by := []int64{300, 5000, 3_700_000}[rng.IntN(3)]
 	if rng.IntN(2) == 0 {
@@ -176,7 +180,8 @@ func steppedAt(args []string, offset int64) []string {
 	return append(slices.Clone(args), "--debug-clock-offset", fmt.Sprint(offset))
 }
 
-// TestDuring: an operation beside a step has the instants of both clocks, and others have those of one.
+// TestDuring: an operation beside a step has the instants of both clocks, and others have those of
+// one.
 func TestDuring(t *testing.T) {
 	began := time.UnixMilli(1000)
 	after := func(ms int64) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// streamed is the workload of streams with groups of consumers. It knows the IDs that its client has seen.
+// streamed is the workload of streams with groups of consumers. It knows the IDs that its client
+// has seen.
 type streamed struct {
 	seen [groups][groupKeys][]id // the latest ones, oldest first
 	got  [groups][groupKeys][]id // those of entries that the client was given and has not acknowledged
@@ -18,7 +19,8 @@ type streamed struct {
 const (
 	seenMost  = 12
 	consumers = 3
-	// chosen is the stream whose IDs clients choose in part (1-*), and that they delete. IDs of the others are the server's choice.
+	// chosen is the stream whose IDs clients choose in part (1-*), and that they delete. IDs of the
+	// others are the server's choice.
 	chosen = 1
 	// awaited is the stream for which most wait who do, so that there are several at a time.
 	awaited = 2
@@ -199,7 +201,8 @@ func drawBlock(rng *rand.Rand, way string) time.Duration {
 	return time.Duration(1+rng.IntN(60)) * time.Millisecond
 }
 
-// drawID draws one of the IDs that the client has seen, mostly one of the last, or (own) mostly one that it was given.
+// drawID draws one of the IDs that the client has seen, mostly one of the last, or (own) mostly one
+// that it was given.
 func (s *streamed) drawID(rng *rand.Rand, group, key int, own bool) id {
 	if got := &s.got[group][key]; own && len(*got) > 0 && rng.IntN(4) > 0 {
 		at := rng.IntN(len(*got))

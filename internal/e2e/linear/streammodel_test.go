@@ -10,10 +10,10 @@ import (
 
 // The model of the streams of one group of keys, as the other model has strings.
 //
-// A stream is the list of all entries that were added since the key came, those that are deleted too. An
-// entry's place in it never changes, and IDs ascend along it; so a group's last delivered ID, and what
-// is pending, are places. The ID of an entry whose addition was lost is known only once a reply shows it:
-// any between its neighbours' is right then.
+// A stream is the list of all entries that were added since the key came, those that are deleted
+// too. An entry's place in it never changes, and IDs ascend along it; so a group's last delivered
+// ID, and what is pending, are places. The ID of an entry whose addition was lost is known only
+// once a reply shows it: any between its neighbours' is right then.
 
 var streamGroups = [...]string{"a", "b"}
 
@@ -40,7 +40,8 @@ type consumerGroup struct {
 	back bool
 }
 
-// pending is an entry that was delivered and not acknowledged, at no consumer ("") if it was given back.
+// pending is an entry that was delivered and not acknowledged, at no consumer ("") if it was given
+// back.
 type pending struct {
 	at       int
 	consumer string
@@ -85,7 +86,8 @@ func (s streams) equal(o streams) bool {
 	})
 }
 
-// run applies the commands and says whether the replies are right; those of a lost operation are not known.
+// run applies the commands and says whether the replies are right; those of a lost operation are
+// not known.
 func (s *streams) run(commands []command, o outcome) bool {
 	for i, cmd := range commands {
 		var reply any = unknown{}
@@ -382,7 +384,8 @@ func (s *stream) history(g *consumerGroup, cmd command, reply any) bool {
 	return s.shows(reply, list)
 }
 
-// take makes pending entries a consumer's. Those that the stream does not have any more are pending no longer.
+// take makes pending entries a consumer's. Those that the stream does not have any more are pending
+// no longer.
 func (s *stream) take(g *consumerGroup, list []pending, consumer string) (taken, gone []int) {
 	for _, p := range list {
 		if s.log[p.at].gone {

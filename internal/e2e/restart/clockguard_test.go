@@ -22,10 +22,10 @@ func clockFields(t *testing.T, c *redis.Client) map[any]any {
 	return fields
 }
 
-// TestClockGuard has the server's clock step forward by a day, while it runs and while it is down. Nothing that
-// is due only by the step expires, whether the server is killed or stopped meanwhile, until the step is
-// confirmed; then deadlines of commands that counted from the guarded time are as far away as before, and
-// others are not. When the clock goes back, nothing has happened.
+// TestClockGuard has the server's clock step forward by a day, while it runs and while it is down.
+// Nothing that is due only by the step expires, whether the server is killed or stopped meanwhile,
+// until the step is confirmed; then deadlines of commands that counted from the guarded time are as
+// far away as before, and others are not. When the clock goes back, nothing has happened.
 func TestClockGuard(t *testing.T) {
 	const day = 24 * hour * 1000
 	s := testkit.Keyp(t, small...)

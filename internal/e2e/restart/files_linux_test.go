@@ -95,8 +95,8 @@ func TestNoFilesLeft(t *testing.T) {
 	s.Stop()
 }
 
-// limitFor is the limit under which a process can open some more files and no others: a new descriptor has the lowest number
-// that is free.
+// limitFor is the limit under which a process can open some more files and no others: a new
+// descriptor has the lowest number that is free.
 func limitFor(t *testing.T, pid, more int) (limit int) {
 	t.Helper()
 	for ; ; limit++ {

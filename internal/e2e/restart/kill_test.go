@@ -23,7 +23,8 @@ const (
 	// fewWriters and manyWriters are how many clients write to a server at the same time, each to
 	// its own keys, in a short and in a long run.
 	fewWriters, manyWriters = 5, 50
-	// allShares is the sum of the shares of all runs. KEYP_KILLS says how many rounds they have together.
+	// allShares is the sum of the shares of all runs. KEYP_KILLS says how many rounds they have
+	// together.
 	allShares = 24
 
 	evicting = "evicting"

@@ -13,8 +13,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestDirectoryMoves: somebody moves the directory of a running server, and starts another one in its place. Each goes on in its own
-// directory, through new segments of the log, checkpoints and kills, and both are sound.
+// TestDirectoryMoves: somebody moves the directory of a running server, and starts another one in
+// its place. Each goes on in its own directory, through new segments of the log, checkpoints and
+// kills, and both are sound.
 func TestDirectoryMoves(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "data")
 	moved := place + ".old"
@@ -68,8 +69,8 @@ func TestDirectoryMoves(t *testing.T) {
 // in has a server start in a directory, as a shell does that goes there by that name.
 func in(dir string) []string { return []string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, dir} }
 
-// TestPathsBeginAtTheStart: relative paths mean what they mean to the system in the directory of the start, also through a symbolic
-// link, and nothing that goes on needs that directory to stay.
+// TestPathsBeginAtTheStart: relative paths mean what they mean to the system in the directory of
+// the start, also through a symbolic link, and nothing that goes on needs that directory to stay.
 func TestPathsBeginAtTheStart(t *testing.T) {
 	top := t.TempDir()
 	real, link, archive := filepath.Join(top, "real"), filepath.Join(top, "link"), filepath.Join(top, "archive")

@@ -14,9 +14,9 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestOutboxKills kills the server while thousands of keys expire under an outbox, and while their entries move to the
-// stream. Each key that was stored is reported once, and none that was not; those that expired while
-// the server was down are in the order of their deadlines.
+// TestOutboxKills kills the server while thousands of keys expire under an outbox, and while their
+// entries move to the stream. Each key that was stored is reported once, and none that was not;
+// those that expired while the server was down are in the order of their deadlines.
 func TestOutboxKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	rounds, keys := 3, 3000
@@ -101,7 +101,8 @@ func TestOutboxKills(t *testing.T) {
 	checkSound(t, s)
 }
 
-// TestOutboxWhileDown: what expired while the server was down comes in the order of deadlines, although clients look for the last ones first.
+// TestOutboxWhileDown: what expired while the server was down comes in the order of deadlines,
+// although clients look for the last ones first.
 func TestOutboxWhileDown(t *testing.T) {
 	s := testkit.Keyp(t, small...)
 	c := s.Client(2)

@@ -33,9 +33,9 @@ const groupConsumers = 4
 // twin is what ends the second value of those that a transaction or a script adds.
 const twin = "+"
 
-// TestGroupsOverKills has some add to a stream and others read it as a group while the server is killed again
-// and again: nothing that was added is lost, nothing is delivered twice as new, what was acknowledged is
-// pending no longer, and the rest that was delivered still is.
+// TestGroupsOverKills has some add to a stream and others read it as a group while the server is
+// killed again and again: nothing that was added is lost, nothing is delivered twice as new, what
+// was acknowledged is pending no longer, and the rest that was delivered still is.
 func TestGroupsOverKills(t *testing.T) {
 	g := &groupTest{
 		t: t, added: map[string]bool{}, delivered: map[string]string{}, tried: map[string]bool{}, acked: map[string]bool{},
@@ -69,7 +69,8 @@ func (g *groupTest) round() {
 	all.Wait()
 }
 
-// add adds entries until the server has gone: one after the other, or two by a transaction or a script.
+// add adds entries until the server has gone: one after the other, or two by a transaction or a
+// script.
 func (g *groupTest) add(i int) {
 	client := g.server.Client(2 + i%2)
 	defer client.Close()

@@ -47,13 +47,15 @@ type agedTest struct {
 	}
 }
 
-// TestStreamsAge has clients add entries to a stream that ages, and read it, while the server, or the leader of a group, is killed. No reader has an
-// entry at its age or later, each has those that are younger, and none has one that another one found gone.
+// TestStreamsAge has clients add entries to a stream that ages, and read it, while the server, or
+// the leader of a group, is killed. No reader has an entry at its age or later, each has those that
+// are younger, and none has one that another one found gone.
 func TestStreamsAge(t *testing.T) {
 	both(t, func(t *testing.T, p *place) { (&agedTest{p: p}).run() })
 }
 
-// TestStreamsAgeClockSetBack does it with a clock that is set back, or forward again, at each start.
+// TestStreamsAgeClockSetBack does it with a clock that is set back, or forward again, at each
+// start.
 func TestStreamsAgeClockSetBack(t *testing.T) {
 	p := alone(t)
 	p.steps = []int64{0, -3_600_000}

@@ -12,11 +12,13 @@ import (
 )
 
 const (
-	// askers are as many clients as ask for the limits of one key at a time, a fifth of them for reservations.
+	// askers are as many clients as ask for the limits of one key at a time, a fifth of them for
+	// reservations.
 	askers = 50
 	// full is what a key of those that are counted admits.
 	full = 40
-	// reserved is what the key with reservations has room for, and confirmedMost how much of that stays used.
+	// reserved is what the key with reservations has room for, and confirmedMost how much of that
+	// stays used.
 	reserved, confirmedMost = 7, 4
 	// kept is a reservation that a client has all the time.
 	kept  = "kept"
@@ -70,8 +72,9 @@ type limitTest struct {
 	}
 }
 
-// TestLimits: fifty clients ask at once while the server, or the leader of a group, is killed. No limit admits more than it may, what was answered
-// as admitted counts, and what was refused was full: of the requests that were under way at a kill each counts once or not at all.
+// TestLimits: fifty clients ask at once while the server, or the leader of a group, is killed. No
+// limit admits more than it may, what was answered as admitted counts, and what was refused was
+// full: of the requests that were under way at a kill each counts once or not at all.
 func TestLimits(t *testing.T) {
 	both(t, func(t *testing.T, p *place) {
 		l := &limitTest{p: p, limit: counted(time.Now().Add(24 * time.Hour).UnixMilli()), began: time.Now()}
@@ -179,7 +182,8 @@ func (l *limitTest) askPaced(c *caller) {
 	}
 }
 
-// reserve makes reservations, which it returns or confirms. A command whose reply was lost is sent again.
+// reserve makes reservations, which it returns or confirms. A command whose reply was lost is sent
+// again.
 func (l *limitTest) reserve(c *caller) {
 	window := []any{"WINDOW", reserved, dayMs}
 	for n := 0; !l.p.over.Load() && !l.p.t.Failed(); n++ {
@@ -257,7 +261,8 @@ func (l *limitTest) checkReserved(c *caller) {
 	}
 }
 
-// checkPace: whatever a span of time, the requests that began and ended in it were not admitted too often.
+// checkPace: whatever a span of time, the requests that began and ended in it were not admitted too
+// often.
 func checkPace(t *testing.T, i int, list []admission) {
 	t.Helper()
 	slices.SortFunc(list, func(a, b admission) int { return int(a.to - b.to) })

@@ -129,7 +129,8 @@ func (c *caller) close() {
 // errLost says that nobody knows whether a command has run.
 var errLost = errors.New("the connection ended")
 
-// once sends a command to a member that takes it. It returns errLost if the connection ends meanwhile.
+// once sends a command to a member that takes it. It returns errLost if the connection ends
+// meanwhile.
 func (c *caller) once(args ...any) (reply any, err error) {
 	took := await.Reached(func() bool {
 		if c.conn == nil {

@@ -15,7 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Group is a group of which a test says who leads and how far the members are. It is one member's part.
+// Group is a group of which a test says who leads and how far the members are. It is one member's
+// part.
 type Group struct {
 	ID     uint64 // of the member me
 	status atomic.Pointer[commands.GroupStatus]
@@ -56,7 +57,8 @@ func (g *Group) Become(role commands.Role, leader, term uint64) {
 	g.notify()
 }
 
-// Join gives the group its members, with the ports of servers on this machine; the last one gets the number of all of them.
+// Join gives the group its members, with the ports of servers on this machine; the last one gets
+// the number of all of them.
 func (g *Group) Join(ports ...int) {
 	s := *g.status.Load()
 	s.Members = nil

@@ -1,4 +1,5 @@
-// Package fakes3 is S3-compatible storage for tests, in memory and on loopback. It verifies who asks, which the library that it is made of does not.
+// Package fakes3 is S3-compatible storage for tests, in memory and on loopback. It verifies who
+// asks, which the library that it is made of does not.
 package fakes3
 
 import (
@@ -42,7 +43,8 @@ type Server struct {
 	before  atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 }
 
-// Start starts a server with one bucket; with TLS, whose certificate AWS_CA_BUNDLE names, or without.
+// Start starts a server with one bucket; with TLS, whose certificate AWS_CA_BUNDLE names, or
+// without.
 func Start(t testing.TB, secure bool) *Server {
 	t.Helper()
 	s := &Server{backend: s3mem.New(), Clock: gofakes3.FixedTimeSource(time.Now())}

@@ -12,9 +12,10 @@ import (
 
 // Line is how what one member says comes to another one. The zero value is as fast as this machine.
 //
-// All connections of two members share the line's rate, as they share a cable: a frame of one waits while bytes of another are on it. Delays are drawn
-// for each connection, so what two members say over several connections comes in another order. Bytes of one connection never do: it is TCP, which
-// keeps their order, and so does whoever may delay, lose or repeat its packets.
+// All connections of two members share the line's rate, as they share a cable: a frame of one waits
+// while bytes of another are on it. Delays are drawn for each connection, so what two members say
+// over several connections comes in another order. Bytes of one connection never do: it is TCP,
+// which keeps their order, and so does whoever may delay, lose or repeat its packets.
 type Line struct {
 	Delay  time.Duration // of each byte, at least
 	Jitter time.Duration // most that is added to that
@@ -24,7 +25,8 @@ type Line struct {
 const (
 	// lineSlice is how long one connection has a line at a time.
 	lineSlice = 10 * time.Millisecond
-	// lineHolds bounds the bytes that a connection has on its way; who sends more waits, or finds the connection full.
+	// lineHolds bounds the bytes that a connection has on its way; who sends more waits, or finds
+	// the connection full.
 	lineHolds = 1 << 20
 )
 
@@ -80,7 +82,8 @@ type parcel struct {
 	arrives time.Time
 }
 
-// carry copies what one side of a connection says, over a cable, until that side ends or the other one takes no more.
+// carry copies what one side of a connection says, over a cable, until that side ends or the other
+// one takes no more.
 func (p *Proxy) carry(to net.Conn, in io.Reader, from uint64, c *cable, rng *rand.Rand) {
 	const most = 64 << 10
 	way := make(chan parcel, lineHolds/most)
@@ -111,7 +114,8 @@ func (p *Proxy) carry(to net.Conn, in io.Reader, from uint64, c *cable, rng *ran
 	done.Wait()
 }
 
-// deliver writes what has arrived, at the rate of the cable, and reports whether the other side takes it.
+// deliver writes what has arrived, at the rate of the cable, and reports whether the other side
+// takes it.
 func (p *Proxy) deliver(to net.Conn, b []byte, from uint64, c *cable) bool {
 	for len(b) > 0 {
 		n, gone := c.reserve(len(b))

@@ -69,13 +69,15 @@ func On(t testing.TB, dirs []string, args ...string) *Group {
 	return g
 }
 
-// NewBehindProxies is New with a proxy before the port of each member for others, so that Cut can cut connections, and SetLine slow them down.
+// NewBehindProxies is New with a proxy before the port of each member for others, so that Cut can
+// cut connections, and SetLine slow them down.
 func NewBehindProxies(t testing.TB, n int, args ...string) *Group {
 	t.Helper()
 	return EachBehindProxy(t, slices.Repeat([][]string{args}, n)...)
 }
 
-// EachBehindProxy is NewBehindProxies with arguments of each member's own. The first one founds the group.
+// EachBehindProxy is NewBehindProxies with arguments of each member's own. The first one founds the
+// group.
 func EachBehindProxy(t testing.TB, args ...[]string) *Group {
 	t.Helper()
 	g := &Group{t: t}
@@ -90,8 +92,8 @@ func EachBehindProxy(t testing.TB, args ...[]string) *Group {
 	return g
 }
 
-// Cut cuts the connections that one member opens to another one, so that nothing comes through any more, in neither direction, and nobody is
-// told so. Nil means all others.
+// Cut cuts the connections that one member opens to another one, so that nothing comes through any
+// more, in neither direction, and nobody is told so. Nil means all others.
 func (g *Group) Cut(from, to *testkit.Server) {
 	g.t.Helper()
 	g.directions(from, to, func(from, to side) { to.proxy.cut(from.id) })
@@ -104,8 +106,9 @@ func (g *Group) Heal() {
 	}
 }
 
-// SetLine has what one member says come to another one over such a line from now on, over the connections that it opens and over those that it answers. Nil
-// means all others. What is on its way already comes as it would have.
+// SetLine has what one member says come to another one over such a line from now on, over the
+// connections that it opens and over those that it answers. Nil means all others. What is on its
+// way already comes as it would have.
 func (g *Group) SetLine(from, to *testkit.Server, l Line) {
 	g.t.Helper()
 	g.directions(from, to, func(from, to side) {
@@ -168,8 +171,9 @@ func (g *Group) Tool(args ...string) string {
 	return string(out)
 }
 
-// Client is one for clusters, that goes on asking for as long as a test waits. Of a leader that is gone it learns by asking for the nodes
-// again, which it does once a minute if nothing else is said.
+// Client is one for clusters, that goes on asking for as long as a test waits. Of a leader that is
+// gone it learns by asking for the nodes again, which it does once a minute if nothing else is
+// said.
 func (g *Group) Client() *redis.ClusterClient {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: g.Addrs(), MaxRedirects: 100, ClusterStateReloadInterval: 100 * time.Millisecond, DialerRetries: 1, ReadTimeout: await.Bound, DisableIdentity: true})
 	g.t.Cleanup(func() { _ = c.Close() })

@@ -15,7 +15,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Proxy passes on what other members say to one, and knows who says it from the first frame of each connection.
+// Proxy passes on what other members say to one, and knows who says it from the first frame of each
+// connection.
 type Proxy struct {
 	port   int
 	target string
@@ -30,7 +31,8 @@ type Proxy struct {
 	}
 }
 
-// cableKey is one direction of the connections that a member opens: what it says, or what it is answered.
+// cableKey is one direction of the connections that a member opens: what it says, or what it is
+// answered.
 type cableKey struct {
 	from    uint64
 	answers bool
@@ -100,7 +102,8 @@ func (p *Proxy) cable(key cableKey) *cable {
 	return p.mu.cables[key]
 }
 
-// dice are those of one direction of the next connection: the same in each run that has as many before.
+// dice are those of one direction of the next connection: the same in each run that has as many
+// before.
 func (p *Proxy) dice() *rand.Rand {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,8 +37,8 @@ const (
 // seed is what a test process draws from unless KEYP_SEED says something else.
 const seed = 1
 
-// checks is how many cases of each property run. They are the same each time, so more of them find nothing
-// new; with KEYP_LONG=1 there are as many as rapid has by itself.
+// checks is how many cases of each property run. They are the same each time, so more of them find
+// nothing new; with KEYP_LONG=1 there are as many as rapid has by itself.
 const checks = "20"
 
 // Seed is what this process draws from.
