@@ -154,8 +154,8 @@ func systemError(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// aclLoad has the users of the file take the place of those who are there, all or, if anything
-// in it is wrong, none. Connections of users who are no more are closed.
+// aclLoad replaces all users by those of the file or, if anything in it is wrong, none. Connections
+// of users who are no more are closed.
 func aclLoad(c *Ctx) error {
 	e := c.Env
 	path := e.Config.PathOf("aclfile")
@@ -173,8 +173,7 @@ func aclLoad(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
-// replaceUsers has other users take the place of all, and ends the connections of those who are no
-// more.
+// replaceUsers replaces all users, and ends the connections of those who are gone.
 func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	e.Tracking.Broadcast()
 	before := e.users.replace(next)
@@ -205,8 +204,8 @@ func (c *Ctx) mayChangeUsers() error {
 	return nil
 }
 
-// keepUsers has all members of a group have the users of its leader, and replies when they are in
-// the log.
+// keepUsers sends the leader's users to all members of a group, and replies when they are in the
+// log.
 func (c *Ctx) keepUsers(reply func(*Ctx)) error {
 	e := c.Env
 	if e.groupStatus() == nil {

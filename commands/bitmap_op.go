@@ -27,8 +27,8 @@ var bitOpCommands = []Spec{{
 // bitOperation is an operation of BITOP, done a chunk of words at a time.
 type bitOperation struct {
 	least, most int // sources; most 0: any number
-	// add has the words of a further source in first, which begins as those of the first source,
-	// and in others, which begins as zeros. nil: there is only one source.
+	// add combines the words of a further source into first, which begins as the words of the first
+	// source, and into others, which begins as zeros. nil: there is only one source.
 	add func(first, others, source []uint64)
 	// end makes the result of them, in first; nil: first is it.
 	end func(first, others []uint64)

@@ -32,8 +32,8 @@ type Changes struct {
 	expects    bool        // expect has been called since the last Deliver; only the loop uses it
 }
 
-// expect has changes reported until Deliver, to a command that is about to wait for them. It is
-// called while the command's keys are locked: who changes them next, on any goroutine, is reported.
+// expect reports changes, until Deliver, to a command that is about to wait for them. It is called
+// while the command's keys are locked: who changes them next, on any goroutine, is reported.
 func (c *Changes) expect() {
 	if !c.expects {
 		c.expects = true
@@ -59,7 +59,7 @@ func (c *Changes) WantUnowned(by int) {
 	c.listen()
 }
 
-// listen has the store report changes while somebody needs them.
+// listen makes the store report changes while somebody needs them.
 func (c *Changes) listen() {
 	c.anyWatched.Store(len(c.mu.watched) > 0)
 	switch want := c.mu.wanted > 0 || c.mu.unowned > 0 || len(c.mu.watched) > 0; {

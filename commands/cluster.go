@@ -85,7 +85,7 @@ func (s *slotSet) ranges() (list [][2]uint16) {
 	return list
 }
 
-// text has the ranges as CLUSTER NODES shows them: "0-100 200".
+// text returns the ranges as CLUSTER NODES shows them: "0-100 200".
 func (s *slotSet) text() string {
 	var words []string
 	for _, r := range s.ranges() {

@@ -142,7 +142,7 @@ func clusterFailover(c *Ctx) error {
 	return c.act(func(m Membership, done func(error)) { m.Failover(force, done) })
 }
 
-// resetGroup has a member leave its group.
+// resetGroup takes a member out of its group.
 func resetGroup(c *Ctx, st *GroupStatus, hard bool) error {
 	if st.Role.Leads() {
 		if keys, _ := c.Txn.View().Count(0); keys > 0 {

@@ -75,8 +75,8 @@ const (
 	put                     // into the queue, for EXEC
 )
 
-// Cancel has a job end that waits for another server, soon and with an error. Any goroutine may
-// call it.
+// Cancel ends a job that waits for another server, soon and with an error. Any goroutine may call
+// it.
 func (c *Ctx) Cancel() {
 	if c.cancel != nil {
 		c.cancel()

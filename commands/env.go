@@ -137,7 +137,7 @@ func (e *Env) loadRules() {
 	e.loadUsersOfGroup()
 }
 
-// followRules has a follower take over what changes at the leader.
+// followRules makes a follower take over what changes at the leader.
 func (e *Env) followRules() {
 	e.Store.OnSystem(func(names []string) {
 		if slices.ContainsFunc(names, isRule) && !e.rulesStale.Swap(true) {
@@ -153,8 +153,8 @@ func isRule(name string) bool {
 	return name == usersKey || strings.HasPrefix(name, libraryKey) || strings.HasPrefix(name, policyKey)
 }
 
-// followConfig has options that CONFIG SET changes take effect. What the store was
-// opened with (appendfsync, maxmemory, the limits of small values) is left as it is until then.
+// followConfig applies options when CONFIG SET changes them. What the store was opened with
+// (appendfsync, maxmemory, the limits of small values) is left as it is until then.
 func (e *Env) followConfig() {
 	cfg, store := e.Config, e.Store
 	on := func(apply func(), names ...string) {
@@ -227,8 +227,8 @@ func Frequency(cfg *config.Config) *storage.Frequency {
 	return &storage.Frequency{LogFactor: cfg.Int("lfu-log-factor"), Decay: cfg.Int("lfu-decay-time")}
 }
 
-// SetValueLimits has the options take effect that say how large a value may be in its
-// small form. They apply to the whole process, and to values that change afterwards.
+// SetValueLimits applies the options that bound the small form of values. They apply to the whole
+// process, and to values that change afterwards.
 func SetValueLimits(cfg *config.Config) {
 	n := func(name string) int { return int(cfg.Int(name)) }
 	object.SetLimits(object.Limits{
@@ -257,7 +257,7 @@ type Host interface {
 	// Shutdown begins a clean stop: no new connections, replies out, log durable, a
 	// last checkpoint unless save is false, exit 0.
 	Shutdown(save bool)
-	// Post has fn run on the event loop soon. Any goroutine may call it.
+	// Post schedules fn to run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
 	// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may
 	// need the loop to end.

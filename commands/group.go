@@ -11,7 +11,8 @@ type Membership interface {
 	// change puts another GroupStatus in the place of the last one, which stays as it is. Then
 	// OnChange's function is called.
 	Status() *GroupStatus
-	// OnChange has fn called after each change of Status, from any goroutine, without a lock.
+	// OnChange registers fn, which is called after each change of Status, from any goroutine,
+	// without a lock.
 	OnChange(fn func())
 	// Progress is how far the group is at this moment. It may lock for some instructions, so
 	// commands that run often do not ask.
@@ -45,10 +46,10 @@ type Membership interface {
 	Replicate(node string, done func(error))
 	// Forget removes another member from the group.
 	Forget(node string, done func(error))
-	// Failover has a member lead: at a follower itself, at the leader any other one. With force it
-	// campaigns although the leader does not answer.
+	// Failover makes a member the leader: at a follower itself, at the leader any other one. With
+	// force it campaigns although the leader does not answer.
 	Failover(force bool, done func(error))
-	// Reset has a member leave its group, with all that it has; with hard it gets another id.
+	// Reset takes a member out of its group, with all that it has; with hard it gets another id.
 	Reset(hard bool, done func(error))
 }
 

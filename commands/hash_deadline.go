@@ -180,9 +180,8 @@ func (c *Ctx) answerFields(fields [][]byte, ev storage.Event, answer func(field 
 	c.notifyChanged(fields, ev, answer)
 }
 
-// notifyChanged has change work on each of a list, and returns for how many it said that it changed
-// something. If there are any ev is raised for the command's first key, with those if they are
-// fields.
+// notifyChanged calls change for each of a list, and returns for how many it reported a change. If
+// there are any ev is raised for the command's first key, with those if they are fields.
 func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event, change func(arg []byte) bool) (n int64) {
 	var changed [][]byte
 	hears := c.Txn.HearsFields(ev)

@@ -172,9 +172,9 @@ func (s sketch) toDense() (sketch, bool) {
 	})
 }
 
-// raise has a register of s, which may be changed, be at least value. A sparse sketch that would
-// become longer than sparseMax bytes becomes a dense one. It gives what s has become, and whether
-// the register was lower.
+// raise raises a register of s, which may be changed, to value if it is lower. A sparse sketch that
+// would become longer than sparseMax bytes becomes a dense one. It gives what s has become, and
+// whether the register was lower.
 func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, error) {
 	if s.dense() {
 		if s.register(register) >= value {

@@ -195,7 +195,7 @@ func (bs *backups) drop(b *backup) {
 	}
 }
 
-// gone has the backup of a connection that has ended wait for another one.
+// gone keeps the backup of a connection that has ended for another one.
 func (bs *backups) gone(client uint64) {
 	b := bs.of(client)
 	if b == nil {
@@ -211,14 +211,14 @@ func (bs *backups) gone(client uint64) {
 	b.lost = late
 }
 
-// reset has a client's backup end soon.
+// reset ends a client's backup soon.
 func (bs *backups) reset(client uint64) {
 	if b := bs.of(client); b != nil {
 		bs.end(b)
 	}
 }
 
-// end has a backup end soon.
+// end ends a backup soon.
 func (bs *backups) end(b *backup) {
 	b.stop()
 	select {

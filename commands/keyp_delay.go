@@ -297,7 +297,7 @@ func (d *deadLetters) open(c *Ctx) (err error) {
 // takes reports whether a job is not to be delivered again.
 func (d *deadLetters) takes(j object.Job) bool { return d.most > 0 && j.Deliveries >= uint64(d.most) }
 
-// bury has a job go to the dead letters, with the time at which it would have been due. False: the
+// bury moves a job to the dead letters, with the time at which it would have been due. False: the
 // stream can take no more.
 func (c *Ctx) bury(d *deadLetters, q *storage.DelayQueue, j object.Job) bool {
 	id, err := (&streamAdd{}).next(d.stream.Value().LastID(), c.Txn.Now())

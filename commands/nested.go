@@ -161,9 +161,9 @@ func (c *Ctx) view() storage.View {
 	return c.Env.Store.View
 }
 
-// Emit has fn called on the event loop right after the command, or the EXEC or script that it
-// is part of, once its LSN is known: for what it does for others than its client. size is what
-// fn refers to, in bytes.
+// Emit schedules fn to run on the event loop right after the command, or the EXEC or script that it
+// is part of, once its LSN is known: for what it does for others than its client. size is what fn
+// refers to, in bytes.
 func (c *Ctx) Emit(size int, fn func(lsn uint64)) {
 	c = c.root()
 	c.emits += size + emittedBytes

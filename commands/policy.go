@@ -214,7 +214,7 @@ func errRefused(r storage.Refused) Error {
 	return Error("POLICY the policy '" + r.Policy.Name + "' allows a time to live of " + strconv.FormatInt(r.Policy.Max, 10) + " ms at most")
 }
 
-// setPolicies has other policies decide from now on.
+// setPolicies replaces the policies that decide from now on.
 func (e *Env) setPolicies(s *policySet) {
 	e.policies.Store(s)
 	if s.count == 0 {
@@ -462,7 +462,7 @@ func testPolicy(c *Ctx) error {
 	return nil
 }
 
-// applyPolicy has a policy decide on some keys from a position of SCAN on. It replies the next
+// applyPolicy applies a policy to some keys, from a position of SCAN on. It replies the next
 // position, 0 at the end, how many keys of the policy it has met, and of how many it changed the
 // deadline, or would if the policy does not only warn.
 func applyPolicy(c *Ctx) error {
@@ -575,8 +575,8 @@ func PolicyNames(s *storage.Store) ([]string, error) {
 	return names, err
 }
 
-// loadPolicies has the policies decide that keepPolicy stored, when the server starts. One that
-// cannot be read stays in the store, and the reason is logged.
+// loadPolicies reads the policies that keepPolicy stored, when the server starts. One that cannot
+// be read stays in the store, and the reason is logged.
 func (e *Env) loadPolicies() {
 	kept, err := keptStrings(e.Store, policyKey)
 	if err != nil {

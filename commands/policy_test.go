@@ -91,7 +91,7 @@ func (f *fuzzed) govern(policy string) {
 	}
 }
 
-// fill has the keys that random calls name, as far as policies let them be.
+// fill makes the keys that random calls name, as far as policies allow that.
 func (f *fuzzed) fill() {
 	for _, line := range strings.Split(strings.TrimSpace(fuzzStore), "\n") {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "CONFIG") {

@@ -16,7 +16,7 @@ type popEnd interface {
 	holds() object.Type
 }
 
-// popFirst has pop work on the first of the command's keys where it finds something.
+// popFirst calls pop for the first of the command's keys in which it finds something.
 func (c *Ctx) popFirst(pop func(c *Ctx, k storage.Key) (found bool, err error)) (found bool, err error) {
 	for _, k := range c.Keys {
 		if found, err = pop(c, k); found || err != nil {

@@ -255,7 +255,7 @@ func autoClaimBound(count int64) int64 {
 	return min(count, math.MaxInt64/autoClaimLooks) * autoClaimLooks
 }
 
-// haveAuto has the entries in memory that auto looks at.
+// haveAuto brings the entries into memory that auto looks at.
 func (m *claim) haveAuto(from object.StreamID, count int64) error {
 	if m.s.Cold() {
 		m.c.wantPending(&m.s, autoClaimBound(count), func(visit func(object.StreamID) bool) {

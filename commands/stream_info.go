@@ -219,7 +219,7 @@ func runXInfoStream(c *Ctx) error {
 	return nil
 }
 
-// haveInfo has the entries in memory that XINFO STREAM replies.
+// haveInfo brings the entries into memory that XINFO STREAM replies.
 func (c *Ctx) haveInfo(full bool, count int64) error {
 	s, err := c.Txn.Stream(c.Keys[0])
 	if err != nil {

@@ -260,8 +260,8 @@ func (p *streamReply) left() int64 {
 	return n
 }
 
-// stream has write reply entries of a key, which must all be written by entry. One without entries
-// stands in the reply only if empty is set.
+// stream calls write to reply entries of a key; write replies each of them by entry. One without
+// entries stands in the reply only if empty is set.
 func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	out := p.c.Out
 	if p.full {
@@ -284,7 +284,7 @@ func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	p.streams++
 }
 
-// entry has write write one entry, and takes it back where it does not fit into the reply any more:
+// entry calls write for one entry, and takes that back if it does not fit into the reply any more:
 // then it gives false, and nothing may follow.
 func (p *streamReply) entry(write func()) bool {
 	out := p.c.Out

@@ -123,8 +123,8 @@ func errPrefixes(p, which, other string) Error {
 // prefixOverhead is about what a prefix takes beside its text, in bytes.
 const prefixOverhead = 340
 
-// begin has a client track, or track in another way: prefixes are added to those it has. mu
-// is locked.
+// begin starts tracking for a client, or changes how it tracks: prefixes are added to those it has.
+// mu is locked.
 func (t *Tracking) begin(id uint64, asked tracker) {
 	tr := t.mu.trackers[id]
 	if tr == nil {

@@ -34,8 +34,8 @@ func changing[V any](open func(*storage.Txn, storage.Key) (V, error), change fun
 // length replies how many elements a value has.
 func length[V interface{ Len() int }](c *Ctx, v V) { c.Out.Int(int64(v.Len())) }
 
-// countChanges has change work on each of the arguments behind the key and replies for how many
-// it said that it changed something; the event is raised if there are any.
+// countChanges calls change for each of the arguments after the key and replies for how many it
+// reported a change; the event is raised if there are any.
 func (c *Ctx) countChanges(change func(arg []byte) bool, ev storage.Event) error {
 	c.Out.Int(c.notifyChanged(c.Args[2:], ev, change))
 	return nil

@@ -131,7 +131,7 @@ func (v *Visitor) MayDebug() error {
 	return v.env.debugAllowed(v.client)
 }
 
-// refused has a refusal written to ACL LOG, which belongs to the loop.
+// refused writes a refusal to ACL LOG, which belongs to the loop.
 func (v *Visitor) refused(why denial, c *Ctx, write func(*Ctx)) {
 	e := v.env
 	if e.refusals.Add(1) > maxRefusals {

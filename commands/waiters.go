@@ -162,7 +162,7 @@ func (p *place) charge() {
 	p.by.Client.waits += p.at.bytes()
 }
 
-// Add has a client wait, behind all that wait already; in no line if it does not wait for keys.
+// Add makes a client wait, after all that wait already; in no line if it does not wait for keys.
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	w := &Waiter{
 		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who, since: wait.Since,
@@ -336,7 +336,7 @@ func (ws *Waiters) changed(change storage.Change) {
 	}
 }
 
-// LookAgain has all keys of a waiter looked at again: it could not run, and those behind it
+// LookAgain schedules another look at all keys of a waiter: it could not run, and those behind it
 // waited for it.
 func (ws *Waiters) LookAgain(w *Waiter) {
 	for i := range w.places {
@@ -380,7 +380,7 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 // maxReadyKept bounds the room for ready keys that is kept between uses.
 const maxReadyKept = 1024
 
-// Resume has Serve look at what it has left for this pass.
+// Resume lets Serve continue with what it has left for this pass.
 func (ws *Waiters) Resume() {
 	ws.ready = append(ws.ready, ws.later...)
 	clear(ws.later)
@@ -392,8 +392,8 @@ func (ws *Waiters) Resume() {
 // Left says whether Serve has left keys for the next pass.
 func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
 
-// serve has those that wait for a key run again, until the first of the line stays where
-// it is. It reports false if the rest is left for the next pass.
+// serve runs the commands again that wait for a key, until the first of the line keeps waiting. It
+// reports false if the rest is left for the next pass.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	for readers := true; a.places > 0; readers = false {
 		if a.lines[object.None].n > 0 && host.Enough() {
@@ -439,9 +439,9 @@ func (a *awaited) waitsAs(owner string) *place {
 	return nil
 }
 
-// serveReaders has those that wait for a stream run again, each once: one that finds nothing keeps
-// nothing from those behind it. Where the key, of type typ, is no stream, only those run whose
-// command has an answer to that.
+// serveReaders runs the commands again that wait for a stream, each once: one that finds nothing
+// keeps nothing from those behind it. Where the key, of type typ, is no stream, only those run
+// whose command has an answer to that.
 func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, host WaiterHost) {
 	readers := ws.readers[:0]
 	for p := a.lines[object.TypeStream].first; p != nil; p = p.next {
@@ -467,7 +467,7 @@ func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, hos
 	}
 }
 
-// load has a key read from disk and then looked at again.
+// load reads a key from disk, and then looks at it again.
 func (ws *Waiters) load(a *awaited, host WaiterHost) {
 	if !a.loads {
 		a.loads = true

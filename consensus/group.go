@@ -127,8 +127,8 @@ type peer struct {
 	snapshot int         // ticks until a snapshot that it was sent counts as lost; 0: none was
 }
 
-// Start has a member take part. It answers no vote for 8 ticks: before it ended it may have
-// promised another one to lead for so long.
+// Start begins this member's part in the group. It answers no vote for 8 ticks: before it ended it
+// may have promised another one to lead for so long.
 func Start(o Options) (*Group, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System
@@ -177,7 +177,7 @@ func Start(o Options) (*Group, error) {
 	return g, nil
 }
 
-// align has a log begin where the machine ends, if it lacks that entry: a crash came after
+// align makes a log begin where the machine ends, if it lacks that entry: a crash came after
 // Machine.Restore, and before the log had the base of the snapshot.
 func align(l Log, applied Base) error {
 	if base := l.Base(); applied.Index < base.Index {
@@ -192,8 +192,8 @@ func align(l Log, applied Base) error {
 // Proposed are entries on their way.
 type Proposed struct{ Term, First, Last uint64 }
 
-// Propose has entries become the next ones of the group, in this order, each whole or not at all.
-// Only a leader can. It copies them. Machine.Committed says that they are there for ever; after
+// Propose appends entries to the group's log, in this order, each whole or not at all. Only a
+// leader can. It copies them. Machine.Committed says that they are there for ever; after
 // Machine.Deposed that is unknown until Committed or Replaced says it. When not all have room it
 // gives ErrFull, and what it has proposed (Last is First-1 if that is nothing).
 func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
@@ -394,8 +394,8 @@ func (g *Group) SnapshotTaken(id uint64) {
 	g.proceed()
 }
 
-// Campaign has this member campaign, although it has heard the leader of late; others vote for it
-// when they have not.
+// Campaign starts an election for this member, although it has heard the leader of late; others
+// vote for it when they have not.
 func (g *Group) Campaign() {
 	g.mu.Lock()
 	if g.mu.ended == nil && g.mayVote() {

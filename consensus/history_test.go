@@ -365,8 +365,8 @@ func (s *sim) progress(when string) (index uint64) {
 	return index
 }
 
-// minority has less than half of those who vote crash, be stopped or cut off, the leader among them
-// if chance will have it so. The others have to go on.
+// minority crashes, stops or cuts off less than half of those who vote, the leader among them if
+// chance says so. The others have to go on.
 func (s *sim) minority() {
 	voters := s.pick((*simMember).leads).state.applied.Conf.GetVoters()
 	n := (len(voters) - 1) / 2

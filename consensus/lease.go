@@ -160,8 +160,8 @@ func (g *Group) admit(m *Message) bool {
 // locked.
 func (g *Group) mayVote() bool { return g.mu.ticks >= electionTicks }
 
-// Transfer has another member lead, once it has all entries. Until that is so, or 8 ticks have
-// passed, nothing can be proposed, and reads have no lease.
+// Transfer hands the lead to another member, once that has all entries. Until that is so, or 8
+// ticks have passed, nothing can be proposed, and reads have no lease.
 func (g *Group) Transfer(to uint64) error {
 	g.mu.Lock()
 	err := g.mu.ended

@@ -40,7 +40,7 @@ type Log interface {
 
 	// Append adds a Write.
 	Append(w Write)
-	// Sync has all on disk that was appended before, and calls done then: before it returns, as
+	// Sync brings everything appended before to disk, and calls done then: before it returns, as
 	// long as the disk is fast, or later and from elsewhere. It is not called again before that. A
 	// failure is final: what the disk has is unknown.
 	Sync(done func(error))

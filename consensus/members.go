@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Change has the group's members change, and gives the index of the entry that says so; it is so
+// Change changes the group's members, and returns the index of the entry that says so; it is so
 // once the machine is given that entry. Several changes become one, in two steps (joint consensus):
 // from its entry on, majorities of the old and of the new members have to agree, until the leader
 // by itself has added a second entry, which ends that. Only a leader can, one change after the

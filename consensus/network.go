@@ -9,7 +9,7 @@ type Network interface {
 	// Send takes a message along, and keeps nothing that it points to. It waits for nobody, and is
 	// called with the group's mutex locked. False says that the message is lost.
 	Send(m *Message) bool
-	// Flush has go out what Send has taken. It waits for nobody.
+	// Flush sends what Send has taken. It waits for nobody.
 	Flush()
 }
 

@@ -173,7 +173,7 @@ func (g *Group) forget() {
 	}
 }
 
-// apply has the machine given committed entries, and the node changes of members. mu is locked.
+// apply gives the machine committed entries, and the node changes of members. mu is locked.
 func (g *Group) apply(m *pb.Message) {
 	entries := m.GetEntries()
 	for _, e := range entries {
@@ -244,7 +244,8 @@ func (g *Group) proceed() {
 	g.report()
 }
 
-// write has the next appends written. It reports whether there may be more for this goroutine.
+// write appends the next entries to the log. It reports whether there may be more for this
+// goroutine.
 func (g *Group) write() bool {
 	g.mu.Lock()
 	if g.mu.syncing || g.mu.ended != nil || len(g.mu.appends) == 0 {
@@ -308,8 +309,8 @@ func (g *Group) append(batch []*pb.Message) (must bool) {
 	return must
 }
 
-// sync has what was appended on disk, and answers then. It reports whether that is so already; if
-// not, it goes on elsewhere.
+// sync brings to disk what was appended, and answers then. It reports whether that is so already;
+// if not, it goes on elsewhere.
 func (g *Group) sync(batch []*pb.Message, must bool) bool {
 	if !must {
 		g.written(batch, nil)

@@ -182,7 +182,7 @@ func (t *Transport) Send(m *Message) bool {
 	return ok && r != nil && r.links[channel].put(m)
 }
 
-// Flush has what Send took go out: at once, as far as that does not have to wait.
+// Flush sends what Send took: at once, as far as that does not have to wait.
 func (t *Transport) Flush() {
 	for _, r := range *t.peers.Load() {
 		for _, l := range r.links[Votes:] {

@@ -142,7 +142,7 @@ func commits(env *commands.Env) bool {
 	return g == nil || g.Leased
 }
 
-// ask has the loop answer when it gets to it.
+// ask asks the loop, which answers when it gets to it.
 func (p *pulse) ask(env *commands.Env) {
 	env.Host.Post(func() {
 		r := env.LoopReport()

@@ -115,7 +115,7 @@ func measure(ctx context.Context, command string, l library, jobs int, timeout t
 	return l.run(ctx, server.Addr(port), jobs)
 }
 
-// each has the clients call fn for each number below n, and returns the first error.
+// each lets the clients call fn for each number below n, and returns the first error.
 func each(ctx context.Context, n int, fn func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

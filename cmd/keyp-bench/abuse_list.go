@@ -271,7 +271,7 @@ func manyConns(n int, text string) func(*abuser) error {
 // unreadTime is how long in ms a client writes that reads nothing.
 const unreadTime = 2000
 
-// unread has a client of its own send first, and never read; for a while it sends more as long
+// unread sends first from a client of its own, and never reads; for a while it sends more as long
 // as the server takes it, and so does another client, which reads.
 func unread(first, more, others []byte) func(*abuser) error {
 	return func(a *abuser) error {
@@ -343,7 +343,7 @@ var outputAbuses = []abuse{
 	{name: "SUBSCRIBE to 200k channels", do: func(a *abuser) error { return a.subscribe("SUBSCRIBE", "channel", a.n/5) }},
 }
 
-// subscribe has a connection of its own subscribe to n channels.
+// subscribe subscribes a connection of its own to n channels.
 func (a *abuser) subscribe(command, prefix string, n int) error {
 	c, err := a.open()
 	if err != nil {

@@ -160,7 +160,7 @@ func (t *backupTool) ofDir(dir, to string) (err error) {
 	return t.write(to, m, func(w io.Writer) error { return sn.SendBackup(t.ctx, w) })
 }
 
-// write has stream make the backup at a target.
+// write makes the backup at a target from what stream writes.
 func (t *backupTool) write(to string, m moment, stream func(io.Writer) error) error {
 	t.progress.Begin("backing up")
 	defer t.progress.End()

@@ -230,7 +230,7 @@ func (t *clusterTool) join(group, addr, id string) error {
 	}
 }
 
-// meet has a server join the group of another one, whose nodes are known.
+// meet lets a server join the group of another one, whose nodes are known.
 func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
 	for _, n := range known {
 		if !n.myself {

@@ -95,7 +95,7 @@ func (t *clusterTool) status(addr string) error {
 	return nil
 }
 
-// replace has a server take the place of a member, which may be at the same address: one whose disk
+// replace puts a server in the place of a member, which may be at the same address: one whose disk
 // was lost, and that has started empty.
 func (t *clusterTool) replace(group, which, addr string) error {
 	if err := t.reach(addr); err != nil {

@@ -273,7 +273,7 @@ func TestExportJSON(t *testing.T) {
 	}
 }
 
-// TestExportFails has what cannot be exported: nothing is written, and what exists stays.
+// TestExportFails exports what cannot be exported: nothing is written, and what exists stays.
 func TestExportFails(t *testing.T) {
 	from, dir := testkit.Keyp(t), t.TempDir()
 	do(t, from.Client(2), "SET", "k", "v")

@@ -10,9 +10,9 @@ import (
 	"keyp/internal/vfs"
 )
 
-// newDir has fill make a data directory beside dir, which gets its name when all is there and
-// durable. dir is empty, or is not there; where it is a symbolic link, what that names is meant.
-// After an error nothing is left of it.
+// newDir makes a data directory beside dir by fill. The new one gets the name of dir when all is
+// there and durable. dir is empty, or is not there; where it is a symbolic link, what that names is
+// meant. After an error nothing is left of it.
 func newDir(dir, suffix string, fill func(part string) error) error {
 	dir, err := placeOf(dir)
 	if err != nil {

@@ -172,8 +172,8 @@ func warnOfRedis(logger *slog.Logger, dir string) {
 	}
 }
 
-// joinGroup has commands know the group that the server is a member of, or else the cluster of
-// which it is the one node.
+// joinGroup tells commands which group the server is a member of, or else that it is the one node
+// of its cluster.
 func joinGroup(env *commands.Env, group *member.Member) error {
 	if group == nil {
 		return env.LoadCluster()

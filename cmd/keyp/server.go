@@ -52,7 +52,7 @@ func (f *serverFlags) check() error {
 	return nil
 }
 
-// apply has a client's options say the same.
+// apply sets a client's options accordingly.
 func (f *serverFlags) apply(o *redis.Options) (err error) {
 	if err := f.check(); err != nil {
 		return err

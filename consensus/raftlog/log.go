@@ -163,7 +163,7 @@ func (l *Log) place(first uint64) error {
 	return nil
 }
 
-// SetSnapshot has Snapshot ask elsewhere; until then there is none.
+// SetSnapshot sets where Snapshot asks; until then there is none.
 func (l *Log) SetSnapshot(f func() (*pb.Snapshot, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -334,8 +334,8 @@ func (l *Log) encode(r *record) [][]byte {
 	return pieces
 }
 
-// keep has entries in memory that are the last ones now, and forgets those that they replace. mu is
-// locked.
+// keep takes entries into memory that are the last ones now, and forgets those that they replace.
+// mu is locked.
 func (l *Log) keep(entries []*pb.Entry, again bool) {
 	first := l.mu.last + 1 - uint64(len(entries))
 	if again || first < l.mu.from {

@@ -143,7 +143,7 @@ func (s *state) rotate(place uint64, base Base) {
 	s.rotations = append(s.rotations, rotation{place: place, after: s.last, base: base})
 }
 
-// restore has a snapshot replace all entries.
+// restore replaces all entries by a snapshot.
 func (s *state) restore(base Base) {
 	s.base, s.floor, s.floorTerm, s.last = base, base.Index, base.Term, base.Index
 	s.terms, s.table = nil, table{}
@@ -174,7 +174,7 @@ func (s *state) add(first uint64, entries []entry, place uint64) {
 	s.last = first + uint64(len(entries)) - 1
 }
 
-// begin has the log begin with the lowest base after which it has all entries.
+// begin sets the log's base to the lowest one after which it has all entries.
 func (s *state) begin() error {
 	if !s.begun {
 		return fmt.Errorf("it has no record")
@@ -201,7 +201,7 @@ func lowest(list []rotation, index uint64) (base Base, ok bool) {
 	return base, ok
 }
 
-// rebase has the log begin with a base whose entry it has.
+// rebase sets the log's base to one whose entry it has.
 func (s *state) rebase(base Base) {
 	s.base, s.floor, s.floorTerm = base, base.Index, base.Term
 	s.table.drop(base.Index)

@@ -183,7 +183,8 @@ func (f *Fake) Advance(d time.Duration) {
 	f.set(f.mu.micros + d.Microseconds())
 }
 
-// Suspend has the machine sleep for d: the wall clock goes on, and no timer of the process does.
+// Suspend puts the machine to sleep for d: the wall clock goes on, and no timer of the process
+// does.
 func (f *Fake) Suspend(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

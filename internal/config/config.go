@@ -176,9 +176,9 @@ func (c *Config) Ranges() (list []Range) {
 	return list
 }
 
-// OnChange has fn called after each Set of the option, on the goroutine that called
-// Set, when the getters give the new value. An error takes the whole Set back; fn is
-// called again then.
+// OnChange registers fn. It is called after each Set of the option, on the goroutine that called
+// Set, when the getters give the new value. An error takes the whole Set back; fn is called again
+// then.
 func (c *Config) OnChange(name string, fn func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -129,8 +129,8 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 	return failed
 }
 
-// TestInterruptedSyncs has each third sync and write, of all files, be interrupted by a signal:
-// nobody notices.
+// TestInterruptedSyncs interrupts each third sync and write, of all files, by a signal: nobody
+// notices.
 func TestInterruptedSyncs(t *testing.T) {
 	t.Parallel()
 	needStrace(t)

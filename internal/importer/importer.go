@@ -30,10 +30,10 @@ type Options struct {
 	DB int
 	// Match is a pattern that keys have to match; empty: any.
 	Match string
-	// Replace has keys that exist on the server replaced, and libraries; otherwise they are
-	// refused.
+	// Replace lets the import replace keys and libraries that exist on the server; otherwise they
+	// are refused.
 	Replace bool
-	// Durable has the import wait until the server has synced its log.
+	// Durable makes the import wait until the server has synced its log.
 	Durable bool
 	// DryRun: nothing is changed on the server; the report says what would be.
 	DryRun bool

@@ -30,9 +30,9 @@ type Folder interface {
 	// Open reads a file from its begin, and gives its size. A file that is not there is
 	// os.ErrNotExist.
 	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// Create has fill write a file that is not there, and gives its size. After an error nothing of
-	// it is left, unless removing that failed too. About how large it will be is a hint; it may be
-	// larger. No empty file is made.
+	// Create makes a file that must not exist yet from what fill writes, and returns its size.
+	// After an error nothing of it is left, unless removing that failed too. About how large it
+	// will be is a hint; it may be larger. No empty file is made.
 	Create(ctx context.Context, name string, about int64, fill func(io.Writer) error) (size int64, err error)
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error

@@ -113,7 +113,7 @@ func (u *upload) buffer() []byte {
 	return make([]byte, 0, u.room)
 }
 
-// send has a goroutine send the buffer, and waits until fewer are under way than may be.
+// send starts a goroutine that sends the buffer. It waits until fewer of them run than may.
 func (u *upload) send() {
 	if len(u.parts) == mostParts {
 		u.err = fmt.Errorf("it has more than %d parts of %d bytes", mostParts, u.room)

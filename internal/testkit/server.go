@@ -34,8 +34,8 @@ type Options struct {
 	Dir string
 	// Port is where to listen; 0: a free one.
 	Port int
-	// TLS has the server listen on a second port, with TLS and a certificate of that
-	// authority; nil: it does not.
+	// TLS makes the server listen on a second port, with TLS and a certificate of that authority;
+	// nil: it does not.
 	TLS *Authority
 	// Config is a file of options, which CONFIG REWRITE changes; empty: none.
 	Config string

@@ -15,9 +15,9 @@ type Mirror struct {
 	file File
 }
 
-// NewMirror has what is written to the file called name go to real and to the file of the same
-// name of fsys, which is mem or leads there, and fails where that does. What a file has that mem
-// does not know is durable.
+// NewMirror writes what is written to the file called name to real and to the file of the same name
+// of fsys, which is mem or leads there, and fails where that does. What a file has that mem does
+// not know is durable.
 func NewMirror(mem *Mem, fsys FS, name string, real io.WriterAt) (*Mirror, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -12,8 +12,8 @@ func (s *seams) noMemory() {
 	}
 }
 
-// OnLook has f called whenever a builtin looks whether it is to end, and none ends; nil undoes
-// that. With it tests count how often long work looks.
+// OnLook sets f, which is called whenever a builtin looks whether it is to end, and none ends; nil
+// undoes that. With it tests count how often long work looks.
 func (L *State) OnLook(f func()) {
 	L.seams.onLook = f
 	L.interrupted.Store(f != nil)

@@ -29,10 +29,10 @@ func (r Rule) set(ctx context.Context, mode string) error {
 	return r.Redis.Do(ctx, "KEYP.POLICY", "SET", r.Name, "PATTERN", r.Pattern, mode, "DEFAULT", lifetime, "MAX", lifetime, "CUT").Err()
 }
 
-// Warn has the server count and log what the rule would do. No key gets another deadline.
+// Warn lets the server count and log what the rule would do. No key gets another deadline.
 func (r Rule) Warn(ctx context.Context) error { return r.set(ctx, "WARN") }
 
-// Enforce has the rule decide on every key that is written from now on.
+// Enforce applies the rule to every key that is written from now on.
 func (r Rule) Enforce(ctx context.Context) error { return r.set(ctx, "ENFORCE") }
 
 // Counts says on how many keys the rule has decided, or would have, since it was set: without a
@@ -70,8 +70,8 @@ func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 	}
 }
 
-// Apply has the rule decide on the keys that are there already, some at a time. It returns how many
-// deadlines changed.
+// Apply applies the rule to the existing keys, some at a time. It returns how many deadlines
+// changed.
 func (r Rule) Apply(ctx context.Context) (changed int64, err error) {
 	for cursor := "0"; ; {
 		reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "APPLY", r.Name, "CURSOR", cursor, "COUNT", 1000).Slice()

@@ -23,8 +23,8 @@ type Mail struct {
 	Text string `json:"text"`
 }
 
-// Mailer has e-mails sent at their time. The keys have a hash tag in common, as a cluster asks of
-// keys of one command.
+// Mailer sends e-mails at their time. The keys have a hash tag in common, as a cluster asks of keys
+// of one command.
 type Mailer struct {
 	Redis       *redis.Client
 	Queue, Dead string        // keys: of the e-mails that wait, and of those that could not be sent

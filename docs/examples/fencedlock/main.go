@@ -80,7 +80,7 @@ func Acquire(ctx context.Context, rdb *redis.Client, key, owner string, ttl, wai
 	return &Lease{rdb, key, reply[0], time.UnixMilli(reply[1])}, nil
 }
 
-// Renew has the lease end so long from now.
+// Renew makes the lease end so long from now.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	until, err := l.Redis.Do(ctx, "KEYP.LEASE", "RENEW", l.Key, l.Token, ttl.Milliseconds()).Int64()
 	if err != nil {

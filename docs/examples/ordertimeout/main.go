@@ -1,5 +1,5 @@
-// Ordertimeout has orders that nobody pays in time give back what they have reserved. An order is a
-// key with a deadline; the server reports each that expires in a stream, which a group of workers
+// Ordertimeout gives back the stock that orders have reserved when nobody pays in time. An order is
+// a key with a deadline; the server reports each that expires in a stream, which a group of workers
 // reads. An order that expires while no worker runs, or while the server is down, is reported all
 // the same, once.
 package main

@@ -49,7 +49,7 @@ func (e Events) Recent(ctx context.Context) ([]string, error) {
 	return texts, err
 }
 
-// Handle has a worker handle the next event; false if there is none.
+// Handle lets a worker handle the next event; false if there is none.
 func (e Events) Handle(ctx context.Context, worker string, handle func(text string)) (bool, error) {
 	got, err := e.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: e.Group, Consumer: worker, Streams: []string{e.Stream, ">"}, Count: 1, Block: -1,

@@ -37,8 +37,8 @@ var settings = [][]string{
 	{"--wal-segment-size", "1mb"},
 }
 
-// TestLinearizable has clients at work on few keys while the server is killed and started
-// again, and checks that all replies, over all kills, can be explained by one order.
+// TestLinearizable puts clients to work on few keys while the server is killed and started again.
+// It checks that all replies, over all kills, can be explained by one order.
 func TestLinearizable(t *testing.T) {
 	total := check(t, trial{model: model, fresh: func() workload { return keyed{} }})
 	if total.operations == 0 || total.misses == 0 {

@@ -53,7 +53,8 @@ func bash(t *testing.T, script string) string {
 	return string(out)
 }
 
-// TestReadmeSession runs the session of README.md, line by line in one shell, with a port and a directory of its own.
+// TestReadmeSession runs the session of README.md, line by line in one shell, with a port and a
+// directory of its own.
 func TestReadmeSession(t *testing.T) {
 	t.Parallel()
 	text, _ := readme(t)

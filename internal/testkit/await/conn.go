@@ -38,14 +38,14 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Listen has reads fail after a little time, for tests of what should not come: what comes
-// later than that is missed, and no test fails that should not. Patient ends that.
+// Listen makes reads fail after a little time, for tests of what should not come: what comes later
+// than that is missed, and no test fails that should not. Patient ends that.
 func (c *Conn) Listen(d time.Duration) error {
 	c.ownRead.Store(true)
 	return c.Conn.SetReadDeadline(time.Now().Add(d))
 }
 
-// Patient has reads wait for the bound again.
+// Patient makes reads wait for the bound again.
 func (c *Conn) Patient() { c.ownRead.Store(false) }
 
 // CloseWrite closes the direction to the other side.

@@ -174,7 +174,7 @@ func (g *Group) Waiters() int {
 	return len(g.mu.waits)
 }
 
-// SyncTo has a member have the log up to an LSN on its disk.
+// SyncTo notes that a member has the log up to an LSN on its disk.
 func (g *Group) SyncTo(member, lsn uint64) {
 	g.mu.Lock()
 	g.mu.synced[member] = lsn

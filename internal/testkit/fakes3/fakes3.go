@@ -76,7 +76,7 @@ func (s *Server) Environ() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + access, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + s.URL, "AWS_CA_BUNDLE=" + s.ca}
 }
 
-// Before has fn see each request first, beside others; true: it has replied. Nil: nobody does.
+// Before sees each request first, beside others; true: it has replied. Nil: nobody does.
 func (s *Server) Before(fn func(w http.ResponseWriter, r *http.Request) bool) {
 	if fn == nil {
 		fn = func(http.ResponseWriter, *http.Request) bool { return false }

@@ -106,7 +106,7 @@ func (g *Group) Heal() {
 	}
 }
 
-// SetLine has what one member says come to another one over such a line from now on, over the
+// SetLine sends what one member says to another one over such a line from now on, over the
 // connections that it opens and over those that it answers. Nil means all others. What is on its
 // way already comes as it would have.
 func (g *Group) SetLine(from, to *testkit.Server, l Line) {

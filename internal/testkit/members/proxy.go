@@ -71,7 +71,7 @@ func newProxy(t testing.TB, port int, seed uint64) *Proxy {
 	return p
 }
 
-// cut has nothing of a member come through any more, nor the answers to it.
+// cut lets nothing of a member through any more, nor the answers to it.
 func (p *Proxy) cut(from uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
