@@ -53,7 +53,7 @@ func (r *GroupReport) ApplyLag() int64  { return r.Progress.applyLag() }
 type MemberReport struct {
 	Member
 	Self, Leads bool
-	Up          bool
+	Up, UpKnown bool  // messages reach it; whether that is known
 	Lag         int64 // bytes of the log that it has yet to get on its disk
 	Contact     time.Duration
 	In, Out     int64 // messages
@@ -66,8 +66,9 @@ type MemberReport struct {
 func (r *GroupReport) Reports() []MemberReport {
 	list := make([]MemberReport, 0, len(r.Members))
 	for _, m := range r.Members {
-		to := MemberReport{Member: m, Self: m.ID == r.ID, Leads: m.ID == r.Leader, Up: true, Lag: -1, Contact: -1}
+		to := MemberReport{Member: m, Self: m.ID == r.ID, Leads: m.ID == r.Leader, Lag: -1, Contact: -1}
 		if p := r.Progress.of(m.ID); p != nil {
+			to.UpKnown = true
 			to.Up, to.Contact, to.In, to.Out, to.Unsent = p.Connected, p.Contact, p.In, p.Out, p.Unsent
 			to.Skew, to.Skewed = p.Skew, p.Skewed
 			if p.SyncedLSN > 0 {
@@ -75,7 +76,7 @@ func (r *GroupReport) Reports() []MemberReport {
 			}
 		}
 		if to.Self {
-			to.Lag, to.Contact = r.ApplyLag(), 0
+			to.Lag, to.Contact, to.Up, to.UpKnown = r.ApplyLag(), 0, true, true
 		}
 		list = append(list, to)
 	}

@@ -31,7 +31,7 @@ type memberUse struct {
 	Self    bool   `json:"self"`
 	Leads   bool   `json:"leads"`
 	Learner bool   `json:"learner"`
-	Up      bool   `json:"up"`
+	Up      *bool  `json:"up"` // null: not known
 	Lag     int64  `json:"lag"`
 	Contact int64  `json:"contact"`
 	Unsent  int64  `json:"unsent"`
@@ -51,7 +51,10 @@ func useOf(g *commands.GroupReport) *groupUse {
 		use.Done, use.Size = p.Snapshot.Done, p.Snapshot.Size
 	}
 	for _, m := range g.Reports() {
-		to := memberUse{Node: m.Node, Self: m.Self, Leads: m.Leads, Learner: m.Learner, Up: m.Up, Lag: m.Lag, Contact: -1, Unsent: m.Unsent}
+		to := memberUse{Node: m.Node, Self: m.Self, Leads: m.Leads, Learner: m.Learner, Lag: m.Lag, Contact: -1, Unsent: m.Unsent}
+		if m.UpKnown {
+			to.Up = &m.Up
+		}
 		if m.Contact >= 0 {
 			to.Contact = m.Contact.Milliseconds()
 		}

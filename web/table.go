@@ -404,8 +404,12 @@ var metrics = []metric{
 		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Progress.Snapshot.Done)) })},
 	{name: "keyp_group_snapshot_size_bytes", kind: gauge, info: "cluster_raft_snapshot_size", help: "The size of the snapshot under way; 0: there is none.",
 		values: ofGroup(func(g *commands.GroupReport, put func(float64, ...string)) { put(float64(g.Progress.Snapshot.Size)) })},
-	{name: "keyp_group_member_up", kind: gauge, labels: "node", help: "1 if messages reach another member, as far as this one knows. Followers know it of the leader only.",
-		values: perMember(func(m *commands.MemberReport, put func(float64)) { put(oneIf(m.Up)) })},
+	{name: "keyp_group_member_up", kind: gauge, labels: "node", help: "1 if messages reach another member, where that is known: at the leader; at followers of the leader only.",
+		values: perMember(func(m *commands.MemberReport, put func(float64)) {
+			if m.UpKnown {
+				put(oneIf(m.Up))
+			}
+		})},
 	{name: "keyp_group_member_lag_bytes", kind: gauge, labels: "node", help: "Bytes of the log that another member has yet to get on its disk, where that is known: at the leader.",
 		values: perMember(func(m *commands.MemberReport, put func(float64)) {
 			if m.Lag >= 0 {

@@ -23,7 +23,7 @@ const clusterUsage = `usage: keyp cluster create ADDR ADDR [ADDR...]    make a g
        keyp cluster replace ADDR MEMBERADDR       have a server that has started empty at the address of a member whose disk is lost take its place
        keyp cluster replace ADDR NODE|MEMBERADDR NEWADDR
                                                   the same for a server at another address
-       keyp cluster status ADDR                   list the members; status 0 if one leads, and all answer and have all data
+       keyp cluster status ADDR                   list the members; status 0 if one leads and all answer and have got their data
        keyp cluster recover DIR NEWDIR [--yes]    of a group that has lost its majority: make a directory of one that is left; says first what may be lost
 options: ` + serverUsage
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -48,7 +49,29 @@ func (t *clusterTool) shardsAt(addr string) (list []redis.Node, err error) {
 // nodeAddr is where clients reach a member.
 func nodeAddr(n *redis.Node) string { return net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)) }
 
-// status lists the members of a group. It fails unless one leads and all are there, with all data.
+// stateOf asks a member itself how it is: one that leads no more may show what it last knew of others.
+func (t *clusterTool) stateOf(n *redis.Node) string {
+	o := *t.o
+	o.Addr, o.DialTimeout, o.ReadTimeout = nodeAddr(n), clusterReach, clusterReach
+	c := redis.NewClient(&o)
+	defer c.Close()
+	info, err := c.ClusterInfo(t.ctx).Result()
+	switch {
+	case err != nil:
+		return "does not answer"
+	case n.Health == "loading":
+		return "gets data"
+	case !strings.Contains(info, "cluster_state:ok\r\n"):
+		return "knows nobody who leads"
+	}
+	return memberOK
+}
+
+// memberOK is the state of a member that lacks nothing.
+const memberOK = "ok"
+
+// status lists the members of a group, and asks each of them. It fails unless one leads and all are
+// there; a member that still gets its first data is not.
 func (t *clusterTool) status(addr string) error {
 	id, err := t.ask(addr, "cluster", "myid")
 	if err != nil {
@@ -65,19 +88,22 @@ func (t *clusterTool) status(addr string) error {
 		return fmt.Errorf("%s is in no group with others", addr)
 	}
 	newest, leads, wanting := int64(0), false, []string(nil)
-	for _, n := range list {
-		newest = max(newest, n.ReplicationOffset)
+	states := make([]string, len(list))
+	var asked sync.WaitGroup
+	for i := range list {
+		newest = max(newest, list[i].ReplicationOffset)
+		asked.Go(func() { states[i] = t.stateOf(&list[i]) })
 	}
+	asked.Wait()
 	table := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ADDRESS\tNODE\tROLE\tSTATE\tBEHIND")
 	for i := range list {
 		n := &list[i]
-		role, behind := "follower", strconv.FormatInt(newest-n.ReplicationOffset, 10)
-		if n.Role == "master" {
+		role, behind, state := "follower", strconv.FormatInt(newest-n.ReplicationOffset, 10), states[i]
+		if n.Role == "master" && state == memberOK {
 			role, leads = "leader", true
 		}
-		state := map[string]string{"online": "ok", "failed": "does not answer", "loading": "gets data"}[n.Health]
-		if state != "ok" {
+		if state != memberOK {
 			wanting = append(wanting, nodeAddr(n)+" "+state)
 			behind = "?"
 		}
@@ -86,10 +112,10 @@ func (t *clusterTool) status(addr string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	switch {
-	case !leads:
-		return errors.New("no member leads")
-	case wanting != nil:
+	if !leads {
+		wanting = append([]string{"no member leads"}, wanting...)
+	}
+	if wanting != nil {
 		return errors.New(strings.Join(wanting, ", "))
 	}
 	return nil

@@ -31,7 +31,7 @@ function make() {
     facts.replaceChildren(...list.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
     snapshot.textContent = g.snapshot_size ? `A snapshot is ${g.receiving ? "received" : "sent"}: ${bytes(g.snapshot_done)} of ${bytes(g.snapshot_size)}.` : "";
     rows.replaceChildren(...g.members.map(o => h("tr", {}, h("td", { class: "key", title: o.node }, shown(o.at) + (o.self ? ", this one" : "")), h("td", {}, does(o)),
-      h("td", { class: "n" }, known(o.lag, bytes)), h("td", { class: "n" }, o.self ? "–" : known(o.contact, ago)), h("td", { class: "n" }, bytes(o.unsent)), h("td", {}, o.up ? "up" : "down"))));
+      h("td", { class: "n" }, known(o.lag, bytes)), h("td", { class: "n" }, o.self ? "–" : known(o.contact, ago)), h("td", { class: "n" }, bytes(o.unsent)), h("td", {}, known(o.up === null ? -1 : 1, () => o.up ? "up" : "down")))));
   }
 
   return { el, update };

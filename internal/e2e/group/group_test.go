@@ -127,10 +127,24 @@ func TestGroup(t *testing.T) {
 		t.Errorf("the status is\n%s", out)
 	}
 
-	// All at once.
+	// Who is left of a majority shows nobody as its leader, and nobody as well who is dead.
+	leader = g.Leader()
 	for _, s := range g.Servers {
-		s.Kill()
+		if s != leader {
+			s.Kill()
+		}
 	}
+	await.Until(t, "the status fails", func() bool {
+		text, err := exec.Command(testkit.Binary(t), "cluster", "status", leader.Addr()).CombinedOutput()
+		out = string(text)
+		return err != nil && !strings.Contains(out, "  leader  ")
+	})
+	if strings.Count(out, "  does not answer  ") != 2 || !strings.Contains(out, "no member leads") {
+		t.Errorf("the status is\n%s", out)
+	}
+
+	// All at once.
+	leader.Kill()
 	for _, s := range g.Servers {
 		s.Start()
 	}
