@@ -140,7 +140,7 @@ var options = []option{
 	{name: "maxmemory", group: groupMemory, kind: kindBytes, def: "0",
 		help: "bound of the memory for data; 0: none. Data beyond it stays on disk"},
 	{name: "maxmemory-policy", group: groupMemory, kind: kindEnum, def: "noeviction", enum: policies,
-		help: "…-lfu: what was used least often leaves memory first, not what was not used for longest. No policy deletes keys"},
+		help: "…-lfu: keys used least often leave memory first; otherwise keys unused for longest. No policy deletes keys"},
 	{name: "lfu-log-factor", group: groupMemory, kind: kindInt, def: "10", max: maxInt32,
 		help: "under such a policy, how many more uses each further count of OBJECT FREQ takes"},
 	{name: "lfu-decay-time", group: groupMemory, kind: kindInt, def: "1", max: maxInt32,

@@ -150,7 +150,7 @@ func (s source) stage(dir string) error {
 
 // stageTexts copies README.md with all that it and the documents link to, and a configuration.
 func stageTexts(root, dir string) error {
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/package/keyp.conf"} {
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "go.mod", "go.sum", "deploy/package/keyp.conf"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			return err
