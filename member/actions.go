@@ -163,7 +163,8 @@ func (m *Member) asked(ctx context.Context, from uint64, q *request) error {
 	return errors.New("the request is not known to this version")
 }
 
-// propose has all know who a member is and where, and waits until that is applied here.
+// propose announces to the group who a member is and where, and waits until this server has applied
+// that.
 func (m *Member) propose(ctx context.Context, o *commands.Member) error {
 	p, err := m.group.Propose(memberEntry(o))
 	if err != nil {
@@ -172,7 +173,8 @@ func (m *Member) propose(ctx context.Context, o *commands.Member) error {
 	return m.until(ctx, func() bool { return m.mu.applied.Index >= p.Last })
 }
 
-// change has the members change, and waits until that is applied here.
+// change proposes a change of the membership, and waits until it is applied here and no joint
+// configuration is left.
 func (m *Member) change(ctx context.Context, changes ...*pb.ConfChangeSingle) error {
 	index, err := m.group.Change(changes...)
 	if err != nil {
@@ -271,7 +273,7 @@ func (m *Member) majorityWithout(id uint64) bool {
 	return answer > votes/2
 }
 
-// promote has a member vote that has nearly all.
+// promote makes a learner a voter once it has nearly all of the log.
 func (m *Member) promote() {
 	if m.status.Load().Role != commands.Leader {
 		return
@@ -299,8 +301,8 @@ func (m *Member) moved(o *commands.Member) {
 	}
 }
 
-// announce has all know where this member is, if that has changed. It reports false where that has
-// failed.
+// announce tells the group the address of this member if it has changed. It reports false if that
+// has failed.
 func (m *Member) announce() bool {
 	st := m.status.Load()
 	me, now := st.Me(), m.o.Announced()
@@ -427,7 +429,7 @@ func (m *Member) Replicate(node string, done func(error)) {
 	}()
 }
 
-// join has a group admit this server.
+// join asks a group to admit this server.
 func (m *Member) join(node string) (*identity, error) {
 	me, err := m.able()
 	if err != nil {
@@ -536,7 +538,8 @@ func (m *Member) Reset(hard bool, done func(error)) {
 	}()
 }
 
-// HandOver has another member lead, if this one does: before it stops.
+// HandOver transfers the leadership to another member, if this one leads. It is called before the
+// server stops.
 func (m *Member) HandOver() {
 	if m.group == nil || m.status.Load().Role != commands.Leader {
 		return
@@ -577,8 +580,8 @@ func (m *Member) transferred(ctx context.Context) error {
 	return nil
 }
 
-// transfer has another member lead. Commands wait meanwhile. When all is committed the store rests,
-// so that nothing is lost.
+// transfer makes another member the leader. Commands wait meanwhile. The store does not change
+// after all is committed, so that nothing is lost.
 func (m *Member) transfer(to uint64) error {
 	ctx, cancel := context.WithTimeout(m.ctx, handOver)
 	defer cancel()
@@ -604,7 +607,7 @@ func (m *Member) transfer(to uint64) error {
 	}
 	err := m.journal.Settled(ctx, m.journal.End())
 	for err == nil && m.status.Load().Role == commands.Resigning {
-		// Who has started just now takes no order, so it is given again.
+		// A member that has just started ignores the order, so it is given again.
 		if err = m.group.Transfer(to); err == nil {
 			err = m.transferred(ctx)
 		}

@@ -55,7 +55,7 @@ type keptEntries struct {
 func (k *keptEntries) Start() uint64 { return k.start }
 func (k *keptEntries) Bytes() int64  { return k.j.m.kept() }
 
-// MoveTo has the next checkpoint release the rest.
+// MoveTo lets the next checkpoint release everything before a position.
 func (k *keptEntries) MoveTo(position uint64) error {
 	m, index := k.j.m, k.j.m.baseAt(position).Index
 	m.mu.Lock()

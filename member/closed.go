@@ -221,8 +221,8 @@ func (c *Closed) Recover(ctx context.Context, store *storage.Store, o storage.Op
 	return bad
 }
 
-// AsOf has a backup's header say when its data was there at the latest: since then others may have
-// gone on.
+// AsOf sets the time in a backup's header to when this data was last current. Others may have gone
+// on since then.
 func (c *Closed) AsOf(sn *storage.FileSnapshot) {
 	sn.Header.Time = min(sn.Header.Time, c.Written.UnixMilli())
 }

@@ -79,7 +79,7 @@ func readIdentity(dir string) (*identity, error) {
 	return d, nil
 }
 
-// write has the file on disk, whole.
+// write writes the file to disk, atomically.
 func (d *identity) write(files vfs.FS, dir string) error {
 	d.Version = identityVersion
 	text, err := json.MarshalIndent(d, "", "  ")

@@ -268,8 +268,8 @@ func (j *journal) advance(index uint64) {
 	}
 }
 
-// room has that proposed which had no room before entries were applied: the group counts what is
-// committed until then.
+// room proposes the batches for which there was no room before entries were applied. The group
+// counts committed entries against its bound until they are applied.
 func (j *journal) room() {
 	j.mu.Lock()
 	waits := j.mu.leads && j.mu.sent < len(j.mu.pending)
@@ -308,7 +308,7 @@ func (j *journal) applied(index, lsn uint64) {
 	j.mu.changed.Broadcast()
 }
 
-// lead has what is appended from now on proposed, in a term that may be over by now.
+// lead begins to propose appended batches, in a term that may already be over.
 func (j *journal) lead(term uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

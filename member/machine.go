@@ -64,7 +64,8 @@ func (m *Member) work(own bool) {
 	}
 }
 
-// setFollower has the store's role changed, and waits for that. False: ctx has ended before.
+// setFollower changes the store's role and waits until that is done. It returns false if ctx has
+// ended before.
 func (m *Member) setFollower(ctx context.Context, on bool) bool {
 	done := make(chan struct{})
 	m.host.SetFollower(ctx, on, func() { close(done) })

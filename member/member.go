@@ -30,7 +30,7 @@ type Host interface {
 	// SetFollower changes the store's role as soon as the server's jobs allow it, on the loop, and
 	// calls done there; unless ctx ends before.
 	SetFollower(ctx context.Context, on bool, done func())
-	// Post has fn called on the loop.
+	// Post schedules fn to run on the loop.
 	Post(fn func())
 }
 
@@ -193,8 +193,8 @@ func (m *Member) Grouped() (node, shard string, ok bool) {
 	return m.id.Node, m.id.Shard, true
 }
 
-// Start has the member take part in its group. The server is there, and its loop may run already. A
-// server that is alone does nothing.
+// Start makes the member take part in its group. The server exists already, and its loop may be
+// running. A server that is alone does nothing.
 func (m *Member) Start(host Host) error {
 	m.host = host
 	if m.id == nil {
@@ -277,8 +277,8 @@ func (r *receiver) Unreachable(id uint64) {
 	}
 }
 
-// Gone has clients wait for who leads next, instead of being sent to a leader whose process has
-// most likely ended. Elections do not depend on it.
+// Gone makes clients wait for the next leader, instead of redirecting them to a leader whose
+// process has most likely ended. Elections do not depend on it.
 func (r *receiver) Gone(id uint64) {
 	if r.wait() && id == r.m.status.Load().Leader {
 		r.m.become(func() { r.m.gone.Store(id) })
@@ -299,7 +299,7 @@ func (m *Member) heard(messages []*consensus.Message) {
 	}
 }
 
-// connect has the transport connected to all members, on the goroutine of the queue.
+// connect passes the addresses of all members to the transport, on the goroutine of the queue.
 func (m *Member) connect() {
 	addrs := map[uint64]string{}
 	m.mu.Lock()

@@ -273,9 +273,9 @@ func (m *Member) install() error {
 	return errors.Join(os.Remove(path), m.storage.FS.SyncDir(m.storage.Dir))
 }
 
-// installLog has the log begin with a base, and go on with the entries of the snapshot. It gives
-// the segment in which it begins; 0: the member has committed more than that already, without the
-// snapshot.
+// installLog makes the log begin with a base and continue with the entries of the snapshot. It
+// returns the segment in which the log begins. It returns 0 if the member has committed more than
+// the snapshot without it.
 func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segment uint64, err error) {
 	at, err := storage.LogPlace(m.storage)
 	if err != nil {
@@ -311,8 +311,8 @@ func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segme
 // mostUnsynced bounds what is appended of a snapshot's entries before it is synced, in bytes.
 const mostUnsynced = 16 << 20
 
-// appendEntries has the log go on with the entries of a snapshot, all of which are committed. It
-// gives the last one's index, or that of the base.
+// appendEntries appends the entries of a snapshot to the log; all of them are committed. It returns
+// the last one's index, or the base's if there are none.
 func appendEntries(log *raftlog.Log, base uint64, from *snapshotfile.Reader) (last uint64, err error) {
 	last = base
 	for size := 0; ; {

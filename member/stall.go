@@ -6,11 +6,11 @@ import (
 	"keyp/commands"
 )
 
-// stallTime is after how long a leader refuses writes of whose entries none is committed: as when
-// the disks of a majority are full, who hear the leader all the same, so that it is not deposed.
+// stallTime is how long a leader commits none of its entries before it refuses writes. That happens
+// when the disks of a majority are full: they still hear the leader, so it is not deposed.
 const stallTime = 5 * time.Second
 
-// stall is how long nothing was committed, at who leads.
+// stall records since when a leader has committed nothing.
 type stall struct {
 	term      uint64
 	committed uint64
@@ -26,7 +26,7 @@ func (s *stall) look(now time.Duration, leads bool, term, committed uint64, wait
 	return now-s.since >= stallTime
 }
 
-// stalls has writes refused while nothing is committed, and ends that.
+// stalls refuses writes while nothing is committed, and allows them again afterwards.
 func (m *Member) stalls(s *stall) {
 	st := m.group.Status()
 	waits := st.Committed < st.Last || m.journal.Durable() < m.journal.End()

@@ -69,8 +69,8 @@ func (c *clocks) own() int64 {
 	return c.m.o.Clock.Now() - now
 }
 
-// look logs who is off, and has the guard of a leader's clock last as long as another member's
-// clock agrees with the group's time.
+// look logs which clocks are off. It makes the guard of a leader's clock last as long as another
+// member's clock agrees with the group's time.
 func (c *clocks) look() {
 	m := c.m
 	c.note(m.id.ID, c.own(), "this server's wall clock")

@@ -59,8 +59,8 @@ func (r *Reader) Larger(atLeast int) []byte {
 	return fresh
 }
 
-// GoOnIn has the Reader go on in what Larger has made since it was last changed. It invalidates
-// arguments.
+// GoOnIn makes the Reader continue in the buffer that Larger made; the Reader must not have changed
+// since. It invalidates arguments.
 func (r *Reader) GoOnIn(larger []byte) {
 	r.rebase(larger)
 	r.forget()

@@ -42,7 +42,7 @@ type blocked struct {
 	delayed bool
 }
 
-// block has a session wait whose command waits for keys; it may have waited before.
+// block parks a session whose command waits for keys; it may have waited before.
 func (l *loop) block(s *session, args [][]byte) {
 	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
@@ -101,8 +101,8 @@ func (l *loop) timeUp(s *session) {
 	l.endWait(s, false)
 }
 
-// lookAgain has the command of a session that waits run again in so many milliseconds; 0: it waits
-// for its keys alone.
+// lookAgain schedules a waiting session's command to run again after a number of milliseconds. With
+// 0 the session waits only for its keys.
 func (l *loop) lookAgain(b *blocked, in int64) {
 	if in == 0 {
 		l.timers.stop(&b.again)
@@ -151,8 +151,8 @@ type unsettled struct {
 	b *blocked
 }
 
-// settle has the log settle for those that wait for that: for all of them once, and again for those
-// that come meanwhile.
+// settle asks the log to settle for all sessions that wait for it. It does so once for all of them,
+// and again for those that come meanwhile.
 func (l *loop) settle() {
 	if l.settles || len(l.unsettled) == 0 {
 		return
@@ -305,7 +305,8 @@ func (l *loop) loadAgain(s *session) {
 	})
 }
 
-// loadedAgain has a session's turn come again; the key that made it ready may have changed.
+// loadedAgain runs a waiting session's command again after its keys were loaded. The key that made
+// it ready may have changed.
 func (l *loop) loadedAgain(s *session, b *blocked, err error) {
 	if s.blocked != b {
 		return // it has an answer, or is closed

@@ -7,9 +7,9 @@ import (
 	"keyp/commands"
 )
 
-// delay has a session wait whose command may not run before a job has ended (forJob), CLIENT PAUSE
-// has (forPause), or it is decided who leads the group (forGroup). One whose command waits for keys
-// as well goes on with that, and is looked at again then.
+// delay parks a session whose command may not run yet. It waits for the end of a job (forJob) or of
+// CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). A session whose command
+// also waits for keys stays in that wait, and its command is tried again afterwards.
 func (l *loop) delay(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
 		l.dropPaused(s)

@@ -43,7 +43,7 @@ func (l *loop) follow() {
 	l.regroup()
 }
 
-// awaitGroup has commands not wait for the group too long.
+// awaitGroup bounds how long commands wait for the group.
 func (l *loop) awaitGroup() {
 	if until := l.env.Undecided(); until > l.mono {
 		l.timers.set(&l.group.patience, until)
@@ -52,8 +52,8 @@ func (l *loop) awaitGroup() {
 	l.timers.stop(&l.group.patience)
 }
 
-// regroup has those dispatched again that wait for the group, and those that wait for keys if they
-// may not any more.
+// regroup dispatches again the commands that wait for the group. It does the same to those that
+// wait for keys, if they may not wait any longer.
 func (l *loop) regroup() {
 	l.release(forGroup)
 	l.busy = true
@@ -129,8 +129,8 @@ func (l *loop) shows(s *session, mark int, term uint64) bool {
 	return true
 }
 
-// prove has replies leave that were made while this server led, if that is certain by now. It comes
-// behind all commands of the pass.
+// prove releases replies that were made while this server led, if its leadership is certain by now.
+// It is called after all commands of the pass.
 func (l *loop) prove() {
 	g := &l.group
 	if len(g.unproven) == 0 {
@@ -186,7 +186,8 @@ func (l *loop) askQuorum() {
 	})
 }
 
-// answered has the replies leave that were there when a majority was asked.
+// answered releases the replies that existed when a majority was asked, if the majority has
+// confirmed.
 func (l *loop) answered(asked []*session, term uint64, confirmed bool) {
 	g := &l.group
 	g.asked = false

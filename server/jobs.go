@@ -51,7 +51,7 @@ type jobs struct {
 	}
 }
 
-// place has the jobs of scope Unlocked of one commands.Place.
+// place holds the jobs of scope Unlocked for one commands.Place.
 type place struct {
 	running []*job
 	queue   []*job // to begin when another one ends
@@ -91,19 +91,18 @@ var processors = runtime.GOMAXPROCS(0)
 // spareProcs is how many goroutines more than that are to run at a time: see SpareProcs.
 const spareProcs = 2
 
-// SpareProcs has Go run more goroutines at a time than there are processors, unless its user
-// said how many. Go lets one that computes have its turn for 10 ms, also while the loop is
-// ready, as it does not know that the loop matters more: beside a job and the collector, on two
-// processors, the loop waited so each time that it had slept. The system divides the processors
-// among more threads sooner, and runs one that mostly waits before others. The call stops the
-// world for a moment.
+// SpareProcs makes GOMAXPROCS larger than the number of processors, unless the user has set it. Go
+// gives a goroutine that computes a turn of 10 ms, even while the loop is ready: it does not know
+// that the loop matters more. With a job and the collector on two processors, the loop therefore
+// waited each time after it had slept. The system switches sooner among more threads, and prefers
+// one that mostly waits. The call stops the world for a moment.
 func SpareProcs() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(processors + spareProcs)
 	}
 }
 
-// startJob has a job run the session's command, for which Dispatch says so.
+// startJob runs the session's command as a job, after Dispatch has asked for that.
 func (l *loop) startJob(s *session) {
 	x, scope := &l.jobs, l.ctx.Scope
 	j := x.newJob(l, scope)
@@ -187,8 +186,8 @@ func (l *loop) runOnLoop(j *job) {
 	x.next = j
 }
 
-// onLoop has the supervisor look after a job that runs on the loop's goroutine. began is 1 for one
-// that begins there, and 0 for one that goes on.
+// onLoop makes the supervisor watch a job that runs on the loop's goroutine. began is 1 if the job
+// begins there, and 0 if it continues.
 func (x *jobs) onLoop(j *job, began int) {
 	x.mu.Lock()
 	x.mu.here = j
@@ -257,9 +256,9 @@ func (l *loop) takeOver() {
 	l.checkScript()
 }
 
-// shareOut has the global job unlock what it has not used, as soon as no command of it runs; then
-// those that wait for it try again. On a busy machine the job's goroutine may not have begun its
-// transaction yet: then shareOut comes again.
+// shareOut makes the global job unlock the shards that it has not used, as soon as none of its
+// commands is running. Then the commands that wait for it try again. On a busy machine the job's
+// goroutine may not have begun its transaction yet; then shareOut runs again later.
 func (l *loop) shareOut() {
 	x := &l.jobs
 	j := x.global
@@ -274,7 +273,7 @@ func (l *loop) shareOut() {
 	}()
 }
 
-// postEnd has the loop note that a job has ended beside it.
+// postEnd tells the loop that a job has ended on another goroutine.
 func (l *loop) postEnd(j *job, err error) {
 	l.seams.besideLoop()
 	l.box.post(func() {
@@ -403,7 +402,8 @@ func (l *loop) endForsaken() {
 	}
 }
 
-// releaseQueued has the commands of jobs that have not begun wait as those that no job runs.
+// releaseQueued takes the jobs that have not begun out of the queue. Their commands wait again like
+// commands that have no job.
 func (l *loop) releaseQueued() {
 	x := &l.jobs
 	for i := range x.places {

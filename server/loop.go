@@ -354,7 +354,7 @@ func (l *loop) enqueue(s *session) {
 	}
 }
 
-// touch has a session looked at when replies are written in this pass.
+// touch marks a session to be looked at when this pass writes replies.
 func (l *loop) touch(s *session) {
 	if !s.touched && s.state != closed {
 		s.touched = true

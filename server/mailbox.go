@@ -27,7 +27,7 @@ type mailbox struct {
 	}
 }
 
-// post has fn called on the loop.
+// post schedules fn to run on the loop. After close fn is dropped.
 func (m *mailbox) post(fn func()) {
 	m.mu.Lock()
 	if !m.mu.closed {

@@ -43,13 +43,13 @@ func (p *poller) close() error {
 	return firstError(unix.Close(p.wakeR), unix.Close(p.wakeW), unix.Close(p.kq))
 }
 
-// add has wait report input of a descriptor, until that is closed.
+// add makes wait report input of a descriptor, until the descriptor is closed.
 func (p *poller) add(fd int) error {
 	return p.control(fd, unix.EVFILT_READ, unix.EV_ADD|unix.EV_CLEAR)
 }
 
-// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first
-// also room that is there already.
+// reportRoom sets whether wait reports that a descriptor is writable. The first report may be of
+// room that is there already.
 func (p *poller) reportRoom(fd int, on bool) error {
 	if on {
 		return p.control(fd, unix.EVFILT_WRITE, unix.EV_ADD|unix.EV_CLEAR)

@@ -34,13 +34,13 @@ func (p *poller) close() error {
 	return firstError(unix.Close(p.wakeFD), unix.Close(p.ep))
 }
 
-// add has wait report input of a descriptor, until that is closed.
+// add makes wait report input of a descriptor, until the descriptor is closed.
 func (p *poller) add(fd int) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLRDHUP)
 }
 
-// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first
-// also room that is there already.
+// reportRoom sets whether wait reports that a descriptor is writable. The first report may be of
+// room that is there already.
 func (p *poller) reportRoom(fd int, on bool) error {
 	events := uint32(unix.EPOLLIN | unix.EPOLLRDHUP)
 	if on {

@@ -24,7 +24,7 @@ type Options struct {
 	// Listen and ListenTLS are addresses (127.0.0.1:0) to listen on instead of bind with
 	// port and tls-port.
 	Listen, ListenTLS []string
-	// Inside has clients come only from within the process (Connect).
+	// Inside restricts clients to those of this process (Connect): there are no listeners.
 	Inside bool
 	// BeforeStop is called before a clean stop begins, while the server serves, and once; nil:
 	// nothing is.
@@ -149,7 +149,7 @@ func (s *Server) Shutdown(save bool) {
 	s.stop()
 }
 
-// Post has fn run on the loop, from any goroutine. After Run it is swallowed.
+// Post schedules fn to run on the loop, from any goroutine. After Run has returned, fn is dropped.
 func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 
 // restAgain is when the loop looks again whether jobs have ended.

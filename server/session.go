@@ -382,7 +382,7 @@ func (l *loop) cutOutput(s *session) {
 	l.condemn(s)
 }
 
-// waitFor has a session wait whose command does.
+// waitFor parks a session whose command must wait.
 func (l *loop) waitFor(s *session, args [][]byte) {
 	switch {
 	case l.ctx.Reason == commands.ForPause:
@@ -397,7 +397,7 @@ func (l *loop) waitFor(s *session, args [][]byte) {
 	}
 }
 
-// load has a session wait until the keys of its command are in memory.
+// load parks a session until the keys of its command are in memory.
 func (l *loop) load(s *session, args [][]byte) {
 	s.past.Loads++
 	if s.past.Loads > loadTries {

@@ -63,7 +63,7 @@ func (set stateSet) has(st state) bool { return set>>st&1 != 0 }
 // waits are the states of a session whose command has no reply yet.
 var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forGroup, forRoom, forHandshake, released)
 
-// follows has for each state those that it may follow.
+// follows lists, for each state, the states that may precede it.
 var follows = [states]stateSet{
 	serving:      waits,
 	forLoad:      setOf(serving),
@@ -99,10 +99,10 @@ func (s *session) release() { s.to(released) }
 // wake ends a wait: the command runs again now, or has its reply.
 func (s *session) wake() { s.to(serving) }
 
-// halt has a session run no more commands, as the server stops.
+// halt keeps a session from running further commands, because the server stops.
 func (s *session) halt() { s.to(halted) }
 
-// finish has a session end when its output has left, and shows that in CLIENT LIST.
+// finish ends a session after its output was sent, and CLIENT LIST shows that.
 func (s *session) finish() {
 	s.to(closing)
 	s.client.Closing = true
@@ -111,8 +111,8 @@ func (s *session) finish() {
 // linger leaves nothing to a session but to wait for the client's end.
 func (s *session) linger() { s.to(lingering) }
 
-// condemn has a session closed at the end of the pass: the caller may be going through a list that
-// closing changes.
+// condemn marks a session to be closed at the end of the pass. The caller may be iterating over a
+// list that closing changes.
 func (s *session) condemn() { s.to(condemned) }
 
 // end is the last transition.

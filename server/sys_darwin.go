@@ -2,7 +2,7 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// setKeepalive has the kernel probe a silent peer after so many seconds.
+// setKeepalive makes the kernel probe a silent peer after a number of seconds.
 func setKeepalive(fd, seconds int) error {
 	return firstError(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),

@@ -16,8 +16,8 @@ func acceptSocket(fd int) (int, unix.Sockaddr, error) {
 	return unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 }
 
-// setKeepalive has the kernel probe a silent peer after so many seconds, and give it
-// up after three probes without an answer.
+// setKeepalive makes the kernel probe a silent peer after a number of seconds, and give it up after
+// three probes without an answer.
 func setKeepalive(fd, seconds int) error {
 	return firstError(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),

@@ -4,7 +4,7 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// setKeepalive has the kernel probe a silent peer; how often is the system's setting.
+// setKeepalive makes the kernel probe a silent peer; the system's settings say how often.
 func setKeepalive(fd, _ int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 }

@@ -14,8 +14,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// Archive has all that the log gets kept elsewhere (package archive): with a backup it gives any
-// moment since then. For that the log has the time of each batch (Txn.End), to the millisecond.
+// Archive makes the store copy its whole log elsewhere (package archive). Together with a backup,
+// the copy restores any moment since that backup. For that, the log contains the time of each batch
+// (Txn.End), in milliseconds.
 type Archive struct {
 	// Dir is the directory of the archive. Empty: Run, if that is not nil, gets the path of each
 	// file, and returns nil once there is a durable copy.

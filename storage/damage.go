@@ -30,8 +30,8 @@ func (s *Store) Unread(err error, about ...any) {
 	}
 }
 
-// tellDamage has the log name the place of an error, unless it has done so, and say how many keys
-// at most cannot be read for it, if that is known. It reports whether it did.
+// tellDamage logs the place of an error, unless it has done so before. If keys is known, it adds
+// how many keys at most cannot be read because of the error. It reports whether it logged anything.
 func (s *Store) tellDamage(err error, keys int64) bool {
 	place := damagedPlace(err)
 	s.damages.mu.Lock()

@@ -38,13 +38,13 @@ func (q *DelayQueue) Deliver(j object.Job, due int64) (receipt uint64) {
 	return receipt
 }
 
-// Extend has a job that somebody has be due again at another time.
+// Extend changes when a delivered job becomes due again.
 func (q *DelayQueue) Extend(j object.Job, due int64) {
 	j.Due = due
 	q.set(&j)
 }
 
-// Reschedule has a job, which nobody has then, be due at another time.
+// Reschedule takes a job back from its receiver, if it has one, and sets when it becomes due.
 func (q *DelayQueue) Reschedule(j object.Job, due int64) {
 	j.Due, j.Receipt = due, 0
 	q.set(&j)

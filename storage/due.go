@@ -51,10 +51,11 @@ func dueRetries() (again func() bool) {
 	}
 }
 
-// walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard
-// locked, and calls onDisk for each key that is only on disk. After each step it calls next, and
-// before it tries one again. Both are without a lock. It returns false where next does, where a
-// global transaction kept a shard for too long, or where it could not read the data file.
+// walkDue calls inMemory for the index of each part, in steps, with the shard locked. It begins at
+// the deadline from. It calls onDisk for each key that is only on disk. After each step, and before
+// it retries one, it calls next. onDisk and next are called without a lock. It returns false if
+// next does, if a global transaction kept a shard for too long, or if it could not read the data
+// file.
 func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey), next func() bool) bool {
 	retries := func() func() bool {
 		again := dueRetries()

@@ -100,7 +100,8 @@ func (p *part) fromDisk(k Key, due int64) {
 	}
 }
 
-// forgetDisk has a part's deadlines on disk be found again: one is gone that nobody has read.
+// forgetDisk discards the counts of a part's deadlines on disk, so that they are found again. One
+// of the deadlines has disappeared without having been read.
 func (p *part) forgetDisk() {
 	if p.disk != nil {
 		p.disk = nil

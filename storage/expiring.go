@@ -452,7 +452,7 @@ type laterDeadlines struct {
 	}
 }
 
-// watch has keys that come into memory be noted for a page until take.
+// watch begins to note, for a page, the keys that come into memory; take ends that.
 func (d *laterDeadlines) watch(l *expiring) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -640,7 +640,7 @@ func (l *expiring) onDisk() error {
 		l.trim()
 		at, looks = next, looks+n+len(later)
 	}
-	// What has come into memory since that was looked at may have left its entry in ttl.
+	// A key that has come into memory since memory was looked at may have left its entry in ttl.
 	arrived := slices.DeleteFunc(l.s.later.take(l), func(k expiringOnDisk) bool {
 		return binary.BigEndian.Uint32(k.on) != space || !k.place.Before(l.through)
 	})

@@ -93,11 +93,11 @@ func (s *Store) Shown() uint64 {
 	return s.log.End()
 }
 
-// pauseReaper has the reaper run, unless it is turned off or the store is a follower's.
+// pauseReaper starts the reaper, or pauses it if it is turned off or the store is a follower's.
 func (s *Store) pauseReaper() { s.reaper.Pause(s.passive.Load() || s.Follower()) }
 
-// hide has readers not see what is due of a follower's key, as shed does by removing it. It returns
-// false if nothing is left for them.
+// hide hides the due elements of a follower's key from readers, as shed does by removing them. It
+// returns false if nothing is left for readers.
 func (t *Txn) hide(p *part, c cell) bool {
 	now := t.instant(p, c)
 	if d := p.deadline(c); d != 0 && d <= now {

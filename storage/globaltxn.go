@@ -35,8 +35,8 @@ type globalTxn struct {
 	// gate is locked by the global transaction from begin to end, and by others
 	// while they lock several shards. It guards no field.
 	gate sync.Mutex
-	// announced has a bit for each shard that the global transaction has locked or is about to
-	// lock, which alone writes it.
+	// announced contains a bit for each shard that the global transaction has locked or is about to
+	// lock. Only that transaction writes it.
 	announced atomic.Uint64
 }
 

@@ -51,8 +51,8 @@ func (s *Store) guessTime() int64 {
 	return now
 }
 
-// FollowTime has a follower go by the time that its leader has sent, Unix ms. It takes no lock, as
-// AdviseTime does.
+// FollowTime sets a follower's time to the one that its leader has sent, in Unix ms. Like
+// AdviseTime, it takes no lock.
 func (s *Store) FollowTime(at int64) {
 	if s.follows() {
 		s.setGroupTime(at)

@@ -117,7 +117,7 @@ func (g *clockGuard) start() {
 	g.goOn(found)
 }
 
-// goOn has the store's time go on from a record.
+// goOn resumes the store's time from a record.
 func (g *clockGuard) goOn(found clockRecord) {
 	wall, boot := g.read()
 	same := found.boot != 0 && found.boot == g.s.clock.BootID()
@@ -154,8 +154,8 @@ func (g *clockGuard) succeed(t *Txn) {
 	}
 }
 
-// goOnFrom has the group's time go on with this member as the leader; since is of the guard that
-// the leader before had, 0 for none. g.mu is locked.
+// goOnFrom continues the group's time with this member as the leader. since is when the guard of
+// the previous leader began, 0 if it had none. g.mu is locked.
 func (g *clockGuard) goOnFrom(now, since int64) {
 	g.s.instant.Store(now)
 	wall, boot := g.read()
@@ -289,7 +289,7 @@ func (g *clockGuard) look() int64 {
 	return boot + g.mu.lead
 }
 
-// follow has the store's time follow the wall clock.
+// follow makes the store's time follow the wall clock.
 func (g *clockGuard) follow(wall, boot int64) {
 	g.mu.lead = wall - boot
 	g.since.Store(0)
@@ -297,7 +297,7 @@ func (g *clockGuard) follow(wall, boot int64) {
 	g.ask.Store(wall + lookEvery)
 }
 
-// steppedBack has the guard go on from the wall clock, which the store's time follows again.
+// steppedBack restarts the guard from the wall clock, which the store's time follows again.
 func (g *clockGuard) steppedBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -351,8 +351,8 @@ func (s *Store) Micros() int64 {
 	return s.clock.Micros() - s.guard.ahead.Load()*1000
 }
 
-// HoldClock has a guard not end by itself, or do so again: another member's clock agrees with the
-// group's time, or none.
+// HoldClock(true) keeps a guard from ending by itself, because another member's clock agrees with
+// the group's time. With false no other clock agrees, and the guard may end by itself again.
 func (s *Store) HoldClock(on bool) { s.guard.held.Store(on) }
 
 // keep is called by housekeeping: it ends the guard, or keeps the record.
@@ -405,9 +405,9 @@ func (s *Store) ConfirmClock() error {
 	return s.log.Settled(s.quit, s.log.End())
 }
 
-// end has time follow the wall clock, and deadlines that counted from the guarded time move with
-// it, unless the clock is back. Where it is not, and the step is not confirmed, nothing happens.
-// turn is locked.
+// end makes time follow the wall clock again. Unless the clock is back, it moves deadlines that
+// counted from the guarded time along with it. If the clock is not back and the step is not
+// confirmed, it does nothing. turn is locked.
 func (g *clockGuard) end(confirmed bool) {
 	s, t := g.s, g.s.NewTxn()
 	g.loadNoted()
@@ -530,7 +530,7 @@ func (g *clockGuard) write() error {
 	return nil
 }
 
-// record has the transaction, which has the shard of the record locked, write it.
+// record makes the transaction write the record. The transaction has locked the record's shard.
 func (g *clockGuard) record(t *Txn) {
 	k, r := g.s.SystemKey(clockKey), g.current()
 	if _ = t.Load(k); r == (clockRecord{}) { // an old one that cannot be read is replaced

@@ -364,8 +364,9 @@ func (h *housekeeper) evict(excess int64) (left int64) {
 	return left
 }
 
-// Trim has keys that the data file has leave memory, while that has more than MaxMemory. It is for
-// tools that read all keys without background work; what only the log has stays.
+// Trim evicts keys that the data file contains while memory holds more than MaxMemory. It is for
+// tools that read all keys without background work. Data that only the log contains stays in
+// memory.
 func (s *Store) Trim() {
 	const worth = 16 // it ends when a round frees less than this part of what is too much
 	for {

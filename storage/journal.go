@@ -31,8 +31,8 @@ type Journal interface {
 	// before the batch is durable, and the log does not read it afterwards.
 	AppendKeeping(pieces [][]byte) (lsn uint64)
 
-	// Commit has all become durable that was appended before it. It returns when that is so, or
-	// earlier: then OnDurable reports it.
+	// Commit makes everything appended so far durable. It returns when that is done, or earlier;
+	// then OnDurable reports it.
 	Commit() error
 	// CommitAsync is Commit on another goroutine. Calls while one is under way become one.
 	CommitAsync()
@@ -49,9 +49,9 @@ type Journal interface {
 	// context's error.
 	Settled(ctx context.Context, lsn uint64) error
 
-	// Rotate has what is appended from now on go to another segment, which starts with the batch
-	// head, and returns that segment's number. The number may be recorded as the first one needed
-	// once End, read after Rotate, is settled.
+	// Rotate begins another segment, which starts with the batch head, and returns its number. All
+	// later batches go there. The number may be recorded as the first one needed once End, read
+	// after Rotate, is settled.
 	Rotate(head []byte) (segment uint64, err error)
 	// Release removes the segments before first, or keeps them for later use.
 	Release(first uint64) error

@@ -90,7 +90,7 @@ func (l *leaseTokens) start() error {
 	return nil
 }
 
-// passReservation has the counter go on behind a reservation.
+// passReservation moves the counter past a reservation.
 func (l *leaseTokens) passReservation(t *Txn, k Key) {
 	n, err := t.readReservation(k)
 	if err != nil {
@@ -111,16 +111,16 @@ func (l *leaseTokens) resume(t *Txn) {
 	}
 }
 
-// raise has the counter go on behind a token that may come from elsewhere.
+// raise moves the counter past a token that may come from elsewhere.
 func (l *leaseTokens) raise(token uint64) {
 	token = min(token, maxTokenFromOutside)
 	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last, token); last = l.last.Load() {
 	}
 }
 
-// passBackup has the counter go on above all tokens that were granted since a backup, of an instant
-// in Unix ms, was made: those that were reserved then, one for each microsecond since, and
-// restoredTokens if the clock is wrong.
+// passBackup moves the counter past all tokens that may have been granted since a backup was made.
+// instant is when the backup was made, in Unix ms. It counts the tokens that were reserved then,
+// one for each microsecond since, and restoredTokens in case the clock is wrong.
 func (l *leaseTokens) passBackup(instant int64) error {
 	t := l.s.NewTxn()
 	l.s.BeginAll(t)
@@ -238,8 +238,7 @@ func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (
 	return token
 }
 
-// ExtendLease has a lease, which must be there, be held until another deadline (Unix ms) that
-// counts from now.
+// ExtendLease sets another deadline (Unix ms), counted from now, for a lease, which must exist.
 func (t *Txn) ExtendLease(k Key, deadline int64, ev Event) {
 	p, sl, c := t.live(k, false)
 	deadline += p.objectOf(*c).val.(*object.Lease).Delay

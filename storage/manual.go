@@ -38,7 +38,7 @@ func (m Manual) Evict(oneIn uint64) {
 	}
 }
 
-// Leave has clean runs of streams leave memory, about one of oneIn.
+// Leave removes clean runs of streams from memory, about one in oneIn.
 func (m Manual) Leave(oneIn uint64) {
 	for _, sh := range m.s.shards {
 		for _, p := range sh.mu.parts {

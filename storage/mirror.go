@@ -247,7 +247,7 @@ func (m *Mirror) end(lsn uint64, size int) {
 	t.reset()
 }
 
-// followRules has outboxes be as the batch has left them.
+// followRules updates the outboxes to what the batch has written.
 func (m *Mirror) followRules() {
 	c := &m.s.outbox
 	for _, name := range m.need.system {
@@ -310,7 +310,7 @@ func (m *Mirror) swapped(a, b int) { m.t.noteSwap(a, b) }
 // read reports whether somebody reads the value beside others.
 func (o *Object) read() bool { return o != nil && o.side != nil && o.side.readers > 0 }
 
-// setApart has a value that somebody reads go on as a copy; who reads keeps the value.
+// setApart replaces a value that somebody reads by a copy; the reader keeps the original.
 func (p *part) setApart(sl *slot, c *cell, o *Object) {
 	was := o.due()
 	o.val = o.val.Clone()
@@ -319,8 +319,8 @@ func (p *part) setApart(sl *slot, c *cell, o *Object) {
 	p.setIndex(p.id(sl, *c), was, o.due())
 }
 
-// followTime has the store's time be as its leader has logged it. For 0 all shards are locked: the
-// leader's time has followed its clock back.
+// followTime sets the store's time to the one that its leader has logged. 0 means that the leader's
+// time has followed its clock back; then all shards are locked.
 func (s *Store) followTime(at int64) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
@@ -352,7 +352,7 @@ func (p *part) unhideDue(by int64) {
 	})
 }
 
-// reread has a rule be as its key says by now. All shards are locked.
+// reread updates a rule from the present value of its key. All shards are locked.
 func (c *outboxControl) reread(t *Txn, name string) {
 	rules, k := c.rules.Load(), c.s.SystemKey(outboxRuleKey+name)
 	if _, cell := t.look(k); !exists(cell) {
@@ -376,7 +376,7 @@ func (c *outboxControl) reread(t *Txn, name string) {
 	c.use(rules.with(b))
 }
 
-// follow has the numbers of a queue be as a batch has left it.
+// follow updates the counts of a queue to what a batch has written.
 func (o *outboxes) follow(t *Txn, name string) {
 	for _, r := range o.all {
 		for i := range r.queues {

@@ -225,7 +225,7 @@ func (c *outboxControl) count(t *Txn) {
 	}
 }
 
-// recount has the numbers of a queue be those of its list, whose entries have so many bytes.
+// recount sets the counts of a queue to those of its list, whose entries take size bytes.
 func (r *outbox) recount(q *outboxQueue, l *object.List, size int64) {
 	r.bytes.Add(size - q.bytes.Swap(size))
 	n := int64(l.Len())
@@ -298,7 +298,7 @@ func (o *outboxes) of(db int) []*outbox {
 	return o.byDB[db]
 }
 
-// use has other rules be in force. All shards are locked, or the store is being opened.
+// use puts other rules into force. All shards are locked, or the store is being opened.
 func (c *outboxControl) use(o *outboxes) {
 	if len(o.all) == 0 {
 		o = nil

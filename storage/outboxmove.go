@@ -70,7 +70,7 @@ func (m *outboxMover) init(s *Store) {
 	m.turn.retries = map[*outboxState]time.Duration{}
 }
 
-// wake has the mover look at the queues.
+// wake makes the mover look at the queues.
 func (m *outboxMover) wake() {
 	select {
 	case m.kick <- struct{}{}:

@@ -20,9 +20,10 @@ type policies struct {
 	slides bool
 }
 
-// SetPolicies has find say which policy a key is under, nil for none; with nil there are no
-// policies. slides says whether one of them slides deadlines: otherwise find is not called for
-// reads. find must be quick and must not call the store: it is called with shards locked.
+// SetPolicies sets the function that returns a key's policy, or nil if the key has none. If find is
+// nil there are no policies. slides tells whether a policy slides deadlines; otherwise find is not
+// called for reads. find must be quick and must not call the store: shards are locked during the
+// call.
 func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy, slides bool) {
 	if find == nil {
 		s.policies.Store(nil)

@@ -339,8 +339,8 @@ func (s *Store) observeLate(h *histogram.Histogram, deadline int64) {
 	}
 }
 
-// window has the deadlines of keys that are only on disk, up to an end: a view on the
-// ttl bucket that moves forward as time goes.
+// window contains the deadlines of keys that are only on disk, up to an end. It is a view on the
+// ttl bucket that moves forward with time.
 type window struct {
 	// Constant once Open has returned.
 	s *Store

@@ -406,7 +406,7 @@ func (r *replay) access() uint32 {
 	return r.s.firstAccess(r.s.opened)
 }
 
-// changed has a mirror note a key that has changed.
+// changed notes a changed key for the mirror, if there is one.
 func (r *replay) changed(p *part, sl *slot, c *cell, k Key) {
 	if r.mirror != nil {
 		r.mirror.changed(p, sl, c, k)

@@ -112,9 +112,9 @@ func (v View) each(db int, fn func(*part)) {
 	}
 }
 
-// settle has the expiration indexes of a database do the moves that they have postponed, in steps
-// between which others have their turn: who then looks at an index with its shard locked finds few
-// left.
+// settle makes the expiration indexes of a database do their postponed moves. It works in steps,
+// between which others have their turn. A caller that then looks at an index with its shard locked
+// finds few postponed moves.
 func (v View) settle(db int) {
 	const step, steps = 256, 64 // while others go on, more are postponed
 	if v.t != nil {
@@ -187,7 +187,7 @@ type walked struct {
 	skip bool // it only counts
 }
 
-// add has a key visited.
+// add adds a key to those of the present step, which are visited after it.
 func (w *walk) add(it Item) {
 	k := walked{typ: it.Type(), skip: w.untimed && it.Deadline() != 0}
 	switch {

@@ -8,7 +8,7 @@ import (
 
 // Testing is what tests change in a store, in one place. Its zero value is a store as it serves.
 type Testing struct {
-	// SmallSteps has work that is done in bounded pieces done in tiny ones, so that there are many
+	// SmallSteps makes the store divide bounded work into tiny pieces, so that there are many
 	// moments between them.
 	SmallSteps bool
 	// OnStep is called at each Step, by the goroutine that does the step, while no shard is locked.

@@ -151,7 +151,8 @@ func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error
 	return db, data, nil
 }
 
-// readMeta has the store be as the meta bucket of any format version says, before anybody uses it.
+// readMeta sets the store's state from the meta bucket, of any format version, before anybody uses
+// the store.
 func (df *dataFile) readMeta(tx *bolt.Tx, st *format.State) (err error) {
 	df.s.checkpointer.mu.ttlDoubtful = tx.Bucket(format.BucketMeta).Get(format.MetaDoubt) != nil
 	df.s.seed, *st, err = parseMeta(tx)

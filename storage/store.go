@@ -107,7 +107,7 @@ type Options struct {
 	// member's store that is ReadOnly it changes nothing on disk.
 	OpenLog func(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error)
 
-	// Archive has the log archived; not of a member.
+	// Archive makes the store archive its log.
 	Archive Archive
 
 	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but

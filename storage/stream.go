@@ -59,8 +59,8 @@ func (s *Stream) editQuietly() (*object.Stream, object.Changed) {
 	return v, s.quietly
 }
 
-// Signal has the clients that wait for the key, which must exist, look at it again. To others it
-// has not changed.
+// Signal makes the clients that wait for the key look at it again. The key must exist. For other
+// purposes the key has not changed.
 func (s *Stream) Signal() { s.t.report(s.t.s.part(s.k).space, s.k.Name, true) }
 
 // Create makes a stream without entries, if the key is missing.

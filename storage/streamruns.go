@@ -283,8 +283,7 @@ type largeStream struct {
 	bytes int64
 }
 
-// leaveRuns has runs of large streams leave memory, of each as many as are its share of what is too
-// much.
+// leaveRuns removes runs of large streams from memory. Each stream loses its share of the excess.
 func (h *housekeeper) leaveRuns(excess int64) (left int64) {
 	var list []largeStream
 	total := int64(0)
@@ -345,7 +344,7 @@ func (h *housekeeper) leaveSome(l largeStream, enough int) (freed int64, last bo
 	return h.leaveClean(l, v, enough, func() bool { return true })
 }
 
-// leaveClean has clean runs leave memory that chosen chooses. Their shard is locked.
+// leaveClean removes from memory the clean runs that chosen selects. Their shard is locked.
 func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int, chosen func() bool) (freed int64, last bool) {
 	o := l.o
 	_, c, found := l.p.cellAt(o.name(), l.ref, cellObj)

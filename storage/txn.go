@@ -54,7 +54,7 @@ type Txn struct {
 	quiet bool
 	// shedding: present changes are removals of due keys and elements.
 	shedding bool
-	// snapshot has the keys of an offloaded transaction.
+	// snapshot contains the keys of an offloaded transaction.
 	snapshot *snapshot
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
@@ -528,7 +528,7 @@ func (t *Txn) SetRaw(k Key, value []byte, deadline int64, ev Event) {
 	}
 }
 
-// MarkRaw has the encoding of a string, which must exist, be "raw" from now on.
+// MarkRaw sets the encoding of a string, which must exist, to "raw".
 func (t *Txn) MarkRaw(k Key) { t.setFlags(k, flagRaw) }
 
 // accessNow means the access word of a key that is written now, and whose deadline is as old as it

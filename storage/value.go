@@ -58,7 +58,7 @@ const (
 
 func (o *Object) is(state byte) bool { return o.state&state != 0 }
 
-// side has the fields that few objects need.
+// side contains the fields that few objects need.
 type side struct {
 	// due is the first deadline of an element as the index has it, 0 for none, or while the
 	// value is pinned.

@@ -160,11 +160,11 @@ type Log interface {
 	Durable() uint64
 	Synced() uint64
 	Settled(ctx context.Context, lsn uint64) error
-	// KeepFrom has it keep what stands behind a position, as far as that is there.
+	// KeepFrom makes the log keep everything after a position, as far as that still exists.
 	KeepFrom(position uint64) Kept
 }
 
-// Kept is the part of a log that somebody keeps who is to read it.
+// Kept is the part of a log that is kept for a reader.
 type Kept interface {
 	// Bytes is how much of the log is there for that alone.
 	Bytes() int64
@@ -172,7 +172,7 @@ type Kept interface {
 	// are settled. It ends with fn's error. It is wal.ErrReleased if the log has not all of these
 	// any more. A batch may not change, nor be kept.
 	Batches(after, through uint64, fn func(lsn uint64, batch []byte) error) error
-	// MoveTo has it keep what stands behind a position only. Anybody may call it.
+	// MoveTo makes the log keep only what is after a position. Any goroutine may call it.
 	MoveTo(position uint64) error
 	// LetGo ends that. A second call does nothing.
 	LetGo() error
@@ -537,7 +537,7 @@ func (a *Archiver) file(end uint64) error {
 	return nil
 }
 
-// run has the command take a file.
+// run passes a file to the command.
 func (a *Archiver) run(path string) error {
 	began := a.o.Clock.Mono()
 	a.runs.Store(&began)

@@ -87,7 +87,8 @@ func write[T string | []byte](w *Writer, b T) (n int, err error) {
 	return n, w.err
 }
 
-// pack has the next block packed beside, and writes the first one if enough are under way.
+// pack compresses the next block on another goroutine. It writes the first one if enough are under
+// way.
 func (w *Writer) pack() {
 	p := packing{raw: w.buf, done: make(chan []byte, 1)}
 	w.buf = nil

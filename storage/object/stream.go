@@ -308,7 +308,8 @@ func (s *Stream) retail(runs []*streamRun) {
 	s.tail, s.end = tail, end+1
 }
 
-// remember has the metadata say what follows from the last entry, which is about to be removed.
+// remember stores in the metadata the values derived from the last entry, which is about to be
+// removed.
 func (s *Stream) remember() { s.meta.last, s.meta.next = s.LastID(), s.next() }
 
 // removeAt removes the live entry with an id, at off of the run i.

@@ -146,7 +146,7 @@ func (s *Stream) readRun(r *streamRun) (*runEntries, error) {
 	return in, err
 }
 
-// install has an absent run in memory.
+// install puts an absent run into memory.
 func (s *Stream) install(r *streamRun, in *runEntries) {
 	r.mem, r.lo, r.used = in.mem, in.lo, true
 	s.allocated += cap(r.mem)
@@ -200,8 +200,8 @@ func (r *streamRun) read(source RunSource) (*runEntries, error) {
 	return in, nil
 }
 
-// Whole has all entries in memory, for a value that others do not use yet, and that is to have
-// elements of its own in the data file. It panics with a ReadError where some cannot be read.
+// Whole loads all entries into memory. It is for a value that others do not use yet and that is to
+// have its own elements in the data file. It panics with a ReadError if some cannot be read.
 func (s *Stream) Whole() {
 	for i := 0; s.cold != nil && s.cold.absent > 0; i++ {
 		s.own(s.runs[i])
@@ -212,10 +212,10 @@ func (s *Stream) Whole() {
 // leaveLooks is how many runs Leave looks at.
 const leaveLooks = 1024
 
-// Leave has runs leave memory until enough bytes are free or it has looked at very many, and
-// reports how many bytes are; done says that it has come to the last run. Those stay that were used
-// since it looked at them before, or that are not clean: the data file does not have all elements
-// with numbers from first to last as they are. The last run stays.
+// Leave removes runs from memory until enough bytes are free or it has looked at very many. It
+// returns how many bytes it has freed. done reports that it has reached the last run, which stays.
+// A run also stays if it was used since the previous look, or if it is not clean. A run is clean if
+// the data file contains all elements with numbers from first to last as they are.
 func (s *Stream) Leave(enough int, clean func(first, last int64) bool) (freed int, done bool) {
 	c := s.cold
 	at := max(s.runAt(c.hand), 0)

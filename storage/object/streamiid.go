@@ -18,7 +18,7 @@ type idempotence struct {
 	allocated int // bytes of memory behind the producers
 }
 
-// producer has the ordinals of one's idempotent ids.
+// producer contains the ordinals of one producer's idempotent ids.
 type producer struct {
 	name []byte
 	ids  sorted[iidOrdinal]

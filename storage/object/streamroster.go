@@ -5,9 +5,9 @@ import (
 	"cmp"
 )
 
-// roster has what has a name and a number: a stream's groups, or the consumers of a group. Several
-// may have the same name: elements come in any order, so those that are only referred to have an
-// empty one.
+// roster contains items that have a name and a number: a stream's groups, or the consumers of a
+// group. Several items may have the same name. Elements come in any order, so items that are only
+// referred to have an empty name.
 type roster[T any] struct {
 	named    sorted[namedItem[T]]
 	numbered sorted[numberedItem[T]]

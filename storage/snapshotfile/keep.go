@@ -33,9 +33,9 @@ func Verify(r io.Reader) (Header, error) {
 	return from.Header, nil
 }
 
-// Keep has write make a file, which has its name only when it is whole and on disk: before that,
-// and with an error, there is what was there. With an error of the directory's sync, which comes
-// last, it may be either.
+// Keep writes a file with write. The file gets its name only when it is complete and on disk.
+// Before that, and after an error, the previous content remains. After an error of the directory's
+// sync, which comes last, either content may be there.
 func Keep(fs vfs.FS, path string, write func(io.Writer) error) error {
 	part := path + unfinished
 	f, err := fs.Create(part)

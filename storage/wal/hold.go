@@ -12,8 +12,8 @@ type Hold struct {
 	first uint64
 }
 
-// Hold has Release keep the segments from first on, until the hold is let go. What it keeps does
-// not count in Size.
+// Hold keeps the segments from first on through calls of Release, until the hold is let go. Size
+// does not count these segments.
 func (l *Log) Hold(first uint64) *Hold {
 	h := &Hold{l, first}
 	l.segMu.Lock()
@@ -37,7 +37,7 @@ func (h *Hold) MoveTo(pos uint64) error {
 	return h.Move(seg.number)
 }
 
-// Move has the hold keep the segments from first on only.
+// Move makes the hold keep only the segments from first on.
 func (h *Hold) Move(first uint64) error {
 	h.l.segMu.Lock()
 	h.first = max(h.first, first)
