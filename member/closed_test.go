@@ -178,7 +178,7 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// powerCut has all servers lose power.
+// powerCut cuts the power of all servers.
 func (r *ring) powerCut() {
 	for _, s := range r.servers {
 		s.kill()

@@ -23,10 +23,9 @@ type failing struct {
 	p      *process // of the victim
 }
 
-// breaks has all operations of a kind on the log of a server fail from now on, as where its disk is
-// broken. Whatever the server says to others afterwards that only a sync allows, is an error. away:
-// nothing arrives at the third member, nor from it, so that there is no majority without the
-// victim.
+// breaks makes all operations of a kind on a server's log fail from now on, as on a broken disk. It
+// is an error if the server afterwards sends anything that only a sync allows. If away is not nil,
+// nothing arrives at that member or from it, so that there is no majority without the victim.
 func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	f := &failing{r, victim, r.running(victim)}
 	victim.failed = make(chan error, 1)

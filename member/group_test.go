@@ -40,7 +40,7 @@ func TestJoin(t *testing.T) {
 	r.agree()
 }
 
-// blackout has all servers lose power at about the same time, and start again.
+// blackout cuts the power of all servers at about the same time, and starts them again.
 func (r *ring) blackout() {
 	for _, s := range r.servers {
 		s.kill()
@@ -89,8 +89,8 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// tries has a test tried again where its leader has ended by itself, as on a machine with much else
-// to do. try reports whether it came to its end.
+// tries repeats a test in which the leader has ended by itself, as on a busy machine. try reports
+// whether it came to its end.
 func tries(t *testing.T, try func(r *ring) bool) {
 	t.Helper()
 	for range 20 {
@@ -332,8 +332,8 @@ func TestPartsCut(t *testing.T) {
 	})
 }
 
-// truncated has the leader's log begin behind what a member has that is away, and gives the leader
-// and its term.
+// truncated makes the leader's log begin after the last entry of a member that is away. It returns
+// the leader and its term.
 func (r *ring) truncated(away *server) (leader *server, term uint64) {
 	r.t.Helper()
 	last := uint64(0)

@@ -124,7 +124,7 @@ func newGroup(t *testing.T, n int) *ring {
 	return r
 }
 
-// join has the first server found a group and the others join it.
+// join makes the first server found a group, and the others join it.
 func (r *ring) join() {
 	r.t.Helper()
 	r.do("found", r.servers[0], func(m *Member, done func(error)) { m.Found(done) })
@@ -150,7 +150,7 @@ func (r *ring) voters() (n int) {
 	return n
 }
 
-// do has a server do something, again until it is done.
+// do runs an action on a server, and repeats it until it succeeds.
 func (r *ring) do(what string, s *server, action func(m *Member, done func(error))) {
 	r.t.Helper()
 	r.await(what, func() bool {
@@ -209,7 +209,7 @@ func (r *ring) term() (term uint64) {
 	return term
 }
 
-// checkpoint has a server make a checkpoint, again if its role has just changed.
+// checkpoint makes a checkpoint of a server, and tries again if the server's role has just changed.
 func (r *ring) checkpoint(s *server) {
 	r.t.Helper()
 	r.await("a checkpoint", func() bool {
@@ -223,7 +223,7 @@ func (r *ring) others(than *server) []*server {
 	return slices.DeleteFunc(slices.Clone(r.servers), func(s *server) bool { return s == than })
 }
 
-// cut has messages not arrive; nil: all do.
+// cut sets which messages are lost; nil: none.
 func (r *ring) cut(lost func(*consensus.Message) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -480,7 +480,8 @@ func (l *loop) SetFollower(ctx context.Context, on bool, done func()) {
 	})
 }
 
-// call has fn called on the loop, and returns when that is so; false: the loop has ended.
+// call runs fn on the loop and waits for its end. It returns false if the loop ended without
+// running it.
 func (l *loop) call(fn func()) bool {
 	called := make(chan struct{})
 	l.Post(func() { fn(); close(called) })

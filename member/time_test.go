@@ -23,7 +23,7 @@ type apart struct {
 	fakes []*clock.Fake
 }
 
-// newApart has members whose wall clocks are ahead by so many ms.
+// newApart makes members whose wall clocks are ahead by the given numbers of ms.
 func newApart(t *testing.T, ahead ...int64) *apart {
 	a := &apart{}
 	for _, ms := range ahead {
@@ -55,7 +55,7 @@ func (a *apart) times() (list []int64) {
 	return list
 }
 
-// advance has time pass, and waits until all followers have heard the leader since.
+// advance moves the clocks forward, and waits until all followers have heard the leader since.
 func (a *apart) advance(d time.Duration) {
 	a.t.Helper()
 	for _, f := range a.fakes {
@@ -96,14 +96,14 @@ func (a *apart) reportExpiries(pattern string) {
 	})
 }
 
-// leads has a server lead that follows, and returns when it does and all have heard it.
+// leads makes a follower the leader. It returns after that, when all have heard the new leader.
 func (a *apart) leads(s *server) {
 	a.t.Helper()
 	a.hands(s)
 	a.agreeOnTime()
 }
 
-// hands has a server lead that follows.
+// hands makes a follower the leader.
 func (a *apart) hands(s *server) {
 	a.t.Helper()
 	a.await("a transfer", func() bool {
@@ -244,8 +244,8 @@ type drift struct {
 	}
 }
 
-// pass has so much time pass, by a clock that is right, and waits until all followers have heard
-// the leader since.
+// pass moves each clock forward by its own share of a true duration, and waits until all followers
+// have heard the leader since.
 func (d *drift) pass(by time.Duration) {
 	d.t.Helper()
 	leader := d.leader()

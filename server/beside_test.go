@@ -22,8 +22,8 @@ func (ts *testServer) apart(n int) (keys []string) {
 	return keys
 }
 
-// loops has a connection run a script that calls GET of keys, and waits until it goes on without
-// end.
+// loops runs a script on a connection that calls GET of keys, and waits until the script is in an
+// endless loop.
 func (ts *testServer) loops(declared string, keys ...string) *client {
 	ts.t.Helper()
 	source := ""

@@ -506,7 +506,7 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 	}
 }
 
-// onSession has fn run on the loop with the session of a client.
+// onSession runs fn on the loop with the session of a client.
 func (ts *testServer) onSession(id string, fn func(*loop, *session)) {
 	ts.t.Helper()
 	ts.onLoop(func(l *loop) {

@@ -41,7 +41,7 @@ func (d *disk) use(o *storage.Options) {
 	})
 }
 
-// hold has syncs wait until release.
+// hold makes syncs wait until release is called.
 func (d *disk) hold() (release func()) {
 	gate := make(chan struct{})
 	d.gate.Store(&gate)
@@ -51,7 +51,8 @@ func (d *disk) hold() (release func()) {
 	}
 }
 
-// slowDisk has the server find syncs slow, so that it no longer waits for them.
+// slowDisk makes syncs slow and waits until the server has measured that, so that it no longer
+// waits for them.
 func slowDisk(t *testing.T, ts *testServer, d *disk) {
 	t.Helper()
 	d.delay.Store(int64(3 * time.Millisecond))

@@ -661,8 +661,8 @@ func leaderAsRedis(t *testing.T, master, replica *testkit.Server) {
 	fields(t, keyp, redis, "INFO replication")
 }
 
-// compare has both servers reply to the same commands. ~ stands for a space within a word, ^ for
-// the end of a line.
+// compare sends the same commands to both servers, and compares their replies. ~ stands for a space
+// within a word, ^ for the end of a line.
 func compare(t *testing.T, keyp, redis *client, ids map[string]string, script string) {
 	t.Helper()
 	for line := range strings.Lines(script) {
@@ -872,7 +872,7 @@ func TestGroupClients(t *testing.T) {
 	}
 }
 
-// redisCLI has redis-cli follow a follower's redirection.
+// redisCLI makes redis-cli follow a follower's redirection.
 func redisCLI(t *testing.T, program string, port int) {
 	t.Helper()
 	out, err := exec.Command(program, "-c", "-p", strconv.Itoa(port), "GET", "k").CombinedOutput()

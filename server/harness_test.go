@@ -200,7 +200,7 @@ func (ts *testServer) summary() string {
 	return b.String()
 }
 
-// onLoop has fn run on the loop and waits for it.
+// onLoop runs fn on the loop and waits for it.
 func (ts *testServer) onLoop(fn func(*loop)) {
 	ts.t.Helper()
 	done := make(chan struct{})

@@ -31,17 +31,16 @@ func (r *replicated) use(o *storage.Options) {
 	}
 }
 
-// hold has nothing committed from now on. The first call of the function that it returns has all
-// committed again.
+// hold stops the commits. The first call of the returned function commits everything again.
 func (r *replicated) hold() (release func()) {
 	r.change(func() { r.free, r.committed = false, r.Log.Durable() })
 	return sync.OnceFunc(func() { r.change(func() { r.free = true }) })
 }
 
-// commitTo has all before lsn committed.
+// commitTo commits everything before lsn.
 func (r *replicated) commitTo(lsn uint64) { r.change(func() { r.committed = lsn }) }
 
-// depose has another server lead.
+// depose sets whether another server leads.
 func (r *replicated) depose(deposed bool) { r.change(func() { r.deposed = deposed }) }
 
 func (r *replicated) change(fn func()) {

@@ -90,7 +90,7 @@ func TestLeavesAreForgotten(t *testing.T) {
 	stays.expect("+OK")
 }
 
-// unlockedGate has RANDOMKEY, which only reads, and SAVE wait until the gate opens; runs has
+// unlockedGate makes RANDOMKEY, which only reads, and SAVE wait until the gate opens. runs receives
 // an element for each that has begun.
 type unlockedGate struct{ runs, gate chan struct{} }
 
@@ -119,7 +119,7 @@ func (l *loop) unlocked() (n int) {
 	return n
 }
 
-// fill has as many jobs run as may at a time.
+// fill starts as many jobs as may run at a time.
 func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
 	ts.t.Helper()
 	for range maxUnlocked {

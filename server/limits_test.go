@@ -258,8 +258,8 @@ func TestPauseOverClockSteps(t *testing.T) {
 	}
 }
 
-// TestFairness has one client with an endless pipeline beside others, which must not
-// wait for its end.
+// TestFairness runs one client with an endless pipeline beside others, which must not wait for its
+// end.
 func TestFairness(t *testing.T) {
 	ts := start(t)
 	greedy := ts.dial()

@@ -136,7 +136,7 @@ func TestFileInTheWayOfUnixSocket(t *testing.T) {
 	}
 }
 
-// TestProtectedMode has a peer on an address of this machine that is not loopback.
+// TestProtectedMode connects from an address of this machine that is not loopback.
 func TestProtectedMode(t *testing.T) {
 	addr := outsideAddress()
 	if addr == "" {

@@ -14,9 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// held has commands run as jobs of each scope, and wait there, with nothing written yet, until the
-// gate opens: SUNIONSTORE as one that has values pinned, UNLINK in a transaction of its own, EVAL
-// with the keyspace locked.
+// held runs commands as jobs of each scope, which wait until the gate opens, with nothing written
+// yet. SUNIONSTORE has its values pinned, UNLINK has a transaction of its own, and EVAL has the
+// keyspace locked.
 type held struct{ runs, gate chan struct{} }
 
 func (h *held) use(e *commands.Env) {
@@ -36,7 +36,7 @@ func (h *held) use(e *commands.Env) {
 	}
 }
 
-// beside has a command run as a job of scope Unlocked, in a transaction of its own, as MIGRATE
+// beside makes a command run as a job of scope Unlocked, in a transaction of its own, as MIGRATE
 // does.
 func beside(e *commands.Env, name string) {
 	spec := e.Table.Lookup([]byte(name))
@@ -347,7 +347,8 @@ func TestPauseDelays(t *testing.T) {
 	}
 }
 
-// fillers has some jobs run, of which none writes, until end is called. MSET is a job, too.
+// fillers starts jobs, none of which writes, and lets them run until end is called. MSET is a job,
+// too.
 func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end func()) {
 	runs, gate := make(chan struct{}, maxUnlocked), make(chan struct{})
 	use = func(e *commands.Env) {

@@ -10,7 +10,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// gated has SUNION run beside the loop, and wait there until the gate opens.
+// gated makes SUNION run beside the loop, and wait there until the gate opens.
 func gated(gate chan struct{}) func(*commands.Env) {
 	return func(e *commands.Env) {
 		spec := e.Table.Lookup([]byte("SUNION"))

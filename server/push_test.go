@@ -96,8 +96,8 @@ func TestPushToParked(t *testing.T) {
 	c.expect("+OK")
 }
 
-// runsAJob has a client run a job until the hog's end, and gives its session: what is pushed to it
-// is kept for the time behind its reply.
+// runsAJob makes a client run a job until the hog's end, and returns its session. Messages pushed
+// to the session are kept until after its reply.
 func (ts *testServer) runsAJob(h *hog) *session {
 	ts.t.Helper()
 	c := ts.dial()

@@ -388,8 +388,8 @@ func TestKillOfPausedClient(t *testing.T) {
 	}
 }
 
-// TestReusedDescriptor has clients come and go quickly while their slow replies are
-// under way: nobody may get what was meant for another.
+// TestReusedDescriptor connects and closes clients quickly while their slow replies are under way.
+// Nobody may get another client's reply.
 func TestReusedDescriptor(t *testing.T) {
 	ts := start(t)
 	for i := range 200 {

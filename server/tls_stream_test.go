@@ -54,10 +54,10 @@ func (r *rough) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestTLSStreams has clients whose bytes come in any pieces and who read slowly, with
-// messages between replies: each gets what it asked for, in order. Others are cut, or
-// have one bit flipped on the way: of what they sent behind it nothing runs. And nothing
-// is left of any of them. KEYP_TLS_LONG=1 has it go on for longer.
+// TestTLSStreams sends the bytes of clients in arbitrary pieces, and makes clients read slowly,
+// with messages between replies. Each client gets its own replies, in order. Other connections are
+// cut, or have one bit flipped on the way; then nothing of their later input runs. Nothing is left
+// of any of them. KEYP_TLS_LONG=1 makes the test run longer.
 func TestTLSStreams(t *testing.T) {
 	rounds, seed := 6, testkit.Seed(t)
 	if os.Getenv("KEYP_TLS_LONG") == "1" {

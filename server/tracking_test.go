@@ -193,7 +193,7 @@ func TestTrackingFloods(t *testing.T) {
 // floodTime is where the clock of floods stands until all keys have been read.
 const floodTime = 1_700_000_000_000
 
-// floods has all keys read by a client that tracks, then changed by another one, and waits for a
+// floods makes a tracking client read all keys, changes them with another client, and waits for a
 // message of each key.
 func floods(t *testing.T, options string, change, names []string) {
 	clk := clock.NewFake(floodTime)

@@ -13,8 +13,8 @@ import (
 // withoutCron stops the periodic pass, which would hide a lost wake-up.
 func withoutCron(l *loop) { l.timers.stop(&l.cron) }
 
-// TestNoWakeUpIsLost has several goroutines post at moments when the loop may or may
-// not be falling asleep. Nothing else wakes it.
+// TestNoWakeUpIsLost lets several goroutines post at moments when the loop may or may not be
+// falling asleep. Nothing else wakes it.
 func TestNoWakeUpIsLost(t *testing.T) {
 	ts := start(t, withoutCron)
 	var all sync.WaitGroup
@@ -35,8 +35,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	all.Wait()
 }
 
-// TestNoEventIsLost has sessions stall, wait and go on with nothing but their own
-// events to move them.
+// TestNoEventIsLost makes sessions stall, wait and continue with only their own events to drive
+// them.
 func TestNoEventIsLost(t *testing.T) {
 	ts := start(t, withoutCron)
 	value := strings.Repeat("v", 100_000)
@@ -76,7 +76,7 @@ func TestNoEventIsLost(t *testing.T) {
 	all.Wait()
 }
 
-// TestResetConnections has clients break off in the middle of everything.
+// TestResetConnections resets the connections of clients in the middle of everything.
 func TestResetConnections(t *testing.T) {
 	ts := start(t)
 	steady := ts.dial()

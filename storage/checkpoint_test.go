@@ -64,7 +64,7 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 	}
 }
 
-// copySlot has a checkpoint come to a key's slot.
+// copySlot makes a checkpoint copy a key's slot.
 func (h *harness) copySlot(b *cpBatch, k Key) {
 	p := h.s.part(k)
 	for from, done := uint32(0), false; !done; {

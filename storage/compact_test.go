@@ -32,8 +32,8 @@ func (m *machine) compact(*rapid.T) {
 	}
 }
 
-// filled has a data file that is mostly unused: keys of all sizes and kinds, most of them
-// gone again, a keyspace that waits to be deleted, and changes that are only in the log.
+// filled makes a data file that is mostly unused. It contains keys of all sizes and kinds, most of
+// them removed again. A keyspace waits to be deleted, and some changes are only in the log.
 func filled(t *testing.T) (*harness, map[name]bool) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })

@@ -511,8 +511,8 @@ func (c *corruptCase) run() {
 	}
 }
 
-// inspect has Inspect look at the damage, and gives a function that fails if the store noticed
-// damage that Inspect had not.
+// inspect runs Inspect on the damage. It returns a function that fails if the store noticed damage
+// that Inspect had not.
 func (c *corruptCase) inspect() func() {
 	found := 0
 	_, err := InspectDir(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22}, func(string, bool) { found++ })

@@ -133,7 +133,7 @@ func (h *faulty) stop(powerCut bool, seed int) {
 	}
 }
 
-// during has the fault come while something is done.
+// during injects the fault while do runs.
 func (h *faulty) during(f dataFault, do func() error) error {
 	f.h = h.harness
 	h.fault = f
@@ -173,10 +173,10 @@ var scenarios = map[string]func(h *faulty, f dataFault) error{
 	},
 }
 
-// TestDataFileFaults has each write and each sync of the data file fail, in each way, amid each
-// of the scenarios. Then the store goes on if it did not end, is killed or the power is cut, and
-// starts again; there is another power cut, perhaps after a checkpoint that relies on what was
-// found. What was acknowledged is always there. KEYP_STRESS has all of them fail, and not some.
+// TestDataFileFaults makes each write and each sync of the data file fail, in each way, amid each
+// of the scenarios. Then the store goes on if it did not end, is killed, or loses power, and starts
+// again. Another power cut follows, perhaps after a checkpoint that relies on the state found.
+// Acknowledged changes are always there. KEYP_STRESS makes all of them fail, instead of some.
 func TestDataFileFaults(t *testing.T) {
 	t.Parallel()
 	step, offset := 10, 0

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moveBlocks has some blocks of the slabs move, as defragment may at any time.
+// moveBlocks moves some blocks of the slabs, as defragment may at any time.
 func (m *machine) moveBlocks(rt *rapid.T) {
 	h := m.h
 	if h.slabChunks > 0 {
@@ -33,7 +33,7 @@ func (m *machine) moveBlocks(rt *rapid.T) {
 	}
 }
 
-// copyObjects has some objects replaced by copies, as defragmentHeap may at any time.
+// copyObjects replaces some objects by copies, as defragmentHeap may at any time.
 func (m *machine) copyObjects(rt *rapid.T) { m.h.copyObjects(rapid.IntRange(1, 4).Draw(rt, "oneIn")) }
 
 func (h *harness) copyObjects(oneIn int) {

@@ -210,8 +210,8 @@ func TestSnapshotGivenUp(t *testing.T) {
 	}
 }
 
-// receiver has a directory of a store that was closed, and a snapshot of another one, both with all
-// in the data file.
+// receiver makes the directory of a closed store and a snapshot of another one. Both have
+// everything in the data file.
 func receiver(t *testing.T) (h *faulty, stream []byte, others model, segment uint64) {
 	from := changing(newHarness(t))
 	from.change()

@@ -9,7 +9,7 @@ import (
 
 const hourMs = int64(time.Hour / time.Millisecond)
 
-// groupMember has the store of a group's member, which leads, under a guard as servers have it.
+// groupMember makes the store of a group's leading member, with a clock guard as servers have it.
 func groupMember(t testing.TB) *harness {
 	h, _ := memberHarness(t)
 	h.jumpLimit, h.jumpPatience = 10*time.Minute, time.Hour
@@ -27,7 +27,7 @@ func (h *harness) timeIs(when string, start, want int64) {
 	}
 }
 
-// step has the wall clock step by so many ms.
+// step moves the wall clock by a number of ms.
 func (h *harness) step(ms int64) { h.clock.Set(h.clock.Now() + ms) }
 
 // TestGroupTimeFollower: a follower goes by what its leader has sent, and by boot time since,

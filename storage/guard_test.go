@@ -694,7 +694,7 @@ func (m *clockModel) confirm() {
 	m.confirmed++
 }
 
-// step has something happen to the machine, the store or its keys.
+// step changes something about the machine, the store or its keys.
 func (m *clockModel) step(rng *rand.Rand) {
 	h := m.h
 	span := time.Duration(rng.Int64N(20*minute)) * time.Millisecond

@@ -37,7 +37,7 @@ type harness struct {
 	// slabChunks bounds the slabs; 0: as ever.
 	slabChunks int
 	databases  int
-	// follower has the store begin as a follower's.
+	// follower makes the store begin as a follower's.
 	follower bool
 	// onLog, if set, comes before all that happens to the log.
 	onLog vfs.Hook
@@ -114,7 +114,7 @@ func newHarness(t testing.TB) *harness {
 	return h
 }
 
-// closedHarness has a store that is yet to be opened.
+// closedHarness makes a harness whose store is not opened yet.
 func closedHarness(t testing.TB) *harness {
 	return &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
 }
@@ -146,7 +146,7 @@ func only(step Step, fn func() error) func(Step) error {
 	}
 }
 
-// mirror has the file system in memory know what is written to a data file.
+// mirror wraps a data file so that the file system in memory learns what is written to it.
 func (h *harness) mirror(path string, f DataFile) DataFile {
 	m, err := vfs.NewMirror(h.fs, vfs.Inject(h.fs, h.onData), path, f)
 	if err != nil {

@@ -212,7 +212,7 @@ func TestCleanMemorySlowsNobodyDown(t *testing.T) {
 	}
 }
 
-// Trim has keys leave memory down to the bound, and no further than what the data file has.
+// Trim removes keys from memory down to the bound, and only keys that the data file contains.
 func TestTrim(t *testing.T) {
 	const keys, size = 2000, 1000
 	h := newHarness(t)

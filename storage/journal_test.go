@@ -39,7 +39,7 @@ func (l *lagging) Settled(ctx context.Context, lsn uint64) error {
 	return nil
 }
 
-// Commit has all committed.
+// Commit commits everything.
 func (l *lagging) Commit() error {
 	err := l.Log.Commit()
 	if err == nil {
@@ -60,7 +60,7 @@ type group struct {
 
 const keepAll = math.MaxUint64
 
-// lag has the harness's stores have a replicated log.
+// lag gives the harness's stores a replicated log.
 func (h *harness) lag() *group {
 	g := &group{cut: keepAll}
 	h.openLog = g.open

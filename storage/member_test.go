@@ -9,8 +9,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// memberHarness has stores that are a member's, with a log as a server has that is alone. It fails
-// where replay gets what is before the place, and notes the place.
+// memberHarness makes a harness whose stores are a member's, with the log of a server that is
+// alone. It fails if replay gets data from before the place, and it records the place.
 func memberHarness(t testing.TB) (h *harness, opened *Place) {
 	h, opened = closedHarness(t), &Place{}
 	h.member = true

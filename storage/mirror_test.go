@@ -68,13 +68,14 @@ func (p *pair) close() {
 	_ = p.follower.s.Close(false)
 }
 
-// sendTime has the follower have the leader's time.
+// sendTime sends the leader's time to the follower.
 func (p *pair) sendTime() {
 	p.follower.clock.Set(p.leader.now())
 	p.follower.s.FollowTime(p.leader.now())
 }
 
-// send has the follower log and apply what it lacks; beside is called before each batch.
+// send makes the follower log and apply the batches that it lacks; beside is called before each
+// batch.
 func (p *pair) send(beside func()) {
 	f := p.follower
 	f.t.Helper()
@@ -96,7 +97,7 @@ func (p *pair) send(beside func()) {
 	}
 }
 
-// crash has the follower lose power, and start again with what is left.
+// crash cuts the follower's power, and starts it again with the remaining data.
 func (p *pair) crash(rng *rand.Rand) {
 	f := p.follower
 	f.s.stop()
@@ -164,7 +165,7 @@ func data2(b []byte) string {
 	return string(b)
 }
 
-// whole has all elements in a text.
+// whole formats all elements as text.
 func (c *content) whole() string {
 	if c == nil {
 		return ""
@@ -256,7 +257,7 @@ func TestMirror(t *testing.T) {
 	})
 }
 
-// promote has the follower be the leader.
+// promote makes the follower the leader.
 func (p *pair) promote(m *machine) {
 	h, f := p.leader, p.follower
 	p.send(func() {})

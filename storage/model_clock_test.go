@@ -28,7 +28,7 @@ func (m *machine) tagged(deadline int64, relative bool) int64 {
 
 func (m *machine) tag() int64 { return 2*(m.guards%tags) + 1 }
 
-// stepForward has the wall clock step forward so far that time is guarded.
+// stepForward moves the wall clock forward so far that time is guarded.
 func (m *machine) stepForward(rt *rapid.T) {
 	h := m.h
 	h.s.Manual().KeepClock() // the next start knows of steps back
@@ -42,7 +42,7 @@ func (m *machine) stepForward(rt *rapid.T) {
 	h.commit()
 }
 
-// stepEnds has the step be confirmed, by an operator or since patience is over, or taken back.
+// stepEnds confirms the step, by an operator or because patience is over, or takes it back.
 func (m *machine) stepEnds(rt *rapid.T) {
 	h := m.h
 	if h.ahead == 0 {

@@ -274,9 +274,9 @@ func (m *machine) back(now int64) {
 	h.clock.Set(h.clock.Now() - by)
 }
 
-// walk has something become due, which a walk passes over. Then the store crashes, once or twice,
-// and the wall clock is set back meanwhile: if the walk did not show a key, all that was due then
-// is gone.
+// walk lets something become due, which a walk then skips. Then the store crashes once or twice,
+// and the wall clock is set back meanwhile. If the walk did not show a key, everything that was due
+// then is gone.
 func (m *machine) walk(rt *rapid.T) {
 	h := m.h
 	if rapid.Bool().Draw(rt, "evicts") {
@@ -367,8 +367,8 @@ func (m *machine) reap(rt *rapid.T) {
 	}
 }
 
-// reapOne has one shard, or the window, remove one key or a few elements, so that others
-// that are due stay.
+// reapOne removes one key or a few elements of one shard, or of the window, so that others that are
+// due stay.
 func (m *machine) reapOne(rt *rapid.T) {
 	s := m.h.s
 	if i := rapid.IntRange(0, len(s.shards)).Draw(rt, "source"); i < len(s.shards) {

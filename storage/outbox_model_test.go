@@ -34,7 +34,7 @@ func (m *outboxModel) clone() *outboxModel {
 	return c
 }
 
-// settle has all that is due be gone and reported.
+// settle removes everything that is due from the model, and notes it as reported.
 func (m *outboxModel) settle(now int64) {
 	for n, fields := range m.keys {
 		for f, v := range fields {
@@ -237,7 +237,7 @@ func (x *outboxMachine) advance(rt *rapid.T) {
 	x.done()
 }
 
-// reapOne has one shard, or the window, remove something.
+// reapOne makes one shard, or the window, remove something.
 func (x *outboxMachine) reapOne(rt *rapid.T) {
 	s := x.h.s
 	if i := rapid.IntRange(0, len(s.shards)).Draw(rt, "source"); i < len(s.shards) {

@@ -591,8 +591,8 @@ func TestOutboxOneBatch(t *testing.T) {
 	}
 }
 
-// outboxCut has keys expire, and the store crash when the log has some batches of that; done: there
-// were no more.
+// outboxCut expires keys, and crashes the store when the log contains some batches of that. done
+// reports that there were no more.
 func outboxCut(t *testing.T, how string, batches uint64) (done bool) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -720,7 +720,7 @@ func TestOutboxEntry(t *testing.T) {
 	})
 }
 
-// BenchmarkOutbox has keys expire under a rule, and moves their entries: an operation is a key.
+// BenchmarkOutbox expires keys under a rule, and moves their entries. An operation is one key.
 func BenchmarkOutbox(b *testing.B) {
 	for _, what := range []string{"none", "reap", "move"} {
 		b.Run(what, func(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pendingHarness has keys with deadlines in the data file, most of them only there; some
-// have expired since, and all others have been changed in one way or another.
+// pendingHarness makes a store with keys with deadlines in the data file, most of them only there.
+// Some have expired since, and all others have been changed in one way or another.
 func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
 	h := newHarness(t)
 	h.portions = true

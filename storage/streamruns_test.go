@@ -29,7 +29,7 @@ func (h *harness) coldStream(name string) Key {
 	return k
 }
 
-// leave has all clean runs leave memory, also those that were used.
+// leave removes all clean runs from memory, including those that were used.
 func (h *harness) leave() {
 	h.s.Manual().Leave(1)
 	h.s.Manual().Leave(1)

@@ -55,10 +55,10 @@ const (
 	stressOps     = 400 // of a writer in a round
 )
 
-// TestCountsBesideSteps has keys, and fields of hashes, expire while loaders, checkpoints,
-// eviction and the reaper work, the clock steps either way, and the store is opened again, also
-// from what a kill leaves of it. No end is reported before its time, each count is that of
-// the keys that are there, and all that is due is removed.
+// TestCountsBesideSteps expires keys, and fields of hashes, while loaders, checkpoints, eviction
+// and the reaper work. Meanwhile the clock steps either way, and the store is reopened, also from
+// the remains of a kill. No end is reported before its time. Each count matches the existing keys,
+// and everything due is removed.
 func TestCountsBesideSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	st := &stress{t: t, dir: testkit.MemoryDir(t), clock: &tiredClock{}, rng: rng, keys: map[string]stressKey{}}

@@ -192,9 +192,9 @@ func BenchmarkStall(b *testing.B) {
 	}
 }
 
-// BenchmarkDelayQueue has a queue of a million jobs with payloads of 100 bytes, due in an order
-// that is none: how long one takes to be added, to be taken away by its id, to be due at another
-// time, and to be taken as the first one; and what a job takes.
+// BenchmarkDelayQueue uses a queue of a million jobs with payloads of 100 bytes, due in no
+// particular order. It measures how long a job takes to be added, removed by its id, rescheduled,
+// and taken as the first one. It also measures the memory of a job.
 func BenchmarkDelayQueue(b *testing.B) {
 	payload := make([]byte, 100)
 	id := func(i int) []byte { return fmt.Appendf(nil, "job:%012d", i) }

@@ -36,7 +36,7 @@ func (f *elementSource) ReadRun(first, last int64, fn func(number int64, val []b
 
 func (f *elementSource) Wrong(err error) error { return errDamaged }
 
-// leave has runs leave memory, those that clean names.
+// leave removes from memory the runs that clean selects.
 func leave(s *Stream, source RunSource, clean func(first, last int64) bool) {
 	s.SetSource(source)
 	for range 2 { // the first time some had been used
@@ -48,7 +48,7 @@ func leave(s *Stream, source RunSource, clean func(first, last int64) bool) {
 
 func all(int64, int64) bool { return true }
 
-// Leave has some runs leave memory.
+// Leave removes some runs from memory.
 func (sm *streamMachine) Leave(rt *rapid.T) {
 	rng := rng(rt)
 	leave(sm.s, &elementSource{elements: sm.replica}, func(int64, int64) bool { return rng.IntN(3) > 0 })
