@@ -20,7 +20,7 @@ import (
 	"keyp/consensus/raftlog"
 )
 
-// What members ask each other, and what a server asks that wants to become one.
+// Requests that members send each other, and that a server sends to become a member.
 
 const (
 	askHello    = "hello"    // who the members are
@@ -38,13 +38,13 @@ const (
 	promoteLate = 1000 // entries that a member may lack that is to vote
 )
 
-// request is what is asked.
+// request is one such request.
 type request struct {
 	Do     string           `json:"do"`
 	Member *commands.Member `json:"member,omitempty"`
 	Node   string           `json:"node,omitempty"`
-	// After is the last entry that who asks for a snapshot knows to be committed: one with an older
-	// base is of no use to it.
+	// After is the last entry that the sender of a request for a snapshot knows to be committed. A
+	// snapshot with an older base is of no use to it.
 	After uint64 `json:"after,omitempty"`
 	// Via is the address at which the member that is asked was reached; it may know none.
 	Via string `json:"via,omitempty"`
@@ -137,7 +137,7 @@ func (m *Member) serve(ctx context.Context, from uint64, text []byte, w io.Write
 	return err
 }
 
-// asked does what is asked, which is done when it returns.
+// asked carries out a request, and returns when that is done.
 func (m *Member) asked(ctx context.Context, from uint64, q *request) error {
 	if q.Do == askHello {
 		return nil
@@ -183,7 +183,8 @@ func (m *Member) change(ctx context.Context, changes ...*pb.ConfChangeSingle) er
 	return m.until(ctx, func() bool { return m.mu.applied.Index >= index && len(m.mu.conf.GetVotersOutgoing()) == 0 })
 }
 
-// until waits until what is applied makes over say yes, for some seconds. mu is locked during over.
+// until waits until over returns true, for askTime at most. It checks after each change of the
+// member's state. mu is locked during over.
 func (m *Member) until(ctx context.Context, over func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -204,9 +205,9 @@ func single(kind pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 	return &pb.ConfChangeSingle{Type: &kind, NodeId: &id}
 }
 
-// admit makes a server a member that does not vote yet. It may be asked again. A member that has
-// the node's name is replaced, and so is one that was where the server is now and does not answer,
-// as where a disk was lost.
+// admit makes a server a member that does not vote yet. The request may be repeated. A member with
+// the same node name is replaced. So is one that had the server's address and does not answer, for
+// example after the loss of its disk.
 func (m *Member) admit(ctx context.Context, q *request) error {
 	o := *q.Member
 	m.mu.Lock()
@@ -332,7 +333,7 @@ func (m *Member) announce() bool {
 	return err == nil
 }
 
-// announceBy asks another member, which may lead, or know who does and where that one is.
+// announceBy asks another member, which may be the leader, or know the leader and its address.
 func (m *Member) announceBy(o *commands.Member, q *request) bool {
 	if _, err := ask(m.ctx, m.askOptions(), busAddress(o), o.ID, q, nil); err == nil {
 		return true
@@ -368,7 +369,7 @@ func (m *Member) Found(done func(error)) {
 	}()
 }
 
-// able gives who this server would be as a member, if it can be one.
+// able returns this server as a member, if it can be one.
 func (m *Member) able() (me commands.Member, err error) {
 	if m.id != nil {
 		return me, errors.New("this server is a member of a group already")
@@ -481,8 +482,8 @@ func (m *Member) Forget(node string, done func(error)) {
 	go func() { done(m.forget(node)) }()
 }
 
-// forget asks the leader to remove a member, again for two seconds if that fails: there may be no
-// leader at this moment, and one that was just elected has not heard all others yet.
+// forget asks the leader to remove a member. If that fails it tries again for two seconds: there
+// may be no leader at this moment, or a new one that has not heard all others yet.
 func (m *Member) forget(node string) (err error) {
 	for range forgetTries {
 		if err = m.askLeader(m.ctx, &request{Do: askForget, Node: node}); err == nil || m.ctx.Err() != nil {
@@ -558,9 +559,9 @@ func (m *Member) HandOver() {
 	}
 }
 
-// transferred waits until this member does not lead any more, or the transfer has been given up. It
-// does not end before, when ctx is over: until then nothing can be proposed, and no other transfer
-// begins, so a member that went on to lead would lead nothing.
+// transferred waits until this member no longer leads, or the transfer has been given up. It does
+// not end early when ctx is over. Until then nothing can be proposed and no other transfer begins,
+// so a member that went on to lead would lead nothing.
 func (m *Member) transferred(ctx context.Context) error {
 	const look = 2 * time.Millisecond
 	for m.status.Load().Role == commands.Resigning {

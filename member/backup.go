@@ -112,7 +112,7 @@ func (k *keptEntries) Batches(after, through uint64, fn func(uint64, []byte) err
 	return nil
 }
 
-// within passes on the batches of an entry that end behind a position, and not behind another one.
+// within passes on the batches of an entry that end after from and not after through.
 func (s *stream) within(e *pb.Entry, from, through uint64, fn func(uint64, []byte) error) error {
 	return s.take(e, func(lsn uint64, batch []byte) error {
 		if lsn <= from || lsn > through {
@@ -130,8 +130,8 @@ func (m *Member) kept() int64 {
 	return m.journal.log.Between(m.forKeeps(others), others)
 }
 
-// forKeeps is a segment, or an earlier one from which on the log has what is kept for backups and
-// the archive.
+// forKeeps returns a segment, or an earlier one, from which on the log contains everything kept for
+// backups and the archive.
 func (m *Member) forKeeps(segment uint64) uint64 {
 	m.mu.Lock()
 	lowest := uint64(0)

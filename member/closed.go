@@ -52,9 +52,10 @@ var (
 	errLeft         = fmt.Errorf("%w: the member has left its group, and its next start removes what is there", ErrNotReady)
 )
 
-// OpenClosed opens the store of a member's directory for reading: o says nothing about the log, nor
-// whose directory it is. The store has what the log says to be committed, or with all each entry of
-// the log. It is ErrAlone of storage for the directory of a server that is alone.
+// OpenClosed opens the store of a member's directory for reading. o contains nothing about the log,
+// nor about the owner of the directory. The store has everything that the log marks as committed,
+// or with all each entry of the log. It returns ErrAlone of storage for the directory of a server
+// that is alone.
 func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered, *Closed, error) {
 	c := &Closed{dir: o.Dir}
 	o.Member, o.Follower, o.ReadOnly, o.NoBackground = true, true, true, true
@@ -119,7 +120,7 @@ func (c *Closed) open(o wal.Options, from storage.Place, all bool, replay func(u
 	return c.journal(o)
 }
 
-// replay passes on what comes behind the data file, and finds where that ends.
+// replay passes on the batches after the data file's position, and finds where they end.
 func (c *Closed) replay(from storage.Place, replay func(uint64, []byte) error) error {
 	s := stream{position: c.base.Position}
 	err := c.log.Entries(c.Taken, func(e *pb.Entry) error {
@@ -156,7 +157,8 @@ func lastWritten(dir string) (last time.Time, err error) {
 	return last, err
 }
 
-// closedJournal is the log of a store that was opened for reading. What that appends goes nowhere.
+// closedJournal is the log of a store that was opened for reading. It discards everything that the
+// store appends.
 type closedJournal struct {
 	*wal.Log
 	c *Closed
@@ -196,9 +198,9 @@ func (k closedEntries) Batches(after, through uint64, fn func(uint64, []byte) er
 	return k.c.log.Entries(k.c.Taken, func(e *pb.Entry) error { return s.within(e, after, through, fn) })
 }
 
-// Recover makes a directory of all that the directory of a member has, each entry of its log among
-// that. It is one of a server that is alone, with a history of its own. store is what OpenClosed
-// gave with all; o.Dir is the new directory, which is empty or not there.
+// Recover makes a new directory from everything in a member's directory, including each entry of
+// its log. The result belongs to a server that is alone, with a history of its own. store is the
+// result of OpenClosed with all. o.Dir is the new directory, which is empty or does not exist.
 func (c *Closed) Recover(ctx context.Context, store *storage.Store, o storage.Options) error {
 	sn, err := store.OpenBackup(ctx)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	batchesHeader = 1 + 8
 	partHeader    = 1 + 3*8
 
-	// mostOfEntry is how many bytes of batches go into an entry, if there are several; a batch that
-	// is longer is cut into parts of that length.
+	// mostOfEntry is how many bytes of batches one entry contains, if there are several. A longer
+	// batch is cut into parts of that length.
 	mostOfEntry = 1 << 20
 	// mostBatch bounds a batch: a value has 512 MiB at most, and a transaction several.
 	mostBatch = 1 << 36
@@ -28,7 +28,7 @@ const (
 
 var le = binary.LittleEndian
 
-// errEntry: an entry is not what this version makes.
+// errEntry: an entry does not have the format that this version writes.
 var errEntry = errors.New("member: an entry does not parse")
 
 // frameSize is how far a batch of a length moves the position.
@@ -48,8 +48,8 @@ type stream struct {
 // between reports whether no batch has begun that is not whole.
 func (s *stream) between() bool { return s.part == nil }
 
-// take reads an entry. batch is called with each batch that is whole, and joins with who has
-// joined, or has another address.
+// take reads an entry. It calls batch with each complete batch, and joins with each member that has
+// joined or has another address.
 func (s *stream) take(e *pb.Entry, batch func(lsn uint64, b []byte) error, joins func(commands.Member)) error {
 	data := e.Data
 	if e.GetTerm() != s.term { // another leader goes on from the batch before
@@ -116,7 +116,7 @@ func (s *stream) take1(term uint64, data []byte, batch func(uint64, []byte) erro
 	return batch(s.position, whole)
 }
 
-// memberEntry is the data of an entry that says who a member is.
+// memberEntry is the data of an entry that describes a member.
 func memberEntry(m *commands.Member) []byte {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	groupNumber  = 1
 )
 
-// identity is what a member keeps beside its log and its store.
+// identity is the file that a member keeps beside its log and its store.
 type identity struct {
 	Version int    `json:"version"`
 	Cluster uint64 `json:"cluster"` // of the group, random
@@ -62,7 +62,7 @@ func (m *Member) owns(log *raftlog.Log) error {
 	return nil
 }
 
-// readIdentity gives what a directory says; nil: it is of a server that is alone.
+// readIdentity reads the identity of a directory; nil: it belongs to a server that is alone.
 func readIdentity(dir string) (*identity, error) {
 	path := filepath.Join(dir, identityFile)
 	text, err := os.ReadFile(path)
@@ -110,9 +110,9 @@ func walOptions(o *storage.Options) wal.Options {
 	}
 }
 
-// convert makes the closed directory of a server that was alone that of a member. base says what
-// its log begins with. Before its last step the directory is one of a server that is alone, and
-// what there is of a member's is removed by the next try.
+// convert makes the closed directory of a server that was alone that of a member. base is the base
+// of its log. Before the last step the directory still belongs to a server that is alone, and the
+// next try removes a member's files that are already there.
 func convert(o storage.Options, d *identity, base raftlog.Base) error {
 	if err := o.Complete(); err != nil {
 		return err
@@ -133,13 +133,13 @@ func convert(o storage.Options, d *identity, base raftlog.Base) error {
 	return os.RemoveAll(filepath.Join(o.Dir, format.LogDir))
 }
 
-// discard removes what only a member has.
+// discard removes the files that only a member has.
 func discard(dir string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(dir, logDir)), os.RemoveAll(filepath.Join(dir, snapshotName)), os.RemoveAll(filepath.Join(dir, identityFile)))
 }
 
-// leave makes a member's closed directory a new one. What is interrupted the next start ends
-// (left).
+// leave makes a member's closed directory a new one. If that is interrupted, the next start
+// completes it (left).
 func leave(o storage.Options) error {
 	if err := o.Complete(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func leave(o storage.Options) error {
 	return errors.Join(o.FS.SyncDir(o.Dir), left(o))
 }
 
-// left removes what is left in the directory of a member that has left its group.
+// left removes the remains of a member that has left its group from its directory.
 func left(o storage.Options) error {
 	leaving := filepath.Join(o.Dir, leavingFile)
 	if _, err := os.Stat(leaving); errors.Is(err, fs.ErrNotExist) {

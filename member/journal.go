@@ -17,8 +17,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// mostPending bounds what the leader has run and not proposed, in bytes: the server waits then.
-// What is proposed is bounded by consensus.MaxUncommitted.
+// mostPending bounds the batches that the leader has run and not proposed, in bytes; beyond that
+// the server waits. consensus.MaxUncommitted bounds those that are proposed.
 const mostPending = 64 << 20
 
 // keptSpans is how many entries are remembered with their positions although they are committed:
@@ -28,9 +28,9 @@ const keptSpans = 4096
 // span says where an entry ends in the stream.
 type span struct{ index, end uint64 }
 
-// journal is the log of a member's store. At the leader, what was appended in a pass is proposed as
-// an entry by Commit, and durable once that is committed. A follower's store appends nothing: what
-// it has applied is durable, as it is committed and on this disk.
+// journal is the log of a member's store. At the leader, Commit proposes the batches of a pass as
+// an entry; they are durable once that is committed. A follower's store appends nothing. Everything
+// that it has applied is durable, because it is committed and on this disk.
 type journal struct {
 	m         *Member
 	log       *raftlog.Log
@@ -85,7 +85,7 @@ func (j *journal) AppendKeeping(pieces [][]byte) uint64 {
 	return j.end.Add(frameSize(length))
 }
 
-// Commit leaves the work to who proposes already, if somebody does.
+// Commit leaves the work to the goroutine that proposes already, if there is one.
 func (j *journal) Commit() error {
 	j.propose()
 	j.throttle()
@@ -113,7 +113,7 @@ func (j *journal) throttle() {
 // over reports whether the term is over in which this member leads. mu is locked.
 func (j *journal) over() bool { return j.mu.deposed >= j.mu.term }
 
-// depose ends the wait of the server's loop, which is needed for what follows.
+// depose ends the wait of the server's loop, which is needed for the next steps.
 func (j *journal) depose(term uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -223,7 +223,7 @@ func (j *journal) take(next proposal, index uint64) {
 	}
 }
 
-// clear forgets what is pending. mu is locked.
+// clear discards the pending batches. mu is locked.
 func (j *journal) clear() {
 	if cap(j.mu.pending) > 2*mostOfEntry {
 		j.mu.pending = make([]byte, batchesHeader)
@@ -279,8 +279,8 @@ func (j *journal) room() {
 	}
 }
 
-// replaced notes that the entries from one on are others': when those are committed, nothing that
-// was proposed here is. It reports whether batches were among what was there before.
+// replaced notes that the entries from one on are another leader's. Once those are committed,
+// nothing that was proposed here is. It reports whether batches were among the replaced entries.
 func (j *journal) replaced(from uint64) (lost bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -293,7 +293,7 @@ func (j *journal) replaced(from uint64) (lost bool) {
 	return j.mu.lost
 }
 
-// applied notes what a follower is about to apply: it is on this disk, and committed.
+// applied notes an entry that a follower is about to apply; it is on this disk and committed.
 func (j *journal) applied(index, lsn uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -317,9 +317,9 @@ func (j *journal) lead(term uint64) {
 	j.mu.start = j.end.Load()
 }
 
-// follow ends that, and gives what became of the batches: lost says that some were never proposed,
-// or that others have replaced them, and last is the last entry that is not known to be committed,
-// 0 if there is none.
+// follow ends that, and returns what became of the batches. lost reports that some were never
+// proposed, or that others have replaced them. last is the last entry that is not known to be
+// committed, 0 if there is none.
 func (j *journal) follow() (lost bool, last uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -413,8 +413,8 @@ func (j *journal) Settled(ctx context.Context, lsn uint64) error {
 	}
 	index := min(j.indexOf(lsn), j.mu.commit) // an entry after the one that has it may be the first that is remembered
 	j.mu.Unlock()
-	// The commit index is on this disk with the entries: otherwise a checkpoint could hold what a
-	// crash of all members takes back.
+	// The commit index is on this disk with the entries. Otherwise a checkpoint could contain
+	// changes that a crash of all members undoes.
 	return j.log.Settled(ctx, j.log.SaveCommit(index))
 }
 
@@ -461,7 +461,7 @@ func (j *journal) Close() error {
 	return j.log.Close()
 }
 
-// open opens the log and replays what is known to be committed.
+// open opens the log and replays everything that is known to be committed.
 func (j *journal) open(o wal.Options, from storage.Place, replay func(lsn uint64, batch []byte) error) (storage.Journal, error) {
 	replayed := o.Replayed
 	j.onDurable, j.onFail, o.OnDurable, o.Replayed = o.OnDurable, o.OnFail, nil, nil

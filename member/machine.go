@@ -12,7 +12,8 @@ import (
 	"keyp/consensus"
 )
 
-// quickBytes is how much is applied by who brings it; more is left to another goroutine.
+// quickBytes is how many bytes the goroutine that delivers entries applies itself; more is left to
+// another goroutine.
 const quickBytes = 256 << 10
 
 // task is something to be done in order. waits: it may wait for the server's loop, or for the disk.
@@ -21,7 +22,7 @@ type task struct {
 	waits bool
 }
 
-// tasks are what is to be done, one thing at a time.
+// tasks is the queue of work, done one task at a time.
 type tasks struct {
 	mu struct {
 		sync.Mutex
@@ -30,7 +31,7 @@ type tasks struct {
 	}
 }
 
-// do does what comes in order: at once, if nothing is before it and it need not wait.
+// do runs a task in order: at once, if none is before it and it need not wait.
 func (m *Member) do(t task) {
 	m.queue.mu.Lock()
 	m.queue.mu.list = append(m.queue.mu.list, t)
@@ -43,7 +44,7 @@ func (m *Member) do(t task) {
 	m.work(false)
 }
 
-// work does what there is to do. Only a goroutine of its own may wait.
+// work does the tasks in the queue. Only a goroutine of its own may wait.
 func (m *Member) work(own bool) {
 	for {
 		m.queue.mu.Lock()
@@ -116,7 +117,7 @@ func (x machine) Deposed(term, committed uint64) {
 	m.do(task{run: func() { m.deposed(term) }, waits: true})
 }
 
-// deposed finds out whether what this member ran as the leader is the group's.
+// deposed finds out whether everything that this member ran as the leader is the group's.
 func (m *Member) deposed(term uint64) {
 	var led bool
 	m.become(func() {
@@ -143,7 +144,7 @@ func (m *Member) deposed(term uint64) {
 	m.certain()
 }
 
-// certain makes who is tentative a follower, once all is committed that it has proposed.
+// certain makes a tentative member a follower, once everything that it has proposed is committed.
 func (m *Member) certain() {
 	m.journal.mu.Lock()
 	committed := m.journal.mu.commit
@@ -169,8 +170,8 @@ func (x machine) Committed(index uint64) {
 
 func (x machine) Replaced(from uint64) {
 	m := x.m
-	// At once: what is committed next has the indexes of what was replaced, and the tasks before
-	// may wait for the server's loop.
+	// At once: the next committed entries have the indexes of the replaced ones, and the tasks
+	// before may wait for the server's loop.
 	if m.journal.replaced(from) {
 		m.do(task{waits: true, run: func() { m.rebuild("others have replaced what it ran last", "from", from) }})
 	}
@@ -237,15 +238,15 @@ func (m *Member) apply(a consensus.Applying) (leads bool) {
 }
 
 // remember writes to disk that a change of members is committed. Nothing else might be written for
-// long, and after a crash of all those who know of it as an entry only would go by the members
-// before: they might need one that is gone for a majority.
+// long. After a crash of all members, those that know the change only as an entry would use the
+// members before it. They might then need, for a majority, a member that is gone.
 func (m *Member) remember(index uint64) {
 	if err := m.journal.log.Settled(m.ctx, m.journal.log.SaveCommit(index)); err != nil {
 		m.o.Logger.Debug("a change of members is not on disk as committed", "index", index, "error", err)
 	}
 }
 
-// regroup takes in who the members are now.
+// regroup adopts a new configuration of the group.
 func (m *Member) regroup(conf *pb.ConfState) {
 	m.become(func() {
 		was := m.mu.conf

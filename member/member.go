@@ -34,7 +34,7 @@ type Host interface {
 	Post(fn func())
 }
 
-// Options are what a member is made with.
+// Options are the options of a member.
 type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -44,8 +44,8 @@ type Options struct {
 	// members.
 	Announced func() commands.Member
 	Listen    func() (net.Listener, error)
-	// KeptLog bounds the log that is kept for members that are behind, in bytes. Who lacks more
-	// takes a snapshot.
+	// KeptLog bounds the log that is kept for members that are behind, in bytes. A member that
+	// lacks more takes a snapshot.
 	KeptLog func() int64
 	// Again ends the server in good order, after which Finish is called, and the process executes
 	// itself again; Exec does the latter at once.
@@ -55,7 +55,7 @@ type Options struct {
 	seams seams
 }
 
-// seams are what tests change. Their zero value is a member as it serves.
+// seams are hooks for tests. Their zero value is a member in normal operation.
 type seams struct {
 	takes func(*consensus.Message) bool // whether a message arrives; nil: all do
 }
@@ -185,7 +185,7 @@ func (m *Member) Open(o storage.Options) (*storage.Store, storage.Recovered, err
 	return s, rec, nil
 }
 
-// Grouped reports whether the directory is a member's, and who that is.
+// Grouped reports whether the directory is a member's, and returns its node name and its shard.
 func (m *Member) Grouped() (node, shard string, ok bool) {
 	if m.id == nil {
 		return "", "", false
@@ -334,8 +334,8 @@ func (m *Member) closeGroup() {
 // Stop ends it before the store is closed: nothing is applied any more.
 func (m *Member) Stop() { m.closeGroup() }
 
-// Finish does what the server was stopped for, if that was so, once the store is closed. again says
-// that the process is to execute itself.
+// Finish does the work for which the server was stopped, if any, once the store is closed. again
+// reports that the process must execute itself again.
 func (m *Member) Finish() (again bool, err error) {
 	m.mu.Lock()
 	plan := m.mu.plan
@@ -354,14 +354,14 @@ func (m *Member) replan(plan func() error) {
 	m.o.Again()
 }
 
-// rebuild executes the process again, since the store has what the group has not.
+// rebuild executes the process again, since the store has data that the group does not have.
 func (m *Member) rebuild(why string, args ...any) {
 	m.o.Logger.Warn("the server starts again: "+why, args...)
 	m.become(func() { m.mu.role = commands.Rebuilding })
 	m.o.Exec()
 }
 
-// become changes what the status says.
+// become runs a change of the member's state, and publishes the new status.
 func (m *Member) become(change func()) {
 	m.mu.Lock()
 	change()
@@ -397,7 +397,7 @@ func (m *Member) publish() {
 	changed()
 }
 
-// joins notes who a member is and where.
+// joins notes a member and its address.
 func (m *Member) joins(o commands.Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -415,7 +415,7 @@ func (m *Member) passed(b consensus.Base) {
 	}
 }
 
-// mark gives what a checkpoint that begins now has applied, once the members are on disk.
+// mark returns the base that a checkpoint beginning now has applied, once the members are on disk.
 func (m *Member) mark() (raftlog.Base, error) {
 	m.mu.Lock()
 	b, d, written := m.mu.applied, *m.id, m.mu.written
@@ -472,8 +472,8 @@ func (m *Member) needed(first uint64) uint64 {
 	return min(first, others)
 }
 
-// segmentWith is first, or an earlier segment from which on the log has what comes after an entry;
-// 0: nobody needs one.
+// segmentWith returns first, or an earlier segment from which on the log contains everything after
+// an entry; 0: nobody needs one.
 func (m *Member) segmentWith(first, index uint64) uint64 {
 	if index == 0 {
 		return first
@@ -484,8 +484,8 @@ func (m *Member) segmentWith(first, index uint64) uint64 {
 	return min(first, m.journal.log.First())
 }
 
-// houseEvery is how often the leader looks whether a member may vote by now, and others whether all
-// know where they are; if that cannot be brought about, they wait for longer and longer, houseMost
+// houseEvery is how often the leader checks whether a learner may vote by now, and others whether
+// all know their address. If a check cannot be satisfied they wait longer and longer, houseMost
 // times that at most.
 const (
 	houseEvery = 200 * time.Millisecond

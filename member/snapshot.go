@@ -22,11 +22,11 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// A member that lacks entries which the leader's log has not any more is sent a message without
-// data. It asks for the snapshot itself, keeps that as a file, and executes itself again; the start
-// installs it. The stream has the leader's data file as its last checkpoint has left it, and as
-// records the entries from that checkpoint's base on up to what was committed when it was opened:
-// only with these is the data file of one moment.
+// A member may lack entries that the leader's log no longer contains; it is then sent a message
+// without data. It asks for the snapshot itself, stores that as a file, and executes itself again;
+// the start installs it. The stream contains the leader's data file as its last checkpoint has left
+// it. As records, it contains the entries from that checkpoint's base up to the last one committed
+// when it was opened. Only with these is the data file of one moment.
 
 // note is a snapshot's Header.Note.
 type note struct {
@@ -40,8 +40,8 @@ type note struct {
 // retryPause is how long a member waits that could not fetch a snapshot.
 const retryPause = time.Second
 
-// snapshot is what the library sends a member that has to ask for a snapshot: what is applied here,
-// which send sends with all before.
+// snapshot is the message that the library sends a member that has to ask for a snapshot. It names
+// what is applied here; send sends that with everything before.
 func (m *Member) snapshot() (*pb.Snapshot, error) {
 	m.mu.Lock()
 	b := m.mu.applied
@@ -211,7 +211,7 @@ func (m *Member) fetch(index uint64) error {
 	return nil
 }
 
-// received counts what was.
+// received counts the received bytes of a snapshot.
 type received struct{ m *Member }
 
 func (r received) Write(b []byte) (int, error) {
@@ -308,7 +308,7 @@ func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segme
 	return segment, log.Settled(context.Background(), log.SaveCommit(last))
 }
 
-// mostUnsynced bounds what is appended of a snapshot's entries before it is synced, in bytes.
+// mostUnsynced bounds the bytes of a snapshot's entries that are appended before a sync.
 const mostUnsynced = 16 << 20
 
 // appendEntries appends the entries of a snapshot to the log; all of them are committed. It returns

@@ -6,7 +6,7 @@ import (
 	"keyp/commands"
 )
 
-// wait is somebody who waits for other members.
+// wait is a call that waits for other members.
 type wait struct {
 	over func() bool
 	done func()
@@ -65,8 +65,8 @@ func (m *Member) leads(term uint64) bool {
 
 func (m *Member) Leased(term uint64) bool { return m.leads(term) && m.group.LeasedIn(term) }
 
-// askAgain is when a majority is asked once more: a question counts that is asked a millisecond
-// after what it confirms.
+// askAgain is the interval after which a majority is asked again. A question counts only if it is
+// asked a millisecond after the moment that it confirms.
 const askAgain = 2 * time.Millisecond
 
 func (m *Member) Confirm(term uint64, done func(leads bool)) {

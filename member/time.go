@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// skewedFrom is how far a wall clock may be from the group's time, in ms, before the log has a
-// warning; skewedUntil is when it is right again.
+// skewedFrom is how far a wall clock may be from the group's time, in ms, before a warning is
+// logged. skewedUntil is when it counts as right again.
 const (
 	skewedFrom  = 1000
 	skewedUntil = 500
@@ -15,7 +15,7 @@ const (
 // clocksFor is for how long a reading of another member's clock counts.
 const clocksFor = 3 * time.Second
 
-// clocks is the consensus.Time, and what is known of members' wall clocks.
+// clocks implements consensus.Time, and keeps the known readings of members' wall clocks.
 type clocks struct {
 	m  *Member
 	mu struct {

@@ -5,15 +5,14 @@ import "keyp/internal/bigcopy"
 import "unsafe"
 
 const (
-	// keptBuffer is what a busy connection keeps without a question, in bytes.
+	// keptBuffer is how many bytes a busy connection may always keep.
 	keptBuffer = 64 << 10
 	// keptArgs is the longest argument list whose memory is used again.
 	keptArgs = 4096
-	// oversize: a buffer is too large when this many times what was held would fit.
+	// oversize: a buffer is too large if the bytes that it held would fit this many times.
 	oversize = 8
-	// calmTurns is how often in a row an emptied buffer must have been too large
-	// before it is given back, so that large commands with small ones between them
-	// do not allocate each time.
+	// calmTurns is how often in a row an emptied buffer must have been too large before it is given
+	// back. So large commands with small ones between them do not allocate each time.
 	calmTurns = 16
 )
 
@@ -66,9 +65,9 @@ func (r *Reader) GoOnIn(larger []byte) {
 	r.forget()
 }
 
-// growth is the room a new buffer gets behind the held bytes: as much again, or,
-// for an argument that is most of its command, what it needs. Small arguments do not
-// count, or a command of many would grow by one at a time.
+// growth is the room that a new buffer gets after the held bytes. It is as much again, or, for an
+// argument that is most of its command, the bytes that the argument lacks. Small arguments do not
+// count; otherwise a command of many would grow by one at a time.
 func (r *Reader) growth(held, atLeast int) int {
 	grow := max(held, atLeast)
 	if need := r.Need(); need > 0 && r.need >= held/2 {
@@ -77,7 +76,7 @@ func (r *Reader) growth(held, atLeast int) int {
 	return grow
 }
 
-// Advance says that n bytes were read into what Space returned.
+// Advance records that n bytes were read into the result of Space.
 func (r *Reader) Advance(n int) {
 	if n < 0 || n > len(r.buf)-r.end {
 		panic("resp: Advance beyond the space given")
@@ -90,13 +89,13 @@ func (r *Reader) Advance(n int) {
 // whole or in part.
 func (r *Reader) Buffered() int { return r.end - r.start }
 
-// Memory is what the Reader takes, in bytes.
+// Memory is the memory of the Reader, in bytes.
 func (r *Reader) Memory() int {
 	return len(r.buf) + cap(r.spans)*int(unsafe.Sizeof(span{})) + cap(r.args)*int(unsafe.Sizeof([]byte{}))
 }
 
-// Need is the number of bytes that are missing to the end of the argument that is
-// arriving, so that the owner can size its reads; 0 when that is not known.
+// Need is the number of bytes that are missing to the end of the argument that is arriving, so that
+// the owner can size its reads. It is 0 if that is not known.
 func (r *Reader) Need() int {
 	if r.need == 0 {
 		return 0
@@ -104,9 +103,9 @@ func (r *Reader) Need() int {
 	return max(0, r.need-(r.end-r.pos))
 }
 
-// Release gives back the memory of an idle connection: all of it when nothing is
-// buffered, and otherwise what the part of a command that has arrived does not fill.
-// It invalidates arguments. The Reader goes on as before.
+// Release gives back the memory of an idle connection. If nothing is buffered that is all of it;
+// otherwise it is the part that the incomplete command does not fill. It invalidates arguments. The
+// Reader goes on as before.
 func (r *Reader) Release() {
 	r.args, r.length = nil, 0
 	held := r.end - r.start
@@ -151,7 +150,7 @@ func (r *Reader) emptied(atLeast int) {
 	r.rebase(buf)
 }
 
-// tooLarge says that the buffer is far larger than what it has held of late.
+// tooLarge reports whether the buffer is far larger than its recent content.
 func (r *Reader) tooLarge(atLeast int) bool {
 	return len(r.buf) > keptBuffer && (r.peak+atLeast)*oversize <= len(r.buf)
 }

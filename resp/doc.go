@@ -1,5 +1,5 @@
-// Package resp is the Redis protocol: an incremental parser of what clients send
-// and a writer of what they get back, in RESP2 and RESP3.
+// Package resp implements the Redis protocol: an incremental parser of clients' commands and a
+// writer of replies, in RESP2 and RESP3.
 //
 // A client sends commands in one of two forms, and may mix them:
 //
@@ -27,10 +27,9 @@
 //	BigNumber   $ (bulk)           (
 //	Verbatim    $ (bulk)           = with a three-letter format
 //
-// Reader differs from Redis 7 in two ways, both so that the result does not depend
-// on how the network cut the input: a NUL in a line is a byte like others (Redis
-// waits for ever), and a line over 64 KB is always an error (Redis lets one pass
-// whose end comes with the same read).
+// Reader differs from Redis 7 in two ways, both so that the result does not depend on how the
+// network cut the input. A NUL in a line is a byte like others; Redis waits for ever. A line over
+// 64 KB is always an error; Redis accepts one whose end comes with the same read.
 //
 // Numbers are written as Redis writes them: see AppendDouble for replies and
 // LongDouble for INCRBYFLOAT. The package knows nothing of commands or sessions.

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// LongDouble is the number that INCRBYFLOAT and HINCRBYFLOAT calculate with: 80
-// bits on x86, a mantissa of 64. It is the same here on every processor, so that
-// 10.50 + 0.1 is 10.6 and 1e17 + 1 is exact. Redis on other processors uses what
-// their C compiler calls long double and can differ in the last digits.
+// LongDouble is the number that INCRBYFLOAT and HINCRBYFLOAT calculate with: 80 bits on x86, a
+// mantissa of 64. It is the same here on every processor, so that 10.50 + 0.1 is 10.6 and 1e17 + 1
+// is exact. Redis on other processors uses the long double of their C compiler, and can differ in
+// the last digits.
 //
 // The zero value is 0. One difference from x86 is that numbers below 2^-16382 keep
 // their full mantissa; no text with 17 decimals shows it.

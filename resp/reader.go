@@ -138,8 +138,8 @@ func (r *Reader) failure() error {
 // fail ends the connection's input.
 func (r *Reader) fail(text string) { r.err = &ProtocolError{Text: text} }
 
-// multibulk reads the header *n and reports whether it was there and right. With
-// n <= 0 there is no command, and the next one begins behind it.
+// multibulk reads the header *n and reports whether it was there and right. With n <= 0 there is no
+// command, and the next one begins after it.
 func (r *Reader) multibulk(l *Limits) bool {
 	n, ok := r.canonical()
 	if !ok {
@@ -167,8 +167,8 @@ func (r *Reader) multibulk(l *Limits) bool {
 	return true
 }
 
-// argument reads the rest of the present argument and reports whether all of it was
-// there. The two bytes behind it are taken for CRLF unseen, as Redis does.
+// argument reads the rest of the present argument and reports whether all of it was there. Like
+// Redis, it takes the two bytes after it for CRLF without a check.
 func (r *Reader) argument(l *Limits) bool {
 	if r.need == 0 && !r.bulkLength(l) {
 		return false
@@ -268,8 +268,8 @@ func (r *Reader) canonical() (n int64, ok bool) {
 	return n, ok
 }
 
-// canonicalLength is the number of a length line behind its type, and how many bytes
-// were looked at: when ok, all but the last of the line's end.
+// canonicalLength is the number of a length line after its type, and how many bytes were looked at.
+// If ok, these are all but the last byte of the line's end.
 func canonicalLength(b []byte) (n int64, size int, ok bool) {
 	b = b[:min(len(b), canonicalDigits+2)]
 	i := 0
@@ -283,10 +283,10 @@ func canonicalLength(b []byte) (n int64, size int, ok bool) {
 // aheadArgs is how many arguments Ahead steps over in search of the next command.
 const aheadArgs = 8
 
-// Ahead appends, as far as names has room, an argument of each of the commands that follow,
-// most likely the keys they ask for: place says by a command's name which one, from 1 on. It is a
-// hint. It consumes nothing, and ends at what is incomplete, unusual or long. The slices are as
-// short-lived as those of Next.
+// Ahead appends an argument of each of the following commands, most likely their keys, as far as
+// names has room. place returns the argument's position for a command's name, from 1 on. The result
+// is a hint. Ahead consumes nothing, and stops at a command that is incomplete, unusual or long.
+// The slices are valid for as long as those of Next.
 func (r *Reader) Ahead(names [][]byte, place func(name []byte) int) [][]byte {
 	if r.left > 0 {
 		return names
@@ -331,10 +331,9 @@ func lengthLine(b []byte, kind byte) (n int64, rest []byte, ok bool) {
 	return n, b[size+2:], true
 }
 
-// line returns the line at pos without its end and steps over it: a '\n', or a '\r'
-// with whatever follows. It reports false when the end is not there yet, or fails
-// with tooBig when it is not within limit bytes: how the input was cut makes no
-// difference.
+// line returns the line at pos without its end and steps over it. The end is a '\n', or a '\r' and
+// the byte after it. It returns false if the end is not there yet, or fails with tooBig if the end
+// is not within limit bytes. How the input was cut makes no difference.
 func (r *Reader) line(last byte, limit int, tooBig string) (line []byte, ready bool) {
 	from := max(r.scan, r.pos)
 	to := max(from, min(r.end, r.pos+limit+1))

@@ -21,8 +21,8 @@ func SplitArgs(line []byte) ([][]byte, bool) {
 	return args, true
 }
 
-// split is SplitArgs within the line's own bytes, appending to args: what an
-// argument means is never longer than how it is written.
+// split is SplitArgs within the line's own bytes, appending to args. The value of an argument is
+// never longer than its notation.
 func split(line []byte, args [][]byte) ([][]byte, bool) {
 	for i := 0; ; {
 		for i < len(line) && blank(line[i]) {
@@ -40,8 +40,8 @@ func split(line []byte, args [][]byte) ([][]byte, bool) {
 	}
 }
 
-// token decodes the argument that starts at i and gives the position behind it, or
-// -1 for unbalanced quotes.
+// token decodes the argument that starts at i and returns the position after it, or -1 for
+// unbalanced quotes.
 func token(line []byte, i int) (arg []byte, next int) {
 	begin, w := i, i
 	for i < len(line) {
@@ -63,8 +63,8 @@ func token(line []byte, i int) (arg []byte, next int) {
 	return line[begin:w:w], i
 }
 
-// quoted decodes from i up to the closing quote into line[w:], and gives the end of
-// both; next is -1 when there is no closing quote.
+// quoted decodes from i up to the closing quote into line[w:], and returns the end of both. next is
+// -1 if there is no closing quote.
 func quoted(line []byte, w, i int, quote byte) (end, next int) {
 	for i < len(line) {
 		c := line[i]
@@ -84,7 +84,7 @@ func quoted(line []byte, w, i int, quote byte) (end, next int) {
 	return w, -1
 }
 
-// escape decodes what follows a backslash in double quotes.
+// escape decodes the escape sequence after a backslash in double quotes.
 func escape(line []byte, i int) (c byte, next int) {
 	if line[i] == 'x' && i+2 < len(line) {
 		high, ok1 := unhex(line[i+1])

@@ -9,15 +9,15 @@ import (
 	"keyp/internal/bigcopy"
 )
 
-// Writer appends replies to Buf, which its owner may read, cut or replace between
-// replies. Proto is the connection's protocol, 2 or 3; the zero value speaks RESP2.
+// Writer appends replies to Buf, which its owner may read, cut or replace between replies. Proto is
+// the connection's protocol, 2 or 3; the zero value speaks RESP2.
 //
 // Nothing checks that an Array(n) is followed by n replies; the handler answers
 // for that, or uses ArrayLater.
 //
-// With a Max Buf does not grow beyond that many bytes, but for a little: what does not fit is
-// left out and Full says so. What is there then is no reply, and the owner cannot send it. A
-// handler whose reply may be far longer than what it is made of looks at Full now and then.
+// With a Max, Buf grows at most a little beyond that many bytes. The rest is left out, and Full is
+// set. The content is then no reply, and the owner cannot send it. A handler whose reply may be far
+// longer than its input checks Full now and then.
 type Writer struct {
 	Buf   []byte
 	Proto int
@@ -252,7 +252,7 @@ func (w *Writer) later(kind byte) Mark {
 	return m
 }
 
-// reserved is what later writes.
+// reserved is the number of bytes that later appends.
 const reserved = len("*0\r\n")
 
 // SetLen completes the header at m with n (elements, or pairs of a map). Marks nest:

@@ -126,8 +126,8 @@ func (l *loop) refuseWaiting() {
 	}
 }
 
-// turnAway says why and closes. What does not fit a new socket's buffer is lost. Before
-// a TLS handshake nothing can be said.
+// turnAway sends the reason and closes. Text that does not fit a new socket's buffer is lost.
+// Before a TLS handshake nothing can be sent.
 func (l *loop) turnAway(ln *listener, fd int, why string) {
 	if !ln.tls {
 		_, _ = unix.Write(fd, []byte(why)) // the peer may be gone already

@@ -83,9 +83,9 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 }
 
-// timeUp answers a session whose time is up, unless one of its keys has changed before and is still
-// being read from disk, or its command waits for a job since: with Redis, where nothing takes long
-// between the two, it would have been served by now.
+// timeUp answers a session whose time is up. It does not if one of its keys has changed before and
+// is still being read from disk, or if its command waits for a job since. With Redis, where nothing
+// takes long between the two, it would have been served by now.
 func (l *loop) timeUp(s *session) {
 	b := s.blocked
 	if b.timed { // the clock may have been set ahead since it looked last
@@ -118,8 +118,9 @@ func (l *loop) lookAgain(b *blocked, in int64) {
 	l.timers.set(&b.again, l.mono+time.Duration(min(in, maxWait))*time.Millisecond)
 }
 
-// endWait answers a blocking command that found nothing: that the time is up or the log on disk, or
-// that CLIENT UNBLOCK … ERROR said so. Another session's command may be running.
+// endWait answers a blocking command that found nothing. The reply says that the time is up or the
+// log on disk, or that CLIENT UNBLOCK … ERROR has ended it. Another session's command may be
+// running.
 func (l *loop) endWait(s *session, withError bool) {
 	l.endBlocked(s, func(c *commands.Ctx) { c.GiveUp(withError) })
 }
@@ -187,7 +188,8 @@ func (l *loop) settled(lsn uint64, err error) {
 	l.settle()
 }
 
-// begunEnds is for the end of what BlockedOn.Begin has begun; end replies if it is not nil.
+// begunEnds handles the end of an operation that BlockedOn.Begin has begun; end replies if it is
+// not nil.
 func (l *loop) begunEnds(s *session, b *blocked, end func(*commands.Ctx)) {
 	if s.blocked != b {
 		return // it has an answer, or is closed
@@ -209,7 +211,7 @@ func (l *loop) reported(s *session, b *blocked) {
 func (s *session) left() bool { return s.eof || s.readToEnd }
 
 // dropCommand ends a session whose client has left while its command is blocked or paused, without
-// running that: what was to be sent before still is.
+// running that command. Earlier output is still sent.
 func (l *loop) dropCommand(s *session) {
 	l.leave(s)
 	s.args = nil

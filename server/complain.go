@@ -2,8 +2,9 @@ package server
 
 import "time"
 
-// complaints bound what clients can make the server log: of each kind some at once, and then
-// one for every complaintPause, which says how many were left out.
+// complaints bound how much clients can make the server log. Some complaints of each kind are
+// logged at once. After that there is one for every complaintPause, which says how many were left
+// out.
 type complaints map[string]*complaint
 
 type complaint struct {

@@ -6,10 +6,10 @@ import (
 	"keyp/commands"
 )
 
-// What commands may ask of a connection (commands.Conn). Only the loop calls these.
+// The methods that commands call on a connection (commands.Conn). Only the loop calls these.
 
-// QueryBuffer is the input that has not been run, or is just being run, and the free room behind
-// it. Secure is commands.Conn's.
+// QueryBuffer is the input that has not been run, or is just being run, and the free room after it.
+// Secure is commands.Conn's.
 func (s *session) Secure() bool { return s.tls != nil }
 
 func (s *session) QueryBuffer() (used, free int) {

@@ -26,9 +26,8 @@ func (l *loop) tick() {
 	l.sweep()
 }
 
-// sweep looks at a part of the sessions, all of them about once a second: it gives
-// back the room behind incomplete commands that have not grown since, and cuts the
-// sessions over their soft limit.
+// sweep looks at a part of the sessions, all of them about once a second. It gives back the room
+// after incomplete commands that have not grown since, and cuts the sessions over their soft limit.
 func (l *loop) sweep() {
 	n := len(l.sessions)
 	for range n/int(time.Second/cronTime) + 1 {

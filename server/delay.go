@@ -50,8 +50,9 @@ func (s *session) delayed() bool {
 }
 
 // release gives the sessions that wait for why their turns, before all others and in the order in
-// which they came: their commands run then, or wait again. Those that were released before, in the
-// same pass, stay before them: a write would come before the CLIENT PAUSE that it waited for.
+// which they came. Their commands then run, or wait again. Sessions that were released earlier in
+// the same pass stay before them. Otherwise a write could come before the CLIENT PAUSE that it
+// waited for.
 func (l *loop) release(why state) {
 	if len(l.delayed) == 0 {
 		return

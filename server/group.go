@@ -7,9 +7,9 @@ import (
 	"keyp/commands"
 )
 
-// A member of a group serves clients as its role says, which Dispatch looks at for each command.
-// What else follows from a change of the role is done here, and that replies of the leader do not
-// leave before it is certain that it led when they were made.
+// A member of a group serves clients according to its role, which Dispatch checks for each command.
+// This file handles the other effects of a change of the role. It also holds back replies of the
+// leader until it is certain that it led when they were made.
 
 // leaseLook is how often the loop looks again for a lease while replies wait for one.
 const leaseLook = 5 * time.Millisecond
@@ -71,8 +71,8 @@ func (l *loop) regroup() {
 	}
 }
 
-// endWaiting closes the clients with replies that wait for the log, where nobody has led the group
-// for so long: what has become of the writes may be unknown for ever.
+// endWaiting closes the clients whose replies wait for the log when nobody has led the group for
+// too long. The outcome of their writes may stay unknown for ever.
 func (l *loop) endWaiting() {
 	for _, s := range l.waiting {
 		if s.takes() && s.out.needs[0].lsn > l.log.Durable() {
@@ -82,8 +82,7 @@ func (l *loop) endWaiting() {
 	}
 }
 
-// deposed is for a server that led, and does not any more: nobody knows what became of what it ran
-// last.
+// deposed handles the loss of the leadership: nobody knows what became of the last commands.
 func (l *loop) deposed() {
 	l.endUnproven()
 	l.env.Deposed()

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connect gives a connection to the server from within the process, for a client at addr that the
-// caller has checked: it is a session like any other, whose client begins as the default user. It
-// may be called by any goroutine, also before Run; after Run nobody answers.
+// Connect returns a connection to the server from within the process, for a client at addr that the
+// caller has checked. It is a session like any other, and its client begins as the default user.
+// Any goroutine may call it, also before Run; after Run nobody answers.
 func (s *Server) Connect(addr string) (net.Conn, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {

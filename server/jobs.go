@@ -14,9 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// jobs are the commands for which the outcome of Dispatch is Job: they may take long, so the loop
-// does not wait for them. What a job has locked, and which sessions wait for that, follows from its
-// scope, which commands knows; here is on which goroutine it runs.
+// jobs are the commands for which Dispatch returns Job: they may take long, so the loop does not
+// wait for them. A job's scope, which commands knows, determines what it has locked and which
+// sessions wait for that. This file determines on which goroutine it runs.
 //
 //   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
 //     takes. So a job begins on the loop's own goroutine, in its session's turn. When the supervisor
@@ -26,9 +26,10 @@ import (
 //   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked of
 //     each place (commands.Place) run at a time, more wait in its queue.
 //
-// The loop waits for none of them. A session whose command needs what a job has waits for the job's
-// end (forJob), and has its turn then, before all others; once a script has run for too long, such
-// commands are refused instead. Within a global job what belongs to the loop runs there (lend).
+// The loop waits for none of them. A session whose command needs something that a job has locked
+// waits for the job's end (forJob). It then has its turn before all others. Once a script has run
+// for too long, such commands are refused instead. Parts of a global job that belong to the loop
+// run on the loop (lend).
 type jobs struct {
 	// These belong to the loop.
 	count   int   // jobs that have begun, or wait in queue, and whose end the loop has not seen
@@ -156,8 +157,8 @@ func (l *loop) runElsewhere(j *job) {
 	}()
 }
 
-// runOnLoop runs a job on the loop's goroutine, unless it takes too long: then this goroutine is
-// the loop's no more when it has ended, and ends too.
+// runOnLoop runs a job on the loop's goroutine. If it takes too long, another goroutine becomes the
+// loop, and this one ends after the job.
 func (l *loop) runOnLoop(j *job) {
 	x := &l.jobs
 	if x.arm == nil {

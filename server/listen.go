@@ -92,9 +92,8 @@ type address struct {
 	tls      bool
 }
 
-// addresses reads Options.Listen and ListenTLS, or else bind, port and tls-port as
-// redis.conf has them: "*" and "::*" are all addresses, and a minus in front makes one
-// optional.
+// addresses reads Options.Listen and ListenTLS, or else bind, port and tls-port in the format of
+// redis.conf. "*" and "::*" are all addresses, and a minus in front makes an address optional.
 func addresses(o *Options) (list []address, err error) {
 	plain, err := addressesOf(o, o.Listen, "port")
 	if err != nil {

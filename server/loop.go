@@ -274,11 +274,11 @@ func (l *loop) event(s *session, ready readiness) {
 	}
 }
 
-// clientLeaves is for a session that waits, when its client has ended its side of the connection.
-// That may be all that it has ended: dead says that nothing can be sent either. As with Redis, a
-// command that is blocked or paused is dropped, and any other one runs, since Redis would have run
-// it when it came. But what only reads for nobody ends; a job of it that has begun does so by
-// itself.
+// clientLeaves handles a waiting session whose client has ended its side of the connection. The
+// client may still read: dead reports that nothing can be sent either. As with Redis, a blocked or
+// paused command is dropped. Any other command runs, since Redis would have run it when it came.
+// But a read-only command whose client cannot receive the reply ends; a job of it that has begun
+// ends by itself.
 func (l *loop) clientLeaves(s *session, dead bool) {
 	switch {
 	case s.state == forPause:
@@ -323,10 +323,10 @@ func (l *loop) vital(fn func()) {
 	fn()
 }
 
-// guard runs a part of the loop for one session; a panic costs that session alone. One in a
-// command's handler costs that command alone (Env.Dispatch). But after one in the store outside of
-// handlers, where transactions begin and end, it is unknown what is locked or half done, so the
-// server stops, and a restart recovers what is durable.
+// guard runs a part of the loop for one session; a panic costs that session alone. A panic in a
+// command's handler costs that command alone (Env.Dispatch). A panic in the store outside of
+// handlers, where transactions begin and end, leaves it unknown what is locked or half done. Then
+// the server stops, and a restart recovers the durable data.
 func (l *loop) guard(s *session, fn func(*session)) {
 	defer func() {
 		p := recover()

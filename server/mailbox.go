@@ -5,16 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// mailbox carries functions from other goroutines to the loop, and wakes it. A loop
-// that is awake costs its wakers no system call: it looks again before it sleeps.
+// mailbox carries functions from other goroutines to the loop, and wakes it. Waking a loop that is
+// awake costs no system call: it looks again before it sleeps.
 //
 //	waker                         loop
 //	rung = true                   asleep = true
 //	if asleep, clear it: write    if not rung: sleep
 //
-// Whichever comes first, one of the two sees the other's. After close it swallows
-// everything: what finishes late finds nobody, and no write goes to a descriptor whose
-// number may have a new owner.
+// Whichever comes first, one of the two sees the other's store. After close it drops everything. So
+// a late result is lost, and nothing is written to a descriptor whose number may have a new owner.
 type mailbox struct {
 	poll    *poller
 	rung    atomic.Bool // something has changed since begin

@@ -24,12 +24,12 @@ type memory struct {
 	classes [bits.UintSize + 1][]*session // those that may be, by the bits of their size
 }
 
-// evictTurn bounds the sessions that are closed at once: what they take is given up at once,
-// their sockets take a system call each.
+// evictTurn bounds the sessions that are closed at once. Their memory is released at once, but each
+// socket takes a system call.
 const evictTurn = 1000
 
-// limitMemory reads the limit. A reply may be a quarter of the memory, half of what all clients may
-// take by themselves, whatever the limit is: its client may read it at once. A string always fits.
+// limitMemory reads the limit. A reply may be a quarter of the memory (half of the default for all
+// clients), whatever the limit is: its client may read it at once. A string always fits.
 func (l *loop) limitMemory(limit, maxBulk int64) {
 	usable := commands.UsableMemory()
 	if usable == 0 {

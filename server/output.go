@@ -6,15 +6,15 @@ import (
 	"keyp/resp"
 )
 
-// dependency says that the output from a position on shows what the log has at an LSN: it must not
-// leave before the log is durable up to there.
+// dependency records that the output from a position on shows the state of the log at an LSN. That
+// output must not leave before the log is durable up to there.
 type dependency struct {
 	from uint64 // position in the connection's output
 	lsn  uint64
 	pass uint64 // the pass that wrote it
 }
 
-// output is what a session has yet to send, in order:
+// output is the data that a session has yet to send, in order:
 //
 //	base        base+sent                                               end
 //	 │ sent bytes  │  may leave  │ after needs[0].lsn │ after needs[1].lsn │
@@ -42,7 +42,7 @@ type output struct {
 	held, newest, asked uint64
 	// timed are the replies that have not left, by the pass that wrote them.
 	timed []unsentReplies
-	// replied is where the newest reply ends: what is behind it has been pushed.
+	// replied is where the newest reply ends; everything after it was pushed.
 	replied uint64
 }
 
@@ -179,8 +179,8 @@ func (o *output) seal() {
 	o.w.Buf = nil
 }
 
-// begin makes the buffer ready for more replies: there is one, which is no full block, and
-// what has left takes no more than half of it.
+// begin makes the buffer ready for more replies. Afterwards there is a buffer that is not a full
+// block, and data that has left takes no more than half of it.
 func (o *output) begin(pool *bufferPool) {
 	switch {
 	case o.w.Buf == nil:
@@ -244,9 +244,9 @@ type message struct {
 	bytes []byte
 }
 
-// push appends a message to a session's output. A session that is too slow gets no more and is
-// closed at the end of the pass, not now: the caller may be going through a list that closing
-// changes.
+// push appends a message to a session's output. A session that is too slow gets no more, and is
+// closed at the end of the pass. It is not closed now: the caller may be iterating over a list that
+// closing changes.
 func (l *loop) push(s *session, m message) {
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
@@ -313,7 +313,7 @@ func (l *loop) keptBytes(s *session) int {
 	return 0
 }
 
-// owedTo is what a session has yet to be sent, in bytes.
+// owedTo is the number of bytes that a session has yet to be sent.
 func (l *loop) owedTo(s *session) int { return s.out.pending() + l.keptBytes(s) }
 
 // pushedTooMuch says whether messages that nobody asked for have passed a session's limit.

@@ -3,9 +3,9 @@ package server
 import "keyp/resp"
 
 const (
-	// pooledBuffer is the least capacity of an output buffer, in bytes, and
-	// pooledLargest the most that is kept for the next use: larger ones are left to the
-	// collector, so that one large reply does not stay for ever.
+	// pooledBuffer is the least capacity of an output buffer, in bytes, and pooledLargest the most
+	// that is kept for the next use. Larger ones are left to the collector, so that one large reply
+	// does not stay for ever.
 	pooledBuffer  = 16 << 10
 	pooledLargest = 256 << 10
 	// pooledOutput bounds what waits for its next use, in bytes. A pass with more

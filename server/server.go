@@ -51,7 +51,7 @@ type Server struct {
 	o    Options
 	loop *loop
 	save atomic.Bool
-	// ready calls BeforeStop; who comes meanwhile waits.
+	// ready calls BeforeStop once; other callers wait meanwhile.
 	ready sync.Once
 }
 
@@ -81,10 +81,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run serves until ctx ends or SHUTDOWN: then no new commands are accepted, what runs is answered,
-// replies leave (for 5 seconds at most) and the log is committed. The caller closes the store. An
-// error says that the server could not go on, because the log or the poller failed; nothing that is
-// not durable has been sent.
+// Run serves until ctx ends or SHUTDOWN. Then no new commands are accepted, running commands are
+// answered, and replies leave (for 5 seconds at most); last, the log is committed. The caller
+// closes the store. An error says that the server could not go on, because the log or the poller
+// failed. Nothing was sent that is not durable.
 func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.stop)
 	defer stop()
@@ -169,8 +169,8 @@ func (s *Server) AtRest(fn func()) {
 }
 
 // SetFollower changes the store's role as soon as no job is under way that forbids it, and calls
-// done on the loop; unless ctx ends before. Who makes a server a follower has seen to it before
-// that no command that writes begins.
+// done on the loop, unless ctx ends before. A caller that makes a server a follower has already
+// ensured that no writing command begins.
 func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
 	s.AtRest(func() {
 		switch {

@@ -22,8 +22,8 @@ const (
 	// turnBytes and turnCommands bound what a session may read and run in a pass.
 	turnBytes    = 64 << 10
 	turnCommands = 1024
-	// turnTime is for how long commands begin in a turn, whatever it has left: a few of
-	// them may take as long as thousands of others.
+	// turnTime is how long commands may begin in a turn, even if the turn has bytes and commands
+	// left. A few commands may take as long as thousands of others.
 	turnTime = 2 * time.Millisecond
 	// outputPause is the output in bytes over which a session's commands wait until the client has
 	// read some of it.
@@ -322,8 +322,8 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	l.deliver()
 }
 
-// finishReply notes of a reply that begins at mark of the session's output: what it depends on,
-// whether the client wants it, and whether the session is to end behind it.
+// finishReply records a reply that begins at mark of the session's output: what it depends on,
+// whether the client wants it, and whether the session ends after it.
 func (l *loop) finishReply(s *session, c *commands.Ctx, mark int) {
 	spec, lsn := c.Spec, c.LSN
 	l.owed = max(l.owed, lsn)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TLS, between a session and its socket. After the handshake (greet.go) there is no
-// goroutine for it: the loop reads from the socket what is sealed and opens it, and seals
-// what it sends, as it reads and writes other sockets.
+// TLS, between a session and its socket. After the handshake (greet.go) there is no goroutine for
+// it. The loop reads sealed data from the socket and opens it, and seals the data that it sends, as
+// with other sockets.
 //
 //	session.read  ◄── tls.Conn.Read  ◄── wire.Read    recv(2); "again" when there is no more
 //	session.write ──► tls.Conn.Write ──► wire.Write   into wire.out, which never blocks
@@ -125,7 +125,7 @@ func (w *wire) flush(pool *bufferPool) (done bool, err error) {
 	return true, nil
 }
 
-// What else a net.Conn has. The loop closes the socket, and bounds every wait.
+// The other methods of a net.Conn. The loop closes the socket, and bounds every wait.
 
 func (w *wire) Close() error                     { return nil }
 func (w *wire) LocalAddr() net.Addr              { return nil }
@@ -195,7 +195,7 @@ func (t *secure) memory() int {
 // unsent says whether something sealed has not left.
 func (t *secure) unsent() bool { return t.wire.sent < len(t.wire.out) }
 
-// end notifies the client that nothing follows, if no output is left and the socket has room: a
+// end notifies the client that nothing follows, if no output is left and the socket has room. A
 // client that is gone, or does not read, needs no notice.
 func (t *secure) end(pool *bufferPool) {
 	if t.greet != nil {

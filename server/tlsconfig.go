@@ -238,9 +238,9 @@ func tlsVersions(text string) (lowest, highest uint16, err error) {
 // that to take it away changes nothing.
 var neverOffered = strings.Fields("aNULL eNULL NULL MD5 RC4 DES 3DES EXPORT EXP LOW MEDIUM PSK SRP DSS aDSS ADH AECDH DH DHE kDHE CAMELLIA SEED IDEA ARIA SSLv2 SSLv3")
 
-// tlsCiphers reads tls-ciphers, which are those of TLS 1.2: names of OpenSSL or of IANA, with ":"
-// between them, or DEFAULT, HIGH or ALL for all that crypto/tls considers safe; "!" removes one.
-// nil is crypto/tls's own choice.
+// tlsCiphers reads tls-ciphers, the cipher suites of TLS 1.2. They are names of OpenSSL or of IANA,
+// separated by ":", or DEFAULT, HIGH or ALL for all that crypto/tls considers safe; "!" removes
+// one. nil is crypto/tls's own choice.
 func tlsCiphers(text string) ([]uint16, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":, ", r) })
 	var chosen, removed []uint16

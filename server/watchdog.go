@@ -7,12 +7,12 @@ import (
 )
 
 // watchdog reports an event loop that is stuck: one pass takes over 5 seconds, because of a
-// deadlock, or of something that takes that long. It logs the stacks of all goroutines, which show
-// which it is and where.
+// deadlock or of slow work. It logs the stacks of all goroutines, which show the cause and the
+// place.
 //
-// The loop only counts its passes. A goroutine looks once a second whether it sleeps or the number
-// has changed. It is the number of looks that counts, so neither a process that was stopped for a
-// while nor a step of the clock looks like a standstill.
+// The loop only counts its passes. A goroutine checks once a second whether it sleeps or the number
+// has changed. The watchdog counts these checks, so neither a process that was stopped for a while
+// nor a step of the clock looks like a standstill.
 type watchdog struct {
 	passes atomic.Uint64
 

@@ -18,9 +18,9 @@ const (
 )
 
 // commit makes the records of this pass durable, and those of others whose effects it has shown.
-// Slow syncs, as beside a checkpoint that is being synced, go on while the loop runs; then the Bell
-// starts the pass that sends the waiting output. Records that no session waits for, such as those
-// of a million expiring keys, are left to their maker's commit: reads must not wait for them.
+// Slow syncs, for example while a checkpoint is being synced, go on while the loop runs. Then the
+// Bell starts the pass that sends the waiting output. Records that no session waits for, such as
+// those of a million expiring keys, are left to their maker's commit: reads must not wait for them.
 func (l *loop) commit() {
 	if l.fatal != nil {
 		return
@@ -175,8 +175,8 @@ func (l *loop) timeReplies(s *session, n int) {
 	}
 }
 
-// sendEarly sends long replies amid a session's turn: while they are in the processor's
-// cache, and in one buffer for all sessions instead of a long one for each.
+// sendEarly sends long replies during a session's turn, while they are in the processor's cache.
+// All sessions can then use one buffer, instead of a long one each.
 func (l *loop) sendEarly(s *session) {
 	if s.full || !s.takes() {
 		return
@@ -205,9 +205,9 @@ func (l *loop) noteRoom(s *session, full bool) bool {
 	return true
 }
 
-// sayGoodbye ends a session whose output is out. Closing a socket with unread input
-// resets the connection, and that can take the last replies away from the client; so
-// such a session ends its own side and waits a little for the client to do the same.
+// sayGoodbye ends a session whose output was sent. Closing a socket with unread input resets the
+// connection, which can lose the last replies for the client. So such a session ends its own side
+// and waits a little for the client to do the same.
 func (l *loop) sayGoodbye(s *session) {
 	if s.eof {
 		l.close(s)

@@ -14,11 +14,11 @@ const (
 )
 
 // Cells counts deadlines in cells, spans of time that follow each other with gaps between them. All
-// cells have about as many deadlines, however those are spread: a cell grows up to its size, and
-// when there are too many cells the size doubles, and neighbours become one. So the number of
-// deadlines in any span is known but for those of the two cells that its ends cut.
+// cells have about as many deadlines, however those are spread. A cell grows up to its size; when
+// there are too many cells the size doubles, and neighbours are merged. So the number of deadlines
+// in any span is known, except for those in the two cells that its ends cut.
 //
-// It has no lock of its own. A count is exact: what is removed must have been added.
+// It has no lock of its own. A count is exact: only a deadline that was added may be removed.
 type Cells struct {
 	first, last []int64 // of each cell, inclusive; in the order of time
 	n           []uint32
@@ -26,8 +26,8 @@ type Cells struct {
 	size        int // cells of up to half as many are extended, or merged with their neighbours
 	least       int // the least size
 	total       int
-	// added, removed and counted are the cells that add, remove and Count met last: equal times to
-	// live, the removal of what is due, and spans that follow each other meet them again.
+	// added, removed and counted are the cells that add, remove and Count used last. Equal times to
+	// live, the removal of due keys, and consecutive spans use them again.
 	added, removed, counted int
 }
 
@@ -37,8 +37,8 @@ func NewCells() *Cells { return newCells(maxCells, 1) }
 
 func newCells(max, least int) *Cells { return &Cells{max: max, size: least, least: least} }
 
-// Span is how many deadlines are in a span of time: no fewer than Low, no more than High, Estimate
-// if those in a cell are spread evenly.
+// Span is how many deadlines are in a span of time: at least Low and at most High. Estimate is the
+// number if the deadlines in a cell are spread evenly.
 type Span struct{ Low, Estimate, High int64 }
 
 // Add adds what is in another span.
@@ -177,9 +177,9 @@ func (c *Cells) Last() (d int64, ok bool) {
 	return 0, false
 }
 
-// Count counts the deadlines from one instant through another. Where a cell has some beyond them,
-// cut may count those within, from one instant through another; without it, or where it returns
-// false, they are estimated.
+// Count counts the deadlines from one instant through another. If a cell has some beyond them, cut
+// may count those within, from one instant through another. Without cut, or if it returns false,
+// they are estimated.
 func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int, ok bool)) (s Span) {
 	if from > through {
 		return s
@@ -215,8 +215,8 @@ func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int,
 func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
 
 // Count counts the deadlines from one instant through another. It looks at the entries of cells
-// that the ends cut, at most of them at most, and takes from that how many it has looked at; where
-// it may look at no more, it estimates.
+// that the ends cut, but at no more than most, and subtracts the number it looked at from most.
+// Beyond that it estimates.
 func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
 	x.settle()
 	if *most <= 0 {

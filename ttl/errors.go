@@ -7,9 +7,9 @@ import (
 
 // Errors of arguments. The key is as it was.
 var (
-	// ErrInvalidTTL is a time to live that no deadline can express: it overflows
-	// 64 bits of milliseconds, or is zero or negative where the command needs a
-	// future. The reply is "invalid expire time in '<command>' command".
+	// ErrInvalidTTL is a time to live that no deadline can express. It overflows 64 bits of
+	// milliseconds, or is zero or negative where the command needs a future. The reply is "invalid
+	// expire time in '<command>' command".
 	ErrInvalidTTL = errors.New("invalid TTL value")
 
 	// ErrInvalidTimestamp is the same for an absolute time. It is an ErrInvalidTTL

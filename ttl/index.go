@@ -7,9 +7,9 @@ import (
 	"github.com/google/btree"
 )
 
-// degree of the B-tree: a node holds up to 2*degree-1 entries. With 1M entries in
-// random order 32 replaces fastest and takes 25 bytes an entry; 16 takes 39, and
-// 64 saves one byte but replaces 10% slower (BenchmarkIndex).
+// degree of the B-tree: a node holds up to 2*degree-1 entries. With 1M entries in random order, 32
+// is fastest at replacing and takes 25 bytes an entry. 16 takes 39; 64 saves one byte but is 10%
+// slower at replacing (BenchmarkIndex).
 const degree = 32
 
 // EntryOf is one deadline and the key that has it. ID is unique among the live

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// The buckets of Lateness: one per millisecond below subBuckets, then subBuckets
-// for each doubling, so that a bucket is never wider than 1/16 of its values.
-// Whatever is above the last doubling (about 70 years) counts in the last bucket.
+// The buckets of Lateness: one per millisecond below subBuckets, then subBuckets for each doubling.
+// So a bucket is never wider than 1/16 of its values. Values above the last doubling (about 70
+// years) count in the last bucket.
 const (
 	subBits     = 4
 	subBuckets  = 1 << subBits

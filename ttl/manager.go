@@ -1,7 +1,7 @@
 package ttl
 
-// Transaction is what a Manager needs of the store: one transaction, in which K names a key.
-// A key that is missing or expired does not exist.
+// Transaction is the part of the store that a Manager needs: one transaction, in which K names a
+// key. A key that is missing or expired does not exist.
 type Transaction[K any] interface {
 	// Now is the instant of the transaction in Unix milliseconds.
 	Now() int64

@@ -11,7 +11,7 @@ import (
 // for none. A Policy does not change, but for what it counts.
 type Policy struct {
 	Name string
-	// Enforce: what the policy says is done. Otherwise it is counted only.
+	// Enforce: the policy is applied. Otherwise its decisions are only counted.
 	Enforce bool
 	// Default is the time to live of a key that is written without a deadline.
 	Default int64
@@ -21,19 +21,19 @@ type Policy struct {
 	Refuse bool
 	// Jitter shortens what is left until a new deadline, by up to so many percent.
 	Jitter int64
-	// Slide is the time to live that a key with a deadline has again after it was read, but until
-	// Limit after the write that gave it the deadline.
+	// Slide is the time to live that a key with a deadline gets again after it was read. The new
+	// deadline is at most Limit after the write that gave the key its deadline.
 	Slide, Limit int64
 	// Require refuses to make a key without a deadline.
 	Require bool
 	// MaxAge is the maximum age of the entries of streams that have none of their own. AgeRefs is
-	// what is said about groups then, as object.StreamRefs has it.
+	// the setting for groups in that case, with the values of object.StreamRefs.
 	MaxAge  int64
 	AgeRefs uint8
 
 	Counts PolicyCounts
-	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono;
-	// 0: never. Unlogged is how often it would have done something since.
+	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono; 0:
+	// never. Unlogged is how often the policy would have had an effect since.
 	Logged, Unlogged atomic.Int64
 }
 
@@ -42,9 +42,9 @@ type PolicyCounts struct {
 	Defaulted, Cut, Jittered, Refused, Slid, Aged atomic.Int64
 }
 
-// Verdict is what a policy says of a deadline.
+// Verdict is a policy's decision about a deadline.
 type Verdict struct {
-	// Deadline is what the key gets, in Unix ms; None for none.
+	// Deadline is the deadline that the key gets, in Unix ms; None for none.
 	Deadline int64
 	// Refused: the command fails instead.
 	Refused bool
@@ -55,9 +55,9 @@ type Verdict struct {
 // Changed reports whether the policy says anything else than the command.
 func (v Verdict) Changed() bool { return v.Refused || v.Defaulted || v.Cut || v.Jittered }
 
-// Decide is what the policy says of a key that is written at now with a deadline, None for none.
-// kept: it had this deadline, or lack of one, before, and the write is not about it. hash is of the
-// key's name.
+// Decide returns the policy's decision about a key that is written at now with a deadline, None for
+// none. kept: the key had this deadline, or lack of one, before, and the write is not about it.
+// hash is of the key's name.
 func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict) {
 	v.Deadline = deadline
 	fresh := !kept
@@ -102,9 +102,9 @@ func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
 	return int64(less)
 }
 
-// SlideTo is the deadline that a key gets when it is read at now; deadline is its present one, and
-// written when a write gave it one, in Unix ms. It is the present one unless that moves by a tenth
-// of Slide at least.
+// SlideTo is the deadline that a key gets when it is read at now. deadline is its present one, and
+// written is when a write gave it one, in Unix ms. The present one stays unless it would move by a
+// tenth of Slide at least.
 func (p *Policy) SlideTo(now, deadline, written int64) int64 {
 	if p.Slide == 0 || deadline == None {
 		return deadline

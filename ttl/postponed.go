@@ -1,10 +1,10 @@
 package ttl
 
 // Keys that are used again and again get later and later deadlines. An index that postpones leaves
-// such a key where it stands in the tree, which is too early, and notes its deadline. The tree is
-// put right for an entry that comes to be its first and due (MoveFirst), and for all of them before
-// somebody walks over or counts the entries (settle): to readers the index is as if nothing had
-// been postponed.
+// such a key in its place in the tree, which is too early, and notes its deadline. The tree is
+// corrected for an entry that becomes its first and is due (MoveFirst). It is corrected for all of
+// them before somebody walks over or counts the entries (settle). To readers the index looks as if
+// nothing had been postponed.
 
 // move is where an entry stands in the tree, and the later deadline that it has.
 type move struct{ from, to int64 }

@@ -17,12 +17,11 @@ type Source interface {
 	// calls it without any lock and often, so it must be an atomic load.
 	NextDeadline() (ms int64, ok bool)
 
-	// ReapDue removes keys that are expired at now, in order, and takes about
-	// budget over it; it takes its locks itself. now may be older than the
-	// source's present instant, never newer than the clock. n is how many keys went.
-	// more reports that budget ran out before the due keys did, and that some were
-	// removed: a source that can't remove any (the disk is full, for example) returns
-	// 0 and false and is asked again later.
+	// ReapDue removes keys that are expired at now, in order, and takes about budget over it. It
+	// takes its locks itself. now may be older than the source's present instant, never newer than
+	// the clock. n is how many keys were removed. more reports that budget ran out before the due
+	// keys did, and that some were removed. A source that can't remove any (the disk is full, for
+	// example) returns 0 and false and is asked again later.
 	ReapDue(now int64, budget time.Duration) (n int, more bool)
 }
 
@@ -35,9 +34,9 @@ const (
 	// backoff, which doubles each time up to the limit. In milliseconds.
 	minBackoff, maxBackoff int64 = 1, 128
 
-	// The wall and the monotonic clock may differ by jumpLimit plus a thousandth of
-	// the time between two looks before it counts as a jump: clocks are slewed by
-	// up to half a thousandth. In milliseconds.
+	// The wall and the monotonic clock may differ by jumpLimit plus a thousandth of the time
+	// between two looks before that counts as a jump. Clocks are slewed by up to half a thousandth.
+	// In milliseconds.
 	jumpLimit int64 = 500
 
 	// Readings of both clocks that took longer than this prove no jump.
@@ -50,13 +49,13 @@ const (
 	never int64 = math.MaxInt64 // it sleeps until woken
 )
 
-// Reaper removes keys when they expire: it sleeps until the earliest deadline of
-// all sources, then has them remove what is due, one bounded batch after the
-// other and each source in its turn, and sleeps again.
+// Reaper removes keys when they expire. It sleeps until the earliest deadline of all sources. Then
+// it makes them remove due keys, one bounded batch after the other and each source in its turn, and
+// sleeps again.
 //
-// No deadline is missed. What sets one first lets NextDeadline show it and then calls
-// Wake; the reaper first publishes when its sleep will end and then reads every
-// NextDeadline once more. One of the two sees the other.
+// No deadline is missed. A caller that sets a deadline first makes NextDeadline show it and then
+// calls Wake. The reaper first publishes when its sleep will end and then reads every NextDeadline
+// once more. One of the two sees the other.
 type Reaper struct {
 	clock   clock.Clock
 	sources []Source
@@ -107,9 +106,9 @@ func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
 	return r
 }
 
-// Wake announces a deadline that a source has got and shows in NextDeadline.
-// Unless it is earlier than the end of the present sleep this is one atomic load;
-// it never blocks and may be called under a shard's lock.
+// Wake announces a deadline that a source has got and shows in NextDeadline. If it is not earlier
+// than the end of the present sleep, this is one atomic load. It never blocks and may be called
+// under a shard's lock.
 func (r *Reaper) Wake(deadline int64) {
 	for {
 		target := r.target.Load()
@@ -173,8 +172,8 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 	return worked
 }
 
-// batch lets source i remove what is due. The clock is read again for each, since
-// a round over many sources takes milliseconds.
+// batch makes source i remove due keys. The clock is read again for each source, since a round over
+// many sources takes milliseconds.
 func (r *Reaper) batch(i int) {
 	now, began := r.now(), r.clock.Mono()
 	n, more := r.sources[i].ReapDue(now, batchTime)
