@@ -49,7 +49,8 @@ func (t *clusterTool) shardsAt(addr string) (list []redis.Node, err error) {
 // nodeAddr is where clients reach a member.
 func nodeAddr(n *redis.Node) string { return net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)) }
 
-// stateOf asks a member itself how it is: one that leads no more may show what it last knew of others.
+// stateOf asks a member itself how it is: one that leads no more may show what it last knew of
+// others.
 func (t *clusterTool) stateOf(n *redis.Node) string {
 	o := *t.o
 	o.Addr, o.DialTimeout, o.ReadTimeout = nodeAddr(n), clusterReach, clusterReach

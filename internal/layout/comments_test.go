@@ -11,7 +11,8 @@ import (
 // columns is how wide the prose of comments may be, where a tab takes four.
 const columns = 100
 
-// deepest is the last column in which a comment is taken to stand alone behind tabs, and not after code.
+// deepest is the last column in which a comment is taken to stand alone behind tabs, and not after
+// code.
 const deepest = 8
 
 // causative is a first sentence such as "write has the next appends be written".

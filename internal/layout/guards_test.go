@@ -44,7 +44,7 @@ var elsewhere = map[string]string{
 }
 
 // guardedBy is how comments name another type's mutex.
-var guardedBy = regexp.MustCompile(`\b\w+\.(mu|turn|gate|\w+Mu) guards\b`)
+var guardedBy = regexp.MustCompile(`\b\w+\.(mu|turn|gate|\w+Mu)\s+guards\b`)
 
 // TestGuards finds mutexes beside what they guard, and fields that a mutex of another type guards.
 func TestGuards(t *testing.T) {
