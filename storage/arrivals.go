@@ -9,7 +9,7 @@ import (
 // arrivals are values that RENAME moved to other keys while a checkpoint went from slot to slot.
 // The records that made such a value may be in log segments that the checkpoint will release, and
 // the checkpoint may have passed the new key already. So it copies these values at its end, each
-// once however often it is renamed: any number of renames cannot keep it from ending.
+// once however often it was renamed. Any number of renames cannot keep it from ending.
 //
 //   - No value joins the list when the slots are done. One that moves only then was copied
 //     at its old key, so its elements stand on disk under its id, and the log that stays has

@@ -15,12 +15,13 @@ import (
 	"keyp/storage/wal"
 )
 
-// A backup is a snapshot of the data file with the batches of the log that it needs, in one stream:
-// the state of the moment at which it was opened, whatever is written while it is sent. The part of
-// the log with these batches is kept meanwhile (BackupLog), within the bounds of snapshots.
+// A backup is a snapshot of the data file with the batches of the log that it needs, in one stream.
+// It holds the state of the moment at which it was opened, regardless of writes while it is sent.
+// The part of the log with these batches is kept meanwhile (BackupLog), within the bounds of
+// snapshots.
 //
-// A member's backup has its data file, too, and the batches that its log says to be committed; its
-// LSNs are the group's. What is restored of it is the directory of a server that is alone.
+// A member's backup has its data file, too, and the batches that its log marks as committed; its
+// LSNs are the group's. The directory restored from it belongs to a server that is alone.
 //
 // A record of the stream is a batch, or a part of one that is longer than a record may be:
 //
@@ -319,8 +320,8 @@ func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Mome
 	return m, raiseTokens(o, m.Time)
 }
 
-// raiseTokens opens a directory that was restored, and has tokens of leases go on far enough above
-// those that its log has.
+// raiseTokens opens a restored directory and moves the counter of leases' tokens far enough above
+// those that its log contains.
 func raiseTokens(o Options, backup int64) (err error) {
 	o.NoBackground = true
 	s, _, err := Open(o)

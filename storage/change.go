@@ -2,7 +2,7 @@ package storage
 
 // Change is a key whose value or deadline changed, or that is gone: removed, expired, renamed. An
 // observer looks the key up to find out which. A key may be reported several times, or although it
-// is as it was. What happens to the groups of a stream is not reported, but where Stream.Signal is
+// did not change. Changes to the groups of a stream are reported only where Stream.Signal is
 // called.
 type Change struct {
 	DB int

@@ -20,8 +20,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// A checkpoint moves what has changed from memory to the data file, so that the log's
-// older segments can go:
+// A checkpoint copies changes from memory to the data file, so that the log's older segments can be
+// removed:
 //
 //  1. Rotate the log and note the state of that moment, with all shards locked.
 //  2. Slot by slot, copy dirty cells under the shard's lock for microseconds at a time;
@@ -32,9 +32,9 @@ import (
 //  3. Record the noted state, with the rotation's segment as the first one needed, and
 //     release older segments.
 //
-// It is fuzzy: the file ends up newer than the noted state in places, which is why
-// records are idempotent and carry generations. It is paced to half duty, so that the
-// server keeps its latency.
+// A checkpoint is fuzzy: the file ends up newer than the noted state in places. That is why records
+// are idempotent and carry generations. It is paced to half duty, so that the server keeps its
+// latency.
 type checkpointer struct {
 	// Constant.
 	s    *Store

@@ -9,19 +9,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A checkpoint copies what is dirty in steps, each of which locks the shard for microseconds. A
+// A checkpoint copies dirty keys in steps, each of which locks the shard for microseconds. A
 // collection whose elements stand by themselves is copied in portions, over several batches if it
-// is large. Its record is written with each portion: until the last is on disk the file has part of
-// the value, under a record with a wrong count. If the server ends there, the log has the missing
+// is large. Its record is written with each portion. Until the last is on disk, the file has part
+// of the value under a record with a wrong count. If the server ends there, the log has the missing
 // part, since
 //
 //   - a new value is in the log whole: none becomes one that stands by element but by a
 //     record that states it (see regenerate), and
 //   - of any other the log has each change since the last checkpoint that finished.
 //
-// So replay starts with the file's part and completes it from the log. Where the log states the
-// value whole, the elements that such a checkpoint left are useless: they are deleted before the
-// value is copied again.
+// So replay starts with the file's part and completes it from the log. If the log states the value
+// whole, the elements left by such a checkpoint are useless. They are deleted before the value is
+// copied again.
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
 func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {

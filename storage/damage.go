@@ -9,8 +9,8 @@ import (
 	"keyp/internal/boltfile"
 )
 
-// damages are the places of the data file that the log has named as damaged, with how many keys at
-// most cannot be read for each.
+// damages are the places of the data file that were logged as damaged, with the greatest number of
+// keys that cannot be read for each.
 type damages struct {
 	mu struct {
 		sync.Mutex

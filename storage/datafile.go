@@ -18,10 +18,10 @@ import (
 	"keyp/storage/format"
 )
 
-// One write decides what the data file has: bbolt writes the pages of a transaction where no page
-// is in use, syncs, then writes one of its two meta pages, which leads to them, and syncs again.
-// When any of this fails it takes the transaction back in memory, and the file may have it all the
-// same. So:
+// One write decides the content of the data file. bbolt writes the pages of a transaction where no
+// page is in use, and syncs. Then it writes one of its two meta pages, which leads to them, and
+// syncs again. If any of this fails it undoes the transaction in memory, and the file may contain
+// it all the same. So:
 //
 //   - Whatever fails before the meta page is written leaves free pages, and the file as it was.
 //     The store waits for room on a full disk (notWritten).

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Small keys that leave memory leave gaps in the chunks of the slabs, and a chunk goes back only
-// when it is empty. So where the gaps of a size class make up a chunk, the blocks of a sparse chunk
-// move into the gaps of others.
+// Small keys that leave memory leave gaps in the chunks of the slabs, and a chunk is released only
+// when it is empty. So when the gaps of a size class add up to a chunk, the blocks of a sparse
+// chunk move into the gaps of others.
 //
-// Larger keys and collections are objects in Go's heap, and leave gaps there: a page of the heap
-// has objects of one size, Go never moves them, and a page goes back only when it is empty. So
-// where the gaps are a large part of MaxMemory, each object is replaced by a copy, once. The
-// allocator puts the copies into gaps, page by page, and the pages that the originals were in
-// become empty.
+// Larger keys and collections are objects in Go's heap, and leave gaps there. A page of the heap
+// has objects of one size, Go never moves them, and a page is released only when it is empty. So
+// when the gaps are a large part of MaxMemory, each object is replaced by a copy, once. The
+// allocator puts the copies into gaps, page by page, and the pages of the originals become empty.
 
 const (
 	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than

@@ -19,9 +19,9 @@ import (
 // Keys by their own deadlines, page by page.
 //
 // They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
-// order. The expiration index has it too, except among the keys of one slot with one deadline:
-// those are sorted if they are few, and if they are many the slot's table is walked, which is in
-// the order of hashes. So a place in the order (DuePlace) says where to go on: the server keeps no
+// order. The expiration index has it too, except among the keys of one slot with one deadline.
+// Those are sorted if they are few. If they are many, the slot's table is walked, which is in the
+// order of hashes. So a place in the order (DuePlace) tells where to go on: the server keeps no
 // state, and the keys may move in between.
 //
 // Both the index and ttl have a key by its next deadline. Where that is of an element, the key's
@@ -435,10 +435,10 @@ func (p *part) noteOwn(id uint64, due int64) {
 	}
 }
 
-// laterDeadlines are the own deadlines of keys that are only on disk and that ttl has by an earlier
-// one, of an element. They are read from ttl once, as far as pages need them; from then on a key is
-// added when it leaves memory, and removed when it is loaded or expires. Beside them are the keys
-// that are loaded while pages look at memory and at the disk.
+// laterDeadlines are the own deadlines of keys that are only on disk and that ttl lists by an
+// earlier deadline, that of an element. They are read from ttl once, as far as pages need them.
+// From then on a key is added when it leaves memory, and removed when it is loaded or expires. The
+// struct also holds the keys that are loaded while pages look at memory and at the disk.
 type laterDeadlines struct {
 	// Written while mu is locked, so that loads and evictions need no lock where there is nothing
 	// to note.

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// feed hands the log's batches to the replays, each on a goroutine of its own. Every replay reads
-// every batch, in the log's order, and applies the records of its own shards; so records of one
-// shard are applied in order, and one decoder serves all. Records that concern more than one shard
-// are applied by one replay while the others wait at the same record (meeting).
+// feed passes the log's batches to the replays, each on a goroutine of its own. Every replay reads
+// every batch, in the log's order, and applies the records of its own shards. So records of one
+// shard are applied in order, and one decoder serves all. A record that concerns more than one
+// shard is applied by one replay while the others wait at the same record (meeting).
 //
-// The result of a damaged record does not depend on which replay is faster: the error of the first
-// one in the log counts, and no replay stops before it has got that far.
+// The result of a damaged record does not depend on which replay is faster. The error of the first
+// damaged record in the log counts, and no replay stops before it has reached that record.
 type feed struct {
 	// Constant once newFeed has returned.
 	r       *recovering

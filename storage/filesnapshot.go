@@ -19,9 +19,9 @@ import (
 )
 
 // A snapshot of the data file is sent to a member that joins its group, or kept as a backup, while
-// keys are read and written. A read transaction of bbolt keeps all pages of one moment as they are.
-// They are read with a system call, which lets other goroutines go on while the disk works, and not
-// through the mapping; pages that are free are left out.
+// keys are read and written. A read transaction of bbolt keeps all pages of one moment unchanged.
+// They are read with a system call and not through the mapping: that lets other goroutines go on
+// while the disk works. Free pages are left out.
 //
 // As the data file always is, its copy is newer in places than its state's position. So it needs
 // the log from there on, and is of one moment again once that is replayed up to Header.Through.

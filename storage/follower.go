@@ -111,9 +111,9 @@ func (t *Txn) hide(p *part, c cell) bool {
 	return true
 }
 
-// hidden are elements of a follower's value that are due: they are not in the value, so that nobody
-// sees them, but the key has them. The expiration index, the data file and the log have the key as
-// if they were in the value.
+// hidden are the due elements of a follower's value. They are not in the value, so that nobody sees
+// them, but the key has them. The expiration index, the data file and the log treat the key as if
+// they were in the value.
 type hidden struct {
 	elems map[string]hiddenElement
 	first int64 // the earliest deadline

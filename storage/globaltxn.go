@@ -10,7 +10,7 @@ import (
 // A script does not know beforehand which keys it will use, so its transaction is global: it begins
 // with the whole keyspace locked (BeginGlobal). If it takes long it shares the keyspace: it unlocks
 // the shards that it has not used (Share), and later locks the shards of further keys before it
-// uses them (Use). Shards that it has used stay locked to its end. That is two-phase locking: in
+// uses them (Use). Shards that it has used stay locked until it ends. That is two-phase locking. In
 // shards that it has not used yet other transactions run before it, everywhere else after it.
 //
 // There is no deadlock, although the global transaction locks shards out of their order:
@@ -26,9 +26,9 @@ import (
 // before it waits.
 //
 // The transaction's instant is fixed, as in any other. But others may have seen that a key expired
-// while the transaction did not have its shard, so that key is gone: in shards that were locked
-// late, everything counts as due that was due when they were locked, except the transaction's own
-// writes (Txn.instant).
+// while the transaction did not have its shard locked. That key must be gone for the transaction,
+// too. So in shards that were locked late, everything is due that was due when they were locked,
+// except the transaction's own writes (Txn.instant).
 
 // globalTxn is the part of the global transaction that others see.
 type globalTxn struct {

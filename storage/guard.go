@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A wall clock that steps forward by mistake would have keys expire before their time. So the store
-// compares it with the time since the machine started (clock.Clock.Boot), which nobody sets and
-// which goes on while the machine sleeps. As long as both agree, give or take ClockJumpLimit
-// between two looks, the store's time is the wall clock's. When the wall clock is further ahead,
-// the guard begins: the store's time goes on with boot time from where it was. That is the guarded
-// time, by which the store does all that it does by time.
+// A wall clock that steps forward by mistake would make keys expire before their time. So the store
+// compares it with the time since the machine started (clock.Clock.Boot). Nobody sets that clock,
+// and it goes on while the machine sleeps. As long as both agree, within ClockJumpLimit between two
+// looks, the store's time is the wall clock's. When the wall clock is further ahead, the guard
+// begins: the store's time goes on with boot time from where it was. That is the guarded time; the
+// store uses it for everything that depends on time.
 //
 // The guard ends, and time follows the wall clock again, when
 //
@@ -29,10 +29,11 @@ import (
 // wall clock that is behind is confirmed, all that is due is removed, and time goes back to it
 // (stepBack); no deadline moves.
 //
-// It ends in one transaction, with all shards locked, whose batch has the deadlines, the end of the
-// notes and the new record. So a crash has all of that happen, or nothing.
+// The guard ends in one transaction, with all shards locked. Its batch contains the deadlines, the
+// end of the notes and the new record. So after a crash either all of that has happened, or
+// nothing.
 //
-// Boot time is asked for at most once in lookEvery: now() asks when the wall clock has come to ask.
+// Boot time is read at most once in lookEvery: now() reads it when the wall clock has reached ask.
 //
 // A record among the server's own data has what a start needs: by how much the store's time is
 // ahead of boot time (lead), and for which run of the machine. So a start on the same run of the

@@ -12,9 +12,9 @@ import (
 )
 
 // Deadlines that count from the guarded time (EXPIRE, EX …) are noted by name, in the batch that
-// gives them: each is a field of a hash of the same shard, among the server's own data. The field
-// has the same deadline, so notes are no more than what is there to move. When the step is
-// confirmed, a deadline moves if the key or element still has the noted one.
+// sets them. Each note is a field of a hash of the same shard, among the server's own data. The
+// field has the same deadline, so there are never more notes than deadlines to move. When the step
+// is confirmed, a deadline moves if the key or element still has the noted one.
 
 // maxNotes is how many deadlines are noted.
 const maxNotes = 1 << 20

@@ -83,8 +83,8 @@ type Journal interface {
 	Close() error
 }
 
-// ErrDeposed: the log is replicated, and this server is not its leader any more. What was appended
-// last may be taken back.
+// ErrDeposed: the log is replicated, and this server is not its leader any more. The last batches
+// that it appended may be taken back.
 var ErrDeposed = errors.New("storage: another server leads, and what was written here last may be taken back")
 
 // Place is where replay begins in a log.

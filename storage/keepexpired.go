@@ -10,14 +10,14 @@ import (
 	"keyp/ttl"
 )
 
-// A restore may keep what has expired between the moment that is restored and the present, so that
-// somebody can read it. That is a change of the data, made at that moment: what is there then and
-// is due by the present loses its deadline. Whatever opens the directory later finds nothing to
-// expire, and needs to know nothing about it.
+// A restore may keep keys that have expired between the restored moment and the present, so that
+// somebody can read them. That is a change of the data, made at that moment: everything that exists
+// then and is due by the present loses its deadline. A later start finds nothing to expire, and
+// needs no knowledge of the restore.
 //
-// A stream of which an entry would be gone loses its maximum age, as entries have no deadlines of
-// their own. Leases and limits are not kept: a lease that has ended is no data, and it would keep
-// others out for ever.
+// A stream that would lose an entry loses its maximum age, as entries have no deadlines of their
+// own. Leases and limits are not kept: a lease that has ended is no data, and it would block others
+// for ever.
 
 // keepExpired does that in a directory that has the data of a moment. It runs in rounds, each with
 // a checkpoint, so that it needs no more memory than a server.

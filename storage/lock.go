@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// shardLock is a mutex that commands get before background work. With a plain mutex a checkpoint
-// that copies slot after slot locks it again before a waiting command has woken up, so that the
-// command waits for a millisecond, until the mutex turns fair.
+// shardLock is a mutex that prefers commands to background work. With a plain mutex, a checkpoint
+// that copies slot after slot locks it again before a waiting command has woken up. The command
+// then waits for a millisecond, until the mutex turns fair.
 type shardLock struct {
 	mu sync.Mutex // guards what the shard says
 	// Written by those that they count.

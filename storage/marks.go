@@ -8,7 +8,7 @@ import (
 )
 
 // marks is a set of elements of a value. A list's elements and a stream's entries have numbers, and
-// pushes and pops touch neighbouring ones: they are kept as runs, so that a million pushes or pops
+// pushes and pops touch neighbouring ones. So they are kept as runs, and a million pushes or pops
 // need no more memory than one.
 type marks struct {
 	names names

@@ -11,8 +11,9 @@ import (
 	"keyp/ttl"
 )
 
-// Mirror applies to a follower's store what its leader has logged, a batch at a time. Records do
-// what they do at a start: it is a replay (replay.go), but of a store that is in use. So
+// Mirror applies the batches that its leader has logged to a follower's store, one at a time.
+// Records have the same effect as at a start. A Mirror is a replay (replay.go), but of a store that
+// is in use. So
 //
 //   - it locks the shards of all that a batch is about before it changes anything, so that readers
 //     see the whole batch or nothing of it;
@@ -269,7 +270,7 @@ func (m *Mirror) followRules() {
 // and must not keep the slice.
 func (s *Store) OnSystem(fn func(names []string)) { s.onSystem.Store(&fn) }
 
-// What follows is what a replay calls that is a mirror's.
+// A replay calls the methods below on its mirror.
 
 // changed notes a key that was changed.
 func (m *Mirror) changed(p *part, sl *slot, c *cell, k Key) {

@@ -7,8 +7,8 @@ import (
 )
 
 // names is a set of elements' names. A large value may have millions between two checkpoints, so
-// the garbage collector has nothing to scan in it: a map of numbers, and the names one after
-// another in pieces of memory.
+// the set contains nothing for the garbage collector to scan: a map of numbers, and the names one
+// after another in pieces of memory.
 type names struct {
 	at   map[uint64]uint64 // by hash: the name's place in text
 	text [][]byte          // names, each behind its length

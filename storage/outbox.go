@@ -17,8 +17,8 @@ import (
 	"keyp/storage/object"
 )
 
-// An outbox is a rule that has each expiry of certain keys, and of their elements, reported in a
-// stream. The removal and the entry are one:
+// An outbox is a rule that reports each expiry of certain keys, and of their elements, in a stream.
+// The removal and the entry are one:
 //
 //   - A transaction that removes what is due writes the entry in the same batch, into a queue of
 //     the rule in the same shard (writeOutbox). So an expiry locks no further shard.

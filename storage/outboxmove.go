@@ -12,13 +12,13 @@ import (
 	"keyp/storage/object"
 )
 
-// outboxMover takes entries from the queues of rules and adds them to the rules' streams, as
-// background work that commands go before: a batch locks the shards of the rule's queues and of its
-// stream for outboxBudget at most, or until a command wants one of them.
+// outboxMover moves entries from the queues of rules to the rules' streams. This is background work
+// that gives way to commands: a batch locks the shards of the rule's queues and of its stream for
+// outboxBudget at most, or until a command wants one of them.
 //
-// Entries come in the order of deadlines: one waits until nothing is left in any shard, or on disk,
-// that was due before (horizon). What does not get on for outboxPatience, such as a shard that a
-// long script has, is not waited for.
+// Entries come in the order of deadlines: an entry waits until no shard, nor the disk, has anything
+// left that was due before it (horizon). The mover does not wait for anything that stays blocked
+// for outboxPatience, such as a shard that a long script has locked.
 type outboxMover struct {
 	s    *Store        // constant
 	kick chan struct{} // there may be something to do

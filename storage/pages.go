@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chunks of slabs are outside the Go heap. On it, a gigabyte of keys would let the heap grow by
-// another gigabyte before each collection; outside it the garbage collector sees only an index and
-// some buffers.
+// Chunks of slabs are outside the Go heap. On the heap, a gigabyte of keys would allow it to grow
+// by another gigabyte before each collection. Outside it, the garbage collector sees only an index
+// and some buffers.
 
 const (
 	// regionSize is how much memory is mapped at once.

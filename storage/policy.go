@@ -9,10 +9,10 @@ import (
 	"keyp/ttl"
 )
 
-// Policies decide on the deadlines of keys that commands write (ttl.Policy). What a transaction
-// does to a key is decided where it gives the key a value or a deadline, so the log has what was
-// decided, and replay decides nothing. Changes of a collection are decided when the command ends,
-// with its counts (FlushValues).
+// Policies decide on the deadlines of keys that commands write (ttl.Policy). The decision is made
+// where a transaction gives a key a value or a deadline. So the log contains the decisions, and
+// replay decides nothing. Changes of a collection are decided when the command ends, with its
+// counts (FlushValues).
 
 // policies are those that decide at present.
 type policies struct {
@@ -35,8 +35,8 @@ func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy, slides b
 // Governed reports whether there are policies.
 func (s *Store) Governed() bool { return s.policies.Load() != nil }
 
-// Refused is what the store panics with when a policy refuses the deadline that a key is to get, or
-// that it is to have none: a function that is part of a change has changed nothing then.
+// Refused is the value with which the store panics when a policy refuses the deadline that a key is
+// to get, or the lack of one. A function that is part of a change has then changed nothing.
 type Refused struct {
 	Policy   *ttl.Policy
 	Deadline int64 // what was asked for, 0 for none

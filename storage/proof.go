@@ -15,7 +15,7 @@ import (
 )
 
 // One damaged bit of the data file must never make a key silently missing, nor let an old one
-// return, and bbolt verifies nothing. So:
+// return. bbolt verifies nothing. So:
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
 //     (dataFile.prove): bbolt would give live pages away by a damaged one.

@@ -14,9 +14,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// A store that is opened read-only changes nothing in its directory, which may be read-only itself:
-// the log is read as recovery reads it, and the store's own records go to another log, in memory.
-// There are no checkpoints.
+// A store that is opened read-only changes nothing in its directory, which may be read-only itself.
+// The log is read in the same way as by recovery, and the store's own records go to another log, in
+// memory. There are no checkpoints.
 
 // LockForReading locks the directory, so that no process writes to it until the lock is closed. It
 // returns ErrLocked if one does, and a nil lock for a directory that was never written to, or that

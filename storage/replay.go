@@ -14,13 +14,13 @@ import (
 	"keyp/ttl"
 )
 
-// replay puts the log's batches into memory: of their records those of its own shards.
-// Several replays read the same batches side by side (feed.go), before anything else
-// may touch the store, so they take no lock. Records that state a key whole need nothing
-// else; one that changes a key which memory does not have reads it from the data file
-// first.
+// replay loads the records of its own shards from the log's batches into memory. Several replays
+// read the same batches in parallel (feed.go), before anything else may touch the store, so they
+// take no lock. Records that state a key whole need nothing else. A record that changes a key which
+// is not in memory reads it from the data file first.
 //
-// A follower's Mirror is a replay, too, of one batch at a time and beside others (mirror.go).
+// A follower's Mirror is a replay, too, of one batch at a time while the store is in use
+// (mirror.go).
 type replay struct {
 	*recovering
 	num    int     // which of the replays
@@ -37,16 +37,16 @@ type replay struct {
 	doubts []doubt
 }
 
-// recordCost is about what replaying a record costs a processor, in nanoseconds: those
-// that change a key instead of stating it may have to read it from the data file. To it
-// comes byteCost for each byte of a batch.
+// recordCost is roughly the processor time of replaying a record, in nanoseconds. Records that
+// change a key instead of stating it may have to read it from the data file. Added to it is
+// byteCost for each byte of a batch.
 var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000, format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
 	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000, format.RecTrim: 10_000, format.RecExpire: 300}
 
 const byteCost = 1
 
 // doubt is a key that is reaped, unless a later record states its deadline. The data file may be
-// newer than the log's record that is replayed: then the clock went back after that record, and the
+// newer than the log's record that is replayed. Then the clock went back after that record, and the
 // file's deadline was set later.
 type doubt struct {
 	p *part

@@ -29,8 +29,8 @@ type found struct {
 	due    bool   // the key is on disk and due now, but not by the log's time
 }
 
-// View reads the whole keyspace: from outside, where it locks shard after shard (Store.View), or
-// within a transaction that has all shards locked (Txn.View), with that transaction's changes.
+// View reads the whole keyspace. From outside it locks shard after shard (Store.View). Within a
+// transaction that has all shards locked it also sees that transaction's changes (Txn.View).
 type View struct {
 	s *Store
 	t *Txn // nil: from outside

@@ -7,8 +7,8 @@ import (
 	"keyp/storage/object"
 )
 
-// A command that reads very much would lock the shards of its keys for as long as it takes. Instead
-// it is offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
+// A command that reads very much would lock the shards of its keys for a long time. Instead it is
+// offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
 //
 //   - It sees each key as it was at that instant: of a small string a copy, of anything else the
 //     value itself, which is pinned.
@@ -20,13 +20,13 @@ import (
 //   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
 //     value as it is.
 //
-// So it is as if the command had run at the instant of its snapshot.
+// The result is the same as if the command had run at the instant of its snapshot.
 //
 // An offloaded command may give one key a new value (Replace, Copy). First it makes the value and
 // the records that state it (prepare), which may take long. Then it locks the shards of its keys
-// again and compares them with its snapshot (validate): if they are unchanged, the value is
-// installed, and it is as if all had happened at that instant. If not, nothing has changed, and the
-// caller runs the command again (Conflicted).
+// again and compares them with its snapshot (validate). If they are unchanged, the value is
+// installed, as if all had happened at that instant. If not, nothing has changed, and the caller
+// runs the command again (Conflicted).
 
 // Pins are the values that offloaded commands read. They belong to one goroutine at a time.
 type Pins struct {

@@ -12,8 +12,8 @@ import (
 	"keyp/storage/object"
 )
 
-// A stream has its entries in runs (object.Stream), and those of which the data file has everything
-// may leave memory while the stream stays. That is how a stream is used that is larger than memory:
+// A stream stores its entries in runs (object.Stream). Runs whose entries are all in the data file
+// may leave memory while the stream stays. So a stream may be larger than memory:
 //
 //   - Housekeeping has runs leave (leaveRuns), those first that were not used for longest, in place
 //     of the keys of large streams.
@@ -28,8 +28,8 @@ import (
 //     unsaved, and
 //   - no batch of a checkpoint that is not written yet has elements of the value (copying).
 //
-// A run that changes is in memory, and not clean before a checkpoint has copied it again. So what
-// the data file has of an absent run is what it is, until somebody deletes it with the value.
+// A changed run is in memory, and is not clean before a checkpoint has copied it again. So the data
+// file's copy of an absent run is current, until somebody deletes it with the value.
 
 // runFile reads the absent runs of a stream.
 type runFile struct {

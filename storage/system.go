@@ -2,8 +2,8 @@ package storage
 
 import "keyp/storage/object"
 
-// The server's own data (the libraries of functions) is in a database of its own, behind those that
-// clients can select. It is durable, checkpointed, kept by compaction and checked like any other;
+// The server's own data (the libraries of functions) is in a database of its own, after those that
+// clients can select. It is durable, checkpointed, kept by compaction and checked like any other.
 // FLUSHALL and SWAPDB do not touch it, and its events and changes are not reported. Its keyspace id
 // never changes, so that it stays the same when the number of databases does (format.SystemSpace).
 

@@ -3,8 +3,8 @@ package storage
 import "math/bits"
 
 // A slot's table maps key hashes to the places of the keys. It is a directory of buckets, as in
-// extendible hashing: a bucket is an open-addressed array of cells that grows to bucketCells and
-// then splits by the next bit of the hash, so no operation ever rehashes a large table, and walking
+// extendible hashing. A bucket is an open-addressed array of cells that grows to bucketCells and
+// then splits by the next bit of the hash. So no operation ever rehashes a large table, and walking
 // it bucket by bucket goes in hash order.
 //
 //	cell  63         35  34   33    32  31        0

@@ -8,7 +8,7 @@ import (
 
 // A due key is gone for everybody, whether it has been removed or not. It must not return after a
 // restart, whatever the wall clock says by then. So every reply that shows a key as expired depends
-// on a record of the log, and waits for it to be durable:
+// on a record of the log, and waits until that is durable:
 //
 //   - A look-up by name removes what it finds due (Txn.live): the key or its elements are named,
 //     and the key's slot or the value notes the LSN. The reaper and the window do likewise.

@@ -40,8 +40,8 @@ const (
 	timelineTries = 3
 )
 
-// Instant is an instant for a timeline, in Unix ms, or an end of time: as the begin that is now, as
-// the end it is behind the last deadline.
+// Instant is an instant for a timeline, in Unix ms, or an end of time. As the begin an end of time
+// is the present; as the end it is after the last deadline.
 type Instant struct {
 	At   int64
 	Open bool

@@ -15,10 +15,10 @@ import (
 // ErrWrongType: the key has another type than the operation needs.
 var ErrWrongType = errors.New("storage: the key has another type")
 
-// Txn is one transaction: a command, or several that are atomic together. It locks the
-// shards of its keys from Begin to End. What it changes is recorded as it happens and
-// becomes one batch of the log, so after a crash all of it is there or nothing. One
-// Txn is reused for many transactions and belongs to one goroutine.
+// Txn is one transaction: a command, or several that are atomic together. It locks the shards of
+// its keys from Begin to End. Its changes are recorded as they happen and become one batch of the
+// log. So after a crash all of them are there or none. One Txn is reused for many transactions and
+// belongs to one goroutine.
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
