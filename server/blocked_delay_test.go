@@ -21,8 +21,8 @@ func (c *client) job(id, payload string, deliveries int) (receipt string) {
 	return words[4]
 }
 
-// Those who wait for jobs have them in the order in which they came, as soon as they are due,
-// whatever has them be due; who has left is passed over.
+// Waiting clients get jobs in the order in which they came, as soon as the jobs are due, whatever
+// makes them due. Clients that have left are passed over.
 func TestDelayInOrder(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })

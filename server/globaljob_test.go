@@ -350,8 +350,8 @@ func (l *loop) globalRuns() bool {
 	return t.BlockedByGlobal()
 }
 
-// TestBusyTransaction: a transaction that takes long has others wait, a script in it that does
-// has them refused.
+// TestBusyTransaction: a transaction that takes long makes others wait; a script in it that takes
+// long makes the server refuse them.
 func TestBusyTransaction(t *testing.T) {
 	still, goOn := stopped(t)
 	ts := start(t, "busy-reply-threshold=20", "enable-debug-command=yes", still)

@@ -35,12 +35,12 @@ import (
 //
 // Boot time is read at most once in lookEvery: now() reads it when the wall clock has reached ask.
 //
-// A record among the server's own data has what a start needs: by how much the store's time is
+// A record among the server's own data contains what a start needs: by how much the store's time is
 // ahead of boot time (lead), and for which run of the machine. So a start on the same run of the
 // machine sees a step that came while the server was down, however long that was. After a restart
-// of the machine nothing distinguishes a step from the time for which it was off: then the wall
-// clock is taken as it is, unless the guard was on: it goes on from the guarded time that the
-// record has.
+// of the machine nothing distinguishes a step from the time for which it was off. Then the store
+// takes the wall clock as it is. If the guard was on, it continues from the guarded time in the
+// record instead.
 type clockGuard struct {
 	s *Store // constant
 

@@ -67,8 +67,8 @@ func (t *Txn) Relative(deadline int64) {
 // the wall clock is behind.
 func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
 
-// decide is Relative for a deadline that a policy gives instead of the one that was asked for, 0
-// for none: it counts from now if the policy has it do so, or if that did.
+// decide is Relative for a deadline that a policy sets instead of the requested one, 0 for none. It
+// counts from now if the policy makes it do so, or if the requested one did.
 func (t *Txn) decide(deadline int64, fromNow bool, asked int64) {
 	if t.s.guard.moves() && (fromNow || asked != ttl.None && asked == t.relative) {
 		t.decided = deadline

@@ -177,7 +177,7 @@ func (c *content) whole() string {
 	return b.String()
 }
 
-// verify compares the stores; look has the follower read what the leader has.
+// verify compares the stores; look makes the follower read everything that the leader has.
 func (p *pair) verify(when string) {
 	p.follower.t.Helper()
 	want := p.leader.dump() // which removes what is due

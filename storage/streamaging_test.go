@@ -19,8 +19,8 @@ type ageing struct {
 	end int64 // the time of the last entry; written with the key's shard locked
 }
 
-// run runs fn in a transaction. As in a server it removes entries that are due itself where they
-// are few, and has them removed in steps before it begins where they are many.
+// run runs fn in a transaction. As in a server, it removes due entries itself if they are few. If
+// they are many, they are removed in steps before it begins.
 func (a *ageing) run(t *Txn, fn func(v *object.Stream, s *Stream)) {
 	for tries := 0; !a.s.Begin(t, []Key{a.k}); tries++ {
 		if tries > 10_000 {

@@ -15,12 +15,12 @@ import (
 // A stream stores its entries in runs (object.Stream). Runs whose entries are all in the data file
 // may leave memory while the stream stays. So a stream may be larger than memory:
 //
-//   - Housekeeping has runs leave (leaveRuns), those first that were not used for longest, in place
-//     of the keys of large streams.
+//   - Housekeeping removes runs from memory (leaveRuns), the least recently used first, instead of
+//     the keys of large streams.
 //   - A command says which runs it needs (Missing) before it changes anything. They are read beside
-//     the loop, as keys are that are only on disk (Load), or at once where the command cannot run
-//     again (LoadRuns).
-//   - What reads all of a stream reads a run after the other, and does not keep them.
+//     the loop, like keys that are only on disk (Load), or at once if the command cannot run again
+//     (LoadRuns).
+//   - A command that reads a whole stream reads one run after the other, and does not keep them.
 //
 // A run is clean, and may leave, if
 //

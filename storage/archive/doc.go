@@ -1,16 +1,16 @@
-// Package archive keeps a copy of all that a log had, in files of another directory: with a backup
-// it gives any moment since then.
+// Package archive keeps a copy of a whole log in files of another directory. With a backup, it
+// restores any moment since then.
 //
 // A file has the batches between two positions, compressed and with checksums (storage/backupfile):
 //
 //	length 4, Header as JSON
 //	batch    its LSN less that of the one before it, bytes of it (both as varints), bytes
 //
-// Its name says which log it is of and at which position it begins: keyp-HISTORY-POSITION.log, so
-// names are in order. A file has its name when all of it is on disk, and is not changed then. Each
-// names the sum of all files before it, so one that is missing, of another log, or of a copy of
-// this one that went on by itself, does not fit.
+// The file's name says which log it is of and at which position it begins:
+// keyp-HISTORY-POSITION.log, so names are in order. A file gets its name when all of it is on disk,
+// and is not changed afterwards. Each file names the sum of all files before it. So a file does not
+// fit if one before it is missing or is of another log. Nor does it fit after a file of a copy of
+// this log that went on by itself.
 //
-// What was archived the directory of the data notes (State), and the log keeps what was not
-// (wal.Hold).
+// The data's directory notes what was archived (State), and the log keeps the rest (wal.Hold).
 package archive

@@ -8,9 +8,9 @@ import (
 )
 
 // Joined reads a log from several archives of it, each of which may lack parts. It reads one of
-// them as long as that goes on. Where it ends, or has a hole or a damaged file, it goes on with
-// another one, which must have the same batch at that position. A damaged file behind which none
-// goes on is an error, and not the end: nobody knows what it had.
+// them until that ends, or has a hole or a damaged file. Then it continues with another one, which
+// must have the same batch at that position. A damaged file after which none continues is an error,
+// and not the end: its content is unknown.
 type Joined struct {
 	from    []Files // that have something of the history
 	history string

@@ -9,8 +9,8 @@ import (
 
 // A record whose times fail their checksum does not say when its key is due. The bucket ttl has the
 // key too, under the time when it is due. It is in order of time, so finding the key means reading
-// all of ttl: a tenth of a microsecond for each entry, and only once, as the key is written again
-// after it was loaded.
+// all of ttl. That takes a tenth of a microsecond for each entry, and happens only once, as the key
+// is written again after it was loaded.
 //
 //   - One entry is what the key has, with what is pending of ttl made.
 //   - None says that the key is never due, if all of ttl can be read.

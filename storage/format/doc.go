@@ -1,6 +1,6 @@
-// Package format has the encodings of a data directory: the entries of the data file, the records
-// of the log, and how keys are addressed. It opens no file and knows no store, so the store and the
-// tools that read what no store could open (storage/repair) share it.
+// Package format contains the encodings of a data directory: the entries of the data file, the
+// records of the log, and how keys are addressed. It opens no file and knows no store. So the store
+// shares it with the tools that read directories that no store could open (storage/repair).
 //
 // # The data file
 //

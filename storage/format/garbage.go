@@ -2,7 +2,7 @@ package format
 
 import "encoding/binary"
 
-// The keys of bucket garbage, which say what is left to delete from the data file:
+// The keys of bucket garbage, which name the data to be deleted from the data file:
 //
 //	'e' id         the elements of a value that no record names
 //	's' space      all of a keyspace: its database was emptied

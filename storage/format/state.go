@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// State is what the meta bucket says of the moment at which the newest finished checkpoint rotated
-// the log: replay starts from it with segment First.
+// State is the content of the meta bucket about the moment at which the newest finished checkpoint
+// rotated the log. Replay starts from it with segment First.
 type State struct {
 	First      uint64 // log segment
 	Generation uint64

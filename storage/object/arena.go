@@ -4,7 +4,7 @@ import "unsafe"
 
 // arena keeps the entries of a large value in blocks of plain bytes. Entries follow each other in a
 // block without gaps. A removed entry's bytes stay, marked, until less than half of the block is in
-// use: then the other entries move elsewhere and the block is freed, so that at most about half of
+// use. Then the other entries move elsewhere and the block is freed, so that at most about half of
 // the memory is waste. Entries above a quarter of a block have one of their own.
 //
 // A ref names an entry: the number of the block, and the offset in it.

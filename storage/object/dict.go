@@ -16,10 +16,10 @@ import (
 // pos numbers the elements from 0. When one is removed, the last gets its pos, so there are no
 // gaps: pos is good to draw an element by, and not a cursor: that is the hash.
 //
-// Sorted sets and delay queues draw by rank, and to give an element another pos costs them a
-// look-up in scores by its name, which is most of what taking the lowest away would cost. So there
-// pos stays, and a removed one leaves a hole for the next new one; only while there are far more
-// holes than elements does the end of dense move into them (tighten).
+// Sorted sets and delay queues draw by rank. Giving an element another pos would cost them a
+// look-up in scores by its name, which is most of the cost of removing the lowest. So there pos
+// stays, and a removed one leaves a hole for the next new one. Only while there are far more holes
+// than elements does the end of dense move into them (tighten).
 type dict struct {
 	index  index
 	dense  pages

@@ -21,7 +21,7 @@ type Limit struct {
 	held   *reservations // nil: there are none
 }
 
-// OneLimit is room for a value of one limit, to be part of what is allocated anyway.
+// OneLimit is room for a value of one limit, as a part of another allocation.
 type OneLimit struct {
 	limit Limit
 	room  [1]limitState

@@ -2,10 +2,10 @@ package object
 
 import "sync/atomic"
 
-// Limits bound how large a value may be in its small form, which is one packed piece of
-// memory that is searched from its front. They are Redis's, with its defaults. A value
-// that passes a limit takes its large form; hashes, sets and sorted sets keep that until
-// they are loaded again, lists return when they have shrunk to half of the limit.
+// Limits bound how large a value may be in its small form, which is one packed piece of memory that
+// is searched from its front. They are Redis's, with its defaults. A value that passes a limit
+// takes its large form. Hashes, sets and sorted sets keep that until they are loaded again; lists
+// return when they have shrunk to half of the limit.
 type Limits struct {
 	HashEntries, HashValue int // fields, bytes of a field or value
 	SetInts                int // members of a set of integers

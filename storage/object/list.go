@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// List is a list: element keys are numbers that ascend along the list. A push takes the
-// next number, NumberStep further on, an insertion one between its neighbours', and a
-// removal leaves a gap; so a change touches one element, but for an insertion where
-// there is no number left: then a few neighbours are renumbered.
+// List is a list: element keys are numbers that ascend along the list. A push takes the next
+// number, NumberStep further on. An insertion takes one between its neighbours', and a removal
+// leaves a gap. So a change touches one element. Only an insertion for which no number is left
+// renumbers a few neighbours.
 //
 // A small list is one chunk, a large one a sequence of them. Indexes count from 0 at the
 // head. Slices that it gives are valid until it changes, and must not be handed back to
@@ -22,9 +22,9 @@ type List struct {
 	many *chunks // if not nil, one is not in use
 }
 
-// chunks are those of a large list, none of them empty. The index of a chunk's first
-// element is its pos less the pos of the first chunk: so at either end chunks and
-// elements come and go without a change to the others.
+// chunks are those of a large list, none of them empty. The index of a chunk's first element is its
+// pos less the pos of the first chunk. So chunks and elements come and go at either end without a
+// change to the others.
 type chunks struct {
 	all       []*chunk
 	head      int // the list begins at all[head]

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// members is what hashes, sets and sorted sets have in common: elements with a key, a
-// value and perhaps a deadline, in the small form or in the large one.
+// members is the common part of hashes, sets and sorted sets: elements with a key, a value and
+// perhaps a deadline, in the small form or in the large one.
 //
 // The order of the small form is Redis's: sorted sets by score and member; hashes and
 // sets as their elements came, but those with a deadline first, by deadline. The order

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// sorted is an ordered set of items, in pieces of memory of a bounded size: no
-// change moves more than one of them and the list of pieces. Items are found by their order; items
-// that compare as equal are the same one.
+// sorted is an ordered set of items, in pieces of memory of a bounded size. No change moves more
+// than one of them and the list of pieces. Items are found by their order; items that compare as
+// equal are the same one.
 type sorted[T interface{ Compare(T) int }] struct {
 	pieces    [][]T // ascending, none of them empty
 	n         int

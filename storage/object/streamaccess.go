@@ -8,15 +8,15 @@ import (
 )
 
 // A run of a stream may be absent: its summary is in memory, its entries are only in the data file.
-// Whoever needs entries of a run gets them from one of two accessors, which read an absent run:
+// Code that needs entries of a run gets them from one of two accessors, which read an absent run:
 //
 //   - entries, to read them. The run stays absent: a walk over a stream needs memory for one run at
 //     a time.
 //   - own, before the run changes. It is in memory from then on.
 //
 // A run leaves memory only while the data file has all of it (Leave), and an entry's element never
-// changes. So what is read of an absent run is right if there are as many entries as the summary
-// says: whoever reads a value beside others, while somebody deletes it, finds too few of them.
+// changes. So entries read from an absent run are right if there are as many as the summary says. A
+// reader beside others finds too few of them if somebody deletes the value meanwhile.
 
 // RunSource reads what the data file has of a stream.
 type RunSource interface {

@@ -24,8 +24,8 @@ const (
 	AckedRefs                       // the entry stays until all groups have read and acknowledged it
 )
 
-// aging is what a stream with a maximum age has. What is below released is only used with
-// AckedRefs, and by who has the key's shard locked.
+// aging is the state of a stream with a maximum age. from and released are only used with
+// AckedRefs, with the key's shard locked.
 type aging struct {
 	age  int64
 	refs StreamRefs
@@ -354,7 +354,7 @@ func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 }
 
 // StreamAges gives the deadlines of a stream's entries from their elements, in the order of their
-// keys. What groups keep (AckedRefs) has one, too.
+// keys. Entries that groups keep (AckedRefs) have one, too.
 type StreamAges struct{ s Stream }
 
 // Deadline is the deadline of an entry, 0 for other elements.

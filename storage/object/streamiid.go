@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// idempotence is what a stream keeps of additions that were made with an idempotent id: a
-// producer's second addition with the same one gives the first one's entry.
+// idempotence records a stream's additions that were made with an idempotent id. A producer's
+// second addition with the same id gives the first one's entry.
 type idempotence struct {
 	ids       Hash // by producer and idempotent id: the ordinal
 	all       Hash // by ordinal: the value of its element

@@ -2,9 +2,10 @@ package object
 
 import "strconv"
 
-// A stream's runs end where Redis's nodes do, so that XTRIM with ~ and XINFO give the same. A node
-// is a listpack. These are the sizes of its parts: its head and end, the first entry's names as the
-// master entry, and per entry its flags, its id as two differences, and how many elements it has.
+// A stream's runs end where Redis's nodes do, so that XTRIM with ~ and XINFO give the same results.
+// A node is a listpack. These are the sizes of its parts: its head and end, and the first entry's
+// names as the master entry. Each entry adds its flags, its id as two differences, and how many
+// elements it has.
 
 const (
 	packFrame = 6 + 1

@@ -34,9 +34,9 @@ type streamRun struct {
 	used    bool  // since Leave looked at it
 }
 
-// runEntries is a run with what is in mem. What needs no more than the summary, which is all other
-// fields but lo, is a method of streamRun; the accessors in streamaccess.go alone give the entries
-// of a run.
+// runEntries is a run with the entries in mem. Methods that need no more than the summary, which is
+// all other fields but lo, are those of streamRun. Only the accessors in streamaccess.go give the
+// entries of a run.
 type runEntries streamRun
 
 // StreamEntry is an entry of a stream. It is valid until the stream changes.

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// tree is an ordered sequence of entries (key, pos) as a counted B+tree: it finds an
-// entry by its rank and the rank of an entry in O(log n). The order is the user's: keys
-// ascend, and entries of one key stand as the user put them, since each search is a
-// predicate that is true for a first part of the sequence.
+// tree is an ordered sequence of entries (key, pos) as a counted B+tree. It finds an entry by its
+// rank and the rank of an entry in O(log n). The order is the user's: keys ascend, and entries of
+// one key stand as the user put them. Each search is a predicate that is true for a first part of
+// the sequence.
 //
 // A node of the last level has entries; one above has, per child, the child's first
 // entry and the number of entries below it. Nodes are never empty, except for the root.
 //
-// Of the keys of a node each has its lower half, and the upper half stands once if all
-// have the same one: deadlines of 49 days, say. Otherwise the node is wide.
+// A node stores the lower half of each of its keys. The upper half is stored once if all keys have
+// the same one: deadlines of 49 days, say. Otherwise the node is wide.
 type tree struct {
 	root     *node
 	n        int

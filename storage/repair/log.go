@@ -17,9 +17,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// A log with gaps is applied as far as it is sound, before and behind each gap. What stands
-// behind one says how things changed, and what it changed may have been changed in the gap,
-// too; so only part of it is trusted:
+// A log with gaps is applied as far as it is sound, before and after each gap. Records after a gap
+// describe changes to data that may have changed in the gap, too, so only part of them is trusted:
 //
 //   - A key is stated if behind the last gap a record says all of it: a string was set, a
 //     collection was made, the key was deleted, it got a stated value by RENAME, or its

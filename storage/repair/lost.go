@@ -14,7 +14,7 @@ import (
 	"keyp/storage/object"
 )
 
-// A value of which the data file has not all is found by its key's record: that is damaged, or has
+// A value that is incomplete in the data file is found by its key's record, which is damaged or has
 // more elements than are left. A value that was renamed may have no record: a checkpoint that did
 // not finish had removed that of the old name and not written that of the new one. Such a value is
 // found by the rename in the log. The log also says where each of these values is at the end, and

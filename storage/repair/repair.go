@@ -16,8 +16,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// Repair makes a new data directory of what is left of a damaged one. The old one stays as it
-// is. Nothing is guessed: what is saved has a checksum that matches.
+// Repair makes a new data directory from the remains of a damaged one. The old one stays as it is.
+// Nothing is guessed: saved data has a checksum that matches.
 //
 //  1. salvage.go makes a new data file of all sound records and elements that the old one has:
 //     those that its trees lead to, and those on pages that are cut off from them. Counts,
@@ -26,7 +26,7 @@ import (
 //     also behind damage: repair_log.go says what that is worth.
 //  3. A checkpoint writes what came of it into the new data file.
 //
-// The new directory has its name when all that is done.
+// The new directory gets its name when all that is done.
 
 // Loss is something that Repair could not save.
 type Loss struct {

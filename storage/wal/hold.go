@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// Hold keeps segments that no recovery needs any more, for who reads them back.
+// Hold keeps segments that no recovery needs any more, for a reader.
 type Hold struct {
 	l     *Log
 	first uint64

@@ -20,9 +20,8 @@ const (
 	maxGrow = 1 << 30
 )
 
-// Reader reads batches of an open log back, beside all that goes on there. What
-// it reads verifies as recovery has it verify, so another life of a file is never taken for the
-// batch. It is for one goroutine.
+// Reader reads batches of an open log back, while the log goes on. It verifies them as recovery
+// does, so another life of a file is never taken for the batch. It is for one goroutine.
 type Reader struct {
 	l    *Log
 	upTo uint64 // what stands before this was written when a segment was entered

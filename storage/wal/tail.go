@@ -13,9 +13,9 @@ const (
 	keepBuffers = 2
 )
 
-// chunk is one group as it will stand in the file, and before it the header block if
-// the group is the first of its segment. The group header is filled in when the chunk
-// is written, since it states what is durable then.
+// chunk is one group as it will stand in the file, preceded by the header block if the group is the
+// first of its segment. The group header is filled in when the chunk is written, since it states
+// how far the log is durable then.
 type chunk struct {
 	identity
 	mark uint64 // of the log
