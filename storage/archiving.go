@@ -28,8 +28,8 @@ type Archive struct {
 	FileSize uint64
 	// Member names the member of a group that the server is; empty: it is in none.
 	Member string
-	// Keep: nothing is archived, and a server that archives the log may go on with that: it is kept
-	// from where it is not archived, and goes on to have times. For tools.
+	// Keep: this process archives nothing, but a server that archives the log may continue with
+	// that later. The log is kept from where it is not archived, and still gets times. For tools.
 	Keep bool
 }
 
@@ -145,8 +145,8 @@ func identityOf(dir string) string {
 	return strconv.FormatUint(st.Ino, 10)
 }
 
-// ArchiveAge is for how long the archive has lacked something that is on disk, or since the start
-// if it never had all; 0: there is no archive.
+// ArchiveAge is how long the archive has lacked something that is on disk, or the time since the
+// start if it never had everything; 0: there is no archive.
 func (s *Store) ArchiveAge() time.Duration {
 	st, ok := s.archiveStatus()
 	if !ok {

@@ -77,8 +77,8 @@ func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 		return nil, err
 	}
 	s.nowIn(&sn.Header)
-	// What only the kernel has a power failure takes, and the log goes on with other batches at the
-	// same positions.
+	// A power failure loses data that only the kernel has, and the log goes on with other batches
+	// at the same positions.
 	if err := s.log.Settled(ctx, sn.Header.Through); err != nil {
 		return nil, errors.Join(err, sn.Close())
 	}
@@ -266,9 +266,10 @@ func restoredLog(o *Options, first uint64) (*wal.Log, error) {
 }
 
 // RestoreBackup makes o.Dir, which is empty or does not exist, the directory of the moment of a
-// backup. What the stream has is proven, and on disk when it returns; with an error the directory
-// has something of it. Tokens of leases go on above all that may have been granted after the
-// backup. The directory is one of a server that is alone, also of a member's backup.
+// backup. When it returns, the data of the stream is proven and on disk. With an error, the
+// directory has a part of it. The counter of leases' tokens moves past all that may have been
+// granted after the backup. The directory belongs to a server that is alone, also for a member's
+// backup.
 func RestoreBackup(o Options, r io.Reader) (h snapshotfile.Header, err error) {
 	m, err := RestoreTo(context.Background(), o, r, Source{})
 	return m.Backup, err

@@ -102,7 +102,7 @@ func (a *arena) reset() {
 	*a = arena{chunks: kept}
 }
 
-// use notes that the batch has keys of a slot, whose shard is locked: none of its keys may leave
+// use notes that the batch has keys of a slot, whose shard is locked. None of these keys may leave
 // memory before the batch is on disk.
 func (b *cpBatch) use(sl *slot) {
 	if !sl.inflight {

@@ -17,10 +17,10 @@ type Change struct {
 	Same bool
 }
 
-// Observe calls fn with all that changes later; nil ends that. It is called at the end of each
+// Observe calls fn with all later changes; nil ends that. fn is called at the end of each
 // transaction that changed something, by the goroutine that ran it and while the shards are still
-// locked: any later transaction on the keys runs after fn. So fn must be quick and must not call
-// the store.
+// locked. So any later transaction on the keys runs after fn, and fn must be quick and must not
+// call the store.
 func (s *Store) Observe(fn func([]Change)) {
 	if fn == nil {
 		s.observer.Store(nil)

@@ -45,7 +45,7 @@ type checkpointer struct {
 		sync.Mutex
 		// The segment that the last rotation began, and where the log ended then.
 		rotated, rotatedEnd uint64
-		// What is in the bucket pending: its length, and the slots that wait for it to be empty.
+		// The state of the bucket pending: its length, and the slots that wait for it to be empty.
 		pending     int
 		awaited     []*slot
 		ttlDoubtful bool // ttl has entries that are no key's; see format.MetaDoubt

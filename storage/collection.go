@@ -113,8 +113,8 @@ func (h *handle) renew(v object.Value) {
 	h.change() // it may be empty
 }
 
-// manyGone is from how many elements on a removal of more than half of a value is logged as the
-// remaining value: logging a removal and logging an element take about as long.
+// manyGone is the number of removed elements from which on a removal of more than half of a value
+// is logged as the remaining value. Logging a removal and logging an element take about as long.
 const manyGone = 100
 
 // gone logs that an element is removed.

@@ -45,8 +45,9 @@ const (
 	compactInterval = time.Minute
 	compactBackoff  = 10 * time.Minute
 	compactMin      = 256 << 20
-	// staleBytes of keys that the data file does not have yet are worth a checkpoint if the log
-	// will not cause one soon: it grew by less than quietBytes since the last check.
+	// staleBytes is how many bytes of keys that the data file lacks are worth a checkpoint. That
+	// applies only if the log will not cause one soon: it grew by less than quietBytes since the
+	// last check.
 	staleBytes = 32 << 20
 	quietBytes = 1 << 20
 )

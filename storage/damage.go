@@ -21,9 +21,9 @@ type damages struct {
 // maxPlaces bounds how many places the log names.
 const maxPlaces = 100
 
-// Unread reports that something cannot be read from the data file. The log has one line at level
-// ERROR for each damaged page, and one for each record elsewhere; what else is met there is at
-// level DEBUG. about says what was to be read.
+// Unread reports that something cannot be read from the data file. It logs one line at level ERROR
+// for each damaged page, and one for each record elsewhere; further errors there are logged at
+// level DEBUG. about names the data that was to be read.
 func (s *Store) Unread(err error, about ...any) {
 	if !s.tellDamage(err, 0) {
 		s.options.Logger.Debug("something could not be read from the data file", append(about, "error", err)...)

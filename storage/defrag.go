@@ -27,9 +27,9 @@ const (
 	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, beyond those
 	// that were left when all objects had been copied.
 	heapGapShare = 16
-	// heapPause is how long nothing is tried after copying had hardly any effect, and heapPauseMost
-	// after it had none several times: what had kept pages of the heap from becoming empty may be
-	// gone.
+	// heapPause is how long nothing is tried after copying had hardly any effect. heapPauseMost is
+	// the pause after it had none several times: the obstacles that kept pages of the heap from
+	// becoming empty may be gone.
 	heapPause, heapPauseMost = time.Minute, time.Hour
 	// defragBytes is how much is copied each time a shard is locked, and an object beyond that
 	// has pages of its own, which leave no gaps.
@@ -119,9 +119,9 @@ func (h *housekeeper) copyObjects(d *heapDefrag) {
 	}
 }
 
-// copyObject replaces an object by a copy, unless its value is large or may not leave memory, and
-// returns about what that cost, in bytes. Who has pinned the old one keeps it, as when the key
-// leaves memory.
+// copyObject replaces an object by a copy, unless its value is large or may not leave memory. It
+// returns about how many bytes that cost. A reader that has pinned the old one keeps it, as when
+// the key leaves memory.
 func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	const look = 64
 	o := p.objects.list[ref]

@@ -21,8 +21,9 @@ func (q *DelayQueue) Value() *object.DelayQueue {
 	return noDelayQueue
 }
 
-// Add adds a job, behind all others that are due at once with it, or replaces the one that has its
-// id: then nobody has that any more, and it was never delivered. It returns whether the job is new.
+// Add adds a job, after all others that are due at the same time. It replaces a job with the same
+// id: the new one is delivered to nobody, and its deliveries count from 0. It returns whether the
+// job is new.
 func (q *DelayQueue) Add(id []byte, due int64, payload []byte) (created bool) {
 	v := q.change().val.(*object.DelayQueue)
 	_, there := v.Job(id)

@@ -38,8 +38,8 @@ const (
 	duePause = time.Millisecond
 )
 
-// dueRetries gives what is called where a global transaction has the shard: it waits, and returns
-// true for as often as the step may be tried again.
+// dueRetries returns the function to call when a global transaction has the shard. That waits, and
+// returns true as often as the step may be tried again.
 func dueRetries() (again func() bool) {
 	tries := 0
 	return func() bool {
@@ -107,11 +107,11 @@ const (
 	walkBytes = 64 << 10
 )
 
-// WalkDue gives visit the keys of all databases that are due from one instant on and before another
-// (Unix ms), some at a time and in no order: all of them if every is 1, else a sample of about one
-// in so many. visit runs without a lock, and after steps that found none as well; what it is given
-// is valid until it returns. Where it returns false the walk ends. whole is false then, and as
-// walkDue has it.
+// WalkDue passes to visit the keys of all databases that are due from one instant on and before
+// another (Unix ms). It passes some at a time, in no order. It visits all of them if every is 1,
+// else a sample of about one in every. visit runs without a lock, and also after steps that found
+// no key; its argument is valid until it returns. If visit returns false the walk ends. whole is
+// false then, and where walkDue returns false.
 func (s *Store) WalkDue(from, until int64, every uint64, visit func([]DueKey) bool) (whole bool) {
 	w := dueWalk{s: s, until: until, every: every}
 	return s.walkDue(from, until, w.inMemory, w.onDisk, func() bool {
@@ -269,9 +269,9 @@ func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 	return list, err
 }
 
-// notInMemory gives those of the shard's entries whose keys memory does not have, with their
-// databases: sure ones, and those that may be about to change. ok is false if a global transaction
-// has the shard, and again returns false.
+// notInMemory returns the shard's entries whose keys are not in memory, with their databases: sure
+// ones, and those that may be about to change. ok is false if a global transaction has the shard,
+// and again returns false.
 func (sh *shard) notInMemory(list []diskDue, again func() bool) (sure, unsure []diskDue, ok bool) {
 	for !sh.lockPassingGlobal() {
 		if !again() {
@@ -352,7 +352,7 @@ func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []b
 	return list, through, true
 }
 
-// first gives the first keys of what was found, and up to when they are all.
+// first returns the first keys found, and the time up to which they are complete.
 func (l *dueList) first() (list []DueKey, through int64) {
 	slices.SortFunc(l.list, func(a, b DueKey) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Name, b.Name))

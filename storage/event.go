@@ -51,7 +51,8 @@ var (
 	// DeadlineSet and DeadlineRemoved are those of EXPIRE and PERSIST.
 	DeadlineSet     = Event{EventGeneric, "expire"}
 	DeadlineRemoved = Event{EventGeneric, "persist"}
-	// New: there is a key that was not there, raised before the event of what made it.
+	// New: there is a key that was not there. It is raised before the event of the command that
+	// made the key.
 	New = Event{EventNew, "new"}
 	// FieldExpired: fields of a hash are gone, one event for those of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}

@@ -97,7 +97,7 @@ func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
 // under way. From then on all of the log behind Header.Position has to be kept.
 func (s *Store) OpenSnapshot() (*FileSnapshot, error) { return s.openSnapshot(nil) }
 
-// openSnapshot keeps of log, if it is not nil, what the snapshot needs of it.
+// openSnapshot keeps the part of log that the snapshot needs, if log is not nil.
 func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
@@ -313,11 +313,11 @@ func (sn *FileSnapshot) letGo() error {
 	return sn.kept.LetGo()
 }
 
-// Receive makes what Send gave the data file of the directory o.Dir, which no store has open, and
-// replaces the one that is there; records, if it is not nil, gets each of the sender's records.
-// segment is the first one of the log that will be beside it. The file has its name when all of it
-// was received, is proven and on disk: before that, and with an error, the directory has what it
-// had, but for an error of its last sync: then it has one of the two.
+// Receive makes the output of Send the data file of the directory o.Dir, which no store has open.
+// It replaces an existing file. records, if it is not nil, gets each of the sender's records.
+// segment is the first segment of the log that will be beside the file. The file gets its name when
+// all of it was received, is proven and on disk. Before that, and with an error, the directory
+// keeps its content. After an error of the last sync it has one of the two.
 func Receive(o Options, r io.Reader, segment uint64, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	return receiveAs(o, r, segment, false, records)
 }

@@ -45,10 +45,10 @@ var errFollowerChanged = errors.New("storage: a transaction has changed a follow
 // the goroutine that begins transactions (the server's loop), outside of any. None that writes over
 // several transactions may be under way, nor a global one that needs this goroutine to end.
 //
-// Who becomes the leader removes what is due by now, and reports it. Its time goes on from the
-// group's (grouptime.go), or from the newest instant that the store has seen: if the clock is
-// behind that, as after a step back. What the leader before it has noted of a guarded time, of
-// tokens and of outboxes is its own from then on.
+// A store that becomes the leader's removes everything that is due by now, and reports it. Its time
+// continues from the group's (grouptime.go), or from the newest instant that the store has seen. If
+// the clock is behind that, it is handled like a step back. The guarded time, tokens and outboxes
+// that the previous leader has noted are its own from then on.
 func (s *Store) SetFollower(on bool) {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -84,8 +84,9 @@ func (s *Store) SetFollower(on bool) {
 // Follower reports whether the store is a follower's.
 func (s *Store) Follower() bool { return s.follower.on.Load() }
 
-// Shown is the LSN that a reply depends on if it shows what the whole store has: the log's end, or
-// of a follower's log what is applied. What stands behind that is in nobody's view yet.
+// Shown is the LSN on which a reply depends if it shows the state of the whole store. That is the
+// log's end, or for a follower's log the end of the applied part: nothing after that is visible
+// yet.
 func (s *Store) Shown() uint64 {
 	if s.Follower() {
 		return s.follower.applied.Load()
@@ -148,8 +149,8 @@ func (o *Object) hide(now int64, limit int) {
 	})
 }
 
-// unhide puts hidden elements back. Who is about to change the value, or to remove what is due,
-// does so first; nobody may have pinned it.
+// unhide puts hidden elements back. A caller that is about to change the value, or to remove due
+// elements, does so first; nobody may have pinned the value.
 func (o *Object) unhide() {
 	if o.side == nil || o.side.hidden == nil {
 		return

@@ -133,9 +133,9 @@ func (g *clockGuard) goOn(found clockRecord) {
 	g.since.Store(found.since)
 }
 
-// succeed comes when the store becomes a leader's: time that was guarded for the leader before is
-// so for this one, which has the noted deadlines; it ends as any guard does. The transaction has
-// all shards locked.
+// succeed is called when the store becomes a leader's. Time that was guarded for the previous
+// leader is guarded for this one, too, which has the noted deadlines; the guard ends as any other.
+// The transaction has all shards locked.
 func (g *clockGuard) succeed(t *Txn) {
 	g.foreign.Store(true)
 	k := g.s.SystemKey(clockKey)
@@ -222,8 +222,8 @@ func (g *clockGuard) goesOn() bool {
 	return g.since.Load() != 0
 }
 
-// settle comes at the end of a start: where time is not guarded, no notes are left, and the log has
-// what a next start needs to know of the clock before it has anything else.
+// settle is called at the end of a start. If time is not guarded, no notes are left afterwards. The
+// log gets the clock's record, which a next start needs, before anything else.
 func (g *clockGuard) settle() {
 	if g.s.options.ReadOnly || g.since.Load() != 0 || g.s.Follower() {
 		return

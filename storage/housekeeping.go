@@ -129,8 +129,9 @@ func (h *housekeeper) round() {
 	h.freeTables()
 }
 
-// Reachable is why nothing can be written into the directory of the data, nil if it can: it may be
-// removed, or on a disk that is gone, while the files that are open go on. The error has no path.
+// Reachable returns why nothing can be written into the data directory, nil if it can. The
+// directory may be removed, or on a disk that is gone, while open files go on. The error has no
+// path.
 func (s *Store) Reachable() error {
 	const exists, mayWrite = 0, 2
 	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
@@ -331,7 +332,8 @@ func (p *part) slotMemory() (n int64) {
 func (s *Store) usedMemory() int64 { return s.house.memory.Load() + s.house.charged.Load() }
 
 const (
-	// evictBytes bounds what leaves memory in a round of housekeeping, which has more to do.
+	// evictBytes bounds the bytes that leave memory in a round of housekeeping, which has more to
+	// do.
 	evictBytes = 64 << 20
 	// evictLooks bounds how often a round finds no key in a slot that can leave memory: there may
 	// be none.

@@ -75,9 +75,9 @@ type Journal interface {
 	Syncs() histogram.Reading
 	Commits() histogram.Reading
 
-	// GiveUp comes before Close, where something has to end first that may wait for the log: a
-	// batch for which there is no room ends the log instead of waiting for room, and Settled
-	// returns ErrDeposed instead of waiting for other servers.
+	// GiveUp is called before Close, where something that may wait for the log has to end first.
+	// From then on a batch for which there is no room ends the log instead of waiting for room.
+	// Settled returns ErrDeposed instead of waiting for other servers.
 	GiveUp()
 	// Close writes and syncs what was appended, and ends the log.
 	Close() error

@@ -168,9 +168,9 @@ func (t *Txn) nextToken(k Key) uint64 {
 	return token
 }
 
-// arriving is what a key gets of a value that comes from elsewhere: by COPY, RENAME, MOVE or
-// RESTORE. A lease gets a token of its own, as those of the key only grow, and of which none is
-// below the one that it had elsewhere; the owner has it by asking again.
+// arriving returns the value that a key gets when a value comes from elsewhere: by COPY, RENAME,
+// MOVE or RESTORE. A lease gets a token of its own, since a key's tokens only grow, and none is
+// below the one that the lease had elsewhere. The owner learns the token by asking again.
 func (t *Txn) arriving(k Key, v object.Value) object.Value {
 	l, ok := v.(*object.Lease)
 	if !ok {

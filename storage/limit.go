@@ -87,7 +87,7 @@ func (l *Limit) Admit(rules []object.LimitRule, cost int64) {
 	l.log(0)
 }
 
-// makeObject makes the key of what Admit has made.
+// makeObject makes the key for the value that Admit has made.
 func (l *Limit) makeObject() *Object {
 	if l.one == nil {
 		return l.t.newObject(l.k, l.made)

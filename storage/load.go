@@ -84,8 +84,8 @@ func (t *Txn) Load(k Key) error {
 	return nil
 }
 
-// loadResult adds a key to memory as the data file has it, or notes that it does not exist, if
-// memory does not know the key.
+// loadResult adds a key to memory in its state in the data file, or notes that it does not exist,
+// if memory does not know the key.
 func (p *part) loadResult(k Key, got resident, found bool) {
 	if sl := p.slot(k); found {
 		p.load(sl, k, got)

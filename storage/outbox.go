@@ -338,9 +338,10 @@ func (t *Txn) SetOutbox(r *OutboxRule) error {
 	return nil
 }
 
-// DeleteOutbox deletes a rule, and first writes what waits to the stream. If that cannot be written
-// now, what waits goes with the rule. ErrOutboxWaiting: too much waits for that; the mover needs
-// some time. False: there is no rule of that name. The transaction has all shards locked.
+// DeleteOutbox deletes a rule, and first writes its waiting entries to the stream. If they cannot
+// be written now, they are deleted with the rule. ErrOutboxWaiting: too many entries wait for that;
+// the mover needs some time. It returns false if there is no rule of that name. The transaction has
+// all shards locked.
 func (t *Txn) DeleteOutbox(name string) (bool, error) {
 	c := &t.s.outbox
 	r := c.rules.Load().named(name)

@@ -410,8 +410,8 @@ func (r *outbox) trim(t *Txn, st *Stream, most int) (n int) {
 	return n
 }
 
-// readable is how many entries can be removed of n at the stream's begin: whole runs where one that
-// would lose a part cannot be read.
+// readable returns how many of the first n entries of the stream can be removed. If a run that
+// would lose a part cannot be read, only whole runs count.
 func (r *outbox) readable(t *Txn, v *object.Stream, n int) int {
 	if t.loadRuns(Runs{r.stream, v.WantedTrim(nil, n)}) != nil {
 		return v.WholeNodes(n)

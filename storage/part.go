@@ -131,9 +131,9 @@ func (p *part) makeSlot(i int) *slot {
 	return &g[i%groupSlots]
 }
 
-// freeTables frees the memory behind a part without keys and tombstones, as after all have expired.
-// A slot stays that says more than that it is empty: a miss waits for its last removal, or the data
-// file has keys, or a checkpoint goes on with it.
+// freeTables frees the memory of a part without keys and tombstones, for example after all have
+// expired. A slot stays if it holds more than emptiness: a miss waits for its last removal, or the
+// data file has keys, or a checkpoint goes on with it.
 func (p *part) freeTables() {
 	if p.cells > 0 {
 		return
