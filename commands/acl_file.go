@@ -74,7 +74,7 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	}
 	for _, rule := range rules {
 		if err := p.apply(us, rule); err != nil {
-			if !strings.ContainsAny(rule[:min(1, len(rule))], "+-~&%(<>#!") { // it may be a password
+			if !strings.ContainsAny(rule[:min(1, len(rule))], "+-~&%<>#!") { // it may be a password
 				return nil, errors.New("a word is not a rule: passwords begin with >, commands with + or -, keys with ~")
 			}
 			return nil, fmt.Errorf("rule '%s': %w", shown(rule), err)

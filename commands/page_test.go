@@ -110,7 +110,7 @@ func renderCommands(t *testing.T, specs []*Spec) string {
 				end = "\n"
 			}
 			name := "`" + spec.fullName() + "`"
-			if !strings.HasPrefix(name, "`DEBUG") && !strings.HasPrefix(name, "`PFDEBUG") { // which Redis does not document
+			if redisDocuments(spec) {
 				name = "[" + name + "](" + redisCommands + strings.ReplaceAll(strings.ToLower(spec.fullName()), " ", "-") + "/)"
 			}
 			b.WriteString(name + end)
@@ -124,6 +124,14 @@ func renderCommands(t *testing.T, specs []*Spec) string {
 
 // redisCommands is where Redis documents its commands, each on a page of its name.
 const redisCommands = "https://redis.io/docs/latest/commands/"
+
+// redisDocuments reports whether Redis has a page about a command: it has none about those for its
+// own tests, about KeyDB's, and about one that Keyp adds to a container of Redis.
+func redisDocuments(s *Spec) bool {
+	name := s.fullName()
+	return !strings.HasPrefix(name, "DEBUG") && name != "PFDEBUG" && name != "PFSELFTEST" &&
+		!strings.Contains(name, "EXPIREMEMBER") && name != "CLUSTER FOUND"
+}
 
 func (s *Spec) fullName() string {
 	if s.parent != nil {

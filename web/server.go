@@ -76,7 +76,11 @@ const usualPorts = 10
 // listener is nil, and the log says so.
 func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	if o.Config.Given("http-addr") {
-		listener, err := net.Listen("tcp", addr.String())
+		network := "tcp"
+		if addr.Addr() == netip.IPv4Unspecified() { // by which Go means IPv6 too
+			network = "tcp4"
+		}
+		listener, err := net.Listen(network, addr.String())
 		if err != nil {
 			return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 		}

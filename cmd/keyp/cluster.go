@@ -45,7 +45,7 @@ const (
 func cluster(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1, DialTimeout: 5 * time.Second, ReadTimeout: clusterStart, Protocol: 2, DisableIdentity: true}
+	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1, DialerRetries: 1, DialTimeout: 5 * time.Second, ReadTimeout: clusterStart, Protocol: 2, DisableIdentity: true}
 	server := addServerFlags(flags)
 	sure := flags.Bool("yes", false, "")
 	words, err := parseWords(flags, args)
@@ -91,9 +91,7 @@ type clusterTool struct {
 
 // ask gives the reply to a command of a server.
 func (t *clusterTool) ask(addr string, command ...any) (string, error) {
-	o := *t.o
-	o.Addr = addr
-	c := redis.NewClient(&o)
+	c := t.client(addr)
 	defer c.Close()
 	reply, err := c.Do(t.ctx, command...).Text()
 	if err != nil {
@@ -303,7 +301,7 @@ func (t *clusterTool) standing(group string, added map[string]bool) (now standin
 		return now, err
 	}
 	for i := range list {
-		node, addr := &list[i], nodeAddr(&list[i])
+		node, addr := &list[i], t.nodeAddr(&list[i])
 		now.members++
 		switch {
 		case added[node.ID]:

@@ -32,9 +32,7 @@ func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
 }
 
 func (t *clusterTool) shardsAt(addr string) (list []redis.Node, err error) {
-	o := *t.o
-	o.Addr = addr
-	c := redis.NewClient(&o)
+	c := t.client(addr)
 	defer c.Close()
 	found, err := c.ClusterShards(t.ctx).Result()
 	if err != nil {
@@ -46,18 +44,33 @@ func (t *clusterTool) shardsAt(addr string) (list []redis.Node, err error) {
 	return list, nil
 }
 
-// nodeAddr is where clients reach a member.
-func nodeAddr(n *redis.Node) string { return net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)) }
+// nodeAddr is where the tool reaches a member.
+func (t *clusterTool) nodeAddr(n *redis.Node) string {
+	port := n.Port
+	if t.o.TLSConfig != nil {
+		port = n.TLSPort
+	}
+	return net.JoinHostPort(n.IP, strconv.FormatInt(port, 10))
+}
+
+// client makes a client of a server.
+func (t *clusterTool) client(addr string) *redis.Client {
+	o := *t.o
+	o.Addr = addr
+	return redis.NewClient(&o)
+}
 
 // stateOf asks a member itself how it is: one that leads no more may show what it last knew of
 // others.
 func (t *clusterTool) stateOf(n *redis.Node) string {
-	o := *t.o
-	o.Addr, o.DialTimeout, o.ReadTimeout = nodeAddr(n), clusterReach, clusterReach
-	c := redis.NewClient(&o)
+	c := t.client(t.nodeAddr(n))
 	defer c.Close()
 	info, err := c.ClusterInfo(t.ctx).Result()
+	var refusal redis.Error
 	switch {
+	case errors.As(err, &refusal):
+		code, _, _ := strings.Cut(refusal.Error(), " ")
+		return "refuses: " + code
 	case err != nil:
 		return "does not answer"
 	case n.Health == "loading":
@@ -74,6 +87,7 @@ const memberOK = "ok"
 // status lists the members of a group, and asks each of them. It fails unless one leads and all are
 // there; a member that still gets its first data is not.
 func (t *clusterTool) status(addr string) error {
+	t.o.ReadTimeout = clusterReach // a member that takes longer is not well
 	id, err := t.ask(addr, "cluster", "myid")
 	if err != nil {
 		return err
@@ -88,11 +102,12 @@ func (t *clusterTool) status(addr string) error {
 	case len(list) == 1:
 		return fmt.Errorf("%s is in no group with others", addr)
 	}
-	newest, leads, wanting := int64(0), false, []string(nil)
+	newest, known, leads, wanting := int64(0), true, false, []string(nil)
 	states := make([]string, len(list))
 	var asked sync.WaitGroup
 	for i := range list {
 		newest = max(newest, list[i].ReplicationOffset)
+		known = known && list[i].ReplicationOffset > 0 // only a leader knows it of others
 		asked.Go(func() { states[i] = t.stateOf(&list[i]) })
 	}
 	asked.Wait()
@@ -100,15 +115,18 @@ func (t *clusterTool) status(addr string) error {
 	fmt.Fprintln(table, "ADDRESS\tNODE\tROLE\tSTATE\tBEHIND")
 	for i := range list {
 		n := &list[i]
-		role, behind, state := "follower", strconv.FormatInt(newest-n.ReplicationOffset, 10), states[i]
+		role, behind, state := "follower", "?", states[i]
+		if known {
+			behind = strconv.FormatInt(newest-n.ReplicationOffset, 10)
+		}
 		if n.Role == "master" && state == memberOK {
 			role, leads = "leader", true
 		}
 		if state != memberOK {
-			wanting = append(wanting, nodeAddr(n)+" "+state)
+			wanting = append(wanting, t.nodeAddr(n)+" "+state)
 			behind = "?"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", nodeAddr(n), n.ID, role, state, behind)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.nodeAddr(n), n.ID, role, state, behind)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -34,6 +34,7 @@ type slot struct {
 	initial  value // the default
 	onChange []func() error
 	replaced bool   // by the command line
+	chosen   bool   // the value is the server's own choice (Choose)
 	given    string // the source that set it last, so that only lines of one source add up
 }
 
@@ -115,7 +116,7 @@ func (c *Config) Given(name string) bool {
 // REWRITE does not write it.
 func (c *Config) Choose(name, text string) {
 	s := c.slots[name]
-	s.initial.text = text
+	s.initial.text, s.chosen = text, true
 	v := s.initial
 	s.value.Store(&v)
 }

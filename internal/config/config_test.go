@@ -49,6 +49,7 @@ func TestLoadValues(t *testing.T) {
 			"port": "7004", "requirepass": "--x=y", "notify-keyspace-events": "",
 		}},
 		{"standard input", []string{"--port", "7005", "-"}, nil, "port 7006\nmaxclients 5", map[string]string{"port": "7005", "maxclients": "5"}},
+		{"a password is no service link", nil, []string{"KEYP_REQUIREPASS=tcp://x"}, "", map[string]string{"requirepass": "tcp://x"}},
 		{"service links", nil, []string{"KEYP_PORT=tcp://10.0.0.1:6379", "KEYP_SERVICE_HOST=10.0.0.1"}, "", map[string]string{"port": "6379"}},
 		{"events", []string{"--notify-keyspace-events", "Kg$lshzxetd"}, nil, "", map[string]string{"notify-keyspace-events": "AK"}},
 	}

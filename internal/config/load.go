@@ -223,7 +223,8 @@ func (c *Config) loadEnv(env []string) error {
 		name := strings.ToLower(strings.ReplaceAll(key[len(envPrefix):], "_", "-"))
 		// Kubernetes gives every pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a
 		// service of that name.
-		if c.slots[name] == nil || strings.HasPrefix(text, "tcp://") {
+		s := c.slots[name]
+		if s == nil || strings.HasPrefix(text, "tcp://") && !s.secret {
 			if meant := suggestion(name, secretNames()); meant != "" && !strings.HasPrefix(text, "tcp://") { // no start without the password that was meant
 				all.add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
 			}
@@ -231,7 +232,7 @@ func (c *Config) loadEnv(env []string) error {
 			continue
 		}
 		words := []string{text}
-		if s := c.slots[name]; s.kind == kindWords || s.kind == kindCustom {
+		if s.kind == kindWords || s.kind == kindCustom {
 			words = strings.Fields(text)
 			if len(words) == 0 {
 				words = []string{""}

@@ -127,7 +127,7 @@ func (c *Config) wrongAfter(lines []string, path string) ([]*slot, error) {
 	}
 	var wrong []*slot
 	for _, s := range c.order {
-		if fresh.slots[s.name].value.Load().text != s.value.Load().text {
+		if now := fresh.slots[s.name]; now.value.Load().text != s.value.Load().text && (!s.chosen || now.given != "") {
 			wrong = append(wrong, s)
 		}
 	}

@@ -40,6 +40,7 @@ func TestRewrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			c.Choose("http-addr", "127.0.0.1:8382") // which no file is to keep
 			if err := c.Set(tt.set...); err != nil {
 				t.Fatal(err)
 			}
