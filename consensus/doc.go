@@ -1,26 +1,28 @@
-// Package consensus has members agree on a row of entries: one Raft group, with the library
-// go.etcd.io/raft/v3 and what that leaves to others: connections, storage, time, and the lease that
-// reads need. Package member makes a server part of it (docs/operate/group.md).
+// Package consensus makes the members of a group agree on a sequence of entries. It runs one Raft
+// group with the library go.etcd.io/raft/v3, and adds the parts that the library leaves to its
+// user: connections, storage, time, and the lease that reads need. Package member makes a server
+// part of the group (docs/operate/group.md).
 //
 // # Invariants
 //
-//   - What a member says to others that it must not forget (a vote, entries) leaves after the sync
-//     that has it on disk.
-//   - An entry is committed when a majority has it on disk, and is then the same at all members,
-//     for ever. A machine is given each entry once, in order, from this member's disk.
-//   - A leader learns what became of what it has proposed: it is committed, or not in the log any
-//     more. Between being deposed and that nothing is known of it.
-//   - At one time at most one member has the lease, and nobody else has committed anything since it
-//     began to lead.
-//   - No I/O is done while the group's mutex is locked, but for reads of the log. No goroutine
-//     belongs to a group: whoever brings something about does what follows from it (ready.go).
-//   - Memory is bounded: 32 MiB that are proposed and not committed, 8 MiB that one follower has
-//     not answered, 12 MiB that wait for its connection.
+//   - A member must not forget some of the things that it tells others (a vote, that it has
+//     entries). It sends such a message only after the sync that brings them to disk.
+//   - An entry is committed when a majority has it on disk. From then on it is the same at all
+//     members, for ever. A machine gets each entry once, in order, from this member's disk.
+//   - A leader learns what became of each proposal: it is committed, or it is not in the log any
+//     more. If the leader is deposed first, the outcome is unknown until then.
+//   - At any time at most one member has the lease. No other member has committed anything since
+//     that one began to lead.
+//   - No I/O is done while the group's mutex is locked, except for reads of the log. A group has no
+//     goroutine of its own: the goroutine that causes an event also does the work that follows from
+//     it (ready.go).
+//   - Memory is bounded: 32 MiB of entries that are proposed and not committed; for each follower,
+//     8 MiB that it has not answered and 12 MiB that wait for its connection.
 //
-// Storage (Log), the network (Network), the state (Machine) and time are interfaces, so a test owns
-// all of them: the simulation runs a group in one goroutine, with disks that lose what is not
-// synced, clocks of different rates, and a network that loses, delays, doubles and reorders
-// (sim_test.go).
+// Storage (Log), the network (Network), the state (Machine) and time are interfaces, so a test can
+// replace all of them. The simulation (sim_test.go) runs a group in one goroutine. Its disks lose
+// data that is not synced, its clocks run at different rates, and its network loses, delays,
+// duplicates and reorders messages.
 //
 // # Frames
 //
@@ -45,20 +47,21 @@
 //
 // # Connections
 //
-// A member has three connections to each other one (Channel), so that neither entries nor a
-// snapshot delay a heartbeat. It sends on those that it has opened, and receives on those that
-// others have. A connection begins with a handshake (Call, Answer), in which both sides prove that
-// they know the secret of the cluster. That keeps out who does not know it; against somebody who
-// can change what is under way only TLS helps, with certificates of both sides. Without either,
-// members talk on the loopback interface alone (MayBePlain).
+// A member has three connections to each other member (Channel), so that neither entries nor a
+// snapshot delay a heartbeat. It sends on the connections that it has opened, and receives on those
+// that others have opened. A connection begins with a handshake (Call, Answer), in which both sides
+// prove that they know the secret of the cluster. That keeps out everybody who does not know it.
+// Against an attacker who can change data in transit only TLS helps, with certificates of both
+// sides. Without a secret and without TLS, members talk on the loopback interface alone
+// (MayBePlain).
 //
-// Who has opened a connection sends an idle frame every 5 seconds, and the other side one in
-// return; a connection that is silent for 15 seconds is given up. One that breaks is opened again
-// after 20 ms, doubled up to 500 ms.
+// The side that has opened a connection sends an idle frame every 5 seconds, and the other side
+// sends one in return. A connection that is silent for 15 seconds is closed. One that breaks is
+// opened again after 20 ms; the delay is doubled with each attempt, up to 500 ms.
 //
 // A fourth kind of connection is a call (call.go): a request, and an answer that may be long, such
-// as a snapshot. A server that is in no group yet makes calls, too, as a stranger: it has to know
-// the secret, or to have a certificate, like a member.
+// as a snapshot. A server that is in no group yet makes calls, too, as a stranger. Like a member,
+// it has to know the secret or to have a certificate.
 //
 // # Locks
 //

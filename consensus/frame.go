@@ -26,13 +26,13 @@ const (
 
 const (
 	frameHeader = 17
-	// MaxFrame bounds a frame: an entry is a group of the log, which has two chunks' worth of
-	// frames at most, or several that are 1 MiB together.
+	// MaxFrame is the maximum size of a frame. An entry is a group of the log, which has two
+	// chunks' worth of frames at most, or several that are 1 MiB together.
 	MaxFrame = 4 << 20
 )
 
 var (
-	// ErrFrame says that what was received is no frame, or a damaged one: the connection is of no
+	// ErrFrame says that the received data is no frame, or a damaged one. The connection is of no
 	// use any more.
 	ErrFrame = errors.New("consensus: a frame is damaged")
 
@@ -40,7 +40,7 @@ var (
 	le         = binary.LittleEndian
 )
 
-// Frame is what was received, whole and undamaged. Its body is nobody else's memory.
+// Frame is a received frame, whole and undamaged. Nobody else uses the memory of its body.
 type Frame struct {
 	Kind  Kind
 	Group uint64
@@ -101,7 +101,7 @@ func ReadFrame(r *bufio.Reader, limit int) (Frame, error) {
 	return ParseFrame(b)
 }
 
-// Whole reports whether r has a whole frame in its buffer, so that reading it waits for nobody.
+// Whole reports whether r has a whole frame in its buffer, so that reading it does not block.
 func Whole(r *bufio.Reader) bool {
 	if r.Buffered() < frameHeader {
 		return false

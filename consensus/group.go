@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// tick is how often a leader sends heartbeats. Followers vote for another one after 8 ticks
-	// without that; campaigns says when they campaign by themselves, and the library has them do so
-	// at random from 8 to 15 ticks on.
+	// tick is how often a leader sends heartbeats. Followers vote for another member after 8 ticks
+	// without one. campaigns says when they campaign by themselves. The library makes them campaign
+	// after a random time of 8 to 15 ticks.
 	tick          = 40 * time.Millisecond
 	electionTicks = 8
-	// recentTicks is for how long who was heard counts as there. A leader hears each member at each
-	// tick.
+	// recentTicks is how long a member counts as reachable after it was heard. A leader hears each
+	// member at each tick.
 	recentTicks = 2 * electionTicks
 	// commitDelay bounds how long a commit index waits for an entry to go out with.
 	commitDelay = 2 * time.Millisecond
@@ -52,8 +52,8 @@ var (
 	ErrChange    = errors.New("consensus: the members cannot be changed so, or another change is under way")
 	ErrTarget    = errors.New("consensus: leadership can only go to another member that votes")
 	ErrClosed    = errors.New("consensus: closed")
-	// ErrForgot says that the log has not what the leader knows to have been on this member's disk.
-	// Whoever counts on that member may have acknowledged what is lost now.
+	// ErrForgot says that the log lacks entries that the leader knows to have been on this member's
+	// disk. Because a leader counted on them, writes that are lost now may have been acknowledged.
 	ErrForgot = errors.New("consensus: this member has forgotten what it acknowledged: its directory is an older copy, or the disk has lost what was synced. Remove it from the group, and add it again without its directory")
 )
 
@@ -77,9 +77,9 @@ type Options struct {
 type Group struct {
 	o     Options
 	lease atomic.Int64 // the time since the machine started, in ms, until which Leased says yes
-	// leaseTerm is the term of that. It is set before a lease, and that is 0 when a term is over:
-	// who finds the term before and after it has looked at the lease has looked at one of that
-	// term.
+	// leaseTerm is the term of the lease. It is set before a lease, and the lease is 0 when a term
+	// is over. So a reader that finds the same term before and after it reads the lease has read a
+	// lease of that term.
 	leaseTerm atomic.Uint64
 
 	mu struct {
@@ -193,9 +193,10 @@ func align(l Log, applied Base) error {
 type Proposed struct{ Term, First, Last uint64 }
 
 // Propose appends entries to the group's log, in this order, each whole or not at all. Only a
-// leader can. It copies them. Machine.Committed says that they are there for ever; after
-// Machine.Deposed that is unknown until Committed or Replaced says it. When not all have room it
-// gives ErrFull, and what it has proposed (Last is First-1 if that is nothing).
+// leader can do that. It copies the entries. Machine.Committed says that they are there for ever.
+// After Machine.Deposed their outcome is unknown until Committed or Replaced says it. When there is
+// not room for all, it returns ErrFull and the entries that it has proposed (Last is First-1 if
+// there are none).
 func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
 	for _, e := range entries {
 		if len(e) == 0 || len(e) > MaxEntry {
@@ -244,8 +245,9 @@ func (g *Group) Receive(messages []*Message) {
 	g.proceed()
 }
 
-// remembers reports whether the log has all that this member has acknowledged to the leader of this
-// term: a heartbeat names no commit index beyond that. If not, the group ends. mu is locked.
+// remembers reports whether the log has all entries that this member has acknowledged to the leader
+// of this term: a heartbeat names no commit index beyond them. If entries are missing, it ends the
+// group. mu is locked.
 func (g *Group) remembers(m *pb.Message) bool {
 	if m.GetType() != pb.MsgHeartbeat || m.GetTerm() < g.mu.term || m.GetCommit() <= g.mu.last {
 		return true
@@ -267,8 +269,8 @@ func (g *Group) Unreachable(id uint64) {
 	g.proceed()
 }
 
-// tick is called by the timer. Ticks that come late are not made up for: who has not run has not
-// heard others either.
+// tick is called by the timer. Late ticks are not made up for: a process that did not run did not
+// hear others either.
 func (g *Group) tick() {
 	g.o.Time.Tick()
 	g.mu.Lock()
@@ -310,9 +312,9 @@ func (g *Group) fromLeader(m *pb.Message) bool {
 }
 
 // campaigns reports whether this member is to campaign at this tick. A client whose leader is gone
-// asks again some 400 ms later, so a follower does not wait for its random time: the first one in
-// the list of those who vote campaigns after 9 ticks, each further one two ticks later, be it that
-// a random time has passed before. mu is locked.
+// asks again some 400 ms later, so a follower does not wait for its random time. The first voter in
+// the list campaigns after 9 ticks, and each further one two ticks later, unless its random time
+// has passed before. mu is locked.
 func (g *Group) campaigns() bool {
 	if g.mu.heard == 0 || g.mu.role.leading || !g.mayVote() {
 		return false
@@ -381,8 +383,8 @@ func (g *Group) SnapshotGoesOn(id uint64) {
 	}
 }
 
-// SnapshotTaken says that a member has the snapshot that it was sent, or has what it needs to go on
-// from it after a restart.
+// SnapshotTaken says that a member has the snapshot that it was sent, or has enough of it to
+// continue after a restart.
 func (g *Group) SnapshotTaken(id uint64) {
 	g.mu.Lock()
 	if p := g.mu.peers[id]; g.mu.ended == nil && p != nil && p.snapshot > 0 {
@@ -406,8 +408,8 @@ func (g *Group) Campaign() {
 	g.proceed()
 }
 
-// Close ends this member's part, and returns when neither the log nor the machine is in use any
-// more. What was appended and not synced is the log's to write.
+// Close ends this member's part. It returns when neither the log nor the machine is in use any
+// more. The log still has to write the entries that were appended and not synced.
 func (g *Group) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 	Calls // a request and its answer, after which the connection ends
 )
 
-// Member is a process of a cluster. Both numbers are random and never used again; both are 0 of a
-// stranger, who is in no cluster and may only make calls, to whoever is at an address.
+// Member is a process of a cluster. Both numbers are random and never used again. A stranger has 0
+// for both: it is in no cluster, and may only make calls, to whichever server is at an address.
 type Member struct {
 	Cluster, Node uint64
 }
@@ -56,15 +56,16 @@ const (
 //	proof   HMAC-SHA-256 by the secret over callerSigns, hello, answer ──►
 //	        ◄── proof    likewise over calledSigns
 //
-// Who is called proves nothing before the caller has: so nobody gets something to guess the secret
-// with by calling. Who is called by a member with another version answers with its own version
-// alone, which no version takes for an answer: so both sides can say why they do not talk.
+// The called side proves nothing before the caller has, so a caller gets nothing from which it
+// could guess the secret. A member that is called by one with another version answers with its own
+// version alone. No version accepts that as an answer, so both sides can say why they do not talk.
 //
-// Both nonces are signed, so a recorded handshake is of no use, and the two sides sign differently,
-// so neither is what the other one sent. Without a secret the same is said and proves nothing.
+// Both nonces are signed, so a recorded handshake is of no use. The two sides sign with different
+// labels, so neither can send back the proof of the other. Without a secret both sides send the
+// same messages, which then prove nothing.
 
-// Call introduces me to the member that was called, to send on a channel, and has that prove who it
-// is. random gives nonces.
+// Call is the caller's side of a handshake: it introduces me to the called member, to send on a
+// channel, and checks that member's proof. It reads nonces from random.
 func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, secret []byte, random io.Reader) error {
 	hello := []byte{protocolVersion, byte(channel)}
 	for _, v := range [...]uint64{me.Cluster, me.Node, to} {
@@ -100,7 +101,8 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 	return nil
 }
 
-// Answer is the other side of Call. It gives who calls, and what for.
+// Answer is the other side of Call. It returns the number of the caller, and the channel of the
+// connection.
 func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte, random io.Reader) (from uint64, channel Channel, err error) {
 	hello, err := readBody(r, KindHello, helloSize)
 	if err == nil && hello[0] != protocolVersion {
@@ -148,7 +150,7 @@ func appendNonce(dst []byte, random io.Reader) ([]byte, error) {
 	return append(dst, nonce[:]...), nil
 }
 
-// sign gives the proof; all parts but the label have fixed lengths.
+// sign returns the proof; all parts but the label have fixed lengths.
 func sign(secret []byte, label string, hello, answer []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	io.WriteString(mac, label) // writing to a hash does not fail

@@ -10,19 +10,19 @@ import (
 //
 // With each tick a leader asks the others whether it still leads (the library's ReadIndex), and
 // notes when it asked: the stamp, which is the time since the machine started. When a majority has
-// answered, it may be sure until 250 ms after the stamp that nobody else leads: who has answered
-// votes for no other one during 8 ticks from then on, of which the first may be short. So 280 ms of
-// one machine's clock stand against 250 of another one's, and the clocks may differ by a tenth. A
-// process that is stopped ends no lease too late, as it counts fewer ticks and its lease goes by a
-// clock that does not stop.
+// answered, it may be sure until 250 ms after the stamp that nobody else leads: a member that has
+// answered votes for no other one during the next 8 ticks, of which the first may be short. So 280
+// ms of one machine's clock stand against 250 of another one's, and the rates of the clocks may
+// differ by a tenth. A process that is stopped for a while ends no lease too late: it counts fewer
+// ticks, and its lease is measured by a clock that does not stop.
 //
-// Two things break that promise by themselves, and are guarded here. Who has started may not know
-// what it promised before, so it does not vote during its first 8 ticks. And a transfer has members
-// vote at once: so the leader gives up its lease first, and asks for none while it hands over. But
-// its order to campaign (MsgTimeoutNow) may arrive much later, when the transfer has been given up
-// and the leader has a lease again. So the order has a stamp, which the votes that it leads to
-// repeat, and who has confirmed a later question of that leader takes no order, and no haste, from
-// before.
+// Two things would break that promise, and are prevented here. First, a member that has just
+// started may not know what it promised before, so it does not vote during its first 8 ticks.
+// Second, a transfer makes members vote at once, so the leader gives up its lease first, and asks
+// for none while it hands over. But its order to campaign (MsgTimeoutNow) may arrive much later,
+// when the transfer has been given up and the leader has a lease again. So the order has a stamp,
+// and the requests for votes that follow from it repeat the stamp. A member that has confirmed a
+// later question of that leader ignores older orders, and does not vote at once because of them.
 
 // leaseTime is how long a lease lasts from its stamp on, in ms.
 const leaseTime = 250
@@ -50,8 +50,8 @@ func (p *promise) keep(term uint64, stamp int64) {
 // outlives reports whether the leader of a term may have a lease again after a stamp.
 func (p *promise) outlives(term uint64, stamp int64) bool { return p.term == term && p.stamp > stamp }
 
-// Leased reports whether this member leads, and no other one does or has done so since: what is
-// read here before it is asked is what the group has. It takes no lock.
+// Leased reports whether this member leads, and no other one leads or has led since. So data that
+// was read here before the call is the current data of the group. It takes no lock.
 func (g *Group) Leased() bool { return g.o.Clock.Boot() < g.lease.Load() }
 
 // LeasedIn is Leased in a term.
@@ -59,8 +59,8 @@ func (g *Group) LeasedIn(term uint64) bool {
 	return g.leaseTerm.Load() == term && g.Leased() && g.leaseTerm.Load() == term
 }
 
-// Ask asks the others at once whether this member still leads, and gives the moment at which it
-// did, for Confirmed; 0: it does not lead.
+// Ask asks the others at once whether this member still leads. It returns the moment at which it
+// asked, for Confirmed; 0: this member does not lead.
 func (g *Group) Ask() (stamp int64) {
 	g.mu.Lock()
 	if g.mu.ended == nil && g.mu.role.leading {
@@ -156,12 +156,11 @@ func (g *Group) admit(m *Message) bool {
 	return true
 }
 
-// mayVote reports whether nothing is owed any more that was promised before the start. mu is
-// locked.
+// mayVote reports whether all promises from before the start have expired. mu is locked.
 func (g *Group) mayVote() bool { return g.mu.ticks >= electionTicks }
 
-// Transfer hands the lead to another member, once that has all entries. Until that is so, or 8
-// ticks have passed, nothing can be proposed, and reads have no lease.
+// Transfer hands the lead to another member once that member has all entries. Until then, or until
+// 8 ticks have passed, nothing can be proposed, and reads have no lease.
 func (g *Group) Transfer(to uint64) error {
 	g.mu.Lock()
 	err := g.mu.ended

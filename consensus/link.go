@@ -24,8 +24,8 @@ const keepBuffer = 1 << 20
 
 // link is this member's connection to another one, for one channel.
 //
-// Who sends writes by himself what the system takes at once; the rest, and all with TLS, is for the
-// link's writer. So a follower that does not read holds up nobody.
+// The sending goroutine itself writes as much as the system takes at once; the rest, and everything
+// with TLS, is for the link's writer. So a follower that does not read holds up nobody.
 type link struct {
 	t       *Transport
 	to      uint64
@@ -74,7 +74,7 @@ func (l *link) put(m *Message) bool {
 	return err == nil
 }
 
-// flush writes what waits, as far as that goes without waiting.
+// flush writes the waiting bytes, as far as that is possible without blocking.
 func (l *link) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *link) flush() {
 	l.mu.writing = false
 }
 
-// take gives what waits, and an empty queue. mu is locked.
+// take returns the waiting bytes, and leaves an empty queue. mu is locked.
 func (l *link) take() []byte {
 	b := l.mu.queue
 	l.mu.queue, l.mu.spare = l.mu.spare[:0], nil
@@ -305,8 +305,7 @@ func (l *link) drain(plain, c net.Conn) error {
 	return plain.SetWriteDeadline(time.Time{})
 }
 
-// writeAll writes b, for each piece of which there is a deadline of its own: a slow connection is
-// not a broken one.
+// writeAll writes b in pieces, each with its own deadline: a slow connection is not a broken one.
 func (l *link) writeAll(plain, c net.Conn, b []byte) error {
 	const piece = 256 << 10
 	for len(b) > 0 {

@@ -7,42 +7,41 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Log is where a member keeps what it must not forget: entries, its term and vote, and from which
-// index on it has them.
+// Log is where a member keeps the data that it must not forget: entries, the index from which on it
+// has them, its term and its vote.
 //
-// What Append is given counts at once for all that is read here, and is on disk after the next
-// Sync. Without that a crash may lose it, but only from its end: what is on disk is always what all
-// Appends up to some moment amount to, or a part of the last one with its Hard and without its last
-// entries. So who has an entry has the commit index that was known when it came, which changes of
-// members rely on. A Hard that has nothing but a newer commit index need not be on disk before the
-// next Write.
+// All methods that read see the data of an Append at once; it is on disk after the next Sync.
+// Before that a crash may lose it, but only from its end. The disk always has the result of all
+// Appends up to some moment; of the last one it may lack the last entries, but not its Hard. So a
+// member that has an entry also has the commit index that was known when the entry came, and
+// changes of members rely on that. A Hard in which only the commit index is newer need not be on
+// disk before the next Write.
 //
 // The group's mutex is locked during all calls but Sync's: they do no I/O but reads.
 type Log interface {
-	// Hard is the newest term, vote and commit index; of a log that is new all are zero. A commit
-	// index beyond Last, whose entries a crash has lost, is given as Last.
+	// Hard returns the newest term, vote and commit index; in a new log all are zero. If the commit
+	// index is beyond Last, because a crash has lost entries, it returns Last instead.
 	Hard() *pb.HardState
-	// Base is the entry before the first one that the log has, and who the members were after it. A
-	// log that is new has the base that its first members agree on, or none (index 0) if it joins a
-	// group.
+	// Base is the entry before the first one that the log has, with the members after it. A new log
+	// has the base on which the first members agree, or none (index 0) if its member joins a group.
 	Base() Base
 	// Last is the index of the last entry, that of the base if there is none.
 	Last() uint64
-	// Term is an entry's, also the base's; raft.ErrCompacted before that, raft.ErrUnavailable after
-	// Last.
+	// Term returns the term of an entry or of the base. It returns raft.ErrCompacted before the
+	// base, raft.ErrUnavailable after Last.
 	Term(index uint64) (uint64, error)
 	// Entries are those from lo on, before hi, of maxSize bytes at most, but one at least. Nobody
 	// changes them.
 	Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error)
-	// Snapshot describes what a member is sent that lacks entries before the first one here:
-	// raft.ErrSnapshotTemporarilyUnavailable if there is none now.
+	// Snapshot describes the snapshot for a member that lacks entries before the first one here. It
+	// returns raft.ErrSnapshotTemporarilyUnavailable if there is none now.
 	Snapshot() (*pb.Snapshot, error)
 
 	// Append adds a Write.
 	Append(w Write)
-	// Sync brings everything appended before to disk, and calls done then: before it returns, as
-	// long as the disk is fast, or later and from elsewhere. It is not called again before that. A
-	// failure is final: what the disk has is unknown.
+	// Sync brings everything appended before to disk, and then calls done: before it returns, as
+	// long as the disk is fast, or later on another goroutine. Sync is not called again before done
+	// was. A failure is final: it is unknown which data is on disk.
 	Sync(done func(error))
 }
 
@@ -58,13 +57,13 @@ type Write struct {
 	Base *Base
 	// Hard, unless nil, counts from before the entries.
 	Hard *pb.HardState
-	// Entries have consecutive indexes. Where the log has entries from the first of these on, those
-	// do not count any more.
+	// Entries have consecutive indexes. They replace all entries that the log has from the first of
+	// these indexes on.
 	Entries []*pb.Entry
 }
 
-// stored is a Log as the library reads it. What the machine has applied is committed, though the
-// log may not know so.
+// stored is a Log as the library reads it. Entries that the machine has applied are committed,
+// although the log may not know that.
 type stored struct {
 	Log
 	applied uint64

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 )
 
-// logger is what the library writes its log to. What it says is of use to who looks for a fault in
-// it alone, but for errors: it warns of each proposal that has no room, for instance, and of what
-// the machine is notified of too.
+// logger receives the log messages of the library. Except for errors, they are only of use to
+// somebody who looks for a fault in the library. For instance, it warns of each proposal that has
+// no room, and of events that the machine is notified of too.
 type logger struct{ to *slog.Logger }
 
 func (l logger) log(level slog.Level, v ...any) {

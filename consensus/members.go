@@ -8,11 +8,11 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Change changes the group's members, and returns the index of the entry that says so; it is so
-// once the machine is given that entry. Several changes become one, in two steps (joint consensus):
-// from its entry on, majorities of the old and of the new members have to agree, until the leader
-// by itself has added a second entry, which ends that. Only a leader can, one change after the
-// other. A leader that is removed steps down when the change is applied.
+// Change changes the group's members, and returns the index of the entry with the change. The
+// change is done once the machine gets that entry. Several changes are made as one, in two steps
+// (joint consensus). From its entry on, majorities of the old and of the new members have to agree.
+// The leader adds a second entry by itself, which ends that. Only a leader can change members, one
+// change after the other. A leader that is removed steps down when the change is applied.
 func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error) {
 	g.mu.Lock()
 	switch {
@@ -47,7 +47,7 @@ func tryChange(conf *pb.ConfState, changes []*pb.ConfChangeSingle) error {
 	return err
 }
 
-// changed gives the members after a change.
+// changed returns the members after a change.
 func changed(conf *pb.ConfState, change *pb.ConfChangeV2) (*pb.ConfState, error) {
 	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, 0)}
 	cfg, progress, err := confchange.Restore(changer, conf)
@@ -69,7 +69,7 @@ func changed(conf *pb.ConfState, change *pb.ConfChangeV2) (*pb.ConfState, error)
 	return changer.Tracker.ConfState(), nil
 }
 
-// ConfAfter gives the members after an entry.
+// ConfAfter returns the members after an entry.
 func ConfAfter(conf *pb.ConfState, e *pb.Entry) (*pb.ConfState, error) {
 	change, ok := changeOf(e)
 	if !ok {

@@ -116,8 +116,8 @@ func ParseMessage(f Frame) (*Message, error) {
 	return &r.Message, nil
 }
 
-// input is what is left to read. After the first bad field everything reads as zero, and bad is
-// set.
+// input holds the bytes that are left to read. After the first bad field everything reads as zero,
+// and bad is set.
 type input struct {
 	rest []byte
 	bad  bool
@@ -133,7 +133,7 @@ func (in *input) int() uint64 {
 	return v
 }
 
-// bytes gives n bytes, nil if n is 0.
+// bytes returns the next n bytes, nil if n is 0.
 func (in *input) bytes(n uint64) []byte {
 	if n > uint64(len(in.rest)) {
 		in.bad, in.rest = true, nil

@@ -2,19 +2,19 @@ package consensus
 
 import pb "go.etcd.io/raft/v3/raftpb"
 
-// Network carries messages to other members. It may lose, double, delay and reorder them: Transport
-// does so when connections break, and a test's does it on purpose. It gives those that it receives
-// to Group.Receive.
+// Network carries messages to other members. It may lose, duplicate, delay and reorder them:
+// Transport does so when connections break, and the network of a test does it on purpose. It passes
+// received messages to Group.Receive.
 type Network interface {
-	// Send takes a message along, and keeps nothing that it points to. It waits for nobody, and is
-	// called with the group's mutex locked. False says that the message is lost.
+	// Send queues a message, and keeps nothing that it points to. It does not block, and is called
+	// with the group's mutex locked. It returns false if the message is lost.
 	Send(m *Message) bool
-	// Flush sends what Send has taken. It waits for nobody.
+	// Flush sends the messages that Send has queued. It does not block.
 	Flush()
 }
 
-// channelOf gives the connection that a message travels on. Others than these no member sends
-// another one.
+// channelOf returns the channel on which a message is sent. Members send each other only messages
+// of these types.
 func channelOf(t pb.MessageType) (Channel, bool) {
 	switch t {
 	case pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow:

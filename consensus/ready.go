@@ -11,13 +11,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Whoever changes the node (proposes, receives, ticks, has written) calls ready under the mutex,
-// which takes what the node has to have done: messages go to the network, what is to be stored and
-// calls of the machine into two queues. Then, without the mutex, proceed has the network send, the
-// log write, and the machine is notified, in this order, so that no answer waits for the machine.
-// Each of the two queues has one goroutine at a time; another one leaves its work to that.
+// Each goroutine that changes the node (proposes, receives, ticks, has written) calls ready under
+// the mutex. ready takes the node's pending work: it passes messages to the network, and puts data
+// to store and calls of the machine into two queues. Then, without the mutex, proceed flushes the
+// network, writes the log and notifies the machine, in this order, so that no answer waits for the
+// machine. One goroutine at a time works on each of the two queues; others leave their work to it.
 
-// ready takes what the node has to have done. mu is locked.
+// ready takes the node's pending work. mu is locked.
 func (g *Group) ready() {
 	for g.mu.ended == nil && g.mu.node.HasReady() {
 		rd := g.mu.node.Ready()
@@ -37,8 +37,8 @@ func (g *Group) ready() {
 	}
 }
 
-// repeated reports whether a heartbeat is followed by another one to the same member: a tick makes
-// one, and asking for the lease the next, which says all that the first one does.
+// repeated reports whether a heartbeat is followed by another one to the same member. A tick makes
+// one, and asking for the lease makes the next, which says all that the first one does.
 func repeated(m *pb.Message, later []*pb.Message) bool {
 	return m.GetType() == pb.MsgHeartbeat && slices.ContainsFunc(later, func(l *pb.Message) bool {
 		return l.GetType() == pb.MsgHeartbeat && l.GetTo() == m.GetTo()
@@ -101,7 +101,7 @@ func (g *Group) elected(entries []*pb.Entry) {
 	g.notify(func() { g.o.Machine.Elected(term, first) })
 }
 
-// notify queues a call of the machine, behind all before it. mu is locked.
+// notify appends a call of the machine to the queue. mu is locked.
 func (g *Group) notify(what func()) { g.mu.events = append(g.mu.events, what) }
 
 // post sends a message of the node, or keeps it back. mu is locked.
@@ -122,7 +122,7 @@ func (g *Group) post(m *pb.Message) {
 	g.send(m)
 }
 
-// sendHeld sends what has been kept back for long enough.
+// sendHeld sends the messages that have been held back for long enough.
 func (g *Group) sendHeld() {
 	g.mu.Lock()
 	g.mu.delay = nil
@@ -140,7 +140,7 @@ func (g *Group) sendHeld() {
 	g.proceed()
 }
 
-// send gives a message to the network. mu is locked.
+// send passes a message to the network. mu is locked.
 func (g *Group) send(m *pb.Message) {
 	out := Message{Group: g.o.Group, Time: g.timeOf(m), Stamp: g.stamp(m), Raft: m}
 	sent := g.o.Network.Send(&out)
@@ -164,7 +164,8 @@ func (g *Group) peer(id uint64) *peer {
 	return p
 }
 
-// forget drops what is known of other members, and kept back for them. mu is locked.
+// forget drops everything that is known of other members, and the messages held back for them. mu
+// is locked.
 func (g *Group) forget() {
 	clear(g.mu.peers)
 	if g.mu.delay != nil {
@@ -173,7 +174,7 @@ func (g *Group) forget() {
 	}
 }
 
-// apply gives the machine committed entries, and the node changes of members. mu is locked.
+// apply passes committed entries to the machine, and changes of members to the node. mu is locked.
 func (g *Group) apply(m *pb.Message) {
 	entries := m.GetEntries()
 	for _, e := range entries {
@@ -202,7 +203,7 @@ func (g *Group) apply(m *pb.Message) {
 	g.notify(func() { g.o.Machine.Apply(a, done) })
 }
 
-// changeOf gives the change of members that an entry is.
+// changeOf returns the change of members in an entry; ok is false if it has none.
 func changeOf(e *pb.Entry) (pb.ConfChangeI, bool) {
 	var change pb.ConfChangeI
 	var err error
@@ -271,11 +272,11 @@ func (g *Group) write() bool {
 	return g.sync(batch, must)
 }
 
-// restores reports whether a message has a snapshot: then the machine is to have it before the log
+// restores reports whether a message has a snapshot. The machine has to get that before the log
 // begins again.
 func restores(m *pb.Message) bool { return m.GetSnapshot() != nil }
 
-// restored goes on when the machine has what a snapshot has.
+// restored continues when the machine has the data of a snapshot.
 func (g *Group) restored(m *pb.Message, err error) {
 	batch := []*pb.Message{m}
 	if err != nil {
@@ -309,8 +310,8 @@ func (g *Group) append(batch []*pb.Message) (must bool) {
 	return must
 }
 
-// sync brings to disk what was appended, and answers then. It reports whether that is so already;
-// if not, it goes on elsewhere.
+// sync brings the appended data to disk, and then answers. It reports whether that is done already;
+// if not, it is done later on another goroutine.
 func (g *Group) sync(batch []*pb.Message, must bool) bool {
 	if !must {
 		g.written(batch, nil)

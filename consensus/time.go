@@ -6,22 +6,22 @@ import (
 	"keyp/internal/clock"
 )
 
-// Time is the group's time, as far as this member knows it, in Unix ms. The group calls all but
-// Tick with its mutex locked, so these take no lock of the store and wait for nobody.
+// Time is the group's time, as far as this member knows it, in Unix ms. The group calls all methods
+// except Tick with its mutex locked, so these take no lock of the store and do not block.
 //
-// A heartbeat has the leader's time. What an election is about (votes, and questions for them) has
-// the time as its sender knows it, so a member that has started just now, and is elected, has heard
-// it from those who vote for it. The answer to a heartbeat has the wall clock of its sender, so the
-// leader knows who is off.
+// A heartbeat has the leader's time. Votes and requests for votes have the time as their sender
+// knows it. So a member that has just started and is elected has heard the time from the members
+// that vote for it. The answer to a heartbeat has the wall clock of its sender, so the leader knows
+// whose clock is wrong.
 type Time interface {
-	// Tick is called once a tick before anything is sent, without the mutex: who leads looks at the
+	// Tick is called once a tick, before anything is sent, without the mutex: a leader reads the
 	// clocks.
 	Tick()
 	// Now is the group's time, at the leader as of the last look; 0: this member does not know it.
 	Now() int64
 	// Lead takes the time that the leader of this term has sent.
 	Lead(at int64)
-	// Advise takes the time as a member has it that need not lead.
+	// Advise takes the time of a member that need not be the leader.
 	Advise(at int64)
 	// Wall takes a reading of another member's wall clock.
 	Wall(from uint64, at int64)
@@ -48,8 +48,8 @@ func (g *Group) timeOf(m *pb.Message) int64 {
 	}
 }
 
-// hear takes the time that a message has, before the promise has its stamp: of the leader's
-// heartbeats those count that are no older than one before. mu is locked.
+// hear takes the time of a message, before the promise has its stamp. Of the leader's heartbeats,
+// it uses only those that are no older than an earlier one. mu is locked.
 func (g *Group) hear(m *Message) {
 	r, p := m.Raft, &g.mu.promise
 	switch r.GetType() {

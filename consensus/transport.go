@@ -18,7 +18,7 @@ import (
 	"keyp/internal/clock"
 )
 
-// Receiver is who messages are for.
+// Receiver gets the messages that arrive.
 type Receiver interface {
 	// Receive gets messages of one member, in the order in which they came over one connection. It
 	// does not keep the list.

@@ -170,7 +170,8 @@ func (l *Log) SetSnapshot(f func() (*pb.Snapshot, error)) {
 	l.mu.snapshot = f
 }
 
-// SetBusy gives what says that the disk is busy with something else, so that no sync is waited for.
+// SetBusy returns what says that the disk is busy with something else, so that no sync is waited
+// for.
 func (l *Log) SetBusy(f func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -311,7 +312,7 @@ func (l *Log) record(w *consensus.Write, now hard) *record {
 	return r
 }
 
-// encode gives a write in pieces, of which the entries' data is not copied. mu is locked.
+// encode returns a write in pieces, of which the entries' data is not copied. mu is locked.
 func (l *Log) encode(r *record) [][]byte {
 	const most = 1 + 2*binary.MaxVarintLen64
 	size := 128 + most*len(r.entries)
@@ -430,7 +431,7 @@ func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	return l.mu.rotations[l.mu.needed(applied.Index)].segment, nil
 }
 
-// Needed gives the newest segment with which Open may begin so that the entries after index are
+// Needed returns the newest segment with which Open may begin so that the entries after index are
 // there, if the heads that Rotate has written are on disk; 0 if there is none.
 func (l *Log) Needed(index uint64) (segment uint64) {
 	l.mu.Lock()

@@ -32,7 +32,7 @@ type rotation struct {
 	base    Base   // of its head, or of a snapshot that has come since
 }
 
-// term gives an entry's term; it is 0 if it is not known.
+// term returns an entry's term; it is 0 if it is not known.
 func (s *state) term(index uint64) uint64 {
 	switch n := sort.Search(len(s.terms), func(i int) bool { return s.terms[i].index > index }); {
 	case index > s.last || index < s.floor:
@@ -190,7 +190,7 @@ func (s *state) begin() error {
 	return nil
 }
 
-// lowest gives the lowest base that is not before an index. A later head may have a lower one: a
+// lowest returns the lowest base that is not before an index. A later head may have a lower one: a
 // member that was started again has applied less than before, for a while.
 func lowest(list []rotation, index uint64) (base Base, ok bool) {
 	for _, r := range list {
@@ -211,7 +211,7 @@ func (s *state) rebase(base Base) {
 	}
 }
 
-// needed gives the place in rotations of the newest one from which the entries after index are
+// needed returns the place in rotations of the newest one from which the entries after index are
 // there, with a base that is not beyond it; -1 if there is none.
 func (s *state) needed(index uint64) int {
 	for i := len(s.rotations) - 1; i >= 0; i-- {

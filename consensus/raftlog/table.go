@@ -19,7 +19,7 @@ type block struct {
 	more         [blockSize]struct{ index, place uint32 }
 }
 
-// at gives a record of a block.
+// at returns a record of a block.
 func (b *block) at(i int) (index, place uint64) {
 	return b.index + uint64(b.more[i].index), b.place + uint64(b.more[i].place)
 }
@@ -62,7 +62,7 @@ func (t *table) drop(index uint64) {
 	}
 }
 
-// find gives the place of the record that has an entry, and with which index the next record
+// find returns the place of the record that has an entry, and with which index the next record
 // begins, MaxUint64 if there is none.
 func (t *table) find(index uint64) (place, next uint64) {
 	n := sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].index > index }) - 1
@@ -78,7 +78,7 @@ func (t *table) find(index uint64) (place, next uint64) {
 	return place, next
 }
 
-// before gives the first index of the last record that stands after a position no higher than the
+// before returns the first index of the last record that stands after a position no higher than the
 // given one; all entries before that end there or earlier. ok is false if there is none.
 func (t *table) before(position uint64) (index uint64, ok bool) {
 	n := sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].place > position }) - 1
