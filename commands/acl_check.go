@@ -71,7 +71,7 @@ func (s *selector) check(spec *Spec, args [][]byte) (d denial, at int) {
 	return allowed, 0
 }
 
-// channels gives a call's channels; the first is argument 1.
+// channels returns a call's channels; the first is argument 1.
 func (spec *Spec) channels(args [][]byte) [][]byte {
 	switch spec.Channels {
 	case noChannels:
@@ -82,7 +82,7 @@ func (spec *Spec) channels(args [][]byte) [][]byte {
 	return args[1:]
 }
 
-// findKey gives the first key among the arguments for which is returns true; need is what the
+// findKey returns the first key among the arguments for which is returns true; need is what the
 // command does with the key. 0: there is none.
 func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bool) int {
 	if !spec.counts(args) {
@@ -276,7 +276,7 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 // and new connections have to.
 func (e *Env) AuthRequired(c *Client) bool { return !c.Authenticated && !e.users.open() }
 
-// Passwordless gives a user who may authenticate with any password, or without one, and whether
+// Passwordless returns a user who may authenticate with any password, or without one, and whether
 // there is such a user. Any goroutine may call it.
 func (e *Env) Passwordless() (name string, found bool) { return e.users.passwordless() }
 

@@ -65,7 +65,7 @@ func (e *Env) loadConfiguredUsers() error {
 	return nil
 }
 
-// parse gives a new user's permissions after all rules. An error says which one is refused.
+// parse returns a new user's permissions after all rules. An error says which one is refused.
 func (us *users) parse(rules []string) (*permissions, error) {
 	p := us.noPermissions()
 	rules, unmatched := mergeSelectors(rules)

@@ -111,14 +111,14 @@ func (us *users) freePermissions() *permissions {
 	return p
 }
 
-// find gives a user; nil if there is none of that name.
+// find returns a user; nil if there is none of that name.
 func (us *users) find(name []byte) *user {
 	us.mu.RLock()
 	defer us.mu.RUnlock()
 	return us.mu.list[string(name)]
 }
 
-// sorted gives all users by name.
+// sorted returns all users by name.
 func (us *users) sorted() []*user {
 	us.mu.RLock()
 	defer us.mu.RUnlock()
@@ -202,7 +202,7 @@ func (p *permissions) setPassword(password string) {
 // nobody is who a name without a user is compared with. No password has this hash.
 var nobody = &permissions{passwords: make([][sha256.Size]byte, 1)}
 
-// login gives the user of this name and password, and nil if that may not be or is wrong. The
+// login returns the user of this name and password, and nil if that may not be or is wrong. The
 // time it takes says nothing of the passwords, nor whether there is such a user with one.
 func (us *users) login(name, password []byte) *user {
 	u, hash := us.find(name), sha256.Sum256(password)

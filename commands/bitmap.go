@@ -162,8 +162,8 @@ func (a *Cursor) bitRange(unitFirst bool) (r bitRange, err error) {
 	return r, a.Err()
 }
 
-// of gives the bits of a string of n bytes that are in the range: from one up to another, which is
-// not among them.
+// of returns the bits of a string of n bytes that are in the range: from one up to another, which
+// is not among them.
 func (r *bitRange) of(n int) (from, to int64) {
 	total, scale := int64(n), int64(8)
 	if r.inBits {
@@ -280,7 +280,7 @@ func skipWords(s []byte, value uint64) int64 {
 	return int64(was - len(s))
 }
 
-// findBit gives the position of the first such bit from from up to to; -1: there is none.
+// findBit returns the position of the first such bit from from up to to; -1: there is none.
 func findBit(s []byte, from, to int64, bit byte) int64 {
 	var others uint64 // a word, and in its lowest byte a byte, without such a bit
 	if bit == 0 {

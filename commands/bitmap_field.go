@@ -202,8 +202,8 @@ func runBitField(c *Ctx, readOnly bool) error {
 // end is the byte behind the last one of the field.
 func (f *bitField) end() int64 { return (f.off + int64(f.width) + 7) / 8 }
 
-// read gives the field's bits in the lowest ones of the result. s is the part of a string from byte
-// first on; bits behind its end are 0.
+// read returns the field's bits in the lowest ones of the result. s is the part of a string from
+// byte first on; bits behind its end are 0.
 func (f *bitField) read(s []byte, first int64) uint64 {
 	b := f.load(s, first)
 	shift := f.off & 7
@@ -223,7 +223,7 @@ func (f *bitField) write(s []byte, first int64, v uint64) {
 	copy(s[f.off>>3-first:f.end()-first], b[:])
 }
 
-// load gives the bytes that the field is in, and zeros behind the end of s.
+// load returns the bytes that the field is in, and zeros behind the end of s.
 func (f *bitField) load(s []byte, first int64) (b [9]byte) {
 	if at := f.off>>3 - first; at < int64(len(s)) {
 		copy(b[:], s[at:])
@@ -302,7 +302,7 @@ type fieldWriter struct {
 
 const fieldWindow = 4 << 10
 
-// view gives the window, which has all of the field that the string has.
+// view returns the window, which has all of the field that the string has.
 func (w *fieldWriter) view(f *bitField) []byte {
 	if f.off>>3 < w.first || f.end() > w.first+int64(len(w.window)) {
 		w.flush()

@@ -132,7 +132,7 @@ func runBitOp(c *Ctx) error {
 // processor's caches.
 const bitChunk = 512
 
-// combine gives the result for sources, of which the longest has so many bytes.
+// combine returns the result for sources, of which the longest has so many bytes.
 func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
 	words := make([]uint64, (longest+7)/8)
 	result := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
@@ -154,7 +154,7 @@ func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
 	return result[:longest:longest]
 }
 
-// wordsOf gives the words at the beginning of s, with zeros behind its end: its own memory where
+// wordsOf returns the words at the beginning of s, with zeros behind its end: its own memory where
 // that is possible, otherwise in words.
 func wordsOf(s []byte, words []uint64) []uint64 {
 	if start := unsafe.Pointer(unsafe.SliceData(s)); len(s) >= 8*len(words) && uintptr(start)%8 == 0 {

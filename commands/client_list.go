@@ -56,7 +56,7 @@ func clientList(c *Ctx) error {
 	return nil
 }
 
-// clientsByID gives the connections, the oldest first.
+// clientsByID returns the connections, the oldest first.
 func (e *Env) clientsByID() []*Client {
 	list := make([]*Client, 0, len(e.Clients))
 	for _, other := range e.Clients {

@@ -232,7 +232,7 @@ func (e *Env) complete(n *cluster) bool {
 	return n.served == storage.Slots || !e.Config.Bool("cluster-require-full-coverage")
 }
 
-// route gives the error of a call that this node cannot run, in cluster mode: its keys and shard
+// route returns the error of a call that this node cannot run, in cluster mode: its keys and shard
 // channels, for EXEC those of what was queued, have to be of one slot that it serves. "" if it can,
 // unless it has to wait for the group.
 func (e *Env) route(c *Ctx) (refusal Error, wait bool) {

@@ -149,7 +149,7 @@ func clusterHelp() Spec {
 	return s
 }
 
-// inCluster gives a handler that fails without cluster mode.
+// inCluster returns a handler that fails without cluster mode.
 func inCluster(run func(c *Ctx, n *cluster)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()
@@ -169,7 +169,7 @@ func clusterShard(c *Ctx, n *cluster) {
 	c.Out.BulkString(n.shard)
 }
 
-// change gives a handler that replaces what the node knows.
+// change returns a handler that replaces what the node knows.
 func change(next func(c *Ctx, n *cluster) (*cluster, error)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()
@@ -233,7 +233,7 @@ func parseSlot(arg []byte) (uint16, error) {
 	return uint16(n), nil
 }
 
-// changeSlots gives the handler that adds slots, or removes them.
+// changeSlots returns the handler that adds slots, or removes them.
 func changeSlots(add bool, of func(*Ctx) ([][2]uint16, error)) func(*Ctx) error {
 	return change(func(c *Ctx, n *cluster) (*cluster, error) {
 		list, err := of(c)
@@ -425,7 +425,7 @@ func (e *Env) Announced() Member {
 	return Member{Node: e.cluster.Load().id, IP: a.ip, Hostname: a.hostname, Port: a.port, TLSPort: a.tls, Bus: a.bus}
 }
 
-// address gives where clients reach this node, for replies: what is announced, else where it
+// address returns where clients reach this node, for replies: what is announced, else where it
 // listens.
 func (e *Env) address() (a nodeAddress) {
 	cfg := e.Config
@@ -472,7 +472,7 @@ func (a *nodeAddress) clientPort(c *Ctx) int {
 	return a.port
 }
 
-// readOnlyMode gives the handler of READONLY or READWRITE.
+// readOnlyMode returns the handler of READONLY or READWRITE.
 func readOnlyMode(on bool) func(*Ctx) error {
 	return inCluster(func(c *Ctx, _ *cluster) {
 		c.Client.ReadOnly = on

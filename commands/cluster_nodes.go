@@ -214,7 +214,7 @@ func (a *nodeAddress) endpoint(c *Ctx) {
 	c.Out.BulkString(a.preferred(c.Env))
 }
 
-// masterFirst gives the nodes, the one that has slots before its replicas.
+// masterFirst returns the nodes, the one that has slots before its replicas.
 func masterFirst(list []node) []node {
 	slices.SortStableFunc(list, func(a, b node) int { return strings.Compare(a.master, b.master) })
 	return list

@@ -274,8 +274,8 @@ type NamedKey struct {
 	Name []byte
 }
 
-// KeysOf gives the keys that a call names which is made in a database; ok is false if it is no call
-// of the command.
+// KeysOf returns the keys that a call names which is made in a database; ok is false if it is no
+// call of the command.
 func (s *Spec) KeysOf(args [][]byte, db int) (keys []NamedKey, ok bool) {
 	if !s.takes(len(args)) {
 		return nil, false

@@ -80,7 +80,7 @@ func addInt(c *Ctx, by int64) error {
 	return nil
 }
 
-// addChecked gives the sum, or ErrOverflow.
+// addChecked returns the sum, or ErrOverflow.
 func addChecked(n, by int64) (sum int64, err error) {
 	sum = n + by
 	if (sum > n) != (by > 0) && by != 0 {

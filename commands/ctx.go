@@ -120,7 +120,7 @@ func (c *Ctx) bulkStrings(list []string) {
 // Cursor reads arguments from number i on.
 func (c *Ctx) Cursor(i int) Cursor { return Cursor{args: c.Args[i:]} }
 
-// String gives the value of a declared key that must be a string or missing: the
+// String returns the value of a declared key that must be a string or missing: the
 // bytes are valid until the transaction changes something. A missing or expired key
 // gives ok=false, another type ErrWrongType.
 func (c *Ctx) String(k storage.Key) (value []byte, ok bool, err error) {

@@ -440,7 +440,7 @@ func (e *Env) hangUp(c *Client) {
 	}
 }
 
-// keys gives the declared keys of a command, as spec.Keys describes them.
+// keys returns the declared keys of a command, as spec.Keys describes them.
 func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) []storage.Key {
 	for i := range spec.Keys {
 		ks := &spec.Keys[i]
@@ -466,7 +466,7 @@ func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) [
 	return keys
 }
 
-// span gives the first and last argument that is a key. Where the number of keys is
+// span returns the first and last argument that is a key. Where the number of keys is
 // none, or larger than the arguments there are, it is as many as there are.
 func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
 	n := len(args)

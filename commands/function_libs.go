@@ -91,7 +91,7 @@ const libraryBytes = 6 << 10
 // bytes is the library's memory, in bytes.
 func (l *library) bytes() int64 { return libraryBytes + int64(len(l.source)) + l.loaded.Bytes() }
 
-// list gives the libraries in the order of their names.
+// list returns the libraries in the order of their names.
 func (f *functionLibraries) list() []*library {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,21 +103,21 @@ func (f *functionLibraries) list() []*library {
 	return list
 }
 
-// function gives a function by its name, in any case; nil if there is none.
+// function returns a function by its name, in any case; nil if there is none.
 func (f *functionLibraries) function(name []byte) *function {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.functions[strings.ToLower(string(name))]
 }
 
-// library gives a library by its name; nil if there is none.
+// library returns a library by its name; nil if there is none.
 func (f *functionLibraries) library(name string) *library {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.libraries[name]
 }
 
-// sizes gives the number of libraries, of functions, and the bytes of all sources.
+// sizes returns the number of libraries, of functions, and the bytes of all sources.
 func (f *functionLibraries) sizes() (libraries, functions int, bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -58,7 +58,7 @@ func (e *Env) loadLibraries() {
 	}
 }
 
-// Libraries gives the sources of the libraries of functions that a store has.
+// Libraries returns the sources of the libraries of functions that a store has.
 func Libraries(s *storage.Store) ([]string, error) { return keptStrings(s, libraryKey) }
 
 // keptNames returns the names in a store's system database that begin with a prefix.

@@ -31,7 +31,7 @@ type cell struct {
 	steps    uint
 }
 
-// cellOf gives the cell that has the place, whose latitudes go from -top to top.
+// cellOf returns the cell that has the place, whose latitudes go from -top to top.
 func cellOf(p point, top float64, steps uint) cell {
 	lon := float64((p.lon + maxLongitude) / (2 * maxLongitude))
 	lat := float64((p.lat + top) / (2 * top))
@@ -41,7 +41,7 @@ func cellOf(p point, top float64, steps uint) cell {
 // bits interleaves the coordinates.
 func (c cell) bits() uint64 { return spread(c.lat) | spread(c.lon)<<1 }
 
-// spread gives the bits of n every second place.
+// spread returns the bits of n every second place.
 func spread(n uint32) uint64 {
 	x := uint64(n)
 	x = (x | x<<16) & 0x0000ffff0000ffff
@@ -64,8 +64,8 @@ func gather(x uint64) uint32 {
 // geoScore is the score of a place.
 func geoScore(p point) float64 { return float64(cellOf(p, maxLatitude, geoSteps).bits()) }
 
-// placeOf gives the place of a score: the middle of its cell. A score that no place has gives one,
-// too.
+// placeOf returns the place of a score: the middle of its cell. A score that no place has gives
+// one, too.
 func placeOf(score float64) point {
 	var bits uint64
 	switch {
@@ -117,7 +117,7 @@ func (c cell) neighbour(east, north int) cell {
 	return c
 }
 
-// distance gives metres between places, by the haversine formula.
+// distance returns metres between places, by the haversine formula.
 func distance(a, b point) float64 {
 	v := cmath.Sin((float64(b.lon*degree) - float64(a.lon*degree)) / 2)
 	if v == 0 {
@@ -129,7 +129,7 @@ func distance(a, b point) float64 {
 	return 2.0 * earthRadius * cmath.Asin(math.Sqrt(x))
 }
 
-// latDistance gives metres between latitudes.
+// latDistance returns metres between latitudes.
 func latDistance(a, b float64) float64 {
 	return earthRadius * math.Abs(float64(b*degree)-float64(a*degree))
 }
@@ -142,7 +142,7 @@ type geoShape struct {
 	width, height float64
 }
 
-// distance gives that of a place which the shape has; ok is false if it has not.
+// distance returns that of a place which the shape has; ok is false if it has not.
 func (s *geoShape) distance(p point) (metres float64, ok bool) {
 	if !s.box {
 		metres = distance(s.at, p)
@@ -194,7 +194,7 @@ func (s *geoShape) steps() uint {
 // around are the cells that are looked at, the middle one first; in this order are the results.
 var around = [9]struct{ east, north int }{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
 
-// cells gives the cells that have the shape.
+// cells returns the cells that have the shape.
 func (s *geoShape) cells() (list []cell) {
 	bounds, steps := s.bounds(), s.steps()
 	middle := cellOf(s.at, maxLatitude, steps)

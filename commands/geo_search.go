@@ -273,7 +273,7 @@ func (f *geoForm) large(c *Ctx) bool {
 	return n >= manyElements
 }
 
-// ranksOf gives the ranks of a cell's members: from one up to, and not with, another.
+// ranksOf returns the ranks of a cell's members: from one up to, and not with, another.
 func ranksOf(z *object.ZSet, c cell) (from, to int) {
 	low, high := c.scores()
 	return z.RankOfScore(low, false), z.RankOfScore(high, false)
@@ -287,7 +287,7 @@ type geoFound struct {
 	metres float64
 }
 
-// find gives the members in the area, in the order of the cells. They are valid until something
+// find returns the members in the area, in the order of the cells. They are valid until something
 // changes.
 func (q *geoSearch) find(z *object.ZSet) (found []geoFound) {
 	for _, cell := range q.shape.cells() {

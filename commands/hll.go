@@ -150,7 +150,7 @@ func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 	}
 }
 
-// differences gives the parts in which two strings of one length differ, from up to another, and
+// differences returns the parts in which two strings of one length differ, from up to another, and
 // how many bytes these have. It looks at 64 bytes at a time.
 func differences(a, b []byte) (parts [][2]int, size int) {
 	const step = 64

@@ -62,7 +62,7 @@ func asSketch(value []byte) (sketch, error) {
 
 func (s sketch) dense() bool { return s[4] == denseSketch }
 
-// cached gives the cardinality that was calculated last; false: registers have changed since.
+// cached returns the cardinality that was calculated last; false: registers have changed since.
 func (s sketch) cached() (uint64, bool) {
 	return binary.LittleEndian.Uint64(s[8:]), s[sketchStale]&0x80 == 0
 }
@@ -155,7 +155,7 @@ func (s sketch) mergeInto(registers *[sketchRegisters]byte) bool {
 	})
 }
 
-// toDense gives a dense sketch with the same registers; false: s is damaged.
+// toDense returns a dense sketch with the same registers; false: s is damaged.
 func (s sketch) toDense() (sketch, bool) {
 	if s.dense() {
 		return s, true
@@ -208,8 +208,8 @@ func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, 
 	return d.raise(register, value, sparseMax)
 }
 
-// find gives the run of a sparse sketch that has a register: its place among the bytes, that of the
-// run before it, or its own where it is the first, and its first register.
+// find returns the run of a sparse sketch that has a register: its place among the bytes, that of
+// the run before it, or its own where it is the first, and its first register.
 func (s sketch) find(register int) (at, before, first int, run sketchRun, ok bool) {
 	at, before = sketchHeader, sketchHeader
 	for at < len(s) {
@@ -322,7 +322,7 @@ func tau(x float64) float64 {
 	return z / 3
 }
 
-// registerOf gives the register of an element, and the value that it raises it to.
+// registerOf returns the register of an element, and the value that it raises it to.
 func registerOf(element []byte) (register int, value byte) {
 	hash := murmur(element, sketchSeed)
 	rest := hash>>sketchBits | 1<<(64-sketchBits)

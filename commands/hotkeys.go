@@ -301,7 +301,7 @@ func (s *hotKeysSession) observe(c *Ctx, reply int, took time.Duration) {
 // hotKeysLooks is about how many keys of a command are looked at.
 const hotKeysLooks = 500
 
-// someKeys gives the names of the command's keys, and how many there are. Of very many it gives
+// someKeys returns the names of the command's keys, and how many there are. Of very many it gives
 // some that are spread over all, different ones each time.
 func (c *Ctx) someKeys() (names [][]byte, keys int) {
 	for _, ks := range c.Spec.named {

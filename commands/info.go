@@ -98,7 +98,7 @@ type infoText struct {
 	read *storage.Stats
 }
 
-// store gives the store's counters, which are read once for all sections: that locks
+// store returns the store's counters, which are read once for all sections: that locks
 // every shard.
 func (b *infoText) store(c *Ctx) *storage.Stats {
 	if b.read == nil {

@@ -148,7 +148,7 @@ func (bs *backups) tryTake(client uint64, addr string, now time.Duration) (_ con
 	return ctx, b, nil, nil
 }
 
-// of gives a client's backup, or nil.
+// of returns a client's backup, or nil.
 func (bs *backups) of(client uint64) *backup {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

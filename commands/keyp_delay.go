@@ -382,7 +382,7 @@ func popJobs(c *Ctx) error {
 	return err
 }
 
-// dueJobs gives the ids of the jobs to deliver. Those among and before them that have been
+// dueJobs returns the ids of the jobs to deliver. Those among and before them that have been
 // delivered often enough go to the dead letters.
 func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 	var dead [][]byte
@@ -431,7 +431,8 @@ func appendReceipt(b []byte, receipt uint64, id []byte) []byte {
 	return append(append(strconv.AppendUint(b, receipt, 10), '-'), id...)
 }
 
-// holding gives the job whose last delivery has a receipt; false: nobody has it, or somebody else.
+// holding returns the job whose last delivery has a receipt; false: nobody has it, or somebody
+// else.
 func holding(q *storage.DelayQueue, receipt []byte) (object.Job, bool) {
 	number, id, ok := bytes.Cut(receipt, []byte("-"))
 	n, valid := ParseUint(number)

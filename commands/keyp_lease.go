@@ -167,8 +167,8 @@ func (c *Ctx) replyLease(token uint64, deadline int64) {
 	c.Out.Int(deadline)
 }
 
-// held gives the lease of the command's key if it is held with the token behind that; false: it is
-// not.
+// held returns the lease of the command's key if it is held with the token behind that; false: it
+// is not.
 func (c *Ctx) held(token int64) (l storage.Lease, held bool, err error) {
 	l, there, err := c.Txn.Lease(c.Keys[0])
 	return l, there && l.Held && l.Token == uint64(token), err

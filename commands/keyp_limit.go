@@ -264,7 +264,7 @@ func peekLimit(c *Ctx) error {
 	return nil
 }
 
-// peekLimits gives the limits of the key, without an access.
+// peekLimits returns the limits of the key, without an access.
 func (c *Ctx) peekLimits() (*object.Limit, error) {
 	item, ok := c.peek(c.Keys[0])
 	if !ok {

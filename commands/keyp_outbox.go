@@ -111,7 +111,7 @@ var keypOutboxCommands = []Spec{{
 // outboxOptions are those with an argument.
 var outboxOptions = []string{"PATTERN", "DB", "TYPE", "STREAM", "MAXLEN", "VALUE"}
 
-// outboxOption gives the place of the argument of the last such option; false: there is none.
+// outboxOption returns the place of the argument of the last such option; false: there is none.
 func outboxOption(args [][]byte, option string) (at int, ok bool) {
 	for i := 3; i+1 < len(args); i++ {
 		if isWord(args[i], option) {
@@ -243,7 +243,7 @@ func deleteOutbox(c *Ctx) error {
 	return nil
 }
 
-// outbox gives the rule of a name.
+// outbox returns the rule of a name.
 func (e *Env) outbox(name []byte) (storage.OutboxState, bool) {
 	for _, r := range e.Store.Outboxes() {
 		if r.Name == string(name) {

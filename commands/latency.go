@@ -336,7 +336,7 @@ type namedReading struct {
 	histogram.Reading
 }
 
-// lateness gives how late keys and elements are removed, their events published, and reported in
+// lateness returns how late keys and elements are removed, their events published, and reported in
 // streams: keyp_expire_lateness_seconds.
 func (e *Env) lateness() []namedReading {
 	h := e.Store.Histograms()

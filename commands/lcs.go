@@ -100,7 +100,7 @@ func (p *lcsPath) leavesA(i, j int) bool {
 	return p.bits[at/64]>>(at%64)&1 != 0
 }
 
-// lcsTable gives the length of the longest common subsequence and, if path is not
+// lcsTable returns the length of the longest common subsequence and, if path is not
 // nil, fills it in. It keeps one row of the table of lengths: row[j] is the length for
 // what has been seen of a and the first j bytes of b.
 func lcsTable(a, b []byte, path *lcsPath) int {

@@ -32,7 +32,7 @@ func parseListRange(a Cursor) (listRange, error) {
 	return r, a.Err()
 }
 
-// of gives the range in a list of that length: the first index and how many there are.
+// of returns the range in a list of that length: the first index and how many there are.
 func (r listRange) of(length int) (from, n int) {
 	size := int64(length)
 	start, stop := r.start, r.stop

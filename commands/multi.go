@@ -147,7 +147,7 @@ func (e *Env) refuseRoute(c *Ctx, err Error) Outcome {
 	return Done
 }
 
-// keysOfQueue gives the keys of the queued commands and those that are watched.
+// keysOfQueue returns the keys of the queued commands and those that are watched.
 func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	if q := c.Client.queue; q == nil || q.failed {
 		return keys

@@ -118,7 +118,7 @@ func (e *Env) waitForJob(c *Ctx) Outcome {
 	return Wait
 }
 
-// TooLong gives the error of a server whose script has run for busy-reply-threshold, and "" for
+// TooLong returns the error of a server whose script has run for busy-reply-threshold, and "" for
 // any other, with the time until that may be so.
 func (e *Env) TooLong() (busy Error, left time.Duration) {
 	limit := time.Duration(min(e.Config.Int("busy-reply-threshold"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond

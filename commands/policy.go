@@ -144,7 +144,7 @@ type policySet struct {
 	count int
 }
 
-// named gives the policy of a name, nil if there is none.
+// named returns the policy of a name, nil if there is none.
 func (s *policySet) named(name []byte) *policy {
 	for _, p := range s.list() {
 		if p.Name == string(name) {
@@ -154,7 +154,7 @@ func (s *policySet) named(name []byte) *policy {
 	return nil
 }
 
-// list gives all policies, by database.
+// list returns all policies, by database.
 func (s *policySet) list() []*policy {
 	var all []*policy
 	for _, db := range s.databases() {
@@ -187,7 +187,7 @@ func newPolicySet(all []*policy) *policySet {
 	return s
 }
 
-// with gives the set with a policy in place of the one of its name.
+// with returns the set with a policy in place of the one of its name.
 func (s *policySet) with(p *policy) *policySet {
 	return newPolicySet(append(slices.DeleteFunc(s.list(), func(o *policy) bool { return o.Name == p.Name }), p))
 }
@@ -196,7 +196,7 @@ func (s *policySet) without(p *policy) *policySet {
 	return newPolicySet(slices.DeleteFunc(s.list(), func(o *policy) bool { return o == p }))
 }
 
-// find gives the policy of a key, nil if it is under none. Any goroutine may call it.
+// find returns the policy of a key, nil if it is under none. Any goroutine may call it.
 func (s *policySet) find(db int, name []byte) *ttl.Policy {
 	for _, p := range s.byDB[db] {
 		if globMatch(p.pattern, name) {
@@ -566,7 +566,7 @@ func (c *Ctx) keepPolicy(name string, p *policy) error {
 	return nil
 }
 
-// PolicyNames gives the names of the policies that a store has.
+// PolicyNames returns the names of the policies that a store has.
 func PolicyNames(s *storage.Store) ([]string, error) {
 	names, err := keptNames(s, policyKey)
 	for i := range names {

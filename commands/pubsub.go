@@ -191,7 +191,7 @@ func (p *Subscriptions) subscriptions(c *Client) (n [topics]int) {
 	return n
 }
 
-// names gives what a client listens to, in order.
+// names returns what a client listens to, in order.
 func (p *Subscriptions) names(c *Client, topic Topic) []string {
 	if c.subscriber == nil {
 		return nil
@@ -206,7 +206,7 @@ func (p *Subscriptions) names(c *Client, topic Topic) []string {
 	return list
 }
 
-// active gives the names that somebody listens to and takes reports true for, in order.
+// active returns the names that somebody listens to and takes reports true for, in order.
 func (p *Subscriptions) active(topic Topic, takes func(name []byte) bool) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ type delivery struct {
 	to      []*Subscriber
 }
 
-// receivers gives who hears of a channel (or shard channel) at this moment, the channel's own
+// receivers returns who hears of a channel (or shard channel) at this moment, the channel's own
 // listeners first, and how often it is heard: a client hears it once for the channel and once
 // for each of its patterns that match.
 func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery, n int) {

@@ -141,7 +141,7 @@ func parseCopy(a Cursor, db, databases int) (copyOptions, error) {
 	return o, a.Err()
 }
 
-// copyTarget gives the database of COPY's second key; the caller knows how many there
+// copyTarget returns the database of COPY's second key; the caller knows how many there
 // are.
 func copyTarget(args [][]byte, current int) (int, bool) {
 	o, err := parseCopy(Cursor{args: args[3:]}, current, math.MaxInt)
@@ -182,7 +182,7 @@ func runCopy(c *Ctx) error {
 	return nil
 }
 
-// moveTarget gives the database that MOVE moves to.
+// moveTarget returns the database that MOVE moves to.
 func moveTarget(args [][]byte, _ int) (int, bool) {
 	a := Cursor{args: args[2:]}
 	db := a.Int32()

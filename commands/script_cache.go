@@ -146,7 +146,7 @@ func (s *Scripts) compile(sha, source string, r *scripting.Run) (*script, error)
 // digestSize is the length of the digest that names a script.
 const digestSize = 2 * sha1.Size
 
-// scriptDigest gives the digest that names a script.
+// scriptDigest returns the digest that names a script.
 func scriptDigest(source []byte) (sha [digestSize]byte) {
 	sum := sha1.Sum(source)
 	hex.Encode(sha[:], sum[:])
@@ -208,7 +208,7 @@ func (s *Scripts) keep(kept *script, loaded bool) {
 	}
 }
 
-// loaded gives the bytes of the scripts that are kept until SCRIPT FLUSH.
+// loaded returns the bytes of the scripts that are kept until SCRIPT FLUSH.
 func (s *Scripts) loaded() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -256,7 +256,7 @@ func inAny(sets []*object.Set, m []byte) bool {
 	return false
 }
 
-// concatenation gives all members of one set after another, so some more than once.
+// concatenation returns all members of one set after another, so some more than once.
 func concatenation(sets []*object.Set) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for _, s := range sets {
@@ -269,7 +269,7 @@ func concatenation(sets []*object.Set) iter.Seq[[]byte] {
 	}
 }
 
-// union gives the first set as it is, then of the others what was not there yet. Sets of
+// union returns the first set as it is, then of the others what was not there yet. Sets of
 // integers come sorted, as Redis gives them.
 func union(sets []*object.Set) iter.Seq[[]byte] {
 	if !slices.ContainsFunc(sets, func(s *object.Set) bool { return s.Len() > 0 && s.Encoding() != "intset" }) {

@@ -186,7 +186,7 @@ func parseSort(a Cursor, mayStore bool, patterns func(p pattern, by bool) error)
 	return o, a.Err()
 }
 
-// limits gives the elements from first up to, and not with, end that are wanted of n.
+// limits returns the elements from first up to, and not with, end that are wanted of n.
 func (o *sortOptions) limits(n int) (first, end int) {
 	start, count := min(max(o.offset, 0), int64(n)), min(o.count, int64(n))
 	if count < 0 {
@@ -407,7 +407,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	return l.of(item, s.Txn.Now())
 }
 
-// of gives what a pattern means of the key that it leads to, at now (Unix ms).
+// of returns what a pattern means of the key that it leads to, at now (Unix ms).
 func (p pattern) of(item storage.Item, now int64) (val []byte, ok bool) {
 	if p.field == nil {
 		val, err := item.String()

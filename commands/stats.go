@@ -105,7 +105,7 @@ type commandStat struct {
 	latency          durations
 }
 
-// of gives a command's counters, made at its first call.
+// of returns a command's counters, made at its first call.
 func (cs *CommandStats) of(spec *Spec) *commandStat {
 	if by := cs.by.Load(); by != nil {
 		if stat := (*by)[spec]; stat != nil {
@@ -141,7 +141,7 @@ type commandUse struct {
 	*commandStat
 }
 
-// used gives the commands that have counters, by name.
+// used returns the commands that have counters, by name.
 func (cs *CommandStats) used() []commandUse {
 	by := cs.by.Load()
 	if by == nil {
@@ -171,7 +171,7 @@ const (
 	maxErrorCode  = 32
 )
 
-// errorCode gives the code of an error reply: its first word, if that is a short one of printable
+// errorCode returns the code of an error reply: its first word, if that is a short one of printable
 // characters. A script may reply any bytes.
 func errorCode(reply []byte) []byte {
 	code := reply

@@ -63,7 +63,7 @@ func (h *durations) snapshot() (counts []int64, total int64) {
 	return counts, total
 }
 
-// percentile gives the value in nanoseconds below which p percent of all lie.
+// percentile returns the value in nanoseconds below which p percent of all lie.
 func percentile(counts []int64, total int64, p float64) uint64 {
 	want := int64(p/100*float64(total) + 0.5)
 	var seen int64

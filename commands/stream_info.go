@@ -55,7 +55,7 @@ var streamInfoCommands = []Spec{{
 	},
 }}
 
-// infoStream gives the stream that a subcommand is about, which must exist.
+// infoStream returns the stream that a subcommand is about, which must exist.
 func (c *Ctx) infoStream() (*object.Stream, error) {
 	s, err := c.readStream(c.Keys[0])
 	if err == nil && !s.Exists() {

@@ -216,7 +216,7 @@ func idempotence(s *object.Stream) (seconds, most int64) {
 	return cmp.Or(seconds, idempotenceTime), cmp.Or(most, idempotents)
 }
 
-// knownEntry gives the entry that a producer has added with an idempotent ID, unless that was too
+// knownEntry returns the entry that a producer has added with an idempotent ID, unless that was too
 // long ago.
 func (c *Ctx) knownEntry(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
 	if id, known = c.idempotent(s, producer, iid); known {

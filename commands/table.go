@@ -98,7 +98,7 @@ func (t *Table) number(spec *Spec) {
 	spec.named = slices.DeleteFunc(spec.shownKeys(), func(ks *KeySpec) bool { return ks.Flags&NotKey != 0 })
 }
 
-// All gives every top-level command that clients can call.
+// All returns every top-level command that clients can call.
 func (t *Table) All() []*Spec { return t.all }
 
 // Rename makes clients, and scripts, call commands by other names; by none if the new one is empty.
@@ -147,7 +147,7 @@ func (t *Table) asDeclared(args [][]byte) *Spec {
 	return t.declared[strings.ToLower(string(args[0]))].called(args)
 }
 
-// called gives the subcommand that a call of a container is about; nil if there is none.
+// called returns the subcommand that a call of a container is about; nil if there is none.
 func (s *Spec) called(args [][]byte) *Spec {
 	if s != nil && len(s.Sub) > 0 && len(args) > 1 {
 		return s.sub(args[1])

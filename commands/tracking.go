@@ -286,7 +286,7 @@ func (list notices) push() {
 // send informs those whom hits concern, when the log is durable to lsn. The loop calls it.
 func (t *Tracking) send(hits []hit, lsn uint64) { t.noticesOf(hits, lsn).push() }
 
-// noticesOf gives the messages about hits, those of BCAST left out: they wait for Broadcast.
+// noticesOf returns the messages about hits, those of BCAST left out: they wait for Broadcast.
 func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -327,7 +327,7 @@ func (t *Tracking) Broadcast() {
 	}
 }
 
-// broadcast gives the messages to clients with BCAST.
+// broadcast returns the messages to clients with BCAST.
 func (t *Tracking) broadcast() (list notices) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -487,7 +487,7 @@ func (r *readers) add(id uint64) bool {
 	return true
 }
 
-// all gives each id.
+// all returns each id.
 func (r readers) all(yield func(uint64) bool) {
 	for _, id := range r.few {
 		if !yield(id) {

@@ -190,7 +190,7 @@ func (t *Tracking) end(id uint64) {
 	}
 }
 
-// of gives how a client tracks.
+// of returns how a client tracks.
 func (t *Tracking) of(id uint64) (tr tracker, on bool) {
 	if !t.active.Load() {
 		return tr, false

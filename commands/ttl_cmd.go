@@ -49,7 +49,7 @@ func ttlCommand(name, since, summary string, ask func(deadlines, storage.Key) in
 // The member is not Redis's: KeyDB's commands take one.
 var keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
 
-// subject gives the manager of what the command is about: the deadline of its key, or of
+// subject returns the manager of what the command is about: the deadline of its key, or of
 // one of the key's members.
 func (c *Ctx) subject() (deadlines, error) {
 	switch len(c.Args) {

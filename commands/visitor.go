@@ -18,7 +18,7 @@ type Visitor struct {
 // While the loop has more to do than that, they are only counted.
 const maxRefusals = 128
 
-// Visit gives the visitor with a user's name and password; an empty name is the default user's.
+// Visit returns the visitor with a user's name and password; an empty name is the default user's.
 // With given false there is neither, which is enough while the default user needs no password. The
 // error is what AUTH would reply, or that a command needs it; ACL LOG has it as for AUTH. How long
 // it takes says nothing about names and passwords. Any goroutine may call it.
@@ -109,8 +109,8 @@ func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (lis
 	})
 }
 
-// Sort gives the first of some glob patterns that the name of a key matches, len(patterns) if none
-// does; false where the visitor may not ask for the key's deadline. Any goroutine may call it.
+// Sort returns the first of some glob patterns that the name of a key matches, len(patterns) if
+// none does; false where the visitor may not ask for the key's deadline. Any goroutine may call it.
 func (v *Visitor) Sort(db int, name []byte, patterns []string) (i int, ok bool) {
 	if !v.Selects(db) || !v.maySee(name) {
 		return 0, false

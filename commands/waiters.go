@@ -220,7 +220,7 @@ func (a *awaited) bytes() int {
 	return overhead + 2*len(a.key.Name)
 }
 
-// first gives a place in one of the lines, nil if there is none.
+// first returns a place in one of the lines, nil if there is none.
 func (a *awaited) first() *place {
 	for i := range a.lines {
 		if p := a.lines[i].first; p != nil {
@@ -230,7 +230,7 @@ func (a *awaited) first() *place {
 	return nil
 }
 
-// await gives the entry of a key, a new one if nobody waits for it yet.
+// await returns the entry of a key, a new one if nobody waits for it yet.
 func (ws *Waiters) await(k storage.Key) *awaited {
 	names := ws.lines.mu.keys[k.DB]
 	if names == nil {
@@ -429,7 +429,7 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	return true
 }
 
-// waitsAs gives the first that waits for the lease as its owner, nil if nobody does: it has asked
+// waitsAs returns the first that waits for the lease as its owner, nil if nobody does: it has asked
 // before, on another connection that may have ended, or the lease has come from another key. It has
 // its token as if it asked now.
 func (a *awaited) waitsAs(owner string) *place {
@@ -483,8 +483,8 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 // Waiting says whether ready keys are left to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf gives the type of a key's value, None for a missing or expired key, and who holds a lease.
-// It is not known while the key is only on disk, or blocked by a global job
+// typeOf returns the type of a key's value, None for a missing or expired key, and who holds a
+// lease. It is not known while the key is only on disk, or blocked by a global job
 // (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}

@@ -139,7 +139,7 @@ func (c *Changes) watchedBy(client *Client, keys []storage.Key) []storage.Key {
 	return keys
 }
 
-// watches gives how many keys a client watches, and whether one of them has changed.
+// watches returns how many keys a client watches, and whether one of them has changed.
 func (c *Changes) watches(client *Client) (keys int, dirty bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +190,7 @@ func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 	return nil
 }
 
-// watchedIn gives the names of a database's keys that somebody watches.
+// watchedIn returns the names of a database's keys that somebody watches.
 func (c *Changes) watchedIn(db int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -97,7 +97,7 @@ func (s *scored) each(fn func(member []byte, score float64) bool) {
 	}
 }
 
-// find gives a member's score.
+// find returns a member's score.
 func (s *scored) find(member []byte) (score float64, ok bool) {
 	switch {
 	case s.z != nil:

@@ -97,8 +97,8 @@ func (b *heldBuffer) finish() {
 	b.L.Push(v)
 }
 
-// textOf gives bytes as a text, for as long as nobody writes to them.
+// textOf returns bytes as a text, for as long as nobody writes to them.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bytesOf gives a string's bytes, which must not be written to.
+// bytesOf returns a string's bytes, which must not be written to.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

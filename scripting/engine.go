@@ -63,7 +63,7 @@ const idleStates = 2
 // DefaultMemory is the memory limit of a program where Options has none, in bytes.
 const DefaultMemory = 256 << 20
 
-// New gives an engine.
+// New returns an engine.
 func New(o Options) *Engine {
 	if o.Memory <= 0 {
 		o.Memory = DefaultMemory
@@ -192,7 +192,7 @@ func (e *Engine) Eval(s *Script, r *Run, out *resp.Writer) {
 	e.give(st)
 }
 
-// take gives an idle interpreter, or a new one.
+// take returns an idle interpreter, or a new one.
 func (e *Engine) take() *state {
 	e.mu.Lock()
 	if n := len(e.mu.states); n > 0 {

@@ -303,7 +303,7 @@ func (st *state) keep(f *Function) {
 	L.Pop(1)
 }
 
-// Function gives a library's function by its name; nil if it has none.
+// Function returns a library's function by its name; nil if it has none.
 func (lib *Library) Function(name string) *Function { return lib.seen[name] }
 
 // ValidName reports whether a library or function may have this name.

@@ -210,7 +210,7 @@ func unpackValues(L *lua.State, limit, offset int) int {
 	return n
 }
 
-// take gives the next n bytes.
+// take returns the next n bytes.
 func (u *unpacker) take(n int) string {
 	if n < 0 || len(u.b)-u.at < n {
 		u.L.Errorf("Missing bytes in input.")

@@ -231,7 +231,7 @@ func (m *matcher) frontier(si, pi int) (next int, ok bool) {
 	return end, !m.set(before, pi, end-1) && m.set(here, pi, end-1)
 }
 
-// classEnd gives where the single-character class at pi ends.
+// classEnd returns where the single-character class at pi ends.
 func (m *matcher) classEnd(pi int) int {
 	c := m.p[pi]
 	pi++
@@ -338,7 +338,7 @@ func inClass(c, class byte) bool {
 	return in != ('A' <= class && class <= 'Z')
 }
 
-// capture gives capture i of a match from start to end; without captures the whole match.
+// capture returns capture i of a match from start to end; without captures the whole match.
 func (m *matcher) capture(i, start, end int) lua.Value {
 	if i >= m.level {
 		if i != 0 {

@@ -141,7 +141,7 @@ func stringSub(L *lua.State) int {
 	return 1
 }
 
-// part gives s[from:to], where s is the text of a value.
+// part returns s[from:to], where s is the text of a value.
 func part(L *lua.State, v lua.Value, s string, from, to int) lua.Value {
 	if from == 0 && to == len(s) && v.Kind() == lua.KindString {
 		return v

@@ -226,7 +226,7 @@ func (s *Server) refusal(r *http.Request, p page) (status int, why string) {
 	return status, why
 }
 
-// visit gives the visitor who sent a request.
+// visit returns the visitor who sent a request.
 func (s *Server) visit(env *commands.Env, r *http.Request) (*commands.Visitor, error) {
 	name, password, given := r.BasicAuth()
 	return env.Visit(r.RemoteAddr, s.addr, given, []byte(name), []byte(password))

@@ -98,7 +98,7 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drain gives what has come, eventsShown at most; false when nothing will come any more.
+// drain returns what has come, eventsShown at most; false when nothing will come any more.
 func drain(come <-chan event) (list []event, on bool) {
 	list = []event{}
 	for len(list) < eventsShown {

@@ -293,7 +293,7 @@ func byName(list []commands.CommandReport) map[string]commands.CommandReport {
 	return by
 }
 
-// wait gives the newest message after the one that was seen, nil if the client is gone or the
+// wait returns the newest message after the one that was seen, nil if the client is gone or the
 // server stops.
 func (l *live) wait(r *http.Request, seen chan struct{}) (text []byte, next chan struct{}) {
 	if seen != nil {

@@ -146,7 +146,7 @@ func (s *Server) read() (r *reading) {
 	return r
 }
 
-// askLoop gives the loop's report, and the seconds that it took to answer: its last report and
+// askLoop returns the loop's report, and the seconds that it took to answer: its last report and
 // loopTime if it does not.
 func (s *Server) askLoop(env *commands.Env) (commands.LoopReport, float64) {
 	began := s.o.Clock.Mono()

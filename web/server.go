@@ -254,8 +254,8 @@ func (s *Server) use(fn func(*commands.Env)) bool {
 	return true
 }
 
-// borrow gives what requests read, nil if there is nothing; Withdraw waits until giveBack is called
-// for each.
+// borrow returns what requests read, nil if there is nothing; Withdraw waits until giveBack is
+// called for each.
 func (s *Server) borrow() *commands.Env {
 	s.mu.Lock()
 	defer s.mu.Unlock()

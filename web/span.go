@@ -77,9 +77,9 @@ type spans struct {
 
 func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
-// ask gives the last count of a question, nil if there is none under the visitor's present rights,
-// and has it counted on. A user's question that was not asked for longest makes room for a new one;
-// false if all of them are on screens.
+// ask returns the last count of a question, nil if there is none under the visitor's present
+// rights, and has it counted on. A user's question that was not asked for longest makes room for a
+// new one; false if all of them are on screens.
 func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *dueBars, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,8 +113,9 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer 
 
 func (s *span) shown(now time.Duration) bool { return now-s.asked <= spanShown }
 
-// due gives the span that is to be counted first, nil if none is yet, and forgets those that nobody
-// asks for. Those on screens come before the others, and among them the one that waits longest.
+// due returns the span that is to be counted first, nil if none is yet, and forgets those that
+// nobody asks for. Those on screens come before the others, and among them the one that waits
+// longest.
 func (a *spans) due(now time.Duration) (*span, *commands.Visitor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,7 +252,7 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	return whole
 }
 
-// paced gives what a count in the background calls after each of its steps: it waits so that the
+// paced returns what a count in the background calls after each of its steps: it waits so that the
 // steps have a share-th of the time, and returns false when the server stops. A step may have
 // waited for a processor or a lock, which is no cost: it counts as most at most, the time that it
 // takes if nothing is in the way.

@@ -42,7 +42,7 @@ type databaseUse struct {
 	Types map[string]int64 `json:"types"`
 }
 
-// ask gives the last count, nil if there is none, and has keys counted on.
+// ask returns the last count, nil if there is none, and has keys counted on.
 func (b *byType) ask(now time.Duration) *typeCounts {
 	b.asked.Store(int64(max(1, now)))
 	return b.last.Load()

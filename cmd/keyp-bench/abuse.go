@@ -208,7 +208,7 @@ func (c *rawConn) ask(requests []byte) error {
 // run sends one command.
 func (a *abuser) run(args ...string) error { return a.main.ask(encode(args...)) }
 
-// encode gives a command as it is sent.
+// encode returns a command as it is sent.
 func encode(args ...string) []byte { return appendCommand(nil, args...) }
 
 func appendCommand(b []byte, args ...string) []byte {

@@ -86,10 +86,10 @@ func (t *target) cpu() time.Duration {
 	return t.server.CPU()
 }
 
-// dial gives a client of one connection to the server.
+// dial returns a client of one connection to the server.
 func (t *target) dial(timeout time.Duration) *redis.Client { return proc.Dial(t.addr, timeout) }
 
-// while gives a context that ends with ctx, and when the server has ended by itself.
+// while returns a context that ends with ctx, and when the server has ended by itself.
 func (t *target) while(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.server != nil {
@@ -116,7 +116,7 @@ func (t *target) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", t.name, err)
 }
 
-// info gives a section of INFO; a server that has none gives nothing.
+// info returns a section of INFO; a server that has none gives nothing.
 func info(ctx context.Context, client *redis.Client, section string) (map[string]string, error) {
 	sections, err := client.InfoMap(ctx, section).Result()
 	if err != nil {
@@ -128,7 +128,7 @@ func info(ctx context.Context, client *redis.Client, section string) (map[string
 	return nil, nil
 }
 
-// infoInt gives a number that a section of INFO must have.
+// infoInt returns a number that a section of INFO must have.
 func infoInt(ctx context.Context, client *redis.Client, section, name string) (int64, error) {
 	fields, err := info(ctx, client, section)
 	if err != nil {

@@ -114,7 +114,7 @@ func abuseWorkload(name, summary string, list []abuse) workload {
 	}
 }
 
-// named gives the names of the workloads of a group.
+// named returns the names of the workloads of a group.
 func named(g group) []string {
 	var names []string
 	for _, w := range allWorkloads {
@@ -125,7 +125,7 @@ func named(g group) []string {
 	return names
 }
 
-// chosen gives the workloads of a list of names, each once, in the order of allWorkloads
+// chosen returns the workloads of a list of names, each once, in the order of allWorkloads
 // within a name.
 func chosen(list string) ([]workload, error) {
 	var picked []workload

@@ -89,7 +89,7 @@ type clusterTool struct {
 	out io.Writer
 }
 
-// ask gives the reply to a command of a server.
+// ask returns the reply to a command of a server.
 func (t *clusterTool) ask(addr string, command ...any) (string, error) {
 	c := t.client(addr)
 	defer c.Close()
@@ -109,7 +109,7 @@ type groupNode struct {
 	leads     bool
 }
 
-// nodes gives what a server knows of its group.
+// nodes returns what a server knows of its group.
 func (t *clusterTool) nodes(addr string) (list []groupNode, err error) {
 	text, err := t.ask(addr, "cluster", "nodes")
 	if err != nil {

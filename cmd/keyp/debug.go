@@ -9,7 +9,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// logFiles gives the file system of the log: the real one, or with a delay, in
+// logFiles returns the file system of the log: the real one, or with a delay, in
 // microseconds, the real one on a disk whose syncs take that much longer.
 func logFiles(delay int64) vfs.FS {
 	if delay == 0 {

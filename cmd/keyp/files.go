@@ -51,7 +51,7 @@ func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 	return nil
 }
 
-// raiseFiles gives the limit of open files after an attempt to have at least want.
+// raiseFiles returns the limit of open files after an attempt to have at least want.
 func raiseFiles(want uint64) (allowed uint64, err error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -162,7 +162,7 @@ func readyPage(at string) (*url.URL, error) {
 	return page, nil
 }
 
-// fetch gives the status and the first line of a page. Of a server on this machine it does not
+// fetch returns the status and the first line of a page. Of a server on this machine it does not
 // matter what its certificate is for.
 func fetch(page *url.URL) (status int, line string, err error) {
 	host, err := netip.ParseAddr(page.Hostname())

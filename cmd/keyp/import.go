@@ -84,7 +84,7 @@ func importable(table *commands.Table, args [][]byte) bool {
 	return (spec.Is(commands.Write) || spec.Is(commands.MayReplicate)) && !spec.Is(commands.Blocking)
 }
 
-// keysOf gives the keys that a command names.
+// keysOf returns the keys that a command names.
 func keysOf(table *commands.Table, args [][]byte, db int) (keys []importer.Key, ok bool) {
 	spec := table.Of(args)
 	if spec == nil {

@@ -33,7 +33,7 @@ func newDir(dir, suffix string, fill func(part string) error) error {
 	return vfs.OS.SyncDir(filepath.Dir(dir))
 }
 
-// placeOf gives the path at which a new directory is to be. An error says why there can be none:
+// placeOf returns the path at which a new directory is to be. An error says why there can be none:
 // all that is found before the work begins.
 func placeOf(dir string) (string, error) {
 	place, err := filepath.Abs(dir)

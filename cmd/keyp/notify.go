@@ -35,7 +35,7 @@ type notifier struct {
 	quit     chan struct{}
 }
 
-// newNotifier gives the notifier that an environment asks for, nil if it asks for none.
+// newNotifier returns the notifier that an environment asks for, nil if it asks for none.
 func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
 	socket := getenv("NOTIFY_SOCKET")
 	if socket == "" {

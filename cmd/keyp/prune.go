@@ -241,7 +241,7 @@ func (p *pruning) remove(from target.Folder, f target.File) error {
 	return err
 }
 
-// readBackup gives the header of a backup, and its history. With whole it proves all checksums.
+// readBackup returns the header of a backup, and its history. With whole it proves all checksums.
 func readBackup(ctx context.Context, path string, remote target.Options, whole bool) (h snapshotfile.Header, history string, err error) {
 	errEnough := errors.New("that is all")
 	err = unpacked(ctx, path, remote, nil, func(r io.Reader) error {

@@ -92,7 +92,7 @@ type archiveFiles struct {
 	target.Folder
 }
 
-// archiveAt gives the archive at a path. A missing folder is an error.
+// archiveAt returns the archive at a path. A missing folder is an error.
 func archiveAt(ctx context.Context, path string, remote target.Options) (archive.Files, error) {
 	folder, err := target.Open(path, remote)
 	if err != nil {

@@ -99,7 +99,8 @@ func (s *systemLog) close() {
 	}
 }
 
-// handler gives what makes records lines of that log. They have no time, which the log adds itself.
+// handler returns what makes records lines of that log. They have no time, which the log adds
+// itself.
 func (s *systemLog) handler(form form, level slog.Leveler) slog.Handler {
 	h := &systemHandler{to: s, shared: new(lineBuffer)}
 	h.form = form(&h.shared.Buffer, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {

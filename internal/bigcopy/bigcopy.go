@@ -17,7 +17,7 @@ func Copy(dst, src []byte) int {
 	return n
 }
 
-// Clone gives a copy; of nil nil.
+// Clone returns a copy; of nil nil.
 func Clone(b []byte) []byte {
 	if b == nil {
 		return nil

@@ -20,7 +20,7 @@ type Tree struct {
 // Buckets is the tree of all buckets, whose values Bucket reads.
 func (f *File) Buckets() Tree { return Tree{f: f, root: f.root} }
 
-// Bucket gives a bucket by name; ErrNoBucket, or damage of the tree of buckets.
+// Bucket returns a bucket by name; ErrNoBucket, or damage of the tree of buckets.
 func (f *File) Bucket(name []byte) (t Tree, err error) {
 	err = ErrNoBucket
 	walk := f.Buckets().each(name, true, nil, func(e *element) error {

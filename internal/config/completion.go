@@ -35,7 +35,7 @@ func (o *option) path() (file, directory bool) {
 	return file, directory
 }
 
-// argument gives one of these by what the option's value is; choices is a format for its words.
+// argument returns one of these by what the option's value is; choices is a format for its words.
 func (o *option) argument(any, file, directory, choices string) string {
 	isFile, isDirectory := o.path()
 	switch {

@@ -38,7 +38,7 @@ type slot struct {
 	given    string // the source that set it last, so that only lines of one source add up
 }
 
-// New gives the defaults.
+// New returns the defaults.
 func New() *Config {
 	c := &Config{slots: map[string]*slot{}, passed: map[string]bool{}}
 	c.start, _ = os.Getwd() // without a name of it the paths stay as they are given
@@ -82,19 +82,19 @@ func (c *Config) get(name string) *value {
 	return s.value.Load()
 }
 
-// Int gives a number: a count, bytes, permissions, an enum's index, 1 for yes, the bits of
+// Int returns a number: a count, bytes, permissions, an enum's index, 1 for yes, the bits of
 // notify-keyspace-events in the order of storage.EventClass. See MaxMemoryClients for its option.
 func (c *Config) Int(name string) int64 { return c.get(name).num }
 
 // Bool reports whether a yes/no option is on.
 func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
 
-// String gives the text that CONFIG GET shows.
+// String returns the text that CONFIG GET shows.
 func (c *Config) String(name string) string { return c.get(name).text }
 
-// PathOf gives the path that an option's text is, empty if that is. One that is not absolute begins
-// where the server was started, as the server works in its data directory later on. What follows a
-// symbolic link is what the system takes it for.
+// PathOf returns the path that an option's text is, empty if that is. One that is not absolute
+// begins where the server was started, as the server works in its data directory later on. What
+// follows a symbolic link is what the system takes it for.
 func (c *Config) PathOf(name string) string {
 	path := c.String(name)
 	if path == "" || filepath.IsAbs(path) || c.start == "" {
@@ -121,10 +121,10 @@ func (c *Config) Choose(name, text string) {
 	s.value.Store(&v)
 }
 
-// Words gives the words of an option that is a list. They are not to be changed.
+// Words returns the words of an option that is a list. They are not to be changed.
 func (c *Config) Words(name string) []string { return c.get(name).words }
 
-// OutputLimit gives client-output-buffer-limit for a class (ClassNormal …).
+// OutputLimit returns client-output-buffer-limit for a class (ClassNormal …).
 func (c *Config) OutputLimit(class int) OutputLimit {
 	return c.get("client-output-buffer-limit").limit[class]
 }
@@ -149,7 +149,7 @@ func (c *Config) Path() string { return c.path }
 // Pair is a name with a value.
 type Pair struct{ Name, Value string }
 
-// Match gives the options whose lower-case name, or older name, match accepts, by name.
+// Match returns the options whose lower-case name, or older name, match accepts, by name.
 func (c *Config) Match(match func(name string) bool) []Pair {
 	var found []Pair
 	for name, s := range c.slots {
@@ -167,7 +167,7 @@ type Range struct {
 	Min, Max int64
 }
 
-// Ranges gives all numeric options.
+// Ranges returns all numeric options.
 func (c *Config) Ranges() (list []Range) {
 	for _, s := range c.order {
 		if s.kind == kindInt || s.kind == kindBytes {

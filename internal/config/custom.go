@@ -193,7 +193,7 @@ var errShare = errors.New("argument must be a memory or percent value")
 // the server.
 const leastShare = 128 << 10
 
-// MaxMemoryClients gives maxmemory-clients in bytes, also where it is a percentage; 0: no bound
+// MaxMemoryClients returns maxmemory-clients in bytes, also where it is a percentage; 0: no bound
 // is set.
 func (c *Config) MaxMemoryClients() int64 {
 	n, of := c.Int("maxmemory-clients"), c.Int("maxmemory")

@@ -113,7 +113,7 @@ func splitLines(data []byte) [][]byte {
 	return lines
 }
 
-// parseLine gives a line's directive; the name is empty for comments and empty lines.
+// parseLine returns a line's directive; the name is empty for comments and empty lines.
 func parseLine(line []byte) (directive, error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] == '#' {

@@ -60,7 +60,7 @@ type Mistakes []error
 
 func (m Mistakes) Error() string { return errors.Join(m...).Error() }
 
-// Unwrap gives them one by one.
+// Unwrap returns them one by one.
 func (m Mistakes) Unwrap() []error { return m }
 
 func (m *Mistakes) add(err error) {
@@ -102,7 +102,7 @@ type directive struct {
 	words []string
 }
 
-// splitCommandLine gives the files and the options. An option takes the words up to
+// splitCommandLine returns the files and the options. An option takes the words up to
 // the next argument that begins with "--", so that --save "" --bind 127.0.0.1 ::1
 // reads as it does for redis-server; --name=value takes one word, which may begin
 // with anything.

@@ -51,7 +51,7 @@ func (c *Config) Rewrite(users [][]string) error {
 	return ReplaceFile(path, []byte(strings.Join(lines, "\n")+"\n"), info.Mode().Perm())
 }
 
-// rewritten gives the file's lines with the present values.
+// rewritten returns the file's lines with the present values.
 func (c *Config) rewritten(data []byte, users [][]string) []string {
 	var lines []string
 	people := userLines(users)

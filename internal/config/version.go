@@ -11,7 +11,7 @@ const Version = "0.1.0"
 // What a release is built from; the linker sets them (internal/release).
 var commit, date string
 
-// Build gives the commit that the program was built from and that commit's date, both empty if
+// Build returns the commit that the program was built from and that commit's date, both empty if
 // unknown.
 func Build() (revision, when string) {
 	if commit != "" {

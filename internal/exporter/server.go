@@ -291,7 +291,7 @@ func (s *Server) readAges(keys []Key) error {
 	return nil
 }
 
-// field gives a field of a map, which is an array in the second version of the protocol.
+// field returns a field of a map, which is an array in the second version of the protocol.
 func (r reply) field(name string) reply {
 	for i := 0; i+1 < len(r.list); i += 2 {
 		if string(r.list[i].text) == name {

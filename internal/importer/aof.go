@@ -22,7 +22,7 @@ type commands struct {
 	at  int
 }
 
-// line gives what is before the next CR LF, which may have only LF as with Redis.
+// line returns what is before the next CR LF, which may have only LF as with Redis.
 func (c *commands) line() ([]byte, error) {
 	i := bytes.IndexByte(c.all[c.at:], '\n')
 	if i < 0 {
@@ -56,8 +56,8 @@ func (c *commands) number(mark byte, least int64) (int64, error) {
 	return n, nil
 }
 
-// next gives a command's arguments, appended to args; none at the end. After an error the position
-// is that of the command which has it.
+// next returns a command's arguments, appended to args; none at the end. After an error the
+// position is that of the command which has it.
 func (c *commands) next(args [][]byte) (_ [][]byte, err error) {
 	start := c.at
 	defer func() {

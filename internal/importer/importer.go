@@ -218,7 +218,7 @@ func (im *importer) survey() error {
 	return nil
 }
 
-// selects gives the database that a SELECT names.
+// selects returns the database that a SELECT names.
 func selects(args [][]byte) (db uint64, ok bool) {
 	if len(args) != 2 || !named(args, "SELECT") {
 		return 0, false

@@ -91,7 +91,7 @@ func mapFile(name string) ([]byte, error) {
 	return b, nil
 }
 
-// manifest gives the files that the manifest in a directory, or in its appendonlydir, names.
+// manifest returns the files that the manifest in a directory, or in its appendonlydir, names.
 func manifest(dir string) ([]string, error) {
 	for _, dir := range []string{dir, filepath.Join(dir, "appendonlydir")} {
 		found, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir), "*.manifest"))
@@ -118,7 +118,7 @@ func manifest(dir string) ([]string, error) {
 	return nil, fmt.Errorf("%s has no manifest of an append-only file: an RDB file is given by its own name", dir)
 }
 
-// parseManifest gives the names of the base and the increments, in the order of a manifest:
+// parseManifest returns the names of the base and the increments, in the order of a manifest:
 //
 //	file NAME seq NUMBER type b | h | i
 func parseManifest(text []byte) (names []string, err error) {

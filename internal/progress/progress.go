@@ -57,7 +57,7 @@ type sink struct {
 	shown bool          // it was shown one of this work
 }
 
-// New gives a Meter whose reports the sinks are shown.
+// New returns a Meter whose reports the sinks are shown.
 func New(clk clock.Clock, sinks ...Sink) *Meter {
 	m := &Meter{clock: clk}
 	for _, s := range sinks {

@@ -54,7 +54,7 @@ type Terminal struct {
 	}
 }
 
-// OnTerminal gives the terminal that a file is; nil if it is none.
+// OnTerminal returns the terminal that a file is; nil if it is none.
 func OnTerminal(f *os.File) *Terminal {
 	width := func() int {
 		size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)

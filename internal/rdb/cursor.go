@@ -43,7 +43,7 @@ type cursor struct {
 
 func (c *cursor) fail() { c.bad, c.rest = true, nil }
 
-// take gives the next n bytes, in the payload itself.
+// take returns the next n bytes, in the payload itself.
 func (c *cursor) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
 		c.short = c.short || !c.bad
@@ -55,7 +55,7 @@ func (c *cursor) take(n uint64) []byte {
 	return b
 }
 
-// byte gives the next byte, 0 if there is none.
+// byte returns the next byte, 0 if there is none.
 func (c *cursor) byte() byte {
 	if b := c.take(1); b != nil {
 		return b[0]
@@ -63,7 +63,7 @@ func (c *cursor) byte() byte {
 	return 0
 }
 
-// uint gives a number of size bytes, least significant first. size is at most 8.
+// uint returns a number of size bytes, least significant first. size is at most 8.
 func (c *cursor) uint(size uint64) (n uint64) {
 	for i, b := range c.take(size) {
 		n |= uint64(b) << (8 * i)
@@ -71,7 +71,7 @@ func (c *cursor) uint(size uint64) (n uint64) {
 	return n
 }
 
-// length gives a length, or any number that is written as one.
+// length returns a length, or any number that is written as one.
 func (c *cursor) length() uint64 {
 	b := c.byte()
 	switch b >> 6 {
@@ -105,7 +105,7 @@ func (c *cursor) count(min uint64) uint64 {
 	return n
 }
 
-// string gives a string, in the payload or in the room.
+// string returns a string, in the payload or in the room.
 func (c *cursor) string() []byte {
 	if len(c.rest) == 0 || c.rest[0]>>6 != formSpecial {
 		return c.take(c.length())
@@ -158,7 +158,7 @@ func grow(b []byte, n int) []byte {
 	return append(make([]byte, 0, len(b)+n), b...)
 }
 
-// blob gives a string that outlives the elements in it, until the next blob: what has
+// blob returns a string that outlives the elements in it, until the next blob: what has
 // a packed value.
 func (c *cursor) blob() []byte {
 	c.room, c.blobRoom = c.blobRoom[:0], c.room

@@ -64,7 +64,7 @@ var types = map[byte]Type{
 // as long then.
 func IsString(payload []byte) bool { return len(payload) > 0 && payload[0] == kindString }
 
-// Decode gives the value in a payload of DUMP after it has looked at all of it, or
+// Decode returns the value in a payload of DUMP after it has looked at all of it, or
 // ErrPayload or ErrFormat. The value refers to the payload, which
 // must not change as long as the value is used.
 func Decode(payload []byte) (Value, error) {
@@ -78,7 +78,7 @@ func Decode(payload []byte) (Value, error) {
 	return decode(body[0], body[1:])
 }
 
-// decode gives a value of which the type is known.
+// decode returns a value of which the type is known.
 func decode(kind byte, body []byte) (Value, error) {
 	switch kind {
 	case kindString:

@@ -28,7 +28,7 @@ const (
 	packGain  = 4
 )
 
-// Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
+// Encode returns the payload of DUMP. Redis 7.0 and all later ones restore it, those from
 // 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent
 // ids or pending entries without a consumer, none a lease, limits, a delay queue, or a set or
 // sorted set of which a member has a deadline. A collection that has no elements gives a payload
@@ -221,7 +221,7 @@ func (w *writer) set(v Value, s summary) {
 	}
 }
 
-// intsetOf gives the members as an intset. All are integers.
+// intsetOf returns the members as an intset. All are integers.
 func intsetOf(v Value) []byte {
 	var numbers []int64
 	for e := range v.Elements {

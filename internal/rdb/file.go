@@ -120,7 +120,7 @@ type Record struct {
 	body []byte
 }
 
-// Value gives the value after it has looked at all of it, or ErrFormat.
+// Value returns the value after it has looked at all of it, or ErrFormat.
 func (r *Record) Value() (Value, error) { return decode(r.kind, r.body) }
 
 // AppendPayload appends the value as DUMP replies it, of the oldest version that has its encoding.
@@ -215,8 +215,8 @@ func (f *File) at() int {
 // forget makes the next key one of which nothing is known.
 func (f *File) forget() { f.next = Record{Idle: -1, Freq: -1} }
 
-// Next gives the next record; its slices are valid as long as the file's bytes are. After an error,
-// and after RecordEnd, it gives io.EOF.
+// Next returns the next record; its slices are valid as long as the file's bytes are. After an
+// error, and after RecordEnd, it gives io.EOF.
 func (f *File) Next() (Record, error) {
 	if f.ended {
 		return Record{}, io.EOF

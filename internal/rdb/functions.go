@@ -7,7 +7,7 @@ const (
 	kindOldLibrary = 246
 )
 
-// EncodeLibraries gives the payload of FUNCTION DUMP for the sources of libraries.
+// EncodeLibraries returns the payload of FUNCTION DUMP for the sources of libraries.
 func EncodeLibraries(sources []string) []byte {
 	w := &writer{}
 	for _, source := range sources {
@@ -17,7 +17,7 @@ func EncodeLibraries(sources []string) []byte {
 	return seal(w.b, version7_0)
 }
 
-// DecodeLibraries gives the sources in a payload of FUNCTION DUMP, or ErrPayload for one whose
+// DecodeLibraries returns the sources in a payload of FUNCTION DUMP, or ErrPayload for one whose
 // checksum is wrong. problem is what else is wrong with it, in the words of FUNCTION RESTORE.
 func DecodeLibraries(payload []byte) (sources []string, problem string, err error) {
 	body, err := open(payload)

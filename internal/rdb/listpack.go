@@ -127,7 +127,7 @@ func (p *packWriter) add(s []byte) {
 	p.count++
 }
 
-// end gives the listpack.
+// end returns the listpack.
 func (p *packWriter) end() []byte {
 	p.b = append(p.b, packEnd)
 	binary.LittleEndian.PutUint32(p.b, uint32(len(p.b)))

@@ -32,7 +32,7 @@ func seal(b []byte, version uint16) []byte {
 	return binary.LittleEndian.AppendUint64(b, checksum(b))
 }
 
-// open gives a payload without its trailer, or ErrPayload.
+// open returns a payload without its trailer, or ErrPayload.
 func open(payload []byte) ([]byte, error) {
 	if len(payload) < trailerBytes {
 		return nil, ErrPayload

@@ -132,7 +132,7 @@ func (c *cursor) some(min uint64) int {
 	return int(n)
 }
 
-// name gives a string that stays as it is.
+// name returns a string that stays as it is.
 func (c *cursor) name() []byte {
 	c.room = c.room[:0]
 	return slices.Clone(c.string())
@@ -249,7 +249,7 @@ type streamNode struct {
 	fields [][]byte
 }
 
-// next gives an element, which must be there.
+// next returns an element, which must be there.
 func (n *streamNode) next() []byte {
 	if n.bad || !n.pack.more() {
 		n.fail()
@@ -258,7 +258,7 @@ func (n *streamNode) next() []byte {
 	return n.pack.next()
 }
 
-// number gives an element that is an integer.
+// number returns an element that is an integer.
 func (n *streamNode) number() int64 {
 	v, err := strconv.ParseInt(string(n.next()), 10, 64)
 	if err != nil {
@@ -268,7 +268,7 @@ func (n *streamNode) number() int64 {
 	return v
 }
 
-// amount gives an element that is a number of things in the payload.
+// amount returns an element that is a number of things in the payload.
 func (n *streamNode) amount() int64 {
 	v := n.number()
 	if v < 0 || v > math.MaxInt32 {
@@ -391,7 +391,7 @@ func (c *cursor) nacked(g *StreamGroup) int {
 	return len(g.Nacked)
 }
 
-// find gives a pending entry by its id.
+// find returns a pending entry by its id.
 func (g *StreamGroup) find(id StreamID) *StreamPending {
 	i, ok := slices.BinarySearchFunc(g.Pending, id, func(p StreamPending, id StreamID) int {
 		switch {

@@ -53,7 +53,7 @@ const scheme = "s3://"
 // Remote reports whether a path names a bucket, or something in one.
 func Remote(path string) bool { return strings.HasPrefix(path, scheme) }
 
-// Open gives the folder at a path: that of a directory, or s3://BUCKET/PREFIX. It asks nobody
+// Open returns the folder at a path: that of a directory, or s3://BUCKET/PREFIX. It asks nobody
 // whether it exists.
 func Open(path string, o Options) (Folder, error) {
 	if Remote(path) {
@@ -62,7 +62,7 @@ func Open(path string, o Options) (Folder, error) {
 	return Dir(path), nil
 }
 
-// Split gives the folder that a file is in, and its name there.
+// Split returns the folder that a file is in, and its name there.
 func Split(path string, o Options) (Folder, string, error) {
 	if !Remote(path) {
 		return Dir(filepath.Dir(path)), filepath.Base(path), nil

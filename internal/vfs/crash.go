@@ -51,7 +51,7 @@ func (c *crash) directory(path string, was *directory) {
 	}
 }
 
-// crash gives the names that survive: each pending operation happened or not, but
+// crash returns the names that survive: each pending operation happened or not, but
 // one that builds on an undone one is undone with it.
 func (d *directory) crash(rng *rand.Rand) map[string]*inode {
 	names := maps.Clone(d.durable)

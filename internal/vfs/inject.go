@@ -55,7 +55,7 @@ func (s *ShortWrite) Error() string { return fmt.Sprintf("short write of %d byte
 
 func (s *ShortWrite) Unwrap() error { return s.Err }
 
-// Inject gives base with hook before every operation: failures and delays, on real
+// Inject returns base with hook before every operation: failures and delays, on real
 // files and on those in memory alike.
 func Inject(base FS, hook Hook) FS { return &injected{base: base, hook: hook} }
 

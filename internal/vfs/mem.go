@@ -54,7 +54,7 @@ type change struct {
 	data []byte
 }
 
-// NewMem gives a file system that has the root directories only and
+// NewMem returns a file system that has the root directories only and
 // room without bound.
 func NewMem() *Mem {
 	m := &Mem{}
@@ -184,7 +184,7 @@ func (m *Mem) MkdirAll(dir string) error {
 	return nil
 }
 
-// directory gives the directory of a path, made if missing, as those above it.
+// directory returns the directory of a path, made if missing, as those above it.
 func (m *Mem) directory(path string) *directory {
 	if d := m.mu.dirs[path]; d != nil {
 		return d
@@ -270,7 +270,7 @@ func (m *Mem) Corrupt(name string, off int64, mask byte) error {
 	return nil
 }
 
-// Crash gives the file system as it could stand after a power cut at this moment,
+// Crash returns the file system as it could stand after a power cut at this moment,
 // chosen by rng; m itself continues. Names not synced may be undone, bytes and sizes
 // not synced may be there, or not, sector by sector. Locks are free again.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {

@@ -1,6 +1,6 @@
 package vfs
 
-// Slow gives base with pause before every sync of a file, for measurements of a slow
+// Slow returns base with pause before every sync of a file, for measurements of a slow
 // disk. It is called from several goroutines at once, and should block its thread as
 // the system call does that it stands for.
 func Slow(base FS, pause func()) FS {

@@ -23,7 +23,7 @@ const (
 // NaN is what the processor gives for an invalid operation: its sign is set.
 func NaN() float64 { return math.Float64frombits(0xfff8 << 48) }
 
-// factorials gives n of 1/first!, 1/(first+step)!, …
+// factorials returns n of 1/first!, 1/(first+step)!, …
 func factorials(first, step, n int) []pair {
 	list := make([]pair, 0, n)
 	f := pair{1, 0}
@@ -36,7 +36,7 @@ func factorials(first, step, n int) []pair {
 	return list
 }
 
-// oddReciprocals gives n of 1, sign/3, 1/5, sign/7 …
+// oddReciprocals returns n of 1, sign/3, 1/5, sign/7 …
 func oddReciprocals(sign float64, n int) []pair {
 	list := make([]pair, n)
 	s := 1.0

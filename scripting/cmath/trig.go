@@ -30,7 +30,7 @@ func alternating(list []pair) []pair {
 	return list
 }
 
-// sinCos gives the sine and the cosine of x, which is finite.
+// sinCos returns the sine and the cosine of x, which is finite.
 func sinCos(x float64) (sin, cos pair) {
 	var r pair
 	var quarters int64

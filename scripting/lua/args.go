@@ -3,7 +3,7 @@ package lua
 // NArgs is how many arguments the builtin that runs was given.
 func (L *State) NArgs() int { return L.running.frame().nargs }
 
-// Arg gives argument i, from 1 on; nil where there is none.
+// Arg returns argument i, from 1 on; nil where there is none.
 func (L *State) Arg(i int) Value {
 	co := L.running
 	f := co.frame()
@@ -105,7 +105,7 @@ func (L *State) TypeError(i int, want string) {
 	L.ArgError(i, want+" expected, got "+L.typeName(i))
 }
 
-// CheckAny gives an argument that must be there.
+// CheckAny returns an argument that must be there.
 func (L *State) CheckAny(i int) Value {
 	if i > L.NArgs() {
 		L.ArgError(i, "value expected")
@@ -113,7 +113,7 @@ func (L *State) CheckAny(i int) Value {
 	return L.Arg(i)
 }
 
-// CheckTable gives an argument that must be a table.
+// CheckTable returns an argument that must be a table.
 func (L *State) CheckTable(i int) *Table {
 	v := L.Arg(i)
 	if !v.isTable() {
@@ -122,7 +122,7 @@ func (L *State) CheckTable(i int) *Table {
 	return v.table()
 }
 
-// CheckFunction gives an argument that must be a function.
+// CheckFunction returns an argument that must be a function.
 func (L *State) CheckFunction(i int) Value {
 	v := L.Arg(i)
 	if v.Kind() != KindFunction {
@@ -131,7 +131,7 @@ func (L *State) CheckFunction(i int) Value {
 	return v
 }
 
-// CheckString gives an argument that must be a string or a number.
+// CheckString returns an argument that must be a string or a number.
 func (L *State) CheckString(i int) string {
 	v := L.Arg(i)
 	if v.isString() {
@@ -160,7 +160,7 @@ func (L *State) OptString(i int, other string) string {
 	return L.CheckString(i)
 }
 
-// CheckNumber gives an argument that must be a number or text of one.
+// CheckNumber returns an argument that must be a number or text of one.
 func (L *State) CheckNumber(i int) float64 {
 	v := L.Arg(i)
 	if v.isNumber() {
@@ -181,7 +181,7 @@ func (L *State) OptNumber(i int, other float64) float64 {
 	return L.CheckNumber(i)
 }
 
-// CheckInt gives a number as C's int: cut to a whole one, and to 32 bits as x86-64 does it.
+// CheckInt returns a number as C's int: cut to a whole one, and to 32 bits as x86-64 does it.
 func (L *State) CheckInt(i int) int { return int(int32(ToInteger(L.CheckNumber(i)))) }
 
 // OptInt is CheckInt for an argument that may be missing or nil.
@@ -192,7 +192,7 @@ func (L *State) OptInt(i, other int) int {
 	return L.CheckInt(i)
 }
 
-// CheckInteger gives a number as Lua 5.1's lua_Integer of 64 bits: cut to a whole one.
+// CheckInteger returns a number as Lua 5.1's lua_Integer of 64 bits: cut to a whole one.
 func (L *State) CheckInteger(i int) int { return int(ToInteger(L.CheckNumber(i))) }
 
 // OptInteger is CheckInteger for an argument that may be missing or nil.

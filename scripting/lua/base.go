@@ -97,7 +97,7 @@ func PCallWith(convert func(L *State, v Value) Value) Builtin {
 	}
 }
 
-// caught gives the results of a protected call that failed.
+// caught returns the results of a protected call that failed.
 func (L *State) caught(convert func(L *State, v Value) Value) int {
 	if L.interrupted.Load() {
 		L.throwKilled()
@@ -461,7 +461,7 @@ func baseSetFEnv(L *State) int {
 	return 1
 }
 
-// OpenCoroutine gives the table of the coroutine library.
+// OpenCoroutine returns the table of the coroutine library.
 func (L *State) OpenCoroutine() *Table {
 	t := L.NewTable(0, 8)
 	L.Register(t, map[string]Builtin{

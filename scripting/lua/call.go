@@ -41,7 +41,7 @@ func (L *State) CallTop(nargs, results int) int {
 	return co.top - at
 }
 
-// Top gives the value i below the top of the stack: 1 is the one pushed last.
+// Top returns the value i below the top of the stack: 1 is the one pushed last.
 func (L *State) Top(i int) Value { return L.running.stack[L.running.top-i] }
 
 // Replace changes the value i below the top of the stack.

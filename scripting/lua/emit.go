@@ -129,7 +129,7 @@ func (f *function) label() int {
 	return len(f.code)
 }
 
-// follow gives the jump after the one at pc in its list.
+// follow returns the jump after the one at pc in its list.
 func (f *function) follow(pc int) int {
 	f.l.tick()
 	offset := f.code[pc].jump()
@@ -148,7 +148,7 @@ func (f *function) aim(pc, target int) {
 	f.setC(pc, offset)
 }
 
-// control gives the place of the instruction on which the jump at pc depends.
+// control returns the place of the instruction on which the jump at pc depends.
 func (f *function) control(pc int) int {
 	if pc >= 1 {
 		switch f.code[pc-1].op() {
@@ -413,7 +413,7 @@ func (f *function) toNextRegister(e *expr) {
 	f.toRegister(e, f.free-1)
 }
 
-// toAnyRegister gives the register of a value.
+// toAnyRegister returns the register of a value.
 func (f *function) toAnyRegister(e *expr) int {
 	f.load(e)
 	if e.kind == exRegister {

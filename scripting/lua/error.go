@@ -191,7 +191,7 @@ func (L *State) Place(level int) (source string, line int, ok bool) {
 	return f.fn.proto.program.name, f.fn.proto.line(f.pc - 1), true
 }
 
-// level gives the frame of the running coroutine at a level; nil when there is none, or when it
+// level returns the frame of the running coroutine at a level; nil when there is none, or when it
 // was lost in a tail call.
 func (L *State) level(level int) (f *frame, lost bool) {
 	frames := L.running.frames

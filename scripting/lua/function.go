@@ -59,7 +59,7 @@ func (L *State) newClosure(p *proto, env *Table) *Function {
 	return f
 }
 
-// capture gives the open variable at a slot of the stack.
+// capture returns the open variable at a slot of the stack.
 func (co *Coroutine) capture(L *State, slot int) *upvalue {
 	at := &co.open
 	for *at != nil && (*at).slot > slot {

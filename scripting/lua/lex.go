@@ -141,7 +141,7 @@ func (l *lexer) peek() token {
 	return l.ahead.kind
 }
 
-// byte gives the byte at an offset from here; ok is false at the end.
+// byte returns the byte at an offset from here; ok is false at the end.
 func (l *lexer) byte(offset int) (c byte, ok bool) {
 	if l.pos+offset < len(l.source) {
 		return l.source[l.pos+offset], true
@@ -432,7 +432,7 @@ func (l *lexer) word() lexeme {
 	return lexeme{kind: tkName, text: l.internString(l.raw)}
 }
 
-// intern gives the program's one string of these bytes.
+// intern returns the program's one string of these bytes.
 func (l *lexer) intern(b []byte) *String {
 	if s, ok := l.strings[string(b)]; ok {
 		return s

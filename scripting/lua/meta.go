@@ -38,7 +38,7 @@ var (
 // maxLoop bounds a chain of __index or __newindex.
 const maxLoop = 100
 
-// MetatableOf gives the metatable of a table or string; nil if there is none.
+// MetatableOf returns the metatable of a table or string; nil if there is none.
 func (L *State) MetatableOf(v Value) *Table {
 	switch v.Kind() {
 	case KindTable:
@@ -49,7 +49,7 @@ func (L *State) MetatableOf(v Value) *Table {
 	return nil
 }
 
-// Metafield gives a field of a value's metatable, "__tostring"; nil if there is none.
+// Metafield returns a field of a value's metatable, "__tostring"; nil if there is none.
 func (L *State) Metafield(v Value, name string) Value {
 	if meta := L.MetatableOf(v); meta != nil {
 		return meta.GetString(name)
@@ -64,7 +64,7 @@ func (L *State) metamethod(v Value, e event) Value {
 	return Nil
 }
 
-// event gives the metamethod of a metatable; nil if there is none.
+// event returns the metamethod of a metatable; nil if there is none.
 func (t *Table) event(e event) Value {
 	if e < remembered {
 		if t.absent&(1<<e) != 0 {

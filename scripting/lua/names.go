@@ -25,7 +25,7 @@ func (L *State) typeErrorNamed(v Value, operation, name string) {
 	L.fault("attempt to %s a %s value", operation, v.Kind())
 }
 
-// nameOf gives the name of an operand of the instruction that runs; empty if it has none.
+// nameOf returns the name of an operand of the instruction that runs; empty if it has none.
 func (L *State) nameOf(v Value) string {
 	co := L.running
 	f := co.frame()
@@ -101,7 +101,7 @@ func (p *proto) constantName(k int) string {
 	return "?"
 }
 
-// localName gives the name of the local variable that is in a register at an instruction.
+// localName returns the name of the local variable that is in a register at an instruction.
 func (p *proto) localName(register, pc int) string {
 	for i := range p.locals {
 		v := &p.locals[i]

@@ -80,7 +80,7 @@ const (
 	keptDigits  = 780
 )
 
-// shortNumeral gives a short numeral of the same value; an empty one if s is none.
+// shortNumeral returns a short numeral of the same value; an empty one if s is none.
 //
 //	[+-] [0x] ddd…ddd [1] e|p exponent      1: digits other than zero were left out behind the others
 func shortNumeral(s string, look func()) string {

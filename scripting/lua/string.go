@@ -49,7 +49,7 @@ func init() {
 	}
 }
 
-// Constant gives a string that all states may share and that no state counts: for names that a
+// Constant returns a string that all states may share and that no state counts: for names that a
 // library looks up, made once.
 func Constant(s string) Value { return Value{ref: &newConstant(s).header} }
 
@@ -57,7 +57,7 @@ func newConstant(s string) *String {
 	return &String{header: header{kind: KindString, shared: true}, hashed: true, hash: hashString(s), s: s}
 }
 
-// String gives a string's value. The bytes are not copied.
+// String returns a string's value. The bytes are not copied.
 func (L *State) String(s string) Value {
 	switch len(s) {
 	case 0:
@@ -69,7 +69,7 @@ func (L *State) String(s string) Value {
 	return Value{ref: &(&String{header: header{kind: KindString}, s: s}).header}
 }
 
-// Bytes gives a string of a copy of b.
+// Bytes returns a string of a copy of b.
 func (L *State) Bytes(b []byte) Value {
 	switch len(b) {
 	case 0:
@@ -81,7 +81,7 @@ func (L *State) Bytes(b []byte) Value {
 	return Value{ref: &copyString(L, b).header}
 }
 
-// Copy gives a string of a copy of s: for a part of a string, which would keep the whole.
+// Copy returns a string of a copy of s: for a part of a string, which would keep the whole.
 func (L *State) Copy(s string) Value {
 	switch len(s) {
 	case 0:
@@ -133,7 +133,7 @@ func copyString[Bytes string | []byte](L *State, b Bytes) *String {
 // stringBytes is about what a string of n bytes takes.
 func stringBytes(n int) int64 { return stringSize + roundBytes(int64(n)) }
 
-// hashOf gives a string's hash, and keeps it unless other goroutines might do so too.
+// hashOf returns a string's hash, and keeps it unless other goroutines might do so too.
 func (s *String) hashOf() uint32 {
 	if !s.hashed {
 		s.hash, s.hashed = hashString(s.s), true
@@ -153,7 +153,7 @@ func hashString(s string) uint32 {
 	return h
 }
 
-// text gives bytes as a string, for as long as nobody writes to them.
+// text returns bytes as a string, for as long as nobody writes to them.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // own makes a string of bytes that nothing else refers to and that are counted already.

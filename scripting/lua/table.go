@@ -59,7 +59,7 @@ func (L *State) NewTable(elements, others int) *Table {
 // Value is the table as a value.
 func (t *Table) Value() Value { return Value{ref: &t.header} }
 
-// Metatable gives the metatable; nil: there is none.
+// Metatable returns the metatable; nil: there is none.
 func (t *Table) Metatable() *Table { return t.meta }
 
 // SetMetatable sets the metatable; nil removes it. It does not ask whether t is readonly.
@@ -72,7 +72,7 @@ func (t *Table) SetReadonly(on bool) { t.readonly = on }
 // Readonly says whether programs may not write to the table.
 func (t *Table) Readonly() bool { return t.readonly }
 
-// Get gives a key's value without metamethods; nil if there is none.
+// Get returns a key's value without metamethods; nil if there is none.
 func (t *Table) Get(key Value) Value {
 	if p := t.find(key); p != nil {
 		return *p
@@ -80,7 +80,7 @@ func (t *Table) Get(key Value) Value {
 	return Nil
 }
 
-// GetInt gives the value of a whole number.
+// GetInt returns the value of a whole number.
 func (t *Table) GetInt(i int) Value {
 	if uint(i-1) < uint(len(t.array)) {
 		return t.array[i-1]
@@ -91,7 +91,7 @@ func (t *Table) GetInt(i int) Value {
 	return Nil
 }
 
-// GetString gives the value of a string.
+// GetString returns the value of a string.
 func (t *Table) GetString(name string) Value {
 	if len(t.nodes) == 0 {
 		return Nil
@@ -109,7 +109,7 @@ func (t *Table) GetString(name string) Value {
 	}
 }
 
-// find gives the place of a key's value; nil if the table has no such key.
+// find returns the place of a key's value; nil if the table has no such key.
 func (t *Table) find(key Value) *Value {
 	switch key.Kind() {
 	case KindNil:
@@ -273,7 +273,7 @@ func (t *Table) place(L *State, key Value) *Value {
 	return t.insert(L, key)
 }
 
-// freeNode gives the last node that never had a key.
+// freeNode returns the last node that never had a key.
 func (t *Table) freeNode() (at uint32, ok bool) {
 	for t.free > 0 {
 		t.free--
@@ -284,7 +284,7 @@ func (t *Table) freeNode() (at uint32, ok bool) {
 	return 0, false
 }
 
-// arrayIndex gives the whole number of 32 bits that a key is; ok is false for other keys.
+// arrayIndex returns the whole number of 32 bits that a key is; ok is false for other keys.
 func arrayIndex(key Value) (i int, ok bool) {
 	if key.ref != &numberHeader {
 		return 0, false
@@ -453,7 +453,7 @@ func (t *Table) unboundLen() int {
 	return low
 }
 
-// Next gives the key after key, and its value; it begins with Nil, and gives Nil at the end.
+// Next returns the key after key, and its value; it begins with Nil, and gives Nil at the end.
 // Between two calls values may change and keys may be removed, but none may be added. ok is
 // false if the table never had key.
 func (t *Table) Next(key Value) (next, value Value, ok bool) {
@@ -489,7 +489,7 @@ func (t *Table) index(key Value) (at int, ok bool) {
 	}
 }
 
-// nextFrom gives the first key that has a value from slot or node number at on.
+// nextFrom returns the first key that has a value from slot or node number at on.
 func (t *Table) nextFrom(at int) (key, value Value) {
 	for ; at < len(t.array); at++ {
 		if v := t.array[at]; v.ref != nil {

@@ -2,7 +2,7 @@ package lua
 
 import "math"
 
-// OpenTable gives the table of the table library.
+// OpenTable returns the table of the table library.
 func (L *State) OpenTable() *Table {
 	t := L.NewTable(0, 16)
 	L.Register(t, map[string]Builtin{
@@ -111,7 +111,7 @@ func tableMaxn(L *State) int {
 	return 1
 }
 
-// change gives a table that a builtin is about to write to.
+// change returns a table that a builtin is about to write to.
 func (t *Table) change(L *State) *Table {
 	if t.readonly {
 		L.fault(errReadonly)

@@ -62,10 +62,10 @@ var (
 	False = Value{ref: &falseHeader}
 )
 
-// Number gives a number's value.
+// Number returns a number's value.
 func Number(f float64) Value { return Value{&numberHeader, math.Float64bits(f)} }
 
-// Bool gives a boolean's value.
+// Bool returns a boolean's value.
 func Bool(b bool) Value {
 	if b {
 		return True
@@ -73,10 +73,10 @@ func Bool(b bool) Value {
 	return False
 }
 
-// LightUserdata gives a userdata that is no more than a number; equal numbers are equal values.
+// LightUserdata returns a userdata that is no more than a number; equal numbers are equal values.
 func LightUserdata(n uint64) Value { return Value{&userdataHeader, n} }
 
-// Kind gives the value's type.
+// Kind returns the value's type.
 func (v Value) Kind() Kind {
 	if v.ref == nil {
 		return KindNil
@@ -106,7 +106,7 @@ func (h *header) str() *String        { return (*String)(unsafe.Pointer(h)) }
 func (h *header) function() *Function { return (*Function)(unsafe.Pointer(h)) }
 func (h *header) thread() *Coroutine  { return (*Coroutine)(unsafe.Pointer(h)) }
 
-// AsNumber gives a number; ok is false for anything else, text of a number included.
+// AsNumber returns a number; ok is false for anything else, text of a number included.
 func (v Value) AsNumber() (f float64, ok bool) {
 	if v.isNumber() {
 		return v.number(), true
@@ -114,7 +114,7 @@ func (v Value) AsNumber() (f float64, ok bool) {
 	return 0, false
 }
 
-// AsString gives a string's bytes; ok is false for anything else, numbers included.
+// AsString returns a string's bytes; ok is false for anything else, numbers included.
 func (v Value) AsString() (s string, ok bool) {
 	if v.isString() {
 		return v.str().s, true
@@ -122,7 +122,7 @@ func (v Value) AsString() (s string, ok bool) {
 	return "", false
 }
 
-// AsBool gives a boolean; ok is false for anything else.
+// AsBool returns a boolean; ok is false for anything else.
 func (v Value) AsBool() (b, ok bool) {
 	if v.Kind() == KindBoolean {
 		return v.ref == &trueHeader, true
@@ -130,7 +130,7 @@ func (v Value) AsBool() (b, ok bool) {
 	return false, false
 }
 
-// AsTable gives a table; nil for anything else.
+// AsTable returns a table; nil for anything else.
 func (v Value) AsTable() *Table {
 	if v.isTable() {
 		return v.table()
@@ -138,7 +138,7 @@ func (v Value) AsTable() *Table {
 	return nil
 }
 
-// AsFunction gives a function; nil for anything else.
+// AsFunction returns a function; nil for anything else.
 func (v Value) AsFunction() *Function {
 	if v.Kind() == KindFunction {
 		return v.function()
@@ -146,7 +146,7 @@ func (v Value) AsFunction() *Function {
 	return nil
 }
 
-// AsCoroutine gives a coroutine; nil for anything else.
+// AsCoroutine returns a coroutine; nil for anything else.
 func (v Value) AsCoroutine() *Coroutine {
 	if v.Kind() == KindThread {
 		return v.thread()
@@ -154,7 +154,7 @@ func (v Value) AsCoroutine() *Coroutine {
 	return nil
 }
 
-// AsUserdata gives the number that a light userdata is; ok is false for anything else.
+// AsUserdata returns the number that a light userdata is; ok is false for anything else.
 func (v Value) AsUserdata() (n uint64, ok bool) {
 	if v.ref == &userdataHeader {
 		return v.bits, true
@@ -162,7 +162,7 @@ func (v Value) AsUserdata() (n uint64, ok bool) {
 	return 0, false
 }
 
-// ToNumber gives a number, or what the text of one says; ok is false for anything else.
+// ToNumber returns a number, or what the text of one says; ok is false for anything else.
 func (L *State) ToNumber(v Value) (f float64, ok bool) {
 	switch v.Kind() {
 	case KindNumber:
@@ -173,7 +173,7 @@ func (L *State) ToNumber(v Value) (f float64, ok bool) {
 	return 0, false
 }
 
-// Text gives a string, or a number as text; ok is false for anything else.
+// Text returns a string, or a number as text; ok is false for anything else.
 func (v Value) Text() (s string, ok bool) {
 	switch v.Kind() {
 	case KindString:

@@ -111,7 +111,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 func init() { redis.SetLogger(silent{}) }
 
-// Dial gives a client of one connection, made at its first command. It sends no command a
+// Dial returns a client of one connection, made at its first command. It sends no command a
 // second time, and waits for each reply for timeout at most.
 func Dial(addr string, timeout time.Duration) *redis.Client {
 	return redis.NewClient(&redis.Options{
