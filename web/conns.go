@@ -12,12 +12,12 @@ import (
 // MaxConns bounds the connections, and with them the requests at a time.
 const MaxConns = 64
 
-// conns bounds the connections. One that comes when there are too many takes the place of the one
-// that has been silent for longest: that has sent no whole request, or none since its last reply,
-// or that has a reply and still sends a body that nobody reads. So a client that opens connections
-// and sends nothing, or slowly, does not keep others out. While all have requests under way a new
-// one is closed: they end soon, but for the streams of pages that are open, of which there are
-// fewer (maxStreams).
+// conns bounds the number of connections. A new connection over the limit replaces the one that has
+// been silent for longest. A connection is silent if it has sent no whole request yet, or none
+// since its last reply, or if it has its reply and still sends a body that nobody reads. So a
+// client that opens connections and sends nothing, or sends slowly, does not keep others out. While
+// all connections have requests in progress a new one is closed. Such requests end soon, except for
+// the streams of open pages, of which there are fewer than connections (maxStreams).
 type conns struct {
 	most int
 
@@ -37,8 +37,8 @@ func newConns(most int) *conns {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// drop takes the rest of a request that has its reply and whose body was not read: if the
-// connection were closed under what its client still sends, the client could lose the reply.
+// drop reads and discards the rest of a request that has its reply and whose body was not read. If
+// the connection were closed while the client still sends, the client could lose the reply.
 // Meanwhile the connection counts as silent.
 func (c *conns) drop(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)

@@ -52,7 +52,7 @@ func mayWatch(v *commands.Visitor) error {
 
 func mayList(v *commands.Visitor) error { return mayRun([]string{"SCAN", "0"})(v) }
 
-// session is who has opened the page, and what it offers them.
+// session says which user has opened the page, and what the page offers that user.
 type session struct {
 	User      string          `json:"user"`
 	Version   string          `json:"version"`
@@ -101,7 +101,7 @@ func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands
 	}
 }
 
-// visitorOf is who asks, nil if the request has been answered, as useAs does it.
+// visitorOf returns the visitor who sent the request; nil if useAs has answered it already.
 func (s *Server) visitorOf(w http.ResponseWriter, r *http.Request) (visitor *commands.Visitor) {
 	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { visitor = v })
 	return visitor

@@ -1,5 +1,6 @@
-// Package web serves HTTP, for people and programs that watch a server: metrics, health, use of
-// resources, version, Go's profiles. It is a door of its own beside the protocol's.
+// Package web serves HTTP, for people and programs that monitor a server: metrics, health, use of
+// resources, version, Go's profiles. It has its own listener, separate from that of the Redis
+// protocol.
 //
 //	request
 //	  │  conns.go     a bounded number of connections; one that sends nothing makes room
@@ -14,22 +15,22 @@
 //
 // # Invariants
 //
-//   - A request never waits for what a command or a job has locked, and for the event loop no
-//     longer than loopTime: what belongs to the loop is asked for by a message, and the last answer is used
-//     when none comes (pulse.go).
-//   - Nothing that a request does takes longer the more keys or clients there are. What has to be
+//   - A request never waits for a lock of a command or a job, and waits no longer than loopTime for
+//     the event loop. It asks for data of the loop by a message, and uses the last answer when none
+//     comes (pulse.go).
+//   - The time of a request does not depend on the number of keys or clients. Whatever has to be
 //     counted one by one is counted in the background, at most a hundredth of the time.
 //   - A page shows no more than its commands would reply to the same user. Health alone needs no
 //     user, and shows no data.
-//   - The dashboard's scripts make text of what the server replies, never HTML, and the page's
-//     policy has the browser refuse anything else. All who have it open share one message a second,
-//     which is made while anybody has; a page that reads slowly gets fewer of them, and nothing is
-//     kept for it.
-//   - No request from a page of another site is answered. None changes anything, but for those with
-//     commands of the dashboard (run.go): they need a token, and run on a connection to the server
-//     as any client's do.
+//   - The dashboard's scripts show the server's replies as text, never as HTML, and the page's
+//     policy makes the browser refuse anything else. All open pages share one message a second,
+//     which is made while any page is open. A page that reads slowly gets fewer messages, and
+//     nothing is buffered for it.
+//   - No request from a page of another site is answered. No request changes data, except for those
+//     with commands of the dashboard (run.go). These need a token, and run on a connection to the
+//     server like the commands of any client.
 //   - After Withdraw no request touches the store.
 //
-// The port answers before the data is loaded, and until the process ends, so that an operator
-// can ask what it is doing: Listen, then Ready, Withdraw and Close.
+// The port answers before the data is loaded, and until the process ends, so that an operator can
+// ask what the process is doing. The calls are, in this order: Listen, Ready, Withdraw and Close.
 package web

@@ -16,7 +16,8 @@ import (
 
 // page is what a path shows.
 type page struct {
-	// rights returns why a visitor may not see it; nil: all visitors whom the guard lets in may.
+	// rights returns the reason why a visitor may not see the page; nil: every visitor whom the
+	// guard lets in may see it.
 	rights func(*commands.Visitor) error
 	show   http.HandlerFunc
 	post   bool // it is asked for by POST, with a body, and only so
@@ -65,9 +66,9 @@ func (s *Server) find(path string) (page, bool) {
 	return p, ok && folder != "/"
 }
 
-// headers are those of every reply. Browsers do not store it, do not show it in a frame, and do not
-// let pages of other sites read it; a reply that a browser shows as a page can neither load nor run
-// anything.
+// headers are those of every reply. Browsers do not store the reply, do not show it in a frame, and
+// do not let pages of other sites read it. A reply that a browser shows as a page can neither load
+// nor run anything.
 var headers = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":       "nosniff",
@@ -97,7 +98,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r)
 		return
 	}
-	// Who reads the body deletes this. With it the reply does not wait for the rest of the body.
+	// A handler that reads the body deletes this header. With it the reply does not wait for the
+	// rest of the body.
 	w.Header().Set("Connection", "close")
 	s.answer(w, r)
 	if w.Header().Get("Connection") != "" {
@@ -147,9 +149,10 @@ func (s *Server) guard(r *http.Request) (status int, why string) {
 	case stranger && (protected || open):
 		return http.StatusForbidden, "only requests from this machine are answered, since http-protected is yes or a user needs no password"
 	case (protected || open) && !isAddress(r.Host):
-		// A page whose name its owner has point to this machine could read what its visitor's
-		// browser is sent. With a password there is nothing to read: the browser gives it to no
-		// other name than the one it was given for.
+		// The owner of a site can make the name of the site resolve to this machine (DNS
+		// rebinding). A page of that site could then read replies that its visitor's browser gets
+		// from here. With a password it reads nothing: the browser sends the password only to the
+		// name for which it was entered.
 		return http.StatusForbidden, "ask for this by its address"
 	case !s.fromHere(r):
 		return http.StatusForbidden, "requests of other sites are not answered"
@@ -178,8 +181,8 @@ func isAddress(host string) bool {
 	return err == nil && addr.Zone() == "" || strings.EqualFold(host, "localhost") // a zone may have any text, also a name
 }
 
-// fromHere says whether a request is of no browser, or of one that was sent here by its user or by
-// a page of this server.
+// fromHere reports whether a request comes from no browser, or from one that was sent here by its
+// user or by a page of this server.
 func (s *Server) fromHere(r *http.Request) bool {
 	scheme := "http://"
 	if r.TLS != nil {

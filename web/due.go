@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// dueEvery is the least time between two counts of what is due, dueShare the part of the time
-	// that they have.
+	// dueEvery is the least time between two counts of due keys. The counts take one part in
+	// dueShare of the time.
 	dueEvery = time.Second
 	dueShare = 100
-	// dueLooks is about how many deadlines are looked at for the spans of a database, dueCost the
-	// most that one takes if nothing is in the way.
+	// dueLooks is about how many deadlines are looked at for the spans of a database. dueCost is
+	// the maximum time for one of them if nothing delays it.
 	dueLooks = 300_000
 	dueCost  = 2 * time.Microsecond
 
@@ -23,16 +23,16 @@ const (
 	day    = 24 * hour
 )
 
-// scales are the bars that pages show from now on: units of the calendar (UTC). There are more than
-// a page shows, as it goes on when a count is not the newest.
+// scales are the bars that pages show from now on: units of the calendar (UTC). There are more bars
+// than a page shows, since a page moves on while its count is not the newest.
 var scales = []struct {
 	name string
 	unit int64
 	bars int
 }{{"second", second, 120}, {"minute", minute, 120}, {"hour", hour, 48}, {"day", day, 61}}
 
-// horizons are how far ahead the tiles of pages look. The first measured of them are those of the
-// metrics; what is due behind the last one is the last count of a forecast.
+// horizons are how far ahead the tiles of pages look. The metrics use the first measured of them.
+// The last count of a forecast is the keys that are due after the last horizon.
 var horizons = []horizon{{"minute", minute}, {"hour", hour}, {"day", day}, {"60 days", 60 * day}}
 
 const measured = 3
@@ -52,22 +52,22 @@ type forecast struct {
 	within []int64 // estimates for all databases
 }
 
-// dueBars is how many keys are due in spans of time, of one length and one behind another.
+// dueBars is how many keys are due in consecutive spans of time of one length.
 type dueBars struct {
 	From int64 `json:"from"` // Unix ms
 	Unit int64 `json:"unit"` // of each, in ms
-	// DBs has, by database, the number of a bar and its counts, without bars of 0: one count as
-	// packed has it, or, with patterns, those of keys at the first pattern that a name matches, and
-	// behind them of the other names that the user may see. Databases behind the first ones have
-	// none.
+	// DBs has, by database, the number of each bar and its counts, without bars of 0. Without
+	// patterns that is one count, as packed returns it. With patterns each key counts at the first
+	// pattern that its name matches, and the last count is that of other names that the user may
+	// see. Databases after the first ones have none.
 	DBs   map[int][][]int64 `json:"dbs"`
 	At    int64             `json:"at"`    // when it was ready
 	Every int64             `json:"every"` // one in so many names was looked at, and counts as so many
 	Long  int64             `json:"long"`  // names that take too long to match, which count nowhere
 }
 
-// packed is a count as pages get it: the number of keys or, where that is not known, an estimate,
-// no fewer and no more than that.
+// packed returns a count as pages get it: the number of keys or, where that is not known, an
+// estimate, a lower and an upper bound.
 func packed(s storage.DueSpan) []int64 {
 	if s.Exact() {
 		return []int64{s.Estimate}
@@ -75,9 +75,9 @@ func packed(s storage.DueSpan) []int64 {
 	return []int64{s.Estimate, s.Low, s.High}
 }
 
-// timelines counts what each database has in equal spans of time. false: step, which is called
-// behind each of them, says that it is to end, or the data file could not be read. Behind a global
-// transaction it waits.
+// timelines counts the due keys of each database in equal spans of time. It calls step after each
+// database. It returns false if step told it to end, or if the data file could not be read. During
+// a global transaction it waits.
 func timelines(env *commands.Env, from, until storage.Instant, spans int, step func(most time.Duration) bool, add func(db int, list []storage.DueSpan)) bool {
 	for _, d := range env.Store.Populations() {
 		list, err := env.Store.Monitoring().Timeline(d.DB, from, until, spans, nil)
@@ -89,7 +89,7 @@ func timelines(env *commands.Env, from, until storage.Instant, spans int, step f
 	return true
 }
 
-// countBars counts what is due in bars; nil as timelines.
+// countBars counts the due keys in bars. It returns nil where timelines returns false.
 func countBars(env *commands.Env, from, unit int64, bars int, step func(most time.Duration) bool) *dueBars {
 	c := &dueBars{From: from, Unit: unit, DBs: map[int][][]int64{}, Every: 1}
 	until := storage.Instant{At: from + unit*int64(bars)}
@@ -150,7 +150,7 @@ func (p *pulse) dueWithin() []int64 {
 	return nil
 }
 
-// counts counts what is due, again and again. What could not be counted leaves the last count.
+// counts counts the due keys again and again. If a count fails, the last one stays.
 func (p *pulse) counts(env *commands.Env) {
 	for {
 		if f := countDue(env, p.paced(dueShare)); f != nil {

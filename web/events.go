@@ -14,8 +14,8 @@ import (
 	"keyp/commands"
 )
 
-// Events as they come, for a page that asks: a connection to the server subscribes to them, as any
-// client's, and the page gets some of them each second and the number of the others.
+// Events as they come, for a page that asks: a connection to the server subscribes to them, like
+// that of any client. Each second the page gets some of the events, and the number of the others.
 
 const (
 	// eventsShown is how many events a page gets in a second, and eventName how much of a key's
@@ -98,7 +98,8 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drain returns what has come, eventsShown at most; false when nothing will come any more.
+// drain returns the events that have come, eventsShown at most; false when no further ones will
+// come.
 func drain(come <-chan event) (list []event, on bool) {
 	list = []event{}
 	for len(list) < eventsShown {
@@ -140,8 +141,8 @@ func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event, skipp
 	}
 }
 
-// readPush reads an array of strings and numbers as RESP2 has it, of each string the first
-// eventName bytes; long is whether the last one has more.
+// readPush reads an array of strings and numbers as RESP2 encodes it. Of each string it returns the
+// first eventName bytes; long is true if the last one has more.
 func readPush(in *bufio.Reader) (words [][]byte, long bool, err error) {
 	head, n, err := readHead(in)
 	if err != nil || head != '*' {

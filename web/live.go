@@ -16,8 +16,8 @@ import (
 	"keyp/storage"
 )
 
-// What the dashboard shows of the present: one message a second, made once for all who have it
-// open, while anybody has. A reader who is slow gets fewer messages, always the newest one.
+// The dashboard shows the present state by one message a second. The message is made once for all
+// open pages, while any page is open. A slow reader gets fewer messages, always the newest one.
 
 const (
 	// liveEvery is the time between two messages.
@@ -293,8 +293,8 @@ func byName(list []commands.CommandReport) map[string]commands.CommandReport {
 	return by
 }
 
-// wait returns the newest message after the one that was seen, nil if the client is gone or the
-// server stops.
+// wait blocks until there is a newer message than the one that was seen, and returns it; nil if the
+// client is gone or the server stops.
 func (l *live) wait(r *http.Request, seen chan struct{}) (text []byte, next chan struct{}) {
 	if seen != nil {
 		select {

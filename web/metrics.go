@@ -31,7 +31,7 @@ func (m *metric) describe() *prometheus.Desc {
 	return prometheus.NewDesc(m.name, m.help, strings.Fields(m.labels), nil)
 }
 
-// collector gives a reading to the library. Each scrape has one of its own.
+// collector passes a reading to the library. Each scrape has its own collector.
 type collector struct{ r *reading }
 
 // Describe is prometheus.Collector's.
@@ -71,8 +71,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// send gives a metric to the library, or why there is none: a panic on its goroutines would end the
-// server.
+// send passes a metric to the library, or the reason why there is none: a panic on its goroutines
+// would end the server.
 func send(to chan<- prometheus.Metric, desc *prometheus.Desc, m prometheus.Metric, err error) {
 	if err != nil {
 		m = prometheus.NewInvalidMetric(desc, err)
@@ -146,8 +146,8 @@ func (s *Server) read() (r *reading) {
 	return r
 }
 
-// askLoop returns the loop's report, and the seconds that it took to answer: its last report and
-// loopTime if it does not.
+// askLoop returns the loop's report, and the seconds that it took to answer. If the loop does not
+// answer, it returns the last report and loopTime.
 func (s *Server) askLoop(env *commands.Env) (commands.LoopReport, float64) {
 	began := s.o.Clock.Mono()
 	answer := make(chan commands.LoopReport, 1)

@@ -13,16 +13,16 @@ import (
 const (
 	// beat is the time between two looks.
 	beat = 500 * time.Millisecond
-	// readyBeats is how many looks in a row may find the loop silent, the log not committed or the
-	// disk without an answer, until the server counts as not ready.
+	// readyBeats is after how many checks in a row the server counts as not ready, because the loop
+	// was silent, the log was not committed or the disk did not answer.
 	readyBeats = 10
 	// aliveBeats is how many may find the loop silent until it counts as stuck for good.
 	aliveBeats = 120
 )
 
-// pulse looks every half second whether the server makes progress, so that a request for its health
-// has the answer at once. It is the number of looks that counts: neither a process that was stopped
-// for a while nor a step of the clock looks like a standstill.
+// pulse checks every half second whether the server makes progress, so that a request for its
+// health has the answer at once. It counts checks, not time: neither a process that was stopped for
+// a while nor a step of the clock looks like a standstill.
 type pulse struct {
 	s    *Server
 	quit chan struct{}
@@ -48,7 +48,7 @@ func (p *pulse) init(s *Server) {
 
 func (p *pulse) say(text string) { p.message.Store(&text) }
 
-// says is why nothing can be read, empty if it can.
+// says returns the reason why no data can be read; empty if data can be read.
 func (p *pulse) says() string {
 	if text := p.message.Load(); text != nil {
 		return *text
@@ -56,8 +56,8 @@ func (p *pulse) says() string {
 	return ""
 }
 
-// start asks for the first answers and begins the goroutines. Withdraw, which waits until nobody
-// uses the store, waits for these too, also for one that has not run yet.
+// start asks for the first answers and begins the goroutines. Withdraw waits until nobody uses the
+// store. So it waits for these goroutines too, also for one that has not run yet.
 func (p *pulse) start() {
 	p.message.Store(nil)
 	p.s.use(func(env *commands.Env) {
@@ -135,8 +135,8 @@ func (p *pulse) look(env *commands.Env) {
 	}
 }
 
-// commits reports whether it is the server's own defect when its log is not committed: without a
-// majority, or without leading it, a member of a group cannot commit anything.
+// commits reports whether a log that is not committed is a defect of the server itself. A member of
+// a group cannot commit anything unless it leads and has a majority.
 func commits(env *commands.Env) bool {
 	g := env.GroupReport()
 	return g == nil || g.Leased
@@ -151,8 +151,8 @@ func (p *pulse) ask(env *commands.Env) {
 	})
 }
 
-// probe asks the system whether the data directory can be written, on a goroutine of its own: a
-// disk that is gone may never answer.
+// probe checks on its own goroutine whether the data directory can be written: a disk that is gone
+// may never answer.
 func (p *pulse) probe(env *commands.Env) {
 	go func() {
 		problem := ""

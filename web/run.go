@@ -20,14 +20,15 @@ import (
 	"keyp/resp"
 )
 
-// What the page changes, and what it reads of keys, are commands. A request has them as a client
-// sends them (RESP), and the reply has what the server replies. Only the commands that the page
-// needs are run (used). They go through a connection to the server itself, as the user who asks. So
-// permissions, SLOWLOG, MONITOR and durability are those of any client. The connection ends with
-// the request: what would wait for long ends with it.
+// The page changes data and reads keys by commands. A request has them as a client sends them
+// (RESP), and its reply has the server's replies. Only the commands that the page needs are run
+// (used). They go through a connection to the server itself, as the user who asks. So permissions,
+// SLOWLOG, MONITOR and durability are the same as for any client. The connection ends with the
+// request, and so does a command that blocks.
 
 const (
-	// runBytes bounds the commands of a request, runReply what is sent back: a longer reply is cut.
+	// runBytes bounds the commands of a request, runReply the bytes that are sent back: a longer
+	// reply is cut.
 	runBytes = 16 << 20
 	runReply = 64 << 20
 	// runTime bounds a request with commands.
@@ -168,8 +169,8 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // who asked may be gone; what is cut the page finds incomplete
 }
 
-// refused returns why the commands of a request are not run: one of them is not of those that the
-// page uses, or they are no commands. It returns "" if all are.
+// refused returns the reason why the commands of a request are not run: the page does not use one
+// of them, or they are no commands. It returns "" if they may all run.
 func refused(sent []byte) (why string) {
 	var in resp.Reader
 	in.Advance(copy(in.Space(len(sent)), sent))
@@ -224,7 +225,7 @@ func (s *Server) login(r *http.Request, db int64) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// prepare runs a command whose reply is OK. What the server replies instead is a refusal.
+// prepare runs a command whose reply is OK. Any other reply of the server is a refusal.
 func prepare(conn net.Conn, words ...string) error {
 	if _, err := conn.Write(command(words...)); err != nil {
 		return err

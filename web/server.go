@@ -34,7 +34,7 @@ type Options struct {
 	Config *config.Config
 	Log    *slog.Logger
 	Clock  clock.Clock
-	// TLS gives the configuration of a new connection; nil: connections have no TLS.
+	// TLS returns the configuration for a new connection; nil: connections have no TLS.
 	TLS func() *tls.Config
 }
 
@@ -51,7 +51,8 @@ type Server struct {
 	conns *conns
 	pulse pulse
 	live  live
-	// connect gives a connection to the server that the commands run on, from Ready on.
+	// connect returns a connection to the server on which the commands run. It is set from Ready
+	// on.
 	connect func(addr string) (net.Conn, error)
 	tokens  tokens
 	runs    runs
@@ -174,8 +175,8 @@ func (s *Server) URL() string {
 // Addr is where the server listens: host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Ready is called when the data is loaded and the loop about to run; env has its Host. connect
-// gives a connection to that, for a client at an address.
+// Ready is called when the data is loaded and the loop is about to run; env has its Host. connect
+// returns a connection to that host, for a client at an address.
 func (s *Server) Ready(env *commands.Env, connect func(addr string) (net.Conn, error)) {
 	if s == nil {
 		return
@@ -197,8 +198,9 @@ func (s *Server) Stopping() {
 	}
 }
 
-// Withdraw is called before the store closes: when it returns, no request uses that, or will. After
-// a failure what a request waits for may be locked for ever, so Withdraw waits a second at most.
+// Withdraw is called before the store closes. When it returns, no request uses the store, or will
+// use it. After a failure a request may wait for a lock that is never released, so Withdraw waits a
+// second at most.
 func (s *Server) Withdraw() {
 	if s == nil {
 		return
@@ -254,8 +256,8 @@ func (s *Server) use(fn func(*commands.Env)) bool {
 	return true
 }
 
-// borrow returns what requests read, nil if there is nothing; Withdraw waits until giveBack is
-// called for each.
+// borrow returns the environment that requests read, nil if there is none. Withdraw waits until
+// giveBack was called for each borrow.
 func (s *Server) borrow() *commands.Env {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"keyp/storage"
 )
 
-// What pages want to have counted beside the forecast: a span of time in bars of some unit, also by
-// patterns of names. Such a span is counted in the background again and again while a page asks for
-// it, one at a time, and each time the page gets the last count there is.
+// Besides the forecast, pages can ask for the due keys of a span of time, in bars of some unit,
+// also by patterns of names. Spans are counted in the background, one at a time, again and again
+// while a page asks for them. Each request gets the last count there is.
 
 const (
 	// maxBars and maxPatterns bound a span.
@@ -33,11 +33,12 @@ const (
 	spanEvery = 2 * time.Second
 	spanIdle  = 15 * time.Second
 	spanShown = 2 * time.Second
-	// stepTime is the most that a step of a count takes, if nothing is in the way.
+	// stepTime is the maximum time of a step of a count, if nothing delays it.
 	stepTime = 2 * time.Millisecond
 	// stepMatch is how much matching a step does: bytes of names by bytes of patterns. matchTime is
-	// the most that such a byte by byte takes. A name with more than nameMatch, after which the
-	// count would have to pause for over five seconds, is not matched.
+	// the maximum time for one byte of a name and one byte of a pattern. A name for which that
+	// product is over nameMatch is not matched: after it the count would have to pause for over
+	// five seconds.
 	stepMatch = 100_000
 	nameMatch = 5_000_000
 	matchTime = 10 * time.Nanosecond
@@ -46,7 +47,7 @@ const (
 	rightsBytes = 1 << 10
 )
 
-// question is what is counted, and for whom.
+// question says what is counted, and for which user.
 type question struct {
 	user     string
 	from     int64 // Unix ms; 0: from now on
@@ -78,8 +79,9 @@ type spans struct {
 func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
 // ask returns the last count of a question, nil if there is none under the visitor's present
-// rights, and has it counted on. A user's question that was not asked for longest makes room for a
-// new one; false if all of them are on screens.
+// rights, and keeps the question in the list of those to count. A new question replaces the user's
+// question that was not asked for the longest time. ok is false if all of the user's questions are
+// on screens.
 func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *dueBars, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,9 +115,9 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer 
 
 func (s *span) shown(now time.Duration) bool { return now-s.asked <= spanShown }
 
-// due returns the span that is to be counted first, nil if none is yet, and forgets those that
-// nobody asks for. Those on screens come before the others, and among them the one that waits
-// longest.
+// due returns the span that is to be counted first, nil if none is to be counted yet. It forgets
+// spans that nobody asks for. Spans on screens come before the others, and the one that has waited
+// longest comes first.
 func (a *spans) due(now time.Duration) (*span, *commands.Visitor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,8 +198,8 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 	return c
 }
 
-// countNames counts by pattern what is counted without: all names, or a sample of them. A step has
-// as much matching as stepMatch and one name more.
+// countNames splits a count by patterns: it matches all names, or a sample of them. A step does no
+// more matching than stepMatch and one further name.
 func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *dueBars, step func(most time.Duration) bool) (whole bool) {
 	all := int64(0)
 	for _, bars := range c.DBs {
@@ -252,10 +254,10 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	return whole
 }
 
-// paced returns what a count in the background calls after each of its steps: it waits so that the
-// steps have a share-th of the time, and returns false when the server stops. A step may have
-// waited for a processor or a lock, which is no cost: it counts as most at most, the time that it
-// takes if nothing is in the way.
+// paced returns a function that a count in the background calls after each of its steps. That
+// function waits, so that the steps take one part in share of the time, and returns false when the
+// server stops. A step may have waited for a processor or a lock, which is no cost. So it counts as
+// most at most, the time that it takes if nothing delays it.
 func (p *pulse) paced(share int) func(most time.Duration) bool {
 	began, spent := p.s.o.Clock.Mono(), time.Duration(0)
 	return func(most time.Duration) bool {
@@ -282,7 +284,7 @@ func (p *pulse) paced(share int) func(most time.Duration) bool {
 	}
 }
 
-// showSpan gives the last count of a span.
+// showSpan replies the last count of a span.
 func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	q := question{from: max(0, number(query.Get("from"))), unit: number(query.Get("unit")), bars: number(query.Get("bars"))}

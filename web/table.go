@@ -470,7 +470,7 @@ func (r *reading) owners() map[string]int64 {
 	return by
 }
 
-// ofGroup reads what a server that is alone does not have.
+// ofGroup makes the reader of a metric that only members of a group have.
 func ofGroup(read func(g *commands.GroupReport, put func(float64, ...string))) func(*reading, func(float64, ...string)) {
 	return func(r *reading, put func(float64, ...string)) {
 		if r.Group != nil {

@@ -8,19 +8,19 @@ import (
 	"keyp/storage"
 )
 
-// How many keys there are of each type is counted one by one, so it is done in the background, for
-// as long as somebody wants to know: metrics are scraped, or a page is open.
+// The keys of each type are counted one by one. So that is done in the background, and only while
+// somebody needs the numbers: metrics are scraped, or a page is open.
 
 const (
 	// A count of keys by type takes one part in typesShare of the time. Two counts are at least
 	// typesEvery apart, and at least as long as the earlier one took.
 	typesShare = 250
 	typesEvery = 2 * time.Second
-	// typesStep is what a step costs at most: reading some hundred keys from a slow disk. One that
-	// took longer has waited for a lock.
+	// typesStep is the maximum cost of a step: reading some hundred keys from a slow disk. A step
+	// that took longer has waited for a lock.
 	typesStep = 100 * time.Millisecond
-	// typesIdle is how long they are counted after somebody has asked: longer than between two
-	// scrapes.
+	// typesIdle is how long keys are counted after somebody has asked. It is longer than the time
+	// between two scrapes.
 	typesIdle = 5 * time.Minute
 )
 
@@ -42,7 +42,7 @@ type databaseUse struct {
 	Types map[string]int64 `json:"types"`
 }
 
-// ask returns the last count, nil if there is none, and has keys counted on.
+// ask returns the last count, nil if there is none, and keeps the counting going.
 func (b *byType) ask(now time.Duration) *typeCounts {
 	b.asked.Store(int64(max(1, now)))
 	return b.last.Load()

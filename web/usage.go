@@ -9,8 +9,8 @@ import (
 	"keyp/internal/config"
 )
 
-// usage is what /usage shows: what is used, against what bounds it. Sizes are in bytes; a limit of
-// 0 is none.
+// usage is what /usage shows: the use of each resource, and its limit. Sizes are in bytes; a limit
+// of 0 means no limit.
 type usage struct {
 	Memory struct {
 		Used     int64            `json:"used"`
