@@ -33,8 +33,8 @@ const (
 	allPatterns // that a client subscribes to
 )
 
-// check says whether a call is allowed. If no selector lets it pass, at is the argument that
-// the one which came farthest objects to.
+// check says whether a call is allowed. If no selector allows it, the result is that of the
+// selector whose check came farthest; at is the argument that it refuses.
 func (p *permissions) check(spec *Spec, args [][]byte) (d denial, at int) {
 	if p.free {
 		return allowed, 0
@@ -124,7 +124,7 @@ func (ks *KeySpec) flags(args [][]byte) KeyFlags {
 	return ks.Flags
 }
 
-// access is what a user must be allowed to do with such a key.
+// access returns which rights a user needs for a key with these flags.
 func (f KeyFlags) access() (need keyAccess) {
 	if f&Access != 0 {
 		need |= mayRead
@@ -148,8 +148,8 @@ func (p *permissions) reads(name []byte) bool {
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.takesKey(name, mayRead) })
 }
 
-// takesRule reports whether a selector that lets the call pass also lets it do something with all
-// keys of a rule's pattern, and, where stream is not nil, write that.
+// takesRule reports whether a selector that allows the call also allows the access need to all keys
+// of a rule's pattern and, if stream is not nil, writing that stream.
 func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
 	p := c.Client.user.permissions()
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
@@ -159,7 +159,8 @@ func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
 }
 
 // mayRule refuses a call about a rule for keys of a pattern in a database, unless the user may read
-// and write them all, and may select the database if it is another one than the client's.
+// and write all these keys. If the database is not the client's own, the user must also be allowed
+// to select it.
 func (c *Ctx) mayRule(pattern []byte, db int) error {
 	switch {
 	case !c.takesRule(pattern, mayRead|mayWrite, nil):
@@ -189,8 +190,9 @@ func (e *Env) maySee(p *permissions, name []byte) bool {
 	return e.mayRun(p, "PEXPIRETIME", name)
 }
 
-// maySeeElements says whether a user with these permissions, who may ask for the deadline of a key
-// of a type, may see names of its elements (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD).
+// maySeeElements says whether a user with these permissions may see the names of a key's elements
+// (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD). The caller has checked that the user may ask for the
+// deadline of the key.
 func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool {
 	if p.free {
 		return true

@@ -214,8 +214,9 @@ func aclSetUser(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
-// mayNotListen says whether a client listens to what its user may not listen to any more. What
-// the user can still do need not allow what the client has subscribed to as another one.
+// mayNotListen says whether a client listens to channels to which its user may not listen any more.
+// If the user has lost no channel, it returns false: the client may have subscribed as another
+// user, whose permissions do not matter here.
 func (e *Env) mayNotListen(c *Client, before, now *permissions) bool {
 	if !c.Subscribed() {
 		return false

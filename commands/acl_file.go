@@ -17,9 +17,9 @@ import (
 // aclFilePerm: the file has hashes of passwords.
 const aclFilePerm = 0o600
 
-// LoadUsers makes the users of a server that starts: those of aclfile, or else of the
-// configuration file; at a member of a group those that the group has, if it has any. The default
-// user has requirepass as its password unless they say otherwise.
+// LoadUsers makes the users of a server that starts: those of aclfile, or else of the configuration
+// file. A member of a group uses the group's users, if there are any. The default user has
+// requirepass as its password unless one of these says otherwise.
 func (e *Env) LoadUsers() error {
 	if err := e.loadConfiguredUsers(); err != nil {
 		return err
@@ -86,9 +86,9 @@ func (us *users) parse(rules []string) (*permissions, error) {
 // errUnchanged ends the error of an ACL file that is refused.
 const errUnchanged = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
-// readUsers reads an ACL file: a line for each user, which no empty lines, but nothing else,
-// may be among. The default user is as requirepass makes it if the file does not name it. The
-// error is what ACL LOAD replies and says all that is wrong.
+// readUsers reads an ACL file: a line for each user; apart from these only empty lines are allowed.
+// If the file does not name the default user, requirepass determines it. The error is the reply of
+// ACL LOAD, and lists all mistakes.
 func (e *Env) readUsers(path string) (map[string]*permissions, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -129,7 +129,7 @@ func (e *Env) parseUsers(path, text string) (map[string]*permissions, error) {
 	return next, nil
 }
 
-// parseLine reads a user's rules; wrong says what is not right with them.
+// parseLine reads a user's rules; wrong describes the mistakes in them.
 func (us *users) parseLine(at string, rules []string) (p *permissions, wrong string) {
 	p = us.noPermissions()
 	rules, unmatched := mergeSelectors(rules)
@@ -280,8 +280,8 @@ func aclSave(c *Ctx) error {
 	return nil
 }
 
-// userShown is a name as it may be printed. What stands behind a space are rules that were quoted
-// with it, with passwords.
+// userShown returns a name as it may be printed. It cuts the name at a space: after that come rules
+// that were quoted together with the name, and they may have passwords.
 func userShown(name string) string {
 	if first, _, more := strings.Cut(name, " "); more {
 		return first + " …"

@@ -24,7 +24,7 @@ const (
 	errRuleFirstArg ruleError = "Allowing first-arg of a subcommand is not supported"
 )
 
-// keyAccess is what a key pattern lets its user do with the keys.
+// keyAccess says which access to the keys a key pattern allows.
 type keyAccess uint8
 
 const (
@@ -60,7 +60,8 @@ type selector struct {
 	channels  [][]byte
 }
 
-// newSelector allows nothing, but for all channels if acl-pubsub-default says so.
+// newSelector returns a selector that allows no commands and no keys, but all channels if allTopics
+// (acl-pubsub-default) says so.
 func newSelector(t *Table, allTopics bool) *selector {
 	return &selector{commands: make([]uint64, (len(t.specs)+63)/64), allTopics: allTopics}
 }
@@ -246,8 +247,8 @@ func (s *selector) allowFirstArg(id int, arg string) {
 	s.firstArgs[id] = append(s.firstArgs[id], arg)
 }
 
-// remember notes a rule for commands in place of earlier ones for the same, or for a part of
-// it: the order of the others decides what they come to.
+// remember notes a rule for commands. It replaces earlier rules for the same commands or for a part
+// of them. The other rules keep their order, which decides their result.
 func (s *selector) remember(sign byte, what string) {
 	s.rules = slices.DeleteFunc(s.rules, func(old string) bool {
 		return old[1:] == what || strings.HasPrefix(old[1:], what+"|")
@@ -334,8 +335,8 @@ func (s *selector) text() string {
 	return "(" + strings.Join(words, " ") + ")"
 }
 
-// mergeSelectors joins the arguments of a selector that was not given as one. It fails for a
-// parenthesis that is not closed, which it gives.
+// mergeSelectors joins the arguments of a selector that was split into several. For a parenthesis
+// that is not closed it returns the unmatched text.
 func mergeSelectors(args []string) (merged []string, unmatched string) {
 	open := -1
 	for i, arg := range args {
@@ -367,9 +368,9 @@ func (s *selector) takesAllKeys(need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.access&need == need && string(p.text) == "*" })
 }
 
-// takesPattern says whether it does so with every key that matches a pattern, as far as the
-// patterns say that by themselves: those are the same, or the selector's ends with its only
-// wildcard, and the other begins with what stands before that.
+// takesPattern says whether it allows that for every key that matches a pattern, as far as the two
+// patterns alone show it. Either they are the same, or the selector's pattern ends with its only
+// wildcard and the other pattern begins with the text before that wildcard.
 func (s *selector) takesPattern(pattern []byte, need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
 		if p.access&need != need {

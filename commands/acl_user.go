@@ -18,10 +18,10 @@ import (
 // place. So a check needs no lock, on any goroutine, and one that is under way sees the old
 // permissions or the new ones.
 //
-// A connection keeps its user until it authenticates again, resets or ends: nobody else ever
-// gives it another one (identity). A user that is deleted loses all permissions at once. So
-// what still runs for one, on whatever goroutine, is refused all further commands; and a user
-// made later with the same name is another one.
+// A connection keeps its user until it authenticates again, resets or ends: nobody else ever gives
+// it another one (identity). A user that is deleted loses all permissions at once. So anything that
+// still runs for it, on any goroutine, is refused all further commands. A user made later with the
+// same name is another user.
 
 // user is somebody who may authenticate.
 type user struct {
@@ -32,15 +32,15 @@ type user struct {
 // end takes all permissions from a user that is deleted, for good: no list has it any more.
 func (u *user) end() { u.now.Store(&nothing) }
 
-// nothing is what a deleted user may do, and a connection without a user.
+// nothing is the permissions of a deleted user, and of a connection without a user.
 var nothing permissions
 
-// identity is who a connection is. The zero value is nobody, who may do nothing.
+// identity is the user of a connection. The zero value is nobody, and has no permissions.
 type identity struct{ user *user }
 
-// become makes it another user. Only the connection's own commands may call it, and what sets
-// a connection up; who may not be there any more is not given another user, but loses its
-// permissions or its connection.
+// become changes the user of the connection. Only the connection's own commands may call it, and
+// the code that sets up a connection. A user that is removed is not replaced by another one: it
+// loses its permissions or its connection.
 func (id *identity) become(u *user) { id.user = u }
 
 // is says whether the connection is this user, and not one that had its name before.
@@ -130,7 +130,7 @@ func (us *users) sorted() []*user {
 	return list
 }
 
-// put gives a user, who is made if need be, its permissions.
+// put sets the permissions of a user. It makes the user if there is none.
 func (us *users) put(name string, p *permissions) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
@@ -159,8 +159,8 @@ func (us *users) remove(name []byte) *user {
 	return u
 }
 
-// replace makes these all users; the default user is among them. Those who are there already
-// get their new permissions. It gives the permissions that there were, by name.
+// replace replaces all users by these; the default user is among them. Users that exist already get
+// their new permissions. It returns the former permissions, by name.
 func (us *users) replace(next map[string]*permissions) (before map[string]*permissions) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
@@ -202,8 +202,9 @@ func (p *permissions) setPassword(password string) {
 // nobody is who a name without a user is compared with. No password has this hash.
 var nobody = &permissions{passwords: make([][sha256.Size]byte, 1)}
 
-// login returns the user of this name and password, and nil if that may not be or is wrong. The
-// time it takes says nothing of the passwords, nor whether there is such a user with one.
+// login returns the user of this name and password; nil if they are wrong or the user may not
+// authenticate. Its running time reveals nothing about the passwords, nor whether there is such a
+// user with a password.
 func (us *users) login(name, password []byte) *user {
 	u, hash := us.find(name), sha256.Sum256(password)
 	p, same := nobody, 0

@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// Bitmaps are strings whose bits are numbered from the highest bit of the first byte on. Bits
-// behind a string's end, and all of a missing key, are 0.
+// Bitmaps are strings whose bits are numbered from the highest bit of the first byte on. Bits after
+// a string's end, and all bits of a missing key, are 0.
 
 // bitmapCommands are the commands of bitmaps, a file for each kind.
 var bitmapCommands = append([]Spec{
@@ -262,8 +262,8 @@ func runBitPos(c *Ctx) error {
 	return nil
 }
 
-// skipWords returns how many bytes at the beginning of s are words of a value, as far as four are
-// looked at at a time, and then one.
+// skipWords returns how many bytes at the beginning of s are words of a value. It looks at four
+// words at a time, and then at one.
 func skipWords(s []byte, value uint64) int64 {
 	was := len(s)
 	for len(s) >= 32 {
@@ -280,7 +280,8 @@ func skipWords(s []byte, value uint64) int64 {
 	return int64(was - len(s))
 }
 
-// findBit returns the position of the first such bit from from up to to; -1: there is none.
+// findBit returns the position of the first bit with this value in the range from from up to to;
+// -1: there is none.
 func findBit(s []byte, from, to int64, bit byte) int64 {
 	var others uint64 // a word, and in its lowest byte a byte, without such a bit
 	if bit == 0 {

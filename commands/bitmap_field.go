@@ -127,8 +127,8 @@ func (c *Ctx) parseFields(a Cursor) (ops []fieldOperation, err error) {
 	return ops, a.Err()
 }
 
-// bitField reads a type, such as i16, and the number of a bit, or of an integer of this width
-// behind "#".
+// bitField reads a type, such as i16, and an offset: the number of a bit or, after "#", of an
+// integer of this width.
 func (c *Ctx) bitField(typ, offset []byte) (f bitField, err error) {
 	if len(typ) == 0 || typ[0] != 'i' && typ[0] != 'u' {
 		return f, errFieldType
@@ -199,11 +199,11 @@ func runBitField(c *Ctx, readOnly bool) error {
 	return nil
 }
 
-// end is the byte behind the last one of the field.
+// end returns the position of the first byte after the field.
 func (f *bitField) end() int64 { return (f.off + int64(f.width) + 7) / 8 }
 
 // read returns the field's bits in the lowest ones of the result. s is the part of a string from
-// byte first on; bits behind its end are 0.
+// byte first on; bits after its end are 0.
 func (f *bitField) read(s []byte, first int64) uint64 {
 	b := f.load(s, first)
 	shift := f.off & 7
@@ -223,7 +223,7 @@ func (f *bitField) write(s []byte, first int64, v uint64) {
 	copy(s[f.off>>3-first:f.end()-first], b[:])
 }
 
-// load returns the bytes that the field is in, and zeros behind the end of s.
+// load returns the bytes that contain the field, with zeros after the end of s.
 func (f *bitField) load(s []byte, first int64) (b [9]byte) {
 	if at := f.off>>3 - first; at < int64(len(s)) {
 		copy(b[:], s[at:])
@@ -239,8 +239,8 @@ func (f *bitField) value(bits uint64) int64 {
 	return int64(bits)
 }
 
-// set gives the bits that a SET or INCRBY of a field which has old leaves; ok is false if it
-// overflows and fails then.
+// set returns the new bits of a field after a SET or INCRBY, where old are its bits before. ok is
+// false if the operation overflows and OVERFLOW FAIL applies.
 func (op *fieldOperation) set(old uint64) (bits uint64, ok bool) {
 	mask := uint64(math.MaxUint64) >> (64 - op.width)
 	var sum uint64
@@ -290,8 +290,8 @@ func (op *fieldOperation) setUnsigned(old uint64) (sum, limit uint64, over bool)
 	return old + operand, 0, false
 }
 
-// fieldWriter writes fields of a string that is long enough. It collects what it writes in a window
-// of the string, so that many fields beside each other are one change.
+// fieldWriter writes fields of a string that is long enough. It collects the writes in a window of
+// the string, so that many adjacent fields are one change.
 type fieldWriter struct {
 	c              *Ctx
 	window         []byte
@@ -302,7 +302,8 @@ type fieldWriter struct {
 
 const fieldWindow = 4 << 10
 
-// view returns the window, which has all of the field that the string has.
+// view returns the window, after moving it if needed so that it contains the field, as far as the
+// string does.
 func (w *fieldWriter) view(f *bitField) []byte {
 	if f.off>>3 < w.first || f.end() > w.first+int64(len(w.window)) {
 		w.flush()
@@ -313,7 +314,7 @@ func (w *fieldWriter) view(f *bitField) []byte {
 	return w.window
 }
 
-// flush writes what was changed in the window.
+// flush writes the changed part of the window.
 func (w *fieldWriter) flush() {
 	if w.from < w.to {
 		w.c.Txn.WriteRange(w.c.Keys[0], int(w.first+w.from), w.window[w.from:w.to], storage.Event{})

@@ -8,8 +8,8 @@ import (
 	"keyp/storage/object"
 )
 
-// BlockedOn is what a blocking command waits for: a change of keys, or that the log is on disk.
-// Without either it waits for Timeout.
+// BlockedOn describes what a blocking command waits for: a change of keys, or the log being on
+// disk. Without either it waits for Timeout.
 type BlockedOn struct {
 	// Keys are what the command waits for: a change of any of them. Their names are parts of
 	// the command's arguments.
@@ -19,8 +19,8 @@ type BlockedOn struct {
 	// Gone says that the command has an answer, too, when one of the keys is missing or of another
 	// type.
 	Gone bool
-	// Who says on whose behalf, and Since when (Unix ms) the client began to wait, for those who
-	// ask.
+	// Who says on whose behalf the client waits, and Since when it began to wait (Unix ms). Both
+	// are for commands that report on waiting clients.
 	Who   string
 	Since int64
 	// Again is after how many milliseconds the command runs again although no key has changed; 0:
@@ -30,9 +30,9 @@ type BlockedOn struct {
 	LSN uint64
 	// Leads says that the wait ends when the server does not lead its group any more.
 	Leads bool
-	// Begin is called when the wait has begun, on the loop. done, which any goroutine may call,
-	// ends it, by end if that is not nil; stop, if there is one, is called when it has ended. nil:
-	// there is nothing to begin.
+	// Begin is called on the loop when the wait has begun. Any goroutine may call done to end the
+	// wait; end, if it is not nil, then replies. stop, if it is not nil, is called when the wait
+	// has ended. A nil Begin is not called.
 	Begin func(done func(end func(*Ctx))) (stop func())
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
 	Timeout int64
@@ -53,10 +53,10 @@ const (
 // errBlocked ends a handler that waits: c.Wait says for what.
 var errBlocked = errors.New("commands: the command waits")
 
-// block ends a handler that found nothing to pop. It must have changed nothing that its next run
-// changes again, and replied nothing: the command runs again, from its start, each time that one of
-// the keys changes. In a
-// transaction or a script, where nobody else can change a key, the time is up at once.
+// block ends a handler that found nothing to pop. The command runs again, from its start, each time
+// that one of the keys changes. So the handler must have replied nothing, and changed nothing that
+// its next run changes again. In a transaction or a script, where nobody else can change a key, the
+// time is up at once.
 func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	if c.Nested {
 		c.Out.NullArray()
@@ -73,8 +73,8 @@ func (c *Ctx) waitFor(wait BlockedOn) error {
 	return errBlocked
 }
 
-// GiveUp replies to a blocking command whose wait is over: that the time is up or the log on disk,
-// or that CLIENT UNBLOCK … ERROR said so.
+// GiveUp replies to a blocking command whose wait is over: because the time is up, the log is on
+// disk, or CLIENT UNBLOCK … ERROR ended it.
 func (c *Ctx) GiveUp(withError bool) {
 	switch {
 	case withError:
@@ -89,8 +89,9 @@ func (c *Ctx) GiveUp(withError bool) {
 	c.Out.Error(string(errUnblocked))
 }
 
-// seconds takes a timeout in seconds, as a double, and gives milliseconds, rounded up; 0 is for
-// ever. One whose end overflows Unix milliseconds is an error; now is in Unix milliseconds.
+// seconds takes a timeout in seconds, as a double, and returns milliseconds, rounded up; 0 means
+// for ever. A timeout whose end overflows Unix milliseconds is an error; now is in Unix
+// milliseconds.
 func (a *Cursor) seconds(now int64) int64 {
 	b := a.Bytes()
 	if a.err != nil {
@@ -113,7 +114,8 @@ func (a *Cursor) seconds(now int64) int64 {
 	return ms
 }
 
-// lastTimeout is the timeout that stands behind all other arguments, firstTimeout one before them.
+// lastTimeout returns the timeout that is the last argument, firstTimeout the one that is the
+// first.
 func (c *Ctx) lastTimeout() (ms int64, err error) { return c.timeout(len(c.Args) - 1) }
 
 func (c *Ctx) firstTimeout() (ms int64, err error) { return c.timeout(1) }

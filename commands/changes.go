@@ -32,8 +32,9 @@ type Changes struct {
 	expects    bool        // expect has been called since the last Deliver; only the loop uses it
 }
 
-// expect reports changes, until Deliver, to a command that is about to wait for them. It is called
-// while the command's keys are locked: who changes them next, on any goroutine, is reported.
+// expect makes the store report changes, until Deliver, to a command that is about to wait for
+// them. It is called while the command's keys are locked, so the next change of them, on any
+// goroutine, is reported.
 func (c *Changes) expect() {
 	if !c.expects {
 		c.expects = true
@@ -73,7 +74,7 @@ func (c *Changes) listen() {
 	}
 }
 
-// heard records what a transaction changed; its shards are still locked.
+// heard records the changes of a transaction, whose shards are still locked.
 func (c *Changes) heard(changes []storage.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -56,13 +56,13 @@ type Conn interface {
 	OutputBuffer() int
 	// Memory is what the connection takes, in bytes.
 	Memory() int
-	// Push sends a message that answers no command: encoded for the client's protocol, and
-	// never changed afterwards. It leaves when the log is durable to lsn, and behind the
-	// reply of the command that the client has running. A connection that is about to end
-	// swallows it, one that passes its output limit is cut.
+	// Push sends a message that answers no command: encoded for the client's protocol, and never
+	// changed afterwards. It is sent when the log is durable to lsn, and after the reply of the
+	// client's running command. A connection that is about to end drops it. A connection over its
+	// output limit is closed.
 	Push(lsn uint64, message []byte)
-	// Parked says whether the connection waits for a blocking command, and Unblock
-	// ends that wait: with an -UNBLOCKED error, or as if the time were up.
+	// Blocked says whether the connection waits for a blocking command. Unblock ends that wait:
+	// with an -UNBLOCKED error, or as if the time were up.
 	Blocked() bool
 	Unblock(withError bool) bool
 	// Secure reports whether the connection uses TLS.
@@ -72,8 +72,8 @@ type Conn interface {
 	Kill()
 }
 
-// Reset puts a client back to what a new connection has (RESET). What CLIENT REPLY SKIP asked for
-// is about the next reply, be it RESET's.
+// Reset gives a client the state of a new connection (RESET). CLIENT REPLY SKIP still applies to
+// the next reply, even if that is the one of RESET.
 func (e *Env) Reset(c *Client) {
 	e.Tracking.Broadcast()
 	c.user.become(e.users.byDefault)
@@ -85,9 +85,9 @@ func (e *Env) Reset(c *Client) {
 	c.NoEvict, c.NoTouch, c.ReadOnly, c.fieldsets = false, false, false, fieldsets{}
 }
 
-// ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands
-// that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes of CLIENT
-// TRACKING.
+// ClientMemory returns the memory that the server keeps for a connection besides its buffers, in
+// bytes: commands that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes
+// of CLIENT TRACKING.
 func (e *Env) ClientMemory(c *Client) int {
 	n := c.Queued() + e.Changes.watchMemory(c) + c.waits + c.fieldsets.bytes
 	if c.subscriber != nil {

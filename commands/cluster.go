@@ -15,10 +15,10 @@ import (
 )
 
 // Cluster mode (cluster-enabled). A cluster has one node or, as a group (group.go), a leader with
-// its followers. A node that is alone serves those of the 16,384 hash slots that were given to it:
-// clients for clusters work unchanged, and a command whose keys are in several slots, or in one
-// that nobody serves, is refused as in Redis Cluster. The node's id and its slots are in the
-// store's system database.
+// its followers. A single node serves those of the 16,384 hash slots that were assigned to it, and
+// cluster clients work unchanged. A command whose keys are in several slots, or in a slot that no
+// node serves, is refused as in Redis Cluster. The node's id and its slots are in the store's
+// system database.
 
 const (
 	errNoCluster     Error = "ERR This instance has cluster support disabled"
@@ -129,10 +129,10 @@ type storedCluster struct {
 	Slots string `json:"slots"`
 }
 
-// LoadCluster makes the server the node of a cluster that it was, or a new one, if cluster-enabled
-// is yes. A new node serves the slots of the keys that there are, as a Redis that gets cluster mode
-// does. The error is about the data: keys in other databases than 0, of which clients of a cluster
-// see nothing, or what was stored.
+// LoadCluster makes the server the cluster node that it was before, or a new node, if
+// cluster-enabled is yes. A new node serves the slots of its existing keys, as a Redis server does
+// that is switched to cluster mode. The error is about the data: keys in databases other than 0,
+// which cluster clients cannot see, or a stored state that is wrong.
 func (e *Env) LoadCluster() error {
 	if !e.Config.Bool("cluster-enabled") {
 		return nil
@@ -232,9 +232,9 @@ func (e *Env) complete(n *cluster) bool {
 	return n.served == storage.Slots || !e.Config.Bool("cluster-require-full-coverage")
 }
 
-// route returns the error of a call that this node cannot run, in cluster mode: its keys and shard
-// channels, for EXEC those of what was queued, have to be of one slot that it serves. "" if it can,
-// unless it has to wait for the group.
+// route returns the error of a call that this node cannot run in cluster mode; "" if it can run the
+// call. All keys and shard channels of the call (of EXEC: of the queued commands) have to be in one
+// slot that the node serves. wait is true if the call has to wait for the group.
 func (e *Env) route(c *Ctx) (refusal Error, wait bool) {
 	n, st := e.cluster.Load(), e.groupStatus()
 	if n == nil {
@@ -295,9 +295,10 @@ func (r *routing) add(spec *Spec, args [][]byte) {
 	}
 }
 
-// scriptRoute is route for a command that a script calls. slot is the one that the script has
-// declared or used before, -1 if it has none; crosses: it may use several, as it has no #! line, or
-// the flag allow-cross-slot-keys; readOnly: its client has said READONLY.
+// scriptRoute is route for a command that a script calls. slot is the slot that the script has
+// declared or used before, -1 if there is none. crosses says that the script may use several slots,
+// because it has no #! line or has the flag allow-cross-slot-keys. readOnly says that its client
+// has sent READONLY.
 func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnly bool) Error {
 	n := e.cluster.Load()
 	if n == nil {
@@ -333,8 +334,9 @@ func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnl
 	return ""
 }
 
-// patternSlot is the slot of all keys that a pattern may match or form, -1 if they may be of
-// several: before its hash tag, or in it, there is nothing that stands for something else.
+// patternSlot returns the slot of all keys that a pattern may match or form, -1 if they may be in
+// several slots. The keys are in one slot if there is no wildcard before the hash tag of the
+// pattern or in it.
 func patternSlot(pattern []byte) int {
 	open := -1
 	for i, ch := range pattern {

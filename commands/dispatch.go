@@ -19,13 +19,13 @@ type Outcome uint8
 const (
 	// Done: the reply is in c.Out and c.LSN says what it depends on.
 	Done Outcome = iota
-	// Load: nothing ran, or nothing came of it, since some of c.Keys are not in memory. Dispatch is
-	// to run again when Store.Load has read them.
+	// Load: the command has not run, or its run had no effect, since some of c.Keys are not in
+	// memory. Dispatch has to be called again when Store.Load has read them.
 	Load
-	// Job: nothing ran. The command runs in a job of c.Scope, on whatever goroutine: StartJob.
+	// Job: the command has not run. It runs in a job of c.Scope, on any goroutine: StartJob.
 	Job
-	// Wait: nothing ran, or nothing came of it, for c.Reason. Dispatch is to run again when that
-	// has ended.
+	// Wait: the command has not run, or its run had no effect, for c.Reason. Dispatch has to be
+	// called again when that reason has ended.
 	Wait
 )
 
@@ -35,14 +35,15 @@ type Reason uint8
 const (
 	// ForPause: until CLIENT PAUSE ends.
 	ForPause Reason = iota + 1
-	// ForJob: until a job ends that has what the command needs or, with scope Pinned, leaves no
-	// room for more of its kind; until a global job unlocks what it does not need; or, for CLIENT
-	// PAUSE and what may write behind it, until no job runs that may write.
+	// ForJob: until a job ends that has locked data that the command needs or, with scope Pinned,
+	// leaves no room for further such jobs; or until a global job unlocks data that it does not
+	// need. CLIENT PAUSE, and commands after it that may write, wait until no job runs that may
+	// write.
 	ForJob
 	// ForGroup: until it is decided who leads the group, or Env.Undecided has passed.
 	ForGroup
 	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
-	// changed, until it has a reply; when the time is up, or the log on disk, it has one by GiveUp.
+	// changed, until it has a reply. When the time is up, or the log is on disk, GiveUp replies.
 	ForUnblock
 )
 
@@ -185,12 +186,13 @@ func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	return 0, true
 }
 
-// lateLoads is how often the keys of a call are loaded before they are read while others are
-// locked: they left memory again, or the call found them as it ran.
+// lateLoads is how often the keys of a call are loaded without a lock. After that they are read
+// while other keys are locked: they have left memory again each time, or the call found them only
+// as it ran.
 const lateLoads = 6
 
-// runLocked runs a command whose keys are locked and in memory, unless a job is to run it, or has
-// what it needs.
+// runLocked runs a command whose keys are locked and in memory, unless a job has to run it, or a
+// running job has pinned values that it needs.
 func (e *Env) runLocked(c *Ctx) Outcome {
 	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
 	outcome, scope := Job, Pinned
@@ -230,7 +232,7 @@ func (e *Env) pinned(c *Ctx) bool {
 	return c.mayWrite() && e.Pins.Pinned(c.Txn, c.Keys) || e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
-// flags are the command's, and for EXEC also those of what it runs.
+// flags returns the flags of the command, for EXEC also those of the queued commands.
 func (c *Ctx) flags() Flags {
 	if c.Spec.Is(execs) && c.Client.queue != nil {
 		return c.Spec.Flags | c.Client.queue.flags
@@ -238,9 +240,9 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
-// noRoom reports whether commands that write, with such flags, are refused while the disk is full.
-// Each needs an amount of the log that is left for it, behind the bytes that it and those before it
-// in its transaction write, so that no client waits for room.
+// noRoom reports whether commands that write, with such flags, are refused because the disk is
+// full. After the bytes that the command and those before it in its transaction write, a reserve
+// must be left in the log, whose size depends on the flags. So no client waits for room.
 func (e *Env) noRoom(flags Flags, bytes int) bool {
 	switch room := e.Store.LogRoom(bytes); {
 	case flags&DenyOOM != 0:
@@ -254,8 +256,8 @@ func (e *Env) noRoom(flags Flags, bytes int) bool {
 	}
 }
 
-// writesAbout is about how many bytes of the log the command takes: those of its arguments, and for
-// EXEC of what it runs.
+// writesAbout estimates how many bytes of the log the command takes: those of its arguments, for
+// EXEC those of the queued commands.
 func (c *Ctx) writesAbout() int {
 	if c.Spec.Is(execs) && c.Client.queue != nil {
 		return c.Client.queue.bytes
@@ -271,8 +273,8 @@ func (e *Env) pauses(c *Ctx) bool {
 	return e.Paused != PauseNone && !c.Spec.Is(DuringPause) && !c.Client.Monitor && (e.Paused == PauseAll || c.mayWrite())
 }
 
-// takeQueue gives the command what it takes from its client, which belongs to the loop: EXEC the
-// transaction.
+// takeQueue moves the queued transaction from the client, which belongs to the loop, to the context
+// of EXEC.
 func (c *Ctx) takeQueue() {
 	if c.Spec.Is(execs) {
 		c.queue, c.Client.queue = c.Client.queue, nil
@@ -291,11 +293,11 @@ func (e *Env) run(c *Ctx) Outcome {
 	return outcome
 }
 
-// handle calls the handler. What a policy refuses is an error. Any other panic costs this command
-// alone: its half-written reply is taken back, what it had recorded is sealed as it is, so memory
-// still equals the log. But one that gets out of the store in a job beside the loop, which locks
-// and unlocks shards by itself, gets out of the job too: what it has left locked, or done by half,
-// is unknown.
+// handle calls the handler. A refusal by a policy becomes an error. Any other panic affects this
+// command alone: its half-written reply is taken back, and the changes that it has recorded are
+// sealed as they are, so memory still equals the log. There is one exception: a panic out of the
+// store in a job beside the loop, which locks and unlocks shards by itself, also leaves the job. It
+// is unknown what such a panic has left locked or half done.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark, slides := c.Out.Len(), 0
 	if c.Txn != nil {
@@ -353,8 +355,8 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	return outcome
 }
 
-// unread ends a command for which entries of a stream could not be read, after it has begun. One
-// that has read beside others what is gone by now runs again.
+// unread ends a command for which entries of a stream could not be read, after it has begun. If the
+// entries were removed by others while it read them, the command runs again.
 func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
 	if c.Txn != nil && c.Txn.Reread(err) {
 		return Done
@@ -384,15 +386,15 @@ func fromStore() bool {
 // storeCode is how the names of the store's functions begin.
 var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 
-// again reports whether a job's run has come to nothing, so that its call is dispatched again: the
-// values that it was to replace have changed, or it would wait for a key that is gone, which a job
-// cannot.
+// again reports whether a job's run had no effect, so that its call is dispatched again. Either the
+// values that it was to replace have changed, or the command would have to wait for a key that is
+// gone, which a job cannot do.
 func (c *Ctx) again(outcome Outcome) bool {
 	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
 }
 
-// book counts what a run has looked up, and shows its command to those that monitor. A run that
-// comes to nothing, as its call is dispatched again, is not booked.
+// book counts the keys that a run has looked up, and shows its command to the clients of MONITOR. A
+// run without effect, whose call is dispatched again, is not counted.
 func (e *Env) book(c *Ctx) {
 	if c.hits > 0 {
 		e.Stats.Hits.Add(c.hits)
@@ -427,7 +429,8 @@ func (e *Env) resolve(c *Ctx) (*Spec, error) {
 	return spec, nil
 }
 
-// isHTTP says whether a name that is no command is how an HTTP request goes on.
+// isHTTP says whether a name that is no command is the beginning of an HTTP request or of one of
+// its headers.
 func isHTTP(name []byte) bool { return isWord(name, "POST") || isWord(name, "HOST:") }
 
 // hangUp ends a connection that speaks HTTP, without an answer: a web page can make
@@ -466,8 +469,9 @@ func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) [
 	return keys
 }
 
-// span returns the first and last argument that is a key. Where the number of keys is
-// none, or larger than the arguments there are, it is as many as there are.
+// span returns the first and last argument that is a key. A number of keys that cannot be parsed,
+// or is negative, counts as 0. One that is larger than the remaining arguments counts as their
+// number.
 func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
 	n := len(args)
 	first, last, step = ks.Begin, ks.Begin+ks.Last, max(ks.Step, 1)

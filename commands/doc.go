@@ -1,6 +1,6 @@
-// Package commands holds every command: one declaration (Spec) and one handler each,
-// a file per family, listed once in table.go. From the declaration come arity
-// errors, locks, COMMAND and its documentation, and the tests that build valid and
+// Package commands holds all commands. Each has one declaration (Spec) and one handler. Each family
+// of commands has a file; table.go lists all commands once. The declaration determines arity
+// errors, locks, the replies of COMMAND and its documentation, and the tests that build valid and
 // broken calls.
 //
 // A handler is func(*Ctx) error. It reads its arguments through a Cursor, reaches
@@ -9,6 +9,6 @@
 // clock and does no I/O. Handlers of scope Unlocked are the exception: they run in a job
 // beside the loop, have nothing locked when they start, and may wait.
 //
-// What a call may touch is its Scope (scope.go); how it runs follows from that, which Dispatch
-// alone decides (dispatch.go): inline, after keys were loaded, in a job (jobs.go), or later.
+// The Scope of a call says what data it may touch (scope.go). Dispatch alone decides from that how
+// the call runs (dispatch.go): inline, after keys were loaded, in a job (jobs.go), or later.
 package commands

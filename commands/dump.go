@@ -69,8 +69,8 @@ func runDump(c *Ctx) error {
 	return nil
 }
 
-// Export returns what DUMP replies of a value, and whether it is a stream whose entries have an
-// age, which that does not have.
+// Export returns the payload that DUMP replies for a value. aged says that the value is a stream
+// whose entries have a maximum age, which the payload lacks.
 func Export(item storage.Item) (payload []byte, aged bool, err error) {
 	v, err := dumped(item)
 	if err != nil {
