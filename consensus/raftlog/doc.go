@@ -1,14 +1,14 @@
-// Package raftlog is a member's log: a consensus.Log whose records are batches of a log of
-// storage/wal, in a directory of its own.
+// Package raftlog is a member's log: a consensus.Log whose records are batches of a write-ahead log
+// (storage/wal) in its own directory.
 //
 // # Invariants
 //
-//   - What one consensus.Write says is one batch, so a crash keeps it whole or not at all, and what
-//     is on disk is what all Writes up to some moment amount to.
-//   - Nothing is cut from the files: of two entries with one index the later one counts. A
+//   - Each consensus.Write is one batch, so after a crash it is there whole or not at all. The disk
+//     always has the result of all Writes up to some moment.
+//   - Files are never truncated: of two entries with the same index the later one counts. A
 //     committed entry is never replaced.
-//   - A commit index alone is not written. It goes with the next Write that has more, or with the
-//     next head.
+//   - A commit index alone is not written. It is written with the next Write that has other data,
+//     or with the next head.
 //   - Append and Rotate do no I/O; entries that are not in memory any more are read from the files.
 //   - Records that contradict each other are corruption: an error, and never a panic or another
 //     entry.
@@ -24,19 +24,19 @@
 //	base     index │ term │ position │ conf behind its length
 //	entry    type 1 │ term │ data behind its length
 //
-// A head is the first batch after each Rotate. It says who the member is, and what the records
-// before it amount to that are not read any more when this is the first segment: hard state, and up
-// to which index the entries stand before it (last). Its base is what the machine had applied then.
-// So the entries after a base are all there when reading begins with a head whose last is not
-// beyond that base: a log that is opened begins with the lowest such base, and Rotate says from
-// which segment on the base that it was given is one.
+// A head is the first batch after each Rotate. It identifies the member, and sums up the records
+// before it, which are not read when this is the first segment: the hard state, and the index of
+// the last entry before the head (last). Its base is the last entry that the machine had applied
+// then. When reading begins with a head whose last is not beyond a base, all entries after that
+// base are there. A log that is opened begins with the lowest such base. Rotate returns the segment
+// from which on this holds for the base that it was given.
 //
 // A write with a base says that a snapshot has replaced all entries.
 //
 // # Memory
 //
-// The newest entries are kept, up to 64 MiB, and those that are not on disk yet. Of all others
-// there is a table of where their records stand: 8 bytes for each Write (table.go).
+// The newest entries are kept in memory, up to 64 MiB, and those that are not on disk yet. For all
+// others there is a table with the positions of their records: 8 bytes for each Write (table.go).
 //
 // # Locks
 //

@@ -65,9 +65,9 @@ type owed struct {
 	done func(error)
 }
 
-// Create makes the log of a new member in o.Dir, which has none: it begins with a base, that on
-// which the first members agree, or Base{} if it joins a group. It is on disk then. It gives the
-// first segment needed.
+// Create makes the log of a new member in o.Dir, which must not have one. The log begins with a
+// base: the one on which the first members agree, or Base{} if the member joins a group. When
+// Create returns, the log is on disk. It returns the first segment needed.
 func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
 	if lowest, err := wal.Lowest(o.FS, o.Dir); err != nil || lowest != 0 {
 		return 0, errors.Join(err, fmt.Errorf("raftlog: there is a log in %s already", o.Dir))
@@ -88,8 +88,9 @@ func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
 	return first, errors.Join(err, log.Close(), o.FS.SyncDir(filepath.Dir(o.Dir)))
 }
 
-// Open reads a log from the segment first on, as Create or Rotate gave it. What is damaged gives
-// the errors of wal.Open, records that contradict each other ErrLog; then nothing is changed.
+// Open reads a log from the segment first on, which Create or Rotate has returned. For damage it
+// returns the errors of wal.Open, for records that contradict each other ErrLog; then it changes
+// nothing.
 func Open(o wal.Options, first uint64) (*Log, error) {
 	l := &Log{inline: o.NoBackground}
 	l.mu.limit = cacheSize
@@ -178,8 +179,8 @@ func (l *Log) SetBusy(f func() bool) {
 	l.mu.busy = f
 }
 
-// SetPosition says where in what is replicated the entries begin that follow the base of the next
-// Write with one.
+// SetPosition sets the position, in the replicated data, at which the entries after the base of the
+// next Write with a base begin.
 func (l *Log) SetPosition(position uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,7 +240,7 @@ func (l *Log) Snapshot() (*pb.Snapshot, error) {
 	return f()
 }
 
-// Append is consensus.Log's. A Write that contradicts what is there is a defect of the caller, and
+// Append is consensus.Log's. A Write that contradicts the log is a defect of the caller, and
 // panics.
 func (l *Log) Append(w consensus.Write) {
 	l.mu.Lock()
@@ -271,9 +272,10 @@ func (l *Log) Append(w consensus.Write) {
 	l.evict()
 }
 
-// SaveCommit adds a record with the commit index that is known, and not before index, which is
-// committed and that of an entry here. It gives the place for Settled. So who has what stands
-// before that in a checkpoint has it again after a crash of all members.
+// SaveCommit adds a record with the known commit index, or with index if that is higher, unless the
+// last record of a commit index has that already. index is that of a committed entry of this log.
+// It returns the position for Settled. So who has what stands before that in a checkpoint has it
+// again after a crash of all members.
 func (l *Log) SaveCommit(index uint64) (end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -289,7 +291,7 @@ func (l *Log) SaveCommit(index uint64) (end uint64) {
 	return l.mu.end
 }
 
-// record is what a Write says, with a hard state if that has changed. mu is locked.
+// record returns the record of a Write, with a hard state if that has changed. mu is locked.
 func (l *Log) record(w *consensus.Write, now hard) *record {
 	r := &record{}
 	if now != l.mu.written {
@@ -406,8 +408,9 @@ func (l *Log) settle(durable uint64, err error) {
 	}
 }
 
-// Rotate begins another segment, and gives the first segment that a member needs which has applied
-// what applied says. The caller may record that segment once End, read after Rotate, is settled.
+// Rotate begins another segment. It returns the first segment that a member needs whose machine has
+// applied all entries up to applied. The caller may record that segment once End, read after
+// Rotate, is settled.
 func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -431,8 +434,8 @@ func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	return l.mu.rotations[l.mu.needed(applied.Index)].segment, nil
 }
 
-// Needed returns the newest segment with which Open may begin so that the entries after index are
-// there, if the heads that Rotate has written are on disk; 0 if there is none.
+// Needed returns the newest segment with which Open may begin and still find all entries after
+// index, provided that the heads that Rotate has written are on disk; 0 if there is none.
 func (l *Log) Needed(index uint64) (segment uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -442,8 +445,8 @@ func (l *Log) Needed(index uint64) (segment uint64) {
 	return 0
 }
 
-// Release gives up the segments before first, which Rotate or Needed gave. So the log begins later.
-// Who calls it has recorded that Open is to begin there or later.
+// Release removes the segments before first, which Rotate or Needed has returned, so the log begins
+// later. The caller has recorded that Open is to begin there or later.
 func (l *Log) Release(first uint64) error {
 	l.mu.Lock()
 	n := 0
@@ -468,8 +471,8 @@ func (l *Log) Release(first uint64) error {
 	return l.wal.Release(segment)
 }
 
-// SyncedIndex is an entry up to which all are on disk; usually it is the last such entry. It falls
-// only where entries are replaced.
+// SyncedIndex returns an index up to which all entries are on disk; usually it is the highest such
+// index. It decreases only where entries are replaced.
 func (l *Log) SyncedIndex() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -521,7 +524,7 @@ func (l *Log) Full() bool { return l.wal.Full() }
 // many it takes in all.
 func (l *Log) Room() (left, size int64) { return l.wal.Room() }
 
-// Err is what has ended the log, or nil.
+// Err returns the error that has ended the log, or nil.
 func (l *Log) Err() error { return l.wal.Err() }
 
 // SyncCost is how long a write with its sync takes at present.
@@ -533,7 +536,8 @@ func (l *Log) Syncs() histogram.Reading { return l.wal.Syncs() }
 // Commits reads how many bytes each commit has written.
 func (l *Log) Commits() histogram.Reading { return l.wal.Commits() }
 
-// GiveUp comes before Close and consensus.Group.Close: nothing waits for room any more.
+// GiveUp is called before Close and consensus.Group.Close. After it nothing waits for room any
+// more.
 func (l *Log) GiveUp() {
 	l.wal.GiveUp()
 	if o := l.owed.Load(); o != nil {
@@ -541,7 +545,7 @@ func (l *Log) GiveUp() {
 	}
 }
 
-// Close writes and syncs what was appended, and ends the log. The group has ended before.
+// Close writes and syncs the appended data, and ends the log. The group has ended before.
 func (l *Log) Close() error {
 	err := l.wal.Close()
 	l.settle(l.wal.Durable(), wal.ErrClosed)

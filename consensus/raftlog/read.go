@@ -56,8 +56,8 @@ func (l *Log) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 	return nil, fmt.Errorf("raftlog: entry %d: %w", p.next, err)
 }
 
-// take takes from memory what is there. If something is missing that is not, more is true, and s is
-// where it stands.
+// take takes entries from memory. If one of the missing entries is not in memory, more is true, and
+// s says where its record stands.
 func (l *Log) take(p *portion) (s stored, more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ type readEntry struct {
 	term, index uint64
 }
 
-// read takes what a record has of what is missing.
+// read takes the missing entries that a record has.
 func (l *Log) read(reader *wal.Reader, s stored, p *portion) error {
 	batch, _, err := reader.After(s.place)
 	if err != nil {

@@ -33,14 +33,14 @@ type Identity struct {
 	Group, Member uint64
 }
 
-// Base is where a log begins: the entry before its first one, who the members were after that, and
-// where the entries after it begin in what is replicated.
+// Base is where a log begins: the entry before its first one, the members after that entry, and the
+// position in the replicated data at which the entries after it begin.
 type Base struct {
 	consensus.Base
 	Position uint64
 }
 
-// hard is what a member must not forget beside entries.
+// hard is the state that a member must not forget besides entries.
 type hard struct{ term, vote, commit uint64 }
 
 // record is a batch of the log.
@@ -159,7 +159,7 @@ func parse(b []byte, entries []entry) (r record, err error) {
 	return r, nil
 }
 
-// parser takes a record apart. Once something is wrong, all it gives is empty.
+// parser parses a record. After the first error all values that it returns are empty.
 type parser struct {
 	b   []byte
 	bad bool

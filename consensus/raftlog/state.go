@@ -44,8 +44,8 @@ func (s *state) term(index uint64) uint64 {
 	}
 }
 
-// apply adds what a record says that stands after a position. It changes nothing if that
-// contradicts what was before.
+// apply adds the record that stands after a position. It changes nothing if the record contradicts
+// the earlier ones.
 func (s *state) apply(r *record, place uint64) error {
 	if err := s.check(r); err != nil {
 		return err
@@ -211,8 +211,8 @@ func (s *state) rebase(base Base) {
 	}
 }
 
-// needed returns the place in rotations of the newest one from which the entries after index are
-// there, with a base that is not beyond it; -1 if there is none.
+// needed returns the place in rotations of the newest one from which on all entries after index are
+// there, with a base that is not beyond index; -1 if there is none.
 func (s *state) needed(index uint64) int {
 	for i := len(s.rotations) - 1; i >= 0; i-- {
 		if base, ok := lowest(s.rotations[i:], s.rotations[i].after); ok && base.Index <= index {

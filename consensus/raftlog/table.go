@@ -8,9 +8,10 @@ import (
 // blockSize is how many records a block of the table has.
 const blockSize = 1024
 
-// table says where the records with entries stand: for each one the index of its first entry that
-// counts, and the position in the wal after which it comes. Both grow from record to record, so a
-// block has them in full for its first record, and what the others have more in 4 bytes each.
+// table says where the records with entries stand. For each record it has the index of its first
+// valid entry, and the position in the wal after which the record comes. Both grow from record to
+// record, so a block has them in full for its first record, and for the others the differences, in
+// 4 bytes each.
 type table struct{ blocks []*block }
 
 type block struct {
@@ -24,7 +25,7 @@ func (b *block) at(i int) (index, place uint64) {
 	return b.index + uint64(b.more[i].index), b.place + uint64(b.more[i].place)
 }
 
-// add notes a record behind all others.
+// add notes a record after all others.
 func (t *table) add(index, place uint64) {
 	var b *block
 	if n := len(t.blocks); n > 0 {
