@@ -18,14 +18,14 @@ import (
 	"keyp/storage/wal"
 )
 
-// RedisVersion is the version of Redis in the replies of HELLO and INFO: clients choose by it
-// which commands and options to use. It is the newest line of which every command is there, but for
-// those that replication, cluster and modules need: 8.8 has a type, arrays, that Keyp does not
-// have.
+// RedisVersion is the version of Redis in the replies of HELLO and INFO: clients choose by it which
+// commands and options to use. It is the newest release line of which Keyp has every command,
+// except for those that replication, cluster and modules need. Redis 8.8 has a type, arrays, that
+// Keyp does not have.
 const RedisVersion = "8.6.0"
 
-// Env is the environment of all commands, what they share: the store, the configuration, the
-// clients, the statistics.
+// Env is the environment that all commands share: the store, the configuration, the clients, the
+// statistics.
 type Env struct {
 	*OfLoop
 	Store    *storage.Store
@@ -128,9 +128,8 @@ func (e *Env) wake() {
 	}
 }
 
-// loadRules takes over what the store's own data says of functions, policies and the users of a
-// group: at the start, and on the loop when it has changed at the leader. It locks the whole
-// keyspace.
+// loadRules loads functions, policies and the users of a group from the store's own data: at the
+// start, and on the loop when the leader has changed them. It locks the whole keyspace.
 func (e *Env) loadRules() {
 	e.loadLibraries()
 	e.loadPolicies()
@@ -153,8 +152,8 @@ func isRule(name string) bool {
 	return name == usersKey || strings.HasPrefix(name, libraryKey) || strings.HasPrefix(name, policyKey)
 }
 
-// followConfig applies options when CONFIG SET changes them. What the store was opened with
-// (appendfsync, maxmemory, the limits of small values) is left as it is until then.
+// followConfig applies options when CONFIG SET changes them. Until then the options with which the
+// store was opened (appendfsync, maxmemory, the limits of small values) stay as they are.
 func (e *Env) followConfig() {
 	cfg, store := e.Config, e.Store
 	on := func(apply func(), names ...string) {

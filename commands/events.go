@@ -96,10 +96,10 @@ func (e *Events) hear(happened storage.Happened) {
 	}
 }
 
-// Deliver publishes what came in, at most so many events. The loop calls it after each command,
-// so that the command's come before those of the next one, and in each pass, for those that
-// others raised. What is left it publishes in the passes to come, between which clients are
-// served: a million keys may expire at once.
+// Deliver publishes the queued events, at most that many. The loop calls it after each command, so
+// that its events come before those of the next command, and in each pass, for events that other
+// goroutines raised. Remaining events are published in later passes, and clients are served in
+// between: a million keys may expire at once.
 func (e *Events) Deliver(most int) {
 	if !e.waiting.Load() {
 		return
@@ -173,7 +173,7 @@ func (e *Events) publishFields(h *storage.Happened) {
 	}
 }
 
-// appendCounted appends a text behind its length.
+// appendCounted appends the length of a text, a colon and the text.
 func appendCounted(b, text []byte) []byte {
 	return append(append(strconv.AppendInt(b, int64(len(text)), 10), ':'), text...)
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // What a member of a group does with a call depends on its role. The leader runs it. A follower
-// runs what only reads of clients that have said READONLY, and what concerns no key; it sends
-// others to the leader (MOVED). While it is undecided who leads, the call waits, but no longer than
-// groupPatience from when that began.
+// runs calls that concern no key, and calls that only read, from clients that have sent READONLY.
+// It redirects other calls to the leader (MOVED). While the group has no known leader, the call
+// waits, but no longer than groupPatience from the moment when that began.
 const (
 	errReadOnlyReplica Error = "READONLY You can't write against a read only replica."
 	errMasterDown      Error = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
@@ -114,7 +114,8 @@ func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error
 	return e.stale(c, st), false
 }
 
-// stale refuses what is not to be shown by who does not know how old it is.
+// stale refuses a call if this member does not know how old its data is, unless stale data may be
+// shown.
 func (e *Env) stale(c *Ctx, st *GroupStatus) Error {
 	if c.flags()&Stale != 0 || st.Role == Leader || st.decided() || e.Config.Bool("replica-serve-stale-data") || e.patient() {
 		return ""
@@ -145,8 +146,7 @@ func (e *Env) gateScripted(spec *Spec, slot int, readOnly bool) Error {
 	return ""
 }
 
-// gateScript is gate for a script that says by its #! line what it does, which is not to change
-// nothing.
+// gateScript is gate for a script whose #! line does not say that it changes nothing (no-writes).
 func (e *Env) gateScript(c *Ctx, keys [][]byte) error {
 	st := e.groupStatus()
 	if st == nil || st.Role == Leader {
@@ -167,8 +167,8 @@ func (c *Ctx) deposed() bool {
 	return st == nil || st.Role != Leader || st.Term != c.Term
 }
 
-// refuseDeposed is for a job that has not begun to write. It is dispatched again, but for one that
-// has taken what its client has queued.
+// refuseDeposed handles a job that has not begun to write when this server is deposed. The job is
+// dispatched again, except for one that has taken the queued transaction of its client.
 func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	if c.Scope != Global || c.apart {
 		return true
@@ -185,8 +185,8 @@ func (e *Env) Leads(term uint64) bool {
 	return st != nil && st.Term == term && st.Role.Leads()
 }
 
-// Deposed ends the script that runs, since this server does not lead its group any more: what it
-// has written cannot become part of the group's data.
+// Deposed ends the running script, since this server does not lead its group any more: the script's
+// writes cannot become part of the group's data.
 func (e *Env) Deposed() {
 	if r := e.Scripts.current.Load(); r != nil {
 		r.mu.Lock()

@@ -21,11 +21,11 @@ type jobs struct {
 }
 
 // awaitsWriters reports whether a command waits for the end of the jobs that may write. CLIENT
-// PAUSE does: once it has replied nothing is written. While it waits nothing further begins that
-// may write, and CLIENT UNPAUSE comes after it. It does not wait for a script that has run for too
-// long: it is refused, as anything is. The wait ends with the turn of the CLIENT PAUSE, not with
-// the last job: jobs that are queued would begin between the two. If its client has left, the wait
-// ends with the next command that may write.
+// PAUSE waits for them: after its reply nothing is written. While it waits, nothing further that
+// may write begins, and CLIENT UNPAUSE runs after it. It does not wait for a script that has run
+// for too long: it is refused, like any other command. The wait ends with the turn of the CLIENT
+// PAUSE, not with the last job: jobs that are queued would begin between the two. If its client has
+// left, the wait ends with the next command that may write.
 func (e *Env) awaitsWriters(c *Ctx) bool {
 	flags := c.flags()
 	if e.jobs.writing == 0 {
@@ -45,7 +45,7 @@ func (j *jobs) crowded() bool {
 	return j.global || j.pinned > 0 && (j.awaited || j.pinned >= j.most)
 }
 
-// LimitJobs bounds how many jobs of scope Pinned run at a time; one always may.
+// LimitJobs sets how many jobs of scope Pinned may run at a time; one always may.
 func (e *Env) LimitJobs(most int) { e.jobs.most = most }
 
 // StartJob makes c, which may have been that of another job, the context of a job for the call in

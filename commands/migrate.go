@@ -17,10 +17,10 @@ import (
 	"keyp/ttl"
 )
 
-// MIGRATE moves keys to another server. It runs beside the loop, and others are served meanwhile:
-// so a key may change while its value is on the way. A key is deleted here only when the target has
-// replied OK, and only as it was sent: one that has changed since is sent again, in place of what
-// was sent before.
+// MIGRATE moves keys to another server. It runs beside the loop, and other clients are served
+// meanwhile, so a key may change while its value is in transit. A key is deleted here only when the
+// target has replied OK, and only if it has not changed since it was sent. A key that has changed
+// is sent again, and replaces the value that was sent before.
 var migrateCommands = []Spec{{
 	Name: "MIGRATE", Group: Generic, Since: "2.6.0",
 	Summary:    "Moves keys to another server: each is deleted here when the other one has it.",
@@ -65,7 +65,7 @@ const (
 	migrateTimeout = time.Second
 	// migrateTries is how often a key that changes meanwhile is sent.
 	migrateTries = 10
-	// migrateChunk is how many bytes have the time of the timeout to leave.
+	// migrateChunk is how many bytes must be sent within one timeout.
 	migrateChunk = 64 << 10
 	// migrateLine bounds a reply of the target, in bytes.
 	migrateLine = 64 << 10
@@ -311,8 +311,8 @@ type sent struct {
 	deadline int64
 }
 
-// move sends the keys, reads the replies and deletes what the target has. Of the errors that the
-// target replies it gives the first, when the other keys are moved.
+// move sends the keys, reads the replies and deletes what the target has. If the target replies
+// errors, it returns the first one, after it has moved the other keys.
 func (m *migration) move() error {
 	var failed error
 	keys, replace := m.keys, m.replace
@@ -382,9 +382,9 @@ func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]
 	return appendCall(b, args), nil
 }
 
-// finish reads the replies, deletes the keys that the target has accepted, and gives those that
-// have changed since they were sent. failed becomes the first error that the target replies, unless
-// there was one.
+// finish reads the replies, deletes the keys that the target has accepted, and returns those that
+// have changed since they were sent. If failed is nil, it becomes the first error that the target
+// replies.
 func (m *migration) finish(list []sent, failed *error) (again []storage.Key, err error) {
 	for _, s := range list {
 		err := m.reply()

@@ -36,9 +36,9 @@ const (
 	Global
 )
 
-// Place says beside whom a job of scope Unlocked runs: those of one place wait for each other only,
-// so clients cannot take the place of what an operator needs, nor those who wait for another server
-// that of anybody else.
+// Place is the pool in which a job of scope Unlocked runs. Jobs wait only for jobs of the same
+// place. So jobs of clients cannot block those of an operator, and jobs that wait for another
+// server block no other jobs.
 type Place uint8
 
 // The places, and their number.
@@ -63,7 +63,7 @@ func (s *Spec) Place() Place {
 // wide reports whether the scope is more than the keys that a call declares.
 func (sc Scope) wide() bool { return sc > KeysOnly }
 
-// lent reports whether a global job has such a command run on the loop.
+// lent reports whether a global job lets the loop run commands of this scope.
 func (sc Scope) lent() bool { return sc == OwnClient || sc == OnLoop || sc == Counts }
 
 // scope is that of the call in c, as its arguments show.

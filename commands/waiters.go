@@ -14,20 +14,21 @@ import (
 // Waiters are the clients whose blocking command waits for keys. They belong to the event
 // loop; the numbers and lines may be read anywhere.
 //
-// Each key has a line of waiters for each type, in order of arrival. A key that changed is
-// ready: when the command that changed it has ended, the first waiter of the line for the key's
-// type runs its command again, then the next, until no waiter finds anything. Ready keys are
-// served in the order in which they changed; what a served command changes is served after them.
-// A waiter leaves its lines when its command has a reply, and only then: one that has other keys
-// loaded from disk first keeps its place, and those behind it wait.
+// Each key has a line of waiters for each type, in order of arrival. A key that changed is ready:
+// when the command that changed it has ended, the first waiter of the line for the key's type runs
+// its command again, then the next, until no waiter finds anything. Ready keys are served in the
+// order in which they changed; what a served command changes is served after them. A waiter leaves
+// its lines only when its command has a reply. One whose command first loads other keys from disk
+// keeps its place, and those behind it wait.
 //
-// Who waits for a stream does not take its entries from others, and may have no use for those that
-// came: all in the line run their commands again, each once.
+// A client that waits for a stream does not take its entries from others, and may have no use for
+// the new ones. So all clients in the line run their commands again, each once.
 //
-// Who waits for a lease is in the line for a missing key, and is also served when its owner has the
-// lease. The first of that line runs its command again at the deadline by a timer of its own, which
-// does not wait for the reaper; when it changes, or the lease does, it runs at once, to know the
-// deadline. Nobody overtakes those in that line, so they may be served over several passes.
+// A client that waits for a lease is in the line for a missing key, and is also served when its
+// owner has the lease. The first client of that line runs its command again at the deadline, by its
+// own timer, which does not wait for the reaper. When the first client or the lease changes, the
+// command runs at once, to learn the deadline. Nobody overtakes the clients in that line, so they
+// may be served over several passes.
 type Waiters struct {
 	*lines
 	env     *Env
