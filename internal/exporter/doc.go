@@ -6,11 +6,11 @@
 //	  Store (store.go)               what the format cannot have    respFormat  resp.go
 //	                                  is counted and named           jsonFormat  json.go
 //
-// A key goes from the one to the other as the payload that DUMP replies, one at a time, so that
-// memory is bounded by the largest values. A file is written from the front to the end, and may be
-// a pipe.
+// Keys are passed from the source to the format one at a time, as the payload that DUMP replies, so
+// the largest values bound the memory. A file is written from beginning to end, so it may be a
+// pipe.
 //
-// A Server is read while others change it. A key's value and deadline are those of one instant,
-// which WATCH proves; different keys are of different instants. SCAN of Keyp shows no key twice,
-// which a file of Redis could not have.
+// A Server is read while others change it. WATCH ensures that a key's value and deadline are from
+// the same instant; different keys are from different instants. SCAN of Keyp returns no key twice;
+// an RDB file must not have a key twice.
 package exporter

@@ -16,12 +16,12 @@ import (
 type Source interface {
 	// Size is how many keys there are, about.
 	Size() (int64, error)
-	// Libraries gives the sources of the libraries of functions.
+	// Libraries returns the sources of the libraries of functions.
 	Libraries() ([]string, error)
-	// Rules gives what Keyp alone has beside keys.
+	// Rules returns the rules, which Keyp has besides keys and Redis does not have.
 	Rules() ([]Rule, error)
-	// Each visits all keys, each once, those of a database behind each other. A key is valid until
-	// visit returns. It ends with the error of visit or of the context.
+	// Each visits all keys once, one database after the other. A key is valid until visit returns.
+	// It ends with the error of visit or of the context.
 	Each(ctx context.Context, visit func(*Key) error) error
 }
 
@@ -85,7 +85,7 @@ const (
 	keyWork = 1 << 10
 )
 
-// Export writes all that the source has. After an error the file is not complete.
+// Export writes all data of the source. After an error the file is incomplete.
 func Export(ctx context.Context, src Source, to io.Writer, o Options) (*Report, error) {
 	out := bufio.NewWriterSize(to, bufferBytes)
 	var w writer
@@ -123,7 +123,7 @@ func Export(ctx context.Context, src Source, to io.Writer, o Options) (*Report, 
 	return report, out.Flush()
 }
 
-// exportOthers writes what a source has beside keys.
+// exportOthers writes the data that a source has besides keys.
 func exportOthers(src Source, w writer, report *Report) error {
 	libraries, err := src.Libraries()
 	if err != nil {

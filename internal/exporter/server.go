@@ -24,8 +24,8 @@ const (
 	// hash.
 	windowKeys  = 64
 	windowBytes = 4 << 20
-	// keyTries is how often a key that changes meanwhile is asked for before the server is to do
-	// nothing else meanwhile.
+	// keyTries is how often a key that changes meanwhile is asked for. After that it is read in a
+	// way that lets the server do nothing else meanwhile.
 	keyTries = 10
 	// maxLine and maxDepth bound a reply, and pieceBytes how much memory is taken for one before it
 	// is there.
@@ -303,7 +303,7 @@ func (r reply) field(name string) reply {
 
 var errReply = errors.New("the server's reply is none of Keyp's")
 
-// ask sends one command and gives its reply.
+// ask sends one command and returns its reply.
 func (s *Server) ask(args ...string) (reply, error) {
 	list := make([][]byte, len(args))
 	for i, arg := range args {

@@ -77,7 +77,7 @@ func (s Store) Each(ctx context.Context, visit func(*Key) error) error {
 	return nil
 }
 
-// visit visits a key that is not due yet, and gives how many bytes of memory it takes.
+// visit visits a key that is not due yet, and returns how many bytes of memory the key takes.
 func (s Store) visit(txn *storage.Txn, db int, name []byte, visit func(*Key) error) (size int, err error) {
 	k := s.Key(db, name)
 	if err := s.BeginBeside(txn, []storage.Key{k}); err != nil {

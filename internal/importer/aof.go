@@ -93,8 +93,8 @@ func (c *commands) next(args [][]byte) (_ [][]byte, err error) {
 
 func named(args [][]byte, name string) bool { return bytes.EqualFold(args[0], []byte(name)) }
 
-// survey reads all commands, and gives how long the file is without a command or a transaction that
-// is not complete at its end.
+// survey reads all commands. It returns the length of the file without an incomplete command or
+// transaction at its end.
 func survey(b []byte, visit func(args [][]byte)) (valid int, err error) {
 	c := commands{all: b}
 	multi := false

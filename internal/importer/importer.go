@@ -39,8 +39,8 @@ type Options struct {
 	DryRun bool
 	// Allowed reports whether a command of an append-only file may be sent.
 	Allowed func(args [][]byte) bool
-	// Keys gives the keys that such a command names, sent while a database is selected; ok is false
-	// if that is not known.
+	// Keys returns the keys that such a command names when it is sent while database db is
+	// selected; ok is false if they are not known.
 	Keys     func(args [][]byte, db int) (keys []Key, ok bool)
 	Clock    clock.Clock
 	Progress *progress.Meter
@@ -168,7 +168,7 @@ func Import(s *Source, o Options) (_ *Report, err error) {
 	return &im.report, nil
 }
 
-// await waits until the server has on disk what it was sent.
+// await waits until the server has everything that it was sent on disk.
 func (im *importer) await() error {
 	reply, failure, err := im.pipe.ask("WAITAOF", "1", "0", durableTime)
 	switch {
@@ -339,8 +339,8 @@ func (im *importer) command(args [][]byte) error {
 	return im.do(sent{what: name}, args...)
 }
 
-// wantsCommand reports whether a command is about what was chosen. One that is about more than that
-// is a problem: what it does to the chosen keys may depend on the others.
+// wantsCommand reports whether a command concerns only keys that were chosen. A command that also
+// concerns other keys is a problem: its effect on the chosen keys may depend on the others.
 func (im *importer) wantsCommand(name string, args [][]byte) (wanted bool, problem string) {
 	if im.DB == AllDBs && im.Match == "" {
 		return true, ""

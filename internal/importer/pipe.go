@@ -41,7 +41,7 @@ func newPipe(conn net.Conn) *pipe {
 	return &pipe{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
 }
 
-// ask sends one command and gives its reply, before start.
+// ask sends one command and returns its reply. It is only for the time before start.
 func (p *pipe) ask(args ...string) (reply, failure string, err error) {
 	p.out.Array(len(args))
 	for _, arg := range args {
@@ -116,8 +116,8 @@ func (p *pipe) finish(err error) error {
 	return err
 }
 
-// readReply reads one, and gives its text if that is asked for, and the first error that it is or
-// has.
+// readReply reads one reply. It returns its text if text is true, and the first error that the
+// reply is or contains.
 func readReply(in *bufio.Reader, text bool, depth int) (reply, failure string, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {

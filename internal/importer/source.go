@@ -162,7 +162,7 @@ func parseManifest(text []byte) (names []string, err error) {
 	return names, nil
 }
 
-// rdbLength reads the RDB file at the front of f, if there is one, and gives its length.
+// rdbLength reads the RDB file at the beginning of f, if there is one, and returns its length.
 func (f *file) rdbLength(visit func(rdb.Record) error) (int, error) {
 	if !rdb.IsFile(f.all) {
 		return 0, nil

@@ -1,10 +1,10 @@
-// Package target has the places in which backups are kept: directories of this machine, and buckets
-// of S3-compatible storage. It does not know what the files are.
+// Package target provides the places in which backups are kept: directories of this machine, and
+// buckets of S3-compatible storage. It knows nothing about the contents of the files.
 //
-// A file that is made has its name when all of it is there and durable. What a process that was
-// killed leaves is never listed or opened as a file: in a directory it has another name
-// (Unfinished), in a bucket it is a multipart upload that was not completed. Tidy removes it.
+// A new file gets its name when it is complete and durable. The unfinished file of a process that
+// was killed is never listed or opened: in a directory it has another name (Unfinished), in a
+// bucket it is a multipart upload that was not completed. Tidy removes it.
 //
-// A file of a bucket is sent in parts, some at a time, each with its SHA-256, and read in one
-// request, which is continued where a connection ends early.
+// A file of a bucket is sent in parts, several at a time, each with its SHA-256. It is read in one
+// request. If a connection ends early, another request continues from there.
 package target

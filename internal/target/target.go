@@ -25,7 +25,7 @@ type File struct {
 type Folder interface {
 	// Path is what users call a file of the folder.
 	Path(name string) string
-	// List gives the files, in the order of their names.
+	// List returns the files, in the order of their names.
 	List(ctx context.Context) ([]File, error)
 	// Open reads a file from its begin, and gives its size. A file that is not there is
 	// os.ErrNotExist.

@@ -53,7 +53,7 @@ type FS interface {
 	Remove(name string) error
 	// Rename replaces newName if it exists.
 	Rename(oldName, newName string) error
-	// List gives the base names in dir, sorted.
+	// List returns the base names in dir, sorted.
 	List(dir string) ([]string, error)
 	// MkdirAll makes dir and its parents, with mode 0700; SyncDir of the directory above
 	// each makes them durable.
