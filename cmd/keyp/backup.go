@@ -114,7 +114,7 @@ func mayCreate(from, to string, remote target.Options) error {
 
 var errInterrupted = errors.New("it was interrupted")
 
-// interruption gives the error of what a signal may have ended.
+// interruption returns the error of an operation that a signal may have ended.
 func interruption(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted

@@ -98,7 +98,8 @@ func (e *export) run(ctx context.Context, out io.Writer) (got *exporter.Report, 
 	return got, vfs.OS.SyncDir(filepath.Dir(e.to))
 }
 
-// name gives the written file its name. Without --replace a file that has come meanwhile stays.
+// name renames the written file to its final name. Without --replace a file that others made there
+// meanwhile stays.
 func (e *export) name(part string) error {
 	if e.replace {
 		return os.Rename(part, e.to)

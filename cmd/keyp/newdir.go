@@ -75,7 +75,7 @@ func replaceable(dir, place string) error {
 	return nil
 }
 
-// replace gives part the name of dir, which is empty or not there.
+// replace renames part to dir, which is empty or does not exist.
 func replace(dir, part string) error {
 	if err := vfs.OS.SyncDir(part); err != nil {
 		return err

@@ -148,8 +148,9 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	return nil
 }
 
-// enterDir makes the data directory, and has the process work in it: so the names of its files mean
-// the same ones when somebody moves it while the server runs.
+// enterDir makes the data directory, if there is none, and makes it the working directory of the
+// process. So the names of its files stay valid when somebody moves the directory while the server
+// runs.
 func enterDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -186,8 +187,8 @@ func joinGroup(env *commands.Env, group *member.Member) error {
 	return env.LoadCluster()
 }
 
-// storeOptions are those of a store in a directory that a server uses, but for what a start shows
-// of its progress.
+// storeOptions returns the options of a server's store in a directory, except for the ones that
+// show the progress of a start.
 func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.Logger, bell *server.Bell) storage.Options {
 	limit, patience := commands.ClockGuard(cfg)
 	return storage.Options{
@@ -219,7 +220,7 @@ func checkTogether(cfg *config.Config) error {
 	return all
 }
 
-// serveHTTP serves what is for people and programs that watch the server, if http-addr says where.
+// serveHTTP serves the pages for people and programs that monitor the server, if http-addr is set.
 func serveHTTP(cfg *config.Config, logger *slog.Logger, clk clock.Clock) (*web.Server, error) {
 	o := web.Options{Config: cfg, Log: logger, Clock: clk}
 	if cfg.String("http-addr") != "" && cfg.Bool("http-tls") {
@@ -275,7 +276,8 @@ func stopOnSignal(logger *slog.Logger) (context.Context, func()) {
 	}
 }
 
-// writePID writes the process id to path, if there is one, and gives what removes it.
+// writePID writes the process id to path, if that is not empty, and returns a function that removes
+// the file.
 func writePID(path string) (remove func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil

@@ -30,7 +30,7 @@ func addServerFlags(flags *flag.FlagSet) *serverFlags {
 	}
 }
 
-// parseWords parses flags that may stand between words, and gives those.
+// parseWords parses flags that may stand between words, and returns the words.
 func parseWords(flags *flag.FlagSet, args []string) (words []string, err error) {
 	for rest := args; len(rest) > 0; rest = flags.Args() {
 		if rest[0] == "-" || !strings.HasPrefix(rest[0], "-") {
@@ -135,7 +135,7 @@ func clientTLS(ca, cert, key string) (*tls.Config, error) {
 	return made, nil
 }
 
-// authenticate sends AUTH. A server sends nothing more before it is asked.
+// authenticate sends AUTH. After the reply the server sends nothing until it gets another command.
 func authenticate(conn net.Conn, user, password string) error {
 	command := []string{"AUTH", user, password}
 	if user == "" {
