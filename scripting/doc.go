@@ -7,8 +7,7 @@
 //
 // Global variables, libraries and their metatables are readonly tables, and no function that a
 // program can call writes to them. So a script leaves nothing behind in a state, and states are
-// used again. What a library keeps (cjson's options, the random numbers) is reset before each
-// script.
+// reused. The state of a library (cjson's options, the random numbers) is reset before each script.
 //
 // A library of functions has a state of its own. While its program runs, its environment has only
 // redis.register_function and redis.log, as in Redis. Then the same table gets all globals and is

@@ -45,8 +45,7 @@ var (
 	ErrStopping       = errors.New("the server is shutting down")
 )
 
-// Engine runs scripts. Its methods may be called by any goroutine; each running script has
-// a state of its own.
+// Engine runs scripts. Any goroutine may call its methods; each running script has its own state.
 type Engine struct {
 	o Options
 

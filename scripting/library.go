@@ -43,9 +43,9 @@ var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluste
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
 
 // Load runs a library's program, without its shebang line, which registers its functions. The
-// error's text is for the client, without a code. The program may run for most, as in Redis, and
-// what it waits for the system hardly counts; compiling it takes time in proportion to its length.
-// Killing r ends both; nil: nobody does.
+// error's text is for the client, without a code. The program may run for the time most, as in
+// Redis; time in which the process waits for the system hardly counts. Compiling takes time in
+// proportion to the program's length. Killing r ends both; nil: nobody does.
 func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, error) {
 	if r == nil {
 		r = &Run{}
@@ -68,7 +68,7 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 
 // killAfter kills r for its load time when it has run for most, unless stop is called before. The
 // time is counted in parts: a process that the system stopped for a while, or let wait, has used
-// one of them, and at a start no library is left out for that.
+// one part at most. So no library is left out at a start because of such a wait.
 func killAfter(r *Run, most time.Duration) (stop func()) {
 	const parts = 20
 	ended := make(chan struct{})
