@@ -85,7 +85,7 @@ func geoRadiusKeys(options int) []KeySpec {
 	}
 }
 
-// geoTarget finds the last key behind STORE or STOREDIST, which is the one that counts.
+// geoTarget finds the last key after STORE or STOREDIST, which is the one that counts.
 func geoTarget(args [][]byte) (first, last int) {
 	first, last = noArgument(nil)
 	for i := 5; i+1 < len(args); i++ {
@@ -119,7 +119,7 @@ type geoSearch struct {
 	storesDist bool
 }
 
-// sources gives the argument, and the key, that is the sorted set.
+// source returns the number of the argument that is the sorted set, and its key.
 func (f *geoForm) source(c *Ctx) (arg int, key storage.Key) {
 	if f.stores {
 		return 2, c.Keys[1]

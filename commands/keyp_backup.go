@@ -20,7 +20,7 @@ import (
 
 // A backup is a stream of all data, as of one moment, which a client reads piece by piece. It
 // belongs to its connection. A goroutine prepares the next piece, and waits until somebody asks for
-// it, so a client that is slow costs no memory and nobody else's time.
+// it. So a slow client costs no memory, and delays no other client.
 //
 // When the connection ends, the backup waits for another one that names it (RESUME), for
 // backupGrace or until somebody begins another backup. A piece whose reply was lost can be read
@@ -75,11 +75,11 @@ const (
 	errBackupLed  Error = "ERR this server has led its group, and does not know yet what the group has of its last writes: try again"
 )
 
-// backupPatience is how long a backup of which nothing is read keeps its place when somebody wants
-// it.
+// backupPatience is how long a backup keeps its place after its last read, when another client
+// wants to begin one.
 const backupPatience = 5 * time.Minute
 
-// backupGrace is how long a backup waits whose connection has ended.
+// backupGrace is how long a backup remains after its connection has ended.
 const backupGrace = time.Minute
 
 // backupPiece is how many bytes a piece has, but for the last one.
@@ -114,7 +114,8 @@ type backup struct {
 // busy is backup.asked while a command runs.
 const busy = math.MaxInt64
 
-// take reserves the place of the backup for a client. It waits for the end of one that has lost it.
+// take reserves the place of the backup for a client. If it takes the place from an earlier backup,
+// it waits for the end of that.
 func (bs *backups) take(client uint64, addr string, now time.Duration) (context.Context, *backup, error) {
 	for {
 		ctx, b, stalled, err := bs.tryTake(client, addr, now)
@@ -158,7 +159,7 @@ func (bs *backups) of(client uint64) *backup {
 	return nil
 }
 
-// resume gives a backup to another client, which reads on from a piece. The server may not know yet
+// resume moves a backup to another client, which reads on from a piece. The server may not know yet
 // that the first client's connection has ended.
 func (bs *backups) resume(id string, piece int64, client uint64, addr string, now time.Duration) error {
 	bs.mu.Lock()

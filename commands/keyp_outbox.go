@@ -278,8 +278,9 @@ func replyOutbox(c *Ctx, r *storage.OutboxState) {
 	c.textField("error", r.Failure)
 }
 
-// outboxRefuses gives the error of a command that may grow a key of which too many entries wait;
-// nil: there is none. KEYP.OUTBOX SET grows none, and may be what helps.
+// outboxRefuses returns the error of a command that may grow a key of which too many entries wait;
+// nil: the command is allowed. KEYP.OUTBOX SET is always allowed: it grows no key, and may solve
+// the problem.
 func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	if !spec.Is(DenyOOM) || spec.full == "keyp.outbox|set" {
 		return nil

@@ -42,8 +42,8 @@ var multiCommands = []Spec{
 	},
 }
 
-// queue is what a client has sent since MULTI. Only the loop adds to it; the client of a
-// running EXEC no longer has it.
+// queue holds the commands that a client has sent since MULTI. Only the loop adds to it; the client
+// of a running EXEC no longer has it.
 type queue struct {
 	commands []queued
 	bytes    int   // of all of it
@@ -204,9 +204,9 @@ func runDiscard(c *Ctx) error {
 	return nil
 }
 
-// runExec runs what was queued. Errors of the commands are among the replies; the others run
-// all the same, but for those behind a command with the flag guards that has failed, for whatever
-// reason.
+// runExec runs the queued commands. Errors of the commands are among the replies, and the other
+// commands still run. The exception is a command with the flag guards that has failed for any
+// reason: the commands after it do not run.
 func runExec(c *Ctx) error {
 	q := c.queue
 	if q == nil {

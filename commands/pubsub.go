@@ -191,7 +191,7 @@ func (p *Subscriptions) subscriptions(c *Client) (n [topics]int) {
 	return n
 }
 
-// names returns what a client listens to, in order.
+// names returns the names to which a client listens, in order.
 func (p *Subscriptions) names(c *Client, topic Topic) []string {
 	if c.subscriber == nil {
 		return nil
@@ -247,9 +247,9 @@ type delivery struct {
 	to      []*Subscriber
 }
 
-// receivers returns who hears of a channel (or shard channel) at this moment, the channel's own
-// listeners first, and how often it is heard: a client hears it once for the channel and once
-// for each of its patterns that match.
+// receivers returns the subscribers that get a message to a channel (or shard channel) at this
+// moment, the channel's own listeners first. n is how often the message is received: a client hears
+// it once for the channel and once for each of its patterns that match.
 func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

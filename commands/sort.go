@@ -120,7 +120,7 @@ func (p pattern) roams() bool { return p.star }
 // self says whether the pattern stands for the element itself.
 func (p pattern) self() bool { return string(p.text) == "#" }
 
-// sortPattern gives the error of a pattern whose keys the user may not read, or that may be of
+// sortPattern returns the error of a pattern whose keys the user may not read, or that may be of
 // other slots than the command's key.
 func (c *Ctx) sortPattern(p pattern, by bool) error {
 	switch {

@@ -16,8 +16,8 @@ type Spec struct {
 	// Scope is what a call may touch, and so how it runs. A declaration with Keys need not say
 	// KeysOnly.
 	Scope Scope
-	// Escalate gives the scope of calls that touch more than that, as their arguments show: it
-	// is asked before anything is locked. nil: there are none.
+	// Escalate returns the scope of calls whose arguments show that they touch more data than Scope
+	// says. It is called before anything is locked. nil: there are no such calls.
 	Escalate func(c *Ctx) Scope
 	// Offload reports whether a call reads so much that it is to be a job of scope Pinned: it
 	// changes nothing then, or one key by Replace or Copy, at its end. The keys are locked and
@@ -128,21 +128,21 @@ type KeySpec struct {
 	// Num says that argument Begin is the number of keys, which follow it (ZUNION), every
 	// Step. The handler reports a number that is none.
 	Num bool
-	// DB gives the database of the keys when it is not the client's own, from the
-	// command's arguments (COPY … DB n, MOVE). ok is false where the arguments do not
-	// say a valid one; the handler reports that.
+	// DB returns the database of the keys when it is not the client's own, from the command's
+	// arguments (COPY … DB n, MOVE). ok is false where the arguments name no valid database; the
+	// handler reports that.
 	DB func(args [][]byte, current int) (db int, ok bool)
-	// Find gives the first and last argument that is a key where no position says it
-	// (SORT … STORE); last is before first if there is none. COMMAND calls such a
-	// specification unknown, but with Word, or with Begin, where the key is if there is one.
+	// Find returns the first and last argument that is a key where no position says it (SORT …
+	// STORE); last is before first if there is none. COMMAND calls such a specification unknown,
+	// but with Word, or with Begin, where the key is if there is one.
 	Find func(args [][]byte) (first, last int)
-	// Word says, to COMMAND alone, that the key that Find gives is behind this word, at Begin or
+	// Word is for COMMAND alone: the key that Find returns comes after this word, at Begin or
 	// later.
 	Word string
 	// Limit says, to COMMAND alone, that of the arguments to the end (Last) only one part of so
 	// many is keys (XREAD).
 	Limit int
-	// Vary gives the flags where they depend on the arguments (SET … GET); Flags are then those
+	// Vary returns the flags where they depend on the arguments (SET … GET); Flags are then those
 	// of the worst case.
 	Vary func(args [][]byte) KeyFlags
 }
@@ -168,7 +168,7 @@ const (
 // Key declares one key at argument n.
 func Key(n int, flags KeyFlags) KeySpec { return KeySpec{Flags: flags, Begin: n} }
 
-// NumKeys declares the keys behind argument n, which says how many they are.
+// NumKeys declares the keys after argument n, which is their number.
 func NumKeys(n int, flags KeyFlags) KeySpec { return KeySpec{Flags: flags, Begin: n, Num: true} }
 
 // KeysFrom declares keys from argument n to the end, every step.

@@ -104,7 +104,7 @@ type groupRead struct {
 
 func (d *groupRead) group() *object.StreamGroup { return d.s.Value().Group(d.p.r.group) }
 
-// serve replies new entries, or those behind an ID that are pending at the consumer.
+// serve replies new entries, or those after an ID that are pending at the consumer.
 func (d *groupRead) serve(after object.StreamID) {
 	c, r := d.p.c, d.p.r
 	created := c.consumer(&d.s, d.k, r.group, r.consumer)
@@ -151,7 +151,7 @@ func (d *groupRead) oldest(after object.StreamID) int64 {
 	return at
 }
 
-// idle gives the pending entries that CLAIM takes.
+// idle returns the pending entries that CLAIM takes.
 func (d *groupRead) idle() (list []object.PendingEntry) {
 	if d.p.r.claim < 0 {
 		return nil
@@ -205,7 +205,7 @@ func (d *groupRead) entry(e object.StreamEntry, idle, count int64) bool {
 	})
 }
 
-// deliver gives the consumer entries that the group has not delivered yet.
+// deliver delivers entries to the consumer that the group has not delivered yet.
 func (d *groupRead) deliver() {
 	if d.left <= 0 || d.p.full {
 		return
@@ -239,8 +239,8 @@ func (d *groupRead) deliver() {
 	d.s.SetGroup(r.group, last, read)
 }
 
-// history replies entries behind an ID that are pending at the consumer, each as delivered once
-// more; of those that the stream does not have any more only the ID.
+// history replies entries after an ID that are pending at the consumer, and counts a further
+// delivery of each. Of entries that the stream does not have any more it replies only the ID.
 func (d *groupRead) history(after object.StreamID) {
 	c, r := d.p.c, d.p.r
 	var ids []object.StreamID

@@ -370,7 +370,7 @@ func runXRead(c *Ctx) error {
 	return c.block(c.Keys, object.TypeStream, r.timeout)
 }
 
-// read replies the entries behind an ID.
+// read replies the entries after an ID.
 func (p *streamReply) read(s *object.Stream, id object.StreamID) {
 	left := p.left()
 	from, _ := id.Next()
@@ -380,7 +380,7 @@ func (p *streamReply) read(s *object.Stream, id object.StreamID) {
 	})
 }
 
-// positions reads XREAD's IDs: of each stream only entries behind it are replied.
+// positions reads XREAD's IDs: of each stream only entries after its ID are replied.
 func (r *streamRead) positions(c *Ctx, ids []object.StreamID) ([]object.StreamID, error) {
 	for i, k := range c.Keys {
 		s, err := c.readStream(k)

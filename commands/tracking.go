@@ -102,7 +102,7 @@ func (t *Tracking) init(e *Env) {
 	t.env, t.mu.trackers, t.mu.keys = e, map[uint64]*tracker{}, map[string]readers{}
 }
 
-// ran takes in what a command changed and read. It is called before the transaction ends;
+// ran records the keys that a command changed and read. It is called before the transaction ends;
 // done is false if the command is going to run again.
 func (t *Tracking) ran(c *Ctx, done bool) {
 	if !t.active.Load() {

@@ -99,7 +99,7 @@ func (c *Changes) newWatch(client *Client, k storage.Key) *watch {
 	return w
 }
 
-// unwatch forgets what a client watches.
+// unwatch ends all watches of a client.
 func (c *Changes) unwatch(client *Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,9 +228,9 @@ func (ws watchedKeys) markDirty(list []*watch) {
 	}
 }
 
-// changed marks the clients that watch what a transaction changed. A database that was emptied has
-// changed for them where the key was there: a watch that is left has seen no change since it
-// began.
+// changed marks the clients that watch a key which a transaction changed. A database that was
+// emptied has changed for them where the key was there: a watch that is left has seen no change
+// since it began.
 func (ws watchedKeys) changed(changes []storage.Change) {
 	if len(ws) == 0 {
 		return
