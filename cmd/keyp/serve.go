@@ -202,7 +202,7 @@ func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.
 	}
 }
 
-// checkTogether returns what is wrong with options that depend on each other.
+// checkTogether returns what is wrong with http-addr, dir, and options that exclude each other.
 func checkTogether(cfg *config.Config) error {
 	var all config.Mistakes
 	if _, err := web.Address(cfg); err != nil {
