@@ -233,8 +233,8 @@ func (e *Env) complete(n *cluster) bool {
 }
 
 // route returns the error of a call that this node cannot run in cluster mode; "" if it can run the
-// call. All keys and shard channels of the call (of EXEC: of the queued commands) have to be in one
-// slot that the node serves. wait is true if the call has to wait for the group.
+// call. All keys and shard channels of the call must be in one slot that the node serves; for EXEC,
+// those of the queued commands. wait is true if the call must wait for the group.
 func (e *Env) route(c *Ctx) (refusal Error, wait bool) {
 	n, st := e.cluster.Load(), e.groupStatus()
 	if n == nil {

@@ -20,12 +20,12 @@ const (
 	// Done: the reply is in c.Out and c.LSN says what it depends on.
 	Done Outcome = iota
 	// Load: the command has not run, or its run had no effect, since some of c.Keys are not in
-	// memory. Dispatch has to be called again when Store.Load has read them.
+	// memory. The caller calls Dispatch again when Store.Load has read them.
 	Load
 	// Job: the command has not run. It runs in a job of c.Scope, on any goroutine: StartJob.
 	Job
-	// Wait: the command has not run, or its run had no effect, for c.Reason. Dispatch has to be
-	// called again when that reason has ended.
+	// Wait: the command has not run, or its run had no effect; c.Reason says why. The caller calls
+	// Dispatch again when that reason has ended.
 	Wait
 )
 

@@ -46,7 +46,7 @@ var (
 	atMilliseconds = timeForm{ttl.Milliseconds, ttl.Absolute, unixArg("unix-time-milliseconds")}
 )
 
-// state tells the transaction whether the deadline that it is about to set counts from its instant.
+// state tells the transaction whether its next deadline counts from the transaction's own instant.
 func (f *timeForm) state(t *storage.Txn, deadline int64) {
 	if f.base != ttl.FromNow {
 		deadline = 0

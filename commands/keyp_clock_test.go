@@ -134,8 +134,8 @@ func TestClockConfirmOfCommands(t *testing.T) {
 	}
 }
 
-// TestClockConfirmAtTheEndOfTime: a confirmed step moves no deadline past the last instant there
-// is. What has the most time that can be given stays.
+// TestClockConfirmAtTheEndOfTime: a confirmed step moves no deadline past the last possible
+// instant. A deadline at that instant stays.
 func TestClockConfirmAtTheEndOfTime(t *testing.T) {
 	h := newHarness(t)
 	h.store.SetClockGuard(10*time.Minute, time.Hour)

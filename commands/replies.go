@@ -23,7 +23,7 @@ type ReplyReport struct{ Reads, Writes histogram.Reading }
 func (r *Replies) report() ReplyReport { return ReplyReport{r.Reads.Read(), r.Writes.Read()} }
 
 // infoReplies shows the median and the 99th percentile of the waits, and how many there were.
-// Longer waits than are told apart are shown as the longest that is.
+// Waits above the histogram's highest bound appear as that bound.
 func infoReplies(c *Ctx, b *infoText) {
 	for _, of := range []struct {
 		kind string

@@ -5,8 +5,8 @@
 //
 // # Invariants
 //
-//   - A member must not forget some of the things that it tells others (a vote, that it has
-//     entries). It sends such a message only after the sync that brings them to disk.
+//   - A member must remember its votes, and which entries it has confirmed. It sends such a message
+//     only after the sync that brings this to disk.
 //   - An entry is committed when a majority has it on disk. From then on it is the same at all
 //     members, for ever. A machine gets each entry once, in order, from this member's disk.
 //   - A leader learns what became of each proposal: it is committed, or it is not in the log any

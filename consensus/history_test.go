@@ -174,9 +174,9 @@ func (s *sim) distance() {
 	s.logf("messages take up to %v longer", most)
 }
 
-// hunt has others take over from a leader that does not hear of it: one that does not hear the
-// leader any more campaigns, while answers to the leader are still on their way, those who would
-// hold the first one back start anew, or are told to hurry by the leader itself.
+// hunt lets other members take over from a leader that does not hear of it. A member that is cut
+// off from the leader campaigns while answers to the leader are still on their way. Members that
+// would reject it start again, or the leader itself tells them to hurry.
 func (s *sim) hunt() {
 	if s.one(2) { // from a group that is whole
 		s.repair()

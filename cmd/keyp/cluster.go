@@ -45,7 +45,8 @@ const (
 func cluster(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1, DialerRetries: 1, DialTimeout: 5 * time.Second, ReadTimeout: clusterStart, Protocol: 2, DisableIdentity: true}
+	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: 5 * time.Second, ReadTimeout: clusterStart, Protocol: 2, DisableIdentity: true}
 	server := addServerFlags(flags)
 	sure := flags.Bool("yes", false, "")
 	words, err := parseWords(flags, args)

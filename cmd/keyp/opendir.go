@@ -24,9 +24,9 @@ func toolOptions(dir string, meter *progress.Meter) storage.Options {
 	}
 }
 
-// openDir opens a directory that no server uses. A member's is only read: closed says what else is
-// known of it, and the store has what its log says to be committed; what it lacks is said on
-// standard error. Otherwise closed is nil.
+// openDir opens a directory that no server uses. It only reads the directory of a member: the store
+// then has everything that the member's log calls committed, closed describes the member, and a
+// message on standard error names missing data. For any other directory closed is nil.
 func openDir(o storage.Options) (s *storage.Store, closed *member.Closed, err error) {
 	o.Existing = true
 	s, _, err = storage.Open(o)

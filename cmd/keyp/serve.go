@@ -173,8 +173,8 @@ func warnOfRedis(logger *slog.Logger, dir string) {
 	}
 }
 
-// joinGroup tells commands which group the server is a member of, or else that it is the one node
-// of its cluster.
+// joinGroup connects the commands with the server's group. A server without a group becomes the
+// only node of its cluster.
 func joinGroup(env *commands.Env, group *member.Member) error {
 	if group == nil {
 		return env.LoadCluster()

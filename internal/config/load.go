@@ -225,7 +225,9 @@ func (c *Config) loadEnv(env []string) error {
 		// service of that name.
 		s := c.slots[name]
 		if s == nil || strings.HasPrefix(text, "tcp://") && !s.secret {
-			if meant := suggestion(name, secretNames()); meant != "" && !strings.HasPrefix(text, "tcp://") { // no start without the password that was meant
+			// A server does not start without the password that was meant.
+			meant := suggestion(name, secretNames())
+			if meant != "" && !strings.HasPrefix(text, "tcp://") {
 				all.add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
 			}
 			c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")

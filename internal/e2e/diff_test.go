@@ -92,7 +92,7 @@ func (s *both) unload(t *testing.T) {
 func onlyLong(t *testing.T) {
 	t.Helper()
 	if !testkit.Long() {
-		t.Skip("make check runs it")
+		t.Skip("it repeats another test with keys from disk: make check runs it")
 	}
 }
 

@@ -15,7 +15,7 @@ const columns = 100
 // code.
 const deepest = 8
 
-// causative is a first sentence such as "write has the next appends be written".
+// causative matches a first sentence such as "write has the next appends be written".
 var causative = regexp.MustCompile(`^\w[\w.]* has\b[^.:;]*\bbe\b`)
 
 // TestComments checks two rules of style that a program can see: prose of comments fits the
