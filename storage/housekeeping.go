@@ -178,11 +178,12 @@ func (cp *checkpointer) rested() bool {
 }
 
 // mayRelease reports whether a checkpoint may start because the log is full. It releases segments,
-// which are used again. It needs room in the log for its own batch. It also needs more space than
-// it writes: otherwise it would fail, and leave none.
+// which are used again. It begins a segment, for which it waits, so it may have what logKeepsFree
+// keeps. It needs more space than it writes: otherwise it would fail, and leave none.
 func (cp *checkpointer) mayRelease(dirty int64) bool {
 	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
-	return err == nil && uint64(dirty+dirty/4) < free && cp.s.LogRoom(0) < NoRoom && cp.rested()
+	_, segment := cp.s.log.Room()
+	return err == nil && uint64(segment+dirty+dirty/4) < free && cp.rested()
 }
 
 const (

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
+	"keyp/internal/vfs"
+	"keyp/storage/wal"
 )
 
 // TestEvictionHold: while keys of a large slot leave memory the shard is given to others after
@@ -257,6 +260,40 @@ func TestFullDiskIsReported(t *testing.T) {
 			t.Errorf("low: %v: %q", tt.low, got)
 		}
 	}
+}
+
+// TestFilledLog: a log whose last segment is filled to the end, while more of the disk is reserved
+// than is free, gets a checkpoint, which takes of the reserve and releases segments. No client has
+// to write for that: none may.
+func TestFilledLog(t *testing.T) {
+	const segment, reserve = 64 << 10, 8 << 20
+	disk := vfs.NewMem()
+	s, _, err := Open(Options{
+		FS: disk, Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
+		SegmentSize: segment, InitialMmap: 1 << 22, DiskReserve: reserve, Sync: wal.Always,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(false) }()
+	disk.SetFree(reserve/2 + segment/2)
+	key, txn := s.Key(0, []byte("key")), s.NewTxn()
+	const most = 1000
+	writes := 0
+	for ; s.LogRoom(0) != NoRoom && s.Stats().Checkpoints == 0 && writes < most; writes++ {
+		if !s.Begin(txn, []Key{key}) {
+			t.Fatal("a key in memory has to be loaded")
+		}
+		txn.SetString(key, make([]byte, segment/8), 0, setEvent)
+		txn.End()
+		if err := s.log.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes == most {
+		t.Fatalf("after %d writes the log has room", writes)
+	}
+	await.Until(t, "room in the log", func() bool { return s.LogRoom(0) < NoRoom })
 }
 
 // TestReachable: a directory that is removed under the store can be written no more.
