@@ -28,6 +28,8 @@ type housekeeper struct {
 	charged  atomic.Int64 // overhead, as of then
 	lowSpace atomic.Bool  // a failed checkpoint sets it, too
 	wasFull  bool         // as reportFull has found it last
+	needed   atomic.Int64 // bytes of the disk that a checkpoint would take, as of then
+	kept     atomic.Int64 // that a new segment of the log leaves free for one
 	delay    atomic.Int64 // nanoseconds
 }
 
@@ -105,12 +107,18 @@ func (h *housekeeper) round() {
 	process := ReadProcessMemory()
 	charged := h.overhead.charge(process, s.clock.Mono(), used, limit)
 	h.charged.Store(charged)
+	_, segment := s.log.Room() // a checkpoint begins one
+	h.needed.Store(segment + s.file.growth(dirty))
+	// A segment that is made now and the one before it are filled first. The quarter is for the
+	// index pages, and for what is written before the next round.
+	filled := dirty + 2*segment
+	h.kept.Store(segment + s.file.growth(filled+filled/4))
 	h.slowDown(used+charged, dirty, limit)
 	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
-	if due && s.checkpointer.mayStart() || s.log.Full() && s.checkpointer.mayRelease(dirty) {
+	if due && s.checkpointer.mayStart() || s.log.Full() && s.checkpointer.mayRelease() {
 		s.StartCheckpoint()
 	}
 	low := s.spaceIsLow()
@@ -179,11 +187,10 @@ func (cp *checkpointer) rested() bool {
 
 // mayRelease reports whether a checkpoint may start because the log is full. It releases segments,
 // which are used again. It begins a segment, for which it waits, so it may have what logKeepsFree
-// keeps. It needs more space than it writes: otherwise it would fail, and leave none.
-func (cp *checkpointer) mayRelease(dirty int64) bool {
+// keeps. Without room for what it writes it would fail, and leave none.
+func (cp *checkpointer) mayRelease() bool {
 	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
-	_, segment := cp.s.log.Room()
-	return err == nil && uint64(segment+dirty+dirty/4) < free && cp.rested()
+	return err == nil && uint64(cp.s.house.needed.Load()) < free && cp.rested()
 }
 
 const (
@@ -253,9 +260,16 @@ func (s *Store) LogRoom(bytes int) LogRoom {
 	return RoomForSmall
 }
 
-// logKeepsFree is the space in bytes that a new segment of the log leaves free: the half of the
-// reserve that is for checkpoints, which release other segments.
-func (s *Store) logKeepsFree() uint64 { return s.diskReserve.Load() / 2 }
+// logKeepsFree is the space in bytes that a new segment of the log leaves free for checkpoints,
+// which release other segments: half of the reserve, or what a checkpoint needs if that is more.
+// Without a reserve it is 0.
+func (s *Store) logKeepsFree() uint64 {
+	reserve := s.diskReserve.Load()
+	if reserve == 0 {
+		return 0
+	}
+	return max(reserve/2, uint64(s.house.kept.Load()))
+}
 
 // reportFull logs when writes begin to be refused since the disk is full, and when that ends.
 func (h *housekeeper) reportFull() {

@@ -296,6 +296,41 @@ func TestFilledLog(t *testing.T) {
 	await.Until(t, "room in the log", func() bool { return s.LogRoom(0) < NoRoom })
 }
 
+// TestLogLeavesRoomForACheckpoint: the log is full before it has taken the room of the disk that
+// a checkpoint of what is in memory needs. So that checkpoint comes.
+func TestLogLeavesRoomForACheckpoint(t *testing.T) {
+	const free, size = 16 << 20, 16 << 10
+	disk := vfs.NewMem()
+	disk.SetFree(free)
+	s, _, err := Open(Options{
+		FS: disk, Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
+		SegmentSize: 256 << 10, CheckpointBytes: 1 << 30, InitialMmap: 1 << 22, DiskReserve: 2 << 20, Sync: wal.Always,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(false) }()
+	txn, keys := s.NewTxn(), 0
+	for ; !s.log.Full() && s.Stats().Checkpoints == 0 && keys < free/size; keys++ {
+		key := s.Key(0, fmt.Append(nil, "key:", keys))
+		if !s.Begin(txn, []Key{key}) {
+			t.Fatal("a key in memory has to be loaded")
+		}
+		txn.SetString(key, make([]byte, size), 0, setEvent)
+		txn.End()
+		if err := s.log.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if keys%16 == 0 {
+			await.Until(t, "the keys to be counted", func() bool { return s.house.needed.Load() > int64(keys*size) })
+		}
+	}
+	if keys == free/size {
+		t.Fatal("the log has taken all of the disk")
+	}
+	await.Until(t, "a checkpoint", func() bool { return s.Stats().Checkpoints > 0 })
+}
+
 // TestReachable: a directory that is removed under the store can be written no more.
 func TestReachable(t *testing.T) {
 	h := newHarness(t)

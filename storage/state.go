@@ -289,6 +289,12 @@ func (s *Store) current() format.State {
 	return st
 }
 
+// growth estimates how many bytes the data file grows by when so many are written to it.
+func (df *dataFile) growth(written int64) int64 {
+	_, unused := df.use()
+	return max(written-unused, 0)
+}
+
 // use is the length of the data file (0 if it cannot be looked at), and how much of
 // it is unused, as of the last transaction.
 func (df *dataFile) use() (size, unused int64) {
