@@ -220,7 +220,7 @@ func (c *Ctx) keepUsers(reply func(*Ctx)) error {
 			}
 			txn := e.Store.NewTxn()
 			e.Store.BeginAll(txn)
-			txn.SetString(e.Store.SystemKey(usersKey), []byte(e.usersText()), ttl.None, storage.Event{})
+			txn.SetString(e.Store.SystemKey(usersKey), []byte(e.usersText()), ttl.Deadline{}, storage.Event{})
 			txn.End()
 			done(func(c *Ctx) {
 				c.shows()

@@ -122,7 +122,7 @@ func runBitOp(c *Ctx) error {
 		c.Txn.Delete(c.Keys[0], storage.Deleted)
 	default:
 		c.Txn.Overwriting(c.Keys[0], object.TypeString, ttl.None)
-		c.Txn.SetRaw(c.Keys[0], op.combine(values, longest), ttl.None, eventSet)
+		c.Txn.SetRaw(c.Keys[0], op.combine(values, longest), ttl.Deadline{}, eventSet)
 	}
 	c.Out.Int(int64(longest))
 	return nil

@@ -201,7 +201,7 @@ func (e *Env) storeCluster(txn *storage.Txn, c *cluster) {
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	txn.SetString(e.Store.SystemKey(clusterKey), text, ttl.None, storage.Event{})
+	txn.SetString(e.Store.SystemKey(clusterKey), text, ttl.Deadline{}, storage.Event{})
 	e.cluster.Store(c)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"keyp/resp"
 	"keyp/storage"
+	"keyp/ttl"
 )
 
 var counterCommands = []Spec{
@@ -75,7 +76,7 @@ func addInt(c *Ctx, by int64) error {
 		return err
 	}
 	var digits [20]byte
-	c.Txn.SetString(k, strconv.AppendInt(digits[:0], sum, 10), deadline, eventIncrBy)
+	c.Txn.SetString(k, strconv.AppendInt(digits[:0], sum, 10), ttl.At(deadline), eventIncrBy)
 	c.Out.Int(sum)
 	return nil
 }
@@ -113,7 +114,7 @@ func runIncrByFloat(c *Ctx) error {
 		return ErrNaN
 	}
 	text := sum.Append(nil)
-	c.Txn.SetString(k, text, deadline, eventIncrByFloat)
+	c.Txn.SetString(k, text, ttl.At(deadline), eventIncrByFloat)
 	c.Out.Bulk(text)
 	return nil
 }

@@ -175,20 +175,20 @@ func parseRestore(a Cursor) (restoreOptions, error) {
 	return o, a.Err()
 }
 
-// deadline reads RESTORE's time to live, 0 for none.
-func (o *restoreOptions) deadline(arg []byte, now int64) (int64, error) {
+// deadline reads the time to live of RESTORE, of which 0 means none.
+func (o *restoreOptions) deadline(arg []byte, now int64) (ttl.Deadline, error) {
 	n, ok := ParseInt(arg)
 	switch {
 	case !ok:
-		return 0, ErrNotInteger
+		return ttl.Deadline{}, ErrNotInteger
 	case n < 0:
-		return 0, errRestoreTTL
+		return ttl.Deadline{}, errRestoreTTL
 	case n == 0:
-		return ttl.None, nil
+		return ttl.Deadline{}, nil
 	case o.absolute:
-		return n, nil
+		return ttl.At(n), nil
 	default:
-		return ttl.Deadline(now, n, ttl.Milliseconds, ttl.FromNow)
+		return ttl.Resolve(now, n, ttl.Milliseconds, ttl.FromNow)
 	}
 }
 
@@ -220,9 +220,6 @@ func runRestore(c *Ctx) error {
 	}
 	c.Txn.Exempt = true // what comes from elsewhere stays as it was there
 	defer func() { c.Txn.Exempt = false }()
-	if c.Txn.Relative(ttl.None); !o.absolute {
-		c.Txn.Relative(deadline)
-	}
 	v, err := rdb.Decode(c.Arg(3))
 	if err == nil && v.Type == rdb.Lease && !builtLease(v.Lease).Valid() {
 		err = rdb.ErrFormat
@@ -236,8 +233,8 @@ func runRestore(c *Ctx) error {
 		return ErrPayload
 	case err != nil:
 		return ErrDataFormat
-	case ttl.Expired(deadline, now):
-		c.Txn.Replace(k, &object.List{}, ttl.None, storage.Event{}) // the key goes
+	case ttl.Expired(deadline.At, now):
+		c.Txn.Replace(k, &object.List{}, ttl.Deadline{}, storage.Event{}) // the key goes
 	case v.Type == rdb.String:
 		if !c.Env.fits(0, int64(len(v.Str))) {
 			return ErrTooLong
@@ -251,8 +248,8 @@ func runRestore(c *Ctx) error {
 	if c.Txn.Conflicted() {
 		return nil
 	}
-	if ttl.Expired(deadline, now) {
-		c.Txn.ReportPassed(k, deadline, made)
+	if ttl.Expired(deadline.At, now) {
+		c.Txn.ReportPassed(k, deadline.At, made)
 	}
 	if is, ok := c.Txn.Peek(k); ok && replaced {
 		c.Txn.Overwrote(k, was, is.Type())

@@ -46,14 +46,6 @@ var (
 	atMilliseconds = timeForm{ttl.Milliseconds, ttl.Absolute, unixArg("unix-time-milliseconds")}
 )
 
-// state tells the transaction whether its next deadline counts from the transaction's own instant.
-func (f *timeForm) state(t *storage.Txn, deadline int64) {
-	if f.base != ttl.FromNow {
-		deadline = 0
-	}
-	t.Relative(deadline)
-}
-
 // condition takes NX, XX, GT or LT and adds it to cond, if the next argument is one.
 func (a *Cursor) condition(cond *ttl.Condition) bool {
 	switch {

@@ -68,14 +68,13 @@ func expireMember(c *Ctx, form *timeForm) error {
 	if !ok {
 		return ErrNotInteger
 	}
-	deadline, err := ttl.Deadline(c.Txn.Now(), n, form.unit, form.base)
-	if err == nil && deadline > ttl.MaxField {
+	deadline, err := ttl.Resolve(c.Txn.Now(), n, form.unit, form.base)
+	if err == nil && deadline.At > ttl.MaxField {
 		err = ttl.ErrInvalidTTL
 	}
 	if err != nil {
 		return err
 	}
-	form.state(c.Txn, deadline)
 	done := int64(1)
 	if !c.Txn.Members(c.Arg(2)).Expire(c.Keys[0], deadline, 0) {
 		done = 0

@@ -19,7 +19,7 @@ func (c *Ctx) keepLibrary(lib *library) error {
 	if err := c.load([]storage.Key{k}); err != nil {
 		return err
 	}
-	c.Txn.SetString(k, []byte(lib.source), ttl.None, storage.Event{})
+	c.Txn.SetString(k, []byte(lib.source), ttl.Deadline{}, storage.Event{})
 	return nil
 }
 

@@ -175,6 +175,6 @@ func replaceKept(t *testing.T, h *harness, name, source string) {
 	if _, ok := txn.Get(k); !ok {
 		t.Errorf("library %s is not kept any more", name)
 	}
-	txn.SetString(k, []byte(source), ttl.None, storage.Event{})
+	txn.SetString(k, []byte(source), ttl.Deadline{}, storage.Event{})
 	txn.End()
 }

@@ -5,6 +5,7 @@ import (
 
 	"keyp/storage"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // hashCommands are the commands of hashes, a file for each kind. All of them take a
@@ -95,7 +96,7 @@ func setFields(reply func(c *Ctx, created int64)) func(*Ctx) error {
 		h.Reserve(len(pairs) / 2)
 		created := int64(0)
 		for i := 0; i < len(pairs); i += 2 {
-			if h.Set(pairs[i], pairs[i+1], 0) {
+			if h.Set(pairs[i], pairs[i+1], ttl.Deadline{}) {
 				created++
 			}
 		}
@@ -108,7 +109,7 @@ func setFields(reply func(c *Ctx, created int64)) func(*Ctx) error {
 func setNewField(c *Ctx, h storage.Hash) error {
 	_, _, exists := h.Value().Get(c.Arg(2))
 	if !exists {
-		h.Set(c.Arg(2), c.Arg(3), 0)
+		h.Set(c.Arg(2), c.Arg(3), ttl.Deadline{})
 		c.Txn.NotifyFields(c.Keys[0], eventHSet, c.Arg(2))
 	}
 	c.bit(!exists)

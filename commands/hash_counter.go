@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"keyp/resp"
+	"keyp/ttl"
 )
 
 var hashCounterCommands = []Spec{
@@ -61,7 +62,7 @@ func runHIncrBy(c *Ctx) error {
 		return err
 	}
 	var digits [20]byte
-	h.Set(c.Arg(2), strconv.AppendInt(digits[:0], sum, 10), deadline)
+	h.Set(c.Arg(2), strconv.AppendInt(digits[:0], sum, 10), ttl.At(deadline))
 	c.Txn.NotifyFields(k, eventHIncrBy, c.Arg(2))
 	c.Out.Int(sum)
 	return nil
@@ -93,7 +94,7 @@ func runHIncrByFloat(c *Ctx) error {
 		return ErrNaN
 	}
 	text := sum.Append(nil)
-	h.Set(c.Arg(2), text, deadline)
+	h.Set(c.Arg(2), text, ttl.At(deadline))
 	c.Txn.NotifyFields(k, eventHIncrByFloat, c.Arg(2))
 	c.Out.Bulk(text)
 	return nil

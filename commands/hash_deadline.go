@@ -159,7 +159,6 @@ func expireFields(form *timeForm) func(*Ctx) error {
 		if err != nil {
 			return err
 		}
-		form.state(c.Txn, deadline)
 		cond, fields, err := parseFieldExpiry(c.Cursor(3))
 		if err != nil {
 			return err
@@ -201,22 +200,22 @@ func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event, change func(arg []b
 
 // fieldEvent is the event of fields that are given a deadline, or deleted because it has
 // passed.
-func (c *Ctx) fieldEvent(deadline int64) storage.Event {
-	if ttl.Expired(deadline, c.Txn.Now()) {
+func (c *Ctx) fieldEvent(deadline ttl.Deadline) storage.Event {
+	if ttl.Expired(deadline.At, c.Txn.Now()) {
 		return eventHDel
 	}
 	return eventHExpire
 }
 
-func expireField(c *Ctx, h *storage.Hash, field []byte, deadline int64, cond ttl.Condition) int64 {
+func expireField(c *Ctx, h *storage.Hash, field []byte, deadline ttl.Deadline, cond ttl.Condition) int64 {
 	_, old, ok := h.Value().Get(field)
 	switch {
 	case !ok:
 		return fieldMissing
-	case !cond.Allows(old, deadline):
+	case !cond.Allows(old, deadline.At):
 		return fieldRefused
-	case ttl.Expired(deadline, c.Txn.Now()):
-		h.ReportPassed(field, deadline)
+	case ttl.Expired(deadline.At, c.Txn.Now()):
+		h.ReportPassed(field, deadline.At)
 		h.Delete(field)
 		return fieldDeleted
 	}
@@ -268,6 +267,6 @@ func persistField(h *storage.Hash, field []byte) int64 {
 	case deadline == ttl.None:
 		return fieldNoTTL
 	}
-	h.SetDeadline(field, ttl.None)
+	h.SetDeadline(field, ttl.Deadline{})
 	return fieldChanged
 }

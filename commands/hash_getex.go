@@ -65,9 +65,9 @@ const (
 type fieldOptions struct {
 	fields    [][]byte // HSETEX: fields and values in turn
 	condition fieldExistence
-	timed     bool  // EX, PX, EXAT or PXAT: give the fields deadline
-	deadline  int64 // Unix ms
-	other     bool  // PERSIST of HGETEX, KEEPTTL of HSETEX
+	timed     bool // EX, PX, EXAT or PXAT: give the fields deadline
+	deadline  ttl.Deadline
+	other     bool // PERSIST of HGETEX, KEEPTTL of HSETEX
 }
 
 // fieldSyntax is what the two differ in.
@@ -142,7 +142,6 @@ func (o *fieldOptions) time(a *Cursor, s *fieldSyntax, t *storage.Txn) bool {
 			if err != nil {
 				a.Fail(err)
 			}
-			e.form.state(t, deadline)
 			o.timed, o.deadline = true, deadline
 		}
 		return true
@@ -201,7 +200,7 @@ func runHSetEx(c *Ctx) error {
 		return nil
 	}
 	c.Out.Int(1)
-	if o.timed && ttl.Expired(o.deadline, c.Txn.Now()) {
+	if o.timed && ttl.Expired(o.deadline.At, c.Txn.Now()) {
 		o.deleteInstead(c, k, &h)
 		return nil
 	}
@@ -209,7 +208,7 @@ func runHSetEx(c *Ctx) error {
 	for i := 0; i < len(o.fields); i += 2 {
 		field, deadline := o.fields[i], o.deadline
 		if o.other {
-			_, deadline, _ = h.Value().Get(field)
+			_, deadline.At, _ = h.Value().Get(field)
 		}
 		h.Set(field, o.fields[i+1], deadline)
 	}
@@ -227,7 +226,7 @@ func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	c.notifyPairs(k, eventHSet, o.fields)
 	for i := 0; i < len(o.fields); i += 2 {
 		h.Delete(o.fields[i])
-		c.Txn.ReportPassedElement(k, object.TypeHash, o.fields[i], o.fields[i+1], o.deadline)
+		c.Txn.ReportPassedElement(k, object.TypeHash, o.fields[i], o.fields[i+1], o.deadline.At)
 	}
 	c.notifyPairs(k, eventHDel, o.fields)
 	if !existed {

@@ -135,11 +135,8 @@ func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 	}
 	switch {
 	case size >= len(s):
-		deadline, exists := c.Txn.Deadline(k)
-		if !exists {
-			deadline = ttl.None
-		}
-		c.Txn.SetRaw(k, s, deadline, ev)
+		deadline, _ := c.Txn.Deadline(k)
+		c.Txn.SetRaw(k, s, ttl.At(deadline), ev)
 	case len(parts) == 0:
 		c.Txn.Notify(k, ev)
 	default:

@@ -246,7 +246,7 @@ func increxFloat(c *Ctx, o *increxOptions) error {
 }
 
 // storeCounted stores the new value with the deadline that the options ask for.
-func (c *Ctx) storeCounted(o *increxOptions, value []byte, deadline int64) {
+func (c *Ctx) storeCounted(o *increxOptions, value []byte, deadline ttl.Deadline) {
 	k, ev := c.Keys[0], eventIncrBy
 	if o.float {
 		ev = eventIncrByFloat
@@ -254,12 +254,12 @@ func (c *Ctx) storeCounted(o *increxOptions, value []byte, deadline int64) {
 	was, _ := c.Txn.Deadline(k)
 	switch {
 	case o.expiry.other && was != ttl.None:
-		c.Txn.SetString(k, value, ttl.None, ev)
+		c.Txn.SetString(k, value, ttl.Deadline{}, ev)
 		if is, _ := c.Txn.Deadline(k); is == ttl.None { // no policy gave it another one
 			c.Txn.Notify(k, storage.DeadlineRemoved)
 		}
 	case o.expiry.form == nil, o.enx && was != ttl.None:
-		c.Txn.SetString(k, value, was, ev)
+		c.Txn.SetString(k, value, ttl.At(was), ev)
 	default:
 		c.storeUntil(k, value, deadline, ev)
 	}

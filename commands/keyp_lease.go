@@ -119,10 +119,10 @@ func parseAcquire(a Cursor, now int64) (r leaseRequest, err error) {
 // leaseDeadline is the deadline of a lease that lasts for so many ms, and may have any delay.
 func leaseDeadline(now, ms int64) (int64, error) {
 	deadline, err := ttl.FutureDeadline(now, ms, ttl.Milliseconds, ttl.FromNow)
-	if err == nil && deadline > math.MaxInt64-object.MaxDelay {
+	if err == nil && deadline.At > math.MaxInt64-object.MaxDelay {
 		err = ttl.ErrInvalidTTL
 	}
-	return deadline, err
+	return deadline.At, err
 }
 
 // acquireLease grants a free lease, but not past those that wait for it: only the first of them may

@@ -9,6 +9,7 @@ import (
 
 	"keyp/resp"
 	"keyp/storage"
+	"keyp/ttl"
 )
 
 // TestOffloadStores: what a command stores that is a job is what it stores within EXEC, where it
@@ -238,7 +239,7 @@ func TestOffloadRestoreAgain(t *testing.T) {
 		if !h.store.Begin(txn, []storage.Key{k}) {
 			t.Fatal("the key is not known")
 		}
-		txn.SetString(k, []byte("meanwhile"), 0, storage.Event{})
+		txn.SetString(k, []byte("meanwhile"), ttl.Deadline{}, storage.Event{})
 		txn.End()
 		if !h.env.RunJob(&job, nil) || out.Len() != 0 {
 			t.Errorf("it has run, and replied %q", out.Buf)

@@ -562,7 +562,7 @@ func (c *Ctx) keepPolicy(name string, p *policy) error {
 	if err != nil {
 		return err
 	}
-	c.Txn.SetString(k, text, ttl.None, storage.Event{})
+	c.Txn.SetString(k, text, ttl.Deadline{}, storage.Event{})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"keyp/storage"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 var setRandomCommands = []Spec{
@@ -117,7 +118,7 @@ func keepRandom(c *Ctx, k storage.Key, v *object.Set, left int) {
 		}
 	}
 	item, _ := c.Txn.Peek(k)
-	c.Txn.Replace(k, kept, item.Deadline(), eventSPop)
+	c.Txn.Replace(k, kept, ttl.At(item.Deadline()), eventSPop)
 }
 
 func runSRandMember(c *Ctx) error {

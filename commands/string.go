@@ -129,7 +129,7 @@ func runSet(c *Ctx) error {
 
 // setWith is SET with options. The old value is read only where an option needs it,
 // so that only then another type is an error.
-func setWith(c *Ctx, o *setOptions, deadline int64) error {
+func setWith(c *Ctx, o *setOptions, deadline ttl.Deadline) error {
 	k := c.Keys[0]
 	look := c.Txn.Peek
 	if o.get {

@@ -57,56 +57,53 @@ func (e *expiry) option(a *Cursor, other string) bool {
 	return false
 }
 
-// deadline is the instant that the option means, ttl.None without one. The command is about to give
-// it.
-func (e *expiry) deadline(t *storage.Txn) (int64, error) {
+// deadline is the deadline that the option means, none without one.
+func (e *expiry) deadline(t *storage.Txn) (ttl.Deadline, error) {
 	if e.form == nil {
-		return ttl.None, nil
+		return ttl.Deadline{}, nil
 	}
 	n, ok := ParseInt(e.arg)
 	if !ok {
-		return ttl.None, ErrNotInteger
+		return ttl.Deadline{}, ErrNotInteger
 	}
-	deadline, err := ttl.FutureDeadline(t.Now(), n, e.form.unit, e.form.base)
-	e.form.state(t, deadline)
-	return deadline, err
+	return ttl.FutureDeadline(t.Now(), n, e.form.unit, e.form.base)
 }
 
 var eventSet = storage.Event{Class: storage.EventString, Name: "set"}
 
 // store makes k a string with a new deadline or none.
-func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
-	c.Txn.Overwriting(k, object.TypeString, deadline)
+func (c *Ctx) store(k storage.Key, value []byte, deadline ttl.Deadline) {
+	c.Txn.Overwriting(k, object.TypeString, deadline.At)
 	c.storeUntil(k, value, deadline, eventSet)
 }
 
 // storeUntil is store with the event of another command than SET. A deadline that has passed
 // already stores nothing: what was there goes, and listeners hear what they would
 // have heard if the key had lived for no time at all.
-func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline int64, ev storage.Event) {
-	if ttl.Expired(deadline, c.Txn.Now()) {
+func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline ttl.Deadline, ev storage.Event) {
+	if ttl.Expired(deadline.At, c.Txn.Now()) {
 		if _, exists := c.Txn.Peek(k); !exists {
 			c.Txn.Notify(k, storage.New)
 		}
 		c.Txn.Notify(k, ev)
 		c.Txn.Notify(k, storage.DeadlineSet)
-		c.Txn.ReportPassed(k, deadline, &object.String{Data: value})
+		c.Txn.ReportPassed(k, deadline.At, &object.String{Data: value})
 		if !c.Txn.Delete(k, storage.Expired) {
 			c.Txn.Notify(k, storage.Expired)
 		}
 		return
 	}
 	c.Txn.SetString(k, value, deadline, ev)
-	if deadline != ttl.None {
+	if deadline.At != ttl.None {
 		c.Txn.Notify(k, storage.DeadlineSet)
 	}
 }
 
 // storeKeeping is store, but with keep an existing key's deadline stays.
-func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline int64, keep bool) {
+func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline ttl.Deadline, keep bool) {
 	if item, exists := c.Txn.Peek(k); keep && exists {
 		c.Txn.Overwriting(k, object.TypeString, item.Deadline())
-		c.Txn.SetString(k, value, item.Deadline(), eventSet)
+		c.Txn.SetString(k, value, ttl.At(item.Deadline()), eventSet)
 		return
 	}
 	c.store(k, value, deadline)

@@ -69,7 +69,7 @@ func runMSetEx(c *Ctx) error {
 			return nil
 		}
 		if !o.expiry.other || !exists {
-			c.Txn.MayWrite(k, deadline)
+			c.Txn.MayWrite(k, deadline.At)
 		}
 	}
 	for i, k := range c.EachKey {

@@ -1,6 +1,10 @@
 package commands
 
-import "keyp/storage"
+import (
+	"keyp/storage"
+
+	"keyp/ttl"
+)
 
 var rangeCommands = []Spec{
 	{
@@ -64,7 +68,7 @@ func runAppend(c *Ctx) error {
 		return err
 	}
 	if !ok { // a new string, not an appended one: their OBJECT ENCODING differs
-		c.Txn.SetString(k, data, 0, eventAppend)
+		c.Txn.SetString(k, data, ttl.Deadline{}, eventAppend)
 		c.Out.Int(int64(len(data)))
 		return nil
 	}

@@ -46,13 +46,13 @@ func (c *Ctx) overwrite(k storage.Key, v object.Value, ev storage.Event) {
 	if v.Len() > 0 {
 		c.Txn.Overwriting(k, v.Type(), ttl.None)
 	}
-	c.Txn.Replace(k, v, ttl.None, ev)
+	c.Txn.Replace(k, v, ttl.Deadline{}, ev)
 }
 
 // set gives a key a string, whatever it had, without a deadline.
 func (c *Ctx) set(k storage.Key, value []byte) {
 	c.Txn.Overwriting(k, object.TypeString, ttl.None)
-	c.Txn.SetString(k, value, ttl.None, eventSet)
+	c.Txn.SetString(k, value, ttl.Deadline{}, eventSet)
 }
 
 // bit replies 1 or 0.

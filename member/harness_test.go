@@ -23,6 +23,7 @@ import (
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // ring is servers that become members of one group, in this process: with real connections, data
@@ -511,7 +512,7 @@ func (p *process) set(key, value string) (lsn uint64, ok bool) {
 			p.server.ring.t.Errorf("a transaction: %t, %v", ok, err)
 			return
 		}
-		p.loop.txn.SetString(k, []byte(value), 0, setEvent)
+		p.loop.txn.SetString(k, []byte(value), ttl.Deadline{}, setEvent)
 		p.loop.txn.End()
 		lsn, ok = p.store.Log().End(), true
 	})

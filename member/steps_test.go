@@ -24,6 +24,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/storage"
 	"keyp/storage/snapshotfile"
+	"keyp/ttl"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -69,7 +70,7 @@ func alone(t *testing.T, keys int) (dir string, model map[string]string) {
 			t.Fatal(ok, err)
 		}
 		model[name] = strings.Repeat("v", 1+i)
-		txn.SetString(k, []byte(model[name]), 0, setEvent)
+		txn.SetString(k, []byte(model[name]), ttl.Deadline{}, setEvent)
 		txn.End()
 	}
 	if err := o.store.Close(true); err != nil {

@@ -15,6 +15,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
+	"keyp/ttl"
 )
 
 // apart is a group of members whose clocks stand still unless a test moves them, all by the same.
@@ -138,7 +139,7 @@ func (s *server) at(key string, fn func(p *process, x *storage.Txn, k storage.Ke
 }
 
 // give sets a key with a time to live at the leader, and waits until all have it.
-func (a *apart) give(key string, ttl time.Duration) {
+func (a *apart) give(key string, left time.Duration) {
 	a.t.Helper()
 	var p *process
 	term := uint64(0)
@@ -152,7 +153,7 @@ func (a *apart) give(key string, ttl time.Duration) {
 			}
 			term = a.term()
 			p.server.at(key, func(_ *process, x *storage.Txn, k storage.Key) {
-				x.SetString(k, []byte("v"), x.Now()+ttl.Milliseconds(), setEvent)
+				x.SetString(k, []byte("v"), ttl.At(x.Now()+left.Milliseconds()), setEvent)
 			})
 		}
 		return a.have(key) == len(a.servers)

@@ -9,6 +9,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
+	"keyp/ttl"
 )
 
 // listen subscribes to all keyspace events.
@@ -283,7 +284,7 @@ func TestEventsAreNotForgotten(t *testing.T) {
 			t.Error("the key is not in memory")
 			return
 		}
-		txn.SetString(k, []byte("v"), 0, storage.Event{Class: storage.EventString, Name: "set"})
+		txn.SetString(k, []byte("v"), ttl.Deadline{}, storage.Event{Class: storage.EventString, Name: "set"})
 		txn.End()
 		l.box.quiet()
 		if wait := l.timeout(); wait != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"keyp/internal/testkit/await"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestCheckpointBesideRenames: between any two steps of a checkpoint all values move to other
@@ -140,7 +141,7 @@ func TestRenamedWhileBatchFails(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	from, to := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to"))
 	large := strings.Repeat("v", 3*object.ChunkSize)
-	h.do(func(x *Txn) { x.SetString(from, []byte(large), 0, Event{}) }, from)
+	h.do(func(x *Txn) { x.SetString(from, []byte(large), ttl.Deadline{}, Event{}) }, from)
 	h.model[name{0, "to"}] = value{data: large}
 	failed := false
 	h.s.options.Testing.OnStep = func(at Step) error {
@@ -173,7 +174,7 @@ func TestBatchOfOneSlotFails(t *testing.T) {
 		if some = append(some, h.s.Key(0, fmt.Appendf(nil, "{slot}%d", i))); len(some) == many {
 			h.do(func(x *Txn) {
 				for _, k := range some {
-					x.SetString(k, nil, 0, Event{})
+					x.SetString(k, nil, ttl.Deadline{}, Event{})
 				}
 			}, some...)
 			h.recent, some = nil, some[:0]

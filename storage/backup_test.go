@@ -17,6 +17,7 @@ import (
 	"keyp/storage/format"
 	"keyp/storage/snapshotfile"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // restored is an empty directory to restore a backup of h to, with the model of the present moment.
@@ -91,7 +92,7 @@ func TestBackupOfLargeBatch(t *testing.T) {
 	h := changing(newHarness(t))
 	k := h.s.Key(0, []byte("large"))
 	value := bytes.Repeat([]byte("large"), snapshotfile.MaxRecord/5*2)
-	h.do(func(x *Txn) { x.SetString(k, value, 0, eventSet) }, k)
+	h.do(func(x *Txn) { x.SetString(k, value, ttl.Deadline{}, eventSet) }, k)
 	h.commit()
 	stream := h.backup()
 	if err := h.s.Close(false); err != nil {

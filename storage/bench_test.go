@@ -11,6 +11,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // benchValue is the size that the comparisons with Redis use.
@@ -55,15 +56,15 @@ func fill(b *testing.B, s *Store, keys []Key, ttl bool) {
 	commit(b, s)
 }
 
-func benchSet(b *testing.B, s *Store, t *Txn, key []Key, value []byte, ttl bool) {
+func benchSet(b *testing.B, s *Store, t *Txn, key []Key, value []byte, expires bool) {
 	if !s.Begin(t, key) {
 		b.Fatal("the key is not in memory")
 	}
 	var deadline int64
-	if ttl {
+	if expires {
 		deadline = t.Now() + time.Hour.Milliseconds()
 	}
-	t.SetString(key[0], value, deadline, Event{})
+	t.SetString(key[0], value, ttl.At(deadline), Event{})
 	t.End()
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestObserve says which keys the observer hears of, once for each command, and that it
@@ -32,8 +33,8 @@ func TestObserve(t *testing.T) {
 		want string
 	}{
 		{"a look-up", func(x *Txn) { x.Get(a) }, "[]"},
-		{"SET", func(x *Txn) { x.SetString(a, []byte("1"), 0, Event{}) }, "[0/a]"},
-		{"a deadline", func(x *Txn) { x.SetDeadline(a, h.clock.Now()+10, Event{}) }, "[0/a]"},
+		{"SET", func(x *Txn) { x.SetString(a, []byte("1"), ttl.Deadline{}, Event{}) }, "[0/a]"},
+		{"a deadline", func(x *Txn) { x.SetDeadline(a, ttl.At(h.clock.Now()+10), Event{}) }, "[0/a]"},
 		{"a move", func(x *Txn) { x.Rename(a, b) }, "[0/a 1/b]"},
 		{"two elements", func(x *Txn) {
 			list, _ := x.List(l)
@@ -63,7 +64,7 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	heard = nil
-	h.do(func(x *Txn) { x.SetString(b, []byte("1"), h.clock.Now()+10, Event{}) }, b)
+	h.do(func(x *Txn) { x.SetString(b, []byte("1"), ttl.At(h.clock.Now()+10), Event{}) }, b)
 	h.clock.Advance(20 * time.Millisecond)
 	h.s.Reap()
 	x := h.s.NewTxn()
@@ -76,7 +77,7 @@ func TestObserve(t *testing.T) {
 	}
 	h.s.Observe(nil)
 	heard = nil
-	h.do(func(x *Txn) { x.SetString(a, []byte("1"), 0, Event{}) }, a)
+	h.do(func(x *Txn) { x.SetString(a, []byte("1"), ttl.Deadline{}, Event{}) }, a)
 	if heard != nil {
 		t.Errorf("heard %s, though nobody is to", heard)
 	}
@@ -95,20 +96,20 @@ func TestChangeSaysWhose(t *testing.T) {
 			heard = append(heard, text(c))
 		}
 	})
-	h.do(func(x *Txn) { x.SetString(a, []byte("1"), h.clock.Now()+10, Event{}) }, a)
+	h.do(func(x *Txn) { x.SetString(a, []byte("1"), ttl.At(h.clock.Now()+10), Event{}) }, a)
 	h.clock.Advance(20 * time.Millisecond)
 	h.do(func(x *Txn) {
 		x.By = 7
 		x.Get(a)
-		x.SetString(a, []byte("2"), 0, Event{})
-		x.SetString(a, []byte("3"), 0, Event{})
+		x.SetString(a, []byte("2"), ttl.Deadline{}, Event{})
+		x.SetString(a, []byte("3"), ttl.Deadline{}, Event{})
 		if news := x.News(); len(news) != 2 || text(news[0]) != "a by 7 due true" || text(news[1]) != "a by 7 due false" {
 			t.Errorf("news %v", news)
 		}
 		if news := x.News(); len(news) != 0 {
 			t.Errorf("the same news again: %v", news)
 		}
-		x.SetString(a, []byte("4"), 0, Event{})
+		x.SetString(a, []byte("4"), ttl.Deadline{}, Event{})
 		x.Delete(b, Event{})
 		if news := x.News(); len(news) != 1 || text(news[0]) != "a by 7 due false" {
 			t.Errorf("news %v", news)
@@ -118,7 +119,7 @@ func TestChangeSaysWhose(t *testing.T) {
 	empty := h.s.Key(0, []byte{})
 	x := h.s.NewTxn()
 	h.s.Begin(x, []Key{empty})
-	x.SetString(empty, []byte("1"), 0, Event{})
+	x.SetString(empty, []byte("1"), ttl.Deadline{}, Event{})
 	if news := x.News(); len(news) != 1 || news[0].Key == nil {
 		t.Errorf("the key with an empty name is not reported: %v", news)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/ttl"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -32,14 +33,14 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 	for i := range 40 {
 		k := h.s.Key(0, fmt.Appendf(nil, "{tag}%d", i))
 		keys = append(keys, k)
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, 100), 0, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, 100), ttl.Deadline{}, Event{EventString, "set"}) }, k)
 	}
 	h.saved()
 	for _, k := range keys[20:] {
 		h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
 	}
 	for _, k := range keys[:10] {
-		h.do(func(x *Txn) { x.SetString(k, []byte("new"), 0, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("new"), ttl.Deadline{}, Event{EventString, "set"}) }, k)
 	}
 	h.commit()
 	m, err := h.s.checkpointer.rotate()
@@ -90,8 +91,8 @@ func renameTwice(t *testing.T, first string, crash bool) {
 	for i := 0; b.Slot == a.Slot || h.s.shardOf(a.Slot) != h.s.shardOf(b.Slot); i++ { // another slot, the same part
 		b = h.s.Key(0, fmt.Appendf(nil, "b%d", i))
 	}
-	h.do(func(x *Txn) { x.SetString(a, make([]byte, 20_000), 0, Event{}) }, a)
-	h.do(func(x *Txn) { x.SetString(b, []byte("old"), 0, Event{}) }, b)
+	h.do(func(x *Txn) { x.SetString(a, make([]byte, 20_000), ttl.Deadline{}, Event{}) }, a)
+	h.do(func(x *Txn) { x.SetString(b, []byte("old"), ttl.Deadline{}, Event{}) }, b)
 	h.saved()
 	m, err := h.s.checkpointer.rotate()
 	if err != nil {
@@ -141,7 +142,7 @@ func TestDamageWhileIdle(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	set := func(i int) {
 		k := h.s.Key(0, fmt.Append(nil, "large", i))
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, staleBytes/2), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, staleBytes/2), ttl.Deadline{}, Event{}) }, k)
 		h.commit()
 	}
 	set(0)
@@ -217,7 +218,7 @@ func TestSteadyLoadReusesSegments(t *testing.T) {
 	for round := range 4 {
 		before := made
 		for s.log.Size() <= o.CheckpointBytes {
-			h.do(func(x *Txn) { x.SetString(k, make([]byte, 10_000), 0, Event{EventString, "set"}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, make([]byte, 10_000), ttl.Deadline{}, Event{EventString, "set"}) }, k)
 			h.commit()
 		}
 		h.saved()

@@ -93,15 +93,13 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 }
 
 // put logs an element that the value has now.
-func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
+func (h *handle) put(o *Object, elem, val []byte, deadline ttl.Deadline) {
 	p := h.t.s.part(h.k)
-	if deadline != 0 {
-		h.t.givenElement(p.space, h.k, elem, deadline)
-	}
+	h.t.noteElement(p.space, h.k, elem, deadline)
 	if h.t.regenerate(p, o) {
 		return
 	}
-	h.t.element(p, o, elem, val, deadline)
+	h.t.element(p, o, elem, val, deadline.At)
 	o.change(elem)
 }
 
@@ -109,7 +107,7 @@ func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
 // access time stay.
 func (h *handle) renew(v object.Value) {
 	o := h.object()
-	h.t.install(h.k, v, o.deadline, o.created, o.access)
+	h.t.install(h.k, v, ttl.At(o.deadline), o.created, o.access)
 	h.change() // it may be empty
 }
 
@@ -170,9 +168,7 @@ func (t *Txn) flushValue(w opened) {
 		return
 	}
 	if w.deadline != 0 {
-		t.Relative(w.deadline)
-		t.changeDeadline(p, sl, c, w.k, w.deadline, t.createdAt(w.deadline))
-		t.Relative(ttl.None)
+		t.changeDeadline(p, sl, c, w.k, ttl.In(w.deadline), t.createdAt(w.deadline))
 		return
 	}
 	t.governPresent(w.k)
@@ -200,10 +196,10 @@ func (h *Hash) Value() *object.Hash {
 // Reserve prepares for n fields that the command will set (object.Hash.Reserve).
 func (h *Hash) Reserve(n int) { h.change().val.(*object.Hash).Reserve(n) }
 
-// Set gives a field a value and a deadline, 0 for none, and returns whether it is new.
-func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
+// Set gives a field a value and a deadline, and returns whether it is new.
+func (h *Hash) Set(field, val []byte, deadline ttl.Deadline) (created bool) {
 	o := h.change()
-	created = o.val.(*object.Hash).Set(field, val, deadline)
+	created = o.val.(*object.Hash).Set(field, val, deadline.At)
 	h.put(o, field, val, deadline)
 	return created
 }
@@ -253,7 +249,7 @@ func (s *Set) Add(member []byte) bool {
 func (s *Set) add(member []byte, deadline int64) {
 	o := s.change()
 	o.val.(*object.Set).Add(member, deadline)
-	s.put(o, member, nil, deadline)
+	s.put(o, member, nil, ttl.At(deadline))
 }
 
 // Remove takes a member away and returns whether there was one.
@@ -308,7 +304,7 @@ func (z *ZSet) set(member []byte, score float64, deadline int64) {
 	o := z.change()
 	o.val.(*object.ZSet).Set(member, score, deadline)
 	var val [8]byte
-	z.put(o, member, object.AppendScore(val[:0], score), deadline)
+	z.put(o, member, object.AppendScore(val[:0], score), ttl.At(deadline))
 }
 
 // Remove takes a member away and returns whether there was one.
@@ -382,18 +378,18 @@ func (l *List) pushed(o *Object, number int64, moved []object.Move, val []byte) 
 	for _, m := range moved {
 		key := object.ListKey(m.To)
 		if val, _, ok := o.val.Element(key[:]); ok {
-			l.put(o, key[:], val, 0)
+			l.put(o, key[:], val, ttl.Deadline{})
 		}
 	}
 	key := object.ListKey(number)
-	l.put(o, key[:], val, 0)
+	l.put(o, key[:], val, ttl.Deadline{})
 }
 
 // SetAt replaces the element at an index, which must exist.
 func (l *List) SetAt(index int, val []byte) {
 	o := l.change()
 	key := object.ListKey(o.val.(*object.List).Set(index, val))
-	l.put(o, key[:], val, 0)
+	l.put(o, key[:], val, ttl.Deadline{})
 }
 
 // RemoveRange removes the elements of indexes from up to but not including to. For more than one

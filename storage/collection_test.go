@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 func (h *harness) hash(k Key, fn func(*Txn, *Hash)) {
@@ -35,7 +36,7 @@ func TestLastElementDeletesKey(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	k := h.s.Key(0, []byte("k"))
 	h.hash(k, func(t *Txn, v *Hash) {
-		v.Set([]byte("f"), []byte("1"), 0)
+		v.Set([]byte("f"), []byte("1"), ttl.Deadline{})
 		t.Notify(k, Event{EventHash, "hset"})
 	})
 	h.hash(k, func(t *Txn, v *Hash) {
@@ -89,7 +90,7 @@ func TestKeyNamedOnce(t *testing.T) {
 	h.s.Begin(h.txn, []Key{k})
 	v, _ := h.txn.Hash(k)
 	for i := range 1000 {
-		v.Set(fmt.Append(nil, i), []byte("value"), 0)
+		v.Set(fmt.Append(nil, i), []byte("value"), ttl.Deadline{})
 	}
 	if n := len(h.txn.buf); n > 10000+1000*20 {
 		t.Fatalf("the batch has %d bytes", n)
@@ -113,9 +114,9 @@ func TestElementsExpire(t *testing.T) {
 		k := h.s.Key(0, []byte("k"))
 		h.hash(k, func(_ *Txn, v *Hash) {
 			for i := range 5000 {
-				v.Set(fmt.Append(nil, i), []byte("v"), h.clock.Now()+100)
+				v.Set(fmt.Append(nil, i), []byte("v"), ttl.At(h.clock.Now()+100))
 			}
-			v.Set([]byte("stays"), []byte("v"), h.clock.Now()+200)
+			v.Set([]byte("stays"), []byte("v"), ttl.At(h.clock.Now()+200))
 		})
 		h.eventNames()
 		h.clock.Advance(100 * time.Millisecond)
@@ -153,9 +154,9 @@ func TestReplace(t *testing.T) {
 	k := h.s.Key(0, []byte("k"))
 	v := &object.Set{}
 	v.Add([]byte("a"), 0)
-	h.do(func(t *Txn) { t.Replace(k, v, 0, Event{EventSet, "sunionstore"}) }, k)
-	h.do(func(t *Txn) { t.Replace(k, &object.Set{}, 0, Event{EventSet, "sunionstore"}) }, k)
-	h.do(func(t *Txn) { t.Replace(k, &object.Set{}, 0, Event{EventSet, "sunionstore"}) }, k)
+	h.do(func(t *Txn) { t.Replace(k, v, ttl.Deadline{}, Event{EventSet, "sunionstore"}) }, k)
+	h.do(func(t *Txn) { t.Replace(k, &object.Set{}, ttl.Deadline{}, Event{EventSet, "sunionstore"}) }, k)
+	h.do(func(t *Txn) { t.Replace(k, &object.Set{}, ttl.Deadline{}, Event{EventSet, "sunionstore"}) }, k)
 	if got := h.eventNames(); !slices.Equal(got, []string{"sunionstore", "del"}) {
 		t.Fatalf("events %v", got)
 	}
@@ -175,7 +176,7 @@ func BenchmarkHashSet(b *testing.B) {
 		k := keys[i%len(keys)]
 		h.s.Begin(h.txn, k)
 		v, _ := h.txn.Hash(k[0])
-		v.Set(field, val, 0)
+		v.Set(field, val, ttl.Deadline{})
 		h.txn.FlushValues()
 		h.txn.End()
 	}

@@ -23,6 +23,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // compact is an operation of TestModel.
@@ -42,7 +43,7 @@ func filled(t *testing.T) (*harness, map[name]bool) {
 		names[n] = true
 		h.model[n] = value{data: data, deadline: deadline}
 		k := h.s.Key(n.db, []byte(n.key))
-		h.do(func(x *Txn) { x.SetString(k, []byte(data), deadline, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte(data), ttl.At(deadline), Event{EventString, "set"}) }, k)
 	}
 	for i := range 600 {
 		size := []int{0, 20, 300, 4000, 50_000}[i%5]
@@ -317,7 +318,7 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 	t.Cleanup(func() { h.s.Close(false) })
 	for i := range garbageStep + 100 {
 		k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"}) }, k)
 	}
 	h.saved()
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
@@ -426,7 +427,7 @@ func TestFileDoesNotGrow(t *testing.T) {
 		for i := range 3000 {
 			k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
 			h.do(func(x *Txn) {
-				x.SetString(k, make([]byte, 100+i%7*2000), h.clock.Now()+int64(1000+i), Event{EventString, "set"})
+				x.SetString(k, make([]byte, 100+i%7*2000), ttl.At(h.clock.Now()+int64(1000+i)), Event{EventString, "set"})
 			}, k)
 		}
 		if save {
@@ -503,7 +504,7 @@ func TestExpiredKeysAskForACheckpoint(t *testing.T) {
 	padding := strings.Repeat("x", 10_000)
 	for i := range staleBytes / len(padding) * 3 / 2 {
 		k := h.s.Key(0, fmt.Appendf(nil, "{%d}%s", i, padding)) // only the tag makes its slot
-		h.do(func(x *Txn) { x.SetString(k, nil, h.clock.Now()+1000, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, nil, ttl.At(h.clock.Now()+1000), Event{EventString, "set"}) }, k)
 	}
 	h.commit()
 	stale("written", busy, false)

@@ -14,6 +14,7 @@ import (
 	"keyp/internal/testkit/await"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // TestBesideBackground runs writers with everything in the background going: reaper,
@@ -111,7 +112,7 @@ func TestKillsDoNotPileUpSegments(t *testing.T) {
 		if _, err := s.BeginLoading(txn, []Key{k}); err != nil {
 			t.Fatal(err)
 		}
-		txn.SetString(k, []byte("v"), 0, Event{EventString, "set"})
+		txn.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"})
 		txn.End()
 		if err := s.Close(false); err != nil { // without a checkpoint, as a kill leaves it
 			t.Fatal(err)
@@ -164,13 +165,13 @@ func write(t *testing.T, s *Store, w, ops, keys int, own map[string]value) {
 			if rng.IntN(3) == 0 {
 				v.deadline = txn.Now() + rng.Int64N(300) + 1
 			}
-			txn.SetString(k, []byte(v.data), v.deadline, Event{EventString, "set"})
+			txn.SetString(k, []byte(v.data), ttl.At(v.deadline), Event{EventString, "set"})
 			own[key] = v
 		case 3:
 			txn.Delete(k, Deleted)
 			delete(own, key)
 		case 4:
-			if txn.SetDeadline(k, txn.Now()+100, Event{EventGeneric, "expire"}) {
+			if txn.SetDeadline(k, ttl.At(txn.Now()+100), Event{EventGeneric, "expire"}) {
 				own[key] = value{data: was.data, deadline: txn.Now() + 100}
 			}
 		}

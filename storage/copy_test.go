@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"keyp/ttl"
 )
 
 // TestCrashBetweenPortions: a checkpoint ends after some portions of a large value, which
@@ -21,7 +23,7 @@ func TestCrashBetweenPortions(t *testing.T) {
 			fill := func(n int, val string) {
 				h.hash(k, func(_ *Txn, v *Hash) {
 					for i := range n {
-						v.Set(fmt.Appendf(nil, "field%d", i), []byte(val), 0)
+						v.Set(fmt.Appendf(nil, "field%d", i), []byte(val), ttl.Deadline{})
 					}
 				})
 			}
@@ -69,7 +71,7 @@ func TestRenameBetweenPortions(t *testing.T) {
 		h.reopen()
 		from, to := h.s.Key(0, []byte("{1}from")), h.s.Key(0, []byte("{1}to"))
 		h.fields(from, 2000, 100_000)
-		h.do(func(x *Txn) { x.SetString(to, []byte(strings.Repeat("v", 100)), 0, Event{}) }, to)
+		h.do(func(x *Txn) { x.SetString(to, []byte(strings.Repeat("v", 100)), ttl.Deadline{}, Event{}) }, to)
 		portions := 0
 		h.s.options.Testing.OnStep = only(StepPortion, func() error {
 			if portions++; portions == 5 {
@@ -115,7 +117,7 @@ func TestChangeBetweenPortions(t *testing.T) {
 		set := func(n int, val string) {
 			h.hash(k, func(_ *Txn, v *Hash) {
 				for i := range n {
-					v.Set(fmt.Appendf(nil, "field%d", i), []byte(val), 0)
+					v.Set(fmt.Appendf(nil, "field%d", i), []byte(val), ttl.Deadline{})
 				}
 			})
 		}

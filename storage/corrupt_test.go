@@ -23,6 +23,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // TestCorruption damages a data directory in one place, a bit or a page, and uses the store:
@@ -307,12 +308,12 @@ func (b *soundBuilder) keys(from, n int) {
 			x.Delete(k, Deleted)
 			b.value(x, k, i)
 			if d := b.deadline(); d != 0 {
-				x.SetDeadline(k, d, Event{})
+				x.SetDeadline(k, ttl.At(d), Event{})
 			}
 		}, k)
 	}
 	k := b.h.s.SystemKey("library")
-	b.do(func(x *Txn) { x.SetString(k, []byte("return 1"), 0, Event{}) }, k)
+	b.do(func(x *Txn) { x.SetString(k, []byte("return 1"), ttl.Deadline{}, Event{}) }, k)
 	b.h.commit()
 }
 
@@ -327,13 +328,13 @@ func (b *soundBuilder) value(x *Txn, k Key, i int) {
 		if i%29 == 0 {
 			size = 30_000
 		}
-		x.SetString(k, []byte(strings.Repeat(string(rune('a'+i%26)), size)), 0, Event{})
+		x.SetString(k, []byte(strings.Repeat(string(rune('a'+i%26)), size)), ttl.Deadline{}, Event{})
 	case 3:
 		hash, _ := x.Hash(k)
 		for j := range few {
-			hash.Set([]byte(fmt.Sprint("field", j)), []byte(fmt.Sprint("value", i, b.rng.IntN(1000))), max(0, b.deadline()))
+			hash.Set([]byte(fmt.Sprint("field", j)), []byte(fmt.Sprint("value", i, b.rng.IntN(1000))), ttl.At(max(0, b.deadline())))
 		}
-		hash.Set([]byte("stays"), nil, 0)
+		hash.Set([]byte("stays"), nil, ttl.Deadline{})
 	case 4:
 		list, _ := x.List(k)
 		for j := range few {
@@ -367,13 +368,13 @@ func (b *soundBuilder) change(from, n int) {
 		case 2:
 			b.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
 		case 3, 4:
-			b.do(func(x *Txn) { x.SetDeadline(k, max(0, b.deadline()), Event{}) }, k)
+			b.do(func(x *Txn) { x.SetDeadline(k, ttl.At(max(0, b.deadline())), Event{}) }, k)
 		case 5:
 			if i%7 == 3 {
 				b.do(func(x *Txn) {
 					hash, _ := x.Hash(k)
-					hash.Set([]byte("field3"), []byte("changed"), 0)
-					hash.Set([]byte("stays"), []byte("here"), 0)
+					hash.Set([]byte("field3"), []byte("changed"), ttl.Deadline{})
+					hash.Set([]byte("stays"), []byte("here"), ttl.Deadline{})
 				}, k)
 			}
 			if i%14 == 13 {
@@ -609,7 +610,7 @@ func (c *corruptCase) write() {
 			delete(c.want, n)
 		} else {
 			v := value{data: strings.Repeat("new", 1+c.rng.IntN(300)), deadline: []int64{0, corruptNow + 10_000, corruptNow + 1_000_000}[c.rng.IntN(3)]}
-			x.SetString(k, []byte(v.data), v.deadline, Event{})
+			x.SetString(k, []byte(v.data), ttl.At(v.deadline), Event{})
 			c.want[n] = v
 		}
 		x.End()

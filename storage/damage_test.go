@@ -17,6 +17,7 @@ import (
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // alter changes the record of a key in the data file, behind the store's back.
@@ -40,11 +41,11 @@ func (h *harness) alter(k Key, change func(record []byte) []byte) {
 }
 
 // stored makes a key that is only on disk.
-func stored(t *testing.T, key, data string, ttl int64) (*harness, Key) {
+func stored(t *testing.T, key, data string, left int64) (*harness, Key) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
 	k := h.s.Key(0, []byte(key))
-	h.do(func(x *Txn) { x.SetString(k, []byte(data), h.clock.Now()+ttl, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte(data), ttl.At(h.clock.Now()+left), Event{}) }, k)
 	h.reopen()
 	return h, h.s.Key(0, []byte(key))
 }
@@ -63,7 +64,7 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 		"loaded with its slot": func(h *harness, _ Key) { h.s.loads.loadAll() },
 		"found by the window":  func(*harness, Key) {},
 		"replayed": func(h *harness, k Key) {
-			h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("other")), nil, 0, Event{}) }, h.s.Key(0, []byte("other")))
+			h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("other")), nil, ttl.Deadline{}, Event{}) }, h.s.Key(0, []byte("other")))
 			h.clock.Advance(6 * time.Second)
 			h.s.Reap()
 			h.commit()
@@ -114,9 +115,9 @@ func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 				k := h.s.Key(0, []byte("k"))
 				h.do(func(x *Txn) {
 					hash, _ := x.Hash(k)
-					hash.Set([]byte("goes"), []byte("v"), now+1000)
-					hash.Set([]byte("stays"), []byte("v"), 0)
-					x.SetDeadline(k, now+5000, Event{})
+					hash.Set([]byte("goes"), []byte("v"), ttl.At(now+1000))
+					hash.Set([]byte("stays"), []byte("v"), ttl.Deadline{})
+					x.SetDeadline(k, ttl.At(now+5000), Event{})
 				}, k)
 				h.reopen()
 				k = h.s.Key(0, []byte("k"))
@@ -212,7 +213,7 @@ func TestMissingDataFileIsNamed(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))
 	for range 4 {
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, h.options().SegmentSize), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, h.options().SegmentSize), ttl.Deadline{}, Event{}) }, k)
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +277,7 @@ func TestWritersAreSlowedDown(t *testing.T) {
 	var last time.Duration
 	for n := range 6 {
 		for range 10 {
-			h.do(func(x *Txn) { x.SetString(k, make([]byte, 1000), 0, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, make([]byte, 1000), ttl.Deadline{}, Event{}) }, k)
 		}
 		h.commit()
 		h.s.house.round()
@@ -306,7 +307,7 @@ func TestLongReplayIsBounded(t *testing.T) {
 		budgets     float64
 		due, delays bool
 	}{{0.9, false, false}, {1.1, true, false}, {1.9, true, false}, {2.1, true, true}} {
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 		h.commit()
 		h.s.replayCost.Store(int64(c.budgets*float64(replayBudget)) * processors)
 		h.s.house.round()
@@ -321,7 +322,7 @@ func TestLongReplayIsBounded(t *testing.T) {
 	if h.s.house.round(); h.s.replayTime() != 0 || h.s.Delay() != 0 {
 		t.Errorf("after a checkpoint the log takes %v to replay, commits wait %v", h.s.replayTime(), h.s.Delay())
 	}
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	h.commit()
 	want := h.s.replayCost.Load()
 	if err := h.s.Close(false); err != nil {
@@ -339,11 +340,11 @@ func TestExpiredKeyStaysGone(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
 	k := h.s.Key(0, []byte("k"))
-	h.do(func(x *Txn) { x.SetString(k, []byte("a"), 0, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("a"), ttl.Deadline{}, Event{}) }, k)
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	h.do(func(x *Txn) { x.SetString(k, []byte("b"), h.clock.Now()+5, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("b"), ttl.At(h.clock.Now()+5), Event{}) }, k)
 	h.clock.Advance(6 * time.Millisecond)
 	if n := h.s.Reap(); n != 1 {
 		t.Fatalf("reaped %d keys, want 1", n)
@@ -372,8 +373,8 @@ func TestStaleWindowEntryKillsNothing(t *testing.T) {
 	defer func() { h.s.Close(false) }()
 	m := &machine{h: h}
 	k := h.s.Key(0, []byte("k"))
-	for _, ttl := range []int64{1000, 50_000} {
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+ttl, Event{}) }, k)
+	for _, left := range []int64{1000, 50_000} {
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(h.clock.Now()+left), Event{}) }, k)
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +403,7 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 	stay := map[string]bool{}
 	set := func(key string) {
 		k := h.s.Key(0, []byte(key))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	}
 	for i := range 3000 {
 		key := "{one}" + string(rune('a'+i%26)) + strings.Repeat("k", i%7) + time.Duration(i).String()

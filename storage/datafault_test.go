@@ -15,6 +15,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // dataFault makes one operation on a data file fail.
@@ -91,7 +92,7 @@ func (h *faulty) change() {
 				v.deadline = h.clock.Now() + int64(i+h.round)*hour
 			}
 			h.model[n] = v
-			h.do(func(x *Txn) { x.SetString(k, []byte(v.data), v.deadline, eventSet) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte(v.data), ttl.At(v.deadline), eventSet) }, k)
 		}
 	}
 	if h.round%2 == 0 {

@@ -21,15 +21,15 @@ func (t *Txn) Deadline(k Key) (deadline int64, exists bool) {
 	return item.Deadline(), true
 }
 
-// Expire gives a key a deadline (Unix ms, not 0), or deletes the key when the deadline has
+// Expire gives a key a deadline, which is not none, or deletes the key when the deadline has
 // passed. It returns false for a missing or expired key, and when cond forbids it.
-func (t *Txn) Expire(k Key, deadline int64, cond ttl.Condition) bool {
+func (t *Txn) Expire(k Key, deadline ttl.Deadline, cond ttl.Condition) bool {
 	item, ok := t.touch(k)
 	switch {
-	case !ok || !cond.Allows(item.Deadline(), deadline):
+	case !ok || !cond.Allows(item.Deadline(), deadline.At):
 		return false
-	case ttl.Expired(deadline, t.now):
-		t.ReportPassed(k, deadline, nil)
+	case ttl.Expired(deadline.At, t.now):
+		t.ReportPassed(k, deadline.At, nil)
 		return t.Delete(k, Deleted)
 	default:
 		return t.SetDeadline(k, deadline, DeadlineSet)
@@ -40,7 +40,7 @@ func (t *Txn) Expire(k Key, deadline int64, cond ttl.Condition) bool {
 // no deadline.
 func (t *Txn) Persist(k Key) bool {
 	item, ok := t.touch(k)
-	return ok && item.Deadline() != 0 && t.SetDeadline(k, 0, DeadlineRemoved)
+	return ok && item.Deadline() != 0 && t.SetDeadline(k, ttl.Deadline{}, DeadlineRemoved)
 }
 
 // Members gives deadlines to one field of a hash, or one member of a set or sorted set. A
@@ -56,9 +56,6 @@ func (t *Txn) Members(name []byte) Members { return Members{t, name} }
 // Now is the instant of the transaction.
 func (m Members) Now() int64 { return m.t.now }
 
-// Relative is that of the transaction.
-func (m Members) Relative(deadline int64) { m.t.Relative(deadline) }
-
 // Deadline is the deadline of the member, 0 without one; false if there is no such member. It
 // does not count as an access.
 func (m Members) Deadline(k Key) (deadline int64, exists bool) {
@@ -73,15 +70,15 @@ func (m Members) Deadline(k Key) (deadline int64, exists bool) {
 // Expire gives the member a deadline, or removes the member when the deadline has passed. It
 // returns false if there is no such member, and when cond forbids it. A new deadline raises no
 // event, as in KeyDB.
-func (m Members) Expire(k Key, deadline int64, cond ttl.Condition) bool {
+func (m Members) Expire(k Key, deadline ttl.Deadline, cond ttl.Condition) bool {
 	h, old, exists := m.open(k)
-	if !exists || !cond.Allows(old, deadline) {
+	if !exists || !cond.Allows(old, deadline.At) {
 		return false
 	}
-	if !ttl.Expired(deadline, m.t.now) {
+	if !ttl.Expired(deadline.At, m.t.now) {
 		return h.SetDeadline(m.name, deadline)
 	}
-	h.ReportPassed(m.name, deadline)
+	h.ReportPassed(m.name, deadline.At)
 	m.t.NotifyFields(k, memberRemoved(h.typ), m.name)
 	h.gone(m.name)
 	h.object().val.Remove(m.name)
@@ -95,7 +92,7 @@ func (m Members) Persist(k Key) bool {
 		return false
 	}
 	m.t.Notify(k, DeadlineRemoved)
-	return h.SetDeadline(m.name, 0)
+	return h.SetDeadline(m.name, ttl.Deadline{})
 }
 
 // open finds the member, and marks its key as accessed.
@@ -134,9 +131,9 @@ func (h *members) ReportPassed(elem []byte, deadline int64) {
 	}
 }
 
-// SetDeadline gives a field or member a deadline, or removes it with 0; false if there is no
+// SetDeadline gives a field or member a deadline, or removes it with none; false if there is no
 // such element.
-func (h *members) SetDeadline(elem []byte, deadline int64) bool {
+func (h *members) SetDeadline(elem []byte, deadline ttl.Deadline) bool {
 	o := h.object()
 	if o == nil {
 		return false
@@ -147,7 +144,7 @@ func (h *members) SetDeadline(elem []byte, deadline int64) bool {
 	}
 	h.t.scratch = append(h.t.scratch[:0], val...)
 	o = h.change()
-	if err := o.val.Put(elem, h.t.scratch, deadline); err != nil {
+	if err := o.val.Put(elem, h.t.scratch, deadline.At); err != nil {
 		panic(err) // impossible: the element has this value
 	}
 	h.put(o, elem, h.t.scratch, deadline)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyp/ttl"
 )
 
 // moveBlocks moves some blocks of the slabs, as defragment may at any time.
@@ -68,13 +70,13 @@ func TestDefragmentHeap(t *testing.T) {
 	for i := range keys {
 		h.hash(key(i), func(_ *Txn, v *Hash) {
 			for f := range 1 + i%30 {
-				v.Set(fmt.Appendf(nil, "%d", f), []byte(field), int64(i%2)*(h.clock.Now()+hour))
+				v.Set(fmt.Appendf(nil, "%d", f), []byte(field), ttl.At(int64(i%2)*(h.clock.Now()+hour)))
 			}
 		})
 	}
-	h.hash(h.s.Key(0, []byte("large")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), make([]byte, 2*defragBytes), 0) })
+	h.hash(h.s.Key(0, []byte("large")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), make([]byte, 2*defragBytes), ttl.Deadline{}) })
 	h.saved()
-	h.hash(key(0), func(_ *Txn, v *Hash) { v.Set([]byte("new"), nil, 0) })
+	h.hash(key(0), func(_ *Txn, v *Hash) { v.Set([]byte("new"), nil, ttl.Deadline{}) })
 	objects := func() (all []*Object) {
 		for i := range keys {
 			all = append(all, h.object(key(i)))
@@ -183,7 +185,7 @@ func TestDefragment(t *testing.T) {
 	}
 	each(func(x *Txn, k Key, n name) {
 		v := value{data: strings.Repeat("x", 100+rng.IntN(3)*60), deadline: rng.Int64N(2) * (h.clock.Now() + hour + rng.Int64N(hour))}
-		x.SetString(k, []byte(v.data), v.deadline, Event{})
+		x.SetString(k, []byte(v.data), ttl.At(v.deadline), Event{})
 		h.model[n], names[n] = v, true
 	})
 	h.saved()

@@ -1,6 +1,10 @@
 package storage
 
-import "keyp/storage/object"
+import (
+	"keyp/storage/object"
+
+	"keyp/ttl"
+)
 
 // DelayQueue is a key's delay queue within a transaction.
 type DelayQueue struct{ handle }
@@ -58,7 +62,7 @@ func (q *DelayQueue) set(j *object.Job) {
 	if err := o.val.Put(j.ID, val, 0); err != nil {
 		panic(err) // its bounds have been checked
 	}
-	q.put(o, j.ID, val, 0)
+	q.put(o, j.ID, val, ttl.Deadline{})
 	if cap(val) <= maxKept {
 		q.t.scratch = val
 	}

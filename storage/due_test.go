@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"keyp/ttl"
 )
 
 func anyName([]byte) bool { return true }
@@ -21,7 +23,7 @@ func TestWalkDue(t *testing.T) {
 			name = fmt.Appendf(nil, "{same}%d", i)
 		}
 		k := h.s.Key(i%3, name)
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i%4), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i%4)), Event{}) }, k)
 	}
 	walk := func(from, until int64, every uint64) (found map[string]DueKey) {
 		found = map[string]DueKey{}
@@ -82,7 +84,7 @@ func TestListDue(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 300 {
 		k := h.s.Key(1, fmt.Appendf(nil, "k%03d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i/3)*1000+1, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+int64(i/3)*1000+1), Event{}) }, k)
 	}
 	list := func(from, until int64, limit int, keep func([]byte) bool) (names []string, through int64) {
 		found, through, ok := h.s.ListDue(1, from, until, limit, keep)
@@ -160,7 +162,7 @@ func TestDueWaitsForGlobal(t *testing.T) {
 	const keys = 100
 	for i := range keys {
 		k := h.s.Key(i%3, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i)), Event{}) }, k)
 	}
 	global, open := h.s.NewTxn(), false
 	end := func() {
@@ -220,7 +222,7 @@ func TestListDueOnce(t *testing.T) {
 	const keys = 3 * walkNames
 	set := func(i int, at int64) {
 		k := h.s.Key(1, fmt.Appendf(nil, "{same}k%03d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), at, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(at), Event{}) }, k)
 	}
 	for i := range keys {
 		set(i, now+1000+int64(i))
@@ -246,7 +248,7 @@ func TestListDueMatchesUnlocked(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 2 * walkNames {
 		k := h.s.Key(1, fmt.Appendf(nil, "{same}k%03d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i/3)+1, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+int64(i/3)+1), Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		list, _, ok := h.s.ListDue(1, now, now+1000, 1000, func(name []byte) bool {

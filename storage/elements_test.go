@@ -4,20 +4,21 @@ import (
 	"fmt"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 )
 
-// fields makes a hash of n fields with a deadline in ttl ms, and one that stays.
-func (h *harness) fields(k Key, n int, ttl int64) {
+// fields makes a hash of n fields with a deadline in so many ms, and one that stays.
+func (h *harness) fields(k Key, n int, left int64) {
 	h.t.Helper()
 	h.hash(k, func(_ *Txn, v *Hash) {
 		for i := range n {
-			v.Set(fmt.Appendf(nil, "field%d", i), []byte("value"), h.clock.Now()+ttl)
+			v.Set(fmt.Appendf(nil, "field%d", i), []byte("value"), ttl.At(h.clock.Now()+left))
 		}
-		v.Set([]byte("stays"), []byte("value"), 0)
+		v.Set([]byte("stays"), []byte("value"), ttl.Deadline{})
 	})
 }
 
@@ -71,7 +72,7 @@ func TestKeyOnDiskGoesWithItsElements(t *testing.T) {
 		h := newHarness(t)
 		k := h.s.Key(0, []byte("k"))
 		h.fields(k, n, 100)
-		h.hash(k, func(_ *Txn, v *Hash) { v.SetDeadline([]byte("stays"), h.clock.Now()+100) })
+		h.hash(k, func(_ *Txn, v *Hash) { v.SetDeadline([]byte("stays"), ttl.At(h.clock.Now()+100)) })
 		h.reopen()
 		if got := h.scan(); len(got) != 1 {
 			t.Fatalf("the scan shows %v before the deadline", got)
@@ -105,7 +106,7 @@ func TestKeyDeadlineAfterElements(t *testing.T) {
 		h := newHarness(t)
 		k := h.s.Key(0, []byte("k"))
 		h.fields(k, 3, 100)
-		h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+200, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+200), Event{}) }, k)
 		h.reopen()
 		h.clock.Advance(200 * time.Millisecond)
 		h.eventNames()
@@ -171,9 +172,9 @@ func TestLongElements(t *testing.T) {
 	sizes := []int{format.LongName - 1, format.LongName, format.LongName + 1, format.LongName + 32, 40_000, 1_000_000}
 	h.hash(k, func(_ *Txn, v *Hash) {
 		for _, n := range sizes {
-			v.Set(field(n, "a"), []byte("1"), 0)
-			v.Set(field(n, "b"), []byte("2"), h.clock.Now()+1000)
-			v.Set(field(n, "c"), []byte("3"), 0)
+			v.Set(field(n, "a"), []byte("1"), ttl.Deadline{})
+			v.Set(field(n, "b"), []byte("2"), ttl.At(h.clock.Now()+1000))
+			v.Set(field(n, "c"), []byte("3"), ttl.Deadline{})
 		}
 	})
 	h.do(func(tx *Txn) {
@@ -186,7 +187,7 @@ func TestLongElements(t *testing.T) {
 	h.check()
 	h.hash(k, func(_ *Txn, v *Hash) {
 		for _, n := range sizes {
-			if !v.Delete(field(n, "a")) || v.Set(field(n, "c"), []byte("4"), 0) {
+			if !v.Delete(field(n, "a")) || v.Set(field(n, "c"), []byte("4"), ttl.Deadline{}) {
 				t.Fatalf("the fields of %d bytes did not come back", n)
 			}
 		}
@@ -229,19 +230,19 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 		k := h.s.Key(0, []byte("k"))
 		h.fields(k, 3, 0)
 		if !lives { // its deadline is from before the log
-			h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+500, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+500), Event{}) }, k)
 		}
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
-		h.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), 0) }) // replay reads the key for that
+		h.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), ttl.Deadline{}) }) // replay reads the key for that
 		h.clock.Advance(10 * time.Second)
 		h.s.now()
 		h.clock.Set(h.clock.Now() - 9000)
 		h.s.now()
 		h.s.background.Wait()
 		if lives {
-			h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+1000, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+1000), Event{}) }, k)
 		}
 		h.commit()
 		m, err := h.s.checkpointer.rotate()

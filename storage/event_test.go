@@ -8,6 +8,7 @@ import (
 
 	"keyp/internal/testkit/await"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestNewKeys: a key that was not there is reported before what made it, whatever way it comes;
@@ -22,9 +23,9 @@ func TestNewKeys(t *testing.T) {
 		fn   func(*Txn)
 		want []string
 	}{
-		{func(x *Txn) { x.SetString(a, []byte("1"), 0, set) }, []string{"new", "set"}},
-		{func(x *Txn) { x.SetString(a, []byte("2"), 0, set) }, []string{"set"}},
-		{func(x *Txn) { x.SetString(a, make([]byte, 5000), 0, set) }, []string{"set"}},
+		{func(x *Txn) { x.SetString(a, []byte("1"), ttl.Deadline{}, set) }, []string{"new", "set"}},
+		{func(x *Txn) { x.SetString(a, []byte("2"), ttl.Deadline{}, set) }, []string{"set"}},
+		{func(x *Txn) { x.SetString(a, make([]byte, 5000), ttl.Deadline{}, set) }, []string{"set"}},
 		{func(x *Txn) { x.Copy(a, b) }, []string{"new"}},
 		{func(x *Txn) { x.Copy(a, b) }, []string{"new"}},
 		{func(x *Txn) { x.Rename(a, b) }, []string{"new"}},
@@ -33,7 +34,7 @@ func TestNewKeys(t *testing.T) {
 		{func(x *Txn) {
 			v := &object.Set{}
 			v.Add([]byte("m"), 0)
-			x.Replace(a, v, 0, Event{EventSet, "sadd"})
+			x.Replace(a, v, ttl.Deadline{}, Event{EventSet, "sadd"})
 		}, []string{"sadd"}},
 		{func(x *Txn) { x.Delete(a, Deleted) }, []string{"del"}},
 		{func(x *Txn) {
@@ -41,7 +42,7 @@ func TestNewKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Set([]byte("f"), []byte("v"), 0)
+			s.Set([]byte("f"), []byte("v"), ttl.Deadline{})
 			x.Notify(a, Event{EventHash, "hset"})
 		}, []string{"new", "hset"}},
 	} {
@@ -59,7 +60,7 @@ func TestNoEventsOfConflicts(t *testing.T) {
 	defer h.check()
 	h.s.SetEvents(^EventClass(0))
 	from, to := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to"))
-	h.do(func(x *Txn) { x.SetString(from, make([]byte, 5000), 0, Event{}) }, from)
+	h.do(func(x *Txn) { x.SetString(from, make([]byte, 5000), ttl.Deadline{}, Event{}) }, from)
 	var pins Pins
 	aside, event := h.s.NewTxn(), Event{EventGeneric, "copy_to"}
 	for _, changed := range []bool{true, false} {
@@ -68,7 +69,7 @@ func TestNoEventsOfConflicts(t *testing.T) {
 		}
 		pins.Pin(h.txn, []Key{from, to}, aside)
 		if changed {
-			h.do(func(x *Txn) { x.SetString(to, []byte("1"), 0, Event{}) }, to)
+			h.do(func(x *Txn) { x.SetString(to, []byte("1"), ttl.Deadline{}, Event{}) }, to)
 		}
 		h.eventNames()
 		aside.Notify(to, Event{EventMiss, "keymiss"})
@@ -96,7 +97,7 @@ func TestReapDelay(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
 	k := h.s.Key(0, []byte("k"))
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+100, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(h.clock.Now()+100), Event{}) }, k)
 	h.s.reapFrom = h.clock.Now() + 1000
 	h.s.options.ReapDelay = time.Second
 	ended := make(chan struct{})
@@ -139,7 +140,7 @@ func TestExpiredNames(t *testing.T) {
 	const keys = 12_000
 	for i := range keys {
 		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, 900), h.clock.Now()+10_000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, 900), ttl.At(h.clock.Now()+10_000), Event{}) }, k)
 	}
 	h.clock.Advance(10 * time.Second)
 	h.eventNames()

@@ -17,6 +17,7 @@ import (
 	"keyp/internal/testkit/await"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // expiring lists keys page by page, and checks the order over all pages. The last page is the one
@@ -102,17 +103,17 @@ func (h *harness) mixed(db, keys int) (want map[string]int64) {
 				if err != nil {
 					h.t.Fatalf("%v", err)
 				}
-				hash.Set([]byte("f"), []byte("v"), now+5000+int64(i%4))
-				hash.Set([]byte("g"), []byte("v"), now+20_000)
-				hash.Set([]byte("h"), bytes.Repeat([]byte("v"), 30*(i%2)), 0)
+				hash.Set([]byte("f"), []byte("v"), ttl.At(now+5000+int64(i%4)))
+				hash.Set([]byte("g"), []byte("v"), ttl.At(now+20_000))
+				hash.Set([]byte("h"), bytes.Repeat([]byte("v"), 30*(i%2)), ttl.Deadline{})
 			}, k)
 			if deadline != 0 {
-				h.do(func(x *Txn) { x.SetDeadline(k, deadline, Event{}) }, k)
+				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(deadline), Event{}) }, k)
 			}
 		case 1:
-			h.do(func(x *Txn) { x.SetString(k, bytes.Repeat([]byte("v"), 9000), deadline, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, bytes.Repeat([]byte("v"), 9000), ttl.At(deadline), Event{}) }, k)
 		default:
-			h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{}) }, k)
 		}
 		if deadline != 0 {
 			want[text] = deadline
@@ -269,17 +270,17 @@ func TestExpiringBesideChanges(t *testing.T) {
 				if err != nil {
 					rt.Fatal(err)
 				}
-				v.Set([]byte("kept"), []byte("v"), 0)
-				v.Set([]byte(field), []byte("v"), deadline)
+				v.Set([]byte("kept"), []byte("v"), ttl.Deadline{})
+				v.Set([]byte(field), []byte("v"), ttl.At(deadline))
 			}, key(i))
 		}
 		for i := range 2 * stay {
 			at := now + 5000 + int64(i%4)
 			if i%2 == 0 {
 				hash(i, "f", 0)
-				h.do(func(x *Txn) { x.SetDeadline(key(i), at, Event{}) }, key(i))
+				h.do(func(x *Txn) { x.SetDeadline(key(i), ttl.At(at), Event{}) }, key(i))
 			} else {
-				h.do(func(x *Txn) { x.SetString(key(i), []byte("v"), at, Event{}) }, key(i))
+				h.do(func(x *Txn) { x.SetString(key(i), []byte("v"), ttl.At(at), Event{}) }, key(i))
 			}
 			if i < stay {
 				want[string(key(i).Name)] = at
@@ -305,7 +306,7 @@ func TestExpiringBesideChanges(t *testing.T) {
 				size := rapid.SampledFrom([]int{1, 50, 5000}).Draw(rt, "size")
 				h.do(func(x *Txn) {
 					if at, ok := x.Deadline(key(i)); ok {
-						x.SetString(key(i), bytes.Repeat([]byte("v"), size), at, Event{})
+						x.SetString(key(i), bytes.Repeat([]byte("v"), size), ttl.At(at), Event{})
 					}
 				}, key(i))
 			case 6:
@@ -314,7 +315,9 @@ func TestExpiringBesideChanges(t *testing.T) {
 				}
 			case 7:
 				if i >= stay {
-					h.do(func(x *Txn) { x.SetDeadline(key(i), now+rapid.Int64Range(1, 9000).Draw(rt, "deadline"), Event{}) }, key(i))
+					h.do(func(x *Txn) {
+						x.SetDeadline(key(i), ttl.At(now+rapid.Int64Range(1, 9000).Draw(rt, "deadline")), Event{})
+					}, key(i))
 				}
 			}
 		}
@@ -397,11 +400,11 @@ func TestExpiringLongNames(t *testing.T) {
 	const long, short = 40, 400
 	for i := range long {
 		k := h.s.Key(1, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 400<<10)))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000), Event{}) }, k)
 	}
 	for i := range short {
 		k := h.s.Key(2, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 1500)))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000), Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for db, n := range map[int]int{1: long, 2: short} {
@@ -497,10 +500,10 @@ func TestLaterDeadlines(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				v.Set([]byte("f"), []byte("v"), first)
-				v.Set([]byte("g"), []byte("v"), 0)
+				v.Set([]byte("f"), []byte("v"), ttl.At(first))
+				v.Set([]byte("g"), []byte("v"), ttl.Deadline{})
 			}, key(i))
-			h.do(func(x *Txn) { x.SetDeadline(key(i), own, Event{}) }, key(i))
+			h.do(func(x *Txn) { x.SetDeadline(key(i), ttl.At(own), Event{}) }, key(i))
 		}
 	}
 	load := func() {
@@ -520,7 +523,7 @@ func TestLaterDeadlines(t *testing.T) {
 		h.expiring(h.s.View, 1, DuePlace{}, DuePlace{Deadline: until}, always(100), anyName, "")
 	}
 	other := h.s.Key(1, []byte("other"))
-	h.do(func(x *Txn) { x.SetString(other, []byte("v"), now+100, Event{}) }, other)
+	h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(now+100), Event{}) }, other)
 	set(now+5000, now+50_000)
 	h.saved()
 	h.evict()
@@ -564,7 +567,7 @@ func TestExpiringOneSlot(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 5000 {
 		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i/200), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i/200)), Event{}) }, k)
 	}
 	for from, pages, more := (DuePlace{}), 0, true; more; pages++ {
 		var list []DueKey
@@ -575,7 +578,7 @@ func TestExpiringOneSlot(t *testing.T) {
 	}
 	for i := range 1000 {
 		k := h.s.Key(1, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 1000)))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000), Event{}) }, k)
 	}
 	l := expiring{View: h.s.View, db: 1, now: now, through: DueEnd}
 	sh, steps := h.s.shards[h.s.shardOf(Slot([]byte("{same}")))], 0
@@ -598,10 +601,10 @@ func TestExpiringBesideDatabase(t *testing.T) {
 	const others = 2000
 	for i := range others {
 		k := h.s.Key(i%2*2, fmt.Appendf(nil, "key%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i)), Event{}) }, k)
 	}
 	k := h.s.Key(1, []byte("last"))
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+others, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+others), Event{}) }, k)
 	h.saved()
 	h.evict()
 	l := expiring{View: h.s.View, db: 1, now: now, count: 1, match: anyName, from: DuePlace{Deadline: now + 1}, through: DueEnd}
@@ -631,7 +634,7 @@ func TestExpiringSwapped(t *testing.T) {
 	for i := range 2 * keys {
 		k := h.s.Key(1+i%2, fmt.Appendf(nil, "%d:%d", 1+i%2, i/2))
 		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i/2))
-		h.do(func(x *Txn) { x.SetDeadline(k, now+100_000+int64(i/2), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(now+100_000+int64(i/2)), Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 1500; swapAt += 311 {
@@ -686,12 +689,12 @@ func BenchmarkExpiringWithin(b *testing.B) {
 	for i := range keys {
 		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
 		if i%2 == 0 {
-			h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+int64(i), Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000+int64(i)), Event{}) }, k)
 			continue
 		}
 		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i))
 		h.setElement(k, object.TypeHash, "g", "v", now+5000+int64(i+keys)%keys)
-		h.do(func(x *Txn) { x.SetDeadline(k, now+100_000+int64(i), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(now+100_000+int64(i)), Event{}) }, k)
 	}
 	for _, place := range []string{"memory", "disk"} {
 		b.Run(place, func(b *testing.B) {

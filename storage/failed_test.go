@@ -2,6 +2,7 @@ package storage
 
 import (
 	"keyp/storage/format"
+	"keyp/ttl"
 	"syscall"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	k := h.keyOf(0)
 	h.hash(k, func(_ *Txn, v *Hash) {
 		for i := range 200 {
-			v.Set([]byte{byte(i)}, make([]byte, 100), 0)
+			v.Set([]byte{byte(i)}, make([]byte, 100), ttl.Deadline{})
 		}
 	})
 	h.saved()
@@ -53,7 +54,7 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	from, to := h.keyOf(0), h.keyOf(2)
 	h.hash(from, func(_ *Txn, v *Hash) {
 		for i := range 200 {
-			v.Set([]byte{byte(i)}, make([]byte, 100), 0)
+			v.Set([]byte{byte(i)}, make([]byte, 100), ttl.Deadline{})
 		}
 	})
 	h.saved()
@@ -88,7 +89,7 @@ func TestMissWaitsForRemoval(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	k, other := h.keyOf(0), h.keyOf(1)
 	for _, way := range []string{"deleted", "expired"} {
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+1000, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(h.clock.Now()+1000), eventSet) }, k)
 		if way == "expired" {
 			h.clock.Advance(2_000_000_000)
 			h.s.Reap()
@@ -96,7 +97,7 @@ func TestMissWaitsForRemoval(t *testing.T) {
 			h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
 		}
 		removed := h.s.Log().End()
-		h.do(func(x *Txn) { x.SetString(other, []byte("v"), 0, eventSet) }, other)
+		h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.Deadline{}, eventSet) }, other)
 		if !h.s.Begin(h.txn, []Key{k}) {
 			t.Fatal("the key is not in memory")
 		}

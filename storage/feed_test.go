@@ -10,6 +10,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // keysOfReplays gives two keys that different replays are about, whatever their number.
@@ -43,7 +44,7 @@ func TestFirstBadRecordIsReported(t *testing.T) {
 				var at []uint64
 				for _, which := range order {
 					for range 300 {
-						h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("x")), []byte("y"), 0, Event{}) }, h.s.Key(0, []byte("x")))
+						h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("x")), []byte("y"), ttl.Deadline{}, Event{}) }, h.s.Key(0, []byte("x")))
 					}
 					a, b := keysOfReplays(t, h.s)
 					if which == 'b' {
@@ -77,7 +78,7 @@ func TestRecordsOfManyShards(t *testing.T) {
 	a, b := keysOfReplays(t, h.s)
 	large := strings.Repeat("v", format.InlineMax+1)
 	set := func(k Key, v string) {
-		h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
 	}
 	for i := range 500 {
 		n := string(binary.AppendUvarint(nil, uint64(i)))

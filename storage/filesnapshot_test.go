@@ -16,6 +16,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/snapshotfile"
+	"keyp/ttl"
 )
 
 // changing is a store that faulty's changes are made in, with a data file that does not fail.
@@ -154,7 +155,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 		"start it again": func(h *faulty) error {
 			for i := range 80 { // more than InitialMmap
 				k := h.s.Key(0, []byte(fmt.Sprint("long", i)))
-				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), 0, eventSet) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet) }, k)
 				h.saved()
 				h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 			}
@@ -164,7 +165,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 			h.s.bounds.snapshotGrowth = 64 << 10
 			for i := range 20 {
 				k := h.s.Key(0, []byte(fmt.Sprint("long", i)))
-				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), 0, eventSet) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet) }, k)
 			}
 			h.saved()
 			h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"keyp/storage/format"
+	"keyp/ttl"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 		set := func(n name, v string) {
 			k := h.s.Key(n.db, []byte(n.key))
 			h.model[n] = value{data: v}
-			h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
 		}
 		checkpoint := func() {
 			if err := h.s.Checkpoint(); err != nil {
@@ -68,7 +69,7 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 func TestSwapIsShown(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
-	h.do(func(x *Txn) { x.SetString(h.s.Key(1, []byte("k")), []byte("v"), 0, Event{}) }, h.s.Key(1, []byte("k")))
+	h.do(func(x *Txn) { x.SetString(h.s.Key(1, []byte("k")), []byte("v"), ttl.Deadline{}, Event{}) }, h.s.Key(1, []byte("k")))
 	h.commit()
 	h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
 	swapped := h.s.Log().End()
@@ -92,7 +93,7 @@ func TestFlushOfNothing(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
 	k := h.s.Key(1, []byte("k"))
-	set := func() { h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k) }
+	set := func() { h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k) }
 	flush := func() {
 		h.doAll(func(x *Txn) {
 			for db := range h.databases {

@@ -13,6 +13,7 @@ import (
 
 	"keyp/internal/testkit/await"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // restless is all that a store does by itself about what is due.
@@ -56,11 +57,11 @@ func TestFollowerLeavesDue(t *testing.T) {
 			h.puts(0, "k", "v", start+998)
 			h.puts(0, "later", "l", start+10_000)
 			h.hash(part, func(_ *Txn, v *Hash) {
-				v.Set([]byte("f"), []byte("1"), start+1000)
-				v.Set([]byte("g"), []byte("2"), start+2000)
-				v.Set([]byte("h"), []byte("3"), 0)
+				v.Set([]byte("f"), []byte("1"), ttl.At(start+1000))
+				v.Set([]byte("g"), []byte("2"), ttl.At(start+2000))
+				v.Set([]byte("h"), []byte("3"), ttl.Deadline{})
 			})
-			h.hash(whole, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), start+999) })
+			h.hash(whole, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), ttl.At(start+999)) })
 			h.clock.Set(start + 500)
 			h.s.Reap()   // its entry waits for the mover
 			if evicted { // otherwise what is hidden is not in the data file yet
@@ -159,8 +160,8 @@ func TestFollowerPins(t *testing.T) {
 	start := h.clock.Now()
 	k := h.s.Key(0, []byte("k"))
 	h.hash(k, func(_ *Txn, v *Hash) {
-		v.Set([]byte("f"), []byte("1"), start+1000)
-		v.Set([]byte("g"), []byte("2"), start+9000)
+		v.Set([]byte("f"), []byte("1"), ttl.At(start+1000))
+		v.Set([]byte("g"), []byte("2"), ttl.At(start+9000))
 	})
 	h.s.SetFollower(true)
 	h.clock.Set(start + 1000)
@@ -215,7 +216,7 @@ func TestFollowerHides(t *testing.T) {
 				if i < timed {
 					deadline = base + 1000 + int64(i)
 				}
-				v.Set(fmt.Appendf(nil, "f%d", i), val, deadline)
+				v.Set(fmt.Appendf(nil, "f%d", i), val, ttl.At(deadline))
 			}
 		})
 		h.commit()
@@ -258,7 +259,7 @@ func TestFollowerIsChanged(t *testing.T) {
 	end := h.s.Log().End()
 	k := h.s.Key(0, []byte("k"))
 	h.s.Begin(h.txn, []Key{k})
-	h.txn.SetString(k, []byte("v"), 0, eventSet)
+	h.txn.SetString(k, []byte("v"), ttl.Deadline{}, eventSet)
 	h.txn.End()
 	if err := h.s.Err(); !errors.Is(err, errFollowerChanged) {
 		t.Errorf("the store's failure is %v", err)

@@ -3,6 +3,8 @@ package storage
 import (
 	"testing"
 	"time"
+
+	"keyp/ttl"
 )
 
 // TestFrequentKeysStay: of two keys of a slot the one that was used more often stays in
@@ -16,7 +18,7 @@ func TestFrequentKeysStay(t *testing.T) {
 		}
 		often, lately := h.s.Key(0, []byte("{slot}often")), h.s.Key(0, []byte("{slot}lately"))
 		for _, k := range []Key{often, lately} {
-			h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{EventString, "set"}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"}) }, k)
 		}
 		for range 1000 {
 			h.do(func(x *Txn) { x.Get(often) }, often)

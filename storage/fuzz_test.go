@@ -16,6 +16,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // fuzzKeys are the keys that fillAll makes, and some that it does not.
@@ -37,11 +38,11 @@ func fillAll(h *harness) {
 	}
 	values := map[string]object.Value{"h": hash, "set": set, "z": zset, "l": list, "hl": large}
 	h.doAll(func(x *Txn) {
-		x.SetString(key("small"), []byte("v"), 0, Event{})
-		x.SetString(key("due"), []byte("v"), h.clock.Now()+1000, Event{})
-		x.SetString(key("string"), []byte(strings.Repeat("0123456789", 3000)), 0, Event{})
+		x.SetString(key("small"), []byte("v"), ttl.Deadline{}, Event{})
+		x.SetString(key("due"), []byte("v"), ttl.At(h.clock.Now()+1000), Event{})
+		x.SetString(key("string"), []byte(strings.Repeat("0123456789", 3000)), ttl.Deadline{}, Event{})
 		for _, name := range []string{"h", "set", "z", "l", "hl"} {
-			x.Replace(key(name), values[name], 0, Event{})
+			x.Replace(key(name), values[name], ttl.Deadline{}, Event{})
 		}
 	})
 }

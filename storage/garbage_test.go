@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"keyp/storage/format"
+	"keyp/ttl"
 	"math/rand/v2"
 	"testing"
 
@@ -16,8 +17,10 @@ import (
 // does.
 func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 	ends := map[string]func(h *harness, to, next, other Key){
-		"deleted":     func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.Delete(to, Deleted) }, to) },
-		"overwritten": func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.SetString(to, []byte("v"), 0, eventSet) }, to) },
+		"deleted": func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.Delete(to, Deleted) }, to) },
+		"overwritten": func(h *harness, to, _, _ Key) {
+			h.do(func(x *Txn) { x.SetString(to, []byte("v"), ttl.Deadline{}, eventSet) }, to)
+		},
 		"renamed again and deleted": func(h *harness, to, next, _ Key) {
 			h.do(func(x *Txn) { x.Rename(to, next) }, to, next)
 			h.do(func(x *Txn) { x.Delete(next, Deleted) }, next)
@@ -61,7 +64,7 @@ func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool, happens 
 	other := h.s.Key(1, next.Name)
 	h.hash(from, func(_ *Txn, v *Hash) {
 		for i := range 200 {
-			v.Set(fmt.Appendf(nil, "f%d", i), make([]byte, 100), 0)
+			v.Set(fmt.Appendf(nil, "f%d", i), make([]byte, 100), ttl.Deadline{})
 		}
 	})
 	h.saved()

@@ -15,6 +15,7 @@ import (
 	"keyp/internal/testkit/await"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 var setEvent = Event{EventString, "set"}
@@ -60,7 +61,7 @@ func TestShare(t *testing.T) {
 		t.Helper()
 		ok := h.s.Begin(h.txn, k)
 		if ok {
-			h.txn.SetString(k[len(k)-1], []byte("theirs"), 0, setEvent)
+			h.txn.SetString(k[len(k)-1], []byte("theirs"), ttl.Deadline{}, setEvent)
 			h.txn.End()
 		} else if !h.txn.BlockedByGlobal() {
 			t.Error("Begin fails, but not for the long transaction")
@@ -72,7 +73,7 @@ func TestShare(t *testing.T) {
 	if begins(keys[1]) {
 		t.Error("a shard can be locked before it is shared")
 	}
-	long.SetString(keys[1], []byte("ours"), 0, setEvent)
+	long.SetString(keys[1], []byte("ours"), ttl.Deadline{}, setEvent)
 	long.Use(keys[1:2])
 	long.Yield()
 	long.Share()
@@ -112,7 +113,7 @@ func TestShareInstant(t *testing.T) {
 	now := h.clock.Now()
 	h.do(func(txn *Txn) {
 		for _, k := range keys {
-			txn.SetString(k, []byte("old"), now+100, setEvent)
+			txn.SetString(k, []byte("old"), ttl.At(now+100), setEvent)
 		}
 	}, keys...)
 	long := h.sharing(keys[0])
@@ -128,7 +129,7 @@ func TestShareInstant(t *testing.T) {
 	if got := long.text(keys[1]); got != "" {
 		t.Errorf("what has been seen to be gone is %q", got)
 	}
-	long.SetString(keys[1], []byte("new"), now+200, setEvent)
+	long.SetString(keys[1], []byte("new"), ttl.At(now+200), setEvent)
 	if got := long.text(keys[1]); got != "new" {
 		t.Errorf("what it has written is %q", got)
 	}
@@ -172,8 +173,8 @@ func TestShareClockStep(t *testing.T) {
 	}
 	now := h.clock.Now()
 	h.do(func(txn *Txn) {
-		txn.SetString(keys[0], []byte("x"), 0, setEvent)
-		txn.SetString(keys[1], []byte("old"), now+100, setEvent)
+		txn.SetString(keys[0], []byte("x"), ttl.Deadline{}, setEvent)
+		txn.SetString(keys[1], []byte("old"), ttl.At(now+100), setEvent)
 	}, keys...)
 	long := h.sharing(keys[0])
 	h.clock.Advance(time.Minute)
@@ -182,7 +183,7 @@ func TestShareClockStep(t *testing.T) {
 	h.s.now() // it begins to remove what is due
 	await.Until(t, "it removes what is due", func() bool { return h.s.stats.Expired.Load() != 0 })
 	long.Use(keys[1:])
-	long.SetString(keys[1], []byte("y"), now+30_000, setEvent) // due a minute after now, not due at the clock's time
+	long.SetString(keys[1], []byte("y"), ttl.At(now+30_000), setEvent) // due a minute after now, not due at the clock's time
 	long.End()
 	h.s.Manual().AwaitClock()
 	if n, _ := h.s.Count(0); n != 1 {
@@ -213,7 +214,7 @@ func TestShareBesideAll(t *testing.T) {
 	txn := s.NewTxn()
 	s.BeginAll(txn)
 	for i := range accounts {
-		txn.SetString(key(i), []byte(strconv.Itoa(opening)), 0, setEvent)
+		txn.SetString(key(i), []byte(strconv.Itoa(opening)), ttl.Deadline{}, setEvent)
 	}
 	txn.End()
 	end := time.Now().Add(time.Duration(testkit.Number(t, "KEYP_SHARE_MS", 500)) * time.Millisecond)
@@ -260,7 +261,7 @@ func TestShareBesideAll(t *testing.T) {
 	worker(func(txn *Txn, rng *rand.Rand) {
 		k := s.Key(1, fmt.Append(nil, "padding:", rng.IntN(2000)))
 		if s.Begin(txn, []Key{k}) {
-			txn.SetString(k, make([]byte, 900), txn.Now()+int64(rng.IntN(400)), setEvent)
+			txn.SetString(k, make([]byte, 900), ttl.At(txn.Now()+int64(rng.IntN(400))), setEvent)
 			txn.End()
 		}
 	})
@@ -311,6 +312,6 @@ func balance(t *testing.T, txn *Txn, k Key) int {
 }
 
 func move(t *testing.T, txn *Txn, from, to Key) {
-	txn.SetString(from, strconv.AppendInt(nil, int64(balance(t, txn, from)-1), 10), 0, setEvent)
-	txn.SetString(to, strconv.AppendInt(nil, int64(balance(t, txn, to)+1), 10), 0, setEvent)
+	txn.SetString(from, strconv.AppendInt(nil, int64(balance(t, txn, from)-1), 10), ttl.Deadline{}, setEvent)
+	txn.SetString(to, strconv.AppendInt(nil, int64(balance(t, txn, to)+1), 10), ttl.Deadline{}, setEvent)
 }

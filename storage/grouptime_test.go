@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"keyp/ttl"
 )
 
 const hourMs = int64(time.Hour / time.Millisecond)
@@ -69,8 +71,8 @@ func TestGroupTimeStarts(t *testing.T) {
 	k := h.s.Key(0, []byte("h"))
 	h.puts(0, "k", "v", start+hourMs)
 	h.hash(k, func(_ *Txn, v *Hash) {
-		v.Set([]byte("f"), []byte("1"), start+hourMs)
-		v.Set([]byte("g"), []byte("2"), 0)
+		v.Set([]byte("f"), []byte("1"), ttl.At(start+hourMs))
+		v.Set([]byte("g"), []byte("2"), ttl.Deadline{})
 	})
 	h.saved()
 	if err := h.s.Close(true); err != nil {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keyp/ttl"
 )
 
 // A wall clock that steps forward by mistake would make keys expire before their time. So the store
@@ -537,7 +539,7 @@ func (g *clockGuard) record(t *Txn) {
 	if _ = t.Load(k); r == (clockRecord{}) { // an old one that cannot be read is replaced
 		t.Delete(k, Event{})
 	} else {
-		t.SetString(k, r.bytes(), 0, Event{})
+		t.SetString(k, r.bytes(), ttl.Deadline{}, Event{})
 	}
 	g.turn.written = r
 	g.foreign.Store(false)

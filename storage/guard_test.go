@@ -14,6 +14,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/ttl"
 )
 
 const (
@@ -70,11 +71,11 @@ func (h *harness) due(name, member string) (due int64) {
 func (h *harness) set(name string, ms int64, absolute bool) {
 	k := h.s.Key(0, []byte(name))
 	h.do(func(x *Txn) {
+		deadline := ttl.At(ms)
 		if !absolute {
-			ms += x.Now()
-			x.Relative(ms)
+			deadline = ttl.In(ms + x.Now())
 		}
-		x.SetString(k, []byte("v"), ms, eventSet)
+		x.SetString(k, []byte("v"), deadline, eventSet)
 	}, k)
 }
 
@@ -207,12 +208,11 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 	h.set("absolute", now+2*day, true)
 	h.set("far", 3*day, false) // its note is not due by the wall clock
 	h.hash(h.s.Key(0, []byte("h")), func(x *Txn, v *Hash) {
-		x.Relative(now + hour)
-		v.Set([]byte("relative"), []byte("v"), now+hour)
-		v.Set([]byte("absolute"), []byte("v"), now+2*day)
-		v.Set([]byte("none"), []byte("v"), 0)
+		v.Set([]byte("relative"), []byte("v"), ttl.In(now+hour))
+		v.Set([]byte("absolute"), []byte("v"), ttl.At(now+2*day))
+		v.Set([]byte("none"), []byte("v"), ttl.Deadline{})
 	})
-	h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("kept")), []byte("w"), now+hour, eventSet) }, h.s.Key(0, []byte("kept")))
+	h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("kept")), []byte("w"), ttl.At(now+hour), eventSet) }, h.s.Key(0, []byte("kept")))
 	h.do(func(x *Txn) { x.Delete(h.s.Key(0, []byte("gone")), Deleted) }, h.s.Key(0, []byte("gone")))
 	h.set("renewed", now+2*day, true)
 	h.do(func(x *Txn) { x.Persist(h.s.Key(0, []byte("persistent"))) }, h.s.Key(0, []byte("persistent")))
@@ -372,8 +372,7 @@ func TestClockConfirmInterrupted(t *testing.T) {
 				h.set(fmt.Sprint("k", i), hour+int64(i), false)
 			}
 			h.hash(h.s.Key(0, []byte("h")), func(x *Txn, v *Hash) {
-				x.Relative(now + hour)
-				v.Set([]byte("f"), []byte("v"), now+hour)
+				v.Set([]byte("f"), []byte("v"), ttl.In(now+hour))
 			})
 			h.s.Manual().KeepClock()
 			h.commit()
@@ -478,8 +477,7 @@ func TestClockGuardAmidTransaction(t *testing.T) {
 		if x.Now() != now || x.Micros() < now*1000 || x.Micros() > now*1000+999 {
 			t.Errorf("the transaction's instant is %d ms and %d µs later", x.Now()-now, x.Micros()-now*1000)
 		}
-		x.Relative(now + hour)
-		x.SetString(k, []byte("v"), now+hour, eventSet)
+		x.SetString(k, []byte("v"), ttl.In(now+hour), eventSet)
 	}, k)
 	if err := h.s.ConfirmClock(); err != nil {
 		t.Fatal(err)
@@ -510,8 +508,7 @@ func TestClockConfirmBesideJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	due := job.Now() + hour
-	job.Relative(due)
-	job.SetString(k, make([]byte, 2<<20), due, eventSet)
+	job.SetString(k, make([]byte, 2<<20), ttl.In(due), eventSet)
 	if !job.Conflicted() {
 		t.Error("it stored a value that was due when it was stored")
 	}
@@ -529,9 +526,8 @@ func TestClockConfirmBesideReaders(t *testing.T) {
 	now := h.s.now()
 	k, job, pins := h.s.Key(0, []byte("h")), h.s.NewTxn(), &Pins{}
 	h.hash(k, func(x *Txn, v *Hash) {
-		x.Relative(now + hour)
-		v.Set([]byte("f"), []byte("v"), now+hour)
-		v.Set([]byte("g"), []byte("v"), now+hour)
+		v.Set([]byte("f"), []byte("v"), ttl.In(now+hour))
+		v.Set([]byte("g"), []byte("v"), ttl.In(now+hour))
 	})
 	if !h.s.Begin(h.txn, []Key{k}) {
 		t.Fatal("not in memory")
@@ -584,11 +580,10 @@ func TestClockConfirmBesideWriters(t *testing.T) {
 						return
 					}
 					due := x.Now() + hour
-					x.Relative(due)
 					if i%2 == 0 {
-						x.SetString(k, []byte("v"), due, eventSet)
+						x.SetString(k, []byte("v"), ttl.In(due), eventSet)
 					} else if v, err := x.Hash(k); err == nil {
-						v.Set([]byte(field), nil, due)
+						v.Set([]byte(field), nil, ttl.In(due))
 					}
 					x.End()
 				}
@@ -640,6 +635,8 @@ type modelKey struct {
 	due      int64
 	relative bool // it counts from guarded time
 }
+
+func (k modelKey) deadline() ttl.Deadline { return ttl.Deadline{At: k.due, FromNow: k.relative} }
 
 // look follows the clocks.
 func (m *clockModel) look() {
@@ -738,20 +735,10 @@ func (m *clockModel) step(rng *rand.Rand) {
 		name, k := fmt.Sprint("k", rng.IntN(12)), modelKey{relative: rng.IntN(2) == 0}
 		k.due = m.newest + rng.Int64N(30*hour) + 1
 		if key := h.s.Key(0, []byte(name)); rng.IntN(2) == 0 {
-			h.do(func(x *Txn) {
-				if k.relative {
-					x.Relative(k.due)
-				}
-				x.SetString(key, []byte("v"), k.due, eventSet)
-			}, key)
+			h.do(func(x *Txn) { x.SetString(key, []byte("v"), k.deadline(), eventSet) }, key)
 		} else {
 			h.do(func(x *Txn) { x.Delete(key, Deleted) }, key)
-			h.hash(key, func(x *Txn, v *Hash) {
-				if k.relative {
-					x.Relative(k.due)
-				}
-				v.Set([]byte("f"), []byte("v"), k.due)
-			})
+			h.hash(key, func(x *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), k.deadline()) })
 		}
 		k.relative = k.relative && m.since != 0
 		m.keys[name] = k

@@ -55,37 +55,21 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 	return k, nil, false
 }
 
-// Relative states that a deadline which the transaction is about to give counts from its instant:
-// if time is guarded, the deadline moves with it. 0: it does not.
-func (t *Txn) Relative(deadline int64) {
-	if t.relative = 0; t.s.guard.moves() {
-		t.relative = deadline
-	}
-}
-
 // moves reports whether deadlines that count from now are to move with the guard's end: not where
 // the wall clock is behind.
 func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
 
-// decide is Relative for a deadline that a policy sets instead of the requested one, 0 for none. It
-// counts from now if the policy makes it do so, or if the requested one did.
-func (t *Txn) decide(deadline int64, fromNow bool, asked int64) {
-	if t.s.guard.moves() && (fromNow || asked != ttl.None && asked == t.relative) {
-		t.decided = deadline
+// noteKey notes the deadline of a key, if it counts from an instant that is guarded.
+func (t *Txn) noteKey(space uint32, k Key, deadline ttl.Deadline) {
+	if deadline.FromNow && deadline.At != ttl.None && t.s.guard.moves() {
+		t.note(space, k, nil, false, deadline.At)
 	}
 }
 
-// given notes the deadline of a key, if it counts from now.
-func (t *Txn) given(space uint32, k Key, deadline int64) {
-	if (deadline == t.relative || deadline == t.decided) && deadline != ttl.None {
-		t.note(space, k, nil, false, deadline)
-	}
-}
-
-// givenElement notes the deadline of an element, if it counts from now.
-func (t *Txn) givenElement(space uint32, k Key, elem []byte, deadline int64) {
-	if deadline == t.relative && deadline != ttl.None {
-		t.note(space, k, elem, true, deadline)
+// noteElement is noteKey for the deadline of an element.
+func (t *Txn) noteElement(space uint32, k Key, elem []byte, deadline ttl.Deadline) {
+	if deadline.FromNow && deadline.At != ttl.None && t.s.guard.moves() {
+		t.note(space, k, elem, true, deadline.At)
 	}
 }
 
@@ -96,11 +80,10 @@ func (t *Txn) note(space uint32, k Key, elem []byte, element bool, deadline int6
 // writeNotes puts the transaction's notes where they belong.
 func (t *Txn) writeNotes() {
 	g := &t.s.guard
-	t.relative, t.decided = 0, 0 // notes have deadlines, too
 	for _, n := range t.notes {
 		h, err := t.openNotes(n.shard)
 		if err == nil && (h.Value().Len() < t.s.bounds.notes/len(t.s.shards) || h.has(n.at)) {
-			h.Set(n.at, nil, n.deadline)
+			h.Set(n.at, nil, ttl.At(n.deadline))
 		} else if g.unmoved.Add(1) == 1 {
 			g.s.options.Logger.Warn("deadlines that count from guarded time cannot all be noted: some will not move with it", "error", err)
 		}
@@ -232,7 +215,7 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 		if !exists(c) || p.deadline(*c) != deadline {
 			return false
 		}
-		t.changeDeadline(p, sl, c, k, to, p.created(*c)+uint32(by/1000))
+		t.changeDeadline(p, sl, c, k, ttl.At(to), p.created(*c)+uint32(by/1000))
 		return true
 	}
 	h, d, exists := t.Members(elem).openOf(k, object.HasDeadlines)
@@ -242,7 +225,7 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 	if h.o.pinned() { // others are reading it, and keep what they read
 		h.renew(h.o.val.Clone())
 	}
-	return h.SetDeadline(elem, to)
+	return h.SetDeadline(elem, ttl.At(to))
 }
 
 // dropNotes drops all notes. The transaction has all shards locked.

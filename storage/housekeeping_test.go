@@ -19,6 +19,7 @@ import (
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // TestEvictionHold: while keys of a large slot leave memory the shard is given to others after
@@ -33,7 +34,7 @@ func TestEvictionHold(t *testing.T) {
 		if batch = append(batch, h.s.Key(0, fmt.Appendf(nil, "{slot}%d", i))); len(batch) == 1000 {
 			h.do(func(x *Txn) {
 				for _, k := range batch {
-					x.SetString(k, []byte("v"), hour+h.clock.Now(), Event{})
+					x.SetString(k, []byte("v"), ttl.At(hour+h.clock.Now()), Event{})
 				}
 			}, batch...)
 			batch = batch[:0]
@@ -100,7 +101,7 @@ func TestMemoryOfDatabases(t *testing.T) {
 			if !s.Begin(x, []Key{k}) {
 				t.Fatal("a key is not in memory")
 			}
-			x.SetString(k, []byte("v"), 0, Event{})
+			x.SetString(k, []byte("v"), ttl.Deadline{}, Event{})
 			x.End()
 		}
 		if err := s.Log().Commit(); err != nil {
@@ -132,7 +133,7 @@ func BenchmarkEvictionHold(b *testing.B) {
 		if some = append(some, h.s.Key(0, fmt.Appendf(nil, "{slot}%d", i))); len(some) == 1000 {
 			h.do(func(x *Txn) {
 				for _, k := range some {
-					x.SetString(k, []byte("v"), hour+h.clock.Now(), Event{})
+					x.SetString(k, []byte("v"), ttl.At(hour+h.clock.Now()), Event{})
 				}
 			}, some...)
 			some, h.recent = some[:0], nil
@@ -170,7 +171,7 @@ func TestEvictionEndsWithoutKeys(t *testing.T) {
 		for db := range h.s.options.Databases {
 			for i := range 20 {
 				k := h.s.Key(db, fmt.Append(nil, i))
-				h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 			}
 		}
 	}
@@ -223,7 +224,7 @@ func TestTrim(t *testing.T) {
 	value := make([]byte, size)
 	for i := range keys {
 		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, value, 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, value, ttl.Deadline{}, Event{}) }, k)
 	}
 	used, _ := h.s.measure()
 	bound := used - keys*size/2
@@ -284,7 +285,7 @@ func TestFilledLog(t *testing.T) {
 		if !s.Begin(txn, []Key{key}) {
 			t.Fatal("a key in memory has to be loaded")
 		}
-		txn.SetString(key, make([]byte, segment/8), 0, setEvent)
+		txn.SetString(key, make([]byte, segment/8), ttl.Deadline{}, setEvent)
 		txn.End()
 		if err := s.log.Commit(); err != nil {
 			t.Fatal(err)
@@ -316,7 +317,7 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 		if !s.Begin(txn, []Key{key}) {
 			t.Fatal("a key in memory has to be loaded")
 		}
-		txn.SetString(key, make([]byte, size), 0, setEvent)
+		txn.SetString(key, make([]byte, size), ttl.Deadline{}, setEvent)
 		txn.End()
 		if err := s.log.Commit(); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // lagging is a replicated log as its leader's store has it: what is synced is not committed before
@@ -115,7 +116,7 @@ func TestDeposedCheckpoint(t *testing.T) {
 		set := func(db, i, size int) {
 			n, k := name{db, fmt.Sprint("key", i)}, h.s.Key(db, fmt.Append(nil, "key", i))
 			names[n], h.model[n] = true, value{data: strings.Repeat("v", size)}
-			h.do(func(x *Txn) { x.SetString(k, []byte(h.model[n].data), 0, eventSet) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte(h.model[n].data), ttl.Deadline{}, eventSet) }, k)
 		}
 		for i := range 60 {
 			set(0, i, []int{10, 300, 9000}[i%3])
@@ -181,7 +182,7 @@ func TestDeposedStop(t *testing.T) {
 	for _, key := range []string{"kept", "lost"} {
 		n, k := name{0, key}, h.s.Key(0, []byte(key))
 		names[n], h.model[n] = true, value{data: key}
-		h.do(func(x *Txn) { x.SetString(k, []byte(key), 0, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte(key), ttl.Deadline{}, eventSet) }, k)
 	}
 	if err := h.s.Close(true); err != nil {
 		t.Fatalf("the store was closed with %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // deadlinesOf gives the deadlines of a key, by the names of elements; "" is the key.
@@ -44,7 +45,7 @@ func (h *harness) expiringAll() (given map[name]deadlined) {
 		for what, own := range deadlines {
 			n := name{db, "string" + what}
 			k := h.s.Key(db, []byte(n.key))
-			h.do(func(x *Txn) { x.SetString(k, []byte("v"), own, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(own), Event{}) }, k)
 			given[n] = deadlined{"": own}
 			for _, typ := range []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet} {
 				for _, large := range []int{1, 300} {
@@ -57,7 +58,7 @@ func (h *harness) expiringAll() (given map[name]deadlined) {
 							given[n][elem] = at
 						}
 					}
-					h.do(func(x *Txn) { x.SetDeadline(k, own, Event{}) }, k)
+					h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(own), Event{}) }, k)
 				}
 			}
 		}
@@ -181,18 +182,18 @@ func (h *harness) setElement(k Key, typ object.Type, elem, val string, deadline 
 			var v Set
 			if v, err = x.Set(k); err == nil {
 				v.Add([]byte(elem))
-				v.SetDeadline([]byte(elem), deadline)
+				v.SetDeadline([]byte(elem), ttl.At(deadline))
 			}
 		case object.TypeZSet:
 			var v ZSet
 			if v, err = x.ZSet(k); err == nil {
 				v.Set([]byte(elem), float64(len(elem)))
-				v.SetDeadline([]byte(elem), deadline)
+				v.SetDeadline([]byte(elem), ttl.At(deadline))
 			}
 		default:
 			var v Hash
 			if v, err = x.Hash(k); err == nil {
-				v.Set([]byte(elem), []byte(val), deadline)
+				v.Set([]byte(elem), []byte(val), ttl.At(deadline))
 			}
 		}
 		if err != nil {

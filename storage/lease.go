@@ -131,7 +131,7 @@ func (l *leaseTokens) passBackup(instant int64) error {
 	}
 	since := uint64(min(max(0, l.s.clock.Now()-instant), maxTokenFromOutside/1000)) * 1000
 	r.upTo = max(l.last.Load(), min(l.last.Load()+since+restoredTokens, maxTokenFromOutside))
-	t.SetString(r.key, strconv.AppendUint(nil, r.upTo, 10), ttl.None, Event{})
+	t.SetString(r.key, strconv.AppendUint(nil, r.upTo, 10), ttl.Deadline{}, Event{})
 	l.last.Store(r.upTo)
 	return nil
 }
@@ -162,7 +162,7 @@ func (t *Txn) nextToken(k Key) uint64 {
 			panic(fmt.Errorf("storage: tokens cannot be reserved: %w", err))
 		}
 		upTo := token + tokensAhead - 1
-		t.SetString(r.key, strconv.AppendUint(nil, upTo, 10), ttl.None, Event{})
+		t.SetString(r.key, strconv.AppendUint(nil, upTo, 10), ttl.Deadline{}, Event{})
 		r.upTo = upTo
 	}
 	return token
@@ -230,10 +230,8 @@ func (t *Txn) Lease(k Key) (l Lease, ok bool, err error) {
 // from now, and returns its token. Policies do not decide about it.
 func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (token uint64) {
 	token = t.nextToken(k)
-	t.Relative(deadline + delay)
 	v := &object.Lease{Owner: bytes.Clone(owner), Token: token, Delay: delay}
-	t.install(k, v, deadline+delay, t.createdAt(deadline+delay), t.s.firstAccess(t.now))
-	t.Relative(ttl.None)
+	t.install(k, v, ttl.In(deadline+delay), t.createdAt(deadline+delay), t.s.firstAccess(t.now))
 	t.Notify(k, ev)
 	return token
 }
@@ -242,8 +240,6 @@ func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (
 func (t *Txn) ExtendLease(k Key, deadline int64, ev Event) {
 	p, sl, c := t.live(k, false)
 	deadline += p.objectOf(*c).val.(*object.Lease).Delay
-	t.Relative(deadline)
-	t.changeDeadline(p, sl, c, k, deadline, t.createdAt(deadline))
-	t.Relative(ttl.None)
+	t.changeDeadline(p, sl, c, k, ttl.In(deadline), t.createdAt(deadline))
 	t.Notify(k, ev)
 }

@@ -57,7 +57,7 @@ func (l *Limit) edit() *object.Limit {
 }
 
 // log logs what edit's value says that it changed; a reservation among it has this deadline.
-func (l *Limit) log(deadline int64) {
+func (l *Limit) log(deadline ttl.Deadline) {
 	for i := range l.t.limits.Len() {
 		switch elem, val := l.t.limits.At(i); {
 		case val == nil:
@@ -65,7 +65,7 @@ func (l *Limit) log(deadline int64) {
 		case elem[0] == object.LimitTagHeld:
 			l.put(l.o, elem, val, deadline)
 		default:
-			l.put(l.o, elem, val, 0)
+			l.put(l.o, elem, val, ttl.Deadline{})
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (l *Limit) Admit(rules []object.LimitRule, cost int64) {
 		return
 	}
 	l.edit().Admit(rules, l.t.now, cost, &l.t.limits)
-	l.log(0)
+	l.log(ttl.Deadline{})
 }
 
 // makeObject makes the key for the value that Admit has made.
@@ -101,8 +101,7 @@ func (l *Limit) makeObject() *Object {
 // Hold reserves a cost that the limits have room for, until a deadline that counts from now.
 func (l *Limit) Hold(id []byte, rules []object.LimitRule, cost, deadline int64) {
 	l.edit().Hold(id, rules, cost, deadline, &l.t.limits)
-	l.t.Relative(deadline)
-	l.log(deadline)
+	l.log(ttl.In(deadline))
 }
 
 // Return ends a reservation; false: there is none of that id.
@@ -111,7 +110,7 @@ func (l *Limit) Return(id []byte) bool {
 		return false
 	}
 	l.edit().Return(id, &l.t.limits)
-	l.log(0)
+	l.log(ttl.Deadline{})
 	return true
 }
 
@@ -121,7 +120,7 @@ func (l *Limit) Confirm(id []byte) bool {
 		return false
 	}
 	l.edit().Confirm(id, l.t.now, &l.t.limits)
-	l.log(0)
+	l.log(ttl.Deadline{})
 	return true
 }
 
@@ -130,9 +129,7 @@ func (l *Limit) Confirm(id []byte) bool {
 func (l *Limit) Settle() {
 	t, at := l.t, l.Value().FreshAt()
 	if l.made != nil {
-		t.Relative(at)
-		l.o = t.installObject(l.k, l.makeObject(), at, t.createdAt(at), t.s.firstAccess(t.now))
-		t.Relative(ttl.None)
+		l.o = t.installObject(l.k, l.makeObject(), ttl.In(at), t.createdAt(at), t.s.firstAccess(t.now))
 		l.made = nil
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyp/internal/testkit/await"
+	"keyp/ttl"
 )
 
 // TestLoadInStretches: a large value is read in several transactions, between which the
@@ -68,7 +69,7 @@ func TestLoadSlotInFlux(t *testing.T) {
 	h.portions = true
 	h.reopen()
 	k, beside := h.s.Key(0, []byte("{1}large")), h.s.Key(0, []byte("{1}small"))
-	h.do(func(x *Txn) { x.SetString(beside, []byte("v"), 0, Event{}) }, beside)
+	h.do(func(x *Txn) { x.SetString(beside, []byte("v"), ttl.Deadline{}, Event{}) }, beside)
 	h.fields(k, 2000, 100_000)
 	h.commit()
 	portions := 0
@@ -102,7 +103,7 @@ func TestLoadsAtOnce(t *testing.T) {
 	wants := [][]Key{{large}}
 	for i := range 500 {
 		k, missing := h.s.Key(0, fmt.Appendf(nil, "k%d", i)), h.s.Key(i%2, fmt.Appendf(nil, "none%d", i))
-		h.do(func(x *Txn) { x.SetString(k, k.Name, 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, k.Name, ttl.Deadline{}, Event{}) }, k)
 		wants = append(wants, []Key{k}, []Key{missing}, []Key{k, missing, large})
 	}
 	h.reopen()

@@ -7,6 +7,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // memberHarness makes a harness whose stores are a member's, with the log of a server that is
@@ -64,7 +65,7 @@ func TestMemberPlace(t *testing.T) {
 	set := func(key string) {
 		k := h.s.Key(0, []byte(key))
 		h.model[name{0, key}] = value{data: key}
-		h.do(func(x *Txn) { x.SetString(k, []byte(key), 0, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte(key), ttl.Deadline{}, eventSet) }, k)
 	}
 	set("a")
 	h.commit()
@@ -108,7 +109,7 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	set := func(key string) {
 		k := h.s.Key(0, []byte(key))
 		names[name{0, key}], h.model[name{0, key}] = true, value{data: key}
-		h.do(func(x *Txn) { x.SetString(k, []byte(key), 0, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte(key), ttl.Deadline{}, eventSet) }, k)
 	}
 	restart := func() Place {
 		t.Helper()
@@ -174,7 +175,7 @@ func TestBecomeMember(t *testing.T) {
 	k := h.s.Key(0, []byte("key"))
 	names := map[name]bool{{0, "key"}: true}
 	h.model[name{0, "key"}] = value{data: "value"}
-	h.do(func(x *Txn) { x.SetString(k, []byte("value"), 0, eventSet) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("value"), ttl.Deadline{}, eventSet) }, k)
 	h.commit()
 	if err := h.s.Close(false); err != nil {
 		t.Fatal(err)

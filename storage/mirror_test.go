@@ -17,6 +17,7 @@ import (
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // capture is a leader's log, which keeps what is appended for others.
@@ -329,9 +330,9 @@ func (m *machine) extra(rt *rapid.T) {
 	default:
 		h.do(func(t *Txn) {
 			if v, err := t.Hash(k); err == nil && rapid.Bool().Draw(rt, "hash") {
-				v.Set([]byte("f"), []byte("v"), deadline)
+				v.Set([]byte("f"), []byte("v"), ttl.At(deadline))
 			} else {
-				t.SetString(k, []byte("v"), deadline, Event{})
+				t.SetString(k, []byte("v"), ttl.At(deadline), Event{})
 			}
 		}, k)
 	}
@@ -352,14 +353,14 @@ func TestMirrorWhole(t *testing.T) {
 		p.leader.do(func(x *Txn) {
 			for i, k := range keys {
 				if i%2 == 0 {
-					x.SetString(k, fmt.Append(nil, n), 0, Event{})
+					x.SetString(k, fmt.Append(nil, n), ttl.Deadline{}, Event{})
 					continue
 				}
 				h, err := x.Hash(k)
 				if err != nil {
 					t.Fatal(err)
 				}
-				h.Set([]byte("n"), fmt.Append(nil, n), 0)
+				h.Set([]byte("n"), fmt.Append(nil, n), ttl.Deadline{})
 			}
 		}, keys...)
 	}
@@ -454,8 +455,8 @@ func TestMirrorLeavesReaders(t *testing.T) {
 	k := p.leader.s.Key(0, []byte("k"))
 	set := func(val string) {
 		p.leader.hash(k, func(_ *Txn, v *Hash) {
-			v.Set([]byte("f"), []byte(val), p.leader.now()+5000)
-			v.Set([]byte("g"), []byte(val), 0)
+			v.Set([]byte("f"), []byte(val), ttl.At(p.leader.now()+5000))
+			v.Set([]byte("g"), []byte(val), ttl.Deadline{})
 		})
 		p.send(func() {})
 	}
@@ -515,7 +516,7 @@ func TestMirrorReports(t *testing.T) {
 	want("at first")
 	l.puts(0, "a", "1", l.now()+10)
 	want("set", "0/a due=false true")
-	l.hash(l.s.Key(1, []byte("h")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), 0) })
+	l.hash(l.s.Key(1, []byte("h")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), ttl.Deadline{}) })
 	want("hash", "1/h due=false true")
 	a, b := l.s.Key(0, []byte("a")), l.s.Key(0, []byte("b"))
 	l.do(func(x *Txn) { x.Rename(a, b) }, a, b)
@@ -529,7 +530,7 @@ func TestMirrorReports(t *testing.T) {
 	want("swapped", "0/all due=false true", "2/all due=false true")
 	system = nil
 	k := l.s.SystemKey("own")
-	l.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+	l.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	if want("own"); !slices.Equal(system, []string{"own"}) {
 		t.Errorf("of its own data the follower reports %q", system)
 	}
@@ -560,7 +561,7 @@ func TestMirrorOnce(t *testing.T) {
 	f.s.SetFollower(true)
 	k := p.leader.s.Key(0, []byte("h"))
 	for range 2 {
-		p.leader.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), 0) })
+		p.leader.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), ttl.Deadline{}) })
 	}
 	last := p.batches[len(p.batches)-1]
 	err := p.mirror.Apply(f.s.Log().End()+1, last)
@@ -609,9 +610,9 @@ func TestMirrorReportsOnce(t *testing.T) {
 	l, f := p.leader, p.follower
 	l.rule(OutboxRule{Name: "r", Pattern: []byte("*"), Elements: true})
 	l.hash(l.s.Key(0, []byte("h")), func(_ *Txn, v *Hash) {
-		v.Set([]byte("first"), []byte("v"), l.now()+10)
-		v.Set([]byte("second"), []byte("v"), l.now()+20)
-		v.Set([]byte("stays"), []byte("v"), 0)
+		v.Set([]byte("first"), []byte("v"), ttl.At(l.now()+10))
+		v.Set([]byte("second"), []byte("v"), ttl.At(l.now()+20))
+		v.Set([]byte("stays"), []byte("v"), ttl.Deadline{})
 	})
 	p.send(func() {})
 	at := f.s.Key(0, []byte("h"))
@@ -665,7 +666,7 @@ func TestReplicatedLogNames(t *testing.T) {
 	fill := func(from, n int) {
 		l.hash(k, func(_ *Txn, v *Hash) {
 			for i := from; i < from+n; i++ {
-				v.Set(fmt.Append(nil, i), bytes.Repeat([]byte{'v'}, 100), l.now()+100_000)
+				v.Set(fmt.Append(nil, i), bytes.Repeat([]byte{'v'}, 100), ttl.At(l.now()+100_000))
 			}
 		})
 	}
@@ -748,7 +749,7 @@ func TestMirrorBesideBackground(t *testing.T) {
 			l.do(func(x *Txn) {
 				if v, err := x.Hash(l.s.Key(0, []byte(k))); err == nil {
 					for i := range rng.IntN(200) {
-						v.Set(fmt.Append(nil, i), bytes.Repeat([]byte{'v'}, 70), 0)
+						v.Set(fmt.Append(nil, i), bytes.Repeat([]byte{'v'}, 70), ttl.Deadline{})
 					}
 				}
 			}, l.s.Key(0, []byte(k)))

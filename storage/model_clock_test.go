@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyp/ttl"
 )
 
 // now is the store's time, as the model has it.
@@ -13,17 +15,19 @@ func (h *harness) now() int64 { return h.clock.Now() - h.ahead }
 // tagged.
 const tags = 50
 
-// tagged makes a deadline one that counts from guarded time, or not, and has the transaction know.
-// The deadline itself says which guard that is: its rest by 2*tags is odd and the guard's own.
+// tagged makes a deadline one that counts from guarded time, or not. The deadline itself says which
+// guard that is: its rest by 2*tags is odd and the guard's own.
 func (m *machine) tagged(deadline int64, relative bool) int64 {
 	deadline += deadline & 1
 	if relative {
 		deadline += (m.tag() - deadline%(2*tags) + 2*tags) % (2 * tags)
-		m.h.txn.Relative(deadline)
-	} else {
-		m.h.txn.Relative(0)
 	}
 	return deadline
+}
+
+// given is a deadline as a command gives it: one that has the present guard's tag counts from now.
+func (m *machine) given(deadline int64) ttl.Deadline {
+	return ttl.Deadline{At: deadline, FromNow: m.h.ahead != 0 && deadline%(2*tags) == m.tag()}
 }
 
 func (m *machine) tag() int64 { return 2*(m.guards%tags) + 1 }

@@ -162,19 +162,19 @@ func (e *editor) put(key, val string, deadline int64) {
 		h, err := e.t.Hash(e.k)
 		e.opened(err)
 		now.val = val
-		e.must("Set", h.Set([]byte(key), []byte(val), deadline), e.c.put(now))
+		e.must("Set", h.Set([]byte(key), []byte(val), e.m.given(deadline)), e.c.put(now))
 	case object.TypeSet:
 		s, err := e.t.Set(e.k)
 		e.opened(err)
 		e.must("Add", s.Add([]byte(key)), at < 0)
-		s.SetDeadline([]byte(key), deadline)
+		s.SetDeadline([]byte(key), e.m.given(deadline))
 		e.c.put(now)
 	case object.TypeZSet:
 		z, err := e.t.ZSet(e.k)
 		e.opened(err)
 		score := float64(len(val))
 		e.must("Set", z.Set([]byte(key), score), at < 0)
-		z.SetDeadline([]byte(key), deadline)
+		z.SetDeadline([]byte(key), e.m.given(deadline))
 		now.val = string(object.AppendScore(nil, score))
 		e.c.put(now)
 	case object.TypeList:
@@ -227,15 +227,15 @@ func (e *editor) setDeadline(key string, deadline int64) {
 	case object.TypeHash:
 		h, err := e.t.Hash(e.k)
 		e.opened(err)
-		got = h.SetDeadline([]byte(key), deadline)
+		got = h.SetDeadline([]byte(key), e.m.given(deadline))
 	case object.TypeSet:
 		s, err := e.t.Set(e.k)
 		e.opened(err)
-		got = s.SetDeadline([]byte(key), deadline)
+		got = s.SetDeadline([]byte(key), e.m.given(deadline))
 	case object.TypeZSet:
 		z, err := e.t.ZSet(e.k)
 		e.opened(err)
-		got = z.SetDeadline([]byte(key), deadline)
+		got = z.SetDeadline([]byte(key), e.m.given(deadline))
 	}
 	e.must("SetDeadline", got, at >= 0)
 	if at >= 0 {
@@ -447,5 +447,5 @@ func (m *machine) replace(rt *rapid.T) {
 	} else {
 		m.h.model[n] = value{deadline: deadline, coll: c}
 	}
-	m.h.do(func(t *Txn) { t.Replace(m.key(n), v, deadline, Event{EventGeneric, "restore"}) }, m.key(n))
+	m.h.do(func(t *Txn) { t.Replace(m.key(n), v, m.given(deadline), Event{EventGeneric, "restore"}) }, m.key(n))
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestModel runs random operations on the store and on a map, with checkpoints,
@@ -127,7 +128,7 @@ func (m *machine) data(rt *rapid.T) string {
 func (m *machine) set(rt *rapid.T) {
 	n, data, deadline := m.name(rt, "key"), m.data(rt), m.drawDeadline(rt)
 	m.h.model[n] = value{data: data, deadline: deadline}
-	m.h.do(func(t *Txn) { t.SetString(m.key(n), []byte(data), deadline, Event{EventString, "set"}) }, m.key(n))
+	m.h.do(func(t *Txn) { t.SetString(m.key(n), []byte(data), m.given(deadline), Event{EventString, "set"}) }, m.key(n))
 }
 
 func (m *machine) writeRange(rt *rapid.T) {
@@ -160,7 +161,7 @@ func (m *machine) deadline(rt *rapid.T) {
 		m.h.model[n] = value{data: v.data, deadline: deadline, coll: v.coll}
 	}
 	m.h.do(func(t *Txn) {
-		if got := t.SetDeadline(m.key(n), deadline, Event{EventGeneric, "expire"}); got != ok {
+		if got := t.SetDeadline(m.key(n), m.given(deadline), Event{EventGeneric, "expire"}); got != ok {
 			rt.Fatalf("SetDeadline gave %t, want %t", got, ok)
 		}
 	}, m.key(n))
@@ -557,7 +558,7 @@ func TestFullSlabs(t *testing.T) {
 	names := map[name]bool{}
 	set := func(key, v string, deadline int64) {
 		n := name{0, key}
-		h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte(key)), []byte(v), deadline, Event{}) }, h.s.Key(0, []byte(key)))
+		h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte(key)), []byte(v), ttl.At(deadline), Event{}) }, h.s.Key(0, []byte(key)))
 		names[n], h.model[n] = true, value{data: v, deadline: deadline}
 	}
 	for i := range 3000 { // of 300 bytes, in some 8 chunks of 32 KiB
@@ -639,7 +640,7 @@ func (m *machine) many(rt *rapid.T) {
 	h.do(func(t *Txn) {
 		for i, k := range keys {
 			if !deletes {
-				t.SetString(k, []byte(data[i]), 0, Event{})
+				t.SetString(k, []byte(data[i]), ttl.Deadline{}, Event{})
 			} else if t.Delete(k, Deleted) != there[i] {
 				rt.Fatalf("key %d was there: %v", i, !there[i])
 			}

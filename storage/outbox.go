@@ -15,6 +15,7 @@ import (
 	"keyp/internal/glob"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // An outbox is a rule that reports each expiry of certain keys, and of their elements, in a stream.
@@ -326,7 +327,7 @@ func (t *Txn) SetOutbox(r *OutboxRule) error {
 	if old := rules.named(r.Name); old != nil {
 		state = old.outboxState
 	}
-	t.SetString(k, text, 0, Event{})
+	t.SetString(k, text, ttl.Deadline{}, Event{})
 	b := c.newOutbox(r, state)
 	if state.waiting.Load() == 0 {
 		for i := range b.queues { // of a rule of that name that is gone there is nothing

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // outboxModel says which values there are, and which have expired. Each value that is set is
@@ -88,7 +89,7 @@ func (x *outboxMachine) settled() *outboxModel {
 func (x *outboxMachine) set(rt *rapid.T) {
 	n, v := x.name(rt), x.next(rt)
 	x.settled().keys[n] = map[string]timedValue{"": v}
-	x.h.do(func(t *Txn) { t.SetString(x.key(n), []byte(v.val), v.deadline, eventSet) }, x.key(n))
+	x.h.do(func(t *Txn) { t.SetString(x.key(n), []byte(v.val), ttl.At(v.deadline), eventSet) }, x.key(n))
 	x.done()
 }
 
@@ -107,7 +108,7 @@ func (x *outboxMachine) field(rt *rapid.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		h.Set([]byte(f), []byte(v.val), v.deadline)
+		h.Set([]byte(f), []byte(v.val), ttl.At(v.deadline))
 	}, x.key(n))
 	x.done()
 }
@@ -139,7 +140,7 @@ func (x *outboxMachine) passed(rt *rapid.T) {
 	if v, ok := m.keys[n][""]; ok {
 		m.reported[v.val] = true
 		delete(m.keys, n)
-		x.h.do(func(t *Txn) { t.Expire(x.key(n), x.h.now()-1, 0) }, x.key(n))
+		x.h.do(func(t *Txn) { t.Expire(x.key(n), ttl.At(x.h.now()-1), 0) }, x.key(n))
 	}
 	x.done()
 }
@@ -192,7 +193,7 @@ func (x *outboxMachine) block(rt *rapid.T) {
 	x.settled()
 	maps.Copy(x.m.either, x.m.reported)
 	clear(x.m.reported)
-	x.h.do(func(t *Txn) { t.SetString(k, []byte("no stream"), 0, eventSet) }, k)
+	x.h.do(func(t *Txn) { t.SetString(k, []byte("no stream"), ttl.Deadline{}, eventSet) }, k)
 	x.done()
 }
 

@@ -64,7 +64,7 @@ func (h *harness) report() {
 
 func (h *harness) puts(db int, key, val string, deadline int64) {
 	k := h.s.Key(db, []byte(key))
-	h.do(func(t *Txn) { t.SetString(k, []byte(val), deadline, eventSet) }, k)
+	h.do(func(t *Txn) { t.SetString(k, []byte(val), ttl.At(deadline), eventSet) }, k)
 }
 
 func (h *harness) wantReported(when string, db int, stream string, want ...string) {
@@ -93,9 +93,9 @@ func TestOutboxReports(t *testing.T) {
 			hash := h.s.Key(0, []byte("khash"))
 			h.do(func(x *Txn) {
 				v, _ := x.Hash(hash)
-				v.Set([]byte("f"), []byte("field"), at+20)
-				v.Set([]byte("g"), []byte("g"), at+25)
-				v.Set([]byte("h"), []byte("h"), 0)
+				v.Set([]byte("f"), []byte("field"), ttl.At(at+20))
+				v.Set([]byte("g"), []byte("g"), ttl.At(at+25))
+				v.Set([]byte("h"), []byte("h"), ttl.Deadline{})
 			}, hash)
 			h.puts(0, "kdel", "deleted", at+10)
 			h.do(func(x *Txn) { x.Delete(h.s.Key(0, []byte("kdel")), Deleted) }, h.s.Key(0, []byte("kdel")))
@@ -168,10 +168,10 @@ func TestOutboxElementsBefore(t *testing.T) {
 			h.do(func(x *Txn) {
 				v, _ := x.Hash(k)
 				for i, field := range []string{"f", "g", "h"} {
-					v.Set([]byte(field), []byte("v"), at+10*int64(i+1))
+					v.Set([]byte(field), []byte("v"), ttl.At(at+10*int64(i+1)))
 				}
 				x.FlushValues()
-				x.SetDeadline(k, at+20, DeadlineSet)
+				x.SetDeadline(k, ttl.At(at+20), DeadlineSet)
 			}, k)
 			if how == "disk" {
 				h.saved()
@@ -196,12 +196,12 @@ func TestOutboxPassed(t *testing.T) {
 	at := h.clock.Now()
 	h.puts(0, "k1", "v", 0)
 	k1, k2 := h.s.Key(0, []byte("k1")), h.s.Key(0, []byte("k2"))
-	h.do(func(x *Txn) { x.Expire(k1, at-5, 0) }, k1)
-	h.do(func(x *Txn) { x.Expire(k1, at-5, 0) }, k1) // it is gone
+	h.do(func(x *Txn) { x.Expire(k1, ttl.At(at-5), 0) }, k1)
+	h.do(func(x *Txn) { x.Expire(k1, ttl.At(at-5), 0) }, k1) // it is gone
 	h.do(func(x *Txn) {
 		v, _ := x.ZSet(k2)
 		v.Set([]byte("m"), 1.5)
-		x.Members([]byte("m")).Expire(k2, at-4, ttl.Condition(0))
+		x.Members([]byte("m")).Expire(k2, ttl.At(at-4), ttl.Condition(0))
 	}, k2)
 	h.report()
 	h.wantReported("passed", 0, "stream:r", "key=k1 type=string deadline=-5 value=v", "key=k2 element=m type=zset deadline=-4 value=1.5")
@@ -252,7 +252,7 @@ func TestOutboxLargeValues(t *testing.T) {
 	h.do(func(t *Txn) {
 		v, _ := t.Hash(k)
 		for i := range 8 {
-			v.Set(fmt.Append(nil, "f", i), []byte(value), h.now()+20)
+			v.Set(fmt.Append(nil, "f", i), []byte(value), ttl.At(h.now()+20))
 		}
 	}, k)
 	src := &source{sh: h.s.shards[h.s.shardOf(k.Slot)], t: h.s.NewTxn()}
@@ -606,7 +606,7 @@ func outboxCut(t *testing.T, how string, batches uint64) (done bool) {
 		if how == "elements" {
 			h.do(func(x *Txn) {
 				v, _ := x.Hash(k)
-				v.Set([]byte("f"), []byte("v"), at+1+int64(i))
+				v.Set([]byte("f"), []byte("v"), ttl.At(at+1+int64(i)))
 			}, k)
 		} else {
 			h.puts(0, string(k.Name), "v", at+1+int64(i))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestPanicUnlocks: no shard stays locked after a panic of what a walk calls, wherever the keys
@@ -14,7 +15,7 @@ func TestPanicUnlocks(t *testing.T) {
 	defer h.check()
 	for i := range 10 {
 		k := h.s.Key(0, fmt.Appendf(nil, "key:%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+1000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(h.clock.Now()+1000), Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for name, walk := range map[string]func(){

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"keyp/storage/format"
+	"keyp/ttl"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -45,7 +46,7 @@ func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
 
 func (m *machine) put(n name, data string, deadline int64) {
 	m.h.model[n] = value{data: data, deadline: deadline}
-	m.h.do(func(x *Txn) { x.SetString(m.key(n), []byte(data), deadline, Event{}) }, m.key(n))
+	m.h.do(func(x *Txn) { x.SetString(m.key(n), []byte(data), ttl.At(deadline), Event{}) }, m.key(n))
 }
 
 // change does something to a key, which depends on its deadline.
@@ -59,10 +60,10 @@ func (m *machine) change(n name) {
 		h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
 	case 2:
 		h.model[n] = value{data: v.data}
-		h.do(func(x *Txn) { x.SetDeadline(k, 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetDeadline(k, ttl.Deadline{}, Event{}) }, k)
 	case 3:
 		h.model[n] = value{data: v.data, deadline: v.deadline + 150}
-		h.do(func(x *Txn) { x.SetDeadline(k, v.deadline+150, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(v.deadline+150), Event{}) }, k)
 	case 4:
 		to := name{n.db, n.key + "+"}
 		if len(n.key) > 1000 {
@@ -73,7 +74,7 @@ func (m *machine) change(n name) {
 		h.model[to] = v
 		h.do(func(x *Txn) { x.Rename(k, m.key(to)) }, k, m.key(to))
 	case 5: // only when it was set changes
-		h.do(func(x *Txn) { x.SetDeadline(k, v.deadline, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(v.deadline), Event{}) }, k)
 	}
 }
 
@@ -379,8 +380,8 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	h := newHarness(t)
 	k, other := h.s.Key(0, []byte("{tag}stays")), h.s.Key(0, []byte("{tag}goes"))
 	now := h.clock.Now()
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+60_000, Event{}) }, k)
-	h.do(func(x *Txn) { x.SetString(other, []byte("v"), now+1000, Event{}) }, other)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+60_000), Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(now+1000), Event{}) }, other)
 	h.reopen()
 	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 		at := format.TTLKey(nil, now+500, format.DiskKey(nil, h.s.spaces.ids[0], k))

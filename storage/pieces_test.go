@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestSharedStrings: a batch refers to the large strings that it makes, and has their bytes as they
@@ -24,7 +25,7 @@ func TestSharedStrings(t *testing.T) {
 	}
 	now := func(i int) string { return h.model[name{0, fmt.Sprint("{tag}", i)}].data }
 	put := func(i int, v string) { h.model[name{0, fmt.Sprint("{tag}", i)}] = value{data: v} }
-	set := func(x *Txn, i int, v string) { x.SetString(key(i), []byte(v), 0, Event{}); put(i, v) }
+	set := func(x *Txn, i int, v string) { x.SetString(key(i), []byte(v), ttl.Deadline{}, Event{}); put(i, v) }
 	change := func(x *Txn, i, at int, data string) {
 		x.WriteRange(key(i), at, []byte(data), Event{})
 		v := []byte(now(i))
@@ -77,7 +78,7 @@ func TestBatchHasNoCopies(t *testing.T) {
 	h.do(func(x *Txn) {
 		values := map[*byte]bool{}
 		for _, k := range keys {
-			x.SetString(k, make([]byte, size), 0, Event{})
+			x.SetString(k, make([]byte, size), ttl.Deadline{}, Event{})
 			it, _ := x.Peek(k)
 			v, _ := it.String()
 			for at := 0; at < size; at += object.ChunkSize {

@@ -51,15 +51,14 @@ func (t *Txn) policy(k Key) *ttl.Policy {
 	return ps.find(k.DB, k.Name)
 }
 
-// govern gives the deadline that a key gets which is written with one, 0 for none. kept: it had
-// that before, and the write is not about it. It panics with Refused.
-func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
-	t.decided = 0
+// govern gives the deadline that a key gets which is written with one. kept: it had that before,
+// and the write is not about it. It panics with Refused.
+func (t *Txn) govern(k Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
 	p := t.policy(k)
 	if p == nil {
 		return deadline
 	}
-	v := p.Decide(t.now, deadline, kept, k.Hash)
+	v := p.Decide(t.now, deadline.At, kept, k.Hash)
 	if !v.Changed() {
 		return deadline
 	}
@@ -80,21 +79,20 @@ func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
 		t.s.wouldDecide(p, k, v)
 		return deadline
 	case v.Refused:
-		panic(Refused{p, deadline})
+		panic(Refused{p, deadline.At})
 	default:
-		t.decide(v.Deadline, v.Defaulted || v.Cut, deadline)
-		return v.Deadline
+		return ttl.Deadline{At: v.Deadline, FromNow: v.Defaulted || v.Cut || deadline.FromNow}
 	}
 }
 
 // governNew is govern for a value that a key gets as a whole. The deadline is kept if it is the
 // key's present one.
-func (t *Txn) governNew(k Key, deadline int64) int64 {
+func (t *Txn) governNew(k Key, deadline ttl.Deadline) ttl.Deadline {
 	if t.s.policies.Load() == nil {
 		return deadline
 	}
 	item, ok := t.Peek(k)
-	return t.govern(k, deadline, ok && item.Deadline() == deadline)
+	return t.govern(k, deadline, ok && item.Deadline() == deadline.At)
 }
 
 // notifyWritten raises the event of a write that asked for a deadline, and that of the deadline
@@ -108,13 +106,13 @@ func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
 
 // governMoved is govern for a value that comes from another key with its deadline, and when that
 // was set.
-func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint32) (int64, uint32) {
+func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint32) (ttl.Deadline, uint32) {
+	d := ttl.At(deadline)
 	if typ.OwnDeadline() {
-		return deadline, created
+		return d, created
 	}
-	d := t.govern(to, deadline, deadline != ttl.None)
-	if d != deadline {
-		created = t.createdAt(d)
+	if d = t.govern(to, d, deadline != ttl.None); d.At != deadline {
+		created = t.createdAt(d.At)
 	}
 	return d, created
 }
@@ -143,7 +141,7 @@ func (t *Txn) creating(k Key) {
 	if p == nil || !p.Decide(t.now, ttl.None, false, k.Hash).Refused {
 		return
 	}
-	t.govern(k, ttl.None, false)
+	t.govern(k, ttl.Deadline{}, false)
 }
 
 // governPresent gives a key that was changed in place the deadline that its policy wants.
@@ -156,9 +154,9 @@ func (t *Txn) governPresent(k Key) {
 		return
 	}
 	was := p.deadline(*c)
-	if d := t.govern(k, was, true); d != was {
-		t.changeDeadline(p, sl, c, k, d, t.createdAt(d))
-		t.notifyWritten(k, Event{}, was, d)
+	if d := t.govern(k, ttl.At(was), true); d.At != was {
+		t.changeDeadline(p, sl, c, k, d, t.createdAt(d.At))
+		t.notifyWritten(k, Event{}, was, d.At)
 	}
 }
 
@@ -212,8 +210,7 @@ func (t *Txn) slide(k Key, item Item) {
 	} else {
 		quiet := t.quiet
 		t.quiet = true
-		t.decide(to, true, was)
-		t.changeDeadline(part, sl, c, k, to, created)
+		t.changeDeadline(part, sl, c, k, ttl.In(to), created)
 		t.quiet = quiet
 		t.slid = append(t.slid, slid{k, p, was, to})
 	}
@@ -236,7 +233,7 @@ func (t *Txn) Unslide(since int) {
 	t.quiet = true
 	for _, s := range slices.Backward(t.slid[since:]) {
 		if part, sl, c := t.live(s.k, false); exists(c) && part.deadline(*c) == s.to {
-			t.changeDeadline(part, sl, c, s.k, s.was, part.created(*c))
+			t.changeDeadline(part, sl, c, s.k, ttl.At(s.was), part.created(*c))
 		}
 	}
 	t.quiet, t.slid = quiet, t.slid[:since]
@@ -290,8 +287,8 @@ func (s *Store) wouldDecide(p *ttl.Policy, k Key, v ttl.Verdict) {
 }
 
 // changeDeadline gives a key another deadline, and records it.
-func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline int64, created uint32) {
-	p.setDeadline(t, sl, c, deadline, created)
+func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline ttl.Deadline, created uint32) {
+	p.setDeadline(t, sl, c, deadline.At, created)
 	if o := p.objectOf(*c); o != nil && o.id != 0 && t.logged == o.id {
 		t.changing(p.space, k.Name)
 		t.cutBatch()
@@ -301,7 +298,7 @@ func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline int64, 
 	} else {
 		t.keyRecord(format.RecDeadline, p, k.Name)
 	}
-	t.buf = format.AppendDeadline(t.buf, deadline, created)
+	t.buf = format.AppendDeadline(t.buf, deadline.At, created)
 	t.wrotePut(p, sl, *c)
-	t.given(p.space, k, deadline)
+	t.noteKey(p.space, k, deadline)
 }

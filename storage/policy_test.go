@@ -10,7 +10,7 @@ import (
 func TestReadsAskNoPolicy(t *testing.T) {
 	h := newHarness(t)
 	k, asked := h.s.Key(0, []byte("k")), 0
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), x.Now()+1000, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(x.Now()+1000), Event{}) }, k)
 	find := func(int, []byte) *ttl.Policy {
 		asked++
 		return nil
@@ -30,7 +30,7 @@ func TestSlideOnFullDisk(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))
 	h.s.SetPolicies(func(int, []byte) *ttl.Policy { return &ttl.Policy{Enforce: true, Slide: 100_000} }, true)
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), x.Now()+1000, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(x.Now()+1000), Event{}) }, k)
 	for _, full := range []bool{true, false} {
 		h.s.house.lowSpace.Store(full)
 		h.do(func(x *Txn) {

@@ -3,6 +3,8 @@ package storage
 import (
 	"bytes"
 	"testing"
+
+	"keyp/ttl"
 )
 
 // TestGapIsBrief: a byte far behind the end of a string costs the log next to nothing, whatever
@@ -14,7 +16,7 @@ func TestGapIsBrief(t *testing.T) {
 		k := h.s.Key(0, []byte(name))
 		value := bytes.Repeat([]byte{'a'}, before)
 		if before > 0 {
-			h.do(func(x *Txn) { x.SetString(k, value, 0, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, value, ttl.Deadline{}, Event{}) }, k)
 		}
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)

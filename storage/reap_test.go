@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"keyp/ttl"
 )
 
 // TestHalfReapedCounts: a crash while some keys of a shard are gone and others, as late as
@@ -34,7 +36,7 @@ func TestHalfReapedCounts(t *testing.T) {
 				for i := range count {
 					k := h.s.Key(0, fmt.Appendf(nil, "{tag}%d", i))
 					if c.onDisk(i) == stored {
-						h.do(func(x *Txn) { x.SetString(k, []byte("value"), at+1+c.ttl(i), Event{EventString, "set"}) }, k)
+						h.do(func(x *Txn) { x.SetString(k, []byte("value"), ttl.At(at+1+c.ttl(i)), Event{EventString, "set"}) }, k)
 					}
 				}
 			}

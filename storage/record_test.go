@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"testing"
+
+	"keyp/ttl"
 )
 
 // TestRecordsAmidElements: records of elements that follow another record in their transaction are
@@ -13,13 +15,13 @@ func TestRecordsAmidElements(t *testing.T) {
 		"SWAPDB":   func(t *Txn) { t.SwapDB(1, 2) },
 		"its own":  func(t *Txn) { t.SwapDB(0, 2); t.SwapDB(2, 0) },
 		"FLUSHDB":  func(t *Txn) { t.FlushDB(1) },
-		"a string": func(t *Txn) { t.SetString(t.s.Key(1, []byte("s")), []byte("v"), 0, Event{}) },
+		"a string": func(t *Txn) { t.SetString(t.s.Key(1, []byte("s")), []byte("v"), ttl.Deadline{}, Event{}) },
 		"expiry":   func(t *Txn) { t.s.shards[0].logReaped(t, t.now-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
 			k := h.s.Key(0, []byte("k"))
-			h.do(func(t *Txn) { t.SetString(h.s.Key(1, []byte("other")), []byte("v"), 0, Event{}) }, h.s.Key(1, []byte("other")))
+			h.do(func(t *Txn) { t.SetString(h.s.Key(1, []byte("other")), []byte("v"), ttl.Deadline{}, Event{}) }, h.s.Key(1, []byte("other")))
 			h.doAll(func(txn *Txn) {
 				hash, err := txn.Hash(k)
 				if err != nil {
@@ -29,7 +31,7 @@ func TestRecordsAmidElements(t *testing.T) {
 					if i == 2 {
 						amid(txn)
 					}
-					hash.Set(fmt.Appendf(nil, "f%d", i), []byte("v"), 0)
+					hash.Set(fmt.Appendf(nil, "f%d", i), []byte("v"), ttl.Deadline{})
 				}
 				hash.Delete([]byte("f0"))
 			})

@@ -5,6 +5,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // Rename moves a key's value and deadline to another name, whose old value is lost. It returns
@@ -19,7 +20,7 @@ func (t *Txn) Rename(from, to Key) bool {
 	deadline, created := t.governMoved(to, p.item(*c).Type(), p.deadline(*c), p.created(*c))
 	t.raiseNewAgain(to)
 	p, sl, c := t.live(from, false)
-	if deadline != p.deadline(*c) {
+	if deadline.At != p.deadline(*c) {
 		t.changeDeadline(p, sl, c, from, deadline, created)
 	}
 	o := p.objectOf(*c)
@@ -79,10 +80,9 @@ func (t *Txn) raiseNewAgain(k Key) {
 	}
 }
 
-// Replace sets key to val, which then belongs to the store, with deadline (Unix ms, 0 for none).
-// The key's old value is lost; an empty value deletes the key, and raises Deleted if the key
+// Replace sets key to val, which then belongs to the store, with deadline. The key's old value is lost; an empty value deletes the key, and raises Deleted if the key
 // existed.
-func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
+func (t *Txn) Replace(k Key, v object.Value, deadline ttl.Deadline, ev Event) {
 	t.FlushValues()
 	if t.Offloaded() {
 		t.replaceOffloaded(k, v, deadline, ev)
@@ -98,23 +98,23 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 	}
 	asked := deadline
 	deadline = t.governNew(k, asked)
-	t.install(k, t.arriving(k, v), deadline, t.createdFor(k, deadline), t.s.firstAccess(t.now))
-	t.notifyWritten(k, ev, asked, deadline)
+	t.install(k, t.arriving(k, v), deadline, t.createdFor(k, deadline.At), t.s.firstAccess(t.now))
+	t.notifyWritten(k, ev, asked.At, deadline.At)
 }
 
 // install makes a collection a key's new value.
-func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uint32) *Object {
+func (t *Txn) install(k Key, v object.Value, deadline ttl.Deadline, created, access uint32) *Object {
 	return t.installObject(k, t.newObject(k, v), deadline, created, access)
 }
 
 // installObject is install of a value that newObject made.
-func (t *Txn) installObject(k Key, o *Object, deadline int64, created, access uint32) *Object {
+func (t *Txn) installObject(k Key, o *Object, deadline ttl.Deadline, created, access uint32) *Object {
 	p, sl, c := t.live(k, true)
-	c = p.putObject(t, sl, c, k, o, deadline)
-	p.setHeader(*c, deadline, created, access)
-	t.logObject(p, o, deadline, created)
+	c = p.putObject(t, sl, c, k, o, deadline.At)
+	p.setHeader(*c, deadline.At, created, access)
+	t.logObject(p, o, deadline.At, created)
 	t.wrotePut(p, sl, *c)
-	t.given(p.space, k, deadline)
+	t.noteKey(p.space, k, deadline)
 	return o
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"keyp/storage/format"
+	"keyp/ttl"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestRenameBeforeItIsCopied(t *testing.T) {
 		names := map[name]bool{{0, "from"}: true, {0, "to"}: true, {0, "other"}: true}
 		from, to, other := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to")), h.s.Key(0, []byte("other"))
 		set := func(k Key, v string) {
-			h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
 			h.model[name{0, string(k.Name)}] = value{data: v}
 		}
 		rename := func(from, to Key) {
@@ -71,7 +72,7 @@ func TestRenameDuringCheckpoint(t *testing.T) {
 		from, to := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to"))
 		large := strings.Repeat("v", size)
 		set := func(k Key, v string) {
-			h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
 			h.model[name{0, string(k.Name)}] = value{data: v}
 		}
 		set(from, large)

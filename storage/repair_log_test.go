@@ -18,6 +18,7 @@ import (
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // gapCase makes a directory whose log has a damaged batch in its midst, and repairs it.
@@ -39,7 +40,7 @@ func (g *gapCase) do(fn func(*Txn), names ...string) {
 func (g *gapCase) key(n string) Key { return g.h.s.Key(0, []byte(n)) }
 
 func (g *gapCase) set(n, v string) {
-	g.do(func(x *Txn) { x.SetString(g.key(n), []byte(v), 0, Event{}) }, n)
+	g.do(func(x *Txn) { x.SetString(g.key(n), []byte(v), ttl.Deadline{}, Event{}) }, n)
 }
 
 func (g *gapCase) hset(n string, fields ...string) {
@@ -49,7 +50,7 @@ func (g *gapCase) hset(n string, fields ...string) {
 			g.t.Fatal(err)
 		}
 		for _, f := range fields {
-			h.Set([]byte(f), []byte("of "+n), 0)
+			h.Set([]byte(f), []byte("of "+n), ttl.Deadline{})
 		}
 	}, n)
 }
@@ -104,7 +105,7 @@ func (g *gapCase) repaired(before func(), lost func(x *Txn), after func(), datab
 	const mark = "this is the batch that is damaged"
 	g.h.doAll(func(x *Txn) {
 		lost(x)
-		x.SetString(g.key("mark"), []byte(mark), 0, Event{})
+		x.SetString(g.key("mark"), []byte(mark), ttl.Deadline{}, Event{})
 	})
 	g.h.commit()
 	after()
@@ -166,15 +167,15 @@ func TestRepairBehindAGap(t *testing.T) {
 		g.hset("emptied", "a")
 		g.hset("moves", "a")
 	}, func(x *Txn) {
-		x.SetString(g.key("changed"), []byte("new"), 0, Event{})
+		x.SetString(g.key("changed"), []byte("new"), ttl.Deadline{}, Event{})
 		x.Delete(g.key("deleted"), Deleted)
-		x.SetString(g.key("set later"), []byte("in the gap"), 0, Event{})
-		x.SetString(g.key("only there"), []byte("lost"), 0, Event{})
+		x.SetString(g.key("set later"), []byte("in the gap"), ttl.Deadline{}, Event{})
+		x.SetString(g.key("only there"), []byte("lost"), ttl.Deadline{}, Event{})
 		for _, n := range []string{"hash", "emptied", "made", "made and emptied", "made and renamed"} {
 			h, _ := x.Hash(g.key(n))
-			h.Set([]byte("lost"), nil, 0)
+			h.Set([]byte("lost"), nil, ttl.Deadline{})
 		}
-		x.SetString(g.key("long"), make([]byte, 50_000), 0, Event{})
+		x.SetString(g.key("long"), make([]byte, 50_000), ttl.Deadline{}, Event{})
 	}, func() {
 		g.set("set later", "last")
 		g.set("afterwards", "new")
@@ -192,7 +193,7 @@ func TestRepairBehindAGap(t *testing.T) {
 		g.do(func(x *Txn) { x.Rename(g.key("made and renamed"), g.key("renamed hash")) }, "made and renamed", "renamed hash")
 		g.hset("renamed hash", "later")
 		g.do(func(x *Txn) { x.WriteRange(g.key("long"), 49_999, []byte("more"), Event{}) }, "long")
-		g.do(func(x *Txn) { x.SetDeadline(g.key("stays"), corruptNow+1000, Event{}) }, "stays")
+		g.do(func(x *Txn) { x.SetDeadline(g.key("stays"), ttl.At(corruptNow+1000), Event{}) }, "stays")
 	}, 2)
 	g.want(0, "afterwards=new changed=old deleted=old hash=a,b,c, made=c, moved=a, new name=old renamed hash=later, set later=last stays=old whole=a,b,")
 	g.wantReported(Lost, "a part of the log", "it fails its checksum", `"changed", "deleted"`)
@@ -231,7 +232,7 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 		for i := from; i < from+n; i++ {
 			elem := fmt.Appendf(nil, "%0*d", size, i)
 			h, _ := x.Hash(g.key("hash"))
-			h.Set(elem, nil, 0)
+			h.Set(elem, nil, ttl.Deadline{})
 			s, _ := x.Set(g.key("set"))
 			s.Add(elem)
 			z, _ := x.ZSet(g.key("zset"))
@@ -263,11 +264,11 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 		g.repaired(func() {
 			g.h.doAll(func(x *Txn) {
 				fill(x, g, 0, 300, 40)
-				x.SetString(g.key("string"), bytes.Repeat([]byte("s"), 40_000), 0, Event{})
+				x.SetString(g.key("string"), bytes.Repeat([]byte("s"), 40_000), ttl.Deadline{}, Event{})
 				for i := range 4 {
 					h, _ := x.Hash(g.key(fmt.Sprintf("from%d", i)))
 					for j := range 300 {
-						h.Set(fmt.Appendf(nil, "%040d", j), nil, 0)
+						h.Set(fmt.Appendf(nil, "%040d", j), nil, ttl.Deadline{})
 					}
 				}
 			})
@@ -331,10 +332,10 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 func TestRepairReadsAllRecords(t *testing.T) {
 	h := newHarness(t)
 	key := func(n string) Key { return h.s.Key(0, []byte(n)) }
-	h.do(func(x *Txn) { x.SetString(key("s"), []byte("v"), h.clock.Now()+1000, eventSet) }, key("s"))
-	h.do(func(x *Txn) { x.SetString(key("large"), make([]byte, 20_000), 0, eventSet) }, key("large"))
+	h.do(func(x *Txn) { x.SetString(key("s"), []byte("v"), ttl.At(h.clock.Now()+1000), eventSet) }, key("s"))
+	h.do(func(x *Txn) { x.SetString(key("large"), make([]byte, 20_000), ttl.Deadline{}, eventSet) }, key("large"))
 	h.do(func(x *Txn) { x.WriteRange(key("large"), 10, []byte("v"), eventSet) }, key("large"))
-	h.do(func(x *Txn) { x.SetDeadline(key("large"), h.clock.Now()+2000, eventSet) }, key("large"))
+	h.do(func(x *Txn) { x.SetDeadline(key("large"), ttl.At(h.clock.Now()+2000), eventSet) }, key("large"))
 	h.do(func(x *Txn) {
 		l, err := x.List(key("l"))
 		if err != nil {
@@ -351,7 +352,7 @@ func TestRepairReadsAllRecords(t *testing.T) {
 	for _, fields := range [][]string{{"a", "b", "c", "d"}, {"e"}} {
 		h.hash(key("h"), func(_ *Txn, v *Hash) {
 			for _, f := range fields {
-				v.Set([]byte(f), []byte("v"), 0)
+				v.Set([]byte(f), []byte("v"), ttl.Deadline{})
 			}
 		})
 	}
@@ -363,8 +364,8 @@ func TestRepairReadsAllRecords(t *testing.T) {
 		})
 	}
 	h.hash(key("h"), func(x *Txn, v *Hash) {
-		v.Set([]byte("f"), []byte("v"), 0)
-		x.SetDeadline(key("h"), h.clock.Now()+hour, eventSet)
+		v.Set([]byte("f"), []byte("v"), ttl.Deadline{})
+		x.SetDeadline(key("h"), ttl.At(h.clock.Now()+hour), eventSet)
 	})
 	h.do(func(x *Txn) { x.Rename(key("h"), key("moved")) }, key("h"), key("moved"))
 	h.do(func(x *Txn) { x.Delete(key("moved"), Deleted) }, key("moved"))

@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // TestRepairRenamed: elements are damaged of values that were renamed, of which an unfinished
@@ -44,7 +45,7 @@ func TestRepairForeignPiece(t *testing.T) {
 	names, ids := []string{"a", "b", "c"}, map[string]uint64{}
 	for _, n := range names {
 		g.do(func(x *Txn) {
-			x.SetString(g.key(n), bytes.Repeat([]byte(n), 40_000), 0, Event{})
+			x.SetString(g.key(n), bytes.Repeat([]byte(n), 40_000), ttl.Deadline{}, Event{})
 			item, _ := x.Peek(g.key(n))
 			ids[n] = item.o.id
 		}, n)
@@ -105,11 +106,11 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	g.open(filepath.Join(dir, "data"), 2)
 	from, to := g.inOrder()
 	g.h.doAll(func(x *Txn) {
-		x.SetString(g.key("string"+from), fmt.Appendf(nil, "%016384d%s%016384d%d", 1, renamedPiece, 3, 4), 0, Event{})
-		x.SetString(g.key("other"+from), bytes.Repeat([]byte("other"), 5000), 0, Event{})
+		x.SetString(g.key("string"+from), fmt.Appendf(nil, "%016384d%s%016384d%d", 1, renamedPiece, 3, 4), ttl.Deadline{}, Event{})
+		x.SetString(g.key("other"+from), bytes.Repeat([]byte("other"), 5000), ttl.Deadline{}, Event{})
 		hash, _ := x.Hash(g.key("hash" + from))
 		for i := range 500 {
-			hash.Set(fmt.Appendf(nil, "field%03d", i), fmt.Appendf(nil, "value of field %d %s", i, strings.Repeat("v", 50)), 0)
+			hash.Set(fmt.Appendf(nil, "field%03d", i), fmt.Appendf(nil, "value of field %d %s", i, strings.Repeat("v", 50)), ttl.Deadline{})
 		}
 	})
 	g.h.commit()
@@ -138,7 +139,7 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	for i := 1; g.h.s.shardOf(g.key(due).Slot) == 0; i++ {
 		due = fmt.Sprintf("due%d", i)
 	}
-	g.do(func(x *Txn) { x.SetString(g.key(due), []byte("later"), corruptNow+1000, Event{}) }, due) // so that ttl changes
+	g.do(func(x *Txn) { x.SetString(g.key(due), []byte("later"), ttl.At(corruptNow+1000), Event{}) }, due) // so that ttl changes
 	want[due] = "later"
 	if err := g.h.s.checkpointInterrupted(); err != errInterrupted {
 		g.t.Fatalf("the checkpoint gave %v", err)

@@ -1,6 +1,10 @@
 package storage
 
-import "testing"
+import (
+	"testing"
+
+	"keyp/ttl"
+)
 
 // TestResidentCountsKeys: keys that are gone, but not yet from the data file, are not in memory.
 func TestResidentCountsKeys(t *testing.T) {
@@ -9,7 +13,7 @@ func TestResidentCountsKeys(t *testing.T) {
 	var keys []Key
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		k := h.s.Key(0, []byte(name))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 		keys = append(keys, k)
 	}
 	want := func(n int64) {
@@ -27,7 +31,7 @@ func TestResidentCountsKeys(t *testing.T) {
 		h.do(func(x *Txn) { x.Delete(k, Event{}) }, k)
 	}
 	want(2)
-	h.do(func(x *Txn) { x.SetString(keys[0], []byte("v"), 0, Event{}) }, keys[0])
+	h.do(func(x *Txn) { x.SetString(keys[0], []byte("v"), ttl.Deadline{}, Event{}) }, keys[0])
 	want(3)
 	if err := h.s.Check(); err != nil {
 		t.Error(err)

@@ -20,6 +20,7 @@ import (
 	"keyp/storage/format"
 	"keyp/storage/snapshotfile"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 var errNoArchive = errors.New("nothing can be archived")
@@ -99,7 +100,7 @@ func (a *archived) change() {
 		fallthrough
 	default:
 		a.model[n] = v
-		a.do(func(x *Txn) { x.SetString(k, []byte(v.data), v.deadline, eventSet) }, k)
+		a.do(func(x *Txn) { x.SetString(k, []byte(v.data), ttl.At(v.deadline), eventSet) }, k)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestWalkVisitsUnlocked: names are visited, and so matched, while no shard is locked, wherever the
@@ -17,7 +18,7 @@ func TestWalkVisitsUnlocked(t *testing.T) {
 	const keys = 300
 	for i := range keys {
 		k := h.s.Key(1, fmt.Appendf(nil, "{same}k%03d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		seen := 0
@@ -45,11 +46,11 @@ func TestWalkCopiesLittle(t *testing.T) {
 	const long, short = 40, 400
 	for i := range long {
 		k := h.s.Key(1, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 200<<10)))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	}
 	for i := range short {
 		k := h.s.Key(2, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 1500)))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for db, n := range map[int]int{1: long, 2: short} {
@@ -87,7 +88,7 @@ func TestWalkReadsOnce(t *testing.T) {
 	var some []Key
 	for i := range keys {
 		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 		if i%2 == 0 {
 			some = append(some, k)
 		}

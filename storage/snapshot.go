@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // A command that reads very much would lock the shards of its keys for a long time. Instead it is
@@ -283,10 +284,10 @@ func (t *Txn) prepare(k Key, v object.Value, deadline int64, created uint32) pre
 }
 
 // installPrepared gives a key a prepared value.
-func (t *Txn) installPrepared(k Key, st prepared, deadline int64, created, access uint32) {
+func (t *Txn) installPrepared(k Key, st prepared, deadline ttl.Deadline, created, access uint32) {
 	p, sl, c := t.live(k, true)
-	c = p.putObject(t, sl, c, k, st.o, deadline)
-	p.setHeader(*c, deadline, created, access)
+	c = p.putObject(t, sl, c, k, st.o, deadline.At)
+	p.setHeader(*c, deadline.At, created, access)
 	t.changing(p.space, k.Name)
 	t.before.add(t.buf)
 	t.buf = nil
@@ -296,11 +297,11 @@ func (t *Txn) installPrepared(k Key, st prepared, deadline int64, created, acces
 	t.cost += st.cost
 	t.logged = 0
 	t.wrotePut(p, sl, *c)
-	t.given(p.space, k, deadline)
+	t.noteKey(p.space, k, deadline)
 }
 
 // replaceOffloaded is Replace for an offloaded transaction.
-func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) {
+func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline ttl.Deadline, ev Event) {
 	if v.Len() == 0 {
 		if t.validate() {
 			t.Delete(k, Deleted)
@@ -309,8 +310,8 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) 
 	}
 	asked := deadline
 	deadline = t.governNew(k, asked)
-	created := t.createdFor(k, deadline)
-	st := t.prepare(k, v, deadline, created)
+	created := t.createdFor(k, deadline.At)
+	st := t.prepare(k, v, deadline.At, created)
 	if !t.validate() {
 		return
 	}
@@ -320,7 +321,7 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) 
 		access = t.written(p, c)
 	}
 	t.installPrepared(k, st, deadline, created, access)
-	t.notifyWritten(k, ev, asked, deadline)
+	t.notifyWritten(k, ev, asked.At, deadline.At)
 }
 
 // copyOffloaded is Copy for an offloaded transaction, of a value that is no small string.
@@ -331,7 +332,7 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 	}
 	o := item.o
 	deadline, created := t.governMoved(to, o.val.Type(), o.deadline, o.created)
-	st := t.prepare(to, o.val.Clone(), deadline, created)
+	st := t.prepare(to, o.val.Clone(), deadline.At, created)
 	if t.validate() {
 		t.raiseNewAgain(to)
 		t.installPrepared(to, st, deadline, created, o.access)

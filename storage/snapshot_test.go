@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"testing"
+
+	"keyp/ttl"
 )
 
 // TestPinnedDeadlines: a value whose elements have deadlines is as it was while it is pinned,
@@ -33,7 +35,7 @@ func TestPinnedDeadlines(t *testing.T) {
 					if i%2 == 0 {
 						deadline = now + 1000 + int64(i)
 					}
-					v.Set(fmt.Appendf(nil, "field%d", i), []byte("a value, so that all do not stand inline"), deadline)
+					v.Set(fmt.Appendf(nil, "field%d", i), []byte("a value, so that all do not stand inline"), ttl.At(deadline))
 				}
 			})
 			var pins Pins

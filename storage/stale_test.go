@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"keyp/ttl"
 )
 
 // TestStampAfterMoves: a transaction that writes many keys, which then move or go so that the
@@ -44,5 +46,5 @@ func TestStampAfterMoves(t *testing.T) {
 }
 
 func (h *harness) put(x *Txn, key string, size int) {
-	x.SetString(h.s.Key(0, []byte(key)), bytes.Repeat([]byte("x"), size), 0, Event{})
+	x.SetString(h.s.Key(0, []byte(key)), bytes.Repeat([]byte("x"), size), ttl.Deadline{}, Event{})
 }

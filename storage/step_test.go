@@ -35,7 +35,7 @@ func TestReapAfterStepBack(t *testing.T) {
 			for i := range 40 {
 				k, n := h.s.Key(0, fmt.Appendf(nil, "k%d", i)), name{0, fmt.Sprint("k", i)}
 				deadline := start + 1000 + int64(i)
-				h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, eventSet) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), eventSet) }, k)
 				names[n], h.model[n] = true, value{data: "v", deadline: deadline}
 			}
 			h.saved()
@@ -79,7 +79,7 @@ func TestStepBackBesideEviction(t *testing.T) {
 	start := h.clock.Now()
 	for i := range 100 {
 		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000), eventSet) }, k)
 	}
 	h.saved()
 	h.clock.Advance(2 * time.Second)
@@ -111,7 +111,7 @@ func TestCutWhileRefilling(t *testing.T) {
 	const n = 60
 	for i := range n {
 		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000+int64(i), eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000+int64(i)), eventSet) }, k)
 	}
 	h.saved()
 	w := &h.s.window

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit/await"
+	"keyp/ttl"
 )
 
 // TestStopOfManyDatabases: the checkpoint of a stop writes the keys of many databases in few
@@ -23,7 +24,7 @@ func TestStopOfManyDatabases(t *testing.T) {
 		}
 		h.do(func(x *Txn) {
 			for _, k := range keys {
-				x.SetString(k, []byte("v"), 0, Event{})
+				x.SetString(k, []byte("v"), ttl.Deadline{}, Event{})
 			}
 		}, keys...)
 		h.recent = nil
@@ -53,7 +54,7 @@ func TestPartsInOrder(t *testing.T) {
 		for db := range h.databases {
 			for i := range 40 {
 				k := h.s.Key(db, fmt.Appendf(nil, "key%d", i))
-				h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 			}
 		}
 		h.commit()
@@ -97,7 +98,7 @@ func TestEmptyDatabaseFreesTables(t *testing.T) {
 				if some = append(some, h.s.Key(0, fmt.Appendf(nil, "key%d", i))); len(some) == 100 {
 					h.do(func(x *Txn) {
 						for _, k := range some {
-							x.SetString(k, []byte("v"), h.clock.Now()+1000, Event{})
+							x.SetString(k, []byte("v"), ttl.At(h.clock.Now()+1000), Event{})
 						}
 					}, some...)
 					h.recent, some = nil, some[:0]
@@ -129,7 +130,7 @@ func TestEmptyDatabaseFreesTables(t *testing.T) {
 			if now := h.s.part(k).slot(k).epoch; now <= epoch {
 				t.Errorf("a slot that is made again has epoch %d, after %d", now, epoch)
 			}
-			h.do(func(x *Txn) { x.SetString(k, []byte("w"), 0, Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte("w"), ttl.Deadline{}, Event{}) }, k)
 			h.model[name{0, "key1"}] = value{data: "w"}
 			names := map[name]bool{{0, "key1"}: true, {0, "key2"}: true}
 			h.saved()
@@ -192,7 +193,7 @@ func TestStopOnFullDisk(t *testing.T) {
 			if !s.Begin(x, []Key{k}) {
 				t.Fatal("the key is not in memory")
 			}
-			x.SetString(k, make([]byte, 64<<10), 0, Event{})
+			x.SetString(k, make([]byte, 64<<10), ttl.Deadline{}, Event{})
 			x.End()
 		}
 		if waits {

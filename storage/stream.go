@@ -1,6 +1,10 @@
 package storage
 
-import "keyp/storage/object"
+import (
+	"keyp/storage/object"
+
+	"keyp/ttl"
+)
 
 // Stream is a key's stream within a transaction. A stream without entries is there until its key is
 // deleted. The value's method of the same name describes each.
@@ -36,7 +40,7 @@ func (s *Stream) edit() (*object.Stream, object.Changed) {
 		s.logged, s.quietly = o, nil
 		s.logs = func(elem []byte) {
 			if val, deadline, ok := v.Element(elem); ok {
-				s.put(o, elem, val, deadline)
+				s.put(o, elem, val, ttl.At(deadline))
 			} else {
 				s.gone(elem)
 			}
@@ -76,7 +80,7 @@ func (s *Stream) Add(id object.StreamID, fields [][]byte) {
 	}
 	key := object.ListKey(v.Add(id, fields))
 	val := object.AppendStreamEntry(s.t.scratch[:0], id, fields)
-	s.put(o, key[:], val, 0)
+	s.put(o, key[:], val, ttl.Deadline{})
 	if cap(val) <= maxKept {
 		s.t.scratch = val
 	}

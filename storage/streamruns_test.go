@@ -11,6 +11,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 const coldEntries = 3000
@@ -120,7 +121,7 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 				k, to := h.coldStream("s"), h.s.Key(0, []byte("other"))
 				h.stream(k, func(_ *Txn, s *Stream) { addEntries(s, coldEntries+1, 2*coldEntries+1) })
 				h.commit()
-				h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+1_000_000, Event{}) }, k) // so that pending changes are made between two batches
+				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+1_000_000), Event{}) }, k) // so that pending changes are made between two batches
 				steps, between := 0, false
 				h.s.options.Testing.OnStep = func(at Step) error {
 					if at != StepWrite && at != StepPortion && at != StepPending {
@@ -284,7 +285,7 @@ func TestReaderOfRunsThatAreGone(t *testing.T) {
 		"deletion": func(h *harness, k Key) { h.do(func(t *Txn) { t.Delete(k, Deleted) }, k) },
 		"emptied":  func(h *harness, _ Key) { h.doAll(func(t *Txn) { t.FlushDB(0) }) },
 		"replaced": func(h *harness, k Key) {
-			h.do(func(t *Txn) { t.SetString(k, []byte("string"), 0, Event{}) }, k)
+			h.do(func(t *Txn) { t.SetString(k, []byte("string"), ttl.Deadline{}, Event{}) }, k)
 		},
 	} {
 		t.Run(meanwhile, func(t *testing.T) {
@@ -455,7 +456,7 @@ func TestRunsLeaveInPlaceOfKeys(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
 	k, small := h.s.Key(0, []byte("s")), h.s.Key(0, []byte("small"))
-	h.do(func(t *Txn) { t.SetString(small, []byte("value"), 0, Event{}) }, small)
+	h.do(func(t *Txn) { t.SetString(small, []byte("value"), ttl.Deadline{}, Event{}) }, small)
 	h.stream(k, func(_ *Txn, s *Stream) { addEntries(s, 1, 20_001) })
 	h.saved()
 	used, _ := h.s.measure()

@@ -14,6 +14,7 @@ import (
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
+	"keyp/ttl"
 )
 
 // stress is a store with all its goroutines, whose memory has room for nothing, so that keys
@@ -211,19 +212,19 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 		switch rng.IntN(6) {
 		case 0, 1:
 			st.note(x, steps, name, deadline)
-			x.SetString(k, make([]byte, rng.IntN(300)), deadline, eventSet)
+			x.SetString(k, make([]byte, rng.IntN(300)), ttl.At(deadline), eventSet)
 		case 2: // one field, which is due
 			h, _ := x.Hash(k)
-			h.Set([]byte("f"), []byte("v"), deadline)
+			h.Set([]byte("f"), []byte("v"), ttl.At(deadline))
 		case 3: // a value that stands by element, of which all or one are due
 			h, _ := x.Hash(k)
 			for j := range 90 {
-				h.Set(fmt.Appendf(nil, "f%d", j), make([]byte, 100), deadline*int64(min(1, j)))
+				h.Set(fmt.Appendf(nil, "f%d", j), make([]byte, 100), ttl.At(deadline*int64(min(1, j))))
 			}
 		case 4:
 			x.Delete(other, Deleted)
 		case 5:
-			if x.SetDeadline(other, deadline, Event{EventGeneric, "expire"}) {
+			if x.SetDeadline(other, ttl.At(deadline), Event{EventGeneric, "expire"}) {
 				st.note(x, steps, string(other.Name), deadline)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"keyp/internal/testkit/await"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // Monitoring goes on beside a global transaction, with what it saw before.
@@ -16,7 +17,7 @@ func TestSurveyBesideGlobal(t *testing.T) {
 	defer h.check()
 	for i := range 100 {
 		k := h.s.Key(i%2, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), int64(i%4)*(h.clock.Now()+5000), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(int64(i%4)*(h.clock.Now()+5000)), Event{}) }, k)
 	}
 	before, stats := h.s.Populations(), h.s.Stats()
 	if len(before) != 2 || before[0].Keys != 50 || before[1].Keys != 50 || before[0].Expires != 25 || before[1].Expires != 50 || stats.Resident != 100 {
@@ -26,7 +27,7 @@ func TestSurveyBesideGlobal(t *testing.T) {
 	h.s.BeginGlobal(global, nil)
 	k := h.s.Key(0, []byte("more"))
 	global.Use([]Key{k})
-	global.SetString(k, []byte("v"), 0, Event{})
+	global.SetString(k, []byte("v"), ttl.Deadline{}, Event{})
 	if during := h.s.Populations(); !slices.Equal(during, before) {
 		t.Errorf("%+v, before it was %+v", during, before)
 	}
@@ -49,7 +50,7 @@ func TestCountTypes(t *testing.T) {
 	for i := range each {
 		k, list := h.s.Key(1, fmt.Appendf(nil, "s%d", i)), h.s.Key(1, fmt.Appendf(nil, "{same}l%d", i))
 		h.do(func(x *Txn) {
-			x.SetString(k, []byte("v"), int64(i%2)*due, Event{})
+			x.SetString(k, []byte("v"), ttl.At(int64(i%2)*due), Event{})
 			l, err := x.List(list)
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +91,7 @@ func TestCountTypes(t *testing.T) {
 	}()
 	k := h.s.Key(1, []byte("more"))
 	global.Use([]Key{k})
-	global.SetString(k, []byte("v"), 0, Event{})
+	global.SetString(k, []byte("v"), ttl.Deadline{}, Event{})
 	global.End()
 	want[object.TypeString]++
 	if got := await.For(t, "the keys are counted", counts); got != want {
@@ -121,7 +122,7 @@ func TestLatenessHistograms(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
 	k := h.s.Key(0, []byte("k"))
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+1000, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(h.clock.Now()+1000), Event{}) }, k)
 	h.clock.Advance(time.Second + 300*time.Microsecond)
 	h.s.Reap()
 	got := h.s.Histograms().KeyLateness

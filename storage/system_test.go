@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestSystem: what the server keeps for itself survives restarts by log and by checkpoint, a
@@ -25,8 +26,8 @@ func TestSystem(t *testing.T) {
 	}
 	large := string(make([]byte, 100_000))
 	h.do(func(x *Txn) {
-		x.SetString(key, []byte("code"), 0, Event{EventString, "set"})
-		x.SetString(h.s.SystemKey("large"), []byte(large), 0, Event{EventString, "set"})
+		x.SetString(key, []byte("code"), ttl.Deadline{}, Event{EventString, "set"})
+		x.SetString(h.s.SystemKey("large"), []byte(large), ttl.Deadline{}, Event{EventString, "set"})
 	}, key, h.s.SystemKey("large"))
 	want := func(when string) {
 		t.Helper()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -19,12 +20,12 @@ func TestWalksLogTime(t *testing.T) {
 			start := h.clock.Now()
 			for i := range 20 {
 				k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-				h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000+int64(i%2)*1000, eventSet) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000+int64(i%2)*1000), eventSet) }, k)
 			}
 			k := h.s.Key(0, []byte("h")) // its last field is due after its first
 			h.hash(k, func(_ *Txn, v *Hash) {
-				v.Set([]byte("f"), []byte("v"), start+1000)
-				v.Set([]byte("g"), []byte("v"), start+3000)
+				v.Set([]byte("f"), []byte("v"), ttl.At(start+1000))
+				v.Set([]byte("g"), []byte("v"), ttl.At(start+3000))
 			})
 			h.saved()
 			if evicted {
@@ -88,14 +89,14 @@ func TestTimeIsForgotten(t *testing.T) {
 		h := newHarness(t)
 		start := h.clock.Now()
 		k, n := h.s.Key(0, []byte("k")), name{0, "k"}
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000), eventSet) }, k)
 		h.clock.Advance(time.Hour)
 		h.looks()
 		if saved {
 			h.saved()
 		}
 		h.stepTo(start)
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000), eventSet) }, k)
 		h.model[n] = value{data: "v", deadline: start + 1000}
 		h.commit()
 		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{n: true})
@@ -110,7 +111,7 @@ func TestStopAmidStepBack(t *testing.T) {
 	h := newHarness(t)
 	start := h.clock.Now()
 	k, n := h.s.Key(0, []byte("k")), name{0, "k"}
-	h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000), eventSet) }, k)
 	h.clock.Advance(time.Hour)
 	h.looks()
 	h.s.stop()
@@ -145,7 +146,7 @@ func TestWalksHeedMemory(t *testing.T) {
 	start := h.clock.Now()
 	set := func(name string, deadline int64) {
 		k := h.s.Key(0, []byte(name))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, eventSet) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), eventSet) }, k)
 	}
 	set("{tag}renewed", start+1000)
 	set("{tag}deleted", start+1000)

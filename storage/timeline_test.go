@@ -222,11 +222,11 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, d := range elements {
-					v.Set(fmt.Append(nil, i), []byte("v"), d)
+					v.Set(fmt.Append(nil, i), []byte("v"), ttl.At(d))
 				}
 			}, k)
 			if deadline != 0 {
-				h.do(func(x *Txn) { x.SetDeadline(k, deadline, Event{}) }, k)
+				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(deadline), Event{}) }, k)
 			}
 		}
 		hash("later element", 0, now+1000, now+5000)
@@ -235,7 +235,7 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 		hash("gone with its elements", now+6000, now+1000, now+2000)
 		hash("gone", now+1000, now+9000, 0)
 		k := h.s.Key(0, []byte("string"))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000), Event{}) }, k)
 		if place == "on disk" {
 			h.saved()
 			h.evict()
@@ -299,7 +299,7 @@ func TestTimelineOpenEndUnknown(t *testing.T) {
 				}
 				for j := range c.elements {
 					field, at := fmt.Append(nil, j), now+1000+int64(j%2)*8000
-					v.Set(field, []byte("v"), at)
+					v.Set(field, []byte("v"), ttl.At(at))
 					content.elems = append(content.elems, elem{string(field), "v", at})
 				}
 			}, k)
@@ -347,7 +347,7 @@ func TestTimelineBesideChanges(t *testing.T) {
 			}
 			if i%4 < 2 {
 				h.model[n] = value{data: "v", deadline: deadline}
-				h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{}) }, k)
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{}) }, k)
 				return
 			}
 			first, second := now+rapid.Int64Range(1, 60).Draw(rt, "first")*100, now+rapid.Int64Range(0, 60).Draw(rt, "second")*100
@@ -361,10 +361,10 @@ func TestTimelineBesideChanges(t *testing.T) {
 				if err != nil {
 					rt.Fatal(err)
 				}
-				v.Set([]byte("f"), []byte("v"), first)
-				v.Set([]byte("g"), []byte("v"), second)
+				v.Set([]byte("f"), []byte("v"), ttl.At(first))
+				v.Set([]byte("g"), []byte("v"), ttl.At(second))
 				if deadline != 0 {
-					x.SetDeadline(k, deadline, Event{})
+					x.SetDeadline(k, ttl.At(deadline), Event{})
 				}
 			}, k)
 		}
@@ -464,7 +464,7 @@ func TestTimelineKnowsDisk(t *testing.T) {
 	const keys = 100
 	for i := range keys {
 		k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i)), Event{}) }, k)
 	}
 	h.saved()
 	h.evict()
@@ -514,7 +514,7 @@ func TestTimelineEstimates(t *testing.T) {
 	for i := range keys {
 		name := fmt.Appendf(nil, "%d:%d", i%4, i)
 		k := h.s.Key(0, name)
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i)*7, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i)*7), Event{}) }, k)
 	}
 	spans, err := h.s.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 100, nil)
 	if err != nil {
@@ -562,7 +562,7 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 	now := h.clock.Now()
 	at := func(i int, deadline int64) {
 		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{}) }, k)
 	}
 	const hour = 3600_000
 	for i := range 4097 { // cells of a deadline each, which become fewer with hours between their ends
@@ -595,7 +595,7 @@ func TestTimelineSwapped(t *testing.T) {
 	const keys = 600
 	for i := range 3 * keys {
 		k := h.s.Key(1+min(i%3, 1), fmt.Appendf(nil, "key%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+int64(i), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000+int64(i)), Event{}) }, k)
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 2*keys; swapAt += 111 {
@@ -646,7 +646,7 @@ func TestTimelineSwappedAgain(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 600 {
 		k := h.s.Key(1+min(i%3, 1), fmt.Appendf(nil, "key%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000), Event{}) }, k)
 	}
 	list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
 		h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
@@ -705,7 +705,7 @@ func TestTimelineWalksOn(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 500 {
 		k := h.s.Key(0, fmt.Appendf(nil, "key%d%s", i, strings.Repeat("x", i%2*2000)))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i)), Event{}) }, k)
 	}
 	h.saved()
 	h.evict()
@@ -740,7 +740,7 @@ func BenchmarkTimelineWithin(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range keys {
 		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+rng.Int64N(30*24*3600_000), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000+rng.Int64N(30*24*3600_000)), Event{}) }, k)
 	}
 	for _, place := range []string{"memory", "disk"} {
 		for _, c := range []struct {

@@ -58,13 +58,10 @@ type Txn struct {
 	snapshot *snapshot
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
-	// relative and decided are deadlines that count from now: what a command said (Relative), and
-	// what the last policy made of it; 0 for none. notes are those that were given.
-	relative, decided int64
 	// shown: the caller has shown.mu, so End logs no time.
 	shown bool
 	slid  []slid // the deadlines that reading has moved
-	notes []note
+	notes []note // the deadlines that count from a guarded instant
 	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
 	outgoing []outgoing
 	entries  []byte
@@ -340,7 +337,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
-	t.By, t.shedding, t.relative, t.decided, t.shown = 0, false, 0, 0, false
+	t.By, t.shedding, t.shown = 0, false, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -506,22 +503,22 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 	return p.item(*c), true
 }
 
-// SetString sets key, whatever its type was, to value with deadline (Unix ms, 0 for none). The
-// value is copied. An offloaded transaction accepts large values only.
-func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
+// SetString sets key, whatever its type was, to value with deadline. The value is copied. An
+// offloaded transaction accepts large values only.
+func (t *Txn) SetString(k Key, value []byte, deadline ttl.Deadline, ev Event) {
 	if t.Offloaded() {
 		t.replaceOffloaded(k, &object.String{Data: bigcopy.Clone(value)}, deadline, ev)
 		return
 	}
 	asked := deadline
 	deadline = t.governNew(k, asked)
-	t.set(k, value, deadline, t.createdAt(deadline), accessNow)
-	t.notifyWritten(k, ev, asked, deadline)
+	t.set(k, value, deadline, t.createdAt(deadline.At), accessNow)
+	t.notifyWritten(k, ev, asked.At, deadline.At)
 }
 
 // SetRaw is SetString for a string whose encoding stays "raw", however short it is or even if it is
 // a number.
-func (t *Txn) SetRaw(k Key, value []byte, deadline int64, ev Event) {
+func (t *Txn) SetRaw(k Key, value []byte, deadline ttl.Deadline, ev Event) {
 	t.SetString(k, value, deadline, ev)
 	if !t.Offloaded() {
 		t.setFlags(k, flagRaw)
@@ -535,27 +532,27 @@ func (t *Txn) MarkRaw(k Key) { t.setFlags(k, flagRaw) }
 // is if it has that already.
 const accessNow uint32 = math.MaxUint32
 
-func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
+func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access uint32) {
 	p, sl, c := t.live(k, true)
 	if access == accessNow {
 		access = t.written(p, c)
-		if exists(c) && deadline != 0 && p.deadline(*c) == deadline {
+		if exists(c) && deadline.At != ttl.None && p.deadline(*c) == deadline.At {
 			created = p.created(*c) // the deadline was kept
 		}
 	}
 	if isSmall(k.Name, value) {
 		t.keyRecord(format.RecPut, p, k.Name)
-		t.buf = format.AppendDeadline(t.buf, deadline, created)
+		t.buf = format.AppendDeadline(t.buf, deadline.At, created)
 		t.buf = format.AppendBytes(t.buf, value)
-		c = p.putSmall(t, sl, c, k, value, deadline)
+		c = p.putSmall(t, sl, c, k, value, deadline.At)
 	} else {
 		o := t.newObject(k, &object.String{Data: bigcopy.Clone(value)})
-		c = p.putObject(t, sl, c, k, o, deadline)
-		t.logObject(p, o, deadline, created)
+		c = p.putObject(t, sl, c, k, o, deadline.At)
+		t.logObject(p, o, deadline.At, created)
 	}
-	p.setHeader(*c, deadline, created, access)
+	p.setHeader(*c, deadline.At, created, access)
 	t.wrotePut(p, sl, *c)
-	t.given(p.space, k, deadline)
+	t.noteKey(p.space, k, deadline)
 }
 
 // written is the access word of a key that a command writes.
@@ -690,19 +687,18 @@ func (t *Txn) SetAccess(k Key, second int64) {
 	}
 }
 
-// SetDeadline sets a key's deadline (Unix ms), or removes it with 0. It returns false for a missing
-// or expired key. If the deadline has passed, the caller must call Delete instead.
-func (t *Txn) SetDeadline(k Key, deadline int64, ev Event) bool {
+// SetDeadline sets a key's deadline, or removes it with none. It returns false for a missing or
+// expired key. If the deadline has passed, the caller must call Delete instead.
+func (t *Txn) SetDeadline(k Key, deadline ttl.Deadline, ev Event) bool {
 	p, sl, c := t.live(k, false)
 	if !exists(c) {
 		return false
 	}
-	if d := t.govern(k, deadline, false); d != deadline && deadline == ttl.None {
-		deadline, ev = d, DeadlineSet
-	} else {
-		deadline = d
+	d := t.govern(k, deadline, false)
+	if d.At != deadline.At && deadline.At == ttl.None {
+		ev = DeadlineSet
 	}
-	t.changeDeadline(p, sl, c, k, deadline, t.createdAt(deadline))
+	t.changeDeadline(p, sl, c, k, d, t.createdAt(d.At))
 	t.Notify(k, ev)
 	return true
 }
@@ -753,13 +749,13 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			value := make([]byte, end)
 			copy(value, old)
 			copy(value[off:], data)
-			t.SetRaw(k, value, deadline, ev)
+			t.SetRaw(k, value, ttl.At(deadline), ev)
 			return end
 		}
 		if !exists(c) {
 			t.creating(k)
 		}
-		t.install(k, &object.String{Data: append([]byte(nil), old...)}, deadline, t.createdOf(p, c), t.written(p, c))
+		t.install(k, &object.String{Data: append([]byte(nil), old...)}, ttl.At(deadline), t.createdOf(p, c), t.written(p, c))
 		p, sl, c = t.live(k, false)
 	}
 	o := p.objectOf(*c)

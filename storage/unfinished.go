@@ -8,6 +8,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // Unfinished is a key of whose value the data file has a part, or under two names.
@@ -129,7 +130,7 @@ func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool, stated fun
 		p.retire(sl, c)
 		found.Gone = true
 	} else {
-		t.Replace(k, o.val.Clone(), p.deadline(*c), Event{})
+		t.Replace(k, o.val.Clone(), ttl.At(p.deadline(*c)), Event{})
 	}
 	report(found)
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"keyp/ttl"
 )
 
 // TestWindowOfOneDeadline: of keys that share a deadline the window has no more than of
@@ -15,7 +17,7 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	const n = 500
 	for i := range n {
 		k := h.s.Key(i%3, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{EventString, "set"}) }, k)
 		if i == n/2 {
 			h.s.Reap() // the window looks ahead, past the deadline
 		}

@@ -5,6 +5,21 @@ import "math"
 // None is the deadline of a key that never expires.
 const None int64 = 0
 
+// Deadline is a deadline that a command gives to a key or an element. The zero value is none.
+type Deadline struct {
+	At int64 // Unix milliseconds, or None
+	// FromNow: it counts from the instant of the command. If the clock of that instant proves
+	// wrong, the deadline moves with it.
+	FromNow bool
+}
+
+// At returns the deadline at an instant in Unix milliseconds, which does not count from now; None
+// for none.
+func At(ms int64) Deadline { return Deadline{At: ms} }
+
+// In returns the deadline at an instant in Unix milliseconds that counts from now.
+func In(ms int64) Deadline { return Deadline{At: ms, FromNow: true} }
+
 // past stands for a deadline computed as 0, which would read as None. Both
 // instants lie before any clock Keyp runs on, so they mean the same: expired.
 const past int64 = -1
@@ -33,53 +48,53 @@ const (
 	Absolute             // EXPIREAT, PEXPIREAT, EXAT, PXAT: the Unix epoch
 )
 
-// Deadline turns the argument n of the EXPIRE family into a deadline. Zero and
+// Resolve turns the argument n of the EXPIRE family into a deadline. Zero and
 // negative n are allowed and give a deadline that is already past, which for
 // these commands means: delete the key (see Expired).
 //
 // The result is never None. An n that overflows is ErrInvalidTTL, or
 // ErrInvalidTimestamp when absolute.
-func Deadline(now, n int64, unit Unit, base Base) (int64, error) {
+func Resolve(now, n int64, unit Unit, base Base) (Deadline, error) {
 	if n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
-		return None, invalid(base)
+		return Deadline{}, invalid(base)
 	}
 	n *= int64(unit)
 	if base == FromNow {
 		sum := n + now
 		if (sum > n) != (now > 0) {
-			return None, invalid(base)
+			return Deadline{}, invalid(base)
 		}
 		n = sum
 	}
 	if n == None {
-		return past, nil
+		n = past
 	}
-	return n, nil
+	return Deadline{At: n, FromNow: base == FromNow}, nil
 }
 
-// FutureDeadline is Deadline for SET, GETEX, SETEX and PSETEX, where an n that is
+// FutureDeadline is Resolve for SET, GETEX, SETEX and PSETEX, where an n that is
 // zero or negative is an error as well. An absolute n may still lie in the past:
 // the caller then stores nothing, as the key would be expired at once.
-func FutureDeadline(now, n int64, unit Unit, base Base) (int64, error) {
+func FutureDeadline(now, n int64, unit Unit, base Base) (Deadline, error) {
 	if n <= 0 {
-		return None, invalid(base)
+		return Deadline{}, invalid(base)
 	}
-	return Deadline(now, n, unit, base)
+	return Resolve(now, n, unit, base)
 }
 
 // MaxField is the last deadline that a field of a hash may have, in the year 4199.
 const MaxField int64 = 1<<46 - 1
 
-// FieldDeadline is Deadline for fields of hashes, where a negative n is
+// FieldDeadline is Resolve for fields of hashes, where a negative n is
 // ErrNegative, and a deadline after MaxField ErrInvalidTTL or ErrInvalidTimestamp.
 // It may lie in the past.
-func FieldDeadline(now, n int64, unit Unit, base Base) (int64, error) {
+func FieldDeadline(now, n int64, unit Unit, base Base) (Deadline, error) {
 	if n < 0 {
-		return None, ErrNegative
+		return Deadline{}, ErrNegative
 	}
-	deadline, err := Deadline(now, n, unit, base)
-	if err == nil && deadline > MaxField {
-		return None, invalid(base)
+	deadline, err := Resolve(now, n, unit, base)
+	if err == nil && deadline.At > MaxField {
+		return Deadline{}, invalid(base)
 	}
 	return deadline, err
 }

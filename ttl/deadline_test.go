@@ -14,7 +14,7 @@ const (
 )
 
 // The verdicts are those of Redis 7.0.15 for EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
-func TestDeadline(t *testing.T) {
+func TestResolve(t *testing.T) {
 	const now = 1_700_000_000_000
 	for _, c := range []struct {
 		name string
@@ -52,9 +52,9 @@ func TestDeadline(t *testing.T) {
 		{"sum at zero", 0, maxMS, Milliseconds, FromNow, maxMS, nil},
 		{"sum before the epoch underflows", -1, minMS, Milliseconds, FromNow, 0, ErrInvalidTTL},
 	} {
-		got, err := Deadline(c.now, c.n, c.unit, c.base)
-		if got != c.want || err != c.err {
-			t.Errorf("%s: Deadline(%d, %d, %d, %d) = %d, %v; want %d, %v",
+		got, err := Resolve(c.now, c.n, c.unit, c.base)
+		if got.At != c.want || got.FromNow != (err == nil && c.base == FromNow) || err != c.err {
+			t.Errorf("%s: Resolve(%d, %d, %d, %d) = %v, %v; want %d, %v",
 				c.name, c.now, c.n, c.unit, c.base, got, err, c.want, c.err)
 		}
 	}
@@ -84,8 +84,8 @@ func TestFutureDeadline(t *testing.T) {
 		{maxMS - now, Milliseconds, FromNow, maxMS, nil},
 	} {
 		got, err := FutureDeadline(now, c.n, c.unit, c.base)
-		if got != c.want || err != c.err {
-			t.Errorf("FutureDeadline(%d, %d, %d) = %d, %v; want %d, %v",
+		if got.At != c.want || err != c.err {
+			t.Errorf("FutureDeadline(%d, %d, %d) = %v, %v; want %d, %v",
 				c.n, c.unit, c.base, got, err, c.want, c.err)
 		}
 	}
@@ -168,8 +168,8 @@ func TestFieldDeadline(t *testing.T) {
 		{math.MaxInt64, Seconds, Absolute, 0, ErrInvalidTimestamp},
 	} {
 		got, err := FieldDeadline(now, c.n, c.unit, c.base)
-		if got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-			t.Errorf("%d of %d from %d: %d, %v; want %d, %v", c.n, c.unit, c.base, got, err, c.want, c.err)
+		if got.At != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%d of %d from %d: %v, %v; want %d, %v", c.n, c.unit, c.base, got, err, c.want, c.err)
 		}
 	}
 }

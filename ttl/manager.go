@@ -6,10 +6,6 @@ type Transaction[K any] interface {
 	// Now is the instant of the transaction in Unix milliseconds.
 	Now() int64
 
-	// Relative states that a deadline which is about to be given counts from Now; None: it does
-	// not.
-	Relative(deadline int64)
-
 	// Deadline is the deadline of key, None without one; false if key does not exist. It
 	// does not count as an access.
 	Deadline(key K) (deadline int64, exists bool)
@@ -17,7 +13,7 @@ type Transaction[K any] interface {
 	// Expire gives key a deadline, which is not None, in place of any other, and deletes the
 	// key when the deadline has passed. It returns false if key does not exist, and when
 	// cond forbids it.
-	Expire(key K, deadline int64, cond Condition) bool
+	Expire(key K, deadline Deadline, cond Condition) bool
 
 	// Persist removes the deadline of key; false if key does not exist or has none.
 	Persist(key K) bool
@@ -50,14 +46,9 @@ func (m Manager[K]) set(key K, n int64, unit Unit, base Base, cond Condition) (i
 	if err := cond.Check(); err != nil {
 		return 0, err
 	}
-	deadline, err := Deadline(m.txn.Now(), n, unit, base)
+	deadline, err := Resolve(m.txn.Now(), n, unit, base)
 	if err != nil {
 		return 0, err
-	}
-	if base == FromNow {
-		m.txn.Relative(deadline)
-	} else {
-		m.txn.Relative(None)
 	}
 	return count(m.txn.Expire(key, deadline, cond)), nil
 }

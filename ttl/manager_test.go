@@ -75,7 +75,8 @@ func (k *modelKeys) Deadline(key string) (int64, bool) {
 	return k.deadlines[key], exists
 }
 
-func (k *modelKeys) Expire(key string, deadline int64, cond Condition) bool {
+func (k *modelKeys) Expire(key string, given Deadline, cond Condition) bool {
+	deadline := given.At
 	old, exists := k.Deadline(key)
 	switch {
 	case !exists || !cond.Allows(old, deadline):
@@ -88,8 +89,6 @@ func (k *modelKeys) Expire(key string, deadline int64, cond Condition) bool {
 	}
 	return true
 }
-
-func (k *modelKeys) Relative(int64) {}
 
 func (k *modelKeys) Persist(key string) bool {
 	old, exists := k.Deadline(key)
@@ -393,11 +392,10 @@ func TestManagerConditions(t *testing.T) {
 // quietKeys does nothing, so that only the Manager can allocate.
 type quietKeys struct{ deadline int64 }
 
-func (*quietKeys) Now() int64                                   { return startOfTime }
-func (k *quietKeys) Deadline(string) (int64, bool)              { return k.deadline, true }
-func (k *quietKeys) Relative(int64)                             {}
-func (k *quietKeys) Persist(string) bool                        { k.deadline = None; return true }
-func (k *quietKeys) Expire(_ string, d int64, _ Condition) bool { k.deadline = d; return true }
+func (*quietKeys) Now() int64                                      { return startOfTime }
+func (k *quietKeys) Deadline(string) (int64, bool)                 { return k.deadline, true }
+func (k *quietKeys) Persist(string) bool                           { k.deadline = None; return true }
+func (k *quietKeys) Expire(_ string, d Deadline, _ Condition) bool { k.deadline = d.At; return true }
 
 // Handlers make a Manager for each command.
 func TestManagerDoesNotAllocate(t *testing.T) {

@@ -35,10 +35,10 @@ func TestForecast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields.Set([]byte("f"), []byte("v"), deadlines[1])
-	fields.Set([]byte("g"), []byte("v"), deadlines[2])
-	x.SetDeadline(hash, deadlines[3], storage.Event{})
-	x.SetString(other, []byte("v"), deadlines[2], storage.Event{})
+	fields.Set([]byte("f"), []byte("v"), ttl.At(deadlines[1]))
+	fields.Set([]byte("g"), []byte("v"), ttl.At(deadlines[2]))
+	x.SetDeadline(hash, ttl.At(deadlines[3]), storage.Event{})
+	x.SetString(other, []byte("v"), ttl.At(deadlines[2]), storage.Event{})
 	x.End()
 	f := countDue(h.env, func(time.Duration) bool { return true })
 	if got := fmt.Sprint(f.Within); got != "map[0:[[1] [3] [4] [5] [2]]]" || !slices.Equal(f.within, []int64{1, 3, 5, 6, 2}) {
@@ -142,7 +142,7 @@ func TestDueOnDisk(t *testing.T) {
 		if !store.Begin(x, []storage.Key{k}) {
 			t.Fatal("a new key is on disk")
 		}
-		x.SetString(k, []byte("v"), now+after, storage.Event{})
+		x.SetString(k, []byte("v"), ttl.At(now+after), storage.Event{})
 		x.End()
 	}
 	if err := store.Close(true); err != nil {
@@ -172,7 +172,7 @@ func TestDueAtTheEnd(t *testing.T) {
 		if !store.Begin(x, []storage.Key{k}) {
 			t.Fatal("a new key is on disk")
 		}
-		x.SetString(k, []byte("v"), at, storage.Event{})
+		x.SetString(k, []byte("v"), ttl.At(at), storage.Event{})
 		x.End()
 	}
 	if err := store.Close(true); err != nil {

@@ -26,6 +26,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/resp"
 	"keyp/storage"
+	"keyp/ttl"
 )
 
 // loopHost is an event loop that runs what is posted at once, or keeps it while it is stuck.
@@ -313,7 +314,7 @@ func TestUncommitted(t *testing.T) {
 	if !h.env.Store.Begin(txn, []storage.Key{k}) {
 		t.Fatal("the shard is locked")
 	}
-	txn.SetString(k, []byte("v"), 0, storage.Event{})
+	txn.SetString(k, []byte("v"), ttl.Deadline{}, storage.Event{})
 	txn.End()
 	h.looks(readyBeats + 2)
 	h.want("/readyz", 503, "not ready: the log has not been committed for ")

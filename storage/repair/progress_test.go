@@ -16,6 +16,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/storage"
 	"keyp/storage/repair"
+	"keyp/ttl"
 )
 
 // ticking is a clock on which everything takes seconds.
@@ -87,7 +88,7 @@ func TestProgress(t *testing.T) {
 		if !s.Begin(txn, []storage.Key{k}) {
 			t.Fatal("the shard is locked")
 		}
-		txn.SetString(k, value, 0, storage.Event{})
+		txn.SetString(k, value, ttl.Deadline{}, storage.Event{})
 		txn.End()
 	}
 	must(s.Log().Commit())
