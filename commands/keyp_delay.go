@@ -22,7 +22,7 @@ var keypDelayCommands = []Spec{{
 			Run:  addJob,
 		},
 		{
-			Name: "POP", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | restates | Blocking,
+			Name: "POP", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: Write | restates | Blocking,
 			Summary:    "Delivers jobs that are due, or waits for one; each is due again after a time, unless it is acknowledged.",
 			Complexity: "O(M*log(N)) where N is the number of jobs and M how many are delivered, or go to the dead letters.",
 			Keys:       []KeySpec{Key(2, RW|Access|Delete), deadLetterKey(3)},

@@ -215,7 +215,8 @@ func TestDelayArguments(t *testing.T) {
 		KEYP.DELAY ADD q a 1000000000001 p NX NX -> -ERR syntax error
 		EXISTS q -> 0
 		KEYP.DELAY ADD q a 281474976710655 "" -> 1
-		KEYP.DELAY POP q -> -ERR wrong number of arguments for 'keyp.delay|pop' command
+		KEYP.DELAY POP -> -ERR wrong number of arguments for 'keyp.delay|pop' command
+		KEYP.DELAY POP q -> -ERR POP needs VISIBILITY or NOACK
 		KEYP.DELAY POP q COUNT 1 -> -ERR POP needs VISIBILITY or NOACK
 		KEYP.DELAY POP q NOACK VISIBILITY 1 -> -ERR syntax error
 		KEYP.DELAY POP q VISIBILITY 1 NOACK -> -ERR syntax error

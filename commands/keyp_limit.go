@@ -16,7 +16,7 @@ var keypLimitCommands = []Spec{
 		Summary: "Admits or refuses by limits.", Complexity: "Depends on subcommand.",
 		Sub: []Spec{
 			{
-				Name: "TAKE", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: Write | DenyOOM | Fast,
+				Name: "TAKE", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | DenyOOM | Fast,
 				Summary:    "Admits a cost if all limits have room for it, and says which one has not and when to try again.",
 				Complexity: limitComplexity,
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
@@ -27,7 +27,7 @@ var keypLimitCommands = []Spec{
 				Run: takeLimit,
 			},
 			{
-				Name: "PEEK", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: ReadOnly | Fast,
+				Name: "PEEK", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: ReadOnly | Fast,
 				Summary:    "Replies what TAKE would reply, and changes nothing.",
 				Complexity: limitComplexity,
 				Keys:       []KeySpec{Key(2, RO|Access)},
@@ -119,6 +119,7 @@ const (
 	errLimitFill   Error = "ERR an empty bucket must be full again within 1000000000000 ms"
 	errLimitWindow Error = "ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX"
 	errLimits      Error = "ERR a call has at most 16 limits"
+	errLimitNone   Error = "ERR a call needs a limit: TOKENS, WINDOW or UNTIL"
 	errLimitUntil  Error = "ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds"
 	errLimitOver   Error = "ERR the instant of UNTIL has passed"
 	errLimitID     Error = "ERR the id of a reservation has 1 to 256 bytes"
@@ -199,8 +200,11 @@ func (p *limitCall) parse(a Cursor, reserve bool) error {
 			a.Fail(ErrSyntax)
 		}
 	}
-	if a.Len() > 0 || p.count == 0 {
+	if a.Len() > 0 {
 		a.Fail(ErrSyntax)
+	}
+	if p.count == 0 {
+		a.Fail(errLimitNone)
 	}
 	return a.Err()
 }

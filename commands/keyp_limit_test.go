@@ -219,7 +219,10 @@ func TestLimitErrors(t *testing.T) {
 		KEYP.LIMIT PEEK n 1 UNTIL 1 288230376151711743 -> [1, 0, 0, [1], [0]]
 		KEYP.LIMIT TAKE n 1 TOKENS 1 1 -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 SOMETHING 1 1 -> -ERR syntax error
-		KEYP.LIMIT TAKE n 1 RESERVE id 100 -> -ERR syntax error
+		KEYP.LIMIT TAKE n -> -ERR wrong number of arguments for 'keyp.limit|take' command
+		KEYP.LIMIT TAKE n 1 -> -ERR a call needs a limit: TOKENS, WINDOW or UNTIL
+		KEYP.LIMIT PEEK n 1 -> -ERR a call needs a limit: TOKENS, WINDOW or UNTIL
+		KEYP.LIMIT TAKE n 1 RESERVE id 100 -> -ERR a call needs a limit: TOKENS, WINDOW or UNTIL
 		KEYP.LIMIT TAKE n 1 RESERVE id 100 WINDOW -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id -> -ERR syntax error
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 0 -> -ERR the time of a reservation is between 1 and 1000000000000 ms, or has a unit, such as 30s

@@ -18,7 +18,7 @@ const (
 	errOutboxPattern  Error = "ERR an outbox's pattern has 1 to 512 bytes"
 	errOutboxNeeds    Error = "ERR an outbox needs PATTERN and STREAM"
 	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash, stream, lease, limit or delay"
-	errOutboxElements Error = "ERR elements have deadlines in hashes, sets, sorted sets and limits only"
+	errOutboxElements Error = "ERR with ELEMENTS, TYPE is hash, set, zset, stream or limit: elements of other types have no deadlines"
 	errOutboxLength   Error = "ERR MAXLEN is 1 or more"
 	errOutboxValue    Error = "ERR VALUE is between 0 and 1048576 bytes"
 	errOutboxDatabase Error = "ERR DB index is out of range"
@@ -41,7 +41,7 @@ var keypOutboxCommands = []Spec{{
 	Summary: "Manages rules that report in a stream what expires.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -7, Flags: Write | Admin | DenyOOM, Scope: Global,
+			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: Write | Admin | DenyOOM, Scope: Global,
 			Summary: "Makes an outbox, or replaces the one of that name.", Complexity: "O(N) in the number of outboxes.",
 			Keys: []KeySpec{{Flags: RW | Update, Begin: 3, Find: outboxStream, Word: "STREAM", DB: outboxDB}},
 			Args: []Arg{

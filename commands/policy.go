@@ -19,8 +19,9 @@ import (
 const (
 	errNoPolicy       Error = "ERR no such policy"
 	errPolicyName     Error = "ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters"
+	errPolicyNeeds    Error = "ERR a policy needs PATTERN"
 	errPolicyPattern  Error = "ERR a policy's pattern has 1 to 512 bytes"
-	errPolicyEmpty    Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE and REQUIRE"
+	errPolicyEmpty    Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE, REQUIRE and MAXAGE"
 	errPolicyTime     Error = "ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d"
 	errPolicyJitter   Error = "ERR JITTER is between 1 and 90 percent"
 	errPolicyMax      Error = "ERR MAX needs CUT or REFUSE"
@@ -45,7 +46,7 @@ var policyCommands = []Spec{{
 	Summary: "Manages rules about the deadlines of keys.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -6, Flags: policyChange | DenyOOM, Scope: Global,
+			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange | DenyOOM, Scope: Global,
 			Summary: "Makes a policy, or replaces the one of that name.", Complexity: "O(N) in the number of policies.",
 			Args: []Arg{
 				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),
@@ -311,6 +312,8 @@ func (p *policy) check() error {
 	switch {
 	case p.Name == "" || len(p.Name) > policyNameMax || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl):
 		return errPolicyName // metrics have it as a label, and errors in their line
+	case p.pattern == nil:
+		return errPolicyNeeds
 	case len(p.pattern) == 0 || len(p.pattern) > policyPatternMax:
 		return errPolicyPattern
 	case p.Default|p.Max|p.Jitter|p.Slide|p.MaxAge == 0 && !p.Require:

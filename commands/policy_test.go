@@ -226,9 +226,12 @@ func TestPolicyCommands(t *testing.T) {
 		KEYP.POLICY DEL none -> 0
 		KEYP.POLICY TEST k -> ["policies", [], "ttl", -1]
 		KEYP.POLICY APPLY none -> -ERR no such policy
-		KEYP.POLICY SET a PATTERN * -> -ERR wrong number of arguments for 'keyp.policy|set' command
-		KEYP.POLICY SET a PATTERN * WARN -> -ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE and REQUIRE
-		KEYP.POLICY SET a DEFAULT 1d ENFORCE -> -ERR a policy's pattern has 1 to 512 bytes
+		KEYP.POLICY SET -> -ERR wrong number of arguments for 'keyp.policy|set' command
+		KEYP.POLICY SET a -> -ERR a policy needs PATTERN
+		KEYP.POLICY SET a PATTERN * -> -ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE, REQUIRE and MAXAGE
+		KEYP.POLICY SET a PATTERN "" REQUIRE -> -ERR a policy's pattern has 1 to 512 bytes
+		KEYP.POLICY SET a PATTERN * WARN -> -ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE, REQUIRE and MAXAGE
+		KEYP.POLICY SET a DEFAULT 1d ENFORCE -> -ERR a policy needs PATTERN
 		KEYP.POLICY SET "" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
 		KEYP.POLICY SET "a\r\n+OK" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
 		KEYP.POLICY SET "a\xff" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
