@@ -264,6 +264,8 @@ func TestThrottle(t *testing.T) {
 		CL.THROTTLE fast 5999 6000 1 6 -> [0, 6000, 0, -1, 1]
 		CL.THROTTLE fast 5999 6000 1 -> [1, 6000, 0, 1, 1]
 		CL.THROTTLE one 0 1 1 -> [0, 1, 0, -1, 1]
+		CL.THROTTLE none 1 1 1 0 -> [0, 2, 2, -1, 0]
+		EXISTS none -> 0
 		CL.THROTTLE k 1 0 1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
 		CL.THROTTLE k -1 1 1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
 		CL.THROTTLE k 9223372036854775807 1 1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
