@@ -67,7 +67,7 @@ func health(args []string, out io.Writer) error {
 	case strings.HasPrefix(text, "waiting"): // for other members: nothing that a restart would mend
 	case status != http.StatusOK && strings.HasPrefix(text, "not ready"):
 		return errors.New(text)
-	case status != http.StatusOK:
+	case status != http.StatusOK || !strings.HasPrefix(text, "ready"): // it may be another program's page
 		return fmt.Errorf("%s answers with status %d: %s", page, status, text)
 	}
 	_, err = fmt.Fprintln(out, text)

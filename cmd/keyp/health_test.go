@@ -54,17 +54,23 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer loading.Close()
+	says := make(chan string, 1)
 	go func() {
 		for {
 			conn, err := loading.Accept()
 			if err != nil {
 				return
 			}
-			_, _ = io.WriteString(conn, "-LOADING it reads its data\r\n")
+			_, _ = io.WriteString(conn, <-says)
 			_ = conn.Close()
 		}
 	}()
-	want(1, "keyp: not ready: LOADING it reads its data\n", nil, loading.Addr().String())
+	for _, line := range []string{"LOADING it reads its data", "MASTERDOWN no leader", "DENIED Protected mode is on"} {
+		says <- "-" + line + "\r\n"
+		want(1, "keyp: not ready: "+line+"\n", nil, loading.Addr().String())
+	}
+	says <- "-NOPERM no right to PING\r\n"
+	want(0, "ready\n", nil, loading.Addr().String())
 
 	// A member that waits for others is not broken: nobody is to restart it.
 	waits := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -73,6 +79,10 @@ func TestHealth(t *testing.T) {
 	}))
 	defer waits.Close()
 	want(0, "waiting: this member joins its group\n", nil, waits.URL)
+
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }))
+	defer other.Close()
+	want(1, "keyp: "+other.URL+"/readyz answers with status 200: hello\n", nil, other.Listener.Addr().String())
 
 	secure := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.NewKeyp(t, testkit.Options{TLS: authority, Args: []string{"--http-addr", secure, "--http-tls", "yes"}}).Start()
