@@ -95,7 +95,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "bytes overflow", args: []string{"--maxmemory", "9223372036gb"}, want: "argument must be a memory value"},
 		{name: "not a policy", args: []string{"--appendfsync", "often"}, want: "argument(s) must be one of the following: always, everysec, no"},
 		{name: "daemonize", args: []string{"--daemonize", "yes"}, want: "--daemonize: Keyp stays in the foreground"},
-		{name: "replica", args: []string{"--replicaof", "localhost", "1"}, want: "replication is not supported"},
+		{name: "replica", args: []string{"--replicaof", "localhost", "1"}, want: "there are no replicas; three servers that form a group have the same data: see cluster-enabled and keyp cluster create"},
 		{name: "hostname", args: []string{"--cluster-announce-hostname", "a_b"}, want: "Hostnames may only contain alphanumeric characters, hyphens or dots"},
 		{name: "long hostname", args: []string{"--cluster-announce-hostname", strings.Repeat("a", 256)}, want: "Hostnames must be less than 256 characters"},
 		{name: "address", args: []string{"--cluster-announce-ip", "a:b:c"}, want: "argument must be an IP address"},

@@ -172,7 +172,7 @@ var options = []option{
 	{name: "maxclients", group: groupClients, kind: kindInt, def: "10000", min: 1, max: maxUint32,
 		help: "connections at a time"},
 	{name: "maxmemory-clients", group: groupClients, kind: kindCustom, def: "0", parse: readShare,
-		help: "bytes, or percent of maxmemory (5%), that all clients together may take for what they send and are sent; who takes most is disconnected first. 0, or a share of no maxmemory: half of the machine's memory"},
+		help: "bytes, or percent of maxmemory (5%), that all clients together may take for what they send and are sent; who takes most is disconnected first. 0, or a share of no maxmemory: half of the memory that the server may use"},
 	{name: "timeout", group: groupClients, kind: kindInt, def: "0", max: maxInt32,
 		help: "seconds until an idle client is disconnected; 0: never"},
 	{name: "proto-max-bulk-len", group: groupClients, kind: kindBytes, def: "512mb", min: mb, max: 512 * mb,
@@ -238,9 +238,9 @@ var options = []option{
 	{name: "daemonize", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,
 		why: "Keyp stays in the foreground; let a service manager run it"},
 	{name: "replicaof", alias: "slaveof", group: groupCompat, kind: kindWords, only: "", fixed: true,
-		why: "replication is not supported"},
+		why: "there are no replicas; three servers that form a group have the same data: see cluster-enabled and keyp cluster create"},
 	{name: "tls-replication", group: groupCompat, kind: kindBool, def: "no", only: "no",
-		why: "replication is not supported"},
+		why: "there are no replicas; members of a group use TLS with tls-cluster"},
 }
 
 // unsupported are redis.conf's directives that ask for what Keyp does not have; to

@@ -89,7 +89,7 @@ func TestMistakes(t *testing.T) {
 		"keyp.conf:1: prot: unknown option; did you mean port?",
 		"more.conf:2: maxclients: wrong number of arguments",
 		`keyp.conf:4: maxmemory: argument must be a memory value (it is "1tb")`,
-		"keyp.conf:5: replicaof: replication is not supported",
+		"keyp.conf:5: replicaof: there are no replicas; three servers that form a group have the same data: see cluster-enabled and keyp cluster create",
 		"keyp.conf:8: rename-command: wrong number of arguments",
 		"keyp.conf:9: user: wrong number of arguments",
 		`KEYP_SHARDS: argument must be between 1 and 64 inclusive (it is "0")`,
