@@ -20,6 +20,7 @@ type Config struct {
 	path     string     // the file that was read; empty: none that can be rewritten
 	start    string     // the working directory of the start, empty if it has no name
 	users    [][]string // the words behind "user", of each such line
+	usersAt  string     // where lines "user …" stand that Rewrite cannot replace; empty: nowhere
 	renames  []Rename
 	passed   map[string]bool // of passedOver
 	warnings []string

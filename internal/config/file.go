@@ -47,6 +47,9 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 				continue
 			}
 		} else if err == nil && d.name != "" {
+			if d.name == "user" && depth > 0 {
+				c.usersAt = "in " + shown
+			}
 			err = c.put(source, d.name, d.words)
 			if err != nil {
 				err = fmt.Errorf("%s: %w%s", named(d.name), err, hint(d.name, err))

@@ -41,6 +41,9 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	}
 	all.add(c.loadEnv(env))
 	for _, g := range given {
+		if g.name == "user" {
+			c.usersAt = "on the " + commandLine
+		}
 		if err := c.put(commandLine, g.name, g.words); err != nil {
 			all.add(fmt.Errorf("--%s: %w%s", g.name, err, hint(g.name, err)))
 		}

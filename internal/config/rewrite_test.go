@@ -59,6 +59,30 @@ func TestRewrite(t *testing.T) {
 			}
 		})
 	}
+	// Users that stand elsewhere would be there twice at the next start.
+	dir := t.TempDir()
+	file, more := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "more.conf")
+	write(t, more, "user bob on\n")
+	for _, tt := range []struct {
+		text, where string
+		args        []string
+	}{
+		{"include more.conf\n", "in " + more, []string{file}},
+		{"port 1\n", "on the command line", []string{file, "--user", "bob", "on"}},
+	} {
+		write(t, file, tt.text)
+		c, err := Load(tt.args, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "users are " + tt.where + ": move them to " + file + ", or into an aclfile"
+		if err := c.Rewrite(c.Users()); err == nil || err.Error() != want {
+			t.Errorf("users %s: %v, want %s", tt.where, err, want)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != tt.text {
+			t.Errorf("the file is %q, want %q (%v)", text, tt.text, err)
+		}
+	}
 	if err := New().Rewrite(nil); err != ErrNoFile {
 		t.Errorf("without a file: %v", err)
 	}
