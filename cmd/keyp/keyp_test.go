@@ -268,6 +268,9 @@ func TestLife(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", want, said)
 		}
 	}
+	if n := strings.Count(string(said), `msg="a new data directory was made: there was no data" dir=`+data+"\n"); n != 1 {
+		t.Errorf("the log says %d times that %s is new:\n%s", n, data, said)
+	}
 }
 
 // SHUTDOWN ends the server with status 0, and the data is there again.

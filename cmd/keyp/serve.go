@@ -71,6 +71,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	warnOfRedis(logger, cfg.String("dir"))
+	existed := storage.Exists(".")
 	running, end := context.WithCancel(context.Background())
 	defer end()
 	open := storage.Open
@@ -85,6 +86,9 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	store, found, err := open(options)
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
+	}
+	if !existed { // the option may name the wrong directory
+		logger.Info("a new data directory was made: there was no data", "dir", cfg.PathOf("dir"))
 	}
 	warnModes(".", logger)
 	env = commands.NewEnv(store, cfg, logger, machine)
