@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"keyp/resp"
@@ -139,9 +140,21 @@ func parseLine(line []byte) (directive, error) {
 // named is a word that stands where a name should, as it may be printed: up to what no name has,
 // since a password may stand behind that, as in requirepass=secret.
 func named(word string) string {
+	word = withoutPassword(word)
 	end := strings.IndexFunc(word, func(r rune) bool { return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') })
 	if end < 0 {
 		return word
 	}
 	return word[:end] + "…"
+}
+
+// withoutPassword is a word without what stands behind the name of a password's option in it, as in
+// requirepasssecret.
+func withoutPassword(word string) string {
+	for _, name := range secretNames(slices.Concat(options, compat)) {
+		if before, behind, ok := strings.Cut(word, name); ok && behind != "" {
+			return before + name + "…"
+		}
+	}
+	return word
 }

@@ -45,7 +45,7 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 			c.usersAt = "on the " + commandLine
 		}
 		if err := c.put(commandLine, g.name, g.words); err != nil {
-			all.add(fmt.Errorf("--%s: %w%s", g.name, err, hint(g.name, err)))
+			all.add(fmt.Errorf("--%s: %w%s", named(g.name), err, hint(g.name, err)))
 		}
 	}
 	if len(all) > 0 {
@@ -131,12 +131,15 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 		case arg == "-" || !strings.HasPrefix(arg, "-"):
 			files = append(files, arg)
 		default:
-			name, _, _ := strings.Cut(arg, "=") // behind it may be a password
-			return nil, nil, fmt.Errorf("unknown argument %q (see keyp help)", name)
+			return nil, nil, fmt.Errorf("unknown argument %q (see keyp help)", named(strings.ToLower(arg)))
 		}
 	}
 	if len(files) > 2 || len(files) == 2 && (files[0] == "-") == (files[1] == "-") {
-		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp help)", files[1])
+		unexpected := files[1]
+		if slices.Contains(secretNames(slices.Concat(options, compat)), strings.ToLower(files[0])) {
+			unexpected = files[0] // behind it is a password
+		}
+		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp help)", unexpected)
 	}
 	return files, given, nil
 }
@@ -229,7 +232,7 @@ func (c *Config) loadEnv(env []string) error {
 		s := c.slots[name]
 		if s == nil || strings.HasPrefix(text, "tcp://") && !s.secret {
 			// A server does not start without the password that was meant.
-			meant := suggestion(name, secretNames())
+			meant := suggestion(name, secretNames(options))
 			if meant != "" && !strings.HasPrefix(text, "tcp://") {
 				all.add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
 			}

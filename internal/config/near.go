@@ -48,9 +48,9 @@ func optionNames() (names []string) {
 	return names
 }
 
-// secretNames are the names of the options whose values are passwords.
-func secretNames() (names []string) {
-	for _, o := range options {
+// secretNames are the names of those of the options whose values are passwords.
+func secretNames(of []option) (names []string) {
+	for _, o := range of {
 		if o.secret {
 			names = append(names, o.name)
 		}
@@ -60,5 +60,5 @@ func secretNames() (names []string) {
 
 // unknownWord says that an argument is neither a subcommand nor a configuration file.
 func unknownWord(word string) string {
-	return "there is no command " + strings.TrimSpace(word) + ", and no configuration file of that name" + suggestion(word, subcommandNames()) + " (see keyp help)"
+	return "there is no command " + withoutPassword(strings.TrimSpace(word)) + ", and no configuration file of that name" + suggestion(word, subcommandNames()) + " (see keyp help)"
 }
