@@ -7,10 +7,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"keyp/internal/config"
 )
 
 // listener is a socket that takes connections.
@@ -64,9 +67,29 @@ func listen(o *Options) (ls []*listener, err error) {
 		ls = append(ls, l)
 	}
 	if len(ls) == 0 {
-		return nil, errors.New("nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket")
+		return nil, errNowhere
 	}
 	return ls, nil
+}
+
+var errNowhere = errors.New("nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket")
+
+// Check returns the errors that New has whatever the machine does at present: no port is opened.
+func Check(cfg *config.Config) (all []error) {
+	port, secure, path := cfg.Int("port"), cfg.Int("tls-port"), cfg.PathOf("unixsocket")
+	if port == 0 && secure == 0 && path == "" {
+		all = append(all, errNowhere)
+	}
+	if port != 0 && port == secure {
+		all = append(all, fmt.Errorf("port and tls-port are both %d", port))
+	}
+	if err := checkUnix(path); err != nil {
+		all = append(all, listenError(path, err))
+	}
+	if secure != 0 {
+		all = append(all, CheckTLS(cfg))
+	}
+	return slices.DeleteFunc(all, func(err error) bool { return err == nil })
 }
 
 // Probe listens on all addresses and ends that again, to find out whether a server could.
@@ -183,8 +206,8 @@ func listenTCP(a netip.AddrPort, backlog int) (*listener, error) {
 }
 
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
-	if most := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > most {
-		return nil, fmt.Errorf("the path has %d bytes, and the system allows %d", len(path), most)
+	if err := checkUnix(path); err != nil {
+		return nil, err
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -208,6 +231,14 @@ func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+// checkUnix returns the error for a path that is too long.
+func checkUnix(path string) error {
+	if most := len(unix.RawSockaddrUnix{}.Path) - 1; len(path) > most {
+		return fmt.Errorf("the path has %d bytes, and the system allows %d", len(path), most)
+	}
+	return nil
 }
 
 // removeStale removes a socket file that a server left behind when it was killed:

@@ -69,6 +69,14 @@ func FollowTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
 	return t, nil
 }
 
+// CheckTLS returns the error with which FollowTLS would fail.
+func CheckTLS(cfg *config.Config) error {
+	if _, err := newTLSConfig(cfg); err != nil {
+		return fmt.Errorf("cannot serve TLS: %w", err)
+	}
+	return nil
+}
+
 // newTLSConfig makes a configuration of the options. Its errors name the option.
 func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	made := &tls.Config{

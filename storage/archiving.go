@@ -77,11 +77,11 @@ func (s *Store) startArchive() (err error) {
 	}
 	dir := o.Dir
 	if dir != "" {
+		if err := CheckArchive(dir, s.options.Dir); err != nil {
+			return fmt.Errorf("storage: %w", err)
+		}
 		if dir, err = filepath.Abs(dir); err != nil {
 			return err
-		}
-		if isWithin(dir, s.options.Dir) {
-			return fmt.Errorf("storage: archive-dir %s is the directory of the data, or in it: the archive is to survive the loss of that", o.Dir)
 		}
 	}
 	s.archiver, err = archive.Start(archive.Options{
@@ -110,12 +110,28 @@ func (s *Store) withoutArchive(log *wal.Log) error {
 	return nil
 }
 
-// isWithin reports whether a path is a directory or in it, whatever symbolic links lead there. It
-// may not exist yet.
+// CheckArchive returns the error for an archive in the directory of the data. Neither has to exist.
+func CheckArchive(archive, data string) error {
+	path, err := filepath.Abs(archive)
+	if err != nil {
+		return err
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return err
+	}
+	if isWithin(path, data) {
+		return fmt.Errorf("archive-dir %s is the directory of the data, or in it: the archive is to survive the loss of that", archive)
+	}
+	return nil
+}
+
+// isWithin reports whether a path is a directory or in it, whatever symbolic links lead there. Both
+// are absolute, and may not exist yet.
 func isWithin(path, dir string) bool {
 	of, err := os.Stat(dir)
-	if err != nil {
-		return false
+	if err != nil { // no link leads to what is not there
+		rel, err := filepath.Rel(dir, path)
+		return err == nil && filepath.IsLocal(rel)
 	}
 	for {
 		if info, err := os.Stat(path); err == nil && os.SameFile(info, of) {

@@ -641,6 +641,12 @@ func TestArchiveInTheData(t *testing.T) {
 			t.Errorf("%s counts as in the data: %t", dir, !in)
 		}
 	}
+	missing := filepath.Join(h.dir, "missing")
+	for dir, in := range map[string]bool{missing: true, missing + "/archive": true, missing + "2": false, h.dir: false} {
+		if got := CheckArchive(dir, missing) != nil; got != in {
+			t.Errorf("%s counts as in %s: %t", dir, missing, got)
+		}
+	}
 	h.archive = Archive{Dir: h.dir + "/archive"}
 	if err := h.tryOpen(); err == nil || !strings.Contains(err.Error(), "is the directory of the data, or in it") {
 		t.Errorf("it opens with %v", err)

@@ -88,6 +88,9 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 		return listener, nil
 	}
 	for i := range uint16(usualPorts) {
+		if port := int64(addr.Port() + i); port == o.Config.Int("port") || port == o.Config.Int("tls-port") {
+			continue // clients are to have it
+		}
 		listener, err := net.Listen("tcp", netip.AddrPortFrom(addr.Addr(), addr.Port()+i).String())
 		if err == nil {
 			o.Config.Choose("http-addr", listener.Addr().String())

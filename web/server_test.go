@@ -233,6 +233,16 @@ func TestUsualPorts(t *testing.T) {
 	if l, err := bind(&o, addr); l != nil || err != nil || o.Config.String("http-addr") != "" {
 		t.Errorf("all are taken: %v, %v", l, err)
 	}
+	// Nor does it take the ports of clients, which are not open yet.
+	shared, err := config.Load([]string{"--port", "8379", "--tls-port", "8380"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := bind(&Options{Config: shared, Log: log}, netip.MustParseAddrPort("127.83.79.2:8379"))
+	if err != nil || l.Addr().String() != "127.83.79.2:8381" {
+		t.Fatalf("beside the ports of clients: %v, %v", l, err)
+	}
+	defer l.Close()
 	given, err := config.Load([]string{"--http-addr", addr.String()}, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -102,9 +102,9 @@ func TestMistakes(t *testing.T) {
 		{name: "bad value in the environment", env: []string{"KEYP_TIMEOUT=x"}, want: "keyp: KEYP_TIMEOUT: argument couldn't be parsed into an integer"},
 		{name: "nearly a password in the environment", env: []string{"KEYP_REQUIREPAS=x"}, want: "keyp: KEYP_REQUIREPAS: unknown option; did you mean requirepass?"},
 		{name: "no such file", args: []string{file + "x"}, want: "keyp: can't read the configuration: open " + file + "x: no such file or directory"},
-		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: cannot open the data in ./keyp-data: storage: 3 shards: not a power of two up to 64"},
+		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: --shards: argument must be a power of two"},
 		{name: "port in use", args: []string{"--port", port}, want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
-		{name: "directory not writable", args: []string{"--port", "0", "--dir", filepath.Join(file, "data")}, want: "keyp: cannot open the data in " + filepath.Join(file, "data") + ": mkdir"},
+		{name: "directory not writable", args: []string{"--port", "0", "--unixsocket", "s", "--dir", filepath.Join(file, "data")}, want: "keyp: cannot open the data in " + filepath.Join(file, "data") + ": mkdir"},
 		{name: "nothing to listen on", args: []string{"--port", "0"}, want: "keyp: nothing to listen on"},
 		{name: "log file", args: []string{"--logfile", filepath.Join(file, "log")}, want: "keyp: cannot open the log file: open"},
 		{name: "debug address", args: []string{"--debug-addr", "127.0.0.1:1"}, want: "keyp: --debug-addr: profiles are served at http-addr now"},
@@ -361,7 +361,7 @@ func TestFirstStart(t *testing.T) {
 	if _, err := os.Stat(dir); status != 1 || !strings.Contains(errs, "cannot listen on 127.0.0.1:"+running.Port()) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("status %d, %s; the directory: %v", status, errs, err)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", ""); status != 1 || errs != "keyp: dir is empty: it names the directory of the data, such as ./keyp-data\n" {
+	if status, _, errs := runKeyp(t, "", nil, "--dir", ""); status != 1 || errs != "keyp: dir is empty: it names the directory of the data, such as ./keyp-data\n" {
 		t.Errorf("an empty dir: status %d, %q", status, errs)
 	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("s", 120))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,23 +38,29 @@ func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, 
 			}
 		},
 	}
+	var err error
+	if o.Secret, o.TLS, err = memberSecrets(cfg); err != nil {
+		return nil, err
+	}
+	return member.New(o), nil
+}
+
+// memberSecrets reads by what members know each other.
+func memberSecrets(cfg *config.Config) (secret []byte, made *tls.Config, err error) {
 	if path := cfg.PathOf("cluster-secret-file"); path != "" {
-		secret, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("cluster-secret-file: %w", err)
+		if secret, err = os.ReadFile(path); err != nil {
+			return nil, nil, fmt.Errorf("cluster-secret-file: %w", err)
 		}
-		if o.Secret = bytes.TrimSpace(secret); len(o.Secret) < leastSecret {
-			return nil, fmt.Errorf("cluster-secret-file: %s has fewer than %d bytes", path, leastSecret)
+		if secret = bytes.TrimSpace(secret); len(secret) < leastSecret {
+			return nil, nil, fmt.Errorf("cluster-secret-file: %s has fewer than %d bytes", path, leastSecret)
 		}
 	}
 	if cfg.Bool("tls-cluster") {
-		made, err := server.MemberTLS(cfg)
-		if err != nil {
-			return nil, fmt.Errorf("tls-cluster: %w", err)
+		if made, err = server.MemberTLS(cfg); err != nil {
+			return nil, nil, fmt.Errorf("tls-cluster: %w", err)
 		}
-		o.TLS = made
 	}
-	return member.New(o), nil
+	return secret, made, nil
 }
 
 // leastSecret is how long a secret has to be, in bytes.

@@ -88,7 +88,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	if !existed { // the option may name the wrong directory
-		logger.Info("a new data directory was made: there was no data", "dir", cfg.PathOf("dir"))
+		logger.Info("a new data directory was made: there was no data", "dir", filepath.Clean(cfg.PathOf("dir")))
 	}
 	warnModes(".", logger)
 	env = commands.NewEnv(store, cfg, logger, machine)
@@ -204,24 +204,6 @@ func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.
 		Archive: archiveOf(cfg, logger),
 		Clock:   clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail, Dump: commands.Dump,
 	}
-}
-
-// checkTogether returns what is wrong with http-addr, dir, and options that exclude each other.
-func checkTogether(cfg *config.Config) error {
-	var all config.Mistakes
-	if _, err := web.Address(cfg); err != nil {
-		all = append(all, err)
-	}
-	if cfg.String("archive-dir") != "" && cfg.String("archive-command") != "" {
-		all = append(all, errors.New("archive-dir and archive-command exclude each other"))
-	}
-	if cfg.String("dir") == "" {
-		all = append(all, errors.New("dir is empty: it names the directory of the data, such as ./keyp-data"))
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return all
 }
 
 // serveHTTP serves the pages for people and programs that monitor the server, if http-addr is set.

@@ -52,6 +52,16 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{"--aclfile", filepath.Dir(file) + "/none"}, "keyp: Error loading ACLs, opening file '" + filepath.Dir(file) + "/none': No such file or directory\n"},
 		{[]string{"--http-addr", "localhost:1"}, "keyp: http-addr \"localhost:1\" is not an IP address with a port, such as 127.0.0.1:8379\n"},
 		{[]string{"--dir", "", "--archive-dir", "a", "--archive-command", "b"}, "keyp: archive-dir and archive-command exclude each other\nkeyp: dir is empty: it names the directory of the data, such as ./keyp-data\n"},
+		{[]string{"--port", "0"}, "keyp: nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket\n"},
+		{[]string{"--port", "0", "--unixsocket", "/" + strings.Repeat("a", 107)}, "keyp: cannot listen on /" + strings.Repeat("a", 107) + ": the path has 108 bytes, and the system allows 107\n"},
+		{[]string{"--port", "1", "--http-addr", "127.0.0.1:1"}, "keyp: port and http-addr are both 1\n"},
+		{[]string{"--port", "1", "--bind", "*", "--http-addr", "127.0.0.1:1"}, "keyp: port and http-addr are both 1\n"},
+		{[]string{"--port", "1", "--tls-port", "1"}, "keyp: port and tls-port are both 1\nkeyp: cannot serve TLS: no tls-cert-file is configured\n"},
+		{[]string{"--tls-port", "1", "--tls-cert-file", "/none", "--tls-key-file", "/none"}, "keyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory\n"},
+		{[]string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes"}, "keyp: cannot serve TLS: no tls-cert-file is configured\n"},
+		{[]string{"--cluster-enabled", "yes", "--cluster-secret-file", "/none"}, "keyp: cluster-secret-file: open /none: no such file or directory\n"},
+		{[]string{"--dir", "/none/data", "--archive-dir", "/none/data/archive"}, "keyp: archive-dir /none/data/archive is the directory of the data, or in it: the archive is to survive the loss of that\n"},
+		{[]string{"--shards", "3"}, "keyp: --shards: argument must be a power of two (it is \"3\")\n"},
 		{[]string{"--rename-command", "NOPE", ""}, "keyp: rename-command: there is no command \"NOPE\"\n"},
 	} {
 		for _, args := range [][]string{tt.args, append([]string{"--check-config"}, tt.args...)} {

@@ -98,6 +98,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "two values", args: []string{"--port", "1", "2"}, want: "--port: wrong number of arguments"},
 		{name: "not a number", args: []string{"--port", "abc"}, want: `--port: argument couldn't be parsed into an integer (it is "abc")`},
 		{name: "out of bounds", args: []string{"--port", "65536"}, want: "--port: argument must be between 0 and 65535 inclusive"},
+		{name: "shards", args: []string{"--shards", "3"}, want: `--shards: argument must be a power of two (it is "3")`},
 		{name: "not bytes", args: []string{"--maxmemory", "1tb"}, want: "--maxmemory: argument must be a memory value"},
 		{name: "bytes overflow", args: []string{"--maxmemory", "9223372036gb"}, want: "argument must be a memory value"},
 		{name: "not a policy", args: []string{"--appendfsync", "often"}, want: "argument(s) must be one of the following: always, everysec, no"},

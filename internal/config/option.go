@@ -160,6 +160,14 @@ func (o *option) check(v value) (value, error) {
 	return v, nil
 }
 
+// validShards refuses a number of shards that is no power of two.
+func validShards(text string) error {
+	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n&(n-1) != 0 {
+		return errors.New("argument must be a power of two")
+	}
+	return nil
+}
+
 // ignores reports whether a value that read refuses with err is accepted without effect.
 func (o *option) ignores(err error) bool {
 	var refused *unsupportedError

@@ -120,7 +120,7 @@ var options = []option{
 		help: "when an acknowledged write is on disk: always, everysec (a crash of the machine may lose a second), no"},
 	{name: "databases", group: groupData, kind: kindInt, def: "16", min: 1, max: 65536, fixed: true,
 		help: "number of databases for SELECT"},
-	{name: "shards", group: groupData, kind: kindInt, def: "16", min: 1, max: 64, fixed: true,
+	{name: "shards", group: groupData, kind: kindInt, def: "16", min: 1, max: 64, fixed: true, valid: validShards,
 		help: "parts of the keyspace with a lock each, a power of two"},
 	{name: "wal-segment-size", group: groupData, kind: kindBytes, def: "64mb", min: 64 << 10, max: 2 << 30, fixed: true,
 		help: "size of a log file at most; the first ones have 4mb"},
