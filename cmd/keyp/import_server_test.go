@@ -88,7 +88,7 @@ func TestImportDryRunTo(t *testing.T) {
 	do(t, tc, "SET", "l", "other")
 	do(t, tc, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('g', function() return 8 end)")
 	text, status := imported(file, "--to", to.Addr(), "--dry-run")
-	for _, part := range []string{"refused: 2, BUSYKEY", `"s"`, `"l"`, "the server has no such database", "Library already exists", "would be imported"} {
+	for _, part := range []string{"refused: 2, BUSYKEY", `"s"`, `"l"`, "the server has no such database", "Library already exists", "would be imported", "; 0 libraries;"} {
 		if !strings.Contains(text, part) || status != statusLost {
 			t.Errorf("%d: %q is not in %s", status, part, text)
 		}
@@ -149,11 +149,16 @@ func TestImportWithFewRights(t *testing.T) {
 	if text, status := exported(from.Addr(), file); status != 0 {
 		t.Fatalf("%d: %s", status, text)
 	}
-	to := testkit.Keyp(t)
-	do(t, to.Client(2), "ACL", "SETUSER", "some", "on", ">secret", "~k*", "+@all")
+	to, empty := testkit.Keyp(t), testkit.Keyp(t)
+	for _, server := range []*testkit.Server{to, empty} {
+		do(t, server.Client(2), "ACL", "SETUSER", "some", "on", ">secret", "~k*", "+@all")
+	}
 	do(t, to.Client(2), "ACL", "SETUSER", "none", "on", ">secret", "~z*", "+@all", "-waitaof")
 	t.Setenv("REDISCLI_AUTH", "secret")
-	if text, status := imported(file, "--to", to.Addr(), "--user", "some"); status != statusLost || !strings.Contains(text, " imported: 1 key, 1 with a deadline;") || !strings.Contains(text, "refused: 2, NOPERM") {
+	if text, status := imported(file, "--to", to.Addr(), "--user", "some"); status != statusLost || !strings.Contains(text, "\nstring: 1\n"+file+" has been imported: 1 key, 1 with a deadline;") || !strings.Contains(text, "refused: 2, NOPERM") {
+		t.Errorf("%d: %s", status, text)
+	}
+	if text, status := imported(commandFile(t, "SET k v", "SET x v"), "--to", empty.Addr(), "--user", "some"); status != statusLost || !strings.Contains(text, "; 1 commands;") {
 		t.Errorf("%d: %s", status, text)
 	}
 	if text, status := imported(file, "--to", to.Addr(), "--user", "none", "--replace"); status != statusFailed || !strings.Contains(text, "whether it is durable the server does not say") || !strings.Contains(text, "what it refused begins with") {

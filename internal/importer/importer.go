@@ -74,6 +74,20 @@ type Report struct {
 	LeftOut             int64 // keys, and commands about keys, of other databases, or that don't match
 }
 
+// without takes away what a server has refused of it.
+func (r *Report) without(refused *Report) {
+	r.Refused = append(r.Refused, refused.Refused...)
+	r.Keys -= refused.Keys
+	r.Deadlines -= refused.Deadlines
+	r.Libraries -= refused.Libraries
+	r.Commands -= refused.Commands
+	for typ, n := range refused.Types {
+		if r.Types[typ] -= n; r.Types[typ] == 0 {
+			delete(r.Types, typ)
+		}
+	}
+}
+
 // The bounds of what is kept of refusals.
 const (
 	maxRefusals = 100
@@ -104,7 +118,7 @@ type importer struct {
 	Options
 	source *Source
 	report Report
-	// replies is what the server answered, which the pipe's goroutine adds to.
+	// replies is what the server refused, which the pipe's goroutine adds to.
 	replies Report
 	pipe    *pipe
 	dbs     map[uint64]bool // those of the files; false: the server has no such one
@@ -122,7 +136,7 @@ type importer struct {
 // file is damaged.
 func Import(s *Source, o Options) (_ *Report, err error) {
 	im := &importer{Options: o, source: s, dbs: map[uint64]bool{}, now: o.Clock.Now()}
-	im.report.Types = map[string]int64{}
+	im.report.Types, im.replies.Types = map[string]int64{}, map[string]int64{}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		fault := recover()
@@ -156,8 +170,7 @@ func Import(s *Source, o Options) (_ *Report, err error) {
 	if err = im.pipe.finish(err); err != nil {
 		return nil, err
 	}
-	im.report.Refused = append(im.report.Refused, im.replies.Refused...)
-	im.report.Keys, im.report.Deadlines = im.report.Keys-im.replies.Keys, im.report.Deadlines-im.replies.Deadlines
+	im.report.without(&im.replies)
 	if im.Durable && !im.DryRun {
 		err := im.await()
 		if err != nil && len(im.replies.Refused) > 0 {
@@ -479,7 +492,7 @@ func (im *importer) lookFor(r *rdb.Record) error {
 	if im.Replace {
 		return nil
 	}
-	return im.do(sent{"EXISTS", r.Key, r.Expires}, []byte("EXISTS"), r.Key)
+	return im.do(sent{"EXISTS", r.Key, r.Type.String(), r.Expires}, []byte("EXISTS"), r.Key)
 }
 
 // lookForLibrary asks whether there is a library of the name in its first line, #!lua name=NAME.
@@ -501,7 +514,7 @@ func (im *importer) set(r *rdb.Record, text []byte) error {
 		im.number = strconv.AppendInt(im.number[:0], r.Deadline, 10)
 		args = append(args, []byte("PXAT"), im.number)
 	}
-	return im.do(sent{"string", r.Key, r.Expires}, args...)
+	return im.do(sent{"SET", r.Key, r.Type.String(), r.Expires}, args...)
 }
 
 func (im *importer) restore(r *rdb.Record) error {
@@ -521,14 +534,14 @@ func (im *importer) restore(r *rdb.Record) error {
 	} else if r.Freq >= 0 {
 		args = append(args, []byte("FREQ"), strconv.AppendInt(nil, r.Freq, 10))
 	}
-	return im.do(sent{r.Type.String(), r.Key, r.Expires}, args...)
+	return im.do(sent{"RESTORE", r.Key, r.Type.String(), r.Expires}, args...)
 }
 
 // replied takes a reply, on the pipe's goroutine. The keys of sent are in the files.
 func (im *importer) replied(s sent, reply, failure string) {
 	switch {
 	case failure != "":
-	case s.what == "string" && reply == null, s.what == "EXISTS" && reply != "0":
+	case s.what == "SET" && reply == null, s.what == "EXISTS" && reply != "0":
 		failure = "BUSYKEY Target key name already exists."
 	case s.what == "FUNCTION LIST" && reply != "":
 		failure = "ERR Library already exists"
@@ -537,15 +550,20 @@ func (im *importer) replied(s sent, reply, failure string) {
 		return
 	}
 	name := s.what
-	if s.key != nil {
+	switch {
+	case s.typ != "":
 		im.replies.Keys++
+		im.replies.Types[s.typ]++
 		if s.expires {
 			im.replies.Deadlines++
 		}
-		name = string(s.key[:min(len(s.key), maxName)])
+	case s.key != nil:
+		im.replies.Libraries++
+	case s.what != "SELECT":
+		im.replies.Commands++
 	}
-	if s.what == "FUNCTION LOAD" || s.what == "FUNCTION LIST" {
-		im.replies.Keys--
+	if s.key != nil {
+		name = string(s.key[:min(len(s.key), maxName)])
 	}
 	im.replies.Refused.Add(failure, name)
 }

@@ -20,9 +20,10 @@ const (
 
 // sent is a command whose reply is to come.
 type sent struct {
-	what    string // type of the key, or the command's name
-	key     []byte
-	expires bool // the key has a deadline
+	what    string // the command's name
+	key     []byte // or the first line of a library
+	typ     string // of the key; empty: it is about none
+	expires bool   // the key has a deadline
 }
 
 // pipe sends commands in batches while a goroutine reads the replies. A batch is announced to that
