@@ -13,8 +13,8 @@ import (
 	"keyp/web"
 )
 
-// checkTogether returns what is wrong with options that each have a valid value: together, or with
-// the files of certificates that they name. It opens no port, and not the data.
+// checkTogether returns what is wrong with options whose values are each valid: they may exclude
+// each other, or name files that cannot be read. It opens no port, and not the data.
 func checkTogether(cfg *config.Config) error {
 	all := config.Mistakes(server.Check(cfg))
 	at, err := web.Address(cfg)
@@ -42,8 +42,8 @@ func checkTogether(cfg *config.Config) error {
 	return all
 }
 
-// checkHTTP returns the error for an http-addr that cannot be served beside the ports of clients, or
-// not with TLS. One that nobody gave makes room for clients.
+// checkHTTP returns the error for an http-addr that has a port of clients, or has TLS without a
+// certificate. An address that nobody gave leaves the ports of clients alone.
 func checkHTTP(cfg *config.Config, at netip.AddrPort) error {
 	if !at.IsValid() {
 		return nil
