@@ -40,15 +40,17 @@ type Report struct {
 	Blocked                  int64 // clients that wait for keys, a time or the log
 	BlockedTimed, BlockedFor int64 // of them, with a timeout; the keys that are waited for
 
-	Slow          int64             // commands in SLOWLOG
-	EventLateness histogram.Reading // from deadline to publication of expired, in microseconds
-	Replies       ReplyReport       // how long clients wait
-	Commands      []CommandReport
-	Errors        []ErrorReport
-	Denials       []DenialReport
-	Policies      []PolicyReport
-	Outboxes      []storage.OutboxState
-	Group         *GroupReport // nil: the server is alone
+	Slow           int64             // commands in SLOWLOG
+	EventLateness  histogram.Reading // from deadline to publication of expired, in microseconds
+	Replies        ReplyReport       // how long clients wait
+	Commands       []CommandReport
+	Errors         []ErrorReport
+	Denials        []DenialReport
+	Policies       []PolicyReport
+	Outboxes       []storage.OutboxState
+	OutboxTotals   storage.OutboxTotals
+	OutboxLateness histogram.Reading // from deadline to the entry in the stream
+	Group          *GroupReport      // nil: the server is alone
 }
 
 // CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is
@@ -115,7 +117,7 @@ func (e *Env) Report() *Report {
 	for _, p := range e.policies.Load().list() {
 		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
-	r.Outboxes = e.Store.Outboxes()
+	r.Outboxes, r.OutboxTotals, r.OutboxLateness = e.Store.Outboxes(), e.Store.OutboxTotals(), e.Store.OutboxLateness()
 	r.Group = e.GroupReport()
 	for why := deniedCommand; why <= deniedChannel; why++ {
 		r.Denials = append(r.Denials, DenialReport{why.reason(), e.Stats.Denials[why].Load()})

@@ -449,29 +449,20 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	ev := membersExpired(o.val.Type())
 	var fields [][]byte
 	hears := t.HearsFields(ev)
-	own := k.DB == t.s.options.Databases // not a client's
-	var rules []*outbox
-	if t.s.outbox.rules.Load() != nil {
-		rules = t.elementRules(k, o.val.Type())
-	}
+	due := t.goneElements(k, o.val.Type())
 	if v, ok := o.val.(*object.Stream); ok {
-		n = t.shedEntries(p, o, k, v, t.instant(p, *c), limit, rules)
+		n = t.shedEntries(p, o, v, t.instant(p, *c), limit, &due)
 	} else {
 		n = o.val.Due(t.instant(p, *c), limit, func(elem, val []byte, deadline int64) {
-			if !own {
-				t.s.observeLate(t.s.late.elements, deadline)
-			}
 			t.removed(p, o, elem)
 			o.change(elem)
-			if rules != nil {
-				t.reportElement(rules, k, o.val.Type(), elem, val, deadline)
-			}
+			due.gone(elem, val, deadline, true)
 			if hears {
 				fields = append(fields, bytes.Clone(elem))
 			}
 		})
 	}
-	if !own {
+	if !due.own {
 		t.s.stats.ExpiredElements.Add(int64(n))
 	}
 	p.recount(sl, c, o)

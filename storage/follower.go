@@ -70,13 +70,13 @@ func (s *Store) SetFollower(on bool) {
 			sh.mu.logged = 0 // the log may have gone on from elsewhere
 		}
 		s.leases.resume(t)
-		s.outbox.count(t)
+		s.hooks.leads(t)
 	}
 	t.End()
 	s.pauseReaper()
 	if !on {
 		s.wake(1) // the reaper slept
-		s.outbox.mover.wake()
+		s.hooks.led()
 		s.now() // begins stepBack, if the clock is behind
 	}
 }

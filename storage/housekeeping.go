@@ -49,7 +49,7 @@ func (s *Store) startBackground() {
 	s.goBackground(s.loads.loadAll)
 	s.goBackground(s.checkpointer.loop)
 	s.goBackground(s.house.loop)
-	s.goBackground(s.outbox.mover.loop)
+	s.goBackground(s.hooks.loop)
 	s.goBackground(s.checkpointer.compactLoop)
 }
 
@@ -100,7 +100,7 @@ func (h *housekeeper) loop() {
 func (h *housekeeper) round() {
 	s := h.s
 	s.guard.keep()
-	s.outbox.tidy()
+	s.hooks.tidy()
 	used, dirty := s.measure()
 	h.memory.Store(used)
 	limit := s.maxMemory.Load()
@@ -435,8 +435,8 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
-	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.outbox.rules.Load() != nil) {
-		return nil // each write of a deadline may need the notes, and each expiry the queues
+	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.hooks.keepsSystem()) {
+		return nil // each write of a deadline may need the notes, and each expiry what the hooks keep
 	}
 	if !sh.lockPassingGlobal() {
 		return nil
@@ -601,7 +601,6 @@ type Stats struct {
 	FreeSpace       uint64
 	Lateness        LatenessStats
 	Clock           ClockGuard
-	Outboxes        OutboxTotals
 	Archive         ArchiveStatus
 	Archived        bool // Archive says something
 }
@@ -637,7 +636,6 @@ func (v View) Stats() Stats {
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
 	l := s.lateness.Snapshot()
 	st.Clock = s.ClockGuard()
-	st.Outboxes = s.outboxTotals()
 	st.Archive, st.Archived = s.archiveStatus()
 	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}
 	return st

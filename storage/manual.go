@@ -69,12 +69,6 @@ func (m Manual) KeepClock() {
 	m.s.background.Wait()
 }
 
-// MoveOutbox moves entries of outboxes to their streams, as far as they can be moved now.
-func (m Manual) MoveOutbox() { m.s.outbox.mover.round() }
-
-// TidyOutbox trims their streams, as housekeeping does.
-func (m Manual) TidyOutbox() { m.s.outbox.tidy() }
-
 // AwaitClock waits until a step back of the wall clock is handled: the store's time is the clock's
 // again, unless the clock is a second or less behind.
 func (m Manual) AwaitClock() {

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 
 	"keyp/storage/format"
-	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -139,7 +137,7 @@ func (m *Mirror) plan(batch []byte) error {
 		}
 	}
 	for _, name := range n.system {
-		if strings.HasPrefix(name, outboxRuleKey) {
+		if m.s.hooks.changesRules(name) {
 			n.mask = all
 		}
 	}
@@ -232,7 +230,7 @@ func (m *Mirror) end(lsn uint64, size int) {
 	if r.timed {
 		s.followTime(r.time)
 	}
-	m.followRules()
+	m.s.hooks.follow(m.t, m.need.system)
 	s.replayCost.Add(r.cost + int64(size)*byteCost)
 	s.changes.Add(r.stated)
 	r.cost, r.stated, r.timed = 0, 0, false
@@ -246,23 +244,6 @@ func (m *Mirror) end(lsn uint64, size int) {
 	}
 	s.unlock(t)
 	t.reset()
-}
-
-// followRules updates the outboxes to what the batch has written.
-func (m *Mirror) followRules() {
-	c := &m.s.outbox
-	for _, name := range m.need.system {
-		if rule, ok := strings.CutPrefix(name, outboxRuleKey); ok {
-			c.reread(m.t, rule)
-		}
-	}
-	if rules := c.rules.Load(); rules != nil {
-		for _, name := range m.need.system {
-			if strings.HasPrefix(name, outboxQueueKey) {
-				rules.follow(m.t, name)
-			}
-		}
-	}
 }
 
 // OnSystem calls fn with the names of the server's own data that batches of a leader have changed
@@ -351,52 +332,4 @@ func (p *part) unhideDue(by int64) {
 		}
 		return true
 	})
-}
-
-// reread updates a rule from the present value of its key. All shards are locked.
-func (c *outboxControl) reread(t *Txn, name string) {
-	rules, k := c.rules.Load(), c.s.SystemKey(outboxRuleKey+name)
-	if _, cell := t.look(k); !exists(cell) {
-		c.use(rules.without(name))
-		return
-	}
-	r, err := t.readOutbox(k)
-	if err != nil {
-		c.s.options.Logger.Error("an outbox is not understood and left out; it stays on disk", "rule", name, "error", err)
-		c.use(rules.without(name))
-		return
-	}
-	state := &outboxState{}
-	if old := rules.named(name); old != nil {
-		state = old.outboxState
-	}
-	b := c.newOutbox(r, state)
-	for i := range b.queues {
-		b.followQueue(t, &b.queues[i])
-	}
-	c.use(rules.with(b))
-}
-
-// follow updates the counts of a queue to what a batch has written.
-func (o *outboxes) follow(t *Txn, name string) {
-	for _, r := range o.all {
-		for i := range r.queues {
-			if q := &r.queues[i]; string(q.key.Name) == name {
-				r.followQueue(t, q)
-				return
-			}
-		}
-	}
-}
-
-// followQueue counts what waits in a queue that memory has. How many bytes that is matters to a
-// leader only, who counts them.
-func (r *outbox) followQueue(t *Txn, q *outboxQueue) {
-	l := noList
-	if p, c := t.look(q.key); exists(c) {
-		if o := p.objectOf(*c); o != nil && o.val.Type() == object.TypeList {
-			l = o.val.(*object.List)
-		}
-	}
-	r.recount(q, l, q.bytes.Load())
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"keyp/internal/glob"
+	"keyp/internal/histogram"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -22,7 +23,7 @@ import (
 // The removal and the entry are one:
 //
 //   - A transaction that removes what is due writes the entry in the same batch, into a queue of
-//     the rule in the same shard (writeOutbox). So an expiry locks no further shard.
+//     the rule in the same shard (ending). So an expiry locks no further shard.
 //   - The mover takes entries from the queues and adds them to the stream, in one batch
 //     (outboxmove.go).
 //
@@ -102,10 +103,11 @@ type outboxControl struct {
 	backlog atomic.Int64
 	anyFull atomic.Bool // entries of some rule wait that are more than backlog
 	mover   outboxMover
+	late    *histogram.Histogram // from the deadline to the entry in the stream, in microseconds
 }
 
 func (c *outboxControl) init(s *Store) {
-	c.s = s
+	c.s, c.late = s, histogram.New(histogram.Lateness)
 	c.backlog.Store(DefaultOutboxBacklog)
 	c.mover.init(s)
 }
@@ -213,9 +215,8 @@ func (t *Txn) countQueue(r *outbox, q *outboxQueue) {
 	r.recount(q, l.Value(), size)
 }
 
-// count comes when the store becomes a leader's: it counts what waits in all queues. The
-// transaction has all shards locked.
-func (c *outboxControl) count(t *Txn) {
+// leads counts what waits in all queues.
+func (c *outboxControl) leads(t *Txn) {
 	if rules := c.rules.Load(); rules != nil {
 		for _, r := range rules.all {
 			for i := range r.queues {
@@ -322,7 +323,7 @@ func (t *Txn) SetOutbox(r *OutboxRule) error {
 	if err != nil {
 		return err
 	}
-	t.writeOutbox() // of what is removed so far, by the rules before
+	c.ending(t) // of what is removed so far, by the rules before
 	rules, state := c.rules.Load(), &outboxState{}
 	if old := rules.named(r.Name); old != nil {
 		state = old.outboxState
@@ -349,7 +350,7 @@ func (t *Txn) DeleteOutbox(name string) (bool, error) {
 	if r == nil {
 		return false, nil
 	}
-	t.writeOutbox()
+	c.ending(t)
 	if r.waiting.Load() > 0 && t.canReport(r) { // it may have failed a moment ago
 		if r.tooMany(outboxSmall) {
 			return true, ErrOutboxWaiting
@@ -434,7 +435,8 @@ type OutboxTotals struct {
 	Oldest                 int64 // Unix ms; 0: nothing waits
 }
 
-func (s *Store) outboxTotals() (o OutboxTotals) {
+// OutboxTotals sums the rules up.
+func (s *Store) OutboxTotals() (o OutboxTotals) {
 	for _, r := range s.Outboxes() {
 		o.Rules++
 		o.Written, o.Waiting, o.Lost = o.Written+r.Written, o.Waiting+r.Waiting, o.Lost+r.Lost
@@ -495,18 +497,24 @@ func (r *outbox) takes(name []byte, typ object.Type) bool {
 	return (r.Type == object.None || r.Type == typ) && glob.Match(r.Pattern, name)
 }
 
-// wantsValue reports whether some rule reports the value of a key that is due, or elements that
-// were due before.
-func (o *outboxes) wantsValue(k Key, typ object.Type, at format.Times) bool {
+func (c *outboxControl) wants(db int) bool { return len(c.rules.Load().of(db)) > 0 }
+
+func (c *outboxControl) wantsValue(k Key, typ object.Type, at format.Times) bool {
 	elements := at.Due() != at.Deadline
-	return slices.ContainsFunc(o.of(k.DB), func(r *outbox) bool { return (r.MaxValue > 0 || r.Elements && elements) && r.takes(k.Name, typ) })
+	return slices.ContainsFunc(c.rules.Load().of(k.DB), func(r *outbox) bool { return (r.MaxValue > 0 || r.Elements && elements) && r.takes(k.Name, typ) })
 }
 
-// outgoing is an entry that the transaction has yet to put in a queue.
+// reports are the entries that a transaction has yet to put in their queues.
+type reports struct {
+	list    []outgoing
+	entries []byte
+}
+
+// outgoing is one of these entries.
 type outgoing struct {
 	r        *outbox
 	shard    int
-	from, to int // in Txn.entries
+	from, to int // in reports.entries
 }
 
 // Entries of a queue:
@@ -593,34 +601,31 @@ func parseEntry(b []byte) (e outEntry, ok bool) {
 	return e, !f.Bad
 }
 
-// reportKey notes that a key is gone as its deadline has come, for the rules that it is under.
-// Elements that were due before, and that nobody has removed, are reported first.
-func (t *Txn) reportKey(k Key, item Item) {
-	rules := t.s.outbox.rules.Load().of(k.DB)
-	if len(rules) == 0 {
-		return
+// keyExpired notes the expiry of a key for the rules that it is under. Elements that were due
+// earlier, and that nobody has removed, are reported first.
+func (c *outboxControl) keyExpired(t *Txn, k Key, typ object.Type, deadline int64, item Item) {
+	if item.o != nil && format.Earlier(item.o.val.Earliest(), deadline) != deadline {
+		c.reportElements(t, k, item, deadline-1)
 	}
-	typ := item.Type()
-	if item.o != nil && format.Earlier(item.o.val.Earliest(), item.Deadline()) != item.Deadline() {
-		t.reportElements(k, item, item.Deadline()-1)
-	}
-	for _, r := range rules {
+	for _, r := range c.rules.Load().of(k.DB) {
 		if r.takes(k.Name, typ) {
-			t.reportEntry(r, k, outEntry{deadline: item.Deadline(), typ: typ}, item)
+			t.reportEntry(r, k, outEntry{deadline: deadline, typ: typ}, item)
 		}
 	}
 }
 
-// reportElements notes that all elements of a key that are due by an instant are gone.
-func (t *Txn) reportElements(k Key, item Item, by int64) {
-	if rules := t.elementRules(k, item.Type()); item.o != nil && len(rules) > 0 {
-		item.o.val.Walk(func(elem, val []byte, deadline int64) bool {
-			if deadline != 0 && deadline <= by {
-				t.reportElement(rules, k, item.Type(), elem, val, deadline)
-			}
-			return true
-		})
+// reportElements notes the expiry of all elements of a key that are due by an instant.
+func (c *outboxControl) reportElements(t *Txn, k Key, item Item, by int64) {
+	hook := c.elements(t, k, item.Type())
+	if hook == nil {
+		return
 	}
+	item.o.val.Walk(func(elem, val []byte, deadline int64) bool {
+		if deadline != 0 && deadline <= by {
+			hook.expired(t, k, item.Type(), elem, val, deadline)
+		}
+		return true
+	})
 }
 
 // reportEntry notes an entry of a key; with an item it has that one's value.
@@ -629,9 +634,9 @@ func (t *Txn) reportEntry(r *outbox, k Key, e outEntry, item Item) {
 	if r.MaxValue > 0 && (item.o != nil || item.b != nil) {
 		e.value, e.hasValue, e.size = t.s.reportedValue(item, r.MaxValue)
 	}
-	from := len(t.entries)
-	t.entries = e.append(t.entries)
-	t.outgoing = append(t.outgoing, outgoing{r, t.s.shardOf(k.Slot), from, len(t.entries)})
+	from := len(t.reports.entries)
+	t.reports.entries = e.append(t.reports.entries)
+	t.reports.list = append(t.reports.list, outgoing{r, t.s.shardOf(k.Slot), from, len(t.reports.entries)})
 }
 
 // reportedValue is what an entry has of a value: of a string the begin, of other types what DUMP
@@ -656,31 +661,31 @@ func (s *Store) reportedValue(item Item, most int) (value []byte, has bool, size
 	return nil, false, max(size, 1)
 }
 
-// elementRules gives the rules that report the elements of a key.
-func (t *Txn) elementRules(k Key, typ object.Type) (rules []*outbox) {
-	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
+// outboxElements are the rules that report the elements of a key.
+type outboxElements []*outbox
+
+func (c *outboxControl) elements(_ *Txn, k Key, typ object.Type) elementHook {
+	var rules outboxElements
+	for _, r := range c.rules.Load().of(k.DB) {
 		if r.Elements && r.takes(k.Name, typ) && (typ != object.TypeStream || !bytes.Equal(k.Name, r.Stream)) {
 			rules = append(rules, r)
 		}
 	}
+	if rules == nil {
+		return nil
+	}
 	return rules
 }
 
-// shedStep is how many elements of a key to remove between two readings of the clock, at most some
-// number: fewer where rules report their values, and those are large.
-func (t *Txn) shedStep(k Key, o *Object, most int) int {
-	if t.s.outbox.rules.Load() == nil {
-		return most
+func (rules outboxElements) bytes(value int) (n int) {
+	for _, r := range rules {
+		n += min(r.MaxValue, value)
 	}
-	bytes, of := 0, o.val.Bytes()/max(o.val.Len(), 1)
-	for _, r := range t.elementRules(k, o.val.Type()) {
-		bytes += min(r.MaxValue, of)
-	}
-	return max(1, min(most, reportStep/max(bytes, 1)))
+	return n
 }
 
-// reportElement notes that an element is gone as its deadline has come.
-func (t *Txn) reportElement(rules []*outbox, k Key, typ object.Type, elem, val []byte, deadline int64) {
+// expired notes the expiry of an element.
+func (rules outboxElements) expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64) {
 	for _, r := range rules {
 		e := outEntry{deadline: deadline, typ: typ, element: elem, hasElement: true}
 		if typ == object.TypeLimit {
@@ -701,46 +706,17 @@ func (t *Txn) reportElement(rules []*outbox, k Key, typ object.Type, elem, val [
 	}
 }
 
-// ReportPassed notes an expiry of a key that a command gives a deadline which has passed, and that
-// is gone so. v is the value that it would have had; nil: its present one. A missing key has none.
-func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
-	if len(t.s.outbox.rules.Load().of(k.DB)) == 0 || t.Offloaded() || t.Conflicted() {
+// ending puts the transaction's entries into their queues.
+func (c *outboxControl) ending(t *Txn) {
+	out := &t.reports
+	if len(out.list) == 0 {
 		return
 	}
-	var item Item
-	if v != nil {
-		item.o = &Object{val: v}
-	} else if now, ok := t.Peek(k); ok {
-		item = now
-	} else {
-		return
-	}
-	typ := item.Type()
-	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
-		if r.takes(k.Name, typ) {
-			t.reportEntry(r, k, outEntry{deadline: deadline, typ: typ}, item)
-		}
-	}
-}
-
-// ReportPassedElement is ReportPassed for an element of a key that has, or would have, a type.
-func (t *Txn) ReportPassedElement(k Key, typ object.Type, elem, val []byte, deadline int64) {
-	if rules := t.elementRules(k, typ); len(rules) > 0 {
-		t.reportElement(rules, k, typ, elem, val, deadline)
-	}
-}
-
-// writeOutbox puts the transaction's entries into their queues.
-func (t *Txn) writeOutbox() {
-	if len(t.outgoing) == 0 {
-		return
-	}
-	c := &t.s.outbox
 	over := false
 	var l List
 	var of *outboxQueue
-	for i := range t.outgoing {
-		o := &t.outgoing[i]
+	for i := range out.list {
+		o := &out.list[i]
 		q := &o.r.queues[o.shard]
 		if q != of {
 			var err error
@@ -751,7 +727,7 @@ func (t *Txn) writeOutbox() {
 				panic(err) // impossible: countQueue has seen it
 			}
 		}
-		t.queue(&l, q, t.entries[o.from:o.to])
+		t.queue(&l, q, out.entries[o.from:o.to])
 		o.r.waiting.Add(1)
 		o.r.bytes.Add(int64(o.to - o.from))
 		over = over || o.r.tooMany(c.backlog.Load())
@@ -759,10 +735,10 @@ func (t *Txn) writeOutbox() {
 	if over {
 		c.measure()
 	}
-	clear(t.outgoing)
-	t.outgoing, t.entries = t.outgoing[:0], t.entries[:0]
-	if cap(t.entries) > maxKept {
-		t.entries = nil
+	clear(out.list)
+	out.list, out.entries = out.list[:0], out.entries[:0]
+	if cap(out.entries) > maxKept {
+		out.entries = nil
 	}
 	c.mover.wake()
 }
@@ -783,3 +759,85 @@ func (t *Txn) queue(l *List, q *outboxQueue, entry []byte) {
 	q.waiting.Add(1)
 	q.bytes.Add(int64(len(entry)))
 }
+
+func (c *outboxControl) loop()    { c.mover.loop() }
+func (c *outboxControl) led()     { c.mover.wake() }
+func (c *outboxControl) removed() { c.mover.removed() }
+
+// keepsSystem: each expiry may need the queues.
+func (c *outboxControl) keepsSystem() bool { return c.rules.Load() != nil }
+
+func (c *outboxControl) changesRules(name string) bool { return strings.HasPrefix(name, outboxRuleKey) }
+
+// follow updates the rules and the counts of queues to what a batch has written.
+func (c *outboxControl) follow(t *Txn, names []string) {
+	for _, name := range names {
+		if rule, ok := strings.CutPrefix(name, outboxRuleKey); ok {
+			c.reread(t, rule)
+		}
+	}
+	if rules := c.rules.Load(); rules != nil {
+		for _, name := range names {
+			if strings.HasPrefix(name, outboxQueueKey) {
+				rules.follow(t, name)
+			}
+		}
+	}
+}
+
+// reread updates a rule from the present value of its key. All shards are locked.
+func (c *outboxControl) reread(t *Txn, name string) {
+	rules, k := c.rules.Load(), c.s.SystemKey(outboxRuleKey+name)
+	if _, cell := t.look(k); !exists(cell) {
+		c.use(rules.without(name))
+		return
+	}
+	r, err := t.readOutbox(k)
+	if err != nil {
+		c.s.options.Logger.Error("an outbox is not understood and left out; it stays on disk", "rule", name, "error", err)
+		c.use(rules.without(name))
+		return
+	}
+	state := &outboxState{}
+	if old := rules.named(name); old != nil {
+		state = old.outboxState
+	}
+	b := c.newOutbox(r, state)
+	for i := range b.queues {
+		b.followQueue(t, &b.queues[i])
+	}
+	c.use(rules.with(b))
+}
+
+// follow updates the counts of a queue to what a batch has written.
+func (o *outboxes) follow(t *Txn, name string) {
+	for _, r := range o.all {
+		for i := range r.queues {
+			if q := &r.queues[i]; string(q.key.Name) == name {
+				r.followQueue(t, q)
+				return
+			}
+		}
+	}
+}
+
+// followQueue counts what waits in a queue that memory has. How many bytes that is matters to a
+// leader only, who counts them.
+func (r *outbox) followQueue(t *Txn, q *outboxQueue) {
+	l := noList
+	if p, c := t.look(q.key); exists(c) {
+		if o := p.objectOf(*c); o != nil && o.val.Type() == object.TypeList {
+			l = o.val.(*object.List)
+		}
+	}
+	r.recount(q, l, q.bytes.Load())
+}
+
+// OutboxLateness reads how long it took from deadlines to the entries in streams, in microseconds.
+func (s *Store) OutboxLateness() histogram.Reading { return s.outbox.late.Read() }
+
+// MoveOutbox moves entries of outboxes to their streams, as far as they can be moved now.
+func (m Manual) MoveOutbox() { m.s.outbox.mover.round() }
+
+// TidyOutbox trims their streams, as housekeeping does.
+func (m Manual) TidyOutbox() { m.s.outbox.tidy() }

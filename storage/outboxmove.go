@@ -78,8 +78,8 @@ func (m *outboxMover) wake() {
 	}
 }
 
-// reaped is called when something that was due may be gone.
-func (m *outboxMover) reaped() {
+// removed is called when something that was due may be gone.
+func (m *outboxMover) removed() {
 	if m.held.Load() {
 		m.wake()
 	}
@@ -336,7 +336,7 @@ func (m *outboxMover) fill(t *Txn, r *outbox, how take) (moved int, err error) {
 			st.Add(id, w.fields(name, &e))
 			t.Notify(r.stream, eventXAdd)
 			if e.deadline >= s.reapFrom {
-				s.late.outbox.Observe(micros - e.deadline*1000)
+				s.outbox.late.Observe(micros - e.deadline*1000)
 			}
 			n++
 		} else {

@@ -61,7 +61,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	r.names = r.names[:0]
 	for looks := 0; looks < s.bounds.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
 		if looks >= s.bounds.reapLooks {
-			r.t.writeOutbox() // that is part of the budget
+			s.hooks.ending(r.t) // that is part of the budget
 		}
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
@@ -91,7 +91,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
-		case d != 0 && d <= now && len(s.outbox.rules.Load().of(db)) > 0: // elements that were due behind it are not reported
+		case d != 0 && d <= now && s.hooks.wants(db): // elements that were due after it are not told
 			r.t.keyRecord(format.RecDelete, p, k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
@@ -99,7 +99,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			n += r.t.shed(p, sl, c, k, r.t.shedStep(k, p.objectOf(*c), shedStep))
 			looks = s.bounds.reapLooks // that took as long as a few keys
 		}
-		if len(r.t.entries) >= reportStep {
+		if len(r.t.reports.entries) >= reportStep {
 			looks = s.bounds.reapLooks // as did that
 		}
 	}
@@ -114,10 +114,10 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	if n > 0 && !s.options.Member {
 		r.sh.logReaped(r.t, through)
 	}
-	r.t.writeOutbox() // before the mover sees that nothing is due
+	s.hooks.ending(r.t) // before others see that nothing is due
 	r.sh.setNextDue()
 	r.t.End()
-	s.outbox.mover.reaped()
+	s.hooks.removed()
 	if n > 0 && !more {
 		s.log.CommitAsync()
 	}
@@ -143,8 +143,7 @@ const reapLooks = 16
 // shedStep is how many elements of a key the reaper removes between two readings of the clock.
 const shedStep = 64
 
-// reportStep is how many bytes of entries of outboxes the reaper makes between two readings of the
-// clock, and a little more.
+// reportStep is how many bytes the hooks note between two readings of the clock, and a little more.
 const reportStep = 64 << 10
 
 // firstDue is the earliest entry of all databases that is due.
@@ -432,7 +431,7 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		w.mu.going = 0
 		w.setNext()
 		w.mu.Unlock()
-		w.s.outbox.mover.reaped()
+		w.s.hooks.removed()
 		if again && !wait {
 			return n, false
 		}
@@ -528,7 +527,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, false
 		}
 		k.DB = db
-		if at.Deadline == 0 || at.Deadline > now || s.outbox.rules.Load().wantsValue(k, typ, at) {
+		if at.Deadline == 0 || at.Deadline > now || s.hooks.wantsValue(k, typ, at) {
 			if inline || wait {
 				return false, s.loads.loadInSpace(space, k)
 			}
@@ -550,8 +549,8 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t)
 			return false, true
 		}
-		if k.DB = s.dbOf(space); s.outbox.rules.Load().wantsValue(k, typ, at) {
-			s.unlock(w.turn.t) // the rule is new
+		if k.DB = s.dbOf(space); s.hooks.wantsValue(k, typ, at) {
+			s.unlock(w.turn.t) // it was not wanted before
 			return false, true
 		}
 		if gone = w.retire(p, sl, k, at.Deadline, typ); gone {
@@ -583,7 +582,7 @@ func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 			w.setNext()
 		}
 		w.largeLoads.Set(due.ID, due.Deadline, 0)
-		w.s.outbox.mover.reaped()
+		w.s.hooks.removed()
 	})
 }
 
@@ -623,14 +622,7 @@ func (w *window) retire(p *part, sl *slot, k Key, deadline int64, typ object.Typ
 	p.expires--
 	w.turn.t.counted(p)
 	w.turn.t.gone = append(w.turn.t.gone, sl)
-	w.s.observeLateness(deadline, w.turn.t.now)
-	w.s.stats.Expired.Add(1)
-	w.turn.t.notifyExpired(k, deadline)
-	for _, r := range w.s.outbox.rules.Load().of(k.DB) {
-		if r.takes(k.Name, typ) {
-			w.turn.t.reportEntry(r, k, outEntry{deadline: deadline, typ: typ}, Item{})
-		}
-	}
+	w.turn.t.goneKey(k, typ, deadline, w.turn.t.now, Item{})
 	return true
 }
 

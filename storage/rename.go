@@ -80,8 +80,8 @@ func (t *Txn) raiseNewAgain(k Key) {
 	}
 }
 
-// Replace sets key to val, which then belongs to the store, with deadline. The key's old value is lost; an empty value deletes the key, and raises Deleted if the key
-// existed.
+// Replace sets key to val, which then belongs to the store, with deadline. The key's old value is
+// lost; an empty value deletes the key, and raises Deleted if the key existed.
 func (t *Txn) Replace(k Key, v object.Value, deadline ttl.Deadline, ev Event) {
 	t.FlushValues()
 	if t.Offloaded() {

@@ -121,7 +121,7 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 }
 
 // pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that
-// it is pinned, as the mover of outboxes may write it.
+// it is pinned, as it may be an outbox that is about to be written.
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
 	o.more().readers++
 	if o.val.Type() != object.TypeStream && (o.side.due == 0 && o.side.pins == 0) {

@@ -194,10 +194,11 @@ type Store struct {
 	guard        clockGuard
 	groupTime    groupTime
 	follower     follower
-	outbox       outboxControl
+	hooks        hooks
+	outbox       outboxControl // is the hooks
 	leases       leaseTokens
 	lateness     ttl.Lateness
-	late         struct{ keys, elements, outbox *histogram.Histogram } // lateness in microseconds
+	late         struct{ keys, elements *histogram.Histogram } // lateness in microseconds
 	stats        counters
 	damages      damages
 	background   sync.WaitGroup
@@ -256,17 +257,18 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.window.init(s)
 	s.loads.init(s)
 	s.checkpointer.init(s)
-	s.late.keys, s.late.elements, s.late.outbox = histogram.New(histogram.Lateness), histogram.New(histogram.Lateness), histogram.New(histogram.Lateness)
+	s.late.keys, s.late.elements = histogram.New(histogram.Lateness), histogram.New(histogram.Lateness)
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
 	s.outbox.init(s)
+	s.hooks = &s.outbox
 	s.leases.s = s
 	s.follower.on.Store(o.Follower)
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
-	if err := s.outbox.start(); err != nil { // before time goes on, and anything is due
+	if err := s.hooks.start(); err != nil { // before time goes on, and anything is due
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	if err := s.leases.start(); err != nil {

@@ -208,9 +208,8 @@ func (s *Stream) SetAge(ms int64, refs object.StreamRefs) {
 
 // shedEntries removes entries of a stream that are due, at most limit of them. The record of the
 // first ones has only their first and last number.
-func (t *Txn) shedEntries(p *part, o *Object, k Key, v *object.Stream, now int64, limit int, rules []*outbox) int {
+func (t *Txn) shedEntries(p *part, o *Object, v *object.Stream, now int64, limit int, due *goneElements) int {
 	_, refs := v.Age()
-	own := k.DB == t.s.options.Databases
 	changed := func(elem []byte) {
 		if val, deadline, ok := v.Element(elem); ok {
 			t.element(p, o, elem, val, deadline)
@@ -221,15 +220,14 @@ func (t *Txn) shedEntries(p *part, o *Object, k Key, v *object.Stream, now int64
 	}
 	return v.Expire(now, limit, changed, object.AgedLog{
 		Seen: func(e object.StreamEntry) {
-			deadline := v.Deadline(e.ID)
-			if !own && refs != object.AckedRefs { // of those it is not known since when they might go
-				t.s.observeLate(t.s.late.elements, deadline)
+			known := refs != object.AckedRefs // of those it is not known since when they might go
+			var id []byte
+			if due.hook != nil {
+				id = e.ID.Append(nil)
 			}
-			if rules != nil {
-				t.reportElement(rules, k, object.TypeStream, e.ID.Append(nil), nil, deadline)
-			}
+			due.gone(id, nil, v.Deadline(e.ID), known)
 		},
-		All:  rules != nil,
+		All:  due.hook != nil,
 		Runs: o.changeRun,
 		Cut:  func(first, last int64) { t.cut(p, o, first, last) },
 	})

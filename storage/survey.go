@@ -141,7 +141,6 @@ func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint
 // Histograms are of lateness and durations in microseconds, and of sizes in bytes, since Open.
 type Histograms struct {
 	KeyLateness, ElementLateness histogram.Reading // from deadline to removal
-	OutboxLateness               histogram.Reading // from deadline to the entry in the stream
 	Checkpoints                  histogram.Reading // that finished
 	LogSyncs, LogCommits         histogram.Reading // durations of syncs, bytes of commits
 }
@@ -149,7 +148,7 @@ type Histograms struct {
 // Histograms reads them.
 func (s *Store) Histograms() Histograms {
 	return Histograms{
-		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(), OutboxLateness: s.late.outbox.Read(), Checkpoints: s.checkpointer.took.Read(),
+		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(), Checkpoints: s.checkpointer.took.Read(),
 		LogSyncs: s.log.Syncs(), LogCommits: s.log.Commits(),
 	}
 }

@@ -59,12 +59,10 @@ type Txn struct {
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
 	// shown: the caller has shown.mu, so End logs no time.
-	shown bool
-	slid  []slid // the deadlines that reading has moved
-	notes []note // the deadlines that count from a guarded instant
-	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
-	outgoing []outgoing
-	entries  []byte
+	shown   bool
+	slid    []slid  // the deadlines that reading has moved
+	notes   []note  // the deadlines that count from a guarded instant
+	reports reports // expiries that the hooks have noted
 	// limits are what the present change of limits has changed.
 	limits object.LimitChanges
 	sharing
@@ -269,8 +267,8 @@ func (t *Txn) End() uint64 {
 		t.writeNotes()
 		t.FlushValues()
 	}
-	if len(t.outgoing) > 0 {
-		t.writeOutbox()
+	if len(t.reports.list) > 0 {
+		t.s.hooks.ending(t)
 		t.FlushValues()
 	}
 	if len(t.slid) > 0 {
@@ -395,14 +393,10 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 // expire removes a due key; the caller writes the record. A command's record names the key: one
 // that states that all due by now is gone would cover keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
-	if t.s.outbox.rules.Load() != nil {
-		t.reportKey(k, p.item(*c))
-	}
-	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
+	item := p.item(*c)
 	t.changing(p.space, k.Name)
-	t.notifyExpired(k, p.deadline(*c)) // before the block is freed, which has the reaper's name
+	t.goneKey(k, item.Type(), item.Deadline(), t.instant(p, *c), item) // before the block is freed, which has the reaper's name
 	t.remove(p, sl, c)
-	t.s.stats.Expired.Add(1)
 }
 
 // remove removes a live key.

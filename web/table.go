@@ -214,7 +214,7 @@ var metrics = []metric{
 		spread: func(r *reading, put func(histogram.Reading, float64, ...string)) {
 			put(r.Histograms.KeyLateness, micro, "key")
 			put(r.Histograms.ElementLateness, micro, "element")
-			put(r.Histograms.OutboxLateness, micro, "outbox")
+			put(r.OutboxLateness, micro, "outbox")
 			put(r.EventLateness, micro, "event")
 		}},
 	{name: "keyp_expire_lateness_max_seconds", kind: gauge, info: "expire_lateness_max_ms", help: "The latest removal of a key since the start.",
@@ -238,7 +238,7 @@ var metrics = []metric{
 	{name: "keyp_clock_deadlines_not_moved_total", kind: counter, info: "clock_deadlines_not_moved", help: "Deadlines that counted from the guarded time and do not move, since there were too many.",
 		value: func(r *reading) float64 { return float64(r.Store.Clock.Unmoved) }},
 	{name: "keyp_outboxes", kind: gauge, info: "outboxes", help: "Outboxes.",
-		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Rules) }},
+		value: func(r *reading) float64 { return float64(r.OutboxTotals.Rules) }},
 	{name: "keyp_outbox_entries_total", kind: counter, labels: "outbox", info: "outbox_entries_written", help: "Entries that an outbox has written to its stream.",
 		values: func(r *reading, put func(float64, ...string)) {
 			for _, o := range r.Outboxes {
@@ -258,9 +258,9 @@ var metrics = []metric{
 			}
 		}},
 	{name: "keyp_outboxes_failing", kind: gauge, info: "outboxes_failing", help: "Outboxes whose stream cannot be written: its key holds another type, or it has no more ids.",
-		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Failing) }},
+		value: func(r *reading) float64 { return float64(r.OutboxTotals.Failing) }},
 	{name: "keyp_outboxes_full", kind: gauge, info: "outboxes_full", help: "Outboxes of which more than outbox-backlog entries, or KiB of entries, wait, so that commands that may grow keys of their patterns are refused.",
-		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Full) }},
+		value: func(r *reading) float64 { return float64(r.OutboxTotals.Full) }},
 	{name: "keyp_bad_deadlines_total", kind: counter, info: "bad_deadlines", help: "Deadlines that were found damaged on disk.",
 		value: func(r *reading) float64 { return float64(r.Store.BadDeadlines) }},
 
