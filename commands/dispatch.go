@@ -19,10 +19,10 @@ type Outcome uint8
 const (
 	// Done: the reply is in c.Out and c.LSN says what it depends on.
 	Done Outcome = iota
-	// Load: the command has not run, or its run had no effect, since some of c.Keys are not in
-	// memory. The caller calls Dispatch again when Store.Load has read them.
+	// Load: some of c.Keys are not in memory. The command has not run, or its run had no effect.
+	// The caller calls Dispatch again when Store.Load has read them.
 	Load
-	// Job: the command has not run. It runs in a job of c.Scope, on any goroutine: StartJob.
+	// Job: the command has not run. It runs as a task of c.Scope, on any goroutine: see StartJob.
 	Job
 	// Wait: the command has not run, or its run had no effect; c.Reason says why. The caller calls
 	// Dispatch again when that reason has ended.
@@ -35,15 +35,16 @@ type Reason uint8
 const (
 	// ForPause: until CLIENT PAUSE ends.
 	ForPause Reason = iota + 1
-	// ForJob: until a job ends that has locked data that the command needs or, with scope Pinned,
-	// leaves no room for further such jobs; or until a global job unlocks data that it does not
-	// need. CLIENT PAUSE, and commands after it that may write, wait until no job runs that may
-	// write.
+	// ForJob: until a running task ends, or a global task unlocks data that it does not need. The
+	// task has locked data that the command needs. Or the command has scope Pinned, and there are
+	// too many such tasks. While CLIENT PAUSE waits for tasks that may write, commands that may
+	// write wait too.
 	ForJob
-	// ForGroup: until it is decided who leads the group, or Env.Undecided has passed.
+	// ForGroup: until the group has decided on its leader, or Env.Undecided has passed.
 	ForGroup
 	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
-	// changed, until it has a reply. When the time is up, or the log is on disk, GiveUp replies.
+	// changed, until it has a reply. GiveUp replies when the time is up, or when the log is on
+	// disk.
 	ForUnblock
 )
 
@@ -128,7 +129,7 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	return e.start(c)
 }
 
-// start runs a command that has passed all checks, or finds out what it needs for that.
+// start runs a command that has passed all checks, or returns the outcome that says why it cannot.
 func (e *Env) start(c *Ctx) Outcome {
 	if e.awaitsWriters(c) {
 		return e.waitForJob(c)
@@ -136,7 +137,7 @@ func (e *Env) start(c *Ctx) Outcome {
 	c.Scope = c.scope()
 	switch {
 	case c.Scope == Unlocked:
-		return Job // where its keys are resolved, which takes long if they are many
+		return Job // the task resolves its keys, which may be many
 	case c.Spec.Keys != nil:
 		c.Keys = e.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
 	case c.Spec.Is(execs):
@@ -164,7 +165,7 @@ func (e *Env) start(c *Ctx) Outcome {
 		}
 		switch begun, err := e.Store.BeginLoading(c.Txn, c.Keys); {
 		case err != nil:
-			return Load // which meets the error, too
+			return Load // Load meets the same error
 		case !begun:
 			return e.waitForJob(c)
 		}
@@ -172,8 +173,8 @@ func (e *Env) start(c *Ctx) Outcome {
 	return e.runLocked(c)
 }
 
-// absent is the outcome of a command whose keys are not all in memory, or locked by a global job.
-// There is none if it is late: they are to be read while they are locked.
+// absent returns the outcome for a command whose keys are not all in memory, or are locked by a
+// global task. If late is true there is no outcome: the keys must be read while they are locked.
 func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	switch {
 	case c.Txn.BlockedByGlobal():
@@ -186,13 +187,13 @@ func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	return 0, true
 }
 
-// lateLoads is how often the keys of a call are loaded without a lock. After that they are read
-// while other keys are locked: they have left memory again each time, or the call found them only
-// as it ran.
+// lateLoads bounds how often the keys of a call are loaded without a lock. After that they are read
+// while other keys are locked. Until then the keys left memory again each time, or the call found
+// them only as it ran.
 const lateLoads = 6
 
-// runLocked runs a command whose keys are locked and in memory, unless a job has to run it, or a
-// running job has pinned values that it needs.
+// runLocked runs a command whose keys are locked and in memory. It returns another outcome if a
+// task must run the command, or if a running task has pinned values that it needs.
 func (e *Env) runLocked(c *Ctx) Outcome {
 	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
 	outcome, scope := Job, Pinned
@@ -215,7 +216,7 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 	case scope == Pinned && !e.jobs.crowded():
 		c.Scope = scope
 		return Job // with the keys locked until StartJob
-	case scope == Global && !e.jobs.global && e.jobs.pinned == 0: // whose end on the loop locks shards
+	case scope == Global && !e.jobs.global && e.jobs.pinned == 0: // its end on the loop locks shards
 		c.Scope, c.apart = scope, true
 	default:
 		outcome, c.Reason = Wait, ForJob
@@ -227,7 +228,8 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 	return outcome
 }
 
-// pinned reports whether values that c would change, or see after its time, are pinned.
+// pinned reports whether a running task has pinned values that c would change, or overdue ones that
+// c would see.
 func (e *Env) pinned(c *Ctx) bool {
 	return c.mayWrite() && e.Pins.Pinned(c.Txn, c.Keys) || e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
@@ -240,9 +242,9 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
-// noRoom reports whether commands that write, with such flags, are refused because the disk is
-// full. After the bytes that the command and those before it in its transaction write, a reserve
-// must be left in the log, whose size depends on the flags. So no client waits for room.
+// noRoom reports whether the full disk refuses a command that writes and has these flags. After the
+// bytes that it and its transaction write, the log must keep a reserve. The flags decide the size
+// of the reserve. So no client waits for room.
 func (e *Env) noRoom(flags Flags, bytes int) bool {
 	switch room := e.Store.LogRoom(bytes); {
 	case flags&DenyOOM != 0:
@@ -256,8 +258,8 @@ func (e *Env) noRoom(flags Flags, bytes int) bool {
 	}
 }
 
-// writesAbout estimates how many bytes of the log the command takes: those of its arguments, for
-// EXEC those of the queued commands.
+// writesAbout estimates how many bytes the command writes to the log: the size of its arguments, or
+// for EXEC of the queued commands.
 func (c *Ctx) writesAbout() int {
 	if c.Spec.Is(execs) && c.Client.queue != nil {
 		return c.Client.queue.bytes
@@ -281,9 +283,9 @@ func (c *Ctx) takeQueue() {
 	}
 }
 
-// run calls the handler, and takes in what it changed and read.
-// The outcome is Done; Load if the handler needs c.Keys; Wait if it waits for keys; Job if it is
-// to be one of scope Pinned.
+// run calls the handler, and records the keys that it changed and read for Tracking. It returns
+// Done; Load if the handler needs c.Keys; Wait if it waits for keys; Job if a task of scope Pinned
+// must run it.
 func (e *Env) run(c *Ctx) Outcome {
 	if c.Txn != nil {
 		c.Txn.By = c.Client.ID
@@ -295,9 +297,9 @@ func (e *Env) run(c *Ctx) Outcome {
 
 // handle calls the handler. A refusal by a policy becomes an error. Any other panic affects this
 // command alone: its half-written reply is taken back, and the changes that it has recorded are
-// sealed as they are, so memory still equals the log. There is one exception: a panic out of the
-// store in a job beside the loop, which locks and unlocks shards by itself, also leaves the job. It
-// is unknown what such a panic has left locked or half done.
+// sealed as they are, so memory still equals the log. There is one exception: a task of scope
+// Unlocked locks and unlocks shards by itself. A panic in the store passes through such a task,
+// because it may have left shards locked or changes half done.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark, slides := c.Out.Len(), 0
 	if c.Txn != nil {
@@ -355,8 +357,8 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	return outcome
 }
 
-// unread ends a command for which entries of a stream could not be read, after it has begun. If the
-// entries were removed by others while it read them, the command runs again.
+// unread ends a command that could not read entries of a stream after it had begun. If other
+// commands removed the entries meanwhile, the command runs again.
 func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
 	if c.Txn != nil && c.Txn.Reread(err) {
 		return Done
@@ -386,9 +388,9 @@ func fromStore() bool {
 // storeCode is how the names of the store's functions begin.
 var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 
-// again reports whether a job's run had no effect, so that its call is dispatched again. Either the
-// values that it was to replace have changed, or the command would have to wait for a key that is
-// gone, which a job cannot do.
+// again reports whether a task's run had no effect, so that its call is dispatched again. Either
+// the values that it would replace have changed, or the command must wait for a key, which a task
+// cannot do.
 func (c *Ctx) again(outcome Outcome) bool {
 	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
 }
@@ -443,7 +445,7 @@ func (e *Env) hangUp(c *Client) {
 	}
 }
 
-// keys returns the declared keys of a command, as spec.Keys describes them.
+// keys appends the keys that spec.Keys finds in a command's arguments.
 func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) []storage.Key {
 	for i := range spec.Keys {
 		ks := &spec.Keys[i]
@@ -469,9 +471,9 @@ func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) [
 	return keys
 }
 
-// span returns the first and last argument that is a key. A number of keys that cannot be parsed,
-// or is negative, counts as 0. One that is larger than the remaining arguments counts as their
-// number.
+// span returns the first and last argument that is a key, and the step between keys. A number of
+// keys that is invalid or negative counts as 0. A number above that of the remaining arguments
+// counts as that.
 func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
 	n := len(args)
 	first, last, step = ks.Begin, ks.Begin+ks.Last, max(ks.Step, 1)

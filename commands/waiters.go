@@ -11,31 +11,31 @@ import (
 	"keyp/storage/object"
 )
 
-// Waiters are the clients whose blocking command waits for keys. They belong to the event
-// loop; the numbers and lines may be read anywhere.
+// Waiters are the clients whose blocking command waits for keys. The event loop owns them; any
+// goroutine may read the numbers and lines.
 //
-// Each key has a line of waiters for each type, in order of arrival. A key that changed is ready:
-// when the command that changed it has ended, the first waiter of the line for the key's type runs
-// its command again, then the next, until no waiter finds anything. Ready keys are served in the
-// order in which they changed; what a served command changes is served after them. A waiter leaves
-// its lines only when its command has a reply. One whose command first loads other keys from disk
-// keeps its place, and those behind it wait.
+// Each key has a line of waiters for each type, in order of arrival. A key that changed is ready.
+// When the command that changed it has ended, the first waiter in the line for the key's type runs
+// its command again. Then the next one does, until a waiter finds nothing. Ready keys are served in
+// the order in which they changed; keys that a served command changes come after them. A waiter
+// leaves its lines only when its command has a reply. If its command first loads other keys from
+// disk, the waiter stays in line, and the waiters after it wait.
 //
-// A client that waits for a stream does not take its entries from others, and may have no use for
-// the new ones. So all clients in the line run their commands again, each once.
+// A client that reads a stream leaves the entries for others, and may have no use for the new ones.
+// So all clients in the line run their commands again, each once.
 //
-// A client that waits for a lease is in the line for a missing key, and is also served when its
-// owner has the lease. The first client of that line runs its command again at the deadline, by its
-// own timer, which does not wait for the reaper. When the first client or the lease changes, the
-// command runs at once, to learn the deadline. Nobody overtakes the clients in that line, so they
-// may be served over several passes.
+// A client that waits for a lease stands in the line for a missing key. It is also served when its
+// own owner name holds the lease. The first client of that line runs its command again at the
+// deadline. Its own timer does that, without the reaper. When another client becomes the first, or
+// the lease changes, the command runs at once, to learn the deadline. No other client overtakes
+// that line, so its clients may be served over several passes.
 type Waiters struct {
 	*lines
 	env     *Env
 	ready   []*awaited
-	blocked []*awaited // by a global job: they are looked at again
+	blocked []*awaited // by a global task: Serve looks at them again
 	later   []*awaited // ready keys that the next pass serves
-	readers []*Waiter  // room for serveReaders
+	readers []*Waiter  // reused by serveReaders
 	serving bool
 
 	clients, timed atomic.Int64 // clients, and those with a timeout
@@ -49,7 +49,7 @@ type lines struct {
 		keys map[int]map[string]*awaited // by database and name
 	}
 	awaited atomic.Int64 // how many keys
-	gone    atomic.Int64 // those of them with a waiter that has an answer when the key is missing (BlockedOn.Gone)
+	gone    atomic.Int64 // keys with a waiter whose command can reply when the key is missing (BlockedOn.Gone)
 }
 
 // WaiterHost is the event loop, as Waiters need it.
@@ -59,11 +59,11 @@ type WaiterHost interface {
 	//
 	// It reports whether the command has run; if not, the waiter is looked at again (LookAgain).
 	Again(w *Waiter) bool
-	// Enough reports whether the present pass has served long enough that those who can wait are
-	// left to the next one.
+	// Enough reports whether the present pass has served for long enough. The waiters that can wait
+	// are then left to the next pass.
 	Enough() bool
-	// Load reads a key from disk and then calls done on the loop, with false if it can't be
-	// read: those that wait for it go on waiting.
+	// Load reads a key from disk and then calls done on the loop. read is false if the key can't be
+	// read; its waiters then go on waiting.
 	Load(k storage.Key, done func(read bool))
 }
 
@@ -83,8 +83,8 @@ type awaited struct {
 	key    storage.Key
 	lines  [object.TypeDelay + 1]line // by type
 	places int                        // in all lines
-	gone   int                        // of these, those of waiters with BlockedOn.Gone
-	owners map[string]*line           // of leases: in the line for a missing key, those of each owner by prevOwn and nextOwn
+	gone   int                        // how many of them belong to waiters with BlockedOn.Gone
+	owners map[string]*line           // for leases: the places of each owner in the line for a missing key, linked by prevOwn and nextOwn
 	ready  bool                       // in Waiters.ready
 	loads  bool                       // being read from disk
 }
@@ -95,8 +95,8 @@ type line struct {
 	n           int
 }
 
-// place is where a waiter stands in a line. One of a key's waiters is charged with what the key
-// takes.
+// place is where a waiter stands in a line. One of a key's waiters is charged with the memory that
+// the key takes.
 type place struct {
 	by         *Waiter
 	at         *awaited
@@ -109,20 +109,20 @@ type place struct {
 // ForKeys reports whether the client waits for keys, and not only for a time or the log.
 func (w *Waiter) ForKeys() bool { return len(w.places) > 0 }
 
-// Loads reports whether one of its keys has changed, and is being read from disk.
+// Loads reports whether one of the waiter's keys has changed, and is being read from disk.
 func (w *Waiter) Loads() bool {
 	return slices.ContainsFunc(w.places, func(p place) bool { return p.at.loads })
 }
 
-// waiting is one of those that wait for a key.
+// waiting describes one client that waits for a key.
 type waiting struct {
 	who    string
 	client uint64
 	since  int64 // Unix ms
 }
 
-// waitingFor says how many wait for a key to be of a type, or None: missing, and who the first of
-// them are.
+// waitingFor returns how many clients wait for a key to have a type, and the first of them. The
+// type None stands for a missing key.
 func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, first []waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -137,8 +137,8 @@ func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, fi
 	return n, first
 }
 
-// mayTake reports whether a client may have what others may wait for, a missing key or the jobs of
-// a delay queue: it is the first of those that wait for that, or nobody does.
+// mayTake reports whether a client may take a missing key, or the jobs of a delay queue. It may if
+// it is the first in the line for them, or if the line is empty.
 func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 	if ls.awaited.Load() == 0 {
 		return true
@@ -149,7 +149,7 @@ func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 	return first == nil || first.by.Client == c
 }
 
-// first is the place of the first that waits for a key to be of a type, nil if nobody does.
+// first returns the first place in the line for a key and a type, nil if the line is empty.
 func (ls *lines) first(k storage.Key, typ object.Type) *place {
 	if a := ls.mu.keys[k.DB][string(k.Name)]; a != nil {
 		return a.lines[typ].first
@@ -157,13 +157,14 @@ func (ls *lines) first(k storage.Key, typ object.Type) *place {
 	return nil
 }
 
-// charge adds what the key takes to what its client waits with.
+// charge adds the memory that the key takes to the client's account (Client.waits).
 func (p *place) charge() {
 	p.charged = true
 	p.by.Client.waits += p.at.bytes()
 }
 
-// Add makes a client wait, after all that wait already; in no line if it does not wait for keys.
+// Add puts a client at the end of the line of each key that it waits for. A client that does not
+// wait for keys is in no line.
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	w := &Waiter{
 		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who, since: wait.Since,
@@ -212,10 +213,11 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	return w
 }
 
-// ownerBytes is about what an entry of awaited.owners takes; its name is the waiter's.
+// ownerBytes estimates the size of an entry of awaited.owners, without the name: that belongs to
+// the waiter.
 const ownerBytes = 96
 
-// bytes is about what an awaited key takes.
+// bytes estimates how much memory an awaited key takes.
 func (a *awaited) bytes() int {
 	const overhead = int(unsafe.Sizeof(awaited{})) + 70
 	return overhead + 2*len(a.key.Name)
@@ -251,9 +253,9 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 	return a
 }
 
-// Remove takes a waiter out of all lines. If others wait behind it for a missing key they are to be
-// looked at, as the key may be missing, and nobody else may take it. So are those that wait for a
-// job, which may be due. It reports whether there are such.
+// Remove takes a waiter out of all lines. If it was first in a line for a missing key, or for the
+// jobs of a delay queue, the next waiter becomes first. Only the first may take these, so Remove
+// makes such keys ready. It reports whether there are any.
 func (ws *Waiters) Remove(w *Waiter) (more bool) {
 	ws.lines.mu.Lock()
 	for i := range w.places {
@@ -295,7 +297,7 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 	return more
 }
 
-// leaveOwner takes a place from those of its owner.
+// leaveOwner removes a place from the list of its owner.
 func (p *place) leaveOwner() {
 	own := p.at.owners[p.by.who]
 	if p.prevOwn == nil {
@@ -337,8 +339,8 @@ func (ws *Waiters) changed(change storage.Change) {
 	}
 }
 
-// LookAgain schedules another look at all keys of a waiter: it could not run, and those behind it
-// waited for it.
+// LookAgain makes all keys of a waiter ready again: its command could not run, and the waiters
+// after it wait for it.
 func (ws *Waiters) LookAgain(w *Waiter) {
 	for i := range w.places {
 		ws.makeReady(w.places[i].at)
@@ -352,8 +354,8 @@ func (ws *Waiters) makeReady(a *awaited) {
 	}
 }
 
-// Serve looks at the keys that are ready. The transaction is idle, and whatever Again does
-// may use it. What that changes is served too, by this call.
+// Serve serves the waiters of the keys that are ready. The transaction is idle, and Again may use
+// it. The same call also serves keys that become ready meanwhile.
 func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 	if ws.serving {
 		return
@@ -378,10 +380,10 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 	ws.blocked = ws.blocked[:0]
 }
 
-// maxReadyKept bounds the room for ready keys that is kept between uses.
+// maxReadyKept bounds the capacity of the lists of ready keys that is kept between uses.
 const maxReadyKept = 1024
 
-// Resume lets Serve continue with what it has left for this pass.
+// Resume makes the keys ready that Serve left for this pass.
 func (ws *Waiters) Resume() {
 	ws.ready = append(ws.ready, ws.later...)
 	clear(ws.later)
@@ -393,8 +395,8 @@ func (ws *Waiters) Resume() {
 // Left says whether Serve has left keys for the next pass.
 func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
 
-// serve runs the commands again that wait for a key, until the first of the line keeps waiting. It
-// reports false if the rest is left for the next pass.
+// serve runs the commands that wait for a key again, until the first in line goes on waiting. It
+// returns false if it leaves the rest to the next pass.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	for readers := true; a.places > 0; readers = false {
 		if a.lines[object.None].n > 0 && host.Enough() {
@@ -430,9 +432,9 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	return true
 }
 
-// waitsAs returns the first that waits for the lease as its owner, nil if nobody does: it has asked
-// before, on another connection that may have ended, or the lease has come from another key. It has
-// its token as if it asked now.
+// waitsAs returns the first place that waits for the lease under the name of its present owner, nil
+// if there is none. Such an owner has asked before, on another connection that may have ended, or
+// the lease came from another key. Its command replies with its token, as if it asked now.
 func (a *awaited) waitsAs(owner string) *place {
 	if own := a.owners[owner]; own != nil {
 		return own.first
@@ -440,9 +442,9 @@ func (a *awaited) waitsAs(owner string) *place {
 	return nil
 }
 
-// serveReaders runs the commands again that wait for a stream, each once: one that finds nothing
-// keeps nothing from those behind it. Where the key, of type typ, is no stream, only those run
-// whose command has an answer to that.
+// serveReaders runs the commands that wait for a stream again, each once: a reader that finds
+// nothing does not stop the readers after it. If the key, of type typ, is no stream, it runs only
+// commands that reply to that (BlockedOn.Gone).
 func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, host WaiterHost) {
 	readers := ws.readers[:0]
 	for p := a.lines[object.TypeStream].first; p != nil; p = p.next {
@@ -452,14 +454,14 @@ func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, hos
 	}
 	for _, w := range readers {
 		if !w.ForKeys() {
-			continue // it has left while others were served
+			continue // it left while others were served
 		}
 		if now, _, known := ws.env.typeOf(a.key, t); !known || now != typ {
 			ws.makeReady(a)
 			break
 		}
 		if !host.Again(w) {
-			break // its turn comes again, and then that of those behind it
+			break // its turn comes again, and then the turn of the readers after it
 		}
 	}
 	clear(readers)
@@ -484,8 +486,8 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 // Waiting says whether ready keys are left to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf returns the type of a key's value, None for a missing or expired key, and who holds a
-// lease. It is not known while the key is only on disk, or blocked by a global job
+// typeOf returns the type of a key's value, None for a missing or expired key, and the owner of a
+// held lease. known is false while the key is only on disk, or blocked by a global task
 // (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}
