@@ -45,8 +45,8 @@ func (s *GroupStatus) leader() *Member {
 	return s.Member(s.Leader)
 }
 
-// Undecided says until which reading of Mono commands wait for the group; 0: they need not. Only
-// the loop calls it.
+// Undecided returns the reading of Mono until which commands wait for the group, 0 if they need not
+// wait. Only the loop calls it.
 func (e *Env) Undecided() time.Duration {
 	st := e.groupStatus()
 	switch {
@@ -158,7 +158,8 @@ func (e *Env) gateScript(c *Ctx, keys [][]byte) error {
 	return errReadOnlyReplica
 }
 
-// deposed reports whether a job that was to run as the leader's must not begin any more.
+// deposed reports whether a task must not begin, because it was accepted in a term that this server
+// no longer leads.
 func (c *Ctx) deposed() bool {
 	if c.Term == 0 {
 		return false

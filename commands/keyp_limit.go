@@ -137,7 +137,7 @@ type limitCall struct {
 
 func (p *limitCall) rules() []object.LimitRule { return p.room[:p.count] }
 
-// number takes a number up to a bound that costs, counts and spans have in common.
+// limitNumber takes a number. Costs, counts and spans share its upper bound.
 func (a *Cursor) limitNumber(wrong error) int64 {
 	n := a.IntFrom(1, wrong)
 	if n > object.MaxLimitCount {

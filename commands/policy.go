@@ -520,7 +520,8 @@ func applyPolicy(c *Ctx) error {
 // policyStep is how many keys are given other deadlines while their shards are locked.
 const policyStep = 32
 
-// applyPolicy is a step of applyPolicy, a transaction of its own unless the command is part of one.
+// applyTo is a step of applyPolicy. It is a transaction of its own, unless the command is part of
+// one.
 func (c *Ctx) applyTo(p *ttl.Policy, keys []storage.Key) (changed int64, err error) {
 	t := c.Txn
 	if t != nil {

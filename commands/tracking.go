@@ -70,7 +70,7 @@ type tracker struct {
 	bytes    int      // that these take
 }
 
-// prefix is what clients with BCAST ask for.
+// prefix is a prefix of keys that clients with BCAST ask for.
 type prefix struct {
 	text    string
 	clients map[uint64]bool
@@ -79,7 +79,8 @@ type prefix struct {
 	lsn  uint64 // with which all of that is durable
 }
 
-// hit is a key whose readers have to be informed; with all set, everybody about all keys.
+// hit is a key whose readers must be informed. If all is set, every tracking client is told that
+// any key may have changed.
 type hit struct {
 	key     string
 	all     bool
@@ -87,7 +88,7 @@ type hit struct {
 	readers readers
 }
 
-// hitBytes is what hits take.
+// hitBytes estimates how much memory hits take.
 func hitBytes(hits []hit) (n int) {
 	for i := range hits {
 		n += int(unsafe.Sizeof(hits[i])) + len(hits[i].key) + hits[i].readers.bytes()
@@ -131,8 +132,8 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 }
 
-// ranIn is ran for a transaction of a job of scope Unlocked, before it ends; others of that job may
-// follow.
+// ranIn is ran for one transaction of a task of scope Unlocked, before it ends. The task may have
+// further transactions.
 func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
 	c.Txn = txn
 	t.ran(c, false)
@@ -145,10 +146,11 @@ func (c *Ctx) endsCaching() bool {
 	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
 		return false
 	}
-	return c.Scope == Global || c.Client.queue == nil // of a global job the queue belongs to the loop
+	return c.Scope == Global || c.Client.queue == nil // the loop owns the queue of a global task's client
 }
 
-// changed takes in what nobody's command changed.
+// changed informs the readers of keys that no client's command changed, such as those that the
+// reaper removed.
 func (t *Tracking) changed(changes []storage.Change) {
 	if !t.active.Load() {
 		return
@@ -358,7 +360,7 @@ func (t *Tracking) broadcast() (list notices) {
 	return list
 }
 
-// permissionsOf returns what the user of a client may do; nothing if the client is gone.
+// permissionsOf returns the permissions of a client's user, or none if the client is gone.
 func (t *Tracking) permissionsOf(id uint64) *permissions {
 	if c := t.env.Clients[id]; c != nil {
 		return c.user.permissions()
@@ -392,7 +394,7 @@ func (t *Tracking) notify(list notices, id uint64, tr *tracker, m *invalidation)
 	return list
 }
 
-// invalidation is a message: these keys have changed, or with none any may have.
+// invalidation is a message that these keys have changed. Without keys, any key may have.
 type invalidation struct {
 	lsn                      uint64
 	keys                     []string
@@ -451,10 +453,10 @@ type readers struct {
 
 const fewReaders = 16
 
-// entryBytes is about what a key takes in the table beside its name and its readers.
+// entryBytes estimates how much memory a key takes in the table, without its name and its readers.
 const entryBytes = 100
 
-// bytes is about what they take.
+// bytes estimates how much memory the readers take.
 func (r readers) bytes() int {
 	const one, oneOfMany = 8, 20
 	return cap(r.few)*one + len(r.many)*oneOfMany
