@@ -264,3 +264,32 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 		_ = h.s.Close(false)
 	}
 }
+
+// TestDeadlineRecordNamesItsKey: in a batch the short record of a deadline is about the value of the
+// record before it. A deadline of another key has a record that names the key.
+func TestDeadlineRecordNamesItsKey(t *testing.T) {
+	h := newHarness(t)
+	a, b := h.s.Key(0, []byte("a")), h.s.Key(0, []byte("b"))
+	h.fields(a, 1, hour)
+	h.fields(b, 1, hour)
+	due := h.clock.Now() + 2*hour
+	h.do(func(x *Txn) {
+		v, err := x.Hash(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Set([]byte("field"), []byte("value"), ttl.Deadline{})
+		if !x.SetDeadline(b, ttl.At(due), Event{}) {
+			t.Fatal("the key is gone")
+		}
+	}, a, b)
+	h.again(true, func() {})
+	defer func() { _ = h.s.Close(false) }()
+	h.do(func(x *Txn) {
+		of, _ := x.Deadline(a)
+		is, _ := x.Deadline(b)
+		if of != ttl.None || is != due {
+			t.Errorf("the deadlines are %d and %d", of, is)
+		}
+	}, a, b)
+}
