@@ -265,8 +265,8 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 	}
 }
 
-// TestDeadlineRecordNamesItsKey: in a batch the short record of a deadline is about the value of the
-// record before it. A deadline of another key has a record that names the key.
+// TestDeadlineRecordNamesItsKey: in a batch the short record of a deadline is about the value of
+// the record before it. A deadline of another key has a record that names the key.
 func TestDeadlineRecordNamesItsKey(t *testing.T) {
 	h := newHarness(t)
 	a, b := h.s.Key(0, []byte("a")), h.s.Key(0, []byte("b"))

@@ -1,0 +1,128 @@
+package storage
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/progress"
+	"keyp/internal/vfs"
+	"keyp/storage/format"
+	"keyp/storage/wal"
+)
+
+// Options are a store's settings. Dir and Clock are required.
+type Options struct {
+	FS     vfs.FS // for the log, and for directories; vfs.OS if nil
+	Dir    string
+	Clock  clock.Clock
+	Logger *slog.Logger
+
+	// LockWait is how long to wait for another process that has the directory locked: the kernel
+	// may need seconds to free the memory of a killed one, and releases its locks afterwards.
+	LockWait time.Duration
+
+	Databases int
+	// Existing refuses a directory without data (ErrNoData), where Open makes a new one otherwise,
+	// and allows at least as many databases as there are in it. For tools.
+	Existing bool
+	Shards   int // of a new data directory, which keeps it: a power of two up to 64
+
+	Sync        wal.Policy
+	SegmentSize int64
+	// CheckpointBytes is the size of the log at which a checkpoint starts, if it would not
+	// take too long to replay before (replayBudget).
+	CheckpointBytes int64
+	// MaxMemory bounds the memory of keys, index and buffers; over it, keys that the data file has
+	// leave memory. 0: no bound.
+	MaxMemory int64
+	// Frequency enables LFU counting; nil disables it.
+	Frequency *Frequency
+	// DiskReserve is the free space below which growth is refused.
+	DiskReserve uint64
+	InitialMmap int
+	// NoBackground starts no goroutine: tools need none, and tests do their work themselves (see
+	// Manual).
+	NoBackground bool
+	// Random returns random numbers for the store's own use; nil: rand.Uint64.
+	Random func() uint64
+
+	// ReapDelay is how long after Open the reaper starts, so that clients can subscribe to events
+	// first. Due keys are invisible meanwhile.
+	ReapDelay time.Duration
+
+	// ReadOnly changes nothing in the directory: the log is replayed and not continued, the store's
+	// own records stay in memory, and there are no checkpoints. For tools.
+	ReadOnly bool
+
+	// ClockJumpLimit is how far the wall clock may step forward before the store's time stays
+	// behind (guard.go); 0: any step is followed. ClockJumpPatience is how long it stays behind by
+	// itself; 0: it does not.
+	ClockJumpLimit, ClockJumpPatience time.Duration
+
+	// Member: the server is a member of a group, and its log is replicated. The directory must be a
+	// member's too (ErrMember, ErrAlone); a new one becomes that. Members' memory and data files
+	// may have other keys than this store's, so the log names each key that expires, and RENAME
+	// states the value whole.
+	Member bool
+	// Follower: the store begins as a follower's (follower.go).
+	Follower bool
+
+	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
+	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a
+	// member's store that is ReadOnly it changes nothing on disk.
+	OpenLog func(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error)
+
+	// Archive makes the store archive its log.
+	Archive Archive
+
+	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but
+	// strings.
+	Dump func(Item) []byte
+
+	// OnDurable is called when more of the log is durable.
+	OnDurable func(lsn uint64)
+	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
+	OnFail func(error)
+
+	// Progress shows how far Open, Check and a compaction are; nil: nobody is shown that.
+	Progress *progress.Meter
+
+	Testing Testing
+}
+
+// Complete sets the fields without a value to their defaults, as Open does. The error says which
+// field is wrong.
+func (o *Options) Complete() error {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+	if o.OpenLog == nil {
+		o.OpenLog = openAlone
+	}
+	setDefault(&o.Databases, DefaultDatabases)
+	setDefault(&o.Shards, DefaultShards)
+	setDefault(&o.SegmentSize, wal.DefaultSegmentSize)
+	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
+	setDefault(&o.DiskReserve, DefaultDiskReserve)
+	setDefault(&o.InitialMmap, DefaultInitialMmap)
+	if !format.ValidShards(o.Shards) {
+		return fmt.Errorf("storage: %d shards: not a power of two up to 64", o.Shards)
+	}
+	return nil
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}

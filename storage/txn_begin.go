@@ -1,0 +1,155 @@
+package storage
+
+import "math/bits"
+
+// Begin locks the shards of keys, in index order, and takes the instant. It returns false, with
+// nothing locked, when the global transaction has one of the shards (BlockedByGlobal), or when a
+// key is not in memory but may be on disk, or has so many due elements that removing them takes
+// long: the caller calls Store.Load and tries again.
+func (s *Store) Begin(t *Txn, keys []Key) bool {
+	if !s.lockKeys(t, keys) {
+		return false
+	}
+	// The slots of these keys become partial, or whole, only while their shards are locked.
+	if s.partials.Load() == 0 && !s.anyDue(t) {
+		return true
+	}
+	for i := range keys {
+		if i%PrefetchKeys == 0 && len(keys) > PrefetchKeys {
+			t.Prefetch(keys[i:])
+		}
+		if !s.resident(keys[i]) || s.overdue(keys[i], t.now) {
+			s.unlock(t)
+			return false
+		}
+	}
+	return true
+}
+
+// anyDue reports whether anything may be due in the shards that t has locked.
+func (s *Store) anyDue(t *Txn) bool {
+	for m := t.mask; m != 0; m &= m - 1 {
+		if s.shards[bits.TrailingZeros64(m)].nextDue.Load() <= t.now {
+			return true
+		}
+	}
+	return false
+}
+
+// BeginLoading is Begin for keys that leave memory again and again before their command can run: it
+// reads keys that are only on disk while the shards are locked, and others wait. It returns false,
+// with nothing locked, where the global transaction has one of the shards (BlockedByGlobal), and
+// with an error, which is as Load's.
+func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
+	if !s.lockKeys(t, keys) {
+		return false, nil
+	}
+	for i := range keys {
+		if err := t.Load(keys[i]); err != nil {
+			s.unlock(t)
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// BeginBeside is BeginLoading for a job beside the loop, which waits for the global transaction.
+// With an error nothing is locked.
+func (s *Store) BeginBeside(t *Txn, keys []Key) error {
+	s.lock(t, s.maskOf(keys))
+	t.takeInstant()
+	for i := range keys {
+		if err := t.Load(keys[i]); err != nil {
+			s.unlock(t)
+			return err
+		}
+	}
+	return nil
+}
+
+// BeginAll locks the whole keyspace.
+func (s *Store) BeginAll(t *Txn) {
+	s.lock(t, 1<<len(s.shards)-1)
+	t.takeInstant()
+}
+
+func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
+
+// maskOf gives the shards of keys.
+func (s *Store) maskOf(keys []Key) (mask uint64) {
+	for i := range keys {
+		mask |= 1 << s.shardOf(keys[i].Slot)
+	}
+	return mask
+}
+
+// lockKeys locks the shards of keys and takes the instant. It returns false, with nothing
+// locked, where the global transaction has one of them.
+func (s *Store) lockKeys(t *Txn, keys []Key) bool {
+	mask := s.maskOf(keys)
+	t.blocked = false
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		if !s.shards[i].lockUnlessGlobal() {
+			t.mask = mask & (1<<i - 1)
+			s.unlock(t)
+			t.blocked = true
+			return false
+		}
+	}
+	t.mask = mask
+	t.takeInstant()
+	return true
+}
+
+// lock locks shards, and waits for those of the global transaction: see globaltxn.go for the gate.
+func (s *Store) lock(t *Txn, mask uint64) {
+	if mask&(mask-1) != 0 {
+		s.global.gate.Lock()
+		defer s.global.gate.Unlock()
+	}
+	s.lockShards(t, mask)
+}
+
+func (s *Store) lockShards(t *Txn, mask uint64) {
+	t.mask = mask
+	for m := mask; m != 0; m &= m - 1 {
+		s.shards[bits.TrailingZeros64(m)].mu.lockFirst()
+	}
+}
+
+// lockBehind locks one shard for a background transaction, after the commands that want it. It
+// returns false if the global transaction has it and wait is false.
+func (s *Store) lockBehind(t *Txn, sh *shard, wait bool) bool {
+	if wait {
+		sh.mu.Lock()
+	} else if !sh.lockPassingGlobal() {
+		return false
+	}
+	t.mask = 1 << sh.num
+	return true
+}
+
+func (s *Store) unlock(t *Txn) {
+	if t.global {
+		t.endGlobal()
+		return
+	}
+	for m := t.mask; m != 0; m &= m - 1 {
+		s.shards[bits.TrailingZeros64(m)].mu.Unlock()
+	}
+	t.mask = 0
+}
+
+// resident reports whether memory has a key's value, or knows that it does not exist.
+func (s *Store) resident(k Key) bool {
+	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only while the shard is locked
+		return true
+	}
+	p := s.shards[s.shardOf(k.Slot)].mu.parts[k.DB]
+	if p == nil {
+		return true
+	}
+	sl := p.slot(k)
+	return !sl.partial || p.find(sl, k) != nil
+}

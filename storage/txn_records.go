@@ -1,0 +1,153 @@
+package storage
+
+import (
+	"encoding/binary"
+
+	"keyp/internal/bigcopy"
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+func (p *part) logCounts(t *Txn) {
+	p.counted = false
+	if !p.dead {
+		t.record(format.RecCounts, uint64(p.space), uint64(p.shard.num), uint64(p.keys), uint64(p.expires))
+	}
+}
+
+// logReaped logs that everything of the shard due by through is gone; none of it may still be
+// counted. Replay removes it in order, so nothing that was seen expired returns, whatever the wall
+// clock does over a restart.
+func (sh *shard) logReaped(t *Txn, through int64) {
+	if through <= sh.mu.logged {
+		return
+	}
+	sh.mu.logged = through
+	t.record(format.RecReaped, uint64(sh.num), uint64(through))
+}
+
+// record begins any record but the short ones of elements, which may not follow it: they are about
+// the value of the record before them.
+func (t *Txn) record(tag byte, fields ...uint64) {
+	t.logged = 0
+	t.buf = format.AppendRecord(t.buf, tag, fields...)
+}
+
+func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
+	t.changing(p.space, key)
+	t.stateKey(tag, p.space, key)
+}
+
+// stateKey is keyRecord without reporting a change.
+func (t *Txn) stateKey(tag byte, space uint32, key []byte) {
+	t.cutBatch()
+	t.record(tag, uint64(space))
+	t.buf = format.AppendBytes(t.buf, key)
+	t.cost += recordCost[tag]
+	t.stated++
+}
+
+// Uncounted calls f, whose changes Stats.Changes leaves out: they are one with another change, or
+// none to Redis.
+func (t *Txn) Uncounted(f func()) {
+	n := t.stated
+	f()
+	t.stated = n
+	t.logged = 0 // the next change of the same value counts
+}
+
+// logObject records a whole new value.
+func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
+	t.changing(p.space, o.name())
+	t.stateObject(p.space, o, deadline, created)
+}
+
+// stateObject is logObject without reporting a change.
+func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint32) {
+	t.stateKey(format.RecLarge, space, o.name())
+	t.buf = binary.AppendUvarint(t.buf, o.id)
+	t.buf = format.AppendDeadline(t.buf, deadline, created)
+	t.buf = append(t.buf, byte(o.val.Type()))
+	t.logged = o.id
+	if s, ok := o.val.(*object.String); ok {
+		if t.mayShare(o, s) {
+			t.shareString(o, s)
+			return
+		}
+		t.buf = bigcopy.Grow(t.buf, len(s.Data)+s.Len()*chunkRecord+recordsRoom)
+	}
+	o.val.Walk(func(elem, val []byte, d int64) bool {
+		t.element(nil, o, elem, val, d) // the record before has the value
+		return true
+	})
+}
+
+// chunkRecord is the most bytes that the record of a string's chunk has beside the chunk.
+const chunkRecord = 1 + 1 + 8 + 1 + 3
+
+// recordsRoom is room for other records in the batch of a large string: counts, another key.
+const recordsRoom = 256
+
+// regenerate logs a value again, as a new generation, if it is inline on disk and has grown too
+// large for that. Then the log alone can restore it, and a checkpoint may replace the small value's
+// record by elements in portions.
+func (t *Txn) regenerate(p *part, o *Object) bool {
+	if !o.is(stateInline) || o.val.Bytes() <= format.InlineMax {
+		return false
+	}
+	t.restate(p, o)
+	return true
+}
+
+// restate logs a value as a new generation.
+func (t *Txn) restate(p *part, o *Object) {
+	o.id = t.s.generation.Add(1)
+	o.state &^= stateInline | stateReplayed
+	t.logObject(p, o, o.deadline, o.created)
+}
+
+// element records an element's value.
+func (t *Txn) element(p *part, o *Object, elem, val []byte, deadline int64) {
+	t.elementRecord(format.RecElement, format.RecMore, p, o, elem)
+	t.buf = binary.AppendUvarint(t.buf, uint64(deadline))
+	t.buf = format.AppendBytes(t.buf, val)
+}
+
+// removed records that an element is gone.
+func (t *Txn) removed(p *part, o *Object, elem []byte) {
+	t.elementRecord(format.RecRemove, format.RecLess, p, o, elem)
+}
+
+// cut records that all elements with the numbers from first to last are gone.
+func (t *Txn) cut(p *part, o *Object, first, last int64) {
+	if first == last {
+		key := object.ListKey(first)
+		t.removed(p, o, key[:])
+		return
+	}
+	t.keyRecord(format.CutOf(o.val.Type()), p, o.name())
+	t.buf = binary.AppendUvarint(t.buf, o.id)
+	for _, number := range [2]int64{first, last} {
+		key := object.ListKey(number)
+		t.buf = append(t.buf, key[:]...)
+	}
+}
+
+// elementRecord begins a record about an element; it is short if the record before it in the batch
+// is about the same value. p is nil for a value that is being stated: that was reported as a whole,
+// or no key has it yet.
+func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
+	if t.logged == o.id {
+		t.cutBatch()
+		if p != nil {
+			t.changing(p.space, o.name()) // the record before may have been of what is no change
+		}
+		t.buf = append(t.buf, short)
+		t.cost += recordCost[short]
+	} else {
+		t.keyRecord(tag, p, o.name())
+		t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
+		t.logged = o.id
+	}
+	t.buf = format.AppendBytes(t.buf, elem)
+}
