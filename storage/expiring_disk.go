@@ -1,0 +1,293 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+)
+
+// expiringOnDisk is a key that ttl has, or that has a later deadline of its own.
+type expiringOnDisk struct {
+	place DuePlace // of its hash, what its place in values has
+	on    []byte   // its place in values
+	key   Key
+	later bool
+}
+
+// diskPlace is the key in ttl of a place.
+func diskPlace(space uint32, p DuePlace) []byte {
+	on := format.SlotKey(nil, space, p.Slot)
+	return format.TTLKey(nil, p.Deadline, binary.BigEndian.AppendUint32(on, uint32(p.Hash>>32)))
+}
+
+// placeOnDisk is the place of a key whose place in values is on.
+func placeOnDisk(deadline int64, on []byte) DuePlace {
+	return DuePlace{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]), Hash: uint64(binary.BigEndian.Uint32(on[6:])) << 32}
+}
+
+// onDisk adds the first keys that memory does not have.
+func (l *expiring) onDisk() error {
+	space, known, err := l.beginOnDisk()
+	if err != nil {
+		return err
+	}
+	looks := 0
+	for known.Before(l.from) {
+		if looks > l.most.cover { // a later page goes on
+			l.through = l.from
+			return nil
+		}
+		_, next, n, err := l.readTTL(space, known, l.from, dueStep, false)
+		if err != nil {
+			return err
+		}
+		known, looks = next, looks+n
+	}
+	looks, size := 0, 0
+	for at := l.from; at.Before(l.through); {
+		if looks > l.most.disk+l.count || size > dueBytes {
+			l.through = at
+			break
+		}
+		keys, next, n, err := l.readTTL(space, at, l.through, min(dueStep, max(l.count, walkNames)), true)
+		if err != nil {
+			return err
+		}
+		later, next := l.s.later.between(space, at, next)
+		if later, err = l.nameOnDisk(later); err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(append(keys, later...), func(k expiringOnDisk) bool {
+			size += len(k.key.Name)
+			return !k.place.Before(next) || !l.match(k.key.Name)
+		})
+		if err := l.confirm(space, keys); err != nil {
+			return err
+		}
+		l.take(at, next)
+		l.trim()
+		at, looks = next, looks+n+len(later)
+	}
+	// A key that has come into memory since memory was looked at may have left its entry in ttl.
+	arrived := slices.DeleteFunc(l.s.later.take(l), func(k expiringOnDisk) bool {
+		return binary.BigEndian.Uint32(k.on) != space || !k.place.Before(l.through)
+	})
+	if arrived, err = l.nameOnDisk(arrived); err != nil {
+		return err
+	}
+	if err := l.confirm(space, arrived); err != nil {
+		return err
+	}
+	l.take(l.from, l.through)
+	return nil
+}
+
+// beginOnDisk gives the database's keyspace, and how far the own deadlines of its keys on disk are
+// known.
+func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
+	sh := l.s.shards[0]
+	if err := l.lockOpen(sh); err != nil {
+		return 0, known, err
+	}
+	defer l.unlock(sh)
+	space = l.s.spaces.ids[l.db]
+	return space, l.s.later.begin(space), nil
+}
+
+// readTTL reads the entries of ttl from a place on and before another, about most of them, up to
+// next. Of those about elements it notes the keys' own deadlines. The others are given if names is
+// true. Damaged ones are left out: the window reports them.
+func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
+	var owns []expiringOnDisk
+	size := 0
+	next = until
+	for from := diskPlace(space, at); from != nil; {
+		if l.s.quit.Err() != nil {
+			return nil, at, 0, ErrClosed
+		}
+		begin, others, last := from, 0, DuePlace{}
+		from = nil
+		err = l.s.file.view(func(tx *bolt.Tx) error {
+			err := each(tx, format.BucketTTL, begin, func(error) {}, func(k, v []byte) error {
+				if bytes.Compare(k, begin) < 0 {
+					return nil
+				}
+				looks++
+				e, ok := format.ParseTTL(k, v)
+				if !ok {
+					return nil
+				}
+				if e.Due < 0 || e.Due > until.Deadline {
+					return errEnough
+				}
+				if of := binary.BigEndian.Uint32(e.On); of != space {
+					if others++; others <= walkNames {
+						return nil
+					}
+					// Many of other databases: on to where the next of this one may stand.
+					on := DuePlace{Deadline: e.Due}
+					if of > space {
+						on = behindSlot(e.Due, Slots-1)
+					}
+					switch {
+					case !on.Before(until):
+					case looks > most:
+						next = on
+					default:
+						from = diskPlace(space, on)
+					}
+					return errEnough
+				}
+				others = 0
+				place := placeOnDisk(e.Due, e.On)
+				if !place.Before(until) {
+					return errEnough
+				}
+				if (looks > most || size > dueBytes) && place != last && at.Before(place) {
+					next = place
+					return errEnough
+				}
+				last = place
+				to := &keys
+				if e.Element {
+					im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
+					if err != nil || im.BadTime {
+						return nil
+					}
+					if im.Deadline == 0 || im.Due() == im.Deadline {
+						return nil
+					}
+					to, place = &owns, placeOnDisk(im.Deadline, e.On)
+				} else if !names {
+					return nil
+				}
+				one := expiringOnDisk{place: place, on: bytes.Clone(e.On), later: e.Element}
+				var damage error
+				if _, one.key, damage = l.s.keyOnDisk(tx, one.on); damage == nil {
+					*to = append(*to, one)
+					size += len(one.key.Name)
+				}
+				return nil
+			})
+			if err == errEnough {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, at, looks, err
+		}
+	}
+	for _, k := range owns {
+		l.s.later.note(k.place.Deadline, k.on)
+	}
+	if err := l.confirm(space, owns); err != nil { // drops those that are not only on disk
+		return nil, at, looks, err
+	}
+	l.s.later.known(space, at, next)
+	return keys, next, looks, nil
+}
+
+// nameOnDisk gives keys their names; those without a record are left out.
+func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = l.s.file.view(func(tx *bolt.Tx) error {
+		for _, k := range keys {
+			if _, key, damage := l.s.keyOnDisk(tx, k.on); damage == nil {
+				k.key = key
+				named = append(named, k)
+			}
+		}
+		return nil
+	})
+	return named, err
+}
+
+// confirm makes those of the keys the step that are there with these deadlines: in memory, or,
+// where memory does not know the key, in its record. It drops later deadlines of other keys.
+func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
+	l.step, l.names = l.step[:0], l.names[:0]
+	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }
+	slices.SortStableFunc(keys, func(a, b expiringOnDisk) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	var unknown []expiringOnDisk
+	for len(keys) > 0 {
+		sh, n := l.s.shards[shardOf(keys[0])], 1
+		for n < len(keys) && shardOf(keys[n]) == sh.num {
+			n++
+		}
+		if err := l.confirmIn(sh, space, keys[:n], &unknown); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return l.s.file.view(func(tx *bolt.Tx) error {
+		for _, k := range unknown {
+			now := l.onDiskAt(k)
+			im, err := format.ParseImage(k.on, tx.Bucket(format.BucketValues).Get(k.on))
+			if err != nil || im.BadTime || im.Deadline != k.place.Deadline {
+				if k.later {
+					l.s.later.drop(k.place.Deadline, k.on)
+				}
+				continue
+			}
+			live, err := readLive(tx, &im, now)
+			if err != nil {
+				continue // a command that reads the key reports it
+			}
+			if !live {
+				l.hidden = true
+				continue
+			}
+			l.step = append(l.step, expiringKey{place: k.place, name: k.key.Name, typ: im.Type})
+		}
+		return nil
+	})
+}
+
+// onDiskAt is the time by which a key that is only on disk is due or not.
+func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
+	if l.t != nil {
+		return l.t.lockedAt(l.s.shardOf(k.key.Slot))
+	}
+	return l.now
+}
+
+// confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those
+// that it does not know to unknown.
+func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk, unknown *[]expiringOnDisk) error {
+	if err := l.lockOpen(sh); err != nil {
+		return err
+	}
+	defer l.unlock(sh)
+	p := sh.mu.parts[l.db]
+	if p == nil || p.space != space {
+		return nil
+	}
+	for _, k := range keys {
+		if !p.hasSlot(k.key) {
+			continue
+		}
+		sl := p.slot(k.key)
+		c := p.find(sl, k.key)
+		if k.later && (c != nil || !sl.partial) { // noted again when the key leaves memory
+			l.s.later.drop(k.place.Deadline, k.on)
+		}
+		switch {
+		case exists(c) && p.deadline(*c) == k.place.Deadline:
+			l.add(p, *c, p.id(sl, *c), k.place)
+		case c == nil && sl.partial:
+			*unknown = append(*unknown, k)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package storage
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"keyp/storage/format"
+	"keyp/ttl"
+)
+
+// ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one,
+// of an element. A part has them from the first page on.
+type ownDeadlines struct {
+	index *ttl.Index
+	at    map[uint64]int64 // by id
+	next  int              // the object that is to be looked at next; those before are known
+}
+
+// readyOwn makes the part's own deadlines, a step at a time, and reports whether they are all
+// there. The shard is locked.
+func (p *part) readyOwn() bool {
+	if p.own == nil {
+		p.own = &ownDeadlines{index: ttl.NewIndex(), at: map[uint64]int64{}}
+	}
+	for n := 0; p.own.next < len(p.objects.list); n, p.own.next = n+1, p.own.next+1 {
+		if n == ownStep {
+			return false
+		}
+		if o := p.objects.list[p.own.next]; o != nil && o.val != nil && o.deadline != 0 && o.deadline != o.due() {
+			p.noteOwn(uint64(Slot(o.name()))<<33|uint64(cellObj)|uint64(p.own.next), o.due())
+		}
+	}
+	return true
+}
+
+// noteOwn notes the own deadline of an object, whose entry in the index is at due, 0 for none.
+func (p *part) noteOwn(id uint64, due int64) {
+	own := int64(0)
+	if due != 0 {
+		if o := p.objects.at(uint32(id)); o.deadline != due {
+			own = o.deadline
+		}
+	}
+	was := p.own.at[id]
+	if own == was {
+		return
+	}
+	p.own.index.Set(id, was, own)
+	if p.own.at[id] = own; own == 0 {
+		delete(p.own.at, id)
+	}
+}
+
+// laterDeadlines are the own deadlines of keys that are only on disk and that ttl lists by an
+// earlier deadline, that of an element. They are read from ttl once, as far as pages need them.
+// From then on a key is added when it leaves memory, and removed when it is loaded or expires. The
+// struct also holds the keys that are loaded while pages look at memory and at the disk.
+type laterDeadlines struct {
+	// Written while mu is locked, so that loads and evictions need no lock where there is nothing
+	// to note.
+	pages     atomic.Int32 // how many are under way
+	keyspaces atomic.Int32 // how many are in of
+
+	mu struct {
+		sync.Mutex
+		of      map[uint32]*laterOf // by keyspace
+		arrived map[*expiring][]expiringOnDisk
+	}
+}
+
+// watch begins to note, for a page, the keys that come into memory; take ends that.
+func (d *laterDeadlines) watch(l *expiring) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.arrived == nil {
+		d.mu.arrived = map[*expiring][]expiringOnDisk{}
+	}
+	d.mu.arrived[l] = nil
+	d.pages.Store(int32(len(d.mu.arrived)))
+}
+
+// take gives the keys that have come into memory since watch.
+func (d *laterDeadlines) take(l *expiring) []expiringOnDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	arrived := d.mu.arrived[l]
+	delete(d.mu.arrived, l)
+	d.pages.Store(int32(len(d.mu.arrived)))
+	return arrived
+}
+
+// loaded notes a key that comes into memory with its own deadline, which is its next one or not.
+// Its shard is locked.
+func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
+	if deadline == 0 || d.pages.Load() == 0 && (next || d.keyspaces.Load() == 0) {
+		return
+	}
+	on := format.DiskKey(nil, p.space, k)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for l, list := range d.mu.arrived {
+		d.mu.arrived[l] = append(list, expiringOnDisk{place: placeOnDisk(deadline, on), on: on})
+	}
+	d.remove(deadline, on)
+}
+
+// laterOf are those of a keyspace.
+type laterOf struct {
+	index   *ttl.Window // by where the keys stand in values
+	through DuePlace    // what ttl has before is known
+}
+
+// begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are
+// known. A shard is locked, so that the keyspace is not emptied meanwhile.
+func (d *laterDeadlines) begin(space uint32) (through DuePlace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.of == nil {
+		d.mu.of = map[uint32]*laterOf{}
+	}
+	if d.mu.of[space] == nil {
+		d.mu.of[space] = &laterOf{index: ttl.NewWindow()}
+		d.keyspaces.Store(int32(len(d.mu.of)))
+	}
+	return d.mu.of[space].through
+}
+
+// forget removes those of a keyspace that is emptied. All shards are locked.
+func (d *laterDeadlines) forget(space uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.mu.of, space)
+	d.keyspaces.Store(int32(len(d.mu.of)))
+}
+
+// note adds a deadline of a key at a place in values.
+func (d *laterDeadlines) note(deadline int64, on []byte) {
+	if d.keyspaces.Load() == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil && !of.index.Has(string(on), deadline) {
+		of.index.Set(string(on), 0, deadline)
+	}
+}
+
+// drop removes one, if it is there.
+func (d *laterDeadlines) drop(deadline int64, on []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remove(deadline, on)
+}
+
+// remove is drop with mu locked.
+func (d *laterDeadlines) remove(deadline int64, on []byte) {
+	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil && of.index.Has(string(on), deadline) {
+		of.index.Set(string(on), deadline, 0)
+	}
+}
+
+// known notes that what ttl has from one place on and before another is known.
+func (d *laterDeadlines) known(space uint32, from, until DuePlace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of := d.mu.of[space]; of != nil && !of.through.Before(from) && of.through.Before(until) {
+		of.through = until
+	}
+}
+
+// between gives those from one place on and before another, walkNames at most; next is how far they
+// go.
+func (d *laterDeadlines) between(space uint32, from, until DuePlace) (list []expiringOnDisk, next DuePlace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.mu.of[space]
+	if of == nil { // the database was emptied meanwhile
+		return nil, until
+	}
+	next = until
+	start := ttl.WindowEntry{Deadline: from.Deadline, ID: string(diskPlace(space, from)[8:])}
+	of.index.WalkFrom(start, func(e ttl.WindowEntry) bool {
+		place := placeOnDisk(e.Deadline, []byte(e.ID))
+		if n := len(list); !place.Before(until) || n >= walkNames && place != list[n-1].place {
+			next = place
+			return false
+		}
+		list = append(list, expiringOnDisk{place: place, on: []byte(e.ID), later: true})
+		return true
+	})
+	if until.Before(next) {
+		next = until
+	}
+	return list, next
+}

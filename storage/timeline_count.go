@@ -1,0 +1,230 @@
+package storage
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"keyp/storage/format"
+	"keyp/ttl"
+)
+
+// onDiskThrough is the most that can be due on disk by an instant.
+func (l *timeline) onDiskThrough(at int64) (n int64, err error) {
+	for _, sh := range l.s.shards {
+		err := l.locked(sh, func() {
+			if p := sh.mu.parts[l.db]; p != nil {
+				n += p.onDiskIn(0, at).High
+			}
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// onDiskIn is how many deadlines of keys that are only on disk are in a span. The shard is locked.
+func (p *part) onDiskIn(from, through int64) (s ttl.Span) {
+	d := p.disk
+	switch {
+	case p.shard.store.partials.Load() == 0:
+		return s
+	case d == nil:
+		return ttl.Span{High: max(p.keys-int64(p.index.Len()), 0)}
+	}
+	s = d.cells.Count(from, through, nil)
+	if d.through != nil && through >= int64(binary.BigEndian.Uint64(d.through)) {
+		s.High += max(p.keys-int64(p.index.Len()+d.cells.Len()), 0)
+	}
+	return s
+}
+
+// count counts what a shard has in each span.
+func (l *timeline) count(sh *shard, most *int) error {
+	for i := 0; i < len(l.starts); {
+		if err := l.locked(sh, func() { i = l.countSome(sh, i, most) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countSome counts what a shard has in some spans from one on, and returns the next.
+func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
+	p := sh.mu.parts[l.db]
+	if p == nil {
+		return len(l.starts)
+	}
+	due := l.dueIn(sh)
+	end := min(i+dueStep, len(l.starts))
+	for had := *most; i < end && had-*most < 2*dueStep; i++ {
+		from, through := l.bounds(i)
+		if due > l.now && from <= due { // what the transaction has written itself may be there
+			none := 0
+			l.memory[i].High += p.index.Count(max(from, l.now+1), min(through, due), &none).High
+		}
+		if from = max(from, due+1); from > through {
+			continue
+		}
+		l.memory[i].Add(p.index.Count(from, through, most))
+		l.disk[i].Add(p.onDiskIn(from, through))
+	}
+	return i
+}
+
+// onlyOn are those of the entries whose keys are only on disk, in the database.
+func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
+	list = slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 })
+	shardOf := func(e diskDue) int { return l.s.shardOf(e.key.Slot) }
+	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	var doubtful []diskDue
+	for len(list) > 0 {
+		sh, n := l.s.shards[shardOf(list[0])], 1
+		for n < len(list) && shardOf(list[n]) == sh.num {
+			n++
+		}
+		err := l.locked(sh, func() {
+			sure, unsure := sh.missing(list[:n])
+			only, doubtful = append(only, sure...), append(doubtful, unsure...)
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = list[n:]
+	}
+	only, err = l.s.certain(only, doubtful)
+	return slices.DeleteFunc(only, func(e diskDue) bool { return e.DB != l.db }), err
+}
+
+// walkDisk visits the keys that are only on disk and due in the spans, up to an instant: the last,
+// or one before which there was more to read than most entries.
+func (l *timeline) walkDisk(most int, visit func(e diskDue, span int)) (through int64, err error) {
+	l.loose = true
+	looks, step, until := 0, min(l.s.bounds.dueStep, l.exact), l.last
+	if until < math.MaxInt64 {
+		until++
+	}
+	for place := format.TTLKey(nil, max(l.first, l.now+1), nil); place != nil; looks += step {
+		if looks >= most {
+			return int64(binary.BigEndian.Uint64(place)) - 1, nil
+		}
+		var list []diskDue
+		if list, place, err = l.s.readDue(place, until, step); err != nil {
+			return 0, err
+		}
+		if list, err = l.onlyOn(list); err != nil {
+			return 0, err
+		}
+		for _, e := range list {
+			if i := l.spanOf(e.At); i >= 0 && e.At > l.dueIn(l.s.shards[l.s.shardOf(e.key.Slot)]) {
+				visit(e, i)
+			}
+		}
+	}
+	return l.last, nil
+}
+
+// readDisk counts the keys on disk by their entries in ttl.
+func (l *timeline) readDisk() error {
+	found := make([]int64, len(l.starts))
+	through, err := l.walkDisk(2*l.exact, func(_ diskDue, span int) { found[span]++ })
+	if err != nil {
+		return err
+	}
+	for i := range l.starts {
+		if _, end := l.bounds(i); end <= through {
+			l.disk[i] = ttl.Exactly(found[i])
+		}
+	}
+	return nil
+}
+
+// moved is how many keys may have been counted twice or not at all: they have moved between memory
+// and disk, or their elements that were due are gone.
+func (l *timeline) moved() (n int64, err error) {
+	if !l.loose && len(l.again) == 0 {
+		return 0, nil
+	}
+	for i, sh := range l.s.shards {
+		err := l.locked(sh, func() {
+			p := sh.mu.parts[l.db]
+			if p == nil || p != l.parts[i] {
+				return // what it had is gone
+			}
+			if l.loose {
+				n += p.moves - l.moves[i]
+			}
+			for _, k := range l.again {
+				if k.part == p && !p.index.Has(k.was.ID, k.was.Deadline) {
+					n++
+				}
+			}
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// spans gives the result, if so many keys have moved.
+func (l *timeline) spans(moved int64) []DueSpan {
+	list := make([]DueSpan, len(l.starts))
+	for i, from := range l.starts {
+		s := l.memory[i]
+		s.Add(l.disk[i])
+		if _, through := l.bounds(i); through > l.now {
+			s.Low, s.High = max(s.Low-moved, 0), s.High+moved+l.unknown
+		}
+		list[i] = DueSpan{From: from, Span: s}
+	}
+	for _, k := range l.again {
+		if i := l.spanOf(k.at); i >= 0 && (l.match == nil || l.match(k.name)) {
+			list[i].Add(ttl.Exactly(1))
+		}
+	}
+	return list
+}
+
+// countNames counts the keys of the spans whose names match.
+func (l *timeline) countNames() error {
+	l.loose = true
+	for _, sh := range l.s.shards {
+		if err := l.countNamesIn(sh); err != nil {
+			return err
+		}
+	}
+	if l.s.partials.Load() == 0 {
+		return nil
+	}
+	_, err := l.walkDisk(math.MaxInt, func(e diskDue, span int) {
+		if l.match(e.Name) {
+			l.disk[span].Add(ttl.Exactly(1))
+		}
+	})
+	return err
+}
+
+// countNamesIn counts those that a shard has in memory.
+func (l *timeline) countNamesIn(sh *shard) error {
+	due := l.dueIn(sh)
+	w := dueWalk{s: l.s, until: l.last, every: 1}
+	if w.until < math.MaxInt64 {
+		w.until++
+	}
+	at := ttl.Entry{Deadline: max(l.first, due+1)}
+	for more := true; more; {
+		if err := l.locked(sh, func() { at, more = w.inMemory(sh.mu.parts[l.db], l.db, at) }); err != nil {
+			return err
+		}
+		for _, k := range w.list {
+			if i := l.spanOf(k.At); i >= 0 && l.match(k.Name) {
+				l.memory[i].Add(ttl.Exactly(1))
+			}
+		}
+		w.list, w.names = w.list[:0], w.names[:0]
+	}
+	return nil
+}
