@@ -248,6 +248,7 @@ func runRestore(c *Ctx) error {
 	if c.Txn.Conflicted() {
 		return nil
 	}
+	c.reportLeftOut(k, v, now)
 	if ttl.Expired(deadline.At, now) {
 		c.Txn.ReportPassed(k, deadline.At, made)
 	}
@@ -304,6 +305,24 @@ func restored(v rdb.Value, now int64) (object.Value, error) {
 func (c *Ctx) notifyReplaced(k storage.Key, replaced bool) {
 	if replaced {
 		c.Txn.Notify(k, storage.New)
+	}
+}
+
+// reportLeftOut tells of the expiry of the elements that RESTORE leaves out, since their deadlines
+// have passed.
+func (c *Ctx) reportLeftOut(k storage.Key, v rdb.Value, now int64) {
+	typ, ok := map[rdb.Type]object.Type{rdb.Hash: object.TypeHash, rdb.Set: object.TypeSet, rdb.ZSet: object.TypeZSet}[v.Type]
+	if !ok {
+		return
+	}
+	for e := range v.Elements {
+		if !ttl.Expired(e.Deadline, now) {
+			continue
+		}
+		if typ == object.TypeZSet {
+			e.Value = object.AppendScore(nil, e.Score)
+		}
+		c.Txn.ReportPassedElement(k, typ, e.Name, e.Value, e.Deadline)
 	}
 }
 

@@ -152,13 +152,31 @@ func TestOutboxPassed(t *testing.T) {
 		MSETEX 1 k9 v PXAT 14 -> 1
 		EXISTS k1 k2 k3 k4 k5 k6 k7 k8 k9 -> 0
 	`)
+	h.run(`
+		HSET fields f v g w -> 2
+		HPEXPIRE fields 100 FIELDS 1 f -> [1]
+		ZADD scores 1.5 m -> 1
+		EXPIREMEMBER scores m 100 MS -> 1
+	`)
+	fields, scores := h.dumpOf("fields"), h.dumpOf("scores")
+	h.clock.Set(h.clock.Now() + 200)
+	for key, payload := range map[string][]byte{"kf": fields, "kz": scores} {
+		if got := h.raw([]byte("RESTORE"), []byte(key), []byte("0"), payload); string(got) != "+OK\r\n" {
+			t.Errorf("RESTORE %s: %s", key, got)
+		}
+	}
+	h.run(`
+		HGETALL kf -> ["g", "w"]
+		EXISTS kz -> 0
+	`)
 	h.report(0)
 	var got []string
-	for _, m := range regexp.MustCompile(`"key", "(k\d)"(?:, "element", "(.)")?, "type", "(\w+)", "deadline", "(\d+)", "removed", "T"(?:, "value", "(\w+)")?`).FindAllStringSubmatch(h.reported("s"), -1) {
+	for _, m := range regexp.MustCompile(`"key", "(k.)"(?:, "element", "(.)")?, "type", "(\w+)", "deadline", "(\d+)", "removed", "\w+"(?:, "value", "([\w.]+)")?`).FindAllStringSubmatch(h.reported("s"), -1) {
 		got = append(got, strings.Join(m[1:], "/"))
 	}
 	slices.Sort(got) // the mover may have come between
-	want := "k1//string/5/v k2//string/6/new k3//string/7/v k4/f/hash/8/v k4/g/hash/9/w k4/h/hash/10/new k5/m/set/11/ k6//string/12/v k8//string/13/v k9//string/14/v"
+	want := "k1//string/5/v k2//string/6/new k3//string/7/v k4/f/hash/8/v k4/g/hash/9/w k4/h/hash/10/new k5/m/set/11/ k6//string/12/v k8//string/13/v k9//string/14/v" +
+		fmt.Sprintf(" kf/f/hash/%d/v kz/m/zset/%[1]d/1.5", int64(epoch)+100)
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("reported: %s\nwant: %s\n%s", text, want, h.reported("s"))
 	}

@@ -157,7 +157,7 @@ func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
 func listed(list []storage.DueKey) []dueKey {
 	keys := make([]dueKey, len(list))
 	for i, k := range list {
-		keys[i] = dueKey{k.Name, k.At, k.Element}
+		keys[i] = dueKey{append([]byte{}, k.Name...), k.At, k.Element} // JSON has null for nil, which the empty name may be
 	}
 	return keys
 }

@@ -202,3 +202,11 @@ func TestDueAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestDueEmptyName: a key may have the empty name, which is no null to the page.
+func TestDueEmptyName(t *testing.T) {
+	text, err := json.Marshal(listed([]storage.DueKey{{At: 5}}))
+	if want := `[{"name":"","at":5,"element":false}]`; string(text) != want || err != nil {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+}
