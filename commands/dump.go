@@ -308,8 +308,7 @@ func (c *Ctx) notifyReplaced(k storage.Key, replaced bool) {
 	}
 }
 
-// reportLeftOut tells of the expiry of the elements that RESTORE leaves out, since their deadlines
-// have passed.
+// reportLeftOut reports the elements that RESTORE leaves out because their deadlines have passed.
 func (c *Ctx) reportLeftOut(k storage.Key, v rdb.Value, now int64) {
 	typ, ok := map[rdb.Type]object.Type{rdb.Hash: object.TypeHash, rdb.Set: object.TypeSet, rdb.ZSet: object.TypeZSet}[v.Type]
 	if !ok {

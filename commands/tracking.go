@@ -79,8 +79,8 @@ type prefix struct {
 	lsn  uint64 // with which all of that is durable
 }
 
-// hit is a key whose readers must be informed. If all is set, every tracking client is told that
-// any key may have changed.
+// hit is a key whose readers must be informed. If all is set, every tracking client learns that any
+// key may have changed.
 type hit struct {
 	key     string
 	all     bool

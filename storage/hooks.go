@@ -25,15 +25,15 @@ type hooks interface {
 	changesRules(name string) bool
 	follow(t *Txn, names []string)
 
-	// wants reports whether expiries of a database are to be told.
+	// wants reports whether the feature records expiries in a database.
 	wants(db int) bool
-	// wantsValue reports whether a due key that is only on disk has to be loaded before it is
-	// removed: its value, or elements that were due earlier, are to be told.
+	// wantsValue reports whether the engine must load a due key that is only on disk before it
+	// removes the key. The feature then records the value, or elements that were due earlier.
 	wantsValue(k Key, typ object.Type, at format.Times) bool
-	// keyExpired is told of a key before it is removed. The item is zero if only the data file has
-	// the value.
+	// keyExpired records a key that has expired, before the engine removes it. The item is zero if
+	// only the data file has the value.
 	keyExpired(t *Txn, k Key, typ object.Type, deadline int64, item Item)
-	// elements returns who is told of elements of a key, nil: nobody.
+	// elements returns the hook that records expired elements of a key, or nil if none does.
 	elements(t *Txn, k Key, typ object.Type) elementHook
 	// ending writes what the feature adds to the transaction's batch.
 	ending(t *Txn)
@@ -41,15 +41,15 @@ type hooks interface {
 	removed()
 }
 
-// elementHook is told of elements of one key that expire.
+// elementHook records elements of one key that expire.
 type elementHook interface {
 	expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64)
 	// bytes is how many bytes are noted of a value that has so many.
 	bytes(value int) int
 }
 
-// goneKey accounts for a key that is about to be removed because its deadline has come: it counts
-// the lateness, raises the event and tells the hooks. The item is zero if only the data file has
+// goneKey accounts for a key that is about to be removed because its deadline has come. It calls
+// the hooks, counts the lateness and raises the event. The item is zero if only the data file has
 // the value.
 func (t *Txn) goneKey(k Key, typ object.Type, deadline, now int64, item Item) {
 	if t.s.hooks.wants(k.DB) {
@@ -66,7 +66,7 @@ type goneElements struct {
 	t    *Txn
 	k    Key
 	typ  object.Type
-	hook elementHook // nil: nobody is told
+	hook elementHook // nil: nothing records them
 	own  bool        // the key is the server's: it does not count
 }
 
@@ -74,8 +74,8 @@ func (t *Txn) goneElements(k Key, typ object.Type) goneElements {
 	return goneElements{t, k, typ, t.s.hooks.elements(t, k, typ), k.DB == t.s.options.Databases}
 }
 
-// gone counts the lateness of an element, unless it is not known since when it might go, and tells
-// the hook.
+// gone calls the hook for an element. It counts the lateness if it is known since when the element
+// might go.
 func (g *goneElements) gone(elem, val []byte, deadline int64, known bool) {
 	if known && !g.own {
 		g.t.s.observeLate(g.t.s.late.elements, deadline)
@@ -96,9 +96,9 @@ func (t *Txn) shedStep(k Key, o *Object, most int) int {
 	return max(1, min(most, reportStep/max(noted, 1)))
 }
 
-// ReportPassed tells of the expiry of a key that a command gives a deadline which has passed, and
-// that is gone so. v is the value that it would have had; nil: its present one. It does nothing for
-// a missing key without a value.
+// ReportPassed reports the expiry of a key to which a command gives a deadline that has passed. The
+// command deletes the key, or does not make it. v is the value that it would have; nil: its present
+// one. It does nothing for a missing key without a value.
 func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
 	if !t.s.hooks.wants(k.DB) || t.Offloaded() || t.Conflicted() {
 		return

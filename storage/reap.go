@@ -82,7 +82,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
-		case d != 0 && d <= now && s.hooks.wants(db): // elements that were due after it are not told
+		case d != 0 && d <= now && s.hooks.wants(db): // elements that were due after it are not recorded
 			r.t.keyRecord(format.RecDelete, p, k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
