@@ -388,15 +388,13 @@ func (df *dataFile) update(fn func(*bolt.Tx) error) error {
 func (df *dataFile) commit(fn func(*bolt.Tx) error) error {
 	defer df.s.checkpointer.syncing.Store(false)
 	committing := 0 // the transaction
-	err := guard(func() error {
-		return df.mu.db.Update(func(tx *bolt.Tx) error {
-			if err := fn(tx); err != nil {
-				return err
-			}
-			committing = tx.ID()
-			df.s.checkpointer.syncing.Store(true)
-			return nil
-		})
+	err := df.transact(df.mu.db.Update, func(tx *bolt.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		committing = tx.ID()
+		df.s.checkpointer.syncing.Store(true)
+		return nil
 	})
 	if err != nil && committing != 0 {
 		err = df.failedCommit(committing, err)

@@ -442,3 +442,56 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedMeta: whoever finds that the data file has lost its meta pages gets an error, as does
+// everybody afterwards. The store fails, and closing it ends.
+func TestDamagedMeta(t *testing.T) {
+	t.Parallel()
+	load := func(h *harness, k Key) (got error) {
+		for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(err error) { got = err }}}) {
+			h.s.loads.serve(slow)
+		}
+		return got
+	}
+	uses := map[string]func(*harness, Key) error{
+		"load":       load,
+		"checkpoint": func(h *harness, _ Key) error { return h.s.Checkpoint() },
+		"snapshot":   func(h *harness, _ Key) error { _, err := h.s.OpenSnapshot(); return err },
+		"close":      func(h *harness, _ Key) error { return h.s.Close(true) },
+	}
+	damages := map[string]func(path string, metas int) error{
+		"truncated": func(path string, _ int) error { return os.Truncate(path, 5) },
+		"overwritten": func(path string, metas int) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(make([]byte, metas))
+			return errors.Join(err, f.Close())
+		},
+	}
+	for name, damage := range damages {
+		for use := range uses {
+			t.Run(name+"/"+use, func(t *testing.T) {
+				h, k := stored(t, "k", strings.Repeat("v", 100), 5000)
+				other := h.s.Key(0, []byte("other"))
+				h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(0), Event{}) }, other)
+				if err := damage(filepath.Join(h.s.options.Dir, format.DataName), 2*h.s.file.mu.db.Info().PageSize); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan string)
+				go func() {
+					defer close(ended)
+					for _, step := range []string{use, "load", "checkpoint", "snapshot", "close", "load"} {
+						if err := uses[step](h, k); err == nil {
+							ended <- step
+						}
+					}
+				}()
+				if step, wrong := await.Next(t, "all to end", ended); wrong {
+					t.Errorf("%s gives no error", step)
+				}
+			})
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -46,7 +47,34 @@ type dataFile struct {
 		db  *bolt.DB
 		out DataFile // the file below it
 	}
+	stuck atomic.Bool // bbolt keeps its locks: the file can be neither used nor closed
 }
+
+// transact runs fn in a transaction by run, View or Update of the data file, guarded as guard does.
+// When bbolt panics as it begins a transaction or rolls it back, over a damaged meta page, it keeps
+// its locks. Whoever used the file afterwards would wait for ever, so the store fails then.
+func (df *dataFile) transact(run func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
+	if df.stuck.Load() {
+		return errStuck
+	}
+	var tx *bolt.Tx
+	panicked := true
+	err := guard(func() error {
+		err := run(func(began *bolt.Tx) error {
+			tx = began
+			return fn(tx)
+		})
+		panicked = false
+		return err
+	})
+	if panicked && (tx == nil || tx.DB() != nil) {
+		df.stuck.Store(true)
+		df.s.fail(fmt.Errorf("the data file can be used no more, and the log has everything: %w", err))
+	}
+	return err
+}
+
+var errStuck = fmt.Errorf("%w: meta pages of the data file, which can be used no more", ErrCorrupt)
 
 // DataFile is a data file to be written.
 type DataFile interface {

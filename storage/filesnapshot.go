@@ -111,12 +111,18 @@ func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	if !ok {
 		return nil, errors.New("storage: the data file cannot be read beside bbolt")
 	}
-	tx, err := s.file.mu.db.Begin(false)
-	if err != nil {
+	var tx *bolt.Tx
+	begin := func(opened func(*bolt.Tx) error) (err error) {
+		if tx, err = s.file.mu.db.Begin(false); err == nil {
+			err = opened(tx)
+		}
+		return err
+	}
+	if err := s.file.transact(begin, func(*bolt.Tx) error { return nil }); err != nil {
 		return nil, err
 	}
 	sn := &FileSnapshot{s: s, tx: tx, file: file, mapped: mappedLen(tx.DB()), end: sync.OnceValue(tx.Rollback)}
-	err = guard(sn.begin)
+	err := guard(sn.begin)
 	if err == nil {
 		err = sn.outgrown()
 	}

@@ -109,7 +109,7 @@ func (p *part) byID(id uint64) (*slot, *cell, Key) {
 func (df *dataFile) view(fn func(*bolt.Tx) error) error {
 	df.mu.RLock()
 	defer df.mu.RUnlock()
-	return guarded(df.mu.db, fn)
+	return df.transact(df.mu.db.View, fn)
 }
 
 // guarded runs fn in a read transaction, guarded as guard does.

@@ -377,7 +377,10 @@ func (s *Store) Close(save bool) error {
 // release closes what is open.
 func (s *Store) release() (err error) {
 	s.stop()
-	if s.file.mu.db != nil {
+	switch {
+	case s.file.stuck.Load():
+		err = errStuck // its end is the process's
+	case s.file.mu.db != nil:
 		s.checkpointer.mu.Lock() // none is being opened
 		s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 		s.checkpointer.mu.Unlock()
