@@ -49,20 +49,23 @@ func (e *Env) loadConfiguredUsers() error {
 		e.users.replace(next)
 		return nil
 	}
-	for _, words := range given {
-		p, err := e.users.parse(words[1:])
+	var all config.Mistakes
+	for _, user := range given {
+		name := user.Words[0]
+		p, err := e.users.parse(user.Words[1:])
 		switch {
-		case hasSpaces(words[0]):
+		case hasSpaces(name):
 			err = errors.New("spaces are not allowed in the names of users")
 		case err == nil && !p.enabled:
-			e.Log.Warn("a user is disabled, since its rules do not contain on", "user", words[0])
+			e.Log.Warn("a user is disabled, since its rules do not contain on", "user", name)
 		}
 		if err != nil {
-			return fmt.Errorf("the user %q of the configuration file: %w", userShown(words[0]), err)
+			all.Add(fmt.Errorf("%s: %q: %w", user.At, userShown(name), err))
+			continue
 		}
-		e.users.put(words[0], p)
+		e.users.put(name, p)
 	}
-	return nil
+	return all.OrNil()
 }
 
 // parse returns a new user's permissions after all rules. An error says which one is refused.

@@ -102,26 +102,29 @@ func (t *Table) number(spec *Spec) {
 func (t *Table) All() []*Spec { return t.all }
 
 // Rename makes clients, and scripts, call commands by other names; by none if the new one is empty.
-// The rights of users name commands as they were before, as in Redis. The error is about a command
-// that is not there, or a name that another one has.
+// The rights of users name commands as they were before, as in Redis. The errors, config.Mistakes, are
+// about commands that are not there, or names that others have.
 func (t *Table) Rename(renames []config.Rename) error {
+	var all config.Mistakes
 	for _, r := range renames {
 		spec := t.Lookup([]byte(r.Old))
-		if spec == nil {
-			return fmt.Errorf("rename-command: there is no command %q", r.Old)
+		switch {
+		case spec == nil:
+			all.Add(fmt.Errorf("%s: there is no command %q", r.At, r.Old))
+			continue
+		case r.New != "" && t.Lookup([]byte(r.New)) != nil && t.Lookup([]byte(r.New)) != spec:
+			all.Add(fmt.Errorf("%s: another command is called %q", r.At, r.New))
+			continue
 		}
 		maps.DeleteFunc(t.byName, func(_ string, s *Spec) bool { return s == spec })
 		if r.New == "" {
 			t.all = slices.DeleteFunc(t.all, func(s *Spec) bool { return s == spec })
 			continue
 		}
-		if t.Lookup([]byte(r.New)) != nil {
-			return fmt.Errorf("rename-command: another command is called %q", r.New)
-		}
 		t.byName[strings.ToLower(r.New)] = spec
 		t.byName[strings.ToUpper(r.New)] = spec
 	}
-	return nil
+	return all.OrNil()
 }
 
 // longestName is more than any command's name has, renamed ones included.

@@ -31,6 +31,12 @@ const (
 	groupNumber  = 1
 )
 
+// OwnFile reports whether a name in the data directory is one that a member of a group uses, beside
+// those of its store.
+func OwnFile(name string) bool {
+	return name == logDir || name == snapshotName || name == identityFile || strings.HasPrefix(name, identityFile+".")
+}
+
 // identity is the file that a member keeps beside its log and its store.
 type identity struct {
 	Version int    `json:"version"`

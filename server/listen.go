@@ -33,15 +33,29 @@ func listen(o *Options) (ls []*listener, err error) {
 	if o.Inside {
 		return nil, nil
 	}
-	defer func() {
-		if err == nil {
-			return
+	ls, err = listenPorts(o)
+	if path := o.Config.PathOf("unixsocket"); err == nil && path != "" {
+		var l *listener
+		if l, err = listenUnix(path, uint32(o.Config.Int("unixsocketperm")), int(o.Config.Int("tcp-backlog"))); err == nil {
+			return append(ls, l), nil
 		}
-		for _, l := range ls {
-			err = errors.Join(err, l.close())
-		}
-		ls = nil
-	}()
+		err = listenError(path, err)
+	}
+	if err == nil && len(ls) == 0 {
+		err = errNowhere
+	}
+	if err == nil {
+		return ls, nil
+	}
+	for _, l := range ls {
+		err = errors.Join(err, l.close())
+	}
+	return nil, err
+}
+
+// listenPorts opens the listeners of addresses with ports. Beside an error it returns those that it
+// has opened.
+func listenPorts(o *Options) (ls []*listener, err error) {
 	addrs, err := addresses(o)
 	if err != nil {
 		return nil, err
@@ -59,16 +73,6 @@ func listen(o *Options) (ls []*listener, err error) {
 			return ls, listenError(a.String(), err)
 		}
 	}
-	if path := o.Config.PathOf("unixsocket"); path != "" {
-		l, err := listenUnix(path, uint32(o.Config.Int("unixsocketperm")), backlog)
-		if err != nil {
-			return ls, listenError(path, err)
-		}
-		ls = append(ls, l)
-	}
-	if len(ls) == 0 {
-		return nil, errNowhere
-	}
 	return ls, nil
 }
 
@@ -77,8 +81,13 @@ var errNowhere = errors.New("nothing to listen on: port and tls-port are 0, or n
 // Check returns the errors that New has whatever the machine does at present: no port is opened.
 func Check(cfg *config.Config) (all []error) {
 	port, secure, path := cfg.Int("port"), cfg.Int("tls-port"), cfg.PathOf("unixsocket")
-	if port == 0 && secure == 0 && path == "" {
+	if path == "" && (port == 0 && secure == 0 || len(cfg.Words("bind")) == 0) {
 		all = append(all, errNowhere)
+	}
+	for _, word := range cfg.Words("bind") {
+		if _, err := literal(word); err != nil {
+			all = append(all, fmt.Errorf("bind: %w", err))
+		}
 	}
 	if port != 0 && port == secure {
 		all = append(all, fmt.Errorf("port and tls-port are both %d", port))
@@ -92,13 +101,31 @@ func Check(cfg *config.Config) (all []error) {
 	return slices.DeleteFunc(all, func(err error) bool { return err == nil })
 }
 
-// Probe listens on all addresses and ends that again, to find out whether a server could.
+// Probe listens on all addresses but the Unix socket, and ends that again, to find out whether a server
+// could.
 func Probe(o Options) error {
-	listeners, err := listen(&o)
+	listeners, err := listenPorts(&o)
 	for _, l := range listeners {
 		err = errors.Join(err, l.close())
 	}
 	return err
+}
+
+// Takes reports whether the addresses of bind take an IP address: nothing else can have a port of it
+// that clients have. Names of hosts are not looked up.
+func Takes(cfg *config.Config, addr netip.Addr) bool {
+	return slices.ContainsFunc(cfg.Words("bind"), func(word string) bool {
+		own, err := literal(word)
+		if err != nil || !own.IsValid() {
+			return false
+		}
+		return addr == netip.IPv6Unspecified() /* IPv4, too */ || covers(own, addr) || covers(addr, own)
+	})
+}
+
+// covers reports whether who listens at an address listens at another one as well.
+func covers(addr, other netip.Addr) bool {
+	return addr == other || addr.IsUnspecified() && addr.Is4() == other.Is4()
 }
 
 func listenError(where string, err error) error {
@@ -153,18 +180,43 @@ func addressesOf(o *Options, texts []string, option string) (list []address, err
 		}
 		list = append(list, address{AddrPort: netip.AddrPortFrom(ip, port), optional: optional})
 	}
-	return list, nil
+	return withoutCovered(list), nil
 }
 
-func resolve(host string) (netip.Addr, error) {
-	switch host {
+// withoutCovered leaves out addresses that others cover: nobody can listen twice.
+func withoutCovered(list []address) (kept []address) {
+	for i, a := range list {
+		covered := slices.ContainsFunc(list[:i], func(other address) bool { return other.Addr() == a.Addr() }) ||
+			slices.ContainsFunc(list, func(other address) bool { return other.Addr() != a.Addr() && covers(other.Addr(), a.Addr()) })
+		if !covered {
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}
+
+// literal is the IP address that a word of bind is; the zero address: it is the name of a host.
+func literal(word string) (netip.Addr, error) {
+	word = strings.TrimPrefix(word, "-")
+	switch word {
 	case "*":
 		return netip.IPv4Unspecified(), nil
 	case "::*":
 		return netip.IPv6Unspecified(), nil
 	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip, nil
+	ip, err := netip.ParseAddr(word)
+	if err != nil {
+		return netip.Addr{}, nil
+	}
+	if _, ok := zoneOf(ip); !ok {
+		return ip, fmt.Errorf("cannot listen on %q: there is no network interface %s", word, ip.Zone())
+	}
+	return ip, nil
+}
+
+func resolve(host string) (netip.Addr, error) {
+	if ip, err := literal(host); err != nil || ip.IsValid() {
+		return ip, err
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip", host)
 	if err != nil {
@@ -282,14 +334,24 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
 	}
 	sa := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
-	if zone := a.Addr().Zone(); zone != "" {
-		if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
-			sa.ZoneId = uint32(n)
-		} else if i, err := net.InterfaceByName(zone); err == nil {
-			sa.ZoneId = uint32(i.Index)
-		}
-	}
+	sa.ZoneId, _ = zoneOf(a.Addr())
 	return sa
+}
+
+// zoneOf is the number of the network interface that an address names; ok is false if there is none.
+func zoneOf(addr netip.Addr) (number uint32, ok bool) {
+	zone := addr.Zone()
+	if zone == "" {
+		return 0, true
+	}
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n), true
+	}
+	i, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0, false
+	}
+	return uint32(i.Index), true
 }
 
 // addrPort gives the address of a TCP socket; the zero value for other sockets.

@@ -119,6 +119,9 @@ func CheckArchive(archive, data string) error {
 	if data, err = filepath.Abs(data); err != nil {
 		return err
 	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return fmt.Errorf("archive-dir %s is not a directory", archive)
+	}
 	if isWithin(path, data) {
 		return fmt.Errorf("archive-dir %s is the directory of the data, or in it: the archive is to survive the loss of that", archive)
 	}

@@ -9,6 +9,7 @@ import (
 	"keyp/storage/wal"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -22,6 +23,11 @@ const (
 	// openTimeout is how long to wait for another process that has the data file locked.
 	openTimeout = 500 * time.Millisecond
 )
+
+// OwnFile reports whether a name in the data directory is one that a store uses.
+func OwnFile(name string) bool {
+	return name == lockFile || name == format.LogDir || name == format.DataName || strings.HasPrefix(name, format.DataName+".")
+}
 
 // open opens or makes the data file.
 func (df *dataFile) open() (st format.State, err error) {

@@ -145,7 +145,7 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Warnings()) > 0 || cfg.String("requirepass") != password || len(cfg.Users()) != 1 || cfg.Users()[0][2] != ">"+password || cfg.String("bind") != "*" {
+	if len(cfg.Warnings()) > 0 || cfg.String("requirepass") != password || len(cfg.Users()) != 1 || cfg.Users()[0].Words[2] != ">"+password || cfg.String("bind") != "*" {
 		t.Errorf("%q %q", cfg.Warnings(), cfg.Users())
 	}
 	prometheus := readYAML(t, "docker/prometheus.yml")
@@ -154,7 +154,7 @@ func TestCompose(t *testing.T) {
 	if target := at(t, scrape, "static_configs", 0, "targets", 0); target != "keyp:"+port {
 		t.Errorf("Prometheus asks %v", target)
 	}
-	if user := at(t, scrape, "basic_auth", "username"); user != cfg.Users()[0][0] {
+	if user := at(t, scrape, "basic_auth", "username"); user != cfg.Users()[0].Words[0] {
 		t.Errorf("Prometheus asks as %v", user)
 	}
 	if file := at(t, scrape, "basic_auth", "password_file"); file != "/run/secrets/"+at(t, compose, "services", "prometheus", "secrets", 0).(string) {

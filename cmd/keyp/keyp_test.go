@@ -104,7 +104,7 @@ func TestMistakes(t *testing.T) {
 		{name: "no such file", args: []string{file + "x"}, want: "keyp: can't read the configuration: open " + file + "x: no such file or directory"},
 		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: --shards: argument must be a power of two"},
 		{name: "port in use", args: []string{"--port", port}, want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
-		{name: "directory not writable", args: []string{"--port", "0", "--unixsocket", "s", "--dir", filepath.Join(file, "data")}, want: "keyp: cannot open the data in " + filepath.Join(file, "data") + ": mkdir"},
+		{name: "directory not writable", args: []string{"--port", "0", "--unixsocket", "s", "--dir", filepath.Join(file, "data")}, want: "keyp: dir: stat " + filepath.Join(file, "data") + ": not a directory"},
 		{name: "nothing to listen on", args: []string{"--port", "0"}, want: "keyp: nothing to listen on"},
 		{name: "log file", args: []string{"--logfile", filepath.Join(file, "log")}, want: "keyp: cannot open the log file: open"},
 		{name: "debug address", args: []string{"--debug-addr", "127.0.0.1:1"}, want: "keyp: --debug-addr: profiles are served at http-addr now"},

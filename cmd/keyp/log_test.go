@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -77,7 +78,11 @@ func TestLogJSON(t *testing.T) {
 	if status := p.status(t); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "--dir", filepath.Join(log, "data"), "--logfile", log, "--log-format", "json"); status != 1 || !strings.HasPrefix(errs, "keyp: cannot open the data") {
+	damaged := filepath.Join(dir, "damaged")
+	if err := errors.Join(os.Mkdir(damaged, 0o700), os.WriteFile(filepath.Join(damaged, "keyp.db"), []byte("no data file"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := runKeyp(t, "", nil, "--dir", damaged, "--logfile", log, "--log-format", "json"); status != 1 || !strings.HasPrefix(errs, "keyp: cannot open the data") {
 		t.Errorf("status %d, %s", status, errs)
 	}
 	found := map[string]string{}

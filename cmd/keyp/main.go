@@ -35,7 +35,6 @@ import (
 	"slices"
 	"strings"
 
-	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/config"
 )
@@ -107,7 +106,28 @@ func run(args []string) error {
 	case tool.run == nil:
 		return errors.New(tool.usage)
 	}
+	for _, arg := range args {
+		if hasPassword(arg) { // errors show addresses
+			return exit{statusFailed, fmt.Errorf("an address has no user and no password in it: "+
+				"--user NAME and REDISCLI_AUTH are for servers, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for buckets (see keyp %s --help)", tool.name)}
+		}
+	}
 	return tool.run(args, os.Stdout)
+}
+
+// hasPassword reports whether a user or a password stands before the host of an address, as in
+// redis://:secret@host:6379.
+func hasPassword(arg string) bool {
+	if _, err := os.Lstat(arg); err == nil {
+		return false // a file
+	}
+	scheme, rest, url := strings.Cut(arg, "://")
+	if !url {
+		rest = arg
+	}
+	before, _, at := strings.Cut(rest, "@")
+	named := strings.Contains(before, ":") // in a path there may be an @
+	return at && (named && !strings.HasPrefix(arg, "/") || url && !strings.HasSuffix(scheme, "s3"))
 }
 
 // help says what a topic is about, or how the program is called.
@@ -135,23 +155,16 @@ func version() error {
 func runServer(args []string) error {
 	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--check-config" })
 	cfg, err := config.Load(started, os.Environ(), os.Stdin)
-	if err == nil {
-		err = commands.NewTable().Rename(cfg.Renames())
-	}
 	switch {
 	case errors.Is(err, config.ErrHelp):
 		return help(nil)
 	case errors.Is(err, config.ErrVersion):
 		return version()
-	case err != nil:
+	}
+	if err := checkConfig(cfg, err); err != nil {
 		return err
-	case len(started) < len(args):
-		if err := checkTogether(cfg); err != nil {
-			return err
-		}
-		if err := commands.CheckUsers(cfg); err != nil {
-			return err
-		}
+	}
+	if len(started) < len(args) {
 		for _, remark := range cfg.Warnings() {
 			fmt.Println(remark)
 		}

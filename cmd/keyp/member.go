@@ -68,9 +68,9 @@ const leastSecret = 16
 
 // listenForMembers opens the port for other members, on the first address of bind.
 func listenForMembers(cfg *config.Config) (net.Listener, error) {
-	port := commands.BusPort(cfg, int(cfg.Int("port")), int(cfg.Int("tls-port")))
-	if port > 65535 {
-		return nil, fmt.Errorf("port %d is too high for one that is 10000 more: set cluster-port", port-10000)
+	port, err := memberPort(cfg)
+	if err != nil {
+		return nil, err
 	}
 	host := ""
 	if words := strings.Fields(cfg.String("bind")); len(words) > 0 {
@@ -80,6 +80,15 @@ func listenForMembers(cfg *config.Config) (net.Listener, error) {
 		host = ""
 	}
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// memberPort is the port for other members.
+func memberPort(cfg *config.Config) (int, error) {
+	port := commands.BusPort(cfg, int(cfg.Int("port")), int(cfg.Int("tls-port")))
+	if port > 65535 {
+		return 0, fmt.Errorf("port %d is too high for one that is 10000 more: set cluster-port", port-10000)
+	}
+	return port, nil
 }
 
 // executeAgain executes this program again, in this process, with its arguments. A clock that DEBUG

@@ -41,9 +41,6 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	for _, text := range cfg.Warnings() {
 		logger.Warn(text)
 	}
-	if err := checkTogether(cfg); err != nil {
-		return err
-	}
 	if err := fitFiles(cfg, logger); err != nil {
 		return err
 	}
@@ -267,6 +264,9 @@ func stopOnSignal(logger *slog.Logger) (context.Context, func()) {
 func writePID(path string) (remove func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
+	}
+	if err := checkPIDFile(path); err != nil { // it may have become something else meanwhile
+		return nil, err
 	}
 	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
 		return nil, fmt.Errorf("cannot write the pidfile: %w", err)

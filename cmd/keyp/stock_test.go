@@ -42,13 +42,17 @@ func TestCheckConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte("prot 1\nhz x\nrename-command NOPE \"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	including := filepath.Join(filepath.Dir(file), "including.conf")
+	if err := os.WriteFile(including, []byte("include -\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{file}, "keyp: " + file + ":1: prot: unknown option; did you mean port?\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer (it is \"x\")\n"},
-		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "SECRET"}, "keyp: the user \"bob\" of the configuration file: a word is not a rule: passwords begin with >, commands with + or -, keys with ~\n"},
-		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "+nosuch"}, "keyp: the user \"bob\" of the configuration file: rule '+nosuch': Unknown command or category name in ACL\n"},
+		{[]string{file}, "keyp: " + file + ":1: prot: unknown option; did you mean port?\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer (it is \"x\")\nkeyp: " + file + ":3: rename-command: there is no command \"NOPE\"\n"},
+		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "SECRET"}, "keyp: --user: \"bob\": a word is not a rule: passwords begin with >, commands with + or -, keys with ~\n"},
+		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "+nosuch"}, "keyp: --user: \"bob\": rule '+nosuch': Unknown command or category name in ACL\n"},
 		{[]string{"--aclfile", filepath.Dir(file) + "/none"}, "keyp: Error loading ACLs, opening file '" + filepath.Dir(file) + "/none': No such file or directory\n"},
 		{[]string{"--http-addr", "localhost:1"}, "keyp: http-addr \"localhost:1\" is not an IP address with a port, such as 127.0.0.1:8379\n"},
 		{[]string{"--dir", "", "--archive-dir", "a", "--archive-command", "b"}, "keyp: archive-dir and archive-command exclude each other\nkeyp: dir is empty: it names the directory of the data, such as ./keyp-data\n"},
@@ -61,8 +65,18 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes"}, "keyp: cannot serve TLS: no tls-cert-file is configured\n"},
 		{[]string{"--cluster-enabled", "yes", "--cluster-secret-file", "/none"}, "keyp: cluster-secret-file: open /none: no such file or directory\n"},
 		{[]string{"--dir", "/none/data", "--archive-dir", "/none/data/archive"}, "keyp: archive-dir /none/data/archive is the directory of the data, or in it: the archive is to survive the loss of that\n"},
+		{[]string{"--bind", ""}, "keyp: nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket\n"},
+		{[]string{"--bind", "::1%nope"}, "keyp: bind: cannot listen on \"::1%nope\": there is no network interface nope\n"},
+		{[]string{"--cluster-enabled", "yes", "--port", "7001", "--cluster-port", "7001"}, "keyp: port and cluster-port are both 7001\n"},
+		{[]string{"--cluster-enabled", "yes", "--port", "60000"}, "keyp: port 60000 is too high for one that is 10000 more: set cluster-port\n"},
+		{[]string{"--cluster-enabled", "yes", "--http-addr", "127.0.0.1:16379"}, "keyp: http-addr and cluster-port are both 16379\n"},
+		{[]string{"--dir", file}, "keyp: dir: " + file + " is not a directory\n"},
+		{[]string{"--archive-dir", file}, "keyp: archive-dir " + file + " is not a directory\n"},
+		{[]string{"--logfile", "/none/log"}, "keyp: logfile: there is no directory /none\n"},
+		{[]string{"--requirepass=top", "SECRET"}, "keyp: unexpected argument behind --requirepass=…: a value with blanks needs quotes\n"},
+		{[]string{including}, "keyp: " + including + ":1: include: open " + filepath.Dir(file) + "/-: no such file or directory\n"},
 		{[]string{"--shards", "3"}, "keyp: --shards: argument must be a power of two (it is \"3\")\n"},
-		{[]string{"--rename-command", "NOPE", ""}, "keyp: rename-command: there is no command \"NOPE\"\n"},
+		{[]string{"--rename-command", "NOPE", ""}, "keyp: --rename-command: there is no command \"NOPE\"\n"},
 	} {
 		for _, args := range [][]string{tt.args, append([]string{"--check-config"}, tt.args...)} {
 			if status, out, errs := runKeyp(t, "", nil, args...); status != 1 || out != "" || errs != tt.want {

@@ -4,42 +4,78 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 
+	"keyp/commands"
 	"keyp/internal/config"
 	"keyp/server"
 	"keyp/storage"
 	"keyp/web"
 )
 
+// checkConfig returns all that is wrong with a configuration, given what was found when it was loaded;
+// cfg is nil if nothing of it was understood. It opens no port, and not the data.
+func checkConfig(cfg *config.Config, loaded error) error {
+	var all config.Mistakes
+	all.Add(loaded)
+	if cfg != nil {
+		all.Add(commands.NewTable().Rename(cfg.Renames()))
+		all.Add(commands.CheckUsers(cfg))
+	}
+	if loaded == nil { // otherwise what was not understood has its default
+		all.Add(checkTogether(cfg))
+	}
+	return all.OrNil()
+}
+
 // checkTogether returns what is wrong with options whose values are each valid: they may exclude
-// each other, or name files that cannot be read. It opens no port, and not the data.
+// each other, or name files that cannot be read or that the server would damage.
 func checkTogether(cfg *config.Config) error {
-	all := config.Mistakes(server.Check(cfg))
+	var all config.Mistakes
+	add := func(several ...error) {
+		for _, err := range several {
+			all.Add(err)
+		}
+	}
+	add(server.Check(cfg)...)
 	at, err := web.Address(cfg)
 	if err == nil {
 		err = checkHTTP(cfg, at)
 	}
-	all = append(all, err)
+	add(err)
 	dir, archive := cfg.PathOf("dir"), cfg.PathOf("archive-dir")
 	if archive != "" && cfg.String("archive-command") != "" {
-		all = append(all, errors.New("archive-dir and archive-command exclude each other"))
+		add(errors.New("archive-dir and archive-command exclude each other"))
 	}
-	switch {
-	case dir == "":
-		all = append(all, errors.New("dir is empty: it names the directory of the data, such as ./keyp-data"))
-	case archive != "":
-		all = append(all, storage.CheckArchive(archive, dir))
+	if dir == "" {
+		add(errors.New("dir is empty: it names the directory of the data, such as ./keyp-data"))
+	} else {
+		add(checkFiles(cfg)...)
+		if archive != "" {
+			add(storage.CheckArchive(archive, dir))
+		}
 	}
 	if cfg.Bool("cluster-enabled") {
 		_, _, err := memberSecrets(cfg)
-		all = append(all, err)
+		add(err, checkMemberPort(cfg, at))
 	}
-	if all = slices.DeleteFunc(all, func(err error) bool { return err == nil }); len(all) == 0 {
-		return nil
+	return all.OrNil()
+}
+
+// checkMemberPort returns the error for a port of a group that is none, or that something else has.
+func checkMemberPort(cfg *config.Config, http netip.AddrPort) error {
+	port, err := memberPort(cfg)
+	if err != nil {
+		return err
 	}
-	return all
+	if cfg.Given("http-addr") && int(http.Port()) == port {
+		return fmt.Errorf("http-addr and cluster-port are both %d", port)
+	}
+	for _, option := range []string{"port", "tls-port"} {
+		if cfg.Int(option) == int64(port) {
+			return fmt.Errorf("%s and cluster-port are both %d", option, port)
+		}
+	}
+	return nil
 }
 
 // checkHTTP returns the error for an http-addr that has a port of clients, or has TLS without a
@@ -50,7 +86,7 @@ func checkHTTP(cfg *config.Config, at netip.AddrPort) error {
 	}
 	for _, option := range []string{"port", "tls-port"} {
 		same := cfg.Given("http-addr") && at.Port() != 0 && cfg.Int(option) == int64(at.Port())
-		if same && slices.ContainsFunc(cfg.Words("bind"), func(word string) bool { return takes(word, at.Addr()) }) {
+		if same && server.Takes(cfg, at.Addr()) {
 			return fmt.Errorf("%s and http-addr are both %d", option, at.Port())
 		}
 	}
@@ -58,22 +94,4 @@ func checkHTTP(cfg *config.Config, at netip.AddrPort) error {
 		return server.CheckTLS(cfg)
 	}
 	return nil
-}
-
-// takes reports whether a word of bind takes an address: nothing else can have a port of it.
-func takes(word string, addr netip.Addr) bool {
-	word = strings.TrimPrefix(word, "-")
-	own, err := netip.ParseAddr(word)
-	switch {
-	case word == "*":
-		own = netip.IPv4Unspecified()
-	case word == "::*":
-		own = netip.IPv6Unspecified()
-	case err != nil:
-		return false // the name of a host
-	}
-	if addr == netip.IPv6Unspecified() { // IPv4, too
-		return true
-	}
-	return own == addr || own.Is4() == addr.Is4() && (own.IsUnspecified() || addr.IsUnspecified())
 }

@@ -98,7 +98,7 @@ var compat = []option{
 	{name: "supervised", group: groupCompat, kind: kindEnum, def: "no", enum: []string{"upstart", "systemd", "auto", "no"}, fixed: true},
 	tuneBool("always-show-logo", "", "no"),
 	tuneBool("set-proc-title", "", "yes"),
-	{name: "proc-title-template", group: groupCompat, kind: kindCustom, def: "{title} {listen-addr} {server-mode}", parse: readTitle},
+	{name: "proc-title-template", group: groupCompat, kind: kindCustom, def: "{title} {listen-addr} {server-mode}", parse: readTitle, lines: quotedLine},
 	tuneInt("shutdown-timeout", "", "10", 0, maxInt32),
 	{name: "shutdown-on-sigint", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
 	{name: "shutdown-on-sigterm", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},

@@ -17,10 +17,11 @@ type Config struct {
 	order []*slot
 
 	// Constant once the configuration is loaded.
-	path     string     // the file that was read; empty: none that can be rewritten
-	start    string     // the working directory of the start, empty if it has no name
-	users    [][]string // the words behind "user", of each such line
-	usersAt  string     // where lines "user …" stand that Rewrite cannot replace; empty: nowhere
+	path     string // the file that was read; empty: none that can be rewritten
+	start    string // the working directory of the start, empty if it has no name
+	users    []User
+	at       string // where what is being read stands, for errors
+	usersAt  string // where lines "user …" stand that Rewrite cannot replace; empty: nowhere
 	renames  []Rename
 	passed   map[string]bool // of passedOver
 	warnings []string
@@ -140,9 +141,16 @@ func (c *Config) Secret(name string) bool {
 // Warnings are remarks for the log about what was accepted without effect.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// Users are the lines "user NAME RULE…" of the file, or such options of the command line, in
-// their order, without the word user. Each name comes once. The rules are not checked.
-func (c *Config) Users() [][]string { return c.users }
+// User is a line "user NAME RULE…" of the file, or such an option: Words are what follows the word
+// user, and At is where they stand, as FILE:LINE: OPTION or --OPTION.
+type User struct {
+	Words []string
+	At    string
+}
+
+// Users are the users of the configuration, in their order. Each name comes once. The rules are not
+// checked.
+func (c *Config) Users() []User { return c.users }
 
 // Path is the file that was read, empty if none.
 func (c *Config) Path() string { return c.path }

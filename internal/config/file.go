@@ -19,7 +19,11 @@ const maxInclude = 16
 // loadFile reads a file, or standard input, in redis.conf's syntax: a directive with
 // its words on each line, quoted as for resp.SplitArgs; # begins a comment line.
 func (c *Config) loadFile(name string, stdin io.Reader) error {
-	data, err := readAll(name, stdin)
+	read := func() ([]byte, error) { return readFile(name) }
+	if name == "-" {
+		read = func() ([]byte, error) { return readBounded("standard input", stdin) }
+	}
+	data, err := read()
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "./") {
 		return errors.New(unknownWord(name))
 	}
@@ -44,23 +48,24 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 		if err == nil && d.name == "include" {
 			err = c.include(d.words, dir, source, depth)
 			if inner := (Mistakes)(nil); errors.As(err, &inner) {
-				all.add(err)
+				all.Add(err)
 				continue
 			}
 		} else if err == nil && d.name != "" {
 			if d.name == "user" && depth > 0 {
 				c.usersAt = "in " + shown
 			}
+			c.at = fmt.Sprintf("%s:%d: %s", shown, i+1, named(d.name))
 			err = c.put(source, d.name, d.words)
 			if err != nil {
 				err = fmt.Errorf("%s: %w%s", named(d.name), err, hint(d.name, err))
 			}
 		}
 		if err != nil {
-			all.add(&lineError{shown, i + 1, err})
+			all.Add(&lineError{shown, i + 1, err})
 		}
 	}
-	return all.orNil()
+	return all.OrNil()
 }
 
 // lineError is a mistake with its file and line.
@@ -95,13 +100,13 @@ func (c *Config) include(patterns []string, dir, source string, depth int) error
 	}
 	var all Mistakes
 	for _, file := range files {
-		data, err := readAll(file, nil)
+		data, err := readFile(file)
 		if err != nil {
 			return fmt.Errorf("include: %w", err)
 		}
-		all.add(c.parse(data, file, filepath.Dir(file), source, depth+1))
+		all.Add(c.parse(data, file, filepath.Dir(file), source, depth+1))
 	}
-	return all.orNil()
+	return all.OrNil()
 }
 
 // splitLines cuts at line ends of either kind, the end of the last line included.

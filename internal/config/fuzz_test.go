@@ -45,7 +45,7 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		before := everything(c)
-		if err := c.Rewrite(c.Users()); err != nil {
+		if err := c.Rewrite(userWords(c)); err != nil {
 			t.Fatalf("CONFIG REWRITE: %v", err)
 		}
 		again, err := Load([]string{path}, nil, nil)

@@ -22,8 +22,9 @@ const envPrefix = "KEYP_"
 
 // Load reads defaults, then the file that args names ("-": stdin), then env
 // ("NAME=value" each), then the options in args, later ones winning. What is wrong is Mistakes,
-// which name the file and line, the variable or the argument. A value that args replace may be
-// wrong elsewhere. args are without the program's name.
+// which name the file and line, the variable or the argument; beside them Load returns what it has
+// understood, for further checks. A value that args replace may be wrong elsewhere. args are without
+// the program's name.
 func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	c := New()
 	files, given, err := splitCommandLine(args)
@@ -37,19 +38,20 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	}
 	var all Mistakes
 	for _, name := range files {
-		all.add(c.loadFile(name, stdin))
+		all.Add(c.loadFile(name, stdin))
 	}
-	all.add(c.loadEnv(env))
+	all.Add(c.loadEnv(env))
 	for _, g := range given {
 		if g.name == "user" {
 			c.usersAt = "on the " + commandLine
 		}
+		c.at = "--" + named(g.name)
 		if err := c.put(commandLine, g.name, g.words); err != nil {
-			all.add(fmt.Errorf("--%s: %w%s", named(g.name), err, hint(g.name, err)))
+			all.Add(fmt.Errorf("--%s: %w%s", named(g.name), err, hint(g.name, err)))
 		}
 	}
 	if len(all) > 0 {
-		return nil, all
+		return c, all
 	}
 	c.remarkTuning()
 	return c, nil
@@ -66,7 +68,8 @@ func (m Mistakes) Error() string { return errors.Join(m...).Error() }
 // Unwrap returns them one by one.
 func (m Mistakes) Unwrap() []error { return m }
 
-func (m *Mistakes) add(err error) {
+// Add adds an error, or each of several Mistakes; nil adds nothing.
+func (m *Mistakes) Add(err error) {
 	var several Mistakes
 	switch {
 	case errors.As(err, &several):
@@ -76,8 +79,8 @@ func (m *Mistakes) add(err error) {
 	}
 }
 
-// orNil is m as an error, nil if there are none.
-func (m Mistakes) orNil() error {
+// OrNil is m as an error, nil if there are none.
+func (m Mistakes) OrNil() error {
 	if len(m) == 0 {
 		return nil
 	}
@@ -95,6 +98,11 @@ func (c *Config) remarkTuning() {
 	names = append(names, slices.Sorted(maps.Keys(c.passed))...)
 	if len(names) > 0 {
 		c.warnings = append(c.warnings, "options without effect, since they only tune Redis's own machinery: "+strings.Join(names, ", "))
+	}
+	for _, user := range c.users {
+		if user.Words[0] == "default" && c.String("requirepass") != "" {
+			c.warnings = append(c.warnings, "requirepass has no effect, since the user default has rules ("+user.At+")")
+		}
 	}
 	c.warnings = append(c.warnings, c.Ineffective(Pair{"maxmemory-policy", c.String("maxmemory-policy")})...)
 }
@@ -122,6 +130,9 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 			d := directive{name: strings.ToLower(name)}
 			if inline {
 				d.words = []string{word}
+				if isSecret(d.name) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+					return nil, nil, fmt.Errorf("unexpected argument behind --%s=…: a value with blanks needs quotes", d.name)
+				}
 			}
 			for !inline && i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") && !endsOptions(args, i+1) {
 				i++
@@ -136,12 +147,17 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 	}
 	if len(files) > 2 || len(files) == 2 && (files[0] == "-") == (files[1] == "-") {
 		unexpected := files[1]
-		if slices.Contains(secretNames(slices.Concat(options, compat)), strings.ToLower(files[0])) {
+		if isSecret(strings.ToLower(files[0])) {
 			unexpected = files[0] // behind it is a password
 		}
 		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp help)", unexpected)
 	}
 	return files, given, nil
+}
+
+// isSecret reports whether an option's value is a password.
+func isSecret(name string) bool {
+	return slices.Contains(secretNames(slices.Concat(options, compat)), name)
 }
 
 // endsOptions reports whether argument i is redis-server's trailing "-": standard input.
@@ -199,11 +215,11 @@ func (c *Config) addUser(words []string) error {
 		return errWords
 	}
 	for _, other := range c.users {
-		if other[0] == words[0] {
+		if other.Words[0] == words[0] {
 			return errors.New("Duplicate user found. A user can only be defined once in config files") //lint:ignore ST1005 Redis's text
 		}
 	}
-	c.users = append(c.users, words)
+	c.users = append(c.users, User{words, c.at})
 	return nil
 }
 
@@ -231,12 +247,18 @@ func (c *Config) loadEnv(env []string) error {
 		// service of that name.
 		s := c.slots[name]
 		if s == nil || strings.HasPrefix(text, "tcp://") && !s.secret {
-			// A server does not start without the password that was meant.
 			meant := suggestion(name, secretNames(options))
-			if meant != "" && !strings.HasPrefix(text, "tcp://") {
-				all.add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
+			switch {
+			case s != nil:
+				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it has the address of a service, and no value of the option")
+			case meant != "" && !strings.HasPrefix(text, "tcp://"):
+				all.Add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
+			case protects(name):
+				all.Add(fmt.Errorf("%s: %w, and the server does not start without what may protect it: "+
+					"KEYP_REQUIREPASS is the password, users and rename-command stand in the configuration file", key, errUnknownOption))
+			default:
+				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")
 			}
-			c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")
 			continue
 		}
 		words := []string{text}
@@ -247,16 +269,27 @@ func (c *Config) loadEnv(env []string) error {
 			}
 		}
 		if err := c.put("environment", name, words); err != nil {
-			all.add(fmt.Errorf("%s: %w", key, err))
+			all.Add(fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	return all.orNil()
+	return all.OrNil()
 }
 
-func readAll(name string, stdin io.Reader) ([]byte, error) {
-	if name == "-" {
-		return readBounded("standard input", stdin)
+// protects reports whether the name of an unknown variable says that its value is to keep others
+// out. What Kubernetes and Docker make of the names of services says nothing.
+func protects(name string) bool {
+	if strings.HasSuffix(name, "-service-host") || strings.Contains(name, "-service-port") || strings.Contains(name, "-port") {
+		return false
 	}
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		return strings.HasPrefix(word, "requirepass") ||
+			slices.Contains([]string{"password", "pass", "passwd", "user", "users", "username", "auth", "acl", "secret", "rename"}, word)
+	})
+}
+
+// readFile reads all of a file, and not more than maxFile.
+func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

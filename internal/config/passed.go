@@ -38,8 +38,9 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// Rename is a command that clients call by another name, or by none if New is empty.
-type Rename struct{ Old, New string }
+// Rename is a command that clients call by another name, or by none if New is empty. At is where
+// that is said: FILE:LINE: OPTION, or --OPTION.
+type Rename struct{ Old, New, At string }
 
 // Renames are the lines "rename-command OLD NEW", in their order. Nothing says whether there is
 // such a command.
@@ -49,6 +50,6 @@ func (c *Config) rename(words []string) error {
 	if len(words) != 2 || words[0] == "" {
 		return errWords
 	}
-	c.renames = append(c.renames, Rename{words[0], words[1]})
+	c.renames = append(c.renames, Rename{words[0], words[1], c.at})
 	return nil
 }

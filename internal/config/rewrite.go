@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -35,7 +36,7 @@ func (c *Config) Rewrite(users [][]string) error {
 	if err != nil {
 		return err
 	}
-	data, err := readAll(path, nil)
+	data, err := readFile(path)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,21 @@ func (c *Config) Rewrite(users [][]string) error {
 		return err
 	}
 	lines = appendGenerated(lines, fileLines(again))
-	return ReplaceFile(path, []byte(strings.Join(lines, "\n")+"\n"), info.Mode().Perm())
+	return ReplaceFile(path, []byte(strings.Join(lines, "\n")+"\n"), c.modeFor(info.Mode().Perm(), data, lines))
+}
+
+// modeFor returns the mode of the new file: others may not read it if it has passwords that were not
+// in the old one, since those of the environment and of CONFIG SET are written.
+func (c *Config) modeFor(mode os.FileMode, old []byte, lines []string) os.FileMode {
+	const others = 0o007
+	for _, name := range secretNames(slices.Concat(options, compat)) {
+		for _, line := range c.slots[name].fileLines() {
+			if c.get(name).text != "" && slices.Contains(lines, line) && !bytes.Contains(old, []byte(line)) {
+				return mode &^ others
+			}
+		}
+	}
+	return mode
 }
 
 // rewritten returns the file's lines with the present values.
@@ -180,7 +195,11 @@ func wordsLine(v value) []string {
 	if len(v.words) == 0 {
 		return []string{`""`}
 	}
-	return []string{v.text}
+	words := make([]string, len(v.words))
+	for i, word := range v.words {
+		words[i] = quote(word)
+	}
+	return []string{strings.Join(words, " ")}
 }
 
 func quotedLine(v value) []string { return []string{quote(v.text)} }

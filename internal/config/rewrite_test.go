@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -76,7 +77,7 @@ func TestRewrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "users are " + tt.where + ": move them to " + file + ", or into an aclfile"
-		if err := c.Rewrite(c.Users()); err == nil || err.Error() != want {
+		if err := c.Rewrite(userWords(c)); err == nil || err.Error() != want {
 			t.Errorf("users %s: %v, want %s", tt.where, err, want)
 		}
 		if text, err := os.ReadFile(file); err != nil || string(text) != tt.text {
@@ -121,4 +122,79 @@ func TestRewriteReadsBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// userWords are the users of a configuration as Rewrite takes them.
+func userWords(c *Config) (words [][]string) {
+	for _, user := range c.Users() {
+		words = append(words, user.Words)
+	}
+	return words
+}
+
+// TestRewriteAnyText: whatever CONFIG SET takes for an option, Rewrite writes so that the next start
+// reads the same.
+func TestRewriteAnyText(t *testing.T) {
+	texts := []string{"", " ", "a b", `a"b c`, "it's", "#x", `\`, "\x00\n\xff", "{title} x", "a{title} \"#", "3 4 5", "yes", "0", "200", "50%", "K$l", "normal 1 2 3", `"`, `'`}
+	tried := 0
+	for _, o := range slices.Concat(options, compat) {
+		for _, text := range texts {
+			path := filepath.Join(t.TempDir(), "keyp.conf")
+			if err := os.WriteFile(path, []byte("# mine\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Load([]string{path}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Set(Pair{o.name, text}) != nil {
+				continue
+			}
+			tried++
+			for range 2 { // the second time the line stands in the file
+				if err := c.Rewrite(nil); err != nil {
+					t.Errorf("%s %q: %v", o.name, text, err)
+				}
+			}
+			again, err := Load([]string{path}, nil, nil)
+			if err != nil {
+				t.Errorf("%s %q: %v", o.name, text, err)
+			} else if got := again.String(o.name); got != c.String(o.name) {
+				t.Errorf("%s %q: the next start has %q, and this one %q", o.name, text, got, c.String(o.name))
+			}
+		}
+	}
+	if tried < 100 {
+		t.Errorf("only %d texts were taken", tried)
+	}
+}
+
+// TestRewriteHidesPasswords: a file with passwords that Rewrite has added is not for others.
+func TestRewriteHidesPasswords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keyp.conf")
+	for _, tt := range []struct {
+		text, env string
+		want      os.FileMode
+	}{
+		{"port 1\n", "KEYP_REQUIREPASS=x y", 0o640},
+		{"requirepass \"x y\"\n", "KEYP_REQUIREPASS=x y", 0o644},
+		{"port 1\n", "KEYP_PORT=2", 0o644},
+	} {
+		if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load([]string{path}, []string{tt.env}, nil)
+		if err == nil {
+			err = c.Rewrite(nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != tt.want {
+			t.Errorf("%q with %q: %v, %v, want %v", tt.text, tt.env, info.Mode(), err, tt.want)
+		}
+	}
 }

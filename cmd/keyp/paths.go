@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"keyp/internal/config"
+	"keyp/member"
+	"keyp/storage"
+)
+
+// namedFile is a file that the configuration names.
+type namedFile struct {
+	option  string
+	path    string
+	written bool // by the server
+}
+
+// namedFiles are the files that the options name, and the configuration file itself.
+func namedFiles(cfg *config.Config) (files []namedFile) {
+	add := func(option, path string, written bool) {
+		if path != "" && !isDevice(path) {
+			files = append(files, namedFile{option, path, written})
+		}
+	}
+	add("the configuration file", cfg.Path(), true)
+	for _, option := range []string{"logfile", "pidfile", "unixsocket", "aclfile"} {
+		add(option, cfg.PathOf(option), true)
+	}
+	for _, option := range []string{"tls-cert-file", "tls-key-file", "tls-ca-cert-file", "cluster-secret-file"} {
+		add(option, cfg.PathOf(option), false)
+	}
+	return files
+}
+
+// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout: what is written
+// there replaces nothing.
+func isDevice(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0
+}
+
+// checkFiles returns what is wrong with the files that the options name: one that the server writes
+// has no second purpose, and is none of its data.
+func checkFiles(cfg *config.Config) (all []error) {
+	files, dir := namedFiles(cfg), cfg.PathOf("dir")
+	if err := checkDirectory(dir); err != nil {
+		return []error{fmt.Errorf("dir: %w", err)}
+	}
+	for i, f := range files {
+		for _, other := range files[:i] {
+			if (f.written || other.written) && samePlace(f.path, other.path) {
+				all = append(all, fmt.Errorf("%s and %s are the same file, %s", other.option, f.option, f.path))
+			}
+		}
+		if name := nameWithin(f.path, dir); storage.OwnFile(name) || member.OwnFile(name) {
+			all = append(all, fmt.Errorf("%s is %s, where the server keeps its data", f.option, f.path))
+		} else if err := checkPlace(f, dir); err != nil {
+			all = append(all, fmt.Errorf("%s: %w", f.option, err))
+		}
+	}
+	if err := checkPIDFile(cfg.PathOf("pidfile")); err != nil {
+		all = append(all, err)
+	}
+	return all
+}
+
+// checkDirectory returns the error for a directory that is none; it may not exist.
+func checkDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	switch _, link := os.Readlink(dir); {
+	case errors.Is(err, os.ErrNotExist) && link == nil:
+		return fmt.Errorf("%s is a symbolic link to nothing", dir)
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return err
+}
+
+// checkPlace returns the error for a file that the server cannot make at the start. It opens the log
+// before it makes the directory of the data, and the other ones afterwards.
+func checkPlace(f namedFile, dir string) error {
+	if !f.written || f.option == "aclfile" { // which is there
+		return nil
+	}
+	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory", f.path)
+	}
+	parent := filepath.Dir(f.path)
+	if _, err := os.Stat(parent); errors.Is(err, os.ErrNotExist) && (f.option == "logfile" || real(parent) != real(dir)) {
+		return fmt.Errorf("there is no directory %s", parent)
+	}
+	return nil
+}
+
+// checkPIDFile returns the error for a pidfile that is there and is not what an earlier server has
+// left: the server would write over it.
+func checkPIDFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("pidfile: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("pidfile %s is not a regular file", path)
+	}
+	const longest = 32
+	text := []byte("more than a number")
+	if info.Size() <= longest {
+		if text, err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("pidfile: %w", err)
+		}
+	}
+	if len(bytes.Trim(text, "0123456789 \r\n")) > 0 {
+		return fmt.Errorf("pidfile %s holds something else than the id of a process, and the server would write over it", path)
+	}
+	return nil
+}
+
+// samePlace reports whether two paths lead to one file, which may not exist yet.
+func samePlace(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return os.SameFile(infoA, infoB)
+	}
+	return real(a) == real(b)
+}
+
+// real is an absolute path without the symbolic links of what exists of it.
+func real(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for up, rest := path, ""; ; up, rest = filepath.Dir(up), filepath.Join(filepath.Base(up), rest) {
+		if found, err := filepath.EvalSymlinks(up); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if up == filepath.Dir(up) {
+			return path
+		}
+	}
+}
+
+// nameWithin is the name of the file or directory in dir that a path leads to or into; empty: it
+// leads elsewhere.
+func nameWithin(path, dir string) string {
+	rel, err := filepath.Rel(real(dir), real(path))
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return ""
+	}
+	name, _, _ := strings.Cut(rel, string(filepath.Separator))
+	return name
+}

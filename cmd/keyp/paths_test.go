@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit/await"
+)
+
+// fileOptions are the options that name a file which the server writes.
+var fileOptions = []string{"logfile", "pidfile", "unixsocket", "aclfile"}
+
+// TestFilesOfTheData: no option that names a file makes the server write over its own data, whatever
+// way the path takes to it: each such option with each file of a member's directory.
+func TestFilesOfTheData(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := startMember(t, dir)
+	ctx := context.Background()
+	c := s.client(t)
+	if err := c.Do(ctx, "CLUSTER", "FOUND").Err(); err != nil {
+		t.Fatal(err)
+	}
+	awaitServer(t, s) // it starts again as a member
+	await.Until(t, "the member to lead", func() bool { return c.Set(ctx, "k", "v", 0).Err() == nil })
+	s.signal(t, os.Interrupt)
+	if status := s.status(t); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	before := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		if entry.Type().IsRegular() {
+			before[path], err = os.ReadFile(path)
+		} else {
+			before[path] = nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(before) < 5 {
+		t.Fatalf("the directory has only %d files", len(before))
+	}
+	for _, name := range []string{"keyp.db.new", "keyp.db.compact", "wal/x.log", "raft", "snapshot", "member.json.left"} { // at times
+		before[filepath.Join(dir, name)] = nil
+	}
+	for path := range before {
+		through := link + strings.TrimPrefix(path, dir)
+		for _, option := range fileOptions {
+			for _, path := range []string{path, through} {
+				args := []string{"--port", freePort(t), "--http-addr", "", "--dir", dir, "--" + option, path}
+				if status, _, said := runKeyp(t, "", nil, args...); status != 1 || !strings.Contains(said, "where the server keeps its data") && option != "aclfile" {
+					t.Errorf("--%s %s: status %d, %q", option, path, status, said)
+				}
+			}
+		}
+	}
+	for path, want := range before {
+		if got, err := os.ReadFile(path); want != nil && (err != nil || !bytes.Equal(got, want)) {
+			t.Errorf("%s is changed: %v", path, err)
+		}
+	}
+	s = startMember(t, dir)
+	c = s.client(t)
+	await.Until(t, "the member to lead again", func() bool { return c.Get(ctx, "k").Val() == "v" })
+}
+
+// awaitServer waits until somebody listens, for whom go-redis would complain.
+func awaitServer(t *testing.T, p *process) {
+	t.Helper()
+	await.Until(t, "keyp listens", func() bool {
+		conn, err := await.Dial("tcp", "127.0.0.1:"+p.port)
+		return err == nil && conn.Close() == nil
+	})
+}
+
+// startMember runs a server that may be a member of a group.
+func startMember(t *testing.T, dir string) *process {
+	return startKeyp(t, dir, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--http-addr", "")
+}
+
+// TestOneFileForTwo: two options do not name one file if the server writes it, and a pidfile is not
+// something else.
+func TestOneFileForTwo(t *testing.T) {
+	dir := t.TempDir()
+	conf, other, certificate := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "other"), filepath.Join(dir, "cert.pem")
+	for path, text := range map[string]string{conf: "port 0\n", other: "12 monkeys", certificate: "PEM"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := filepath.Join(dir, "nothing", "..", "same")
+	for i, option := range fileOptions {
+		for _, second := range fileOptions[i+1:] {
+			refused(t, "the same file", "--"+option, filepath.Join(dir, "same"), "--"+second, same)
+		}
+		refused(t, "the same file", conf, "--unixsocket", filepath.Join(dir, "s"), "--"+option, conf)
+		if option != "aclfile" {
+			refused(t, "the same file", "--tls-cert-file", certificate, "--"+option, certificate)
+		}
+	}
+	refused(t, "holds something else", "--pidfile", other)
+	refused(t, "not a regular file", "--pidfile", "/dev/null")
+	refused(t, "is a directory", "--logfile", dir)
+	for path, want := range map[string]string{conf: "port 0\n", other: "12 monkeys", certificate: "PEM"} {
+		if got, err := os.ReadFile(path); string(got) != want || err != nil {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+	// What an earlier server left is written over, and devices may have several uses.
+	left := filepath.Join(dir, "pid")
+	if err := os.WriteFile(left, []byte("123\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startKeyp(t, filepath.Join(dir, "data"), "--pidfile", left, "--logfile", "/dev/null", "--http-addr", "")
+	if text, err := os.ReadFile(left); err != nil || strings.TrimSpace(string(text)) == "123" {
+		t.Errorf("%q, %v", text, err)
+	}
+	s.signal(t, os.Interrupt)
+	if status := s.status(t); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// refused expects the check of the configuration and the start to say the same.
+func refused(t *testing.T, want string, args ...string) {
+	t.Helper()
+	args = append(args, "--dir", filepath.Join(t.TempDir(), "data"))
+	_, _, first := runKeyp(t, "", nil, append(args, "--check-config")...)
+	status, _, second := runKeyp(t, "", nil, args...)
+	if status != 1 || first != second || !strings.Contains(first, want) {
+		t.Errorf("%q: status %d, check says %q, start %q, want %q in it", args, status, first, second, want)
+	}
+}
