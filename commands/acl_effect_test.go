@@ -465,9 +465,9 @@ func TestACLStart(t *testing.T) {
 	for _, tt := range []struct{ args, want, users string }{
 		{"--user alice on >pw +get ~a", "", "alice default"},
 		{"--user alice on --user bob (+get ~x) (%R~b +set --aclfile x", "users are defined both in the configuration file and by aclfile; only one of them can say who they are", ""},
-		{"--user alice (%R~b +set", `the user "alice" of the configuration file: unmatched parenthesis in the selector that begins with '(%R~b'`, ""},
-		{"--user alice on <SECRET", `the user "alice" of the configuration file: rule '<(redacted)': ` + string(errRuleNoPass), ""},
-		{"--user alice on +nosuch", `the user "alice" of the configuration file: rule '+nosuch': ` + string(errRuleCommand), ""},
+		{"--user alice (%R~b +set", `--user: "alice": unmatched parenthesis in the selector that begins with '(%R~b'`, ""},
+		{"--user alice on <SECRET", `--user: "alice": rule '<(redacted)': ` + string(errRuleNoPass), ""},
+		{"--user alice on +nosuch", `--user: "alice": rule '+nosuch': ` + string(errRuleCommand), ""},
 		{"--user default on >pw +@all --requirepass other", "", "default"},
 	} {
 		cfg, err := config.Load(strings.Fields(tt.args), nil, nil)
@@ -489,7 +489,7 @@ func TestACLStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := configured(t, quoted).env.LoadUsers(); err == nil || err.Error() != `the user "alice …" of the configuration file: spaces are not allowed in the names of users` {
+	if err := configured(t, quoted).env.LoadUsers(); err == nil || err.Error() != `--user: "alice …": spaces are not allowed in the names of users` {
 		t.Errorf("rules quoted with the name: %v", err)
 	}
 	if _, err := config.Load([]string{"--user", "a", "--user", "a"}, nil, nil); err == nil || !strings.Contains(err.Error(), "Duplicate user found.") {

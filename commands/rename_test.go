@@ -40,9 +40,9 @@ func TestRenamedCommands(t *testing.T) {
 		renames []config.Rename
 		want    string
 	}{
-		{[]config.Rename{{Old: "NOPE", New: "x"}}, `rename-command: there is no command "NOPE"`},
-		{[]config.Rename{{Old: "GET", New: "set"}}, `rename-command: another command is called "set"`},
-		{[]config.Rename{{Old: "GET", New: ""}, {Old: "GET", New: "x"}}, `rename-command: there is no command "GET"`},
+		{[]config.Rename{{Old: "NOPE", New: "x", At: "f:1"}}, `f:1: there is no command "NOPE"`},
+		{[]config.Rename{{Old: "GET", New: "set", At: "f:1"}}, `f:1: another command is called "set"`},
+		{[]config.Rename{{Old: "GET", New: ""}, {Old: "GET", New: "x", At: "f:1"}}, `f:1: there is no command "GET"`},
 		{[]config.Rename{{Old: "GET", New: "get"}, {Old: "SET", New: ""}, {Old: "GET", New: "SET"}}, ""},
 	} {
 		err := NewTable().Rename(tt.renames)

@@ -102,8 +102,8 @@ func (t *Table) number(spec *Spec) {
 func (t *Table) All() []*Spec { return t.all }
 
 // Rename makes clients, and scripts, call commands by other names; by none if the new one is empty.
-// The rights of users name commands as they were before, as in Redis. The errors, config.Mistakes, are
-// about commands that are not there, or names that others have.
+// The rights of users name commands as they were before, as in Redis. The errors, config.Mistakes,
+// are about commands that are not there, or names that others have.
 func (t *Table) Rename(renames []config.Rename) error {
 	var all config.Mistakes
 	for _, r := range renames {

@@ -101,8 +101,8 @@ func Check(cfg *config.Config) (all []error) {
 	return slices.DeleteFunc(all, func(err error) bool { return err == nil })
 }
 
-// Probe listens on all addresses but the Unix socket, and ends that again, to find out whether a server
-// could.
+// Probe listens on all addresses but the Unix socket, and ends that again, to find out whether a
+// server could.
 func Probe(o Options) error {
 	listeners, err := listenPorts(&o)
 	for _, l := range listeners {
@@ -111,8 +111,8 @@ func Probe(o Options) error {
 	return err
 }
 
-// Takes reports whether the addresses of bind take an IP address: nothing else can have a port of it
-// that clients have. Names of hosts are not looked up.
+// Takes reports whether the addresses of bind take an IP address: nothing else can have a port of
+// it that clients have. Names of hosts are not looked up.
 func Takes(cfg *config.Config, addr netip.Addr) bool {
 	return slices.ContainsFunc(cfg.Words("bind"), func(word string) bool {
 		own, err := literal(word)
@@ -338,7 +338,8 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return sa
 }
 
-// zoneOf is the number of the network interface that an address names; ok is false if there is none.
+// zoneOf is the number of the network interface that an address names; ok is false if there is
+// none.
 func zoneOf(addr netip.Addr) (number uint32, ok bool) {
 	zone := addr.Zone()
 	if zone == "" {

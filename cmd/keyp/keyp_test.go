@@ -386,10 +386,12 @@ func TestFirstStart(t *testing.T) {
 func TestUsualHTTP(t *testing.T) {
 	s := testkit.NewKeyp(t, testkit.Options{Under: []string{"env", "-u", "KEYP_HTTP_ADDR"}})
 	s.Start()
-	found := regexp.MustCompile(`msg=ready .* http=(off|http://127\.0\.0\.1:83[78]\d/) `).FindStringSubmatch(s.Log())
-	if found == nil {
-		t.Fatal(s.Log())
-	}
+	ready := regexp.MustCompile(`msg=ready .* http=(off|http://127\.0\.0\.1:83[78]\d/) `)
+	var found []string
+	await.Until(t, "the ready line", func() bool { // clients are served just before it
+		found = ready.FindStringSubmatch(s.Log())
+		return found != nil
+	})
 	if found[1] == "off" {
 		if !strings.Contains(s.Log(), "HTTP is not served, since its usual ports are taken") {
 			t.Error(s.Log())

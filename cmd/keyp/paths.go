@@ -37,8 +37,8 @@ func namedFiles(cfg *config.Config) (files []namedFile) {
 	return files
 }
 
-// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout: what is written
-// there replaces nothing.
+// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout: what is
+// written there replaces nothing.
 func isDevice(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0
@@ -83,8 +83,8 @@ func checkDirectory(dir string) error {
 	return err
 }
 
-// checkPlace returns the error for a file that the server cannot make at the start. It opens the log
-// before it makes the directory of the data, and the other ones afterwards.
+// checkPlace returns the error for a file that the server cannot make at the start. It opens the
+// log before it makes the directory of the data, and the other ones afterwards.
 func checkPlace(f namedFile, dir string) error {
 	if !f.written || f.option == "aclfile" { // which is there
 		return nil

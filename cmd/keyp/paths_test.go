@@ -15,8 +15,8 @@ import (
 // fileOptions are the options that name a file which the server writes.
 var fileOptions = []string{"logfile", "pidfile", "unixsocket", "aclfile"}
 
-// TestFilesOfTheData: no option that names a file makes the server write over its own data, whatever
-// way the path takes to it: each such option with each file of a member's directory.
+// TestFilesOfTheData: no option that names a file makes the server write over its own data,
+// whatever way the path takes to it: each such option with each file of a member's directory.
 func TestFilesOfTheData(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := startMember(t, dir)

@@ -12,8 +12,8 @@ import (
 	"keyp/web"
 )
 
-// checkConfig returns all that is wrong with a configuration, given what was found when it was loaded;
-// cfg is nil if nothing of it was understood. It opens no port, and not the data.
+// checkConfig returns all that is wrong with a configuration, given what was found when it was
+// loaded; cfg is nil if nothing of it was understood. It opens no port, and not the data.
 func checkConfig(cfg *config.Config, loaded error) error {
 	var all config.Mistakes
 	all.Add(loaded)

@@ -20,11 +20,10 @@ var (
 // envPrefix starts the names of environment variables: KEYP_MAXMEMORY.
 const envPrefix = "KEYP_"
 
-// Load reads defaults, then the file that args names ("-": stdin), then env
-// ("NAME=value" each), then the options in args, later ones winning. What is wrong is Mistakes,
-// which name the file and line, the variable or the argument; beside them Load returns what it has
-// understood, for further checks. A value that args replace may be wrong elsewhere. args are without
-// the program's name.
+// Load reads defaults, then the file that args names ("-": stdin), then env ("NAME=value" each),
+// then the options in args, later ones winning. What is wrong is Mistakes, which name the file and
+// line, the variable or the argument; beside them Load returns what it has understood, for further
+// checks. A value that args replace may be wrong elsewhere. args are without the program's name.
 func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	c := New()
 	files, given, err := splitCommandLine(args)

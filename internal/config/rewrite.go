@@ -55,8 +55,8 @@ func (c *Config) Rewrite(users [][]string) error {
 	return ReplaceFile(path, []byte(strings.Join(lines, "\n")+"\n"), c.modeFor(info.Mode().Perm(), data, lines))
 }
 
-// modeFor returns the mode of the new file: others may not read it if it has passwords that were not
-// in the old one, since those of the environment and of CONFIG SET are written.
+// modeFor returns the mode of the new file: others may not read it if it has passwords that were
+// not in the old one, since those of the environment and of CONFIG SET are written.
 func (c *Config) modeFor(mode os.FileMode, old []byte, lines []string) os.FileMode {
 	const others = 0o007
 	for _, name := range secretNames(slices.Concat(options, compat)) {

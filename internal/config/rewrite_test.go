@@ -132,8 +132,8 @@ func userWords(c *Config) (words [][]string) {
 	return words
 }
 
-// TestRewriteAnyText: whatever CONFIG SET takes for an option, Rewrite writes so that the next start
-// reads the same.
+// TestRewriteAnyText: whatever CONFIG SET takes for an option, Rewrite writes so that the next
+// start reads the same.
 func TestRewriteAnyText(t *testing.T) {
 	texts := []string{"", " ", "a b", `a"b c`, "it's", "#x", `\`, "\x00\n\xff", "{title} x", "a{title} \"#", "3 4 5", "yes", "0", "200", "50%", "K$l", "normal 1 2 3", `"`, `'`}
 	tried := 0
