@@ -435,6 +435,8 @@ func (j *journal) Rotate([]byte) (segment uint64, err error) {
 
 func (j *journal) Release(first uint64) error { return j.log.Release(j.m.needed(first)) }
 
+func (j *journal) DropSpares()                { j.log.DropSpares() }
+func (j *journal) NextCost() int64            { return j.log.NextCost() }
 func (j *journal) First() uint64              { return j.log.First() }
 func (j *journal) Size() int64                { return j.log.Size() - j.m.kept() }
 func (j *journal) Full() bool                 { return j.log.Full() }

@@ -123,6 +123,9 @@ func (cp *checkpointer) notWritten(err error) {
 	case outOfSpace(err):
 		s.house.lowSpace.Store(true)
 		cp.backOff(roomBackoff)
+		if failed := s.file.giveBack(); failed != nil {
+			err = errors.Join(err, failed)
+		}
 		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
 		return
 	case errors.Is(err, ErrCorrupt):

@@ -160,6 +160,18 @@ func (df *dataFile) failedCommit(id int, failed error) error {
 	return fmt.Errorf("%w: %w", errUncertain, failed)
 }
 
+// giveBack cuts off what a transaction that found no room has written behind the pages that are in
+// use. Nobody reads that, and others need the room.
+func (df *dataFile) giveBack() error {
+	return df.view(func(tx *bolt.Tx) error {
+		path := tx.DB().Path()
+		if info, err := os.Stat(path); err != nil || info.Size() <= tx.Size() {
+			return err
+		}
+		return os.Truncate(path, tx.Size())
+	})
+}
+
 // updateNew runs fn in a write transaction of a file that is not in use yet and is thrown away on
 // failure. fn runs again if a signal interrupts the commit, which may have happened all the same.
 func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {

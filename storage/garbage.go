@@ -100,6 +100,13 @@ func (cp *checkpointer) latestGarbage() (items [][]byte) {
 	return s.garbage.takeValues(named)
 }
 
+// waits reports whether a checkpoint has something to delete.
+func (g *garbage) waits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.mu.items) > 0
+}
+
 // takeValues removes and returns the items 'e' except those of named values.
 func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 	g.mu.Lock()

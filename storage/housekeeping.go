@@ -20,23 +20,27 @@ type housekeeper struct {
 	// Of its goroutine alone.
 	overhead   overhead
 	heapDefrag heapDefrag
-	tight      atomic.Bool // the last round freed much less than it should have
+	tight      atomic.Bool   // the last round freed much less than it should have
+	began      time.Duration // when it last started a checkpoint, a reading of Mono
 
 	// Written by its goroutine.
-	memory   atomic.Int64 // as of the last round
-	charged  atomic.Int64 // overhead, as of then
-	lowSpace atomic.Bool  // a failed checkpoint sets it, too
-	wasFull  bool         // as reportFull has found it last
-	needed   atomic.Int64 // bytes of the disk that a checkpoint would take, as of then
-	kept     atomic.Int64 // that a new segment of the log leaves free for one
-	delay    atomic.Int64 // nanoseconds
+	memory   atomic.Int64  // as of the last round
+	charged  atomic.Int64  // overhead, as of then
+	lowSpace atomic.Bool   // a failed checkpoint sets it, too
+	wasFull  bool          // as reportFull has found it last
+	needed   atomic.Int64  // bytes of the disk that a checkpoint would take, as of then
+	kept     atomic.Int64  // that a new segment of the log leaves free for one
+	keptAt   atomic.Uint64 // where the log ended when kept was found
+	delay    atomic.Int64  // nanoseconds
 }
 
 // startBackground starts the goroutines beside the transactions: reaper, loaders, checkpointer,
 // housekeeping.
 func (s *Store) startBackground() {
-	used, _ := s.measure() // after recovery: the loader's budget depends on it
+	end := s.log.End()
+	used, dirty := s.measure() // after recovery: the loader's budget depends on it
 	s.house.memory.Store(used)
+	s.house.lookAtNeeds(end, dirty, false)
 	s.goBackground(func() {
 		lowerPriority()
 		s.awaitReapDelay()
@@ -79,6 +83,12 @@ const (
 	// checkpoint starts. During the checkpoint the log grows further, under a heavy load to two or
 	// three times as much: so a restart takes 2.4 s at the worst moment.
 	replayBudget = 800 * time.Millisecond
+	// smallSegment is at least the size of a segment that the log makes when there is no room for a
+	// larger one, and that a checkpoint can begin.
+	smallSegment = 1 << 20
+	// releaseBytes is how much of the log has to be there before a checkpoint starts because the
+	// disk is full. Each one begins a segment, even if few keys are deleted.
+	releaseBytes = 64 << 10
 	// dirtyShare is the part of MaxMemory that may be dirty before a checkpoint starts.
 	dirtyShare = 0.25
 )
@@ -100,27 +110,27 @@ func (h *housekeeper) round() {
 	s := h.s
 	s.guard.keep()
 	s.hooks.tidy()
+	end := s.log.End()
 	used, dirty := s.measure()
 	h.memory.Store(used)
 	limit := s.maxMemory.Load()
 	process := ReadProcessMemory()
 	charged := h.overhead.charge(process, s.clock.Mono(), used, limit)
 	h.charged.Store(charged)
-	_, segment := s.log.Room() // a checkpoint begins one
-	h.needed.Store(segment + s.file.growth(dirty))
-	// A segment that is made now and the one before it are filled first. The quarter is for the
-	// index pages, and for what is written before the next round.
-	filled := dirty + 2*segment
-	h.kept.Store(segment + s.file.growth(filled+filled/4))
+	low := s.spaceIsLow()
+	if low {
+		s.log.DropSpares()
+	}
+	h.lookAtNeeds(end, dirty, low)
 	h.slowDown(used+charged, dirty, limit)
 	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
-		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
-	if due && s.checkpointer.mayStart() || s.log.Full() && s.checkpointer.mayRelease() {
-		s.StartCheckpoint()
+		limit > 0 && float64(dirty) > dirtyShare*float64(limit) ||
+		s.log.Full() || low && h.mayFreeSpace()
+	if due && s.checkpointer.mayStart() && s.StartCheckpoint() {
+		h.began = s.clock.Mono()
 	}
-	low := s.spaceIsLow()
 	if low && s.archiver != nil {
 		s.archiver.GiveUp()
 	}
@@ -134,6 +144,30 @@ func (h *housekeeper) round() {
 	h.defragment()
 	h.defragmentHeap(process, limit)
 	h.freeTables()
+}
+
+// mayFreeSpace reports whether a checkpoint would release segments of the log, or room in the data
+// file. On a full disk none starts right after another one for that.
+func (h *housekeeper) mayFreeSpace() bool {
+	const pause = time.Second
+	return h.s.clock.Mono() >= h.began+pause && (h.s.log.Size() > releaseBytes || h.s.garbage.waits())
+}
+
+// lookAtNeeds finds out how much of the disk checkpoints need, given how many bytes were dirty when
+// the log ended at a position.
+func (h *housekeeper) lookAtNeeds(end uint64, dirty int64, low bool) {
+	s := h.s
+	_, segment := s.log.Room()
+	begins := segment // by a checkpoint
+	if low || s.log.Full() {
+		begins = s.log.NextCost()
+	}
+	// The quarter is for the index pages, and for what is written before the next round. A segment
+	// that is made now and the one before it are filled first.
+	h.needed.Store(begins + s.file.growth(dirty+dirty/4))
+	filled := dirty + 2*segment
+	h.kept.Store(min(segment, smallSegment) + s.file.growth(filled+filled/4))
+	h.keptAt.Store(end)
 }
 
 // Reachable returns why nothing can be written into the data directory, nil if it can. The
@@ -173,23 +207,15 @@ func (cp *checkpointer) backOff(d time.Duration) {
 	cp.backoffUntil.Store(int64(cp.s.clock.Mono() + d))
 }
 
-// mayStart reports whether a checkpoint may start by itself. After damage none does before
-// there is something new to write: it would only fail again.
+// mayStart reports whether a checkpoint may start by itself. Without room for what it writes it
+// would fail, and leave none; it may use what is reserved, since it releases segments of the log.
+// After damage none starts before there is something new to write: it would only fail again.
 func (cp *checkpointer) mayStart() bool {
-	return !cp.s.spaceIsLow() && cp.rested()
-}
-
-// rested reports whether no checkpoint has failed of late.
-func (cp *checkpointer) rested() bool {
-	return int64(cp.s.clock.Mono()) >= cp.backoffUntil.Load() && cp.s.log.End() != cp.damagedAt.Load()
-}
-
-// mayRelease reports whether a checkpoint may start because the log is full. It releases segments,
-// which are used again. It begins a segment, for which it waits, so it may have what logKeepsFree
-// keeps. Without room for what it writes it would fail, and leave none.
-func (cp *checkpointer) mayRelease() bool {
+	if int64(cp.s.clock.Mono()) < cp.backoffUntil.Load() || cp.s.log.End() == cp.damagedAt.Load() {
+		return false
+	}
 	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
-	return err == nil && uint64(cp.s.house.needed.Load()) < free && cp.rested()
+	return err == nil && uint64(cp.s.house.needed.Load()) < free
 }
 
 const (
@@ -222,10 +248,16 @@ func (h *housekeeper) slowDown(used, dirty, limit int64) {
 // Delay is how long to wait after a commit, so that checkpoints keep up; nearly always 0.
 func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load()) }
 
-// spaceIsLow reports whether less than the reserve is free.
+// spaceIsLow reports whether less than the reserve is free. The half of it that is for checkpoints
+// may be in the data file: a checkpoint uses that first.
 func (s *Store) spaceIsLow() bool {
 	free, err := s.options.FS.Free(s.options.Dir)
-	return err == nil && free < s.diskReserve.Load()
+	reserve := s.diskReserve.Load()
+	if err != nil || free >= reserve {
+		return false
+	}
+	_, unused := s.file.use()
+	return free+min(uint64(unused), reserve/2) < reserve
 }
 
 // Full reports whether writes that need memory are refused because the disk is full. It turns false
@@ -267,7 +299,12 @@ func (s *Store) logKeepsFree() uint64 {
 	if reserve == 0 {
 		return 0
 	}
-	return max(reserve/2, uint64(s.house.kept.Load()))
+	kept, at := uint64(s.house.kept.Load()), s.house.keptAt.Load()
+	if at > 0 { // otherwise the log is being opened
+		written := s.log.End() - at
+		kept += written + written/4
+	}
+	return max(reserve/2, kept)
 }
 
 // reportFull logs when writes begin to be refused since the disk is full, and when that ends.

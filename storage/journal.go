@@ -55,12 +55,17 @@ type Journal interface {
 	Rotate(head []byte) (segment uint64, err error)
 	// Release removes the segments before first, or keeps them for later use.
 	Release(first uint64) error
+	// DropSpares removes the segments that are kept for later use. An error leaves them.
+	DropSpares()
 	// First is the number of the first segment; 0 if there is no room for any. Right after the
 	// opening it may be recorded as the first one needed.
 	First() uint64
 	// Size is how many bytes a recovery would read.
 	Size() int64
 
+	// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is
+	// there.
+	NextCost() int64
 	// Full reports that there is no room on disk for further segments.
 	Full() bool
 	// Room is how many bytes the last segment still takes while there is no room for another, and

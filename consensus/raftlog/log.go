@@ -517,6 +517,12 @@ func (l *Log) Between(from, to uint64) int64 {
 // First is the lowest segment.
 func (l *Log) First() uint64 { return l.wal.First() }
 
+// DropSpares removes the segments that are kept for later use. An error leaves them.
+func (l *Log) DropSpares() { l.wal.DropSpares() }
+
+// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
+func (l *Log) NextCost() int64 { return l.wal.NextCost() }
+
 // Full reports that there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 

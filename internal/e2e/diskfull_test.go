@@ -196,6 +196,36 @@ func TestLastOfTheLog(t *testing.T) {
 	}
 }
 
+// TestFlushOnFullDisk: when the keys that fill a disk are deleted, writes are taken again, round
+// after round. The log gives up the segments that it keeps for later use, and checkpoints release
+// others.
+func TestFlushOnFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := testkit.MemoryDisk(t, 75)
+	s := testkit.NewKeyp(t, testkit.Options{Dir: filepath.Join(dir, "data"), Args: []string{
+		"--wal-segment-size", "16mb", "--disk-reserve", "16mb"}})
+	s.Start()
+	c := s.Client(3)
+	value := bytes.Repeat([]byte("v"), 20_000)
+	for range 4 {
+		// Checkpoints make room for some more.
+		for refused, keys := 0, 0; refused < 10; keys++ {
+			switch err := c.Set(ctx, fmt.Sprint("k", keys), value, 0).Err(); {
+			case err != nil && strings.HasPrefix(err.Error(), "MISCONF "):
+				refused++
+				time.Sleep(100 * time.Millisecond) // housekeeping looks so often
+			case err != nil:
+				t.Fatal(err)
+			}
+			if keys > 20_000 {
+				t.Fatal("the disk does not fill")
+			}
+		}
+		inTheEnd(t, "FLUSHALL", func() error { return c.FlushAll(ctx).Err() })
+		healed(t, c)
+	}
+}
+
 // TestDiskReserve is the same refusal and healing by the option. Policies can go, and read
 // deadlines stay, meanwhile.
 func TestDiskReserve(t *testing.T) {

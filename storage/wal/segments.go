@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"syscall"
 
 	"keyp/internal/vfs"
@@ -113,6 +114,9 @@ func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	if err != nil && !noRoom(err) {
 		return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
 	}
+	if err != nil {
+		l.shrink(number)
+	}
 	if err != nil && !l.full.Load() {
 		l.o.Logger.Warn("no room for the next log segment", "dir", l.o.Dir, "error", err)
 	}
@@ -127,6 +131,28 @@ func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	}
 	l.segMu.room.Broadcast()
 	return err != nil, nil
+}
+
+// shrink makes a segment for which there is no room smaller, unless it is being filled. A
+// checkpoint needs another segment before it can release those before it.
+func (l *Log) shrink(number uint64) {
+	const least = 64 << 10
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.mu.tail; t != nil && t.seg.number < number {
+		t.sizes.decided[number] = max(t.sizes.decided[number]/4, min(t.sizes.decided[number], least))
+	}
+}
+
+// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
+func (l *Log) NextCost() int64 {
+	l.segMu.Lock()
+	ready := l.segMu.ready != nil
+	l.segMu.Unlock()
+	if ready {
+		return 0
+	}
+	return l.nextSize()
 }
 
 // makeSegment gives a file under its final name, both durable: a spare, or a new file of
@@ -275,6 +301,14 @@ func (l *Log) retire(path string, number uint64, size int64) error {
 	}
 	l.dirMu.spares = append(l.dirMu.spares, spare)
 	return nil
+}
+
+// DropSpares removes the spares, as others need the room on disk. What cannot be removed stays a
+// spare. A crash may bring removed ones back, as spares.
+func (l *Log) DropSpares() {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	l.dirMu.spares = slices.DeleteFunc(l.dirMu.spares, func(path string) bool { return l.o.FS.Remove(path) == nil })
 }
 
 // collectSpares adopts what recovery found besides the live segments: spares, and
