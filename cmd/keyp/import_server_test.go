@@ -210,3 +210,44 @@ func TestImportInterrupted(t *testing.T) {
 		return
 	}
 }
+
+// TestImportPolicies has policies that refuse or change each write without a deadline. They decide
+// about no key of an RDB file, whatever its type.
+func TestImportPolicies(t *testing.T) {
+	from, file := testkit.Keyp(t, "--enable-debug-command", "yes"), filepath.Join(t.TempDir(), "file")
+	fill(t, from.ClientDB(2, 0))
+	if text, status := exported(from.Addr(), file); status != 0 {
+		t.Fatalf("%d: %s", status, text)
+	}
+	want := do(t, from.Client(2), "DEBUG", "DIGEST")
+	for _, rule := range []string{"REQUIRE", "DEFAULT 1h", "MAX 1h CUT", "MAX 1h REFUSE", "JITTER 90"} {
+		to := testkit.Keyp(t, "--enable-debug-command", "yes")
+		for _, db := range []string{"0", "3"} {
+			do(t, to.Client(2), strings.Fields("KEYP.POLICY SET p"+db+" PATTERN * ENFORCE DB "+db+" "+rule)...)
+		}
+		for _, more := range [][]string{nil, {"--replace"}} {
+			if text, status := imported(append([]string{file, "--to", to.Addr()}, more...)...); status != 0 {
+				t.Errorf("%s %q: %d: %s", rule, more, status, text)
+			}
+			if got := do(t, to.Client(2), "DEBUG", "DIGEST"); got != want {
+				t.Errorf("%s %q: digest %v, want %v", rule, more, got, want)
+			}
+		}
+	}
+}
+
+// TestImportToRedis has a server of Redis take what a file of Redis has. Servers before 7.2 do not
+// say whether it is durable.
+func TestImportToRedis(t *testing.T) {
+	from := testkit.Redis(t, "--enable-debug-command", "yes")
+	fill(t, from.Client(2))
+	do(t, from.Client(2), "SAVE")
+	file := filepath.Join(do(t, from.Client(2), "CONFIG", "GET", "dir").([]any)[1].(string), "dump.rdb")
+	to := testkit.Redis(t, "--enable-debug-command", "yes", "--appendonly", "yes")
+	if text, status := imported(file, "--to", to.Addr()); status != 0 && !strings.Contains(text, "unknown command 'WAITAOF'") {
+		t.Errorf("%d: %s", status, text)
+	}
+	if got, want := do(t, to.Client(2), "DEBUG", "DIGEST"), do(t, from.Client(2), "DEBUG", "DIGEST"); got != want {
+		t.Errorf("digest %v, want %v", got, want)
+	}
+}

@@ -6,7 +6,8 @@
 // the whole file, so that a damaged file changes nothing, and finds the end of the last complete
 // command. The second pass sends the contents in pipelines (pipe.go).
 //
-// A string is sent as SET, any other value as RESTORE with the payload from the file. The commands
-// of an append-only file are sent unchanged. Whatever the server refuses or has no place for is
-// counted, with the reason and the first keys or commands concerned.
+// Each value is sent as RESTORE with the payload from the file, strings too: a server's policies do
+// not decide about RESTORE. The commands of an append-only file are sent unchanged. Whatever the
+// server refuses or has no place for is counted, with the reason and the first keys or commands
+// concerned.
 package importer

@@ -129,7 +129,6 @@ type importer struct {
 	server  uint64 // the one that the server has selected
 	known   bool   // server is right
 	payload []byte
-	number  []byte
 }
 
 // Import sends what the source has. After an error the server may have a part of it, but none if a
@@ -454,23 +453,18 @@ func (im *importer) key(r *rdb.Record) error {
 		im.report.Refused.Add("longer than 512 MB", string(r.Key[:min(len(r.Key), maxName)]))
 		return nil
 	}
-	if im.Conn == nil || im.DryRun || r.Type == rdb.String {
+	if im.Conn == nil || im.DryRun {
 		v, err := r.Value()
 		if err != nil || len(v.Str) > maxValue {
 			im.report.Refused.Add("its value is damaged", string(r.Key))
 			return nil
 		}
-		if err := im.count(r); err != nil || im.Conn == nil {
-			return err
-		}
-		if im.DryRun {
-			return im.lookFor(r)
-		}
-		if r.Idle < 0 && r.Freq < 0 {
-			return im.set(r, v.Str)
-		}
-	} else if err := im.count(r); err != nil {
+	}
+	if err := im.count(r); err != nil || im.Conn == nil {
 		return err
+	}
+	if im.DryRun {
+		return im.lookFor(r)
 	}
 	return im.restore(r)
 }
@@ -504,19 +498,6 @@ func (im *importer) lookForLibrary(line []byte) error {
 	return im.do(sent{what: "FUNCTION LIST", key: line}, []byte("FUNCTION"), []byte("LIST"), []byte("LIBRARYNAME"), name)
 }
 
-func (im *importer) set(r *rdb.Record, text []byte) error {
-	args := make([][]byte, 0, 6)
-	args = append(args, []byte("SET"), r.Key, text)
-	if !im.Replace {
-		args = append(args, []byte("NX"))
-	}
-	if r.Expires {
-		im.number = strconv.AppendInt(im.number[:0], r.Deadline, 10)
-		args = append(args, []byte("PXAT"), im.number)
-	}
-	return im.do(sent{"SET", r.Key, r.Type.String(), r.Expires}, args...)
-}
-
 func (im *importer) restore(r *rdb.Record) error {
 	deadline := int64(0)
 	if r.Expires {
@@ -541,7 +522,7 @@ func (im *importer) restore(r *rdb.Record) error {
 func (im *importer) replied(s sent, reply, failure string) {
 	switch {
 	case failure != "":
-	case s.what == "SET" && reply == null, s.what == "EXISTS" && reply != "0":
+	case s.what == "EXISTS" && reply != "0":
 		failure = "BUSYKEY Target key name already exists."
 	case s.what == "FUNCTION LIST" && reply != "":
 		failure = "ERR Library already exists"
