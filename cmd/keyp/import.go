@@ -31,18 +31,24 @@ func importFiles(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("import", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	dir, to := flags.String("dir", "", ""), flags.String("to", "", "")
-	db, match := flags.Int("db", importer.AllDBs, ""), flags.String("match", "", "")
+	db, match := importer.AllDBs, flags.String("match", "", "")
+	flags.Func("db", "", func(text string) (err error) {
+		if db, err = strconv.Atoi(text); err != nil || db < 0 {
+			err = errors.New("it is the number of a database, 0 or more")
+		}
+		return err
+	})
 	replace, dry := flags.Bool("replace", false, ""), flags.Bool("dry-run", false, "")
 	server := addServerFlags(flags)
 	from, err := parseWords(flags, args)
 	if err != nil {
 		return exit{statusFailed, fmt.Errorf("%w; %s", err, importUsage)}
 	}
-	if len(from) != 1 || (*dir != "") == (*to != "") && (!*dry || *to != "") || *db < importer.AllDBs {
+	if len(from) != 1 || (*dir != "") == (*to != "") && (!*dry || *to != "") {
 		return exit{statusFailed, errors.New(importUsage)}
 	}
 	table := commands.NewTable()
-	o := importer.Options{DB: *db, Match: *match, Replace: *replace, DryRun: *dry, Clock: clock.System, Progress: toolProgress(),
+	o := importer.Options{DB: db, Match: *match, Replace: *replace, DryRun: *dry, Clock: clock.System, Progress: toolProgress(),
 		Allowed: func(args [][]byte) bool { return importable(table, args) },
 		Keys:    func(args [][]byte, db int) ([]importer.Key, bool) { return keysOf(table, args, db) }}
 	source, err := importer.Open(from[0])

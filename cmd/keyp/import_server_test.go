@@ -251,3 +251,45 @@ func TestImportToRedis(t *testing.T) {
 		t.Errorf("digest %v, want %v", got, want)
 	}
 }
+
+// TestImportChosenWithoutLibraries has a choice of keys leave out libraries, from RDB files as from
+// append-only ones.
+func TestImportChosenWithoutLibraries(t *testing.T) {
+	from, rdb := testkit.Keyp(t), filepath.Join(t.TempDir(), "file")
+	const library = "#!lua name=lib\nredis.register_function('f', function() return 7 end)"
+	do(t, from.Client(2), "SET", "k", "v")
+	do(t, from.Client(2), "FUNCTION", "LOAD", library)
+	if text, status := exported(from.Addr(), rdb); status != 0 {
+		t.Fatalf("%d: %s", status, text)
+	}
+	aof := filepath.Join(t.TempDir(), "appendonly.aof")
+	text := fmt.Sprintf("*3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", len(library), library)
+	if err := os.WriteFile(aof, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{rdb, aof} {
+		for _, tt := range []struct {
+			args    []string
+			keys    int64
+			library bool
+		}{
+			{nil, 1, true}, {[]string{"--db", "0"}, 1, false}, {[]string{"--db", "9"}, 0, false}, {[]string{"--match", "k"}, 1, false}, {[]string{"--match", "x"}, 0, false},
+		} {
+			to := testkit.Keyp(t)
+			args := append([]string{file, "--to", to.Addr()}, tt.args...)
+			dry, status := imported(append(args, "--dry-run")...)
+			text, status2 := imported(args...)
+			if status != 0 || status2 != 0 || strings.Contains(text, " 1 left out;") == (tt.library || tt.keys == 0) {
+				t.Errorf("%q: %d, %d: %s%s", args, status, status2, dry, text)
+			}
+			if file == rdb && strings.Contains(dry, "; 1 libraries;") != tt.library {
+				t.Errorf("%q: a dry run says %s", args, dry)
+			}
+			c := to.Client(2)
+			libraries := do(t, c, "FUNCTION", "LIST").([]any)
+			if n := do(t, c, "DBSIZE"); n != tt.keys || len(libraries) == 1 != tt.library {
+				t.Errorf("%q: %v keys, and the libraries %v", args, n, libraries)
+			}
+		}
+	}
+}

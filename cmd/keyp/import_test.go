@@ -140,7 +140,10 @@ func TestImportFails(t *testing.T) {
 		{"shutdown", set + "*1\r\n$8\r\nSHUTDOWN\r\n", `"SHUTDOWN"`, statusLost},
 		{"unknown", set + "*1\r\n$4\r\nNOPE\r\n", `"NOPE"`, statusLost},
 		{"wrong type", set + "*3\r\n$5\r\nLPUSH\r\n$1\r\nk\r\n$1\r\nv\r\n", "WRONGTYPE", statusLost},
-		{"database", "*2\r\n$6\r\nSELECT\r\n$3\r\n999\r\n" + set, "no such database", statusLost},
+		{"database", "*2\r\n$6\r\nSELECT\r\n$3\r\n999\r\n" + set, `refused: 1, the server has no such database: databases is 16, and KEYP_DATABASES=1000 makes it larger: "999"`, statusLost},
+		{"database above all", "*2\r\n$6\r\nSELECT\r\n$5\r\n65536\r\n" + set, `no such database: databases is 16: "65536"`, statusLost},
+		{"greatest number", "*2\r\n$6\r\nSELECT\r\n$20\r\n18446744073709551615\r\n" + set, `no such database: databases is 16: "18446744073709551615"`, statusLost},
+		{"no database", "*2\r\n$6\r\nSELECT\r\n$1\r\nx\r\n" + set, "no such database: \"", statusLost},
 		{"module and damage", "REDIS0010\x07\x01m\x00\x00\x0b\x01i\x01x\x00\x01k\x01v\xff\x00\x00\x00\x00\x00\x00\x00\x00", "value of module AAAAAAAAA", statusLost},
 	}
 	for i, tt := range tests {
@@ -156,9 +159,10 @@ func TestImportFails(t *testing.T) {
 			t.Errorf("%s leaves a part", tt.name)
 		}
 	}
-	for _, args := range [][]string{{}, {"a", "b", "--dry-run"}, {"a"}, {"a", "--dir", "b", "--to", "c"}, {"a", "--nope"}} {
-		if _, status := imported(args...); status != statusFailed {
-			t.Errorf("%q: status %d", args, status)
+	for _, args := range [][]string{{}, {"a", "b", "--dry-run"}, {"a"}, {"a", "--dir", "b", "--to", "c"}, {"a", "--nope"},
+		{"a", "--dry-run", "--db", "-1"}, {"a", "--dry-run", "--db", "-2"}, {"a", "--dry-run", "--db", "x"}, {"a", "--dry-run", "--db", ""}} {
+		if text, status := imported(args...); status != statusFailed || !strings.Contains(text, "usage: ") {
+			t.Errorf("%q: status %d: %s", args, status, text)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime/debug"
 	"slices"
@@ -26,9 +27,9 @@ const maxValue = 512 << 20
 type Options struct {
 	// Conn is a connection to the server; nil: nothing is sent, and the report says what would be.
 	Conn net.Conn
-	// DB is the only database to import; AllDBs: all.
+	// DB is the only database to import, without libraries; AllDBs: all.
 	DB int
-	// Match is a pattern that keys have to match; empty: any.
+	// Match is a pattern that keys have to match, and libraries do not; empty: any.
 	Match string
 	// Replace lets the import replace keys and libraries that exist on the server; otherwise they
 	// are refused.
@@ -71,7 +72,9 @@ type Report struct {
 	Refused             Refusals
 	Torn                int64 // bytes at the end that Redis would cut off
 	TornFile            string
-	LeftOut             int64 // keys, and commands about keys, of other databases, or that don't match
+	// LeftOut counts keys, and commands about keys, of other databases, or that don't match, and
+	// then libraries, too.
+	LeftOut int64
 }
 
 // without takes away what a server has refused of it.
@@ -121,7 +124,7 @@ type importer struct {
 	// replies is what the server refused, which the pipe's goroutine adds to.
 	replies Report
 	pipe    *pipe
-	dbs     map[uint64]bool // those of the files; false: the server has no such one
+	dbs     map[uint64]string // those of the files; why the server has no such one, if it has none
 	aof     bool
 	now     int64
 
@@ -134,7 +137,7 @@ type importer struct {
 // Import sends what the source has. After an error the server may have a part of it, but none if a
 // file is damaged.
 func Import(s *Source, o Options) (_ *Report, err error) {
-	im := &importer{Options: o, source: s, dbs: map[uint64]bool{}, now: o.Clock.Now()}
+	im := &importer{Options: o, source: s, dbs: map[uint64]string{}, now: o.Clock.Now()}
 	im.report.Types, im.replies.Types = map[string]int64{}, map[string]int64{}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -203,7 +206,7 @@ func (im *importer) survey() error {
 		var err error
 		f.aof, err = f.rdbLength(func(r rdb.Record) error {
 			if r.Kind == rdb.RecordKey {
-				im.dbs[r.DB] = true
+				im.dbs[r.DB] = ""
 			}
 			return nil
 		})
@@ -213,7 +216,7 @@ func (im *importer) survey() error {
 		n, err := survey(f.all[f.aof:], func(args [][]byte) {
 			im.aof = true
 			if db, ok := selects(args); ok {
-				im.dbs[db] = true
+				im.dbs[db] = ""
 			}
 		})
 		f.end = f.aof + n
@@ -259,11 +262,36 @@ func (im *importer) prepare() error {
 		if strings.HasPrefix(failure, "NOAUTH") {
 			return errors.New(failure)
 		}
-		im.dbs[db] = failure == ""
+		if im.dbs[db] = failure; strings.HasSuffix(failure, "out of range") {
+			if im.dbs[db], err = im.noDatabase(); err != nil {
+				return err
+			}
+		}
 	}
 	_, _, err := im.pipe.ask("SELECT", "0")
 	return err
 }
+
+// noDatabase is the reason for which what is in a missing database is not imported. It says how
+// many databases the server has, and how many would do, as far as the server tells and allows that.
+func (im *importer) noDatabase() (string, error) {
+	reply, _, err := im.pipe.ask("CONFIG", "GET", "databases")
+	has, ok := strings.CutPrefix(reply, "databases ")
+	if err != nil || !ok {
+		return errNoDatabase, err
+	}
+	reason := errNoDatabase + ": databases is " + strings.TrimSpace(has)
+	if last := slices.Max(slices.Collect(maps.Keys(im.dbs))); last < maxDatabases {
+		reason += ", and KEYP_DATABASES=" + strconv.FormatUint(last+1, 10) + " makes it larger"
+	}
+	return reason, nil
+}
+
+const (
+	errNoDatabase = "the server has no such database"
+	// maxDatabases is how many databases a server can have.
+	maxDatabases = 65536
+)
 
 // send reads the files again.
 func (im *importer) send() error {
@@ -316,12 +344,12 @@ func (im *importer) command(args [][]byte) error {
 		return nil
 	}
 	name := strings.ToUpper(string(args[0][:min(len(args[0]), maxName)]))
-	switch {
+	switch reason := im.cannotUse(im.at); {
 	case !im.Allowed(args):
 		im.report.Refused.Add("commands that are unknown or change nothing", name)
 		return nil
-	case !im.mayUse(im.at):
-		im.report.Refused.Add("the server has no such database", strconv.FormatUint(im.at, 10))
+	case reason != "":
+		im.report.Refused.Add(reason, strconv.FormatUint(im.at, 10))
 		return nil
 	}
 	for _, arg := range args {
@@ -354,11 +382,13 @@ func (im *importer) command(args [][]byte) error {
 // wantsCommand reports whether a command concerns only keys that were chosen. A command that also
 // concerns other keys is a problem: its effect on the chosen keys may depend on the others.
 func (im *importer) wantsCommand(name string, args [][]byte) (wanted bool, problem string) {
-	if im.DB == AllDBs && im.Match == "" {
+	if im.all() {
 		return true, ""
 	}
 	switch name {
-	case "MULTI", "EXEC", "FLUSHALL", "FUNCTION", "SCRIPT": // the server has nothing but what was chosen
+	case "FUNCTION":
+		return false, ""
+	case "MULTI", "EXEC", "FLUSHALL", "SCRIPT": // the server has nothing but what was chosen
 		return true, ""
 	case "FLUSHDB":
 		return im.DB == AllDBs || im.at == uint64(im.DB), ""
@@ -382,8 +412,12 @@ func (im *importer) wantsCommand(name string, args [][]byte) (wanted bool, probl
 // noDB is the database of a SELECT that names none.
 const noDB = 1 << 63
 
-func (im *importer) mayUse(db uint64) bool {
-	return db != noDB && (im.Conn == nil || db == 0 || im.dbs[db])
+// cannotUse returns why the server has no such database; empty: it has.
+func (im *importer) cannotUse(db uint64) string {
+	if db == noDB {
+		return errNoDatabase
+	}
+	return im.dbs[db]
 }
 
 // use selects a database.
@@ -414,6 +448,10 @@ func (im *importer) record(r *rdb.Record) error {
 			im.report.Refused.Add(r.Skipped, name)
 		}
 	case rdb.RecordFunction:
+		if !im.all() {
+			im.report.LeftOut++
+			return nil
+		}
 		if im.report.Libraries++; im.Conn == nil {
 			return nil
 		}
@@ -432,6 +470,10 @@ func (im *importer) record(r *rdb.Record) error {
 	return nil
 }
 
+// all reports whether neither a database nor a pattern was chosen. A choice is of keys, and has no
+// library.
+func (im *importer) all() bool { return im.DB == AllDBs && im.Match == "" }
+
 func (im *importer) wanted(r *rdb.Record) bool { return im.chosen(r.DB, r.Key) }
 
 func (im *importer) chosen(db uint64, key []byte) bool {
@@ -439,15 +481,15 @@ func (im *importer) chosen(db uint64, key []byte) bool {
 }
 
 func (im *importer) key(r *rdb.Record) error {
-	switch {
+	switch reason := im.cannotUse(r.DB); {
 	case !im.wanted(r):
 		im.report.LeftOut++
 		return nil
 	case r.Expires && r.Deadline <= im.now:
 		im.report.Expired++
 		return nil
-	case !im.mayUse(r.DB):
-		im.report.Refused.Add("the server has no such database", strconv.FormatUint(r.DB, 10))
+	case reason != "":
+		im.report.Refused.Add(reason, strconv.FormatUint(r.DB, 10))
 		return nil
 	case r.PayloadBytes() > maxValue || len(r.Key) > maxValue:
 		im.report.Refused.Add("longer than 512 MB", string(r.Key[:min(len(r.Key), maxName)]))
