@@ -2,7 +2,8 @@ package commands
 
 import (
 	"slices"
-	"strings"
+
+	"keyp/storage"
 )
 
 // keypCommands are Keyp's own: questions about time that Redis has no commands for. They belong to
@@ -63,22 +64,20 @@ type keypOptions struct {
 	cursor []byte // nil: from the begin
 }
 
+const errWalkCount Error = "ERR COUNT is a number of 1 or more"
+
 // keypOption reads an option that all walks have; false if the next argument is none.
-func (o *keypOptions) keypOption(a *Cursor) bool {
+func (o *keypOptions) keypOption(a *options) bool {
 	switch {
-	case a.Word("MATCH"):
+	case a.option("MATCH", 1):
 		if o.match = a.Bytes(); globAll(o.match) {
 			o.match = nil
 		}
-	case a.Word("TYPE"):
-		o.typ = strings.ToLower(string(a.Bytes()))
-	case a.Word("COUNT"):
-		n := a.Int()
-		if n < 1 {
-			a.Fail(ErrSyntax)
-		}
-		o.count = int(min(n, keypCountMax))
-	case a.Word("CURSOR"):
+	case a.option("TYPE", 1):
+		o.typ = a.typeName().String()
+	case a.option("COUNT", 1):
+		o.count = int(min(a.IntFrom(1, errWalkCount), keypCountMax))
+	case a.option("CURSOR", 1):
 		if o.cursor = a.Bytes(); len(o.cursor) > keypCursorMax {
 			a.Fail(ErrCursor)
 		}
@@ -89,20 +88,27 @@ func (o *keypOptions) keypOption(a *Cursor) bool {
 }
 
 // parseUntimed reads the arguments of KEYP.UNTIMED.
-func parseUntimed(a Cursor) (o keypOptions, cursor uint64, err error) {
+func parseUntimed(c Cursor) (o keypOptions, cursor uint64, err error) {
+	a := options{Cursor: c}
 	o.count = keypCount
 	for a.More() {
 		if !o.keypOption(&a) {
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	if o.cursor != nil {
-		var ok bool
-		if cursor, ok = ParseUint(o.cursor); !ok {
-			a.Fail(ErrCursor)
-		}
+		cursor = a.scanCursor(o.cursor)
 	}
 	return o, cursor, a.Err()
+}
+
+// scanCursor reads a position of SCAN. One that is behind all keys was never given.
+func (a *options) scanCursor(b []byte) uint64 {
+	cursor, ok := ParseUint(b)
+	if !ok || cursor >= storage.SlotCursor(storage.Slots) {
+		a.Fail(ErrCursor)
+	}
+	return cursor
 }
 
 func runUntimed(c *Ctx) error {

@@ -231,12 +231,10 @@ func (a *Cursor) jobDue(now int64) int64 {
 }
 
 func addJob(c *Ctx) error {
-	a := c.Cursor(3)
+	a := options{Cursor: c.Cursor(3)}
 	id, due, payload := a.jobID(), a.jobDue(c.Txn.Now()), a.Bytes()
-	nx := a.Word("NX")
-	if a.Len() > 0 {
-		a.Fail(ErrSyntax)
-	}
+	nx := a.option("NX", 0)
+	a.end()
 	if err := a.Err(); err != nil {
 		return err
 	}
@@ -263,13 +261,13 @@ type deadLetters struct {
 }
 
 // option takes an option about dead letters, if that comes next.
-func (d *deadLetters) option(a *Cursor) bool {
+func (d *deadLetters) option(a *options) bool {
 	switch {
-	case d.most == 0 && a.Word("MAXDELIVERIES"):
+	case a.option("MAXDELIVERIES", 1):
 		if d.most = a.IntFrom(1, errJobDeliveries); d.most > maxDeliveries {
 			a.Fail(errJobDeliveries)
 		}
-	case !d.named && a.Word("DEADLETTER"):
+	case a.option("DEADLETTER", 1):
 		a.Bytes()
 		d.named = true
 	default:
@@ -376,16 +374,16 @@ func extendJob(c *Ctx) error {
 
 func nackJob(c *Ctx) error {
 	var dead deadLetters
-	delay, delayed := int64(0), false
-	a := c.Cursor(3)
+	delay := int64(0)
+	a := options{Cursor: c.Cursor(3)}
 	receipt := a.Bytes()
 	for a.More() {
 		switch {
-		case !delayed && a.Word("DELAY"):
-			delay, delayed = a.jobTime(), true
+		case a.option("DELAY", 1):
+			delay = a.jobTime()
 		case dead.option(&a):
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	if err := a.Err(); err != nil {
@@ -505,21 +503,19 @@ func jobPlace(b []byte, behind bool) (at object.JobPlace, ok bool) {
 }
 
 func rangeJobs(c *Ctx) error {
-	a := c.Cursor(3)
+	a := options{Cursor: c.Cursor(3)}
 	from, ok := jobPlace(a.Bytes(), false)
 	to, valid := jobPlace(a.Bytes(), true)
 	if !ok || !valid {
 		a.Fail(errJobPlace)
 	}
 	count := int64(100)
-	if a.Word("COUNT") {
+	if a.option("COUNT", 1) {
 		if count = a.IntFrom(1, errJobCount); count > maxJobs {
 			a.Fail(errJobCount)
 		}
 	}
-	if a.Len() > 0 {
-		a.Fail(ErrSyntax)
-	}
+	a.end()
 	if err := a.Err(); err != nil {
 		return err
 	}

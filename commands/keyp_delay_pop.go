@@ -17,30 +17,28 @@ type jobPop struct {
 	dead       deadLetters
 }
 
-func (p *jobPop) parse(a Cursor) error {
-	p.count, p.visibility = -1, -1
+func (p *jobPop) parse(c Cursor) error {
+	a := options{Cursor: c}
+	p.count, p.visibility = 1, -1
 	for a.More() {
 		switch {
-		case p.count < 0 && a.Word("COUNT"):
+		case a.option("COUNT", 1):
 			if p.count = a.IntFrom(1, errJobCount); p.count > maxJobs {
 				a.Fail(errJobCount)
 			}
-		case !p.block && a.Word("BLOCK"):
+		case a.option("BLOCK", 1):
 			p.block, p.timeout = true, a.Duration(0, errJobBlock)
-		case p.visibility < 0 && !p.noAck && a.Word("VISIBILITY"):
+		case a.option("VISIBILITY", 1, "NOACK"):
 			p.visibility = a.jobTime()
-		case p.visibility < 0 && !p.noAck && a.Word("NOACK"):
+		case a.option("NOACK", 0, "VISIBILITY"):
 			p.noAck = true
 		case p.dead.option(&a):
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	if p.visibility < 0 && !p.noAck {
 		a.Fail(errJobDelivery)
-	}
-	if p.count < 0 {
-		p.count = 1
 	}
 	return a.Err()
 }

@@ -196,8 +196,8 @@ func TestDelayRange(t *testing.T) {
 		KEYP.DELAY RANGE q - 281474976710656 -> -ERR start and end are -, +, Unix milliseconds or the place of a job
 		KEYP.DELAY RANGE q - + COUNT 0 -> -ERR COUNT is between 1 and 1000
 		KEYP.DELAY RANGE q - + COUNT 1001 -> -ERR COUNT is between 1 and 1000
-		KEYP.DELAY RANGE q - + COUNT -> -ERR syntax error
-		KEYP.DELAY RANGE q - + X -> -ERR syntax error
+		KEYP.DELAY RANGE q - + COUNT -> -ERR COUNT needs a value
+		KEYP.DELAY RANGE q - + X -> -ERR syntax error: 'X' is no option here
 	`)
 }
 
@@ -211,15 +211,15 @@ func TestDelayArguments(t *testing.T) {
 		KEYP.DELAY ADD q a +-1 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
 		KEYP.DELAY ADD q a 281474976710656 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
 		KEYP.DELAY ADD q a +281474976710655 p -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
-		KEYP.DELAY ADD q a 1000000000001 p XX -> -ERR syntax error
-		KEYP.DELAY ADD q a 1000000000001 p NX NX -> -ERR syntax error
+		KEYP.DELAY ADD q a 1000000000001 p XX -> -ERR syntax error: 'XX' is no option here
+		KEYP.DELAY ADD q a 1000000000001 p NX NX -> -ERR NX is given twice
 		EXISTS q -> 0
 		KEYP.DELAY ADD q a 281474976710655 "" -> 1
 		KEYP.DELAY POP -> -ERR wrong number of arguments for 'keyp.delay|pop' command
 		KEYP.DELAY POP q -> -ERR POP needs VISIBILITY or NOACK
 		KEYP.DELAY POP q COUNT 1 -> -ERR POP needs VISIBILITY or NOACK
-		KEYP.DELAY POP q NOACK VISIBILITY 1 -> -ERR syntax error
-		KEYP.DELAY POP q VISIBILITY 1 NOACK -> -ERR syntax error
+		KEYP.DELAY POP q NOACK VISIBILITY 1 -> -ERR NOACK and VISIBILITY exclude each other
+		KEYP.DELAY POP q VISIBILITY 1 NOACK -> -ERR VISIBILITY and NOACK exclude each other
 		KEYP.DELAY POP q VISIBILITY 31622400001 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
 		KEYP.DELAY POP q VISIBILITY -1 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
 		KEYP.DELAY POP q COUNT 0 NOACK -> -ERR COUNT is between 1 and 1000
@@ -229,11 +229,11 @@ func TestDelayArguments(t *testing.T) {
 		KEYP.DELAY POP q NOACK DEADLETTER d -> -ERR MAXDELIVERIES and DEADLETTER need each other
 		KEYP.DELAY POP q NOACK MAXDELIVERIES 0 DEADLETTER d -> -ERR MAXDELIVERIES is between 1 and 1000000
 		KEYP.DELAY POP q NOACK MAXDELIVERIES 1000001 DEADLETTER d -> -ERR MAXDELIVERIES is between 1 and 1000000
-		KEYP.DELAY POP q NOACK MAXDELIVERIES 1 DEADLETTER d DEADLETTER d -> -ERR syntax error
+		KEYP.DELAY POP q NOACK MAXDELIVERIES 1 DEADLETTER d DEADLETTER d -> -ERR DEADLETTER is given twice
 		KEYP.DELAY EXTEND q 1-a -1 -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
 		KEYP.DELAY NACK q 1-a DELAY x -> -ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds, or have a unit, such as 30s
 		KEYP.DELAY NACK q 1-a MAXDELIVERIES 1 -> -ERR MAXDELIVERIES and DEADLETTER need each other
-		KEYP.DELAY NACK q 1-a OTHER -> -ERR syntax error
+		KEYP.DELAY NACK q 1-a OTHER -> -ERR syntax error: 'OTHER' is no option here
 		KEYP.DELAY RESCHEDULE q "" 1000000000001 -> -ERR the id of a job has 1 to 512 bytes
 		KEYP.DELAY RESCHEDULE q a x -> -ERR due is in Unix milliseconds, up to 281474976710655, or + and a time from now, such as +60000 or +1m
 		# receipts that are none, and that of a job that nobody has

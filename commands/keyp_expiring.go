@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"keyp/storage"
@@ -16,15 +17,16 @@ type expiringOptions struct {
 
 // parseExpiring reads the arguments of KEYP.EXPIRING: where a page begins, and where the last one
 // ends.
-func parseExpiring(a Cursor) (o expiringOptions, from, until storage.DuePlace, err error) {
+func parseExpiring(c Cursor) (o expiringOptions, from, until storage.DuePlace, err error) {
+	a := options{Cursor: c}
 	o.count = keypCount
-	from, until = instant(&a), instant(&a)
+	from, until = instant(&a.Cursor), instant(&a.Cursor)
 	for a.More() {
-		if a.Word("ELEMENTS") {
+		if a.option("ELEMENTS", 1) {
 			a.Bytes()
 			o.elements = true
 		} else if !o.keypOption(&a) {
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	if o.elements && o.typ != "" {
@@ -42,7 +44,10 @@ func parseExpiring(a Cursor) (o expiringOptions, from, until storage.DuePlace, e
 	return o, from, until, a.Err()
 }
 
-const errElementsType Error = "ERR TYPE is about keys, ELEMENTS about those of one key"
+const (
+	errElementsType Error = "ERR TYPE is about keys, ELEMENTS about those of one key"
+	errInstant      Error = "ERR from and to are -, + or Unix milliseconds"
+)
 
 // expiringKey finds the last key behind ELEMENTS.
 func expiringKey(args [][]byte) (first, last int) {
@@ -72,8 +77,11 @@ func instant(a *Cursor) storage.DuePlace {
 	case a.Word("+"):
 		return storage.DueEnd
 	}
-	return storage.DuePlace{Deadline: a.Int()}
+	return storage.DuePlace{Deadline: a.instant()}
 }
+
+// instant takes a Unix time in milliseconds.
+func (a *Cursor) instant() int64 { return a.IntFrom(math.MinInt64, errInstant) }
 
 // appendPlace writes a place as a cursor: deadline-slot-hash.
 func appendPlace(dst []byte, p storage.DuePlace) []byte {
@@ -141,21 +149,24 @@ type timedValue interface {
 
 // expiringElements replies a page of the elements of one key in the order of their deadlines.
 // Elements with the same deadline are in the order of a hash, which the cursor has in place of the
-// key's. A missing key, and a type whose elements have no deadlines, have an empty page. An element
-// that is due when its key is, or later, is left out: it goes with the key.
+// key's. A missing key has an empty page, and a type whose elements have no deadlines an error. An
+// element that is due when its key is, or later, is left out: it goes with the key.
 func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) error {
 	if err := c.load(c.Keys); err != nil {
 		return err
 	}
 	k := c.Keys[0]
 	item, ok := c.peek(k)
-	v, timed := item.Value().(timedValue)
-	if !ok || !timed {
+	if !ok {
 		replyExpiring(c, nil, from, false)
 		return nil
 	}
 	if p := c.Client.user.permissions(); !c.Env.maySee(p, k.Name) || !c.Env.maySeeElements(p, k.Name, item.Type()) {
 		return errElementsDenied
+	}
+	v, timed := item.Value().(timedValue)
+	if !timed {
+		return errUntimedElements(item.Type())
 	}
 	if own := item.Deadline(); own != 0 && own < until.Deadline {
 		until = storage.DuePlace{Deadline: own}
@@ -221,3 +232,8 @@ func (p *elementsPage) add(v timedValue, at int64) bool {
 const elementBytes = 4 << 20
 
 const errElementsDenied Error = "NOPERM this user may not see the deadlines and elements of this key"
+
+// errUntimedElements is for a key of a type whose elements have no deadlines.
+func errUntimedElements(t object.Type) Error {
+	return Error("WRONGTYPE elements of the type " + t.String() + " have no deadlines: ELEMENTS names a hash, set, zset, stream or limit")
+}

@@ -92,21 +92,22 @@ type leaseRequest struct {
 	wait, delay int64 // ms
 }
 
-func parseAcquire(a Cursor, now int64) (r leaseRequest, err error) {
+func parseAcquire(c Cursor, now int64) (r leaseRequest, err error) {
+	a := options{Cursor: c}
 	if r.owner = a.Bytes(); len(r.owner) == 0 || len(r.owner) > object.MaxOwner {
 		a.Fail(errLeaseOwner)
 	}
 	ms := a.Duration(math.MinInt64, errLeaseTime)
 	for a.More() {
 		switch {
-		case a.Word("WAIT"):
+		case a.option("WAIT", 1):
 			r.waits, r.wait = true, a.Duration(0, errLeaseWait)
-		case a.Word("DELAY"):
+		case a.option("DELAY", 1):
 			if r.delay = a.Duration(0, errLeaseDelay); r.delay > object.MaxDelay {
 				a.Fail(errLeaseDelay)
 			}
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	if err := a.Err(); err != nil {

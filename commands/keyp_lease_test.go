@@ -140,11 +140,11 @@ func TestLeaseArguments(t *testing.T) {
 		KEYP.LEASE ACQUIRE l a -1 -> -ERR invalid expire time in 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l a 9223372036854775807 -> -ERR invalid expire time in 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l a 9223370336000000000 -> -ERR invalid expire time in 'keyp.lease|acquire' command
-		KEYP.LEASE ACQUIRE l a 5 WAIT -> -ERR syntax error
+		KEYP.LEASE ACQUIRE l a 5 WAIT -> -ERR WAIT needs a value
 		KEYP.LEASE ACQUIRE l a 5 WAIT -1 -> -ERR WAIT is 0 or more milliseconds, or has a unit, such as 5s
 		KEYP.LEASE ACQUIRE l a 5 DELAY -1 -> -ERR DELAY is between 0 and 31622400000 milliseconds, or has a unit, such as 5s
 		KEYP.LEASE ACQUIRE l a 5 DELAY 31622400001 -> -ERR DELAY is between 0 and 31622400000 milliseconds, or has a unit, such as 5s
-		KEYP.LEASE ACQUIRE l a 5 OTHER -> -ERR syntax error
+		KEYP.LEASE ACQUIRE l a 5 OTHER -> -ERR syntax error: 'OTHER' is no option here
 		KEYP.LEASE RENEW l 0 5 -> -ERR a token is a number of 1 or more
 		KEYP.LEASE RENEW l x 5 -> -ERR a token is a number of 1 or more
 		KEYP.LEASE RENEW l 1 x -> -ERR the time of a lease is a number of milliseconds, or has a unit, such as 30s

@@ -157,10 +157,11 @@ func (a *Cursor) limitTime(wrong error) int64 {
 
 // parse reads the arguments from the cost on. Words stand before numbers alone, so that no argument
 // has two meanings.
-func (p *limitCall) parse(a Cursor, reserve bool) error {
+func (p *limitCall) parse(c Cursor, reserve bool) error {
+	a := options{Cursor: c}
 	p.cost = a.limitNumber(errLimitCost)
 	for a.More() {
-		if reserve && a.Word("RESERVE") {
+		if reserve && a.option("RESERVE", 2) {
 			p.id = a.Bytes()
 			p.ttl = a.limitTime(errLimitTTL)
 			if len(p.id) == 0 || len(p.id) > object.MaxLimitID {
@@ -175,13 +176,13 @@ func (p *limitCall) parse(a Cursor, reserve bool) error {
 		r := &p.room[p.count]
 		p.count++
 		switch {
-		case a.Word("TOKENS"):
+		case a.part("TOKENS", 3):
 			r.Kind = object.LimitTokens
 			r.Count, r.Rate, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber), a.limitTime(errLimitSpan)
 			if a.Err() == nil && !r.Valid() {
 				a.Fail(errLimitFill)
 			}
-		case a.Word("WINDOW"):
+		case a.part("WINDOW", 2):
 			r.Kind = object.LimitWindow
 			r.Count, r.Span = a.limitNumber(errLimitNumber), a.limitTime(errLimitSpan)
 			if a.Word("APPROX") {
@@ -190,19 +191,17 @@ func (p *limitCall) parse(a Cursor, reserve bool) error {
 			if a.Err() == nil && !r.Valid() {
 				a.Fail(errLimitWindow)
 			}
-		case a.Word("UNTIL"):
+		case a.part("UNTIL", 2):
 			r.Kind = object.LimitUntil
 			r.Count, r.Until = a.limitNumber(errLimitNumber), a.IntFrom(1, errLimitUntil)
 			if a.Err() == nil && !r.Valid() {
 				a.Fail(errLimitUntil)
 			}
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
-	if a.Len() > 0 {
-		a.Fail(ErrSyntax)
-	}
+	a.end()
 	if p.count == 0 {
 		a.Fail(errLimitNone)
 	}

@@ -217,18 +217,18 @@ func TestLimitErrors(t *testing.T) {
 		KEYP.LIMIT TAKE n 1 UNTIL 1 9223372036854775807 -> -ERR the instant of UNTIL is between 1 and 288230376151711743 in Unix milliseconds
 		KEYP.LIMIT TAKE n 1 UNTIL 1000000000001 1700000001000 -> -ERR numbers of limits are between 1 and 1000000000000
 		KEYP.LIMIT PEEK n 1 UNTIL 1 288230376151711743 -> [1, 0, 0, [1], [0]]
-		KEYP.LIMIT TAKE n 1 TOKENS 1 1 -> -ERR syntax error
-		KEYP.LIMIT TAKE n 1 SOMETHING 1 1 -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 TOKENS 1 1 -> -ERR TOKENS needs 3 values
+		KEYP.LIMIT TAKE n 1 SOMETHING 1 1 -> -ERR syntax error: 'SOMETHING' is no option here
 		KEYP.LIMIT TAKE n -> -ERR wrong number of arguments for 'keyp.limit|take' command
 		KEYP.LIMIT TAKE n 1 -> -ERR a call needs a limit: TOKENS, WINDOW or UNTIL
 		KEYP.LIMIT PEEK n 1 -> -ERR a call needs a limit: TOKENS, WINDOW or UNTIL
 		KEYP.LIMIT TAKE n 1 RESERVE id 100 -> -ERR a call needs a limit: TOKENS, WINDOW or UNTIL
-		KEYP.LIMIT TAKE n 1 RESERVE id 100 WINDOW -> -ERR syntax error
-		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 RESERVE id 100 WINDOW -> -ERR syntax error: 'WINDOW' is no option here
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id -> -ERR RESERVE needs 2 values
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 0 -> -ERR the time of a reservation is between 1 and 1000000000000 ms, or has a unit, such as 30s
 		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE "" 1 -> -ERR the id of a reservation has 1 to 256 bytes
-		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 1 more -> -ERR syntax error
-		KEYP.LIMIT PEEK n 1 WINDOW 1 1 RESERVE id 1 -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 1 more -> -ERR syntax error: 'more' is no option here
+		KEYP.LIMIT PEEK n 1 WINDOW 1 1 RESERVE id 1 -> -ERR syntax error: 'RESERVE' is no option here
 		SET s v -> +OK
 		KEYP.LIMIT TAKE s 1 WINDOW 1 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		KEYP.LIMIT PEEK s 1 WINDOW 1 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value

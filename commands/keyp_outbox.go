@@ -17,11 +17,9 @@ const (
 	errOutboxName     Error = "ERR an outbox's name has 1 to 128 bytes, in UTF-8 and without control characters"
 	errOutboxPattern  Error = "ERR an outbox's pattern has 1 to 512 bytes"
 	errOutboxNeeds    Error = "ERR an outbox needs PATTERN and STREAM"
-	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash, stream, lease, limit or delay"
 	errOutboxElements Error = "ERR with ELEMENTS, TYPE is hash, set, zset, stream or limit: elements of other types have no deadlines"
 	errOutboxLength   Error = "ERR MAXLEN is 1 or more"
 	errOutboxValue    Error = "ERR VALUE is between 0 and 1048576 bytes"
-	errOutboxDatabase Error = "ERR DB index is out of range"
 	errOutboxes       Error = "ERR there are as many outboxes as there can be"
 	errOutboxWaiting  Error = "ERR many entries of the outbox wait to be written to its stream: try again later"
 	errOutboxRights   Error = "NOPERM an outbox needs the right to read the keys of its pattern"
@@ -141,35 +139,32 @@ func outboxDB(args [][]byte, current int) (int, bool) {
 }
 
 // parseOutbox reads the arguments of KEYP.OUTBOX SET from the name on, for a client of a database.
-func (e *Env) parseOutbox(a Cursor, db int) (*storage.OutboxRule, error) {
+func (e *Env) parseOutbox(c Cursor, db int) (*storage.OutboxRule, error) {
+	a := options{Cursor: c}
 	r := &storage.OutboxRule{DB: db}
 	r.Name = string(a.Bytes())
 	for a.More() {
 		switch {
-		case a.Word("PATTERN"):
+		case a.option("PATTERN", 1):
 			r.Pattern = bytes.Clone(a.Bytes())
-		case a.Word("DB"):
-			if r.DB = a.Int32(); !e.database(r.DB) {
-				a.Fail(errOutboxDatabase)
-			}
-		case a.Word("TYPE"):
-			if r.Type = typeNamed(string(a.Bytes())); r.Type == object.None {
-				a.Fail(errOutboxType)
-			}
-		case a.Word("ELEMENTS"):
+		case a.option("DB", 1):
+			r.DB = a.database(e)
+		case a.option("TYPE", 1):
+			r.Type = a.typeName()
+		case a.option("ELEMENTS", 0):
 			r.Elements = true
-		case a.Word("STREAM"):
+		case a.option("STREAM", 1):
 			r.Stream = bytes.Clone(a.Bytes())
-		case a.Word("MAXLEN"):
+		case a.option("MAXLEN", 1):
 			r.MaxLen = a.IntFrom(1, errOutboxLength)
-		case a.Word("VALUE"):
+		case a.option("VALUE", 1):
 			n := a.IntFrom(0, errOutboxValue)
 			if n > outboxValueMax {
 				a.Fail(errOutboxValue)
 			}
 			r.MaxValue = int(n)
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	switch err := a.Err(); {
@@ -185,16 +180,6 @@ func (e *Env) parseOutbox(a Cursor, db int) (*storage.OutboxRule, error) {
 		return nil, errOutboxElements
 	}
 	return r, nil
-}
-
-// typeNamed is the type that TYPE replies so, None if there is none.
-func typeNamed(name string) object.Type {
-	for _, t := range storage.Types {
-		if strings.EqualFold(t.String(), name) {
-			return t
-		}
-	}
-	return object.None
 }
 
 func setOutbox(c *Ctx) error {

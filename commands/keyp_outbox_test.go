@@ -31,18 +31,18 @@ func TestOutboxCommands(t *testing.T) {
 		KEYP.OUTBOX SET -> -ERR wrong number of arguments for 'keyp.outbox|set' command
 		KEYP.OUTBOX SET r -> -ERR an outbox needs PATTERN and STREAM
 		KEYP.OUTBOX SET r PATTERN k* -> -ERR an outbox needs PATTERN and STREAM
-		KEYP.OUTBOX SET r PATTERN k* STREAM -> -ERR syntax error
+		KEYP.OUTBOX SET r PATTERN k* STREAM -> -ERR STREAM needs a value
 		KEYP.OUTBOX SET r PATTERN k* DB 0 -> -ERR an outbox needs PATTERN and STREAM
 		KEYP.OUTBOX SET r STREAM s DB 0 -> -ERR an outbox needs PATTERN and STREAM
 		KEYP.OUTBOX SET r PATTERN k* STREAM s DB 16 -> -ERR DB index is out of range
 		KEYP.OUTBOX SET r PATTERN k* STREAM s DB -1 -> -ERR DB index is out of range
-		KEYP.OUTBOX SET r PATTERN k* STREAM s DB x -> -ERR value is not an integer or out of range
+		KEYP.OUTBOX SET r PATTERN k* STREAM s DB x -> -ERR DB index is out of range
 		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE x -> -ERR TYPE is string, list, set, zset, hash, stream, lease, limit or delay
 		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE list ELEMENTS -> -ERR with ELEMENTS, TYPE is hash, set, zset, stream or limit: elements of other types have no deadlines
 		KEYP.OUTBOX SET r PATTERN k* STREAM s MAXLEN 0 -> -ERR MAXLEN is 1 or more
 		KEYP.OUTBOX SET r PATTERN k* STREAM s VALUE -1 -> -ERR VALUE is between 0 and 1048576 bytes
 		KEYP.OUTBOX SET r PATTERN k* STREAM s VALUE 1048577 -> -ERR VALUE is between 0 and 1048576 bytes
-		KEYP.OUTBOX SET r PATTERN k* STREAM s OTHER -> -ERR syntax error
+		KEYP.OUTBOX SET r PATTERN k* STREAM s OTHER -> -ERR syntax error: 'OTHER' is no option here
 		KEYP.OUTBOX SET "" PATTERN k* STREAM s -> -ERR an outbox's name has 1 to 128 bytes, in UTF-8 and without control characters
 		KEYP.OUTBOX SET r PATTERN "" STREAM s -> -ERR an outbox's pattern has 1 to 512 bytes
 		KEYP.OUTBOX LIST -> []

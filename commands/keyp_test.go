@@ -19,16 +19,16 @@ import (
 func TestUntimed(t *testing.T) {
 	table(t, `
 		KEYP.UNTIMED -> ["0", []]
-		KEYP.UNTIMED COUNT 0 -> -ERR syntax error
-		KEYP.UNTIMED COUNT x -> -ERR value is not an integer or out of range
-		KEYP.UNTIMED COUNT -> -ERR syntax error
-		KEYP.UNTIMED ELEMENTS -> -ERR syntax error
-		KEYP.UNTIMED 0 -> -ERR syntax error
+		KEYP.UNTIMED COUNT 0 -> -ERR COUNT is a number of 1 or more
+		KEYP.UNTIMED COUNT x -> -ERR COUNT is a number of 1 or more
+		KEYP.UNTIMED COUNT -> -ERR COUNT needs a value
+		KEYP.UNTIMED ELEMENTS -> -ERR syntax error: 'ELEMENTS' is no option here
+		KEYP.UNTIMED 0 -> -ERR syntax error: '0' is no option here
 		KEYP.UNTIMED CURSOR x -> -ERR invalid cursor
 		KEYP.UNTIMED CURSOR -1 -> -ERR invalid cursor
 		KEYP.UNTIMED CURSOR "" -> -ERR invalid cursor
 		KEYP.UNTIMED CURSOR 18446744073709551616 -> -ERR invalid cursor
-		KEYP.UNTIMED CURSOR 18446744073709551615 -> ["0", []]
+		KEYP.UNTIMED CURSOR 18446744073709551615 -> -ERR invalid cursor
 		KEYP.UNTIMED CURSOR 0000000000000000000000000000000000000000000000000000000000000000 -> ["0", []]
 		KEYP.UNTIMED CURSOR 00000000000000000000000000000000000000000000000000000000000000000 -> -ERR invalid cursor
 		SET timed v PX 5000 -> +OK
@@ -38,7 +38,7 @@ func TestUntimed(t *testing.T) {
 		KEYP.UNTIMED -> ["0", ["h"]]
 		KEYP.UNTIMED TYPE HASH MATCH h* COUNT 99999999999 -> ["0", ["h"]]
 		KEYP.UNTIMED type string -> ["0", []]
-		KEYP.UNTIMED type nonsense -> ["0", []]
+		KEYP.UNTIMED type nonsense -> -ERR TYPE is string, list, set, zset, hash, stream, lease, limit or delay
 		KEYP.UNTIMED match x* -> ["0", []]
 		select 1
 		KEYP.UNTIMED -> ["0", []]
@@ -146,12 +146,12 @@ func TestExpiring(t *testing.T) {
 		KEYP.EXPIRING - + -> ["0", []]
 		KEYP.EXPIRING -> -ERR wrong number of arguments for 'keyp.expiring' command
 		KEYP.EXPIRING - -> -ERR wrong number of arguments for 'keyp.expiring' command
-		KEYP.EXPIRING x + -> -ERR value is not an integer or out of range
-		KEYP.EXPIRING - 1.5 -> -ERR value is not an integer or out of range
-		KEYP.EXPIRING - 9223372036854775808 -> -ERR value is not an integer or out of range
-		KEYP.EXPIRING - + COUNT 0 -> -ERR syntax error
-		KEYP.EXPIRING - + LIMIT 0 1 -> -ERR syntax error
-		KEYP.EXPIRING - + CURSOR -> -ERR syntax error
+		KEYP.EXPIRING x + -> -ERR from and to are -, + or Unix milliseconds
+		KEYP.EXPIRING - 1.5 -> -ERR from and to are -, + or Unix milliseconds
+		KEYP.EXPIRING - 9223372036854775808 -> -ERR from and to are -, + or Unix milliseconds
+		KEYP.EXPIRING - + COUNT 0 -> -ERR COUNT is a number of 1 or more
+		KEYP.EXPIRING - + LIMIT 0 1 -> -ERR syntax error: 'LIMIT' is no option here
+		KEYP.EXPIRING - + CURSOR -> -ERR CURSOR needs a value
 		KEYP.EXPIRING - + CURSOR "" -> -ERR invalid cursor
 		KEYP.EXPIRING - + CURSOR 1 -> -ERR invalid cursor
 		KEYP.EXPIRING - + CURSOR 1-2 -> -ERR invalid cursor
@@ -164,9 +164,9 @@ func TestExpiring(t *testing.T) {
 		KEYP.EXPIRING - + CURSOR 9223372036854775807-16384-ffffffffffffffff -> ["0", []]
 		KEYP.EXPIRING - + ELEMENTS none CURSOR 9223372036854775807-16384-ffffffffffffffff -> ["0", []]
 		KEYP.EXPIRING - + ELEMENTS none CURSOR x -> -ERR invalid cursor
-		KEYP.EXPIRING - + ELEMENTS -> -ERR syntax error
+		KEYP.EXPIRING - + ELEMENTS -> -ERR ELEMENTS needs a value
 		KEYP.EXPIRING - + ELEMENTS none TYPE hash -> -ERR TYPE is about keys, ELEMENTS about those of one key
-		KEYP.EXPIRING x + ELEMENTS none -> -ERR value is not an integer or out of range
+		KEYP.EXPIRING x + ELEMENTS none -> -ERR from and to are -, + or Unix milliseconds
 		KEYP.EXPIRING - + MATCH ELEMENTS -> ["0", []]
 		KEYP.EXPIRING - + ELEMENTS none -> ["0", []]
 		SET s v PXAT AT0 -> +OK
@@ -232,15 +232,15 @@ func TestExpiringElements(t *testing.T) {
 		SET k v PXAT AT1 -> +OK
 		RPUSH l a -> 1
 		KEYP.EXPIRING - + -> ["0", [["k", AT1], ["z", AT3]]]
-		KEYP.EXPIRING - + ELEMENTS k -> ["0", []]
-		KEYP.EXPIRING - + ELEMENTS l -> ["0", []]
+		KEYP.EXPIRING - + ELEMENTS k -> -WRONGTYPE elements of the type string have no deadlines: ELEMENTS names a hash, set, zset, stream or limit
+		KEYP.EXPIRING - + ELEMENTS l -> -WRONGTYPE elements of the type list have no deadlines: ELEMENTS names a hash, set, zset, stream or limit
 		KEYP.EXPIRING - AT1 ELEMENTS s -> ["0", [["a", AT0]]]
 		KEYP.EXPIRING - + ELEMENTS h -> ["0", [["f", AT1], ["g", AT2]]]
 		KEYP.EXPIRING - AT2 ELEMENTS h -> ["0", [["f", AT1]]]
 		KEYP.EXPIRING AT2 + elements h -> ["0", [["g", AT2]]]
 		KEYP.EXPIRING AT1 AT1 ELEMENTS h -> ["0", []]
 		KEYP.EXPIRING - + ELEMENTS h MATCH g* -> ["0", [["g", AT2]]]
-		KEYP.EXPIRING - + ELEMENTS s ELEMENTS h COUNT 10 -> ["0", [["f", AT1], ["g", AT2]]]
+		KEYP.EXPIRING - + ELEMENTS s ELEMENTS h COUNT 10 -> -ERR ELEMENTS is given twice
 		KEYP.EXPIRING - + COUNT 10 ELEMENTS z -> ["0", [["m", AT2]]]
 		COMMAND GETKEYS KEYP.EXPIRING - + COUNT 10 ELEMENTS z -> ["z"]
 		PERSIST z -> 1
@@ -369,13 +369,13 @@ func TestTimeline(t *testing.T) {
 		KEYP.TIMELINE - + 10 -> []
 		KEYP.TIMELINE -> -ERR wrong number of arguments for 'keyp.timeline' command
 		KEYP.TIMELINE - + -> -ERR wrong number of arguments for 'keyp.timeline' command
-		KEYP.TIMELINE x + 1 -> -ERR value is not an integer or out of range
-		KEYP.TIMELINE - 1.5 1 -> -ERR value is not an integer or out of range
-		KEYP.TIMELINE - + x -> -ERR value is not an integer or out of range
+		KEYP.TIMELINE x + 1 -> -ERR from and to are -, + or Unix milliseconds
+		KEYP.TIMELINE - 1.5 1 -> -ERR from and to are -, + or Unix milliseconds
+		KEYP.TIMELINE - + x -> -ERR the number of buckets is not from 1 to 10000
 		KEYP.TIMELINE - + 0 -> -ERR the number of buckets is not from 1 to 10000
 		KEYP.TIMELINE - + 10001 -> -ERR the number of buckets is not from 1 to 10000
-		KEYP.TIMELINE - + 1 MATCH -> -ERR syntax error
-		KEYP.TIMELINE - + 1 COUNT 10 -> -ERR syntax error
+		KEYP.TIMELINE - + 1 MATCH -> -ERR MATCH needs a value
+		KEYP.TIMELINE - + 1 COUNT 10 -> -ERR syntax error: 'COUNT' is no option here
 		KEYP.TIMELINE AT0 AT2 2 -> [[AT0, 0, 0, 0], [AT1, 0, 0, 0]]
 		SET s v PXAT AT0 -> +OK
 		SET later v PXAT AT2 -> +OK

@@ -19,7 +19,8 @@ type timelineArgs struct {
 }
 
 // parseTimeline reads the arguments of KEYP.TIMELINE.
-func parseTimeline(a Cursor) (o timelineArgs, err error) {
+func parseTimeline(c Cursor) (o timelineArgs, err error) {
+	a := options{Cursor: c}
 	empty := false
 	switch {
 	case a.Word("-"):
@@ -27,7 +28,7 @@ func parseTimeline(a Cursor) (o timelineArgs, err error) {
 	case a.Word("+"):
 		empty = true
 	default:
-		o.from.At = a.Int()
+		o.from.At = a.instant()
 	}
 	switch {
 	case a.Word("-"):
@@ -35,19 +36,19 @@ func parseTimeline(a Cursor) (o timelineArgs, err error) {
 	case a.Word("+"):
 		o.until.Open = true
 	default:
-		o.until.At = a.Int()
+		o.until.At = a.instant()
 	}
 	if empty { // it begins at the end of time, or ends at its begin
 		o.until = storage.Instant{At: math.MinInt64}
 	}
-	n := a.Int()
-	if a.Err() == nil && (n < 1 || n > timelineMax) {
+	n := a.IntFrom(1, errBuckets)
+	if n > timelineMax {
 		a.Fail(errBuckets)
 	}
 	o.buckets = int(n)
 	for a.More() {
-		if !a.Word("MATCH") {
-			a.Fail(ErrSyntax)
+		if !a.option("MATCH", 1) {
+			a.end()
 		} else if o.match = a.Bytes(); globAll(o.match) {
 			o.match = nil
 		}

@@ -16,18 +16,19 @@ import (
 )
 
 const (
-	errNoPolicy       Error = "ERR no such policy"
-	errPolicyName     Error = "ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters"
-	errPolicyNeeds    Error = "ERR a policy needs PATTERN"
-	errPolicyPattern  Error = "ERR a policy's pattern has 1 to 512 bytes"
-	errPolicyEmpty    Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE, REQUIRE and MAXAGE"
-	errPolicyTime     Error = "ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d"
-	errPolicyJitter   Error = "ERR JITTER is between 1 and 90 percent"
-	errPolicyMax      Error = "ERR MAX needs CUT or REFUSE"
-	errPolicyOver     Error = "ERR DEFAULT, SLIDE and LIMIT must not be longer than MAX"
-	errPolicySlide    Error = "ERR LIMIT must not be shorter than SLIDE"
-	errPolicyDatabase Error = "ERR DB index is out of range"
-	errPolicies       Error = "ERR there are as many policies as there can be"
+	errNoPolicy      Error = "ERR no such policy"
+	errPolicyName    Error = "ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters"
+	errPolicyNeeds   Error = "ERR a policy needs PATTERN"
+	errPolicyPattern Error = "ERR a policy's pattern has 1 to 512 bytes"
+	errPolicyEmpty   Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE, REQUIRE and MAXAGE"
+	errPolicyTime    Error = "ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d"
+	errPolicyJitter  Error = "ERR JITTER is between 1 and 90 percent"
+	errPolicyMax     Error = "ERR MAX needs CUT or REFUSE"
+	errPolicyOver    Error = "ERR DEFAULT, SLIDE and LIMIT must not be longer than MAX"
+	errPolicySlide   Error = "ERR LIMIT must not be shorter than SLIDE"
+	errPolicyLimit   Error = "ERR LIMIT comes right behind SLIDE and its time"
+	errPolicyExcess  Error = "ERR CUT and REFUSE come right behind MAX and its time"
+	errPolicies      Error = "ERR there are as many policies as there can be"
 )
 
 const (
@@ -187,49 +188,52 @@ func (a *Cursor) policyTime() int64 {
 }
 
 // parsePolicy reads the arguments of KEYP.POLICY SET from the name on, for a client of a database.
-func (e *Env) parsePolicy(a Cursor, db int) (*policy, error) {
+func (e *Env) parsePolicy(c Cursor, db int) (*policy, error) {
+	a := options{Cursor: c}
 	p := &policy{db: db}
 	name := a.Bytes()
 	p.Name = string(name)
 	for a.More() {
 		switch {
-		case a.Word("PATTERN"):
+		case a.option("PATTERN", 1):
 			p.pattern = bytes.Clone(a.Bytes())
-		case a.Word("DB"):
-			if p.db = a.Int32(); !e.database(p.db) {
-				a.Fail(errPolicyDatabase)
-			}
-		case a.Word("WARN"):
+		case a.option("DB", 1):
+			p.db = a.database(e)
+		case a.option("WARN", 0, "ENFORCE"):
 			p.Enforce = false
-		case a.Word("ENFORCE"):
+		case a.option("ENFORCE", 0, "WARN"):
 			p.Enforce = true
-		case a.Word("DEFAULT"):
+		case a.option("DEFAULT", 1):
 			p.Default = a.policyTime()
-		case a.Word("MAX"):
+		case a.option("MAX", 1):
 			p.Max = a.policyTime()
-			if p.Refuse = a.Word("REFUSE"); !p.Refuse && !a.Word("CUT") {
+			if p.Refuse = a.option("REFUSE", 0, "CUT"); !p.Refuse && !a.option("CUT", 0, "REFUSE") {
 				a.Fail(errPolicyMax)
 			}
-		case a.Word("JITTER"):
+		case a.option("JITTER", 1):
 			if p.Jitter = a.IntFrom(1, errPolicyJitter); p.Jitter > 90 {
 				a.Fail(errPolicyJitter)
 			}
-		case a.Word("SLIDE"):
+		case a.option("SLIDE", 1):
 			p.Slide = a.policyTime()
-			if p.Limit = 0; a.Word("LIMIT") {
+			if a.option("LIMIT", 1) {
 				p.Limit = a.policyTime()
 			}
-		case a.Word("MAXAGE"):
+		case a.option("LIMIT", 0):
+			a.Fail(errPolicyLimit)
+		case a.option("CUT", 0, "REFUSE"), a.option("REFUSE", 0, "CUT"):
+			a.Fail(errPolicyExcess)
+		case a.option("MAXAGE", 1):
 			if p.MaxAge = a.policyTime(); p.MaxAge > object.MaxStreamAge {
 				a.Fail(errPolicyTime)
 			}
 			refs := streamRefs(0)
-			refs.option(&a)
+			refs.option(&a.Cursor)
 			p.AgeRefs = uint8(max(refs, keepRef))
-		case a.Word("REQUIRE"):
+		case a.option("REQUIRE", 0):
 			p.Require = true
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
 	}
 	if err := a.Err(); err != nil {
@@ -408,21 +412,19 @@ func applyPolicy(c *Ctx) error {
 		return err
 	}
 	cursor, count := uint64(0), int64(100)
-	for a := c.Cursor(3); a.More() || a.Err() != nil; {
+	a := options{Cursor: c.Cursor(3)}
+	for a.More() {
 		switch {
-		case a.Err() != nil:
-			return a.Err()
-		case a.Word("CURSOR"):
-			n, ok := ParseUint(a.Bytes())
-			if !ok {
-				a.Fail(ErrCursor)
-			}
-			cursor = n
-		case a.Word("COUNT"):
-			count = min(a.IntFrom(1, ErrSyntax), scanCountMax)
+		case a.option("CURSOR", 1):
+			cursor = a.scanCursor(a.Bytes())
+		case a.option("COUNT", 1):
+			count = min(a.IntFrom(1, errWalkCount), scanCountMax)
 		default:
-			a.Fail(ErrSyntax)
+			a.end()
 		}
+	}
+	if err := a.Err(); err != nil {
+		return err
 	}
 	var keys []storage.Key
 	next, err := c.view().Scan(p.db, cursor, int(count), func(name []byte, _ object.Type) {

@@ -244,7 +244,7 @@ func TestPolicyCommands(t *testing.T) {
 		KEYP.POLICY SET a PATTERN * SLIDE 10 LIMIT 9 -> -ERR LIMIT must not be shorter than SLIDE
 		KEYP.POLICY SET a PATTERN * DEFAULT 10 MAX 9 CUT -> -ERR DEFAULT, SLIDE and LIMIT must not be longer than MAX
 		KEYP.POLICY SET a PATTERN * DB 16 REQUIRE -> -ERR DB index is out of range
-		KEYP.POLICY SET a PATTERN * REQUIRE NONSENSE -> -ERR syntax error
+		KEYP.POLICY SET a PATTERN * REQUIRE NONSENSE -> -ERR syntax error: 'NONSENSE' is no option here
 		KEYP.POLICY SET sessions PATTERN session:* ENFORCE DEFAULT 30m MAX 1d CUT -> +OK
 		KEYP.POLICY SET all PATTERN * JITTER 10 REQUIRE -> +OK
 		KEYP.POLICY SET other PATTERN * DB 1 ENFORCE MAX 90s REFUSE -> +OK
