@@ -345,6 +345,15 @@ func TestACLSecrets(t *testing.T) {
 		"ACL SETUSER alice on >SECRET", "ACL SETUSER alice <SECRETS", "ACL SETUSER alice #SECRET", "ACL SETUSER alice !SECRET",
 		"ACL SETUSER alice ( >SECRET", "ACL SETUSER alice (+get <SECRET)",
 		"CONFIG SET requirepass SECRET", "CONFIG SET masterauth SECRET masteruser SECRET", "CONFIG SET maxclients x requirepass SECRET",
+		"CONFIG SET requirepas SECRET", "CONFIG SET maxclients 100 RequirePas SECRET", "CONFIG SET requirepass two SECRET", "CONFIG SET maxclients requirepass SECRET",
+		"CONFIG STE requirepass SECRET", "ACL SETUSR alice >SECRET",
+		"ACL DRYRUN default AUTH SECRET", "ACL DRYRUN default AUTH default SECRET", "ACL DRYRUN default HELLO 3 AUTH default SECRET",
+		"ACL DRYRUN default CONFIG SET requirepass SECRET", "ACL DRYRUN default CONFIG SET requirepas SECRET", "ACL DRYRUN default ACL SETUSER alice >SECRET",
+		"ACL DRYRUN default MIGRATE h 1 k 0 1 AUTH SECRET", "ACL DRYRUN default AUHT SECRET", "ACL DRYRUN default ACL SETUSR alice >SECRET",
+		"ACL DRYRUN default ACL DRYRUN default AUTH SECRET", "ACL DRYRUN default COMMAND GETKEYS AUTH SECRET", "ACL DRYRUN nobody AUTH SECRET",
+		"COMMAND GETKEYS AUTH SECRET", "COMMAND GETKEYS AUHT SECRET", "COMMAND GETKEYSANDFLAGS MIGRATE h 1 k 0 1 AUTH SECRET",
+		"COMMAND GETKEYS ACL DRYRUN default AUTH SECRET", "COMMAND GETKEYS COMMAND GETKEYS AUTH SECRET",
+		"ACL DRYRUN default SET key value", "COMMAND GETKEYS SET key value",
 		"MULTI", "AUTH SECRET", "CONFIG SET requirepass SECRET", "EXEC", "AUTH default SECRET",
 		"ACL LIST", "ACL GETUSER alice", "ACL LOG", "INFO everything", "CLIENT LIST", "SLOWLOG GET -1",
 	} {
@@ -353,12 +362,15 @@ func TestACLSecrets(t *testing.T) {
 	if strings.Contains(replies.String(), "SECRET") {
 		t.Errorf("a reply has the password:\n%s", replies.String())
 	}
+	run("AUHT SECRET") // the reply names the arguments, as in Redis
 	if shown := strings.Join(other.pushed, ""); strings.Contains(shown, "SECRET") || !strings.Contains(shown, `"AUTH" "(redacted)"`) ||
 		!strings.Contains(shown, `"HELLO" "3" "AUTH" "(redacted)" "(redacted)"`) {
 		t.Errorf("MONITOR shows:\n%s", shown)
 	}
 	slow := h.do("SLOWLOG", "GET", "-1")
-	for _, want := range []string{`["ACL", "SETUSER", "(redacted)", "(redacted)", "(redacted)"]`, `["CONFIG", "SET", "masterauth", "(redacted)", "masteruser", "(redacted)"]`} {
+	for _, want := range []string{`["ACL", "SETUSER", "(redacted)", "(redacted)", "(redacted)"]`, `["CONFIG", "SET", "masterauth", "(redacted)", "masteruser", "(redacted)"]`,
+		`["ACL", "DRYRUN", "default", "AUTH", "(redacted)"]`, `["ACL", "DRYRUN", "default", "SET", "key", "value"]`, `["COMMAND", "GETKEYS", "SET", "key", "value"]`,
+		`["CONFIG", "SET", "maxclients", "100", "RequirePas", "(redacted)"]`} {
 		if strings.Contains(slow, "SECRET") || !strings.Contains(slow, want) {
 			t.Errorf("SLOWLOG lacks %s, or has the password:\n%s", want, slow)
 		}

@@ -112,22 +112,44 @@ func slowArgs(c *Ctx) []string {
 	return args
 }
 
-// secret says whether argument i may be a password, or names a user in a command about users. It is
-// all that AUTH has, what follows AUTH in HELLO, and the value of a secret option.
+// secret says whether argument i may be a password, or names a user in a command about users.
 func secret(c *Ctx, i int) bool {
+	begin := 0
 	switch c.Spec.full {
+	case "acl|dryrun":
+		begin = 3
+	case "command|getkeys", "command|getkeysandflags":
+		begin = 2
+	default:
+		return c.Env.secret(c.Spec, c.Args, i)
+	}
+	if i < begin {
+		return false
+	}
+	call := c.Args[begin:] // it is not run
+	spec := c.Env.Table.Of(call)
+	return c.Env.secret(spec, call, i-begin)
+}
+
+// secret says that of a call. A password is all that AUTH has, what follows AUTH in HELLO, and the
+// value of a secret option. Whatever a misspelt command has may be one, too.
+func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
+	if spec == nil {
+		return i >= 1
+	}
+	switch spec.full {
 	case "auth":
 		return i >= 1
 	case "hello":
-		return i >= 2 && isWord(c.Args[i-1], "AUTH") || i >= 3 && isWord(c.Args[i-2], "AUTH")
+		return i >= 2 && isWord(args[i-1], "AUTH") || i >= 3 && isWord(args[i-2], "AUTH")
 	case "migrate":
 		options := min(i, 6)
-		return i > 6 && (isWord(c.Args[i-1], "AUTH") || isWord(c.Args[i-1], "AUTH2") || i > options+1 && isWord(c.Args[i-2], "AUTH2")) &&
-			!slices.ContainsFunc(c.Args[options:i], func(arg []byte) bool { return isWord(arg, "KEYS") })
-	case "acl|setuser", "acl|getuser", "acl|deluser":
+		return i > 6 && (isWord(args[i-1], "AUTH") || isWord(args[i-1], "AUTH2") || i > options+1 && isWord(args[i-2], "AUTH2")) &&
+			!slices.ContainsFunc(args[options:i], func(arg []byte) bool { return isWord(arg, "KEYS") })
+	case "acl|setuser", "acl|getuser", "acl|deluser", "acl|dryrun", "command|getkeys", "command|getkeysandflags":
 		return i >= 2
 	case "config|set":
-		return i >= 3 && i%2 == 1 && c.Env.Config.Secret(string(c.Args[i-1]))
+		return i >= 3 && (len(args)%2 == 1 || i%2 == 1 && e.Config.Secret(string(args[i-1]))) // odd: values are not where they seem
 	}
 	return false
 }

@@ -131,11 +131,11 @@ func (c *Config) OutputLimit(class int) OutputLimit {
 	return c.get("client-output-buffer-limit").limit[class]
 }
 
-// Secret reports whether an option's value is a password. The name may be in any case; one
-// that is no option has none.
+// Secret reports whether an option's value may be a password. The name may be in any case. A name
+// that is no option may be a misspelt one, so its value may be a password, too.
 func (c *Config) Secret(name string) bool {
 	s := c.slots[strings.ToLower(name)]
-	return s != nil && s.secret
+	return s == nil || s.secret
 }
 
 // Warnings are remarks for the log about what was accepted without effect.
