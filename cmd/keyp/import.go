@@ -24,7 +24,7 @@ import (
 	"keyp/storage"
 )
 
-const importUsage = "usage: keyp import FILE|DIR --dir NEWDIR | --to ADDR | --dry-run [--to ADDR] [--db N] [--match PATTERN] [--replace]; for ADDR: " + serverUsage
+const importUsage = "usage: keyp import FILE|DIR --dir NEWDIR | --to ADDR | --dry-run [--to ADDR] [--db N] [--match PATTERN] [--replace]; --db and --match choose keys and leave out libraries; for ADDR: " + serverUsage
 
 // importFiles imports what Redis and Valkey write, into a new data directory or a server.
 func importFiles(args []string, out io.Writer) error {
