@@ -21,7 +21,6 @@ const (
 	errPolicyNeeds   Error = "ERR a policy needs PATTERN"
 	errPolicyPattern Error = "ERR a policy's pattern has 1 to 512 bytes"
 	errPolicyEmpty   Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE, REQUIRE and MAXAGE"
-	errPolicyTime    Error = "ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d"
 	errPolicyJitter  Error = "ERR JITTER is between 1 and 90 percent"
 	errPolicyMax     Error = "ERR MAX needs CUT or REFUSE"
 	errPolicyOver    Error = "ERR DEFAULT, SLIDE and LIMIT must not be longer than MAX"
@@ -178,11 +177,12 @@ func literals(pattern []byte) (n int) {
 	return n
 }
 
-// policyTime takes a time of a policy.
-func (a *Cursor) policyTime() int64 {
-	ms := a.Duration(1, errPolicyTime)
-	if ms > policyTimeMax {
-		a.Fail(errPolicyTime)
+// policyTime takes the time of an option, up to most ms.
+func (a *Cursor) policyTime(option string, most int64) int64 {
+	wrong := Error("ERR " + option + " is a positive number of milliseconds, or has a unit: ms, s, m, h or d")
+	ms := a.Duration(1, wrong)
+	if ms > most {
+		a.Fail(wrong)
 	}
 	return ms
 }
@@ -204,9 +204,9 @@ func (e *Env) parsePolicy(c Cursor, db int) (*policy, error) {
 		case a.option("ENFORCE", 0, "WARN"):
 			p.Enforce = true
 		case a.option("DEFAULT", 1):
-			p.Default = a.policyTime()
+			p.Default = a.policyTime("DEFAULT", policyTimeMax)
 		case a.option("MAX", 1):
-			p.Max = a.policyTime()
+			p.Max = a.policyTime("MAX", policyTimeMax)
 			if p.Refuse = a.option("REFUSE", 0, "CUT"); !p.Refuse && !a.option("CUT", 0, "REFUSE") {
 				a.Fail(errPolicyMax)
 			}
@@ -215,18 +215,16 @@ func (e *Env) parsePolicy(c Cursor, db int) (*policy, error) {
 				a.Fail(errPolicyJitter)
 			}
 		case a.option("SLIDE", 1):
-			p.Slide = a.policyTime()
+			p.Slide = a.policyTime("SLIDE", policyTimeMax)
 			if a.option("LIMIT", 1) {
-				p.Limit = a.policyTime()
+				p.Limit = a.policyTime("LIMIT", policyTimeMax)
 			}
 		case a.option("LIMIT", 0):
 			a.Fail(errPolicyLimit)
 		case a.option("CUT", 0, "REFUSE"), a.option("REFUSE", 0, "CUT"):
 			a.Fail(errPolicyExcess)
 		case a.option("MAXAGE", 1):
-			if p.MaxAge = a.policyTime(); p.MaxAge > object.MaxStreamAge {
-				a.Fail(errPolicyTime)
-			}
+			p.MaxAge = a.policyTime("MAXAGE", object.MaxStreamAge)
 			refs := streamRefs(0)
 			refs.option(&a.Cursor)
 			p.AgeRefs = uint8(max(refs, keepRef))

@@ -10,7 +10,7 @@ func TestPolicyMaxAge(t *testing.T) {
 		XADD own:s 1700000000000-1 a 1 -> "1700000000000-1"
 		XCFGSET own:s MAXAGE 5000 -> +OK
 		KEYP.POLICY SET ages PATTERN * MAXAGE 1s FOO -> -ERR syntax error: 'FOO' is no option here
-		KEYP.POLICY SET ages PATTERN * MAXAGE 0 -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
+		KEYP.POLICY SET ages PATTERN * MAXAGE 0 -> -ERR MAXAGE is a positive number of milliseconds, or has a unit: ms, s, m, h or d
 		KEYP.POLICY SET ages PATTERN * MAXAGE 1s DELREF -> +OK
 		XADD new:s 1700000000000-1 a 1 -> "1700000000000-1"
 		advance 1s

@@ -235,9 +235,9 @@ func TestPolicyCommands(t *testing.T) {
 		KEYP.POLICY SET "" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
 		KEYP.POLICY SET "a\r\n+OK" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
 		KEYP.POLICY SET "a\xff" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
-		KEYP.POLICY SET a PATTERN * DEFAULT 0 -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
-		KEYP.POLICY SET a PATTERN * DEFAULT 1.5h -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
-		KEYP.POLICY SET a PATTERN * DEFAULT 9223372036854775807d -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
+		KEYP.POLICY SET a PATTERN * DEFAULT 0 -> -ERR DEFAULT is a positive number of milliseconds, or has a unit: ms, s, m, h or d
+		KEYP.POLICY SET a PATTERN * DEFAULT 1.5h -> -ERR DEFAULT is a positive number of milliseconds, or has a unit: ms, s, m, h or d
+		KEYP.POLICY SET a PATTERN * DEFAULT 9223372036854775807d -> -ERR DEFAULT is a positive number of milliseconds, or has a unit: ms, s, m, h or d
 		KEYP.POLICY SET a PATTERN * MAX 10 -> -ERR MAX needs CUT or REFUSE
 		KEYP.POLICY SET a PATTERN * JITTER 91 -> -ERR JITTER is between 1 and 90 percent
 		KEYP.POLICY SET a PATTERN * JITTER 0 -> -ERR JITTER is between 1 and 90 percent
