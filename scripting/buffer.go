@@ -9,11 +9,11 @@ import (
 // checkEvery is how many bytes a loop handles between checks whether the script was killed.
 const checkEvery = 1 << 14
 
-// buffer is text that a builtin makes. Its memory is counted before it is allocated.
+// buffer collects the text that a builtin makes. Its memory is counted before it is allocated.
 //
-// The state measures only what programs can reach, and they cannot reach a buffer: while one is in
-// use nothing else that is measured may be allocated. A builtin that calls back meanwhile uses a
-// heldBuffer.
+// The state measures only objects that programs can reach, and a buffer is not among them. So a
+// builtin that uses a buffer must not allocate Lua objects or call the program meanwhile. A builtin
+// that calls the program uses a heldBuffer.
 type buffer struct {
 	L *lua.State
 	b []byte
@@ -71,8 +71,8 @@ func (b *buffer) value() lua.Value {
 	return b.L.String(unsafe.String(&b.b[0], len(b.b))) // nobody writes to it any more
 }
 
-// heldBuffer is a buffer that the state measures, as its memory is a string on top of the
-// builtin's stack. It is on top whenever it grows.
+// heldBuffer is a buffer that the state measures: its memory is also a string on the builtin's
+// stack. That string must be on top of the stack whenever the buffer grows.
 type heldBuffer struct{ buffer }
 
 // hold puts an empty heldBuffer on the stack.
@@ -97,7 +97,7 @@ func (b *heldBuffer) finish() {
 	b.L.Push(v)
 }
 
-// textOf returns bytes as a text, for as long as nobody writes to them.
+// textOf returns b as a string without a copy. The string is valid until b is written to.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // bytesOf returns a string's bytes, which must not be written to.

@@ -9,8 +9,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// maxReply bounds how deep a value may be nested that becomes a reply, as Lua's stack does
-// in Redis.
+// maxReply is the deepest nesting of a value that can become a reply. In Redis the Lua stack sets
+// this limit.
 const maxReply = 2000
 
 // The fields of tables that represent replies.
@@ -153,8 +153,8 @@ func (st *state) errorLine(s string) string {
 	return st.oneLine(strings.TrimRight(s, "\r\n"))
 }
 
-// oneLine replaces line ends, which a reply of one line cannot have. It gives anything once the
-// script was killed, as the reply is dropped then.
+// oneLine replaces line ends by spaces, for replies of one line. Its result is arbitrary once the
+// script was killed, because the reply is then dropped.
 func (st *state) oneLine(s string) string {
 	var line []byte // s up to from, without line ends; none: there was none yet
 	for from := 0; from < len(s) && st.L.Killed() == nil; {
@@ -179,8 +179,8 @@ func (st *state) oneLine(s string) string {
 	return textOf(line)
 }
 
-// luaValue makes a Lua value of the reply that starts at b, puts it in its place and gives what
-// follows it. A command of Keyp's wrote the reply, so it is complete and well formed.
+// luaValue converts the reply at the start of b to a Lua value, puts the value in its place and
+// returns the rest of b. A command of Keyp wrote the reply, so it is complete and well formed.
 //
 //	integer           number                     double            {double=}
 //	bulk              string                     big number        {big_number=}
@@ -292,8 +292,8 @@ func (st *state) single(to place, field, v lua.Value) {
 	to.put(st.L, t.Value())
 }
 
-// errorTable is an error as redis.pcall returns it; counted: a command has already counted it for
-// INFO.
+// errorTable returns an error as redis.pcall returns it. counted means that a command has already
+// counted the error for INFO.
 func (st *state) errorTable(text lua.Value, counted bool) *lua.Table {
 	t := st.L.NewTable(0, 2)
 	t.Set(st.L, fieldErr, text)

@@ -1,7 +1,7 @@
 // Package scripting runs Redis scripts in Lua 5.1: the sandbox, the libraries, the conversions
-// between Lua and RESP. It knows nothing of keys or commands: a script reaches the server through
-// Host only. The language itself is package scripting/lua, which also has the basic functions and
-// the libraries of tables, coroutines and mathematics.
+// between Lua and RESP. It contains no code for keys or commands: a script reaches the server only
+// through Host. The language itself is package scripting/lua, with the basic functions and the
+// table, coroutine and math libraries.
 //
 // # Sandbox
 //
@@ -20,9 +20,9 @@
 // memory before it allocates it:
 //
 //   - a text grows in a buffer, which counts it (buffer.go);
-//   - a table that a decoder fills is put on the stack, or in a table that is there, before it is
-//     filled (place.go), so that its elements are measured as it grows;
-//   - a command's reply may be as long as what the memory limit leaves.
+//   - a decoder puts a table on the stack, or in a table that is there, before it fills the table
+//     (place.go), so that the elements are measured while it grows;
+//   - a command's reply may take the memory that the limit leaves.
 //
 // Builtins take time in proportion to their arguments, or poll whether the script was killed.
 package scripting

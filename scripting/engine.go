@@ -93,7 +93,8 @@ type Script struct {
 func (s *Script) Bytes() int64 { return s.program.Bytes() }
 
 // Compile compiles an EVAL script's program, without its shebang line. The error's text is
-// Lua's, "user_script:1: …". Killing r ends it soon, with the reason given; nil: nothing does.
+// Lua's, "user_script:1: …". Killing r ends the compilation soon, with the reason as the error; r
+// may be nil.
 func (e *Engine) Compile(source string, r *Run) (*Script, error) {
 	program, err := e.compile(source, chunkName, r)
 	if err != nil {
@@ -102,7 +103,7 @@ func (e *Engine) Compile(source string, r *Run) (*Script, error) {
 	return &Script{program}, nil
 }
 
-// compile bounds a compilation as it does a script.
+// compile compiles a program within the memory limit of a script. Killing r ends the compilation.
 func (e *Engine) compile(source, name string, r *Run) (*lua.Program, error) {
 	o := lua.CompileOptions{Name: name, Memory: e.o.Memory}
 	if r != nil {
@@ -133,8 +134,8 @@ type Run struct {
 	}
 }
 
-// Kill ends the script at its next instruction, which the script cannot catch, and ends
-// compilations for it. Before the run it prevents the run, after the run it does nothing. Any
+// Kill ends the script at its next call or backward jump, and compilations for it. The script
+// cannot catch this. Before the run, Kill prevents the run; after the run, it does nothing. Any
 // goroutine may call it.
 func (r *Run) Kill(why error) {
 	r.mu.Lock()
@@ -214,7 +215,7 @@ func (e *Engine) give(st *state) {
 	}
 }
 
-// Memory is what the idle interpreters take, in bytes.
+// Memory returns the memory of the idle interpreters, in bytes.
 func (e *Engine) Memory() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -268,7 +269,8 @@ func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	}
 }
 
-// enter is the outermost function of every run, so that preparing a run is bounded as well.
+// enter is the outermost function of every run. It calls prepare, so the limits also hold for the
+// preparation of a run.
 func (st *state) enter(L *lua.State) int {
 	return L.CallTop(st.prepare(L), -1)
 }
@@ -286,7 +288,7 @@ func (e *Engine) keepRandom(r rand48) {
 	e.mu.random = r
 }
 
-// raise adds the place where it was raised to an error that nothing catches, before the stack is
+// raise adds to an uncaught error the place where it was raised. It runs before the stack is
 // unwound.
 func (st *state) raise(L *lua.State, v lua.Value) lua.Value {
 	t := v.AsTable()

@@ -156,7 +156,7 @@ func TestRESP3(t *testing.T) {
 	}
 }
 
-// TestNothingLeaks: what a script does to its interpreter no other script sees.
+// TestNothingLeaks: a script cannot leave anything in its interpreter that another script sees.
 func TestNothingLeaks(t *testing.T) {
 	e := testEngine(0)
 	h := &host{}
@@ -213,8 +213,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTheScripts: what others take does not end a script, nor what scripts before it
-// left behind; what it holds does, in whatever way.
+// TestMemoryIsTheScripts: only the memory that a script itself holds ends it. Memory of other
+// scripts, and garbage of earlier ones, does not.
 func TestMemoryIsTheScripts(t *testing.T) {
 	const limit = 8 << 20
 	e := testEngine(limit)
@@ -354,8 +354,8 @@ func (h logHook) Handle(context.Context, slog.Record) error { h(); return nil }
 func (h logHook) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h logHook) WithGroup(string) slog.Handler             { return h }
 
-// TestLoadOfAStoppedProcess: a library loads although its process was stopped for longer meanwhile
-// than its program may run.
+// TestLoadOfAStoppedProcess: a library loads although the process is stopped meanwhile for longer
+// than the program may run.
 func TestLoadOfAStoppedProcess(t *testing.T) {
 	for most := 200 * time.Millisecond; ; most *= 2 { // the rest takes time, too, on a busy machine
 		e := New(Options{Version: "7.4.0", Log: slog.New(logHook(func() {
@@ -398,8 +398,8 @@ func BenchmarkLoop(b *testing.B) {
 	benchmark(b, `local s = 0 for i = 1, 10000 do s = s + i % 7 end return s`)
 }
 
-// TestHostPanics: a panic of the host's gets out of the script, whatever that catches, and the
-// engine goes on.
+// TestHostPanics: no pcall of a script catches a panic of the host, and the engine still works
+// afterwards.
 func TestHostPanics(t *testing.T) {
 	e := testEngine(0)
 	for _, source := range []string{

@@ -12,9 +12,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// reach goes through everything that a program can come to: values and keys of tables, metatables,
-// what functions return for nothing, iterators, error objects, coroutines, and gives each table
-// and function to visit. load says which globals there are to begin with.
+// reach collects in queue every table, function and coroutine that a program can reach, and in seen
+// the path to each: globals, values and keys of tables, metatables, iterators, error objects.
 const reach = `
 local seen, queue = {}, {}
 local function add(v, path)
@@ -91,7 +90,7 @@ end
 return table.concat(changed, "; ")
 `
 
-// probe is a script of another user's: what it gives depends on everything that could have been
+// probe is a script of another user. Its result depends on everything that a program might have
 // changed.
 const probe = `
 local out = {}
@@ -119,8 +118,8 @@ note(KEYS[1], ARGV[1], KEYS.x, ARGV.x)
 return table.concat(out, " ")
 `
 
-// TestNothingCanBeWritten: whatever a program can come to refuses each way of changing it, and
-// what a program of another user's gives is the same before and after.
+// TestNothingCanBeWritten: every object that a program can reach refuses every kind of write, and
+// a program of another user gives the same result before and after.
 func TestNothingCanBeWritten(t *testing.T) {
 	e := testEngine(0)
 	h := &host{replies: fuzzReplies}
@@ -191,7 +190,7 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 	}
 }
 
-// takeovers are programs that have taken others' scripts over, or are meant to.
+// takeovers are programs that try to change the behavior of other users' scripts. Some once did.
 var takeovers = []string{
 	`_G["(concat)"] = function() return "taken" end`, `_G["(concat)"] = nil`, `rawset(_G, "(concat)", nil)`, `getmetatable("").__index = function() return "taken" end`,
 	`getmetatable("").__add = function() return 1 end`, `getmetatable("").__metatable = 1`, `setmetatable(_G, nil)`, `setmetatable(_G, {__index = {KEYS = {"taken"}}})`, `getmetatable(_G).__index = nil`,
@@ -270,7 +269,7 @@ func TestAttacks(t *testing.T) {
 	if got := eval(t, e, &host{}, "return 1", 2); got != ":1\r\n" {
 		t.Errorf("afterwards: %q", got)
 	}
-	// These would end for their memory otherwise, before it shows that they do not look.
+	// Without a memory limit: otherwise these programs end at the limit, before the kill is tested.
 	e = testEngine(0)
 	for _, source := range []string{`load(math.random)`, `load(function() return " " end)`, `load(coroutine.wrap(function() while true do coroutine.yield(" ") end end))`, `pcall(load, math.random)`} {
 		attack(t, e, source)
@@ -344,8 +343,8 @@ func TestMemoryIsReal(t *testing.T) {
 	}
 }
 
-// TestTextsManyTimesOver: what quotes, joins or passes on texts does not make more of them than a
-// script may take, and what it shows of them is bounded.
+// TestTextsManyTimesOver: functions that quote, join or pass on texts keep to the script's memory
+// limit, and errors and log lines show a bounded part of a text.
 func TestTextsManyTimesOver(t *testing.T) {
 	log := &strings.Builder{}
 	e := New(Options{Memory: 24 << 20, Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -369,8 +368,8 @@ func TestTextsManyTimesOver(t *testing.T) {
 	}
 }
 
-// TestKilledWithinAStep: a kill ends loops over a pattern or a replacement too, also those that go
-// on by two.
+// TestKilledWithinAStep: a kill also ends loops over a pattern or a replacement, even where the
+// loop takes two bytes at a time.
 func TestKilledWithinAStep(t *testing.T) {
 	st := testEngine(0).newState(false)
 	long := "[" + strings.Repeat("%d", 2*checkEvery) + "]"
@@ -394,7 +393,8 @@ func TestKilledWithinAStep(t *testing.T) {
 	}
 }
 
-// TestPlusSignInJSON: as cjson does, the decoder takes it among the numbers that JSON has not.
+// TestPlusSignInJSON: the decoder accepts a plus sign before a number, as cjson does, though JSON
+// does not.
 func TestPlusSignInJSON(t *testing.T) {
 	if got := eval(t, testEngine(0), &host{}, `return cjson.decode("[+1,[+2]]")`, 2); got != "*2\r\n:1\r\n*1\r\n:2\r\n" {
 		t.Errorf("%q", got)
@@ -410,7 +410,8 @@ func TestComparisonOfStringAndThread(t *testing.T) {
 	}
 }
 
-// TestLibraryTextsAreCounted: what a library registers is in Go's hands, and counted all the same.
+// TestLibraryTextsAreCounted: the names and descriptions of functions count for the library's
+// memory, although Go variables hold them.
 func TestLibraryTextsAreCounted(t *testing.T) {
 	e := testEngine(24 << 20)
 	for _, source := range []string{

@@ -23,9 +23,8 @@ const (
 	fuzzTotal  = 1 << 30
 )
 
-// bounded runs source as a script, in both protocols, and as a library, and checks what is so
-// of every program: it ends when it is killed, holds little, and gives one whole reply or one
-// error.
+// bounded runs source as a script, in both protocols, and as a library. It checks that the program
+// ends when it is killed, holds little memory, and gives one whole reply or one error.
 func bounded(t *testing.T, e *Engine, source string) {
 	t.Helper()
 	began := cpuTime()
@@ -94,8 +93,8 @@ func heapFree() uint64 {
 	return sample[0].Value.Uint64() + sample[1].Value.Uint64()
 }
 
-// FuzzProgram gives the engine any text, once as it is and once with a part of it repeated,
-// so that what nests is nested deep.
+// FuzzProgram runs any text, once as it is and once with a part of it repeated, which makes deep
+// nesting.
 func FuzzProgram(f *testing.F) {
 	for _, source := range []string{
 		"return 1", "return redis.call('get')", "local t = {} for i = 1, 10 do t[i] = i .. 'x' end return t", "x x", "return 1e999 .. -0x7fffffffffffffff",

@@ -42,10 +42,10 @@ var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluste
 // errLoadTime is Redis's word for a library that takes too long to load.
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
 
-// Load runs a library's program, without its shebang line, which registers its functions. The
+// Load runs a library's program, without its shebang line. The program registers the functions. The
 // error's text is for the client, without a code. The program may run for the time most, as in
-// Redis; time in which the process waits for the system hardly counts. Compiling takes time in
-// proportion to the program's length. Killing r ends both; nil: nobody does.
+// Redis; time in which the process is stopped hardly counts. Compiling takes time in proportion to
+// the program's length. Killing r ends compiling and running; r may be nil.
 func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, error) {
 	if r == nil {
 		r = &Run{}
@@ -66,9 +66,9 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 	return lib, nil
 }
 
-// killAfter kills r for its load time when it has run for most, unless stop is called before. The
-// time is counted in parts: a process that the system stopped for a while, or let wait, has used
-// one part at most. So no library is left out at a start because of such a wait.
+// killAfter kills r with errLoadTime after the time most, unless stop is called before. It counts
+// the time in ticks, and a pause of the whole process, however long, counts as one tick. So such a
+// pause during a start does not make a library fail to load.
 func killAfter(r *Run, most time.Duration) (stop func()) {
 	const parts = 20
 	ended := make(chan struct{})
@@ -291,8 +291,8 @@ func (lib *Library) register(f *Function) (problem string) {
 	return ""
 }
 
-// keep makes the state measure a function and what Go keeps of it: its texts, and a table as large
-// as its other data.
+// keep puts a function and its texts into the registry, so that the state measures them. The table
+// that holds the texts stands for the size of the Function.
 func (st *state) keep(f *Function) {
 	L := st.L
 	texts := L.NewTable(2, 0)

@@ -10,8 +10,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// overTexts are calls of builtins that go over n bytes, or over a table that is large, at least
-// once.
+// overTexts are calls of builtins that go at least once over n bytes or over a large table.
 var overTexts = []string{
 	`_G.tonumber, ("1"):rep(n)`, `_G.tonumber, ("0"):rep(n)`, `_G.tonumber, (" "):rep(n)`, `_G.tonumber, "0x" .. ("f"):rep(n)`, `_G.tonumber, "1e" .. ("1"):rep(n)`, `_G.tonumber, "." .. ("0"):rep(n)`, `_G.tonumber, ("1"):rep(n), 7`, `_G.tonumber, (" "):rep(n), 7`,
 	`_G.loadstring, "return " .. ("1"):rep(n)`, `_G.loadstring, "return " .. ("1"):rep(n) .. "x"`, `_G.loadstring, "return 0x" .. ("1"):rep(n)`, `_G.loadstring, ("a"):rep(n)`, `_G.loadstring, "--" .. ("a"):rep(n)`, `_G.loadstring, "--[" .. ("="):rep(n)`,
@@ -29,8 +28,9 @@ var overTexts = []string{
 	`table.concat, {("a"):rep(n), "b"}`, `table.concat, big`, `table.insert, big, 1, 1`, `table.remove, big, 1`, `table.sort, big`, `table.foreach, big, function() end`, `table.foreachi, big, function() end`,
 }
 
-// quick are builtins that go over no text, and over a table once at most without a call: what they
-// call, and what they are given as a number, looks as it does elsewhere.
+// quick are builtins without long work of their own: they go over no text, and at most once over a
+// table. Functions that they call, and conversions of their arguments to numbers, are tested
+// elsewhere.
 var quick = strings.Fields(`
 	_G.assert _G.collectgarbage _G.error _G.gcinfo _G.getfenv _G.getmetatable _G.ipairs _G.newproxy _G.next _G.pairs _G.pcall _G.rawequal _G.rawget _G.rawset
 	_G.select _G.setfenv _G.setmetatable _G.tostring _G.type _G.unpack _G.xpcall coroutine.create coroutine.resume coroutine.running coroutine.status
@@ -82,8 +82,8 @@ func builtins(t *testing.T, st *state) (names []string) {
 	return names
 }
 
-// TestLongWorkLooks: what goes over a long text or a large table looks every MiB, or more often,
-// whether it is to end. Each builtin does, or is known to do no such thing.
+// TestLongWorkLooks: a builtin that goes over a long text or a large table polls for a kill at
+// least once every MiB. Each builtin is in overTexts, in quick, or in the libraries math and bit.
 func TestLongWorkLooks(t *testing.T) {
 	st := testEngine(0).newState(false)
 	tested := map[string]bool{}
@@ -120,7 +120,7 @@ func TestLongWorkLooks(t *testing.T) {
 			t.Errorf("nothing is known of %s: it belongs in one of the lists", name)
 		}
 	}
-	// The compiler looks at each of its steps, so that these are counted here.
+	// The compiler polls once a step: the polls show that the steps grow linearly with the program.
 	for _, chain := range []string{`"return a" .. (" and a"):rep(n)`, `"return a" .. (" or a"):rep(n)`, `"if a then " .. ("elseif a then "):rep(n) .. "end"`, `"while a do " .. ("if a then break end "):rep(n) .. "end"`, `"return " .. ("a and b or "):rep(n) .. "a"`} {
 		if once, twice := looks("_G.loadstring, "+chain, 4000), looks("_G.loadstring, "+chain, 8000); once == 0 || twice > 3*once {
 			t.Errorf("%s: %d looks at 4,000 and %d at 8,000", chain, once, twice)
@@ -128,8 +128,8 @@ func TestLongWorkLooks(t *testing.T) {
 	}
 }
 
-// TestKilledCallbacks: a builtin that calls a function again and again calls none any more once it
-// is killed, though the function itself does not look.
+// TestKilledCallbacks: a builtin that calls a function repeatedly makes no further call after a
+// kill, even if the function itself does not poll.
 func TestKilledCallbacks(t *testing.T) {
 	st := testEngine(0).newState(false)
 	called := map[string]bool{}

@@ -114,8 +114,8 @@ func appendPackedInt(out []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(append(out, 0xd3), uint64(n))
 }
 
-// packedSize writes the header of an array or a map of n: small is its form for n < 16,
-// large the one for 16 bits, which the one for 32 follows.
+// packedSize writes the header of an array or a map of n elements. small is its type byte for
+// n < 16, large the one for sizes of 16 bits, large+1 the one for sizes of 32 bits.
 func packedSize(out []byte, n int, small, large byte) []byte {
 	switch {
 	case n < 16:
@@ -142,7 +142,7 @@ func packTable(out *buffer, t *lua.Table, level int) {
 	}
 }
 
-// packedShape counts a table's elements and says whether its keys are 1 to their number.
+// packedShape counts a table's elements; array reports whether its keys are exactly 1 to n.
 func packedShape(L *lua.State, t *lua.Table) (n int, array bool) {
 	most := 0.0
 	array = true
@@ -160,8 +160,7 @@ func packedShape(L *lua.State, t *lua.Table) (n int, array bool) {
 	return n, array && most == float64(n)
 }
 
-// unpacker reads packed values. A table is on the stack, or in one that is, before it is filled,
-// so that the state measures it.
+// unpacker reads packed values. It fills a table only after putting it in its place (see place).
 type unpacker struct {
 	L     *lua.State
 	b     string

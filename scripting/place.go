@@ -2,9 +2,9 @@ package scripting
 
 import "keyp/scripting/lua"
 
-// place is where a library puts a value that it reads: on the stack, or into a table that is on the
-// stack or within another one. A table is put in its place before it is filled, so the state always
-// measures all that has been read.
+// place is where a decoder puts a value: on the stack, or into a table that the stack reaches. A
+// decoder puts a table in its place before it fills the table, so the state always measures
+// everything decoded so far.
 type place struct {
 	t     *lua.Table // nil: the stack
 	index int        // 0: the key is on top of the stack

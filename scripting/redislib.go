@@ -56,8 +56,8 @@ func (st *state) throwError(L *lua.State, message string) {
 	L.Error(st.errorTable(L.String("ERR "+message), false).Value())
 }
 
-// commandArgs returns the arguments of redis.call, as the strings' own bytes; problem is their
-// error, empty if there is none.
+// commandArgs sets st.args to the arguments of redis.call, without copying strings. problem is the
+// error's text, empty if there is none.
 func (st *state) commandArgs(L *lua.State) (problem string) {
 	n := L.NArgs()
 	if n == 0 {
@@ -148,8 +148,8 @@ const (
 	keptArgs  = 1 << 10
 )
 
-// replyRoom is how long a reply may be: what the script's memory limit leaves. It measures the
-// script's memory first if much was allocated since the last measurement.
+// replyRoom returns the longest allowed reply, which is the memory that the script's limit leaves.
+// It measures the script's memory first if much was allocated since the last measurement.
 func (st *state) replyRoom() int {
 	limit := st.engine.o.Memory
 	taken := st.L.Allocated()
@@ -189,7 +189,7 @@ func (st *state) redisSHA1(L *lua.State) int {
 // SHA1 is the hexadecimal digest that names a script.
 func SHA1(source string) string { return digest(source, func() {}) }
 
-// digest is SHA1 that looks every so often whether it is to end.
+// digest is SHA1 for long texts: it calls look regularly, which may end the script.
 func digest(s string, look func()) string {
 	h := sha1.New()
 	for ; len(s) > checkEvery; s = s[checkEvery:] {

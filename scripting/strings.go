@@ -218,14 +218,14 @@ func index(L *lua.State, s, sub string) int {
 	}
 }
 
-// indexLong is index for a long text, by Rabin and Karp: it compares where the sums of as many
-// bytes are equal, with each byte in them times another power of a prime.
+// indexLong is index for a long sub, by Rabin and Karp: it compares the bytes only where the
+// rolling hash of s equals the hash of sub.
 func indexLong(L *lua.State, s, sub string) int {
 	const prime = 16777619
 	if len(sub) > len(s) {
 		return -1
 	}
-	var want, sum, first uint32 = 0, 0, 1 // first: what the byte counts that leaves
+	var want, sum, first uint32 = 0, 0, 1 // first: the weight of the byte that leaves the hash
 	for i := range len(sub) {
 		if i%checkEvery == 0 {
 			L.Check()

@@ -73,8 +73,8 @@ func baseError(L *State) int {
 	return 0
 }
 
-// at is an error's text behind the place of the function at a level. The text may be long, so
-// there must be room for it before it is copied.
+// at returns text after the place of the function at a level. The text may be long, so join counts
+// its memory before it copies.
 func (L *State) at(level int, text Value) Value {
 	return L.join([]Value{L.String(L.Where(level)), text})
 }
@@ -361,8 +361,8 @@ func (L *State) load(source, name string) int {
 	return 1
 }
 
-// Compile compiles a program for this state alone. It may use the memory that the state's limit
-// leaves, and counts the program. Killing the state ends it.
+// Compile compiles a program for this state alone and counts its memory. The compilation may use
+// the memory that the state's limit leaves. Killing the state ends the compilation.
 func (L *State) Compile(source, name string) (*Program, error) {
 	m := &L.memory
 	compile := func() (*Program, error) {

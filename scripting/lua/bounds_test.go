@@ -123,8 +123,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestDeepCallsTakeLittleStack proves that what nests calls of Go ends with an error, and that
-// Go's stack is small then: with a maximum of 16 MB it would otherwise end the process.
+// TestDeepCallsTakeLittleStack proves that deeply nested Go calls end with an error while the Go
+// stack is still small: with a maximum of 16 MB, a deeper stack would end the process.
 func TestDeepCallsTakeLittleStack(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))
 	for _, source := range []string{
@@ -219,7 +219,7 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestProgramBytes proves that what a program says it keeps is what it keeps.
+// TestProgramBytes proves that Bytes is the memory that a program really keeps.
 func TestProgramBytes(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
@@ -333,8 +333,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestCompileBesideGarbage: garbage is not in the way of compiling, and a program that is too large
-// for the limit ends what compiles it.
+// TestCompileBesideGarbage: garbage does not make a compilation fail, and compiling a program that
+// is too large for the limit ends the script that compiles it.
 func TestCompileBesideGarbage(t *testing.T) {
 	L := newTestState(t)
 	L.SetMemoryLimit(8 << 20)

@@ -50,8 +50,8 @@ func (L *State) Replace(i int, v Value) { L.running.stack[L.running.top-i] = v }
 // Pop takes values off the stack.
 func (L *State) Pop(n int) { L.running.top -= n }
 
-// enter counts a call that takes Go stack. It ends a killed program, as the function need not look:
-// one in Lua without a call and a loop does not, and one in Go may not.
+// enter counts a call that takes Go stack. It also ends a killed program, because the called
+// function may never poll: a Lua function without calls and loops, or a Go function.
 func (L *State) enter() {
 	L.Check()
 	L.nested++
@@ -70,7 +70,7 @@ func (L *State) tooNested() {
 }
 
 // callAt calls the value in slot at of the running coroutine, with everything above as arguments.
-// The results are put there; with all wanted, the top is behind the last.
+// The results replace both. If want is all, top is after the last result.
 func (L *State) callAt(at, want int) {
 	L.enter()
 	co := L.running
@@ -81,8 +81,8 @@ func (L *State) callAt(at, want int) {
 	L.nested--
 }
 
-// precall begins a call: it runs a builtin to its end, or makes the frame of a Lua function, for
-// execute to run, and returns true. A builtin that yields ends with yielded set.
+// precall begins a call. It runs a builtin to its end and returns false, or makes the frame of a
+// Lua function, which execute must run, and returns true. The frame of a builtin that yields stays.
 func (L *State) precall(co *Coroutine, at, want int) (lua bool) {
 	v := co.stack[at]
 	if v.Kind() != KindFunction {
@@ -111,7 +111,7 @@ func (L *State) precall(co *Coroutine, at, want int) (lua bool) {
 	return false
 }
 
-// finish ends the frame on top: n results from slot from on go where they are wanted.
+// finish removes the frame on top and moves its n results, which begin at slot from, to its caller.
 func (co *Coroutine) finish(from, n int) {
 	f := &co.frames[len(co.frames)-1]
 	to, want := f.ret, f.want

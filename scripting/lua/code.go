@@ -37,8 +37,8 @@ type CompileOptions struct {
 //	     16-31  B, a register or a small number
 //	     32-63  C, a register, a constant's number, or how far to jump
 //
-// R[x] is a register, K[x] a constant, RK[x] register x or, with rkConstant set, a constant;
-// rkConstant differs for B (16 bits) and C (32 bits).
+// R[x] is a register, K[x] a constant. RK[x] is register x, or a constant where x is constantB
+// (for B) or constantC (for C) or more.
 type instruction uint64
 
 type opcode uint8
@@ -148,8 +148,8 @@ type upvalueInfo struct {
 	index uint8
 }
 
-// localInfo is a local variable: it is in use from instruction from up to, not with, to. The
-// registers of those in use are in the order of the list.
+// localInfo is a local variable, which is in use from instruction from up to but excluding to. The
+// variables in use occupy the registers in the order of the list.
 type localInfo struct {
 	name     *String
 	from, to int32

@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// ErrStopped is the error of a compilation that CompileOptions.Stop has ended, ErrMemory that of
-// one that takes more than CompileOptions.Memory.
+// ErrStopped is the error of a compilation that CompileOptions.Stop ended, ErrMemory that of one
+// that needs more than CompileOptions.Memory.
 var (
 	ErrStopped = errors.New("compilation was stopped")
 	ErrMemory  = errors.New("not enough memory")
 )
 
-// Compile compiles a chunk. The error's text is Lua's, "user_script:1: …". What a compiler of C's
-// Lua has made is no program, as in Redis.
+// Compile compiles a chunk. The error's text is Lua's, "user_script:1: …". It does not accept
+// precompiled chunks of C's Lua, as Redis does not.
 func Compile(source string, o CompileOptions) (*Program, error) {
 	return parse(source, &o)
 }
 
-// The most that errors show of a chunk's name, with the NUL behind it that C needs: those of a
-// program that runs, and those of the compiler.
+// The longest name of a chunk in errors of a running program and in errors of the compiler, counted
+// with C's final NUL.
 const (
 	shownRunning   = 60
 	shownCompiling = 80
 )
 
-// chunkName is how errors show a chunk that was given a name: what follows "=" or "@", or else
-// the first line of the program that the name is.
+// chunkName returns a chunk's name as errors show it: the text after "=" or "@", or else the
+// first line of the name, which is then the program's text.
 func chunkName(name string, room int) string {
 	switch {
 	case strings.HasPrefix(name, "="):

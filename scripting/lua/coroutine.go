@@ -45,8 +45,8 @@ type frame struct {
 }
 
 const (
-	// stackSlack is how many slots there are at least beyond the top, so that registers can be
-	// seen as an array of their greatest number.
+	// stackSlack is the least number of slots beyond the top. It lets the interpreter see the
+	// registers as an array of fixed size.
 	stackSlack = 256
 	firstStack = 32 + stackSlack
 	firstCalls = 8
@@ -116,9 +116,9 @@ func (co *Coroutine) reset(L *State) {
 	co.top = 1
 }
 
-// resume runs a coroutine that is suspended, with the n values on top of the running one's stack
-// as arguments or as what its yield gives. The values that it yields or returns, or its error,
-// take their place, and their number is given.
+// resume runs a suspended coroutine. The n values on top of the running coroutine's stack become
+// its arguments, or the results of its yield. The values that it yields or returns, or its error,
+// replace them; results is their number.
 func (L *State) resume(co *Coroutine, n int) (results int, ok bool) {
 	from := L.running
 	if L.nested >= maxNested {
@@ -168,8 +168,8 @@ func (L *State) refuse(from *Coroutine, n int, message string) (results int, ok 
 	return 1, false
 }
 
-// runCoroutine begins a coroutine or goes on with it; it gives how many values are on top of
-// its stack when it yields or ends.
+// runCoroutine starts or continues a coroutine. It returns how many results are on top of the
+// coroutine's stack when it yields or ends.
 func (L *State) runCoroutine(co *Coroutine, n int) (results int) {
 	if !co.yielding {
 		L.precall(co, co.top-n-1, all)
@@ -188,8 +188,8 @@ func (L *State) runCoroutine(co *Coroutine, n int) (results int) {
 	return co.top - 1
 }
 
-// yield ends the builtin that calls it, and the run of its coroutine, with the builtin's
-// arguments as the values that resume gives. The builtin returns what it returns.
+// yield suspends the coroutine of the builtin that calls it, whose arguments become the results of
+// resume. The builtin must return yield's result.
 func (L *State) yield() int {
 	co := L.running
 	if co == L.main || L.nested != co.nested {
@@ -199,10 +199,10 @@ func (L *State) yield() int {
 	return yielded
 }
 
-// yielded is what a builtin returns that yields.
+// yielded is the result of a builtin that yields.
 const yielded = -1
 
-// fail ends a coroutine in which an error was raised that it did not catch.
+// fail ends a coroutine that did not catch an error.
 func (co *Coroutine) fail(L *State) {
 	co.status = coDead
 	co.close(0)

@@ -220,7 +220,7 @@ func (f *function) load(e *expr) {
 	}
 }
 
-// discharge puts a value into a register; the value's jumps are not its work.
+// discharge puts a value into a register. It leaves the value's jumps as they are.
 func (f *function) discharge(e *expr, register int) {
 	f.load(e)
 	switch e.kind {
@@ -426,7 +426,7 @@ func (f *function) jumpIf(e *expr, cond bool) int {
 	return f.jumpBehind()
 }
 
-// goIf generates a jump that leaves when e is not as true as want, and goes on when it is.
+// goIf generates a jump that is taken when the truth of e is not want.
 func (f *function) goIf(e *expr, want bool) {
 	f.load(e)
 	out := noJumps

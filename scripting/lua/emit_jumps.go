@@ -1,6 +1,7 @@
 package lua
 
-// jump adds a jump whose target is not known yet. Those that would go to it go on to that target.
+// jump adds a jump whose target is not known yet. Pending jumps to this place join its list, so
+// they go directly to that target.
 func (f *function) jump() jumps {
 	pending := f.pending
 	f.pending = noJumps
@@ -8,8 +9,8 @@ func (f *function) jump() jumps {
 	return f.joined(alone(at), pending)
 }
 
-// jumpBehind adds a jump behind the test that was just added. It is alone in its list: what jumps
-// here from before goes to the test.
+// jumpBehind adds a jump after the test that was just added. It is alone in its list, because
+// earlier jumps to this place go to the test.
 func (f *function) jumpBehind() int { return f.jump().first }
 
 // joined returns a list with the jumps of both lists.

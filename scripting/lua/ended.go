@@ -6,8 +6,8 @@ type ended struct {
 	line   int
 }
 
-// EndedAt says where the program was, as Place does, that a killed state has ended; ok is false
-// before that.
+// EndedAt returns where the program was when a kill ended it, in the form of Place. ok is false if
+// no kill has ended a program.
 func (L *State) EndedAt() (source string, line int, ok bool) {
 	return L.ended.source, L.ended.line, L.ended.line > 0
 }

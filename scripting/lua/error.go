@@ -102,19 +102,20 @@ func (L *State) throwKilled() {
 	L.throw(Nil)
 }
 
-// throwMemory ends the program for lack of memory; no protected call may catch that and go on.
+// throwMemory ends the program for lack of memory. It kills the state, so that no protected call
+// catches the error.
 func (L *State) throwMemory() {
 	L.Kill(ErrMemory)
 	L.throwKilled()
 }
 
-// PCall calls a function with arguments and returns all its results, which stay on the stack until
-// the next call, or its error. Before an error is unwound, handler may replace it, and find with
-// Where or Place where it was raised; nil: it stays. Memory errors, and errors in handlers, do not
-// go through handler.
+// PCall calls a function with arguments and returns its error, or all its results, which are valid
+// until the next call. native, which may be nil, is called before the stack is unwound: it may
+// replace the error, and find with Where or Place where it was raised. Memory errors and errors in
+// handlers do not go through native.
 //
-// When the state is killed, PCall gives an error that says so, if nothing of the state runs
-// around it; within a builtin it then does not return.
+// When the state is killed, an outermost PCall returns an error with Killed set. Within a builtin,
+// PCall then does not return.
 func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Value) (results []Value, err *Error) {
 	co := L.running
 	at := co.top
@@ -141,8 +142,8 @@ func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Val
 	return results, nil
 }
 
-// try runs body; ok is false when that raised an error, which is then in L.thrown. Everything is as
-// it was, but for the stack above its top. The caller must check for a killed state.
+// try runs body. ok is false if body raised an error. L.thrown is then the error, and the state is
+// restored, except the stack above its top. The caller must check for a killed state.
 func (L *State) try(h handler, body func()) (ok bool) {
 	co, frames, top, nested, handlers, handling := L.running, len(L.running.frames), L.running.top, L.nested, len(L.handlers), L.handling
 	L.handling = false
@@ -181,8 +182,8 @@ func (L *State) Where(level int) string {
 }
 
 // Place returns the parts of Where: the name of the program as errors show it, and the line. Level
-// 0 is the function that runs: in a builtin that builtin, in an error handler in Go what raised the
-// error.
+// 0 is the function that runs: a builtin itself or, in an error handler in Go, the function that
+// raised the error.
 func (L *State) Place(level int) (source string, line int, ok bool) {
 	f, _ := L.level(level)
 	if f == nil || f.fn == nil || f.fn.proto == nil {

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// What goes over a long string looks every so often whether its program is to end: after lookEvery
-// bytes where it handles each of them, and after copyEvery where it copies them.
+// Loops over a long string poll for a kill: every lookEvery bytes where they handle each byte,
+// every copyEvery bytes where they copy.
 const (
 	lookEvery = 1 << 16
 	copyEvery = 1 << 20

@@ -106,7 +106,7 @@ func examples(t testing.TB) (list []example) {
 	return list
 }
 
-// TestPrograms runs every program and holds it against the result that Redis gave.
+// TestPrograms runs every program and compares its result with the one that Redis gave.
 func TestPrograms(t *testing.T) {
 	for _, e := range examples(t) {
 		if got := runHarness(t, newTestState(t), e.source); got != e.want {
@@ -117,7 +117,7 @@ func TestPrograms(t *testing.T) {
 
 var update = flag.Bool("update", false, "write what redis-server says into the file of programs")
 
-// redisHarness has a redis-server run the harness.
+// redisHarness returns a function that runs the harness in a redis-server.
 func redisHarness(t testing.TB) func(source string) string {
 	client := testkit.Redis(t, "--busy-reply-threshold", "0").Client(2)
 	return func(source string) string {
@@ -130,7 +130,7 @@ func redisHarness(t testing.TB) func(source string) string {
 	}
 }
 
-// TestProgramsAsRedis has a redis-server confirm the results.
+// TestProgramsAsRedis compares the expected results with those of a redis-server.
 func TestProgramsAsRedis(t *testing.T) {
 	eval := redisHarness(t)
 	list := examples(t)

@@ -6,8 +6,8 @@ import (
 )
 
 // memory counts the bytes that a state's program uses. Every allocation adds to fresh. When fresh
-// passes room, everything reachable is measured, and the sum is live. So garbage counts until the
-// next measurement, and memory in use counts always.
+// passes room, the state measures everything reachable and sets live to the sum. So garbage counts
+// until the next measurement, and memory in use always counts.
 type memory struct {
 	limit int64
 	live  int64
@@ -44,8 +44,8 @@ func (L *State) Memory() int64 { return L.measure() }
 // the limit allows.
 func (L *State) Allocated() int64 { return L.memory.live + L.memory.fresh }
 
-// Reserve raises "not enough memory" unless n more bytes fit the limit. A builtin calls it
-// before it makes something large that is not a value.
+// Reserve counts n more bytes, and ends the program with ErrMemory unless they fit the limit. A
+// builtin calls it before it makes something large that is not a value.
 func (L *State) Reserve(n int) {
 	if n < 0 {
 		L.throwMemory()
@@ -53,7 +53,7 @@ func (L *State) Reserve(n int) {
 	L.account(int64(n))
 }
 
-// account counts an allocation before it is made, and raises an error when that passes the limit.
+// account counts an allocation before it is made, and ends the program if the limit leaves no room.
 func (L *State) account(n int64) {
 	L.memory.fresh += n
 	if L.memory.fresh > L.memory.room {
@@ -61,7 +61,7 @@ func (L *State) account(n int64) {
 	}
 }
 
-// collect measures the reachable memory, and raises an error unless n more bytes fit the limit.
+// collect measures the reachable memory, and ends the program unless n more bytes fit the limit.
 func (L *State) collect(n int64) {
 	m := &L.memory
 	m.fresh = 0

@@ -1,8 +1,7 @@
 package lua
 
-// Errors call the value that is wrong by the name that it has in the program: "global 'x'",
-// "local 'y'", "field 'z'". That is found in the compiled function: which instruction has put
-// the value into its register.
+// Errors name the wrong value as the program does: "global 'x'", "local 'y'", "field 'z'". The name
+// comes from the compiled function: from the instruction that put the value into its register.
 
 // typeError raises the error for a value that an operation can't be done with.
 func (L *State) typeError(v Value, operation string) {
@@ -118,8 +117,8 @@ func (p *proto) localName(register, pc int) string {
 	return ""
 }
 
-// lastWrite finds the instruction before pc that has written a register last, as far as the
-// jumps say; -1: there is none.
+// lastWrite returns the last instruction before pc that writes a register and that no jump skips;
+// -1 if there is none.
 func (p *proto) lastWrite(pc, register int) int {
 	last := -1
 	for at := 0; at < pc; at++ {

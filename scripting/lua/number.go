@@ -72,8 +72,8 @@ func parseNumber(s string, look func()) (f float64, ok bool) {
 	return f, true
 }
 
-// longNumeral is how long a numeral is that is made shorter before it is read: strconv misplaces
-// the point behind more than 800 digits. keptDigits is how many digits it keeps: no number halfway
+// Numerals longer than longNumeral are shortened before they are parsed, because strconv misplaces
+// a point after more than 800 digits. keptDigits digits remain, which is enough: no number halfway
 // between two doubles has more than 767.
 const (
 	longNumeral = 800

@@ -150,9 +150,8 @@ func (g *generator) statement() {
 		fmt.Fprintf(&g.b, "for %s = %s, %s do\n", name, g.pick("1", "2", "'1'", "math.max(-5, "+g.expr()+")"), g.pick("3", "5", "0"))
 		g.inLoop(name)
 	case 9:
-		// A loop over a table that it adds to may have no end, or another one in each
-		// implementation: what the body changes is another table than the one of the loop, or the
-		// body only collects what it sees.
+		// A loop that adds to its own table may never end, or end differently in each
+		// implementation. So the body changes another table, or only collects what it sees.
 		key, value := g.local(), g.local()
 		over := g.pick("pairs", "ipairs", "next")
 		if g.IntN(2) == 0 {
@@ -194,14 +193,14 @@ func (g *generator) program() string {
 	return g.b.String()
 }
 
-// opaque says that a result holds what differs from run to run: addresses, and the order of keys
-// that are hashed by them. The library of strings differs too: here it is only a part.
+// opaque reports whether a result differs from run to run: it shows addresses, or the order of keys
+// hashed by them. The string library differs too, because here it is only a part of Redis's.
 func opaque(s string) bool {
 	return strings.Contains(s, ": 0x") || strings.Contains(s, "function=") || strings.Contains(s, "{}=") || strings.Contains(s, "}=") || strings.Contains(s, "'__index'=")
 }
 
-// TestRandomProgramsAsRedis has a redis-server run random programs too. KEYP_DIFF_SEED and
-// KEYP_DIFF_PROGRAMS choose others, and how many.
+// TestRandomProgramsAsRedis compares results of random programs with those of a redis-server.
+// KEYP_DIFF_SEED chooses other programs, KEYP_DIFF_PROGRAMS their number.
 func TestRandomProgramsAsRedis(t *testing.T) {
 	client := testkit.Redis(t, "--busy-reply-threshold", "0").Client(2)
 	seed, programs := testkit.Number(t, "KEYP_DIFF_SEED", testkit.Seed(t)), testkit.Number(t, "KEYP_DIFF_PROGRAMS", 500)

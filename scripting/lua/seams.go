@@ -12,8 +12,8 @@ func (s *seams) noMemory() {
 	}
 }
 
-// OnLook sets f, which is called whenever a builtin looks whether it is to end, and none ends; nil
-// undoes that. With it tests count how often long work looks.
+// OnLook lets tests count how often long work polls for a kill: each poll calls f, and no kill ends
+// a program. nil restores the normal behavior.
 func (L *State) OnLook(f func()) {
 	L.seams.onLook = f
 	L.interrupted.Store(f != nil)

@@ -47,8 +47,8 @@ func (L *State) Globals() *Table { return L.globals }
 // SetGlobals replaces the table of global variables.
 func (L *State) SetGlobals(t *Table) { L.globals = t }
 
-// Registry is a table that no program can reach. What Go code keeps from call to call belongs
-// there, so that it is counted.
+// Registry returns a table that no program can reach. Go code must keep values there between calls,
+// so that they are measured.
 func (L *State) Registry() *Table { return L.registry }
 
 // SetStringMetatable sets the metatable of all strings.
@@ -86,7 +86,7 @@ func (L *State) looked() {
 	L.seams.onLook()
 }
 
-// ends says whether the state was killed, for what must put something in order before it ends.
+// ends reports whether the state was killed, for code that must clean up before it ends.
 func (L *State) ends() bool { return L.interrupted.Load() && L.seams.onLook == nil }
 
 // Reset prepares the state for another program: it undoes Kill and clears the stacks. It must not
@@ -114,8 +114,8 @@ func (L *State) NewFunction(name string, fn Builtin, upvalues ...Value) Value {
 	return f.Value()
 }
 
-// Load makes a program a function without arguments' names (it has "..."), with env as its
-// global variables; nil: the state's.
+// Load returns a program as a function whose only parameter is "...", with env as its global
+// variables. If env is nil, it uses the state's globals.
 func (L *State) Load(p *Program, env *Table) Value {
 	if env == nil {
 		env = L.globals

@@ -2,7 +2,7 @@ package lua
 
 import "unsafe"
 
-// String is a Lua string: bytes that never change, and their hash once that was asked for.
+// String is a Lua string: bytes that never change, and their hash once hashOf has computed it.
 type String struct {
 	header
 	hashed bool
@@ -133,7 +133,8 @@ func copyString[Bytes string | []byte](L *State, b Bytes) *String {
 // stringBytes is about what a string of n bytes takes.
 func stringBytes(n int) int64 { return stringSize + roundBytes(int64(n)) }
 
-// hashOf returns a string's hash, and keeps it unless other goroutines might do so too.
+// hashOf returns a string's hash and stores it. Shared strings have their hash from the start, so
+// this never writes to one.
 func (s *String) hashOf() uint32 {
 	if !s.hashed {
 		s.hash, s.hashed = hashString(s.s), true
@@ -153,7 +154,7 @@ func hashString(s string) uint32 {
 	return h
 }
 
-// text returns bytes as a string, for as long as nobody writes to them.
+// text returns b as a string without a copy. The string is valid until b is written to.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // own makes a string of bytes that nothing else refers to and that are counted already.

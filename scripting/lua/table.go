@@ -62,7 +62,7 @@ func (t *Table) Value() Value { return Value{ref: &t.header} }
 // Metatable returns the metatable; nil: there is none.
 func (t *Table) Metatable() *Table { return t.meta }
 
-// SetMetatable sets the metatable; nil removes it. It does not ask whether t is readonly.
+// SetMetatable sets the metatable, even of a readonly table; nil removes it.
 func (t *Table) SetMetatable(meta *Table) { t.meta = meta }
 
 // SetReadonly makes every write by a program to the table, or to its metatable, raise an error. The
@@ -385,8 +385,7 @@ func (t *Table) resize(L *State, elements, others int) {
 	if nodes > 0 {
 		t.nodes, t.free = make([]node, nodes), int32(nodes)
 	}
-	// Keys that a program makes to collide take quadratic time. A killed one leaves the table as it
-	// was.
+	// Keys that collide by a program's choice take quadratic time. A kill restores the old table.
 	restore := func() { t.array, t.nodes, t.free = oldArray, oldNodes, oldFree }
 	for i := elements; i < len(oldArray); i++ {
 		if L.ends() {

@@ -34,8 +34,8 @@ func modelKey(v Value) string {
 	return fmt.Sprint(v.Kind(), v.ref, v.bits)
 }
 
-// TestTableIsAMap holds tables against a map: what is set is got, Len gives a border, and next
-// shows each key once, also when the keys are removed meanwhile.
+// TestTableIsAMap compares tables with a map: Get returns what Set stored, Len gives a border, and
+// next visits each key once, even when keys are removed meanwhile.
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		L := NewState()
@@ -124,8 +124,8 @@ func TestReadonlyTables(t *testing.T) {
 	}
 }
 
-// TestKilledWhileSized: a kill ends the sizing of a table, which keys that collide make long, and
-// leaves the table as it was: it may be a library's, and outlast the call.
+// TestKilledWhileSized: a kill ends the resizing of a table, which takes long if the keys collide.
+// The table stays as it was, because it may belong to a library and outlive the call.
 func TestKilledWhileSized(t *testing.T) {
 	L := newTestState(t)
 	table := L.NewTable(0, 0)

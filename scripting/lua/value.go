@@ -44,8 +44,8 @@ type header struct {
 //	others    ref the header at the start of a String, Table, Function or Coroutine
 //
 // A pointer to the first field of an object is a pointer to the object for the garbage
-// collector; kind says which type the object was allocated as. These conversions, all in this
-// file, are the package's only use of unsafe.
+// collector; kind tells the type as which the object was allocated. Only this file makes these
+// conversions.
 type Value struct {
 	ref  *header
 	bits uint64
@@ -87,7 +87,7 @@ func (v Value) Kind() Kind {
 // IsNil says whether the value is nil.
 func (v Value) IsNil() bool { return v.ref == nil }
 
-// Truth is what the value counts as in a condition: false for nil and false.
+// Truth returns the value's truth in a condition: false for nil and false, true for all others.
 func (v Value) Truth() bool { return v.ref != nil && v.ref != &falseHeader }
 
 func (v Value) isNumber() bool  { return v.ref == &numberHeader }
@@ -198,8 +198,8 @@ func (v Value) RawEqual(w Value) bool {
 	return v.isString() && w.isString() && v.str().s == w.str().s
 }
 
-// Address is how tostring shows what has no text of its own, "table: 0x…". It is made of the
-// object's number: no address of the process is given away.
+// address returns the text that tostring gives for a value without a text of its own, "table: 0x…".
+// It is made from the object's number, so it does not reveal an address of the process.
 func (v Value) address() string {
 	const base, step = 0x7f5a00000000, 0x20
 	switch {

@@ -5,8 +5,8 @@ import "math"
 // execute runs the Lua function whose frame is on top until that frame returns. Calls between Lua
 // functions are frames of the same execute. It returns true if it ended because a coroutine yields.
 //
-// Errors need the frame's pc, and metamethods may move stack and frames: so before anything
-// that may raise or call, pc is saved, and afterwards the registers are looked up again.
+// Errors need the frame's pc, and metamethods may move the stack and the frames. So execute saves
+// pc before any operation that may raise or call, and looks the registers up again afterwards.
 func (L *State) execute(co *Coroutine) (yielded bool) {
 	var (
 		f    *frame
