@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// maxString is the longest string that is unpacked: what a client may send at most
-// (proto-max-bulk-len), so no value has a longer one.
+// maxString is the longest string that is unpacked, in bytes. No value has a longer one, because
+// proto-max-bulk-len cannot be larger.
 const maxString = 512 << 20
 
 // The forms of a length, by its two highest bits, and those of strings in form special.
@@ -25,19 +25,18 @@ const (
 	specialLZF   = 0xc3
 )
 
-// cursor reads a payload from its front. The first thing that is wrong makes it bad: it
-// has nothing left then, and all that it gives is empty. So only those who are about to
-// use what they read need to look.
+// cursor reads a payload from its front. The first error sets bad and drops the rest, and every
+// later read returns an empty result. So a caller checks bad only before it uses its results.
 type cursor struct {
 	rest []byte
 	bad  bool
-	// short is set when the first thing that was wrong is that the bytes end.
+	// short is set when the first error is that the bytes end too early.
 	short bool
 
-	// room is where strings stand that don't stand in the payload as they are. It is
-	// used again for each element.
+	// room holds strings whose bytes are not in the payload as they are. It is reused for each
+	// element.
 	room []byte
-	// blobRoom is the same for packed values, used again for each.
+	// blobRoom is the same for packed values, and is reused for each of them.
 	blobRoom []byte
 }
 
@@ -95,7 +94,8 @@ func (c *cursor) length() uint64 {
 	return 0
 }
 
-// count is the number of things that follow, each of at least min bytes.
+// count reads how many items of at least min bytes follow. It fails for 0, and if the payload is
+// too short for so many.
 func (c *cursor) count(min uint64) uint64 {
 	n := c.length()
 	if n == 0 || n > uint64(len(c.rest))/min {
@@ -149,8 +149,8 @@ func (c *cursor) unpacked() []byte {
 	return room[start:len(room):len(room)]
 }
 
-// grow makes room for exactly n more bytes, without reserve: a payload that has one
-// large string shall cost its size.
+// grow makes room for exactly n more bytes, so that one large string takes no more memory than its
+// size.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
@@ -158,8 +158,8 @@ func grow(b []byte, n int) []byte {
 	return append(make([]byte, 0, len(b)+n), b...)
 }
 
-// blob returns a string that outlives the elements in it, until the next blob: what has
-// a packed value.
+// blob returns the string that contains a packed value. It is valid until the next blob, so it
+// outlives the elements in it.
 func (c *cursor) blob() []byte {
 	c.room, c.blobRoom = c.blobRoom[:0], c.room
 	b := c.string()

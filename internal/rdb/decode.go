@@ -60,13 +60,11 @@ var types = map[byte]Type{
 	kindHashTimed0: Hash, kindHashPackTimed0: Hash, kindHashTimed: Hash, kindHashPackTimed: Hash,
 }
 
-// IsString reports whether a payload that Decode takes is of a string, which is not less than half
-// as long then.
+// IsString reports whether a payload that Decode accepts holds a string.
 func IsString(payload []byte) bool { return len(payload) > 0 && payload[0] == kindString }
 
-// Decode returns the value in a payload of DUMP after it has looked at all of it, or
-// ErrPayload or ErrFormat. The value refers to the payload, which
-// must not change as long as the value is used.
+// Decode checks a whole payload of DUMP and returns its value, or ErrPayload or ErrFormat. The
+// value refers to the payload, which must not change while the value is used.
 func Decode(payload []byte) (Value, error) {
 	body, err := open(payload)
 	if err != nil {
@@ -125,8 +123,8 @@ func decodeLease(body []byte) (Value, error) {
 	return Value{Type: Lease, Lease: l}, nil
 }
 
-// members finds doubles by 128 bits of hash, under seeds that nobody knows: that two
-// different ones look the same is less likely than that memory fails.
+// members finds duplicates by a hash of 128 bits with secret seeds. A collision of different names
+// is less likely than a memory fault.
 type members struct {
 	seeds [2]maphash.Seed
 	seen  map[[2]uint64]struct{}
@@ -143,8 +141,8 @@ func (m *members) add(name []byte) bool {
 	return len(m.seen) > before
 }
 
-// walk visits the elements until visit says no. It gives false if something is wrong
-// with what it saw so far.
+// walk visits the elements until visit returns false. It returns false if the payload is invalid as
+// far as it was read.
 func walk(kind byte, body []byte, visit func(Element) bool) bool {
 	w := walker{cursor: cursor{rest: body}, visit: visit}
 	switch kind {
@@ -195,8 +193,8 @@ func walk(kind byte, body []byte, visit func(Element) bool) bool {
 	return w.stopped || !w.bad && len(w.rest) == 0
 }
 
-// entries is a run of strings. next is called after more said yes; when it finds
-// something wrong it makes the cursor of the payload bad.
+// entries is a sequence of strings. next may only be called after more has returned true; on an
+// error it sets bad on the payload's cursor.
 type entries interface {
 	more() bool
 	next() []byte
@@ -211,7 +209,7 @@ type walker struct {
 
 func (w *walker) going() bool { return !w.bad && !w.stopped }
 
-// give hands an element over, if all of it was there.
+// give passes an element to visit, unless reading it failed.
 func (w *walker) give(e Element) {
 	if !w.bad {
 		w.stopped = !w.visit(e)
@@ -289,7 +287,7 @@ func (w *walker) nodes() {
 	}
 }
 
-// scored reads a count and members that are followed by their scores; both take at
+// scored reads a count, and members each followed by its score. A member and its score take at
 // least min bytes.
 func (w *walker) scored(min uint64, score func() float64) {
 	for n := w.count(min); n > 0 && w.going(); n-- {
@@ -352,9 +350,9 @@ func (w *walker) firstDeadline() uint64 {
 func (w *walker) withValue(e *Element) { e.Value = w.string() }
 func (w *walker) withScore(e *Element) { e.Score = w.scoreBinary() }
 
-// timed reads a count and elements of at least min bytes with their deadlines: 0 for none,
-// otherwise so many milliseconds after origin, which is one before the first, so that none is 0.
-// rest reads the fields behind the name.
+// timed reads a count, and elements of at least min bytes with their deadlines. A deadline is 0 for
+// none, or the milliseconds after origin. Origin is one less than the earliest deadline, so 0 is
+// free for none. rest reads the fields after the name.
 func (w *walker) timed(min uint64, origin uint64, rest func(*Element)) {
 	for n := w.count(min); n > 0 && w.going(); n-- {
 		deadline := w.length()

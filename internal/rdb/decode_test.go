@@ -59,7 +59,7 @@ func TestDecodeTrailer(t *testing.T) {
 	}
 }
 
-// The checksum is that of the algorithm's own example.
+// checksum gives the published check value of CRC-64/Jones.
 func TestChecksum(t *testing.T) {
 	if got := checksum([]byte("123456789")); got != 0xe9c6d914c4b8d9ca {
 		t.Errorf("%x", got)
@@ -127,7 +127,7 @@ func TestElementsStop(t *testing.T) {
 	}
 }
 
-// Claims that the payload doesn't fulfil cost no memory.
+// A payload that claims more than it contains does not make Decode allocate memory for the claim.
 func TestDecodeMemory(t *testing.T) {
 	bomb := func(size int, text string) []byte { // a list of listpacks that shrink well
 		p := newPack()
@@ -159,8 +159,7 @@ func TestDecodeMemory(t *testing.T) {
 	}
 }
 
-// allocations is about how many bytes f allocates: what the runtime has not counted yet
-// are small objects.
+// allocations returns about how many bytes f allocates. The runtime counts some small objects late.
 func allocations(f func()) uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

@@ -1,7 +1,7 @@
 // Package rdb reads and writes single values as DUMP gives and RESTORE takes them: in
 // Redis's own format, so that values move between Redis and Keyp both ways. It also reads whole
 // RDB files of Redis and Valkey (file.go), whose values are those of payloads, and writes those of
-// Redis (filewrite.go). It knows neither storage nor commands; a Value is all that passes.
+// Redis (filewrite.go). It depends on neither storage nor commands.
 //
 // # Payload
 //
@@ -10,9 +10,9 @@
 //	| 1 B  |                       | 2 B         | 8 B, of all before |
 //	+------+-----------------------+-------------+--------------------+
 //
-// The checksum is CRC-64/Jones (reflected, starts at 0). A version above Newest is
-// refused, as Redis refuses what is newer than itself. Encode writes version 10 (Redis
-// 7.0) unless an element has a deadline, which needs version 12 (Redis 7.4).
+// The checksum is CRC-64/Jones (reflected, starts at 0). A version above Newest is refused, as
+// Redis refuses payloads newer than itself. Encode writes version 10 (Redis 7.0). Deadlines of
+// elements need version 12 (Redis 7.4), some streams 13 or 14 (Redis 8.6, 8.8).
 //
 // # Lengths and strings
 //
@@ -60,33 +60,31 @@
 //	227 limits                first deadline, count, (deadline as in 24, element, value)
 //	228 delay queue           count, (id, value of the job's element, whose number does not count, and receipt 0)
 //
-// Those from 224 on are Keyp's own, which Redis refuses: it has no deadlines there, and members
-// would live for ever, or no such type. What an element of limits or a job is, who restores it
-// looks at.
+// Types from 224 on are Keyp's own, and Redis refuses them. It has no such types, and no deadlines
+// of members, which would live for ever there. Decode does not check the elements of limits and
+// jobs; the caller does.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
 // listpack.go and oldpack.go draw them.
 //
 // The nodes of a stream are a count, and for each its id, 16 bytes, and a listpack (stream.go). A
 // group is its name, the last id, entries read (not in 15), its pending entries (id, time, count)
-// and its consumers, each with its name, times, and the ids of those of the pending entries that
-// are its own. Idempotent ids are two settings, producers with names and ids, and two counts.
-// Encode writes 19 unless a stream has what needs 26 or 27; then the time of activity is lost,
-// which RESTORE takes to be the time seen.
+// and its consumers, each with its name, its times and the ids of its pending entries. Idempotent
+// ids are two settings, producers with names and ids, and two counts. Encode writes 19 unless a
+// stream needs 26 or 27. Type 19 loses the time of activity; RESTORE then uses the time seen.
 //
 // # What is refused
 //
-// A payload comes from anybody, and its checksum proves nothing. So Decode looks at all
-// of it before it gives a Value, as Redis does with sanitize-dump-payload yes: every
-// length against the bytes that are there, every header, back length and count of a
-// packed value against its entries, members and fields for doubles, scores for NaN,
-// and that nothing is left over. Empty collections are refused too. Redis is laxer in
-// some things that no server writes: bytes left over, numbers where only a length can
-// stand, scores that are no numbers.
+// A payload may come from anybody, and its checksum proves nothing. So Decode checks all of it
+// before it returns a Value, as Redis does with sanitize-dump-payload yes. It checks every length
+// against the bytes that are there, and every header, back length and count of a packed value
+// against its entries. It refuses duplicate members and fields, NaN scores, bytes left over and
+// empty collections. Redis is laxer in some things that no server writes: bytes left over, numbers
+// where only a length can stand, scores that are no numbers.
 //
-// Memory is bounded by the payload: a string is unpacked only if its claimed length can
-// come of its packed one, elements are handed over one by one instead of being
-// collected, and the search for doubles keeps 16 bytes an element.
+// Memory is bounded by the payload: a string is unpacked only if its packed length can give its
+// claimed one, elements are passed on one by one, and the search for duplicates keeps 16 bytes an
+// element.
 //
 // # Why no library
 //

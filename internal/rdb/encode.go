@@ -17,29 +17,27 @@ const (
 	packedBytes       = 64 // of each field, value and member
 	intsetMembers     = 512
 
-	// A node of a list ends where it may become larger than this, at entryReserve
-	// bytes an entry beside its content.
+	// A node of a list ends before an entry with which it may become larger than nodeBytes. An
+	// entry counts entryReserve bytes besides its content.
 	nodeBytes    = 8 << 10
 	entryReserve = 8
 
-	// packAbove is from which length on Redis packs strings, and packGain how much
-	// shorter they must become.
+	// Redis packs strings longer than packAbove, if that makes them at least packGain shorter.
 	packAbove = 20
 	packGain  = 4
 )
 
-// Encode returns the payload of DUMP. Redis 7.0 and all later ones restore it, those from
-// 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent
-// ids or pending entries without a consumer, none a lease, limits, a delay queue, or a set or
-// sorted set of which a member has a deadline. A collection that has no elements gives a payload
-// that nobody restores.
+// Encode returns the payload of DUMP. Redis 7.0 and later restore it, with these exceptions. Hashes
+// whose fields have deadlines need 7.4; streams need 8.6 for idempotent ids, and 8.8 for pending
+// entries without a consumer. No Redis restores leases, limits, delay queues, or sets and sorted
+// sets whose members have deadlines. Nothing restores a collection without elements.
 func Encode(v Value) []byte {
 	w, version := encode(v)
 	return seal(w.b, version)
 }
 
-// Length is how long the value alone is in its payload, without its type, the version and the
-// checksum: DEBUG OBJECT's serializedlength.
+// Length returns the length of the value in its payload, without its type, the version and the
+// checksum. DEBUG OBJECT replies it as serializedlength.
 func Length(v Value) int {
 	w, _ := encode(v)
 	return len(w.b) - 1
@@ -82,7 +80,7 @@ func encode(v Value) (*writer, uint16) {
 	return w, version
 }
 
-// summary is what decides about a collection's encoding.
+// summary contains the facts that decide a collection's encoding.
 type summary struct {
 	count         int
 	longest       int   // bytes of the longest name or value
@@ -105,7 +103,7 @@ func survey(v Value) summary {
 	return s
 }
 
-// integer reads s if it is what an int64 is written as: "7" and "-7", not "+7" or "07".
+// integer parses s if it is the canonical form of an int64: "7" and "-7", not "+7" or "07".
 func integer(s []byte) (n int64, ok bool) {
 	if len(s) == 0 || len(s) > len("-9223372036854775808") {
 		return 0, false
@@ -182,8 +180,8 @@ func (w *writer) packed(s []byte) bool {
 	return true
 }
 
-// list writes nodes of listpacks. Long elements have one of their own, as with Redis
-// 7.0; later ones load that too.
+// list writes a list as listpacks. A long element gets a listpack of its own; Redis 7.0 and later
+// load that.
 func (w *writer) list(v Value) {
 	w.kind(kindListListpacks)
 	var nodes writer
@@ -291,8 +289,8 @@ func (w *writer) pairs(kind byte, v Value, count int) {
 	}
 }
 
-// timed writes a collection whose elements have deadlines. Redis packs a small hash
-// itself.
+// timed writes a collection whose elements have deadlines. It never packs one: Redis converts a
+// small hash when it loads it.
 func (w *writer) timed(v Value, s summary) {
 	w.kind(map[Type]byte{Hash: kindHashTimed, Set: kindSetTimed, ZSet: kindZSetTimed, Limit: kindLimit}[v.Type])
 	w.b = binary.LittleEndian.AppendUint64(w.b, uint64(s.firstDeadline))

@@ -72,10 +72,10 @@ const (
 	crcPiece      = 256 << 10
 )
 
-// ErrNoFile is for bytes that are not an RDB file's.
+// ErrNoFile is the error for bytes that are not an RDB file.
 var ErrNoFile = errors.New("rdb: not an RDB file")
 
-// ErrTruncated is for a file that ends before its end.
+// ErrTruncated is the error for a file whose bytes end before its last record.
 var ErrTruncated = errors.New("rdb: the file ends early")
 
 // ErrChecksum is for a file whose checksum is wrong.
@@ -120,7 +120,7 @@ type Record struct {
 	body []byte
 }
 
-// Value returns the value after it has looked at all of it, or ErrFormat.
+// Value checks the whole value and returns it, or ErrFormat.
 func (r *Record) Value() (Value, error) { return decode(r.kind, r.body) }
 
 // AppendPayload appends the value as DUMP replies it, of the oldest version that has its encoding.
@@ -153,9 +153,9 @@ func versionOf(kind byte) uint16 {
 
 // File reads an RDB file, whose bytes are all there (a mapped file, say) and don't change.
 //
-// It finds where each value ends and leaves what is in it to those who use it. All memory that it
-// takes is for one packed string at a time, for the fields that hashes refer to, and for hashes
-// that have to be written again.
+// It finds where each value ends, and does not check the value's content: Record.Value does. It
+// takes memory only for one packed string at a time, for the fields that hashes refer to, and for
+// hashes that it must rewrite.
 type File struct {
 	cursor
 	all     []byte
@@ -212,7 +212,7 @@ func (f *File) at() int {
 	return len(f.all) - len(f.rest)
 }
 
-// forget makes the next key one of which nothing is known.
+// forget drops what earlier records said about the next key.
 func (f *File) forget() { f.next = Record{Idle: -1, Freq: -1} }
 
 // Next returns the next record; its slices are valid as long as the file's bytes are. After an
@@ -244,7 +244,7 @@ func (f *File) Next() (Record, error) {
 	}
 }
 
-// sum brings the checksum up to where the file was read, if that is at least so many bytes.
+// sum updates the checksum with the bytes read since the last update, if they are at least least.
 func (f *File) sum(least int) {
 	if at := f.at(); at-f.checked >= least {
 		f.crc = ^crc64.Update(^f.crc, jones, f.all[f.checked:at])
@@ -252,7 +252,7 @@ func (f *File) sum(least int) {
 	}
 }
 
-// record reads one; its Kind is 0 for what is only about others.
+// record reads one record. Its Kind is 0 if the record only describes others.
 func (f *File) record() (r Record, err error) {
 	switch op := f.byte(); op {
 	case opEnd:
@@ -425,8 +425,8 @@ func (f *File) templated(r *Record) {
 	r.body = w.b
 }
 
-// timedByValkey reads a hash whose fields have deadlines, and writes it as Redis would, with the
-// strings as they are.
+// timedByValkey reads a Valkey hash whose fields have deadlines, and converts it to Redis's form.
+// It copies the strings unchanged.
 func (f *File) timedByValkey(r *Record) {
 	r.kind, r.Type = kindHashTimed, Hash
 	first := uint64(maxDeadline + 1)
@@ -474,7 +474,7 @@ func (f *File) timedByValkey(r *Record) {
 	r.body = w.b
 }
 
-// moduleName decodes the name of a module's type: 9 letters of 6 bits, above 10 bits of a version.
+// moduleName decodes the name in a module's id: 9 letters of 6 bits, then a version of 10 bits.
 func moduleName(id uint64) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var name [9]byte

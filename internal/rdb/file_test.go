@@ -39,8 +39,8 @@ func readFile(b []byte) (all []Record, err error) {
 	}
 }
 
-// TestFileValues puts every payload that was built by hand into a file, behind a key that ends with
-// it.
+// TestFileValues puts every payload that was built by hand into a file as a key's value, before
+// another key.
 func TestFileValues(t *testing.T) {
 	for _, tt := range payloads() {
 		if len(tt.body) == 0 || tt.body[0] >= kindSetTimed {
@@ -330,7 +330,7 @@ func TestFileTruncated(t *testing.T) {
 	}
 }
 
-// TestFileMemory reads files whose lengths and counts are lies.
+// TestFileMemory reads files with false lengths and counts. They must not cost memory.
 func TestFileMemory(t *testing.T) {
 	huge := raw(0x81, be64(1<<62))
 	for _, b := range [][]byte{

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// The versions that FileWriter writes: that of Redis 7.0, which is the oldest whose encodings
-// Encode uses, to the newest that a payload of Encode needs.
+// FileWriter writes versions from that of Redis 7.0, the oldest with the encodings of Encode, to
+// the newest that a payload of Encode needs.
 const (
 	OldestWritten = version7_0
 	NewestWritten = version8_8
@@ -23,8 +23,8 @@ var unportable = map[byte]string{
 	kindDelay:     "delay queues",
 }
 
-// Portable says why the value of a payload of Encode cannot be in a file of a version, or be
-// restored by a server that writes files of it; empty: it can. It is ErrPayload if it is no
+// Portable returns why a payload of Encode cannot be in a file of a version, nor be restored by a
+// server that writes such files. The reason is empty if it can. err is ErrPayload for an invalid
 // payload.
 func Portable(payload []byte, version int) (reason string, err error) {
 	body, err := open(payload)
@@ -62,8 +62,8 @@ func TypeOf(payload []byte) Type {
 	}
 }
 
-// FileWriter writes an RDB file of Redis. The first error of the writer below is that of all that
-// follows.
+// FileWriter writes an RDB file of Redis. After the first error of out, every call returns that
+// error.
 type FileWriter struct {
 	w   writer // what is not written yet
 	out io.Writer
@@ -87,8 +87,8 @@ func (f *FileWriter) Library(source []byte) error {
 	return f.flush(crcPiece)
 }
 
-// Key writes a key with the value of a payload, of which Portable says that it can be in the file.
-// The deadline is in Unix ms; 0: none.
+// Key writes a key with the value of a payload, which must be portable to the file's version (see
+// Portable). The deadline is in Unix ms; 0 means none.
 func (f *FileWriter) Key(db uint64, name []byte, deadline int64, payload []byte) error {
 	if !f.any || db != f.db {
 		f.any, f.db = true, db
@@ -117,7 +117,7 @@ func (f *FileWriter) End() error {
 	return f.write(binary.LittleEndian.AppendUint64(nil, f.crc))
 }
 
-// flush writes what waits if that is at least so many bytes.
+// flush writes the buffer if it has at least least bytes.
 func (f *FileWriter) flush(least int) error {
 	if len(f.w.b) < least {
 		return f.err

@@ -78,7 +78,7 @@ func TestFileWriter(t *testing.T) {
 	}
 }
 
-// The first error of the writer below is that of all later calls, wherever it comes.
+// After the writer's first error, wherever it comes, every later call returns that error.
 func TestFileWriterFails(t *testing.T) {
 	var whole bytes.Buffer
 	if err := writeFile(NewFileWriter(&whole, OldestWritten)); err != nil {
@@ -134,7 +134,7 @@ func TestPortable(t *testing.T) {
 	}
 }
 
-// What is written of any values is read again, with names, databases and deadlines as they were.
+// Any values written to a file are read back with the same names, databases and deadlines.
 func TestFileRoundTrip(t *testing.T) {
 	type key struct {
 		db       uint64

@@ -1,7 +1,7 @@
 package rdb
 
-// kindLibrary is what a library of functions stands behind, in a payload of FUNCTION DUMP;
-// kindOldLibrary is that of releases before 7.0.
+// kindLibrary precedes a library of functions in a payload of FUNCTION DUMP and in a file.
+// kindOldLibrary is the same in prereleases of Redis 7.0.
 const (
 	kindLibrary    = 245
 	kindOldLibrary = 246
@@ -17,8 +17,8 @@ func EncodeLibraries(sources []string) []byte {
 	return seal(w.b, version7_0)
 }
 
-// DecodeLibraries returns the sources in a payload of FUNCTION DUMP, or ErrPayload for one whose
-// checksum is wrong. problem is what else is wrong with it, in the words of FUNCTION RESTORE.
+// DecodeLibraries returns the sources in a payload of FUNCTION DUMP, or ErrPayload for a wrong
+// version or checksum. problem is any other fault, in the words of FUNCTION RESTORE.
 func DecodeLibraries(payload []byte) (sources []string, problem string, err error) {
 	body, err := open(payload)
 	if err != nil {

@@ -58,13 +58,12 @@ const lzfHashBits = 16
 
 // packer packs strings one after the other.
 //
-// Its table has for each hash of three bytes where they were seen last, as base plus
-// the position. What former strings left there is below base, so nothing needs to be
-// cleared between strings. Position 0 is never copied from; so 0 in a table of a
-// packer that begins means nowhere.
+// Its table maps a hash of three bytes to base plus the last position of such bytes. Entries of
+// earlier strings are below base, so the table need not be cleared between strings. Position 0
+// is never copied from, so an entry of 0 in a new table means that there is no position.
 //
-// Hash and choices are those of Redis's packer, so that the same string has the same
-// payload; that nobody relies on, since Redis's table begins with what was in memory.
+// The hash and the choices are those of Redis's packer, so that equal strings mostly give equal
+// payloads. Nobody relies on this, because Redis does not clear its table.
 type packer struct {
 	table [1 << lzfHashBits]uint32
 	base  uint32
@@ -140,8 +139,8 @@ func (p *packer) pack(dst, s []byte, limit int) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// match looks for what stands at s[i:] further ahead, and notes that it stands here
-// too. n is how many bytes are the same, 0 if less than 3.
+// match finds an earlier copy of the bytes at s[i:], and records position i. n is how many bytes
+// are equal, 0 if less than 3.
 func (p *packer) match(s []byte, i int) (from, n int) {
 	slot := &p.table[lzfHash(s[i:])]
 	seen := *slot

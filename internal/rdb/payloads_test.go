@@ -87,7 +87,7 @@ func good(name string, v Value, parts ...any) payload {
 }
 func bad(name string, parts ...any) payload { return payload{name: name, body: raw(parts...)} }
 
-// laxer is one that Redis restores.
+// laxer is a payload that Decode refuses and Redis restores.
 func laxer(name string, parts ...any) payload {
 	return payload{name: name, body: raw(parts...), stricter: true}
 }

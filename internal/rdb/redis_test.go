@@ -21,7 +21,7 @@ import (
 // update rewrites dumpFile from the server that is installed.
 var update = flag.Bool("update", false, "rewrite testdata from a real redis-server")
 
-// realRedis is a server that looks at all of what it restores.
+// realRedis is a server with sanitize-dump-payload yes, so that RESTORE checks whole payloads.
 type realRedis struct {
 	t      testing.TB
 	client *redis.Client
@@ -165,7 +165,7 @@ func TestRedisRestores(t *testing.T) {
 	}
 }
 
-// The payloads of the tables are for Redis what they are here, as far as 7.0 knows them.
+// Redis accepts and refuses the same payloads of the tables as Decode, except types newer than 7.0.
 func TestRedisAgrees(t *testing.T) {
 	r := startRedis(t)
 	for _, tt := range payloads() {

@@ -1,7 +1,7 @@
 package rdb
 
-// The methods here find where things end, without a look at what is in them. Each step takes at
-// least a byte, so a count that is too large ends with the bytes.
+// The methods here find where a value ends and do not check its content. Each step takes at least
+// a byte, so a loop over too large a count stops at the end of the bytes.
 
 // skipString passes a string, which stays packed.
 func (c *cursor) skipString() {

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// StreamValue is what a value of type Stream has.
+// StreamValue is the content of a value of type Stream.
 type StreamValue struct {
-	// Entries walks the entries in the order of their ids, as often as asked.
+	// Entries yields the entries in the order of their ids. It may be called more than once.
 	Entries iter.Seq[StreamEntry]
-	// Last is the highest id that was ever given, MaxDeleted the highest that was deleted by
+	// Last is the highest id ever added, MaxDeleted the highest id that was deleted by
 	// itself.
 	Last, MaxDeleted StreamID
 	Added            uint64 // entries ever added
@@ -79,7 +79,7 @@ const (
 	entrySameFields
 )
 
-// idBytes is the length of an id that is written as it is, most significant byte first.
+// idBytes is the length of a raw id: two numbers of 8 bytes, most significant byte first.
 const idBytes = 16
 
 func (id StreamID) append(b []byte) []byte {
@@ -90,7 +90,7 @@ func idOf(b []byte) StreamID {
 	return StreamID{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}
 }
 
-// rawID reads an id that is written as it is.
+// rawID reads a raw id of idBytes.
 func (c *cursor) rawID() StreamID {
 	if b := c.take(idBytes); b != nil {
 		return idOf(b)
@@ -101,7 +101,7 @@ func (c *cursor) rawID() StreamID {
 // id reads an id that is written as two lengths.
 func (c *cursor) id() StreamID { return StreamID{c.length(), c.length()} }
 
-// positive reads a number that an int64 has.
+// positive reads a number that fits an int64.
 func (c *cursor) positive() int64 {
 	n := c.length()
 	if n > math.MaxInt64 {
@@ -122,7 +122,7 @@ func (c *cursor) ms() int64 {
 	return 0
 }
 
-// some is the number of things that follow, which may be none, each of at least min bytes.
+// some is count where 0 is valid too.
 func (c *cursor) some(min uint64) int {
 	n := c.length()
 	if n > uint64(len(c.rest))/min {
@@ -132,7 +132,7 @@ func (c *cursor) some(min uint64) int {
 	return int(n)
 }
 
-// name returns a string that stays as it is.
+// name returns a copy of a string, which stays valid.
 func (c *cursor) name() []byte {
 	c.room = c.room[:0]
 	return slices.Clone(c.string())
@@ -195,8 +195,8 @@ func unique[T any](all []T, name func(T) []byte) bool {
 	return true
 }
 
-// readUpTo is how many entries a group has read, as far as the payload shows it, which has no such
-// number.
+// readUpTo returns how many entries a group has read, for payloads without that number; -1 if it
+// cannot be derived.
 func readUpTo(last StreamID, s *StreamValue, first StreamID, length uint64) int64 {
 	switch {
 	case length == 0 || last.less(first):
@@ -210,7 +210,8 @@ func readUpTo(last StreamID, s *StreamValue, first StreamID, length uint64) int6
 	}
 }
 
-// walkNodes visits the entries of all nodes until visit returns false, and returns that.
+// walkNodes visits the entries of all nodes until visit returns false. It returns whether it
+// visited all of them without an error.
 func (c *cursor) walkNodes(visit func(StreamEntry) bool) bool {
 	var last StreamID
 	going := true
@@ -240,8 +241,8 @@ func (c *cursor) walkNodes(visit func(StreamEntry) bool) bool {
 //	entries, deleted ones, number of names, names, 0, and for each entry
 //	flags, ms, seq, [number of fields], fields, number of its elements
 //
-// where ms and seq are differences to the node's id, and the names are left out of fields that have
-// those of the node.
+// where ms and seq are differences to the node's id. An entry whose field names are those of the
+// node contains only the values.
 type streamNode struct {
 	*cursor
 	pack   entries
@@ -268,7 +269,7 @@ func (n *streamNode) number() int64 {
 	return v
 }
 
-// amount returns an element that is a number of things in the payload.
+// amount returns an element that counts something: an integer from 0 to MaxInt32.
 func (n *streamNode) amount() int64 {
 	v := n.number()
 	if v < 0 || v > math.MaxInt32 {
@@ -331,7 +332,7 @@ func (n *streamNode) entry(names [][]byte) (e StreamEntry, deleted bool) {
 	return e, flags&entryDeleted != 0
 }
 
-// group reads a group: all its pending entries, and then which of them are each consumer's.
+// group reads a group: first its pending entries, then its consumers, which refer to them.
 func (c *cursor) group(kind byte) StreamGroup {
 	g := StreamGroup{Name: c.name(), Last: c.id()}
 	if kind >= kindStream2 {
@@ -429,5 +430,5 @@ func (c *cursor) idempotence(s *StreamValue) {
 	}
 }
 
-// maxIIDs is above what any server has added.
+// maxIIDs is more than any server can have added.
 const maxIIDs = 1 << 45

@@ -166,7 +166,8 @@ func (r realRedis) fetchStream(key string) Value {
 	})
 }
 
-// TestLaterStreams: what only later versions have goes by their payloads and comes back.
+// TestLaterStreams: properties of streams that only later versions have use those versions' types,
+// and Decode returns them unchanged.
 func TestLaterStreams(t *testing.T) {
 	for _, s := range streams() {
 		for _, tt := range []struct {

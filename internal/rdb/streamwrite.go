@@ -5,15 +5,14 @@ import (
 	"math"
 )
 
-// A node of a stream has these sizes in a Redis that nobody configured.
+// The default sizes of a stream's node in Redis.
 const (
 	streamNodeBytes   = 4096
 	streamNodeEntries = 100
 )
 
-// stream writes a stream and gives the version of its payload. It is that of Redis 7.0, which does
-// not know when consumers were active, unless the stream has something that only later versions
-// have.
+// stream writes a stream and returns the version of its payload. It is that of Redis 7.0, which
+// lacks the consumers' time of activity, unless the stream needs a later version.
 func (w *writer) stream(s *StreamValue) (version uint16) {
 	kind := byte(kindStream2)
 	version = version7_0
@@ -55,7 +54,7 @@ type packNode struct {
 	entries int
 }
 
-// streamNodes writes the nodes as a Redis has them to which the entries were added one by one.
+// streamNodes writes the nodes that Redis would have if the entries were added one by one.
 func (w *writer) streamNodes(s *StreamValue) (entries int, first StreamID) {
 	var nodes writer
 	var n *packNode
@@ -201,6 +200,5 @@ func (w *writer) idempotence(s *StreamValue) {
 	w.length(uint64(s.Duplicates))
 }
 
-// defaultIIDs is for how many seconds, and how many of them, a Redis that nobody configured keeps
-// idempotent ids.
+// defaultIIDs is how many seconds Redis keeps idempotent ids by default, and also how many.
 const defaultIIDs = 100

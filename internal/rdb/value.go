@@ -9,11 +9,11 @@ import (
 var (
 	// ErrPayload is a payload that is too short, too new, or has a wrong checksum.
 	ErrPayload = errors.New("rdb: payload version or checksum are wrong")
-	// ErrFormat is a payload with a right checksum that is no value all the same.
+	// ErrFormat is a payload with a correct checksum but an invalid value.
 	ErrFormat = errors.New("rdb: bad data format")
 )
 
-// Type is what a value is, whatever its encoding.
+// Type is the type of a value, independent of its encoding.
 type Type uint8
 
 // The types.
@@ -25,11 +25,11 @@ const (
 	Hash
 	Stream
 	Lease // Keyp's own
-	Limit // its elements have names that are not text, and values
+	Limit // Keyp's own: elements with values, whose names are not text
 	Delay // Keyp's own: jobs, in their order
 )
 
-// String is the type's name as TYPE replies it, and empty for those that are Keyp's own.
+// String returns the type's name in replies of TYPE; it is empty for Keyp's own types.
 func (t Type) String() string {
 	return [...]string{String: "string", List: "list", Set: "set", ZSet: "zset", Hash: "hash", Stream: "stream", Lease: "", Limit: "", Delay: ""}[t]
 }
@@ -41,18 +41,18 @@ type Value struct {
 	Str []byte
 	// Len is how many elements a collection has, at least 1; Encode counts by itself.
 	Len int
-	// Elements walks a collection, as often as asked: a List from its head, a ZSet by
-	// score and member when Encode takes it and in any order when Decode gives it, the
-	// others in any order. Nil for a String, a stream and a lease.
+	// Elements yields the elements, and may be called more than once. A List starts at its head;
+	// a ZSet for Encode must be ordered by score and member. Other types, and a ZSet from
+	// Decode, have any order. It is nil for a String, a stream and a lease.
 	Elements iter.Seq[Element]
-	// Stream is what a stream has, nil for other types.
+	// Stream is the content of a stream, nil for other types.
 	Stream *StreamValue
 	// Lease is a lease, nil for other types.
 	Lease *LeaseValue
 }
 
-// LeaseValue is a lease: who has it, by which token, and for how many ms its key is not free after
-// it has expired. Decode does not know which of them can be.
+// LeaseValue is a lease: its owner, its token, and for how many ms its key stays taken after the
+// lease expired. Decode does not check whether they are possible.
 type LeaseValue struct {
 	Owner        []byte
 	Token, Delay uint64
@@ -62,11 +62,11 @@ type LeaseValue struct {
 type Element struct {
 	// Name is a list's element, a set's or sorted set's member, a hash's field.
 	Name []byte
-	// Value is a hash's value.
+	// Value is the value of a hash's field, of a limit, or of a delay queue's job.
 	Value []byte
 	// Score is a sorted set's; never NaN.
 	Score float64
-	// Deadline is that of a hash's field, or of a set's or sorted set's member, in Unix
-	// milliseconds, 0 for none. Decode knows no time: what it gives may have passed.
+	// Deadline is the deadline of the field, the member or the limit, in Unix milliseconds; 0
+	// means none. Decode reads no clock, so a deadline may have passed.
 	Deadline int64
 }
