@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	sectorSize = 512  // what a disk writes whole or not at all
-	pageSize   = 4096 // what the kernel writes in one go, most of the time
+	sectorSize = 512  // the unit that a disk writes whole or not at all
+	pageSize   = 4096 // the unit that the kernel mostly writes at once
 )
 
-// sorted walks a map in key order, so that one seed means one crash.
+// sorted yields a map in key order, so that the same seed gives the same crash.
 func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -24,14 +24,14 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// crash is one under way.
+// crash is the state of a Mem.Crash that runs.
 type crash struct {
 	rng     *rand.Rand
 	after   *Mem
 	crashed map[*inode]*inode // the files so far, after the crash
 }
 
-// directory puts what survives of a directory in place, and all below it.
+// directory adds to after what survives of a directory and of everything below it.
 func (c *crash) directory(path string, was *directory) {
 	d := newDirectory()
 	c.after.mu.dirs[path] = d
@@ -51,8 +51,8 @@ func (c *crash) directory(path string, was *directory) {
 	}
 }
 
-// crash returns the names that survive: each pending operation happened or not, but
-// one that builds on an undone one is undone with it.
+// crash returns the names that survive. Each pending operation is kept or undone at random, but an
+// operation on a name or file of an undone one is undone too.
 func (d *directory) crash(rng *rand.Rand) map[string]*inode {
 	names := maps.Clone(d.durable)
 	undoneNodes := map[*inode]bool{}
@@ -75,8 +75,8 @@ func (d *directory) crash(rng *rand.Rand) map[string]*inode {
 	return names
 }
 
-// crash returns contents that the file may have afterwards. Each sector shows the state after some
-// number of the changes since the last sync, and so does the size.
+// crash returns contents that the file may have after the crash. Each sector contains the first few
+// changes since the last sync, a random number of them, and so does the size.
 func (n *inode) crash(rng *rand.Rand) []byte {
 	if len(n.pending) == 0 {
 		return slices.Clone(n.durable)
@@ -113,9 +113,9 @@ func (n *inode) crash(rng *rand.Rand) []byte {
 	return after
 }
 
-// FailSync does to a file what a kernel does whose write to the device has failed: some of what
-// was not synced has arrived, chosen by rng (nil: nothing), and everything else is in memory only,
-// until Reread, and counts as written: no later Sync makes it durable.
+// FailSync puts a file into the state after the kernel failed to write it to the device. Some of
+// the unsynced changes, chosen by rng, are durable; with a nil rng, none. The others are in memory
+// only, until Reread, and no later Sync makes them durable.
 func (m *Mem) FailSync(name string, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCrashKeepsWhatWasSynced checks the promise and that what is not promised does
-// get lost: over many crashes each outcome must turn up.
+// TestCrashKeepsWhatWasSynced: crashes keep synced bytes, and lose unsynced ones in every possible
+// way: over many crashes each outcome must occur.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	old, changed := bytes.Repeat([]byte{1}, 2*pageSize), bytes.Repeat([]byte{2}, 2*pageSize)
 	m := NewMem()
@@ -102,8 +102,8 @@ func TestCrashUndoesNames(t *testing.T) {
 	}
 }
 
-// TestCrashUndoesDirectories: a directory is there after a crash, with what was synced in it, once
-// the one above it was synced, and not before.
+// TestCrashUndoesDirectories: a directory and its synced content survive every crash only once all
+// directories above it were synced.
 func TestCrashUndoesDirectories(t *testing.T) {
 	for _, dir := range []string{"/a/b", "a/b"} {
 		m := NewMem()
@@ -139,8 +139,8 @@ func TestCrashUndoesDirectories(t *testing.T) {
 	}
 }
 
-// TestCrashModel: whatever is done, each byte after a crash is one it held since the
-// last sync of its file.
+// TestCrashModel: after any operations and a crash, each byte has a value that it had at the last
+// sync of the file or later.
 func TestCrashModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := NewMem()

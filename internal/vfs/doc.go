@@ -1,5 +1,5 @@
-// Package vfs is the file access of the log: the real file system, one in memory
-// that can lose power, and a wrapper that injects failures into either.
+// Package vfs is the file access of the logs and of files beside them: the real file system, one in
+// memory that can lose power, and a wrapper that injects failures into either.
 //
 // A caller may rely on the following, and Mem loses everything else when it crashes:
 //
@@ -10,9 +10,9 @@
 //   - Names (Create, Remove, Rename, MkdirAll) are on disk once SyncDir of their
 //     directory has returned. Until then each may be undone, that of a directory with
 //     all that is in it. Rename is atomic.
-//   - After a failed Sync it is unknown which bytes arrived. It must not be tried
-//     again: the kernel may have dropped the pages and would report success. One that a
-//     signal interrupted has not failed; it is tried again here and not reported.
+//   - After a failed Sync it is unknown which bytes arrived. The caller must not call Sync
+//     again: the kernel may have dropped the pages and would report success. If a signal
+//     interrupts a sync, Sync retries it, because that is no failure.
 package vfs
 
 import (
@@ -37,13 +37,13 @@ type File interface {
 	Truncate(size int64) error
 	// Size is the present size in bytes.
 	Size() (int64, error)
-	// Reread asks that later reads come from the device instead of a cache, so
-	// that bytes a failed Sync left in memory only do not count as durable.
-	// Best effort: a system without the means does nothing.
+	// Reread drops cached pages, so that later reads come from the device. Bytes that a
+	// failed Sync left only in memory then do not look durable. On a system without such
+	// a call, it does nothing.
 	Reread() error
 }
 
-// FS is the part of a file system the log needs. Names are paths in the form of
+// FS is the part of a file system that the logs need. Names are paths in the form of
 // the operating system; a missing file returns an error that is fs.ErrNotExist.
 type FS interface {
 	// Create opens a new file, or an existing one emptied, with mode 0600.

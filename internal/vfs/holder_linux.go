@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder returns the process that has a file locked, as far as the system says; 0 if it is not
-// known.
+// Holder returns the process that has a file locked; 0 if the system does not tell it.
 func Holder(name string) (pid int) {
 	var st unix.Stat_t
 	if unix.Stat(name, &st) != nil {

@@ -38,10 +38,10 @@ func (o Op) String() string {
 	return fmt.Sprintf("op(%d)", uint8(o))
 }
 
-// Hook runs before each operation on name, and may take its time. An error keeps
-// the operation from happening and is what the caller gets. off and n are set for
-// reads and writes (offset and length) and for truncate (n is 0, off the size).
-// It is called from several goroutines at once.
+// Hook runs before each operation on name, and may block. If it returns an error, the
+// operation fails with that error and does nothing; but Close still closes the file, and a
+// ShortWrite writes a part. off and n are set for reads and writes (offset and length) and
+// for truncate (off is the size, n is 0). Several goroutines may call it at once.
 type Hook func(op Op, name string, off int64, n int) error
 
 // ShortWrite as the error of a Hook lets the first N bytes of a write through and
@@ -55,8 +55,8 @@ func (s *ShortWrite) Error() string { return fmt.Sprintf("short write of %d byte
 
 func (s *ShortWrite) Unwrap() error { return s.Err }
 
-// Inject returns base with hook before every operation: failures and delays, on real
-// files and on those in memory alike.
+// Inject returns base with hook before every operation. It injects failures and delays into
+// real files and files in memory.
 func Inject(base FS, hook Hook) FS { return &injected{base: base, hook: hook} }
 
 type injected struct {
@@ -185,7 +185,7 @@ func (f *injectedFile) Reread() error {
 	return f.base.Reread()
 }
 
-// Close closes the file below even when the hook fails it, so that an injected
+// Close closes the underlying file even when the hook fails, so that an injected
 // failure leaks no descriptor.
 func (f *injectedFile) Close() error {
 	hookErr := f.hook(OpClose, f.name, 0, 0)

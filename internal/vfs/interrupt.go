@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Uninterrupted runs do, again each time a signal has interrupted it (EINTR), which is no sign
-// about the disk. do must be safe to repeat.
+// Uninterrupted runs do, and repeats it while a signal interrupts it (EINTR), because that says
+// nothing about the disk. do must be safe to repeat.
 func Uninterrupted(do func() error) error {
 	const most = 1000
 	err := do()

@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// Mem is a file system in memory that knows what a power cut may take from it. It
-// is meant for tests and safe for use by several goroutines.
+// Mem is a file system in memory for tests, which can simulate a power cut (Crash). It is safe for
+// use by several goroutines.
 //
-// For the names, each directory operation since the last SyncDir is kept in order;
-// for the bytes, each write since the last Sync of the file.
+// It keeps each directory operation since the last SyncDir of that directory, and each write and
+// truncation since the last Sync of the file, in order.
 type Mem struct {
 	mu struct {
 		sync.Mutex
@@ -33,7 +33,8 @@ type directory struct {
 	pending []nameOp
 }
 
-// nameOp is a create (from empty), also of a directory, a removal (to empty) or a rename.
+// nameOp is a rename, the creation of a file or directory (from is empty), or a removal (to is
+// empty).
 type nameOp struct {
 	from, to string
 	node     *inode
@@ -75,7 +76,7 @@ func (m *Mem) SetFree(n uint64) {
 	m.mu.free = n
 }
 
-// take accounts for growth (or, negative, shrinking) of n bytes.
+// take reserves n bytes, or frees -n bytes if n is negative.
 func (m *Mem) take(n int64) error {
 	if m.mu.free == math.MaxUint64 {
 		return nil
@@ -254,8 +255,8 @@ func (m *Mem) Free(string) (uint64, error) {
 	return m.mu.free, nil
 }
 
-// Corrupt flips the bits of mask in one durable byte of name, as a disk that ages
-// does.
+// Corrupt flips the bits of mask in one byte of name, in its present and its durable content, as
+// an aging disk does.
 func (m *Mem) Corrupt(name string, off int64, mask byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,9 +271,9 @@ func (m *Mem) Corrupt(name string, off int64, mask byte) error {
 	return nil
 }
 
-// Crash returns the file system as it could stand after a power cut at this moment,
-// chosen by rng; m itself continues. Names not synced may be undone, bytes and sizes
-// not synced may be there, or not, sector by sector. Locks are free again.
+// Crash returns a state that the file system may have after a power cut now, chosen by rng. It does
+// not change m. Unsynced names may be undone; unsynced bytes and sizes may be lost, sector by
+// sector. All locks are free.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,22 +8,23 @@ import (
 	"os"
 )
 
-// Mirror is for what needs a real file, as bbolt does, which maps its own: it keeps a file of a
-// Mem in step with that, so that it can lose power too. A kill leaves all that was written.
+// Mirror writes to a real file and to a file of a Mem alike. So code that needs a real file, such
+// as bbolt, which maps it, can also lose power in tests. A kill leaves everything written in the
+// real file.
 type Mirror struct {
 	real io.WriterAt
 	file File
 }
 
-// NewMirror writes what is written to the file called name to real and to the file of the same name
-// of fsys, which is mem or leads there, and fails where that does. What a file has that mem does
-// not know is durable.
+// NewMirror returns a Mirror of the file called name: real is the real file, and fsys is mem, or
+// wraps it to inject failures. If the real file differs from mem's, its content is copied to mem as
+// durable.
 func NewMirror(mem *Mem, fsys FS, name string, real io.WriterAt) (*Mirror, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	// A file may have been made longer behind our back, which is all that truncating does here.
+	// The real file may have been extended by truncation, which does not go through the Mirror.
 	if known, err := mem.read(name); err != nil || !bytes.Equal(bytes.TrimRight(known, "\x00"), bytes.TrimRight(data, "\x00")) {
 		f, err := mem.Create(name)
 		if err == nil {
@@ -40,7 +41,7 @@ func NewMirror(mem *Mem, fsys FS, name string, real io.WriterAt) (*Mirror, error
 	return &Mirror{real, f}, err
 }
 
-// WriteAt writes to both files, of what fails in part as much as was written.
+// WriteAt writes to both files: to the real file only the bytes that fsys has written.
 func (m *Mirror) WriteAt(p []byte, off int64) (n int, err error) {
 	n, err = m.file.WriteAt(p, off)
 	_, other := m.real.WriteAt(p[:n], off)
@@ -50,7 +51,8 @@ func (m *Mirror) WriteAt(p []byte, off int64) (n int, err error) {
 // Sync is File.Sync.
 func (m *Mirror) Sync() error { return m.file.Sync() }
 
-// Restore makes the real files of these names what the Mem has, or has not.
+// Restore makes the real files of these names equal to those of m. It removes real files that m
+// does not have.
 func (m *Mem) Restore(names ...string) error {
 	for _, name := range names {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -57,7 +57,7 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-// flock locks an open file until it is closed. ErrLocked: another process has.
+// flock locks an open file until it is closed. It returns ErrLocked if the file is already locked.
 func flock(f *os.File) error {
 	err := retryInterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -101,7 +101,7 @@ func (f *osFile) Sync() error {
 	return nil
 }
 
-// Sync is File.Sync for a file of the system's.
+// Sync is File.Sync for an os.File.
 func Sync(f *os.File) error {
 	if err := syncFD(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync %s: %w", f.Name(), err)
@@ -109,8 +109,8 @@ func Sync(f *os.File) error {
 	return nil
 }
 
-// syncFD syncs a file, and tries again what a signal has interrupted: it has not failed, so the
-// kernel still has all that is to be written. Any other error is final.
+// syncFD syncs a file. If a signal interrupts the sync, the kernel still has all data, so syncFD
+// retries. Any other error is final.
 func syncFD(fd int) error {
 	err := syncData(fd)
 	for i := 0; err == unix.EINTR && i < maxInterrupts; i++ {

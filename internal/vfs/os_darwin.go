@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData flushes the drive's cache too, which fsync does not do on macOS. Some
-// network file systems know only fsync.
+// syncData flushes the drive's cache too, which fsync does not do on macOS. It falls back to fsync
+// on network file systems that support nothing else.
 func syncData(fd int) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0)
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EINVAL) {

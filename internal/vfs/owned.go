@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CreateOwned makes a file, readable by its owner only, that no other process has, and locks it
-// until it is closed. What has the name already is removed, unless another process has it locked
-// (ErrLocked). So nothing is written to what stood there: a link's target, or a file that has
-// another name too.
+// CreateOwned creates a new file, readable by its owner only, and locks it until it is closed. It
+// first removes an existing file or link of that name, and returns ErrLocked if another process
+// has that locked. So it never writes to a link's target or to a file that also has another name.
 func CreateOwned(name string) (*os.File, error) {
 	if err := RemoveUnlocked(name); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) { // it came just now
+	if errors.Is(err, os.ErrExist) { // another process has just created it
 		return nil, fmt.Errorf("%w: %s", ErrLocked, name)
 	} else if err != nil {
 		return nil, err
@@ -31,8 +30,7 @@ func CreateOwned(name string) (*os.File, error) {
 	return f, nil
 }
 
-// RemoveUnlocked removes a file, if there is one, that no process has locked; otherwise it returns
-// ErrLocked.
+// RemoveUnlocked removes a file, if it exists. It returns ErrLocked if a process has it locked.
 func RemoveUnlocked(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
@@ -52,8 +50,8 @@ func RemoveUnlocked(name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// stillNamed returns ErrLocked where the file's name is another file's now: another process made
-// that.
+// stillNamed returns ErrLocked if the name no longer refers to f, because another process removed
+// or replaced the file.
 func stillNamed(f *os.File) error {
 	have, err := f.Stat()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCreateOwned: what has the name already keeps its bytes under its other names, and a file that
-// is locked stays.
+// TestCreateOwned: the target of a link at the name, and other names of the file, keep their bytes.
+// A locked file stays.
 func TestCreateOwned(t *testing.T) {
 	dir := t.TempDir()
 	kept, name := filepath.Join(dir, "kept"), filepath.Join(dir, "name")

@@ -5,12 +5,13 @@ import (
 	"os"
 )
 
-// ReadOnly is the system's files, to be read: whatever would change them returns an error.
+// ReadOnly is the real file system without writes: operations that would change it return an error,
+// except Lock, which still creates a missing file.
 var ReadOnly FS = readOnly{OS}
 
 type readOnly struct{ FS }
 
-// errReadOnly is what changes of ReadOnly get.
+// errReadOnly is the error of a change through ReadOnly.
 var errReadOnly = errors.New("vfs: opened for reading only")
 
 func (readOnly) Create(string) (File, error) { return nil, errReadOnly }

@@ -1,8 +1,7 @@
 package vfs
 
-// Slow returns base with pause before every sync of a file, for measurements of a slow
-// disk. It is called from several goroutines at once, and should block its thread as
-// the system call does that it stands for.
+// Slow returns base with a call of pause before every sync of a file, to measure a slow disk.
+// Several goroutines call pause at once. It should block its thread, as a real sync does.
 func Slow(base FS, pause func()) FS {
 	return Inject(base, func(op Op, _ string, _ int64, _ int) error {
 		if op == OpSync {
