@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// A call is a request to another member and its answer, which may be long: a snapshot is one. It
-// has a connection of its own.
+// A call is a request to another member and its answer, which may be long, such as a snapshot. Each
+// call uses a connection of its own.
 //
 //	caller                                   called
 //	call    request ──►
 //	        ◄── part    bytes of the answer, any number of times
 //	        ◄── end     nothing, or why the answer is not whole
 //
-// An answer without an end is not whole. The next part of one may take two minutes.
+// An answer without an end is not whole. The caller waits up to two minutes for each part.
 
 const (
-	// callsEach bounds the calls of one member that are answered at a time, and callsOfStrangers
-	// those of all that are no members yet: so a member that asks again and again, or reads slowly,
-	// keeps nobody else from an answer.
+	// callsEach is the most calls of one member that are answered at once, callsOfStrangers the
+	// most of all strangers together. So a member that calls often, or reads slowly, does not
+	// prevent answers to others.
 	callsEach        = 4
 	callsOfStrangers = 16
 
@@ -34,13 +34,13 @@ const (
 	partTime   = 2 * time.Minute
 )
 
-// ErrCall is wrapped by what Ask and its answer return when the other member says why there is no
-// answer, or no whole one.
+// ErrCall is wrapped by the errors of Ask and Reply.Read when the other member refuses the call or
+// ends the answer with an error.
 var ErrCall = errors.New("the other member answers")
 
-// Ask makes a call of the member at an address; to may be 0 for a stranger, who asks whoever is
-// there. The answer is read until io.EOF, which says that it is whole, and closed. ctx is for all
-// of it.
+// Ask calls the member at an address. A stranger sets to to 0, and calls whichever member is there.
+// The caller reads the Reply until io.EOF, which means that the answer is whole, and closes it. ctx
+// bounds the whole call, including the reading.
 func Ask(ctx context.Context, o *TransportOptions, addr string, to uint64, request []byte) (*Reply, error) {
 	shake, cancel := context.WithTimeout(ctx, usualTimes.shake)
 	defer cancel()
@@ -62,7 +62,7 @@ func Ask(ctx context.Context, o *TransportOptions, addr string, to uint64, reque
 	return replyOf(plain, in, func() { stop() }), nil
 }
 
-// Ask is the function Ask, by this member. The call ends with the transport, too.
+// Ask calls the function Ask for this member. Closing the transport also ends the call.
 func (t *Transport) Ask(ctx context.Context, addr string, to uint64, request []byte) (*Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(t.ctx, cancel)
@@ -90,13 +90,12 @@ type Reply struct {
 	err   error
 }
 
-// replyOf is what comes over a connection, of which in is the rest; stop ends what waits for the
-// connection's end.
+// replyOf returns a Reply that reads from in. Its Close calls stop and closes plain.
 func replyOf(plain net.Conn, in io.Reader, stop func()) *Reply {
 	return &Reply{plain: plain, in: bufio.NewReaderSize(in, partSize), stop: stop}
 }
 
-// Read is io.Reader's. io.EOF says that the answer is whole.
+// Read implements io.Reader. It returns io.EOF only after a whole answer.
 func (a *Reply) Read(b []byte) (int, error) {
 	for len(a.rest) == 0 {
 		if a.err == nil {
@@ -111,7 +110,7 @@ func (a *Reply) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a frame; io.EOF says that the answer is whole.
+// next reads a frame into rest. It returns io.EOF if the frame ends a whole answer.
 func (a *Reply) next() error {
 	if err := a.plain.SetReadDeadline(inTime(partTime)); err != nil {
 		return err
@@ -168,7 +167,7 @@ func (t *Transport) answer(plain, c net.Conn, in *bufio.Reader, from uint64) err
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
 	var done sync.WaitGroup
-	done.Go(func() { // the caller says nothing more: what comes is its end
+	done.Go(func() { // the caller sends nothing more, so ReadByte returns when it has gone
 		defer cancel()
 		_, _ = in.ReadByte()
 	})
@@ -179,7 +178,7 @@ func (t *Transport) answer(plain, c net.Conn, in *bufio.Reader, from uint64) err
 	return err
 }
 
-// takeCall counts a call that is to be answered, and reports whether it may be.
+// takeCall reports whether a call may be answered now, and counts it if so.
 func (t *Transport) takeCall(from uint64) bool {
 	most := callsEach
 	if from == 0 {
@@ -194,7 +193,7 @@ func (t *Transport) takeCall(from uint64) bool {
 	return true
 }
 
-// endCall ends that.
+// endCall uncounts a call that takeCall has counted.
 func (t *Transport) endCall(from uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -227,7 +226,8 @@ func (w *answerWriter) frame(kind Kind, body []byte) error {
 	return writeFrame(w.c, kind, body)
 }
 
-// end ends the answer. Why there is none, or no whole one, is the caller's affair.
+// end sends the end of the answer, with the text of an error that tells the caller why the answer
+// is not whole.
 func (w *answerWriter) end(why error) error {
 	var text []byte
 	if why != nil {

@@ -21,7 +21,7 @@ func serving(t *testing.T, node uint64, fn serve) *stand {
 	return newStand(t, node, func(o *TransportOptions) { o.Serve = fn })
 }
 
-// ask asks one transport by another, and gives what is read of the answer.
+// ask calls one transport from another, and returns the answer as far as it was read.
 func ask(t *testing.T, from, to *stand, request string) (string, error) {
 	t.Helper()
 	r, err := from.Ask(t.Context(), to.addr, to.o.Me.Node, []byte(request))
@@ -33,7 +33,7 @@ func ask(t *testing.T, from, to *stand, request string) (string, error) {
 	return string(b), err
 }
 
-// An answer of any length, written in any pieces, comes whole, and who asks is known.
+// An answer of any length, written in any pieces, arrives whole. Serve gets the caller's number.
 func TestCalls(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 3*partSize/16+1)
 	a := newStand(t, 1, nil)
@@ -59,8 +59,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// An answer that ends with an error is not whole, whatever the error says, and so is one whose
-// connection ends.
+// An answer that ends with any error, or with the end of the connection, is not whole.
 func TestCallsFail(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(ctx context.Context, _ uint64, request []byte, w io.Writer) error {
@@ -91,7 +90,7 @@ func TestCallsFail(t *testing.T) {
 	}
 }
 
-// No request is longer than a frame of one may be.
+// A request longer than maxRequest is refused.
 func TestCallsBoundRequests(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error { return nil })
@@ -100,8 +99,8 @@ func TestCallsBoundRequests(t *testing.T) {
 	}
 }
 
-// What is asked ends when the caller goes, when its context ends, and with the transport on either
-// side.
+// A call ends when the caller closes it, when its context ends, and when either side closes its
+// transport.
 func TestCallsEnd(t *testing.T) {
 	for _, how := range []string{"closed", "context", "caller's transport", "called transport"} {
 		t.Run(how, func(t *testing.T) {
@@ -147,8 +146,8 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
-// A transport answers a number of calls of each member at once, and says so to one that has more;
-// others get answers all the same, and a call that has ended makes room.
+// A transport answers a limited number of calls of each member at once and refuses more. Other
+// members still get answers, and the end of a call makes room for another.
 func TestCallsAtOnce(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := serving(t, 2, func(ctx context.Context, _ uint64, _ []byte, w io.Writer) error {
@@ -193,8 +192,8 @@ func TestCallsAtOnce(t *testing.T) {
 	})
 }
 
-// Who asks whom is checked: a caller without the secret, of another cluster, or who means another
-// member gets nothing.
+// Both sides of a call are checked: a caller without the secret, of another cluster, or for another
+// member gets no answer.
 func TestCallsAreChecked(t *testing.T) {
 	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error {
 		t.Error("a call is answered")
@@ -218,7 +217,7 @@ func TestCallsAreChecked(t *testing.T) {
 	}
 }
 
-// An answer of other bytes than a member sends is an error, at each byte that is other.
+// A change of any byte of an answer makes reading it fail.
 func TestAnswersAreChecked(t *testing.T) {
 	var whole bytes.Buffer
 	for _, f := range []Frame{{Kind: KindPart, Body: []byte("abc")}, {Kind: KindPart, Body: []byte("d")}, {Kind: KindEnd}} {
@@ -256,7 +255,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// A caller that reads nothing does not hold the one who answers for ever.
+// If a caller reads nothing, the answering side gives up after a while.
 func TestCallersThatReadNothing(t *testing.T) {
 	ended := make(chan error, 1)
 	a := newStand(t, 1, nil)

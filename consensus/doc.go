@@ -9,8 +9,8 @@
 //     only after the sync that brings this to disk.
 //   - An entry is committed when a majority has it on disk. From then on it is the same at all
 //     members, for ever. A machine gets each entry once, in order, from this member's disk.
-//   - A leader learns what became of each proposal: it is committed, or it is not in the log any
-//     more. If the leader is deposed first, the outcome is unknown until then.
+//   - A leader learns the outcome of each proposal: it is committed, or it is no longer in the log.
+//     If the leader is deposed first, the outcome is unknown until then.
 //   - At any time at most one member has the lease. No other member has committed anything since
 //     that one began to lead.
 //   - No I/O is done while the group's mutex is locked, except for reads of the log. A group has no

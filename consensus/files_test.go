@@ -102,7 +102,7 @@ func (d *files) Has(index, term uint64) bool {
 	return index < d.base || err == nil && t == term
 }
 
-// Sync has the disk do it later.
+// Sync schedules the sync for later.
 func (d *files) Sync(done func(error)) {
 	d.later(func() {
 		d.Log.Sync(func(err error) {
@@ -114,8 +114,8 @@ func (d *files) Sync(done func(error)) {
 	})
 }
 
-// Compact is a checkpoint: the log goes on in another segment, which is noted as the first one
-// needed; and segments go that the checkpoint before this one did not need either.
+// Compact makes a checkpoint: it begins another segment, which it records as the first one needed,
+// and releases the segments that the previous checkpoint did not need either.
 func (d *files) Compact(_, now consensus.Base) {
 	segment, err := d.Rotate(raftlog.Base{Base: now, Position: now.Index})
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *files) Compact(_, now consensus.Base) {
 func (d *files) Fail(err error) { d.failing = err }
 func (d *files) Failing() bool  { return d.failing != nil }
 
-// Crash takes what is not synced, or comes amid a sync.
+// Crash loses unsynced data, or happens in the middle of a sync.
 func (d *files) Crash(random *rand.Rand) consensus.SimDisk {
 	after := &files{random: random, first: d.first, older: d.older}
 	if random.IntN(2) == 0 {

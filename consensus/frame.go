@@ -26,21 +26,21 @@ const (
 
 const (
 	frameHeader = 17
-	// MaxFrame is the maximum size of a frame. An entry is a group of the log, which has two
-	// chunks' worth of frames at most, or several that are 1 MiB together.
+	// MaxFrame is the maximum size of a frame, in bytes. It leaves room for the largest entry
+	// (MaxEntry).
 	MaxFrame = 4 << 20
 )
 
 var (
-	// ErrFrame says that the received data is no frame, or a damaged one. The connection is of no
-	// use any more.
+	// ErrFrame is the error for received data that is not a frame, or a damaged one. The
+	// connection must be closed.
 	ErrFrame = errors.New("consensus: a frame is damaged")
 
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	le         = binary.LittleEndian
 )
 
-// Frame is a received frame, whole and undamaged. Nobody else uses the memory of its body.
+// Frame is a received frame, whole and undamaged. Its receiver owns the body's memory.
 type Frame struct {
 	Kind  Kind
 	Group uint64

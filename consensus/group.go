@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	// tick is how often a leader sends heartbeats. Followers vote for another member after 8 ticks
-	// without one. campaigns says when they campaign by themselves. The library makes them campaign
-	// after a random time of 8 to 15 ticks.
+	// tick is the time between a leader's heartbeats. Followers vote for another member after 8
+	// ticks without one. The library makes a follower campaign after a random time of 8 to 15
+	// ticks; the method campaigns may make it campaign earlier.
 	tick          = 40 * time.Millisecond
 	electionTicks = 8
 	// recentTicks is how long a member counts as reachable after it was heard. A leader hears each
 	// member at each tick.
 	recentTicks = 2 * electionTicks
-	// commitDelay bounds how long a commit index waits for an entry to go out with.
+	// commitDelay is how long a commit index waits, at most, to be sent together with an entry.
 	commitDelay = 2 * time.Millisecond
-	// snapshotTicks is how long a member may take for a snapshot, before another one is sent.
+	// snapshotTicks is how long a sent snapshot may go without a sign of progress, before it counts
+	// as lost.
 	snapshotTicks = 50
 
 	// MaxEntry bounds an entry, in bytes, so that a frame has room for one.
@@ -52,8 +53,8 @@ var (
 	ErrChange    = errors.New("consensus: the members cannot be changed so, or another change is under way")
 	ErrTarget    = errors.New("consensus: leadership can only go to another member that votes")
 	ErrClosed    = errors.New("consensus: closed")
-	// ErrForgot says that the log lacks entries that the leader knows to have been on this member's
-	// disk. Because a leader counted on them, writes that are lost now may have been acknowledged.
+	// ErrForgot means that the log lacks entries that were on this member's disk, as the leader
+	// knows from its answers. The leader counted on them, so acknowledged writes may be lost.
 	ErrForgot = errors.New("consensus: this member has forgotten what it acknowledged: its directory is an older copy, or the disk has lost what was synced. Remove it from the group, and add it again without its directory")
 )
 
@@ -76,7 +77,7 @@ type Options struct {
 // from a Machine's, but for Close.
 type Group struct {
 	o     Options
-	lease atomic.Int64 // the time since the machine started, in ms, until which Leased says yes
+	lease atomic.Int64 // the end of the lease, in ms since the machine started
 	// leaseTerm is the term of the lease. It is set before a lease, and the lease is 0 when a term
 	// is over. So a reader that finds the same term before and after it reads the lease has read a
 	// lease of that term.
@@ -100,8 +101,8 @@ type Group struct {
 		applied  uint64 // the last entry that the machine has been given
 		conf     *pb.ConfState
 		peers    map[uint64]*peer
-		recent   map[uint64]int // the members that were heard of late, and for how many ticks more that is so
-		delay    func()         // stops the timer for what is kept back; nil: nothing is
+		recent   map[uint64]int // the members heard lately, each with the ticks for which it still counts as reachable
+		delay    func()         // stops the timer for held messages; nil: no timer runs
 		promise  promise
 
 		appends []*pb.Message // to be appended, in order
@@ -111,7 +112,7 @@ type Group struct {
 	}
 }
 
-// role is what this member knows of its own leading.
+// role is the state of this member as the leader of a term.
 type role struct {
 	leading    bool
 	first      uint64 // index of the term's first entry, which says that it leads
@@ -120,15 +121,15 @@ type role struct {
 	floor      int64  // stamps up to this one give no lease
 }
 
-// peer is another member, as messages go to it.
+// peer is the state of the messages to another member.
 type peer struct {
 	commit   uint64      // the newest commit index sent with entries
 	held     *pb.Message // has nothing but a newer one, and waits for commitDelay
 	snapshot int         // ticks until a snapshot that it was sent counts as lost; 0: none was
 }
 
-// Start begins this member's part in the group. It answers no vote for 8 ticks: before it ended it
-// may have promised another one to lead for so long.
+// Start makes this member take part in the group. It does not vote during its first 8 ticks,
+// because before its last end it may have promised a leader not to vote for another that long.
 func Start(o Options) (*Group, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System
@@ -153,8 +154,8 @@ func Start(o Options) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Entries after the base are handed out again, since they may change the members; the machine
-	// gets those after Applied.
+	// The library applies all entries after the base again, because they may change the members.
+	// The machine gets only those after Applied.
 	node, err := raft.NewRawNode(&raft.Config{
 		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: s, Applied: base.Index, AsyncStorageWrites: true,
 		MaxSizePerMsg: maxMessage, MaxCommittedSizePerReady: maxApplying, MaxUncommittedEntriesSize: MaxUncommitted,
@@ -177,8 +178,8 @@ func Start(o Options) (*Group, error) {
 	return g, nil
 }
 
-// align makes a log begin where the machine ends, if it lacks that entry: a crash came after
-// Machine.Restore, and before the log had the base of the snapshot.
+// align makes a log begin at the machine's last applied entry, if the log lacks that entry. This
+// happens if a crash comes after Machine.Restore, and before the log has the snapshot's base.
 func align(l Log, applied Base) error {
 	if base := l.Base(); applied.Index < base.Index {
 		return fmt.Errorf("consensus: entry %d is the last that is applied, and the log begins after %d", applied.Index, base.Index)
@@ -189,14 +190,14 @@ func align(l Log, applied Base) error {
 	return nil
 }
 
-// Proposed are entries on their way.
+// Proposed names proposed entries: their term, and the indexes of the first and the last.
 type Proposed struct{ Term, First, Last uint64 }
 
-// Propose appends entries to the group's log, in this order, each whole or not at all. Only a
-// leader can do that. It copies the entries. Machine.Committed says that they are there for ever.
-// After Machine.Deposed their outcome is unknown until Committed or Replaced says it. When there is
-// not room for all, it returns ErrFull and the entries that it has proposed (Last is First-1 if
-// there are none).
+// Propose appends copies of entries to the group's log, in this order, each whole or not at all.
+// Only a leader can do that. Machine.Committed reports that they are committed. After
+// Machine.Deposed their outcome is unknown until Committed or Replaced reports it. Without room for
+// all, Propose returns ErrFull and the entries that it has proposed; if there are none, Last is
+// First-1.
 func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
 	for _, e := range entries {
 		if len(e) == 0 || len(e) > MaxEntry {
@@ -246,8 +247,8 @@ func (g *Group) Receive(messages []*Message) {
 }
 
 // remembers reports whether the log has all entries that this member has acknowledged to the leader
-// of this term: a heartbeat names no commit index beyond them. If entries are missing, it ends the
-// group. mu is locked.
+// of this term, as far as a heartbeat shows. Its commit index is never beyond them. If entries are
+// missing, remembers ends the group. mu is locked.
 func (g *Group) remembers(m *pb.Message) bool {
 	if m.GetType() != pb.MsgHeartbeat || m.GetTerm() < g.mu.term || m.GetCommit() <= g.mu.last {
 		return true
@@ -258,7 +259,7 @@ func (g *Group) remembers(m *pb.Message) bool {
 	return false
 }
 
-// Unreachable says that messages to a member were lost.
+// Unreachable tells the group that messages to a member were lost.
 func (g *Group) Unreachable(id uint64) {
 	g.mu.Lock()
 	if g.mu.ended == nil {
@@ -269,8 +270,8 @@ func (g *Group) Unreachable(id uint64) {
 	g.proceed()
 }
 
-// tick is called by the timer. Late ticks are not made up for: a process that did not run did not
-// hear others either.
+// tick is called by the timer. It does not make up for missed ticks, because a process that was
+// stopped has not heard other members either.
 func (g *Group) tick() {
 	g.o.Time.Tick()
 	g.mu.Lock()
@@ -311,8 +312,8 @@ func (g *Group) fromLeader(m *pb.Message) bool {
 	}
 }
 
-// campaigns reports whether this member is to campaign at this tick. A client whose leader is gone
-// asks again some 400 ms later, so a follower does not wait for its random time. The first voter in
+// campaigns reports whether this member must campaign at this tick. Clients retry about 400 ms
+// after their leader has gone, so a follower does not wait for its random time. The first voter in
 // the list campaigns after 9 ticks, and each further one two ticks later, unless its random time
 // has passed before. mu is locked.
 func (g *Group) campaigns() bool {
@@ -324,7 +325,7 @@ func (g *Group) campaigns() bool {
 	return rank >= 0 && g.mu.silent == electionTicks+1+2*rank
 }
 
-// Status is what a member knows.
+// Status is a member's view of the group.
 type Status struct {
 	Term, Leader uint64 // Leader 0: not known
 	Leading      bool
@@ -337,7 +338,7 @@ type Status struct {
 	Ended        error         // a failure of the disk, or ErrClosed
 }
 
-// Status is of this moment.
+// Status returns the present status.
 func (g *Group) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -357,7 +358,8 @@ type Peer struct {
 	Taking  bool // it is sent a snapshot
 }
 
-// Peers are all members but this one, in the order of their IDs; nil at who does not lead.
+// Peers returns all members but this one, in the order of their IDs. It returns nil if this member
+// does not lead.
 func (g *Group) Peers() (list []Peer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -373,8 +375,8 @@ func (g *Group) Peers() (list []Peer) {
 	return list
 }
 
-// SnapshotGoesOn says that a member is still taking the snapshot that it was sent: it does not
-// count as lost yet.
+// SnapshotGoesOn tells the group that a member is still taking its snapshot, so that the snapshot
+// does not count as lost.
 func (g *Group) SnapshotGoesOn(id uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -383,8 +385,8 @@ func (g *Group) SnapshotGoesOn(id uint64) {
 	}
 }
 
-// SnapshotTaken says that a member has the snapshot that it was sent, or has enough of it to
-// continue after a restart.
+// SnapshotTaken tells the group that a member has its snapshot, or enough of it to continue after
+// a restart.
 func (g *Group) SnapshotTaken(id uint64) {
 	g.mu.Lock()
 	if p := g.mu.peers[id]; g.mu.ended == nil && p != nil && p.snapshot > 0 {
@@ -396,8 +398,8 @@ func (g *Group) SnapshotTaken(id uint64) {
 	g.proceed()
 }
 
-// Campaign starts an election for this member, although it has heard the leader of late; others
-// vote for it when they have not.
+// Campaign starts an election for this member, even if it has heard the leader lately. Another
+// member votes for it only if that member has not.
 func (g *Group) Campaign() {
 	g.mu.Lock()
 	if g.mu.ended == nil && g.mayVote() {
@@ -408,8 +410,8 @@ func (g *Group) Campaign() {
 	g.proceed()
 }
 
-// Close ends this member's part. It returns when neither the log nor the machine is in use any
-// more. The log still has to write the entries that were appended and not synced.
+// Close ends this member's part. It returns when the group no longer uses the log and the machine.
+// The log may still contain appended entries that are not synced.
 func (g *Group) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"keyp/internal/testkit/setup"
 )
 
-// plainMachine notes what entries come, and whether it leads.
+// plainMachine records the entries that it gets, and whether it leads.
 type plainMachine struct {
 	fails chan error // gets a failure; nil: there is none
 	mu    struct {
@@ -88,8 +88,8 @@ func (x *plainMachine) ready() bool {
 	return x.mu.leads && x.mu.applied >= x.mu.first
 }
 
-// leading gives the term in which it is ready, and what is applied then: what was proposed in an
-// earlier term and is not there is lost.
+// leading returns the term in which the machine is ready, and the entries applied by then. An entry
+// of an earlier term that is not among them is lost.
 func (x *plainMachine) leading() (term uint64, got [][]byte, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -154,8 +154,8 @@ func newProcesses(t *testing.T, n uint64, change func(log *memLog)) []*process {
 	return all
 }
 
-// TestGroupsOverConnections has three members agree with real connections, real time and several
-// who propose, with a disk that is done at once and one that is done later; then the leader goes.
+// TestGroupsOverConnections: three members agree over real connections and in real time, with
+// several proposing goroutines, a fast and a slow disk, and after the leader has ended.
 func TestGroupsOverConnections(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		t.Run(fmt.Sprintf("slow disk %v", slow), func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestGroupsOverConnections(t *testing.T) {
 			})
 			seen, proposed := 0, 0
 			for round := range 2 {
-				// A machine with much else to do may end a leader at any time.
+				// On a busy machine a leader may lose its lead at any time.
 				leads := func() *process {
 					i := slices.IndexFunc(all, func(p *process) bool { return p.machine.ready() && p.Leased() })
 					if i < 0 {
@@ -204,7 +204,7 @@ func TestGroupsOverConnections(t *testing.T) {
 				await.Until(t, "all have all", func() bool {
 					for _, p := range all {
 						if term, got, ok := p.machine.leading(); ok {
-							terms.Range(func(entry, at any) bool { // what went with its leader comes again
+							terms.Range(func(entry, at any) bool { // an entry that was lost with its leader is proposed again
 								is := func(e []byte) bool { return string(e) == entry }
 								if at.(uint64) < term && !slices.ContainsFunc(got, is) {
 									propose(entry.(string))
@@ -241,8 +241,8 @@ func TestGroupsOverConnections(t *testing.T) {
 	}
 }
 
-// alone is the only member of a group, all of which one goroutine does: time passes when a test
-// calls tick.
+// alone is a group with a single member, run by one goroutine. Time passes when the test calls
+// tick.
 type alone struct {
 	*Group
 	machine *plainMachine
@@ -278,7 +278,7 @@ func newAlone(t *testing.T) *alone {
 	return nil
 }
 
-// TestGroupAlone: one member needs nobody, and has its entries committed before Propose returns.
+// TestGroupAlone: a single member commits its entries before Propose returns.
 func TestGroupAlone(t *testing.T) {
 	p := newAlone(t)
 	at, err := p.Propose([]byte("a"), []byte("b"))
@@ -304,8 +304,8 @@ func TestGroupAlone(t *testing.T) {
 	}
 }
 
-// TestForgotten: a member whose log has not what it has acknowledged, as with an older copy of its
-// directory, ends with an error that says so.
+// TestForgotten: a member whose log lacks entries that it has acknowledged, such as an older copy
+// of its directory, ends with ErrForgot.
 func TestForgotten(t *testing.T) {
 	p := newAlone(t)
 	last, heartbeat := p.Status().Last, pb.MsgHeartbeat
@@ -313,7 +313,7 @@ func TestForgotten(t *testing.T) {
 		term, commit uint64
 		forgot       bool
 	}{
-		{0, last + 1, false}, // of a leader whose term is over
+		{0, last + 1, false}, // from a leader of an earlier term
 		{2, last, false},
 		{2, last + 1, true},
 	} {
@@ -329,8 +329,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestEntriesAreCopiedOnce: the caller has its memory back, and what is proposed takes its own size
-// once.
+// TestEntriesAreCopiedOnce: Propose copies an entry exactly once, so the caller may reuse its
+// memory.
 func TestEntriesAreCopiedOnce(t *testing.T) {
 	p := newAlone(t)
 	entry := bytes.Repeat([]byte("x"), 2<<20)
@@ -349,8 +349,8 @@ func TestEntriesAreCopiedOnce(t *testing.T) {
 	}
 }
 
-// TestUncommittedIsBounded: a leader whose followers do not answer takes 32 MiB, says so, and what
-// was taken becomes committed when they are back.
+// TestUncommittedIsBounded: a leader whose followers do not answer accepts 32 MiB and then returns
+// ErrFull. When the followers are back, the accepted entries are committed.
 func TestUncommittedIsBounded(t *testing.T) {
 	if _, err := observe(setup.Seed, func(s *sim) { fillUp(t, s) }); err != nil {
 		t.Error(err)
@@ -359,7 +359,7 @@ func TestUncommittedIsBounded(t *testing.T) {
 
 func fillUp(t *testing.T, s *sim) {
 	s.settle()
-	// An entry counts until the machine says that it has applied it, which takes up to 5 ms here.
+	// An entry counts until the machine has applied it, which takes up to 5 ms here.
 	s.pass(5 * time.Millisecond)
 	leader := s.pick((*simMember).leads)
 	for _, m := range s.sorted() {
@@ -385,10 +385,10 @@ func fillUp(t *testing.T, s *sim) {
 	s.until("all is committed", func() bool { return leader.g.Status().Committed >= last })
 }
 
-// TestElectionTime: when the leader has crashed, another member leads before its clients have
-// dialed the old one five times, which takes 400 ms, or soon after. The time is that of the
-// simulation. Two members may campaign at the same time, and again after that: so much longer it
-// takes some three times in 12,000.
+// TestElectionTime: after the leader has crashed, another member leads before its clients have
+// dialed the old one five times, which takes 400 ms, or soon after. The time is simulated. Two
+// members may campaign at the same time, and then again: so the limit is exceeded about three times
+// in 12,000.
 func TestElectionTime(t *testing.T) {
 	const rounds = 100
 	var took []time.Duration

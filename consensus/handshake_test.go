@@ -25,11 +25,11 @@ type outcome struct {
 	channel      Channel
 }
 
-// dice are nonces of a test.
+// dice returns a source of reproducible nonces.
 func dice(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
-// shake has two members shake hands. on sees each frame on its way, in order, and may change its
-// body; it is called by one side at a time.
+// shake runs a handshake of two members. on gets each frame, in order, and may change its body. It
+// is called by one side at a time.
 func shake(caller, called Member, to uint64, callersSecret, calledsSecret string, on func(n int, body []byte)) (o outcome) {
 	a, b := net.Pipe()
 	n := 0
@@ -91,8 +91,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestPropertyHandshakeChanged: who changes a bit of a frame, and its checksum with it, ends the
-// handshake for the side that gets the frame, or for the one that gets the next.
+// TestPropertyHandshakeChanged: after a change of any bit of a frame, with a matching checksum, the
+// handshake fails for the side that gets this frame or for the one that gets the next.
 func TestPropertyHandshakeChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		frame := rapid.IntRange(1, 4).Draw(t, "frame")
@@ -108,8 +108,8 @@ func TestPropertyHandshakeChanged(t *testing.T) {
 	})
 }
 
-// TestHandshakeReplayed: what a member has sent once does not let another one in later, since the
-// nonce of the called differs.
+// TestHandshakeReplayed: a recorded handshake does not succeed again, because the called side uses
+// another nonce.
 func TestHandshakeReplayed(t *testing.T) {
 	var sent [][]byte
 	shake(one, two, 2, "secret", "secret", func(n int, body []byte) { sent = append(sent, bytes.Clone(body)) })
@@ -125,7 +125,7 @@ func TestHandshakeReplayed(t *testing.T) {
 	}
 }
 
-// TestHandshakeReflected: who sends a caller's own proof back has not proved anything.
+// TestHandshakeReflected: a caller refuses its own proof if the other side sends it back.
 func TestHandshakeReflected(t *testing.T) {
 	var sent [][]byte
 	shake(one, two, 2, "secret", "secret", func(n int, body []byte) { sent = append(sent, bytes.Clone(body)) })
@@ -136,8 +136,8 @@ func TestHandshakeReflected(t *testing.T) {
 	}
 }
 
-// TestHandshakeBounds: a stranger cannot have a member make room for a large frame, or take a
-// message for a greeting.
+// TestHandshakeBounds: a stranger cannot make a member allocate memory for a large frame, or accept
+// a message as a hello.
 func TestHandshakeBounds(t *testing.T) {
 	for _, c := range []struct {
 		wire []byte
@@ -155,8 +155,8 @@ func TestHandshakeBounds(t *testing.T) {
 	}
 }
 
-// TestHandshakeVersions: two members whose versions differ learn that, whichever of them calls, and
-// which version the other one has. Nobody signs anything.
+// TestHandshakeVersions: two members with different versions learn each other's version, whichever
+// of them calls. Neither sends a proof.
 func TestHandshakeVersions(t *testing.T) {
 	hello := func(version byte, size int) []byte { return append([]byte{version}, make([]byte, size-1)...) }
 	for _, c := range []struct {
@@ -205,8 +205,8 @@ func TestHandshakeVersions(t *testing.T) {
 	}
 }
 
-// TestTransportVersions: a member refuses one of another version, says so in its log, whichever of
-// them calls, and takes nothing from it. It goes on with the others.
+// TestTransportVersions: a member refuses another one with a different version, whichever of them
+// calls, logs that, and delivers none of its messages. Its other connections still work.
 func TestTransportVersions(t *testing.T) {
 	var lines logLines
 	logger := slog.New(slog.NewTextHandler(&lines, nil))

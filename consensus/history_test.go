@@ -22,7 +22,7 @@ import (
 // simRounds is how many times a history goes wrong and is put right again.
 const simRounds = 6
 
-// run is a history: some rounds of random events, each of which ends with a group that is whole.
+// run plays a history: rounds of random events, each of which ends with a repaired group.
 func (s *sim) run(rounds int) {
 	s.settle()
 	for range rounds {
@@ -39,7 +39,7 @@ func (s *sim) run(rounds int) {
 	}
 }
 
-// act does something to the group.
+// act does something random to the group.
 func (s *sim) act() {
 	up := func(m *simMember) bool { return m.up && !m.stopped }
 	switch n := s.random.IntN(100); {
@@ -157,7 +157,7 @@ func (s *sim) heal() {
 	clear(s.far)
 }
 
-// distance has messages take longer on some links: all to a member, all from it, or any.
+// distance delays messages on some links: on all to a member, on all from it, or on random ones.
 func (s *sim) distance() {
 	one, list := s.pick(func(*simMember) bool { return true }).id, s.sorted()
 	if m := s.pick((*simMember).leads); m != nil && s.one(2) {
@@ -174,9 +174,9 @@ func (s *sim) distance() {
 	s.logf("messages take up to %v longer", most)
 }
 
-// hunt lets other members take over from a leader that does not hear of it. A member that is cut
-// off from the leader campaigns while answers to the leader are still on their way. Members that
-// would reject it start again, or the leader itself tells them to hurry.
+// hunt tries to make another member leader while the old one still believes that it leads. A member
+// that is cut off from the leader campaigns while answers to the leader are still on their way.
+// Members that would reject it are restarted, or the leader itself orders a campaign.
 func (s *sim) hunt() {
 	if s.one(2) { // from a group that is whole
 		s.repair()
@@ -284,7 +284,7 @@ func (s *sim) changeMembers() {
 	m.follow()
 }
 
-// checkpoint has the machine's state on disk, and the log begin after the checkpoint before that.
+// checkpoint saves the machine's state, and makes the log begin after the previous checkpoint.
 func (m *simMember) checkpoint() {
 	m.older, m.saved = m.saved, *m.state
 	if m.older.applied.Index > m.log.Base().Index {
@@ -292,7 +292,7 @@ func (m *simMember) checkpoint() {
 	}
 }
 
-// repair lets the network and all processes be as they should.
+// repair heals the network and starts or resumes all processes.
 func (s *sim) repair() {
 	s.heal()
 	s.loss, s.double, s.slow, s.calm = 0, 0, 0, true
@@ -310,7 +310,7 @@ func (s *sim) repair() {
 	}
 }
 
-// settle repairs all, and waits until all members have applied an entry that is proposed then.
+// settle repairs everything, and waits until all members have applied an entry that it proposes.
 func (s *sim) settle() {
 	s.logf("all is repaired")
 	s.repair()
@@ -344,8 +344,8 @@ func (s *sim) settle() {
 	s.logf("all is quiet at entry %d, members %s", index, confText(conf))
 }
 
-// progress waits until somebody leads with a lease, and has committed an entry that is proposed
-// then. It gives that entry's index.
+// progress waits until a member leads with a lease, and until an entry that it proposes is
+// committed. It returns the entry's index.
 func (s *sim) progress(when string) (index uint64) {
 	var leader *simMember
 	s.until("an entry is proposed"+when, func() bool {
@@ -365,8 +365,8 @@ func (s *sim) progress(when string) (index uint64) {
 	return index
 }
 
-// minority crashes, stops or cuts off less than half of those who vote, the leader among them if
-// chance says so. The others have to go on.
+// minority crashes, stops or cuts off less than half of the voters, perhaps with the leader. The
+// others must still make progress.
 func (s *sim) minority() {
 	voters := s.pick((*simMember).leads).state.applied.Conf.GetVoters()
 	n := (len(voters) - 1) / 2
@@ -404,7 +404,7 @@ func simulate(seed uint64, rounds int, disk NewDisk) (s *sim, err error) {
 	return observeOn(seed, disk, func(s *sim) { s.run(rounds) })
 }
 
-// observe has a group play something. What it finds is an error.
+// observe runs play on a new group. A failed check is its error.
 func observe(seed uint64, play func(s *sim)) (s *sim, err error) {
 	return observeOn(seed, newMemDisk, play)
 }
@@ -435,7 +435,7 @@ func observeOn(seed uint64, disk NewDisk, play func(s *sim)) (s *sim, err error)
 	return s, nil
 }
 
-// isLibrary reports whether a panic is that of the library about what it was given.
+// isLibrary reports whether a panic comes from the library, which has found invalid input.
 func isLibrary(p any) bool {
 	switch p.(type) {
 	case string, error:
@@ -444,8 +444,8 @@ func isLibrary(p any) bool {
 	return false
 }
 
-// TestSimulation runs histories: a few, or as many as KEYP_CONSENSUS (a duration) has room for, or
-// one alone with KEYP_CONSENSUS_SEED; KEYP_CONSENSUS_TRACE prints what it does.
+// TestSimulation runs histories: a few, as many as fit the duration KEYP_CONSENSUS, or only the one
+// of KEYP_CONSENSUS_SEED. KEYP_CONSENSUS_TRACE prints the events.
 func TestSimulation(t *testing.T) {
 	least := 20
 	if testkit.Long() {
@@ -454,7 +454,7 @@ func TestSimulation(t *testing.T) {
 	Histories(t, newMemDisk, least)
 }
 
-// Histories runs them with disks, at least some.
+// Histories runs at least least histories with disks that disk makes.
 func Histories(t *testing.T, disk NewDisk, least int) {
 	if v := os.Getenv("KEYP_CONSENSUS_SEED"); v != "" {
 		seed, err := strconv.ParseUint(v, 10, 64)
@@ -557,8 +557,8 @@ func commitRidesAlong(t *testing.T, s *sim) {
 	}
 }
 
-// TestSnapshotReplacesEntries: a leader that was cut off with entries of its own hears that they
-// are gone when a snapshot comes in their place, and not that they are committed.
+// TestSnapshotReplacesEntries: when a snapshot replaces the entries of a leader that was cut off,
+// its machine gets Replaced for them, and not Committed.
 func TestSnapshotReplacesEntries(t *testing.T) {
 	_, err := observe(setup.Seed, func(s *sim) {
 		s.settle()
@@ -594,8 +594,8 @@ func TestSnapshotReplacesEntries(t *testing.T) {
 	}
 }
 
-// TestPeersStayActive: a leader that hears all members each tick says so at each moment, also right
-// after its election.
+// TestPeersStayActive: a leader that hears all members each tick always reports them as active,
+// also right after its election.
 func TestPeersStayActive(t *testing.T) {
 	_, err := observe(setup.Seed, func(s *sim) {
 		s.settle()

@@ -27,8 +27,7 @@ import (
 // leaseTime is how long a lease lasts from its stamp on, in ms.
 const leaseTime = 250
 
-// promise is what this member owes to a leader that it has confirmed, and an order to campaign that
-// it has.
+// promise records the leader that this member has confirmed, and an order to campaign that it got.
 type promise struct {
 	term  uint64 // of the leader
 	stamp int64  // the newest that was confirmed to it
@@ -37,7 +36,7 @@ type promise struct {
 	order   int64  // and the stamp of that
 }
 
-// keep notes what is confirmed.
+// keep records that this member has confirmed a leader's question.
 func (p *promise) keep(term uint64, stamp int64) {
 	switch {
 	case term > p.term:
@@ -50,17 +49,17 @@ func (p *promise) keep(term uint64, stamp int64) {
 // outlives reports whether the leader of a term may have a lease again after a stamp.
 func (p *promise) outlives(term uint64, stamp int64) bool { return p.term == term && p.stamp > stamp }
 
-// Leased reports whether this member leads, and no other one leads or has led since. So data that
-// was read here before the call is the current data of the group. It takes no lock.
+// Leased reports whether this member has the lease, so that no other member leads or has led since
+// this one began. So data that was read here before the call is current. It takes no lock.
 func (g *Group) Leased() bool { return g.o.Clock.Boot() < g.lease.Load() }
 
-// LeasedIn is Leased in a term.
+// LeasedIn reports whether this member has the lease of a term.
 func (g *Group) LeasedIn(term uint64) bool {
 	return g.leaseTerm.Load() == term && g.Leased() && g.leaseTerm.Load() == term
 }
 
-// Ask asks the others at once whether this member still leads. It returns the moment at which it
-// asked, for Confirmed; 0: this member does not lead.
+// Ask asks the others at once whether this member still leads. It returns the stamp of the
+// question, for Confirmed, or 0 if this member does not lead.
 func (g *Group) Ask() (stamp int64) {
 	g.mu.Lock()
 	if g.mu.ended == nil && g.mu.role.leading {
@@ -100,7 +99,7 @@ func (g *Group) renew() {
 	g.mu.node.ReadIndex(le.AppendUint64(le.AppendUint64(nil, g.mu.term), uint64(stamp)))
 }
 
-// confirmed takes the lease that a majority's answers give. mu is locked.
+// confirmed extends the lease after a majority has answered. mu is locked.
 func (g *Group) confirmed(context []byte) {
 	r := &g.mu.role
 	term, stamp := le.Uint64(context), int64(le.Uint64(context[8:]))
@@ -110,7 +109,7 @@ func (g *Group) confirmed(context []byte) {
 	}
 }
 
-// stamp is that of a message to be sent. mu is locked.
+// stamp returns the stamp of a message that is sent. mu is locked.
 func (g *Group) stamp(m *pb.Message) uint64 {
 	r, p := &g.mu.role, &g.mu.promise
 	switch m.GetType() {
@@ -129,8 +128,8 @@ func (g *Group) stamp(m *pb.Message) uint64 {
 	return 0
 }
 
-// admit reports whether the node may see a message, and takes the haste from a vote that may not
-// have it. mu is locked.
+// admit reports whether the node may get a message. From a request for a vote that follows an
+// outdated order, it removes the mark that makes members vote at once. mu is locked.
 func (g *Group) admit(m *Message) bool {
 	r, p, stamp := m.Raft, &g.mu.promise, int64(m.Stamp)
 	if _, ok := channelOf(r.GetType()); !ok {

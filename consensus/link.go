@@ -14,9 +14,9 @@ import (
 	"keyp/internal/clock"
 )
 
-// maxQueued bounds what waits to be sent over a connection, in bytes of frames, beside one message.
-// A follower that is slower lacks messages, and the library finds that out. It is more than
-// maxUnread, so that a follower that is merely far away lacks none.
+// maxQueued bounds the frames that wait for a connection, in bytes; a single message may be larger.
+// Further messages are lost, which the library notices. It is more than maxUnread, so that a
+// distant follower loses none.
 const maxQueued = 12 << 20
 
 // keepBuffer is the largest buffer that a link keeps while nothing waits.
@@ -24,8 +24,8 @@ const keepBuffer = 1 << 20
 
 // link is this member's connection to another one, for one channel.
 //
-// The sending goroutine itself writes as much as the system takes at once; the rest, and everything
-// with TLS, is for the link's writer. So a follower that does not read holds up nobody.
+// The sending goroutine itself writes as much as the system accepts without blocking. The link's
+// writer writes the rest, and everything with TLS. So a follower that does not read blocks nobody.
 type link struct {
 	t       *Transport
 	to      uint64
@@ -39,10 +39,10 @@ type link struct {
 		sync.Mutex
 		conn    net.Conn        // nil: there is none
 		direct  syscall.RawConn // to write without waiting; nil: only the writer writes
-		queue   []byte          // frames that nobody writes yet
+		queue   []byte          // frames whose writing has not begun
 		spare   []byte          // the buffer that was written last
-		rest    []byte          // of what a sender has begun to write
-		writing bool            // somebody writes, so others leave what they have to him
+		rest    []byte          // of the buffer that a sender has begun to write
+		writing bool            // a goroutine writes, and also writes what others add to queue
 	}
 }
 
@@ -95,11 +95,11 @@ func (l *link) flush() {
 			return // that connection has ended meanwhile
 		}
 		if err != nil {
-			l.mu.conn.Close() // whoever reads from it notices
+			l.mu.conn.Close() // this ends listen
 		}
 		if n < len(b) {
 			l.mu.rest = b[n:]
-			l.wake() // writing goes on to be true: it is the writer's turn now
+			l.wake() // writing stays true: the writer takes over
 			return
 		}
 		l.keep(b)
@@ -128,11 +128,11 @@ func (l *link) wake() {
 	}
 }
 
-// writeNow writes what the system takes at once.
+// writeNow writes as much as the system accepts without blocking.
 func writeNow(c syscall.RawConn, b []byte) (n int, err error) {
 	outer := c.Write(func(fd uintptr) bool {
 		n, err = syscall.Write(int(fd), b)
-		return true // whatever came of it
+		return true // never wait and retry
 	})
 	if n < 0 {
 		n = 0
@@ -196,7 +196,7 @@ func (l *link) session() error {
 	return err
 }
 
-// greetMember shakes hands with the member that is called.
+// greetMember does the caller's side of the handshake, with TLS if it is set.
 func greetMember(ctx context.Context, o *TransportOptions, shake time.Duration, plain net.Conn, addr string, to uint64, channel Channel) (c net.Conn, in *bufio.Reader, err error) {
 	if err := plain.SetDeadline(inTime(shake)); err != nil {
 		return nil, nil, err
@@ -224,7 +224,7 @@ func greetMember(ctx context.Context, o *TransportOptions, shake time.Duration, 
 	return c, in, plain.SetDeadline(time.Time{})
 }
 
-// begin lets messages be sent.
+// begin makes the connection available to senders.
 func (l *link) begin(plain, c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,14 +236,14 @@ func (l *link) begin(plain, c net.Conn) {
 	}
 }
 
-// end drops what waits.
+// end drops the connection and the waiting frames.
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.conn, l.mu.direct, l.mu.queue, l.mu.spare, l.mu.rest, l.mu.writing = nil, nil, nil, nil, nil, false
 }
 
-// listen waits for the other side's idle frames: they say that it is there.
+// listen reads the other side's idle frames. It returns when they stop or the connection ends.
 func (l *link) listen(plain net.Conn, in *bufio.Reader) error {
 	for {
 		if err := plain.SetReadDeadline(inTime(l.t.times.silence)); err != nil {
@@ -259,7 +259,7 @@ func (l *link) listen(plain net.Conn, in *bufio.Reader) error {
 	}
 }
 
-// write writes what senders leave, and an idle frame now and then.
+// write writes what senders have not written, and an idle frame at intervals.
 func (l *link) write(plain, c net.Conn, ended <-chan struct{}) {
 	idle := time.NewTicker(l.t.times.idle)
 	defer idle.Stop()
@@ -280,7 +280,7 @@ func (l *link) write(plain, c net.Conn, ended <-chan struct{}) {
 	}
 }
 
-// drain writes all that waits, unless a sender does.
+// drain writes everything that waits, unless a sender is writing.
 func (l *link) drain(plain, c net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,16 +22,16 @@ type Log interface {
 	// Hard returns the newest term, vote and commit index; in a new log all are zero. If the commit
 	// index is beyond Last, because a crash has lost entries, it returns Last instead.
 	Hard() *pb.HardState
-	// Base is the entry before the first one that the log has, with the members after it. A new log
-	// has the base on which the first members agree, or none (index 0) if its member joins a group.
+	// Base returns the entry before the log's first one, with the members after it. A new log has
+	// the base on which the first members agree, or none (index 0) if its member joins a group.
 	Base() Base
 	// Last is the index of the last entry, that of the base if there is none.
 	Last() uint64
 	// Term returns the term of an entry or of the base. It returns raft.ErrCompacted before the
 	// base, raft.ErrUnavailable after Last.
 	Term(index uint64) (uint64, error)
-	// Entries are those from lo on, before hi, of maxSize bytes at most, but one at least. Nobody
-	// changes them.
+	// Entries returns the entries from lo on, before hi: at least one, and otherwise at most
+	// maxSize bytes. The caller must not change them.
 	Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error)
 	// Snapshot describes the snapshot for a member that lacks entries before the first one here. It
 	// returns raft.ErrSnapshotTemporarilyUnavailable if there is none now.
@@ -39,9 +39,9 @@ type Log interface {
 
 	// Append adds a Write.
 	Append(w Write)
-	// Sync brings everything appended before to disk, and then calls done: before it returns, as
-	// long as the disk is fast, or later on another goroutine. Sync is not called again before done
-	// was. A failure is final: it is unknown which data is on disk.
+	// Sync brings everything appended before to disk, and then calls done. It may call done before
+	// it returns, or later on another goroutine. Sync is not called again before done was. An error
+	// is final: it is then unknown which data is on disk.
 	Sync(done func(error))
 }
 

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestLogger: of what the library says, errors alone are in a log that is not one for who looks for
-// a fault in it.
+// TestLogger: of the library's messages, only errors appear in a log above the level debug.
 func TestLogger(t *testing.T) {
 	var out bytes.Buffer
 	l := logger{slog.New(slog.NewTextHandler(&out, nil))}

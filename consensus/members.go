@@ -9,10 +9,10 @@ import (
 )
 
 // Change changes the group's members, and returns the index of the entry with the change. The
-// change is done once the machine gets that entry. Several changes are made as one, in two steps
-// (joint consensus). From its entry on, majorities of the old and of the new members have to agree.
-// The leader adds a second entry by itself, which ends that. Only a leader can change members, one
-// change after the other. A leader that is removed steps down when the change is applied.
+// change is done when the machine gets that entry. Several changes are made together, by joint
+// consensus: from the entry on, majorities of the old and of the new members must agree. The leader
+// ends that by a second entry of its own. Only a leader can change members, one change after the
+// other. A leader that is removed steps down when the change is applied.
 func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error) {
 	g.mu.Lock()
 	switch {
@@ -29,7 +29,7 @@ func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error
 		}
 		g.ready()
 		if index = g.mu.last; err == nil && g.mu.lastType == pb.EntryNormal {
-			err = ErrChange // the library has made an entry without data of it
+			err = ErrChange // the library has replaced it by an entry without data
 		}
 	}
 	g.mu.Unlock()
@@ -37,8 +37,8 @@ func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error
 	return index, err
 }
 
-// tryChange makes a change of members on paper: the library panics when one is applied that cannot
-// be made.
+// tryChange checks a change of members without making it, because the library panics when it
+// applies an invalid one.
 func tryChange(conf *pb.ConfState, changes []*pb.ConfChangeSingle) error {
 	if len(changes) == 0 {
 		return ErrChange

@@ -7,7 +7,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// image is what a log has.
+// image is the content of a log.
 type image struct {
 	base    Base
 	hard    *pb.HardState
@@ -60,29 +60,28 @@ func (im *image) apply(c change) {
 	}
 }
 
-// SimDisk is a member's log in the simulation, and what its disk has.
+// SimDisk is a member's log in the simulation, with access to the content of its disk.
 type SimDisk interface {
 	Log
-	// Begin comes with each start of the process. later runs the end of a sync, whenever the disk
-	// has it; snapshot is what Snapshot gives.
+	// Begin is called at each start of the process. later schedules the end of a sync; snapshot
+	// implements Snapshot.
 	Begin(later func(f func()), snapshot func() (*pb.Snapshot, error))
 	// Vote is the term and vote on disk, and Saved the index of the last entry there. Has reports
 	// whether an entry is, or a base that stands for it.
 	Vote() (term, vote uint64)
 	Saved() uint64
 	Has(index, term uint64) bool
-	// Compact has the log begin after an entry, older or not, when the machine has what is up to
-	// now on disk.
+	// Compact makes the log begin later: after the entry older or another one up to now. The
+	// machine has everything up to now on disk.
 	Compact(older, now Base)
-	// Fail has the next sync fail, and Failing reports whether it will.
+	// Fail makes the next sync fail, and Failing reports whether it will.
 	Fail(err error)
 	Failing() bool
-	// Crash gives what is there after a crash: what was synced, and of the rest as much as random
-	// says.
+	// Crash returns the disk after a crash: with all synced data, and a random part of the rest.
 	Crash(random *rand.Rand) SimDisk
 }
 
-// memLog is a Log on a disk of the test's: what is not synced a crash loses, or a part of it.
+// memLog is a Log on a simulated disk. A crash loses unsynced data, or a part of it.
 type memLog struct {
 	now, disk image
 	changes   []change // since the last sync

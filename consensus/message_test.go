@@ -61,8 +61,7 @@ func equal(a, b *Message) bool {
 	return a.Group == b.Group && a.Time == b.Time && a.Stamp == b.Stamp && proto.Equal(plain(a.Raft), plain(b.Raft))
 }
 
-// TestPropertyMessages: what is sent arrives as it was, message by message, however many are in a
-// row.
+// TestPropertyMessages: any sequence of messages is parsed as it was appended.
 func TestPropertyMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sent []*Message
@@ -115,7 +114,7 @@ func TestPropertyDamage(t *testing.T) {
 	})
 }
 
-// FuzzMessage: a body that is no message is refused, and one that is makes the same message again.
+// FuzzMessage: a body is refused, or its message, appended and parsed again, is the same.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	rapid.Check(f, func(t *rapid.T) {

@@ -92,7 +92,7 @@ func (g *Group) follow(rd *raft.Ready) {
 	}
 }
 
-// elected notes that this member leads, which the first entry of the term says. mu is locked.
+// elected records that this member leads. The first entry of the term announces that. mu is locked.
 func (g *Group) elected(entries []*pb.Entry) {
 	term := g.mu.term
 	i := slices.IndexFunc(entries, func(e *pb.Entry) bool { return e.GetTerm() == term })
@@ -104,7 +104,8 @@ func (g *Group) elected(entries []*pb.Entry) {
 // notify appends a call of the machine to the queue. mu is locked.
 func (g *Group) notify(what func()) { g.mu.events = append(g.mu.events, what) }
 
-// post sends a message of the node, or keeps it back. mu is locked.
+// post sends a message of the node. A message with nothing but a newer commit index is held back,
+// to be sent with an entry. mu is locked.
 func (g *Group) post(m *pb.Message) {
 	if m.GetType() != pb.MsgApp {
 		g.send(m)
@@ -223,7 +224,7 @@ func changeOf(e *pb.Entry) (pb.ConfChangeI, bool) {
 	return change, true
 }
 
-// respond delivers what was to wait until a local message was done with. mu is locked.
+// respond delivers the messages that had to wait for the work of a local message. mu is locked.
 func (g *Group) respond(m *pb.Message) {
 	if g.mu.ended != nil {
 		return
@@ -237,7 +238,7 @@ func (g *Group) respond(m *pb.Message) {
 	}
 }
 
-// proceed does what ready has found, as far as no other goroutine does it.
+// proceed does the work that ready has queued, unless another goroutine is doing it.
 func (g *Group) proceed() {
 	g.o.Network.Flush()
 	for g.write() {
@@ -334,7 +335,7 @@ func (g *Group) sync(batch []*pb.Message, must bool) bool {
 	return true
 }
 
-// written answers what has been written.
+// written sends the answers that waited for a write. An error ends the group.
 func (g *Group) written(batch []*pb.Message, err error) {
 	g.mu.Lock()
 	g.mu.syncing = false

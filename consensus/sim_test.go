@@ -136,13 +136,13 @@ func (s *sim) logf(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf("%8.3f  ", s.now.Seconds())+fmt.Sprintf(format, args...))
 }
 
-// after has something happen.
+// after schedules an event.
 func (s *sim) after(d time.Duration, run func()) {
 	s.seq++
 	heap.Push(&s.events, simEvent{s.now + d, s.seq, run})
 }
 
-// step has the next event happen.
+// step runs the next event.
 func (s *sim) step() {
 	e := heap.Pop(&s.events).(simEvent)
 	s.now = e.at
@@ -162,7 +162,7 @@ func (s *sim) pass(d time.Duration) {
 	}
 }
 
-// until lets time pass until something is so, which has to be within some seconds.
+// until lets time pass until done returns true, which must happen within some seconds.
 func (s *sim) until(what string, done func() bool) {
 	const bound = 15 * time.Second
 	for end := s.now + bound; !done(); {
@@ -186,7 +186,7 @@ func (s *sim) between(least, most time.Duration) time.Duration {
 
 func (s *sim) one(in int) bool { return s.random.IntN(in) == 0 }
 
-// chance says yes with a probability.
+// chance returns true with a probability.
 func (s *sim) chance(p float64) bool { return s.random.Float64() < p }
 
 func (s *sim) sorted() []*simMember {
@@ -197,7 +197,7 @@ func (s *sim) sorted() []*simMember {
 	return list
 }
 
-// pick draws one of the members for which something is so; nil: it is so for none.
+// pick draws one of the members for which is returns true; nil if there is none.
 func (s *sim) pick(is func(m *simMember) bool) *simMember {
 	list := slices.DeleteFunc(s.sorted(), func(m *simMember) bool { return !is(m) })
 	if len(list) == 0 {
@@ -316,8 +316,8 @@ func (m *simMember) start() {
 	m.g = g
 }
 
-// after has something happen in the process, unless that ends before; if it is stopped, when it
-// continues.
+// after schedules f in the process, unless the process ends before. While it is stopped, f waits
+// until it continues.
 func (m *simMember) after(d time.Duration, f func()) {
 	life := m.life
 	var run func()
@@ -334,7 +334,7 @@ func (m *simMember) after(d time.Duration, f func()) {
 	m.s.after(d, run)
 }
 
-// follow checks what may only grow.
+// follow checks that the term and the commit index only grow.
 func (m *simMember) follow() {
 	if !m.up {
 		return
@@ -355,7 +355,7 @@ func (m *simMember) crash() {
 	m.s.crashes++
 }
 
-// resume has a stopped process continue.
+// resume lets a stopped process continue.
 func (m *simMember) resume() {
 	held := m.held
 	m.stopped, m.held = false, nil
@@ -384,8 +384,8 @@ type simNet struct{ m *simMember }
 
 func (n simNet) Flush() {}
 
-// Send checks that an answer says nothing that its sender could forget, and delivers the message,
-// some time, or not.
+// Send checks that the sender's disk has everything that an answer confirms. It delivers the
+// message after some time, or loses it.
 func (n simNet) Send(m *Message) bool {
 	s, from, to := n.m.s, n.m.id, m.Raft.GetTo()
 	r, disk := m.Raft, n.m.log
@@ -455,10 +455,10 @@ func (n simNet) Send(m *Message) bool {
 	return true
 }
 
-// cutLater reports whether a leader of a later term than term has replaced entries, so the disk
-// ends with one of a later term. One sync may have ended for both, and the answer to the earlier
-// leader goes out then too. It cannot commit what was replaced by it: the later leader has the
-// votes of a majority, of which nobody had these entries, or takes any of that term now.
+// cutLater reports whether the disk ends with an entry of a later term than term, because a later
+// leader has replaced entries. One sync may have ended for both, so the answer to the earlier
+// leader is sent too. That leader cannot commit the replaced entries: a majority has voted for the
+// later leader without having them, and accepts none of the earlier term any more.
 func cutLater(disk SimDisk, term uint64) bool {
 	for now, _ := disk.Vote(); now > term; now-- {
 		if disk.Has(disk.Saved(), now) {
@@ -468,8 +468,8 @@ func cutLater(disk SimDisk, term uint64) bool {
 	return false
 }
 
-// arrive has a message come to whatever process there is: it may have started since the message was
-// sent.
+// arrive delivers a message to the process that runs now, which may have started since the message
+// was sent.
 func (m *simMember) arrive(wire []byte) { m.after(0, func() { m.receive(wire) }) }
 
 // receive takes what has arrived: all messages of some moments together.
@@ -724,7 +724,7 @@ func confText(c *pb.ConfState) string {
 	return fmt.Sprint(slices.Sorted(slices.Values(c.GetVoters())), slices.Sorted(slices.Values(c.GetLearners())), slices.Sorted(slices.Values(c.GetVotersOutgoing())))
 }
 
-// propose has a leader run commands.
+// propose makes a leader run commands.
 func (s *sim) propose(m *simMember, n int) bool {
 	if !m.leads() || !m.machine.ready() {
 		return false

@@ -30,18 +30,18 @@ type Receiver interface {
 	Gone(id uint64)
 }
 
-// TransportOptions are what a Transport is made with.
+// TransportOptions configure a Transport.
 type TransportOptions struct {
 	Me       Member
 	Listener net.Listener // the transport closes it
 	Receiver Receiver
 	Secret   []byte // of the cluster; nil: there is none
-	// TLS is used by both sides, so each has a certificate that the other one demands. nil:
-	// connections are plain, and without a secret only those within this machine are taken.
+	// TLS is used by both sides, so each side needs a certificate. If it is nil, connections are
+	// plain, and without a secret only those within this machine are accepted.
 	TLS *tls.Config
-	// Serve answers a call of another member, or of a stranger (from is 0), and writes what there
-	// is to say; an error goes to the caller, in words. ctx ends when the caller has gone. nil:
-	// there are no calls.
+	// Serve answers a call of another member, or of a stranger (from is 0), by writing to w. The
+	// caller gets the text of an error. ctx ends when the caller has gone. If Serve is nil, calls
+	// are refused.
 	Serve  func(ctx context.Context, from uint64, request []byte, w io.Writer) error
 	Random io.Reader    // nonces; crypto/rand.Reader if nil
 	Logger *slog.Logger // slog.Default() if nil
@@ -49,12 +49,12 @@ type TransportOptions struct {
 	times *times // of tests
 }
 
-// times are how long the transport waits for whom.
+// times are the transport's timeouts and intervals.
 type times struct {
 	shake     time.Duration // for a connection with its handshake
 	write     time.Duration // until what is written has gone out
-	idle      time.Duration // each side says something after that
-	silence   time.Duration // a connection is given up that says nothing, or has not said a frame whole
+	idle      time.Duration // between idle frames
+	silence   time.Duration // until a connection is closed over which no whole frame has come
 	firstWait time.Duration // before the next attempt to connect, doubled each time
 	mostWait  time.Duration
 }
@@ -65,12 +65,12 @@ var usualTimes = times{
 }
 
 const (
-	// strangers bounds the connections whose other side has proved nothing yet. One more takes the
-	// place of the oldest: a member proves itself in a moment, and somebody who opens connections
-	// and is silent keeps none of it out.
+	// strangers bounds the connections before the end of their handshake. One more replaces the
+	// oldest. A member's handshake takes a moment, so somebody who opens many connections and
+	// sends nothing does not keep members out.
 	strangers = 256
-	// refusedEvery is how often the log says that connections were refused: anybody can have that
-	// happen.
+	// refusedEvery is the least time between two log lines about refused connections, because
+	// anybody can cause them.
 	refusedEvery = 10 * time.Second
 	// acceptWait is how long nothing is accepted after a failure, as when there are no file
 	// descriptors.
@@ -79,8 +79,8 @@ const (
 	batch = 256
 )
 
-// A frame of KindIdle has no body. Each side of a connection sends one now and then, so that
-// neither waits for one that has gone without a word, and has nothing else to say.
+// A frame of KindIdle has no body. Each side of a connection sends one at intervals, so that the
+// other side notices if it has gone.
 
 // Transport is a Network of TCP connections.
 type Transport struct {
@@ -113,7 +113,7 @@ type remote struct {
 	links [Snapshots + 1]*link // by channel
 }
 
-// NewTransport begins to accept connections. It opens some when SetPeers says to whom.
+// NewTransport begins to accept connections. SetPeers makes it open connections to members.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	if o.TLS != nil && (o.TLS.ClientAuth != tls.RequireAndVerifyClientCert || o.TLS.InsecureSkipVerify) {
 		return nil, errors.New("consensus: TLS between members needs certificates of both sides, which are checked")
@@ -139,8 +139,8 @@ func (o *TransportOptions) random() io.Reader {
 	return o.Random
 }
 
-// SetPeers says who the other members are, and where. Those who are no more lose their connections.
-// One goroutine calls it, and Close.
+// SetPeers sets the other members and their addresses. It closes the connections to members that
+// are no longer among them. SetPeers and Close must be called by the same goroutine.
 func (t *Transport) SetPeers(addrs map[uint64]string) {
 	before, after := *t.peers.Load(), map[uint64]*remote{}
 	for id, addr := range addrs {
@@ -174,15 +174,16 @@ func (r *remote) close() {
 	}
 }
 
-// Send takes a message along. It is lost when there is no connection, or more waits than a member
-// may be behind.
+// Send queues a message for Flush. It returns false if the message is lost, because there is no
+// connection or too much waits for it.
 func (t *Transport) Send(m *Message) bool {
 	channel, ok := channelOf(m.Raft.GetType())
 	r := (*t.peers.Load())[m.Raft.GetTo()]
 	return ok && r != nil && r.links[channel].put(m)
 }
 
-// Flush sends what Send took: at once, as far as that does not have to wait.
+// Flush sends the queued messages as far as possible without blocking. The links' writers send the
+// rest.
 func (t *Transport) Flush() {
 	for _, r := range *t.peers.Load() {
 		for _, l := range r.links[Votes:] {
@@ -207,7 +208,7 @@ func (t *Transport) Close() error {
 	return err
 }
 
-// inTime is an instant for deadlines.
+// inTime returns the instant after d, for deadlines.
 func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now()).Add(d) }
 
 // accept takes connections of others.
@@ -249,7 +250,7 @@ func (t *Transport) admit(c net.Conn) bool {
 	return true
 }
 
-// greeted notes that a connection is a stranger's no more.
+// greeted removes a connection from the strangers after its handshake.
 func (t *Transport) greeted(c net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -258,7 +259,7 @@ func (t *Transport) greeted(c net.Conn) {
 	}
 }
 
-// refuse says that a connection has ended before its other side had proved who it is.
+// refuse logs that a connection ended during its handshake, at most once in refusedEvery.
 func (t *Transport) refuse(c net.Conn, err error) {
 	now := clock.System.Mono()
 	t.mu.Lock()
@@ -342,7 +343,7 @@ func (t *Transport) receive(c, secured net.Conn, in *bufio.Reader, from uint64, 
 	}
 }
 
-// greet shakes hands with somebody who calls.
+// greet does the called side's part of a handshake, with TLS if it is set.
 func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from uint64, channel Channel, err error) {
 	if err := c.SetDeadline(inTime(t.times.shake)); err != nil {
 		return nil, nil, 0, 0, err
@@ -367,8 +368,8 @@ func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from 
 	return secured, in, from, channel, c.SetDeadline(time.Time{})
 }
 
-// mayBePlain refuses a connection that neither a secret nor TLS guards, unless nobody else can be
-// at its ends.
+// mayBePlain returns an error for a connection without a secret and TLS, unless both ends are on
+// this machine.
 func (o *TransportOptions) mayBePlain(c net.Conn) error {
 	if len(o.Secret) == 0 && !MayBePlain(c.LocalAddr(), c.RemoteAddr()) {
 		return errors.New("consensus: without a secret or TLS members talk within one machine only")

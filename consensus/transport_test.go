@@ -70,7 +70,7 @@ func (b *mailbox) messages() []*Message {
 	return slices.Clone(b.mu.got)
 }
 
-// patient are the usual times, but that no connection ends because this machine is slow.
+// patient returns times with which no connection ends because this machine is slow.
 func patient() *times {
 	p := usualTimes
 	p.shake, p.write, p.silence = await.Bound, await.Bound, await.Bound
@@ -101,7 +101,7 @@ func listen(t testing.TB, addr string) net.Listener {
 	return l
 }
 
-// newStand starts a transport; change is what is other than usual.
+// newStand starts a transport; change may change its options.
 func newStand(t testing.TB, node uint64, change func(o *TransportOptions)) *stand {
 	t.Helper()
 	box := newMailbox()
@@ -218,7 +218,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// TestTransportStrangers: who is not a member of the cluster delivers nothing, and those who are
+// TestTransportStrangers: a caller that is not a member of the cluster delivers nothing. Members
 // still do.
 func TestTransportStrangers(t *testing.T) {
 	authority, foreign := testkit.NewAuthority(t), testkit.NewAuthority(t)
@@ -297,8 +297,8 @@ func ends(t *testing.T, what string, c net.Conn) {
 	}
 }
 
-// TestTransportCrowd: whoever opens connections and says nothing keeps no member out, and what is
-// refused fills no log.
+// TestTransportCrowd: many silent connections do not keep a member out, and refused connections do
+// not fill the log.
 func TestTransportCrowd(t *testing.T) {
 	var lines bytes.Buffer // written by one goroutine at a time, and read behind Close
 	a := newStand(t, 1, func(o *TransportOptions) {
@@ -330,8 +330,7 @@ func TestTransportCrowd(t *testing.T) {
 	}
 }
 
-// TestTransportGarbage: a connection with what no member sends ends, and nothing of it is
-// delivered.
+// TestTransportGarbage: a connection over which invalid bytes come ends, and delivers nothing.
 func TestTransportGarbage(t *testing.T) {
 	a := newStand(t, 1, nil)
 	for _, c := range []struct {
@@ -386,9 +385,8 @@ func TestTransportGarbage(t *testing.T) {
 	await.Until(t, "a good message arrives", func() bool { return len(a.box.messages()) == 1 })
 }
 
-// TestTransportHalfOpen: a connection whose other side says nothing any more is given up, by who
-// called and by who was called, and before the handshake too. One over which nothing is to be said
-// stays.
+// TestTransportHalfOpen: both the caller and the called side close a connection whose other side
+// has become silent, also before the handshake. A connection without messages stays open.
 func TestTransportHalfOpen(t *testing.T) {
 	hasty := newStand(t, 1, func(o *TransportOptions) { o.times = quick() })
 	stranger, err := await.Dial("tcp", hasty.addr)
@@ -397,7 +395,7 @@ func TestTransportHalfOpen(t *testing.T) {
 	}
 	defer stranger.Close()
 	ends(t, "somebody who does not shake hands", stranger)
-	// Where the test has to shake hands itself it has time for that.
+	// The test does the handshake itself, and must have time for it.
 	a := newStand(t, 1, func(o *TransportOptions) {
 		o.times = quick()
 		o.times.shake = await.Bound
@@ -408,7 +406,7 @@ func TestTransportHalfOpen(t *testing.T) {
 	begun.Write(AppendFrame(nil, KindIdle, 0, nil)[:frameHeader-1])
 	ends(t, "a frame that is not whole", begun)
 
-	// Who is called shakes hands, and then neither reads nor writes.
+	// The called side does the handshake, and then neither reads nor writes.
 	deaf := listen(t, "127.0.0.1:0")
 	defer deaf.Close()
 	calls := make(chan net.Conn, 100)
@@ -432,8 +430,7 @@ func TestTransportHalfOpen(t *testing.T) {
 		return a.box.mu.unreachable[3] > 0
 	})
 
-	// Both sides say now and then that they are there: who has called by himself, the other one
-	// when asked.
+	// Both sides send idle frames: the caller at intervals, the called side in return.
 	a = newStand(t, 1, func(o *TransportOptions) {
 		o.times = patient()
 		o.times.idle = quick().idle
@@ -479,8 +476,8 @@ func TestTransportHalfOpen(t *testing.T) {
 	}
 }
 
-// TestTransportSlowReader: a member that does not read holds up neither who sends nor the others,
-// and what waits for it is bounded.
+// TestTransportSlowReader: a member that does not read blocks neither senders nor other members,
+// and the bytes that wait for it are bounded.
 func TestTransportSlowReader(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	for _, secured := range []bool{false, true} {
@@ -518,8 +515,8 @@ func TestTransportSlowReader(t *testing.T) {
 	}
 }
 
-// TestTransportReconnects: a member that was gone gets messages soon after it is back, and one with
-// another address at that.
+// TestTransportReconnects: a member gets messages soon after it has come back, also at another
+// address.
 func TestTransportReconnects(t *testing.T) {
 	a := newStand(t, 1, nil)
 	b := newStand(t, 2, nil)
@@ -564,8 +561,8 @@ func TestTransportEnds(t *testing.T) {
 	await.Until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// FuzzTransport gives a member any bytes behind a handshake: it delivers whole messages for it, and
-// the connection ends at anything else.
+// FuzzTransport sends a member any bytes after a handshake. It delivers whole messages for this
+// member, and anything else ends the connection.
 func FuzzTransport(f *testing.F) {
 	wire, err := AppendMessage(nil, raftMessage(pb.MsgHeartbeat, 2, 1, 1))
 	if err != nil {

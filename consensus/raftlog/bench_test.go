@@ -14,8 +14,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// BenchmarkSync has the entry of a pass on disk: commands of 130 bytes, with raftlog and with the
-// wal alone. With TMPDIR on a file system in memory it shows what the processor does.
+// BenchmarkSync syncs the entry of a pass, which has commands of 130 bytes, with raftlog and with
+// the wal alone. With TMPDIR on a file system in memory, it measures only processor time.
 func BenchmarkSync(b *testing.B) {
 	for _, commands := range []int{1, 25, 350} {
 		open := func(b *testing.B) wal.Options {

@@ -8,7 +8,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// Closed is a log that no member has open, read as its files are. Nothing is changed in them.
+// Closed is a log that no member has open. It is read from its files, which are not changed.
 type Closed struct {
 	state
 	o     wal.Options
@@ -44,7 +44,7 @@ func (c *Closed) Begin() Base { return c.base }
 // Last is the last entry's index and term, those of the base if there is none.
 func (c *Closed) Last() (index, term uint64) { return c.last, c.term(c.last) }
 
-// Committed is up to which entry the log says that all are committed. There may be more of them.
+// Committed returns the highest commit index in the log. Later entries may be committed too.
 func (c *Closed) Committed() uint64 { return c.hard.commit }
 
 // Entries calls fn with each entry up to one, in their order. fn may not keep it.

@@ -46,7 +46,7 @@ func writeOf(h *hard, base *Base, first uint64, terms ...uint64) []byte {
 	return b
 }
 
-// TestContradictions opens logs whose records do not go together. The last one is what is wrong.
+// TestContradictions opens logs whose last record contradicts the records before it.
 func TestContradictions(t *testing.T) {
 	h := func(term, vote, commit uint64) *hard { return &hard{term, vote, commit} }
 	at := func(index, term uint64) *Base {
@@ -153,8 +153,8 @@ func fill(t testing.TB, mem *vfs.Mem, o wal.Options) (first uint64, entries []*p
 	return first, entries
 }
 
-// TestFlippedBits damages a log at rest, and one that is open: what is read is an error, or what
-// was written.
+// TestFlippedBits damages a closed and an open log: reading it gives an error, or what was
+// written.
 func TestFlippedBits(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -214,8 +214,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestRecordsOtherThanPlaced: a record that verifies and is not the one that was there when the log
-// was opened is an error.
+// TestRecordsOtherThanPlaced: reading a valid record that is not the one that was at its place when
+// the log was opened is an error.
 func TestRecordsOtherThanPlaced(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -249,7 +249,7 @@ func TestRecordsOtherThanPlaced(t *testing.T) {
 	must(t, l.Close())
 }
 
-// FuzzRecord has any bytes parsed: what parses is encoded again, and parses to the same.
+// FuzzRecord parses any bytes. A record that parses, encoded and parsed again, is the same.
 func FuzzRecord(f *testing.F) {
 	f.Add(headOf(nil))
 	f.Add(writeOf(&hard{3, 2, 1}, nil, 7, 2, 3))

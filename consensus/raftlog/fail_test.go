@@ -31,9 +31,9 @@ func put(l *Log, index uint64, size int) {
 	})
 }
 
-// TestFailures has one operation of the disk fail, each one in turn, while a member works: from
-// then on every Sync fails, and what is there afterwards is a beginning of what was appended, with
-// all whose Sync was done.
+// TestFailures makes each operation of the disk fail in turn while a member works. From then on
+// every Sync fails. Afterwards the log has a beginning of the appended entries, with all whose Sync
+// was done.
 func TestFailures(t *testing.T) {
 	const writes = 30
 	for _, failing := range []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpCreate} {
@@ -46,7 +46,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// failAt has the nth operation of a kind fail, and reports whether there were so many.
+// failAt makes the nth operation of a kind fail, and reports whether there were so many.
 func failAt(t *testing.T, failing vfs.Op, n, writes int) bool {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -90,7 +90,7 @@ func failAt(t *testing.T, failing vfs.Op, n, writes int) bool {
 				base.Index, base.Term = uint64(i-2), 2
 				if segment, err := l.Rotate(base); err == nil && l.Settled(context.Background(), l.End()) == nil {
 					first, synced = segment, uint64(i)
-					_ = l.Release(segment) // which may fail, and be tried again
+					_ = l.Release(segment) // it may fail, and the next one releases the segments
 				}
 			}
 		}
@@ -156,7 +156,7 @@ func TestDoneOnce(t *testing.T) {
 	must(t, l.Close())
 }
 
-// slowDisk is one whose syncs take as long as the test likes.
+// slowDisk is a disk whose syncs wait for the test.
 type slowDisk struct {
 	mu struct {
 		sync.Mutex
@@ -187,8 +187,8 @@ func (d *slowDisk) hold() (let func()) {
 	}
 }
 
-// TestSlowSync: Sync returns before a slow disk has what was appended, and done comes from
-// elsewhere; while syncs are fast it is done before Sync returns.
+// TestSlowSync: with a slow disk, Sync returns before the data is on disk, and another goroutine
+// calls done. With a fast disk, Sync calls done before it returns.
 func TestSlowSync(t *testing.T) {
 	disk, fake := &slowDisk{}, clock.NewFake(1)
 	o := options(vfs.Inject(vfs.NewMem(), disk.hook))
@@ -243,7 +243,7 @@ func TestSlowSync(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestFailedSyncLater: what fails on the wal's own goroutine ends the Sync that waits for it.
+// TestFailedSyncLater: an error on the wal's own goroutine ends the Sync that waits for it.
 func TestFailedSyncLater(t *testing.T) {
 	broken := make(chan struct{})
 	o := options(vfs.Inject(vfs.NewMem(), func(op vfs.Op, _ string, _ int64, _ int) error {
@@ -281,8 +281,8 @@ func TestFailedSyncLater(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a log waits for room, and goes on when there is some; after GiveUp it does not wait
-// any more.
+// TestFullDisk: a log waits for room on the disk, and continues when there is some. After GiveUp it
+// does not wait.
 func TestFullDisk(t *testing.T) {
 	for _, giveUp := range []bool{false, true} {
 		t.Run(fmt.Sprint(giveUp), func(t *testing.T) {
@@ -337,8 +337,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBeside has entries read, segments rotated and released, and syncs made, while others are
-// appended.
+// TestBeside reads entries, rotates and releases segments, and syncs, while entries are appended.
 func TestBeside(t *testing.T) {
 	o := options(vfs.NewMem())
 	l, _ := created(t, o)

@@ -23,10 +23,10 @@ import (
 const (
 	// cacheSize bounds the entries that are kept in memory although they are on disk, in bytes.
 	cacheSize = 64 << 20
-	// entryMemory is what an entry takes there beside its data, about.
+	// entryMemory is about how much memory an entry takes besides its data, in bytes.
 	entryMemory = 160
-	// slowSync is the cost of a sync from which on Sync leaves it to the wal's own goroutine, and
-	// largeCommit how many bytes are.
+	// Sync leaves a sync to the wal's own goroutine if syncs cost more than slowSync, or if more
+	// than largeCommit bytes wait.
 	slowSync    = 200 * time.Microsecond
 	largeCommit = 1 << 20
 )
@@ -34,10 +34,11 @@ const (
 // ErrLog means that records contradict each other.
 var ErrLog = errors.New("raftlog: the log is corrupt")
 
-// Log is an open log. The methods of consensus.Log are called as that says; all others by anybody.
+// Log is an open log. Any goroutine may call its methods, but consensus.Log restricts those that it
+// contains.
 type Log struct {
 	wal    *wal.Log
-	inline bool // all syncs are: nothing else would make them
+	inline bool // Sync always syncs itself, because the wal has no goroutine for it
 	owed   atomic.Pointer[owed]
 
 	mu struct {
@@ -47,7 +48,7 @@ type Log struct {
 		end      uint64      // LSN of the last record
 		changed  uint64      // LSN of the last record with entries or a base; 0: it was read
 		position uint64      // of the base that comes next
-		synced   uint64      // what syncedIndex has given, as far as it was not replaced
+		synced   uint64      // the last result of syncedIndex, lower if entries were replaced
 		cache    []*pb.Entry // the newest entries
 		from     uint64      // index of the first of these
 		bytes    int         // of cache
@@ -59,7 +60,7 @@ type Log struct {
 	}
 }
 
-// owed is a sync that goes on while its caller does something else.
+// owed is a sync that continues after Sync has returned.
 type owed struct {
 	end  uint64
 	done func(error)
@@ -88,9 +89,9 @@ func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
 	return first, errors.Join(err, log.Close(), o.FS.SyncDir(filepath.Dir(o.Dir)))
 }
 
-// Open reads a log from the segment first on, which Create or Rotate has returned. For damage it
-// returns the errors of wal.Open, for records that contradict each other ErrLog; then it changes
-// nothing.
+// Open opens a log from the segment first on, which Create, Rotate or Needed has returned. It
+// returns the errors of wal.Open for damage, and ErrLog for records that contradict each other. In
+// that case it changes nothing.
 func Open(o wal.Options, first uint64) (*Log, error) {
 	l := &Log{inline: o.NoBackground}
 	l.mu.limit = cacheSize
@@ -164,15 +165,16 @@ func (l *Log) place(first uint64) error {
 	return nil
 }
 
-// SetSnapshot sets where Snapshot asks; until then there is none.
+// SetSnapshot sets the function that Snapshot calls. Before that, Snapshot returns
+// raft.ErrSnapshotTemporarilyUnavailable.
 func (l *Log) SetSnapshot(f func() (*pb.Snapshot, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.snapshot = f
 }
 
-// SetBusy returns what says that the disk is busy with something else, so that no sync is waited
-// for.
+// SetBusy sets a function that reports whether the disk is busy with other work. While it is, Sync
+// does not wait for syncs.
 func (l *Log) SetBusy(f func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,7 +255,7 @@ func (l *Log) Append(w consensus.Write) {
 		l.mu.hard.commit = max(l.mu.hard.commit, min(now.commit, l.mu.last))
 		return
 	}
-	l.syncedIndex() // notes it: behind a record without entries the table alone gives too low an index
+	l.syncedIndex() // stores it in synced: after a record without entries, the table alone gives too low an index
 	r := l.record(&w, now)
 	if err := l.mu.apply(r, l.mu.end); err != nil {
 		panic(fmt.Sprintf("raftlog: %v", err))
@@ -272,10 +274,10 @@ func (l *Log) Append(w consensus.Write) {
 	l.evict()
 }
 
-// SaveCommit adds a record with the known commit index, or with index if that is higher, unless the
-// last record of a commit index has that already. index is that of a committed entry of this log.
-// It returns the position for Settled. So who has what stands before that in a checkpoint has it
-// again after a crash of all members.
+// SaveCommit adds a record with the known commit index, or with index if that is higher, unless a
+// record with it is already there. index is that of a committed entry of this log. It returns the
+// position for Settled. After that, all entries up to index are known as committed even after a
+// crash of all members, so a checkpoint may contain them.
 func (l *Log) SaveCommit(index uint64) (end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -337,8 +339,8 @@ func (l *Log) encode(r *record) [][]byte {
 	return pieces
 }
 
-// keep takes entries into memory that are the last ones now, and forgets those that they replace.
-// mu is locked.
+// keep adds the log's newest entries to the cache, and removes entries that they replace. If again
+// is true, they replace all. mu is locked.
 func (l *Log) keep(entries []*pb.Entry, again bool) {
 	first := l.mu.last + 1 - uint64(len(entries))
 	if again || first < l.mu.from {
@@ -393,12 +395,12 @@ func (l *Log) Sync(done func(error)) {
 	default:
 		l.owed.Store(&owed{end, done})
 		l.wal.CommitAsync()
-		// It may have ended before there was something to notify.
+		// The sync may have ended before owed was stored.
 		l.settle(l.wal.Durable(), l.wal.Err())
 	}
 }
 
-// settle ends the sync that is owed if it has come so far, or failed.
+// settle calls done of the owed sync if its data is durable, or if it has failed.
 func (l *Log) settle(durable uint64, err error) {
 	if o := l.owed.Load(); o != nil && (durable >= o.end || err != nil) && l.owed.CompareAndSwap(o, nil) {
 		if durable >= o.end {
@@ -446,7 +448,7 @@ func (l *Log) Needed(index uint64) (segment uint64) {
 }
 
 // Release removes the segments before first, which Rotate or Needed has returned, so the log begins
-// later. The caller has recorded that Open is to begin there or later.
+// later. The caller must have recorded that Open begins there or later.
 func (l *Log) Release(first uint64) error {
 	l.mu.Lock()
 	n := 0
@@ -497,14 +499,14 @@ func (l *Log) End() uint64 {
 	return l.mu.end
 }
 
-// Settled returns nil once what stands before a place that End gave is on disk.
+// Settled waits until all records up to a position that End has returned are on disk.
 func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Settled(ctx, end) }
 
-// Size, First and the methods after them are those of wal.Log.
+// Size calls the method of wal.Log, as other methods below do.
 func (l *Log) Size() int64 { return l.wal.Size() }
 
-// Between is how many bytes stand from one segment on, before another one; 0 where one of them is
-// not there.
+// Between returns how many bytes the log has from the beginning of one segment to that of another;
+// 0 if one of them does not exist.
 func (l *Log) Between(from, to uint64) int64 {
 	a, ok := l.wal.Start(from)
 	b, also := l.wal.Start(to)
@@ -526,8 +528,8 @@ func (l *Log) NextCost() int64 { return l.wal.NextCost() }
 // Full reports that there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 
-// Room is how many bytes the last segment still takes while there is no room for another, and how
-// many it takes in all.
+// Room returns how many bytes the last segment still has room for while there is no room for
+// another segment, and how many it has room for in all.
 func (l *Log) Room() (left, size int64) { return l.wal.Room() }
 
 // Err returns the error that has ended the log, or nil.
@@ -542,8 +544,8 @@ func (l *Log) Syncs() histogram.Reading { return l.wal.Syncs() }
 // Commits reads how many bytes each commit has written.
 func (l *Log) Commits() histogram.Reading { return l.wal.Commits() }
 
-// GiveUp is called before Close and consensus.Group.Close. After it nothing waits for room any
-// more.
+// GiveUp ends all waiting for room on the disk. It must be called before Close and
+// consensus.Group.Close.
 func (l *Log) GiveUp() {
 	l.wal.GiveUp()
 	if o := l.owed.Load(); o != nil {
@@ -551,7 +553,7 @@ func (l *Log) GiveUp() {
 	}
 }
 
-// Close writes and syncs the appended data, and ends the log. The group has ended before.
+// Close writes and syncs the appended data, and ends the log. The group must have ended before.
 func (l *Log) Close() error {
 	err := l.wal.Close()
 	l.settle(l.wal.Durable(), wal.ErrClosed)

@@ -41,8 +41,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestSyncedIndex: entries that are on disk stay synced, whatever is appended behind them and
-// whether anybody asked before, also after an opening.
+// TestSyncedIndex: entries on disk stay synced, whatever is appended after them, whether or not
+// SyncedIndex was called before, and also after Open.
 func TestSyncedIndex(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.NoBackground = true

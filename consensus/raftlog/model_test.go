@@ -18,7 +18,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// image is what a log has, in the simplest form.
+// image is the content of a log in the simplest form.
 type image struct {
 	hard    hard // as it is in memory
 	written uint64
@@ -54,7 +54,7 @@ func (im image) with(w consensus.Write, position uint64) image {
 	return im
 }
 
-// model is a log and what it has to have.
+// model is a log and the content that it must have.
 type model struct {
 	t     *rapid.T
 	rng   *rand.Rand
@@ -75,7 +75,7 @@ type model struct {
 	cut     *powerCut
 }
 
-// powerCut is what a crash leaves, and what was promised then.
+// powerCut is the state after a crash, and what was promised before it.
 type powerCut struct {
 	mem            *vfs.Mem
 	first, applied uint64
@@ -340,7 +340,7 @@ func (m *model) write(t *rapid.T) {
 	m.history = append(m.history, m.now)
 }
 
-// sync has all on disk.
+// sync brings everything to disk.
 func (m *model) sync(t *rapid.T) {
 	n := len(m.history) - 1
 	called := false
@@ -356,11 +356,11 @@ func (m *model) sync(t *rapid.T) {
 	}
 }
 
-// rotate is a checkpoint: a rotation, whose segment is recorded, and what is not needed is
-// released, unless chance has it otherwise.
+// rotate makes a checkpoint: a rotation, whose segment is perhaps recorded, and then the segments
+// that are not needed are perhaps released.
 func (m *model) rotate(t *rapid.T) {
 	im := &m.now
-	least := max(im.base.Index, m.applied) // what the machine had when it was started, perhaps more than is known as committed
+	least := max(im.base.Index, m.applied) // the machine's last entry at the start, which may be beyond the known commit index
 	index := rapid.Uint64Range(least, max(least, min(im.hard.commit, im.last()))).Draw(t, "applied")
 	b := m.baseAt(index, im.term(index))
 	m.bases[b.Position] = b
@@ -418,10 +418,10 @@ func (m *model) step(t *rapid.T) {
 	m.check(t)
 }
 
-// TestModel is the main property: over lives that each end with a crash at any operation, with any
-// part of what was not synced lost, a log is at all times what its Writes amount to; after a crash
-// it is what some beginning of them amounts to, which has all whose Sync was done; and the segments
-// that were recorded suffice for that.
+// TestModel is the main property. Each life of a log ends with a crash at any operation, which
+// loses any part of the unsynced data. At all times the log has the result of its Writes. After a
+// crash it has the result of some beginning of them, with all whose Sync was done. The recorded
+// segments suffice for that.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem := vfs.NewMem()

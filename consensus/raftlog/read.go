@@ -10,14 +10,14 @@ import (
 	"keyp/storage/wal"
 )
 
-// portion is what Entries has to give, and has.
+// portion is the result of Entries so far, and what is missing.
 type portion struct {
 	lo, next, hi uint64 // from next on, before hi, something is missing
 	size, most   uint64 // in bytes
 	list         []*pb.Entry
 }
 
-// fits counts an entry, unless there is no room for it: then there is none for others either.
+// fits counts an entry, or ends the portion if the entry does not fit. The first entry always fits.
 func (p *portion) fits(data []byte) bool {
 	if p.size += uint64(len(data)) + 20; p.size > p.most && p.next > p.lo {
 		p.hi = p.next
@@ -27,14 +27,14 @@ func (p *portion) fits(data []byte) bool {
 	return true
 }
 
-// stored is a record that has entries which are not in memory.
+// stored locates a record with entries that are not in memory.
 type stored struct {
 	place uint64 // after which it stands
 	until uint64 // entries from this one on stand elsewhere
 }
 
-// Entries is consensus.Log's. Those that are not in memory any more are read from the files, with
-// no lock held.
+// Entries implements consensus.Log. It reads entries that are not in memory from the files, without
+// holding mu.
 func (l *Log) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 	p := portion{lo: lo, next: lo, hi: hi, most: maxSize}
 	s, more, err := l.take(&p)

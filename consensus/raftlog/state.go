@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// state is what records amount to, but for the data of entries.
+// state is the result of all records, without the data of entries.
 type state struct {
 	id    Identity
 	begun bool // a head was seen
@@ -28,7 +28,7 @@ type span struct{ index, term uint64 }
 type rotation struct {
 	segment uint64 // 0 while the log is read
 	place   uint64 // of its head
-	after   uint64 // who reads from here on has all entries after this one
+	after   uint64 // reading from here on gives all entries after this one
 	base    Base   // of its head, or of a snapshot that has come since
 }
 
@@ -190,8 +190,8 @@ func (s *state) begin() error {
 	return nil
 }
 
-// lowest returns the lowest base that is not before an index. A later head may have a lower one: a
-// member that was started again has applied less than before, for a while.
+// lowest returns the lowest base that is not before an index. A later head may have a lower base,
+// because a restarted member has at first applied less than before.
 func lowest(list []rotation, index uint64) (base Base, ok bool) {
 	for _, r := range list {
 		if r.base.Index >= index && (!ok || r.base.Index < base.Index) {
@@ -211,8 +211,8 @@ func (s *state) rebase(base Base) {
 	}
 }
 
-// needed returns the place in rotations of the newest one from which on all entries after index are
-// there, with a base that is not beyond index; -1 if there is none.
+// needed returns the index of the newest rotation from which on all entries after index are there,
+// with a base that is not beyond index; -1 if there is none.
 func (s *state) needed(index uint64) int {
 	for i := len(s.rotations) - 1; i >= 0; i-- {
 		if base, ok := lowest(s.rotations[i:], s.rotations[i].after); ok && base.Index <= index {
