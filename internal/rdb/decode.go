@@ -351,8 +351,8 @@ func (w *walker) withValue(e *Element) { e.Value = w.string() }
 func (w *walker) withScore(e *Element) { e.Score = w.scoreBinary() }
 
 // timed reads a count, and elements of at least min bytes with their deadlines. A deadline is 0 for
-// none, or the milliseconds after origin. Origin is one less than the earliest deadline, so 0 is
-// free for none. rest reads the fields after the name.
+// none, or the milliseconds after origin. Origin is 0 or one less than the earliest deadline, so 0
+// is free for none. rest reads the fields after the name.
 func (w *walker) timed(min uint64, origin uint64, rest func(*Element)) {
 	for n := w.count(min); n > 0 && w.going(); n-- {
 		deadline := w.length()
