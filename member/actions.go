@@ -23,22 +23,22 @@ import (
 // Requests that members send each other, and that a server sends to become a member.
 
 const (
-	askHello    = "hello"    // who the members are
+	askHello    = "hello"    // returns the members
 	askJoin     = "join"     // to become a member
-	askAnnounce = "announce" // to be somewhere else
+	askAnnounce = "announce" // to change the sender's address
 	askForget   = "forget"   // to have a member removed
 	askTransfer = "transfer" // to lead
-	askSnapshot = "snapshot" // for a snapshot, which is the answer
+	askSnapshot = "snapshot" // to get a snapshot
 
 	askTime     = 5 * time.Second
 	handOver    = time.Second // how long commands may wait for another leader
 	forgetTries = 20
 	forgetPause = 100 * time.Millisecond
 	maxAnswer   = 1 << 20
-	promoteLate = 1000 // entries that a member may lack that is to vote
+	promoteLate = 1000 // entries that a learner may lack when it becomes a voter
 )
 
-// request is one such request.
+// request is a request to a member, as JSON.
 type request struct {
 	Do     string           `json:"do"`
 	Member *commands.Member `json:"member,omitempty"`
@@ -46,11 +46,12 @@ type request struct {
 	// After is the last entry that the sender of a request for a snapshot knows to be committed. A
 	// snapshot with an older base is of no use to it.
 	After uint64 `json:"after,omitempty"`
-	// Via is the address at which the member that is asked was reached; it may know none.
+	// Via is the address at which the sender reached the member, which may not know its own
+	// address.
 	Via string `json:"via,omitempty"`
 }
 
-// hello says who the members of a group are.
+// hello is the answer to requests except askSnapshot: the group and its members.
 type hello struct {
 	Cluster uint64            `json:"cluster"`
 	Shard   string            `json:"shard"`
@@ -137,7 +138,7 @@ func (m *Member) serve(ctx context.Context, from uint64, text []byte, w io.Write
 	return err
 }
 
-// asked carries out a request, and returns when that is done.
+// asked carries out a request, except askSnapshot, and returns when it is done.
 func (m *Member) asked(ctx context.Context, from uint64, q *request) error {
 	if q.Do == askHello {
 		return nil
@@ -163,8 +164,8 @@ func (m *Member) asked(ctx context.Context, from uint64, q *request) error {
 	return errors.New("the request is not known to this version")
 }
 
-// propose announces to the group who a member is and where, and waits until this server has applied
-// that.
+// propose proposes an entry with a member's names and addresses, and waits until this server has
+// applied it.
 func (m *Member) propose(ctx context.Context, o *commands.Member) error {
 	p, err := m.group.Propose(memberEntry(o))
 	if err != nil {
@@ -239,7 +240,7 @@ func (m *Member) admit(ctx context.Context, q *request) error {
 	return m.change(ctx, single(pb.ConfChangeAddLearnerNode, o.ID))
 }
 
-// displaces reports whether a server is where a member was that does not answer any more.
+// displaces reports whether a server has the address of a member that no longer answers.
 func (m *Member) displaces(o, old *commands.Member) bool {
 	return o.IP != "" && o.IP == old.IP && o.Bus == old.Bus &&
 		!slices.ContainsFunc(m.group.Peers(), func(p consensus.Peer) bool { return p.ID == old.ID && p.Active })
@@ -290,8 +291,8 @@ func (m *Member) promote() {
 	}
 }
 
-// moved notes where a member says that it is, until the group says where. Without that a group
-// could not agree on it whose members have moved that are needed for a majority.
+// moved records the address that a member announces, until the group has agreed on it. Without
+// this, a group could not agree on anything if too many of its members have moved.
 func (m *Member) moved(o *commands.Member) {
 	m.mu.Lock()
 	known, ok := m.mu.moved[o.ID]
@@ -302,8 +303,8 @@ func (m *Member) moved(o *commands.Member) {
 	}
 }
 
-// announce tells the group the address of this member if it has changed. It reports false if that
-// has failed.
+// announce tells the group the address of this member if it has changed. It returns false on
+// failure.
 func (m *Member) announce() bool {
 	st := m.status.Load()
 	me, now := st.Me(), m.o.Announced()
@@ -320,7 +321,7 @@ func (m *Member) announce() bool {
 	now.Learner = false
 	q := &request{Do: askAnnounce, Member: &now}
 	err := m.askLeader(m.ctx, q)
-	if err != nil { // nobody may know where this server is, and the leader may be elsewhere, too
+	if err != nil { // the others may not know this server's address, and the leader may have moved too
 		for i := range st.Members {
 			if o := &st.Members[i]; o.ID != me.ID && o.IP != "" && m.announceBy(o, q) {
 				err = nil
@@ -333,7 +334,7 @@ func (m *Member) announce() bool {
 	return err == nil
 }
 
-// announceBy asks another member, which may be the leader, or know the leader and its address.
+// announceBy announces this member's address to another member or, through it, to the leader.
 func (m *Member) announceBy(o *commands.Member, q *request) bool {
 	if _, err := ask(m.ctx, m.askOptions(), busAddress(o), o.ID, q, nil); err == nil {
 		return true
@@ -349,7 +350,7 @@ func (m *Member) announceBy(o *commands.Member, q *request) bool {
 	if _, err := ask(m.ctx, m.askOptions(), busAddress(&h.Members[i]), h.Leader, q, nil); err != nil {
 		return false
 	}
-	m.moved(&h.Members[i]) // it is there
+	m.moved(&h.Members[i]) // the leader has answered at this address
 	return true
 }
 
@@ -395,7 +396,7 @@ func (m *Member) Meet(host string, port, bus int, done func(error)) {
 	go func() {
 		var h hello
 		stranger := m.askOptions()
-		stranger.Me = consensus.Member{} // it asks whoever is there, also one of another group
+		stranger.Me = consensus.Member{} // so that a member of any group answers
 		_, err := ask(m.ctx, stranger, net.JoinHostPort(host, fmt.Sprint(bus)), 0, &request{Do: askHello}, &h)
 		if err != nil {
 			done(fmt.Errorf("no member of a group answers at %s port %d: %w", host, bus, err))
@@ -482,8 +483,8 @@ func (m *Member) Forget(node string, done func(error)) {
 	go func() { done(m.forget(node)) }()
 }
 
-// forget asks the leader to remove a member. If that fails it tries again for two seconds: there
-// may be no leader at this moment, or a new one that has not heard all others yet.
+// forget asks the leader to remove a member. It retries for two seconds, because there may be no
+// leader for a moment, or a new one that has not heard all others yet.
 func (m *Member) forget(node string) (err error) {
 	for range forgetTries {
 		if err = m.askLeader(m.ctx, &request{Do: askForget, Node: node}); err == nil || m.ctx.Err() != nil {

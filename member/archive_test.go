@@ -25,7 +25,7 @@ type archives struct {
 	*ring
 	dirs  []string // of each server's archive
 	rng   *rand.Rand
-	waits atomic.Bool // what is not a whole file is archived much later
+	waits atomic.Bool // archive only whole files, and the rest much later
 	n     int         // keys written
 	all   []archivePoint
 }
@@ -75,7 +75,7 @@ func (a *archives) writes(n int) {
 	}
 }
 
-// note notes what there is now, a millisecond in which nothing else is written.
+// note records the present content, in a millisecond without writes.
 func (a *archives) note() {
 	s := a.leader()
 	p := s.process()
@@ -129,11 +129,11 @@ func (a *archives) restores(backup []byte, at archivePoint, byTime bool, from ..
 	}
 }
 
-// deposes cuts the leader off, which then writes something that is never acknowledged, and which
-// others replace.
+// deposes cuts the leader off. The leader then writes keys that are never acknowledged and that
+// other members replace.
 func (a *archives) deposes() {
 	a.t.Helper()
-	a.waits.Store(false) // what was cut off would archive what it has
+	a.waits.Store(false) // the leader that is cut off must try to archive its writes
 	s := a.leader()
 	a.isolate(s)
 	for i := range 20 {
@@ -146,9 +146,9 @@ func (a *archives) deposes() {
 	a.agree()
 }
 
-// TestArchives: members archive all of the group's log, over power failures, checkpoints and
-// elections, whether they archive at once or much later, and whether the leader does. With the
-// archive of any, a backup of any is restored to any moment since then.
+// TestArchives: members archive all of the group's log across power failures, checkpoints and
+// elections, at once or much later, with or without the leader. Any member's archive and any
+// member's backup suffice to restore any later moment.
 func TestArchives(t *testing.T) {
 	a := newArchives(t, 1)
 	a.writes(20)
@@ -203,8 +203,8 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestArchiveBehindSnapshot: a member that has taken a snapshot lacks a part in its archive, which
-// another member's has.
+// TestArchiveBehindSnapshot: the archive of a member that has installed a snapshot lacks a part of
+// the log, which another member's archive has.
 func TestArchiveBehindSnapshot(t *testing.T) {
 	a := newArchives(t, 0)
 	a.writes(20)
@@ -253,7 +253,7 @@ func TestArchiveBehindSnapshot(t *testing.T) {
 	a.restores(stream, last, false, a.files(of, (of+2)%3)...)
 }
 
-// TestArchiveOfOther: a member does not archive where another one does.
+// TestArchiveOfOther: a member does not archive into the directory of another member.
 func TestArchiveOfOther(t *testing.T) {
 	a := newArchives(t, 0)
 	a.writes(10)
@@ -277,8 +277,8 @@ func TestArchiveOfOther(t *testing.T) {
 	}
 }
 
-// TestBatchesBeforeCommit: a member reads what its log has, also while it knows that entries are
-// committed which the log does not have yet.
+// TestBatchesBeforeCommit: a member can read its log even while the known commit index is beyond
+// the log's end.
 func TestBatchesBeforeCommit(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 20)

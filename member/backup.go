@@ -13,9 +13,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// A backup of a member has its data file and the batches that follow in the group's log, up to what
-// it has applied, and its archive has what is committed and on its disk. LSNs are the group's, so
-// those of two members can be compared, and one restored with the other.
+// A backup of a member contains its data file, and the batches after it in the group's log up to
+// the last applied one. Its archive contains everything committed that is on its disk. LSNs are
+// those of the group, so a backup of one member can be restored with the archive of another.
 
 // historyOf names a group's log.
 func historyOf(cluster uint64) string {
@@ -41,14 +41,14 @@ func (j *journal) keep(position uint64) *keptEntries {
 	return k
 }
 
-// keptEntries are those after a base, kept for a backup or an archive.
+// keptEntries are the entries after a base that are kept for a backup or an archive.
 type keptEntries struct {
 	j     *journal
 	start uint64 // position
 
-	// Where Batches goes on: all before an entry, which is not read, is in the stream.
+	// Where Batches continues: at has taken all entries before next.
 	at   stream
-	next uint64 // 0: it looks for a base
+	next uint64 // 0: begin at a base
 }
 
 // Start and the methods after it are storage.KeptLog's.
@@ -76,7 +76,7 @@ func (k *keptEntries) LetGo() error {
 func (k *keptEntries) Batches(after, through uint64, fn func(uint64, []byte) error) error {
 	k.j.mu.Lock()
 	last := k.j.mu.commit
-	if index := k.j.indexOf(through); index != 0 { // what is committed behind that need not be in this log yet
+	if index := k.j.indexOf(through); index != 0 { // later committed entries may not be in this log yet
 		last = min(last, index)
 	}
 	k.j.mu.Unlock()
@@ -112,7 +112,8 @@ func (k *keptEntries) Batches(after, through uint64, fn func(uint64, []byte) err
 	return nil
 }
 
-// within passes on the batches of an entry that end after from and not after through.
+// within takes an entry, and calls fn with those of its batches that end after from and not after
+// through.
 func (s *stream) within(e *pb.Entry, from, through uint64, fn func(uint64, []byte) error) error {
 	return s.take(e, func(lsn uint64, batch []byte) error {
 		if lsn <= from || lsn > through {
@@ -122,7 +123,7 @@ func (s *stream) within(e *pb.Entry, from, through uint64, fn func(uint64, []byt
 	}, func(commands.Member) {})
 }
 
-// kept is how many bytes of the log are there for backups and the archive alone.
+// kept returns how many bytes of the log are kept only for backups and the archive.
 func (m *Member) kept() int64 {
 	m.mu.Lock()
 	others := m.mu.others

@@ -19,19 +19,19 @@ import (
 	"keyp/storage/wal"
 )
 
-// Closed is the directory of a member that no server uses, as a tool reads it: nothing is changed
-// in it.
+// Closed is the directory of a member that no server uses, for tools that read it. They do not
+// change it.
 type Closed struct {
 	Node    string
 	ID      uint64
 	Members []commands.Member // that it knows
-	// Last is the last entry of its log, and LastTerm the term of that. Committed is up to which
-	// one its log says that all are committed; there may be more of them.
+	// Last is the index of the last entry in its log, and LastTerm the term of that entry.
+	// Committed is the commit index in its log; later entries may be committed too.
 	Last, LastTerm, Committed uint64
 	// Taken is the last entry that the store has: Last or Committed.
 	Taken uint64
-	// Part is how many bytes of a batch the log ends with that is not whole; the store has nothing
-	// of them.
+	// Part is how many bytes the log has of an incomplete batch at its end. The store does not
+	// contain them.
 	Part int
 	// Written is about when the log was written last.
 	Written time.Time
@@ -43,7 +43,7 @@ type Closed struct {
 	history string
 }
 
-// ErrNotReady wraps why a directory is not read that is not damaged.
+// ErrNotReady is wrapped by the errors for an undamaged directory that cannot be read as it is.
 var ErrNotReady = errors.New("the member's directory is not to be read as it is")
 
 var (
@@ -141,8 +141,8 @@ func (c *Closed) replay(from storage.Place, replay func(uint64, []byte) error) e
 	return nil
 }
 
-// lastWritten is when the log of a member's directory was written last, or without one the data
-// file.
+// lastWritten returns when the log in a member's directory was last written. Without a log, it
+// returns when the data file was.
 func lastWritten(dir string) (last time.Time, err error) {
 	segments, err := filepath.Glob(filepath.Join(dir, logDir, "wal-*.log"))
 	if err == nil && len(segments) == 0 {

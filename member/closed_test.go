@@ -18,8 +18,8 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// backupOf gives all of a store's backup. meanwhile, if it is not nil, comes between its opening
-// and its first byte.
+// backupOf returns a whole backup of a store. meanwhile, if not nil, is called after the backup is
+// opened and before its first byte.
 func backupOf(t *testing.T, store *storage.Store, meanwhile func()) (stream []byte, h snapshotfile.Header) {
 	t.Helper()
 	sn, err := store.OpenBackup(context.Background())
@@ -36,8 +36,8 @@ func backupOf(t *testing.T, store *storage.Store, meanwhile func()) (stream []by
 	return b.Bytes(), sn.Header
 }
 
-// restoredOf is what the directory has that a backup is restored to, as a server that is alone
-// opens it.
+// restoredOf restores a backup to a new directory, and returns its content as a server that is
+// alone opens it.
 func restoredOf(t *testing.T, stream []byte) map[string]string {
 	t.Helper()
 	dir := testkit.MemoryDir(t)
@@ -47,7 +47,7 @@ func restoredOf(t *testing.T, stream []byte) map[string]string {
 	return aloneIn(t, dir)
 }
 
-// aloneIn is what a directory has that a server opens which is alone.
+// aloneIn returns the content of a directory that a server that is alone opens.
 func aloneIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	s, _, err := storage.Open(storeOptions(dir, newDisk(dir, nil), slog.New(slog.DiscardHandler)))
@@ -61,8 +61,8 @@ func aloneIn(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestBackupOfMembers: a backup of a leader, and of a follower, has what the member had, whatever
-// is written meanwhile; the log is kept as long as it is read.
+// TestBackupOfMembers: a backup of a leader or a follower has the content of the member when it was
+// opened, whatever is written meanwhile. The log is kept until the backup is read.
 func TestBackupOfMembers(t *testing.T) {
 	r := newRing(t, 3)
 	r.keptLog = 0
@@ -104,8 +104,9 @@ func TestBackupOfMembers(t *testing.T) {
 	}
 }
 
-// TestClosed: the store of a closed member's directory has what the log says to be committed, or
-// all of the log; so does a backup, and what is recovered. The directory stays as it is.
+// TestClosed: the store of a closed member's directory has everything that the log marks as
+// committed, or all of the log. So have its backup and the recovered directory. The directory does
+// not change.
 func TestClosed(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		r.fill("k", 20)
@@ -221,7 +222,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestClosedRefused: what cannot be read says why.
+// TestClosedRefused: the error for a directory that cannot be read tells the reason.
 func TestClosedRefused(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 5)

@@ -16,9 +16,9 @@ import (
 // errDead: the process was killed.
 var errDead = errors.New("the process was killed")
 
-// disk is a server's directory as one process sees it. Its log stands in memory, unless mem is nil,
-// and all else in files. Once the process is killed nothing changes any more, and the log has lost
-// what was not synced: what is in the data file by then is there all the same.
+// disk is a server's directory as one process sees it. Its log is in mem, unless mem is nil, and
+// all else is in files. After the process is killed, nothing changes any more. The log has then
+// lost unsynced data; the data file has not.
 type disk struct {
 	raft string // the directory of the log
 	mem  *vfs.Mem
@@ -48,7 +48,7 @@ func newDisk(dir string, mem *vfs.Mem) *disk {
 	return d
 }
 
-// kill ends all changes, and gives what is left of the log.
+// kill makes all later changes fail, and returns the log after a power cut.
 func (d *disk) kill(rng *rand.Rand) *vfs.Mem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +73,7 @@ func (d *disk) counts() bool {
 	return d.ops.last == 0 || d.ops.n <= d.ops.last
 }
 
-// change does what changes something.
+// change calls do, which changes something, unless the process is dead.
 func (d *disk) change(do func() error) error {
 	if !d.counts() {
 		d.mu.Lock()

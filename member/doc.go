@@ -1,40 +1,41 @@
-// Package member makes a server a member of a group, which is one Raft group: it puts a store
-// (storage), its log (consensus/raftlog), the group (consensus) and what commands see of that
-// (commands.Membership) together.
+// Package member makes a server a member of a Raft group. It connects the store (storage), its log
+// (consensus/raftlog), the group (consensus), and the view that commands have of the group
+// (commands.Membership).
 //
 // # Entries
 //
-// Data of a normal entry begins with what it is. Numbers are little-endian or varints.
+// The data of a normal entry begins with its kind. Numbers are little-endian or varints.
 //
 //	batches   1 │ position 8 │ batches, each behind its length
 //	part      2 │ position 8 │ length 8 │ offset 8 │ bytes of a batch that is longer than an entry may be
 //	member    3 │ who a member is and where, as JSON
 //
-// A position is where the first batch begins in the stream that is the same at all members: a batch
-// ends at the position where it begins, plus its bytes and those of its length. That is its LSN.
-// The parts of a batch are entries of one term, between which entries may be that have no batches,
-// as changes of members. A leader that was deposed amid them leaves a beginning that counts for
-// nothing.
+// The stream of all batches is the same at all members. The position of an entry is where its first
+// batch begins in the stream. A batch takes its own bytes and those of its length, and the position
+// where it ends is its LSN. The parts of a batch are entries of one term. Between them may be
+// entries without batches, such as changes of members. If a leader is deposed between the parts,
+// the parts that it has proposed are ignored.
 //
 // # Files
 //
 //	member.json   who this member is, and who and where the others are (identity)
 //	raft/         the log
-//	member.json.left  there while a member leaves its group: all else is to be removed
-//	snapshot      a snapshot that was received whole, and is to be installed by the next start
+//	member.json.left  exists while a member leaves its group: all other files must be removed
+//	snapshot      a snapshot that was received whole, which the next start installs
 //
-// beside the files of the store. A directory without member.json is of a server that is alone.
+// besides the files of the store. A directory without member.json is that of a server that is
+// alone.
 //
 // # Changes of role
 //
-// The group calls the machine (machine.go) from whichever goroutine has brought something about,
-// which may be the server's loop. What may wait for the loop, or takes long, is done by a goroutine
-// of its own, in the same order.
+// The group calls the machine (machine.go) on the goroutine that caused the event, which may be the
+// server's loop. Work that may wait for the loop, or takes long, is done by a separate goroutine,
+// in the same order.
 //
-// A leader's store has what it ran before that was committed. So a leader that is deposed is
-// tentative until it knows what became of its last entries: all committed, and it is a follower;
-// one replaced, or a batch that was never proposed, and the process executes itself again. So it
-// does for a snapshot. Nothing is exchanged in a store that is open.
+// A leader's store contains changes that are not committed yet. So a leader that is deposed is
+// tentative until it knows the outcome of its last entries. If all are committed, it becomes a
+// follower. If one is replaced, or a batch was never proposed, the process executes itself again.
+// It does the same to install a snapshot: the data of an open store is never replaced.
 //
 // # Locks
 //
@@ -48,7 +49,6 @@
 //
 // # Time
 //
-// What the group's messages say of time goes to the store, which has the group's time
-// (storage/grouptime.go), and comes from there. It is passed on with the group's mutex locked
-// (clocks, in time.go).
+// The store has the group's time (storage/grouptime.go). The times in the group's messages come
+// from the store and go to it, through clocks (time.go), with the group's mutex locked.
 package member

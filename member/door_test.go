@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// door is a port of this machine that stays open while its server starts again, so that nobody else
-// takes it.
+// door is a port of this machine that stays open while its server restarts, so that no other
+// process takes it.
 type door struct {
 	net.Listener
 	mu struct {

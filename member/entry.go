@@ -19,8 +19,8 @@ const (
 	batchesHeader = 1 + 8
 	partHeader    = 1 + 3*8
 
-	// mostOfEntry is how many bytes of batches one entry contains, if there are several. A longer
-	// batch is cut into parts of that length.
+	// mostOfEntry is the most bytes of batches in one entry. A longer batch is cut into parts of
+	// that length.
 	mostOfEntry = 1 << 20
 	// mostBatch bounds a batch: a value has 512 MiB at most, and a transaction several.
 	mostBatch = 1 << 36
@@ -28,16 +28,16 @@ const (
 
 var le = binary.LittleEndian
 
-// errEntry: an entry does not have the format that this version writes.
+// errEntry is the error for an entry that does not have this version's format.
 var errEntry = errors.New("member: an entry does not parse")
 
-// frameSize is how far a batch of a length moves the position.
+// frameSize returns by how much a batch of a length advances the position.
 func frameSize(length int) uint64 {
 	var b [binary.MaxVarintLen64]byte
 	return uint64(binary.PutUvarint(b[:], uint64(length)) + length)
 }
 
-// stream takes entries in their order, and gives the batches.
+// stream reads entries in their order, and puts together the batches in them.
 type stream struct {
 	position uint64 // where the last whole batch ends
 	part     []byte // of the next one; nil: none has begun
@@ -45,14 +45,14 @@ type stream struct {
 	length   uint64
 }
 
-// between reports whether no batch has begun that is not whole.
+// between reports whether the stream is not within a batch.
 func (s *stream) between() bool { return s.part == nil }
 
 // take reads an entry. It calls batch with each complete batch, and joins with each member that has
 // joined or has another address.
 func (s *stream) take(e *pb.Entry, batch func(lsn uint64, b []byte) error, joins func(commands.Member)) error {
 	data := e.Data
-	if e.GetTerm() != s.term { // another leader goes on from the batch before
+	if e.GetTerm() != s.term { // parts of an earlier leader are void
 		s.part = nil
 	}
 	if e.GetType() != pb.EntryNormal || len(data) == 0 {

@@ -50,8 +50,8 @@ func (k *taken) feed(e *pb.Entry) error {
 	}, func(m commands.Member) { k.members = append(k.members, m) })
 }
 
-// TestStream: batches come whole and in order, whatever entries they stand in, and what a leader
-// has left unfinished counts for nothing.
+// TestStream: batches come whole and in order, however entries contain them. Unfinished parts of an
+// earlier leader are ignored.
 func TestStream(t *testing.T) {
 	change := entryOf(1, []byte("a change"))
 	change.Type = pb.EntryConfChangeV2.Enum()
@@ -124,8 +124,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// FuzzStream: no bytes make a stream panic, or give a batch that does not end where the position
-// is.
+// FuzzStream: no bytes make a stream panic, or return a batch with an LSN other than the position.
 func FuzzStream(f *testing.F) {
 	f.Add(batchesEntry(0, "a", "bcd"), partEntry(6, 3, 0, "ab"), partEntry(6, 3, 2, "c"), uint8(1))
 	f.Add(partEntry(0, 3, 0, "ab"), memberEntry(&commands.Member{ID: 5}), partEntry(0, 3, 2, "c"), uint8(1))

@@ -23,9 +23,9 @@ type failing struct {
 	p      *process // of the victim
 }
 
-// breaks makes all operations of a kind on a server's log fail from now on, as on a broken disk. It
-// is an error if the server afterwards sends anything that only a sync allows. If away is not nil,
-// nothing arrives at that member or from it, so that there is no majority without the victim.
+// breaks makes all operations of a kind on a server's log fail from now on, as on a broken disk.
+// The test fails if the server then sends anything that requires a sync. If away is not nil, that
+// member is cut off, so that there is no majority without the victim.
 func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	f := &failing{r, victim, r.running(victim)}
 	victim.failed = make(chan error, 1)
@@ -45,7 +45,7 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	})
 	f.p.disk.fails.Store(&hook)
 	log := f.p.m.journal.log
-	// A message that was sent before may arrive after, and says what was synced by then.
+	// A message that was sent before this may arrive later, with what was synced by then.
 	synced, term := log.SyncedIndex(), log.Hard().GetTerm()
 	r.cut(func(m *consensus.Message) bool {
 		x := m.Raft
@@ -62,8 +62,8 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 	return f
 }
 
-// ends waits until the victim has failed, and expects that it says why and takes part in nothing
-// any more. It loses what it has not synced.
+// ends waits until the victim has failed. It checks that the victim reports the reason and no
+// longer takes part in the group. The victim loses unsynced data.
 func (f *failing) ends() {
 	f.t.Helper()
 	f.await("the member fails", func() bool { return len(f.victim.failed) > 0 || f.victim.process() != f.p })
@@ -95,7 +95,7 @@ func (f *failing) ends() {
 	f.victim.kill()
 }
 
-// repaired starts the victim again with a disk that works, and expects that all have the same.
+// repaired restarts the victim with a working disk, and checks that all servers agree.
 func (f *failing) repaired() {
 	f.t.Helper()
 	f.victim.failed = nil
@@ -104,11 +104,11 @@ func (f *failing) repaired() {
 	f.agree()
 }
 
-// broken are operations that fail, by who has the disk.
+// broken are the operations that fail.
 var broken = []vfs.Op{vfs.OpSync, vfs.OpWrite}
 
-// TestDiskOfFollowerFails: a follower whose log can be written or synced no more says so and ends.
-// It acknowledges nothing to the leader that it does not have, and the group goes on.
+// TestDiskOfFollowerFails: a follower whose log can no longer be written or synced reports that and
+// ends. It acknowledges only entries that it has, and the group continues.
 func TestDiskOfFollowerFails(t *testing.T) {
 	r := newGroup(t, 3)
 	for i, op := range broken {
@@ -139,8 +139,8 @@ func TestDiskOfFollowerFails(t *testing.T) {
 	}
 }
 
-// TestDiskOfLeaderFails: a leader whose log can be written or synced no more says so, leads no more
-// and acknowledges nothing. Another member leads, with all that was acknowledged.
+// TestDiskOfLeaderFails: a leader whose log can no longer be written or synced reports that, stops
+// leading and acknowledges nothing. Another member leads, with everything acknowledged before.
 func TestDiskOfLeaderFails(t *testing.T) {
 	r := newGroup(t, 3)
 	for _, op := range broken {
@@ -170,8 +170,8 @@ func TestDiskOfLeaderFails(t *testing.T) {
 	}
 }
 
-// TestDiskFailsAtVote: a member whose disk fails as it is asked for its vote, or votes for itself,
-// says so and ends, and its vote does not count: where it is needed, nobody leads until it is back.
+// TestDiskFailsAtVote: a member whose disk fails while it votes for another member or for itself
+// reports that and ends. Its vote does not count, so no member leads where its vote is needed.
 func TestDiskFailsAtVote(t *testing.T) {
 	r := newGroup(t, 3)
 	for i, op := range broken {

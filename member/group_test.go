@@ -16,8 +16,8 @@ import (
 	"keyp/storage"
 )
 
-// TestJoin: a server founds a group with the keys that it has, others get all by a snapshot and
-// vote, and all have the same; also after all of them lost power.
+// TestJoin: a server founds a group with its keys; others get them by a snapshot, and vote. All
+// servers agree, also after all of them have lost power.
 func TestJoin(t *testing.T) {
 	r := newRing(t, 3)
 	for i := range 50 {
@@ -50,7 +50,7 @@ func (r *ring) blackout() {
 	}
 }
 
-// restarted awaits that a server has started again since before.
+// restarted waits until a server has started more often than in before.
 func (r *ring) restarted(s *server, before map[string]int) {
 	r.t.Helper()
 	r.await("the server starts again", func() bool { return r.starts()[s.name] > before[s.name] })
@@ -70,8 +70,8 @@ func (r *ring) another(than *server) (s *server) {
 	return s
 }
 
-// TestCutOff: a leader that was cut off starts again without the writes that the others have not,
-// and has theirs.
+// TestCutOff: a leader that was cut off restarts, loses the writes that the others do not have, and
+// gets theirs.
 func TestCutOff(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -89,8 +89,8 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// tries repeats a test in which the leader has ended by itself, as on a busy machine. try reports
-// whether it came to its end.
+// tries repeats a test, at most 20 times, until try returns true. try returns false if the leader
+// has lost its lead by itself, as happens on a busy machine.
 func tries(t *testing.T, try func(r *ring) bool) {
 	t.Helper()
 	for range 20 {
@@ -104,7 +104,7 @@ func tries(t *testing.T, try func(r *ring) bool) {
 	t.Fatal("no leader has lived long enough")
 }
 
-// TestNeverProposed: a leader starts again that has run something and did not come to propose it.
+// TestNeverProposed: a leader that is deposed before it has proposed a batch restarts.
 func TestNeverProposed(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -123,8 +123,7 @@ func TestNeverProposed(t *testing.T) {
 	})
 }
 
-// TestCommittedByOthers: a leader that is deposed goes on as it is when the next one commits what
-// it has proposed.
+// TestCommittedByOthers: a deposed leader does not restart if the next leader commits its entries.
 func TestCommittedByOthers(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -139,7 +138,7 @@ func TestCommittedByOthers(t *testing.T) {
 		r.fill("l", 10)
 		r.agree()
 		if _, has := old.content()["x"]; !ok || !has || !next {
-			return false // the entry did not reach who was elected
+			return false // the entry did not reach the new leader
 		}
 		got := r.starts()
 		if r.term() != term+1 {
@@ -153,7 +152,7 @@ func TestCommittedByOthers(t *testing.T) {
 }
 
 // TestTentativeTwice: a leader is deposed, elected again without committing anything, and deposed
-// again. What it ran first is still doubtful.
+// again. It must still be tentative because of its first writes.
 func TestTentativeTwice(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -261,7 +260,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestParts: a batch is longer than an entry, and other entries come between its parts.
+// TestParts: a batch longer than an entry is replicated, with other entries between its parts.
 func TestParts(t *testing.T) {
 	r := newGroup(t, 3)
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -292,7 +291,7 @@ func TestParts(t *testing.T) {
 	r.agree()
 }
 
-// TestPartsCut: a leader ends when the others have some parts of a batch.
+// TestPartsCut: a leader ends when the others have only some parts of a batch.
 func TestPartsCut(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		old := r.leader()
@@ -388,8 +387,8 @@ func TestTruncated(t *testing.T) {
 	}())
 }
 
-// TestCheckpointBetween: a checkpoint that begins when a follower's log has a batch and its store
-// has not yet.
+// TestCheckpointBetween: a checkpoint begins when a batch is in a follower's log and not yet in its
+// store.
 func TestCheckpointBetween(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 5)
@@ -484,8 +483,8 @@ func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	}
 }
 
-// TestWaits: the leader knows which members have what on their disks, and that it leads; who waits
-// for that is called once.
+// TestWaits: the leader knows how much the members have on their disks, and that it leads. Each
+// wait for that ends with one call.
 func TestWaits(t *testing.T) {
 	tries(t, func(r *ring) bool {
 		s := r.leader()
@@ -550,9 +549,9 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// TestSettledSurvives: what a checkpoint has written is again in the part of the log that is known
-// to be committed, after all members lost power: also what was written last of all and became
-// committed only when the checkpoint had noted where the log was.
+// TestSettledSurvives: after all members have lost power, the log still marks everything in a
+// checkpoint as committed. This includes a last write that became committed only after the
+// checkpoint had begun.
 func TestSettledSurvives(t *testing.T) {
 	noted := 0
 	for round := 0; noted < 3; round++ {

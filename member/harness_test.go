@@ -44,7 +44,7 @@ type ring struct {
 	}
 }
 
-// lines are what servers log, which a test shows that fails.
+// lines collects the servers' logs, which a failed test shows.
 type lines struct {
 	mu struct {
 		sync.Mutex
@@ -64,10 +64,10 @@ type server struct {
 	name    string
 	dir     string
 	door    *door
-	ending  sync.Mutex // locked by who ends a process and starts the next one
+	ending  sync.Mutex // locked while a process ends and the next one starts
 	options func(*storage.Options)
 	clock   clock.Clock
-	failed  chan error // gets why a process's store has failed; nil: that is an error of the test
+	failed  chan error // gets the error of a failed store; nil: such an error fails the test
 	mu      struct {
 		sync.Mutex
 		mem *vfs.Mem
@@ -86,7 +86,7 @@ type process struct {
 
 func newRing(t *testing.T, n int) *ring { return newRingWith(t, n, func(int, *server) {}) }
 
-// newRingWith is newRing of servers that setUp has changed before they start.
+// newRingWith is newRing, but calls setUp with each server before it starts.
 func newRingWith(t *testing.T, n int, setUp func(i int, s *server)) *ring {
 	r := &ring{t: t, model: map[string]string{}, keptLog: 1 << 30}
 	r.mu.rng = rand.New(rand.NewPCG(setup.Seed, 1))
@@ -177,7 +177,7 @@ func (r *ring) await(what string, done func() bool) {
 	}
 }
 
-// anyLeader is the server that says that it leads; nil: none does.
+// anyLeader returns a server whose status says that it leads; nil if there is none.
 func (r *ring) anyLeader() *server {
 	i := slices.IndexFunc(r.servers, func(s *server) bool { return s.role() == commands.Leader })
 	if i < 0 {
@@ -192,15 +192,15 @@ func (r *ring) leader() (s *server) {
 	return s
 }
 
-// running is a server's process; one that starts again by itself has none for a while.
+// running waits for a server's process, because a server that restarts has none for a while.
 func (r *ring) running(s *server) (p *process) {
 	r.t.Helper()
 	r.await("the server runs", func() bool { p = s.process(); return p != nil })
 	return p
 }
 
-// term is the newest term that a server is in. On a machine with much else to do members may elect
-// a leader at any time, and a server may start again then, which a test cannot tell from an error.
+// term returns the newest term of any server. On a busy machine members may elect a leader at any
+// time, and a server may then restart. A changed term shows a test that this is not an error.
 func (r *ring) term() (term uint64) {
 	for _, s := range r.servers {
 		if p := s.process(); p != nil {
@@ -250,7 +250,7 @@ func (r *ring) starts() map[string]int {
 	return maps.Clone(r.mu.start)
 }
 
-// begin starts a process. A server's directory says what it is.
+// begin starts a process. The server's directory tells whether it is a member.
 func (s *server) begin() {
 	r := s.ring
 	p := &process{server: s}
@@ -266,7 +266,7 @@ func (s *server) begin() {
 		Again: func() { go s.again(p, p.stop) },
 		Exec: func() {
 			go s.again(p, p.kill)
-			<-p.m.ctx.Done() // what executes itself again does nothing more
+			<-p.m.ctx.Done() // Exec does not return
 		},
 		KeptLog: func() int64 { r.mu.Lock(); defer r.mu.Unlock(); return r.keptLog },
 		seams:   seams{takes: r.takes},
@@ -408,8 +408,8 @@ func (s *server) close() {
 	_ = p.store.Close(false)
 }
 
-// loop is the Host: what is posted is called by one goroutine, which commits then as a server's
-// loop does at the end of a pass.
+// loop is the Host. One goroutine calls the posted functions and then commits, as a server's loop
+// does at the end of a pass.
 type loop struct {
 	store *storage.Store
 	txn   *storage.Txn
@@ -501,7 +501,7 @@ func (l *loop) call(fn func()) bool {
 
 var setEvent = storage.Event{Class: storage.EventString, Name: "set"}
 
-// set sets a key, if the process may, and gives the LSN.
+// set sets a key, if the process may write, and returns the LSN.
 func (p *process) set(key, value string) (lsn uint64, ok bool) {
 	p.loop.call(func() {
 		if role := p.m.Status().Role; role != commands.Leader && role != commands.Alone || p.store.Follower() {
@@ -519,7 +519,7 @@ func (p *process) set(key, value string) (lsn uint64, ok bool) {
 	return lsn, ok
 }
 
-// write sets a key at whoever leads, and returns when that is acknowledged.
+// write sets a key at the leader, and returns when the write is acknowledged.
 func (r *ring) write(key, value string) {
 	r.t.Helper()
 	r.await("a write is acknowledged", func() bool {
@@ -548,7 +548,7 @@ func (r *ring) fill(prefix string, n int) {
 	}
 }
 
-// content is all that a server has; nil: it does not run.
+// content returns a server's keys and values; nil if it does not run.
 func (s *server) content() map[string]string {
 	p := s.process()
 	if p == nil {
@@ -585,8 +585,8 @@ func contentOf(t testing.TB, store *storage.Store) map[string]string {
 	return got
 }
 
-// agree waits until all servers have what was acknowledged, and nothing else but of keys that begin
-// with "x", which are the same at all.
+// agree waits until all servers have the same content, which is everything acknowledged, and
+// perhaps other keys that begin with "x".
 func (r *ring) agree() {
 	r.t.Helper()
 	var all []map[string]string

@@ -25,14 +25,14 @@ import (
 
 const (
 	identityFile = "member.json"
-	leavingFile  = "member.json.left" // of a member that leaves its group: all else is to be removed
+	leavingFile  = "member.json.left" // exists while a member leaves its group
 	logDir       = format.MemberLogDir
 	snapshotName = "snapshot"
 	groupNumber  = 1
 )
 
-// OwnFile reports whether a name in the data directory is one that a member of a group uses, beside
-// those of its store.
+// OwnFile reports whether a member uses a name in its data directory, besides the names that its
+// store uses.
 func OwnFile(name string) bool {
 	return name == logDir || name == snapshotName || name == identityFile || strings.HasPrefix(name, identityFile+".")
 }
@@ -44,7 +44,8 @@ type identity struct {
 	ID      uint64 `json:"id"`
 	Node    string `json:"node"`
 	Shard   string `json:"shard"`
-	// Members are those that the log before its base has named, this one among them.
+	// Members are all members at a moment of the group's log that is not before the log's base, and
+	// this one.
 	Members []commands.Member `json:"members"`
 }
 
@@ -116,9 +117,9 @@ func walOptions(o *storage.Options) wal.Options {
 	}
 }
 
-// convert makes the closed directory of a server that was alone that of a member. base is the base
-// of its log. Before the last step the directory still belongs to a server that is alone, and the
-// next try removes a member's files that are already there.
+// convert turns the closed directory of a server that is alone into that of a member. base is the
+// base of its log. Until storage.BecomeMember, the directory belongs to a server that is alone. If
+// convert is interrupted before that, the next try removes the member's files.
 func convert(o storage.Options, d *identity, base raftlog.Base) error {
 	if err := o.Complete(); err != nil {
 		return err
@@ -144,8 +145,8 @@ func discard(dir string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(dir, logDir)), os.RemoveAll(filepath.Join(dir, snapshotName)), os.RemoveAll(filepath.Join(dir, identityFile)))
 }
 
-// leave makes a member's closed directory a new one. If that is interrupted, the next start
-// completes it (left).
+// leave turns a member's closed directory into that of a new server. If it is interrupted, the next
+// start completes it (left).
 func leave(o storage.Options) error {
 	if err := o.Complete(); err != nil {
 		return err

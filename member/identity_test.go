@@ -14,8 +14,8 @@ import (
 	"keyp/storage/format"
 )
 
-// TestIdentity: a member's directory is opened by who knows that it is one, and with the file that
-// says who it is. Otherwise it is refused in words, and left as it is.
+// TestIdentity: only a server with cluster-enabled opens a member's directory, and only with the
+// identity file. Otherwise it returns an error, and the directory does not change.
 func TestIdentity(t *testing.T) {
 	dir, model := alone(t, 5)
 	logger := slog.New(slog.DiscardHandler)
@@ -79,8 +79,8 @@ func TestIdentity(t *testing.T) {
 	refused("without its log", "raft")
 }
 
-// TestLeave: a member that has left its group is an empty server that is alone, wherever it was
-// killed on the way.
+// TestLeave: a member that has left its group becomes an empty server that is alone, even if it is
+// killed anywhere on the way.
 func TestLeave(t *testing.T) {
 	start, model := alone(t, 5)
 	logger := slog.New(slog.DiscardHandler)

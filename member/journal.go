@@ -17,12 +17,12 @@ import (
 	"keyp/storage/wal"
 )
 
-// mostPending bounds the batches that the leader has run and not proposed, in bytes; beyond that
-// the server waits. consensus.MaxUncommitted bounds those that are proposed.
+// mostPending bounds the batches that the leader has appended and not proposed, in bytes. Beyond
+// that the server waits. consensus.MaxUncommitted bounds the proposed ones.
 const mostPending = 64 << 20
 
-// keptSpans is how many entries are remembered with their positions although they are committed:
-// Synced is asked about them.
+// keptSpans is how many entries the journal remembers with their positions even after they are
+// committed, for Synced.
 const keptSpans = 4096
 
 // span says where an entry ends in the stream.
@@ -43,21 +43,21 @@ type journal struct {
 	mu struct {
 		sync.Mutex
 		changed sync.Cond
-		leads   bool   // what is appended will be proposed
+		leads   bool   // appended batches will be proposed
 		term    uint64 // in which
-		deposed uint64 // the newest term that is over: what is not proposed by then will not be
-		busy    bool   // somebody proposes
-		more    bool   // and does so again
+		deposed uint64 // the newest term that is over: its batches are no longer proposed
+		busy    bool   // a goroutine proposes
+		more    bool   // and must look again for batches
 		closed  bool
 		gaveUp  bool
 		pending []byte // room for the header of an entry, and batches, each behind its length
 		sent    int    // up to where they are proposed
-		part    int    // bytes of the batch behind that which are proposed
-		start   uint64 // the position of what is behind sent
+		part    int    // proposed bytes of the batch after sent
+		start   uint64 // the position of the first batch after sent
 		spans   []span
 		commit  uint64 // index
-		cut     uint64 // from which entry on others have replaced what was proposed here; 0: they have not
-		lost    bool   // batches were among that
+		cut     uint64 // the first entry that others have replaced; 0: none
+		lost    bool   // replaced entries had batches
 	}
 }
 
@@ -68,7 +68,7 @@ func newJournal(m *Member) *journal {
 	return j
 }
 
-// Append is storage.Journal's, as all methods with such names are.
+// Append and other methods with the names of storage.Journal implement it.
 func (j *journal) Append(batch []byte) uint64 { return j.AppendKeeping([][]byte{batch}) }
 
 func (j *journal) AppendKeeping(pieces [][]byte) uint64 {
@@ -85,7 +85,7 @@ func (j *journal) AppendKeeping(pieces [][]byte) uint64 {
 	return j.end.Add(frameSize(length))
 }
 
-// Commit leaves the work to the goroutine that proposes already, if there is one.
+// Commit proposes the pending batches, or leaves that to another goroutine that is proposing.
 func (j *journal) Commit() error {
 	j.propose()
 	j.throttle()
@@ -100,8 +100,8 @@ func (j *journal) propose() {
 	}
 }
 
-// throttle waits while too much is pending, since others are slower than this server. A majority
-// that is gone ends the wait, as it deposes the leader.
+// throttle waits while too much is pending because the others are slower than this server. If a
+// majority is gone, the leader is deposed, and that ends the wait.
 func (j *journal) throttle() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -113,7 +113,7 @@ func (j *journal) throttle() {
 // over reports whether the term is over in which this member leads. mu is locked.
 func (j *journal) over() bool { return j.mu.deposed >= j.mu.term }
 
-// depose ends the wait of the server's loop, which is needed for the next steps.
+// depose ends the wait of the server's loop in throttle, because the next steps need the loop.
 func (j *journal) depose(term uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -121,7 +121,7 @@ func (j *journal) depose(term uint64) {
 	j.mu.changed.Broadcast()
 }
 
-// begin gives the first entry to propose, if nobody does so.
+// begin returns the first entry to propose, unless another goroutine is proposing.
 func (j *journal) begin() (next proposal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,8 +134,8 @@ func (j *journal) begin() (next proposal) {
 	return next
 }
 
-// proposed notes that an entry was proposed, and gives the next one. With ErrFull a commit tries
-// again; with another error the member is deposed, and notified of that.
+// proposed records the result of a proposal, and returns the next entry. After ErrFull, a later
+// commit tries again. After another error, the machine is notified that the member is deposed.
 func (j *journal) proposed(last proposal, index uint64, err error) (next proposal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -179,7 +179,7 @@ func (j *journal) next() (next proposal) {
 		}
 		break
 	}
-	data := j.mu.pending[j.mu.sent-batchesHeader : j.mu.sent+size] // what was there is proposed
+	data := j.mu.pending[j.mu.sent-batchesHeader : j.mu.sent+size] // the header overwrites proposed batches
 	data[0] = batchesTag
 	le.PutUint64(data[1:], j.mu.start)
 	return proposal{data: data, size: size}
@@ -195,7 +195,7 @@ func (j *journal) nextPart(batch []byte) proposal {
 	return proposal{data: append(data, rest...), size: len(rest), part: true, last: j.mu.part+len(rest) == len(batch)}
 }
 
-// take notes that an entry was proposed. mu is locked.
+// take advances past a proposed entry. mu is locked.
 func (j *journal) take(next proposal, index uint64) {
 	switch {
 	case next.part:
@@ -264,7 +264,7 @@ func (j *journal) advance(index uint64) {
 		j.onDurable(durable)
 	}
 	if waits && index > 0 {
-		j.wake() // what had no room may have it now
+		j.wake() // there may be room for pending batches now
 	}
 }
 
@@ -279,8 +279,8 @@ func (j *journal) room() {
 	}
 }
 
-// replaced notes that the entries from one on are another leader's. Once those are committed,
-// nothing that was proposed here is. It reports whether batches were among the replaced entries.
+// replaced records that another leader has replaced the entries from one on. Committing those does
+// not commit batches of this member. It reports whether the replaced entries had batches.
 func (j *journal) replaced(from uint64) (lost bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -317,8 +317,8 @@ func (j *journal) lead(term uint64) {
 	j.mu.start = j.end.Load()
 }
 
-// follow ends that, and returns what became of the batches. lost reports that some were never
-// proposed, or that others have replaced them. last is the last entry that is not known to be
+// follow ends the proposing, and returns the outcome of the batches. lost reports that some were
+// never proposed, or that others have replaced them. last is the last entry that is not known to be
 // committed, 0 if there is none.
 func (j *journal) follow() (lost bool, last uint64) {
 	j.mu.Lock()
@@ -334,8 +334,8 @@ func (j *journal) follow() (lost bool, last uint64) {
 	return j.mu.lost || j.mu.start < j.end.Load(), last
 }
 
-// indexOf gives an entry that has all before a position, or a later one if that is not remembered;
-// 0: none is known. mu is locked.
+// indexOf returns the first remembered entry that ends at a position or later; 0 if there is none.
+// So all batches up to the position are in it or before it. mu is locked.
 func (j *journal) indexOf(lsn uint64) uint64 {
 	n := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].end >= lsn })
 	if n == len(j.mu.spans) {
@@ -344,7 +344,8 @@ func (j *journal) indexOf(lsn uint64) uint64 {
 	return j.mu.spans[n].index
 }
 
-// positionOf gives the position up to which entries lead, as far as it is remembered.
+// positionOf returns the position where the last remembered entry up to index ends; 0 if there is
+// none.
 func (j *journal) positionOf(index uint64) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -367,7 +368,7 @@ func (j *journal) wake() {
 	}
 }
 
-// run makes the commits of CommitAsync.
+// run proposes batches when wake is called.
 func (j *journal) run(ctx context.Context) {
 	for {
 		select {
@@ -411,7 +412,7 @@ func (j *journal) Settled(ctx context.Context, lsn uint64) error {
 		}
 		j.mu.changed.Wait()
 	}
-	index := min(j.indexOf(lsn), j.mu.commit) // an entry after the one that has it may be the first that is remembered
+	index := min(j.indexOf(lsn), j.mu.commit) // indexOf may return a later entry, which is not committed
 	j.mu.Unlock()
 	// The commit index is on this disk with the entries. Otherwise a checkpoint could contain
 	// changes that a crash of all members undoes.
@@ -430,7 +431,7 @@ func (j *journal) Rotate([]byte) (segment uint64, err error) {
 	j.m.mu.Lock()
 	j.m.mu.own = segment
 	j.m.mu.Unlock()
-	return j.m.forKeeps(segment), nil // a start has what is not archived, too
+	return j.m.forKeeps(segment), nil // so that the log also has what is not archived
 }
 
 func (j *journal) Release(first uint64) error { return j.log.Release(j.m.needed(first)) }

@@ -15,7 +15,7 @@ import (
 	"keyp/storage"
 )
 
-// founder is the only member of a group, which takes no part in it.
+// founder opens the only member of a group, without starting it.
 func founder(t *testing.T) *opened {
 	t.Helper()
 	dir, _ := alone(t, 3)
@@ -31,8 +31,8 @@ func founder(t *testing.T) *opened {
 	return o
 }
 
-// TestSettledIsCommitted: what is settled is covered by a commit index on disk, and that is never
-// beyond what is committed, also when more entries are on their way than a member remembers.
+// TestSettledIsCommitted: Settled brings a commit index to disk that covers the position and is not
+// beyond the committed entries, even with more uncommitted entries than keptSpans.
 func TestSettledIsCommitted(t *testing.T) {
 	const known, more = 10, 3 * keptSpans
 	o := founder(t)
@@ -66,8 +66,8 @@ func TestSettledIsCommitted(t *testing.T) {
 	}
 }
 
-// TestElectedBesideTasks: what a member does to lead waits for the server's loop, so it is left to
-// another goroutine, also where the election itself is still to be noted.
+// TestElectedBesideTasks: beginning to lead waits for the server's loop, so another goroutine does
+// it, even if the task that records the election has not run yet.
 func TestElectedBesideTasks(t *testing.T) {
 	o := founder(t)
 	o.queue.mu.busy = true // somebody does something else
@@ -91,7 +91,7 @@ func TestElectedBesideTasks(t *testing.T) {
 	o.queue.mu.list = nil
 }
 
-// TestDeposedBeforeItLeads: the loop waits for nobody in a term that was over before it was led.
+// TestDeposedBeforeItLeads: throttle does not wait in a term that was over before lead was called.
 func TestDeposedBeforeItLeads(t *testing.T) {
 	o := founder(t)
 	j := o.journal
@@ -116,9 +116,9 @@ func TestDeposedBeforeItLeads(t *testing.T) {
 	j.lead(6)
 }
 
-// TestRoomWhenApplied: what had no room in the group is proposed again once entries are applied,
-// and not before, since the group counts them until then. It may be that nothing is committed any
-// more that would be the occasion.
+// TestRoomWhenApplied: batches that had no room in the group are proposed again once entries are
+// applied, and not before, because the group counts entries until then. There may be no later
+// commit that would cause it.
 func TestRoomWhenApplied(t *testing.T) {
 	o := founder(t)
 	j := o.journal
@@ -154,8 +154,8 @@ func TestRoomWhenApplied(t *testing.T) {
 	}
 }
 
-// TestMembersOnDisk: a checkpoint has who the members are on disk when that has changed, and writes
-// nothing otherwise.
+// TestMembersOnDisk: a checkpoint writes the list of members to disk if it has changed, and
+// otherwise does not.
 func TestMembersOnDisk(t *testing.T) {
 	dir, _ := alone(t, 1)
 	if err := convert(storeOptions(dir, newDisk(dir, nil), nil), someIdentity(), founded()); err != nil {

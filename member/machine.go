@@ -12,11 +12,12 @@ import (
 	"keyp/consensus"
 )
 
-// quickBytes is how many bytes the goroutine that delivers entries applies itself; more is left to
-// another goroutine.
+// quickBytes is the most bytes of entries that the goroutine that delivers them applies itself.
+// Another goroutine applies more.
 const quickBytes = 256 << 10
 
-// task is something to be done in order. waits: it may wait for the server's loop, or for the disk.
+// task is a piece of work in the queue. waits means that it may wait for the server's loop or for
+// the disk.
 type task struct {
 	run   func()
 	waits bool
@@ -31,7 +32,7 @@ type tasks struct {
 	}
 }
 
-// do runs a task in order: at once, if none is before it and it need not wait.
+// do queues a task. It runs the task itself if the queue is empty and the task need not wait.
 func (m *Member) do(t task) {
 	m.queue.mu.Lock()
 	m.queue.mu.list = append(m.queue.mu.list, t)
@@ -44,7 +45,7 @@ func (m *Member) do(t task) {
 	m.work(false)
 }
 
-// work does the tasks in the queue. Only a goroutine of its own may wait.
+// work runs the tasks in the queue. own means that the calling goroutine may wait.
 func (m *Member) work(own bool) {
 	for {
 		m.queue.mu.Lock()
@@ -117,7 +118,7 @@ func (x machine) Deposed(term, committed uint64) {
 	m.do(task{run: func() { m.deposed(term) }, waits: true})
 }
 
-// deposed finds out whether everything that this member ran as the leader is the group's.
+// deposed makes the store a follower's, and restarts the process if a write of this leader is lost.
 func (m *Member) deposed(term uint64) {
 	var led bool
 	m.become(func() {
@@ -125,7 +126,7 @@ func (m *Member) deposed(term uint64) {
 		m.mu.first, m.mu.leading, m.mu.led = 0, 0, false
 		m.mu.role = commands.Tentative
 	})
-	if !led { // it has run nothing in this term, but it may be tentative from an earlier one
+	if !led { // it has written nothing in this term, but it may be tentative from an earlier one
 		m.certain()
 		return
 	}
@@ -170,8 +171,8 @@ func (x machine) Committed(index uint64) {
 
 func (x machine) Replaced(from uint64) {
 	m := x.m
-	// At once: the next committed entries have the indexes of the replaced ones, and the tasks
-	// before may wait for the server's loop.
+	// The journal must know this at once: the next committed entries have the indexes of the
+	// replaced ones, and the tasks in the queue may wait for the server's loop.
 	if m.journal.replaced(from) {
 		m.do(task{waits: true, run: func() { m.rebuild("others have replaced what it ran last", "from", from) }})
 	}
@@ -191,8 +192,8 @@ func (x machine) Apply(a consensus.Applying, done func()) {
 		m.mu.rises = 0
 	}
 	m.mu.Unlock()
-	// A member that rises leads with this task, for which it needs the loop. Elected has come
-	// before, but its task may not have begun.
+	// A rising member begins to lead in this task, which needs the loop. Elected was called before,
+	// but its task may not have run yet.
 	m.do(task{waits: size > quickBytes || rises, run: func() {
 		if m.apply(a) {
 			m.lead(done)
@@ -203,7 +204,7 @@ func (x machine) Apply(a consensus.Applying, done func()) {
 	}})
 }
 
-// apply applies entries, and reports whether this member is to lead now.
+// apply applies entries, and reports whether this member must lead now.
 func (m *Member) apply(a consensus.Applying) (leads bool) {
 	for _, e := range a.Entries {
 		if err := m.mu.stream.take(e, func(lsn uint64, batch []byte) error {
@@ -237,9 +238,9 @@ func (m *Member) apply(a consensus.Applying) (leads bool) {
 	return m.mu.first != 0 && last.GetIndex() >= m.mu.first
 }
 
-// remember writes to disk that a change of members is committed. Nothing else might be written for
-// long. After a crash of all members, those that know the change only as an entry would use the
-// members before it. They might then need, for a majority, a member that is gone.
+// remember writes to disk that a change of members is committed, because otherwise nothing might be
+// written for a long time. After a crash of all members, the change would then be an uncommitted
+// entry, and the group might need a removed member for a majority.
 func (m *Member) remember(index uint64) {
 	if err := m.journal.log.Settled(m.ctx, m.journal.log.SaveCommit(index)); err != nil {
 		m.o.Logger.Debug("a change of members is not on disk as committed", "index", index, "error", err)
@@ -293,12 +294,12 @@ func (x machine) Restore(s *pb.Snapshot, done func(error)) {
 	}})
 }
 
-// leaderGone is for how long nothing is heard from a leader that is gone.
+// leaderGone is how long a leader may be silent before it counts as gone.
 const leaderGone = 500 * time.Millisecond
 
-// restore fetches a snapshot and executes the process again, or returns when the member stops. The
-// group writes nothing meanwhile, votes among that: so the process starts again without a snapshot,
-// too, when the leader is gone.
+// restore fetches a snapshot and executes the process again, or returns when the member stops.
+// Meanwhile the group writes nothing, so this member cannot vote. So restore also executes the
+// process again, without a snapshot, if the leader is gone.
 func (m *Member) restore(index uint64) {
 	for m.ctx.Err() == nil {
 		err := m.fetch(index)

@@ -27,8 +27,8 @@ import (
 
 // Host is the server, as far as a member needs it.
 type Host interface {
-	// SetFollower changes the store's role as soon as the server's jobs allow it, on the loop, and
-	// calls done there; unless ctx ends before.
+	// SetFollower changes the store's role on the loop, as soon as the server's tasks allow it, and
+	// then calls done there. It does nothing if ctx ends before.
 	SetFollower(ctx context.Context, on bool, done func())
 	// Post schedules fn to run on the loop.
 	Post(fn func())
@@ -40,15 +40,15 @@ type Options struct {
 	Logger *slog.Logger
 	Secret []byte      // of the cluster; nil: there is none
 	TLS    *tls.Config // between members, with certificates of both sides; nil: there is none
-	// Announced is where clients and other members reach this server, and Listen opens the port for
+	// Announced returns the addresses for clients and for other members. Listen opens the port for
 	// members.
 	Announced func() commands.Member
 	Listen    func() (net.Listener, error)
 	// KeptLog bounds the log that is kept for members that are behind, in bytes. A member that
 	// lacks more takes a snapshot.
 	KeptLog func() int64
-	// Again ends the server in good order, after which Finish is called, and the process executes
-	// itself again; Exec does the latter at once.
+	// Again stops the server in good order; then Finish is called and the process executes itself
+	// again. Exec executes the process again at once.
 	Again func()
 	Exec  func()
 
@@ -89,33 +89,33 @@ type Member struct {
 		term    uint64
 		leader  uint64
 		leading uint64 // the term in which it was elected; 0: none
-		led     bool   // the store is a leader's
-		first   uint64 // of a member that rises: what has to be applied before it leads
-		rises   uint64 // the same as soon as it is elected, until that is on its way to be applied
-		last    uint64 // of one that is tentative: its last entry that is not known to be committed
-		reread  bool   // the group has read all that was committed at the start
+		led     bool   // the store accepts writes as the leader's
+		first   uint64 // of a rising member: the entry that must be applied before it leads
+		rises   uint64 // the same, from the election until the entry is queued to be applied
+		last    uint64 // of a tentative member: its last entry that is not known to be committed
+		reread  bool   // the group has applied an entry since the start
 		stream  stream
 		applied raftlog.Base // what the store has
 		bases   []raftlog.Base
 		conf    *pb.ConfState
 		members []commands.Member
 		written []commands.Member          // those on disk
-		moved   map[uint64]commands.Member // those that say that they are elsewhere than the group says
+		moved   map[uint64]commands.Member // members that announce another address than the group knows
 		waits   map[*wait]bool
 		plan    func() error // what Finish does
 		met     []hello
-		joinID  uint64 // of a server that is alone, as it joins
+		joinID  uint64 // the ID with which a server that is alone joins
 		elected int64
-		stalled bool // nothing is committed that a leader has proposed
+		stalled bool // this leader commits nothing, so it refuses writes
 		taken   commands.SnapshotProgress
-		open    map[uint64]uint64       // index after which the log is needed, by who is sent a snapshot
-		keeps   map[*keptEntries]uint64 // the same, by what is kept for a backup or the archive
+		open    map[uint64]uint64       // index after which the log is needed, by the member that is sent a snapshot
+		keeps   map[*keptEntries]uint64 // the same, for backups and the archive
 		own     uint64                  // the segment that a start from the newest checkpoint needs
 		others  uint64                  // the first one that such a start or others need, as of that checkpoint
 	}
 }
 
-// New gives the member of a server with cluster-enabled. Open comes next.
+// New returns the member of a server with cluster-enabled. Open must be called next.
 func New(o Options) *Member {
 	m := &Member{o: o, changed: func() {}}
 	m.clocks = &clocks{m: m, warned: map[uint64]bool{}}
@@ -130,7 +130,7 @@ func New(o Options) *Member {
 
 func (m *Member) logDir() string { return filepath.Join(m.storage.Dir, logDir) }
 
-// Open opens the store, as that of a member or of a server that is alone, as the directory says.
+// Open opens the store of a member or of a server that is alone. The directory decides which.
 func (m *Member) Open(o storage.Options) (*storage.Store, storage.Recovered, error) {
 	if err := o.Complete(); err != nil {
 		return nil, storage.Recovered{}, err
@@ -148,7 +148,7 @@ func (m *Member) Open(o storage.Options) (*storage.Store, storage.Recovered, err
 			return nil, storage.Recovered{}, fmt.Errorf("member: the directory is a member's, and has no data file: %w", err)
 		}
 		switch _, err := storage.LogPlace(o); {
-		case errors.Is(err, storage.ErrAlone): // it was to become a member's, and did not
+		case errors.Is(err, storage.ErrAlone): // convert was interrupted
 			if err := discard(o.Dir); err != nil {
 				return nil, storage.Recovered{}, err
 			}
@@ -235,7 +235,7 @@ func (m *Member) Start(host Host) error {
 	return nil
 }
 
-// receiver passes messages and calls on once the group is there.
+// receiver passes messages and calls on to the group, and waits until it is started.
 type receiver struct {
 	m       *Member
 	started chan struct{}
@@ -285,7 +285,7 @@ func (r *receiver) Gone(id uint64) {
 	}
 }
 
-// heard finds out whether a leader whose connection has ended is still there.
+// heard clears gone if the messages show that the leader is still there.
 func (m *Member) heard(messages []*consensus.Message) {
 	gone := m.gone.Load()
 	if gone == 0 {
@@ -331,7 +331,8 @@ func (m *Member) closeGroup() {
 	})
 }
 
-// Stop ends it before the store is closed: nothing is applied any more.
+// Stop ends this member's part in the group, so that nothing is applied any more. It must be called
+// before the store is closed.
 func (m *Member) Stop() { m.closeGroup() }
 
 // Finish does the work for which the server was stopped, if any, once the store is closed. again
@@ -354,7 +355,7 @@ func (m *Member) replan(plan func() error) {
 	m.o.Again()
 }
 
-// rebuild executes the process again, since the store has data that the group does not have.
+// rebuild executes the process again, because the open store cannot continue. The log gets why.
 func (m *Member) rebuild(why string, args ...any) {
 	m.o.Logger.Warn("the server starts again: "+why, args...)
 	m.become(func() { m.mu.role = commands.Rebuilding })
@@ -370,7 +371,7 @@ func (m *Member) become(change func()) {
 	m.publish()
 }
 
-// publish makes another status.
+// publish computes the status from the member's state, and stores it.
 func (m *Member) publish() {
 	m.mu.Lock()
 	st := &commands.GroupStatus{Role: m.mu.role, ID: m.id.ID, Term: m.mu.term, Leader: m.mu.leader, Shard: m.id.Shard, Stalled: m.mu.stalled, Timeless: m.store.KnownTime() == 0}
@@ -397,7 +398,7 @@ func (m *Member) publish() {
 	changed()
 }
 
-// joins notes a member and its address.
+// joins records a member and its address, from an entry of the group.
 func (m *Member) joins(o commands.Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -405,7 +406,7 @@ func (m *Member) joins(o commands.Member) {
 	delete(m.mu.moved, o.ID)
 }
 
-// passed notes the last entry that was applied.
+// passed records the last applied entry, unless the stream is within a batch.
 func (m *Member) passed(b consensus.Base) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -415,7 +416,7 @@ func (m *Member) passed(b consensus.Base) {
 	}
 }
 
-// mark returns the base that a checkpoint beginning now has applied, once the members are on disk.
+// mark returns the base of a checkpoint that begins now, after it has written the members to disk.
 func (m *Member) mark() (raftlog.Base, error) {
 	m.mu.Lock()
 	b, d, written := m.mu.applied, *m.id, m.mu.written
@@ -436,8 +437,8 @@ func (m *Member) mark() (raftlog.Base, error) {
 	return b, nil
 }
 
-// needed gives the first segment that others need, when this member does not need those before
-// first, for itself, a backup or the archive.
+// needed returns the first segment that must be kept, if this member itself, backups and the
+// archive need nothing before first.
 func (m *Member) needed(first uint64) uint64 {
 	lowest := uint64(0)
 	note := func(index uint64) {
@@ -448,12 +449,12 @@ func (m *Member) needed(first uint64) uint64 {
 	m.mu.Lock()
 	reread := m.mu.reread
 	m.mu.Unlock()
-	if !reread { // the group goes on from where the log began
+	if !reread { // the group may still read the log from its beginning
 		return m.journal.log.First()
 	}
 	if m.journal.Size() < m.o.KeptLog() {
 		for _, p := range m.group.Peers() {
-			if p.Match == 0 { // it has not said what it has since this member leads
+			if p.Match == 0 { // the peer has not told this leader what it has
 				return m.journal.log.First()
 			}
 			note(p.Match)
@@ -484,9 +485,8 @@ func (m *Member) segmentWith(first, index uint64) uint64 {
 	return min(first, m.journal.log.First())
 }
 
-// houseEvery is how often the leader checks whether a learner may vote by now, and others whether
-// all know their address. If a check cannot be satisfied they wait longer and longer, houseMost
-// times that at most.
+// houseEvery is the interval of keepHouse. After each failure to announce this member's address,
+// keepHouse doubles the pause before the next try, up to houseMost intervals.
 const (
 	houseEvery = 200 * time.Millisecond
 	houseMost  = 16

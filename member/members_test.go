@@ -13,8 +13,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestMoved: members that start at another address are found again, also where the group cannot
-// agree on anything before.
+// TestMoved: members that restart at another address are found again, even if the group has no
+// majority before that.
 func TestMoved(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("a", 3)
@@ -40,12 +40,12 @@ func TestMoved(t *testing.T) {
 			}
 			return true
 		})
-		r.fill(fmt.Sprint("known", moves), 3) // so that who knows it knows it also after a crash
+		r.fill(fmt.Sprint("known", moves), 3) // so that the addresses survive a crash
 		r.agree()
 	}
 }
 
-// TestRemovedMajority: no member is removed, or leaves, whom the others need for a majority.
+// TestRemovedMajority: a member that the others need for a majority cannot be removed or leave.
 func TestRemovedMajority(t *testing.T) {
 	r := newGroup(t, 3)
 	leader := r.leader()
@@ -60,7 +60,7 @@ func TestRemovedMajority(t *testing.T) {
 		return leader.role() == commands.Leader &&
 			slices.ContainsFunc(r.running(leader).m.group.Peers(), silent)
 	})
-	// Where there is no leader for a moment the answer says that.
+	// While there is no leader, the answer is another error.
 	refused := func(what string, s *server, action func(m *Member, done func(error))) {
 		r.await(what+" is refused", func() bool {
 			got := make(chan error, 1)
@@ -88,8 +88,8 @@ func TestRemovedMajority(t *testing.T) {
 	r.fill("b", 3)
 }
 
-// TestLogIsKept: who was gone for a while goes on from the log, also where checkpoints have passed
-// and the leader was elected meanwhile.
+// TestLogIsKept: a member that was gone for a while continues from the log, even if there were
+// checkpoints and an election meanwhile.
 func TestLogIsKept(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("all know each other", 3)
@@ -108,8 +108,8 @@ func TestLogIsKept(t *testing.T) {
 	}
 }
 
-// TestMembersAreRemembered: a group in which nothing was written since it was made goes on after a
-// crash of all with any majority.
+// TestMembersAreRemembered: after a crash of all members, any majority of them continues, even if
+// nothing was written since the members joined.
 func TestMembersAreRemembered(t *testing.T) {
 	r := newGroup(t, 3)
 	for _, s := range r.servers {
@@ -133,8 +133,8 @@ func TestMembersAreRemembered(t *testing.T) {
 	r.agree()
 }
 
-// TestTransfersFail: a leader whose order to lead does not arrive goes on to lead, also when it is
-// asked again at once, and what is written right behind that is acknowledged.
+// TestTransfersFail: if the order to campaign is lost, the leader continues to lead, even if the
+// next transfer begins at once. Writes after that are acknowledged.
 func TestTransfersFail(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("a", 3)
@@ -143,7 +143,7 @@ func TestTransfersFail(t *testing.T) {
 		s := r.others(r.leader())[0]
 		got := make(chan error, 1)
 		r.running(s).m.Failover(false, func(err error) { got <- err })
-		// It may lead all the same, elected by others on a machine with much else to do.
+		// On a busy machine it may have been elected meanwhile.
 		err := await.For(t, "an answer", got)
 		if err == nil && s.role() == commands.Follower {
 			t.Error("a transfer without an order is done")

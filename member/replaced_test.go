@@ -6,7 +6,7 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// leading is the journal of a leader whose proposals the test makes.
+// leading returns the journal of a leader, and a function that makes its proposals.
 func leading(t *testing.T, first uint64) (j *journal, propose func() uint64) {
 	t.Helper()
 	j = newJournal(&Member{})
@@ -27,9 +27,9 @@ func leading(t *testing.T, first uint64) (j *journal, propose func() uint64) {
 	}
 }
 
-// TestReplaced: entries of others that are committed under the indexes of a deposed leader's make
-// nothing durable that this one has run, and it is certain that something is lost, whenever the
-// commit index comes.
+// TestReplaced: committed entries of another leader, with the indexes of a deposed leader's
+// entries, do not make that leader's batches durable. follow reports the loss, whenever the commit
+// index comes.
 func TestReplaced(t *testing.T) {
 	j, propose := leading(t, 5)
 	first := propose()
@@ -48,7 +48,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileProposed: so it is for an entry that was on its way into the log.
+// TestReplacedWhileProposed is TestReplaced for an entry that is being proposed.
 func TestReplacedWhileProposed(t *testing.T) {
 	j, propose := leading(t, 5)
 	first := propose()
@@ -70,7 +70,8 @@ func TestReplacedWhileProposed(t *testing.T) {
 	}
 }
 
-// TestNotReplaced: entries that others have committed, or replaced behind them, are not lost.
+// TestNotReplaced: if another leader replaces only entries after this member's entries, those are
+// not lost.
 func TestNotReplaced(t *testing.T) {
 	j, propose := leading(t, 5)
 	propose()

@@ -22,11 +22,11 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// A member may lack entries that the leader's log no longer contains; it is then sent a message
-// without data. It asks for the snapshot itself, stores that as a file, and executes itself again;
-// the start installs it. The stream contains the leader's data file as its last checkpoint has left
-// it. As records, it contains the entries from that checkpoint's base up to the last one committed
-// when it was opened. Only with these is the data file of one moment.
+// If a member lacks entries that the leader's log no longer contains, the leader sends it a message
+// without data. The member then asks for the snapshot, stores it as a file, and executes itself
+// again; the start installs it. The stream contains the leader's data file of its last checkpoint,
+// and the entries from that checkpoint's base up to the last one committed. Only with these entries
+// does the data file show one moment.
 
 // note is a snapshot's Header.Note.
 type note struct {
@@ -37,11 +37,11 @@ type note struct {
 	Members  []commands.Member `json:"members"`
 }
 
-// retryPause is how long a member waits that could not fetch a snapshot.
+// retryPause is the pause before the next try to fetch a snapshot.
 const retryPause = time.Second
 
-// snapshot is the message that the library sends a member that has to ask for a snapshot. It names
-// what is applied here; send sends that with everything before.
+// snapshot returns the message that makes a member ask for a snapshot. It names the last entry
+// applied here, which the snapshot that send sends will include.
 func (m *Member) snapshot() (*pb.Snapshot, error) {
 	m.mu.Lock()
 	b := m.mu.applied
@@ -120,7 +120,7 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) error 
 	return nil
 }
 
-// counted says that a snapshot goes on.
+// counted counts the sent bytes of a snapshot, and tells the group that the snapshot goes on.
 type counted struct {
 	m  *Member
 	to uint64
@@ -136,7 +136,7 @@ func (c *counted) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// needs keeps the log from an entry on for a member that is sent a snapshot; 0: not any more.
+// needs keeps the log after an entry for a member that is sent a snapshot; 0 ends that.
 func (m *Member) needs(to, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,8 +145,8 @@ func (m *Member) needs(to, index uint64) {
 	}
 }
 
-// baseAt gives the newest base that is known and not beyond a position, or the log's, if it begins
-// later.
+// baseAt returns the newest known base that is not beyond a position, or the log's base if there is
+// none.
 func (m *Member) baseAt(position uint64) raftlog.Base {
 	begin := m.journal.log.Begin()
 	m.mu.Lock()
@@ -159,10 +159,10 @@ func (m *Member) baseAt(position uint64) raftlog.Base {
 	return begin
 }
 
-// fetch keeps the leader's snapshot as a file.
+// fetch gets the leader's snapshot and stores it as a file.
 func (m *Member) fetch(index uint64) error {
 	var leader commands.Member
-	id := m.group.Status().Leader // what Led says waits until this ends
+	id := m.group.Status().Leader // not from the status, because the task of Led waits for this one
 	m.mu.Lock()
 	if n := slices.IndexFunc(m.mu.members, func(o commands.Member) bool { return o.ID == id }); n >= 0 {
 		leader = m.mu.members[n]
@@ -192,7 +192,7 @@ func (m *Member) fetch(index uint64) error {
 		go func() {
 			var err error
 			h, err = snapshotfile.Verify(in)
-			in.CloseWithError(err) // which the writer sees; nil is io.ErrClosedPipe
+			in.CloseWithError(err) // ends the writer; nil means io.ErrClosedPipe
 			verified <- err
 		}()
 		_, err := io.Copy(io.MultiWriter(w, out, received{m}), r)
@@ -221,7 +221,8 @@ func (r received) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// install installs a snapshot that was kept. It may be interrupted anywhere, and begins again then.
+// install installs a snapshot that fetch has stored. If it is interrupted, it begins again at the
+// next start.
 func (m *Member) install() error {
 	path := filepath.Join(m.storage.Dir, snapshotName)
 	f, err := os.Open(path)
@@ -273,9 +274,9 @@ func (m *Member) install() error {
 	return errors.Join(os.Remove(path), m.storage.FS.SyncDir(m.storage.Dir))
 }
 
-// installLog makes the log begin with a base and continue with the entries of the snapshot. It
-// returns the segment in which the log begins. It returns 0 if the member has committed more than
-// the snapshot without it.
+// installLog makes the log begin with the snapshot's base and continue with its entries. It returns
+// the segment in which the log begins, or 0 if the member already has committed entries after the
+// base.
 func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segment uint64, err error) {
 	at, err := storage.LogPlace(m.storage)
 	if err != nil {
@@ -291,7 +292,7 @@ func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segme
 	}
 	begin := log.Begin()
 	switch {
-	case begin.Index == base.Index && begin.Term == base.Term: // an install has come so far before
+	case begin.Index == base.Index && begin.Term == base.Term: // an interrupted install came so far
 	case max(begin.Index, log.Hard().GetCommit()) > base.Index:
 		return 0, nil
 	default:

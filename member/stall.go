@@ -6,8 +6,9 @@ import (
 	"keyp/commands"
 )
 
-// stallTime is how long a leader commits none of its entries before it refuses writes. That happens
-// when the disks of a majority are full: they still hear the leader, so it is not deposed.
+// stallTime is how long a leader may commit none of its entries before it refuses writes. This
+// happens when the disks of a majority are full: these members still answer the leader, so it is
+// not deposed.
 const stallTime = 5 * time.Second
 
 // stall records since when a leader has committed nothing.
@@ -17,7 +18,7 @@ type stall struct {
 	since     time.Duration // by Mono
 }
 
-// look notes how far a leader is, and reports whether writes are to be refused.
+// look records the leader's progress, and reports whether it must refuse writes.
 func (s *stall) look(now time.Duration, leads bool, term, committed uint64, waits bool) bool {
 	if !leads || !waits || term != s.term || committed != s.committed {
 		s.term, s.committed, s.since = term, committed, now

@@ -6,13 +6,13 @@ import (
 	"keyp/commands"
 )
 
-// wait is a call that waits for other members.
+// wait is a wait for other members.
 type wait struct {
 	over func() bool
 	done func()
 }
 
-// await calls done once, when over says yes, unless stop is called before.
+// await calls done once, when over returns true, unless stop is called before.
 func (m *Member) await(over func() bool, done func()) (stop func()) {
 	w := &wait{over, done}
 	m.mu.Lock()
@@ -26,7 +26,7 @@ func (m *Member) await(over func() bool, done func()) (stop func()) {
 	}
 }
 
-// look finds out for whom it is over.
+// look ends the waits that are over.
 func (m *Member) look() {
 	m.mu.Lock()
 	var list []*wait
@@ -65,8 +65,8 @@ func (m *Member) leads(term uint64) bool {
 
 func (m *Member) Leased(term uint64) bool { return m.leads(term) && m.group.LeasedIn(term) }
 
-// askAgain is the interval after which a majority is asked again. A question counts only if it is
-// asked a millisecond after the moment that it confirms.
+// askAgain is the pause before a majority is asked again. A question counts only if its stamp is
+// later than the moment that it must confirm, and stamps have a resolution of 1 ms.
 const askAgain = 2 * time.Millisecond
 
 func (m *Member) Confirm(term uint64, done func(leads bool)) {
@@ -142,5 +142,5 @@ func (m *Member) Progress() (p commands.GroupProgress) {
 	return p
 }
 
-// fail ends the store.
+// fail makes the store fail with err.
 func (m *Member) fail(err error) { m.journal.onFail(err) }

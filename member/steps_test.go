@@ -30,7 +30,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// opened is the member of a directory that takes no part in its group.
+// opened is a member that is open and not started.
 type opened struct {
 	*Member
 	store *storage.Store
@@ -54,7 +54,7 @@ func (o *opened) close() error {
 	return o.store.Close(false)
 }
 
-// alone makes the closed directory of a server that is alone and has keys.
+// alone makes the closed directory of a server that is alone, with some keys.
 func alone(t *testing.T, keys int) (dir string, model map[string]string) {
 	t.Helper()
 	dir, model = testkit.MemoryDir(t), map[string]string{}
@@ -99,9 +99,8 @@ func (o *opened) has(t *testing.T, when string, model map[string]string) {
 	}
 }
 
-// TestConvertInterrupted: a server that is killed anywhere while it becomes a member is a server
-// that is alone, or a member, with all its keys; and the first one becomes a member when that is
-// tried again.
+// TestConvertInterrupted: a server that is killed anywhere while it becomes a member is afterwards
+// alone or a member, with all its keys. If it is alone, the next try makes it a member.
 func TestConvertInterrupted(t *testing.T) {
 	start, model := alone(t, 20)
 	whole := false
@@ -150,8 +149,8 @@ func TestConvertInterrupted(t *testing.T) {
 	}
 }
 
-// snapshotFor is the snapshot that a leader sends to another member, with what it has to be
-// installed.
+// snapshotFor returns the snapshot that a leader sends to another member, and the content that it
+// must have once installed.
 func snapshotFor(t *testing.T, r *ring) (
 	stream []byte, model map[string]string, to *server, id *identity,
 ) {
@@ -177,7 +176,7 @@ func TestInstallInterrupted(t *testing.T) {
 	r.fill("l", 30) // only in the entries
 	stream, model, _, id := snapshotFor(t, r)
 
-	// The member to be has joined, and has nothing of the group yet.
+	// The server has joined the group, and has none of its data yet.
 	start, _ := alone(t, 0)
 	mem := vfs.NewMem()
 	joined := newDisk(start, mem)
@@ -220,7 +219,7 @@ func TestInstallInterrupted(t *testing.T) {
 	}
 }
 
-// moved is a file system in memory that has another one's files in another directory, all of them
+// moved returns a file system in memory with the files of another one in another directory, all
 // synced.
 func moved(t *testing.T, mem *vfs.Mem, from, to string) *vfs.Mem {
 	t.Helper()
@@ -260,7 +259,7 @@ func moved(t *testing.T, mem *vfs.Mem, from, to string) *vfs.Mem {
 	}
 }
 
-// TestOldSnapshot: a snapshot that begins before what a member has committed is dropped.
+// TestOldSnapshot: a member drops a snapshot whose base is before the member's commit index.
 func TestOldSnapshot(t *testing.T) {
 	r := newGroup(t, 2)
 	r.fill("k", 10)
@@ -294,8 +293,8 @@ func TestOldSnapshot(t *testing.T) {
 	r.agree()
 }
 
-// TestSnapshotEntries: entries of a snapshot take the place of those that a member has from a
-// leader whose entries were not committed, and nothing behind them counts as committed.
+// TestSnapshotEntries: entries of a snapshot replace a member's uncommitted entries of another
+// leader. Later entries do not count as committed.
 func TestSnapshotEntries(t *testing.T) {
 	o := founder(t)
 	log := o.journal.log

@@ -12,7 +12,7 @@ const (
 	skewedUntil = 500
 )
 
-// clocksFor is for how long a reading of another member's clock counts.
+// clocksFor is how long a reading of another member's clock is valid.
 const clocksFor = 3 * time.Second
 
 // clocks implements consensus.Time, and keeps the known readings of members' wall clocks.
@@ -22,10 +22,10 @@ type clocks struct {
 		sync.Mutex
 		readings map[uint64]reading
 	}
-	warned map[uint64]bool // who is known to be off; keepHouse's
+	warned map[uint64]bool // clocks that are known to be off; only keepHouse uses it
 }
 
-// reading is one of another member's wall clock.
+// reading is a reading of another member's wall clock.
 type reading struct {
 	lead int64         // how far it was ahead of this machine's boot time
 	at   time.Duration // when, by Mono
@@ -50,7 +50,8 @@ func (c *clocks) Wall(from uint64, at int64) {
 	c.mu.readings[from] = reading{at - c.m.o.Clock.Boot(), c.m.o.Clock.Mono()}
 }
 
-// of is how far another member's clock is ahead of the group's time, as this one has heard of late.
+// of returns how far another member's clock is ahead of the group's time. known is false without a
+// recent reading.
 func (c *clocks) of(id uint64) (ms int64, known bool) {
 	now, known := c.m.store.GroupTime()
 	boot := c.m.o.Clock.Boot()
@@ -60,7 +61,8 @@ func (c *clocks) of(id uint64) (ms int64, known bool) {
 	return r.lead + boot - now, known && heard && c.m.o.Clock.Mono()-r.at <= clocksFor
 }
 
-// own is how far this machine's clock is ahead of the group's time.
+// own returns how far this machine's clock is ahead of the group's time, in ms; 0 if that is
+// unknown.
 func (c *clocks) own() int64 {
 	now, known := c.m.store.GroupTime()
 	if !known {
@@ -69,8 +71,8 @@ func (c *clocks) own() int64 {
 	return c.m.o.Clock.Now() - now
 }
 
-// look logs which clocks are off. It makes the guard of a leader's clock last as long as another
-// member's clock agrees with the group's time.
+// look logs which clocks are off. At the leader, it holds the clock guard while another member's
+// clock agrees with the group's time.
 func (c *clocks) look() {
 	m := c.m
 	c.note(m.id.ID, c.own(), "this server's wall clock")

@@ -18,7 +18,7 @@ import (
 	"keyp/ttl"
 )
 
-// apart is a group of members whose clocks stand still unless a test moves them, all by the same.
+// apart is a group of members whose clocks only move when a test moves them, all by the same time.
 type apart struct {
 	*ring
 	fakes []*clock.Fake
@@ -40,7 +40,7 @@ func newApart(t *testing.T, ahead ...int64) *apart {
 	return a
 }
 
-// times are what the servers take for the group's time; nil: one does not know it.
+// times returns each server's view of the group's time; nil if one does not know it.
 func (a *apart) times() (list []int64) {
 	for _, s := range a.servers {
 		p := s.process()
@@ -65,8 +65,8 @@ func (a *apart) advance(d time.Duration) {
 	a.agreeOnTime()
 }
 
-// agreeOnTime waits until all go by one time, and gives it: clocks stand still, so nothing is lost
-// on the way.
+// agreeOnTime waits until all servers have the same time, and returns it. The clocks stand still,
+// so messages do not delay it.
 func (a *apart) agreeOnTime() (time int64) {
 	a.t.Helper()
 	a.await("all have one time", func() bool {
@@ -85,7 +85,7 @@ func (a *apart) agreeOnTime() (time int64) {
 	return time
 }
 
-// reportExpiries makes an outbox, into the stream "gone".
+// reportExpiries creates an outbox rule that writes to the stream "gone".
 func (a *apart) reportExpiries(pattern string) {
 	p := a.running(a.leader())
 	p.loop.call(func() {
@@ -160,7 +160,7 @@ func (a *apart) give(key string, left time.Duration) {
 	})
 }
 
-// have is how many servers show a key.
+// have returns how many servers show a key.
 func (a *apart) have(key string) (n int) {
 	for _, s := range a.servers {
 		s.at(key, func(_ *process, x *storage.Txn, k storage.Key) {
@@ -184,9 +184,9 @@ func (a *apart) shown(when, key string, want bool) {
 	}
 }
 
-// TestClocksApart: the clocks of three members are hours apart. A key lives for the hour that it
-// was given whichever member leads, by transfer or after a crash; no member shows it as gone
-// before, and all do then; and its expiry has one entry.
+// TestClocksApart: the clocks of three members are hours apart. A key lives for its hour whichever
+// member leads, after a transfer or a crash. No member shows it as gone before, all show it as gone
+// then, and the outbox has one entry for its expiry.
 func TestClocksApart(t *testing.T) {
 	const hours = int64(time.Hour / time.Millisecond)
 	a := newApart(t, 0, 3*hours, -3*hours)
@@ -232,7 +232,7 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// drift is a group of members whose clocks run at rates of their own.
+// drift is a group of members whose clocks run at different rates.
 type drift struct {
 	*apart
 	rates []float64
@@ -265,7 +265,7 @@ func (d *drift) pass(by time.Duration) {
 		d.beats.Lock()
 		defer d.beats.Unlock()
 		n := 0
-		for id, heard := range d.beats.of { // the first one may be from before, and the last one is not taken yet
+		for id, heard := range d.beats.of { // the first may be from before the change, and the last may not be handled yet
 			if heard >= 3 && id != 0 {
 				n++
 			}
@@ -277,7 +277,7 @@ func (d *drift) pass(by time.Duration) {
 	d.ahead = max(d.ahead, 1)
 }
 
-// time is what a server takes for the group's time.
+// time returns a server's view of the group's time; 0 if it does not know it.
 func (s *server) time() int64 {
 	if p := s.process(); p != nil {
 		if at, known := p.store.GroupTime(); known {
@@ -287,13 +287,14 @@ func (s *server) time() int64 {
 	return 0
 }
 
-// errorf notes what counts if a round comes to its end without an election of its own.
+// errorf records an error of this round. The round is repeated, and its errors do not count, if the
+// members elect another leader by themselves.
 func (d *drift) errorf(format string, args ...any) {
 	d.wrong = append(d.wrong, fmt.Sprintf(format, args...))
 }
 
-// look expects that no follower has a time that is further ahead of the leader's than the rates of
-// their clocks make it, and reports whether the leader shows a key.
+// look checks that no follower's time is further ahead of the leader's than their clocks' rates
+// explain, and reports whether the leader shows a key.
 func (d *drift) look(key string) (shown bool) {
 	d.t.Helper()
 	leader := d.leader()
@@ -319,7 +320,7 @@ func (s *server) has(key string) (has bool) {
 	return has
 }
 
-// deadline is what the leader has for a key; 0: it has none.
+// deadline returns a key's deadline at the leader; 0 if the key does not exist there.
 func (d *drift) deadline(key string) (at int64) {
 	d.leader().at(key, func(_ *process, x *storage.Txn, k storage.Key) {
 		if it, ok := x.Get(k); ok {
@@ -329,10 +330,10 @@ func (d *drift) deadline(key string) (at int64) {
 	return at
 }
 
-// TestClocksDrift: the clocks of members run fast and slow by a hundredth. A key lives for the
-// minutes that it was given, by the clocks of who leads, and a second more or less for each
-// failover; followers show it as gone when the leader does, but for what their clocks are fast
-// since they have heard it; and its expiry has one entry.
+// TestClocksDrift: the clocks of members run fast and slow by a hundredth. A key lives for its time
+// to live by the leaders' clocks, give or take a second for each failover. A follower may show it
+// as gone before the leader only by as much as its clock has gained since it heard the leader. The
+// outbox has one entry for the expiry.
 func TestClocksDrift(t *testing.T) {
 	const ttl, fine = 90 * time.Second, 40 * time.Millisecond
 	d := &drift{apart: newApart(t, 0, 0, 0), rates: []float64{1, 1.01, 0.99}}
@@ -390,8 +391,8 @@ func TestClocksDrift(t *testing.T) {
 			d.errorf("round %d: a key that was given %v has lived for %v", round, ttl, d.lived)
 		}
 		if now := d.term(); now != term+1 {
-			// The members have elected another leader, as on a machine with much else to do: who
-			// leads, and when it came to lead, is not known then.
+			// On a busy machine the members may elect another leader. The round cannot be judged
+			// then, because the time of the election is unknown.
 			if again++; again == 20 {
 				t.Fatal("no leader has lived long enough")
 			}
@@ -427,7 +428,7 @@ func (a *apart) reported() (n int) {
 }
 
 // TestClocksStep: the wall clocks of a group's members step, the leader's back and the others'
-// either way. Time goes on, and nothing returns or goes early.
+// either way. The group's time goes on: no key returns, and none expires early.
 func TestClocksStep(t *testing.T) {
 	a := newApart(t, 0, 0, 0)
 	a.give("hour", time.Hour)
@@ -453,8 +454,9 @@ func TestClocksStep(t *testing.T) {
 	}
 }
 
-// TestClockSkews: a leader knows how far others' clocks are off, and each its own; a guard does not
-// end by itself while another member's clock agrees with the group's time.
+// TestClockSkews: a leader knows how far other members' clocks are off, and each member knows it of
+// its own. A clock guard does not end by itself while another member's clock agrees with the
+// group's time.
 func TestClockSkews(t *testing.T) {
 	const hour = int64(time.Hour / time.Millisecond)
 	a := newApart(t, 0, 2*hour, -5000)

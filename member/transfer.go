@@ -9,8 +9,8 @@ import (
 	"keyp/consensus"
 )
 
-// HandOver transfers the leadership to another member, if this one leads. It is called before the
-// server stops.
+// HandOver transfers the leadership to another member, if this one leads. The server calls it
+// before it stops.
 func (m *Member) HandOver() {
 	if m.group == nil || m.status.Load().Role != commands.Leader {
 		return
@@ -29,9 +29,9 @@ func (m *Member) HandOver() {
 	}
 }
 
-// transferred waits until this member no longer leads, or the transfer has been given up. It does
-// not end early when ctx is over. Until then nothing can be proposed and no other transfer begins,
-// so a member that went on to lead would lead nothing.
+// transferred waits until this member no longer leads, or the group has given the transfer up. It
+// does not return early when ctx ends: during a transfer nothing can be proposed, so this member
+// could not continue to lead. It returns errLate if the transfer is given up after ctx has ended.
 func (m *Member) transferred(ctx context.Context) error {
 	const look = 2 * time.Millisecond
 	for m.status.Load().Role == commands.Resigning {
@@ -51,8 +51,8 @@ func (m *Member) transferred(ctx context.Context) error {
 	return nil
 }
 
-// transfer makes another member the leader. Commands wait meanwhile. The store does not change
-// after all is committed, so that nothing is lost.
+// transfer makes another member the leader. Commands wait meanwhile, so the store does not change
+// after everything is committed, and nothing is lost.
 func (m *Member) transfer(to uint64) error {
 	ctx, cancel := context.WithTimeout(m.ctx, handOver)
 	defer cancel()
@@ -86,7 +86,7 @@ func (m *Member) transfer(to uint64) error {
 	if err == nil || errors.Is(err, consensus.ErrNotLeader) {
 		return nil
 	}
-	m.do(task{waits: true, run: func() { // it goes on to lead, unless it was deposed
+	m.do(task{waits: true, run: func() { // continue to lead, unless deposed
 		m.mu.Lock()
 		goesOn := m.mu.role == commands.Resigning
 		m.mu.Unlock()
