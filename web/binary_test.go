@@ -22,7 +22,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// served is a keyp with a page at a time.
+// served is a keyp process that serves HTTP.
 type served struct {
 	*testkit.Server
 	t    *testing.T
@@ -43,7 +43,7 @@ func keypWith(t *testing.T, o testkit.Options) *served {
 	return s
 }
 
-// redis sends commands to the server as a Redis client does, and returns all that it replies.
+// redis sends commands to the server as a Redis client does, and returns all replies.
 func (s *served) redis(commands ...[]byte) string {
 	s.t.Helper()
 	conn, err := await.Dial("tcp", s.Addr())
@@ -64,7 +64,7 @@ func (s *served) redis(commands ...[]byte) string {
 	return string(text)
 }
 
-// request is one for a page, by a user unless that is empty.
+// request returns a request for a page, as a user if user is not empty.
 func (s *served) request(path, user, password string) *http.Request {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodGet, "http://"+s.http+path, nil)
@@ -109,8 +109,8 @@ func samples(t *testing.T, text string) map[string]float64 {
 	return found
 }
 
-// Each page is shown to those who may run the commands that it stands for, and to nobody else; what
-// is refused stands in ACL LOG.
+// Each page is shown only to users who may run the page's commands. ACL LOG has an entry for each
+// refusal.
 func TestRights(t *testing.T) {
 	s := keyp(t, "--requirepass", "secret",
 		"--user", "watcher", "on", ">w", "-@all", "+info", "+latency|histogram",
@@ -280,8 +280,8 @@ var notShown = map[string]string{
 	"arch_bits": "the same always", "aof_enabled": "likewise", "process_id": "of no use as a number", "tcp_port": "likewise",
 }
 
-// infoHasMetrics finds numbers of INFO that are neither in the table nor in notShown. What is 0 in
-// Keyp always is passed over.
+// infoHasMetrics reports numbers of INFO that are neither in the table nor in notShown. It skips
+// fields that are always 0 in Keyp.
 func infoHasMetrics(t *testing.T, info string) {
 	t.Helper()
 	shown := map[string]bool{}
@@ -303,7 +303,7 @@ func infoHasMetrics(t *testing.T, info string) {
 	}
 }
 
-// sound looks at both forms of the text as a client does.
+// sound parses both forms of the metrics as a client does, and checks them.
 func sound(t *testing.T, s *served) {
 	t.Helper()
 	r := s.request("/metrics", "", "")
@@ -377,7 +377,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// While a script keeps the whole keyspace and the server answers BUSY, pages are shown as ever.
+// While a script holds the whole keyspace and the server replies BUSY, pages are still shown.
 func TestBesideScript(t *testing.T) {
 	s := keyp(t, "--busy-reply-threshold", "50")
 	ctx, c := await.Context(t), s.Client(2)
@@ -408,8 +408,8 @@ func TestBesideScript(t *testing.T) {
 	}
 }
 
-// Connections that send nothing, or a part of a head, keep nobody out; requests under way end with
-// the server.
+// Connections that send nothing, or a part of a head, do not keep others out. Requests in progress
+// end when the server stops.
 func TestCrowd(t *testing.T) {
 	s := keyp(t)
 	dial := func(text string) *await.Conn {
@@ -456,7 +456,7 @@ func TestCrowd(t *testing.T) {
 	s.Stop()
 }
 
-// HTTP has the certificates of the other port, also after they are renewed.
+// HTTP uses the certificates of the TLS port, also after they are renewed.
 func TestTLS(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	s := keypWith(t, testkit.Options{TLS: authority, Args: []string{"--http-tls", "yes"}})

@@ -23,8 +23,8 @@ type conns struct {
 
 	mu struct {
 		sync.Mutex
-		at     map[net.Conn]*list.Element // nil for one that has a request under way
-		silent *list.List                 // of net.Conn, the one that was silent first at the front
+		at     map[net.Conn]*list.Element // nil for a connection with a request in progress
+		silent *list.List                 // of net.Conn, the longest silent first
 	}
 }
 
@@ -37,9 +37,9 @@ func newConns(most int) *conns {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// drop reads and discards the rest of a request that has its reply and whose body was not read. If
-// the connection were closed while the client still sends, the client could lose the reply.
-// Meanwhile the connection counts as silent.
+// drop reads and discards the body of a request after its reply. If the connection were closed
+// while the client still sends, the client could lose the reply. Meanwhile the connection counts as
+// silent.
 func (c *conns) drop(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	conn, ok := r.Context().Value(connKey{}).(net.Conn)
@@ -56,12 +56,12 @@ func (c *conns) note(conn net.Conn, state http.ConnState) {
 		if secure, ok := victim.(*tls.Conn); ok {
 			victim = secure.NetConn() // which has no alert to send, and so never waits for its client
 		}
-		_ = victim.Close() // there is no more to do for it
+		_ = victim.Close() // its error does not matter
 	}
 }
 
-// change notes a connection's state, and returns the connection that is to be closed for it, if
-// any.
+// change records a connection's state, and returns the connection that must be closed to make room,
+// if any.
 func (c *conns) change(conn net.Conn, state http.ConnState) (victim net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

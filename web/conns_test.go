@@ -63,8 +63,8 @@ type counted struct {
 func (c *counted) Write(b []byte) (int, error) { c.writes.Add(1); return c.Conn.Write(b) }
 func (c *counted) Close() error                { c.closed.Store(true); return c.Conn.Close() }
 
-// A connection with TLS that makes room is closed without a farewell: its client may not read, and
-// the goroutine that accepts connections would wait for that.
+// A TLS connection that makes room is closed without an alert. Its client may not read, and the
+// goroutine that accepts connections would wait for the alert to be sent.
 func TestConnsTLS(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	cert, key := authority.Issue("server")
@@ -96,8 +96,7 @@ func TestConnsTLS(t *testing.T) {
 	}
 }
 
-// Requests whose body does not come are refused at once, and keep nobody out, however many there
-// are.
+// Any number of requests whose body does not come are refused at once, and do not keep others out.
 func TestUnsentBodies(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	plain := keyp(t)
@@ -171,7 +170,7 @@ func TestUnsentBodies(t *testing.T) {
 	}
 }
 
-// Who sends a long body before reading the reply gets a refusal, too.
+// A client that sends a long body before it reads the reply also gets the refusal.
 func TestRefusalBehindBody(t *testing.T) {
 	s := keyp(t)
 	body := strings.Repeat("x", 1<<20)

@@ -13,14 +13,14 @@ import (
 	"keyp/storage"
 )
 
-// The dashboard is one page, whose files are in the binary. Its scripts ask for all else, each part
-// with the rights of the commands that it stands for.
+// The dashboard is one page, whose files are in the binary. Its scripts request the data. Each part
+// of the data requires the rights for its commands.
 
 //go:embed page
 var pageFiles embed.FS
 
-// pagePolicy lets the page load its own files and ask its own server, and nothing else. Text
-// becomes part of the page as text only: a script that tries to have it parsed as HTML fails.
+// pagePolicy lets the page load only its own files and send requests only to its own server.
+// Scripts can insert text only as text: a script that assigns a string as HTML fails.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -45,14 +45,15 @@ func (s *Server) showFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // who asked may be gone
 }
 
-// The rights of the dashboard's parts: as /metrics, and as listing keys.
+// mayWatch and mayList check the rights for parts of the dashboard: those of /metrics, and those
+// for listing keys.
 func mayWatch(v *commands.Visitor) error {
 	return mayRun([]string{"INFO"}, []string{"LATENCY", "HISTOGRAM"})(v)
 }
 
 func mayList(v *commands.Visitor) error { return mayRun([]string{"SCAN", "0"})(v) }
 
-// session says which user has opened the page, and what the page offers that user.
+// session is the user who has opened the page, and what the page offers that user.
 type session struct {
 	User      string          `json:"user"`
 	Version   string          `json:"version"`
@@ -68,8 +69,8 @@ func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// used are the commands that the page runs: those that look, and those that set or remove a
-// deadline, or delete a key. A request to run any other command is refused.
+// used are the commands that the page runs: commands that read, and commands that set or remove a
+// deadline or delete a key. A request to run any other command, except HELLO, is refused.
 var used = strings.Fields(`SCAN TYPE PTTL STRLEN GETRANGE HSCAN HLEN HPTTL SSCAN SCARD ZSCAN ZCARD LRANGE LLEN XREVRANGE XLEN XINFO|GROUPS
 	SLOWLOG|GET CLIENT|LIST RANDOMKEY MEMORY|USAGE KEYP.POLICY|LIST KEYP.OUTBOX|LIST KEYP.CLOCK|INFO
 	KEYP.LEASE|INFO KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.LIMIT|INFO KEYP.LIMIT|PEEK
@@ -84,7 +85,8 @@ func offered(v *commands.Visitor) map[string]bool {
 	return may
 }
 
-// useAs calls fn with what requests read, for a visitor that may see the page.
+// useAs calls fn with the environment and the visitor who sent the request. If that is not
+// possible, it replies the reason.
 func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands.Env, *commands.Visitor)) {
 	var err error
 	loaded := s.use(func(env *commands.Env) {
@@ -96,7 +98,7 @@ func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands
 	switch {
 	case !loaded:
 		reply(w, http.StatusServiceUnavailable, s.pulse.says())
-	case err != nil: // changed within the last instant
+	case err != nil: // the user was changed since the check of the rights
 		reply(w, http.StatusForbidden, err.Error())
 	}
 }
@@ -113,11 +115,11 @@ const (
 	maxPattern = 1 << 10
 )
 
-// dueKeys are the first keys that are due in a span of time. Names are bytes, so they are sent in
-// base64.
+// dueKeys are the first keys that are due in a span of time. The JSON has the names in base64,
+// because they may be any bytes.
 type dueKeys struct {
 	Keys    []dueKey `json:"keys"`
-	Through int64    `json:"through"` // up to which Unix ms it has all
+	Through int64    `json:"through"` // the list is complete up to this Unix ms
 }
 
 type dueKey struct {
@@ -162,8 +164,8 @@ func listed(list []storage.DueKey) []dueKey {
 	return keys
 }
 
-// number is a number of a request, -1 if it is none. One that is too large is the largest: scripts
-// round that up.
+// number parses a number of a request, and returns -1 if it is invalid. A number out of range
+// becomes the largest or smallest one, because scripts round the largest one up.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

@@ -18,8 +18,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// do asks for a page by a user, unless that is empty, and gives the reply with its body still to be
-// read.
+// do requests a page, as a user if user is not empty, and returns the reply with an unread body.
 func (h *harness) do(ctx context.Context, path, user string) *http.Response {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Addr()+path, nil)
@@ -47,8 +46,8 @@ func (h *harness) read(path, user string) (status int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// Each file that the page names is there, with its type, and under a policy that lets it run its
-// own scripts and nothing else.
+// Each file that the page refers to is served, with its type, and with a policy that allows only
+// the page's own scripts.
 func TestDashboardFiles(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -95,8 +94,8 @@ func TestDashboardFiles(t *testing.T) {
 	}
 }
 
-// Each part of the dashboard is for users who may run the commands that it stands for, and lists
-// the keys whose deadline they may ask for.
+// Each part of the dashboard is shown only to users who may run its commands, and lists only keys
+// whose deadline they may read.
 func TestDashboardRights(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -192,8 +191,8 @@ func (h *harness) streams() (streams int, running bool) {
 	return h.live.streams.under(), h.live.mu.running
 }
 
-// A page that is open gets messages with what changed, while others read or do not read theirs;
-// without a page nothing is made.
+// An open page gets messages with the changes, whether or not other pages read theirs. Without an
+// open page no messages are made.
 func TestLive(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -231,7 +230,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// The pages of a user, and of all, are bounded.
+// The numbers of pages of a user and of all users are bounded.
 func TestStreamsAreBounded(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -276,8 +275,8 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
-// What expired in a minute is kept when the minute has passed, with keys and elements together in
-// its lateness, for as long as is shown.
+// The expiries of a minute are kept when the minute has passed, for the last liveMinutes. The
+// lateness covers keys and elements together.
 func TestMinutes(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -313,7 +312,8 @@ func TestRise(t *testing.T) {
 	}
 }
 
-// Keys of a database are listed, counted by name and have their events shown for who may select it.
+// Keys of a database are listed and counted by name, and their events are shown, only for users who
+// may select the database.
 func TestDashboardDatabases(t *testing.T) {
 	const rights = "-@all +info +latency|histogram +scan +pexpiretime +psubscribe ~* &*"
 	args := []string{"--notify-keyspace-events", "KEA"}

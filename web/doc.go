@@ -15,11 +15,11 @@
 //
 // # Invariants
 //
-//   - A request never waits for a lock of a command or a job, and waits no longer than loopTime for
-//     the event loop. It asks for data of the loop by a message, and uses the last answer when none
-//     comes (pulse.go).
-//   - The time of a request does not depend on the number of keys or clients. Whatever has to be
-//     counted one by one is counted in the background, at most a hundredth of the time.
+//   - A request never waits for a lock of a command or a task, and waits no longer than loopTime
+//     for the event loop. It gets data of the loop by a posted function, and uses the last data
+//     when no answer comes (pulse.go).
+//   - The time of a request does not depend on the number of keys or clients. Counts that must
+//     visit each key run in the background, and each takes at most a hundredth of the time.
 //   - A page shows no more than its commands would reply to the same user. Health alone needs no
 //     user, and shows no data.
 //   - The dashboard's scripts show the server's replies as text, never as HTML, and the page's

@@ -20,10 +20,10 @@ type page struct {
 	// guard lets in may see it.
 	rights func(*commands.Visitor) error
 	show   http.HandlerFunc
-	post   bool // it is asked for by POST, with a body, and only so
+	post   bool // only POST is allowed, with a body
 }
 
-// mayRun are the rights of a page that shows what these commands reply.
+// mayRun returns the rights for a page that shows data of these commands.
 func mayRun(list ...[]string) func(*commands.Visitor) error {
 	return func(v *commands.Visitor) error {
 		for _, words := range list {
@@ -110,7 +110,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // hasBody reports whether a request has a body. It may not have arrived yet.
 func hasBody(r *http.Request) bool { return r.ContentLength != 0 || len(r.TransferEncoding) > 0 }
 
-// answer answers a request by its page, or says why not.
+// answer shows the page of a request, or replies why it does not.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if status, why := s.guard(r); status != 0 {
 		if status == http.StatusMethodNotAllowed {
@@ -138,7 +138,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r)
 }
 
-// guard says why a request is not looked at, with its status; 0: it is.
+// guard returns the status and the reason with which a request is refused before its user is
+// checked; 0 if it is not.
 func (s *Server) guard(r *http.Request) (status int, why string) {
 	open := false // a user needs no password
 	s.use(func(env *commands.Env) { _, open = env.Passwordless() })
@@ -181,8 +182,7 @@ func isAddress(host string) bool {
 	return err == nil && addr.Zone() == "" || strings.EqualFold(host, "localhost") // a zone may have any text, also a name
 }
 
-// fromHere reports whether a request comes from no browser, or from one that was sent here by its
-// user or by a page of this server.
+// fromHere returns false for a request that a page of another site made a browser send.
 func (s *Server) fromHere(r *http.Request) bool {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -201,7 +201,8 @@ func (s *Server) fromHere(r *http.Request) bool {
 	return true
 }
 
-// refusal says why the sender of a request may not see a page, with the status; 0: it may.
+// refusal returns the status and the reason why the sender of a request may not see a page; 0 if it
+// may.
 func (s *Server) refusal(r *http.Request, p page) (status int, why string) {
 	if p.rights == nil {
 		return 0, ""

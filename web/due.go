@@ -12,7 +12,7 @@ const (
 	// dueShare of the time.
 	dueEvery = time.Second
 	dueShare = 100
-	// dueLooks is about how many deadlines are looked at for the spans of a database. dueCost is
+	// dueLooks is about how many deadlines a count reads for the spans of a database. dueCost is
 	// the maximum time for one of them if nothing delays it.
 	dueLooks = 300_000
 	dueCost  = 2 * time.Microsecond
@@ -23,16 +23,17 @@ const (
 	day    = 24 * hour
 )
 
-// scales are the bars that pages show from now on: units of the calendar (UTC). There are more bars
-// than a page shows, since a page moves on while its count is not the newest.
+// scales are the scales of the bars that pages show, from now on, in units of the calendar (UTC).
+// There are more bars than a page shows, because a page shows an old count for a while.
 var scales = []struct {
 	name string
 	unit int64
 	bars int
 }{{"second", second, 120}, {"minute", minute, 120}, {"hour", hour, 48}, {"day", day, 61}}
 
-// horizons are how far ahead the tiles of pages look. The metrics use the first measured of them.
-// The last count of a forecast is the keys that are due after the last horizon.
+// horizons are the times ahead for which pages show the number of due keys. The metrics use the
+// first measured of them. The last count of a forecast is that of the keys due after the last
+// horizon.
 var horizons = []horizon{{"minute", minute}, {"hour", hour}, {"day", day}, {"60 days", 60 * day}}
 
 const measured = 3
@@ -106,7 +107,7 @@ func countBars(env *commands.Env, from, unit int64, bars int, step func(most tim
 	return c
 }
 
-// countDue makes a forecast; nil as timelines.
+// countDue makes a forecast. It returns nil where timelines returns false.
 func countDue(env *commands.Env, step func(most time.Duration) bool) *forecast {
 	now := env.Store.Now()
 	f := &forecast{From: now, Scales: map[string]*dueBars{}, Within: map[int][][]int64{}, within: make([]int64, len(horizons)+1)}
@@ -142,7 +143,7 @@ func countDue(env *commands.Env, step func(most time.Duration) bool) *forecast {
 	return f
 }
 
-// dueWithin are the counts of the horizons that are measured; nil: they are not known yet.
+// dueWithin returns the counts of the measured horizons; nil if they are not known yet.
 func (p *pulse) dueWithin() []int64 {
 	if f := p.due.Load(); f != nil {
 		return f.within[:measured]

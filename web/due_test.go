@@ -16,8 +16,8 @@ import (
 	"keyp/ttl"
 )
 
-// A forecast has each key where its next deadline is: in the bars of each scale, within each
-// horizon or behind the last. Databases behind the first ones count for the metrics only.
+// A forecast counts each key at its next deadline: in the bars of each scale, and within each
+// horizon or after the last. Databases after the first ones count only for the metrics.
 func TestForecast(t *testing.T) {
 	h := listen(t, "--databases", "70")
 	h.load()
@@ -74,7 +74,7 @@ func merged(bars [][]int64) map[int64]int64 {
 	return by
 }
 
-// A count that is not certain has its bounds behind it; one that is stopped is none.
+// An uncertain count is followed by its bounds. A count that is stopped returns nil.
 func TestPacked(t *testing.T) {
 	if got := packed(storage.DueSpan{Span: ttl.Exactly(7)}); !slices.Equal(got, []int64{7}) {
 		t.Errorf("%v", got)
@@ -93,8 +93,8 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// Beside a global transaction the last forecast stays, a page and the metrics have it, and what
-// waits ends with the server.
+// During a global transaction the last forecast stays, and a page and the metrics show it. A
+// waiting count ends when the server stops.
 func TestDueBesideGlobal(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -129,7 +129,7 @@ func TestDueBesideGlobal(t *testing.T) {
 	await.For(t, "Withdraw returns", done)
 }
 
-// The metrics have keys that no command has asked for since the start: they are only on disk.
+// The metrics count keys that are only on disk, because no command has loaded them since the start.
 func TestDueOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})

@@ -14,12 +14,12 @@ import (
 	"keyp/commands"
 )
 
-// Events as they come, for a page that asks: a connection to the server subscribes to them, like
-// that of any client. Each second the page gets some of the events, and the number of the others.
+// A page can show events as they come. A connection to the server subscribes to them, like that of
+// any client. Each second the page gets some of the events, and the number of the others.
 
 const (
-	// eventsShown is how many events a page gets in a second, and eventName how much of a key's
-	// name.
+	// eventsShown is how many events a page gets in a second, and eventName how many bytes of each
+	// key's name.
 	eventsShown = 20
 	eventName   = 256
 	// maxEvents bounds the pages that get events, userEvents those of a user.
@@ -37,13 +37,13 @@ type event struct {
 	Long bool   `json:"long"` // the key's name is longer
 }
 
-// eventsMessage is what a page gets each second in which there were events.
+// eventsMessage is the message that a page gets each second.
 type eventsMessage struct {
 	Events  []event `json:"events"`
-	Skipped int64   `json:"skipped"` // more events there were
+	Skipped int64   `json:"skipped"` // number of further events
 }
 
-// mayListen are the rights of who gets events.
+// mayListen checks the rights for getting events.
 func mayListen(v *commands.Visitor) error { return mayRun([]string{"PSUBSCRIBE", eventChannels})(v) }
 
 // showEvents sends events for as long as the page asks and its user may subscribe to them.
@@ -116,8 +116,8 @@ func drain(come <-chan event) (list []event, on bool) {
 	return list, true
 }
 
-// readEvents reads messages of the channels of events until the connection ends. Those of databases
-// that are not to be seen are left out; those that come has no room for are counted.
+// readEvents reads events until the connection ends, and sends them to come. It drops events of
+// databases for which seen returns false, and counts events that do not fit into come.
 func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event, skipped *atomic.Int64) error {
 	in := bufio.NewReader(conn)
 	for {

@@ -7,7 +7,7 @@ import (
 	"keyp/commands"
 )
 
-// groupUse is what the dashboard shows of a group. Times are in ms.
+// groupUse is the state of a group in the dashboard. Times are in ms.
 type groupUse struct {
 	Role      string      `json:"role"`
 	Waiting   string      `json:"waiting,omitempty"` // for what this member does
@@ -37,7 +37,7 @@ type memberUse struct {
 	Unsent  int64  `json:"unsent"`
 }
 
-// useOf makes that of a report; nil: there is no group.
+// useOf converts a report; it returns nil if there is no group.
 func useOf(g *commands.GroupReport) *groupUse {
 	if g == nil {
 		return nil

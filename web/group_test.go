@@ -21,8 +21,8 @@ func inGroup(t *testing.T) (*harness, *fakegroup.Group) {
 	return h, g
 }
 
-// TestReadyInGroup: a member is ready when it serves as its role says. One that waits for others is
-// not, and is not broken.
+// TestReadyInGroup: a member is ready when it serves according to its role. A member that waits for
+// others is not ready, but healthy.
 func TestReadyInGroup(t *testing.T) {
 	h, g := inGroup(t)
 	for _, step := range []struct {
@@ -57,8 +57,8 @@ func TestReadyInGroup(t *testing.T) {
 	}
 }
 
-// TestReadyWithoutMajority: a log that a member cannot commit, as it has no majority, is no defect
-// of it; that of who has the lease is.
+// TestReadyWithoutMajority: an uncommitted log is no defect of a member without a majority, but it
+// is one of the member with the lease.
 func TestReadyWithoutMajority(t *testing.T) {
 	h, g := inGroup(t)
 	g.Become(commands.Leader, 1, 1)
@@ -118,7 +118,7 @@ func TestGroupMetrics(t *testing.T) {
 	}
 }
 
-// TestGroupOfDashboard: the page gets the group, and is not offered one by a server that is alone.
+// TestGroupOfDashboard: the page gets the state of the group. A server that is alone offers none.
 func TestGroupOfDashboard(t *testing.T) {
 	h, g := inGroup(t)
 	g.Become(commands.Follower, 2, 7)

@@ -24,20 +24,20 @@ const (
 	liveEvery = time.Second
 	// liveSpan is how many readings back latencies are counted from.
 	liveSpan = 10
-	// liveHistory is how many seconds a page that is opened is shown of the time before, if
-	// somebody had one open.
+	// liveHistory is how many past seconds a newly opened page shows, if another page was open
+	// then.
 	liveHistory = 120
-	// liveMinutes is how many minutes back it is shown what expired, whether anybody had a page
-	// open or not.
+	// liveMinutes is how many past minutes of expiries a newly opened page shows, whether or not a
+	// page was open then.
 	liveMinutes = 120
-	// liveCommands is how many commands have their latencies shown, those that are called most.
+	// liveCommands is how many commands are shown: those that are called most.
 	liveCommands = 30
 	// maxStreams bounds the pages that are open, userStreams those of a user.
 	maxStreams  = 24
 	userStreams = 8
 )
 
-// live has the messages.
+// live makes the messages for open pages, and keeps the newest one and the history.
 type live struct {
 	s  *Server
 	mu struct {
@@ -57,7 +57,8 @@ func (l *live) init(s *Server) {
 	l.streams.init(maxStreams, userStreams, false)
 }
 
-// point is what is shown over time. Lateness is in ms, at most; -1 is more than ten seconds.
+// point is a point of the charts over time. P50, P99 and Max are upper bounds of the lateness of
+// expiries, in ms; -1 means more than ten seconds.
 type point struct {
 	At       int64            `json:"at"` // Unix ms
 	Ops      map[string]int64 `json:"ops"`
@@ -87,7 +88,8 @@ func (e expiries) since(earlier expiries) point {
 		P50: milliseconds(bound(late, 0.5)), P99: milliseconds(bound(late, 0.99)), Max: milliseconds(bound(late, 1))}
 }
 
-// note keeps what expired in each minute of the calendar. It is called more often than that.
+// note stores the expiries of the last minute of the calendar once it is over. It is called more
+// than once a minute.
 func (l *live) note(store *storage.Store, now int64) {
 	now -= now % minute
 	if now == l.minute.at {
@@ -106,8 +108,8 @@ func (l *live) note(store *storage.Store, now int64) {
 	l.mu.minutes = l.mu.minutes[max(0, len(l.mu.minutes)-liveMinutes):]
 }
 
-// message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in
-// bytes, unless they say something else.
+// message is the message that a page gets each second. Times are in Unix ms, durations in µs and
+// sizes in bytes, unless a comment says otherwise.
 type message struct {
 	At       int64        `json:"at"`
 	Point    point        `json:"point"`
@@ -162,7 +164,7 @@ type storeUse struct {
 	Evictions  int64 `json:"evictions"`
 }
 
-// open counts a stream of a user in, unless there are too many.
+// open counts a new stream of a user. It returns false if there are too many.
 func (l *live) open(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +233,7 @@ func (s *Server) message(past []*reading) message {
 	r := past[len(past)-1]
 	last, first := past[max(0, len(past)-2)], past[0]
 	passed := max(1, r.at-last.at)
-	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // up: what happened once is shown
+	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // rounded up, so that a single event is shown
 	m := message{
 		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types, Group: useOf(r.Group),
 		Hits: r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
@@ -262,7 +264,7 @@ func (s *Server) message(past []*reading) message {
 	return m
 }
 
-// rise is by how much a counter rose; it may have started from 0 again.
+// rise returns by how much a counter rose since before. A lower value means that it was reset to 0.
 func rise(now, before int64) int64 {
 	if now < before {
 		return now
@@ -270,7 +272,7 @@ func rise(now, before int64) int64 {
 	return now - before
 }
 
-// bound is a quantile; -1: above all bounds.
+// bound returns a quantile; -1 if it is above all bounds.
 func bound(r histogram.Reading, q float64) int64 {
 	if b := r.Quantile(q); b != math.MaxInt64 {
 		return b
@@ -340,7 +342,7 @@ func (s *Server) showLive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// eventStream is what a page is sent for as long as it asks, by server-sent events.
+// eventStream sends messages to a page as server-sent events.
 type eventStream struct {
 	s       *Server
 	w       http.ResponseWriter
@@ -348,10 +350,10 @@ type eventStream struct {
 	control *http.ResponseController
 }
 
-// eventStream begins one; nil for who asks for the head alone.
+// eventStream begins a stream. It returns nil for a HEAD request.
 func (s *Server) eventStream(w http.ResponseWriter, r *http.Request) *eventStream {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers that no connection is behind
+	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers without a connection
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
 		return nil
@@ -376,7 +378,7 @@ func (x *eventStream) send(text []byte) bool {
 // inTime is the instant after a time, for the deadline of a connection.
 func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now()).Add(d) }
 
-// withHistory is a message with what came before it.
+// withHistory adds the history and the past minutes to a message.
 func (l *live) withHistory(text []byte) []byte {
 	l.mu.Lock()
 	history, err := json.Marshal(map[string][]point{"history": l.mu.history, "minutes": l.mu.minutes})

@@ -21,7 +21,7 @@ import (
 const (
 	// loopTime is how long a request waits for the event loop.
 	loopTime = 250 * time.Millisecond
-	// turnTime is how long it waits for others that compute as much.
+	// turnTime is how long an expensive request waits for its turn.
 	turnTime = time.Second
 	// maxDatabases is how many databases have metrics of their own.
 	maxDatabases = 64
@@ -71,8 +71,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// send passes a metric to the library, or the reason why there is none: a panic on its goroutines
-// would end the server.
+// send passes a metric to the library, or the error why there is none. It must not panic, because a
+// panic on the library's goroutines would end the server.
 func send(to chan<- prometheus.Metric, desc *prometheus.Desc, m prometheus.Metric, err error) {
 	if err != nil {
 		m = prometheus.NewInvalidMetric(desc, err)
@@ -80,7 +80,7 @@ func send(to chan<- prometheus.Metric, desc *prometheus.Desc, m prometheus.Metri
 	to <- m
 }
 
-// inUnit is a bound in the unit of its metric, as one would write it: 0.0001, not
+// inUnit converts a bound to the unit of its metric, rounded to a short decimal: 0.0001, not
 // 0.00009999999999999999.
 func inUnit(bound int64, unit float64) float64 {
 	f, err := strconv.ParseFloat(strconv.FormatFloat(float64(bound)*unit, 'g', 12, 64), 64)
@@ -90,7 +90,7 @@ func inUnit(bound int64, unit float64) float64 {
 	return f
 }
 
-// population is what one value of the label db stands for.
+// population is the keys of one value of the label db.
 type population struct {
 	db            string
 	keys, expires int64
@@ -105,7 +105,8 @@ func label(i int, p storage.Population) string {
 	return strconv.Itoa(p.DB)
 }
 
-// populations are the databases', the last of them together.
+// populations returns one population for each of the first maxDatabases databases, and one for all
+// others together.
 func populations(list []storage.Population) (found []population) {
 	for i, p := range list {
 		if i < maxDatabases {
@@ -131,7 +132,7 @@ func perDatabase(read func(*population) float64) func(*reading, func(float64, ..
 	}
 }
 
-// read reads everything that metrics and usage are made of; nil: it cannot be read now.
+// read reads all data for metrics and usage; it returns nil if the data cannot be read now.
 func (s *Server) read() (r *reading) {
 	s.use(func(env *commands.Env) {
 		r = &reading{
@@ -165,7 +166,8 @@ func (s *Server) askLoop(env *commands.Env) (commands.LoopReport, float64) {
 	return commands.LoopReport{}, loopTime.Seconds()
 }
 
-// inTurn runs what computes much, while not many others do. It replies by itself when it may not.
+// inTurn runs an expensive function, while few others run. If there is no turn within turnTime, it
+// replies an error and returns false.
 func (s *Server) inTurn(w http.ResponseWriter, r *http.Request, fn func()) bool {
 	select {
 	case s.heavy <- struct{}{}:

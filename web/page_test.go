@@ -55,7 +55,7 @@ func TestMonitoringPage(t *testing.T) {
 	}
 }
 
-// promtool runs Prometheus's tool on a text. Where it is not installed that part is skipped.
+// promtool runs Prometheus's tool on a text. If it is not installed, promtool does nothing.
 func promtool(t *testing.T, text string, args ...string) {
 	t.Helper()
 	path, found := testkit.FindTool("promtool")
@@ -102,8 +102,8 @@ func expressions(t *testing.T) (list []string) {
 	return list
 }
 
-// TestDeploy: the rules and the dashboard name metrics that exist, with labels that these have, and
-// promtool reads all their expressions.
+// TestDeploy: the rules and the dashboard use only existing metrics and labels, and promtool
+// accepts all their expressions.
 func TestDeploy(t *testing.T) {
 	rules, err := os.ReadFile(alertRules)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestDeploy(t *testing.T) {
 		}
 	}
 	promtool(t, "", "check", "rules", alertRules)
-	// What promtool reads are rules, so the dashboard's expressions become some.
+	// promtool checks only rules, so the dashboard's expressions are turned into rules.
 	var b strings.Builder
 	b.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for i, expr := range panels {
@@ -137,7 +137,7 @@ func TestDeploy(t *testing.T) {
 	promtool(t, "", "check", "rules", path)
 }
 
-// TestUnknownMetric gives the search something to find.
+// TestUnknownMetric: unknownMetric finds wrong uses.
 func TestUnknownMetric(t *testing.T) {
 	for use, known := range map[string]bool{
 		"keyp_keys": true, `keyp_keys{db="0",job="x"}`: true, `keyp_command_duration_seconds_bucket{command="get"}`: true, "keyp_command_duration_seconds_sum": true,

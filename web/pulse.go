@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// beat is the time between two looks.
+	// beat is the time between two checks.
 	beat = 500 * time.Millisecond
-	// readyBeats is after how many checks in a row the server counts as not ready, because the loop
-	// was silent, the log was not committed or the disk did not answer.
+	// readyBeats is the number of consecutive failed checks after which the server is not ready:
+	// the loop was silent, the log was not committed, or the disk did not answer.
 	readyBeats = 10
-	// aliveBeats is how many may find the loop silent until it counts as stuck for good.
+	// aliveBeats is the number of consecutive checks with a silent loop after which the loop counts
+	// as stuck for good.
 	aliveBeats = 120
 )
 
@@ -29,13 +30,13 @@ type pulse struct {
 
 	message  atomic.Pointer[string] // why nothing can be read; nil: it can
 	loop     atomic.Pointer[commands.LoopReport]
-	answered atomic.Bool // the loop has, since the last look
-	writable atomic.Bool // the disk has answered since the last look
+	answered atomic.Bool // the loop has answered since the last check
+	writable atomic.Bool // the disk has answered since the last check
 	problem  atomic.Pointer[string]
 	due      atomic.Pointer[forecast]
 	byType   byType
 
-	// Looks in a row that found something wrong.
+	// Consecutive failed checks.
 	silent, uncommitted, mute atomic.Int64
 	// Only the pulse's goroutine uses these.
 	end uint64 // of the log, when uncommitted was 0
@@ -98,8 +99,8 @@ func (p *pulse) looks(env *commands.Env) {
 	}
 }
 
-// minutes keeps what expires in each minute. It may have to wait for a shard or a disk, so looks
-// cannot do it.
+// minutes stores the expiries of each minute. It may wait for a shard or a disk, so looks must not
+// do it.
 func (p *pulse) minutes(env *commands.Env) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -113,7 +114,7 @@ func (p *pulse) minutes(env *commands.Env) {
 	}
 }
 
-// look counts what has not happened since the last look.
+// look makes the checks, and counts the failed ones.
 func (p *pulse) look(env *commands.Env) {
 	if p.answered.Swap(false) {
 		p.silent.Store(0)
@@ -157,19 +158,19 @@ func (p *pulse) probe(env *commands.Env) {
 	go func() {
 		problem := ""
 		if err := env.Store.Reachable(); err != nil {
-			problem = fmt.Sprintf("the data directory cannot be written: %v", err) // everybody may read it, so it has no path
+			problem = fmt.Sprintf("the data directory cannot be written: %v", err) // everybody may read this text, so it must not name a path
 		}
 		p.problem.Store(&problem)
 		p.writable.Store(true)
 	}()
 }
 
-// standstill is a text for so many looks in a row.
+// standstill returns the text for consecutive failed checks.
 func standstill(what string, looks int64) string {
 	return fmt.Sprintf("%s for %v", what, time.Duration(looks)*beat)
 }
 
-// problems are why the server is not ready.
+// problems returns the reasons why the server is not ready.
 func (p *pulse) problems() (list []string) {
 	if text := p.says(); text != "" {
 		return []string{text}

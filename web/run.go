@@ -20,11 +20,11 @@ import (
 	"keyp/resp"
 )
 
-// The page changes data and reads keys by commands. A request has them as a client sends them
-// (RESP), and its reply has the server's replies. Only the commands that the page needs are run
-// (used). They go through a connection to the server itself, as the user who asks. So permissions,
-// SLOWLOG, MONITOR and durability are the same as for any client. The connection ends with the
-// request, and so does a command that blocks.
+// The page changes data and reads keys by commands. A request contains commands in RESP, and its
+// reply contains the server's replies. Only the commands in used are run. They go through a
+// connection to the server itself, as the user of the request. So permissions, SLOWLOG, MONITOR and
+// durability are the same as for any client. The connection ends with the request, and so does a
+// blocking command.
 
 const (
 	// runBytes bounds the commands of a request, runReply the bytes that are sent back: a longer
@@ -33,15 +33,15 @@ const (
 	runReply = 64 << 20
 	// runTime bounds a request with commands.
 	runTime = 10 * time.Second
-	// maxRuns is how many of them there are at a time, also of those that are still being read, and
-	// userRuns how many of a user. The first of each user is one more if need be: so no users,
-	// however many, keep another from running commands.
+	// maxRuns bounds the requests in progress, including those that are still being read, and
+	// userRuns those of a user. The first request of each user may exceed maxRuns. So many other
+	// users cannot keep a user from running commands.
 	maxRuns  = 16
 	userRuns = 6
 )
 
-// runs counts requests of a kind: most at a time, ofUser of a user. With spare the first of each
-// user may be one more.
+// runs counts requests of a kind in progress: at most most, and ofUser of a user. With spare, the
+// first one of each user may exceed most.
 type runs struct {
 	most, ofUser int
 	spare        bool
@@ -56,7 +56,7 @@ func (r *runs) init(most, ofUser int, spare bool) {
 	r.most, r.ofUser, r.spare, r.mu.byUser = most, ofUser, spare, map[string]int{}
 }
 
-// begin counts a request of a user in, unless there are too many.
+// begin counts a new request of a user. It returns false if there are too many.
 func (r *runs) begin(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,15 +77,15 @@ func (r *runs) end(user string) {
 	}
 }
 
-// under is how many are under way.
+// under returns how many requests are in progress.
 func (r *runs) under() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.all
 }
 
-// tokens are given to who has opened the page, and asked for with each request that may change
-// something. A page of another site cannot read one. They end with the process.
+// tokens makes and checks tokens. The open page gets one, and sends it with each request that runs
+// commands. A page of another site cannot read it. Tokens are valid until the process ends.
 type tokens struct{ secret [32]byte }
 
 func (t *tokens) init() { _, _ = rand.Read(t.secret[:]) } // which never fails
@@ -135,7 +135,7 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.runs.end(user)
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(inTime(2 * runTime)) // these fail only for writers that no connection is behind
+	_ = control.SetWriteDeadline(inTime(2 * runTime)) // these fail only for writers without a connection
 	_ = control.SetReadDeadline(inTime(runTime))
 	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runBytes))
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // who asked may be gone; what is cut the page finds incomplete
+	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // the client may be gone; the page recognizes a reply that was cut
 }
 
 // refused returns the reason why the commands of a request are not run: the page does not use one
@@ -195,8 +195,7 @@ func refused(sent []byte) (why string) {
 	}
 }
 
-// refusal is the server's error where commands would have run as another user or in another
-// database.
+// refusal is the server's error reply to AUTH or SELECT, after which no command may run.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -230,7 +229,7 @@ func prepare(conn net.Conn, words ...string) error {
 	if _, err := conn.Write(command(words...)); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n') // which is all that comes, as nothing else was sent
+	line, err := bufio.NewReader(conn).ReadString('\n') // nothing follows, because only one command was sent
 	switch line = strings.TrimSuffix(line, "\r\n"); {
 	case err != nil:
 		return err

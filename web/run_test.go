@@ -44,8 +44,8 @@ func (s *served) token(user string) string {
 	return opened.Token
 }
 
-// Commands run as their user, on a connection like any other, and only for who has opened the page
-// here.
+// Commands run as their user, on a connection like any other, and only if the user has opened the
+// page of this server.
 func TestRun(t *testing.T) {
 	s := keyp(t, "--requirepass", "default", "--user", "u", "on", ">u", "-@all", "+getrange", "+pexpire", "+pttl", "~mine:*")
 	auth := command("AUTH", "default")
@@ -124,7 +124,7 @@ func TestRunSlowly(t *testing.T) {
 	}
 }
 
-// Users who run as much as they may leave each other user a request.
+// Even if some users run as many requests as allowed, each other user can run one.
 func TestRunShare(t *testing.T) {
 	var r runs
 	r.init(maxRuns, userRuns, true)
@@ -197,7 +197,7 @@ func TestRunMuch(t *testing.T) {
 	}
 }
 
-// What CLIENT PAUSE delays is refused, not dropped in silence.
+// Commands that CLIENT PAUSE would delay are refused, not dropped in silence.
 func TestRunInPause(t *testing.T) {
 	s := keyp(t)
 	token, here := s.token(""), "http://"+s.http

@@ -29,7 +29,7 @@ const (
 	stopTime = time.Second
 )
 
-// Options are what a Server is made of.
+// Options configure a Server.
 type Options struct {
 	Config *config.Config
 	Log    *slog.Logger
@@ -38,47 +38,46 @@ type Options struct {
 	TLS func() *tls.Config
 }
 
-// Server serves HTTP at http-addr. All methods of a nil one do nothing: where http-addr is empty,
-// or its usual ports are taken, there is none.
+// Server serves HTTP at http-addr. It is nil if http-addr is empty or if the usual ports are taken.
+// All its methods except Addr do nothing if it is nil.
 type Server struct {
 	o     Options
 	addr  string
 	url   string
 	http  *http.Server
 	pages map[string]page
-	heavy chan struct{} // pages that compute much have a turn each
+	heavy chan struct{} // turns of expensive pages, see inTurn
 	slow  chan struct{} // profiles
 	conns *conns
 	pulse pulse
 	live  live
-	// connect returns a connection to the server on which the commands run. It is set from Ready
-	// on.
+	// connect returns a new connection to the server, for the dashboard's commands. Ready sets it.
 	connect func(addr string) (net.Conn, error)
 	tokens  tokens
 	runs    runs
 	events  runs
 	spans   spans
-	// requests is how many there were.
+	// requests counts all requests.
 	requests atomic.Int64
 
 	mu struct {
 		sync.Mutex
 		env     *commands.Env // what requests read; nil before Ready and from Withdraw on
-		readers int           // who uses it, the goroutines of pulse included
+		readers int           // users of env: requests, and goroutines of pulse
 	}
-	unused   chan struct{} // closed when there are none after Withdraw
+	unused   chan struct{} // closed when there are no readers after Withdraw
 	patience time.Duration // how long Withdraw waits for them
 }
 
-// usualPorts are how many ports from that of http-addr on are tried, if that was not given.
+// usualPorts is how many ports bind tries, from that of http-addr on, if http-addr was not given.
 const usualPorts = 10
 
-// bind listens at http-addr. If that was not given it may be another port, or none: then the
-// listener is nil, and the log says so.
+// bind listens at http-addr. If http-addr was not given, bind may choose another port. If all usual
+// ports are taken, it logs that and returns nil.
 func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	if o.Config.Given("http-addr") {
 		network := "tcp"
-		if addr.Addr() == netip.IPv4Unspecified() { // by which Go means IPv6 too
+		if addr.Addr() == netip.IPv4Unspecified() { // for which Go would also listen on IPv6
 			network = "tcp4"
 		}
 		listener, err := net.Listen(network, addr.String())
@@ -89,7 +88,7 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	}
 	for i := range uint16(usualPorts) {
 		if port := int64(addr.Port() + i); port == o.Config.Int("port") || port == o.Config.Int("tls-port") {
-			continue // clients are to have it
+			continue // the port of the Redis protocol
 		}
 		listener, err := net.Listen("tcp", netip.AddrPortFrom(addr.Addr(), addr.Port()+i).String())
 		if err == nil {
@@ -102,8 +101,8 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 	return nil, nil
 }
 
-// Address returns http-addr, which is not valid if that is empty, and the error with which Listen
-// would refuse it.
+// Address returns http-addr, or an invalid address if http-addr is empty. It returns the error with
+// which Listen refuses http-addr.
 func Address(cfg *config.Config) (addr netip.AddrPort, err error) {
 	text := cfg.String("http-addr")
 	if text == "" {
@@ -119,8 +118,8 @@ func Address(cfg *config.Config) (addr netip.AddrPort, err error) {
 	return addr, nil
 }
 
-// Listen binds http-addr and serves at once: that the data is being loaded. It returns nil if
-// http-addr is empty.
+// Listen binds http-addr and serves at once. Until Ready, pages with data reply that the data is
+// being loaded. It returns a nil Server if http-addr is empty or all usual ports are taken.
 func Listen(o Options) (*Server, error) {
 	addr, err := Address(o.Config)
 	switch {
@@ -178,8 +177,8 @@ func (s *Server) URL() string {
 // Addr is where the server listens: host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Ready is called when the data is loaded and the loop is about to run; env has its Host. connect
-// returns a connection to that host, for a client at an address.
+// Ready must be called when the data is loaded and the loop is about to run; env.Host must be set.
+// connect returns a connection to the server, as for a client at an address.
 func (s *Server) Ready(env *commands.Env, connect func(addr string) (net.Conn, error)) {
 	if s == nil {
 		return
@@ -201,9 +200,9 @@ func (s *Server) Stopping() {
 	}
 }
 
-// Withdraw is called before the store closes. When it returns, no request uses the store, or will
-// use it. After a failure a request may wait for a lock that is never released, so Withdraw waits a
-// second at most.
+// Withdraw must be called before the store closes. It waits until no request uses the store, and no
+// later request will. It waits a second at most, because after a failure a request may wait for a
+// lock that is never released.
 func (s *Server) Withdraw() {
 	if s == nil {
 		return
@@ -228,7 +227,7 @@ func (s *Server) Withdraw() {
 	}
 }
 
-// Close ends serving. Requests under way have a second.
+// Close stops serving. Requests in progress get a second to end.
 func (s *Server) Close() error {
 	if s == nil {
 		return nil
@@ -248,7 +247,7 @@ func (s *Server) loopback() bool {
 	return err == nil && addr.Addr().IsLoopback()
 }
 
-// use calls fn with what requests read, unless it is not loaded yet or withdrawn.
+// use calls fn with the environment. It returns false before Ready and after Withdraw.
 func (s *Server) use(fn func(*commands.Env)) bool {
 	env := s.borrow()
 	if env == nil {

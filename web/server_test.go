@@ -52,7 +52,7 @@ func (h *loopHost) ClientMemory() int64            { return 4321 }
 func (h *loopHost) Port() int                      { return 6379 }
 func (h *loopHost) Listeners() []commands.Listener { return nil }
 
-// harness is a server with a store, whose loop is a loopHost.
+// harness is a server with a store and a loopHost.
 type harness struct {
 	*Server
 	t         *testing.T
@@ -171,7 +171,7 @@ func (h *harness) want(path string, status int, text string) {
 	}
 }
 
-// still stops the pulse, so that the test looks by itself.
+// still stops the pulse, so that only the test makes checks.
 func (h *harness) still() {
 	h.t.Helper()
 	h.pulse.stop()
@@ -183,7 +183,7 @@ func (h *harness) still() {
 	await.Until(h.t, "the disk has answered", h.pulse.writable.Load)
 }
 
-// looks has the pulse look so often; its disk answers each time.
+// looks makes n checks; the disk answers each time.
 func (h *harness) looks(n int) {
 	for range n {
 		h.pulse.writable.Store(true)
@@ -191,8 +191,8 @@ func (h *harness) looks(n int) {
 	}
 }
 
-// The port answers from before the data is loaded until after the store is closed, and says what it
-// waits for.
+// The port answers from before the data is loaded until after the store is closed, and replies why
+// it shows no data.
 func TestLife(t *testing.T) {
 	h := listen(t)
 	h.want("/healthz", 200, "alive\n")
@@ -252,7 +252,7 @@ func TestUsualPorts(t *testing.T) {
 	}
 }
 
-// Of a nil server, which is there when http-addr is empty, all methods do nothing.
+// The methods of a nil server, as with an empty http-addr, do nothing.
 func TestOff(t *testing.T) {
 	cfg, err := config.Load([]string{"--http-addr", ""}, nil, nil)
 	if err != nil {
@@ -270,8 +270,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// While the event loop is stuck every page is served, with the last that the loop said; after some
-// time the server is not ready, and in the end not alive.
+// While the event loop is stuck, every page is served with the loop's last report. After some time
+// the server is not ready, and in the end not alive.
 func TestStuckLoop(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -294,8 +294,8 @@ func TestStuckLoop(t *testing.T) {
 	h.want("/readyz", 200, "ready")
 }
 
-// The pulse looks on while the loop is stuck with the keyspace locked, at the beginning of a minute
-// as well.
+// The pulse continues while the loop is stuck with the keyspace locked, also at the beginning of a
+// minute.
 func TestPulseBesideLockedShards(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -314,7 +314,7 @@ func TestPulseBesideLockedShards(t *testing.T) {
 	h.want("/healthz", 503, "the event loop has not answered")
 }
 
-// What is appended to the log and not committed for some time makes the server not ready.
+// A log that is not committed for some time makes the server not ready.
 func TestUncommitted(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -366,8 +366,8 @@ func TestReadyByArchive(t *testing.T) {
 	await.Until(t, "the archive has all", func() bool { status, _ := h.get("/readyz"); return status == 200 })
 }
 
-// What the disk lacks is shown to everybody, where the data is and what the store says of its files
-// to nobody.
+// Everybody may see that the disk fails, and nobody may see paths or the store's errors about its
+// files.
 func TestReadyHidesPaths(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -415,8 +415,8 @@ func TestWithdrawWaits(t *testing.T) {
 	await.For(t, "Withdraw returns", done)
 }
 
-// Who asks from another machine, for another name, from another site, with another method or a body
-// gets nothing.
+// Requests from another machine, for another host name, from another site, with another method or
+// with a body are refused.
 func TestGuard(t *testing.T) {
 	h := listen(t, "--http-protected", "no")
 	h.load()
@@ -519,7 +519,7 @@ func TestStreamIsGuarded(t *testing.T) {
 	}
 }
 
-// Every request has the same limits and headers, also one that is about no page.
+// Every request gets the same limits and headers, even without a page at its path.
 func TestHead(t *testing.T) {
 	h := listen(t)
 	h.load()

@@ -25,11 +25,11 @@ const (
 	// userSpans is how many spans of a user are counted: one for each page that a user may have
 	// open.
 	userSpans = userStreams
-	// spanShare is the part of the time that counting them has.
+	// The counts take one part in spanShare of the time.
 	spanShare = 250
-	// spanEvery is the least time between two counts of a span, spanIdle how long it is counted
-	// after a page asked for it. A span that was asked for within spanShown is on a screen: pages
-	// ask more often.
+	// spanEvery is the least time between two counts of a span. spanIdle is how long a span is
+	// counted after the last request for it. A span requested within spanShown counts as shown on a
+	// screen, because pages request theirs more often.
 	spanEvery = 2 * time.Second
 	spanIdle  = 15 * time.Second
 	spanShown = 2 * time.Second
@@ -42,12 +42,12 @@ const (
 	stepMatch = 100_000
 	nameMatch = 5_000_000
 	matchTime = 10 * time.Nanosecond
-	// rightsBytes is how long the patterns of a user's rights, which a name is compared with too,
-	// are believed to be.
+	// rightsBytes is the assumed length of the key patterns of a user's rights, which each name is
+	// also matched with.
 	rightsBytes = 1 << 10
 )
 
-// question says what is counted, and for which user.
+// question is a count that pages request, for a user.
 type question struct {
 	user     string
 	from     int64 // Unix ms; 0: from now on
@@ -66,21 +66,21 @@ type span struct {
 	rights  any           // the visitor's, when it was counted
 }
 
-// spans are those that pages ask for.
+// spans is the list of spans to count.
 type spans struct {
 	mu struct {
 		sync.Mutex
 		list []*span
 	}
-	came  chan struct{} // a new one is there
-	names int64         // how many names a count looks at; of more it looks at a sample
+	came  chan struct{} // signals a new span
+	names int64         // the most names that a count matches; of more it matches a sample
 }
 
 func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
-// ask returns the last count of a question, nil if there is none under the visitor's present
-// rights, and keeps the question in the list of those to count. A new question replaces the user's
-// question that was not asked for the longest time. ok is false if all of the user's questions are
+// ask returns the last count of a question; nil if there is none under the visitor's present
+// rights. It adds the question to the list or keeps it there. If the user has too many questions, a
+// new one replaces the one that was not asked for the longest time. ok is false if all of them are
 // on screens.
 func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *dueBars, ok bool) {
 	a.mu.Lock()
@@ -115,9 +115,9 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer 
 
 func (s *span) shown(now time.Duration) bool { return now-s.asked <= spanShown }
 
-// due returns the span that is to be counted first, nil if none is to be counted yet. It forgets
-// spans that nobody asks for. Spans on screens come before the others, and the one that has waited
-// longest comes first.
+// due returns the span to count next, nil if there is none yet. It removes spans that are no longer
+// requested. Spans on screens come before the others, and the one that has waited longest comes
+// first.
 func (a *spans) due(now time.Duration) (*span, *commands.Visitor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,7 +144,7 @@ func (a *spans) wanted(s *span, rights any, now time.Duration) bool {
 	return now-s.asked <= spanIdle && slices.Contains(a.mu.list, s) && s.visitor.Rights() == rights
 }
 
-// counted notes the count of a span under some rights, nil if it was not whole, and when the next
+// counted stores the count of a span under some rights, nil if it was incomplete, and when the next
 // one may begin.
 func (a *spans) counted(s *span, rights any, answer *dueBars, next time.Duration) {
 	a.mu.Lock()
@@ -155,7 +155,7 @@ func (a *spans) counted(s *span, rights any, answer *dueBars, next time.Duration
 	}
 }
 
-// spans counts what pages ask for.
+// spans counts the spans that pages request.
 func (p *pulse) spans(env *commands.Env) {
 	a := &p.s.spans
 	for {
@@ -176,8 +176,8 @@ func (p *pulse) spans(env *commands.Env) {
 	}
 }
 
-// countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted
-// any more.
+// countSpan makes the count of a span. It returns nil if that is not possible now, or no longer
+// wanted.
 func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *dueBars {
 	now, q, pace := env.Store.Now(), s.question, p.paced(spanShare)
 	step := func(most time.Duration) bool {
@@ -198,8 +198,8 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 	return c
 }
 
-// countNames splits a count by patterns: it matches all names, or a sample of them. A step does no
-// more matching than stepMatch and one further name.
+// countNames replaces a count by one that is split by patterns. It matches all names, or a sample
+// of them. A step matches no more than stepMatch and one further name.
 func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *dueBars, step func(most time.Duration) bool) (whole bool) {
 	all := int64(0)
 	for _, bars := range c.DBs {
@@ -256,8 +256,8 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 
 // paced returns a function that a count in the background calls after each of its steps. That
 // function waits, so that the steps take one part in share of the time, and returns false when the
-// server stops. A step may have waited for a processor or a lock, which is no cost. So it counts as
-// most at most, the time that it takes if nothing delays it.
+// server stops. most is the time of a step that nothing delays. A longer step has waited for a
+// processor or a lock, so only most counts.
 func (p *pulse) paced(share int) func(most time.Duration) bool {
 	began, spent := p.s.o.Clock.Mono(), time.Duration(0)
 	return func(most time.Duration) bool {

@@ -79,7 +79,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// Of more names than a count may look at it looks at a sample, and its counts are estimates of all.
+// If there are more names than a count may match, it matches a sample and estimates the numbers of
+// all.
 func TestSpanSample(t *testing.T) {
 	h := listen(t)
 	h.spans.names = 500
@@ -106,8 +107,8 @@ func TestSpanSample(t *testing.T) {
 	}
 }
 
-// What nobody asks for any more is not counted, and a user's spans are bounded: a new one takes the
-// place of another of theirs that is on no screen.
+// A span that is no longer requested is not counted. A user's spans are bounded: a new one replaces
+// one that is on no screen.
 func TestSpansAreBounded(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -160,8 +161,8 @@ func TestSpansAreBounded(t *testing.T) {
 	}
 }
 
-// Spans that are on screens are counted before the others, each in turn; a count that is not wanted
-// any more is given up.
+// Spans on screens are counted before the others, each in turn. A count that is no longer wanted is
+// given up.
 func TestSpansOnScreenFirst(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -195,8 +196,8 @@ func TestSpansOnScreenFirst(t *testing.T) {
 	}
 }
 
-// An answer is for the rights under which it was counted: it is gone when they have changed, or the
-// user has been made again.
+// A count is valid only for the rights under which it was made. A change of the rights, or a new
+// user of the same name, makes it invalid.
 func TestSpanOfOtherRights(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -246,8 +247,8 @@ func TestSpanOfOtherRights(t *testing.T) {
 	}
 }
 
-// Names are matched in steps: long names and patterns make more of them, and the time of the
-// longest is not cut short.
+// Names are matched in steps: long names and patterns take more steps, and the longest step counts
+// with its whole time.
 func TestSpanMatchesInSteps(t *testing.T) {
 	h := listen(t)
 	h.load()

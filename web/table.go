@@ -11,7 +11,7 @@ import (
 	"keyp/internal/histogram"
 )
 
-// reading is what the metrics are made of, read at one time.
+// reading is the data for the metrics, read at one time.
 type reading struct {
 	*commands.Report
 	stats    *commands.Stats
@@ -37,12 +37,12 @@ const (
 	buckets kind = "histogram"
 )
 
-// metric is one name. Either value or values or spread reads it.
+// metric describes a metric. Exactly one of value, values and spread is set, and reads it.
 type metric struct {
 	name   string
 	kind   kind
 	labels string // separated by spaces
-	// info are the fields of INFO that say the same, separated by spaces.
+	// info are the fields of INFO with the same numbers, separated by spaces.
 	info string
 	help string
 

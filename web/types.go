@@ -19,12 +19,12 @@ const (
 	// typesStep is the maximum cost of a step: reading some hundred keys from a slow disk. A step
 	// that took longer has waited for a lock.
 	typesStep = 100 * time.Millisecond
-	// typesIdle is how long keys are counted after somebody has asked. It is longer than the time
-	// between two scrapes.
+	// typesIdle is how long keys are counted after the last request for the counts. It is longer
+	// than the time between two scrapes.
 	typesIdle = 5 * time.Minute
 )
 
-// byType has the last count of keys by type.
+// byType holds the last count of keys by type.
 type byType struct {
 	asked atomic.Int64 // reading of Mono; 0: nobody has yet
 	last  atomic.Pointer[typeCounts]
@@ -36,7 +36,7 @@ type typeCounts struct {
 	DBs []databaseUse `json:"dbs"`
 }
 
-// databaseUse is what one value of the label db has of each type.
+// databaseUse is the number of keys of each type, for one value of the label db.
 type databaseUse struct {
 	DB    string           `json:"db"`
 	Types map[string]int64 `json:"types"`
@@ -59,7 +59,7 @@ func (p *pulse) types(env *commands.Env) {
 	for next := time.Duration(0); ; {
 		switch now := p.s.o.Clock.Mono(); {
 		case !p.byType.wanted(now):
-			p.byType.last.Store(nil) // it would get old
+			p.byType.last.Store(nil) // it would be outdated
 		case now >= next:
 			if counts := p.countTypes(env); counts != nil {
 				p.byType.last.Store(counts)

@@ -110,8 +110,8 @@ func TestKeysByType(t *testing.T) {
 	}
 }
 
-// Keys are counted by type for some time after somebody has asked, and what was counted is then
-// forgotten.
+// Keys are counted by type for some time after a request for the counts. Then the counts are
+// dropped.
 func TestTypesIdle(t *testing.T) {
 	h := listen(t)
 	h.load()
