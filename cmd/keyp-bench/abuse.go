@@ -22,15 +22,15 @@ const (
 	abuseSample = 10
 )
 
-// abuse is one way to ask too much of a server.
+// abuse is one way to overload a server.
 type abuse struct {
 	name    string
-	prepare func(a *abuser) error // before anything is measured; nil: nothing
+	prepare func(a *abuser) error // called before the measurement; may be nil
 	do      func(a *abuser) error
-	times   int // that it is done; 0: once
+	times   int // how often do is called; 0: once
 }
 
-// abuser is the client that does it.
+// abuser is the client that does an abuse.
 type abuser struct {
 	ctx   context.Context
 	b     *bench
@@ -40,8 +40,8 @@ type abuser struct {
 	extra []net.Conn // closed when the abuse has ended
 }
 
-// abuses makes a procedure of a list of abuses: for each, the latency of GETs that others
-// send meanwhile, and by how much the server's memory grows.
+// abuses makes a procedure of a list of abuses. For each, it measures the latency of GETs that
+// other clients send meanwhile, and by how much the server's memory grows.
 func abuses(list []abuse) procedure {
 	return func(b *bench, ctx context.Context, l line, t *target, round int) (readings []reading, err error) {
 		ctx, release := t.while(ctx)
@@ -101,7 +101,7 @@ func (a *abuser) measure(l line, what abuse, round int) (readings []reading, err
 	}, nil
 }
 
-// beside does the abuse while GETs run, with a pause before and after, and gives by how much
+// beside does the abuse while GETs run, with a pause before and after, and returns by how much
 // the server's memory grew.
 func (a *abuser) beside(what abuse) (grown int64, err error) {
 	if err := pause(a.ctx, clock.System.Now()+abuseLead); err != nil {
@@ -118,8 +118,8 @@ func (a *abuser) beside(what abuse) (grown int64, err error) {
 	return memory(), err
 }
 
-// watchMemory reads the server's memory until the function that it returns is called, which
-// gives the largest growth.
+// watchMemory begins to read the server's memory. The function that it returns ends that, and
+// returns the largest growth.
 func (a *abuser) watchMemory() (ended func() int64) {
 	before, largest := a.t.rssAnon(), int64(0)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -166,11 +166,11 @@ func (a *abuser) open() (*rawConn, error) {
 	return c, err
 }
 
-// endOfReplies is echoed behind what is asked.
+// endOfReplies is the text of an ECHO after the requests, which marks the end of their replies.
 const endOfReplies = "abuse-ends-here"
 
-// ask sends commands as they stand in requests, and reads until all are answered. The first
-// reply may be an error, which it returns.
+// ask sends encoded commands, and reads until all are answered. If the first reply is an error,
+// ask returns it.
 func (c *rawConn) ask(requests []byte) error {
 	if err := c.conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(c.timeout)); err != nil {
 		return err
@@ -219,12 +219,12 @@ func appendCommand(b []byte, args ...string) []byte {
 	return b
 }
 
-// command is a step of an abuse that is one command.
+// command returns a step of an abuse that sends one command.
 func command(args ...string) func(*abuser) error {
 	return func(a *abuser) error { return a.run(args...) }
 }
 
-// steps does one thing after the other.
+// steps returns a step that does several steps in turn.
 func steps(all ...func(*abuser) error) func(*abuser) error {
 	return func(a *abuser) error {
 		for _, step := range all {

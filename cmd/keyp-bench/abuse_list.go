@@ -22,7 +22,7 @@ const fillStep = 500
 type collectionKind struct {
 	name    string
 	fill    string                              // the command that adds elements
-	element func(args []string, n int) []string // appends element n as fill wants it
+	element func(args []string, n int) []string // appends element n as arguments of fill
 }
 
 var collectionKinds = []collectionKind{
@@ -96,7 +96,8 @@ func (a *abuser) fillOne(k collectionKind, key string, first int) error {
 	return nil
 }
 
-// filled is a second collection of a kind, half of whose elements the first one has.
+// filled returns a step that makes a second collection of a kind, which shares half of its elements
+// with the first one.
 func filled(kind string) func(*abuser) error {
 	return func(a *abuser) error {
 		for _, k := range collectionKinds {
@@ -108,14 +109,14 @@ func filled(kind string) func(*abuser) error {
 	}
 }
 
-// repeated is a request n times.
+// repeated returns a step that sends a command n times in one pipeline.
 func repeated(n func(a *abuser) int, args ...string) func(*abuser) error {
 	return func(a *abuser) error {
 		return a.main.ask(pipeline(n(a), args...))
 	}
 }
 
-// manyArgs is a command with n numbered arguments, each behind prefix.
+// manyArgs returns a step that sends a command with n more arguments: prefix and a number.
 func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser) error {
 	return func(a *abuser) error {
 		b := redcon.AppendArray(nil, len(args)+n(a))
@@ -131,13 +132,13 @@ func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser
 
 func elements(a *abuser) int { return a.n }
 
-// part is so many of each hundred elements.
+// part returns a function for a percentage of the elements.
 func part(percent int) func(*abuser) int { return func(a *abuser) int { return a.n * percent / 100 } }
 
-// bytesOf is a size that goes with the number of elements: mib MiB for a million.
+// bytesOf returns a size in proportion to the number of elements: mib MiB for a million.
 func bytesOf(a *abuser, mib int) int { return max(1024, mib*a.n/1_000_000*mebi) }
 
-// readAbuses read very much with one command.
+// readAbuses are commands that read very many elements.
 var readAbuses = []abuse{
 	{name: "KEYS *", do: command("KEYS", "*"), times: 2},
 	{name: "KEYS with a bomb of stars", do: command("KEYS", strings.Repeat("*a", 500)+"b"), times: 2},
@@ -158,7 +159,7 @@ var readAbuses = []abuse{
 	{name: "EXISTS of 1M keys", do: manyArgs(elements, "none:", "EXISTS")},
 }
 
-// writeAbuses change very much with one command.
+// writeAbuses are commands that change very many elements.
 var writeAbuses = []abuse{
 	{
 		name: "SUNIONSTORE", prepare: steps(fillLarge("set"), filled("set")),
@@ -249,10 +250,10 @@ var inputAbuses = []abuse{
 	}},
 }
 
-// scaled is a number for a million elements, less for less.
+// scaled returns n, or less in proportion if there are fewer than a million elements.
 func (a *abuser) scaled(n int) int { return max(1, min(n, n*a.n/1_000_000)) }
 
-// manyConns opens connections that send something, and no more.
+// manyConns returns a step that opens connections, each of which sends text and nothing more.
 func manyConns(n int, text string) func(*abuser) error {
 	return func(a *abuser) error {
 		for range a.scaled(n) {
@@ -268,11 +269,11 @@ func manyConns(n int, text string) func(*abuser) error {
 	}
 }
 
-// unreadTime is how long in ms a client writes that reads nothing.
+// unreadTime is how long a client that reads nothing writes, in ms.
 const unreadTime = 2000
 
-// unread sends first from a client of its own, and never reads; for a while it sends more as long
-// as the server takes it, and so does another client, which reads.
+// unread returns a step with a client that never reads. It sends first, and then more for a while,
+// as long as the server accepts that. Meanwhile another client, which reads, sends others.
 func unread(first, more, others []byte) func(*abuser) error {
 	return func(a *abuser) error {
 		deaf, err := a.open()
@@ -302,7 +303,7 @@ func unread(first, more, others []byte) func(*abuser) error {
 	}
 }
 
-// send writes until then, or until the connection ends: the server may cut it.
+// send writes until the time until, or until the connection ends, because the server may close it.
 func send(conn net.Conn, more []byte, until int64) {
 	if len(more) == 0 || conn.SetWriteDeadline(time.UnixMilli(until)) != nil {
 		return
@@ -343,7 +344,7 @@ var outputAbuses = []abuse{
 	{name: "SUBSCRIBE to 200k channels", do: func(a *abuser) error { return a.subscribe("SUBSCRIBE", "channel", a.n/5) }},
 }
 
-// subscribe subscribes a connection of its own to n channels.
+// subscribe opens a connection and subscribes it to n channels.
 func (a *abuser) subscribe(command, prefix string, n int) error {
 	c, err := a.open()
 	if err != nil {
@@ -360,7 +361,8 @@ func (a *abuser) subscribe(command, prefix string, n int) error {
 	return c.ask(b)
 }
 
-// scriptAbuses are scripts that never end; they are killed before others get -BUSY.
+// scriptAbuses are scripts that take all memory, which may be refused, and scripts that do not end,
+// which are killed before other clients get -BUSY.
 var scriptAbuses = []abuse{
 	{name: "a script that allocates", do: refusable(command("EVAL", "local t = {} for i = 1, 1e7 do t[i] = 'x' .. i end", "0"))},
 	{name: "a script that makes one long string", do: refusable(command("EVAL", "local s = 'x' for i = 1, 30 do s = s .. s end", "0"))},
@@ -368,7 +370,7 @@ var scriptAbuses = []abuse{
 	{name: "a script that loops", do: killed(command("EVAL", "while true do end", "0"))},
 }
 
-// refusable does something that may be refused.
+// refusable returns a step that succeeds even if the server refuses do.
 func refusable(do func(*abuser) error) func(*abuser) error {
 	return func(a *abuser) error {
 		err := do(a)
@@ -379,7 +381,7 @@ func refusable(do func(*abuser) error) func(*abuser) error {
 	}
 }
 
-// killed does what is ended by SCRIPT KILL after a second.
+// killed returns a step that does do, and ends it by SCRIPT KILL after a second.
 func killed(do func(*abuser) error) func(*abuser) error {
 	return func(a *abuser) error {
 		killer, err := a.open()

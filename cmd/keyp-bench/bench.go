@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// errWrong marks a wrong answer of a server that can still be measured: the run notes
-	// it as a failure and continues with the next line.
+	// errWrong marks a wrong answer of a server that can still be measured. The run records
+	// it as a failure and continues.
 	errWrong = errors.New("wrong answer")
 )
 
@@ -115,8 +115,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// sidesOf are the servers in the order of a round: reversed every
-// second time, so that no server always follows another.
+// sidesOf returns the servers in the order of a round. Every second round has the reverse order, so
+// that no server always follows another.
 func (b *bench) sidesOf(round int) []int {
 	var order []int
 	for i := range b.sides {

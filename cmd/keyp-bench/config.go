@@ -145,7 +145,7 @@ func (f *flags) resolve() error {
 	return err
 }
 
-// check refuses what can't be run.
+// check returns an error for a configuration that cannot be run.
 func (c config) check() error {
 	limits := []struct {
 		name             string

@@ -16,8 +16,8 @@ import (
 // expiredChannel is where database 0 publishes the keys that expire.
 const expiredChannel = "__keyevent@0__:expired"
 
-// expireEvents makes keys expire over a while and measures how late a subscriber receives
-// the event of each: from the key's deadline to the message.
+// expireEvents makes keys expire over a while, and measures how long after each key's deadline a
+// subscriber receives the event.
 func expireEvents(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
 	client := t.dial(b.timeout)
 	defer client.Close()
@@ -72,8 +72,8 @@ type expiredEvents struct {
 	wrong    []error         // a key that expired twice or too early
 }
 
-// receiveExpired receives the names of expired keys until it has each once. Other names
-// than theirs do not count.
+// receiveExpired receives the names of expired keys until it has received each once. It ignores
+// other names.
 func receiveExpired(receive func() (string, error), d deadlines) (*expiredEvents, error) {
 	got := &expiredEvents{}
 	seen := make([]bool, d.keys)
@@ -95,7 +95,7 @@ func receiveExpired(receive func() (string, error), d deadlines) (*expiredEvents
 		}
 		seen[key] = true
 		late += time.Duration(wall-d.at(key)) * time.Millisecond
-		if late < -2*time.Millisecond { // wall is a millisecond that had begun
+		if late < -2*time.Millisecond { // because wall is rounded down
 			got.wrong = append(got.wrong, fmt.Errorf("%w: key %d expired %v before its deadline", errWrong, key, -late))
 		}
 		got.lateness = append(got.lateness, max(late, 0))

@@ -14,8 +14,8 @@ import (
 const (
 	// burstEarly is how long before the first deadline, in ms, all keys must be in place.
 	burstEarly = 500
-	// burstAttempts bounds how often a later instant is tried when loading, or beginning the GETs,
-	// takes too long.
+	// burstAttempts is how many instants are tried, each later than the one before, if loading or
+	// starting the GETs takes too long.
 	burstAttempts = 4
 )
 
@@ -83,9 +83,9 @@ func expireBurst(b *bench, ctx context.Context, l line, t *target, round int) ([
 	return readings, nil
 }
 
-// loadBurst writes keys whose deadlines begin at the returned instant, in Unix ms, at least early
-// ms ahead, and are spread over the given time. When loading takes longer than expected, it waits
-// until those keys have expired and tries again with a later instant.
+// loadBurst writes keys with deadlines from the returned instant on, in Unix ms, spread over the
+// time over. The instant is at least early ms after loadBurst returns. If loading takes too long,
+// it waits until the keys have expired and tries again with a later instant.
 func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, early int64, client *redis.Client, baseline int64) (int64, error) {
 	lead := 2*early + int64(keys)/50
 	for range burstAttempts {
@@ -107,8 +107,8 @@ func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, ear
 	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", keys, lead/3)
 }
 
-// deadlines are those of keys from the instant from until over ms later, evenly spread, so
-// that keys written one after the other are far apart.
+// deadlines spreads the deadlines of keys evenly from the instant from until over ms later. Keys
+// that are written one after the other have deadlines far apart.
 type deadlines struct {
 	keys       uint64
 	from, over int64
@@ -130,7 +130,7 @@ func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64,
 		if err != nil {
 			return 0, err
 		}
-		// The clock is read after the reply: only then was the reply before the instant.
+		// The clock is read after the reply, which proves that the reply came before the instant.
 		if now := clock.System.Now(); now < instant && size != full {
 			return 0, fmt.Errorf("%w: DBSIZE is %d, not %d, %d ms before the keys expire", errWrong, size, full, instant-now)
 		}
@@ -153,8 +153,8 @@ func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64,
 	return max(back-monoInstant, 0), err
 }
 
-// untilBack asks DBSIZE about every millisecond until it is at most baseline, and returns the
-// time of that reply on the monotonic clock.
+// untilBack sends DBSIZE about every millisecond until the reply is at most baseline. It returns
+// the time of that reply on the monotonic clock.
 func (b *bench) untilBack(ctx context.Context, client *redis.Client, baseline int64) (time.Duration, error) {
 	until := clock.System.Mono() + b.timeout
 	for {

@@ -29,7 +29,7 @@ const (
 	redisForgets = `redis-server --port {port} --bind 127.0.0.1 --dir {dir} --appendonly no --save ''`
 )
 
-// keyp is the command that runs Keyp as this tree has it.
+// keyp returns the command that runs Keyp, built from this tree.
 func keyp(t *testing.T) string {
 	t.Helper()
 	return "'" + testkit.Binary(t) + "' --port {port} --bind 127.0.0.1 --dir {dir}"
@@ -53,7 +53,7 @@ func runBench(t *testing.T, ctx context.Context, args ...string) (status int, st
 	return status, out.String(), errs.String()
 }
 
-// TestMain lets the test's own program be the process of the GETs beside an abuse.
+// TestMain lets the test binary also run as the process of readers.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == readersArg {
 		main()
@@ -135,8 +135,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// All measurements that take seconds, beside Redis where it is installed; those that take
-// longest only with KEYP_LONG=1.
+// TestEverything runs the measurements that take seconds, and compares with Redis if it is
+// installed. With KEYP_LONG=1 it runs the longest ones too.
 func TestEverything(t *testing.T) {
 	testkit.Program(t, redisbench.Program)
 	_, redis := testkit.Find(t, "redis-server")
@@ -221,7 +221,7 @@ func checkEverything(t *testing.T, document, workloads string) {
 	}
 }
 
-// Tests of redis-benchmark for which the server has no command fail, and the run continues.
+// Tests of redis-benchmark that use commands unknown to the server fail, and the run continues.
 func TestTypes(t *testing.T) {
 	needRedis(t)
 	testkit.Program(t, redisbench.Program)
@@ -342,8 +342,8 @@ func TestRestartNoticesLostKeys(t *testing.T) {
 	}
 }
 
-// startFake serves the commands that the measurements send from a map that knows
-// no time, except those that answer takes over.
+// startFake starts a server for the commands of the measurements, with a map whose keys never
+// expire. A command for which answer returns true is not handled further.
 func startFake(t *testing.T, answer func(conn redcon.Conn, name string) bool) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

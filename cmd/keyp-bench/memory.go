@@ -7,8 +7,8 @@ import (
 	"keyp/cmd/keyp-bench/internal/proc"
 )
 
-// withinBudget starts Keyp with a bound of its memory. A peer with such a bound would evict
-// keys or refuse writes, so it has none.
+// withinBudget adds a memory limit to the command that starts Keyp. Another server gets none,
+// because it would evict keys or refuse writes.
 func withinBudget(b *bench, s side) (proc.Extra, error) {
 	if !s.isKeyp() {
 		return proc.Extra{}, nil
@@ -16,8 +16,8 @@ func withinBudget(b *bench, s side) (proc.Extra, error) {
 	return proc.Extra{Args: "--maxmemory " + b.maxmemory}, nil
 }
 
-// biggerThanMemory measures reads of keys that Keyp has mostly on disk only. All must
-// exist: a miss is a failure.
+// biggerThanMemory measures reads of keys most of which Keyp keeps only on disk. All must exist: a
+// miss is a failure.
 func biggerThanMemory(b *bench, ctx context.Context, l line, t *target, _ int) ([]reading, error) {
 	if err := b.loadTTL(ctx, t, l.keys, "PX", func(uint64) int64 { return farAway }); err != nil {
 		return nil, err

@@ -20,14 +20,13 @@ import (
 	"keyp/internal/clock"
 )
 
-// Readers are GETs at fixed times beside a measurement: redis-benchmark sends only as fast as
-// a server answers, so a stall hides all requests that it kept from being sent. Here each
-// connection sends at times that are fixed beforehand. A request whose time comes while its
-// connection still waits counts from that time.
+// Readers send GETs at fixed times during a measurement. redis-benchmark sends only as fast as a
+// server answers, so during a stall it does not measure the requests that it could not send. Here
+// each connection sends at times that are fixed beforehand. If the time of a request comes while
+// its connection still waits, its latency counts from that time.
 //
-// Readers run in a process of their own, with a higher priority where the system allows that.
-// Within the measuring process they would wait for its goroutines, and the figures would be
-// about keyp-bench as much as about the server.
+// Readers run in a separate process, with a higher priority where the system allows that. Within
+// the measuring process they would wait for its goroutines, which would falsify the figures.
 //
 //	keyp-bench                 readers (keyp-bench readersArg)
 //	readerOptions as JSON  →
@@ -56,7 +55,7 @@ type readerOptions struct {
 	Timeout time.Duration
 }
 
-// readerResult is what they noticed.
+// readerResult is the result of readers: their latencies and errors.
 type readerResult struct {
 	P50, P99, Max time.Duration
 	Errors        int64
@@ -159,7 +158,7 @@ func quantiles(all []time.Duration) (p50, p99, largest time.Duration) {
 	return all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
 }
 
-// readers is such a process, seen from the one that started it.
+// readers is the process of readers, in the process that started it.
 type readers struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -167,7 +166,8 @@ type readers struct {
 	printed bytes.Buffer // to stderr
 }
 
-// startReaders returns when GETs are answered. Those before from, in Unix ms, are not counted.
+// startReaders starts readers, and returns when all connections have got an answer. GETs before
+// from, in Unix ms, are not counted.
 func (b *bench) startReaders(ctx context.Context, t *target, keys uint64, from int64) (*readers, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -195,7 +195,7 @@ func (b *bench) startReaders(ctx context.Context, t *target, keys uint64, from i
 	return r, nil
 }
 
-// end stops the GETs and gives what they noticed.
+// end stops the GETs and returns their result.
 func (r *readers) end() (readerResult, error) {
 	var result readerResult
 	closeErr := r.in.Close()

@@ -32,7 +32,7 @@ type report struct {
 	Failures    []failure `json:"failures"`
 }
 
-// server is one of those that are measured.
+// server is one of the measured servers.
 type server struct {
 	Side    string `json:"side"`
 	Command string `json:"command"` // or its address
@@ -81,7 +81,7 @@ func newReport(c config) *report {
 	return r
 }
 
-// machine describes where the figures come from, as far as the system reports it.
+// machine describes the machine of the measurement, as far as the system reports it.
 func machine() string {
 	text := fmt.Sprintf("%d CPUs", runtime.NumCPU())
 	if model := procField("/proc/cpuinfo", "model name"); model != "" {
@@ -137,7 +137,7 @@ func (r *report) add(l line, side int, readings []reading) {
 	}
 }
 
-// addFailure notes what was wrong, if anything was. Rounds count from 0 here.
+// addFailure records a failure if count is not 0. Here rounds count from 0.
 func (r *report) addFailure(l line, side string, round int, count int64, first error) {
 	if count > 0 {
 		r.Failures = append(r.Failures, failure{l.String(), side, round + 1, count, first.Error()})

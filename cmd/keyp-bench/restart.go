@@ -76,7 +76,7 @@ func (b *bench) killUnderLoad(ctx context.Context, l line, t *target) error {
 		return errors.Join(err, writers.end())
 	}
 	err = t.server.Stop(syscall.SIGKILL, b.timeout)
-	_ = writers.end() // with the server
+	_ = writers.end() // the writers have ended with the server
 	return err
 }
 

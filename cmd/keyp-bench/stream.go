@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// redis-benchmark runs for a number of requests, not for a time. A probe finds the rate
-	// first: so many requests per connection (at pipeline 1), within bounds.
+	// redis-benchmark runs for a number of requests, not for a time. So a probe measures the rate
+	// first, with probePerClient requests per connection (at pipeline 1), within bounds.
 	probePerClient = 400
 	probeLeast     = 2_000
 	probeMost      = 20_000
-	// endless is redis-benchmark's largest number of requests: it never gets there.
+	// endless is redis-benchmark's largest number of requests, which it never reaches.
 	endless = 1<<31 - 1
 )
 
@@ -50,8 +50,8 @@ func (b *bench) measureStreams(ctx context.Context, lines []line) (err error) {
 	return nil
 }
 
-// measureStream measures all rounds of one line. A server that answers with an error is
-// noted and skipped in the line's other rounds.
+// measureStream measures all rounds of one line. If a server answers with an error, it records a
+// failure and skips the server in the line's other rounds.
 func (b *bench) measureStream(ctx context.Context, l line, targets []*target) error {
 	failed := make([]bool, len(targets))
 	measure := func(side, round int, n int64) (readings []reading, rate float64, err error) {
@@ -92,7 +92,7 @@ func (b *bench) measureStream(ctx context.Context, l line, targets []*target) er
 	return nil
 }
 
-// probeRequests is the number of requests that finds the rate of a stream, roughly.
+// probeRequests returns the number of requests with which a probe estimates the rate of a stream.
 func probeRequests(l line) int64 {
 	return int64(min(max(probePerClient*l.clients, probeLeast), probeMost) * l.pipeline)
 }
@@ -152,7 +152,7 @@ func (b *bench) redisBenchmark(ctx context.Context, l line, t *target, n int64) 
 	return result, err
 }
 
-// background is a stream without end that runs beside a measurement.
+// background is an endless stream that runs during a measurement.
 type background struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -187,7 +187,7 @@ func (b *bench) startBackground(ctx context.Context, l line, t *target) (*backgr
 	return g, nil
 }
 
-// running is an error when the stream has ended by itself.
+// running returns an error if the stream has ended by itself.
 func (g *background) running() error {
 	select {
 	case <-g.ended:
@@ -197,7 +197,8 @@ func (g *background) running() error {
 	}
 }
 
-// end stops the stream and waits for it. It is an error when the stream had ended by itself.
+// end stops the stream and waits for its end. It returns an error if the stream had ended by
+// itself.
 func (g *background) end() error {
 	err := g.running()
 	g.cancel()

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// idleWait bounds the wait for the end of background work. Work that takes longer
-	// is permanent and belongs into the measurement.
+	// idleWait bounds the wait for the end of background work. Work that takes longer counts as
+	// permanent, and is part of the measurement.
 	idleWait = 30 * time.Second
 	idleAsk  = 20 // ms between questions
 )
@@ -30,7 +30,7 @@ type target struct {
 	server *proc.Server // nil when it runs already
 }
 
-// open starts the side's server as l needs it, or gives the one that runs already.
+// open starts the side's server with the options of l, or returns the server that already runs.
 func (b *bench) open(ctx context.Context, l line, from side) (*target, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (t *target) dial(timeout time.Duration) *redis.Client { return proc.Dial(t.
 func (t *target) while(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.server != nil {
-		exited := t.server.Exited() // of this process: another one may be started
+		exited := t.server.Exited() // for this process; a restart makes another one
 		go func() {
 			select {
 			case <-exited:
@@ -164,8 +164,8 @@ func (t *target) product(ctx context.Context, timeout time.Duration) string {
 	return ""
 }
 
-// waitIdle waits until no server rewrites its log or saves: background work of one must
-// not slow down the other, nor itself in the next measurement.
+// waitIdle waits until no server rewrites its log or saves, for idleWait at most. Background work
+// of one server must not slow down the next measurement.
 func (b *bench) waitIdle(ctx context.Context, targets []*target) error {
 	until := clock.System.Mono() + idleWait
 	for _, t := range targets {
@@ -187,8 +187,8 @@ func (b *bench) waitIdle(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// sizes are the bytes of a server's files: those of its log (of Keyp the folder wal, of
-// Redis appendonlydir) and all others. A file that is removed meanwhile counts nothing.
+// sizes returns the bytes of a server's log files (in the folder wal of Keyp, appendonlydir of
+// Redis) and of all other files. It ignores files that are removed meanwhile.
 func (t *target) sizes() (log, others int64, err error) {
 	err = filepath.WalkDir(t.server.Dir(), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -38,7 +38,7 @@ type workload struct {
 	variant   func(*bench, side) (proc.Extra, error) // added to the command that starts the server; nil: nothing
 	keys      uint64                                 // unless --ttl-keys is given
 	length    time.Duration                          // unless --length is given; 0: --duration
-	starts    bool                                   // it starts and stops the server itself, or reads its files or memory
+	starts    bool                                   // the program must start the server: to stop it, or to read its files or memory
 	once      bool                                   // one round is enough: sizes vary less than times
 }
 
@@ -52,8 +52,8 @@ type reading struct {
 	value float64
 }
 
-// valueWord in the arguments of redis-benchmark stands for a value of --size bytes, which
-// redis-benchmark makes itself for its own tests only.
+// valueWord in the arguments of redis-benchmark is replaced by a value of --size bytes.
+// redis-benchmark itself makes such values only for its own tests.
 const valueWord = "VALUE"
 
 // Requests that several workloads send.
@@ -96,7 +96,7 @@ var slowWorkloads = []workload{
 	},
 }
 
-// abuseWorkloads measure what other clients notice of one that asks too much.
+// abuseWorkloads measure how one client that overloads the server affects the others.
 var abuseWorkloads = []workload{
 	abuseWorkload("abuse-read", "commands that read very much, over collections of --ttl-keys elements (1M)", readAbuses),
 	abuseWorkload("abuse-write", "commands that change very much", writeAbuses),
