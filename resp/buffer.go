@@ -7,21 +7,20 @@ import "unsafe"
 const (
 	// keptBuffer is how many bytes a busy connection may always keep.
 	keptBuffer = 64 << 10
-	// keptArgs is the longest argument list whose memory is used again.
+	// keptArgs is the longest argument list whose memory is reused.
 	keptArgs = 4096
-	// oversize: a buffer is too large if the bytes that it held would fit this many times.
+	// A buffer is too large if it could hold its recent content oversize times.
 	oversize = 8
-	// calmTurns is how often in a row an emptied buffer must have been too large before it is given
-	// back. So large commands with small ones between them do not allocate each time.
+	// calmTurns is how often in a row an emptied buffer must have been too large before it is
+	// dropped. So large commands with small ones between them do not allocate each time.
 	calmTurns = 16
 )
 
 // Space returns at least atLeast writable bytes at the end of the buffer, for
 // read(2); Advance reports how many were filled. It invalidates arguments.
 //
-// The buffer grows with what has arrived, never with what was announced: twice the
-// bytes held, and no further than the present argument's end where that is known
-// and enough.
+// The buffer grows with the bytes received, never with the lengths announced: to twice the bytes
+// held, and no further than the present argument's end if that is known and leaves enough room.
 func (r *Reader) Space(atLeast int) []byte {
 	atLeast = max(atLeast, 1)
 	held := r.end - r.start
@@ -41,7 +40,7 @@ func (r *Reader) Space(atLeast int) []byte {
 	return r.buf[r.end:]
 }
 
-// Moves is how many bytes Space would copy to make room.
+// Moves returns how many bytes Space would copy to make room.
 func (r *Reader) Moves(atLeast int) int {
 	if len(r.buf)-r.end >= atLeast {
 		return 0
@@ -49,8 +48,8 @@ func (r *Reader) Moves(atLeast int) int {
 	return r.end - r.start
 }
 
-// Larger makes the buffer that Space would go on in, with what is held. It changes nothing, so
-// that it may run on any goroutine as long as nobody changes the Reader.
+// Larger returns the buffer that Space would switch to, with a copy of the bytes held. It does not
+// change the Reader, so any goroutine may call it while nobody else changes the Reader.
 func (r *Reader) Larger(atLeast int) []byte {
 	held := r.end - r.start
 	fresh := make([]byte, held+r.growth(held, max(atLeast, 1)))
@@ -65,9 +64,9 @@ func (r *Reader) GoOnIn(larger []byte) {
 	r.forget()
 }
 
-// growth is the room that a new buffer gets after the held bytes. It is as much again, or, for an
-// argument that is most of its command, the bytes that the argument lacks. Small arguments do not
-// count; otherwise a command of many would grow by one at a time.
+// growth returns the room that a new buffer gets after the held bytes. It is as much again or, for
+// an argument that is most of its command, only the bytes that the argument lacks. This excludes
+// small arguments; otherwise the buffer for a command of many would grow by one argument at a time.
 func (r *Reader) growth(held, atLeast int) int {
 	grow := max(held, atLeast)
 	if need := r.Need(); need > 0 && r.need >= held/2 {
@@ -85,8 +84,7 @@ func (r *Reader) Advance(n int) {
 	r.peak = max(r.peak, r.end-r.start)
 }
 
-// Buffered is the number of bytes received and not yet returned as commands, in
-// whole or in part.
+// Buffered returns the number of bytes received and not yet returned as commands.
 func (r *Reader) Buffered() int { return r.end - r.start }
 
 // Memory is the memory of the Reader, in bytes.
@@ -94,8 +92,8 @@ func (r *Reader) Memory() int {
 	return len(r.buf) + cap(r.spans)*int(unsafe.Sizeof(span{})) + cap(r.args)*int(unsafe.Sizeof([]byte{}))
 }
 
-// Need is the number of bytes that are missing to the end of the argument that is arriving, so that
-// the owner can size its reads. It is 0 if that is not known.
+// Need returns the number of bytes that are missing to the end of the present argument, so that the
+// owner can size its reads. It is 0 if that is not known.
 func (r *Reader) Need() int {
 	if r.need == 0 {
 		return 0
@@ -103,9 +101,9 @@ func (r *Reader) Need() int {
 	return max(0, r.need-(r.end-r.pos))
 }
 
-// Release gives back the memory of an idle connection. If nothing is buffered that is all of it;
-// otherwise it is the part that the incomplete command does not fill. It invalidates arguments. The
-// Reader goes on as before.
+// Release frees memory of an idle connection. If nothing is buffered, it frees the whole buffer;
+// otherwise it frees the part that the incomplete command does not fill. It invalidates arguments.
+// The Reader remains usable.
 func (r *Reader) Release() {
 	r.args, r.length = nil, 0
 	held := r.end - r.start
@@ -123,7 +121,7 @@ func (r *Reader) Release() {
 	r.rebase(fitting)
 }
 
-// rebase goes on in buf, at whose beginning the caller has put the bytes held.
+// rebase switches to buf. The caller has copied the bytes held to its beginning.
 func (r *Reader) rebase(buf []byte) {
 	held := r.end - r.start
 	r.moved += int64(held)
@@ -134,7 +132,8 @@ func (r *Reader) rebase(buf []byte) {
 	r.peak = held
 }
 
-// emptied begins the empty buffer again, and drops one that has long been too large.
+// emptied starts at the beginning of the empty buffer again, or drops a buffer that has long been
+// too large.
 func (r *Reader) emptied(atLeast int) {
 	if r.tooLarge(atLeast) {
 		r.calm++

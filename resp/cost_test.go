@@ -134,8 +134,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestLargeBufferIsGivenBack: after a large command, small ones alone end the large
-// buffer, also when the connection is never idle; large ones keep it.
+// TestLargeBufferIsGivenBack: after a large command, a series of small ones drops the large buffer,
+// even if the connection is never idle. Further large commands keep it.
 func TestLargeBufferIsGivenBack(t *testing.T) {
 	large := multibulk("SET", "k", strings.Repeat("v", 1<<20))
 	small := multibulk("GET", "k")
@@ -174,7 +174,8 @@ func TestLargeBufferIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestRelease: an idle connection's reader holds nothing, and goes on when input comes.
+// TestRelease: after Release, an idle connection's reader holds no memory, and still reads
+// commands.
 func TestRelease(t *testing.T) {
 	var r Reader
 	inPieces(t, &r, multibulk("SET", "k", "v"), 16<<10)

@@ -32,5 +32,5 @@
 // 64 KB is always an error; Redis accepts one whose end comes with the same read.
 //
 // Numbers are written as Redis writes them: see AppendDouble for replies and
-// LongDouble for INCRBYFLOAT. The package knows nothing of commands or sessions.
+// LongDouble for INCRBYFLOAT. The package does not depend on commands or sessions.
 package resp

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// LongDouble is the number that INCRBYFLOAT and HINCRBYFLOAT calculate with: 80 bits on x86, a
-// mantissa of 64. It is the same here on every processor, so that 10.50 + 0.1 is 10.6 and 1e17 + 1
-// is exact. Redis on other processors uses the long double of their C compiler, and can differ in
-// the last digits.
+// LongDouble is the number type of INCRBYFLOAT and HINCRBYFLOAT: the long double of x86, with 80
+// bits and a mantissa of 64. It is the same here on every processor, so that 10.50 + 0.1 is 10.6
+// and 1e17 + 1 is exact. Redis on other processors uses the long double of their C compiler, and
+// can differ in the last digits.
 //
 // The zero value is 0. One difference from x86 is that numbers below 2^-16382 keep
 // their full mantissa; no text with 17 decimals shows it.
@@ -169,8 +169,8 @@ func MaxLongDouble() LongDouble {
 	return x
 }
 
-// Milliseconds gives x, which is in seconds, in milliseconds, rounded up. It reports false
-// when that is more than an int64 can hold; less than it can hold is the least one.
+// Milliseconds returns x, which is in seconds, in milliseconds, rounded up. It returns false if the
+// result is above the largest int64. A result below the smallest int64 becomes the smallest.
 func (x LongDouble) Milliseconds() (int64, bool) {
 	var ms, most big.Float
 	ms.SetPrec(longDoubleBits).Mul(&x.f, big.NewFloat(1000))

@@ -13,8 +13,8 @@ type Limits struct {
 	MaxBulk   int64 // bytes of one argument (proto-max-bulk-len)
 	MaxInline int   // bytes of an inline command or a length line, without its end
 	MaxArgs   int   // arguments of a multibulk command
-	// Unauthenticated holds a client that has yet to authenticate to at most 10
-	// arguments of 16 KB each.
+	// Unauthenticated limits a client that has not authenticated yet to 10 arguments of 16 KB
+	// each.
 	Unauthenticated bool
 }
 
@@ -27,8 +27,8 @@ const (
 	unauthenticatedBulk = 16 << 10
 )
 
-// ProtocolError ends a connection: where the next command begins is not known any more. The
-// client is sent "ERR " and Error() before the close.
+// ProtocolError ends a connection, because it is unknown where the next command begins. The owner
+// sends "ERR " and Error() to the client before the close.
 type ProtocolError struct {
 	Text string // without "Protocol error: "
 }
@@ -87,10 +87,9 @@ type span struct{ at, n int }
 // input is needed. Empty commands (a blank line, *0, *-1) are skipped. An error is a
 // *ProtocolError and is final: every later call returns it again.
 //
-// The arguments are slices of the buffer: the caller may change their bytes, not
-// append to them in place (their capacity is their length), and must be done with
-// them, or have copied them, before the next call of Next, Space or Release. A nil
-// l means DefaultLimits.
+// The arguments are slices of the buffer. The caller may change their bytes, but cannot append to
+// them in place, because their capacity is their length. They are valid until the next call of
+// Next, Space, GoOnIn or Release. A nil l means DefaultLimits.
 func (r *Reader) Next(l *Limits) ([][]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -127,7 +126,7 @@ func (r *Reader) Next(l *Limits) ([][]byte, error) {
 	return r.complete(), nil
 }
 
-// failure is r.err as an error that is nil when there is none.
+// failure returns r.err as an error, and a nil interface if r.err is nil.
 func (r *Reader) failure() error {
 	if r.err != nil {
 		return r.err
@@ -232,11 +231,11 @@ func (r *Reader) complete() [][]byte {
 	return args
 }
 
-// Length is how many bytes the command was that Next gave last.
+// Length returns the length in bytes of the command that Next returned last.
 func (r *Reader) Length() int { return r.length }
 
-// inline reads a command that is a line. It is ready when a line was there; one of
-// blanks has no arguments.
+// inline reads a command that is a line. ready is true if the whole line was there. A blank line
+// has no arguments.
 func (r *Reader) inline(l *Limits) (args [][]byte, ready bool) {
 	line, ready := r.line('\n', l.MaxInline, "too big inline request")
 	if !ready {
@@ -256,9 +255,9 @@ func (r *Reader) inline(l *Limits) (args [][]byte, ready bool) {
 // canonicalDigits is the most digits that canonical looks at.
 const canonicalDigits = 10
 
-// canonical reads a length line as every client writes it: the type, a decimal
-// number without sign or leading zero, two bytes of line end. It leaves anything
-// else, also a line that is incomplete, to line.
+// canonical reads a length line in the form that every client uses: the type, a decimal number
+// without sign or leading zero, and two bytes of line end. It leaves other lines, and incomplete
+// ones, to the method line.
 func (r *Reader) canonical() (n int64, ok bool) {
 	n, size, ok := canonicalLength(r.buf[r.pos+1 : r.end])
 	r.examined += int64(size)
@@ -268,8 +267,8 @@ func (r *Reader) canonical() (n int64, ok bool) {
 	return n, ok
 }
 
-// canonicalLength is the number of a length line after its type, and how many bytes were looked at.
-// If ok, these are all but the last byte of the line's end.
+// canonicalLength parses a length line after its type. size is how many bytes it read: if ok, all
+// but the last byte of the line's end.
 func canonicalLength(b []byte) (n int64, size int, ok bool) {
 	b = b[:min(len(b), canonicalDigits+2)]
 	i := 0
@@ -283,10 +282,10 @@ func canonicalLength(b []byte) (n int64, size int, ok bool) {
 // aheadArgs is how many arguments Ahead steps over in search of the next command.
 const aheadArgs = 8
 
-// Ahead appends an argument of each of the following commands, most likely their keys, as far as
-// names has room. place returns the argument's position for a command's name, from 1 on. The result
+// Ahead appends one argument of each of the following commands, most likely its key, while names
+// has capacity. place returns the argument's position for a command's name, from 1 on. The result
 // is a hint. Ahead consumes nothing, and stops at a command that is incomplete, unusual or long.
-// The slices are valid for as long as those of Next.
+// The slices are valid as long as those of Next.
 func (r *Reader) Ahead(names [][]byte, place func(name []byte) int) [][]byte {
 	if r.left > 0 {
 		return names
@@ -319,7 +318,8 @@ func (r *Reader) Ahead(names [][]byte, place func(name []byte) int) [][]byte {
 	return names
 }
 
-// lengthLine takes a canonical length line of the given type off b.
+// lengthLine parses a canonical length line of the given type at the start of b. rest is what
+// follows it.
 func lengthLine(b []byte, kind byte) (n int64, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != kind {
 		return 0, b, false

@@ -65,8 +65,8 @@ func multibulk(args ...string) string {
 	return b.String()
 }
 
-// protocolCase is an input and what becomes of it. The differential test gives the
-// same inputs to Redis, except where here says why the answers differ.
+// protocolCase is an input and its result. The differential test sends the same inputs to Redis,
+// except those whose field here says why the answers differ.
 type protocolCase struct {
 	input    string
 	commands [][]string
@@ -207,7 +207,7 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.input, got, tt)
 		}
 	}
-	// AUTH in front of a large command in one pipeline: the limits are read again.
+	// AUTH before a large command in one pipeline: new limits apply at the next header.
 	var r Reader
 	many := append([]string{"MSET"}, strings.Fields(strings.Repeat("k v ", 20))...)
 	r.Advance(copy(r.Space(1<<10), multibulk("AUTH", "secret")+multibulk(many...)))
@@ -299,8 +299,8 @@ func TestReaderAnyCut(t *testing.T) {
 	})
 }
 
-// TestAhead: what the hint gives are the second or third arguments of the commands that Next
-// gives afterwards, with none left out as long as all are in the usual form and short.
+// TestAhead: the hint has the second or third arguments of the commands that Next returns
+// afterwards. It has all of them if the commands are short and in the usual form.
 func TestAhead(t *testing.T) {
 	place := func(name []byte) int { return 1 + len(name)%2 }
 	rapid.Check(t, func(t *rapid.T) {
@@ -349,8 +349,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestArgumentsDoNotOverlap: what a handler appends to one argument does not reach
-// the next, nor the command behind it.
+// TestArgumentsDoNotOverlap: appending to an argument changes neither the next argument nor the
+// next command.
 func TestArgumentsDoNotOverlap(t *testing.T) {
 	for _, input := range []string{multibulk("a", "b") + multibulk("c"), "a 'b'\r\nc\r\n"} {
 		var r Reader
@@ -419,8 +419,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestReaderGoesOnInALargerBuffer: with all that it held, wherever the command stands in it, and
-// as much room as was asked for.
+// TestReaderGoesOnInALargerBuffer: after GoOnIn the Reader has all bytes that it held, wherever the
+// command is in the buffer, and the requested room.
 func TestReaderGoesOnInALargerBuffer(t *testing.T) {
 	const long = 300_000
 	value := strings.Repeat("v", long)

@@ -50,7 +50,7 @@ func startRedis(t *testing.T, args ...string) string {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // says only that it was killed
+		_ = cmd.Wait() // its error is that the process was killed
 	})
 	await.Until(t, "redis-server listens", func() bool {
 		conn, err := await.Dial("unix", socket)
@@ -69,8 +69,8 @@ func ask(t interface{ Fatal(...any) }, socket, input string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// After a protocol error Redis closes without reading on, which breaks the pipe
-	// of a long input; its answer is there all the same.
+	// After a protocol error Redis closes the connection without reading the rest, so writing
+	// a long input fails. Its answer can still be read.
 	if _, err := io.WriteString(conn, input); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func ask(t interface{ Fatal(...any) }, socket, input string) string {
 	return string(answer)
 }
 
-// answer is what Redis says to what a Reader made of an input, when PING is the only
-// command that it knows.
+// answer returns the replies of Redis to the commands that a Reader has parsed. The only known
+// command is PING.
 func answer(p parsed) string {
 	var w Writer
 	for _, c := range p.commands {

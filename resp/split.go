@@ -10,9 +10,9 @@ import "bytes"
 //	      is dropped
 //	'…'   with \' only
 //
-// A quote may open inside an argument (a"b c" is ab c); white space or the end
-// follows the closing one. A NUL is a character like others, where Redis stops at
-// it. The line is left as it is; the arguments are copies.
+// A quote may open inside an argument (a"b c" is ab c); white space or the end must follow the
+// closing one. A NUL is an ordinary character, while Redis stops at it. SplitArgs does not change
+// the line; the arguments are copies.
 func SplitArgs(line []byte) ([][]byte, bool) {
 	args, ok := split(bytes.Clone(line), nil)
 	if !ok {

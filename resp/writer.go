@@ -12,12 +12,12 @@ import (
 // Writer appends replies to Buf, which its owner may read, cut or replace between replies. Proto is
 // the connection's protocol, 2 or 3; the zero value speaks RESP2.
 //
-// Nothing checks that an Array(n) is followed by n replies; the handler answers
-// for that, or uses ArrayLater.
+// Writer does not check that n replies follow an Array(n). The handler must write them, or use
+// ArrayLater.
 //
-// With a Max, Buf grows at most a little beyond that many bytes. The rest is left out, and Full is
-// set. The content is then no reply, and the owner cannot send it. A handler whose reply may be far
-// longer than its input checks Full now and then.
+// With a Max, Buf grows at most a little beyond Max bytes. Writer then drops the rest and sets
+// Full. The content is no valid reply, so the owner must not send it. A handler whose reply may be
+// far longer than its input must check Full regularly.
 type Writer struct {
 	Buf   []byte
 	Proto int
@@ -90,7 +90,7 @@ func (w *Writer) BulkUint(n uint64) {
 	w.Bulk(strconv.AppendUint(tmp[:0], n, 10))
 }
 
-// Null writes the answer for something that is not there.
+// Null writes the reply for a missing value.
 func (w *Writer) Null() {
 	if w.resp3() {
 		w.Buf = append(w.Buf, "_\r\n"...)
@@ -99,8 +99,8 @@ func (w *Writer) Null() {
 	w.Buf = append(w.Buf, "$-1\r\n"...)
 }
 
-// NullArray is Null where the answer would have been an array (EXEC after a
-// watched key changed, BLPOP after its timeout). RESP3 has one null for both.
+// NullArray writes Null in place of an array (EXEC after a watched key changed, BLPOP after its
+// timeout). RESP3 has only one null.
 func (w *Writer) NullArray() {
 	if w.resp3() {
 		w.Buf = append(w.Buf, "_\r\n"...)
@@ -122,8 +122,8 @@ func (w *Writer) Map(n int) { w.aggregate('%', n) }
 // Set announces n replies without an order or repetitions.
 func (w *Writer) Set(n int) { w.aggregate('~', n) }
 
-// Push announces an out-of-band message of n replies (pub/sub, invalidations). In
-// RESP2 it is an array, which a client knows for a message only because it is subscribed.
+// Push announces an out-of-band message of n replies (pub/sub, invalidations). In RESP2 it is an
+// array, so a client can tell it from a reply only because the client is subscribed.
 func (w *Writer) Push(n int) { w.aggregate('>', n) }
 
 // aggregate writes a header with the present protocol's type and count for kind.
@@ -260,7 +260,7 @@ const reserved = len("*0\r\n")
 // what follows it, once.
 func (w *Writer) SetLen(m Mark, n int) {
 	end := len(w.Buf)
-	w.aggregate(m.kind, n) // written behind the reply, then moved to its place
+	w.aggregate(m.kind, n) // appended after the reply, then moved to its place
 	size := len(w.Buf) - end
 	var header [24]byte
 	copy(header[:], w.Buf[end:])
