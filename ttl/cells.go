@@ -8,15 +8,15 @@ import (
 const (
 	// maxCells bounds the cells of a Cells, some 80 KB.
 	maxCells = 4096
-	// minCell is the size of an index's cells while it has few entries: such a cell is counted in a
-	// microsecond.
+	// minCell is the size of an index's cells while it has few entries. The entries of such a cell
+	// are counted in a microsecond.
 	minCell = 128
 )
 
-// Cells counts deadlines in cells, spans of time that follow each other with gaps between them. All
-// cells have about as many deadlines, however those are spread. A cell grows up to its size; when
-// there are too many cells the size doubles, and neighbours are merged. So the number of deadlines
-// in any span is known, except for those in the two cells that its ends cut.
+// Cells counts deadlines in cells: disjoint spans of time, in order, with gaps between them. All
+// cells have about the same number of deadlines, however the deadlines are spread. A cell grows up
+// to its size. When there are too many cells, the size doubles and neighbours are merged. So the
+// number of deadlines in any span is known, except for those in the two cells that its ends cut.
 //
 // It has no lock of its own. A count is exact: only a deadline that was added may be removed.
 type Cells struct {
@@ -26,13 +26,12 @@ type Cells struct {
 	size        int // cells of up to half as many are extended, or merged with their neighbours
 	least       int // the least size
 	total       int
-	// added, removed and counted are the cells that add, remove and Count used last. Equal times to
-	// live, the removal of due keys, and consecutive spans use them again.
+	// added, removed and counted are the cells that add, remove and Count used last. The next call
+	// often needs the same cell: for equal times to live, due keys and consecutive spans.
 	added, removed, counted int
 }
 
-// NewCells returns empty cells. As long as there are no more than some thousand deadlines, each has
-// a cell of its own.
+// NewCells returns empty cells. Up to some thousand deadlines, each deadline has its own cell.
 func NewCells() *Cells { return newCells(maxCells, 1) }
 
 func newCells(max, least int) *Cells { return &Cells{max: max, size: least, least: least} }
@@ -52,10 +51,10 @@ func (s Span) Exact() bool { return s.Low == s.High }
 // Exactly is a Span of which the number is known.
 func Exactly(n int64) Span { return Span{n, n, n} }
 
-// find is the last cell that begins at a deadline or before it, -1 if there is none.
+// find returns the last cell that begins at d or earlier, -1 if there is none.
 func (c *Cells) find(d int64) int {
 	at, n := 0, len(c.first)
-	for n > 1 { // without branches that depend on d
+	for n > 1 { // no branch here depends on d
 		half := n / 2
 		if c.first[at+half] <= d {
 			at += half
@@ -68,7 +67,7 @@ func (c *Cells) find(d int64) int {
 	return at
 }
 
-// begins reports whether a cell is the one that find gives.
+// begins reports whether i is the result of find(d).
 func (c *Cells) begins(i int, d int64) bool {
 	return i < len(c.first) && c.first[i] <= d && (i+1 == len(c.first) || d < c.first[i+1])
 }
@@ -76,7 +75,7 @@ func (c *Cells) begins(i int, d int64) bool {
 // Add counts one more deadline.
 func (c *Cells) Add(d int64) { c.add(d) }
 
-// add returns the cell that has the deadline.
+// add counts one more deadline, and returns its cell.
 func (c *Cells) add(d int64) int {
 	i := c.added
 	if !c.begins(i, d) {
@@ -91,8 +90,8 @@ func (c *Cells) add(d int64) int {
 	return i
 }
 
-// extend makes a cell span a deadline that is behind the cell i and before the next one, and
-// returns it.
+// extend makes a cell cover a deadline between the cell i and the next one, and returns that cell.
+// It extends one of the two if it is small, or adds a cell.
 func (c *Cells) extend(i int, d int64) int {
 	if i >= 0 && int(c.n[i]) <= c.size/2 {
 		if c.last[i] = d; c.n[i] == 0 {
@@ -122,7 +121,7 @@ func (c *Cells) insert(i int, first, last int64, n uint32) {
 	c.n = slices.Insert(c.n, i, n)
 }
 
-// merge makes neighbours one until half of the cells are free.
+// merge merges neighbours until half of the cells are free.
 func (c *Cells) merge() {
 	for c.size = max(c.size/2, c.least); ; c.size *= 2 {
 		end := 0
@@ -144,7 +143,8 @@ func (c *Cells) merge() {
 	}
 }
 
-// Remove counts one deadline less. It returns false, and does nothing, if none was added there.
+// Remove removes a deadline. If no cell with deadlines covers it, Remove does nothing and returns
+// false.
 func (c *Cells) Remove(d int64) bool {
 	if i := c.find(d); i < 0 || d > c.last[i] || c.n[i] == 0 {
 		return false
@@ -153,7 +153,7 @@ func (c *Cells) Remove(d int64) bool {
 	return true
 }
 
-// remove is Remove of a deadline that was added.
+// remove is Remove for a deadline that was surely added.
 func (c *Cells) remove(d int64) {
 	i := c.removed
 	if !c.begins(i, d) {
@@ -167,7 +167,7 @@ func (c *Cells) remove(d int64) {
 // Len is how many deadlines there are.
 func (c *Cells) Len() int { return c.total }
 
-// Last is no earlier than the last deadline; false if there is none.
+// Last returns an instant that is not before the last deadline; ok is false if there is none.
 func (c *Cells) Last() (d int64, ok bool) {
 	for i := len(c.n) - 1; i >= 0; i-- {
 		if c.n[i] > 0 {
@@ -177,9 +177,9 @@ func (c *Cells) Last() (d int64, ok bool) {
 	return 0, false
 }
 
-// Count counts the deadlines from one instant through another. If a cell has some beyond them, cut
-// may count those within, from one instant through another. Without cut, or if it returns false,
-// they are estimated.
+// Count counts the deadlines from one instant through another. For a cell that reaches beyond them,
+// it calls cut to count the deadlines of the part. Without cut, or if cut returns false, it
+// estimates.
 func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int, ok bool)) (s Span) {
 	if from > through {
 		return s
@@ -214,9 +214,8 @@ func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int,
 // clear removes all.
 func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
 
-// Count counts the deadlines from one instant through another. It looks at the entries of cells
-// that the ends cut, but at no more than most, and subtracts the number it looked at from most.
-// Beyond that it estimates.
+// Count counts the deadlines from one instant through another. In the cells that the ends cut, it
+// reads up to about most entries, and subtracts their number from most. Beyond that it estimates.
 func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
 	x.settle()
 	if *most <= 0 {
@@ -240,12 +239,12 @@ func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
 	})
 }
 
-// split makes two cells of one that has become too large. It looks at about half of its entries.
+// split splits a cell that has become too large. It reads about half of the cell's entries.
 func (x *IndexOf[K]) split(i int) {
 	c := x.cells
 	if len(c.n) >= c.max {
 		c.merge()
-		return // the next deadline there finds it too large again, or not any more
+		return // the next add to this cell checks its size again
 	}
 	first, last, n := c.first[i], c.last[i], c.n[i]
 	seen, left, leftEnd, right := uint32(0), uint32(0), int64(0), int64(0) // of two deadlines that follow each other
@@ -262,7 +261,7 @@ func (x *IndexOf[K]) split(i int) {
 		seen++
 		return left == 0 || seen <= n/2
 	})
-	if left == 0 { // all are of one instant
+	if left == 0 { // all have the same deadline
 		c.first[i], c.last[i] = prev, prev
 		return
 	}
@@ -270,8 +269,7 @@ func (x *IndexOf[K]) split(i int) {
 	c.insert(i+1, right, last, n-left)
 }
 
-// CheckCells returns an error unless the cells of an index agree with its entries. It looks at all
-// of them.
+// CheckCells reads all entries of an index, and returns an error unless its cells agree with them.
 func (x *IndexOf[K]) CheckCells() error {
 	x.settle()
 	c, i, seen := x.cells, 0, uint32(0)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// spanOf is what a count must be true of.
+// spanOf counts the deadlines in a span, and checks that s agrees with the number.
 func spanOf(t *rapid.T, deadlines []int64, from, through int64, s Span) (n int64) {
 	t.Helper()
 	for _, d := range deadlines {
@@ -22,8 +22,8 @@ func spanOf(t *rapid.T, deadlines []int64, from, through int64, s Span) (n int64
 	return n
 }
 
-// Counts are true of the deadlines that were added and not removed, and exact where the cells say
-// so: while they are few, and where the span cuts no cell.
+// Counts agree with the deadlines that were added and not removed. They are exact while there are
+// few deadlines, and where the span cuts no cell.
 func TestCellsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCells(rapid.SampledFrom([]int{2, 5, 40, maxCells}).Draw(t, "max"), rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "least"))
@@ -158,7 +158,8 @@ func TestCheckCells(t *testing.T) {
 	}
 }
 
-// However deadlines are spread, cells have about as many each: a span cuts off few of all.
+// However deadlines are spread, all cells have about the same number, so the cells that a span cuts
+// have few of all.
 func TestCellsAreEven(t *testing.T) {
 	for name, deadline := range map[string]func(i int64) int64{
 		"in order":       func(i int64) int64 { return i },

@@ -8,8 +8,8 @@ const None int64 = 0
 // Deadline is a deadline that a command gives to a key or an element. The zero value is none.
 type Deadline struct {
 	At int64 // Unix milliseconds, or None
-	// FromNow: it counts from the instant of the command. If the clock of that instant proves
-	// wrong, the deadline moves with it.
+	// FromNow means that the deadline counts from the instant of the command. If the clock was
+	// wrong at that instant, the deadline is corrected with it.
 	FromNow bool
 }
 

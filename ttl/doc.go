@@ -1,5 +1,5 @@
 // Package ttl owns time to live: what a deadline is, in which order deadlines come, and when
-// due keys are removed. It knows nothing of values, files or connections.
+// due keys are removed. It does not depend on values, files or connections.
 //
 //	EXPIRE, TTL, PERSIST …                      the clock
 //	      │ package commands                        │
@@ -21,10 +21,10 @@
 //     argument to a deadline, from a deadline to a reply.
 //   - condition.go decides NX, XX, GT and LT.
 //   - index.go keeps deadlines in order, one Index per database and shard.
-//   - cells.go counts deadlines by spans of time, so that nobody has to walk over all of an index.
+//   - cells.go counts deadlines by spans of time, without a walk over a whole index.
 //   - lateness.go measures how late removals are.
 //   - manager.go answers EXPIRE, TTL, PERSIST and the like within a Transaction.
-//   - reaper.go sleeps until the earliest deadline and then has due keys removed.
+//   - reaper.go sleeps until the earliest deadline, and then makes the sources remove due keys.
 //
 // The store does the rest of what a TTL manager usually does: its transactions see no expired
 // key, so no command asks whether one is expired; and it fills its indexes from its files when
@@ -34,8 +34,8 @@
 //
 // A deadline is an absolute instant in Unix milliseconds. None (0) means that a
 // key has no deadline; every other value is one, also a negative value, which is
-// merely long past. Arithmetic never gives None for a deadline that somebody
-// asked for, so "expire at 0" and "never expires" can't be mistaken.
+// merely long past. Arithmetic never gives None for a deadline that a command
+// asks for, so "expire at 0" and "never expires" cannot be confused.
 //
 // A key is expired as soon as its deadline is reached: Expired is deadline <= now. An
 // expired key does not exist, removed or not.

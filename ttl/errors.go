@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of arguments. The key is as it was.
+// Errors of arguments. They leave the key unchanged.
 var (
 	// ErrInvalidTTL is a time to live that no deadline can express. It overflows 64 bits of
 	// milliseconds, or is zero or negative where the command needs a future. The reply is "invalid
@@ -16,8 +16,7 @@ var (
 	// too (errors.Is), as the reply is the same.
 	ErrInvalidTimestamp = fmt.Errorf("invalid timestamp: %w", ErrInvalidTTL)
 
-	// ErrNegative is a negative time where there is none in the past. The text is
-	// Redis's.
+	// ErrNegative is a negative time for FieldDeadline. The text is Redis's.
 	ErrNegative = errors.New("invalid expire time, must be >= 0")
 
 	// ErrConditionNX is NX together with XX, GT or LT. The text is Redis's.

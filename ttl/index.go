@@ -28,8 +28,8 @@ type IndexOf[K cmp.Ordered] struct {
 	first EntryOf[K]   // the earliest entry, if the tree has any
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
 	cells *Cells       // counts the entries of the tree; nil: nobody asks how many are due when
-	// postponed are the entries that stand in the tree, and in cells, at an earlier deadline than
-	// they have (postponed.go).
+	// postponed has the entries that are in the tree and in cells at an earlier deadline than their
+	// own (postponed.go).
 	postponed map[K]move
 }
 
@@ -110,7 +110,7 @@ func (x *IndexOf[K]) set(id K, old, new int64) {
 	}
 }
 
-// count notes a deadline that the tree has now.
+// count adds a deadline to the cells, and splits its cell if that is too large.
 func (x *IndexOf[K]) count(deadline int64) {
 	c := x.cells
 	if i := c.add(deadline); int(c.n[i]) > c.size && c.first[i] < c.last[i] {
@@ -139,7 +139,7 @@ func (x *IndexOf[K]) Next() (deadline int64, ok bool) {
 	return deadline, deadline != None
 }
 
-// First is the earliest entry as the tree has it: its deadline may be later (MoveFirst). O(1).
+// First returns the earliest entry of the tree. Its own deadline may be later (MoveFirst). O(1).
 func (x *IndexOf[K]) First() (EntryOf[K], bool) {
 	return x.first, x.first.Deadline != None
 }

@@ -124,8 +124,7 @@ func TestIndexZeroID(t *testing.T) {
 	}
 }
 
-// Replacing must not allocate once the tree has its nodes: it is on the way of
-// every SET with EX.
+// Replacing must not allocate once the tree has its nodes, because every SET with EX does it.
 func TestIndexReplaceDoesNotAllocate(t *testing.T) {
 	x := NewIndex()
 	for id := range uint64(1000) {

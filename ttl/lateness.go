@@ -47,8 +47,8 @@ func (l *Lateness) Observe(ms int64) {
 	}
 }
 
-// Snapshot reads the counters. Observations made meanwhile may be in it or not,
-// but Count, P50 and P99 always speak of the same ones.
+// Snapshot reads the counters. It may miss observations made meanwhile, but Count, P50 and P99
+// always cover the same observations.
 func (l *Lateness) Snapshot() LatenessSnapshot {
 	var counts [numBuckets]uint64
 	s := LatenessSnapshot{Sum: l.sum.Load()}

@@ -25,8 +25,8 @@ var _ interface {
 // startOfTime is where the tests' clocks stand.
 const startOfTime = 1_700_000_000_000
 
-// modelKeys is the simplest store there is. What restart keeps is its disk:
-// values and deadlines; the index is memory, and restore rebuilds it.
+// modelKeys is the simplest possible store. restart keeps only what is on disk: values and
+// deadlines. The index is in memory, and restore rebuilds it.
 type modelKeys struct {
 	clock     *clock.Fake
 	values    map[string]string

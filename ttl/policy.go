@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Policy is a rule about the deadlines of some keys. It is asked when a key is written, and never
-// for what was decided already: replay and data from elsewhere stay as they are. Times are in ms, 0
-// for none. A Policy does not change, but for what it counts.
+// Policy is a rule about the deadlines of some keys. It applies when a command writes a key, or
+// reads it (Slide). Replayed data and data from elsewhere stay unchanged. Times are in ms, 0 for
+// none. A Policy does not change, except for its counters.
 type Policy struct {
 	Name string
-	// Enforce: the policy is applied. Otherwise its decisions are only counted.
+	// Enforce means that the policy is applied. Otherwise its decisions are only counted.
 	Enforce bool
 	// Default is the time to live of a key that is written without a deadline.
 	Default int64
@@ -19,7 +19,7 @@ type Policy struct {
 	// and a command asks for that deadline.
 	Max    int64
 	Refuse bool
-	// Jitter shortens what is left until a new deadline, by up to so many percent.
+	// Jitter shortens the time until a new deadline by up to this percentage.
 	Jitter int64
 	// Slide is the time to live that a key with a deadline gets again after it was read. The new
 	// deadline is at most Limit after the write that gave the key its deadline.
@@ -37,7 +37,7 @@ type Policy struct {
 	Logged, Unlogged atomic.Int64
 }
 
-// PolicyCounts are how often a policy did something, or would have, if it only warns.
+// PolicyCounts counts a policy's effects, or those that it would have if it were enforced.
 type PolicyCounts struct {
 	Defaulted, Cut, Jittered, Refused, Slid, Aged atomic.Int64
 }
@@ -46,18 +46,18 @@ type PolicyCounts struct {
 type Verdict struct {
 	// Deadline is the deadline that the key gets, in Unix ms; None for none.
 	Deadline int64
-	// Refused: the command fails instead.
+	// Refused means that the command must fail.
 	Refused bool
-	// Defaulted, Cut and Jittered say why Deadline is another than the command's.
+	// Defaulted, Cut and Jittered tell why Deadline differs from the command's.
 	Defaulted, Cut, Jittered bool
 }
 
-// Changed reports whether the policy says anything else than the command.
+// Changed reports whether the policy changes the deadline or refuses the command.
 func (v Verdict) Changed() bool { return v.Refused || v.Defaulted || v.Cut || v.Jittered }
 
 // Decide returns the policy's decision about a key that is written at now with a deadline, None for
-// none. kept: the key had this deadline, or lack of one, before, and the write is not about it.
-// hash is of the key's name.
+// none. kept means that the key keeps its deadline, or its lack of one, because the write does not
+// set it. hash is a hash of the key's name.
 func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict) {
 	v.Deadline = deadline
 	fresh := !kept
@@ -87,8 +87,8 @@ func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict)
 	return v
 }
 
-// shorter is by how much a deadline comes earlier. It follows from the key and the deadline, so
-// writing the same again gives the same, and is spread evenly.
+// shorter returns by how much a deadline comes earlier. It depends only on the key, the deadline
+// and the time left, and is spread evenly.
 func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
 	if p.Jitter == 0 || deadline <= now {
 		return 0
@@ -102,9 +102,9 @@ func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
 	return int64(less)
 }
 
-// SlideTo is the deadline that a key gets when it is read at now. deadline is its present one, and
-// written is when a write gave it one, in Unix ms. The present one stays unless it would move by a
-// tenth of Slide at least.
+// SlideTo returns the deadline that a key gets when it is read at now. deadline is its present one,
+// and written is when a write gave it one, in Unix ms. The deadline moves only if it moves by at
+// least a tenth of Slide.
 func (p *Policy) SlideTo(now, deadline, written int64) int64 {
 	if p.Slide == 0 || deadline == None {
 		return deadline

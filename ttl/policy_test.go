@@ -17,7 +17,7 @@ func spans(t *rapid.T, label string) int64 {
 	return rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 1_000_000), rapid.Just(int64(math.MaxInt64))).Draw(t, label)
 }
 
-// within adds as policies do: what is behind the end of time is there.
+// within adds as policies do: a sum beyond the end of time is the end of time.
 func within(at, d int64) int64 {
 	if sum := uint64(at) + uint64(d); sum < math.MaxInt64 {
 		return int64(sum)
@@ -25,7 +25,7 @@ func within(at, d int64) int64 {
 	return math.MaxInt64
 }
 
-// TestPolicyDecide compares what a policy says with what its documentation does.
+// TestPolicyDecide compares a policy's decisions with its documentation.
 func TestPolicyDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{
@@ -74,8 +74,7 @@ func TestPolicyDecide(t *testing.T) {
 	})
 }
 
-// TestPolicyJitterSpreads: deadlines that are asked for at once are spread over all that jitter
-// allows, evenly.
+// TestPolicyJitterSpreads: equal deadlines are spread evenly over the whole range of the jitter.
 func TestPolicyJitterSpreads(t *testing.T) {
 	const now, left, keys, parts = 1_700_000_000_000, 1_000_000, 100_000, 10
 	p := &Policy{Jitter: 50}

@@ -1,10 +1,9 @@
 package ttl
 
-// Keys that are used again and again get later and later deadlines. An index that postpones leaves
-// such a key in its place in the tree, which is too early, and notes its deadline. The tree is
-// corrected for an entry that becomes its first and is due (MoveFirst). It is corrected for all of
-// them before somebody walks over or counts the entries (settle). To readers the index looks as if
-// nothing had been postponed.
+// Keys that are often used get later and later deadlines. An index that postpones moves leaves such
+// a key at its place in the tree, which is too early, and records its deadline. MoveFirst corrects
+// the place of an entry that becomes the tree's first and is due. settle corrects all places before
+// a walk or a count. So readers cannot tell that moves were postponed.
 
 // move is where an entry stands in the tree, and the later deadline that it has.
 type move struct{ from, to int64 }
@@ -15,7 +14,8 @@ const maxPostponed = 8192
 // PostponedBytes is about the memory of a postponed move.
 const PostponedBytes = 40
 
-// postpone notes a move and returns true if the tree may do it later.
+// postpone records a move to do later, and returns true. It returns false if the move must be done
+// now.
 func (x *IndexOf[K]) postpone(id K, old, new int64) bool {
 	if x.postponed == nil || old == None || new <= old {
 		return false
@@ -32,7 +32,8 @@ func (x *IndexOf[K]) postpone(id K, old, new int64) bool {
 	return true
 }
 
-// place gives the deadline at which the tree has an entry that Set is to move or remove.
+// place returns the deadline at which the tree has an entry that Set moves or removes, and drops
+// its postponed move.
 func (x *IndexOf[K]) place(id K, old int64) int64 {
 	if len(x.postponed) == 0 {
 		return old
@@ -45,7 +46,8 @@ func (x *IndexOf[K]) place(id K, old int64) int64 {
 	return m.from
 }
 
-// MoveFirst moves the entry that First gives to its deadline, if that move was postponed. O(log n).
+// MoveFirst moves the entry that First returns to its deadline, if that move was postponed. O(log
+// n).
 func (x *IndexOf[K]) MoveFirst() bool {
 	m, ok := x.postponed[x.first.ID]
 	if ok && x.first.Deadline == m.from {
@@ -55,20 +57,20 @@ func (x *IndexOf[K]) MoveFirst() bool {
 	return false
 }
 
-// move does a move that was postponed.
+// move does a postponed move.
 func (x *IndexOf[K]) move(id K, m move) {
 	delete(x.postponed, id)
 	x.set(id, m.from, m.to)
 }
 
-// settle does all moves that were postponed.
+// settle does all postponed moves.
 func (x *IndexOf[K]) settle() {
 	for id, m := range x.postponed {
 		x.move(id, m)
 	}
 }
 
-// Settle does some of the moves that were postponed, and reports whether there are more.
+// Settle does at most most postponed moves, and reports whether there are more.
 func (x *IndexOf[K]) Settle(most int) (more bool) {
 	for id, m := range x.postponed {
 		if most--; most < 0 {
@@ -82,6 +84,6 @@ func (x *IndexOf[K]) Settle(most int) (more bool) {
 // Postponed is how many moves are postponed.
 func (x *IndexOf[K]) Postponed() int { return len(x.postponed) }
 
-// Ahead calls fn for the entries as they stand in the tree, in order, until it returns false: a
-// hint which are due next.
+// Ahead calls fn for the entries in the order of the tree, until fn returns false. It is a hint to
+// which entries are due next.
 func (x *IndexOf[K]) Ahead(fn func(EntryOf[K]) bool) { x.tree.Ascend(fn) }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An index that postpones moves shows readers what one shows that does not.
+// To readers, an index that postpones moves behaves like one that does not.
 func TestPostponedAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, m := NewCounted(), indexModel[uint64]{}
@@ -99,8 +99,8 @@ func TestPostponedAgainstModel(t *testing.T) {
 	})
 }
 
-// No more moves are postponed than settle does within some milliseconds; those beyond are done at
-// once.
+// The number of postponed moves is bounded, so that settle takes some milliseconds. Further moves
+// are done at once.
 func TestPostponedIsBounded(t *testing.T) {
 	const many = maxPostponed + 100
 	x := NewCounted()

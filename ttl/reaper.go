@@ -17,11 +17,11 @@ type Source interface {
 	// calls it without any lock and often, so it must be an atomic load.
 	NextDeadline() (ms int64, ok bool)
 
-	// ReapDue removes keys that are expired at now, in order, and takes about budget over it. It
+	// ReapDue removes keys that are expired at now, in order, and takes about budget for that. It
 	// takes its locks itself. now may be older than the source's present instant, never newer than
-	// the clock. n is how many keys were removed. more reports that budget ran out before the due
-	// keys did, and that some were removed. A source that can't remove any (the disk is full, for
-	// example) returns 0 and false and is asked again later.
+	// the clock. n is how many keys were removed. more reports that it removed some, and that
+	// budget ran out before the due keys did. A source that cannot remove any (if the disk is full,
+	// for example) returns 0 and false, and is called again later.
 	ReapDue(now int64, budget time.Duration) (n int, more bool)
 }
 
@@ -30,8 +30,8 @@ const (
 	// batchTime is how long one batch may keep a shard locked.
 	batchTime = 100 * time.Microsecond
 
-	// A source that is due but can't remove anything is asked again after this
-	// backoff, which doubles each time up to the limit. In milliseconds.
+	// A source that is due but cannot remove anything is called again after minBackoff, which
+	// doubles each time up to maxBackoff. In milliseconds.
 	minBackoff, maxBackoff int64 = 1, 128
 
 	// The wall and the monotonic clock may differ by jumpLimit plus a thousandth of the time
@@ -166,7 +166,7 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 		}
 		worked = true
 		r.batch(i)
-		runtime.Gosched() // what waits for the lock or the processor comes first
+		runtime.Gosched() // let goroutines run that wait for the lock or a processor
 	}
 	r.turn++
 	return worked
@@ -188,19 +188,19 @@ func (r *Reaper) batch(i int) {
 	r.backoffs[i] = backoff{until: now + length, length: length}
 }
 
-// due is when source i wants to be asked next, or never.
+// due returns when source i must be called next, or never.
 func (r *Reaper) due(i int) int64 {
 	ms, ok := r.sources[i].NextDeadline()
 	if !ok {
 		return never
 	}
-	if until := r.backoffs[i].until; until > ms && until-r.now() <= maxBackoff { // else the clock was set back
+	if until := r.backoffs[i].until; until > ms && until-r.now() <= maxBackoff { // a longer rest means that the clock was set back
 		return until
 	}
 	return ms
 }
 
-// earliest is when the first source wants to be asked, or never.
+// earliest returns when the first source must be called, or never.
 func (r *Reaper) earliest() int64 {
 	first := never
 	for i := range r.sources {
@@ -209,11 +209,11 @@ func (r *Reaper) earliest() int64 {
 	return first
 }
 
-// sleep waits until the earliest deadline, unless one comes that is earlier still,
-// or until it has to look again. It may also return early for no reason.
+// sleep waits until a source must be called, until Wake or Pause interrupts it, or until ctx ends.
+// It may also return early.
 func (r *Reaper) sleep(ctx context.Context) {
 	if r.paused.Load() {
-		// The token of Pause(false) comes after it has cleared paused.
+		// Pause(false) sends the token only after it has cleared paused.
 		select {
 		case <-ctx.Done():
 		case <-r.wake:
@@ -238,9 +238,8 @@ func (r *Reaper) sleep(ctx context.Context) {
 	}
 }
 
-// look reads the wall clock and compares how far it and the monotonic clock went
-// since the last look. Deadlines need no correction after a jump: they are
-// absolute, and so is now.
+// look compares how far the wall clock and the monotonic clock have advanced since the last look,
+// to find jumps. Deadlines need no correction after a jump, because they and now are absolute.
 func (r *Reaper) look() {
 	before := r.clock.Mono()
 	now := r.clock.Now()

@@ -108,7 +108,7 @@ func newStageOn(t rapid.TB, c clock.Clock, shards int) *stage {
 	return s
 }
 
-// set is what a command does, in the order that Wake asks for.
+// set sets a deadline as a command does, in the order that Wake requires.
 func (s *stage) set(shard int, id uint64, old, new int64) {
 	sh := s.shards[shard]
 	sh.mu.Lock()
@@ -344,8 +344,8 @@ func TestReaperPauseBetweenBatches(t *testing.T) {
 	s.remaining(2)
 }
 
-// unseen gets its first deadline in the worst moment: when the reaper has looked
-// at it, and has not yet published until when it will sleep.
+// unseen gets its first deadline at the worst moment: after the reaper has read its deadline, and
+// before the reaper publishes until when it will sleep.
 type unseen struct {
 	reaper *Reaper
 	looks  int
@@ -372,7 +372,7 @@ func TestReaperMissesNoDeadline(t *testing.T) {
 	await.Until(t, "it sleeps until the deadline", func() bool { return r.target.Load() == startOfTime+5 })
 }
 
-// A source that gets nowhere neither holds up the others nor keeps the reaper busy.
+// A source that cannot remove anything does not delay the others and does not keep the reaper busy.
 func TestReaperStuckSource(t *testing.T) {
 	s := newStage(t, 2)
 	defer s.stop()
@@ -455,8 +455,8 @@ func TestReaperConcurrent(t *testing.T) {
 	}
 }
 
-// On the machine's own clock: nothing early, and all of it soon. How late that is, is the
-// scheduler's, so it is only logged.
+// With the real clock, keys are removed soon, and none early. The scheduler decides how late, so
+// the lateness is only logged.
 func TestReaperSystemClock(t *testing.T) {
 	const keys = 200
 	s := newStageOn(t, clock.System, 2)
