@@ -22,9 +22,9 @@ func Match(pattern, s []byte) bool {
 	return ok
 }
 
-// Steps is how much work is left for matches of patterns and names that clients send. A step
-// compares one byte. Each match may take freeSteps for each byte of the name and leastSteps
-// besides, which is more than patterns take that people write. Further steps are taken from Steps.
+// Steps is the work that is left for matches of patterns and names from clients. A step compares
+// one byte. Each match has freeSteps for each byte of the name, and leastSteps more, for free. This
+// suffices for the patterns that people write. Further steps are subtracted from Steps.
 type Steps int
 
 const (
@@ -32,8 +32,8 @@ const (
 	leastSteps = 4096
 )
 
-// Match is as the function Match. Once no steps are left, done is false for what takes more than
-// the free ones, and ok is false then.
+// Match is the function Match with bounded work. If a match needs more than the free steps and the
+// steps left, ok and done are false.
 func (left *Steps) Match(pattern, s []byte) (ok, done bool) {
 	free := freeSteps*len(s) + leastSteps
 	ok, steps := match(pattern, s, free+int(*left))
@@ -45,7 +45,8 @@ func (left *Steps) Match(pattern, s []byte) (ok, done bool) {
 	return ok, true
 }
 
-// match matches in about most steps. It has taken more if it says so; ok is false then.
+// match returns how many steps it took. If they are more than most, it has given up, and ok is
+// false.
 func match(pattern, s []byte, most int) (ok bool, steps int) {
 	p, i := 0, 0
 	star, from := -1, 0 // after the latest *, and where it began to match
@@ -79,7 +80,7 @@ func match(pattern, s []byte, most int) (ok bool, steps int) {
 	return p == len(pattern), steps
 }
 
-// one matches c against the element at pattern[p] and says where the next one is.
+// one matches c against the element at pattern[p]. next is the position of the next element.
 func one(pattern []byte, p int, c byte) (ok bool, next int) {
 	switch pattern[p] {
 	case '?':

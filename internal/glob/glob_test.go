@@ -8,7 +8,8 @@ import (
 	_ "keyp/internal/testkit/setup"
 )
 
-// Steps matches as Match does while some are left, and takes no more than that and the free ones.
+// Steps.Match gives the same result as Match while steps are left, and takes no more than those and
+// the free ones.
 func TestSteps(t *testing.T) {
 	long := func(n int) []byte { return bytes.Repeat([]byte("a"), n) }
 	for _, tt := range []struct {
