@@ -147,7 +147,7 @@ const longestError = 1 << 20
 
 func shownError(text string) string { return text[:min(len(text), longestError)] }
 
-// errorLine is an error's text as one line, without line ends behind it.
+// errorLine returns an error's text as one line, without trailing line ends.
 func (st *state) errorLine(s string) string {
 	s = shownError(s)
 	return st.oneLine(strings.TrimRight(s, "\r\n"))

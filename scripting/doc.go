@@ -6,7 +6,7 @@
 // # Sandbox
 //
 // Global variables, libraries and their metatables are readonly tables, and no function that a
-// program can call writes to them. So a script leaves nothing behind in a state, and states are
+// program can call writes to them. So a script cannot leave anything in a state, and states are
 // reused. The state of a library (cjson's options, the random numbers) is reset before each script.
 //
 // A library of functions has a state of its own. While its program runs, its environment has only

@@ -52,7 +52,7 @@ func testEngine(memory int64) *Engine {
 	return New(Options{Memory: memory, Version: "7.4.0", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
-// eval gives a script's reply in a protocol.
+// eval returns a script's reply in a protocol.
 func eval(t *testing.T, e *Engine, h Host, source string, proto int) string {
 	t.Helper()
 	script, err := e.Compile(source, nil)
@@ -128,7 +128,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestRESP3 converts what only RESP3 has, both ways.
+// TestRESP3 converts the types that only RESP3 has, both ways.
 func TestRESP3(t *testing.T) {
 	e := testEngine(0)
 	h := &host{replies: map[string]string{
@@ -363,7 +363,7 @@ func TestLoadOfAStoppedProcess(t *testing.T) {
 			if err := exec.Command("/bin/sh", "-c", stop).Run(); err != nil {
 				t.Error(err)
 			}
-			await.Pass(10 * time.Millisecond) // so that what was due meanwhile has run
+			await.Pass(10 * time.Millisecond) // so that timers that were due meanwhile have run
 		}))})
 		_, err := e.Load(`redis.log(redis.LOG_WARNING, 'now') redis.register_function('f', function() end)`, most, nil)
 		if err == nil {

@@ -203,7 +203,7 @@ var takeovers = []string{
 	`local t = setmetatable({}, {__gc = function() string.x = 1 end}) t = nil collectgarbage()`, `newproxy(true)`, `require("os")`, `package.loaded = nil`, `error(redis)`, `error(_G)`, `error(getmetatable(""))`, `coroutine.wrap(function() error(string) end)()`, `os.clock = nil`, `io.open("x")`,
 }
 
-// TestTakeovers: none of them changes what another user's script gives.
+// TestTakeovers: no takeover changes the result of another user's script.
 func TestTakeovers(t *testing.T) {
 	e := testEngine(0)
 	h := &host{replies: fuzzReplies}
@@ -299,7 +299,8 @@ func attack(t *testing.T, e *Engine, program string) {
 	}
 }
 
-// builders are ways to hold more and more memory; step stands where the heap is measured.
+// builders are programs that hold more and more memory. They call step where the test measures the
+// heap.
 var builders = []string{
 	`local t = {} for i = 1, 1e9 do t[i] = i if i % 1e5 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = {} if i % 2e4 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t["k" .. i] = i if i % 2e4 == 0 then step() end end`,
 	`local t = {} for i = 1, 1e9 do t[i] = function() return i end if i % 1e4 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1000) if i % 2000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = coroutine.create(function() end) if i % 500 == 0 then step() end end`,

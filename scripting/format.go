@@ -47,7 +47,7 @@ func stringFormat(L *lua.State) int {
 	return 1
 }
 
-// parseVerb reads a conversion behind its '%' and gives what follows it.
+// parseVerb reads a conversion after its '%'. rest is the text after the conversion.
 func parseVerb(L *lua.State, format string) (v verb, rest string) {
 	const known = "-+ #0"
 	start := format[:min(len(format), len(known)+1)]
@@ -165,7 +165,7 @@ func (v verb) pad(out *buffer, sign, s string, fill byte) {
 	}
 }
 
-// sign returns what precedes a number's digits: "-", "+", a space or nothing.
+// sign returns the text before a number's digits: "-", "+", a space or nothing.
 func (v verb) sign(negative bool) string {
 	switch {
 	case negative:

@@ -56,7 +56,7 @@ func bounded(t *testing.T, e *Engine, source string) {
 	}
 }
 
-// oneError says whether an error makes one whole reply.
+// oneError reports whether an error makes one whole reply.
 func oneError(out *resp.Writer, err error) bool {
 	out.Error("ERR " + err.Error())
 	rest, wrong := testkit.Reply(out.Buf, 2)
@@ -75,7 +75,8 @@ func cpuTime() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// totalMemory is what the process has from the system, after a collection if that is much.
+// totalMemory returns how much memory the process has from the system. If that is much, it runs the
+// garbage collector first.
 func totalMemory() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)

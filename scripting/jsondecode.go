@@ -200,7 +200,7 @@ func numberLength(s string, look func(int)) int {
 
 func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// string reads a string behind its quote.
+// string reads a string after its opening quote.
 func (d *jsonDecoder) string() jsonToken {
 	d.at++
 	start := d.at

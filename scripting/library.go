@@ -251,7 +251,7 @@ func namedArguments(t *lua.Table) (f *Function, problem string) {
 	return f, ""
 }
 
-// isCallback says whether a value is a function of a program.
+// isCallback reports whether a value is a function of a program.
 func isCallback(v lua.Value) bool {
 	fn := v.AsFunction()
 	return fn != nil && !fn.IsBuiltin()

@@ -46,7 +46,7 @@ func inState(st *state, call func(L *lua.State)) {
 	_, _ = st.L.PCall(fn, nil, nil)
 }
 
-// values gives what a program returns.
+// values runs a program and returns its results.
 func values(t *testing.T, st *state, source string) []lua.Value {
 	t.Helper()
 	st.reset()

@@ -261,7 +261,7 @@ func (m *matcher) classEnd(pi int) int {
 	return pi
 }
 
-// single says whether a byte is in the class from pi to end.
+// single reports whether a byte is in the class from pi to end.
 func (m *matcher) single(c byte, pi, end int) bool {
 	switch m.p[pi] {
 	case '.':

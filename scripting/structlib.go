@@ -37,7 +37,7 @@ func newStructFormat(L *lua.State) structFormat {
 	return structFormat{L: L, s: L.CheckString(1), align: 1}
 }
 
-// number reads the number behind an option; without one it returns the default.
+// number reads the number after an option; without one it returns other.
 func (f *structFormat) number(other int) int {
 	if f.at >= len(f.s) || !isDigit(f.s[f.at]) {
 		return other

@@ -19,7 +19,7 @@ func (L *State) SetArg(i int, v Value) {
 	co.stack[co.frame().base+i-1] = v
 }
 
-// Upvalue gives upvalue i, from 1 on, of the builtin that runs.
+// Upvalue returns upvalue i, from 1 on, of the builtin that runs.
 func (L *State) Upvalue(i int) Value { return L.running.frame().fn.builtin.upvalues[i-1] }
 
 // SetUpvalue changes an upvalue.
@@ -65,7 +65,7 @@ func (L *State) EnsureStack(n int) {
 	co.need(L, n)
 }
 
-// HasStack says whether n more values fit the stack, as EnsureStack sees it.
+// HasStack reports whether n more values fit the stack, as EnsureStack sees it.
 func (L *State) HasStack(n int) bool {
 	co := L.running
 	return n <= maxBuiltinStack && co.top-co.frame().base+n <= maxBuiltinStack

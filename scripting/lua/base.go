@@ -292,7 +292,7 @@ func parseUnsigned(s string, base int, look func()) (n uint64, ok bool) {
 	return n, s != ""
 }
 
-// digitValue is what a digit of a base up to 36 counts; 36 for any other byte.
+// digitValue returns the value of a digit in bases up to 36; 36 for any other byte.
 func digitValue(c byte) int {
 	switch {
 	case isDigit(c):

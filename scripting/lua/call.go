@@ -163,7 +163,7 @@ func (L *State) pushFrame(co *Coroutine, fn *Function, at, want int) {
 		arg = L.argTable(co, min(at+1+p.params, co.top), max(0, nargs-p.params))
 	}
 	if p.vararg {
-		// The parameters move behind the further arguments.
+		// The parameters move after the further arguments.
 		base = co.top
 		n := min(nargs, p.params)
 		copy(co.stack[base:base+n], co.stack[at+1:at+1+n])

@@ -140,8 +140,8 @@ type proto struct {
 	lastLine  int32
 }
 
-// upvalueInfo says what a closure gets as an upvalue: a register of the function that makes it,
-// or one of that function's upvalues.
+// upvalueInfo describes an upvalue of a closure: it is a register of the function that makes the
+// closure, or one of that function's upvalues.
 type upvalueInfo struct {
 	name  *String
 	local bool

@@ -28,11 +28,11 @@ var (
 	errorInHandler = Constant("error in error handling")
 )
 
-// errThrown is what this package panics with.
+// errThrown is the value of this package's panics.
 var errThrown = errors.New("lua: an error was raised outside of a protected call")
 
-// handler is what a protected call does with an error before it is unwound: a function of Lua
-// or of Go, or nothing.
+// handler is the function that a protected call calls with an error before the stack is unwound: a
+// function of Lua or of Go, or none.
 type handler struct {
 	lua    Value
 	isLua  bool
@@ -171,8 +171,8 @@ func (L *State) try(h handler, body func()) (ok bool) {
 	return true
 }
 
-// Where is the place of the function at a level, "user_script:1: "; 1 is what called the
-// builtin that runs. It is empty for builtins and beyond the outermost call.
+// Where returns the place of the function at a level, "user_script:1: ". Level 1 is the caller of
+// the builtin that runs. The place is empty for builtins and beyond the outermost call.
 func (L *State) Where(level int) string {
 	source, line, ok := L.Place(level)
 	if !ok {

@@ -38,7 +38,7 @@ const (
 // Value is the function as a value.
 func (f *Function) Value() Value { return Value{ref: &f.header} }
 
-// IsBuiltin says whether the function is one in Go.
+// IsBuiltin reports whether the function is one in Go.
 func (f *Function) IsBuiltin() bool { return f.proto == nil }
 
 // Env is the table of the function's global variables.

@@ -360,7 +360,7 @@ func (l *lexer) quoted(quote byte) lexeme {
 	return lexeme{kind: tkString, text: text}
 }
 
-// escape reads what begins with a backslash.
+// escape reads an escape sequence, which begins with a backslash.
 func (l *lexer) escape(b []byte) []byte {
 	l.pos++
 	c, ok := l.byte(0)

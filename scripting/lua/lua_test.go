@@ -17,7 +17,7 @@ import (
 // numbers in it have all their digits.
 const harness = `local seen = {} local function num(v) if v ~= v or v == 1/0 or v == -1/0 or v == math.floor(v) and v > -1e14 and v < 1e14 then return tostring(v) end local m, e = math.frexp(v) local high = math.floor(m * 2^26) return tostring(v) .. '(' .. high .. ',' .. (m * 2^26 - high) * 2^27 .. ',' .. e .. ')' end local function dump(v, depth) if type(v) == 'number' then return num(v) elseif type(v) == 'string' then return "'" .. v .. "'" elseif type(v) ~= 'table' then return type(v) == 'boolean' and tostring(v) or type(v) elseif depth > 4 then return '{...}' end local s = '{' for k, x in pairs(v) do s = s .. dump(k, depth + 1) .. '=' .. dump(x, depth + 1) .. ',' end return s .. '}' end local function list(...) local s = '' for i = 1, select('#', ...) do s = s .. ' ' .. dump((select(i, ...)), 0) end return s end local f, e = loadstring(ARGV[1], '@user_script') if not f then return ' compile: ' .. e end return list(pcall(f))`
 
-// newTestState gives a state with this package's libraries, and globals as in Redis.
+// newTestState returns a state with this package's libraries, and globals as in Redis.
 func newTestState(t testing.TB) *State {
 	t.Helper()
 	L := NewState()
@@ -59,7 +59,7 @@ func newTestState(t testing.TB) *State {
 	return L
 }
 
-// runHarness gives what the harness says of a program.
+// runHarness runs a program in the harness, and returns the harness's text.
 func runHarness(t testing.TB, L *State, source string) string {
 	t.Helper()
 	p, err := Compile(harness, CompileOptions{Name: "@user_script"})
@@ -80,7 +80,7 @@ func runHarness(t testing.TB, L *State, source string) string {
 	return s
 }
 
-// example is a program and what Redis's Lua makes of it.
+// example is a program and its result in Redis's Lua.
 type example struct{ source, want string }
 
 const examplesFile = "../../testdata/scripts/programs.txt"

@@ -22,8 +22,8 @@ const reserve = 16
 
 func (m *memory) init() { m.limit, m.room = math.MaxInt64, math.MaxInt64 }
 
-// SetMemoryLimit bounds what the state's programs may take, libraries included, in bytes; 0: there
-// is no bound. It measures the memory that is in use already.
+// SetMemoryLimit bounds the memory of the state's programs, including libraries, in bytes; 0 means
+// no bound. It measures the memory that is already in use.
 func (L *State) SetMemoryLimit(limit int64) {
 	m := &L.memory
 	if limit <= 0 {
@@ -40,8 +40,8 @@ func (L *State) SetMemoryLimit(limit int64) {
 // are not counted.
 func (L *State) Memory() int64 { return L.measure() }
 
-// Allocated is how much was allocated and not yet found to be garbage, in bytes: at most what
-// the limit allows.
+// Allocated returns how much was allocated and not yet found to be garbage, in bytes. It is never
+// above the limit.
 func (L *State) Allocated() int64 { return L.memory.live + L.memory.fresh }
 
 // Reserve counts n more bytes, and ends the program with ErrMemory unless they fit the limit. A
@@ -74,7 +74,7 @@ func (L *State) collect(n int64) {
 	m.fresh = n
 }
 
-// roundBytes is about what the allocator takes for n bytes.
+// roundBytes returns about how many bytes the allocator takes for n bytes.
 func roundBytes(n int64) int64 {
 	switch {
 	case n <= 0:

@@ -282,7 +282,7 @@ func (L *State) arithmetic(op opcode, a, b Value) Value {
 	return L.Call(tm, a, b)
 }
 
-// ToString is what tostring gives, with the metamethod __tostring, as a string.
+// ToString returns the result of tostring, with the metamethod __tostring, as a string.
 func (L *State) ToString(v Value) string {
 	s, ok := L.tostring(v).Text()
 	if !ok {

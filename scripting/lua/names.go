@@ -136,7 +136,7 @@ func (p *proto) lastWrite(pc, register int) int {
 			writes = register == a || register == a+1
 		case opJump, opForPrep:
 			writes = op == opForPrep && register == a
-			// A jump over what comes before pc skips the writes there.
+			// A jump to pc or before it skips the writes in between.
 			if to := at + 1 + i.jump(); to > at && to <= pc {
 				if writes {
 					last = at
@@ -157,7 +157,7 @@ func (p *proto) lastWrite(pc, register int) int {
 	return last
 }
 
-// callerName says how the builtin that runs was called: its name, and what that is the name of.
+// callerName returns the name by which the running builtin was called, and what kind of name it is.
 func (L *State) callerName() (name, what string) {
 	frames := L.running.frames
 	if len(frames) < 2 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLongNumerals: numerals that are made shorter before they are read are worth what they were.
+// TestLongNumerals: shortening long numerals before they are read does not change their values.
 func TestLongNumerals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	digits := func(set string, most int) string {

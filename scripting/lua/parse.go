@@ -271,7 +271,7 @@ func (p *parser) leave() {
 	f.patchHere(b.breaks)
 }
 
-// scope compiles a block with variables of its own.
+// scope compiles a block as a new scope.
 func (p *parser) scope() {
 	var b block
 	p.enter(&b, false)

@@ -1,6 +1,6 @@
 package lua
 
-// seams is what tests change in a State, in one place. Its zero value is that of a server.
+// seams holds the hooks for tests in a State. Its zero value is that of a server.
 type seams struct {
 	onNoMemory func() // called before "not enough memory" is raised
 	onLook     func() // see OnLook

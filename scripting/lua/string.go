@@ -130,7 +130,7 @@ func copyString[Bytes string | []byte](L *State, b Bytes) *String {
 	return s
 }
 
-// stringBytes is about what a string of n bytes takes.
+// stringBytes returns about how much memory a string of n bytes takes.
 func stringBytes(n int) int64 { return stringSize + roundBytes(int64(n)) }
 
 // hashOf returns a string's hash and stores it. Shared strings have their hash from the start, so

@@ -69,7 +69,7 @@ func (t *Table) SetMetatable(meta *Table) { t.meta = meta }
 // Set methods still write.
 func (t *Table) SetReadonly(on bool) { t.readonly = on }
 
-// Readonly says whether programs may not write to the table.
+// Readonly reports whether programs may not write to the table.
 func (t *Table) Readonly() bool { return t.readonly }
 
 // Get returns a key's value without metamethods; nil if there is none.
@@ -407,8 +407,8 @@ func (t *Table) resize(L *State, elements, others int) {
 	}
 }
 
-// Len is what # gives: a whole number n so that n is 0 or in the table and n+1 is not. Which one
-// of those depends on the sizes of the parts.
+// Len returns the result of #: a whole number n so that n is 0 or in the table and n+1 is not. If
+// there are several, the sizes of the parts decide.
 func (t *Table) Len() int {
 	if n := len(t.array); n > 0 && t.array[n-1].ref == nil {
 		low, high := 0, n

@@ -185,7 +185,7 @@ func (s *sorter) less(a, b Value) bool {
 
 func (s *sorter) get(i int) Value { return s.t.GetInt(i) }
 
-// set writes two elements. The table may have become readonly by what the comparison does.
+// set writes two elements. The comparison may have made the table readonly.
 func (s *sorter) set(i int, v Value, j int, w Value) {
 	s.t.change(s.L)
 	s.t.SetInt(s.L, i, v)

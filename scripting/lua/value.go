@@ -32,7 +32,7 @@ type header struct {
 	kind   Kind
 	mark   uint8 // of the last measurement that has seen the object
 	shared bool
-	id     uint32 // hash of what has no content to hash; 0 for strings
+	id     uint32 // hash of objects without content to hash; 0 for strings
 }
 
 // Value is a Lua value. The zero Value is nil.
@@ -84,7 +84,7 @@ func (v Value) Kind() Kind {
 	return v.ref.kind
 }
 
-// IsNil says whether the value is nil.
+// IsNil reports whether the value is nil.
 func (v Value) IsNil() bool { return v.ref == nil }
 
 // Truth returns the value's truth in a condition: false for nil and false, true for all others.
@@ -162,7 +162,8 @@ func (v Value) AsUserdata() (n uint64, ok bool) {
 	return 0, false
 }
 
-// ToNumber returns a number, or what the text of one says; ok is false for anything else.
+// ToNumber returns a number, or the value of a string that contains one; ok is false for anything
+// else.
 func (L *State) ToNumber(v Value) (f float64, ok bool) {
 	switch v.Kind() {
 	case KindNumber:
@@ -184,7 +185,7 @@ func (v Value) Text() (s string, ok bool) {
 	return "", false
 }
 
-// RawEqual says whether two values are equal without metamethods. NaN equals nothing.
+// RawEqual reports whether two values are equal without metamethods. NaN equals nothing.
 func (v Value) RawEqual(w Value) bool {
 	if v.ref == w.ref {
 		switch v.ref {

@@ -38,8 +38,9 @@ const (
 	iterateIpairs                     // the iterator that ipairs returns
 )
 
-// iterate is a step of a loop over a table: it puts the next key and value of R[a+1] behind R[a+2].
-// It does nothing where the builtin would raise an error: the builtin then runs and raises it.
+// iterate does a step of a loop over a table: it puts the next key and value of R[a+1] after
+// R[a+2]. Where the builtin would raise an error, it does nothing, so that the builtin runs and
+// raises it.
 func (b *builtin) iterate(r *registers, a, results int) bool {
 	t := r[a+1].table()
 	var key, value Value
