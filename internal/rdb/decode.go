@@ -50,7 +50,7 @@ const (
 // maxDeadline is the latest deadline that a field has, in Unix milliseconds.
 const maxDeadline = 1<<48 - 1
 
-// types lists what the encodings of collections contain.
+// types maps the encodings of collections to their types.
 var types = map[byte]Type{
 	kindList: List, kindListZiplist: List, kindListZiplists: List, kindListListpacks: List,
 	kindSet: Set, kindSetIntset: Set, kindSetListpack: Set,

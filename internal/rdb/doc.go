@@ -64,7 +64,7 @@
 // of members, which would live for ever there. Decode does not check the elements of limits and
 // jobs; the caller does.
 //
-// Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
+// Each listpack, ziplist, intset or zipmap is the content of a string, which may be packed;
 // listpack.go and oldpack.go draw them.
 //
 // The nodes of a stream are a count, and for each its id, 16 bytes, and a listpack (stream.go). A

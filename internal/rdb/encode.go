@@ -84,7 +84,7 @@ func encode(v Value) (*writer, uint16) {
 type summary struct {
 	count         int
 	longest       int   // bytes of the longest name or value
-	firstDeadline int64 // 0: nobody has one
+	firstDeadline int64 // 0: no element has one
 	integers      bool  // there are names, and every one is an integer
 }
 

@@ -111,7 +111,7 @@ func TestEncodeEmpty(t *testing.T) {
 	}
 }
 
-// One packer after the other string gives what a new one gives.
+// A packer that has packed other strings gives the same result as a new one.
 func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		used := &packer{}

@@ -81,7 +81,7 @@ var ErrTruncated = errors.New("rdb: the file ends early")
 // ErrChecksum is for a file whose checksum is wrong.
 var ErrChecksum = errors.New("rdb: the file's checksum is wrong")
 
-// FileError is what is wrong with a file, and where.
+// FileError is an error in a file, with its place.
 type FileError struct {
 	Offset int64
 	Err    error
@@ -90,7 +90,7 @@ type FileError struct {
 func (e *FileError) Error() string { return fmt.Sprintf("%v at byte %d", e.Err, e.Offset) }
 func (e *FileError) Unwrap() error { return e.Err }
 
-// RecordKind is what a record of a file is about.
+// RecordKind is the kind of a record.
 type RecordKind uint8
 
 // The kinds of records.
@@ -101,7 +101,7 @@ const (
 	RecordEnd                 // the last one, after the checksum was compared
 )
 
-// Record is a key, or something else that a server has.
+// Record is a key, or other data of a server.
 type Record struct {
 	Kind RecordKind
 	DB   uint64
@@ -131,7 +131,7 @@ func (r *Record) AppendPayload(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, checksum(b[start:]))
 }
 
-// PayloadBytes is the length of what AppendPayload appends.
+// PayloadBytes returns how many bytes AppendPayload appends.
 func (r *Record) PayloadBytes() int { return 1 + len(r.body) + trailerBytes }
 
 func versionOf(kind byte) uint16 {
@@ -163,7 +163,7 @@ type File struct {
 	version uint64
 
 	db        uint64
-	next      Record // what is known of the next key
+	next      Record // data about the next key from records before it
 	templates map[uint64][][]byte
 
 	crc     uint64
@@ -312,7 +312,7 @@ func (f *File) oldFunction() Record {
 	return Record{Kind: RecordSkipped, Skipped: fmt.Sprintf("library %.100q in the format before 7.0", name)}
 }
 
-// meta skips what modules keep of the next key, or slots.
+// meta skips modules' metadata of the next key, or slots.
 func (f *File) meta() Record {
 	r := Record{Kind: RecordSkipped, DB: f.db}
 	if f.valkey {

@@ -18,7 +18,7 @@ func file(header string, parts ...any) []byte {
 	return raw(b, le64(checksum(b)))
 }
 
-// readFile gives all records of a file, without the end.
+// readFile returns all records of a file, without the end.
 func readFile(b []byte) (all []Record, err error) {
 	f, err := OpenFile(b)
 	if err != nil {
@@ -217,8 +217,8 @@ func TestFileRefuses(t *testing.T) {
 
 func sound4(key []byte) []byte { return raw("REDIS0004", key, opEnd) }
 
-// TestRedisFile reads what redis-server saves: every sample, deadlines, idle times and frequencies,
-// functions.
+// TestRedisFile reads a file that redis-server saves, with every sample, deadlines, idle times and
+// frequencies, and functions.
 func TestRedisFile(t *testing.T) {
 	redis := startRedis(t)
 	dir := redis.do("CONFIG", "GET", "dir").([]any)[1].(string)

@@ -65,7 +65,7 @@ func TypeOf(payload []byte) Type {
 // FileWriter writes an RDB file of Redis. After the first error of out, every call returns that
 // error.
 type FileWriter struct {
-	w   writer // what is not written yet
+	w   writer // bytes that are not written yet
 	out io.Writer
 	db  uint64
 	any bool // a database was named

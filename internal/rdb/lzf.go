@@ -6,7 +6,7 @@ package rdb
 //	nnnooooo oooooooo             n+2 bytes from o+1 bytes before, n from 1 to 6
 //	111ooooo nnnnnnnn oooooooo    n+9 bytes from o+1 bytes before
 //
-// A copy may reach into what it writes itself, which repeats it.
+// A copy may overlap its own output, which repeats bytes.
 const (
 	lzfMaxLiteral  = 32
 	lzfMaxMatch    = 264

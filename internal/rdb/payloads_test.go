@@ -13,7 +13,7 @@ type payload struct {
 	body     []byte
 	want     *Value // nil: ErrFormat
 	newer    bool   // Redis 7.0 does not know the type
-	stricter bool   // Redis 7.0 restores what is refused here
+	stricter bool   // Redis 7.0 restores it, and Decode refuses it
 }
 
 func (p payload) payload() []byte { return seal(bytes.Clone(p.body), version7_0) }

@@ -75,7 +75,7 @@ func (c *cursor) skipCollection(kind byte) {
 	}
 }
 
-// skipStream passes what decodeStream reads.
+// skipStream passes a stream.
 func (c *cursor) skipStream(kind byte) {
 	c.times(func() { c.skipStrings(2) })
 	c.skipLengths(3)
