@@ -33,7 +33,7 @@ type File interface {
 	// Sync makes the bytes written and the size durable: fdatasync on Linux,
 	// F_FULLFSYNC on macOS.
 	Sync() error
-	// Truncate sets the size in bytes; what it adds reads as zeros.
+	// Truncate sets the size in bytes. Added bytes read as zeros.
 	Truncate(size int64) error
 	// Size is the present size in bytes.
 	Size() (int64, error)

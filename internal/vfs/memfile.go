@@ -99,7 +99,7 @@ func (m *Mem) resize(node *inode, size int64) error {
 
 func (n *inode) setSize(size int64) { n.data = resized(n.data, int(size)) }
 
-// resized returns b with the given length; what is added is zero.
+// resized returns b with the given length. Added bytes are zero.
 func resized(b []byte, size int) []byte {
 	if size <= len(b) {
 		return b[:size]
