@@ -35,7 +35,7 @@ func TestReceiveExpired(t *testing.T) {
 	}
 }
 
-// from gives one name after the other, then an error.
+// from returns one name after the other, then an error.
 func from(names []string) func() (string, error) {
 	return func() (string, error) {
 		if len(names) == 0 {
