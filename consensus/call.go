@@ -202,7 +202,7 @@ func (t *Transport) endCall(from uint64) {
 	}
 }
 
-// answerWriter sends what Serve writes.
+// answerWriter sends the bytes that Serve writes as parts of the answer.
 type answerWriter struct {
 	t        *Transport
 	plain, c net.Conn

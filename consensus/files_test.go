@@ -15,8 +15,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// TestSimulationOnFiles is TestSimulation with logs of raftlog, on files in memory that lose what
-// is not synced.
+// TestSimulationOnFiles is TestSimulation with logs of raftlog, on files in memory that lose
+// unsynced data.
 func TestSimulationOnFiles(t *testing.T) { consensus.Histories(t, newFiles, 10) }
 
 // files is a member's log with its disk.
@@ -73,7 +73,7 @@ func (d *files) open() {
 	d.saved()
 }
 
-// saved notes what is on disk when all is.
+// saved records the term, vote and base on disk, when everything is synced.
 func (d *files) saved() {
 	h := d.Hard()
 	d.term, d.vote, d.base = h.GetTerm(), h.GetVote(), d.Base().Index
@@ -86,7 +86,8 @@ func (d *files) Begin(later func(f func()), snapshot func() (*pb.Snapshot, error
 
 func (d *files) Vote() (term, vote uint64) { return d.term, d.vote }
 
-// Saved gives an entry of a base only when that is on disk.
+// Saved returns the index of the last entry on disk. It does not count a base before that is on
+// disk.
 func (d *files) Saved() uint64 {
 	if d.Base().Index > d.base {
 		return d.base

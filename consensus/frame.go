@@ -9,19 +9,19 @@ import (
 	"io"
 )
 
-// Kind says what a frame's body is.
+// Kind is the kind of a frame, which tells the format of its body.
 type Kind uint8
 
 // The kinds of frames.
 const (
-	KindHello   Kind = 1 + iota // who calls, and a number to sign
-	KindAnswer                  // who is called, and a number to sign
+	KindHello   Kind = 1 + iota // the caller, and a nonce to sign
+	KindAnswer                  // the called member, and a nonce to sign
 	KindProof                   // a signature
 	KindMessage                 // a message of the library
 	KindIdle                    // the sender is there
 	KindCall                    // a request
 	KindPart                    // a part of its answer
-	KindEnd                     // the end of that; what is in it says why the answer is not whole
+	KindEnd                     // the end of the answer, with a text if the answer is not whole
 )
 
 const (
@@ -77,7 +77,7 @@ func ParseFrame(b []byte) (Frame, error) {
 	return Frame{Kind: Kind(b[8]), Group: le.Uint64(b[9:]), Body: b[frameHeader:]}, nil
 }
 
-// ReadFrame reads one frame of at most limit bytes. io.EOF says that the other side has ended
+// ReadFrame reads one frame of at most limit bytes. It returns io.EOF if the connection has ended
 // between frames.
 func ReadFrame(r *bufio.Reader, limit int) (Frame, error) {
 	head, err := r.Peek(4)

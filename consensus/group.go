@@ -58,7 +58,7 @@ var (
 	ErrForgot = errors.New("consensus: this member has forgotten what it acknowledged: its directory is an older copy, or the disk has lost what was synced. Remove it from the group, and add it again without its directory")
 )
 
-// Options are what a group is started with.
+// Options configure a Group.
 type Options struct {
 	ID      uint64 // this member's
 	Group   uint64 // the number of the group
@@ -85,9 +85,9 @@ type Group struct {
 
 	mu struct {
 		sync.Mutex
-		idle     sync.Cond // nobody is in Log.Sync or in the machine
+		idle     sync.Cond // signaled when no goroutine is in Log.Sync or in the machine
 		node     *raft.RawNode
-		ended    error // nothing is done any more
+		ended    error // why the group has ended; nil: it runs
 		ticks    int   // since the start, up to electionTicks
 		stop     func()
 		role     role
@@ -116,7 +116,7 @@ type Group struct {
 type role struct {
 	leading    bool
 	first      uint64 // index of the term's first entry, which says that it leads
-	transferee uint64 // to whom it hands over, and proposes nothing meanwhile
+	transferee uint64 // the member to which it hands over; meanwhile it proposes nothing
 	asked      int64  // the newest stamp that others were asked to confirm
 	floor      int64  // stamps up to this one give no lease
 }
@@ -234,7 +234,7 @@ func (g *Group) Receive(messages []*Message) {
 	g.mu.Lock()
 	for _, m := range messages {
 		if g.mu.ended == nil && m.Group == g.o.Group && m.Raft.GetTo() == g.o.ID && g.remembers(m.Raft) && g.admit(m) {
-			_ = g.mu.node.Step(m.Raft) // it fails for answers of who is no member any more
+			_ = g.mu.node.Step(m.Raft) // it fails for answers of removed members
 			g.mu.recent[m.Raft.GetFrom()] = recentTicks
 			if g.fromLeader(m.Raft) {
 				g.mu.heard, g.mu.silent = m.Raft.GetFrom(), 0
@@ -329,8 +329,8 @@ func (g *Group) campaigns() bool {
 type Status struct {
 	Term, Leader uint64 // Leader 0: not known
 	Leading      bool
-	First        uint64 // of a leader: what it proposes comes after this entry
-	Transferee   uint64 // of a leader: to whom it hands over; 0: to nobody
+	First        uint64 // of a leader: its proposals come after this entry
+	Transferee   uint64 // of a leader: the member to which it hands over; 0: none
 	Last         uint64 // index of the last entry, committed or not
 	Committed    uint64
 	Conf         *pb.ConfState // after the last entry that the machine has been given

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Channel is what a connection is for.
+// Channel is the purpose of a connection.
 type Channel uint8
 
 // The connections that a member has to another one.
@@ -41,7 +41,7 @@ const (
 	nonceSize       = 32
 	helloSize       = 2 + 3*8 + nonceSize
 	answerSize      = 2*8 + nonceSize
-	// handshakeLimit bounds a frame from somebody who has proved nothing yet.
+	// handshakeLimit bounds a frame from a side that has proved nothing yet.
 	handshakeLimit = 128
 
 	callerSigns = "keyp: who calls\n"
@@ -89,7 +89,7 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 		return err
 	}
 	proof, err := readBody(r, KindProof, sha256.Size)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) { // who does not accept a proof says nothing more
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) { // the other side did not accept the proof
 		return fmt.Errorf("%w: %w", ErrSecret, err)
 	}
 	if err != nil {

@@ -16,7 +16,8 @@ type image struct {
 
 func (im *image) last() uint64 { return im.base.Index + uint64(len(im.entries)) }
 
-// term gives an entry's term, false if it is not there. Entries before the base are, with any term.
+// term returns an entry's term, and false if the entry is not there. Entries before the base count
+// as there, with any term.
 func (im *image) term(index uint64) (term uint64, ok bool) {
 	switch {
 	case index < im.base.Index || index > im.last():
@@ -34,7 +35,7 @@ func (im *image) has(index, term uint64) bool {
 	return index < im.base.Index || ok && t == term
 }
 
-// change is what Append or compact was given.
+// change is a call of Append or compact.
 type change struct {
 	Write
 	upTo *Base // entries up to this one go

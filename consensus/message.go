@@ -17,7 +17,7 @@ type Message struct {
 	Raft  *pb.Message
 }
 
-// ErrMessage says that a frame's body is no message.
+// ErrMessage is the error for a frame whose body is not a valid message.
 var ErrMessage = errors.New("consensus: a message does not parse")
 
 // numbers is how many fields of a message are varints.

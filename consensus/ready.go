@@ -45,7 +45,7 @@ func repeated(m *pb.Message, later []*pb.Message) bool {
 	})
 }
 
-// follow notes what has changed. mu is locked.
+// follow records the changes of the node's state, and queues calls of the machine. mu is locked.
 func (g *Group) follow(rd *raft.Ready) {
 	was := g.mu.term
 	if rd.HardState != nil {
@@ -155,7 +155,7 @@ func (g *Group) send(m *pb.Message) {
 	}
 }
 
-// peer is what is known of another member. mu is locked.
+// peer returns the state of another member, and adds it if it is missing. mu is locked.
 func (g *Group) peer(id uint64) *peer {
 	p := g.mu.peers[id]
 	if p == nil {
@@ -231,7 +231,7 @@ func (g *Group) respond(m *pb.Message) {
 	}
 	for _, r := range m.GetResponses() {
 		if r.GetTo() == g.o.ID {
-			_ = g.mu.node.Step(r) // it fails for answers of who is no member any more
+			_ = g.mu.node.Step(r) // it fails for answers of removed members
 		} else {
 			g.send(r)
 		}

@@ -34,7 +34,7 @@ import (
 // After each event all of the simulation's checks are made: see sim.check, simMachine and
 // simNet.Send.
 
-// failure is what a check has found.
+// failure is the result of a failed check.
 type failure struct{ text string }
 
 // simEvent is something that happens.
@@ -118,7 +118,7 @@ func newSim(seed uint64, disk NewDisk) *sim {
 	return s
 }
 
-// simRandom is what the library draws from.
+// simRandom is the library's source of random numbers.
 type simRandom struct{ random *rand.Rand }
 
 func (r simRandom) Read(b []byte) (int, error) {
@@ -259,7 +259,7 @@ type simSent struct {
 	wire []byte
 }
 
-// simState is what entries have made of a machine.
+// simState is the state of a machine after some entries.
 type simState struct {
 	applied Base
 	sum     uint64
@@ -367,7 +367,7 @@ func (m *simMember) resume() {
 
 func (m *simMember) leads() bool { return m.up && !m.stopped && m.machine.leading }
 
-// elapsed is what its clock says has passed.
+// elapsed returns the time since the start of the simulation by the member's clock.
 func (m *simMember) elapsed() time.Duration { return time.Duration(float64(m.s.now) * m.rate) }
 
 func (m *simMember) Now() int64          { return (m.wall + m.elapsed()).Milliseconds() }
@@ -472,7 +472,7 @@ func cutLater(disk SimDisk, term uint64) bool {
 // was sent.
 func (m *simMember) arrive(wire []byte) { m.after(0, func() { m.receive(wire) }) }
 
-// receive takes what has arrived: all messages of some moments together.
+// receive adds an arrived message. Messages that arrive within a short time are received together.
 func (m *simMember) receive(wire []byte) {
 	f, err := ReadFrame(bufio.NewReader(bytes.NewReader(wire)), MaxFrame)
 	if err != nil {
@@ -593,7 +593,7 @@ func (s *sim) acknowledge(m *simMember, a simAhead) {
 func (s *sim) majorityHas(ids []uint64, index, term uint64) bool {
 	n := 0
 	for _, id := range ids {
-		if m := s.members[id]; m == nil || m.log.Has(index, term) { // who is gone was a member of an earlier time
+		if m := s.members[id]; m == nil || m.log.Has(index, term) { // a member that is gone counts as having it
 			n++
 		}
 	}
@@ -689,7 +689,7 @@ func (x *simMachine) Failed(err error) {
 	x.leading = false
 }
 
-// confAfter is what a change of members makes of a configuration: not as the library does it.
+// confAfter returns the members after a change. It does not use the library's code.
 func confAfter(c *pb.ConfState, e *pb.Entry) *pb.ConfState {
 	change, ok := changeOf(e)
 	if !ok {

@@ -27,7 +27,7 @@ type Time interface {
 	Wall(from uint64, at int64)
 }
 
-// ownTime is that of a group which nobody gives a Time.
+// ownTime is the Time of a group whose options have none.
 type ownTime struct{ clock clock.Clock }
 
 func (ownTime) Tick()              {}

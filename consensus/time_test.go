@@ -13,7 +13,8 @@ import (
 	"keyp/internal/clock"
 )
 
-// heardTime notes what a group gives it, and is the Network that keeps what is sent.
+// heardTime records the times that a group gives it. It is also a Network that keeps the sent
+// messages.
 type heardTime struct {
 	heard []string
 	sent  []Message

@@ -23,10 +23,10 @@ type Receiver interface {
 	// Receive gets messages of one member, in the order in which they came over one connection. It
 	// does not keep the list.
 	Receive(messages []*Message)
-	// Unreachable says that messages to a member may be lost.
+	// Unreachable reports that messages to a member may be lost.
 	Unreachable(id uint64)
-	// Gone says that the connection has ended over which a member sends votes and heartbeats, and
-	// that there is no other one.
+	// Gone reports that the connection over which a member sends votes and heartbeats has ended,
+	// and that there is no other one.
 	Gone(id uint64)
 }
 
@@ -52,7 +52,7 @@ type TransportOptions struct {
 // times are the transport's timeouts and intervals.
 type times struct {
 	shake     time.Duration // for a connection with its handshake
-	write     time.Duration // until what is written has gone out
+	write     time.Duration // for a write
 	idle      time.Duration // between idle frames
 	silence   time.Duration // until a connection is closed over which no whole frame has come
 	firstWait time.Duration // before the next attempt to connect, doubled each time
@@ -96,7 +96,7 @@ type Transport struct {
 		conns     map[net.Conn]struct{} // those that others have opened
 		strangers []net.Conn            // of these whose other side has proved nothing yet, the oldest first
 		ins       map[inKey]net.Conn    // and the newest of each member, once it has shaken hands
-		calls     map[uint64]int        // that are being answered, by who asks
+		calls     map[uint64]int        // being answered, by the calling member
 		refused   int                   // since the log has said so
 		said      time.Duration         // when that was; 0: never
 	}
@@ -192,7 +192,7 @@ func (t *Transport) Flush() {
 	}
 }
 
-// Close ends all connections, and returns when nothing of the transport runs any more.
+// Close ends all connections, and returns when all goroutines of the transport have ended.
 func (t *Transport) Close() error {
 	t.stop()
 	err := t.o.Listener.Close()
@@ -399,7 +399,7 @@ func (t *Transport) next(c net.Conn, in *bufio.Reader, from uint64, channel Chan
 	return m, nil
 }
 
-// frameLimit bounds the frames of a channel: what is on Votes has no entries.
+// frameLimit returns the longest frame of a channel. Messages on Votes have no entries.
 func frameLimit(channel Channel) int {
 	if channel == Votes {
 		return 4 << 10

@@ -24,7 +24,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// mailbox is a Receiver that keeps what comes.
+// mailbox is a Receiver that keeps the received messages.
 type mailbox struct {
 	mu struct {
 		sync.Mutex
@@ -33,7 +33,7 @@ type mailbox struct {
 		gone        map[uint64]int
 		blocked     bool
 	}
-	open chan struct{} // what a blocked one waits for
+	open chan struct{} // a blocked mailbox waits for it
 }
 
 func newMailbox() *mailbox {
@@ -300,7 +300,7 @@ func ends(t *testing.T, what string, c net.Conn) {
 // TestTransportCrowd: many silent connections do not keep a member out, and refused connections do
 // not fill the log.
 func TestTransportCrowd(t *testing.T) {
-	var lines bytes.Buffer // written by one goroutine at a time, and read behind Close
+	var lines bytes.Buffer // written by one goroutine at a time, and read after Close
 	a := newStand(t, 1, func(o *TransportOptions) {
 		o.times, o.Logger = patient(), slog.New(slog.NewTextHandler(&lines, nil))
 	})

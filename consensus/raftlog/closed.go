@@ -72,7 +72,7 @@ func (c *Closed) Entries(to uint64, fn func(*pb.Entry) error) error {
 	return err
 }
 
-// records calls fn with each record, and the place after which it stands.
+// records calls fn with each record, and the position before the record.
 func (c *Closed) records(fn func(r *record, place uint64) error) error {
 	var place uint64
 	var entries []entry

@@ -18,7 +18,7 @@ import (
 
 var testBase = Base{consensus.Base{Index: 1, Term: 1, Conf: &pb.ConfState{Voters: []uint64{2}}}, 77}
 
-// created gives a new log that is open.
+// created returns a new log that is open.
 func created(t testing.TB, o wal.Options) (l *Log, first uint64) {
 	t.Helper()
 	first, err := Create(o, Identity{"cluster", 1, 2}, testBase)
@@ -134,7 +134,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// fill gives a closed log with some segments, and what it has.
+// fill returns a closed log with some segments, and its entries.
 func fill(t testing.TB, mem *vfs.Mem, o wal.Options) (first uint64, entries []*pb.Entry) {
 	l, first := created(t, o)
 	random := rand.New(rand.NewPCG(3, 3))
@@ -185,7 +185,7 @@ func TestFlippedBits(t *testing.T) {
 		if open {
 			must(t, mem.Corrupt(name, offset, mask))
 		}
-		// Damage in the last group, or behind it, may be taken for a torn write.
+		// Damage in the last group, or after it, may look like a torn write.
 		if l.Last() < want[len(want)-2].GetIndex()-1 || !open && l.Hard().GetTerm() != 2 {
 			t.Fatalf("%s at %d: entries up to %d are left", name, offset, l.Last())
 		}

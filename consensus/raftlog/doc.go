@@ -40,6 +40,6 @@
 //
 // # Locks
 //
-// Log.mu guards what is in memory. It is locked under consensus.Group.mu, and the wal's are locked
-// under it; not during I/O.
+// Log.mu guards the state in memory. The order is consensus.Group.mu, Log.mu, the wal's locks.
+// Log.mu is not locked during I/O.
 package raftlog

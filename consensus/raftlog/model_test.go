@@ -35,7 +35,7 @@ func (im *image) term(index uint64) uint64 {
 	return im.entries[index-im.base.Index-1].GetTerm()
 }
 
-// with gives the image after a Write.
+// with returns the image after a Write.
 func (im image) with(w consensus.Write, position uint64) image {
 	was := im.hard
 	if w.Hard != nil {
@@ -103,7 +103,7 @@ func (m *model) crash() {
 	m.cut.mem = m.mem.Crash(m.rng) // after what was promised
 }
 
-// base gives one that differs from all others.
+// baseAt returns a base that differs from all others.
 func (m *model) baseAt(index, term uint64) Base {
 	m.serial++
 	b := Base{consensus.Base{Index: index, Term: term, Conf: &pb.ConfState{Voters: []uint64{index + 1, uint64(m.serial)}}}, uint64(m.serial)}
@@ -114,7 +114,7 @@ func same(a, b Base) bool {
 	return a.Index == b.Index && a.Term == b.Term && a.Position == b.Position && slices.Equal(a.Conf.GetVoters(), b.Conf.GetVoters())
 }
 
-// entriesOf gives all entries of a log that is closed.
+// entriesOf returns all entries of a log that is closed.
 func entriesOf(t *rapid.T, c *Closed) (list []*pb.Entry) {
 	last, _ := c.Last()
 	if err := c.Entries(last, func(e *pb.Entry) error {
@@ -190,7 +190,7 @@ func (m *model) open(c *powerCut) {
 	}
 }
 
-// matches reports whether the log has what an image has, which may begin earlier or later.
+// matches reports whether the log has the content of an image, which may begin earlier or later.
 func (m *model) matches(im *image) bool {
 	l := m.log
 	base := l.Begin()
@@ -388,7 +388,7 @@ func (m *model) rotate(t *rapid.T) {
 	}
 }
 
-// release gives up segments, after which the log begins later.
+// release releases segments, after which the log begins later.
 func (m *model) release(t *rapid.T, first uint64) {
 	if err := m.log.Release(first); err != nil {
 		t.Fatalf("release: %v", err)
@@ -445,7 +445,7 @@ func TestModel(t *testing.T) {
 		m.history = []image{{base: base}}
 		for range rapid.IntRange(1, 5).Draw(t, "lives") {
 			m.crashAt = rapid.IntRange(1, 150).Draw(t, "crash at operation")
-			// A crash amid the opening leaves what the opening had.
+			// A crash during Open leaves the state before it.
 			m.open(c)
 			if early := m.cut; early != nil {
 				early.first, early.applied, early.synced, early.last = c.first, c.applied, 0, nil

@@ -29,8 +29,8 @@ func (p *portion) fits(data []byte) bool {
 
 // stored locates a record with entries that are not in memory.
 type stored struct {
-	place uint64 // after which it stands
-	until uint64 // entries from this one on stand elsewhere
+	place uint64 // the position before it
+	until uint64 // entries from this one on are in later records
 }
 
 // Entries implements consensus.Log. It reads entries that are not in memory from the files, without
@@ -56,8 +56,8 @@ func (l *Log) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {
 	return nil, fmt.Errorf("raftlog: entry %d: %w", p.next, err)
 }
 
-// take takes entries from memory. If one of the missing entries is not in memory, more is true, and
-// s says where its record stands.
+// take adds entries from memory. If the next missing entry is not in memory, more is true, and s
+// locates its record.
 func (l *Log) take(p *portion) (s stored, more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	hasHard = 1
 	hasBase = 2
 
-	// leastEntry is what an entry takes in a record at least, in bytes.
+	// leastEntry is the least size of an entry in a record, in bytes.
 	leastEntry = 3
 )
 
@@ -96,7 +96,7 @@ func appendWrite(b []byte, h *hard, base *Base, first uint64, entries int) []byt
 	return binary.AppendUvarint(b, uint64(entries))
 }
 
-// appendEntry appends what stands before an entry's data.
+// appendEntry appends the head of an entry, which precedes its data.
 func appendEntry(b []byte, kind pb.EntryType, term uint64, size int) []byte {
 	b = append(b, byte(kind))
 	b = binary.AppendUvarint(b, term)

@@ -44,8 +44,8 @@ func (s *state) term(index uint64) uint64 {
 	}
 }
 
-// apply adds the record that stands after a position. It changes nothing if the record contradicts
-// the earlier ones.
+// apply adds the record after a position. It changes nothing if the record contradicts the earlier
+// ones.
 func (s *state) apply(r *record, place uint64) error {
 	if err := s.check(r); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (s *state) restore(base Base) {
 	}
 }
 
-// add adds entries that stand in one record. They replace those from their first one on.
+// add adds the entries of one record. They replace the entries from their first one on.
 func (s *state) add(first uint64, entries []entry, place uint64) {
 	if first <= s.last {
 		s.table.cut(first)

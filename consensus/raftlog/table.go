@@ -8,10 +8,9 @@ import (
 // blockSize is how many records a block of the table has.
 const blockSize = 1024
 
-// table says where the records with entries stand. For each record it has the index of its first
-// valid entry, and the position in the wal after which the record comes. Both grow from record to
-// record, so a block has them in full for its first record, and for the others the differences, in
-// 4 bytes each.
+// table locates the records with entries. For each record it has the index of the record's first
+// valid entry, and the position in the wal before the record. Both grow from record to record, so a
+// block has them in full for its first record, and as differences of 4 bytes for the others.
 type table struct{ blocks []*block }
 
 type block struct {
@@ -79,8 +78,8 @@ func (t *table) find(index uint64) (place, next uint64) {
 	return place, next
 }
 
-// before returns the first index of the last record that stands after a position no higher than the
-// given one; all entries before that end there or earlier. ok is false if there is none.
+// before returns the first index of the last record that begins at position or earlier. All entries
+// before that index end there or earlier. ok is false if there is no such record.
 func (t *table) before(position uint64) (index uint64, ok bool) {
 	n := sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].place > position }) - 1
 	if n < 0 {
