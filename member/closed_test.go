@@ -201,7 +201,7 @@ func (s *server) tryClosed(all bool) (*storage.Store, *Closed, error) {
 	return store, c, err
 }
 
-// filesOf gives the content of all files of a directory.
+// filesOf returns the content of all files of a directory.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}

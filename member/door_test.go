@@ -54,7 +54,7 @@ func (d *door) pass(c net.Conn) bool {
 	}
 }
 
-// open gives the listener of a process.
+// open returns the listener of a process.
 func (d *door) open() (net.Listener, error) {
 	g := &gate{door: d, conns: make(chan net.Conn), closed: make(chan struct{})}
 	d.mu.Lock()

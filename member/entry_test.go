@@ -36,7 +36,7 @@ func partEntry(position uint64, length, offset int, part string) []byte {
 	return append(data, part...)
 }
 
-// taken is what a stream gives.
+// taken collects the batches and members of a stream.
 type taken struct {
 	stream
 	batches []string
@@ -88,7 +88,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamErrors: an entry that is not what this version makes is an error, and gives nothing.
+// TestStreamErrors: an entry that this version would not make is an error, and gives no batch.
 func TestStreamErrors(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -182,7 +182,7 @@ func TestDiskFailsAtVote(t *testing.T) {
 		victim, third := others[i%2], others[1-i%2]
 		f := r.breaks(victim, op, nil)
 		old.kill()
-		term := r.term() // of who may have been elected before, with the vote of who is gone
+		term := r.term() // a member may have been elected in it with the old leader's vote
 		f.ends()
 		if third.role() == commands.Leader && r.running(third).m.group.Status().Term > term {
 			t.Errorf("%s: a member leads with its own vote alone", op)

@@ -142,7 +142,7 @@ func TestCommittedByOthers(t *testing.T) {
 		}
 		got := r.starts()
 		if r.term() != term+1 {
-			return false // there was another election, and who led before may have started again
+			return false // there was another election, so the old leader may have restarted
 		}
 		if !maps.Equal(got, before) {
 			t.Errorf("servers have started %v times instead of %v", got, before)
@@ -431,7 +431,7 @@ func TestCheckpointBetween(t *testing.T) {
 func TestLeaderGoneDuringSnapshot(t *testing.T) {
 	r := newRing(t, 3)
 	r.keptLog = 1
-	dies := make(chan *server, 1) // who is to be killed as it sends a snapshot; buffered
+	dies := make(chan *server, 1) // the member to kill while it sends a snapshot; buffered
 	for _, s := range r.servers {
 		s.kill()
 		s.options = func(o *storage.Options) {
@@ -525,7 +525,7 @@ func TestWaits(t *testing.T) {
 		if !steady() {
 			return false
 		}
-		// Nobody is there any more.
+		// All others are gone.
 		r.cut(func(*consensus.Message) bool { return true })
 		synced := wait(func(done func()) func() { return p.m.AwaitSynced(lsn+1<<40, 1, done) })
 		never := make(chan int, 1)

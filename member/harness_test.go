@@ -39,7 +39,7 @@ type ring struct {
 	mu struct {
 		sync.Mutex
 		rng   *rand.Rand
-		cut   func(m *consensus.Message) bool // what does not arrive; nil: all does
+		cut   func(m *consensus.Message) bool // messages that are lost; nil: none
 		start map[string]int                  // how often each server has started
 	}
 }
@@ -111,7 +111,7 @@ func newRingWith(t *testing.T, n int, setUp func(i int, s *server)) *ring {
 	return r
 }
 
-// close ends all servers, and proves what they have.
+// close ends all servers, and checks their stores.
 func (r *ring) close() {
 	for _, s := range r.servers {
 		s.close()
@@ -362,7 +362,7 @@ func (s *server) start() {
 	s.begin()
 }
 
-// kill ends a process, which loses what was not synced.
+// kill ends a process, which loses unsynced data.
 func (p *process) kill() {
 	s, r := p.server, p.server.ring
 	s.gone()
@@ -391,7 +391,7 @@ func (p *process) stop() {
 	}
 }
 
-// close ends the server at a test's end, and proves what it has.
+// close ends the server at a test's end, and checks its store.
 func (s *server) close() {
 	s.ending.Lock()
 	defer s.ending.Unlock()
@@ -609,7 +609,7 @@ func (r *ring) agree() {
 	}
 }
 
-// agrees says what differs.
+// agrees returns how content differs from the model; empty if it agrees.
 func (r *ring) agrees(got map[string]string) string {
 	for k, v := range r.model {
 		if got[k] != v {

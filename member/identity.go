@@ -99,7 +99,7 @@ func (d *identity) write(files vfs.FS, dir string) error {
 	})
 }
 
-// newNumber gives a number of a cluster or a member.
+// newNumber returns a number of a cluster or a member.
 func newNumber() uint64 { return rand.Uint64N(1<<63-1) + 1 }
 
 // merge puts a member into a list in the order of nodes, in the place of one with its id.

@@ -25,7 +25,7 @@ const mostPending = 64 << 20
 // committed, for Synced.
 const keptSpans = 4096
 
-// span says where an entry ends in the stream.
+// span is the position where an entry ends in the stream.
 type span struct{ index, end uint64 }
 
 // journal is the log of a member's store. At the leader, Commit proposes the batches of a pass as
@@ -161,7 +161,7 @@ type proposal struct {
 	last bool // the part is the last one
 }
 
-// next gives the next entry; its data is nil if there is none. mu is locked.
+// next returns the next entry; its data is nil if there is none. mu is locked.
 func (j *journal) next() (next proposal) {
 	b := j.mu.pending[j.mu.sent:]
 	if len(b) == 0 || !j.mu.leads {
@@ -216,7 +216,7 @@ func (j *journal) take(next proposal, index uint64) {
 	switch {
 	case j.mu.sent == len(j.mu.pending):
 		j.clear()
-	case j.mu.sent > 8*mostOfEntry: // what is proposed is not kept for long
+	case j.mu.sent > 8*mostOfEntry: // drop the proposed batches
 		rest := j.mu.pending[j.mu.sent:]
 		j.mu.pending = append(make([]byte, batchesHeader, batchesHeader+2*len(rest)), rest...)
 		j.mu.sent = batchesHeader

@@ -95,7 +95,7 @@ type Member struct {
 		last    uint64 // of a tentative member: its last entry that is not known to be committed
 		reread  bool   // the group has applied an entry since the start
 		stream  stream
-		applied raftlog.Base // what the store has
+		applied raftlog.Base // the last applied entry
 		bases   []raftlog.Base
 		conf    *pb.ConfState
 		members []commands.Member
@@ -222,7 +222,7 @@ func (m *Member) Start(host Host) error {
 		Clock: m.o.Clock, Time: m.clocks, Logger: m.o.Logger,
 	})
 	if err != nil {
-		m.stop() // who calls waits for the group
+		m.stop() // calls wait for the group: let them return
 		return errors.Join(err, m.transport.Close())
 	}
 	close(r.started)

@@ -213,7 +213,7 @@ func TestClocksApart(t *testing.T) {
 		})
 		a.advance(20 * time.Minute)
 		a.shown("after the failover", key, true)
-		if round >= 3 { // who led before has crashed, and starts again
+		if round >= 3 { // restart the old leader, which has crashed
 			was.kill()
 			was.start()
 			a.agreeOnTime()
