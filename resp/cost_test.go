@@ -105,8 +105,8 @@ func TestAnnouncedIsNotAllocated(t *testing.T) {
 	}
 }
 
-// TestGrowth: a large argument's buffer doubles with what arrives and ends at the
-// argument's end, not beyond.
+// TestGrowth: a large argument's buffer doubles with the bytes that arrive, and ends at the
+// argument's end.
 func TestGrowth(t *testing.T) {
 	var r Reader
 	const size = 1 << 20

@@ -8,9 +8,9 @@
 //	GET k\r\n                              inline: a line, split as SplitArgs says
 //
 // Reader owns a connection's input buffer. Arguments are slices of that buffer:
-// nothing is copied for a multibulk command, and what was parsed once is never
-// looked at again, however small the pieces that arrive. Memory follows the
-// bytes received, never the lengths announced.
+// nothing is copied for a multibulk command, and no byte is parsed twice, however
+// small the pieces that arrive. Memory follows the bytes received, never the
+// lengths announced.
 //
 // Writer appends replies to a byte slice. It allocates nothing but the growth of
 // that slice. The types that exist in RESP3 only have a RESP2 form, so a handler

@@ -38,7 +38,7 @@ func AppendDouble(b []byte, f float64) []byte {
 	return layout(b, digits, point)
 }
 
-// shortest gives the fewest digits d1 d2 … that identify f > 0, and the exponent of
+// shortest returns the fewest digits d1 d2 … that identify f > 0, and the exponent of
 // d1: f = d1.d2… × 10^exp. It writes in tmp.
 func shortest(tmp []byte, f float64) (digits []byte, exp int) {
 	tmp = strconv.AppendFloat(tmp, f, 'e', -1, 64) // d.ddde±dd or de±dd

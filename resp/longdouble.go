@@ -138,10 +138,10 @@ func isDigit(c byte, base int) bool {
 	return c >= '0' && c <= '9' || base == 16 && c >= 'a' && c <= 'f'
 }
 
-// IsInf says whether x is an infinity.
+// IsInf reports whether x is an infinity.
 func (x LongDouble) IsInf() bool { return x.f.IsInf() }
 
-// Add gives x + y, and reports false when the result is not a finite number.
+// Add returns x + y, and reports false when the result is not a finite number.
 func (x LongDouble) Add(y LongDouble) (LongDouble, bool) {
 	var sum LongDouble
 	if x.f.IsInf() || y.f.IsInf() {
@@ -151,7 +151,7 @@ func (x LongDouble) Add(y LongDouble) (LongDouble, bool) {
 	return sum, sum.f.MantExp(nil) <= longDoubleMaxExp
 }
 
-// Sub gives x - y, and reports false when the result is not a finite number.
+// Sub returns x - y, and reports false when the result is not a finite number.
 func (x LongDouble) Sub(y LongDouble) (LongDouble, bool) {
 	var minus LongDouble
 	minus.f.Neg(&y.f)

@@ -218,7 +218,7 @@ func (r *Reader) bulkLength(l *Limits) bool {
 	return true
 }
 
-// complete gives the arguments of the command that ends at pos.
+// complete returns the arguments of the command that ends at pos.
 func (r *Reader) complete() [][]byte {
 	args := r.args[:0]
 	command := r.buf[r.start:r.pos]

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// parsed is what a Reader made of an input: the commands, and the text of the
-// protocol error that ended it or "".
+// parsed is the result of a Reader: the commands, and the text of the protocol error that ended
+// the input, or "".
 type parsed struct {
 	commands [][]string
 	err      string

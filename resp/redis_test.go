@@ -181,7 +181,7 @@ func dialRedis(t *testing.T, socket string) *redisConn {
 	return &redisConn{t: t, conn: conn, in: bufio.NewReader(conn)}
 }
 
-// do gives the text of a status, an error or a bulk string.
+// do returns the text of a status, an error or a bulk string.
 func (c *redisConn) do(args ...string) string {
 	if _, err := io.WriteString(c.conn, multibulk(args...)); err != nil {
 		c.t.Fatal(err)

@@ -25,7 +25,7 @@ type Writer struct {
 	Full  bool
 }
 
-// fits says whether n bytes more may be written.
+// fits reports whether n bytes more may be written.
 func (w *Writer) fits(n int) bool {
 	if w.Max > 0 && len(w.Buf)+n > w.Max {
 		w.Full = true
@@ -34,7 +34,7 @@ func (w *Writer) fits(n int) bool {
 	return true
 }
 
-// resp3 says whether the connection asked for RESP3 with HELLO.
+// resp3 reports whether the connection asked for RESP3 with HELLO.
 func (w *Writer) resp3() bool { return w.Proto >= 3 }
 
 // Len is the number of bytes in the buffer: a position to Truncate to.
