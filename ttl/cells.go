@@ -40,7 +40,7 @@ func newCells(max, least int) *Cells { return &Cells{max: max, size: least, leas
 // number if the deadlines in a cell are spread evenly.
 type Span struct{ Low, Estimate, High int64 }
 
-// Add adds what is in another span.
+// Add adds the numbers of another span.
 func (s *Span) Add(o Span) {
 	s.Low, s.Estimate, s.High = s.Low+o.Low, s.Estimate+o.Estimate, s.High+o.High
 }

@@ -106,7 +106,7 @@ func invalid(base Base) error {
 	return ErrInvalidTTL
 }
 
-// Expired reports whether a key with this deadline does not exist any more at now.
+// Expired reports whether a key with this deadline no longer exists at now.
 func Expired(deadline, now int64) bool {
 	return deadline != None && deadline <= now
 }

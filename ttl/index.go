@@ -27,7 +27,7 @@ type IndexOf[K cmp.Ordered] struct {
 	tree  *btree.BTreeG[EntryOf[K]]
 	first EntryOf[K]   // the earliest entry, if the tree has any
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
-	cells *Cells       // counts the entries of the tree; nil: nobody asks how many are due when
+	cells *Cells       // counts the entries of the tree; nil: no counts are needed
 	// postponed has the entries that are in the tree and in cells at an earlier deadline than their
 	// own (postponed.go).
 	postponed map[K]move
@@ -64,7 +64,7 @@ func newIndex[K cmp.Ordered]() *IndexOf[K] {
 	return &IndexOf[K]{tree: btree.NewG(degree, EntryOf[K].Before)}
 }
 
-// Before reports whether e stands before o in an index.
+// Before reports whether e comes before o in an index.
 func (e EntryOf[K]) Before(o EntryOf[K]) bool {
 	if e.Deadline != o.Deadline {
 		return e.Deadline < o.Deadline
@@ -165,7 +165,7 @@ func (x *IndexOf[K]) PopDue(now int64) (EntryOf[K], bool) {
 	return e, true
 }
 
-// Has reports whether id stands in the index with exactly this deadline.
+// Has reports whether id is in the index with exactly this deadline.
 func (x *IndexOf[K]) Has(id K, deadline int64) bool {
 	if m, ok := x.postponed[id]; ok {
 		return m.to == deadline

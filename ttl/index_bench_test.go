@@ -91,7 +91,7 @@ func benchmarkIndex(b *testing.B, empty func() *Index) {
 	})
 }
 
-// BenchmarkNext is what the reaper and every Wake pay.
+// BenchmarkNext measures Next, which the reaper and every Wake call.
 func BenchmarkNext(b *testing.B) {
 	x := NewIndex()
 	x.Set(1, None, 5)

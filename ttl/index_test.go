@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// indexModel is what an index must be: a map that is sorted when looked at.
+// indexModel is the model of an index: a map that is sorted when it is read.
 type indexModel[K cmp.Ordered] map[K]int64
 
 func (m indexModel[K]) sorted() []EntryOf[K] {

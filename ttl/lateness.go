@@ -25,8 +25,8 @@ type Lateness struct {
 	max     atomic.Int64
 }
 
-// LatenessSnapshot is what a Lateness had seen at some instant, in milliseconds.
-// P50 and P99 are upper bounds, at most 1/16 too high, and never above Max.
+// LatenessSnapshot is a reading of a Lateness, in milliseconds. P50 and P99 are upper bounds, at
+// most 1/16 too high, and never above Max.
 type LatenessSnapshot struct {
 	Count    uint64
 	Sum      int64

@@ -118,7 +118,7 @@ var (
 	someSecs = rapid.Int64Range(1, 1_000_000)
 )
 
-// must gives the value of a call that can't fail.
+// must returns the value of a call that can't fail.
 func must[T any](t *rapid.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()

@@ -5,7 +5,7 @@ package ttl
 // the place of an entry that becomes the tree's first and is due. settle corrects all places before
 // a walk or a count. So readers cannot tell that moves were postponed.
 
-// move is where an entry stands in the tree, and the later deadline that it has.
+// move is a postponed move: the deadline of an entry in the tree, and its own later one.
 type move struct{ from, to int64 }
 
 // maxPostponed bounds how many moves an index postpones: settle then takes some milliseconds.

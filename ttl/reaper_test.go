@@ -127,7 +127,7 @@ func (s *stage) reaped() (n int64) {
 	return n
 }
 
-// eventually waits for what the reaper's goroutine has to do.
+// eventually waits until the reaper's goroutine has made ok true.
 func (s *stage) eventually(what string, ok func() bool) {
 	s.t.Helper()
 	await.Until(s.t, what, ok)
@@ -475,7 +475,7 @@ func TestReaperSystemClock(t *testing.T) {
 	}
 }
 
-// BenchmarkWake is what setting a deadline costs when the reaper need not know.
+// BenchmarkWake measures Wake with a deadline that does not end the reaper's sleep.
 func BenchmarkWake(b *testing.B) {
 	r := NewReaper(clock.NewFake(startOfTime), nil, ReaperOptions{})
 	r.target.Store(startOfTime + 1)
