@@ -53,7 +53,7 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// counted is a connection that counts what is written to it.
+// counted is a connection that counts the bytes written to it.
 type counted struct {
 	net.Conn
 	writes atomic.Int64

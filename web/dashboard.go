@@ -42,7 +42,7 @@ func (s *Server) showFile(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Security-Policy", pagePolicy)
 	w.Header().Set("Content-Type", pageTypes[path.Ext(name)])
-	_, _ = w.Write(text) // who asked may be gone
+	_, _ = w.Write(text) // the client may be gone
 }
 
 // mayWatch and mayList check the rights for parts of the dashboard: those of /metrics, and those

@@ -253,7 +253,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// A stream ends when its user may not see it any more, and when the server stops.
+// A stream ends when its user may no longer see it, and when the server stops.
 func TestStreamsEnd(t *testing.T) {
 	h := listen(t)
 	h.load()

@@ -14,7 +14,7 @@ import (
 	"keyp/commands"
 )
 
-// page is what a path shows.
+// page is a page with its rights.
 type page struct {
 	// rights returns the reason why a visitor may not see the page; nil: every visitor whom the
 	// guard lets in may see it.
@@ -173,7 +173,7 @@ func (s *Server) guard(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-// isAddress says whether a Host header is an address or localhost, with or without a port.
+// isAddress reports whether a Host header is an address or localhost, with or without a port.
 func isAddress(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -220,7 +220,7 @@ func (s *Server) refusal(r *http.Request, p page) (status int, why string) {
 		if err := p.rights(visitor); err != nil {
 			status, why = http.StatusForbidden, err.Error()
 			if !given {
-				status = http.StatusUnauthorized // somebody else may be allowed to
+				status = http.StatusUnauthorized // another user may be allowed to see it
 			}
 		}
 	})
@@ -242,10 +242,10 @@ func reply(w http.ResponseWriter, status int, why string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(why)))
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, why) // who asked may be gone
+	_, _ = io.WriteString(w, why) // the client may be gone
 }
 
-// accepts says whether a client takes an encoding of the body.
+// accepts reports whether a client takes an encoding of the body.
 func accepts(r *http.Request, encoding string) bool {
 	return slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ","), func(offer string) bool {
 		name, weight, _ := strings.Cut(offer, ";")

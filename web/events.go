@@ -77,7 +77,7 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		defer close(come)
 		err := readEvents(conn, visitor.Selects, come, skipped)
-		s.o.Log.Debug("events end", "error", err) // who asked is gone, or the user may not have them any more
+		s.o.Log.Debug("events end", "error", err) // the client is gone, or the user may no longer get them
 	}()
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()

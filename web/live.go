@@ -69,7 +69,7 @@ type point struct {
 	Max      float64          `json:"max"`
 }
 
-// expiries is what has expired up to an instant.
+// expiries counts the keys and elements that have expired up to an instant.
 type expiries struct {
 	at             int64 // Unix ms
 	late           histogram.Reading
@@ -81,7 +81,7 @@ func expiriesOf(h storage.Histograms, s storage.Stats, at int64) expiries {
 	return expiries{at, h.KeyLateness.With(h.ElementLateness), s.Expired, s.ExpiredElements}
 }
 
-// since is what expired after an earlier reading, and how late, without Ops.
+// since returns the expiries since an earlier reading, and how late they were, without Ops.
 func (e expiries) since(earlier expiries) point {
 	late := e.late.Since(earlier.late)
 	return point{At: e.at, Keys: rise(e.keys, earlier.keys), Elements: rise(e.elements, earlier.elements),
@@ -178,7 +178,7 @@ func (l *live) open(user string) bool {
 	return true
 }
 
-// run makes messages until nobody reads them.
+// run makes messages until no page is open.
 func (l *live) run() {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
@@ -361,7 +361,7 @@ func (s *Server) eventStream(w http.ResponseWriter, r *http.Request) *eventStrea
 	return &eventStream{s, w, r, control}
 }
 
-// send sends a message. It returns false if the user may not have it any more, or the page is gone.
+// send sends a message. It returns false if the user may no longer get it, or the page is gone.
 func (x *eventStream) send(text []byte) bool {
 	if status, _ := x.s.guard(x.r); status != 0 {
 		return false

@@ -211,7 +211,7 @@ func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
 	if zipped {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
-	_, _ = w.Write(text.Bytes()) // who asked may be gone
+	_, _ = w.Write(text.Bytes()) // the client may be gone
 }
 
 // encode writes the metrics of a reading.

@@ -149,7 +149,7 @@ func TestUnknownMetric(t *testing.T) {
 	}
 }
 
-// unknownMetric says what is wrong with a metric's use, such as keyp_keys{db="0"}.
+// unknownMetric returns what is wrong with the use of a metric, such as keyp_keys{db="0"}.
 func unknownMetric(use string) string {
 	name, selector, _ := strings.Cut(use, "{")
 	i := slices.IndexFunc(metrics, func(m metric) bool {

@@ -57,8 +57,8 @@ func (p *pulse) says() string {
 	return ""
 }
 
-// start asks for the first answers and begins the goroutines. Withdraw waits until nobody uses the
-// store. So it waits for these goroutines too, also for one that has not run yet.
+// start makes the first requests and starts the goroutines. Each goroutine counts as a user of the
+// store before it runs, so Withdraw waits for it.
 func (p *pulse) start() {
 	p.message.Store(nil)
 	p.s.use(func(env *commands.Env) {
@@ -143,7 +143,7 @@ func commits(env *commands.Env) bool {
 	return g == nil || g.Leased
 }
 
-// ask asks the loop, which answers when it gets to it.
+// ask posts a request to the loop, which sets answered when it runs the request.
 func (p *pulse) ask(env *commands.Env) {
 	env.Host.Post(func() {
 		r := env.LoopReport()

@@ -162,7 +162,7 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	go func() {
 		if _, err := conn.Write(sent); err == nil {
-			_ = conn.CloseWrite() // so the server ends the connection behind the last reply
+			_ = conn.CloseWrite() // so that the server ends the connection after the last reply
 		}
 	}()
 	w.Header().Set("Content-Type", "application/octet-stream")

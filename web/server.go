@@ -241,7 +241,7 @@ func (s *Server) Close() error {
 	return s.http.Close()
 }
 
-// loopback says whether the server listens on a loopback address.
+// loopback reports whether the server listens on a loopback address.
 func (s *Server) loopback() bool {
 	addr, err := netip.ParseAddrPort(s.addr)
 	return err == nil && addr.Addr().IsLoopback()

@@ -29,7 +29,7 @@ import (
 	"keyp/ttl"
 )
 
-// loopHost is an event loop that runs what is posted at once, or keeps it while it is stuck.
+// loopHost is an event loop that runs posted functions at once, or keeps them while it is stuck.
 type loopHost struct {
 	stuck  atomic.Bool
 	posted chan func()
@@ -84,7 +84,7 @@ func listen(t *testing.T, args ...string) *harness {
 	return h
 }
 
-// load gives it data.
+// load gives the server its data.
 func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
@@ -217,7 +217,7 @@ func TestUsualPorts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have one loopback address, at which others listen")
 	}
-	addr := netip.MustParseAddrPort("127.83.79.1:8379") // nobody else's
+	addr := netip.MustParseAddrPort("127.83.79.1:8379") // used by no other test
 	log := slog.New(slog.DiscardHandler)
 	o := Options{Config: config.New(), Log: log}
 	for i := range usualPorts {

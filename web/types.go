@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// The keys of each type are counted one by one. So that is done in the background, and only while
-// somebody needs the numbers: metrics are scraped, or a page is open.
+// The keys of each type are counted one by one. So this is done in the background, and only while
+// the numbers are needed: while metrics are scraped, or a page is open.
 
 const (
 	// A count of keys by type takes one part in typesShare of the time. Two counts are at least
@@ -48,7 +48,7 @@ func (b *byType) ask(now time.Duration) *typeCounts {
 	return b.last.Load()
 }
 
-// wanted reports whether somebody has asked lately.
+// wanted reports whether the counts were requested lately.
 func (b *byType) wanted(now time.Duration) bool {
 	asked := time.Duration(b.asked.Load())
 	return asked > 0 && now-asked <= typesIdle
@@ -75,7 +75,7 @@ func (p *pulse) types(env *commands.Env) {
 	}
 }
 
-// countTypes counts once, nil if that is not possible now, or not wanted any more.
+// countTypes makes one count. It returns nil if that is not possible now, or no longer wanted.
 func (p *pulse) countTypes(env *commands.Env) *typeCounts {
 	pace := p.paced(typesShare)
 	next := func() bool { return pace(typesStep) && p.byType.wanted(p.s.o.Clock.Mono()) }

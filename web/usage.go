@@ -9,8 +9,8 @@ import (
 	"keyp/internal/config"
 )
 
-// usage is what /usage shows: the use of each resource, and its limit. Sizes are in bytes; a limit
-// of 0 means no limit.
+// usage is the content of /usage: the use of each resource, and its limit. Sizes are in bytes; a
+// limit of 0 means no limit.
 type usage struct {
 	Memory struct {
 		Used     int64            `json:"used"`
@@ -89,5 +89,5 @@ func (s *Server) replyJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // who asked may be gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
