@@ -236,8 +236,8 @@ func (st *state) list(items [][]byte) lua.Value {
 	return t.Value()
 }
 
-// execute calls prepare, which pushes a function and its arguments and returns their number, runs
-// the function within r's bounds, and replies the result or the error.
+// execute runs a function within r's bounds, and replies the result or the error. prepare pushes
+// the function and its arguments, and returns the number of arguments.
 func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	st.reset()
 	if why := r.begin(st); why != nil {

@@ -12,8 +12,9 @@ import (
 	"keyp/scripting/lua"
 )
 
-// reach collects in queue every table, function and coroutine that a program can reach, and in seen
-// the path to each: globals, values and keys of tables, metatables, iterators, error objects.
+// reach collects every table, function and coroutine that a program can reach: through globals,
+// values and keys of tables, metatables, iterators and error objects. queue has them, and seen the
+// path to each.
 const reach = `
 local seen, queue = {}, {}
 local function add(v, path)
@@ -218,8 +219,8 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// endless are programs of which each calls back as deep as it can, allocates as much as it can, or
-// keeps one builtin busy for as long as it can.
+// endless are programs that nest callbacks as deep as they can, allocate as much as they can, or
+// keep one builtin busy for as long as they can.
 var endless = []string{
 	// deep
 	`local function f() return (("a"):gsub("a", f)) end f()`, `local function f() return pcall(f) end f()`, `local function f() return xpcall(f, f) end f()`, `local function f() table.sort({1, 2, 3}, f) end f()`,
@@ -253,8 +254,8 @@ var endless = []string{
 // attackKill is after how long an attack is killed.
 const attackKill = 20 * time.Millisecond
 
-// TestAttacks: each of these programs ends when it is killed, takes no more than its memory, and
-// leaves one whole reply and a server that goes on; also within a protected call and a coroutine.
+// TestAttacks: each of these programs ends when it is killed, keeps to its memory limit, and leaves
+// one whole reply and a working engine. This also holds within a protected call or a coroutine.
 func TestAttacks(t *testing.T) {
 	e := testEngine(fuzzMemory)
 	for i, source := range endless {

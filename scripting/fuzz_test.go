@@ -14,8 +14,8 @@ import (
 	"keyp/resp"
 )
 
-// The bounds of a script under fuzzing: when it is killed, how much of the processor's time
-// it may take in all, how much it may hold, and how much it may have taken from the system.
+// The bounds of a script under fuzzing: the time after which it is killed, its processor time, the
+// memory that it may hold, and the memory that the process may have from the system.
 const (
 	fuzzKill   = 300 * time.Millisecond
 	fuzzCPU    = 6 * time.Second

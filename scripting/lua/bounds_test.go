@@ -124,7 +124,7 @@ func TestKill(t *testing.T) {
 }
 
 // TestDeepCallsTakeLittleStack proves that deeply nested Go calls end with an error while the Go
-// stack is still small: with a maximum of 16 MB, a deeper stack would end the process.
+// stack is still small. With a maximum of 16 MB, a deeper stack would end the process.
 func TestDeepCallsTakeLittleStack(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))
 	for _, source := range []string{
@@ -175,8 +175,8 @@ func TestCompileBounds(t *testing.T) {
 	}
 }
 
-// TestCompileIsLinear proves that ten times the constants or functions take ten times the
-// memory, kept and on the way, not a hundred times; and a small function some hundred bytes.
+// TestCompileIsLinear proves that ten times the constants or functions take ten times the memory,
+// not a hundred times, both kept and temporary. A small function takes some hundred bytes.
 func TestCompileIsLinear(t *testing.T) {
 	strings := func(n int) string {
 		b := []byte("local t = {} ")

@@ -1,7 +1,7 @@
 // Package lua is an interpreter of Lua 5.1, as Redis embeds it: same language, same results, same
-// error texts. It is made to be embedded where programs are not trusted: a program's memory is
-// counted and bounded, it can be ended from outside at any moment, and it cannot reach anything
-// that the interpreter relies on.
+// error texts. It is made for programs that are not trusted. A program's memory is counted and
+// bounded. A program can be ended from outside at any moment, and cannot reach anything that the
+// interpreter relies on.
 //
 //	source ──Compile──▶ Program ──State.Load──▶ Function ──State.PCall──▶ results or Error
 //

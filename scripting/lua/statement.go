@@ -370,8 +370,8 @@ func (p *parser) assignment(t *target, n int) {
 	p.f.store(&t.e, &e)
 }
 
-// keepOld copies a local variable that an assignment writes and that earlier targets of it use as
-// table or key, so that those see its old value.
+// keepOld copies a local variable that an assignment writes, if earlier targets use it as table or
+// key. So those targets see its old value.
 func (p *parser) keepOld(t *target, variable *expr) {
 	f := p.f
 	extra, conflict := f.free, false

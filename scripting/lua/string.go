@@ -94,8 +94,8 @@ func (L *State) Copy(s string) Value {
 }
 
 // copyString makes a String of a copy of b, in one allocation when it is short. The cases repeat
-// each other because Go allocates arrays of fixed sizes only: a single size would waste memory on
-// short strings, and a second allocation would cost time with every string that a script makes.
+// each other because Go allocates only arrays of fixed sizes. A single size would waste memory on
+// short strings, and a second allocation would take time for every string that a script makes.
 func copyString[Bytes string | []byte](L *State, b Bytes) *String {
 	var s *String
 	var room []byte

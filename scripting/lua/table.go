@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// Table is a Lua table: an array for keys 1 to len(array) and a hash part. Both are sized by
-// Lua 5.1's rules, and the hash part places, chains and frees its nodes by them, since programs
-// see the outcome: the length of a table with gaps, and the order of pairs.
+// Table is a Lua table: an array for keys 1 to len(array) and a hash part. Lua 5.1's rules decide
+// the sizes of both, and how the hash part places, chains and frees its nodes. Programs can see the
+// outcome: the length of a table with gaps, and the order of pairs.
 //
 //	array   n slots so that more than half of 1..n are in use; n is a power of two, unless
 //	        a constructor asked for another number
