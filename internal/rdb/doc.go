@@ -69,9 +69,10 @@
 //
 // The nodes of a stream are a count, and for each its id, 16 bytes, and a listpack (stream.go). A
 // group is its name, the last id, entries read (not in 15), its pending entries (id, time, count)
-// and its consumers, each with its name, its times and the ids of its pending entries. Idempotent
-// ids are two settings, producers with names and ids, and two counts. Encode writes 19 unless a
-// stream needs 26 or 27. Type 19 loses the time of activity; RESTORE then uses the time seen.
+// and its consumers. A consumer is its name, its times and the ids of its pending entries.
+// Idempotent ids are two settings, producers with names and ids, and two counts. Encode writes 19
+// unless a stream needs 26 or 27. Type 19 loses the time of activity; RESTORE then uses the time
+// seen.
 //
 // # What is refused
 //
@@ -82,13 +83,13 @@
 // empty collections. Redis is laxer in some things that no server writes: bytes left over, numbers
 // where only a length can stand, scores that are no numbers.
 //
-// Memory is bounded by the payload: a string is unpacked only if its packed length can give its
-// claimed one, elements are passed on one by one, and the search for duplicates keeps 16 bytes an
+// Memory is bounded by the payload. A string is unpacked only if its packed length can give its
+// claimed one. Elements are passed on one by one, and the search for duplicates keeps 16 bytes an
 // element.
 //
 // # Why no library
 //
-// The Go libraries for this format read whole files that a server of the user's own
-// wrote, and trust them: a wrong length there is a panic or an allocation of its size.
-// Here the input is hostile, and refusing it exactly is most of the work.
+// The Go libraries for this format read whole files, and trust them because the user's own server
+// wrote them. In such a library a wrong length causes a panic or an allocation of its size. Here
+// the input may be hostile, and refusing it exactly is most of the work.
 package rdb

@@ -41,8 +41,8 @@ import (
 //	30 hash                   listpack of id, values
 //	32 hash                   id, values
 //
-// A module is the number that its name is encoded in, its data are
-// opcodes with what follows each: 0 ends them, 1 and 2 length, 3 4 B, 4 8 B, 5 string.
+// A module is the number that encodes its name. Its data are opcodes, each with its operand: 1 and
+// 2 a length, 3 has 4 B, 4 has 8 B, 5 a string; 0 ends the data.
 const (
 	opTemplate         = 0xf2
 	opMeta             = 0xf3
