@@ -1,5 +1,5 @@
-// Package vfs is the file access of the logs and of files beside them: the real file system, one in
-// memory that can lose power, and a wrapper that injects failures into either.
+// Package vfs is the file access of the logs and of files beside them. It has the real file system,
+// one in memory that can lose power, and a wrapper that injects failures into either.
 //
 // A caller may rely on the following, and Mem loses everything else when it crashes:
 //
