@@ -10,13 +10,12 @@ import "math"
 //	[ab-c]   one byte of a set; [^…] one byte outside it
 //	\x       the byte x, also inside a set
 //
-// Malformed sets mean what they mean in Redis: a missing ] ends the set at the end of
-// the pattern, [] matches nothing and [^] any byte, and in [a-] the ] is the end of a
-// range. A lone \ at the end is itself. With Redis "**" does not match the empty string;
-// here it does, as "*" does.
+// Malformed sets have the same meaning as in Redis. A set without ] ends at the end of the pattern,
+// [] matches nothing, [^] matches any byte, and in [a-] the ] is the end of a range. A lone \ at
+// the end is itself. In Redis "**" does not match the empty string; here it does, as "*" does.
 //
-// Every element but * takes exactly one byte, so after a mismatch only the latest *
-// can help. The work is at most len(pattern) × len(s): see Steps where a client sends both.
+// Every element but * takes exactly one byte, so after a mismatch only the latest * can take more.
+// The work is at most len(pattern) × len(s). If a client sends both, use Steps.
 func Match(pattern, s []byte) bool {
 	ok, _ := match(pattern, s, math.MaxInt)
 	return ok
