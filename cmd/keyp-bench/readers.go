@@ -38,8 +38,8 @@ import (
 const readersArg = "readers"
 
 const (
-	// readerRate is how many GETs a second all connections send: a small part of what a
-	// server answers, so that their latency is that of the server alone.
+	// readerRate is how many GETs a second all connections send together. It is far below the rate
+	// of a server, so that their latency is that of the server alone.
 	readerRate    = 5_000
 	readerClients = 20
 	// readerKeys is how many keys they read, at most.
