@@ -115,8 +115,8 @@ func (d *files) Sync(done func(error)) {
 	})
 }
 
-// Compact makes a checkpoint: it begins another segment, which it records as the first one needed,
-// and releases the segments that the previous checkpoint did not need either.
+// Compact makes a checkpoint. It begins another segment, and records it as the first one needed. It
+// releases the segments that the previous checkpoint did not need either.
 func (d *files) Compact(_, now consensus.Base) {
 	segment, err := d.Rotate(raftlog.Base{Base: now, Position: now.Index})
 	if err != nil {

@@ -91,8 +91,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestPropertyHandshakeChanged: after a change of any bit of a frame, with a matching checksum, the
-// handshake fails for the side that gets this frame or for the one that gets the next.
+// TestPropertyHandshakeChanged changes any bit of a frame, and its checksum. The handshake fails
+// for the side that gets this frame, or for the one that gets the next.
 func TestPropertyHandshakeChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		frame := rapid.IntRange(1, 4).Draw(t, "frame")

@@ -519,9 +519,9 @@ func TestSimulationReproduces(t *testing.T) {
 	}
 }
 
-// TestCommitRidesAlong: a commit index goes out with the next entry; if there is none, by itself,
-// long before the next heartbeat. The messages come in order, as they do over a connection: a
-// follower that refuses one that has overtaken another gets the rest later, at worst after a
+// TestCommitRidesAlong: a commit index is sent with the next entry or, if there is none, by itself
+// long before the next heartbeat. The messages come in order, as over a connection. Otherwise a
+// follower might refuse a message that overtakes another one, and get the rest only after a
 // heartbeat.
 func TestCommitRidesAlong(t *testing.T) {
 	if _, err := observe(setup.Seed, func(s *sim) { commitRidesAlong(t, s) }); err != nil {

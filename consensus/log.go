@@ -7,15 +7,15 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Log is where a member keeps the data that it must not forget: entries, the index from which on it
-// has them, its term and its vote.
+// Log stores the data that a member must not forget: entries, the index of the first of them, its
+// term and its vote.
 //
 // All methods that read see the data of an Append at once; it is on disk after the next Sync.
 // Before that a crash may lose it, but only from its end. The disk always has the result of all
-// Appends up to some moment; of the last one it may lack the last entries, but not its Hard. So a
-// member that has an entry also has the commit index that was known when the entry came, and
-// changes of members rely on that. A Hard in which only the commit index is newer need not be on
-// disk before the next Write.
+// Appends up to some moment. Of the last Append it may lack the last entries, but not its Hard. So
+// a member that has an entry also has the commit index that was known when the entry came. Changes
+// of members rely on this. A Hard in which only the commit index is newer need not be on disk
+// before the next Write.
 //
 // The group's mutex is locked during all calls but Sync's: they do no I/O but reads.
 type Log interface {

@@ -22,10 +22,11 @@ import (
 
 // The simulation
 //
-// All members of a group run in one goroutine. What happens is an event with an instant: a message
-// arrives, a timer fires, a sync ends. All delays are drawn from one seed, so a seed gives the same
-// history again. Each member has a disk of its own (a memLog, or what else is given), and a clock
-// with its own rate: two differ by up to 8 percent, while the lease allows for 10.
+// All members of a group run in one goroutine. Everything that happens is an event with an instant:
+// a message arrives, a timer fires, a sync ends. All delays are drawn from one seed, so a seed
+// gives the same history again. Each member has its own disk (a memLog or another SimDisk), and a
+// clock with its own rate. The rates of two clocks differ by up to 8 percent; the lease allows for
+// 10.
 //
 // A crash loses what is not synced, or a part of it. A process that is stopped does nothing, while
 // its clock goes on; when it continues, what has come meanwhile happens first. The network delays,

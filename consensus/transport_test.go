@@ -182,8 +182,8 @@ func TestTransport(t *testing.T) {
 			deliver(t, a, b, raftMessage(pb.MsgSnap, 1, 2, 2))
 			deliver(t, a, b, raftMessage(pb.MsgApp, 1, 2, 3, bytes.Repeat([]byte("x"), MaxEntry)))
 			deliver(t, b, a, raftMessage(pb.MsgAppResp, 2, 1, 4))
-			// What one connection carries comes in order, and nothing is missing while it is there
-			// and has room: the large entry may have been sent several times.
+			// The messages of one connection come in order, and none is missing while the
+			// connection is there and has room. The large entry may have been sent several times.
 			l := (*a.peers.Load())[2].links[Entries]
 			await.Until(t, "nothing waits to be sent", func() bool {
 				l.mu.Lock()

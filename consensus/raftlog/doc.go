@@ -25,11 +25,11 @@
 //	entry    type 1 │ term │ data behind its length
 //
 // A head is the first batch after each Rotate. It identifies the member, and sums up the records
-// before it, which are not read when this is the first segment: the hard state, and the index of
-// the last entry before the head (last). Its base is the last entry that the machine had applied
-// then. When reading begins with a head whose last is not beyond a base, all entries after that
-// base are there. A log that is opened begins with the lowest such base. Rotate returns the segment
-// from which on this holds for the base that it was given.
+// before it: the hard state, and the index of the last entry before the head (last). So the records
+// before it need not be read. Its base is the last entry that the machine had applied then. When
+// reading begins with a head whose last is not beyond a base, all entries after that base are
+// there. A log that is opened begins with the lowest such base. Rotate returns the segment from
+// which on this holds for the base that it was given.
 //
 // A write with a base says that a snapshot has replaced all entries.
 //

@@ -437,7 +437,7 @@ func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 }
 
 // Needed returns the newest segment with which Open may begin and still find all entries after
-// index, provided that the heads that Rotate has written are on disk; 0 if there is none.
+// index; 0 if there is none. The heads that Rotate has written must be on disk before.
 func (l *Log) Needed(index uint64) (segment uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -528,8 +528,8 @@ func (l *Log) NextCost() int64 { return l.wal.NextCost() }
 // Full reports that there is no room for another segment.
 func (l *Log) Full() bool { return l.wal.Full() }
 
-// Room returns how many bytes the last segment still has room for while there is no room for
-// another segment, and how many it has room for in all.
+// Room returns, while there is no room for another segment, how many more bytes fit the last one,
+// and its whole size.
 func (l *Log) Room() (left, size int64) { return l.wal.Room() }
 
 // Err returns the error that has ended the log, or nil.

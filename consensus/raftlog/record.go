@@ -33,8 +33,8 @@ type Identity struct {
 	Group, Member uint64
 }
 
-// Base is where a log begins: the entry before its first one, the members after that entry, and the
-// position in the replicated data at which the entries after it begin.
+// Base is where a log begins: the entry before its first one, and the members after that entry.
+// Position is where the next entry begins in the replicated data.
 type Base struct {
 	consensus.Base
 	Position uint64
