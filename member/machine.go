@@ -171,8 +171,8 @@ func (x machine) Committed(index uint64) {
 
 func (x machine) Replaced(from uint64) {
 	m := x.m
-	// The journal must know this at once: the next committed entries have the indexes of the
-	// replaced ones, and the tasks in the queue may wait for the server's loop.
+	// The journal must know this at once, because the next committed entries have the indexes of
+	// the replaced ones. The tasks in the queue may wait for the server's loop.
 	if m.journal.replaced(from) {
 		m.do(task{waits: true, run: func() { m.rebuild("others have replaced what it ran last", "from", from) }})
 	}
