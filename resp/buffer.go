@@ -19,8 +19,8 @@ const (
 // Space returns at least atLeast writable bytes at the end of the buffer, for
 // read(2); Advance reports how many were filled. It invalidates arguments.
 //
-// The buffer grows with the bytes received, never with the lengths announced: to twice the bytes
-// held, and no further than the present argument's end if that is known and leaves enough room.
+// The buffer grows with the bytes received, never with the lengths announced. It grows to twice the
+// bytes held, or only to the present argument's end if that is known and leaves enough room.
 func (r *Reader) Space(atLeast int) []byte {
 	atLeast = max(atLeast, 1)
 	held := r.end - r.start

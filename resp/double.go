@@ -8,10 +8,9 @@ import (
 // wholeMax is the largest magnitude that Redis writes as an integer.
 const wholeMax = 1 << 62
 
-// AppendDouble appends f as Redis 7.2 and later write doubles in replies: "inf",
-// "-inf", "nan", "-0", whole numbers within 2^62 as integers, all others with the
-// fewest digits that read back as the same number. Those digits stand plain where
-// that is short and with an exponent otherwise, by a rule of Redis's own:
+// AppendDouble appends f as Redis 7.2 and later write doubles in replies. The forms are "inf",
+// "-inf", "nan", "-0", whole numbers within 2^62 as integers, and for all others the fewest digits
+// that read back as the same number. Short numbers have no exponent; Redis's own rule decides:
 //
 //	0.1  0.000001  1e-7  1234.5678901234  1.23456789012345e+4  1e+19
 //
@@ -60,9 +59,9 @@ func shortest(tmp []byte, f float64) (digits []byte, exp int) {
 	return tmp[:n], exp
 }
 
-// layout places the digits of d1.d2… × 10^exp. low is the exponent of the last
-// digit: numbers that end before the point get at most seven zeros, others are
-// plain down to the sixth decimal or when exp is small.
+// layout places the digits of d1.d2… × 10^exp. low is the exponent of the last digit. Numbers that
+// end before the point get at most seven zeros. Others have no exponent down to the sixth decimal,
+// or when exp is small.
 func layout(b, digits []byte, exp int) []byte {
 	low := exp - (len(digits) - 1)
 	switch {

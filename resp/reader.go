@@ -52,9 +52,9 @@ func (e *ProtocolError) Error() string { return "Protocol error: " + e.Text }
 //	0          start          pos        end        len
 //	| consumed | command so far | received | writable |
 //
-// The total work is linear in the bytes received, however they are cut: a byte of a
-// line is searched once (scan remembers), a bulk is stepped over by its length, and
-// the buffer moves its contents only after as much was consumed or received.
+// The total work is linear in the bytes received, however they are cut. A byte of a line is
+// searched once (scan records how far), and a bulk is skipped by its length. The buffer moves
+// its contents only after as much was consumed or received.
 //
 // Reader does not bound the sum of a command's arguments; the owner compares
 // Buffered with its query buffer limit.
@@ -256,8 +256,7 @@ func (r *Reader) inline(l *Limits) (args [][]byte, ready bool) {
 const canonicalDigits = 10
 
 // canonical reads a length line in the form that every client uses: the type, a decimal number
-// without sign or leading zero, and two bytes of line end. It leaves other lines, and incomplete
-// ones, to the method line.
+// without sign or leading zero, two bytes of line end. The method line reads all others.
 func (r *Reader) canonical() (n int64, ok bool) {
 	n, size, ok := canonicalLength(r.buf[r.pos+1 : r.end])
 	r.examined += int64(size)
