@@ -26,9 +26,8 @@
 //   - manager.go answers EXPIRE, TTL, PERSIST and the like within a Transaction.
 //   - reaper.go sleeps until the earliest deadline, and then makes the sources remove due keys.
 //
-// The store does the rest of what a TTL manager usually does: its transactions see no expired
-// key, so no command asks whether one is expired; and it fills its indexes from its files when
-// it opens.
+// The store does the rest. Its transactions see no expired key, so commands need not check for
+// expiry. When it opens, it fills its indexes from its files.
 //
 // # Invariants
 //
