@@ -13,11 +13,11 @@ import (
 const MaxConns = 64
 
 // conns bounds the number of connections. A new connection over the limit replaces the one that has
-// been silent for longest. A connection is silent if it has sent no whole request yet, or none
-// since its last reply, or if it has its reply and still sends a body that nobody reads. So a
-// client that opens connections and sends nothing, or sends slowly, does not keep others out. While
-// all connections have requests in progress a new one is closed. Such requests end soon, except for
-// the streams of open pages, of which there are fewer than connections (maxStreams).
+// been silent for longest. A connection is silent while no request is in progress: before its first
+// whole request, between requests, and while it sends a body after the reply. So a client that
+// opens connections and sends nothing, or sends slowly, does not keep others out. While all
+// connections have requests in progress, a new one is closed. Such requests end soon, except for
+// the streams of open pages, of which there are fewer than connections (maxStreams, maxEvents).
 type conns struct {
 	most int
 

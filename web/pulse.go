@@ -13,8 +13,8 @@ import (
 const (
 	// beat is the time between two checks.
 	beat = 500 * time.Millisecond
-	// readyBeats is the number of consecutive failed checks after which the server is not ready:
-	// the loop was silent, the log was not committed, or the disk did not answer.
+	// readyBeats is the number of consecutive failed checks after which the server is not ready. A
+	// check fails if the loop is silent, the log is not committed, or the disk does not answer.
 	readyBeats = 10
 	// aliveBeats is the number of consecutive checks with a silent loop after which the loop counts
 	// as stuck for good.

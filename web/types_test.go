@@ -14,8 +14,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// Keys are counted by database and type as SCAN finds them, whatever commands have made and removed
-// them: before and after a checkpoint, a stop and a kill, in memory and only on disk.
+// The counts of keys by database and type agree with SCAN, whatever commands have made and removed
+// the keys. They agree before and after a checkpoint, a stop and a kill, in memory and on disk.
 func TestKeysByType(t *testing.T) {
 	s := keyp(t, "--databases", "4")
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
