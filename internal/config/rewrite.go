@@ -195,11 +195,7 @@ func wordsLine(v value) []string {
 	if len(v.words) == 0 {
 		return []string{`""`}
 	}
-	words := make([]string, len(v.words))
-	for i, word := range v.words {
-		words[i] = quote(word)
-	}
-	return []string{strings.Join(words, " ")}
+	return []string{v.text}
 }
 
 func quotedLine(v value) []string { return []string{quote(v.text)} }
