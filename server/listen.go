@@ -85,7 +85,7 @@ func Check(cfg *config.Config) (all []error) {
 		all = append(all, errNowhere)
 	}
 	for _, word := range cfg.Words("bind") {
-		if _, err := literal(word); err != nil {
+		if _, err := literal(word); err != nil && !strings.HasPrefix(word, "-") {
 			all = append(all, fmt.Errorf("bind: %w", err))
 		}
 	}

@@ -162,9 +162,9 @@ func (h *housekeeper) lookAtNeeds(end uint64, dirty int64, low bool) {
 	if low || s.log.Full() {
 		begins = s.log.NextCost()
 	}
+	h.needed.Store(max(begins, min(segment, smallSegment)) + s.file.growth(dirty))
 	// The quarter is for the index pages, and for what is written before the next round. A segment
 	// that is made now and the one before it are filled first.
-	h.needed.Store(begins + s.file.growth(dirty+dirty/4))
 	filled := dirty + 2*segment
 	h.kept.Store(min(segment, smallSegment) + s.file.growth(filled+filled/4))
 	h.keptAt.Store(end)

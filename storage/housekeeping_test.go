@@ -311,8 +311,16 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close(false) }()
-	txn, keys := s.NewTxn(), 0
-	for ; !s.log.Full() && s.Stats().Checkpoints == 0 && keys < free/size; keys++ {
+	txn := s.NewTxn()
+	ended := func() bool { return s.Stats().Checkpoints > 0 }
+	for keys := 0; ; keys++ {
+		await.Until(t, "room in the log, or a checkpoint", func() bool { return !s.log.Full() || ended() })
+		if ended() {
+			return
+		}
+		if keys == free/size {
+			t.Fatal("the log has taken all of the disk")
+		}
 		key := s.Key(0, fmt.Append(nil, "key:", keys))
 		if !s.Begin(txn, []Key{key}) {
 			t.Fatal("a key in memory has to be loaded")
@@ -323,13 +331,9 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		if keys%16 == 0 {
-			await.Until(t, "the keys to be counted", func() bool { return s.house.needed.Load() > int64(keys*size) })
+			await.Until(t, "the keys to be counted", func() bool { return s.house.needed.Load() > int64(keys*size) || ended() })
 		}
 	}
-	if keys == free/size {
-		t.Fatal("the log has taken all of the disk")
-	}
-	await.Until(t, "a checkpoint", func() bool { return s.Stats().Checkpoints > 0 })
 }
 
 // TestReachable: a directory that is removed under the store can be written no more.

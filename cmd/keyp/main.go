@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -106,29 +107,20 @@ func run(args []string) error {
 	case tool.run == nil:
 		return errors.New(tool.usage)
 	}
-	for _, arg := range args {
-		if hasPassword(arg) { // errors show addresses
-			return exit{statusFailed, fmt.Errorf("an address has no user and no password in it: "+
-				"--user NAME and REDISCLI_AUTH are for servers, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for buckets (see keyp %s --help)", tool.name)}
+	if slices.ContainsFunc(args, withPassword.MatchString) { // errors show addresses
+		err := fmt.Errorf("an address has no user and no password in it: --user NAME and REDISCLI_AUTH are for servers, "+
+			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for buckets (see keyp %s --help)", tool.name)
+		if tool.name == "import" || tool.name == "export" { // status 1 says that a part is done
+			return exit{statusFailed, err}
 		}
+		return err
 	}
 	return tool.run(args, os.Stdout)
 }
 
-// hasPassword reports whether a user or a password stands before the host of an address, as in
-// redis://:secret@host:6379.
-func hasPassword(arg string) bool {
-	if _, err := os.Lstat(arg); err == nil {
-		return false // a file
-	}
-	scheme, rest, url := strings.Cut(arg, "://")
-	if !url {
-		rest = arg
-	}
-	before, _, at := strings.Cut(rest, "@")
-	named := strings.Contains(before, ":") // in a path there may be an @
-	return at && (named && !strings.HasPrefix(arg, "/") || url && !strings.HasSuffix(scheme, "s3"))
-}
+// withPassword matches addresses with a password before the host, such as redis://:secret@host and
+// user:secret@host:6379. In a pattern, or in the path of a bucket, there may be an @.
+var withPassword = regexp.MustCompile(`//[^/@]*:.*@|^[^/]*:.*@[^@]*:\d+$`)
 
 // help says what a topic is about, or how the program is called.
 func help(topic []string) error {

@@ -144,3 +144,28 @@ func refused(t *testing.T, want string, args ...string) {
 		t.Errorf("%q: status %d, check says %q, start %q, want %q in it", args, status, first, second, want)
 	}
 }
+
+// TestPasswordInAddress: no tool prints the password of an address; it refuses that before it
+// connects. Patterns and paths may have an @.
+func TestPasswordInAddress(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	for _, args := range [][]string{
+		{"health", "redis://:p4ss@127.0.0.1:1"}, {"health", "http://me:p4ss@127.0.0.1:1"}, {"health", "me:p4ss@127.0.0.1:1"},
+		{"export", "redis://me:p4ss@127.0.0.1:1", "-"}, {"import", "dump.rdb", "--to", "redis://:p4/ss@127.0.0.1:1"}, {"import", "dump.rdb", "--to=me:p4ss@127.0.0.1:1"},
+		{"backup", "127.0.0.1:1", "s3://KEY:p4ss@bucket/x"}, {"backup", "127.0.0.1:1", "s3://b/x", "--s3-endpoint", "https://me:p4ss@127.0.0.1:1"},
+		{"restore", "s3://KEY:p4/ss@bucket/x", dir}, {"cluster", "status", "redis://:p4ss@127.0.0.1:1"},
+	} {
+		want := 1
+		if args[0] == "import" || args[0] == "export" {
+			want = statusFailed
+		}
+		if status, out, said := runKeyp(t, "", nil, args...); status != want || strings.Contains(out+said, "p4") || !strings.Contains(said, "an address has no user and no password in it") {
+			t.Errorf("%q: status %d, %s%s", args, status, out, said)
+		}
+	}
+	for _, arg := range []string{"user:*@*", "/backups/x@12:00", "s3://bucket/a:b@c", "127.0.0.1:6379", "a@b"} {
+		if withPassword.MatchString(arg) {
+			t.Errorf("%s counts as an address with a password", arg)
+		}
+	}
+}

@@ -326,3 +326,62 @@ func TestReleaseHealsFull(t *testing.T) {
 	await.Until(t, "room from the released segments", func() bool { return !l.Full() })
 	must(t, l.Close())
 }
+
+// TestSmallSegmentWithoutRoom: a log that has no room for a segment of the usual size makes a
+// smaller one, so that a rotation ends and older segments can be released. The segment after it has
+// the usual size again, and all is there after a restart. Spares go when others need the room.
+func TestSmallSegmentWithoutRoom(t *testing.T) {
+	const usual, small = 1 << 20, 64 << 10
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.SegmentSize, o.FirstSize, o.Spares = usual, usual, 1
+	o.KeepFree = func() uint64 { return usual }
+	fake := clock.NewFake(0)
+	o.Clock = fake
+	l, _ := opened(t, o, 0)
+	want := []string{strings.Repeat("a", usual/2)}
+	l.Append([]byte(want[0]))
+	must(t, l.Commit())
+	await.Until(t, "the next segment", l.prepared)
+	_, err := l.Rotate(nil)
+	must(t, err)
+	mem.SetFree(small + small/2) // less than is kept free, and than a usual segment takes
+	want = append(want, "b")
+	l.Append([]byte("b"))
+	must(t, l.Commit())
+	await.Until(t, "the log to be full", l.Full)
+	await.Until(t, "a small segment to do", func() bool { fake.Advance(retryRoom * time.Millisecond); return l.NextCost() == small })
+	segment, err := l.Rotate(nil)
+	must(t, err)
+	want = append(want, "c")
+	l.Append([]byte("c"))
+	must(t, l.Commit())
+	if _, size := l.Room(); size > small {
+		t.Errorf("the segment takes %d bytes", size)
+	}
+	must(t, l.Release(segment))
+	mem.SetFree(16 << 20)
+	await.Until(t, "room", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() && l.prepared() })
+	if cost := l.NextCost(); cost != 0 {
+		t.Errorf("the next segment is there, and costs %d", cost)
+	}
+	for range 4 {
+		text := strings.Repeat("d", small)
+		want = append(want, text)
+		l.Append([]byte(text))
+		must(t, l.Commit())
+		await.Until(t, "the next segment", l.prepared)
+	}
+	if _, size := l.Room(); size < usual/2 {
+		t.Errorf("the segments after it take %d bytes", size)
+	}
+	l.DropSpares()
+	must(t, l.Close())
+	names, err := mem.List(o.Dir)
+	must(t, err)
+	if strings.Contains(strings.Join(names, " "), "spare") {
+		t.Errorf("there are spares: %q", names)
+	}
+	o.Clock = clock.System
+	sameBatches(t, reopened(t, o, segment), append([]string{""}, want[2:]...)...) // a rotation writes an empty batch
+}
