@@ -132,7 +132,7 @@ func secret(c *Ctx, i int) bool {
 }
 
 // secret says that of a call. A password is all that AUTH has, what follows AUTH in HELLO, and the
-// value of a secret option. Whatever a misspelt command has may be one, too.
+// value of a secret option. Each argument of an unknown command may be a password, too.
 func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
 	if spec == nil {
 		return i >= 1

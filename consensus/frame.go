@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Kind is the kind of a frame, which tells the format of its body.
+// Kind is the kind of a frame. It decides the format of the body.
 type Kind uint8
 
 // The kinds of frames.

@@ -222,7 +222,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// TestClosedRefused: the error for a directory that cannot be read tells the reason.
+// TestClosedRefused: the error for a directory that cannot be read names the reason.
 func TestClosedRefused(t *testing.T) {
 	r := newGroup(t, 3)
 	r.fill("k", 5)

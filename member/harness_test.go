@@ -250,7 +250,7 @@ func (r *ring) starts() map[string]int {
 	return maps.Clone(r.mu.start)
 }
 
-// begin starts a process. The server's directory tells whether it is a member.
+// begin starts a process. The files in its directory decide whether it is a member.
 func (s *server) begin() {
 	r := s.ring
 	p := &process{server: s}

@@ -437,7 +437,7 @@ func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 }
 
 // Needed returns the newest segment with which Open may begin and still find all entries after
-// index; 0 if there is none. The heads that Rotate has written must be on disk before.
+// index; 0 if there is none. The heads that Rotate wrote must be on disk before the call.
 func (l *Log) Needed(index uint64) (segment uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

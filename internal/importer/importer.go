@@ -273,7 +273,7 @@ func (im *importer) prepare() error {
 }
 
 // noDatabase is the reason for which what is in a missing database is not imported. It says how
-// many databases the server has, and how many would do, as far as the server tells and allows that.
+// many databases the server has, and how many would suffice, if the server replies to that.
 func (im *importer) noDatabase() (string, error) {
 	reply, _, err := im.pipe.ask("CONFIG", "GET", "databases")
 	has, ok := strings.CutPrefix(reply, "databases ")
