@@ -110,7 +110,7 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if flags&Write != 0 && e.Store.Full() && e.noRoom(flags, c.writesAbout()) {
 		return e.refuse(c, ErrDiskFull)
 	}
-	if flags&DenyOOM != 0 && e.Store.OutboxesFull() {
+	if flags&DenyOOM != 0 && e.Outboxes.AnyFull() {
 		if err := e.outboxRefusesCall(c); err != nil {
 			return e.refuse(c, err.(Error))
 		}

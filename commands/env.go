@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"keyp/features/outbox"
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/internal/histogram"
@@ -29,6 +30,7 @@ const RedisVersion = "8.6.0"
 type Env struct {
 	*OfLoop
 	Store    *storage.Store
+	Outboxes *outbox.Outboxes // of the store
 	Config   *config.Config
 	Table    *Table
 	Log      *slog.Logger
@@ -95,11 +97,12 @@ type OfLoop struct {
 	monitors  []*Client // see MONITOR
 }
 
-// NewEnv returns an Env without clients. The server sets its Host. CONFIG SET takes effect on the
-// store, the slow log and the latency monitor.
+// NewEnv returns an Env without clients, for a store that was opened with the hooks of Features.
+// The server sets its Host. CONFIG SET takes effect on the store, the slow log and the latency
+// monitor.
 func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Env {
 	e := &Env{
-		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
+		Store: store, Outboxes: outbox.Of(store), Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 	}
 	if err := e.Table.Rename(cfg.Renames()); err != nil {
@@ -176,7 +179,7 @@ func (e *Env) followConfig() {
 	reserve := func() { store.SetDiskReserve(uint64(cfg.Int("disk-reserve"))) }
 	reserve()
 	on(reserve, "disk-reserve")
-	backlog := func() { store.SetOutboxBacklog(cfg.Int("outbox-backlog")) }
+	backlog := func() { e.Outboxes.SetBacklog(cfg.Int("outbox-backlog")) }
 	backlog()
 	on(backlog, "outbox-backlog")
 	on(func() { store.SetClockGuard(ClockGuard(cfg)) }, "clock-jump-limit", "clock-jump-patience")

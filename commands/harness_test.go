@@ -85,7 +85,7 @@ func (h *harness) open() {
 	store, _, err := storage.Open(storage.Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: log,
 		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: cmp.Or(h.segment, 64<<10), InitialMmap: 64 << 20,
-		NoBackground: h.bare, Dump: Dump,
+		NoBackground: h.bare, Hooks: Features,
 	})
 	if err != nil {
 		h.t.Fatalf("open: %v", err)

@@ -306,7 +306,7 @@ func infoExpiry(c *Ctx, b *infoText) {
 	b.int("clock_deadlines_moved", st.Clock.Moved)
 	b.int("clock_deadlines_not_moved", st.Clock.Unmoved)
 	b.int("bad_deadlines", st.BadDeadlines)
-	o := c.Env.Store.OutboxTotals()
+	o := c.Env.Outboxes.Totals()
 	b.int("outboxes", o.Rules)
 	b.int("outbox_entries_written", o.Written)
 	b.int("outbox_entries_waiting", o.Waiting)

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"keyp/features/outbox"
 	"keyp/internal/rdb"
 	"keyp/storage"
 	"keyp/storage/object"
@@ -33,7 +34,7 @@ const (
 )
 
 // keypOutboxCommands manage the rules by which expiries are reported in streams
-// (storage/outbox.go).
+// (features/outbox).
 var keypOutboxCommands = []Spec{{
 	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Manages rules that report in a stream what expires.", Complexity: "Depends on subcommand.",
@@ -72,7 +73,7 @@ var keypOutboxCommands = []Spec{{
 			Name: "LIST", Group: KeypGroup, Since: "0.1.0", Arity: 2, Scope: OnLoop,
 			Summary: "Shows all outboxes, by name, whose pattern the user may read.", Complexity: "O(N) in the number of outboxes.",
 			Run: func(c *Ctx) error {
-				list := slices.DeleteFunc(c.Env.Store.Outboxes(), func(r storage.OutboxState) bool {
+				list := slices.DeleteFunc(c.Env.Outboxes.List(), func(r outbox.State) bool {
 					return !c.takesRule(r.Pattern, mayRead, nil)
 				})
 				c.Out.Array(len(list))
@@ -139,9 +140,9 @@ func outboxDB(args [][]byte, current int) (int, bool) {
 }
 
 // parseOutbox reads the arguments of KEYP.OUTBOX SET from the name on, for a client of a database.
-func (e *Env) parseOutbox(c Cursor, db int) (*storage.OutboxRule, error) {
+func (e *Env) parseOutbox(c Cursor, db int) (*outbox.Rule, error) {
 	a := options{Cursor: c}
-	r := &storage.OutboxRule{DB: db}
+	r := &outbox.Rule{DB: db}
 	r.Name = string(a.Bytes())
 	for a.More() {
 		switch {
@@ -196,11 +197,11 @@ func setOutbox(c *Ctx) error {
 	switch old, ok := c.Env.outbox(c.Arg(2)); {
 	case ok && !c.takesRule(old.Pattern, mayRead, old.Stream):
 		return errOutboxOthers // what waits of it would go where the user can read it
-	case !ok && len(c.Env.Store.Outboxes()) >= outboxesMax:
+	case !ok && len(c.Env.Outboxes.List()) >= outboxesMax:
 		return errOutboxes
 	}
 	c.Txn.UseAll() // nothing may be removed by the rules before, and logged behind this one
-	if err := c.Txn.SetOutbox(r); err != nil {
+	if err := c.Env.Outboxes.Set(c.Txn, r); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -217,8 +218,8 @@ func deleteOutbox(c *Ctx) error {
 		return errOutboxOthers
 	}
 	c.Txn.UseAll()
-	there, err := c.Txn.DeleteOutbox(string(c.Arg(2)))
-	if errors.Is(err, storage.ErrOutboxWaiting) {
+	there, err := c.Env.Outboxes.Delete(c.Txn, string(c.Arg(2)))
+	if errors.Is(err, outbox.ErrWaiting) {
 		return errOutboxWaiting
 	}
 	if err != nil {
@@ -229,17 +230,17 @@ func deleteOutbox(c *Ctx) error {
 }
 
 // outbox returns the rule of a name.
-func (e *Env) outbox(name []byte) (storage.OutboxState, bool) {
-	for _, r := range e.Store.Outboxes() {
+func (e *Env) outbox(name []byte) (outbox.State, bool) {
+	for _, r := range e.Outboxes.List() {
 		if r.Name == string(name) {
 			return r, true
 		}
 	}
-	return storage.OutboxState{}, false
+	return outbox.State{}, false
 }
 
 // replyOutbox replies a rule and its state as a map. What is counted is counted since the start.
-func replyOutbox(c *Ctx, r *storage.OutboxState) {
+func replyOutbox(c *Ctx, r *outbox.State) {
 	typ := "any"
 	if r.Type != object.None {
 		typ = r.Type.String()
@@ -271,7 +272,7 @@ func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 		return nil
 	}
 	for _, k := range e.keys(spec, args, db, nil) {
-		if rule, full := e.Store.OutboxFull(k); full {
+		if rule, full := e.Outboxes.Full(k); full {
 			return Error("OUTBOX too many entries of the outbox '" + rule + "' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written.")
 		}
 	}
@@ -295,8 +296,11 @@ func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
 	return err
 }
 
-// Dump is what DUMP replies of a value, nil if it cannot be said: for storage.Options.
-func Dump(item storage.Item) []byte {
+// Features makes the features that commands build on a store: for storage.Options.Hooks.
+func Features(s *storage.Store) storage.Hooks { return outbox.New(s, dump) }
+
+// dump returns what DUMP replies of a value, nil if it cannot be said.
+func dump(item storage.Item) []byte {
 	v, err := dumped(item)
 	if err != nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 func (h *harness) report(d time.Duration) {
 	h.clock.Advance(d)
 	h.store.Reap()
-	h.store.Manual().MoveOutbox()
+	h.env.Outboxes.Move()
 }
 
 // reported is what XRANGE replies of the entries' fields.
@@ -231,8 +231,8 @@ func TestOutboxRefuses(t *testing.T) {
 		SET k1 v -> +OK
 		select 0
 	`)
-	h.store.Manual().MoveOutbox()
-	if r := h.store.Outboxes()[0]; r.Waiting != 2 || r.Failure == "" || !r.Full {
+	h.env.Outboxes.Move()
+	if r := h.env.Outboxes.List()[0]; r.Waiting != 2 || r.Failure == "" || !r.Full {
 		t.Errorf("%+v", r)
 	}
 	if got := h.do("KEYP.OUTBOX", "GET", "r"); !strings.Contains(got, `"waiting", 2, "oldest", 1700000000001, "lost", 0, "full", 1, "error", "the stream's key holds another type"`) {

@@ -342,7 +342,7 @@ func (e *Env) lateness() []namedReading {
 	h := e.Store.Histograms()
 	return []namedReading{
 		{lateness + "|key", h.KeyLateness}, {lateness + "|element", h.ElementLateness}, {lateness + "|event", e.Events.late.Read()},
-		{lateness + "|outbox", e.Store.OutboxLateness()},
+		{lateness + "|outbox", e.Outboxes.Lateness()},
 	}
 }
 

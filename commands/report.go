@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"keyp/features/outbox"
 	"keyp/internal/histogram"
 	"keyp/storage"
 )
@@ -47,8 +48,8 @@ type Report struct {
 	Errors         []ErrorReport
 	Denials        []DenialReport
 	Policies       []PolicyReport
-	Outboxes       []storage.OutboxState
-	OutboxTotals   storage.OutboxTotals
+	Outboxes       []outbox.State
+	OutboxTotals   outbox.Totals
 	OutboxLateness histogram.Reading // from deadline to the entry in the stream
 	Group          *GroupReport      // nil: the server is alone
 }
@@ -117,7 +118,7 @@ func (e *Env) Report() *Report {
 	for _, p := range e.policies.Load().list() {
 		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
-	r.Outboxes, r.OutboxTotals, r.OutboxLateness = e.Store.Outboxes(), e.Store.OutboxTotals(), e.Store.OutboxLateness()
+	r.Outboxes, r.OutboxTotals, r.OutboxLateness = e.Outboxes.List(), e.Outboxes.Totals(), e.Outboxes.Lateness()
 	r.Group = e.GroupReport()
 	for why := deniedCommand; why <= deniedChannel; why++ {
 		r.Denials = append(r.Denials, DenialReport{why.reason(), e.Stats.Denials[why].Load()})

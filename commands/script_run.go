@@ -159,7 +159,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = ErrReadOnly
 	case spec.Is(Write) && e.Store.Full() && e.noRoom(spec.Flags, r.c.Txn.BatchBytes()):
 		err = ErrDiskFull
-	case e.Store.OutboxesFull() && r.refused(spec, args, &err):
+	case e.Outboxes.AnyFull() && r.refused(spec, args, &err):
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():
 		err = errOOM
 	case spec.Is(Write) && !r.write():

@@ -358,7 +358,7 @@ type fastClock struct{ clock.Clock }
 func (c fastClock) Mono() time.Duration { return 1000 * c.Clock.Mono() }
 
 func TestExpireCycle(t *testing.T) {
-	store, _, err := storage.Open(storage.Options{Dir: t.TempDir(), Clock: fastClock{clock.System}, Databases: 1, Shards: 1, SegmentSize: 1 << 20})
+	store, _, err := storage.Open(storage.Options{Dir: t.TempDir(), Clock: fastClock{clock.System}, Databases: 1, Shards: 1, SegmentSize: 1 << 20, Hooks: Features})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -288,6 +288,7 @@ func (s *server) begin() {
 func storeOptions(dir string, disk *disk, logger *slog.Logger) storage.Options {
 	return storage.Options{
 		FS: disk, Dir: dir, Clock: clock.System, Logger: logger, Databases: 1, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, DiskReserve: 1,
+		Hooks: commands.Features,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"keyp/commands"
+	"keyp/features/outbox"
 	"keyp/consensus"
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
@@ -90,7 +91,7 @@ func (a *apart) reportExpiries(pattern string) {
 	p := a.running(a.leader())
 	p.loop.call(func() {
 		p.store.BeginAll(p.loop.txn)
-		if err := p.loop.txn.SetOutbox(&storage.OutboxRule{Name: "r", Pattern: []byte(pattern), Stream: []byte("gone")}); err != nil {
+		if err := outbox.Of(p.store).Set(p.loop.txn, &outbox.Rule{Name: "r", Pattern: []byte(pattern), Stream: []byte("gone")}); err != nil {
 			a.t.Error(err)
 		}
 		p.loop.txn.End()

@@ -58,7 +58,7 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 	args := []string{"--dir", dir}
 	var listenTLS []string
 	storeOptions := storage.Options{
-		Dir: dir, Clock: clock.System, Logger: log, OnDurable: ts.bell.Durable, OnFail: ts.bell.Fail,
+		Dir: dir, Clock: clock.System, Logger: log, OnDurable: ts.bell.Durable, OnFail: ts.bell.Fail, Hooks: commands.Features,
 	}
 	for _, s := range settings {
 		switch s := s.(type) {

@@ -124,9 +124,9 @@ type members struct{ handle }
 
 // ReportPassed is Txn.ReportPassedElement for an element that is there.
 func (h *members) ReportPassed(elem []byte, deadline int64) {
-	if hook := h.t.s.hooks.elements(h.t, h.k, h.typ); hook != nil {
+	if hook := h.t.s.hooks.Elements(h.k, h.typ); hook != nil {
 		if val, _, ok := h.object().val.Element(elem); ok {
-			hook.expired(h.t, h.k, h.typ, elem, val, deadline)
+			hook.Expired(h.t, h.k, h.typ, elem, val, deadline)
 		}
 	}
 }

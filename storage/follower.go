@@ -12,14 +12,14 @@ import (
 // A store of a replicated server is a leader's or a follower's; one that is alone is a leader's. A
 // follower's has what its leader did, and decides nothing by itself: it logs nothing, and removes
 // nothing. What is due is absent for readers all the same, and stays where it is until the leader's
-// removal comes: so whoever is the leader when it is removed reports it, once (outbox.go). At rest
+// removal comes: so whoever is the leader when it is removed reports it, once (hooks.go). At rest
 // are
 //
 //   - removals by look-ups (Txn.live), by the reaper and the window, and after a step back of the
 //     clock (stepBack),
 //   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its
 //     end,
-//   - the mover of outboxes, and the trimming of their streams,
+//   - what the hooks do by themselves,
 //   - deadlines that a policy has follow reads.
 //
 // Of a member of a group the time is its leader's (grouptime.go).
@@ -47,8 +47,8 @@ var errFollowerChanged = errors.New("storage: a transaction has changed a follow
 //
 // A store that becomes the leader's removes everything that is due by now, and reports it. Its time
 // continues from the group's (grouptime.go), or from the newest instant that the store has seen. If
-// the clock is behind that, it is handled like a step back. The guarded time, tokens and outboxes
-// that the previous leader has noted are its own from then on.
+// the clock is behind that, it is handled like a step back. The guarded time, the tokens and the
+// data of the hooks that the previous leader has noted are its own from then on.
 func (s *Store) SetFollower(on bool) {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -70,13 +70,13 @@ func (s *Store) SetFollower(on bool) {
 			sh.mu.logged = 0 // the log may have gone on from elsewhere
 		}
 		s.leases.resume(t)
-		s.hooks.leads(t)
+		s.hooks.Leads(t)
 	}
 	t.End()
 	s.pauseReaper()
 	if !on {
 		s.wake(1) // the reaper slept
-		s.hooks.led()
+		s.hooks.Led()
 		s.now() // begins stepBack, if the clock is behind
 	}
 }

@@ -22,8 +22,6 @@ func (h *harness) restless() {
 	h.looks()
 	h.s.Reap()
 	m := h.s.Manual()
-	m.MoveOutbox()
-	m.TidyOutbox()
 	m.KeepClock()
 	m.AwaitClock()
 }
@@ -51,7 +49,7 @@ func TestFollowerLeavesDue(t *testing.T) {
 			h := guardedHarness(t, time.Hour)
 			defer func() { _ = h.s.Close(false) }()
 			start := h.clock.Now()
-			h.rule(OutboxRule{Name: "r", Pattern: []byte("*"), Elements: true, MaxValue: 10})
+			h.record(true)
 			part, whole := h.s.Key(0, []byte("part")), h.s.Key(0, []byte("whole"))
 			h.puts(0, "early", "e", start+500)
 			h.puts(0, "k", "v", start+998)
@@ -63,7 +61,7 @@ func TestFollowerLeavesDue(t *testing.T) {
 			})
 			h.hash(whole, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), ttl.At(start+999)) })
 			h.clock.Set(start + 500)
-			h.s.Reap()   // its entry waits for the mover
+			h.s.Reap()
 			if evicted { // otherwise what is hidden is not in the data file yet
 				h.saved()
 			}
@@ -104,14 +102,14 @@ func TestFollowerLeavesDue(t *testing.T) {
 			h.s.SetFollower(false)
 			h.restless()
 			h.restless()
-			h.wantReported("leader", 0, "stream:r",
+			h.wantRecorded("leader",
 				"key=early type=string deadline=500 value=e",
 				"key=k type=string deadline=998 value=v",
 				"key=whole element=f type=hash deadline=999 value=1",
 				"key=part element=f type=hash deadline=1000 value=1",
 				"key=part element=g type=hash deadline=2000 value=2")
-			if k, _ := h.s.Count(0); k != 3 { // with the stream
-				t.Errorf("the leader counts %d keys, want 3", k)
+			if k, _ := h.s.Count(0); k != 2 {
+				t.Errorf("the leader counts %d keys, want 2", k)
 			}
 			if got := h.fieldNames(part); !slices.Equal(got, []string{"h"}) {
 				t.Errorf("the leader's hash has %q", got)
@@ -193,7 +191,7 @@ func TestFollowerHides(t *testing.T) {
 	h.open()
 	defer func() { _ = h.s.Close(false) }()
 	base := h.clock.Now()
-	h.rule(OutboxRule{Name: "r", Pattern: []byte("k"), Elements: true})
+	h.record(true)
 	k := h.s.Key(0, []byte("k"))
 	const fields, timed = 400, 200
 	val := bytes.Repeat([]byte{'v'}, 70) // so long that fields stand by themselves
@@ -241,8 +239,8 @@ func TestFollowerHides(t *testing.T) {
 	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
 	h.clock.Advance(5 * time.Second)
 	h.restless()
-	if got := len(h.reported(0, "stream:r")); got != 2*timed {
-		t.Errorf("%d expiries are reported, want %d", got, 2*timed)
+	if got := len(h.recorded()); got != 2*timed {
+		t.Errorf("%d expiries are recorded, want %d", got, 2*timed)
 	}
 	if got := len(h.fieldNames(k)); got != fields-timed {
 		t.Errorf("%d fields are left", got)
@@ -360,13 +358,13 @@ func TestFollowerBesideBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.s, h.txn = s, s.NewTxn()
-	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*")})
+	h.record(true)
 	const rounds, keys = 100, 20
 	for range rounds {
 		for i := range keys {
 			h.puts(0, fmt.Sprint("k", i), "v", h.clock.Now()+1+int64(i%2))
 		}
-		h.clock.Advance(time.Millisecond) // the reaper and the mover begin
+		h.clock.Advance(time.Millisecond) // the reaper begins
 		s.SetFollower(true)
 		end := s.Log().End()
 		h.clock.Advance(time.Millisecond)
@@ -379,12 +377,9 @@ func TestFollowerBesideBackground(t *testing.T) {
 		s.SetFollower(false)
 	}
 	h.s.Reap()
-	await.Until(t, "all expiries are reported", func() bool {
-		s.Manual().MoveOutbox()
-		return len(h.reported(0, "stream:r")) >= rounds*keys
-	})
-	if n := len(h.reported(0, "stream:r")); n != rounds*keys {
-		t.Errorf("%d expiries are reported, want %d", n, rounds*keys)
+	await.Until(t, "all expiries are recorded", func() bool { return len(h.recorded()) >= rounds*keys })
+	if n := len(h.recorded()); n != rounds*keys {
+		t.Errorf("%d expiries are recorded, want %d", n, rounds*keys)
 	}
 	h.check()
 	if err := s.Close(true); err != nil {

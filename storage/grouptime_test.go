@@ -117,7 +117,7 @@ func TestGroupTimeLeads(t *testing.T) {
 		t.Run(fmt.Sprint(c.off), func(t *testing.T) {
 			h := groupMember(t)
 			start := h.clock.Now()
-			h.rule(OutboxRule{Name: "r", Pattern: []byte("k"), MaxValue: 10})
+			h.record(true)
 			h.puts(0, "k", "v", start+hourMs)
 			h.s.SetFollower(true)
 			h.step(c.off)
@@ -142,7 +142,7 @@ func TestGroupTimeLeads(t *testing.T) {
 			h.clock.Advance(time.Millisecond)
 			h.restless()
 			h.lives("in the end", "k", false)
-			h.wantReported("leader", 0, "stream:r", fmt.Sprintf("key=k type=string deadline=%d value=v", hourMs))
+			h.wantRecorded("leader", fmt.Sprintf("key=k type=string deadline=%d value=v", hourMs))
 			if lived := h.clock.Boot(); lived < hourMs-1000 || lived > hourMs+1000 {
 				t.Errorf("the key lived for %d ms, want an hour", lived)
 			}

@@ -124,7 +124,7 @@ func (h *harness) options() Options {
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks, SmallSteps: h.smallSteps},
-		MaxMemory: h.maxMemory, OpenLog: h.openLog, Member: h.member, Follower: h.follower, Archive: h.archive,
+		MaxMemory: h.maxMemory, OpenLog: h.openLog, Member: h.member, Follower: h.follower, Archive: h.archive, Hooks: newRecorder,
 	}
 	if h.onLog != nil {
 		o.FS = vfs.Inject(h.fs, h.onLog)

@@ -1,59 +1,118 @@
 package storage
 
 import (
+	"context"
+
 	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
-// hooks are the calls that the engine makes to a feature which is built on it. The engine knows
-// nothing else of the feature. Where there is a transaction, it has the shard of the key locked.
-type hooks interface {
-	// start reads the feature's own data when the store is opened, before anything is due.
-	start() error
-	// loop works until the store is closed. tidy is called by each round of housekeeping.
-	loop()
-	tidy()
-	// leads is called when the store of a follower becomes that of a leader; the transaction has
-	// all shards locked. led is called after it.
-	leads(t *Txn)
-	led()
-	// keepsSystem reports whether the server's own data must stay in memory.
-	keepsSystem() bool
-	// changesRules reports whether a batch that changes a key of the server's own data is to be
-	// applied with all shards locked by a follower. follow is called after that, with all such
-	// keys.
-	changesRules(name string) bool
-	follow(t *Txn, names []string)
+// Hooks are the calls that the engine makes to a feature which is built on it (features/outbox).
+// The engine knows nothing else of the feature. Where there is a transaction, it has the shard of
+// the key locked. The hooks of a store that is opened read-only are not called.
+type Hooks interface {
+	// Start reads the feature's own data when the store is opened, before anything is due. quit is
+	// done when the store begins to close.
+	Start(quit context.Context) error
+	// Loop works in the background until the store closes.
+	Loop()
+	// Leads is called when the store of a follower becomes that of a leader; the transaction has
+	// all shards locked. Led is called after it.
+	Leads(t *Txn)
+	Led()
+	// KeepsSystem reports whether the server's own data must stay in memory.
+	KeepsSystem() bool
+	// ChangesRules reports whether a follower must have all shards locked to apply a batch that
+	// changes a key of the server's own data. Follow is called when a batch has been applied, with
+	// all such keys.
+	ChangesRules(name string) bool
+	Follow(t *Txn, names []string)
 
-	// wants reports whether the feature records expiries in a database.
-	wants(db int) bool
-	// wantsValue reports whether the engine must load a due key that is only on disk before it
+	// Wants reports whether the feature records expiries in a database.
+	Wants(db int) bool
+	// WantsValue reports whether the engine must load a due key that is only on disk before it
 	// removes the key. The feature then records the value, or elements that were due earlier.
-	wantsValue(k Key, typ object.Type, at format.Times) bool
-	// keyExpired records a key that has expired, before the engine removes it. The item is zero if
-	// only the data file has the value.
-	keyExpired(t *Txn, k Key, typ object.Type, deadline int64, item Item)
-	// elements returns the hook that records expired elements of a key, or nil if none does.
-	elements(t *Txn, k Key, typ object.Type) elementHook
-	// ending writes what the feature adds to the transaction's batch.
-	ending(t *Txn)
-	// removed is called without a transaction when something that was due may be gone.
-	removed()
+	WantsValue(k Key, typ object.Type, at format.Times) bool
+	// KeyExpired notes a key that has expired, before the engine removes it. The item has no value
+	// if only the data file has it.
+	KeyExpired(t *Txn, k Key, typ object.Type, deadline int64, item Item)
+	// Elements returns the hook that notes expired elements of a key, or nil if none does.
+	Elements(k Key, typ object.Type) ElementHook
+	// Ending writes what was noted (Txn.Noted) into the transaction's batch.
+	Ending(t *Txn)
+	// Removed is called without a transaction when something that was due may be gone.
+	Removed()
 }
 
-// elementHook records elements of one key that expire.
-type elementHook interface {
-	expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64)
-	// bytes is how many bytes are noted of a value that has so many.
-	bytes(value int) int
+// ElementHook notes elements of one key that expire.
+type ElementHook interface {
+	Expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64)
+	// Bytes is how many bytes are noted of a value that has so many.
+	Bytes(value int) int
+}
+
+// Noted is what the hooks have noted in a transaction.
+type Noted interface {
+	// Bytes is how many bytes Ending has yet to write; 0: nothing was noted since.
+	Bytes() int
+}
+
+// noHooks are the hooks of a store on which no feature is built.
+type noHooks struct{}
+
+func (noHooks) Start(context.Context) error                    { return nil }
+func (noHooks) Loop()                                          {}
+func (noHooks) Leads(*Txn)                                     {}
+func (noHooks) Led()                                           {}
+func (noHooks) KeepsSystem() bool                              { return false }
+func (noHooks) ChangesRules(string) bool                       { return false }
+func (noHooks) Follow(*Txn, []string)                          {}
+func (noHooks) Wants(int) bool                                 { return false }
+func (noHooks) WantsValue(Key, object.Type, format.Times) bool { return false }
+func (noHooks) KeyExpired(*Txn, Key, object.Type, int64, Item) {}
+func (noHooks) Elements(Key, object.Type) ElementHook          { return nil }
+func (noHooks) Ending(*Txn)                                    {}
+func (noHooks) Removed()                                       {}
+
+// Hooks returns what Options.Hooks has made; the hooks of a store without features do nothing.
+func (s *Store) Hooks() Hooks { return s.hooks }
+
+func (s *Store) newHooks() Hooks {
+	if s.options.Hooks == nil || s.options.ReadOnly {
+		return noHooks{}
+	}
+	return s.options.Hooks(s)
+}
+
+// runHooks runs the loop of the hooks, when the reaper may begin: what look-ups remove before that
+// is of any deadline.
+func (s *Store) runHooks() {
+	lowerPriority()
+	s.awaitReapDelay()
+	s.hooks.Loop()
+}
+
+// endNoted makes the hooks write what they have noted.
+func (t *Txn) endNoted() {
+	if t.noted() > 0 {
+		t.s.hooks.Ending(t)
+	}
+}
+
+// noted is how many bytes the hooks have yet to write.
+func (t *Txn) noted() int {
+	if t.Noted == nil {
+		return 0
+	}
+	return t.Noted.Bytes()
 }
 
 // goneKey accounts for a key that is about to be removed because its deadline has come. It calls
 // the hooks, counts the lateness and raises the event. The item is zero if only the data file has
 // the value.
 func (t *Txn) goneKey(k Key, typ object.Type, deadline, now int64, item Item) {
-	if t.s.hooks.wants(k.DB) {
-		t.s.hooks.keyExpired(t, k, typ, deadline, item)
+	if t.s.hooks.Wants(k.DB) {
+		t.s.hooks.KeyExpired(t, k, typ, deadline, item)
 	}
 	t.s.observeLateness(deadline, now)
 	t.s.stats.Expired.Add(1)
@@ -66,12 +125,12 @@ type goneElements struct {
 	t    *Txn
 	k    Key
 	typ  object.Type
-	hook elementHook // nil: nothing records them
+	hook ElementHook // nil: nothing records them
 	own  bool        // the key is the server's: it does not count
 }
 
 func (t *Txn) goneElements(k Key, typ object.Type) goneElements {
-	return goneElements{t, k, typ, t.s.hooks.elements(t, k, typ), k.DB == t.s.options.Databases}
+	return goneElements{t, k, typ, t.s.hooks.Elements(k, typ), k.DB == t.s.options.Databases}
 }
 
 // gone calls the hook for an element. It counts the lateness if it is known since when the element
@@ -81,18 +140,18 @@ func (g *goneElements) gone(elem, val []byte, deadline int64, known bool) {
 		g.t.s.observeLate(g.t.s.late.elements, deadline)
 	}
 	if g.hook != nil {
-		g.hook.expired(g.t, g.k, g.typ, elem, val, deadline)
+		g.hook.Expired(g.t, g.k, g.typ, elem, val, deadline)
 	}
 }
 
 // shedStep returns how many elements of a key to remove between two readings of the clock, at most
 // some number. There are fewer where values are noted that are large.
 func (t *Txn) shedStep(k Key, o *Object, most int) int {
-	hook := t.s.hooks.elements(t, k, o.val.Type())
+	hook := t.s.hooks.Elements(k, o.val.Type())
 	if hook == nil {
 		return most
 	}
-	noted := hook.bytes(o.val.Bytes() / max(o.val.Len(), 1))
+	noted := hook.Bytes(o.val.Bytes() / max(o.val.Len(), 1))
 	return max(1, min(most, reportStep/max(noted, 1)))
 }
 
@@ -100,7 +159,7 @@ func (t *Txn) shedStep(k Key, o *Object, most int) int {
 // command deletes the key, or does not make it. v is the value that it would have; nil: its present
 // one. It does nothing for a missing key without a value.
 func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
-	if !t.s.hooks.wants(k.DB) || t.Offloaded() || t.Conflicted() {
+	if !t.s.hooks.Wants(k.DB) || t.Offloaded() || t.Conflicted() {
 		return
 	}
 	item := Item{o: &Object{val: v}}
@@ -110,12 +169,12 @@ func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
 			return
 		}
 	}
-	t.s.hooks.keyExpired(t, k, item.Type(), deadline, item)
+	t.s.hooks.KeyExpired(t, k, item.Type(), deadline, item)
 }
 
 // ReportPassedElement is ReportPassed for an element of a key that has, or would have, a type.
 func (t *Txn) ReportPassedElement(k Key, typ object.Type, elem, val []byte, deadline int64) {
-	if hook := t.s.hooks.elements(t, k, typ); hook != nil {
-		hook.expired(t, k, typ, elem, val, deadline)
+	if hook := t.s.hooks.Elements(k, typ); hook != nil {
+		hook.Expired(t, k, typ, elem, val, deadline)
 	}
 }

@@ -52,7 +52,7 @@ func (s *Store) startBackground() {
 	s.goBackground(s.loads.loadAll)
 	s.goBackground(s.checkpointer.loop)
 	s.goBackground(s.house.loop)
-	s.goBackground(s.hooks.loop)
+	s.goBackground(s.runHooks)
 	s.goBackground(s.checkpointer.compactLoop)
 }
 
@@ -109,7 +109,6 @@ func (h *housekeeper) loop() {
 func (h *housekeeper) round() {
 	s := h.s
 	s.guard.keep()
-	s.hooks.tidy()
 	end := s.log.End()
 	used, dirty := s.measure()
 	h.memory.Store(used)
@@ -471,7 +470,7 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
-	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.hooks.keepsSystem()) {
+	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.hooks.KeepsSystem()) {
 		return nil // each write of a deadline may need the notes, and each expiry what the hooks keep
 	}
 	if !sh.lockPassingGlobal() {

@@ -21,6 +21,9 @@ func (p *part) item(c cell) Item {
 	return Item{b: p.slabs.at(c.ref())}
 }
 
+// IsZero reports whether it is the zero Item, which has no value.
+func (it Item) IsZero() bool { return it.o == nil && it.b == nil }
+
 // Type is the value's type.
 func (it Item) Type() object.Type {
 	if it.o != nil {

@@ -64,7 +64,7 @@ const (
 func (l *leaseTokens) start() error {
 	s := l.s
 	for i := range s.shards {
-		l.shard = append(l.shard, tokenReservation{key: s.SystemKey(leaseTokensKey + s.tagOf(i) + "}")})
+		l.shard = append(l.shard, tokenReservation{key: s.SystemKey(leaseTokensKey + s.TagOf(i) + "}")})
 	}
 	l.last.Store(uint64(max(0, min(s.clock.Now(), maxTokenFromOutside/1000)) * 1000))
 	if s.options.ReadOnly {

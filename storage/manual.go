@@ -19,6 +19,15 @@ func (m Manual) Serve() {
 	}
 }
 
+// ReapSome removes something of what is due in a shard, or on disk with the number of shards in the
+// shard's place. It returns how many keys and elements that was, and whether more may be due.
+func (m Manual) ReapSome(shard int) (n int, more bool) {
+	if s := m.s; shard < len(s.shards) {
+		return (&source{sh: s.shards[shard], t: s.NewTxn()}).reapDue(s.now(), 0, true)
+	}
+	return m.s.window.reapDue(m.s.now(), 0, true)
+}
+
 // LoadAll reads all keys into memory, as the loader does after a start.
 func (m Manual) LoadAll() { m.s.loads.loadAll() }
 

@@ -137,7 +137,7 @@ func (m *Mirror) plan(batch []byte) error {
 		}
 	}
 	for _, name := range n.system {
-		if m.s.hooks.changesRules(name) {
+		if m.s.hooks.ChangesRules(name) {
 			n.mask = all
 		}
 	}
@@ -230,7 +230,7 @@ func (m *Mirror) end(lsn uint64, size int) {
 	if r.timed {
 		s.followTime(r.time)
 	}
-	m.s.hooks.follow(m.t, m.need.system)
+	m.s.hooks.Follow(m.t, m.need.system)
 	s.replayCost.Add(r.cost + int64(size)*byteCost)
 	s.changes.Add(r.stated)
 	r.cost, r.stated, r.timed = 0, 0, false

@@ -203,7 +203,7 @@ func (p *pair) verify(when string) {
 	p.follower.check()
 }
 
-// TestMirror runs the operations of TestModel, and some of leases, limits and outboxes, on a
+// TestMirror runs the operations of TestModel, and some of leases, limits and the recorder, on a
 // leader's store, and has a follower apply what that logs: with evictions, loads, checkpoints that
 // may be interrupted, compactions, crashes and restarts of its own. After each operation it has
 // what its leader has, also after it has started again. In the end it becomes a leader.
@@ -296,13 +296,11 @@ func (m *machine) extra(rt *rapid.T) {
 	deadline += deadline & 1
 	switch rapid.IntRange(0, 6).Draw(rt, "what") {
 	case 0:
-		h.rule(OutboxRule{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "rule"), DB: 3, Pattern: []byte("*"), Elements: rapid.Bool().Draw(rt, "elements"), MaxValue: 10})
+		h.record(true)
 	case 1:
-		h.doAll(func(t *Txn) { _, _ = t.DeleteOutbox("a") })
+		h.record(false)
 	case 2:
-		h.s.Manual().MoveOutbox()
-		h.s.Manual().TidyOutbox()
-		h.changed()
+		h.forget()
 	case 3:
 		h.do(func(t *Txn) {
 			if l, ok, err := t.Lease(k); err != nil || !ok && exists(second(t.look(k))) {
@@ -573,42 +571,13 @@ func TestMirrorOnce(t *testing.T) {
 	}
 }
 
-// TestMirrorOutbox: a follower has the rules and the queues of its leader, and goes on with them as
-// a leader.
-func TestMirrorOutbox(t *testing.T) {
-	p := newPair(t, func(*harness) {})
-	defer p.close()
-	l, f := p.leader, p.follower
-	l.rule(OutboxRule{Name: "r", Pattern: []byte("*")})
-	l.rule(OutboxRule{Name: "gone", Pattern: []byte("*")})
-	l.doAll(func(x *Txn) { _, _ = x.DeleteOutbox("gone") })
-	for i := range 5 {
-		l.puts(0, fmt.Sprint("k", i), "v", l.now()+1+int64(i%2))
-	}
-	l.clock.Advance(time.Millisecond)
-	l.s.Reap() // three wait
-	p.send(func() {})
-	for _, h := range []*harness{l, f} {
-		if got := h.s.Outboxes(); len(got) != 1 || got[0].Name != "r" || got[0].Waiting != 3 || got[0].Oldest != l.now() {
-			t.Errorf("outboxes: %+v", got)
-		}
-	}
-	f.s.SetFollower(false)
-	f.clock.Advance(time.Second)
-	f.restless()
-	if got := f.reported(0, "stream:r"); len(got) != 5 {
-		t.Errorf("the new leader has reported %q", got)
-	}
-	f.check()
-}
-
 // TestMirrorReportsOnce: an element that a follower has hidden and its leader has reported is not
 // reported by the follower when it becomes the leader; one that nobody has reported is.
 func TestMirrorReportsOnce(t *testing.T) {
 	p := newPair(t, func(*harness) {})
 	defer p.close()
 	l, f := p.leader, p.follower
-	l.rule(OutboxRule{Name: "r", Pattern: []byte("*"), Elements: true})
+	l.record(true)
 	l.hash(l.s.Key(0, []byte("h")), func(_ *Txn, v *Hash) {
 		v.Set([]byte("first"), []byte("v"), ttl.At(l.now()+10))
 		v.Set([]byte("second"), []byte("v"), ttl.At(l.now()+20))
@@ -631,7 +600,7 @@ func TestMirrorReportsOnce(t *testing.T) {
 	f.s.SetFollower(false)
 	f.restless()
 	var names []string
-	for _, e := range f.reported(0, "stream:r") {
+	for _, e := range f.recorded() {
 		for _, name := range []string{"first", "second"} {
 			if strings.Contains(e, "="+name) {
 				names = append(names, name)
@@ -639,7 +608,7 @@ func TestMirrorReportsOnce(t *testing.T) {
 		}
 	}
 	if !slices.Equal(names, []string{"first", "second"}) {
-		t.Errorf("reported: %q, of %q", names, f.reported(0, "stream:r"))
+		t.Errorf("reported: %q, of %q", names, f.recorded())
 	}
 	f.check()
 }

@@ -78,9 +78,9 @@ type Options struct {
 	// Archive makes the store archive its log.
 	Archive Archive
 
-	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but
-	// strings.
-	Dump func(Item) []byte
+	// Hooks makes the feature that is built on the store; nil: there is none. It is called before
+	// the data is read. A store that is opened read-only has none.
+	Hooks func(*Store) Hooks
 
 	// OnDurable is called when more of the log is durable.
 	OnDurable func(lsn uint64)
@@ -92,6 +92,9 @@ type Options struct {
 
 	Testing Testing
 }
+
+// Options returns how the store was opened, completed with the defaults.
+func (s *Store) Options() Options { return s.options }
 
 // Complete sets the fields without a value to their defaults, as Open does. The error says which
 // field is wrong.

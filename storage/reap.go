@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"math"
 	"time"
 
 	"keyp/internal/histogram"
@@ -52,7 +53,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	r.names = r.names[:0]
 	for looks := 0; looks < s.bounds.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
 		if looks >= s.bounds.reapLooks {
-			s.hooks.ending(r.t) // that is part of the budget
+			r.t.endNoted() // that is part of the budget
 		}
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
@@ -82,7 +83,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
-		case d != 0 && d <= now && s.hooks.wants(db): // elements that were due after it are not recorded
+		case d != 0 && d <= now && s.hooks.Wants(db): // elements that were due after it are not recorded
 			r.t.keyRecord(format.RecDelete, p, k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
@@ -90,7 +91,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			n += r.t.shed(p, sl, c, k, r.t.shedStep(k, p.objectOf(*c), shedStep))
 			looks = s.bounds.reapLooks // that took as long as a few keys
 		}
-		if len(r.t.reports.entries) >= reportStep {
+		if r.t.noted() >= reportStep {
 			looks = s.bounds.reapLooks // as did that
 		}
 	}
@@ -105,10 +106,10 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	if n > 0 && !s.options.Member {
 		r.sh.logReaped(r.t, through)
 	}
-	s.hooks.ending(r.t) // before others see that nothing is due
+	r.t.endNoted() // before others see that nothing is due
 	r.sh.setNextDue()
 	r.t.End()
-	s.hooks.removed()
+	s.hooks.Removed()
 	if n > 0 && !more {
 		s.log.CommitAsync()
 	}
@@ -183,6 +184,26 @@ func (s *Store) startReaper() {
 		},
 	})
 }
+
+// FirstDue is the earliest deadline of the keys and elements that are in memory or on disk;
+// math.MaxInt64: there is none. What is being removed still counts.
+func (s *Store) FirstDue() int64 {
+	first := int64(math.MaxInt64)
+	if next, ok := s.window.NextDeadline(); ok {
+		first = next
+	}
+	if next, ok := s.window.largeLoads.Next(); ok { // read after the window, from which keys move here
+		first = min(first, next)
+	}
+	for _, sh := range s.shards {
+		first = min(first, sh.nextDue.Load())
+	}
+	return first
+}
+
+// CountsLateness reports whether lateness counts for a deadline: the server was running when it
+// came.
+func (s *Store) CountsLateness(deadline int64) bool { return deadline >= s.reapFrom }
 
 // OnReap sets a function that the reaper's goroutine calls with the duration of each batch.
 func (s *Store) OnReap(fn func(took time.Duration)) { s.onReap.Store(&fn) }

@@ -120,8 +120,8 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	})
 }
 
-// pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that
-// it is pinned, as it may be an outbox that is about to be written.
+// pin removes the elements' deadlines, if any, from the index until unpin. A stream is pinned in
+// any case, since background work may add entries to it (Stream.Pinned).
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
 	o.more().readers++
 	if o.val.Type() != object.TypeStream && (o.side.due == 0 && o.side.pins == 0) {

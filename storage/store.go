@@ -77,8 +77,7 @@ type Store struct {
 	guard        clockGuard
 	groupTime    groupTime
 	follower     follower
-	hooks        hooks
-	outbox       outboxControl // is the hooks
+	hooks        Hooks
 	leases       leaseTokens
 	lateness     ttl.Lateness
 	late         struct{ keys, elements *histogram.Histogram } // lateness in microseconds
@@ -143,15 +142,14 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.late.keys, s.late.elements = histogram.New(histogram.Lateness), histogram.New(histogram.Lateness)
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
-	s.outbox.init(s)
-	s.hooks = &s.outbox
+	s.hooks = s.newHooks()
 	s.leases.s = s
 	s.follower.on.Store(o.Follower)
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
-	if err := s.hooks.start(); err != nil { // before time goes on, and anything is due
+	if err := s.hooks.Start(s.quit); err != nil { // before time goes on, and anything is due
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	if err := s.leases.start(); err != nil {

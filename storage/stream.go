@@ -31,6 +31,12 @@ func (s *Stream) Value() *object.Stream {
 	return noStream
 }
 
+// Pinned reports whether a job reads the value beside others: it must not change meanwhile.
+func (s *Stream) Pinned() bool {
+	o := s.object()
+	return o != nil && o.pinned()
+}
+
 // edit gives the stream, made if missing, as one that this command changes, and what logs its
 // changed elements.
 func (s *Stream) edit() (*object.Stream, object.Changed) {

@@ -3,7 +3,6 @@ package storage
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -90,7 +89,7 @@ func TestFollowerHidesEntries(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
 	start := h.clock.Now()
-	h.rule(OutboxRule{Name: "r", Pattern: []byte("*"), Elements: true, MaxValue: 10})
+	h.record(true)
 	k := h.s.Key(0, []byte("s"))
 	h.aged(k, 4, 1000, object.KeepRefs)
 	h.saved()
@@ -126,30 +125,6 @@ func TestFollowerHidesEntries(t *testing.T) {
 	for i := range 4 {
 		want = append(want, fmt.Sprintf("key=s element=%d-1 type=stream deadline=%d", start+int64(i), 1000+i))
 	}
-	h.wantReported("leader", 0, "stream:r", want...)
-	h.check()
-}
-
-// TestOutboxStreamAges: what a rule has written ages without entries about itself.
-func TestOutboxStreamAges(t *testing.T) {
-	h := newHarness(t)
-	defer func() { h.s.Close(false) }()
-	start := h.clock.Now()
-	h.rule(OutboxRule{Name: "r", Pattern: []byte("*"), Elements: true})
-	h.puts(0, "k", "v", start+10)
-	h.clock.Set(start + 10)
-	h.s.Reap()
-	h.report()
-	k := h.s.Key(0, []byte("stream:r"))
-	if n, _, _ := h.entries(k); n != 1 {
-		t.Fatalf("%d entries, want 1", n)
-	}
-	h.stream(k, func(_ *Txn, s *Stream) { s.SetAge(100, object.KeepRefs) })
-	h.clock.Set(start + 10_000)
-	h.s.Reap()
-	h.report()
-	if list := h.reported(0, "stream:r"); !slices.Equal(list, nil) {
-		t.Errorf("the stream has %q", list)
-	}
+	h.wantRecorded("leader", want...)
 	h.check()
 }

@@ -113,15 +113,15 @@ func (s *Stream) Missing(first []int64) Runs { return Runs{s.k, first} }
 
 // LoadRuns reads runs into memory while the transaction has their shard locked, and others wait.
 func (t *Txn) LoadRuns(w Runs) error {
-	err := t.loadRuns(w)
+	err := t.TryRuns(w)
 	if err != nil {
 		t.s.loads.failed(w.Key, err)
 	}
 	return err
 }
 
-// loadRuns is LoadRuns for those who go on if some cannot be read.
-func (t *Txn) loadRuns(w Runs) error {
+// TryRuns is LoadRuns for those who go on if some cannot be read: it logs nothing.
+func (t *Txn) TryRuns(w Runs) error {
 	for _, first := range w.First {
 		p, c, v := t.s.streamAt(w.Key)
 		if v == nil {

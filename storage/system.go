@@ -1,6 +1,10 @@
 package storage
 
-import "keyp/storage/object"
+import (
+	"strconv"
+
+	"keyp/storage/object"
+)
 
 // The server's own data (the libraries of functions) is in a database of its own, after those that
 // clients can select. It is durable, checkpointed, kept by compaction and checked like any other.
@@ -13,4 +17,13 @@ func (s *Store) SystemKey(name string) Key { return s.Key(s.options.Databases, [
 // WalkSystem visits the server's own data, as Walk does the keys of a database.
 func (v View) WalkSystem(visit func(name []byte, typ object.Type) bool) error {
 	return v.Walk(v.s.options.Databases, visit)
+}
+
+// TagOf returns a tag that gives keys a slot of a shard: a name with {tag} is in that shard.
+func (s *Store) TagOf(shard int) string {
+	for i := 0; ; i++ {
+		if tag := strconv.Itoa(i); s.shardOf(Slot([]byte("{"+tag+"}"))) == shard {
+			return tag
+		}
+	}
 }

@@ -25,6 +25,9 @@ type Txn struct {
 	Exempt bool
 	// By identifies the client of the transaction, until its end: see Change. 0: none.
 	By uint64
+	// Noted is what the hooks have noted. It stays with the Txn, so that they can reuse it; nil:
+	// they have noted nothing yet.
+	Noted Noted
 
 	s      *Store
 	mask   uint64 // locked shards, a bit for each
@@ -58,10 +61,9 @@ type Txn struct {
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
 	// shown: the caller has shown.mu, so End logs no time.
-	shown   bool
-	slid    []slid  // the deadlines that reading has moved
-	notes   []note  // the deadlines that count from a guarded instant
-	reports reports // expiries that the hooks have noted
+	shown bool
+	slid  []slid // the deadlines that reading has moved
+	notes []note // the deadlines that count from a guarded instant
 	// limits are what the present change of limits has changed.
 	limits object.LimitChanges
 	sharing
@@ -114,8 +116,8 @@ func (t *Txn) End() uint64 {
 		t.writeNotes()
 		t.FlushValues()
 	}
-	if len(t.reports.list) > 0 {
-		t.s.hooks.ending(t)
+	if t.noted() > 0 {
+		t.s.hooks.Ending(t)
 		t.FlushValues()
 	}
 	if len(t.slid) > 0 {

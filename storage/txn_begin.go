@@ -1,6 +1,9 @@
 package storage
 
-import "math/bits"
+import (
+	"errors"
+	"math/bits"
+)
 
 // Begin locks the shards of keys, in index order, and takes the instant. It returns false, with
 // nothing locked, when the global transaction has one of the shards (BlockedByGlobal), or when a
@@ -67,11 +70,61 @@ func (s *Store) BeginBeside(t *Txn, keys []Key) error {
 	return nil
 }
 
+// LockBehind locks the shards of keys for background work, after the commands that want them, and
+// takes the instant. It waits for the global transaction. The keys may be on disk only.
+func (s *Store) LockBehind(t *Txn, keys ...Key) {
+	mask := s.maskOf(keys)
+	for rest := mask; rest != 0; rest &= rest - 1 {
+		s.shards[bits.TrailingZeros64(rest)].mu.yield()
+	}
+	s.lock(t, mask)
+	t.takeInstant()
+}
+
+// BeginBehind is LockBehind that loads the first key, while no shard is locked if it can. With an
+// error, which is as Load's, nothing is locked.
+func (s *Store) BeginBehind(t *Txn, keys ...Key) error {
+	for tries := 0; ; tries++ {
+		s.LockBehind(t, keys...)
+		if s.resident(keys[0]) {
+			return nil
+		}
+		if tries == loadTries {
+			err := t.Load(keys[0])
+			if err != nil {
+				s.unlock(t)
+			}
+			return err
+		}
+		s.unlock(t)
+		if err := s.loads.loadKey(keys[0]); err != nil && !errors.Is(err, errBusy) {
+			s.loads.failed(keys[0], err)
+			return err
+		}
+	}
+}
+
+// Wanted reports whether a command waits for a shard that the transaction has locked.
+func (t *Txn) Wanted() bool {
+	for rest := t.mask; rest != 0; rest &= rest - 1 {
+		if t.s.shards[bits.TrailingZeros64(rest)].mu.wanted() {
+			return true
+		}
+	}
+	return false
+}
+
 // BeginAll locks the whole keyspace.
 func (s *Store) BeginAll(t *Txn) {
 	s.lock(t, 1<<len(s.shards)-1)
 	t.takeInstant()
 }
+
+// Shards is how many shards the store has.
+func (s *Store) Shards() int { return len(s.shards) }
+
+// ShardOf is the shard of a key.
+func (s *Store) ShardOf(k Key) int { return s.shardOf(k.Slot) }
 
 func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
 

@@ -109,7 +109,7 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		w.mu.going = 0
 		w.setNext()
 		w.mu.Unlock()
-		w.s.hooks.removed()
+		w.s.hooks.Removed()
 		if again && !wait {
 			return n, false
 		}
@@ -205,7 +205,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, false
 		}
 		k.DB = db
-		if at.Deadline == 0 || at.Deadline > now || s.hooks.wantsValue(k, typ, at) {
+		if at.Deadline == 0 || at.Deadline > now || s.hooks.WantsValue(k, typ, at) {
 			if inline || wait {
 				return false, s.loads.loadInSpace(space, k)
 			}
@@ -227,7 +227,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t)
 			return false, true
 		}
-		if k.DB = s.dbOf(space); s.hooks.wantsValue(k, typ, at) {
+		if k.DB = s.dbOf(space); s.hooks.WantsValue(k, typ, at) {
 			s.unlock(w.turn.t) // it was not wanted before
 			return false, true
 		}
@@ -260,7 +260,7 @@ func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 			w.setNext()
 		}
 		w.largeLoads.Set(due.ID, due.Deadline, 0)
-		w.s.hooks.removed()
+		w.s.hooks.Removed()
 	})
 }
 

@@ -89,7 +89,7 @@ func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
 		Databases: int(h.o.Config.Int("databases")), FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
-		Archive: h.archive,
+		Archive: h.archive, Hooks: commands.Features,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -19,7 +19,7 @@ func toolOptions(dir string, meter *progress.Meter) storage.Options {
 	limit, patience := commands.ClockGuard(config.New())
 	return storage.Options{
 		Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		NoBackground: true, Progress: meter, ClockJumpLimit: limit, ClockJumpPatience: patience, Dump: commands.Dump,
+		NoBackground: true, Progress: meter, ClockJumpLimit: limit, ClockJumpPatience: patience, Hooks: commands.Features,
 		Archive: storage.Archive{Keep: true},
 	}
 }

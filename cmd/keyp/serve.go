@@ -199,7 +199,7 @@ func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
 		ReapDelay: commands.ExpiredEventsDelay(cfg), ClockJumpLimit: limit, ClockJumpPatience: patience,
 		Archive: archiveOf(cfg, logger),
-		Clock:   clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail, Dump: commands.Dump,
+		Clock:   clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail, Hooks: commands.Features,
 	}
 }
 

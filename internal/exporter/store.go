@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"keyp/commands"
+	"keyp/features/outbox"
 	"keyp/storage"
 	"keyp/storage/object"
 )
@@ -41,7 +42,7 @@ func (s Store) Rules() (rules []Rule, err error) {
 	for _, name := range policies {
 		rules = append(rules, Rule{What: "policies", Name: name})
 	}
-	outboxes, err := s.OutboxNames()
+	outboxes, err := outbox.Names(s.Store)
 	for _, name := range outboxes {
 		rules = append(rules, Rule{What: "outboxes", Name: name})
 	}

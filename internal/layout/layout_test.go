@@ -63,7 +63,10 @@ var rules = map[string][]string{
 
 	// Commands see keys through the store's transactions, and never the log, the files or the
 	// sockets.
-	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"features/outbox", "scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+
+	// A feature on the store: it sees keys through transactions, and is called by hooks.
+	"features/outbox": {"storage", "storage/format", "storage/object", "ttl", "internal/clock", "internal/glob", "internal/histogram"},
 
 	// The store alone writes the data file and the log.
 	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/histogram", "internal/bigcopy", "internal/vfs",
@@ -114,7 +117,7 @@ var rules = map[string][]string{
 	// It reads files and speaks the protocol: what keys are the server knows.
 	"internal/importer": {"resp", "internal/clock", "internal/glob", "internal/progress", "internal/rdb", "golang.org/x/sys/unix"},
 	// What a store has, as files of others: from a store, or through a connection to a server.
-	"internal/exporter": {"resp", "commands", "storage", "storage/object", "internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
+	"internal/exporter": {"resp", "commands", "features/outbox", "storage", "storage/object", "internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
 	// It ends processes with the one that started them, whichever these are.
 	"internal/childproc": {},
 	// Tests of all packages use it, so it sees a server only from outside.

@@ -29,6 +29,7 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 	o.Clock, o.Logger = clk, slog.New(slog.DiscardHandler)
 	o.Databases, o.Shards, o.InitialMmap = databases, 4, 256<<10
 	o.NoBackground, o.Testing.SmallSteps, o.DiskReserve = true, true, 1
+	o.Hooks = commands.Features
 	store, _, err := storage.Open(o)
 	if err != nil {
 		return nil, err
