@@ -10,8 +10,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"keyp/commands"
-	"keyp/features/outbox"
 	"keyp/consensus"
+	"keyp/features/outbox"
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"

@@ -23,7 +23,7 @@ type mover struct {
 	o    *Outboxes     // constant
 	kick chan struct{} // there may be something to do
 	held atomic.Bool   // entries wait for what was due before them
-	turn struct { // is taken before any lock of the store
+	turn struct {      // is taken before any lock of the store
 		sync.Mutex
 		t       *storage.Txn
 		horizon int64         // the first deadline of the store, as it was last
