@@ -215,23 +215,23 @@ func TestLargeValues(t *testing.T) {
 	}
 }
 
-// TestHolds: of what is in the queues only what has nothing before it is moved.
+// TestHolds: of what is in a queue only what has nothing before it is moved.
 func TestHolds(t *testing.T) {
 	h := newHarness(t)
 	defer h.close()
 	h.rule(Rule{Name: "r", Pattern: []byte("k*")})
 	for i := 1; i <= 3; i++ {
-		h.puts(0, fmt.Sprint("k", i), "v", h.clock.Now()+int64(i))
+		h.puts(0, fmt.Sprintf("k%d{tag}", i), "v", h.clock.Now()+int64(i))
 	}
 	h.clock.Advance(5 * time.Millisecond)
-	for _, name := range []string{"k3", "k1"} {
+	for _, name := range []string{"k3{tag}", "k1{tag}"} {
 		k := h.s.Key(0, []byte(name))
 		h.do(func(x *storage.Txn) { x.Peek(k) }, k)
 	}
 	h.o.Move()
-	h.wantReported("k2 is not removed", 0, "stream:r", "key=k1 type=string deadline=1")
+	h.wantReported("k2 is not removed", 0, "stream:r", "key=k1{tag} type=string deadline=1")
 	h.report()
-	h.wantReported("it is", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2", "key=k3 type=string deadline=3")
+	h.wantReported("it is", 0, "stream:r", "key=k1{tag} type=string deadline=1", "key=k2{tag} type=string deadline=2", "key=k3{tag} type=string deadline=3")
 }
 
 // TestStuckShard: what is due and cannot be removed does not block others for long.
