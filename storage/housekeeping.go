@@ -126,7 +126,7 @@ func (h *housekeeper) round() {
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit) ||
-		s.log.Full() || low && h.mayFreeSpace()
+		(s.log.Full() || low) && h.mayFreeSpace()
 	if due && s.checkpointer.mayStart() && s.StartCheckpoint() {
 		h.began = s.clock.Mono()
 	}
@@ -146,10 +146,12 @@ func (h *housekeeper) round() {
 }
 
 // mayFreeSpace reports whether a checkpoint would release segments of the log, or room in the data
-// file. On a full disk none starts right after another one for that.
+// file, or begin a segment where the present one is filled. On a full disk none starts right after
+// another one for that.
 func (h *housekeeper) mayFreeSpace() bool {
 	const pause = time.Second
-	return h.s.clock.Mono() >= h.began+pause && (h.s.log.Size() > releaseBytes || h.s.garbage.waits())
+	return h.s.clock.Mono() >= h.began+pause &&
+		(h.s.log.Size() > releaseBytes || h.s.garbage.waits() || h.s.LogRoom(0) > RoomForSmall)
 }
 
 // lookAtNeeds finds out how much of the disk checkpoints need, given how many bytes were dirty when

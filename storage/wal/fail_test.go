@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 )
@@ -289,6 +291,32 @@ func TestKeepFree(t *testing.T) {
 	must(t, l.Close())
 }
 
+// TestFullUntilKept: a log stays full when a commit waited for a segment and got it of the room that
+// should be kept free, until that room is free again.
+func TestFullUntilKept(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	fake := clock.NewFake(0)
+	o.Clock = fake
+	o.KeepFree = func() uint64 { return 20 * testSegment }
+	var lines testkit.Output
+	o.Logger = slog.New(slog.NewTextHandler(&lines, nil))
+	l, _ := opened(t, o, 0)
+	await.Until(t, "the next segment", l.prepared)
+	mem.SetFree(20 * testSegment)
+	l.Append(make([]byte, 5*testSegment)) // waits for segments, each of which it gets
+	must(t, l.Commit())
+	if text := lines.String(); !l.Full() || strings.Count(text, "no room for the next log segment") != 1 || strings.Contains(text, "again") {
+		t.Errorf("full: %t; the log says\n%s", l.Full(), text)
+	}
+	if free, err := mem.Free(o.Dir); err != nil || free >= 20*testSegment {
+		t.Errorf("%d bytes are free, %v: the segments took less", free, err)
+	}
+	mem.SetFree(40 * testSegment)
+	await.Until(t, "room", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() && l.prepared() })
+	must(t, l.Close())
+}
+
 func TestCloseWithoutRoom(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
@@ -328,8 +356,8 @@ func TestReleaseHealsFull(t *testing.T) {
 }
 
 // TestSmallSegmentWithoutRoom: a log that has no room for a segment of the usual size makes a
-// smaller one, so that a rotation ends and older segments can be released. The segment after it has
-// the usual size again, and all is there after a restart. Spares go when others need the room.
+// smaller one, so that a rotation ends and older segments can be released. Later segments have the
+// usual size again, and all is there after a restart. Spares go when others need the room.
 func TestSmallSegmentWithoutRoom(t *testing.T) {
 	const usual, small = 1 << 20, 64 << 10
 	mem := vfs.NewMem()
@@ -365,15 +393,18 @@ func TestSmallSegmentWithoutRoom(t *testing.T) {
 	if cost := l.NextCost(); cost != 0 {
 		t.Errorf("the next segment is there, and costs %d", cost)
 	}
-	for range 4 {
+	for n := 0; ; n++ { // the segment after it may be small as well, if it was tried before there was room
+		if _, size := l.Room(); size >= usual/2 {
+			break
+		}
+		if n == 40 {
+			t.Fatal("the segments after it stay small")
+		}
 		text := strings.Repeat("d", small)
 		want = append(want, text)
 		l.Append([]byte(text))
 		must(t, l.Commit())
 		await.Until(t, "the next segment", l.prepared)
-	}
-	if _, size := l.Room(); size < usual/2 {
-		t.Errorf("the segments after it take %d bytes", size)
 	}
 	l.DropSpares()
 	must(t, l.Close())

@@ -343,9 +343,9 @@ func (l *Log) Syncs() histogram.Reading { return l.syncs.Read() }
 // Commits reads how many bytes each commit wrote since Open.
 func (l *Log) Commits() histogram.Reading { return l.sizes.Read() }
 
-// Full reports that there was no room for the segment after the present one. It is
-// tried again each 100 ms and after each Release. Until all prepared room is used,
-// which is up to a segment away, commits continue; then they wait.
+// Full reports that there is no room for a further segment that leaves free what KeepFree says. It
+// is tried again each 100 ms and after each Release. Until all prepared room is used, which is up
+// to a segment away, commits continue; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
 
 // Room is how many bytes the last segment still takes while no further one can be made, and how

@@ -101,36 +101,63 @@ func (l *Log) nextSize() int64 {
 	return decided[next]
 }
 
-// prepareNext makes the next segment ready unless one is; a new file gets size bytes.
-// Lack of room makes the log Full and leads to another try; any other error is fatal.
+// prepareNext makes the next segment ready unless one is; a new file gets size bytes. Lack of room
+// makes the log Full and leads to another try; any other error is fatal. A segment that a commit
+// waited for may be made of what KeepFree keeps: then the log stays Full until that is free again.
 func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
 	number, done, keep := l.segMu.next, l.segMu.ready != nil, !l.segMu.waiting
 	l.segMu.Unlock()
-	if done || l.Err() != nil {
+	if l.Err() != nil || done && !l.full.Load() {
 		return false, nil
 	}
-	f, err := l.makeSegment(number, size, keep)
-	if err != nil && !noRoom(err) {
-		return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
+	var next *openSegment
+	var lack error
+	if !done {
+		f, err := l.makeSegment(number, size, keep)
+		switch {
+		case err == nil:
+			next = &openSegment{number: number, size: size, file: f}
+		case noRoom(err):
+			lack = err
+			l.shrink(number)
+		default:
+			return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
+		}
 	}
-	if err != nil {
-		l.shrink(number)
+	if lack == nil && (done || !keep) {
+		lack = l.room(0, true)
 	}
-	if err != nil && !l.full.Load() {
-		l.o.Logger.Warn("no room for the next log segment", "dir", l.o.Dir, "error", err)
-	}
-	if err == nil && l.full.Load() {
+	switch full := l.full.Load(); {
+	case lack != nil && !full:
+		l.o.Logger.Warn("no room for the next log segment", "dir", l.o.Dir, "error", lack)
+	case lack == nil && full:
 		l.o.Logger.Info("room for the next log segment again", "dir", l.o.Dir)
 	}
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	l.full.Store(err != nil)
-	if err == nil {
-		l.segMu.ready, l.segMu.next = &openSegment{number: number, size: size, file: f}, number+1
+	l.full.Store(lack != nil)
+	if next != nil {
+		l.segMu.ready, l.segMu.next = next, number+1
 	}
 	l.segMu.room.Broadcast()
-	return err != nil, nil
+	return lack != nil, nil
+}
+
+// room returns an error for which noRoom is true if the disk has no room for so many bytes, and
+// with keep for what KeepFree says as well.
+func (l *Log) room(bytes uint64, keep bool) error {
+	free, err := l.o.FS.Free(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	if keep && l.o.KeepFree != nil {
+		bytes += l.o.KeepFree()
+	}
+	if free < bytes {
+		return fmt.Errorf("%d bytes free, %d needed: %w", free, bytes, syscall.ENOSPC)
+	}
+	return nil
 }
 
 // shrink makes a segment for which there is no room smaller, unless it is being filled. A
@@ -174,16 +201,8 @@ func (l *Log) makeSegment(number uint64, size int64, keep bool) (vfs.File, error
 	}
 	// Trying for room that is not there would take the last of it from others, each
 	// time, and wear the disk.
-	free, err := fsys.Free(l.o.Dir)
-	if err != nil {
+	if err := l.room(uint64(size), keep); err != nil {
 		return nil, err
-	}
-	needed := uint64(size)
-	if keep && l.o.KeepFree != nil {
-		needed += l.o.KeepFree()
-	}
-	if free < needed {
-		return nil, fmt.Errorf("%d bytes free, %d needed: %w", free, needed, syscall.ENOSPC)
 	}
 	tmp := l.o.path(tmpName)
 	f, err := fsys.Create(tmp)
