@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"unsafe"
 
 	bolt "go.etcd.io/bbolt"
@@ -50,8 +51,9 @@ func (df *dataFile) prove(path string) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range metas {
-		if m.Err != nil {
+	damaged := slices.DeleteFunc(metas[:], func(m boltfile.Meta) bool { return m.Err == nil })
+	if len(damaged) < len(metas) { // otherwise Open says more
+		for _, m := range damaged {
 			df.s.options.Logger.Warn("a meta page of the data file is damaged, the other one is used", "file", path, "error", m.Err)
 		}
 	}

@@ -65,6 +65,11 @@ func backup(args []string, out io.Writer) error {
 	if err := server.apply(o); err != nil {
 		return err
 	}
+	if meant := config.Suggestion(words[0], "verify", "prune"); meant != "" && words[0] != "verify" {
+		if _, err := os.Stat(words[0]); err != nil {
+			return fmt.Errorf("there is no command backup %s, and no directory of that name%s (see keyp backup --help)", words[0], meant)
+		}
+	}
 	if err := mayCreate(words[0], words[1], *remote); err != nil {
 		return err
 	}

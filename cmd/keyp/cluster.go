@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/config"
 )
 
 const clusterUsage = `usage: keyp cluster create ADDR ADDR [ADDR...]    make a group of servers with cluster-enabled; the first one's keys stay, the others have none
@@ -75,6 +77,10 @@ func cluster(args []string, out io.Writer) error {
 		return t.status(words[1])
 	case len(words) == 3 && words[0] == "recover":
 		return recoverGroup(ctx, words[1], words[2], *sure, out)
+	}
+	commands := []string{"create", "add", "remove", "replace", "status", "recover"}
+	if len(words) > 0 && !slices.Contains(commands, words[0]) {
+		return fmt.Errorf("there is no command cluster %s%s (see keyp cluster --help)", words[0], config.Suggestion(words[0], commands...))
 	}
 	return errors.New(clusterUsage)
 }

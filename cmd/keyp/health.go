@@ -62,6 +62,8 @@ func health(args []string, out io.Writer) error {
 	}
 	status, text, err := fetch(page)
 	switch {
+	case err != nil && !unreached(err):
+		return fmt.Errorf("not ready: %w; health asks at a clients' port without TLS (HOST:PORT), at a socket, or at http-addr", err)
 	case err != nil:
 		return fmt.Errorf("not ready: %w", err)
 	case strings.HasPrefix(text, "waiting"): // for other members: nothing that a restart would mend
@@ -88,6 +90,8 @@ func healthAddress(cfg *config.Config) (string, error) {
 	case port != 0:
 		host := strings.TrimPrefix(slices.Concat(cfg.Words("bind"), []string{""})[0], "-")
 		return net.JoinHostPort(strings.TrimPrefix(host, "*"), strconv.FormatInt(port, 10)), nil
+	case socket != "" && !strings.Contains(socket, "/"):
+		return "./" + socket, nil
 	case socket != "":
 		return socket, nil
 	}
@@ -102,7 +106,7 @@ func answersPing(at string) (bool, error) {
 		return false, nil
 	}
 	network, address := "tcp", at
-	if strings.Contains(at, "/") {
+	if isSocket(at) {
 		network = "unix"
 	} else if host, port, err := net.SplitHostPort(at); err != nil {
 		return false, fmt.Errorf("%q is not an address with a port, such as 127.0.0.1:6379", at)
@@ -133,6 +137,22 @@ func answersPing(at string) (bool, error) {
 		return false, err
 	}
 	return false, nil
+}
+
+// isSocket reports whether an address is the path of a socket.
+func isSocket(at string) bool {
+	if strings.Contains(at, "/") {
+		return true
+	}
+	info, err := os.Stat(at)
+	return err == nil && info.Mode()&os.ModeSocket != 0
+}
+
+// unreached reports whether an error says that nobody listens, or that no answer came in time.
+func unreached(err error) bool {
+	var op *net.OpError
+	var late net.Error
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &late) && late.Timeout()
 }
 
 // reached is the host by which a server is reached that serves at all addresses, or at a port

@@ -35,6 +35,9 @@ func TestHealth(t *testing.T) {
 	want(1, "keyp: not ready: ", nil, "https://"+at)
 	want(1, "keyp: usage: keyp health [ADDR]\n", nil, at, at)
 	want(1, "keyp: not ready: ", nil, "http://"+server.Addr()) // it speaks another protocol
+	if _, _, errs := runKeyp(t, "", nil, "health", "http://"+server.Addr()); !strings.Contains(errs, "health asks at a clients' port") {
+		t.Errorf("health at a port of clients, as a page: %q", errs)
+	}
 	want(1, "keyp: not ready: \"x\" is not an address", nil, "x")
 
 	// Without an http-addr it is asked as clients do.
@@ -46,6 +49,14 @@ func TestHealth(t *testing.T) {
 	locked := testkit.Keyp(t, "--requirepass", "secret", "--unixsocket", socket)
 	want(0, "ready\n", nil, locked.Addr())
 	want(0, "ready\n", []string{"KEYP_PORT=0", "KEYP_UNIXSOCKET=" + socket})
+	t.Chdir(filepath.Dir(socket))
+	t.Setenv("KEYP_PORT", "0")
+	t.Setenv("KEYP_UNIXSOCKET", "socket")
+	for _, args := range [][]string{nil, {"socket"}} {
+		if err := health(args, io.Discard); err != nil {
+			t.Errorf("health %q beside the socket: %v", args, err)
+		}
+	}
 	locked.Kill()
 	want(1, "keyp: not ready: ", nil, locked.Addr())
 	want(1, "keyp: not ready: ", nil, socket)

@@ -85,3 +85,20 @@ func TestCheckConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestNearMisses: a misspelt command of a tool is named, with what may have been meant.
+func TestNearMisses(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cluster", "statu", "127.0.0.1:1"}, "keyp: there is no command cluster statu; did you mean status? (see keyp cluster --help)\n"},
+		{[]string{"cluster", "weather"}, "keyp: there is no command cluster weather (see keyp cluster --help)\n"},
+		{[]string{"backup", "verfy", "x"}, "keyp: there is no command backup verfy, and no directory of that name; did you mean verify? (see keyp backup --help)\n"},
+		{[]string{"repiar", "a", "b"}, "keyp: there is no command repiar, and no configuration file of that name; did you mean repair? (see keyp help)\n"},
+	} {
+		if status, out, errs := runKeyp(t, "", nil, tt.args...); status == 0 || out != "" || errs != tt.want {
+			t.Errorf("%q: status %d, %q, %q", tt.args, status, out, errs)
+		}
+	}
+}

@@ -103,6 +103,10 @@ func (c *Config) remarkTuning() {
 			c.warnings = append(c.warnings, "requirepass has no effect, since the user default has rules ("+user.At+")")
 		}
 	}
+	const small = 1 << 20
+	if n := c.Int("maxmemory"); n > 0 && n < small {
+		c.warnings = append(c.warnings, fmt.Sprintf("maxmemory is less than 1 MiB (%d), so keys are read from disk again and again; 100mb is 100 MiB", n))
+	}
 	c.warnings = append(c.warnings, c.Ineffective(Pair{"maxmemory-policy", c.String("maxmemory-policy")})...)
 }
 
@@ -117,12 +121,15 @@ type directive struct {
 // reads as it does for redis-server; --name=value takes one word, which may begin
 // with anything.
 func splitCommandLine(args []string) (files []string, given []directive, err error) {
+	if len(args) > 1 && nearCommand(args[0]) {
+		return nil, nil, errors.New(unknownWord(args[0]))
+	}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		switch {
 		case arg == "--help" || arg == "-h":
 			return nil, nil, ErrHelp
-		case arg == "--version" || arg == "-v":
+		case arg == "--version" || arg == "-v" || arg == "-V":
 			return nil, nil, ErrVersion
 		case strings.HasPrefix(arg, "--"):
 			name, word, inline := strings.Cut(arg[2:], "=")
@@ -227,7 +234,7 @@ var errUnknownOption = errors.New("unknown option")
 // hint says what may have been meant instead of an option that is unknown.
 func hint(name string, err error) string {
 	if errors.Is(err, errUnknownOption) {
-		return cmp.Or(suggestion(name, optionNames()), " (keyp help options lists all)")
+		return cmp.Or(suggestion(name, append(optionNames(), "help", "version", "check-config")), " (keyp help options lists all)")
 	}
 	return ""
 }

@@ -1,9 +1,14 @@
 package config
 
 import (
+	"os"
 	"slices"
 	"strings"
 )
+
+// Suggestion asks whether the nearest of these words was meant, for the end of an error; empty: none
+// is near.
+func Suggestion(word string, of ...string) string { return suggestion(word, of) }
 
 // suggestion asks whether the nearest of these names was meant; empty: none is near.
 func suggestion(word string, names []string) string {
@@ -61,4 +66,13 @@ func secretNames(of []option) (names []string) {
 // unknownWord says that an argument is neither a subcommand nor a configuration file.
 func unknownWord(word string) string {
 	return "there is no command " + withoutPassword(strings.TrimSpace(word)) + ", and no configuration file of that name" + suggestion(word, subcommandNames()) + " (see keyp help)"
+}
+
+// nearCommand reports whether an argument is nearly a subcommand, and no configuration file.
+func nearCommand(word string) bool {
+	if strings.HasPrefix(word, "-") || suggestion(word, subcommandNames()) == "" {
+		return false
+	}
+	_, err := os.Stat(word)
+	return err != nil
 }
