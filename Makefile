@@ -2,9 +2,10 @@
 #
 # Variables, as in `make torture KILLS=1000`:
 #   TESTFLAGS   further flags of go test (-run, -v, -count=1 …)
-#   KILLS       kill -9 rounds of the restart tests under `make torture`
+#   KILLS       kill -9 rounds of the restart tests under `make torture`, and failovers under `make torture-group`
 #   TORTURE     time for the histories of internal/torture, and for those of consensus, under `make torture`
 #   CORRUPT     damaged bits and pages under `make torture`
+#   FOLLOWED    histories of a follower beside its leader under `make torture-group`
 #   CHECKS      cases of each property under `make torture`
 #   FUZZTIME    time for each fuzz target
 #   MUTANTS     packages whose mutations `make mutants` makes, as in MUTANTS="storage server"
@@ -21,6 +22,7 @@ KILLS      = 500
 TORTURE    = 10m
 CORRUPT    = 10000
 CHECKS     = 2000
+FOLLOWED   = 8000
 FUZZTIME   = 30s
 BENCHFLAGS =
 QUEUEFLAGS =
@@ -69,7 +71,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build cluster test check race rest lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench bench-queues queue-kills bench-groups release packages test-packages clean help
+.PHONY: build cluster test check race rest lint fmt-check vet staticcheck vulns types cross redis chromium browser screenshots torture torture-group test-go-redis fuzz mutants bench bench-queues queue-kills bench-groups release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -89,7 +91,7 @@ check: lint types redis browser race rest ## all else: static checks, a browser,
 # The race detector makes a test take five to ten times as long, and proves something only where
 # goroutines share memory: in these packages, and in these tests of the two that take longest. A
 # test belongs here if it starts goroutines, or opens a store whose background work runs on purpose.
-SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./web ./internal/e2e/...
+SHARED = ./server ./member ./consensus/... ./storage/wal ./storage/archive ./storage/backupfile ./ttl ./features/... ./web ./internal/e2e/...
 SHARED_STORAGE = BesideBackground|KillsDoNotPileUpSegments|CompactionBesideEverything|CountsBesideSteps|Share.*|MirrorWhole|ClockConfirmBesideWriters|LoadsAtOnce|MillionEntriesAge|ExpiringWaitsForGlobal|TimelineWaitsForGlobal|TimelineWalksOn|CountTypes|StopOnFullDisk|ReapDelay|BatchOfOneSlotFails|RecordsOfManyShards
 SHARED_KEYP = Life|SecondSignal|Log.*|Syslog.*|Notify.*|ShutdownCommand|ImportToOther|ArchiveCommandIsKilled
 SHARED_COMMANDS = ReaperRemoves.*|PropertyExpiration|ExpireCycle|Backup(Place|Resume)|DebugSleep|TrackingOfMigrate|ArgumentsStayAsTheyAre|ColdCommands|RandomCommands
@@ -168,6 +170,12 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	KEYP_RANDOM_RUNS=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -run RandomCommands $(TESTFLAGS) ./commands
 	KEYP_TLS_LONG=1 $(GO) test $(RACE) -count=1 -timeout 3h -v -run TLSStreams $(TESTFLAGS) ./server
 	KEYP_TLS_LONG=1 KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
+
+torture-group: ## long crash runs of groups: followers beside a leader, the simulation, failovers of real servers
+	$(GO) test -count=1 -timeout 3h -v -run 'TestMirror$$' $(TESTFLAGS) ./storage -rapid.checks=$(FOLLOWED)
+	KEYP_CONSENSUS=$(TORTURE) $(GO) test -count=1 -timeout 3h -v -run 'TestSimulation(OnFiles)?$$' $(TESTFLAGS) ./consensus
+	KEYP_KILLS=$(KILLS) $(GO) test -count=1 -timeout 3h -v -run Failovers $(TESTFLAGS) ./internal/e2e/linear
+	KEYP_FAILOVERS=$(KILLS) $(GO) test -count=1 -timeout 3h -v -run 'TestFailoverTimes|TestExpiriesOverLeaders' $(TESTFLAGS) ./internal/e2e/group
 
 test-go-redis: ## go-redis's own tests against Keyp on port 6379, which must be free
 	KEYP_UPSTREAM=1 $(GO) test -count=1 -v -timeout 30m $(TESTFLAGS) ./internal/e2e/upstream

@@ -208,6 +208,8 @@ func (p *pair) verify(when string) {
 // may be interrupted, compactions, crashes and restarts of its own. After each operation it has
 // what its leader has, also after it has started again. In the end it becomes a leader.
 func TestMirror(t *testing.T) {
+	crashes, rises := 0, 0
+	defer func() { t.Logf("%d crashes of followers and new leaders, %d followers became leaders", crashes, rises) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		portions := rapid.Bool().Draw(rt, "portions")
 		slabs := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "slabChunks")
@@ -230,7 +232,7 @@ func TestMirror(t *testing.T) {
 			func() { f.moveBlocks(rt) }, func() { f.copyObjects(rt) }, func() { f.checkpoint(rt) },
 			func() { f.interrupted(rt) }, func() { f.compact(rt) }, func() { f.h.commit() },
 			func() { f.h.dump() },
-			func() { p.crash(f.rng); p.send(func() {}) },
+			func() { p.crash(f.rng); crashes++; p.send(func() {}) },
 			func() { f.h.reopen(); p.opened() },
 		}
 		disturb := func() {
@@ -255,6 +257,7 @@ func TestMirror(t *testing.T) {
 		})
 		disturb()
 		p.promote(m)
+		crashes, rises = crashes+1, rises+1 // a new leader is crashed, too
 	})
 }
 

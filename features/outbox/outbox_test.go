@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -622,6 +623,49 @@ func TestFullDisk(t *testing.T) {
 	h.s.Manual().Room()
 	h.report()
 	h.wantReported("with room", 0, "stream:r", "key=k type=string deadline=1")
+}
+
+// TestBesideBackground: from the moment at which a store has become a follower's, the mover logs
+// nothing, and each expiry is reported once by the leader that it becomes again.
+func TestBesideBackground(t *testing.T) {
+	h := opened(t, func(o *storage.Options) {
+		o.NoBackground = false
+		o.CheckpointBytes = 1 << 40 // a checkpoint begins another segment of the log, with an empty batch
+	})
+	h.rule(Rule{Name: "r", Pattern: []byte("k*"), MaxLen: 1 << 20})
+	const rounds, keys = 100, 20
+	for range rounds {
+		for i := range keys {
+			h.puts(0, fmt.Sprint("k", i), "v", h.clock.Now()+1+int64(i%2))
+		}
+		h.clock.Advance(time.Millisecond) // the reaper and the mover begin
+		h.s.SetFollower(true)
+		end := h.s.Log().End()
+		h.clock.Advance(time.Millisecond)
+		for i := range keys {
+			if h.looks(fmt.Sprint("k", i)) {
+				t.Fatalf("a follower shows k%d", i)
+			}
+		}
+		h.o.Move()
+		h.o.Tidy()
+		if got := h.s.Log().End(); got != end {
+			t.Fatalf("a follower has logged %d bytes", got-end)
+		}
+		h.s.SetFollower(false)
+	}
+	h.s.Reap()
+	await.Until(t, "all expiries are reported", func() bool {
+		h.o.Move()
+		return len(h.reported(0, "stream:r")) >= rounds*keys
+	})
+	if n := len(h.reported(0, "stream:r")); n != rounds*keys {
+		t.Errorf("%d expiries are reported, want %d", n, rounds*keys)
+	}
+	h.check()
+	if err := h.s.Close(true); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestEntry: an entry reads as it was written.
