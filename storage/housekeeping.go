@@ -2,10 +2,8 @@ package storage
 
 import (
 	"math"
-	"path/filepath"
 	"runtime/debug"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -169,17 +167,6 @@ func (h *housekeeper) lookAtNeeds(end uint64, dirty int64, low bool) {
 	filled := dirty + 2*segment
 	h.kept.Store(min(segment, smallSegment) + s.file.growth(filled+filled/4))
 	h.keptAt.Store(end)
-}
-
-// Reachable returns why nothing can be written into the data directory, nil if it can. The
-// directory may be removed, or on a disk that is gone, while open files go on. The error has no
-// path.
-func (s *Store) Reachable() error {
-	const exists, mayWrite = 0, 2
-	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
-		return err
-	}
-	return syscall.Access(filepath.Join(s.options.Dir, lockFile), exists) // a directory without a name can still be asked
 }
 
 // freeTables frees the memory behind databases that have become empty.

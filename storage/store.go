@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -558,3 +559,14 @@ func (sh *shard) forget(db int) {
 
 // flushed makes every later miss depend on this transaction.
 func (t *Txn) flushed() { t.flush, t.stated = true, t.stated+1 }
+
+// Reachable returns why nothing can be written into the data directory, nil if it can. The
+// directory may be removed, or on a disk that is gone, while open files go on. The error has no
+// path.
+func (s *Store) Reachable() error {
+	const exists, mayWrite = 0, 2
+	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
+		return err
+	}
+	return syscall.Access(filepath.Join(s.options.Dir, lockFile), exists) // a directory without a name can still be asked
+}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Suggestion asks whether the nearest of these words was meant, for the end of an error; empty: none
-// is near.
+// Suggestion asks whether the nearest of these words was meant, for the end of an error; empty:
+// none is near.
 func Suggestion(word string, of ...string) string { return suggestion(word, of) }
 
 // suggestion asks whether the nearest of these names was meant; empty: none is near.

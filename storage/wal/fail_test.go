@@ -291,8 +291,8 @@ func TestKeepFree(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestFullUntilKept: a log stays full when a commit waited for a segment and got it of the room that
-// should be kept free, until that room is free again.
+// TestFullUntilKept: a log stays full when a commit waited for a segment and got it of the room
+// that should be kept free, until that room is free again.
 func TestFullUntilKept(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

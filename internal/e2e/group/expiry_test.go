@@ -25,8 +25,8 @@ func TestExpiriesOverLeaders(t *testing.T) {
 	const keys, hashes = 60, 30
 	want, twice := map[string]int{}, map[string]bool{}
 	for round := range max(2, int(testkit.Number(t, "KEYP_FAILOVERS", 0))) {
-		// The client repeats what has no reply. If it did so after the first deadline, a key may have
-		// expired twice.
+		// The client repeats what has no reply. If it did so after the first deadline, a key may
+		// have expired twice.
 		first := time.Now().Add(3 * time.Second)
 		at := func(i int) time.Time { return first.Add(time.Duration(i) * 20 * time.Millisecond) }
 		var names []string
