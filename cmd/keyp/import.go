@@ -174,6 +174,9 @@ func importWithServer(ctx context.Context, source *importer.Source, o importer.O
 // printImport shows what was imported; what was not is an error.
 func printImport(out io.Writer, from string, got *importer.Report, dry bool, took time.Duration) error {
 	var text strings.Builder
+	if got.NotSaid {
+		text.WriteString("whether all of that is on its disk the server cannot say (Redis can since 7.2): SAVE there makes sure\n")
+	}
 	if got.Torn > 0 {
 		fmt.Fprintf(&text, "torn: the last %d bytes of %s are no whole command, and were left out as Redis does\n", got.Torn, got.TornFile)
 	}

@@ -75,6 +75,9 @@ type Report struct {
 	// LeftOut counts keys, and commands about keys, of other databases, or that don't match, and
 	// then libraries, too.
 	LeftOut int64
+	// NotSaid: the server has everything, and cannot say whether it is on disk, since it is older
+	// than WAITAOF.
+	NotSaid bool
 }
 
 // without takes away what a server has refused of it.
@@ -189,6 +192,8 @@ func (im *importer) await() error {
 	switch {
 	case err != nil:
 		return err
+	case strings.Contains(strings.ToLower(failure), "unknown command"):
+		im.report.NotSaid = true
 	case failure != "":
 		return errors.New("all is sent, and whether it is durable the server does not say: " + failure)
 	case !strings.HasPrefix(reply, "1"):
