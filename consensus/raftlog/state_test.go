@@ -29,10 +29,12 @@ func TestTableCut(t *testing.T) {
 	}
 }
 
-// TestNeededAfterReplacement: a segment suffices for an index as soon as all entries after it are in
-// that segment or later ones, because those before it were replaced.
+// TestNeededAfterReplacement: a segment suffices for an index as soon as all entries after it are
+// in that segment or later ones, because those before it were replaced.
 func TestNeededAfterReplacement(t *testing.T) {
-	at := func(index, term uint64) Base { return Base{Base: consensus.Base{Index: index, Term: term, Conf: &pb.ConfState{}}} }
+	at := func(index, term uint64) Base {
+		return Base{Base: consensus.Base{Index: index, Term: term, Conf: &pb.ConfState{}}}
+	}
 	var s state
 	s.restore(at(1, 1))
 	s.rotate(0, at(1, 1))
