@@ -7,7 +7,8 @@
 // seed and what it printed first. More than three failing tests are not run again: the run fails.
 // A package whose process crashed counts as one test, since nobody knows what the rest of its
 // tests would have said; it is run once more as a whole. Nothing excuses a package that does not
-// compile, a data race, or a process that exits with 0 although a test failed or did not end.
+// compile, a data race, or a process that exits with 0 although a test failed, did not end, or
+// never began.
 //
 // The packages are the last arguments, those that begin with a dot.
 package main

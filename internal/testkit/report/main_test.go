@@ -110,6 +110,7 @@ func failing(tests ...string) string {
 
 const passing = `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"PASS\n"}
 {"Action":"pass","Package":"p"}
 `
 
@@ -119,14 +120,17 @@ func TestOnceMore(t *testing.T) {
 `
 	unbuilt := `{"Action":"fail","Package":"p","FailedBuild":"p"}
 `
-	nothing := `{"Action":"pass","Package":"p"}
+	nothing := `{"Action":"output","Package":"p","Output":"PASS\n"}
+{"Action":"pass","Package":"p"}
 `
 	skipping := `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"PASS\n"}
 {"Action":"pass","Package":"p"}
 `
 	race := `{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}
 ` + failing("TestA")
+	elsewhere := strings.Replace(race, "WARNING", "        WARNING", 1)
 	late := strings.Replace(failing("TestA"), `{"Action":"fail","Package":"p"}`,
 		`{"Action":"output","Package":"p","Output":"not all commands were sent\n"}
 {"Action":"fail","Package":"p"}`, 1)
@@ -162,6 +166,8 @@ func TestOnceMore(t *testing.T) {
 		{"skips the second time", map[string][]string{"all": {failing("TestA")}, "p.TestA": {skipping}},
 			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
 		{"data race", map[string][]string{"all": {race}}, 1, "skipped: nothing\n", 1},
+		{"data race of another process", map[string][]string{"all": {elsewhere}}, 1, "skipped: nothing\n", 1},
+		{"no tests", map[string][]string{"all": {`{"Action":"skip","Package":"p"}`}}, 0, "skipped: nothing\n", 1},
 		{"says more after its tests", map[string][]string{"all": {late}, "p": {late}},
 			1, "FAIL p: it failed twice, with KEYP_SEED=7\n", 2},
 		{"a package did not end", map[string][]string{"all": {forgotten}}, 1, "skipped: nothing\n", 1},
@@ -208,12 +214,17 @@ func TestStatus(t *testing.T) {
 {"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p","Test":"TestA"}
 `
+	unbegun := `{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p"}
+`
 	for name, test := range map[string]struct {
 		events string
 		status int
 	}{
 		"0 in spite of a failure": {failing("TestA"), 0},
 		"0 in the middle":         {unended, 0},
+		"0 before the first test": {unbegun, 0},
 		"killed":                  {failing("TestA"), -1},
 	} {
 		fake := &fakeTests{runs: map[string][]string{"all": {test.events}}, status: test.status + 1}

@@ -38,6 +38,7 @@ type report struct {
 	broken  bool            // something failed that is no test, or that no second run excuses
 	more    map[string]bool // packages that said something after their last test
 	open    map[string]bool // packages that began and did not end
+	good    map[string]bool // packages whose tests all ran, and none failed
 	times   []timed
 }
 
@@ -59,7 +60,7 @@ type timed struct {
 func newReport(w io.Writer) *report {
 	return &report{
 		w: w, printed: map[name][]string{}, running: map[name]bool{}, ended: map[name]bool{},
-		tested: map[string]bool{}, more: map[string]bool{}, open: map[string]bool{},
+		tested: map[string]bool{}, more: map[string]bool{}, open: map[string]bool{}, good: map[string]bool{},
 	}
 }
 
@@ -98,7 +99,9 @@ func (r *report) take(e event) {
 	case "run":
 		r.running[id] = true
 	case "output":
-		if strings.HasPrefix(e.Output, "WARNING: DATA RACE") { // it depends on time: alone it would pass
+		// It depends on time: alone it would pass. What another process printed stands indented
+		// in a test's message.
+		if strings.Contains(e.Output, "WARNING: DATA RACE") {
 			r.broken = true
 		}
 		if e.Test == "" && r.tested[e.Package] && !lastLine.MatchString(e.Output) {
@@ -106,6 +109,9 @@ func (r *report) take(e event) {
 		}
 		if e.Test == "" && e.Output == "FAIL\n" { // what package testing prints after the last test
 			r.tested[e.Package] = true
+		}
+		if e.Test == "" && e.Output == "PASS\n" { // likewise
+			r.good[e.Package] = true
 		}
 		if e.Test == "" && packageLine.MatchString(e.Output) {
 			fmt.Fprint(r.w, e.Output)
@@ -134,7 +140,8 @@ func (r *report) end(e event, id name) {
 		switch {
 		case e.Action == "fail":
 			r.endPackage(e)
-		case r.anyFailed(e.Package) || r.anyRunning(e.Package): // it ended with 0 all the same
+		case e.Action == "skip": // it has no tests
+		case r.anyFailed(e.Package), r.anyRunning(e.Package), !r.good[e.Package]: // it ended with 0 all the same
 			r.broken = true
 		}
 	}
