@@ -36,6 +36,9 @@ func TestRewrite(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "keyp.conf")
 			write(t, file, tt.file)
+			if err := os.Chmod(file, 0o640); err != nil { // whatever the umask
+				t.Fatal(err)
+			}
 			write(t, filepath.Join(dir, "more.conf"), "timeout 5\n")
 			c, err := Load(append([]string{file}, tt.args...), nil, nil)
 			if err != nil {
