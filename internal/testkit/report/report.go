@@ -110,7 +110,7 @@ func (r *report) take(e event) {
 		if e.Test == "" && e.Output == "FAIL\n" { // what package testing prints after the last test
 			r.tested[e.Package] = true
 		}
-		if e.Test == "" && e.Output == "PASS\n" { // likewise
+		if e.Test == "" && strings.HasSuffix(e.Output, "PASS\n") { // likewise, after what the tests have printed
 			r.good[e.Package] = true
 		}
 		if e.Test == "" && packageLine.MatchString(e.Output) {
