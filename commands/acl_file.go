@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -93,11 +94,27 @@ const errUnchanged = "WARNING: ACL errors detected, no change to the previously 
 // If the file does not name the default user, requirepass determines it. The error is the reply of
 // ACL LOAD, and lists all mistakes.
 func (e *Env) readUsers(path string) (map[string]*permissions, error) {
-	data, err := os.ReadFile(path)
+	data, err := readACLFile(path)
 	if err != nil {
 		return nil, Error("ERR Error loading ACLs, opening file '" + path + "': " + systemError(err))
 	}
 	return e.parseUsers(path, string(data))
+}
+
+// maxACLFile bounds an aclfile, which may be a device by mistake.
+const maxACLFile = 64 << 20
+
+func readACLFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	data, err := io.ReadAll(io.LimitReader(f, maxACLFile+1))
+	if err == nil && len(data) > maxACLFile {
+		err = errors.New("it is larger than 64 MiB")
+	}
+	return data, err
 }
 
 // parseUsers is readUsers for the file's text.

@@ -85,7 +85,8 @@ func Check(cfg *config.Config) (all []error) {
 		all = append(all, errNowhere)
 	}
 	for _, word := range cfg.Words("bind") {
-		if _, err := literal(word); err != nil && !strings.HasPrefix(word, "-") {
+		_, err := literal(word)
+		if malformed := (badAddress("")); errors.As(err, &malformed) || err != nil && !strings.HasPrefix(word, "-") {
 			all = append(all, fmt.Errorf("bind: %w", err))
 		}
 	}
@@ -205,13 +206,24 @@ func literal(word string) (netip.Addr, error) {
 		return netip.IPv6Unspecified(), nil
 	}
 	ip, err := netip.ParseAddr(word)
-	if err != nil {
+	switch {
+	case err != nil && (strings.Contains(word, ":") || strings.Trim(word, "0123456789.") == ""):
+		return netip.Addr{}, badAddress(word)
+	case err != nil:
 		return netip.Addr{}, nil
 	}
+	ip = ip.Unmap()
 	if _, ok := zoneOf(ip); !ok {
 		return ip, fmt.Errorf("cannot listen on %q: there is no network interface %s", word, ip.Zone())
 	}
 	return ip, nil
+}
+
+// badAddress is a word of bind that is neither an IP address nor the name of a host.
+type badAddress string
+
+func (a badAddress) Error() string {
+	return fmt.Sprintf("%q is no IP address (the port is an option of its own)", string(a))
 }
 
 func resolve(host string) (netip.Addr, error) {

@@ -80,6 +80,7 @@ type loop struct {
 	durable   uint64        // the log's Durable, as last looked at
 	requested uint64        // the log's End when a commit was last asked for
 	owed      uint64        // the newest position that a reply depends on
+	paced     uint64        // the log's End at the last commit
 	busy      bool          // the pass left work that need not wait for a socket
 
 	timers     timers

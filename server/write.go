@@ -41,7 +41,9 @@ func (l *loop) commit() {
 	if err := l.env.Store.Err(); err != nil {
 		l.fail(err)
 	}
-	if d := l.env.Store.Delay(); d > 0 {
+	written := l.log.End()
+	d := l.env.Store.DelayOf(written - l.paced)
+	if l.paced = written; d > 0 {
 		time.Sleep(d) // checkpoints have to keep up with the writers
 	}
 }

@@ -45,6 +45,9 @@ const (
 	compactInterval = time.Minute
 	compactBackoff  = 10 * time.Minute
 	compactMin      = 256 << 20
+	// On a full disk it looks each roomInterval whether a compaction of roomMin or more gives room.
+	roomInterval = 2 * time.Second
+	roomMin      = 1 << 20
 	// staleBytes is how many bytes of keys that the data file lacks are worth a checkpoint. That
 	// applies only if the log will not cause one soon: it grew by less than quietBytes since the
 	// last check.
@@ -99,7 +102,7 @@ func (cp *checkpointer) compactInto(path string) (size int64, err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.AllocSize, to.NoSync = compactGrowth, s.file.mu.db.NoSync
-	c := compaction{s: s, to: to, began: workBegan(), entries: map[string]int{}}
+	c := compaction{s: s, to: to, low: s.spaceIsLow(), began: workBegan(), entries: map[string]int{}}
 	s.options.Progress.Begin("compacting the data file")
 	defer s.options.Progress.End()
 	if err := s.file.view(c.copy); err != nil {
@@ -167,6 +170,7 @@ func removeFile(path string) error {
 type compaction struct {
 	s       *Store
 	to      *bolt.DB
+	low     bool           // the disk was nearly full before
 	began   time.Duration  // the present stretch of work
 	entries map[string]int // copied, by bucket; nil: that is not known
 	bytes   int64          // copied
@@ -184,9 +188,9 @@ func (c *compaction) at(step Step) error {
 	switch {
 	case s.quit.Err() != nil:
 		return fmt.Errorf("%w: %w", errCompactStopped, ErrClosed)
-	case s.checkpointer.hurry.Load():
+	case !c.low && s.checkpointer.hurry.Load():
 		return fmt.Errorf("%w: checkpoints cannot wait", errCompactStopped)
-	case s.spaceIsLow():
+	case !c.low && s.spaceIsLow():
 		return fmt.Errorf("%w: the disk is nearly full: %w", errCompactStopped, syscall.ENOSPC)
 	}
 	return nil
@@ -339,10 +343,18 @@ func (p *proof) slot(at, v []byte) bool {
 // compactLoop keeps the data file of a running store in proportion to its content.
 func (cp *checkpointer) compactLoop() {
 	s := cp.s
-	tick := time.NewTicker(compactInterval)
+	tick, lookForRoom := time.NewTicker(compactInterval), time.NewTicker(roomInterval)
 	defer tick.Stop()
+	defer lookForRoom.Stop()
+	var tried time.Duration // when it last compacted for room, a reading of Mono
 	for was := s.log.End(); ; {
 		select {
+		case <-lookForRoom.C:
+			if now := s.clock.Mono(); s.Full() && (tried == 0 || now-tried > compactInterval) && cp.compactingFrees() {
+				tried = now
+				cp.compactAndLog()
+			}
+			continue
 		case <-tick.C:
 		case <-s.quit.Done():
 			return
@@ -384,6 +396,15 @@ func (cp *checkpointer) worthCompacting(size, unused int64) bool {
 	}
 	room, err := s.options.FS.Free(s.options.Dir)
 	return err == nil && room > uint64(size-unused)+uint64(2*s.options.CheckpointBytes)+s.diskReserve.Load()
+}
+
+// compactingFrees reports whether a compaction gives a full disk room: most of the data file is
+// unused, and there is room for the copy. The log hardly grows meanwhile.
+func (cp *checkpointer) compactingFrees() bool {
+	size, unused := cp.s.file.use()
+	used := size - unused
+	room, err := cp.s.options.FS.Free(cp.s.options.Dir)
+	return err == nil && size >= roomMin && unused > size/2 && room > uint64(used+used/4+roomMin)
 }
 
 func (cp *checkpointer) compactAndLog() {

@@ -30,6 +30,7 @@ type housekeeper struct {
 	kept     atomic.Int64  // that a new segment of the log leaves free for one
 	keptAt   atomic.Uint64 // where the log ended when kept was found
 	delay    atomic.Int64  // nanoseconds
+	pace     atomic.Int64  // nanoseconds for each MiB of a commit, in addition
 }
 
 // startBackground starts the goroutines beside the transactions: reaper, loaders, checkpointer,
@@ -38,7 +39,7 @@ func (s *Store) startBackground() {
 	end := s.log.End()
 	used, dirty := s.measure() // after recovery: the loader's budget depends on it
 	s.house.memory.Store(used)
-	s.house.lookAtNeeds(end, dirty, false)
+	s.house.lookAtNeeds(end, used, dirty, false)
 	s.goBackground(func() {
 		lowerPriority()
 		s.awaitReapDelay()
@@ -118,13 +119,13 @@ func (h *housekeeper) round() {
 	if low {
 		s.log.DropSpares()
 	}
-	h.lookAtNeeds(end, dirty, low)
+	h.lookAtNeeds(end, used, dirty, low)
 	h.slowDown(used+charged, dirty, limit)
 	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit) ||
-		(s.log.Full() || low) && h.mayFreeSpace()
+		(low || s.log.Full() || h.spaceIsTight()) && h.mayFreeSpace()
 	if due && s.checkpointer.mayStart() && s.StartCheckpoint() {
 		h.began = s.clock.Mono()
 	}
@@ -152,20 +153,28 @@ func (h *housekeeper) mayFreeSpace() bool {
 		(h.s.log.Size() > releaseBytes || h.s.garbage.waits() || h.s.LogRoom(0) > RoomForSmall)
 }
 
-// lookAtNeeds finds out how much of the disk checkpoints need, given how many bytes were dirty when
-// the log ended at a position.
-func (h *housekeeper) lookAtNeeds(end uint64, dirty int64, low bool) {
+// spaceIsTight reports whether the log will soon be full, since what it keeps free for a checkpoint
+// is most of what is free: then a checkpoint comes before commands are refused.
+func (h *housekeeper) spaceIsTight() bool {
+	free, err := h.s.options.FS.Free(h.s.options.Dir)
+	kept := h.s.logKeepsFree()
+	return err == nil && kept > 0 && free < kept+kept/2
+}
+
+// lookAtNeeds finds out how much of the disk checkpoints need, given how many bytes of keys memory
+// had when the log ended at a position, and how many of these were dirty.
+func (h *housekeeper) lookAtNeeds(end uint64, used, dirty int64, low bool) {
 	s := h.s
 	_, segment := s.log.Room()
 	begins := segment // by a checkpoint
 	if low || s.log.Full() {
 		begins = s.log.NextCost()
 	}
-	h.needed.Store(max(begins, min(segment, smallSegment)) + s.file.growth(dirty))
+	h.needed.Store(max(begins, min(segment, smallSegment)) + s.growth(dirty, used))
 	// The quarter is for the index pages, and for what is written before the next round. A segment
 	// that is made now and the one before it are filled first.
 	filled := dirty + 2*segment
-	h.kept.Store(min(segment, smallSegment) + s.file.growth(filled+filled/4))
+	h.kept.Store(min(segment, smallSegment) + s.growth(filled+filled/4, used+2*segment))
 	h.keptAt.Store(end)
 }
 
@@ -205,36 +214,6 @@ func (cp *checkpointer) mayStart() bool {
 	free, err := cp.s.options.FS.Free(cp.s.options.Dir)
 	return err == nil && uint64(cp.s.house.needed.Load()) < free
 }
-
-const (
-	// usualDelay is the delay of a commit that slows writers down.
-	usualDelay = 4 * time.Millisecond
-	// maxDelay is the delay when usualDelay is not enough. Reads wait as well.
-	maxDelay = 4 * usualDelay
-)
-
-// slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
-// should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
-// commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
-// time of a restart. Memory counts from a tenth over its bound, as far as it is dirty: keys that
-// are not on disk yet cannot leave it.
-func (h *housekeeper) slowDown(used, dirty, limit int64) {
-	s := h.s
-	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
-	over := min(2*max(length-2, 0), 2)
-	over *= over
-	if limit > 0 {
-		over = max(over, min(float64(used)/float64(limit)-1.1, float64(dirty)/float64(limit), 1))
-	}
-	if s.Full() {
-		over = 0 // what grows is refused, and no checkpoint comes soon
-	}
-	s.checkpointer.hurry.Store(length > 1.5 || over > 0)
-	h.delay.Store(int64(over * float64(usualDelay)))
-}
-
-// Delay is how long to wait after a commit, so that checkpoints keep up; nearly always 0.
-func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load()) }
 
 // spaceIsLow reports whether less than the reserve is free. The half of it that is for checkpoints
 // may be in the data file: a checkpoint uses that first.
@@ -303,7 +282,11 @@ func (h *housekeeper) reportFull() {
 	}
 	h.wasFull = full
 	free, _ := h.s.options.FS.Free(h.s.options.Dir) // only shown
-	log := h.s.options.Logger.With("free_bytes", free, "reserved_bytes", h.s.diskReserve.Load())
+	needed := h.s.diskReserve.Load()
+	if h.s.log.Full() {
+		needed = max(needed, h.s.logKeepsFree())
+	}
+	log := h.s.options.Logger.With("free_bytes", free, "needed_bytes", needed)
 	if full {
 		log.Error("the disk is full: commands that may grow the data are refused until there is room")
 		return

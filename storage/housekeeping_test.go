@@ -257,7 +257,7 @@ func TestFullDiskIsReported(t *testing.T) {
 		log.Reset()
 		h.s.house.lowSpace.Store(tt.low)
 		h.s.house.reportFull()
-		if got := log.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" || tt.want != "" && !strings.Contains(got, "reserved_bytes=123") {
+		if got := log.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" || tt.want != "" && !strings.Contains(got, "needed_bytes=123") {
 			t.Errorf("low: %v: %q", tt.low, got)
 		}
 	}

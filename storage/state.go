@@ -295,10 +295,18 @@ func (s *Store) current() format.State {
 	return st
 }
 
-// growth estimates how many bytes the data file grows by when so many are written to it.
-func (df *dataFile) growth(written int64) int64 {
-	_, unused := df.use()
-	return max(written-unused, 0)
+// growth estimates how many bytes the data file grows by when a checkpoint writes so many to it,
+// while memory has so many bytes of keys. Where memory has all keys, the file has no more than
+// these in the end: what is written replaces older records, and each batch uses pages that those
+// before it have freed.
+func (s *Store) growth(written, memory int64) int64 {
+	size, unused := s.file.use()
+	grows := written - unused
+	if s.partials.Load() == 0 {
+		batch := min(written, int64(s.bounds.batchBytes))
+		grows = min(grows, max(batch-unused, memory+memory/4+batch-(size-unused)))
+	}
+	return max(grows, 0)
 }
 
 // use is the length of the data file (0 if it cannot be looked at), and how much of

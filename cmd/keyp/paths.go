@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"keyp/internal/config"
@@ -23,11 +24,14 @@ type namedFile struct {
 // namedFiles are the files that the options name, and the configuration file itself.
 func namedFiles(cfg *config.Config) (files []namedFile) {
 	add := func(option, path string, written bool) {
-		if path != "" && !isDevice(path) {
+		if path != "" && (!isDevice(path) || option == "unixsocket") {
 			files = append(files, namedFile{option, path, written})
 		}
 	}
 	add("the configuration file", cfg.Path(), true)
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(cfg.Included()))) {
+		add("an included file", path, false)
+	}
 	for _, option := range []string{"logfile", "pidfile", "unixsocket", "aclfile"} {
 		add(option, cfg.PathOf(option), true)
 	}
@@ -48,6 +52,7 @@ func isDevice(path string) bool {
 // has no second purpose, and is none of its data.
 func checkFiles(cfg *config.Config) (all []error) {
 	files, dir := namedFiles(cfg), cfg.PathOf("dir")
+	authorities := cfg.PathOf("tls-ca-cert-dir")
 	if err := checkDirectory(dir); err != nil {
 		return []error{fmt.Errorf("dir: %w", err)}
 	}
@@ -57,8 +62,10 @@ func checkFiles(cfg *config.Config) (all []error) {
 				all = append(all, fmt.Errorf("%s and %s are the same file, %s", other.option, f.option, f.path))
 			}
 		}
-		if name := nameWithin(f.path, dir); storage.OwnFile(name) || member.OwnFile(name) {
+		if name := nameWithin(f.path, dir); storage.OwnFile(name) || member.OwnFile(name) || real(f.path) == real(dir) {
 			all = append(all, fmt.Errorf("%s is %s, where the server keeps its data", f.option, f.path))
+		} else if f.written && authorities != "" && nameWithin(f.path, authorities) != "" {
+			all = append(all, fmt.Errorf("%s is %s, among the certificates of tls-ca-cert-dir", f.option, f.path))
 		} else if err := checkPlace(f, dir); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", f.option, err))
 		}
@@ -89,8 +96,12 @@ func checkPlace(f namedFile, dir string) error {
 	if !f.written || f.option == "aclfile" { // which is there
 		return nil
 	}
-	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
+	switch info, err := os.Stat(f.path); {
+	case err != nil:
+	case info.IsDir():
 		return fmt.Errorf("%s is a directory", f.path)
+	case f.option == "unixsocket" && info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("%s is there, and is not a socket", f.path)
 	}
 	parent := filepath.Dir(f.path)
 	if _, err := os.Stat(parent); errors.Is(err, os.ErrNotExist) && (f.option == "logfile" || real(parent) != real(dir)) {
@@ -137,15 +148,22 @@ func samePlace(a, b string) bool {
 	return real(a) == real(b)
 }
 
-// real is an absolute path without the symbolic links of what exists of it.
+// real is an absolute path without symbolic links, whether they lead to something or not yet.
 func real(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return path
 	}
-	for up, rest := path, ""; ; up, rest = filepath.Dir(up), filepath.Join(filepath.Base(up), rest) {
+	const most = 40 // links, as for the system
+	for links, up, rest := 0, path, ""; ; up, rest = filepath.Dir(up), filepath.Join(filepath.Base(up), rest) {
 		if found, err := filepath.EvalSymlinks(up); err == nil {
 			return filepath.Join(found, rest)
+		}
+		for to, err := os.Readlink(up); err == nil && links < most; to, err = os.Readlink(up) { // to nothing
+			if links++; !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(up), to)
+			}
+			up = to
 		}
 		if up == filepath.Dir(up) {
 			return path

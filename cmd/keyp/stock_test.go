@@ -46,10 +46,33 @@ func TestCheckConfig(t *testing.T) {
 	if err := os.WriteFile(including, []byte("include -\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	included, more, dir := filepath.Join(filepath.Dir(file), "included.conf"), filepath.Join(filepath.Dir(file), "more.conf"), filepath.Join(filepath.Dir(file), "dir")
+	for path, text := range map[string]string{included: "", more: "include more.inc\ninclude included.conf\n", filepath.Join(filepath.Dir(file), "more.inc"): "maxmemory 1gb\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(filepath.Dir(file), "link") // to what is not there yet
+	if err := os.Symlink("dir/keyp.db", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
+		{[]string{more, "--logfile", included}, "keyp: an included file and logfile are the same file, " + included + "\n"},
+		{[]string{"--dir", dir, "--logfile", link}, "keyp: logfile is " + link + ", where the server keeps its data\n"},
+		{[]string{"--dir", dir, "--pidfile", dir}, "keyp: pidfile is " + dir + ", where the server keeps its data\nkeyp: pidfile " + dir + " is not a regular file\n"},
+		{[]string{"--unixsocket", file}, "keyp: unixsocket: " + file + " is there, and is not a socket\n"},
+		{[]string{"--unixsocket", "/dev/null"}, "keyp: unixsocket: /dev/null is there, and is not a socket\n"},
+		{[]string{"--tls-ca-cert-dir", dir, "--logfile", dir + "/c.pem"}, "keyp: logfile is " + dir + "/c.pem, among the certificates of tls-ca-cert-dir\n"},
+		{[]string{"--bind", "127.0.0.1:80"}, "keyp: bind: \"127.0.0.1:80\" is no IP address (the port is an option of its own)\n"},
+		{[]string{"--bind", "::1", "-127.0.0.256"}, "keyp: bind: \"127.0.0.256\" is no IP address (the port is an option of its own)\n"},
+		{[]string{"--bind", "-", "::1"}, "keyp: bind: \"\" is no IP address (the port is an option of its own)\n"},
+		{[]string{"--aclfile", "/dev/zero"}, "keyp: Error loading ACLs, opening file '/dev/zero': It is larger than 64 MiB\n"},
 		{[]string{file}, "keyp: " + file + ":1: prot: unknown option; did you mean port?\nkeyp: " + file + ":2: hz: argument couldn't be parsed into an integer (it is \"x\")\nkeyp: " + file + ":3: rename-command: there is no command \"NOPE\"\n"},
 		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "SECRET"}, "keyp: --user: \"bob\": a word is not a rule: passwords begin with >, commands with + or -, keys with ~\n"},
 		{[]string{"--port", "0", "--unixsocket", "s", "--user", "bob", "on", "+nosuch"}, "keyp: --user: \"bob\": rule '+nosuch': Unknown command or category name in ACL\n"},

@@ -18,6 +18,7 @@ type Config struct {
 
 	// Constant once the configuration is loaded.
 	path     string // the file that was read; empty: none that can be rewritten
+	included []string
 	start    string // the working directory of the start, empty if it has no name
 	users    []User
 	at       string // where what is being read stands, for errors
@@ -154,6 +155,9 @@ func (c *Config) Users() []User { return c.users }
 
 // Path is the file that was read, empty if none.
 func (c *Config) Path() string { return c.path }
+
+// Included are the files that were read because a file includes them.
+func (c *Config) Included() []string { return c.included }
 
 // Pair is a name with a value.
 type Pair struct{ Name, Value string }

@@ -104,6 +104,9 @@ func (c *Config) include(patterns []string, dir, source string, depth int) error
 		if err != nil {
 			return fmt.Errorf("include: %w", err)
 		}
+		if path, err := filepath.Abs(file); err == nil {
+			c.included = append(c.included, path)
+		}
 		all.Add(c.parse(data, file, filepath.Dir(file), source, depth+1))
 	}
 	return all.OrNil()

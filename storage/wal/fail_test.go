@@ -317,6 +317,44 @@ func TestFullUntilKept(t *testing.T) {
 	must(t, l.Close())
 }
 
+// TestSmallDisk: segments take a sixteenth of the room on disk at most, so that a checkpoint can
+// release a part of a log that has filled the disk. A log that is opened on a full disk has a
+// segment, whatever it should keep free: without one nothing could be deleted.
+func TestSmallDisk(t *testing.T) {
+	const usual, room = 1 << 20, 4 << 20
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.SegmentSize, o.FirstSize = usual, usual
+	o.KeepFree = func() uint64 { return room / 2 }
+	mem.SetFree(room)
+	l, _ := opened(t, o, 0)
+	var want []string
+	for n := 0; !l.Full() || l.prepared(); n++ {
+		if n == 100 {
+			t.Fatal("the log is not full")
+		}
+		if _, size := l.Room(); size > room/16 {
+			t.Fatalf("a segment takes %d bytes", size)
+		}
+		want = append(want, strings.Repeat("a", 50_000))
+		l.Append([]byte(want[len(want)-1]))
+		must(t, l.Commit())
+		await.Until(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+	}
+	must(t, l.Close())
+	if free, err := mem.Free(o.Dir); err != nil || free > room/2 || free < room/8 {
+		t.Errorf("%d bytes are free, %v", free, err)
+	}
+	l, batches := opened(t, o, 0)
+	sameBatches(t, batches, want...)
+	if left, size := l.Room(); !l.Full() || left < size/2 || size > room/32 {
+		t.Errorf("full: %t; room for %d bytes of %d", l.Full(), left, size)
+	}
+	l.Append([]byte("small"))
+	must(t, l.Commit())
+	must(t, l.Close())
+}
+
 func TestCloseWithoutRoom(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

@@ -135,7 +135,7 @@ func TestSeedDependsOnPlace(t *testing.T) {
 // its size, every batch whole.
 func TestTailLayout(t *testing.T) {
 	const first, usual = headerSize + 200, headerSize + 600
-	tl := newTail(1, 3, 5000, first, segmentSizes{first: usual, usual: usual}, rand.Uint64)
+	tl := newTail(1, 3, 5000, first, segmentSizes{first: usual, fitting: func() int64 { return usual }}, rand.Uint64)
 	for size := range 900 {
 		tl.add(payload{piece: make([]byte, size), size: size}, size%2 == 0)
 		if size%7 == 0 {

@@ -85,8 +85,8 @@ type Options struct {
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
-	// KeepFree, if set, gives how many bytes of the disk a new segment is to leave free, unless a
-	// commit waits for it.
+	// KeepFree, if set, returns how many bytes of the disk a new segment should leave free. While
+	// they are not free, the log is Full.
 	KeepFree func() uint64
 	// Progress counts the bytes that Open reads; nil: nobody does.
 	Progress *progress.Meter
@@ -170,6 +170,8 @@ type Log struct {
 	syncs  *histogram.Histogram
 	// Written while segMu is locked.
 	full atomic.Bool
+	// fitting is how large a segment may be, as of the last preparation of one, which writes it.
+	fitting atomic.Int64
 	// Written by anybody; the positions only grow.
 	policy  atomic.Uint32
 	durable atomic.Uint64
@@ -229,7 +231,7 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	if err := l.collectSpares(r); err != nil {
 		return nil, err
 	}
-	size := o.SegmentSize
+	size := l.fit()
 	if kept != nil {
 		size = kept.size
 		f, err := o.FS.Open(kept.path)
@@ -241,14 +243,13 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		if len(l.dirMu.spares) == 0 {
 			size = min(size, o.FirstSize)
 		}
+		l.segMu.waiting = true // without a segment nothing can be removed, either
 		if _, err := l.prepareNext(size); err != nil {
 			return nil, err
 		}
-		if l.segMu.ready == nil {
-			size = o.SegmentSize // no room; prepareLoop tries again
-		}
+		l.segMu.waiting = false
 	}
-	l.mu.tail = newTail(r.mark, number, start, size, segmentSizes{first: o.FirstSize, usual: o.SegmentSize}, o.random)
+	l.mu.tail = newTail(r.mark, number, start, size, segmentSizes{first: o.FirstSize, fitting: l.fitting.Load}, o.random)
 	if !o.NoBackground {
 		l.background.Add(3)
 		go l.writeLoop()

@@ -102,31 +102,35 @@ func (l *Log) nextSize() int64 {
 }
 
 // prepareNext makes the next segment ready unless one is; a new file gets size bytes. Lack of room
-// makes the log Full and leads to another try; any other error is fatal. A segment that a commit
-// waited for may be made of what KeepFree keeps: then the log stays Full until that is free again.
+// makes the log Full and leads to another try; any other error is fatal.
+//
+// A segment leaves free what KeepFree says. While the log is Full and its last segment more than
+// half filled, the next one leaves half of that: for records of what is small or frees space. A
+// commit that waits may use all of it. The log stays Full until what KeepFree says is free again.
 func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
-	number, done, keep := l.segMu.next, l.segMu.ready != nil, !l.segMu.waiting
+	number, done, waiting := l.segMu.next, l.segMu.ready != nil, l.segMu.waiting
 	l.segMu.Unlock()
 	if l.Err() != nil || done && !l.full.Load() {
 		return false, nil
 	}
+	l.fit()
 	var next *openSegment
-	var lack error
-	if !done {
-		f, err := l.makeSegment(number, size, keep)
+	lack := error(nil)
+	for resized := true; !done && next == nil && resized; {
+		f, err := l.makeSegment(number, size, l.leaves(waiting))
 		switch {
 		case err == nil:
 			next = &openSegment{number: number, size: size, file: f}
 		case noRoom(err):
 			lack = err
-			l.shrink(number)
+			size, resized = l.resize(number, size)
 		default:
 			return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
 		}
 	}
-	if lack == nil && (done || !keep) {
-		lack = l.room(0, true)
+	if done || next != nil {
+		lack = l.room(l.keepFree())
 	}
 	switch full := l.full.Load(); {
 	case lack != nil && !full:
@@ -144,31 +148,60 @@ func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	return lack != nil, nil
 }
 
-// room returns an error for which noRoom is true if the disk has no room for so many bytes, and
-// with keep for what KeepFree says as well.
-func (l *Log) room(bytes uint64, keep bool) error {
-	free, err := l.o.FS.Free(l.o.Dir)
-	if err != nil {
-		return err
+func (l *Log) keepFree() uint64 {
+	if l.o.KeepFree == nil {
+		return 0
 	}
-	if keep && l.o.KeepFree != nil {
-		bytes += l.o.KeepFree()
-	}
-	if free < bytes {
-		return fmt.Errorf("%d bytes free, %d needed: %w", free, bytes, syscall.ENOSPC)
-	}
-	return nil
+	return l.o.KeepFree()
 }
 
-// shrink makes a segment for which there is no room smaller, unless it is being filled. A
-// checkpoint needs another segment before it can release those before it.
-func (l *Log) shrink(number uint64) {
-	const least = 64 << 10
+// leaves is how many bytes of the disk the next segment must leave free.
+func (l *Log) leaves(waiting bool) uint64 {
+	if waiting {
+		return 0
+	}
+	keep := l.keepFree()
+	if left, size := l.Room(); l.full.Load() && left < size/2 {
+		return keep / 2
+	}
+	return keep
+}
+
+// room returns an error for which noRoom is true if the disk has fewer free bytes.
+func (l *Log) room(bytes uint64) error {
+	free, err := l.o.FS.Free(l.o.Dir)
+	if err == nil && free < bytes {
+		err = fmt.Errorf("%d bytes free, %d needed: %w", free, bytes, syscall.ENOSPC)
+	}
+	return err
+}
+
+// smallest is the size of the smallest segments, unless SegmentSize is less.
+const smallest = 64 << 10
+
+// fit finds the largest size of a segment for the present room on disk: a sixteenth of it. So
+// the log takes the last of a disk in small parts, and a checkpoint can release them one by one.
+func (l *Log) fit() (size int64) {
+	size = l.o.SegmentSize
+	free, err := l.o.FS.Free(l.o.Dir)
+	for err == nil && size/2 >= smallest && uint64(size) > free/16 {
+		size /= 2
+	}
+	l.fitting.Store(size)
+	return size
+}
+
+// resize makes a segment for which there is no room smaller, unless the log is already laid out for
+// the size that it has. It returns the size, and whether it is another one.
+func (l *Log) resize(number uint64, size int64) (to int64, resized bool) {
+	to = l.fit()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t := l.mu.tail; t != nil && t.seg.number < number {
-		t.sizes.decided[number] = max(t.sizes.decided[number]/4, min(t.sizes.decided[number], least))
+	if t := l.mu.tail; to >= size || t == nil || t.seg.number >= number {
+		return size, false
 	}
+	l.mu.tail.sizes.decided[number] = to
+	return to, true
 }
 
 // NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
@@ -182,13 +215,16 @@ func (l *Log) NextCost() int64 {
 	return l.nextSize()
 }
 
-// makeSegment gives a file under its final name, both durable: a spare, or a new file of
-// size bytes, which leaves free what KeepFree says if keep is true.
-func (l *Log) makeSegment(number uint64, size int64, keep bool) (vfs.File, error) {
+// makeSegment gives a file under its final name, both durable: a spare, or a new file of size
+// bytes, which leaves so many bytes of the disk free.
+func (l *Log) makeSegment(number uint64, size int64, leave uint64) (vfs.File, error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	fsys, name := l.o.FS, l.o.path(segmentName(number))
-	if n := len(l.dirMu.spares); n > 0 {
+	// Trying for room that is not there would take the last of it from others, each
+	// time, and wear the disk.
+	lack := l.room(uint64(size) + leave)
+	if n := len(l.dirMu.spares); n > 0 && (lack != nil || size == l.o.SegmentSize) {
 		f, err := fsys.Open(l.dirMu.spares[n-1])
 		if err != nil {
 			return nil, err
@@ -199,10 +235,8 @@ func (l *Log) makeSegment(number uint64, size int64, keep bool) (vfs.File, error
 		l.dirMu.spares = l.dirMu.spares[:n-1]
 		return l.named(f)
 	}
-	// Trying for room that is not there would take the last of it from others, each
-	// time, and wear the disk.
-	if err := l.room(uint64(size), keep); err != nil {
-		return nil, err
+	if lack != nil {
+		return nil, lack
 	}
 	tmp := l.o.path(tmpName)
 	f, err := fsys.Create(tmp)

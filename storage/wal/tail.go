@@ -88,15 +88,17 @@ type tail struct {
 
 // segmentSizes decides how large segments are. A log that has had little to keep has small ones.
 type segmentSizes struct {
-	first, usual int64
-	decided      map[uint64]int64 // of the segment that is being filled, and of the next one, by number
+	first   int64
+	fitting func() int64     // how large one may be at most
+	decided map[uint64]int64 // of the segment that is being filled, and of the next one, by number
 }
 
 // decide gives a segment its size when the one before it begins at a position.
 func (s *segmentSizes) decide(number, position uint64) {
-	size := min(s.first, s.usual)
-	for size < s.usual && uint64(size) <= position/4 {
-		size = min(2*size, s.usual)
+	most := s.fitting()
+	size := min(s.first, most)
+	for size < most && uint64(size) <= position/4 {
+		size = min(2*size, most)
 	}
 	s.decided[number] = size
 }

@@ -1,0 +1,52 @@
+package storage
+
+import "time"
+
+const (
+	// usualDelay is the delay of a commit that slows writers down.
+	usualDelay = 4 * time.Millisecond
+	// maxDelay is the delay when usualDelay is not enough. Reads wait as well.
+	maxDelay = 4 * usualDelay
+	// paceTime is the delay of a commit for each MiB that it has, times how much too long the log
+	// is, and paceMost bounds that.
+	paceTime = 16 * time.Millisecond
+	paceMost = 250 * time.Millisecond
+)
+
+// slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
+// should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
+// commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
+// time of a restart. Where it does, since there is much in each commit, they are delayed by what
+// they have. Memory counts from a tenth over its bound, as far as it is dirty: keys that
+// are not on disk yet cannot leave it.
+func (h *housekeeper) slowDown(used, dirty, limit int64) {
+	s := h.s
+	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
+	over := min(2*max(length-2, 0), 2)
+	over *= over
+	if limit > 0 {
+		over = max(over, min(float64(used)/float64(limit)-1.1, float64(dirty)/float64(limit), 1))
+	}
+	if s.Full() {
+		over = 0 // what grows is refused, and no checkpoint comes soon
+	}
+	s.checkpointer.hurry.Store(length > 1.5 || over > 0 || s.Full()) // no writer waits where it is full
+	h.delay.Store(int64(over * float64(usualDelay)))
+	if over == 0 {
+		length = 0
+	}
+	h.pace.Store(int64(max(length-3, 0) * float64(paceTime)))
+}
+
+// Delay is how long to wait after any commit, so that checkpoints keep up; nearly always 0.
+func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load()) }
+
+// DelayOf is Delay of a commit of so many bytes.
+func (s *Store) DelayOf(bytes uint64) time.Duration {
+	const most = 1 << 30 // more does not matter
+	if s.Follower() {
+		return s.Delay() // what it has written its leader has decided
+	}
+	paced := s.house.pace.Load() * int64(min(bytes, most)) >> 20
+	return s.Delay() + min(time.Duration(paced), paceMost)
+}
