@@ -42,3 +42,25 @@ func TestNoRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptOnFullDisk: a script that has written something goes on when the disk becomes full, as
+// in Redis, so that nothing is left half done. One that has written nothing yet is refused.
+func TestScriptOnFullDisk(t *testing.T) {
+	h := newHarness(t)
+	h.close()
+	h.log = &hookedLog{line: "now", hook: func() {
+		h.store.SetDiskReserve(1 << 62)
+		h.store.Manual().Room()
+	}}
+	h.open()
+	const script = "redis.call('set', KEYS[1], 'v') redis.log(redis.LOG_WARNING, 'now') redis.call('set', KEYS[2], 'v') return 1"
+	if got := h.do("EVAL", script, "2", "{x}1", "{x}2"); got != "1" {
+		t.Errorf("a script during which the disk becomes full: %s", got)
+	}
+	if got := h.do("EVAL", script, "2", "{y}1", "{y}2"); !strings.HasPrefix(got, "-MISCONF") {
+		t.Errorf("a script on a full disk: %s", got)
+	}
+	if got := h.do("EXISTS", "{x}1", "{x}2", "{y}1", "{y}2"); got != "2" {
+		t.Errorf("EXISTS: %s", got)
+	}
+}

@@ -157,7 +157,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptWrite
 	case spec.Is(Write) && e.Store.Follower():
 		err = ErrReadOnly
-	case spec.Is(Write) && e.Store.Full() && e.noRoom(spec.Flags, r.c.Txn.BatchBytes()):
+	case spec.Is(Write) && e.Store.Full() && r.mayStop() && e.noRoom(spec.Flags, r.c.Txn.BatchBytes()):
 		err = ErrDiskFull
 	case e.Outboxes.AnyFull() && r.refused(spec, args, &err):
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():
@@ -178,6 +178,15 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	r.c.Txn.Resume()
 	defer r.c.Txn.Yield()
 	r.c.Call(spec, &r.client, args, out)
+}
+
+// mayStop reports whether a full disk may refuse a command of the script. As in Redis it may not
+// when the script has written something: a half of what belongs together would stay. A script that
+// has written very much is refused all the same.
+func (r *scriptRun) mayStop() bool {
+	const most = 1 << 20
+	written := r.c.Txn.BatchBytes()
+	return written == 0 || written > most
 }
 
 // routed reports whether a node of a cluster cannot run a command.
