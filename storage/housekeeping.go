@@ -144,13 +144,19 @@ func (h *housekeeper) round() {
 	h.freeTables()
 }
 
-// mayFreeSpace reports whether a checkpoint would release segments of the log, or room in the data
-// file, or begin a segment where the present one is filled. On a full disk none starts right after
-// another one for that.
+// mayFreeSpace reports whether a checkpoint would release segments of the log or room in the data
+// file, or begin a segment where one is filled. On a full disk none starts right after another one,
+// and later where only few keys have changed.
 func (h *housekeeper) mayFreeSpace() bool {
-	const pause = time.Second
-	return h.s.clock.Mono() >= h.began+pause &&
-		(h.s.log.Size() > releaseBytes || h.s.garbage.waits() || h.s.LogRoom(0) > RoomForSmall)
+	const pause, longPause = time.Second, 5 * time.Second
+	switch since := h.s.clock.Mono() - h.began; {
+	case since < pause:
+		return false
+	case h.s.log.Size() > releaseBytes || h.s.garbage.waits() || h.s.LogRoom(0) > RoomForSmall:
+		return true
+	default:
+		return since >= longPause && h.s.changes.Load() > 0
+	}
 }
 
 // spaceIsTight reports whether the log will soon be full, since what it keeps free for a checkpoint
@@ -170,9 +176,9 @@ func (h *housekeeper) lookAtNeeds(end uint64, used, dirty int64, low bool) {
 	if low || s.log.Full() {
 		begins = s.log.NextCost()
 	}
-	h.needed.Store(max(begins, min(segment, smallSegment)) + s.growth(dirty, used))
-	// The quarter is for the index pages, and for what is written before the next round. A segment
-	// that is made now and the one before it are filled first.
+	h.needed.Store(max(begins, min(segment, smallSegment)) + s.growth(dirty+dirty/4, used))
+	// The quarters are for index pages, the ends of pages, and what is written before the next
+	// round. A segment that is made now and the one before it are filled first.
 	filled := dirty + 2*segment
 	h.kept.Store(min(segment, smallSegment) + s.growth(filled+filled/4, used+2*segment))
 	h.keptAt.Store(end)
