@@ -285,7 +285,7 @@ func TestWritersAreSlowedDown(t *testing.T) {
 		if d < last || d > maxDelay || (d > 0) != (h.s.log.Size() > 20_000) {
 			t.Fatalf("after %d0 kB the delay is %v, before it was %v", n+1, d, last)
 		}
-		if paced := h.s.DelayOf(1<<20) - d; (paced > 0) != (h.s.log.Size() > 30_000) || h.s.DelayOf(1<<40) > d+paceMost {
+		if paced := h.s.DelayOf(1<<20) - d; (paced > 0) != (h.s.log.Size() > 20_000) || h.s.DelayOf(1<<40) > d+paceMost {
 			t.Fatalf("after %d0 kB a commit of 1 MiB waits %v more, and a large one %v", n+1, paced, h.s.DelayOf(1<<40)-d)
 		}
 		last = d

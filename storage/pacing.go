@@ -7,18 +7,17 @@ const (
 	usualDelay = 4 * time.Millisecond
 	// maxDelay is the delay when usualDelay is not enough. Reads wait as well.
 	maxDelay = 4 * usualDelay
-	// paceTime is the delay of a commit for each MiB that it has, times how much too long the log
-	// is, and paceMost bounds that.
+	// paceTime is the further delay of a commit for each MiB that it has, times by how much more
+	// than twice as long as it should be the log is. paceMost bounds that.
 	paceTime = 16 * time.Millisecond
 	paceMost = 250 * time.Millisecond
 )
 
 // slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
 // should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
-// commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
-// time of a restart. Where it does, since there is much in each commit, they are delayed by what
-// they have. Memory counts from a tenth over its bound, as far as it is dirty: keys that
-// are not on disk yet cannot leave it.
+// commits are delayed, more and more, and those of much data longer than others, so that it hardly
+// gets three times as long; that bounds the time of a restart. Memory counts from a tenth over its
+// bound, as far as it is dirty: keys that are not on disk yet cannot leave it.
 func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	s := h.s
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
@@ -35,7 +34,7 @@ func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	if over == 0 {
 		length = 0
 	}
-	h.pace.Store(int64(max(length-3, 0) * float64(paceTime)))
+	h.pace.Store(int64(max(length-2, 0) * float64(paceTime)))
 }
 
 // Delay is how long to wait after any commit, so that checkpoints keep up; nearly always 0.
