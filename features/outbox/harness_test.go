@@ -109,12 +109,6 @@ func (h *harness) puts(db int, key, val string, deadline int64) {
 	h.do(func(t *storage.Txn) { t.SetString(k, []byte(val), ttl.At(deadline), storage.Event{}) }, k)
 }
 
-func (h *harness) deletes(db int, key string) {
-	h.t.Helper()
-	k := h.key(db, key)
-	h.do(func(t *storage.Txn) { t.Delete(k, storage.Deleted) }, k)
-}
-
 // looks looks a key up.
 func (h *harness) looks(key string) (there bool) {
 	h.t.Helper()
