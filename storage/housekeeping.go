@@ -82,8 +82,7 @@ const (
 	// checkpoint starts. During the checkpoint the log grows further, under a heavy load to two or
 	// three times as much: so a restart takes 2.4 s at the worst moment.
 	replayBudget = 800 * time.Millisecond
-	// smallSegment is at least the size of a segment that the log makes when there is no room for a
-	// larger one, and that a checkpoint can begin.
+	// smallSegment is what a new segment leaves free for the one that a checkpoint begins.
 	smallSegment = 1 << 20
 	// releaseBytes is how much of the log has to be there before a checkpoint starts because the
 	// disk is full. Each one begins a segment, even if few keys are deleted.
@@ -176,7 +175,7 @@ func (h *housekeeper) lookAtNeeds(end uint64, used, dirty int64, low bool) {
 	if low || s.log.Full() {
 		begins = s.log.NextCost()
 	}
-	h.needed.Store(max(begins, min(segment, smallSegment)) + s.growth(dirty+dirty/4, used))
+	h.needed.Store(max(begins, releaseBytes) + s.growth(dirty+dirty/4, used))
 	// The quarters are for index pages, the ends of pages, and what is written before the next
 	// round. A segment that is made now and the one before it are filled first.
 	filled := dirty + 2*segment

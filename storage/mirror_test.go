@@ -73,6 +73,9 @@ func (p *pair) close() {
 func (p *pair) sendTime() {
 	p.follower.clock.Set(p.leader.now())
 	p.follower.s.FollowTime(p.leader.now())
+	if p.follower.s.options.NoBackground {
+		p.follower.s.background.Wait() // one that has started after a step back sets its time back
+	}
 }
 
 // send makes the follower log and apply the batches that it lacks; beside is called before each
