@@ -126,6 +126,21 @@ var changedSteps = map[string]string{
 		RESET -> +RESET
 		HELLO 3 -> -NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time
 	`,
+	"INFO keyspace": `
+		HSET h f 1 g 2 -> 2
+		HEXPIRE h 60 FIELDS 1 f -> [1]
+		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=60000,subexpiry=1\r\n"
+		HEXPIRE h 60 FIELDS 2 f g -> [1, 1]
+		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=60000,subexpiry=1\r\n"
+		HPERSIST h FIELDS 1 f -> [1]
+		COPY h h2 -> 1
+		INFO keyspace -> "# Keyspace\r\ndb0:keys=2,expires=0,avg_ttl=60000,subexpiry=2\r\n"
+		HDEL h g -> 1
+		RENAME h2 h -> +OK
+		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=60000,subexpiry=1\r\n"
+		SET h text -> +OK
+		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n"
+	`,
 	"LPOS": `
 		RPUSH l a -> 1
 		LPOS l a RANK -9223372036854775808 -> -ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807

@@ -410,7 +410,7 @@ func infoKeyspace(c *Ctx, b *infoText) {
 	defer c.shows()
 	for db := range c.Env.Store.Databases() {
 		if keys, expires := c.view().Count(db); keys > 0 {
-			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", keys, expires, c.view().AverageTTL(db)))
+			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d,subexpiry=%d", keys, expires, c.view().AverageTTL(db), c.view().CountTimed(db)))
 		}
 	}
 }

@@ -221,7 +221,7 @@ func TestInfo(t *testing.T) {
 		SET a 1 -> +OK
 		select 5
 		SET a 1 -> +OK
-		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\ndb5:keys=1,expires=0,avg_ttl=0\r\n"
+		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\ndb5:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n"
 		INFO nosuch -> ""
 		INFO CLUSTER replication nosuch -> ` + `"# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:` + h.env.RunID + `\r\nmaster_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:1048576\r\nrepl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n"
 		proto 3

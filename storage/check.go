@@ -143,11 +143,11 @@ type partCheck struct {
 	disk *onFile
 	errs []error
 
-	keys, expires int64
-	indexed       int
-	tombs         int
-	owns, laters  int               // deadlines that are behind one of an element, of keys in memory and of keys on disk
-	dues          []format.TTLEntry // of keys that are only on disk
+	keys, expires, timed int64
+	indexed              int
+	tombs                int
+	owns, laters         int               // deadlines that are behind one of an element, of keys in memory and of keys on disk
+	dues                 []format.TTLEntry // of keys that are only on disk
 }
 
 func (c *partCheck) fail(format string, args ...any) {
@@ -186,6 +186,9 @@ func (c *partCheck) run() {
 		if im.Deadline != 0 {
 			c.expires++
 		}
+		if im.First != 0 {
+			c.timed++
+		}
 		if due := im.Due(); due != 0 {
 			c.inWindow(due, at, im.Name)
 			c.dues = append(c.dues, format.TTLEntry{Due: due, On: []byte(at)})
@@ -197,8 +200,8 @@ func (c *partCheck) run() {
 			c.fail("key %q says on disk that an element is due at %d, which is at %d", clip(im.Name), im.First, got.object.val.Earliest())
 		}
 	}
-	if c.keys != c.p.keys || c.expires != c.p.expires {
-		c.fail("shard %d counts %d keys, %d with a deadline; it has %d and %d", c.p.shard.num, c.p.keys, c.p.expires, c.keys, c.expires)
+	if c.keys != c.p.keys || c.expires != c.p.expires || c.timed != c.p.timed {
+		c.fail("shard %d counts %d keys, %d with a deadline, %d with deadlines of elements; it has %d, %d and %d", c.p.shard.num, c.p.keys, c.p.expires, c.p.timed, c.keys, c.expires, c.timed)
 	}
 	if own := c.p.own; own != nil && own.next == len(c.p.objects.list) && (own.index.Len() != c.owns || len(own.at) != c.owns) {
 		c.fail("shard %d: %d own deadlines are kept, %d are to be", c.p.shard.num, own.index.Len(), c.owns)
@@ -319,8 +322,13 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		c.expires++
 	}
 	due := deadline
-	if o := p.objectOf(cl); o != nil && !o.pinned() {
-		due = format.Earlier(due, o.whole().Earliest())
+	if o := p.objectOf(cl); o != nil {
+		if o.whole().Earliest() != 0 {
+			c.timed++
+		}
+		if !o.pinned() {
+			due = format.Earlier(due, o.whole().Earliest())
+		}
 	}
 	if own := p.own; deadline != due && deadline != 0 {
 		if c.owns++; own != nil && own.next == len(p.objects.list) && !own.index.Has(p.id(sl, cl), deadline) {

@@ -157,7 +157,7 @@ func (t *Txn) flushValue(w opened) {
 		t.agePresent(w.k)
 	}
 	w.o.state &^= stateOpen
-	p.recount(sl, c, w.o)
+	p.recount(t, sl, c, w.o)
 	t.wrotePut(p, sl, *c)
 	if w.o.val.Len() == 0 {
 		ev := Deleted
@@ -465,7 +465,7 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	if !due.own {
 		t.s.stats.ExpiredElements.Add(int64(n))
 	}
-	p.recount(sl, c, o)
+	p.recount(t, sl, c, o)
 	t.wrotePut(p, sl, *c)
 	if n > 0 {
 		t.NotifyFields(k, ev, fields...)

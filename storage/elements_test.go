@@ -1,14 +1,18 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
-	"keyp/storage/format"
-	"keyp/storage/object"
-	"keyp/ttl"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // fields makes a hash of n fields with a deadline in so many ms, and one that stays.
@@ -292,4 +296,42 @@ func TestDeadlineRecordNamesItsKey(t *testing.T) {
 			t.Errorf("the deadlines are %d and %d", of, is)
 		}
 	}, a, b)
+}
+
+// TestTimedOfOlderVersion: a start counts the keys of which an element has a deadline where an
+// older version has not, those on disk as well.
+func TestTimedOfOlderVersion(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	var keys []Key
+	for i := range 20 {
+		keys = append(keys, h.s.Key(0, fmt.Appendf(nil, "k%d", i)))
+		h.fields(keys[i], 1, 1000)
+	}
+	h.do(func(x *Txn) { x.SetString(keys[0], []byte("string"), ttl.Deadline{}, Deleted) }, keys[0])
+	h.reopen()
+	h.saved()
+	h.do(func(x *Txn) { x.Delete(keys[1], Deleted); x.SetDeadline(keys[2], ttl.At(h.clock.Now()+10), DeadlineSet) }, keys[1], keys[2])
+	h.commit()
+	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(format.BucketMeta)
+		sealed := b.Get(format.MetaState)
+		plain, _ := format.Unseal(format.MetaState, sealed)
+		st, err := format.ParseState(plain)
+		plain = plain[:len(plain)-len(st.Counts)-1] // without the flags and what they announce
+		return errors.Join(err, b.Put(format.MetaState, format.Seal(format.MetaState, plain)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{18, 17} {
+		h.reopen()
+		h.check()
+		if n := h.s.CountTimed(0); n != want {
+			t.Errorf("%d keys have deadlines of elements, not %d", n, want)
+		}
+		h.clock.Advance(20 * time.Millisecond)
+		h.s.Reap()
+		h.commit()
+	}
 }

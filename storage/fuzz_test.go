@@ -68,7 +68,7 @@ func (m *batchMaker) batch() (b []byte) {
 
 // record appends any of the records that record.go draws.
 func (m *batchMaker) record(b []byte) []byte {
-	tag := byte(m.N(format.RecExpire + 2))
+	tag := byte(m.N(format.RecPopulation + 2))
 	b = append(b, tag)
 	switch tag {
 	case format.RecPut:
@@ -89,6 +89,8 @@ func (m *batchMaker) record(b []byte) []byte {
 		return m.int(m.int(b))
 	case format.RecCounts:
 		return m.int(m.int(m.int(m.space(b))))
+	case format.RecPopulation:
+		return m.int(m.int(m.int(m.int(m.space(b)))))
 	case format.RecLink:
 		return m.deadline(append(m.id(m.key(m.key(b))), byte(m.N(8))))
 	case format.RecMore:

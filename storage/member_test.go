@@ -244,13 +244,13 @@ func TestStateOfMember(t *testing.T) {
 			t.Errorf("with position %d: %+v, %v", position, got, err)
 		}
 	}
-	for cut, want := range map[int]int64{0: 9, 1: 0} { // without the last byte it is a state of the format that has no Time
+	for cut, want := range map[int]int64{0: 9, 1: 9, 2: 0} { // without the flags, and the time, it is a state of an older format
 		if got, err := format.ParseState(alone[:len(alone)-cut]); err != nil || got.Member || got.Position != 0 || got.Time != want {
 			t.Errorf("without %d bytes: %+v, %v", cut, got, err)
 		}
 	}
-	for _, more := range [][]byte{{2, 0}, {1}, {1, 0, 0}} {
-		if got, err := format.ParseState(append(alone[:len(alone):len(alone)], more...)); err == nil {
+	for _, more := range [][]byte{{4, 0}, {1}, {1, 0, 0}, {2, 0}} {
+		if got, err := format.ParseState(append(alone[:len(alone)-1:len(alone)-1], more...)); err == nil {
 			t.Errorf("with %v behind it a state is %+v", more, got)
 		}
 	}

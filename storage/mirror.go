@@ -21,7 +21,7 @@ import (
 //   - what it changes gets the batch's LSN, and is reported to the observer;
 //   - the store's own rules, which are read only at a start otherwise, follow the batch.
 //
-// A batch counts keys (format.RecCounts) wherever it changes how many there are, so the mirror
+// A batch counts keys (format.RecPopulation) wherever it changes how many there are, so the mirror
 // counts none. Nothing is logged here: the log has the batch already.
 //
 // Batches come in the order of their LSNs. One goroutine at a time uses a Mirror, and no other one
@@ -118,7 +118,7 @@ func (m *Mirror) plan(batch []byte) error {
 			return format.ErrBadRecord
 		}
 		switch r.Tag {
-		case format.RecCounts:
+		case format.RecCounts, format.RecPopulation:
 			if r.Shard >= uint64(len(s.shards)) {
 				return format.ErrBadRecord
 			}
@@ -224,6 +224,9 @@ func (m *Mirror) end(lsn uint64, size int) {
 	for at, c := range r.counts {
 		if p := s.partOf(c.Space, s.shards[c.Shard]); p != nil {
 			p.keys, p.expires = c.Keys, c.Expires
+			if c.Timed != format.Unknown {
+				p.timed = c.Timed
+			}
 		}
 		delete(r.counts, at)
 	}

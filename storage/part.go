@@ -53,6 +53,7 @@ type part struct {
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
+	timed   int64 // of them, with a deadline of an element
 	cells   int   // in all tables, tombstones included
 	tombs   int   // tombstones of them
 	dirty   int64 // bytes that the data file does not have yet, about
@@ -417,10 +418,30 @@ func (p *part) recounted(t *Txn, existed bool, old, deadline int64) {
 	}
 }
 
-// unindex removes the cell's key from the index, and returns what was there.
+// timedNow updates the count of keys with deadlines of elements, for a key of which an element has
+// one, or none has.
+func (p *part) timedNow(t *Txn, o *Object, has bool) {
+	if has == o.is(stateTimed) {
+		return
+	}
+	if o.state ^= stateTimed; has {
+		p.timed++
+	} else {
+		p.timed--
+	}
+	if t != nil {
+		t.counted(p)
+	}
+}
+
+// unindex removes the cell's key from the index, and returns what was there. It does not log the
+// counts.
 func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 	if !exists(c) {
 		return false, 0
+	}
+	if o := p.objectOf(*c); o != nil {
+		p.timedNow(nil, o, false)
 	}
 	p.setIndex(p.id(sl, *c), p.due(*c), 0)
 	return true, p.deadline(*c)
@@ -467,8 +488,12 @@ func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline i
 // replace replaces c, which may be nil, a tombstone or a live key, by a new cell, updates counts,
 // index and dirtiness, and returns where the cell is.
 func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int64) *cell {
+	timed := p.timed
 	existed, old := p.unindex(sl, c)
 	p.recounted(t, existed, old, deadline)
+	if t != nil && p.timed != timed {
+		t.counted(p)
+	}
 	if t != nil && !existed {
 		t.Notify(k, New)
 	}
@@ -489,6 +514,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 	p.markDirty(sl, c)
 	if o := p.objectOf(*c); o != nil {
 		deadline = o.due()
+		p.timedNow(t, o, o.elementDeadline() != 0)
 	}
 	p.setIndex(p.id(sl, *c), 0, deadline)
 	return c

@@ -164,7 +164,7 @@ func (s *Store) recount() {
 				if p != nil {
 					c := partCheck{s: s, p: p, db: db, tx: tx, disk: disk[p.space]}
 					c.run()
-					p.keys, p.expires = c.keys, c.expires
+					p.keys, p.expires, p.timed = c.keys, c.expires, c.timed
 				}
 			}
 		}

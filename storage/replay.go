@@ -211,7 +211,7 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 // record applies a record if it concerns a shard of this replay.
 func (r *replay) record(rec *format.Record) error {
 	switch rec.Tag {
-	case format.RecReaped, format.RecCounts:
+	case format.RecReaped, format.RecCounts, format.RecPopulation:
 		if rec.Shard >= uint64(len(r.s.shards)) {
 			return fmt.Errorf("%w (shard %d)", format.ErrBadRecord, rec.Shard)
 		}
@@ -221,7 +221,7 @@ func (r *replay) record(rec *format.Record) error {
 		case rec.Tag == format.RecReaped:
 			r.reaped(shard, rec.Time)
 		default:
-			r.counts[countKey{rec.Space, shard}] = format.PartCounts{Space: rec.Space, Shard: shard, Keys: rec.Keys, Expires: rec.Expires}
+			r.counts[countKey{rec.Space, shard}] = format.PartCounts{Space: rec.Space, Shard: shard, Keys: rec.Keys, Expires: rec.Expires, Timed: rec.Timed}
 		}
 	case format.RecFlush, format.RecSwap:
 		if n := uint64(r.s.options.Databases); rec.DB >= n || rec.OtherDB >= n {

@@ -13,13 +13,8 @@ import (
 // the data file still has.
 func (r *recovering) finish() error {
 	r.s.resumeTime(r.time)
-	for _, sh := range r.s.shards {
-		for _, p := range sh.mu.parts {
-			if p != nil {
-				p.keys, p.expires = 0, 0
-			}
-		}
-	}
+	r.eachPart(func(p *part) { p.keys, p.expires, p.timed = 0, 0, 0 })
+	unknown := false
 	for _, one := range r.replays {
 		r.s.replayCost.Add(one.cost)
 		r.s.changes.Add(one.stated)
@@ -29,11 +24,57 @@ func (r *recovering) finish() error {
 				return fmt.Errorf("%w: counts of shard %d", format.ErrBadRecord, c.Shard)
 			}
 			if p := r.s.partOf(c.Space, r.s.shards[c.Shard]); p != nil {
-				p.keys, p.expires = c.Keys, c.Expires
+				p.keys, p.expires, p.timed = c.Keys, c.Expires, c.Timed
+				unknown = unknown || c.Timed == format.Unknown
 			}
 		}
 	}
-	return r.removeReaped()
+	if err := r.removeReaped(); err != nil || !unknown {
+		return err
+	}
+	return r.countTimed()
+}
+
+func (r *recovering) eachPart(f func(*part)) {
+	for _, sh := range r.s.shards {
+		for _, p := range sh.mu.parts {
+			if p != nil {
+				f(p)
+			}
+		}
+	}
+}
+
+// countTimed counts the keys with deadlines of elements, where an older version has not. It reads
+// all records of keys.
+func (r *recovering) countTimed() error {
+	r.eachPart(func(p *part) {
+		p.timed = 0
+		for _, sl := range p.allUsed() {
+			sl.table.walk(func(c *cell) {
+				if o := p.objectOf(*c); o != nil && o.is(stateTimed) {
+					p.timed++
+				}
+			})
+		}
+	})
+	return r.s.file.view(func(tx *bolt.Tx) error {
+		return each(tx, format.BucketValues, nil, func(error) {}, func(at, record []byte) error {
+			im, err := format.ParseImage(at, record)
+			r.s.repairTimes(tx, at, &im)
+			n := format.ParseSlotKey(at[:min(len(at), 6)])
+			if err != nil || !n.OK || im.First == 0 {
+				return nil
+			}
+			if p := r.s.partOf(n.Space, r.s.shards[r.s.shardOf(n.Slot)]); p != nil {
+				k := Key{Slot: n.Slot, Hash: r.s.hash(im.Name), Name: im.Name}
+				if p.find(p.slot(k), k) == nil {
+					p.timed++
+				}
+			}
+			return nil
+		})
+	})
 }
 
 func (r *recovering) removeReaped() error {

@@ -224,7 +224,7 @@ func (r *replay) flushSubject() {
 	if p := r.about.p; p != nil {
 		sl := p.slot(r.about.k)
 		if c := p.find(sl, r.about.k); c != nil && p.objectOf(*c) == r.about.o {
-			p.recount(sl, c, r.about.o)
+			p.recount(nil, sl, c, r.about.o)
 			r.changed(p, sl, c, r.about.k)
 		}
 	}

@@ -54,6 +54,9 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	}
 	if got.object != nil {
 		c = newCell(k.Hash, p.objects.add(got.object), cellObj)
+		if got.object.elementDeadline() != 0 {
+			got.object.state |= stateTimed // it counts already
+		}
 	} else {
 		ref, b := p.slabs.alloc(blockHeader + len(k.Name) + len(got.small))
 		b.setKey(k.Name)

@@ -287,8 +287,8 @@ func (s *Store) current() format.State {
 	st := format.State{Member: s.options.Member, Generation: s.generation.Load(), NextSpace: s.spaces.next, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces.ids[:s.options.Databases]...)}
 	for _, sh := range s.shards {
 		for _, p := range sh.mu.parts {
-			if p != nil && p.keys|p.expires != 0 {
-				st.Counts = append(st.Counts, format.PartCounts{Space: p.space, Shard: sh.num, Keys: p.keys, Expires: p.expires})
+			if p != nil && p.keys|p.expires|p.timed != 0 {
+				st.Counts = append(st.Counts, format.PartCounts{Space: p.space, Shard: sh.num, Keys: p.keys, Expires: p.expires, Timed: p.timed})
 			}
 		}
 	}

@@ -440,6 +440,13 @@ func (v View) Count(db int) (keys, expires int64) {
 	return keys, expires
 }
 
+// CountTimed is of how many keys of a database an element has a deadline: a field, a member, an
+// entry. As Count does, it counts what is due until that is removed.
+func (v View) CountTimed(db int) (n int64) {
+	v.each(db, func(p *part) { n += p.timed })
+	return n
+}
+
 // part is the part a key belongs to; its shard is locked. nil: the database is empty
 // there.
 func (s *Store) part(k Key) *part { return s.shards[s.shardOf(k.Slot)].mu.parts[k.DB] }

@@ -53,7 +53,7 @@ func (b *soundBuilder) stream(x *Txn, k Key, entries int) {
 func records(batch []byte) (tags []byte) {
 	f := format.Fields{Rest: batch}
 	for len(f.Rest) > 0 {
-		if r := format.ReadRecord(&f); r.Tag != format.RecCounts {
+		if r := format.ReadRecord(&f); r.Tag != format.RecPopulation {
 			tags = append(tags, r.Tag)
 		}
 	}

@@ -127,12 +127,17 @@ func TestStopAmidStepBack(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestStateWithoutTime: a state that an earlier version wrote has no time.
+// TestStateWithoutTime: a state that an earlier version wrote has no time, or does not say of how
+// many keys an element has a deadline.
 func TestStateWithoutTime(t *testing.T) {
-	st := format.State{First: 3, Generation: 4, NextSpace: 5, Shards: 4, Spaces: []uint32{1, 2}, Counts: []format.PartCounts{{Space: 1, Shard: 2, Keys: 3, Expires: 4}}}
+	st := format.State{First: 3, Generation: 4, NextSpace: 5, Shards: 4, Spaces: []uint32{1, 2}, Counts: []format.PartCounts{{Space: 1, Shard: 2, Keys: 3, Expires: 4, Timed: 1}}}
 	b := st.Append(nil)
+	if got, err := format.ParseState(b); err != nil || got.Counts[0].Timed != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	b = b[:len(b)-2] // without flags
 	for want, b := range map[int64][]byte{0: b[:len(b)-1], 77: append(b[:len(b)-1:len(b)-1], 77)} {
-		if got, err := format.ParseState(b); err != nil || got.Time != want || len(got.Counts) != 1 {
+		if got, err := format.ParseState(b); err != nil || got.Time != want || len(got.Counts) != 1 || got.Counts[0].Timed != format.Unknown {
 			t.Errorf("%v, %v; want time %d", got, err, want)
 		}
 	}

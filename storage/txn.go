@@ -464,7 +464,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	t.unshare(o)
 	o.val.(*object.String).WriteAt(off, data)
 	o.changeRange(off, len(data), len(old))
-	p.recount(sl, c, o)
+	p.recount(t, sl, c, o)
 	if !t.regenerate(p, o) {
 		t.keyRecord(format.RecRange, p, k.Name)
 		t.buf = binary.AppendUvarint(t.buf, o.id)

@@ -54,6 +54,8 @@ const (
 	stateGone
 	// stateShared: a batch that is not durable yet may refer to the string's bytes.
 	stateShared
+	// stateTimed: the value is among those that the part counts as timed.
+	stateTimed
 )
 
 func (o *Object) is(state byte) bool { return o.state&state != 0 }
@@ -158,10 +160,15 @@ func (o *Object) name() []byte { return unsafe.Slice(unsafe.StringData(o.key), l
 // due is the earlier of the deadlines of the key and of its elements, as indexed; 0 for
 // none.
 func (o *Object) due() int64 {
+	return format.Earlier(o.deadline, o.elementDeadline())
+}
+
+// elementDeadline is the first deadline of an element, as indexed; 0: none has one.
+func (o *Object) elementDeadline() int64 {
 	if o.side == nil {
-		return o.deadline
+		return 0
 	}
-	return format.Earlier(o.deadline, o.side.due)
+	return o.side.due
 }
 
 // pinned reports whether offloaded commands have pinned the value, if its elements have deadlines.
@@ -202,10 +209,11 @@ func (o *Object) measure() int64 {
 }
 
 // recount updates sizes, index and dirtiness for a value that changed.
-func (p *part) recount(sl *slot, c *cell, o *Object) {
+func (p *part) recount(t *Txn, sl *slot, c *cell, o *Object) {
 	p.grew(c, o)
 	was := o.due()
 	o.setDue(o.whole().Earliest())
+	p.timedNow(t, o, o.elementDeadline() != 0)
 	p.setIndex(p.id(sl, *c), was, o.due())
 	p.markDirty(sl, c)
 }

@@ -231,7 +231,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t) // it was not wanted before
 			return false, true
 		}
-		if gone = w.retire(p, sl, k, at.Deadline, typ); gone {
+		if gone = w.retire(p, sl, k, at, typ); gone {
 			p.fromDisk(k, due.Deadline)
 		}
 		if at.Deadline != due.Deadline { // an element was due before
@@ -289,7 +289,7 @@ func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
 }
 
 // retire makes a key that only the data file has a tombstone.
-func (w *window) retire(p *part, sl *slot, k Key, deadline int64, typ object.Type) bool {
+func (w *window) retire(p *part, sl *slot, k Key, at format.Times, typ object.Type) bool {
 	if !sl.partial || p.find(sl, k) != nil {
 		return false
 	}
@@ -298,9 +298,12 @@ func (w *window) retire(p *part, sl *slot, k Key, deadline int64, typ object.Typ
 	p.tombstone(sl, k)
 	p.keys--
 	p.expires--
+	if at.First != 0 {
+		p.timed--
+	}
 	w.turn.t.counted(p)
 	w.turn.t.gone = append(w.turn.t.gone, sl)
-	w.turn.t.goneKey(k, typ, deadline, w.turn.t.now, Item{})
+	w.turn.t.goneKey(k, typ, at.Deadline, w.turn.t.now, Item{})
 	return true
 }
 

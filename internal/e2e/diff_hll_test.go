@@ -40,8 +40,8 @@ func (g *gen) sketch() string {
 }
 
 // drawPFAdd draws few elements, or thousands, so that both encodings and the change from one to
-// the other come. Many come to a key that is never damaged: where Redis fails amid them, those
-// before stay.
+// the other come. More than one come to a key that is never damaged: where Redis fails amid them,
+// those before stay.
 func drawPFAdd(g *gen) []string {
 	args := []string{"PFADD", g.sketch()}
 	first, n := g.IntN(100_000), g.IntN(8)
@@ -51,14 +51,14 @@ func drawPFAdd(g *gen) []string {
 	case 1, 2:
 		n = 1 + g.IntN(200)
 	}
-	if n > 8 {
-		args[1] = "many"
-	}
 	for i := range n {
 		args = append(args, strconv.Itoa(first+i))
 	}
 	if g.chance(10) {
 		args = append(args, g.value())
+	}
+	if len(args) > 3 {
+		args[1] = "many"
 	}
 	return args
 }

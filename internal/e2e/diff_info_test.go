@@ -47,7 +47,7 @@ var clientFields = []string{
 }
 
 // TestDiffInfo: those fields exist, also in Redis, with the same kind of value: a
-// number stays a number, a word one of the same form.
+// number stays a number, a word one of the same form. Debian's Redis has no subexpiry.
 func TestDiffInfo(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
@@ -61,7 +61,7 @@ func TestDiffInfo(t *testing.T) {
 			compareKinds(t, section+" "+field, keyp[section][field], redis[section][field])
 		}
 	}
-	compareKinds(t, "db0", keyp["Keyspace"]["db0"], redis["Keyspace"]["db0"])
+	compareKinds(t, "db0", strings.TrimSuffix(keyp["Keyspace"]["db0"], ",subexpiry=0"), redis["Keyspace"]["db0"])
 	compareKinds(t, "cmdstat_set", keyp["Commandstats"]["cmdstat_set"], redis["Commandstats"]["cmdstat_set"])
 }
 

@@ -28,6 +28,7 @@ const (
 	RecTime
 	RecTrim
 	RecExpire
+	RecPopulation // as RecCounts, and with Timed
 )
 
 // CutOf is the tag of the record that removes a run of elements of a value of a type.
@@ -169,8 +170,9 @@ type Record struct {
 	To          []byte // of RecLink: the key that gets the value
 
 	DB, OtherDB   uint64 // of RecFlush and RecSwap
-	Shard         uint64 // of RecCounts and RecReaped
-	Keys, Expires int64  // of RecCounts
+	Shard         uint64 // of RecPopulation, RecCounts and RecReaped
+	Keys, Expires int64  // of RecPopulation and RecCounts
+	Timed         int64  // of RecPopulation; of RecCounts Unknown
 	Time          int64  // of RecTime: the instant; of RecReaped: due through; Unix ms
 }
 
@@ -189,8 +191,11 @@ func (r *Record) Read(f *Fields) {
 		r.Shard, r.Time = f.Int(), int64(f.Int())
 	case RecTime:
 		r.Time = f.Instant()
-	case RecCounts:
-		r.Space, r.Shard, r.Keys, r.Expires = uint32(f.Int()), f.Int(), int64(f.Int()), int64(f.Int())
+	case RecCounts, RecPopulation:
+		r.Space, r.Shard, r.Keys, r.Expires, r.Timed = uint32(f.Int()), f.Int(), int64(f.Int()), int64(f.Int()), Unknown
+		if r.Tag == RecPopulation {
+			r.Timed = int64(f.Int())
+		}
 	case RecFlush:
 		r.DB, r.Space = f.Int(), uint32(f.Int())
 	case RecSwap:

@@ -22,16 +22,23 @@ type State struct {
 	Position uint64
 }
 
-// stateMember is a flag that stands behind the rest of a state, with what only a member's state
-// has. A state without flags ends before them.
-const stateMember = 1
+// Flags stand behind the rest of a state, with what only some states have. A state without any ends
+// before them.
+const (
+	stateMember = 1 << iota // Position
+	stateTimed              // Timed of all counts; older states lack it
+)
 
 // PartCounts are how many keys a keyspace has in a shard, and how many of them have a deadline.
 type PartCounts struct {
 	Space         uint32
 	Shard         int
 	Keys, Expires int64
+	Timed         int64 // of how many keys an element has a deadline, or Unknown
 }
+
+// Unknown is Timed where an older version has not counted it.
+const Unknown = -1
 
 // Append encodes a state.
 func (st *State) Append(dst []byte) []byte {
@@ -50,9 +57,16 @@ func (st *State) Append(dst []byte) []byte {
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(st.Time))
+	flags := uint64(stateTimed)
 	if st.Member {
-		dst = binary.AppendUvarint(dst, stateMember)
+		flags |= stateMember
+	}
+	dst = binary.AppendUvarint(dst, flags)
+	if st.Member {
 		dst = binary.AppendUvarint(dst, st.Position)
+	}
+	for _, c := range st.Counts {
+		dst = binary.AppendUvarint(dst, uint64(c.Timed))
 	}
 	return dst
 }
@@ -65,14 +79,22 @@ func ParseState(b []byte) (st State, err error) {
 		st.Spaces = append(st.Spaces, uint32(f.Int()))
 	}
 	for n := f.Int(); n > 0 && !f.Bad; n-- {
-		st.Counts = append(st.Counts, PartCounts{uint32(f.Int()), int(f.Int()), int64(f.Int()), int64(f.Int())})
+		st.Counts = append(st.Counts, PartCounts{uint32(f.Int()), int(f.Int()), int64(f.Int()), int64(f.Int()), Unknown})
 	}
 	if len(f.Rest) > 0 {
 		st.Time = f.Instant()
 	}
 	if len(f.Rest) > 0 {
-		f.Bad = f.Int() != stateMember || f.Bad
-		st.Member, st.Position = true, f.Int()
+		flags := f.Int()
+		f.Bad = f.Bad || flags > stateMember|stateTimed
+		if st.Member = flags&stateMember != 0; st.Member {
+			st.Position = f.Int()
+		}
+		for i := range st.Counts {
+			if flags&stateTimed != 0 {
+				st.Counts[i].Timed = int64(f.Int())
+			}
+		}
 	}
 	if f.Bad || len(f.Rest) > 0 || !ValidShards(st.Shards) {
 		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
