@@ -213,6 +213,7 @@ func (m *Member) Start(host Host) error {
 	}
 	m.journal.log.SetSnapshot(m.snapshot)
 	m.journal.log.SetBusy(m.store.DiskBusy)
+	m.journal.log.SetPace(m.store.FollowDelay)
 	m.mu.Lock()
 	applied := m.mu.applied
 	m.mu.Unlock()

@@ -71,10 +71,13 @@ func FollowTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
 
 // CheckTLS returns the error with which FollowTLS would fail.
 func CheckTLS(cfg *config.Config) error {
-	if _, err := newTLSConfig(cfg); err != nil {
-		return fmt.Errorf("cannot serve TLS: %w", err)
+	_, err := newTLSConfig(cfg)
+	var all config.Mistakes
+	all.Add(err)
+	for i, err := range all {
+		all[i] = fmt.Errorf("cannot serve TLS: %w", err)
 	}
-	return nil
+	return all.OrNil()
 }
 
 // newTLSConfig makes a configuration of the options. Its errors name the option.
@@ -84,31 +87,32 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 		// Small first records are for pages that show before they are whole.
 		DynamicRecordSizingDisabled: true,
 	}
+	var all config.Mistakes
+	note := func(option string, err error) {
+		if err != nil {
+			all.Add(fmt.Errorf("%s: %w", option, err))
+		}
+	}
 	var err error
-	if made.MinVersion, made.MaxVersion, err = tlsVersions(cfg.String("tls-protocols")); err != nil {
-		return nil, fmt.Errorf("tls-protocols: %w", err)
-	}
-	if made.CipherSuites, err = tlsCiphers(cfg.String("tls-ciphers")); err != nil {
-		return nil, fmt.Errorf("tls-ciphers: %w", err)
-	}
-	if err := checkSuites(cfg.String("tls-ciphersuites")); err != nil {
-		return nil, fmt.Errorf("tls-ciphersuites: %w", err)
-	}
+	made.MinVersion, made.MaxVersion, err = tlsVersions(cfg.String("tls-protocols"))
+	note("tls-protocols", err)
+	made.CipherSuites, err = tlsCiphers(cfg.String("tls-ciphers"))
+	note("tls-ciphers", err)
+	note("tls-ciphersuites", checkSuites(cfg.String("tls-ciphersuites")))
 	certificate, err := loadCertificate(cfg.PathOf("tls-cert-file"), cfg.PathOf("tls-key-file"), cfg.String("tls-key-file-pass"))
-	if err != nil {
-		return nil, err
-	}
+	all.Add(err)
 	made.Certificates = []tls.Certificate{certificate}
 	switch cfg.String("tls-auth-clients") {
 	case "no":
-		return made, nil
+		return made, all.OrNil()
 	case "yes":
 		made.ClientAuth = tls.RequireAndVerifyClientCert
 	case "optional":
 		made.ClientAuth = tls.VerifyClientCertIfGiven
 	}
 	made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"), cfg.PathOf("tls-ca-cert-dir"))
-	return made, err
+	all.Add(err)
+	return made, all.OrNil()
 }
 
 // MemberTLS makes the configuration for members of a group among themselves, of which each one has

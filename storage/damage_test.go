@@ -290,6 +290,14 @@ func TestWritersAreSlowedDown(t *testing.T) {
 		}
 		last = d
 	}
+	if h.s.FollowDelay(1<<20) != 0 {
+		t.Error("a server that is alone waits as a follower")
+	}
+	h.s.follower.on.Store(true)
+	if one, large := h.s.FollowDelay(1<<20), h.s.FollowDelay(1<<40); one == 0 || large != paceMost || h.s.DelayOf(1<<40) != h.s.Delay() {
+		t.Errorf("a follower waits %v with 1 MiB, %v with much more, and the loop %v", one, large, h.s.DelayOf(1<<40))
+	}
+	h.s.follower.on.Store(false)
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,10 +42,22 @@ func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load(
 
 // DelayOf is Delay of a commit of so many bytes.
 func (s *Store) DelayOf(bytes uint64) time.Duration {
-	const most = 1 << 30 // more does not matter
 	if s.Follower() {
-		return s.Delay() // what it has written its leader has decided
+		return s.Delay() // FollowDelay is for what its leader has written
 	}
-	paced := s.house.pace.Load() * int64(min(bytes, most)) >> 20
-	return s.Delay() + min(time.Duration(paced), paceMost)
+	return s.Delay() + s.paceOf(bytes)
+}
+
+// FollowDelay is how long a follower waits before it acknowledges so many bytes to its leader, so
+// that its own checkpoints keep up. It is 0 at a leader, which delays its commits.
+func (s *Store) FollowDelay(bytes uint64) time.Duration {
+	if !s.Follower() {
+		return 0
+	}
+	return s.paceOf(bytes)
+}
+
+func (s *Store) paceOf(bytes uint64) time.Duration {
+	const most = 1 << 30 // more does not matter
+	return min(time.Duration(s.house.pace.Load()*int64(min(bytes, most))>>20), paceMost)
 }

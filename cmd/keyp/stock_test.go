@@ -52,6 +52,10 @@ func TestCheckConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	several := filepath.Join(filepath.Dir(file), "several.conf")
+	if err := os.WriteFile(several, []byte("tls-port 7002\nport 7002\ntls-protocols TLSv9\ntls-cert-file /none\ntls-key-file /none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	link := filepath.Join(filepath.Dir(file), "link") // to what is not there yet
 	if err := os.Symlink("dir/keyp.db", link); err != nil {
 		t.Fatal(err)
@@ -59,6 +63,7 @@ func TestCheckConfig(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	const noAuthority = "keyp: cannot serve TLS: either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no\n"
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -66,6 +71,8 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{more, "--logfile", included}, "keyp: an included file and logfile are the same file, " + included + "\n"},
 		{[]string{"--dir", dir, "--logfile", link}, "keyp: logfile is " + link + ", where the server keeps its data\n"},
 		{[]string{"--dir", dir, "--pidfile", dir}, "keyp: pidfile is " + dir + ", where the server keeps its data\nkeyp: pidfile " + dir + " is not a regular file\n"},
+		{[]string{several}, "keyp: port and tls-port are both 7002 (" + several + ":2: port, " + several + ":1: tls-port)\nkeyp: cannot serve TLS: tls-protocols: \"tlsv9\" is none of TLSv1.2, TLSv1.3 (" +
+			several + ":3: tls-protocols)\nkeyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory (" + several + ":4: tls-cert-file)\n" + noAuthority},
 		{[]string{"--unixsocket", file}, "keyp: unixsocket: " + file + " is there, and is not a socket\n"},
 		{[]string{"--unixsocket", "/dev/null"}, "keyp: unixsocket: /dev/null is there, and is not a socket\n"},
 		{[]string{"--tls-ca-cert-dir", dir, "--logfile", dir + "/c.pem"}, "keyp: logfile is " + dir + "/c.pem, among the certificates of tls-ca-cert-dir\n"},
@@ -83,9 +90,9 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{"--port", "0", "--unixsocket", "/" + strings.Repeat("a", 107)}, "keyp: cannot listen on /" + strings.Repeat("a", 107) + ": the path has 108 bytes, and the system allows 107\n"},
 		{[]string{"--port", "1", "--http-addr", "127.0.0.1:1"}, "keyp: port and http-addr are both 1\n"},
 		{[]string{"--port", "1", "--bind", "*", "--http-addr", "127.0.0.1:1"}, "keyp: port and http-addr are both 1\n"},
-		{[]string{"--port", "1", "--tls-port", "1"}, "keyp: port and tls-port are both 1\nkeyp: cannot serve TLS: no tls-cert-file is configured\n"},
-		{[]string{"--tls-port", "1", "--tls-cert-file", "/none", "--tls-key-file", "/none"}, "keyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory\n"},
-		{[]string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes"}, "keyp: cannot serve TLS: no tls-cert-file is configured\n"},
+		{[]string{"--port", "1", "--tls-port", "1"}, "keyp: port and tls-port are both 1\nkeyp: cannot serve TLS: no tls-cert-file is configured\n" + noAuthority},
+		{[]string{"--tls-port", "1", "--tls-cert-file", "/none", "--tls-key-file", "/none"}, "keyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory\n" + noAuthority},
+		{[]string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes"}, "keyp: cannot serve TLS: no tls-cert-file is configured\n" + noAuthority},
 		{[]string{"--cluster-enabled", "yes", "--cluster-secret-file", "/none"}, "keyp: cluster-secret-file: open /none: no such file or directory\n"},
 		{[]string{"--dir", "/none/data", "--archive-dir", "/none/data/archive"}, "keyp: archive-dir /none/data/archive is the directory of the data, or in it: the archive is to survive the loss of that\n"},
 		{[]string{"--bind", ""}, "keyp: nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket\n"},

@@ -58,6 +58,9 @@ func checkTogether(cfg *config.Config) error {
 		_, _, err := memberSecrets(cfg)
 		add(err, checkMemberPort(cfg, at))
 	}
+	for i, err := range all {
+		all[i] = cfg.Locate(err)
+	}
 	return all.OrNil()
 }
 

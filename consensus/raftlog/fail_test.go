@@ -243,6 +243,30 @@ func TestSlowSync(t *testing.T) {
 	must(t, l.Close())
 }
 
+// TestPacedSync: Sync waits as long as its pace says for what it has written, and says so once.
+func TestPacedSync(t *testing.T) {
+	l, _ := created(t, options(vfs.NewMem()))
+	var paced uint64
+	l.SetPace(func(bytes uint64) time.Duration { paced += bytes; return time.Microsecond })
+	done := make(chan error, 2)
+	for i, size := range []int{10, largeCommit + 1} {
+		put(l, uint64(2+i), size)
+		from := l.wal.Durable()
+		l.Sync(func(err error) { done <- err })
+		must(t, await.For(t, "the sync", done))
+		if paced != l.wal.Durable()-from || paced <= uint64(size) {
+			t.Errorf("it waits for %d bytes, and wrote %d", paced, l.wal.Durable()-from)
+		}
+		paced = 0
+		l.Sync(func(err error) { done <- err }) // nothing to write
+		must(t, await.For(t, "the sync", done))
+		if paced != 0 || len(done) > 0 {
+			t.Errorf("it waits for %d bytes more, and said so %d times more", paced, len(done))
+		}
+	}
+	must(t, l.Close())
+}
+
 // TestFailedSyncLater: an error on the wal's own goroutine ends the Sync that waits for it.
 func TestFailedSyncLater(t *testing.T) {
 	broken := make(chan struct{})

@@ -57,6 +57,7 @@ type Log struct {
 		entries  []entry
 		snapshot func() (*pb.Snapshot, error)
 		busy     func() bool
+		pace     func(bytes uint64) time.Duration
 	}
 }
 
@@ -97,6 +98,7 @@ func Open(o wal.Options, first uint64) (*Log, error) {
 	l.mu.limit = cacheSize
 	l.mu.snapshot = func() (*pb.Snapshot, error) { return nil, raft.ErrSnapshotTemporarilyUnavailable }
 	l.mu.busy = func() bool { return false }
+	l.mu.pace = func(uint64) time.Duration { return 0 }
 	if first == 0 {
 		return nil, fmt.Errorf("%w: no segment is its first", ErrLog)
 	}
@@ -179,6 +181,14 @@ func (l *Log) SetBusy(f func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.busy = f
+}
+
+// SetPace sets a function that returns how long Sync waits, once so many bytes are on disk, before
+// it says so.
+func (l *Log) SetPace(f func(bytes uint64) time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.pace = f
 }
 
 // SetPosition sets the position, in the replicated data, at which the entries after the base of the
@@ -384,9 +394,14 @@ func memory(e *pb.Entry) int { return len(e.Data) + entryMemory }
 // Sync is consensus.Log's. It does no I/O when nothing was appended since the last one.
 func (l *Log) Sync(done func(error)) {
 	l.mu.Lock()
-	end, busy := l.mu.end, l.mu.busy
+	end, busy, pace := l.mu.end, l.mu.busy, l.mu.pace
 	l.mu.Unlock()
 	durable := l.wal.Durable()
+	if durable < end {
+		if d := pace(end - durable); d > 0 {
+			done = delayed(done, d)
+		}
+	}
 	switch {
 	case durable >= end:
 		done(nil)
@@ -397,6 +412,17 @@ func (l *Log) Sync(done func(error)) {
 		l.wal.CommitAsync()
 		// The sync may have ended before owed was stored.
 		l.settle(l.wal.Durable(), l.wal.Err())
+	}
+}
+
+// delayed calls done after a time, and at once for an error.
+func delayed(done func(error), d time.Duration) func(error) {
+	return func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		time.AfterFunc(d, func() { done(nil) })
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type slot struct {
 	replaced bool   // by the command line
 	chosen   bool   // the value is the server's own choice (Choose)
 	given    string // the source that set it last, so that only lines of one source add up
+	at       string // the line or the variable that set it last, empty for the command line
 }
 
 // New returns the defaults.
@@ -137,6 +139,21 @@ func (c *Config) OutputLimit(class int) OutputLimit {
 func (c *Config) Secret(name string) bool {
 	s := c.slots[strings.ToLower(name)]
 	return s == nil || s.secret
+}
+
+// Locate adds to an error where the options that it names were set, if in a file or by a variable.
+func (c *Config) Locate(err error) error {
+	var places []string
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	for _, word := range words {
+		if s := c.slots[word]; s != nil && s.at != "" && !slices.Contains(places, s.at) {
+			places = append(places, s.at)
+		}
+	}
+	if len(places) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, strings.Join(places, ", "))
 }
 
 // Warnings are remarks for the log about what was accepted without effect.

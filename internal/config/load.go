@@ -210,7 +210,10 @@ func (c *Config) put(source, name string, words []string) error {
 	if err != nil {
 		return err
 	}
-	s.given = source
+	s.given, s.at = source, c.at
+	if source == commandLine {
+		s.at = ""
+	}
 	s.value.Store(&v)
 	return nil
 }
@@ -261,7 +264,7 @@ func (c *Config) loadEnv(env []string) error {
 				all.Add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
 			case protects(name):
 				all.Add(fmt.Errorf("%s: %w, and the server does not start without what may protect it: "+
-					"KEYP_REQUIREPASS is the password, users and rename-command stand in the configuration file", key, errUnknownOption))
+					"KEYP_REQUIREPASS is the password, KEYP_TLS_CERT_FILE and the like are for TLS; users and rename-command stand in the configuration file", key, errUnknownOption))
 			default:
 				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")
 			}
@@ -274,6 +277,7 @@ func (c *Config) loadEnv(env []string) error {
 				words = []string{""}
 			}
 		}
+		c.at = key
 		if err := c.put("environment", name, words); err != nil {
 			all.Add(fmt.Errorf("%s: %w", key, err))
 		}
@@ -290,7 +294,7 @@ func protects(name string) bool {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' })
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.HasPrefix(word, "requirepass") ||
-			slices.Contains([]string{"password", "pass", "passwd", "user", "users", "username", "auth", "acl", "secret", "rename"}, word)
+			slices.Contains([]string{"password", "pass", "passwd", "user", "users", "username", "auth", "acl", "secret", "token", "tls", "rename"}, word)
 	})
 }
 
