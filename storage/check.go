@@ -203,8 +203,8 @@ func (c *partCheck) run() {
 	if c.keys != c.p.keys || c.expires != c.p.expires || c.timed != c.p.timed {
 		c.fail("shard %d counts %d keys, %d with a deadline, %d with deadlines of elements; it has %d, %d and %d", c.p.shard.num, c.p.keys, c.p.expires, c.p.timed, c.keys, c.expires, c.timed)
 	}
-	if own := c.p.own; own != nil && own.next == len(c.p.objects.list) && (own.index.Len() != c.owns || len(own.at) != c.owns) {
-		c.fail("shard %d: %d own deadlines are kept, %d are to be", c.p.shard.num, own.index.Len(), c.owns)
+	if n := len(c.p.own.at); n != c.owns || c.p.own.index != nil && c.p.own.index.Len() != n {
+		c.fail("shard %d: %d own deadlines are kept, %d are to be", c.p.shard.num, n, c.owns)
 	}
 	if n := c.s.later.count(c.p); n != c.laters {
 		c.fail("shard %d: %d own deadlines of keys on disk are kept, of them %d are right", c.p.shard.num, n, c.laters)
@@ -330,8 +330,8 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 			due = format.Earlier(due, o.whole().Earliest())
 		}
 	}
-	if own := p.own; deadline != due && deadline != 0 {
-		if c.owns++; own != nil && own.next == len(p.objects.list) && !own.index.Has(p.id(sl, cl), deadline) {
+	if deadline != due && deadline != 0 {
+		if c.owns++; p.own.at[p.id(sl, cl)] != deadline || !p.own.index.Has(p.id(sl, cl), deadline) {
 			c.fail("the own deadline of key %q, %d, is not kept", clip(name), deadline)
 		}
 	}

@@ -308,10 +308,13 @@ func TestTimedOfOlderVersion(t *testing.T) {
 		keys = append(keys, h.s.Key(0, fmt.Appendf(nil, "k%d", i)))
 		h.fields(keys[i], 1, 1000)
 	}
-	h.do(func(x *Txn) { x.SetString(keys[0], []byte("string"), ttl.Deadline{}, Deleted) }, keys[0])
+	h.do(func(x *Txn) {
+		x.SetString(keys[0], []byte("string"), ttl.Deadline{}, Deleted)
+		x.SetDeadline(keys[2], ttl.At(h.clock.Now()+10), DeadlineSet)
+	}, keys[0], keys[2])
 	h.reopen()
 	h.saved()
-	h.do(func(x *Txn) { x.Delete(keys[1], Deleted); x.SetDeadline(keys[2], ttl.At(h.clock.Now()+10), DeadlineSet) }, keys[1], keys[2])
+	h.do(func(x *Txn) { x.Delete(keys[1], Deleted) }, keys[1])
 	h.commit()
 	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketMeta)
@@ -325,13 +328,20 @@ func TestTimedOfOlderVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{18, 17} {
-		h.reopen()
+		if err := h.s.Close(false); err != nil { // without a checkpoint
+			t.Fatal(err)
+		}
+		h.open()
 		h.check()
 		if n := h.s.CountTimed(0); n != want {
 			t.Errorf("%d keys have deadlines of elements, not %d", n, want)
 		}
 		h.clock.Advance(20 * time.Millisecond)
 		h.s.Reap()
+		h.check()
+		if n := h.s.CountTimed(0); n != 17 {
+			t.Errorf("%d keys have deadlines of elements, not 17", n)
+		}
 		h.commit()
 	}
 }

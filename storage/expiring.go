@@ -58,9 +58,6 @@ const (
 	// groupMost is how many keys of one slot with one deadline are taken from the index. More are
 	// taken from the slot's table, all of whose keys have to be looked at for each deadline.
 	groupMost = 2 * dueStep
-	// ownStep is how many objects are looked at each time a shard is locked, for their own
-	// deadlines.
-	ownStep = 256
 	// coverMost bounds how many entries of ttl before its begin a page reads for the deadlines
 	// behind those of elements.
 	coverMost = 64 << 10
@@ -68,17 +65,16 @@ const (
 
 // pageBounds are how much a page does.
 type pageBounds struct {
-	looks  int // entries of each shard
-	disk   int // entries of ttl, but for as many as the page may have
-	cover  int // those before its begin
-	builds int // steps that make what pages need
+	looks int // entries of each shard
+	disk  int // entries of ttl, but for as many as the page may have
+	cover int // those before its begin
 }
 
 // Those of a page within a transaction, which has all shards locked: they keep it below some
 // milliseconds. withinMost is how many entries such a page may have.
 const withinMost = 500
 
-var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16}
+var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048}
 
 // Expiring lists the keys of a database by their own deadlines, in the order of their places, from
 // one place on and before another one: about count at most, of those whose names match, and of a
@@ -91,7 +87,7 @@ var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16}
 func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
 	v.settle(db)
 	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until,
-		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover, builds: math.MaxInt}}
+		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover}}
 	if v.t != nil {
 		l.count, l.most = min(count, withinMost), boundsWithin
 		l.most.cover = min(l.most.cover, v.s.bounds.cover)
@@ -179,8 +175,7 @@ type expiring struct {
 	cells []cell
 	space uint32 // the database's when the page began
 
-	most   pageBounds
-	builds int // how many steps have made what pages need
+	most pageBounds
 }
 
 // expiringKey is a key that is found. Of its place the hash is set when no shard is locked.
@@ -233,7 +228,7 @@ func (l *expiring) take(from, until DuePlace) {
 func (l *expiring) inMemory(sh *shard) error {
 	had, size, looks := len(l.list), l.size, 0
 	for at, more := l.from, true; more; {
-		if len(l.list)-had >= l.count || looks > max(l.most.looks, l.count) || l.size-size > listBytes || l.builds > l.most.builds {
+		if len(l.list)-had >= l.count || looks > max(l.most.looks, l.count) || l.size-size > listBytes {
 			l.through = at
 			break
 		}
@@ -242,18 +237,14 @@ func (l *expiring) inMemory(sh *shard) error {
 			return err
 		}
 		l.take(at, next)
-		if looks += max(n, 1); n == 0 && next == at {
-			l.builds++
-		}
-		at = next
+		looks, at = looks+max(n, 1), next
 		more = at.Before(l.through)
 	}
 	l.trim()
 	return nil
 }
 
-// lookIn finds the next keys of a shard from a place on, up to the place next: none, up to the same
-// place, while the part's own deadlines are being collected.
+// lookIn finds the next keys of a shard from a place on, up to the place next.
 func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
 	if err := l.lockOpen(sh); err != nil {
 		return at, 0, err
@@ -266,9 +257,6 @@ func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err
 	p := sh.mu.parts[l.db]
 	if p == nil {
 		return l.through, 0, nil
-	}
-	if !p.readyOwn() {
-		return at, 0, nil
 	}
 	next, looks, few := l.lookAtIndex(p, at)
 	if !few {
@@ -310,7 +298,9 @@ func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, 
 		})
 	}
 	gather(p.index, true)
-	gather(p.own.index, false)
+	if p.own.index != nil {
+		gather(p.own.index, false)
+	}
 	if cut && limit == start {
 		return at, looks, false
 	}

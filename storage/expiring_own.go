@@ -10,28 +10,10 @@ import (
 )
 
 // ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one,
-// of an element. A part has them from the first page on.
+// of an element. The zero value has none.
 type ownDeadlines struct {
-	index *ttl.Index
+	index *ttl.Index       // nil until there was one
 	at    map[uint64]int64 // by id
-	next  int              // the object that is to be looked at next; those before are known
-}
-
-// readyOwn makes the part's own deadlines, a step at a time, and reports whether they are all
-// there. The shard is locked.
-func (p *part) readyOwn() bool {
-	if p.own == nil {
-		p.own = &ownDeadlines{index: ttl.NewIndex(), at: map[uint64]int64{}}
-	}
-	for n := 0; p.own.next < len(p.objects.list); n, p.own.next = n+1, p.own.next+1 {
-		if n == ownStep {
-			return false
-		}
-		if o := p.objects.list[p.own.next]; o != nil && o.val != nil && o.deadline != 0 && o.deadline != o.due() {
-			p.noteOwn(uint64(Slot(o.name()))<<33|uint64(cellObj)|uint64(p.own.next), o.due())
-		}
-	}
-	return true
 }
 
 // noteOwn notes the own deadline of an object, whose entry in the index is at due, 0 for none.
@@ -45,6 +27,9 @@ func (p *part) noteOwn(id uint64, due int64) {
 	was := p.own.at[id]
 	if own == was {
 		return
+	}
+	if p.own.index == nil {
+		p.own = ownDeadlines{ttl.NewIndex(), map[uint64]int64{}}
 	}
 	p.own.index.Set(id, was, own)
 	if p.own.at[id] = own; own == 0 {

@@ -46,10 +46,10 @@ type part struct {
 	slabs   slabs
 	objects objects
 	index   *ttl.Index
-	own     *ownDeadlines // nil until a page needs them
-	disk    *diskDues     // nil until a timeline needs them
-	moves   int64         // how often a key with a deadline has left memory, come into it from disk, or expired on disk
-	sum     int64         // of the indexed deadlines, each as spanOf has it
+	own     ownDeadlines
+	disk    *diskDues // nil until a timeline needs them
+	moves   int64     // how often a key with a deadline has left memory, come into it from disk, or expired on disk
+	sum     int64     // of the indexed deadlines, each as spanOf has it
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
@@ -153,7 +153,7 @@ func (p *part) freeTables() {
 		p.slabs = newSlabs()
 		p.slabs.emptied = emptied
 	}
-	p.objects, p.own = objects{}, nil
+	p.objects, p.own = objects{}, ownDeadlines{}
 }
 
 // idle reports whether slots without cells are as if they had never been used.
@@ -253,7 +253,7 @@ func (p *part) id(sl *slot, c cell) uint64 {
 
 // setIndex moves a key's entry in the expiration index; 0 is no deadline.
 func (p *part) setIndex(id uint64, old, new int64) {
-	if p.own != nil && cell(id)&cellObj != 0 {
+	if cell(id)&cellObj != 0 {
 		p.noteOwn(id, new)
 	}
 	if old == new {

@@ -264,6 +264,13 @@ func TestPacedSync(t *testing.T) {
 			t.Errorf("it waits for %d bytes more, and said so %d times more", paced, len(done))
 		}
 	}
+	l.SetPace(func(uint64) time.Duration { return time.Hour })
+	put(l, 4, 10)
+	l.Sync(func(err error) { done <- err })
+	await.Until(t, "the disk", func() bool { return l.wal.Durable() >= l.End() })
+	if len(done) > 0 {
+		t.Error("it does not wait")
+	}
 	must(t, l.Close())
 }
 
