@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"errors"
-
 	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/object"
@@ -49,9 +47,6 @@ const (
 	errTimeoutRange Error = "ERR timeout is out of range"
 	errUnblocked    Error = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 )
-
-// errBlocked ends a handler that waits: c.Wait says for what.
-var errBlocked = errors.New("commands: the command waits")
 
 // block ends a handler that found nothing to pop. The command runs again, from its start, each time
 // that one of the keys changes. So the handler must have replied nothing, and changed nothing that

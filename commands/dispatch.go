@@ -339,16 +339,14 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	}
 	if err != nil {
 		c.Out.Truncate(mark)
-		switch err {
-		case errNeedKeys:
-			return Load
-		case errOffload:
-			return Job
-		case errBlocked:
-			outcome, c.Reason = Wait, ForUnblock
-		default:
+		switch retry, ok := err.(retryAs); {
+		case !ok:
 			e.Stats.Errors.Add(1)
 			c.reply(err)
+		case retry == errBlocked:
+			outcome, c.Reason = Wait, ForUnblock
+		default:
+			return Outcome(retry)
 		}
 	}
 	if !c.again(outcome) {

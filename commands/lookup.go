@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"errors"
-
 	"keyp/storage"
 )
 
@@ -44,9 +42,6 @@ func (c *Ctx) readString(k storage.Key) (value []byte, ok bool, err error) {
 	value, err = item.String()
 	return value, err == nil, err
 }
-
-// errNeedKeys ends a handler that has put keys into c.Keys which are not in memory.
-var errNeedKeys = errors.New("commands: keys are not in memory")
 
 // load makes sure that keys which a handler has found, beyond those that the call declares, are in
 // memory. Where they are not, the handler ends with errNeedKeys, before it has changed or counted

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"math"
 )
 
@@ -68,11 +67,6 @@ func largeProduct(c *Ctx) bool {
 	}
 	return product >= largeValue
 }
-
-// errOffload ends a handler that finds out only now that it is to be a job: of scope Pinned if its
-// command only reads, otherwise of scope Global, with the shards of its keys locked and no others.
-// It has replied and changed nothing.
-var errOffload = errors.New("commands: the command is to be a job")
 
 // mayOffload reports whether the handler may end with errOffload: it is not part of a transaction,
 // is no job yet, and does not run again for a session that is blocked, which has its place in
