@@ -32,21 +32,49 @@ type Txn struct {
 	s      *Store
 	mask   uint64 // locked shards, a bit for each
 	now    int64
-	micros int64  // now in microseconds, once somebody has asked; 0 until then
-	buf    []byte // the end of the batch so far
+	micros int64 // now in microseconds, once somebody has asked; 0 until then
+	// snapshot contains the keys of an offloaded transaction.
+	snapshot *snapshot
+	// blocked: the last Begin found a shard locked by the global transaction.
+	blocked bool
+	// shown: the caller has shown.mu, so End logs no time.
+	shown bool
+	sharing
+
+	txnBatch
+	txnEffects
+	txnReports
+
+	opened []opened
+	// scratch is room for an element's value while its collection changes.
+	scratch []byte
+	slid    []slid // the deadlines that reading has moved
+	notes   []note // the deadlines that count from a guarded instant
+	// limits are what the present change of limits has changed.
+	limits object.LimitChanges
+}
+
+// txnBatch is what a transaction will log.
+type txnBatch struct {
 	before pieceList
+	buf    []byte // the end of the batch so far
 	seen   uint64 // the newest LSN that a look-up showed
 	cost   int64  // what replaying the batch costs
 	stated int64  // the changes of keys that the batch states
 	logged uint64 // the value that the last record is about, if it is about an element
-	opened []opened
-	// scratch is room for an element's value while its collection changes.
-	scratch   []byte
-	wrote     []touched
-	gone      []*slot // slots that lost a key
-	counts    []*part // parts whose counts changed
-	flush     bool    // databases were emptied or exchanged
-	swapped   []*part // that SWAPDB moved
+}
+
+// txnEffects is what has to learn the LSN of the batch, and what has to be counted.
+type txnEffects struct {
+	wrote   []touched
+	gone    []*slot // slots that lost a key
+	counts  []*part // parts whose counts changed
+	flush   bool    // databases were emptied or exchanged
+	swapped []*part // that SWAPDB moved
+}
+
+// txnReports is what others will be told: clients by events, and the observer by changes.
+type txnReports struct {
 	events    []Happened
 	raised    int      // bytes that these take
 	changes   []Change // for the observer
@@ -56,17 +84,6 @@ type Txn struct {
 	quiet bool
 	// shedding: present changes are removals of due keys and elements.
 	shedding bool
-	// snapshot contains the keys of an offloaded transaction.
-	snapshot *snapshot
-	// blocked: the last Begin found a shard locked by the global transaction.
-	blocked bool
-	// shown: the caller has shown.mu, so End logs no time.
-	shown bool
-	slid  []slid // the deadlines that reading has moved
-	notes []note // the deadlines that count from a guarded instant
-	// limits are what the present change of limits has changed.
-	limits object.LimitChanges
-	sharing
 }
 
 // touched is a key that gets the batch's LSN.
@@ -182,9 +199,9 @@ func (t *Txn) stamp(lsn uint64) {
 const maxKept = 1 << 20
 
 func (t *Txn) reset() {
-	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
-	t.By, t.shedding, t.shown = 0, false, false
+	t.NoTouch, t.Exempt, t.By, t.shedding, t.shown = false, false, 0, false, false
+	t.txnBatch = txnBatch{before: t.before, buf: t.buf[:0]}
+	t.txnEffects = txnEffects{wrote: t.wrote[:0], gone: t.gone[:0], counts: t.counts[:0]}
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
