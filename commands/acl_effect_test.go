@@ -471,7 +471,7 @@ func TestACLStart(t *testing.T) {
 	if _, path, err := usersFrom(t, ""); err == nil || err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
 		t.Errorf("without the file: %v", err)
 	}
-	if _, path, err := usersFrom(t, "user alice >SECRET foo"); err == nil || err.Error() != path+":1: Syntax error. "+errUnchanged {
+	if _, path, err := usersFrom(t, "user alice >SECRET foo"); err == nil || err.Error() != path+":1: \"alice\": a word is not a rule: passwords begin with >, commands with + or -, keys with ~" {
 		t.Errorf("with a mistake: %v", err)
 	}
 	for _, tt := range []struct{ args, want, users string }{

@@ -44,11 +44,16 @@ func (e *Env) loadConfiguredUsers() error {
 			return errors.New("users are defined both in the configuration file and by aclfile; only one of them can say who they are")
 		}
 		next, err := e.readUsers(path)
-		if err != nil {
-			return errors.New(strings.TrimPrefix(err.Error(), "ERR "))
+		var all config.Mistakes
+		switch wrong := (*aclMistakes)(nil); {
+		case errors.As(err, &wrong):
+			all = wrong.each
+		case err != nil:
+			all.Add(e.Config.At("aclfile", errors.New(strings.TrimPrefix(err.Error(), "ERR "))))
+		default:
+			e.users.replace(next)
 		}
-		e.users.replace(next)
-		return nil
+		return all.OrNil()
 	}
 	var all config.Mistakes
 	for _, user := range given {
@@ -87,6 +92,16 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	return p, nil
 }
 
+// aclMistakes are what is wrong with an ACL file: the text of ACL LOAD, and each for a start, with
+// its user.
+type aclMistakes struct {
+	text Error
+	each config.Mistakes
+}
+
+func (m *aclMistakes) Error() string { return string(m.text) }
+func (m *aclMistakes) Unwrap() error { return m.text }
+
 // errUnchanged ends the error of an ACL file that is refused.
 const errUnchanged = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
@@ -119,7 +134,13 @@ func readACLFile(path string) ([]byte, error) {
 
 // parseUsers is readUsers for the file's text.
 func (e *Env) parseUsers(path, text string) (map[string]*permissions, error) {
-	next, wrong := map[string]*permissions{}, ""
+	next, wrong := map[string]*permissions{}, &aclMistakes{}
+	note := func(why string, each error) {
+		if why != "" {
+			wrong.text += Error(why)
+			wrong.each.Add(each)
+		}
+	}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.Trim(line, " \t\r\n")
 		if line == "" {
@@ -129,19 +150,21 @@ func (e *Env) parseUsers(path, text string) (map[string]*permissions, error) {
 		words := strings.Split(line, " ")
 		switch {
 		case words[0] != "user" || len(words) < 2:
-			wrong += at + " should start with user keyword followed by the username. "
+			note(at+" should start with user keyword followed by the username. ", errors.New(at+": a line is: user NAME RULE…"))
 		case hasSpaces(words[1]):
-			wrong += "'" + at + ": username '" + words[1] + "' contains invalid characters. "
+			note("'"+at+": username '"+words[1]+"' contains invalid characters. ", errors.New(at+": spaces are not allowed in the names of users"))
 		case next[words[1]] != nil:
-			wrong += fmt.Sprintf("WARNING: Duplicate user '%s' found on line %d. ", words[1], i+1)
+			note(fmt.Sprintf("WARNING: Duplicate user '%s' found on line %d. ", words[1], i+1), fmt.Errorf("%s: %q: the user is there twice", at, userShown(words[1])))
 		default:
 			var why string
 			next[words[1]], why = e.users.parseLine(at, words[2:])
-			wrong += why
+			_, err := e.users.parse(words[2:])
+			note(why, fmt.Errorf("%s: %q: %w", at, userShown(words[1]), err))
 		}
 	}
-	if wrong != "" {
-		return nil, Error("ERR " + wrong + errUnchanged)
+	if wrong.text != "" {
+		wrong.text = "ERR " + wrong.text + errUnchanged
+		return nil, wrong
 	}
 	if next[defaultUser] == nil {
 		next[defaultUser] = e.plainDefault()

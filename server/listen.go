@@ -94,10 +94,10 @@ func Check(cfg *config.Config) (all []error) {
 		all = append(all, fmt.Errorf("port and tls-port are both %d", port))
 	}
 	if err := checkUnix(path); err != nil {
-		all = append(all, listenError(path, err))
+		all = append(all, fmt.Errorf("unixsocket: %w", err))
 	}
 	if secure != 0 {
-		all = append(all, CheckTLS(cfg))
+		all = append(all, CheckTLS(cfg, "tls-port"))
 	}
 	return slices.DeleteFunc(all, func(err error) bool { return err == nil })
 }

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"keyp/internal/clock"
 	"keyp/internal/config"
 )
 
@@ -69,16 +71,34 @@ func FollowTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
 	return t, nil
 }
 
-// CheckTLS returns the error with which FollowTLS would fail.
-func CheckTLS(cfg *config.Config) error {
-	_, err := newTLSConfig(cfg)
+// CheckTLS returns the errors with which FollowTLS would fail, for an option that asks for TLS. A
+// certificate that is not valid at present is worth a warning: clients may accept it.
+func CheckTLS(cfg *config.Config, option string) error {
+	made, err := newTLSConfig(cfg)
+	if err == nil {
+		leaf, now := made.Certificates[0].Leaf, time.UnixMilli(clock.System.Now())
+		switch {
+		case now.After(leaf.NotAfter):
+			cfg.Warn("the certificate of tls-cert-file has expired: it was valid until " + leaf.NotAfter.UTC().Format(time.RFC3339))
+		case now.Before(leaf.NotBefore):
+			cfg.Warn("the certificate of tls-cert-file is not valid yet: it begins at " + leaf.NotBefore.UTC().Format(time.RFC3339))
+		}
+	}
 	var all config.Mistakes
 	all.Add(err)
 	for i, err := range all {
+		if unset := (errUnset("")); errors.As(err, &unset) {
+			err = fmt.Errorf("%w: %s needs it", err, option)
+		}
 		all[i] = fmt.Errorf("cannot serve TLS: %w", err)
 	}
 	return all.OrNil()
 }
+
+// errUnset says that an option has no value which TLS needs.
+type errUnset string
+
+func (e errUnset) Error() string { return string(e) }
 
 // newTLSConfig makes a configuration of the options. Its errors name the option.
 func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
@@ -134,22 +154,24 @@ func MemberTLS(cfg *config.Config) (*tls.Config, error) {
 // loadCertificate reads a certificate, with those that lead to its authority behind it,
 // and its key.
 func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err error) {
-	if certFile == "" {
-		return none, errors.New("no tls-cert-file is configured")
+	var all config.Mistakes
+	read := func(option, name string) (text []byte) {
+		if name == "" {
+			all.Add(errUnset("no " + option + " is configured"))
+			return nil
+		}
+		text, err := readPEM(name)
+		if err == nil && option == "tls-key-file" {
+			text, err = plainKey(text, pass)
+		}
+		if err != nil {
+			all.Add(fmt.Errorf("%s: %w", option, err))
+		}
+		return text
 	}
-	if keyFile == "" {
-		return none, errors.New("no tls-key-file is configured")
-	}
-	cert, err := readPEM(certFile)
-	if err != nil {
-		return none, fmt.Errorf("tls-cert-file: %w", err)
-	}
-	key, err := readPEM(keyFile)
-	if err != nil {
-		return none, fmt.Errorf("tls-key-file: %w", err)
-	}
-	if key, err = plainKey(key, pass); err != nil {
-		return none, fmt.Errorf("tls-key-file: %w", err)
+	cert, key := read("tls-cert-file", certFile), read("tls-key-file", keyFile)
+	if len(all) > 0 {
+		return none, all
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -184,24 +206,32 @@ func readPEM(name string) ([]byte, error) {
 // and of every file in dir. There has to be at least one.
 func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 	if file == "" && dir == "" {
-		return nil, errors.New("either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no")
+		return nil, errUnset("either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no")
 	}
 	pool := x509.NewCertPool()
+	var all config.Mistakes
 	if file != "" {
 		text, err := readPEM(file)
+		if err == nil && !pool.AppendCertsFromPEM(text) {
+			err = fmt.Errorf("%s has no certificate", file)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("tls-ca-cert-file: %w", err)
-		}
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("tls-ca-cert-file: %s has no certificate", file)
+			all.Add(fmt.Errorf("tls-ca-cert-file: %w", err))
 		}
 	}
-	if dir == "" {
-		return pool, nil
+	if dir != "" {
+		if err := addAuthorities(pool, dir); err != nil {
+			all.Add(fmt.Errorf("tls-ca-cert-dir: %w", err))
+		}
 	}
+	return pool, all.OrNil()
+}
+
+// addAuthorities adds the certificates of all files in a directory, of which one at least has some.
+func addAuthorities(pool *x509.CertPool, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("tls-ca-cert-dir: %w", err)
+		return err
 	}
 	found := false
 	for _, entry := range entries {
@@ -211,14 +241,14 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 		}
 		text, err := readPEM(name)
 		if err != nil {
-			return nil, fmt.Errorf("tls-ca-cert-dir: %w", err)
+			return err
 		}
 		found = pool.AppendCertsFromPEM(text) || found
 	}
 	if !found {
-		return nil, fmt.Errorf("tls-ca-cert-dir: no file in %s has a certificate", dir)
+		return fmt.Errorf("no file in %s has a certificate", dir)
 	}
-	return pool, nil
+	return nil
 }
 
 // tlsVersions reads tls-protocols; empty is 1.2 and 1.3.
@@ -304,9 +334,20 @@ func checkSuites(text string) error {
 	if len(words) == 0 {
 		return nil
 	}
+	var names []string
 	for _, suite := range tls.CipherSuites() {
-		if slices.Contains(suite.SupportedVersions, tls.VersionTLS13) && !slices.Contains(words, suite.Name) {
-			return fmt.Errorf("TLS 1.3 comes with all its suites, so %s can't be left out", suite.Name)
+		if slices.Contains(suite.SupportedVersions, tls.VersionTLS13) {
+			names = append(names, suite.Name)
+		}
+	}
+	for _, word := range words {
+		if !slices.Contains(names, word) {
+			return fmt.Errorf("%q is none of %s", word, strings.Join(names, ", "))
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(words, name) {
+			return fmt.Errorf("TLS 1.3 comes with all its suites, so %s can't be left out", name)
 		}
 	}
 	return nil

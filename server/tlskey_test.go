@@ -172,7 +172,11 @@ func TestTLSConfigErrors(t *testing.T) {
 		{[]string{"--tls-protocols", "TLSv1.1 TLSv1.2"}, "tls-protocols: tlsv1.1 is not served"},
 		{[]string{"--tls-protocols", "SSLv3"}, "tls-protocols: \"sslv3\" is none of"},
 		{[]string{"--tls-ciphers", "RC4-SHA"}, "tls-ciphers: "},
-		{[]string{"--tls-ciphersuites", "TLS_AES_256_GCM_SHA384"}, "tls-ciphersuites: "},
+		{[]string{"--tls-ciphersuites", "TLS_AES_256_GCM_SHA384"}, "tls-ciphersuites: TLS 1.3 comes with all its suites"},
+		{[]string{"--tls-ciphersuites", "TLS_X"}, "tls-ciphersuites: \"TLS_X\" is none of TLS_AES"},
+		{[]string{"--tls-key-file", "/nokey", "--tls-cert-file", "", "--tls-ca-cert-file", "/noca", "--tls-ca-cert-dir", "/nodir", "--tls-protocols", "SSLv3"},
+			"tls-protocols: \"sslv3\" is none of TLSv1.2, TLSv1.3\nno tls-cert-file is configured\ntls-key-file: open /nokey: no such file or directory\n" +
+				"tls-ca-cert-file: open /noca: no such file or directory\ntls-ca-cert-dir: open /nodir: no such file or directory"},
 		{[]string{"--tls-ciphersuites", "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"}, ""},
 	} {
 		cfg, err := config.Load(append(slices.Clone(good), tt.args...), nil, nil)

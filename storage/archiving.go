@@ -128,6 +128,17 @@ func CheckArchive(archive, data string) error {
 	return nil
 }
 
+// IsWithin reports whether a path is a data directory or in it, whatever symbolic links lead there.
+// Neither has to exist.
+func IsWithin(path, dir string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	dir, err = filepath.Abs(dir)
+	return err == nil && isWithin(path, dir)
+}
+
 // isWithin reports whether a path is a directory or in it, whatever symbolic links lead there. Both
 // are absolute, and may not exist yet.
 func isWithin(path, dir string) bool {

@@ -18,11 +18,12 @@ import (
 // What is due when, for those that look ahead: the dashboard, counts by name, the reaper's window.
 // A key is due at its own deadline or at the first one of its elements, whichever is earlier. Keys
 // in memory stand in the expiration index of their part; for those that are only on disk the bucket
-// ttl is read. An entry of that is left out if memory knows the key, or if the record of the key
-// may have changed since and says something else. Both are read in small steps, so a key whose
-// deadline changes meanwhile, or that moves between memory and disk, may count twice or not at all;
-// a list has it once or not at all. Where a global transaction has a shard, a step waits for it a
-// little. The last instant there is, math.MaxInt64, may be a deadline: what ends there has it too.
+// ttl is read. An entry of the bucket is left out if memory knows the key, or if the key's record
+// on disk has another deadline. Memory and disk are read in small steps. So a key whose deadline
+// changes meanwhile, or that moves between the two, may be counted twice or not at all; a list has
+// it once or not at all. If a global transaction has locked a shard, a step waits for the shard,
+// but not for long. The last instant, math.MaxInt64, may be a deadline, so a span that ends there
+// includes it.
 
 // before reports whether a deadline is before the end of a span.
 func before(deadline, end int64) bool { return deadline < end || end == math.MaxInt64 }

@@ -7,7 +7,8 @@ import (
 )
 
 // Stream is a key's stream within a transaction. A stream without entries is there until its key is
-// deleted. The value's method of the same name describes each.
+// deleted. Most methods call the method of object.Stream that has the same name; the description is
+// there.
 type Stream struct {
 	handle
 	// logs and quietly are what edit and editQuietly gave for the value of logged.

@@ -10,11 +10,13 @@ import (
 // restart, whatever the wall clock says by then. So every reply that shows a key as expired depends
 // on a record of the log, and waits until that is durable:
 //
-//   - A look-up by name removes what it finds due (Txn.live): the key or its elements are named,
-//     and the key's slot or the value notes the LSN. The reaper and the window do likewise.
+//   - A look-up by name removes what it finds due (Txn.live). A record names the removed key or
+//     elements, and the slot or the value keeps the LSN of that record. The reaper does the same,
+//     and so does the window, which knows the keys on disk that are due next.
 //   - A walk over the keyspace (View) passes over what is due and removes nothing. It logs how far
-//     time had come (format.RecTime). A start does not let time be earlier than that: what was due
-//     by then is due, and if the clock is behind, it is removed before time follows the clock.
+//     time had come (format.RecTime). A start does not let time be earlier than that, even
+//     if the clock is. Then it removes what was due by the logged time, and only after that does
+//     the store's time follow the clock.
 //   - Counts change only when something is removed.
 //
 // A walk logs nothing if all keys that it skipped were due by a time that the log has already. So

@@ -44,7 +44,7 @@ type side struct {
 	addr    string
 }
 
-// isKeyp is false for a server with options of its own.
+// isKeyp is false for the peer, whose options are not Keyp's.
 func (s side) isKeyp() bool { return s.name != "peer" }
 
 // quickValues are the flags that --quick sets unless they are given.

@@ -13,7 +13,7 @@ import (
 
 // Keys are a prefix and twelve digits, as redis-benchmark makes them.
 const (
-	keyPrefix = "key:" // its tests use it
+	keyPrefix = "key:" // of redis-benchmark's own tests
 	ttlPrefix = "ttl:" // keys with a deadline
 )
 

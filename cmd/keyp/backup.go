@@ -17,6 +17,7 @@ import (
 	"keyp/internal/config"
 	"keyp/internal/progress"
 	"keyp/internal/target"
+	"keyp/storage"
 	"keyp/storage/backupfile"
 	"keyp/storage/snapshotfile"
 )
@@ -106,6 +107,9 @@ func backup(args []string, out io.Writer) error {
 func mayCreate(from, to string, remote target.Options) error {
 	if from == "verify" || to == "-" {
 		return nil
+	}
+	if storage.IsWithin(to, from) {
+		return fmt.Errorf("%s is in the directory of the data, and a backup is to survive the loss of that", to)
 	}
 	if isFolder(to) {
 		_, err := target.Open(to, remote)

@@ -25,6 +25,9 @@ func (t *backupTool) ofServer(o *redis.Options, to string) error {
 	r := &backupReader{client: client, conn: client.Conn(), addr: o.Addr}
 	defer func() { r.conn.Close() }()
 	fields, err := r.conn.Do(t.ctx, "keyp.backup", "begin").Slice()
+	if err != nil && strings.Contains(err.Error(), "unknown command") {
+		return errors.New("it is no server of Keyp")
+	}
 	if err != nil {
 		return lostServer(err)
 	}

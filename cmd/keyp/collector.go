@@ -33,8 +33,8 @@ const (
 )
 
 // tuneCollector keeps the garbage in memory in proportion to the live data, and the
-// process near maxmemory, until stop is called. GOGC and GOMEMLIMIT in the environment say
-// that its user does the one or the other.
+// process near maxmemory, until stop is called. If the environment has GOGC, it leaves the garbage
+// alone; if it has GOMEMLIMIT, the size of the process.
 func tuneCollector(cfg *config.Config) (stop func()) {
 	percent := os.Getenv("GOGC") == ""
 	limit := os.Getenv("GOMEMLIMIT") == ""

@@ -19,6 +19,7 @@ import (
 	"keyp/internal/exporter"
 	"keyp/internal/rdb"
 	"keyp/internal/vfs"
+	"keyp/storage"
 )
 
 const exportUsage = "usage: keyp export DIR|ADDR FILE|- [--format rdb|resp|json] [--rdb-version N] [--replace]; for ADDR: " + serverUsage
@@ -77,6 +78,9 @@ func (e *export) run(ctx context.Context, out io.Writer) (got *exporter.Report, 
 		return nil, fmt.Errorf("%s is a directory", e.to)
 	} else if err == nil && !e.replace {
 		return nil, fmt.Errorf("%s exists: --replace overwrites it", e.to)
+	}
+	if storage.IsWithin(e.to, e.from) {
+		return nil, fmt.Errorf("%s is in the directory of the data", e.to)
 	}
 	part := e.to + ".export"
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -13,8 +13,7 @@ import (
 	"keyp/storage"
 )
 
-// exportMemory bounds the memory of keys that were read, unless the environment says something
-// else.
+// exportMemory bounds the memory of keys that were read, unless KEYP_MAXMEMORY does.
 const exportMemory = "256mb"
 
 // fromDir exports a data directory that no server uses, without changing it.

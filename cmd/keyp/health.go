@@ -62,6 +62,8 @@ func health(args []string, out io.Writer) error {
 	}
 	status, text, err := fetch(page)
 	switch {
+	case err != nil && strings.Contains(err.Error(), "certificate required"):
+		return errors.New("not ready: the server asks for a client's certificate, and health has none: let it ask at a clients' port without TLS, or at a socket")
 	case err != nil && !unreached(err):
 		return fmt.Errorf("not ready: %w; health asks at a clients' port without TLS (HOST:PORT), at a socket, or at http-addr", err)
 	case err != nil:
@@ -98,9 +100,9 @@ func healthAddress(cfg *config.Config) (string, error) {
 	return "", errors.New("there is no port without TLS to ask at: give the server an http-addr, and ask there")
 }
 
-// answersPing reports whether a server answers PING at an address, or asks for a password, which it
-// does as well when it is ready. Who speaks no Redis protocol there does not. A server that says
-// that it is not ready is an error.
+// answersPing reports whether a server at an address is ready: it answers PING, or it asks for a
+// password. It returns false if the server there does not speak Redis's protocol, and an error if
+// the server says that it is not ready.
 func answersPing(at string) (bool, error) {
 	if strings.Contains(at, "://") {
 		return false, nil

@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -52,6 +54,9 @@ func importFiles(args []string, out io.Writer) error {
 		Allowed: func(args [][]byte) bool { return importable(table, args) },
 		Keys:    func(args [][]byte, db int) ([]importer.Key, bool) { return keysOf(table, args, db) }}
 	source, err := importer.Open(from[0])
+	if _, _, noAddress := net.SplitHostPort(from[0]); errors.Is(err, fs.ErrNotExist) && noAddress == nil {
+		return exit{statusFailed, fmt.Errorf("%s: there is no such file; `redis-cli -h HOST -p PORT --rdb FILE` has a server of Redis write one", from[0])}
+	}
 	if err != nil {
 		return exit{statusFailed, err}
 	}

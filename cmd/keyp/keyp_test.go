@@ -100,7 +100,7 @@ func TestMistakes(t *testing.T) {
 		{name: "bad value in a file", args: []string{file}, want: "keyp: " + file + ":2: maxmemory: argument must be a memory value"},
 		{name: "bad value on standard input", args: []string{"-"}, stdin: "hz x\n", want: "keyp: standard input:1: hz: argument couldn't be parsed into an integer"},
 		{name: "bad value in the environment", env: []string{"KEYP_TIMEOUT=x"}, want: "keyp: KEYP_TIMEOUT: argument couldn't be parsed into an integer"},
-		{name: "nearly a password in the environment", env: []string{"KEYP_REQUIREPAS=x"}, want: "keyp: KEYP_REQUIREPAS: unknown option; did you mean requirepass?"},
+		{name: "nearly a password in the environment", env: []string{"KEYP_REQUIREPAS=x"}, want: "keyp: KEYP_REQUIREPAS: unknown option; did you mean KEYP_REQUIREPASS?"},
 		{name: "no such file", args: []string{file + "x"}, want: "keyp: can't read the configuration: open " + file + "x: no such file or directory"},
 		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: --shards: argument must be a power of two"},
 		{name: "port in use", args: []string{"--port", port}, want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
@@ -111,7 +111,7 @@ func TestMistakes(t *testing.T) {
 		{name: "HTTP address", args: []string{"--http-addr", "0.0.0.0:1"}, want: `keyp: http-addr "0.0.0.0:1" is not a loopback address`},
 		{name: "HTTP without a port", args: []string{"--http-addr", "127.0.0.1"}, want: `keyp: http-addr "127.0.0.1" is not an IP address with a port`},
 		{name: "HTTP address in use", args: []string{"--http-addr", "127.0.0.1:" + port}, want: "keyp: cannot listen on http-addr: "},
-		{name: "HTTP without a certificate", args: []string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes"}, want: "keyp: cannot serve TLS: no tls-cert-file is configured"},
+		{name: "HTTP without a certificate", args: []string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes", "--tls-cert-file", "x", "--tls-key-file", file, "--tls-auth-clients", "no"}, want: "keyp: cannot serve TLS: tls-cert-file: open "},
 		{name: "health of nothing", args: []string{"health", "127.0.0.1:1"}, want: "keyp: not ready: "},
 		{name: "health of what is no address", args: []string{"health", "ftp://x"}, want: `keyp: "ftp://x" is not an address with a port`},
 		{name: "check without a directory", args: []string{"check"}, want: "keyp: usage: keyp check DIR"},
@@ -365,7 +365,7 @@ func TestFirstStart(t *testing.T) {
 		t.Errorf("an empty dir: status %d, %q", status, errs)
 	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("s", 120))
-	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", dir, "--unixsocket", long); status != 1 || !strings.Contains(errs, "cannot listen on "+long+": the path has ") {
+	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", dir, "--unixsocket", long); status != 1 || !strings.Contains(errs, "unixsocket: the path has ") {
 		t.Errorf("a long path: status %d, %q", status, errs)
 	}
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "dump.rdb"), nil, 0o600)); err != nil {

@@ -124,6 +124,9 @@ var withPassword = regexp.MustCompile(`//[^/@]*:.*@|^[^/]*:.*@[^@]*:\d+$`)
 
 // help says what a topic is about, or how the program is called.
 func help(topic []string) error {
+	if len(topic) > 1 && slices.ContainsFunc(subcommands, func(s subcommand) bool { return s.name == topic[0] }) {
+		topic = topic[:1] // its text has the others
+	}
 	if len(topic) > 1 {
 		return errors.New("usage: keyp help [TOPIC]")
 	}

@@ -57,7 +57,7 @@ func memberSecrets(cfg *config.Config) (secret []byte, made *tls.Config, err err
 	}
 	if cfg.Bool("tls-cluster") {
 		if made, err = server.MemberTLS(cfg); err != nil {
-			return nil, nil, fmt.Errorf("tls-cluster: %w", err)
+			return nil, nil, config.Each("tls-cluster", err)
 		}
 	}
 	return secret, made, nil

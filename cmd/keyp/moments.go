@@ -25,11 +25,11 @@ func parseMoment(text string) (lsn uint64, ms int64, err error) {
 	return 0, 0, fmt.Errorf("%q is neither an LSN nor a time as 2006-01-02T15:04:05.000Z", text)
 }
 
-// largeRemoval is from how many keys on a removal is listed.
+// largeRemoval is the least number of keys for which a removal is listed.
 const largeRemoval = 100
 
-// listMoments shows what each archive has behind a backup: where its files begin and end, and what
-// has removed many keys at a time.
+// listMoments shows what each archive has after a backup: where its files begin and end, and which
+// commands removed many keys at once.
 func listMoments(ctx context.Context, from string, remote target.Options, archives []archive.Files, out io.Writer) error {
 	h, history, err := readBackup(ctx, from, remote, true)
 	if err != nil {

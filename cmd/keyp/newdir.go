@@ -10,9 +10,9 @@ import (
 	"keyp/internal/vfs"
 )
 
-// newDir makes a data directory beside dir by fill. The new one gets the name of dir when all is
-// there and durable. dir is empty, or is not there; where it is a symbolic link, what that names is
-// meant. After an error nothing is left of it.
+// newDir makes a data directory. fill writes it under another name, dir with a suffix; when all is
+// durable it is renamed to dir. dir must be empty or missing. If dir is a symbolic link, the
+// directory that the link names is replaced. After an error nothing is left.
 func newDir(dir, suffix string, fill func(part string) error) error {
 	dir, err := placeOf(dir)
 	if err != nil {
@@ -33,8 +33,8 @@ func newDir(dir, suffix string, fill func(part string) error) error {
 	return vfs.OS.SyncDir(filepath.Dir(dir))
 }
 
-// placeOf returns the path at which a new directory is to be. An error says why there can be none:
-// all that is found before the work begins.
+// placeOf returns the path of a directory that is to be made. It returns an error if the directory
+// cannot be made there, so that the tool fails before its work begins.
 func placeOf(dir string) (string, error) {
 	place, err := filepath.Abs(dir)
 	if err != nil {

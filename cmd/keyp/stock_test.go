@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"keyp/internal/testkit"
 )
 
 // A server starts with the files that Redis, Debian and Valkey come with; only the paths are
@@ -56,6 +60,20 @@ func TestCheckConfig(t *testing.T) {
 	if err := os.WriteFile(several, []byte("tls-port 7002\nport 7002\ntls-protocols TLSv9\ntls-cert-file /none\ntls-key-file /none\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	in := filepath.Dir(file)
+	acl, words, binary, dump, many := filepath.Join(in, "users.acl"), filepath.Join(in, "words.conf"), filepath.Join(in, "binary"), filepath.Join(in, "dump.rdb"), filepath.Join(in, "many.conf")
+	for path, text := range map[string]string{
+		acl: "user a on nosuch\nuser\n\nuser b +nosuch\n", binary: "ELF\x00\n", dump: "REDIS0011\xfa\x00", many: strings.Repeat("nosuchoption 1\n", 20_000),
+		words: "port 7002\nbind 999.1.1.1\naclfile /none\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var unknown strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&unknown, "keyp: %s:%d: nosuchoption: unknown option (keyp help options lists all)\n", many, i+1)
+	}
 	link := filepath.Join(filepath.Dir(file), "link") // to what is not there yet
 	if err := os.Symlink("dir/keyp.db", link); err != nil {
 		t.Fatal(err)
@@ -63,7 +81,7 @@ func TestCheckConfig(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	const noAuthority = "keyp: cannot serve TLS: either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no\n"
+	const noAuthority = "keyp: cannot serve TLS: either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no: tls-port needs it\n"
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -71,8 +89,14 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{more, "--logfile", included}, "keyp: an included file and logfile are the same file, " + included + "\n"},
 		{[]string{"--dir", dir, "--logfile", link}, "keyp: logfile is " + link + ", where the server keeps its data\n"},
 		{[]string{"--dir", dir, "--pidfile", dir}, "keyp: pidfile is " + dir + ", where the server keeps its data\nkeyp: pidfile " + dir + " is not a regular file\n"},
+		{[]string{"--aclfile", acl}, "keyp: " + acl + ":1: \"a\": a word is not a rule: passwords begin with >, commands with + or -, keys with ~\nkeyp: " + acl + ":2: a line is: user NAME RULE…\nkeyp: " + acl + ":4: \"b\": rule '+nosuch': Unknown command or category name in ACL\n"},
+		{[]string{words}, "keyp: Error loading ACLs, opening file '/none': No such file or directory (" + words + ":3: aclfile)\nkeyp: bind: \"999.1.1.1\" is no IP address (the port is an option of its own) (" + words + ":2: bind)\n"},
+		{[]string{binary}, "keyp: " + binary + " is no configuration: it is not a text\n"},
+		{[]string{dump}, "keyp: " + dump + " is a dump of Redis and no configuration; keyp import reads it\n"},
+		{[]string{many}, unknown.String() + "keyp: " + many + ":101: the rest was not read: too much is wrong\n"},
 		{[]string{several}, "keyp: port and tls-port are both 7002 (" + several + ":2: port, " + several + ":1: tls-port)\nkeyp: cannot serve TLS: tls-protocols: \"tlsv9\" is none of TLSv1.2, TLSv1.3 (" +
-			several + ":3: tls-protocols)\nkeyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory (" + several + ":4: tls-cert-file)\n" + noAuthority},
+			several + ":3: tls-protocols)\nkeyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory (" + several + ":4: tls-cert-file)\nkeyp: cannot serve TLS: tls-key-file: open /none: no such file or directory (" + several + ":5: tls-key-file)\n" +
+			strings.TrimSuffix(noAuthority, "\n") + " (" + several + ":1: tls-port)\n"},
 		{[]string{"--unixsocket", file}, "keyp: unixsocket: " + file + " is there, and is not a socket\n"},
 		{[]string{"--unixsocket", "/dev/null"}, "keyp: unixsocket: /dev/null is there, and is not a socket\n"},
 		{[]string{"--tls-ca-cert-dir", dir, "--logfile", dir + "/c.pem"}, "keyp: logfile is " + dir + "/c.pem, among the certificates of tls-ca-cert-dir\n"},
@@ -87,12 +111,12 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{"--http-addr", "localhost:1"}, "keyp: http-addr \"localhost:1\" is not an IP address with a port, such as 127.0.0.1:8379\n"},
 		{[]string{"--dir", "", "--archive-dir", "a", "--archive-command", "b"}, "keyp: archive-dir and archive-command exclude each other\nkeyp: dir is empty: it names the directory of the data, such as ./keyp-data\n"},
 		{[]string{"--port", "0"}, "keyp: nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket\n"},
-		{[]string{"--port", "0", "--unixsocket", "/" + strings.Repeat("a", 107)}, "keyp: cannot listen on /" + strings.Repeat("a", 107) + ": the path has 108 bytes, and the system allows 107\n"},
+		{[]string{"--port", "0", "--unixsocket", "/" + strings.Repeat("a", 107)}, "keyp: unixsocket: the path has 108 bytes, and the system allows 107\n"},
 		{[]string{"--port", "1", "--http-addr", "127.0.0.1:1"}, "keyp: port and http-addr are both 1\n"},
 		{[]string{"--port", "1", "--bind", "*", "--http-addr", "127.0.0.1:1"}, "keyp: port and http-addr are both 1\n"},
-		{[]string{"--port", "1", "--tls-port", "1"}, "keyp: port and tls-port are both 1\nkeyp: cannot serve TLS: no tls-cert-file is configured\n" + noAuthority},
-		{[]string{"--tls-port", "1", "--tls-cert-file", "/none", "--tls-key-file", "/none"}, "keyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory\n" + noAuthority},
-		{[]string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes"}, "keyp: cannot serve TLS: no tls-cert-file is configured\n" + noAuthority},
+		{[]string{"--port", "1", "--tls-port", "1"}, "keyp: port and tls-port are both 1\nkeyp: cannot serve TLS: no tls-cert-file is configured: tls-port needs it\nkeyp: cannot serve TLS: no tls-key-file is configured: tls-port needs it\n" + noAuthority},
+		{[]string{"--tls-port", "1", "--tls-cert-file", "/none", "--tls-key-file", "/none"}, "keyp: cannot serve TLS: tls-cert-file: open /none: no such file or directory\nkeyp: cannot serve TLS: tls-key-file: open /none: no such file or directory\n" + noAuthority},
+		{[]string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes", "--tls-auth-clients", "no"}, "keyp: cannot serve TLS: no tls-cert-file is configured: http-tls needs it\nkeyp: cannot serve TLS: no tls-key-file is configured: http-tls needs it\n"},
 		{[]string{"--cluster-enabled", "yes", "--cluster-secret-file", "/none"}, "keyp: cluster-secret-file: open /none: no such file or directory\n"},
 		{[]string{"--dir", "/none/data", "--archive-dir", "/none/data/archive"}, "keyp: archive-dir /none/data/archive is the directory of the data, or in it: the archive is to survive the loss of that\n"},
 		{[]string{"--bind", ""}, "keyp: nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket\n"},
@@ -113,6 +137,50 @@ func TestCheckConfig(t *testing.T) {
 				t.Errorf("%q: status %d, %q, %q", args, status, out, errs)
 			}
 		}
+	}
+}
+
+// TestRemarks: what is accepted and can hardly be meant is said by a check, and in the log.
+func TestRemarks(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--archive-command", "true"}, "archive-command has no %p, so it does not get the file that it is to keep\n"},
+		{[]string{"--ready-archive-age", "10"}, "ready-archive-age has no effect without archive-dir or archive-command\n"},
+		{[]string{"--ready-archive-age", "60", "--archive-dir", "/none"}, "ready-archive-age is not longer than archive-timeout, so the server is not ready again and again\n"},
+		{[]string{"--ready-archive-age", "61", "--archive-dir", "/none"}, ""},
+	} {
+		if status, out, errs := runKeyp(t, "", nil, append([]string{"--check-config"}, tt.args...)...); status != 0 || errs != "" || out != tt.want+"the configuration is valid\n" {
+			t.Errorf("%q: status %d, %q, %q", tt.args, status, out, errs)
+		}
+	}
+}
+
+// TestWrongDirectories: tools refuse a directory without data, and targets in the one with data.
+func TestWrongDirectories(t *testing.T) {
+	empty, to := t.TempDir(), filepath.Join(t.TempDir(), "new")
+	server := testkit.Keyp(t)
+	server.Stop()
+	data := server.Dir()
+	none := empty + " cannot be %s: storage: the directory has no data of Keyp\n"
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"check", empty}, 1, fmt.Sprintf(none, "checked")},
+		{[]string{"repair", empty, to}, 2, fmt.Sprintf(none, "repaired")},
+		{[]string{"repair", data, filepath.Join(data, "x")}, 2, data + " cannot be repaired: " + data + "/x is in the directory that is repaired, which stays as it is\n"},
+		{[]string{"backup", data, filepath.Join(data, "x")}, 1, data + "/x is in the directory of the data, and a backup is to survive the loss of that\n"},
+		{[]string{"export", data, filepath.Join(data, "x")}, 2, data + " cannot be exported: " + data + "/x is in the directory of the data\n"},
+	} {
+		if status, out, errs := runKeyp(t, "", nil, tt.args...); status != tt.status || out != "" || errs != "keyp: "+tt.want {
+			t.Errorf("%q: status %d, %q, %q", tt.args, status, out, errs)
+		}
+	}
+	if _, err := os.Stat(to); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("repair made a directory: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"keyp/commands"
 	"keyp/internal/config"
@@ -45,6 +46,16 @@ func checkTogether(cfg *config.Config) error {
 	dir, archive := cfg.PathOf("dir"), cfg.PathOf("archive-dir")
 	if archive != "" && cfg.String("archive-command") != "" {
 		add(errors.New("archive-dir and archive-command exclude each other"))
+	}
+	if command := cfg.String("archive-command"); command != "" && !strings.Contains(command, "%p") {
+		cfg.Warn("archive-command has no %p, so it does not get the file that it is to keep")
+	}
+	switch age := cfg.Int("ready-archive-age"); {
+	case age == 0:
+	case archive == "" && cfg.String("archive-command") == "":
+		cfg.Warn("ready-archive-age has no effect without archive-dir or archive-command")
+	case age <= cfg.Int("archive-timeout"):
+		cfg.Warn("ready-archive-age is not longer than archive-timeout, so the server is not ready again and again")
 	}
 	if dir == "" {
 		add(errors.New("dir is empty: it names the directory of the data, such as ./keyp-data"))
@@ -94,7 +105,7 @@ func checkHTTP(cfg *config.Config, at netip.AddrPort) error {
 		}
 	}
 	if cfg.Bool("http-tls") && cfg.Int("tls-port") == 0 { // otherwise the server has looked at it
-		return server.CheckTLS(cfg)
+		return server.CheckTLS(cfg, "http-tls")
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 // moveBudget at most, or until a command wants one of them.
 //
 // Entries come in the order of deadlines: an entry waits until no shard, nor the disk, has anything
-// left that was due before it. The mover does not wait for anything that stays blocked for
-// patience, such as a shard that a long script has locked.
+// left that was due before it. The mover waits for a shard at most as long as the constant patience
+// says: a long script may have locked it.
 type mover struct {
 	o    *Outboxes     // constant
 	kick chan struct{} // there may be something to do

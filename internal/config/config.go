@@ -37,7 +37,7 @@ type slot struct {
 	value    atomic.Pointer[value]
 	initial  value // the default
 	onChange []func() error
-	replaced bool   // by the command line
+	replaced string // the last source that gives a value; empty: only files do
 	chosen   bool   // the value is the server's own choice (Choose)
 	given    string // the source that set it last, so that only lines of one source add up
 	at       string // the line or the variable that set it last, empty for the command line
@@ -141,11 +141,30 @@ func (c *Config) Secret(name string) bool {
 	return s == nil || s.secret
 }
 
+// Warn adds a remark to Warnings, once.
+func (c *Config) Warn(text string) {
+	if !slices.Contains(c.warnings, text) {
+		c.warnings = append(c.warnings, text)
+	}
+}
+
+// At adds to an error where an option was set, if in a file or by a variable.
+func (c *Config) At(option string, err error) error {
+	if at := c.slots[option].at; at != "" {
+		return fmt.Errorf("%w (%s)", err, at)
+	}
+	return err
+}
+
 // Locate adds to an error where the options that it names were set, if in a file or by a variable.
+// Names that are also usual words (port, bind) count at the begin of the text and after "and".
 func (c *Config) Locate(err error) error {
 	var places []string
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
-	for _, word := range words {
+	for i, word := range words {
+		if i > 0 && words[i-1] != "and" && !strings.Contains(word, "-") {
+			continue
+		}
 		if s := c.slots[word]; s != nil && s.at != "" && !slices.Contains(places, s.at) {
 			places = append(places, s.at)
 		}

@@ -293,9 +293,57 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: %q", s.name, got)
 		}
 	}
-	for about, want := range map[string]string{"memori": "; did you mean memory?", "maxmemroy": "; did you mean maxmemory?", "chekc": "; did you mean check?", "weather": ""} {
+	for about, want := range map[string]string{
+		"slave-serve-stale-data": "--replica-serve-stale-data ", "hz": "has no effect", "list-max-ziplist-entries": "has no effect", "replicaof": `accepted as "", and refused`,
+		"daemonize": `accepted as "no", and refused`, "appendonly": `other than "yes" have a warning`, "loadmodule": "is refused: modules", "rename-command": "rename-command OLD NEW", "user": "ACL SETUSER", "include": "include PATH",
+	} {
+		if got := help(about); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %s", about, got, want)
+		}
+	}
+	for about, want := range map[string]string{"zip": "", "memori": "; did you mean memory?", "maxmemroy": "; did you mean maxmemory?", "chekc": "; did you mean check?", "weather": ""} {
 		if err := Help(io.Discard, about); err == nil || err.Error() != fmt.Sprintf("there is no topic %q%s", about, want) {
 			t.Errorf("%s: %v", about, err)
+		}
+	}
+}
+
+// TestReplacedValues: a wrong value does no harm if a later source gives the option another one.
+func TestReplacedValues(t *testing.T) {
+	for _, tt := range []struct {
+		file      string
+		env, args []string
+		want      int64 // 0: the start is refused
+	}{
+		{"port x", nil, nil, 0},
+		{"port x", []string{"KEYP_PORT=7"}, nil, 7},
+		{"port x", []string{"KEYP_PORT=y"}, nil, 0},
+		{"port x", []string{"KEYP_PORT=y"}, []string{"--port", "8"}, 8},
+		{"port 6", []string{"KEYP_PORT=y"}, nil, 0},
+		{"port x", []string{"KEYP_PORT=tcp://10.0.0.1:6379"}, nil, 0},
+	} {
+		cfg, err := Load(append([]string{"-"}, tt.args...), tt.env, strings.NewReader(tt.file))
+		if err == nil && cfg.Int("port") != tt.want || (err == nil) != (tt.want != 0) {
+			t.Errorf("%q, %q, %q: %v", tt.file, tt.env, tt.args, err)
+		}
+	}
+}
+
+// TestLocate: the lines and variables of the options that an error names.
+func TestLocate(t *testing.T) {
+	cfg, err := Load([]string{"-", "--tls-port", "7"}, []string{"KEYP_DIR=d"}, strings.NewReader("port 7\nhttp-addr 127.0.0.1:7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"port and http-addr are both 7":       " (standard input:1: port, standard input:2: http-addr)",
+		"port and tls-port are both 7":        " (standard input:1: port)",
+		"http-addr \"x\" needs a port":        " (standard input:2: http-addr)",
+		"dir: it is a file":                   " (KEYP_DIR)",
+		"the dir of a port is in the pidfile": "",
+	} {
+		if got := cfg.Locate(errors.New(text)).Error(); got != text+want {
+			t.Errorf("%q, want the end %q", got, want)
 		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"keyp/resp"
 )
 
+// maxMistakes bounds how many mistakes of a file are found.
+const maxMistakes = 100
+
 // maxInclude bounds how deep include directives nest, which also ends cycles.
 const maxInclude = 16
 
@@ -42,8 +45,18 @@ func (c *Config) loadFile(name string, stdin io.Reader) error {
 // parse applies a file's lines, and goes on behind those that are wrong. It looks for relative
 // includes in dir.
 func (c *Config) parse(data []byte, shown, dir, source string, depth int) error {
+	switch {
+	case bytes.HasPrefix(data, []byte("REDIS0")):
+		return fmt.Errorf("%s is a dump of Redis and no configuration; keyp import reads it", shown)
+	case bytes.IndexByte(data, 0) >= 0:
+		return fmt.Errorf("%s is no configuration: it is not a text", shown)
+	}
 	var all Mistakes
 	for i, line := range splitLines(data) {
+		if len(all) >= maxMistakes {
+			all.Add(&lineError{shown, i + 1, errors.New("the rest was not read: too much is wrong")})
+			break
+		}
 		d, err := parseLine(line)
 		if err == nil && d.name == "include" {
 			err = c.include(d.words, dir, source, depth)

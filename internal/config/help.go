@@ -98,7 +98,7 @@ func indent(text string) string {
 func Help(w io.Writer, about string) error {
 	var b strings.Builder
 	name := strings.TrimPrefix(strings.ToLower(about), "--")
-	option := slices.IndexFunc(options, func(o option) bool { return o.name == name && o.group != groupCompat })
+	option := slices.IndexFunc(options, func(o option) bool { return o.is(name) && o.group != groupCompat })
 	switch {
 	case about == "":
 		helpUses(&b)
@@ -111,8 +111,22 @@ func Help(w io.Writer, about string) error {
 		writeWrapped(&b, strings.Join(withoutEffect(), ", "), "  ", "  ")
 	case option >= 0:
 		options[option].usage(&b)
-	case slices.Contains(withoutEffect(), name):
+	case passedOver[name]:
 		fmt.Fprintf(&b, "%s is accepted for redis.conf's sake, and has no effect\n", name)
+	case unsupported[name] != "":
+		fmt.Fprintf(&b, "%s is refused: %s\n", name, unsupported[name])
+	case directives[name] != "":
+		fmt.Fprintf(&b, "%s: %s\n", name, directives[name])
+	case compatible(name) != nil:
+		o := compatible(name)
+		switch {
+		case o.why == "":
+			fmt.Fprintf(&b, "%s is accepted for redis.conf's sake, and has no effect\n", o.name)
+		case o.tolerate:
+			fmt.Fprintf(&b, "%s has no effect, and values other than %q have a warning: %s\n", o.name, o.only, o.why)
+		default:
+			fmt.Fprintf(&b, "%s is accepted as %q, and refused with another value: %s\n", o.name, o.only, o.why)
+		}
 	default:
 		for _, group := range shownGroups {
 			if topic(group) == name {
@@ -173,6 +187,28 @@ func effective() iter.Seq[*option] {
 			}
 		}
 	}
+}
+
+// directives are lines of the file that are no options.
+var directives = map[string]string{
+	"user":           "user NAME RULE... makes a user, with the rules of ACL SETUSER",
+	"include":        "include PATH reads other lines in its place; PATH may have * and ?",
+	"rename-command": `rename-command OLD NEW makes clients call a command by another name; "" removes it`,
+}
+
+// is reports whether a name is the option's.
+func (o *option) is(name string) bool { return o.name == name || o.alias != "" && o.alias == name }
+
+// compatible finds an option that is accepted for redis.conf's sake; nil: there is none.
+func compatible(name string) *option {
+	for _, list := range [][]option{options, compat} {
+		for i := range list {
+			if list[i].group == groupCompat && list[i].is(name) {
+				return &list[i]
+			}
+		}
+	}
+	return nil
 }
 
 // withoutEffect are the names of the options that are accepted for redis.conf's sake.

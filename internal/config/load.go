@@ -23,16 +23,21 @@ const envPrefix = "KEYP_"
 // Load reads defaults, then the file that args names ("-": stdin), then env ("NAME=value" each),
 // then the options in args, later ones winning. What is wrong is Mistakes, which name the file and
 // line, the variable or the argument; beside them Load returns what it has understood, for further
-// checks. A value that args replace may be wrong elsewhere. args are without the program's name.
+// checks. A value that a later source replaces may be wrong. args are without the program's name.
 func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	c := New()
 	files, given, err := splitCommandLine(args)
 	if err != nil {
 		return nil, err
 	}
+	for _, variable := range env {
+		if s, text := c.variable(variable); s != nil && !isService(text) {
+			s.replaced = fromEnvironment
+		}
+	}
 	for _, g := range given {
 		if s := c.slots[g.name]; s != nil {
-			s.replaced = true
+			s.replaced = commandLine
 		}
 	}
 	var all Mistakes
@@ -59,6 +64,9 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 // commandLine is the source of the last values.
 const commandLine = "command line"
 
+// fromEnvironment is the source of what variables say.
+const fromEnvironment = "environment"
+
 // Mistakes are all that is wrong with a configuration, in the order of its sources.
 type Mistakes []error
 
@@ -76,6 +84,16 @@ func (m *Mistakes) Add(err error) {
 	case err != nil:
 		*m = append(*m, err)
 	}
+}
+
+// Each returns an error, or each of several Mistakes, behind a prefix; nil for nil.
+func Each(prefix string, err error) error {
+	var all Mistakes
+	all.Add(err)
+	for i, err := range all {
+		all[i] = fmt.Errorf("%s: %w", prefix, err)
+	}
+	return all.OrNil()
 }
 
 // OrNil is m as an error, nil if there are none.
@@ -188,7 +206,7 @@ func (c *Config) put(source, name string, words []string) error {
 	if s == nil {
 		return errUnknownOption
 	}
-	judged := source == commandLine || !s.replaced
+	judged := source == commandLine || source == s.replaced || s.replaced == ""
 	if len(words) == 0 && judged {
 		return errWords
 	}
@@ -242,6 +260,32 @@ func hint(name string, err error) string {
 	return ""
 }
 
+// isService reports whether a variable's value is the address of a service. Kubernetes gives every
+// pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a service of that name.
+func isService(text string) bool { return strings.HasPrefix(text, "tcp://") }
+
+// optionOf is the name of the option for which a variable stands.
+func optionOf(key string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(key, envPrefix), "_", "-"))
+}
+
+// variables are the variables that stand for options.
+func variables(names []string) (keys []string) {
+	for _, name := range names {
+		keys = append(keys, envPrefix+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	}
+	return keys
+}
+
+// variable gives the option and the value of a variable; nil if it is of none.
+func (c *Config) variable(variable string) (s *slot, text string) {
+	key, text, _ := strings.Cut(variable, "=")
+	if !strings.HasPrefix(key, envPrefix) {
+		return nil, ""
+	}
+	return c.slots[optionOf(key)], text
+}
+
 // loadEnv takes KEYP_… variables. One that names no option is only worth a warning:
 // orchestrators put such variables there by themselves.
 func (c *Config) loadEnv(env []string) error {
@@ -251,22 +295,20 @@ func (c *Config) loadEnv(env []string) error {
 		if !strings.HasPrefix(key, envPrefix) {
 			continue
 		}
-		name := strings.ToLower(strings.ReplaceAll(key[len(envPrefix):], "_", "-"))
-		// Kubernetes gives every pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a
-		// service of that name.
-		s := c.slots[name]
-		if s == nil || strings.HasPrefix(text, "tcp://") && !s.secret {
-			meant := suggestion(name, secretNames(options))
+		name := optionOf(key)
+		s, _ := c.variable(variable)
+		if s == nil || isService(text) && !s.secret {
+			meant := suggestion(key, variables(secretNames(options)))
 			switch {
 			case s != nil:
 				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it has the address of a service, and no value of the option")
-			case meant != "" && !strings.HasPrefix(text, "tcp://"):
+			case meant != "" && !isService(text):
 				all.Add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
 			case protects(name):
 				all.Add(fmt.Errorf("%s: %w, and the server does not start without what may protect it: "+
 					"KEYP_REQUIREPASS is the password, KEYP_TLS_CERT_FILE and the like are for TLS; users and rename-command stand in the configuration file", key, errUnknownOption))
 			default:
-				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")
+				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option"+suggestion(key, variables(optionNames())))
 			}
 			continue
 		}
@@ -278,7 +320,7 @@ func (c *Config) loadEnv(env []string) error {
 			}
 		}
 		c.at = key
-		if err := c.put("environment", name, words); err != nil {
+		if err := c.put(fromEnvironment, name, words); err != nil {
 			all.Add(fmt.Errorf("%s: %w", key, err))
 		}
 	}

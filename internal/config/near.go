@@ -12,9 +12,9 @@ func Suggestion(word string, of ...string) string { return suggestion(word, of) 
 
 // suggestion asks whether the nearest of these names was meant; empty: none is near.
 func suggestion(word string, names []string) string {
-	const near = 2
+	const near = 2 // and no more than half of the word
 	nearest := slices.MinFunc(names, func(a, b string) int { return distance(word, a) - distance(word, b) })
-	if d := distance(word, nearest); d > near || d >= len(word) {
+	if d := distance(word, nearest); d > near || 2*d > len(word) {
 		return ""
 	}
 	return "; did you mean " + nearest + "?"
@@ -65,6 +65,10 @@ func secretNames(of []option) (names []string) {
 
 // unknownWord says that an argument is neither a subcommand nor a configuration file.
 func unknownWord(word string) string {
+	name, _, given := strings.Cut(word, "=")
+	if given && slices.Contains(optionNames(), name) {
+		return "there is no command " + withoutPassword(strings.TrimSpace(name)) + "=…; did you mean --" + name + "=…?"
+	}
 	return "there is no command " + withoutPassword(strings.TrimSpace(word)) + ", and no configuration file of that name" + suggestion(word, subcommandNames()) + " (see keyp help)"
 }
 

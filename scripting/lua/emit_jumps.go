@@ -9,8 +9,8 @@ func (f *function) jump() jumps {
 	return f.joined(alone(at), pending)
 }
 
-// jumpBehind adds a jump after the test that was just added. It is alone in its list, because
-// earlier jumps to this place go to the test.
+// jumpBehind adds a jump after the test that was just added. No pending jump joins its list: those
+// go to the test, which comes before it.
 func (f *function) jumpBehind() int { return f.jump().first }
 
 // joined returns a list with the jumps of both lists.

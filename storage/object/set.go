@@ -2,7 +2,8 @@ package object
 
 // Set is a set: element keys are members, which may have deadlines. A small set of
 // integers without deadlines has them sorted (ints.go), any other small one as they
-// came. Slices that it gives are valid until it changes, and must not be handed back.
+// came. Slices that its methods return are valid until the set changes, and must not become
+// arguments of its methods.
 type Set struct{ members }
 
 func setRule() rule {

@@ -3,6 +3,8 @@ package repair
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"keyp/internal/vfs"
@@ -42,6 +44,12 @@ type Inspected struct {
 func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {
 	if err := o.Complete(); err != nil {
 		return got, err
+	}
+	if !storage.Exists(o.Dir) {
+		return got, storage.ErrNoData
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, format.DataName)); errors.Is(err, fs.ErrNotExist) {
+		return got, fmt.Errorf("the data file %s is missing: put it back, or a backup of the directory; `keyp repair` saves what the log has", format.DataName)
 	}
 	lock, err := o.LockForReading()
 	if err != nil {

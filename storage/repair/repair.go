@@ -88,6 +88,12 @@ func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err 
 	if ofMember(o.Dir) {
 		return got, ErrMember
 	}
+	if !storage.Exists(o.Dir) {
+		return got, storage.ErrNoData
+	}
+	if storage.IsWithin(to, o.Dir) {
+		return got, fmt.Errorf("%s is in the directory that is repaired, which stays as it is", to)
+	}
 	part := filepath.Clean(to) + unfinished
 	if err := os.Mkdir(part, 0o700); err != nil {
 		return got, err
