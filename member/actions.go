@@ -207,8 +207,8 @@ func single(kind pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 }
 
 // admit makes a server a member that does not vote yet. The request may be repeated. A member with
-// the same node name is replaced. So is one that had the server's address and does not answer, for
-// example after the loss of its disk.
+// the same node name is replaced. So is one that has the server's address, for example after the
+// loss of its disk; while that one still answers, it is an error.
 func (m *Member) admit(ctx context.Context, q *request) error {
 	o := *q.Member
 	m.mu.Lock()
@@ -224,11 +224,19 @@ func (m *Member) admit(ctx context.Context, q *request) error {
 			return err
 		}
 	}
+	replaced := func(old *commands.Member) bool {
+		return old.ID != o.ID && isMember(conf, old.ID) && (old.Node == o.Node || o.IP != "" && o.IP == old.IP && o.Bus == old.Bus)
+	}
+	for _, old := range known {
+		if replaced(&old) && old.Node != o.Node && m.isActive(old.ID) {
+			return errors.New("a member with the server's address answered a moment ago; try again")
+		}
+	}
 	if err := m.propose(ctx, &o); err != nil {
 		return err
 	}
 	for _, old := range known {
-		if old.ID != o.ID && isMember(conf, old.ID) && (old.Node == o.Node || m.displaces(&o, &old)) {
+		if replaced(&old) {
 			if err := m.change(ctx, single(pb.ConfChangeRemoveNode, old.ID)); err != nil {
 				return err
 			}
@@ -240,10 +248,9 @@ func (m *Member) admit(ctx context.Context, q *request) error {
 	return m.change(ctx, single(pb.ConfChangeAddLearnerNode, o.ID))
 }
 
-// displaces reports whether a server has the address of a member that no longer answers.
-func (m *Member) displaces(o, old *commands.Member) bool {
-	return o.IP != "" && o.IP == old.IP && o.Bus == old.Bus &&
-		!slices.ContainsFunc(m.group.Peers(), func(p consensus.Peer) bool { return p.ID == old.ID && p.Active })
+// isActive reports whether a member has answered lately.
+func (m *Member) isActive(id uint64) bool {
+	return slices.ContainsFunc(m.group.Peers(), func(p consensus.Peer) bool { return p.ID == id && p.Active })
 }
 
 // remove removes a member.

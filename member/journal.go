@@ -436,10 +436,17 @@ func (j *journal) Rotate([]byte) (segment uint64, err error) {
 
 func (j *journal) Release(first uint64) error { return j.log.Release(j.m.needed(first)) }
 
+// Size is that of the log that a start needs: what is kept for others calls for no checkpoint.
+func (j *journal) Size() int64 {
+	j.m.mu.Lock()
+	saved := j.m.mu.saved
+	j.m.mu.Unlock()
+	return j.log.SizeFrom(saved)
+}
+
 func (j *journal) DropSpares()                { j.log.DropSpares() }
 func (j *journal) NextCost() int64            { return j.log.NextCost() }
 func (j *journal) First() uint64              { return j.log.First() }
-func (j *journal) Size() int64                { return j.log.Size() - j.m.kept() }
 func (j *journal) Full() bool                 { return j.log.Full() }
 func (j *journal) Room() (left, size int64)   { return j.log.Room() }
 func (j *journal) Err() error                 { return j.log.Err() }

@@ -44,7 +44,7 @@ type Options struct {
 	// members.
 	Announced func() commands.Member
 	Listen    func() (net.Listener, error)
-	// KeptLog bounds the log that is kept for members that are behind, in bytes. A member that
+	// KeptLog bounds the log that is kept only for members that are behind, in bytes. A member that
 	// lacks more takes a snapshot.
 	KeptLog func() int64
 	// Again stops the server in good order; then Finish is called and the process executes itself
@@ -108,9 +108,10 @@ type Member struct {
 		elected int64
 		stalled bool // this leader commits nothing, so it refuses writes
 		taken   commands.SnapshotProgress
-		open    map[uint64]uint64       // index after which the log is needed, by the member that is sent a snapshot
-		keeps   map[*keptEntries]uint64 // the same, for backups and the archive
-		own     uint64                  // the segment that a start from the newest checkpoint needs
+		lagging map[uint64]*lagging     // members that are sent a snapshot, or continue after one, by ID
+		keeps   map[*keptEntries]uint64 // index after which the log is needed, for backups and the archive
+		own     uint64                  // the segment that a start from the newest checkpoint needs, also from one under way
+		saved   uint64                  // the same, as of the newest that has ended; 0: none has
 		others  uint64                  // the first one that such a start or others need, as of that checkpoint
 	}
 }
@@ -121,7 +122,7 @@ func New(o Options) *Member {
 	m.clocks = &clocks{m: m, warned: map[uint64]bool{}}
 	m.clocks.mu.readings = map[uint64]reading{}
 	m.mu.changed.L = &m.mu.Mutex
-	m.mu.waits, m.mu.open, m.mu.moved = map[*wait]bool{}, map[uint64]uint64{}, map[uint64]commands.Member{}
+	m.mu.waits, m.mu.lagging, m.mu.moved = map[*wait]bool{}, map[uint64]*lagging{}, map[uint64]commands.Member{}
 	m.mu.keeps = map[*keptEntries]uint64{}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.status.Store(&commands.GroupStatus{})
@@ -436,54 +437,6 @@ func (m *Member) mark() (raftlog.Base, error) {
 		m.mu.bases = slices.Clone(m.mu.bases[n-64:])
 	}
 	return b, nil
-}
-
-// needed returns the first segment that must be kept, if this member itself, backups and the
-// archive need nothing before first.
-func (m *Member) needed(first uint64) uint64 {
-	lowest := uint64(0)
-	note := func(index uint64) {
-		if lowest == 0 || index < lowest {
-			lowest = index
-		}
-	}
-	m.mu.Lock()
-	reread := m.mu.reread
-	m.mu.Unlock()
-	if !reread { // the group may still read the log from its beginning
-		return m.journal.log.First()
-	}
-	if m.journal.Size() < m.o.KeptLog() {
-		for _, p := range m.group.Peers() {
-			if p.Match == 0 { // the peer has not told this leader what it has
-				return m.journal.log.First()
-			}
-			note(p.Match)
-		}
-	}
-	m.mu.Lock()
-	for _, index := range m.mu.open {
-		note(index)
-	}
-	own := max(m.mu.own, first)
-	m.mu.Unlock()
-	others := m.segmentWith(own, lowest)
-	m.mu.Lock()
-	m.mu.others = others
-	m.mu.Unlock()
-	return min(first, others)
-}
-
-// segmentWith returns first, or an earlier segment from which on the log contains everything after
-// an entry; 0: nobody needs one.
-func (m *Member) segmentWith(first, index uint64) uint64 {
-	if index == 0 {
-		return first
-	}
-	if segment := m.journal.log.Needed(index); segment != 0 {
-		return min(first, segment)
-	}
-	return min(first, m.journal.log.First())
 }
 
 // houseEvery is the interval of keepHouse. After each failure to announce this member's address,

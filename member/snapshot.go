@@ -53,12 +53,12 @@ func (m *Member) snapshot() (*pb.Snapshot, error) {
 }
 
 // send sends a snapshot to a member. Its base is not before the entry after.
-func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) error {
+func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err error) {
 	if !m.status.Load().Role.Leads() {
 		return errNotLeader
 	}
-	m.needs(to, m.journal.log.Begin().Index)
-	defer m.needs(to, 0)
+	m.sends(to, m.journal.log.Begin().Index, 0)
+	defer func() { m.sent(to, err) }()
 	sn, err := m.store.OpenSnapshot()
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) error 
 			return fmt.Errorf("the snapshot begins with entry %d, and %d was asked for", base.Index, after)
 		}
 	}
-	m.needs(to, base.Index)
+	m.sends(to, base.Index, sn.Header.Size)
 	commit := m.group.Status().Committed
 	conf, err := proto.Marshal(base.Conf)
 	if err != nil {
@@ -134,15 +134,6 @@ func (c *counted) Write(b []byte) (n int, err error) {
 	c.m.mu.taken.Done += int64(n)
 	c.m.mu.Unlock()
 	return n, err
-}
-
-// needs keeps the log after an entry for a member that is sent a snapshot; 0 ends that.
-func (m *Member) needs(to, index uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mu.open[to] = index; index == 0 {
-		delete(m.mu.open, to)
-	}
 }
 
 // baseAt returns the newest known base that is not beyond a position, or the log's base if there is

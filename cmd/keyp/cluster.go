@@ -161,10 +161,16 @@ const groupedAlready = "member of a group already"
 var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster", "cluster support disabled"}
 
 func (t *clusterTool) create(addrs []string) error {
+	named := map[string]string{}
 	for _, addr := range addrs {
-		if err := t.reach(addr); err != nil {
+		id, err := t.reach(addr)
+		if err != nil {
 			return err
 		}
+		if other, twice := named[id]; twice {
+			return fmt.Errorf("%s and %s are the same server", other, addr)
+		}
+		named[id] = addr
 	}
 	switch _, err := t.ask(addrs[0], "cluster", "found"); {
 	case err == nil:
@@ -177,12 +183,12 @@ func (t *clusterTool) create(addrs []string) error {
 	return t.add(addrs[0], addrs[1:])
 }
 
-// reach waits until a server that may be starting answers.
-func (t *clusterTool) reach(addr string) error {
+// reach waits until a server that may be starting answers with its name.
+func (t *clusterTool) reach(addr string) (id string, err error) {
 	for end := time.Now().Add(clusterReach); ; {
-		_, err := t.ask(addr, "cluster", "myid")
+		id, err := t.ask(addr, "cluster", "myid")
 		if !errors.Is(err, syscall.ECONNREFUSED) || t.pause(end) != nil {
-			return err
+			return id, err
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (t *clusterTool) status(addr string) error {
 // replace puts a server in the place of a member, which may be at the same address: one whose disk
 // was lost, and that has started empty.
 func (t *clusterTool) replace(group, which, addr string) error {
-	if err := t.reach(addr); err != nil {
+	if _, err := t.reach(addr); err != nil {
 		return err
 	}
 	id, err := t.ask(addr, "cluster", "myid")

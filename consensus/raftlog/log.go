@@ -542,6 +542,19 @@ func (l *Log) Between(from, to uint64) int64 {
 	return int64(b - a)
 }
 
+// SizeFrom is how many bytes the log has from the beginning of a segment on; all of it if there is no
+// such segment.
+func (l *Log) SizeFrom(segment uint64) int64 {
+	start, ok := l.wal.Start(segment)
+	if !ok {
+		return l.wal.Size()
+	}
+	return int64(l.wal.End() - start)
+}
+
+// Taken is how many bytes on disk the segments take from one on and before another.
+func (l *Log) Taken(from, to uint64) int64 { return l.wal.Taken(from, to) }
+
 // First is the lowest segment.
 func (l *Log) First() uint64 { return l.wal.First() }
 

@@ -62,7 +62,7 @@ var options = []option{
 	{name: "tls-cluster", group: groupCluster, kind: kindBool, def: "no", fixed: true,
 		help: "members talk TLS with each other, with certificates of both sides (tls-cert-file, tls-key-file, tls-ca-cert-file)"},
 	{name: "cluster-log-size", group: groupCluster, kind: kindBytes, def: "1gb",
-		help: "how long the log becomes that a member keeps for others which are away; one that lacks more than that takes a snapshot"},
+		help: "how many bytes of disk the log takes that a member keeps only for others which are behind; one that lacks more takes a snapshot, and until it has caught up it may lack four times as much, or the snapshot's size"},
 	{name: "cluster-require-full-coverage", group: groupCluster, kind: kindBool, def: "yes",
 		help: "serve keys only while all hash slots are served"},
 	{name: "cluster-allow-reads-when-down", group: groupCluster, kind: kindBool, def: "no",

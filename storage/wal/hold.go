@@ -117,6 +117,18 @@ func (l *Log) Start(segment uint64) (pos uint64, ok bool) {
 	return 0, false
 }
 
+// Taken is how many bytes on disk the segments take from one on and before another.
+func (l *Log) Taken(from, to uint64) (bytes int64) {
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	for _, s := range l.segMu.live {
+		if s.number >= from && s.number < to {
+			bytes += s.size
+		}
+	}
+	return bytes
+}
+
 // Begin is the position behind which the first batch of the log stands.
 func (l *Log) Begin() uint64 {
 	pos, ok := l.Start(l.First())

@@ -44,6 +44,10 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s is added, and the tool says %q, %v instead of %q", c.addr, out, err, c.want)
 		}
 	}
+	out, err := exec.CommandContext(await.Context(t), testkit.Binary(t), "cluster", "create", full.Addr(), stranger.Addr(), full.Addr()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "are the same server") || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("a server is named twice, and the tool says %q, %v", out, err)
+	}
 	if out := g.Tool("add", first, g.Servers[1].Addr()); !strings.Contains(out, "2 members") {
 		t.Error(out)
 	}

@@ -1,0 +1,146 @@
+package member
+
+import (
+	"math"
+	"time"
+
+	"keyp/consensus"
+)
+
+// A checkpoint releases the log that a start does not need, except for what backups, the archive
+// and other members need. For members that are behind, the log is kept up to KeptLog, in bytes on
+// disk. A member that needs more takes a snapshot. After that it must find the rest in the log, or
+// it would need the next snapshot: so more is kept for it until it has caught up. That is as much as
+// the snapshot has, since the time that a member needs for that grows with it.
+
+const (
+	// lagFactor times KeptLog is kept at least for a member that continues after a snapshot.
+	lagFactor = 4
+	// lagPatience is how long the log is kept for such a member while it takes no entry.
+	lagPatience = 5 * time.Minute
+)
+
+// lagging is a member that is sent a snapshot, or that continues after one.
+type lagging struct {
+	index   uint64 // the log after it is needed
+	size    int64  // of the snapshot
+	sending bool
+	moved   time.Duration // when the member last took entries, as a reading of Mono
+}
+
+// sends keeps the log after an entry for a member that is sent a snapshot of a size.
+func (m *Member) sends(to, index uint64, size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.lagging[to] = &lagging{index: index, size: size, sending: true}
+}
+
+// sent notes that a member has its snapshot, or that sending it has failed.
+func (m *Member) sent(to uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.mu.lagging[to]; err == nil && l != nil {
+		l.sending, l.moved = false, m.o.Clock.Mono()
+		return
+	}
+	delete(m.mu.lagging, to)
+}
+
+// needed returns the first segment that must be kept, if this member itself, backups and the
+// archive need nothing before first. A checkpoint has ended.
+func (m *Member) needed(first uint64) uint64 {
+	m.mu.Lock()
+	reread := m.mu.reread
+	own := max(m.mu.own, first)
+	m.mu.saved = own
+	m.mu.Unlock()
+	if !reread { // the group may still read the log from its beginning
+		return m.journal.log.First()
+	}
+	others := m.forSnapshots(own)
+	for _, p := range m.group.Peers() {
+		others = min(others, m.forPeer(&p, own))
+	}
+	m.mu.Lock()
+	m.mu.others = others
+	m.mu.Unlock()
+	return min(first, others)
+}
+
+// forSnapshots returns own, or an earlier segment that the members need which are sent a snapshot.
+func (m *Member) forSnapshots(own uint64) uint64 {
+	lowest := uint64(0)
+	m.mu.Lock()
+	for _, l := range m.mu.lagging {
+		if l.sending && (lowest == 0 || l.index < lowest) {
+			lowest = l.index
+		}
+	}
+	m.mu.Unlock()
+	return m.segmentWith(own, lowest)
+}
+
+// forPeer returns own, or an earlier segment that is kept for a member that is behind.
+func (m *Member) forPeer(p *consensus.Peer, own uint64) uint64 {
+	most := m.o.KeptLog()
+	has, size := m.lag(p)
+	if size > 0 {
+		most = max(min(most, math.MaxInt64/lagFactor)*lagFactor, size)
+	}
+	from := m.journal.log.First()
+	if has > 0 { // otherwise the peer has not told this leader what it has
+		from = m.segmentWith(own, has)
+	}
+	switch {
+	case from >= own:
+		m.follows(p.ID)
+		return own
+	case m.journal.log.Taken(from, own) <= most:
+		return from
+	case size > 0:
+		m.o.Logger.Warn("a member cannot catch up after its snapshot, as more is written meanwhile; a larger cluster-log-size helps", "id", p.ID)
+		m.follows(p.ID)
+	}
+	return own
+}
+
+// follows ends what is kept for a member beyond KeptLog.
+func (m *Member) follows(id uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.mu.lagging[id]; l != nil && !l.sending {
+		delete(m.mu.lagging, id)
+	}
+}
+
+// lag returns up to which entry a peer has the log, and the size of the snapshot after which it
+// continues; 0: it does not.
+func (m *Member) lag(p *consensus.Peer) (has uint64, size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.mu.lagging[p.ID]
+	if l == nil || l.sending {
+		return p.Match, 0
+	}
+	now := m.o.Clock.Mono()
+	if p.Match > l.index {
+		l.index, l.moved = p.Match, now
+	}
+	if now-l.moved > lagPatience {
+		delete(m.mu.lagging, p.ID)
+		return p.Match, 0
+	}
+	return l.index, l.size
+}
+
+// segmentWith returns first, or an earlier segment from which on the log contains everything after
+// an entry; 0: nobody needs one.
+func (m *Member) segmentWith(first, index uint64) uint64 {
+	if index == 0 {
+		return first
+	}
+	if segment := m.journal.log.Needed(index); segment != 0 {
+		return min(first, segment)
+	}
+	return min(first, m.journal.log.First())
+}

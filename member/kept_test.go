@@ -1,0 +1,121 @@
+package member
+
+import (
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit/await"
+)
+
+// withoutOne returns a leader's process with another member that is dead, after a checkpoint.
+func withoutOne(r *ring) (leader, away *server, p *process, id uint64) {
+	leader = r.leader()
+	away = r.others(leader)[0]
+	id = away.status().ID
+	away.kill()
+	r.fill("gone", 5)
+	leader = r.leader()
+	p = r.running(leader)
+	r.checkpoint(leader)
+	return leader, away, p, id
+}
+
+// leads skips the rest of a test if another member has come to lead: its log is another one.
+func (r *ring) leads(p *process) {
+	r.t.Helper()
+	if st := p.m.group.Status(); !st.Leading {
+		r.t.Skip("another member leads by now")
+	}
+}
+
+// large writes some entries that are larger than what a member's record takes, and a checkpoint
+// follows.
+func (r *ring) large(s *server) {
+	r.t.Helper()
+	for range 3 {
+		r.write("large", strings.Repeat("x", 100_000))
+	}
+	r.checkpoint(s)
+}
+
+// TestKeptForAbsent: the log that is kept for a member that is away calls for no checkpoint, and is
+// released when it takes more than KeptLog.
+func TestKeptForAbsent(t *testing.T) {
+	r := newGroup(t, 3)
+	leader, away, p, _ := withoutOne(r)
+	first := p.m.journal.log.First()
+	for range 3 {
+		r.large(leader)
+	}
+	r.leads(p)
+	if own, all := p.m.journal.Size(), p.m.journal.log.Size(); own >= 300_000 || all < 900_000 {
+		t.Errorf("the log has %d bytes, and a start needs %d", all, own)
+	}
+	if p.m.journal.log.First() != first {
+		t.Error("the log of the absent member was released")
+	}
+	r.mu.Lock()
+	r.keptLog = 1
+	r.mu.Unlock()
+	r.large(leader)
+	r.leads(p)
+	if p.m.journal.log.First() == first {
+		t.Error("more is kept than KeptLog")
+	}
+	away.start()
+	r.agree()
+}
+
+// TestKeptAfterSnapshot: the log after a snapshot is kept for its member beyond KeptLog, up to the
+// snapshot's size, until the member has caught up.
+func TestKeptAfterSnapshot(t *testing.T) {
+	r := newGroup(t, 3)
+	leader, away, p, id := withoutOne(r)
+	r.mu.Lock()
+	r.keptLog = 1
+	r.mu.Unlock()
+	keeps := func(what string, want bool) {
+		t.Helper()
+		first := p.m.journal.log.First()
+		r.large(leader)
+		r.leads(p)
+		if kept := p.m.journal.log.First() == first; kept != want {
+			t.Errorf("%s: the log is kept: %v", what, kept)
+		}
+	}
+	keeps("before the snapshot", false)
+	p.m.sends(id, p.m.journal.log.Begin().Index, 10<<20)
+	keeps("while it is sent", true)
+	p.m.sent(id, nil)
+	keeps("after it", true)
+	p.m.follows(id)
+	keeps("when it has caught up", false)
+	p.m.sends(id, p.m.journal.log.Begin().Index, 10)
+	p.m.sent(id, nil)
+	keeps("beyond its size", false)
+	p.m.sends(id, p.m.journal.log.Begin().Index, 10<<20)
+	p.m.sent(id, errNotLeader)
+	keeps("after it has failed", false)
+	away.start()
+	r.agree()
+}
+
+// TestSameAddress: a server does not become a member while another member answers at its address.
+func TestSameAddress(t *testing.T) {
+	r := newGroup(t, 3)
+	leader := r.leader()
+	p := r.running(leader)
+	o := *leader.status().Member(r.others(leader)[0].status().ID)
+	r.await("the other member answers", func() bool { return p.m.isActive(o.ID) })
+	o.ID, o.Node = 99, "another"
+	got := make(chan error, 1)
+	go func() { got <- p.m.admit(t.Context(), &request{Member: &o}) }()
+	err := await.For(t, "an answer", got)
+	r.leads(p)
+	if err == nil || !strings.Contains(err.Error(), "answered a moment ago") {
+		t.Errorf("%v", err)
+	}
+	if leader.status().Member(99) != nil {
+		t.Error("it is a member")
+	}
+}
