@@ -58,7 +58,10 @@ func runArchive(ctx context.Context, command, dir, path string, logger *slog.Log
 		if cmd.Process != nil {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody may be left
 		}
-		return fmt.Errorf("archive-command: %w: %s", err, bytes.TrimSpace(out.b))
+		if text := bytes.TrimSpace(out.b); len(text) > 0 {
+			return fmt.Errorf("archive-command: %w: %s", err, text)
+		}
+		return fmt.Errorf("archive-command: %w", err)
 	}
 	logger.Debug("archived", "file", filepath.Base(path), "took", time.Since(began).String())
 	return nil

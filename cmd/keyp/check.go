@@ -38,7 +38,10 @@ func check(args []string, out io.Writer) error {
 	flags.SetOutput(io.Discard)
 	verbose := flags.Bool("verbose", false, "")
 	words, err := parseWords(flags, args)
-	if err != nil || len(words) != 1 {
+	if err != nil {
+		return fmt.Errorf("%w; usage: keyp check DIR [--verbose]", err)
+	}
+	if len(words) != 1 {
 		return errors.New("usage: keyp check DIR [--verbose]")
 	}
 	dir := words[0]

@@ -59,7 +59,10 @@ func prune(args []string, out io.Writer) error {
 	dry, force := flags.Bool("dry-run", false, ""), flags.Bool("force", false, "")
 	remote := addTargetFlags(flags)
 	words, err := parseWords(flags, args)
-	if err != nil || len(words) != 1 || words[0] == "" {
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, pruneUsage)
+	}
+	if len(words) != 1 || words[0] == "" {
 		return errors.New(pruneUsage)
 	}
 	rule, err := parseRetention(*keep)

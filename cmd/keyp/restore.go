@@ -44,11 +44,14 @@ func restore(args []string, out io.Writer) error {
 	keep := flags.Bool("keep-expired", false, "")
 	remote := addTargetFlags(flags)
 	words, err := parseWords(flags, args)
+	if err != nil {
+		return fmt.Errorf("%w (see keyp restore --help)", err)
+	}
 	dirs := 2
 	if *list {
 		dirs = 1
 	}
-	if err != nil || len(words) != dirs || words[dirs-1] == "" || len(archives) == 0 && (*list || *moment != "") || *list && (*moment != "" || *keep) {
+	if len(words) != dirs || words[dirs-1] == "" || len(archives) == 0 && (*list || *moment != "") || *list && (*moment != "" || *keep) {
 		return errors.New(restoreUsage)
 	}
 	source := storage.Source{KeepExpired: *keep}

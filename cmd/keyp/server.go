@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/config"
 )
 
 // serverFlags are the options of tools that connect to a server.
@@ -38,10 +40,25 @@ func parseWords(flags *flag.FlagSet, args []string) (words []string, err error) 
 			rest = rest[1:]
 		}
 		if err := flags.Parse(rest); err != nil {
-			return nil, err
+			return nil, mistake(flags, err)
 		}
 	}
 	return words, nil
+}
+
+// mistake words an error of package flag: options have two hyphens here, and one that is unknown
+// may be nearly another one.
+func mistake(flags *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name) })
+	if len(names) == 0 {
+		return fmt.Errorf("unknown option --%s", name)
+	}
+	return fmt.Errorf("unknown option --%s%s", name, config.Suggestion("--"+name, names...))
 }
 
 // check returns an error for certificates without TLS: password and data would be sent as they are.

@@ -193,6 +193,9 @@ func TestNearMisses(t *testing.T) {
 		{[]string{"cluster", "statu", "127.0.0.1:1"}, "keyp: there is no command cluster statu; did you mean status? (see keyp cluster --help)\n"},
 		{[]string{"cluster", "weather"}, "keyp: there is no command cluster weather (see keyp cluster --help)\n"},
 		{[]string{"backup", "verfy", "x"}, "keyp: there is no command backup verfy, and no directory of that name; did you mean verify? (see keyp backup --help)\n"},
+		{[]string{"backup", "--dri", "x", "y"}, "keyp: unknown option --dri; usage: keyp backup ADDR|DIR TARGET, keyp backup verify FILE, keyp backup prune DIR (see keyp backup --help)\n"},
+		{[]string{"check", "--verbos", "x"}, "keyp: unknown option --verbos; did you mean --verbose?; usage: keyp check DIR [--verbose]\n"},
+		{[]string{"restore", "--arcive", "x", "y", "z"}, "keyp: unknown option --arcive; did you mean --archive? (see keyp restore --help)\n"},
 		{[]string{"repiar", "a", "b"}, "keyp: there is no command repiar, and no configuration file of that name; did you mean repair? (see keyp help)\n"},
 	} {
 		if status, out, errs := runKeyp(t, "", nil, tt.args...); status == 0 || out != "" || errs != tt.want {
