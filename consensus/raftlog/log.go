@@ -542,8 +542,8 @@ func (l *Log) Between(from, to uint64) int64 {
 	return int64(b - a)
 }
 
-// SizeFrom is how many bytes the log has from the beginning of a segment on; all of it if there is no
-// such segment.
+// SizeFrom is how many bytes the log has from the beginning of a segment on; all of it if there is
+// no such segment.
 func (l *Log) SizeFrom(segment uint64) int64 {
 	start, ok := l.wal.Start(segment)
 	if !ok {
