@@ -209,7 +209,7 @@ func TestBackupGivenUp(t *testing.T) {
 func TestRestoreRaisesTokens(t *testing.T) {
 	h := changing(newHarness(t))
 	grant := func(h *harness, name string) (token uint64) {
-		h.do(func(x *Txn) { token = x.nextToken(h.s.Key(0, []byte(name))) }, h.s.Key(0, []byte(name)))
+		h.do(func(x *Txn) { token = h.s.leases.next(x, h.s.Key(0, []byte(name))) }, h.s.Key(0, []byte(name)))
 		h.commit()
 		return token
 	}

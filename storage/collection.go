@@ -95,7 +95,7 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 // put logs an element that the value has now.
 func (h *handle) put(o *Object, elem, val []byte, deadline ttl.Deadline) {
 	p := h.t.s.part(h.k)
-	h.t.noteElement(p.space, h.k, elem, deadline)
+	h.t.s.guard.noteElement(h.t, p.space, h.k, elem, deadline)
 	if h.t.regenerate(p, o) {
 		return
 	}

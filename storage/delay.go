@@ -37,7 +37,7 @@ func (q *DelayQueue) Add(id []byte, due int64, payload []byte) (created bool) {
 
 // Deliver gives a job to somebody until it is due again, and returns the receipt.
 func (q *DelayQueue) Deliver(j object.Job, due int64) (receipt uint64) {
-	receipt = q.t.nextToken(q.k)
+	receipt = q.t.s.leases.next(q.t, q.k)
 	j.Due, j.Deliveries, j.Receipt = due, j.Deliveries+1, receipt
 	q.set(&j)
 	return receipt

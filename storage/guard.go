@@ -428,10 +428,10 @@ func (g *clockGuard) end(confirmed bool) {
 	leads := !s.Follower() // otherwise deadlines and notes are the leader's
 	returns := guarded && !back && leads && by < 0
 	if guarded && !back && leads && !returns {
-		moved = t.moveNoted(by)
+		moved = g.moveNoted(t, by)
 	}
 	if leads {
-		t.dropNotes()
+		g.dropNotes(t)
 	}
 	// A walk over the keyspace logs no time that follows the wall clock before the log has this
 	// transaction.

@@ -60,28 +60,27 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
 
 // noteKey notes the deadline of a key, if it counts from an instant that is guarded.
-func (t *Txn) noteKey(space uint32, k Key, deadline ttl.Deadline) {
-	if deadline.FromNow && deadline.At != ttl.None && t.s.guard.moves() {
-		t.note(space, k, nil, false, deadline.At)
+func (g *clockGuard) noteKey(t *Txn, space uint32, k Key, deadline ttl.Deadline) {
+	if deadline.FromNow && deadline.At != ttl.None && g.moves() {
+		g.note(t, space, k, nil, false, deadline.At)
 	}
 }
 
 // noteElement is noteKey for the deadline of an element.
-func (t *Txn) noteElement(space uint32, k Key, elem []byte, deadline ttl.Deadline) {
-	if deadline.FromNow && deadline.At != ttl.None && t.s.guard.moves() {
-		t.note(space, k, elem, true, deadline.At)
+func (g *clockGuard) noteElement(t *Txn, space uint32, k Key, elem []byte, deadline ttl.Deadline) {
+	if deadline.FromNow && deadline.At != ttl.None && g.moves() {
+		g.note(t, space, k, elem, true, deadline.At)
 	}
 }
 
-func (t *Txn) note(space uint32, k Key, elem []byte, element bool, deadline int64) {
+func (g *clockGuard) note(t *Txn, space uint32, k Key, elem []byte, element bool, deadline int64) {
 	t.notes = append(t.notes, note{shard: t.s.shardOf(k.Slot), at: appendNoted(nil, space, k.Name, elem, element), deadline: deadline})
 }
 
 // writeNotes puts the transaction's notes where they belong.
-func (t *Txn) writeNotes() {
-	g := &t.s.guard
+func (g *clockGuard) writeNotes(t *Txn) {
 	for _, n := range t.notes {
-		h, err := t.openNotes(n.shard)
+		h, err := g.openNotes(t, n.shard)
 		if err == nil && (h.Value().Len() < t.s.bounds.notes/len(t.s.shards) || h.has(n.at)) {
 			h.Set(n.at, nil, ttl.At(n.deadline))
 		} else if g.unmoved.Add(1) == 1 {
@@ -93,8 +92,8 @@ func (t *Txn) writeNotes() {
 }
 
 // openNotes opens a shard's notes, which a restart or an eviction may have left on disk.
-func (t *Txn) openNotes(shard int) (Hash, error) {
-	k := t.s.guard.notes[shard]
+func (g *clockGuard) openNotes(t *Txn, shard int) (Hash, error) {
+	k := g.notes[shard]
 	if err := t.Load(k); err != nil {
 		return Hash{}, err
 	}
@@ -107,8 +106,8 @@ func (h *Hash) has(field []byte) bool {
 }
 
 // carryNotes notes the deadlines that a key has from another one, whose value it got.
-func (t *Txn) carryNotes(from, to Key) {
-	if t.s.guard.since.Load() == 0 {
+func (g *clockGuard) carryNotes(t *Txn, from, to Key) {
+	if g.since.Load() == 0 {
 		return
 	}
 	source, p := t.s.spaces.ids[from.DB], t.s.spaces.ids[to.DB]
@@ -116,28 +115,28 @@ func (t *Txn) carryNotes(from, to Key) {
 	if !ok {
 		return
 	}
-	if d := item.Deadline(); d != 0 && t.isNoted(from, appendNoted(nil, source, from.Name, nil, false), d) {
-		t.note(p, to, nil, false, d)
+	if d := item.Deadline(); d != 0 && g.isNoted(t, from, appendNoted(nil, source, from.Name, nil, false), d) {
+		g.note(t, p, to, nil, false, d)
 	}
 	if !object.HasDeadlines(item.Type()) {
 		return
 	}
 	item.Value().Walk(func(elem, _ []byte, d int64) bool {
-		if d != 0 && t.isNoted(from, appendNoted(nil, source, from.Name, elem, true), d) {
-			t.note(p, to, elem, true, d)
+		if d != 0 && g.isNoted(t, from, appendNoted(nil, source, from.Name, elem, true), d) {
+			g.note(t, p, to, elem, true, d)
 		}
 		return true
 	})
 }
 
 // isNoted reports whether a deadline of a key is noted.
-func (t *Txn) isNoted(k Key, at []byte, deadline int64) bool {
+func (g *clockGuard) isNoted(t *Txn, k Key, at []byte, deadline int64) bool {
 	for _, n := range t.notes {
 		if n.deadline == deadline && string(n.at) == string(at) {
 			return true
 		}
 	}
-	h, err := t.openNotes(t.s.shardOf(k.Slot))
+	h, err := g.openNotes(t, t.s.shardOf(k.Slot))
 	if err != nil {
 		return false
 	}
@@ -156,7 +155,7 @@ func (g *clockGuard) loadNoted() {
 		if s.BeginBeside(t, g.notes[i:i+1]) != nil {
 			continue // it is logged
 		}
-		t.eachNote(i, func(at []byte, _ int64) {
+		g.eachNote(t, i, func(at []byte, _ int64) {
 			if k, _, _ := s.noted(at); k.DB >= 0 && !s.resident(k) {
 				k.Name = append([]byte(nil), k.Name...)
 				keys = append(keys, k)
@@ -175,8 +174,8 @@ func (g *clockGuard) loadNoted() {
 }
 
 // eachNote visits the notes of a shard, which the transaction has locked.
-func (t *Txn) eachNote(shard int, visit func(at []byte, deadline int64)) {
-	if h, err := t.openNotes(shard); err == nil {
+func (g *clockGuard) eachNote(t *Txn, shard int, visit func(at []byte, deadline int64)) {
+	if h, err := g.openNotes(t, shard); err == nil {
 		h.Value().Walk(func(at, _ []byte, deadline int64) bool {
 			visit(at, deadline)
 			return true
@@ -185,20 +184,20 @@ func (t *Txn) eachNote(shard int, visit func(at []byte, deadline int64)) {
 }
 
 // moveNoted moves deadlines that are still the noted ones. The transaction has all shards locked.
-func (t *Txn) moveNoted(by int64) (moved int64) {
+func (g *clockGuard) moveNoted(t *Txn, by int64) (moved int64) {
 	t.NoTouch, t.Exempt = true, true // as much is left as before, so there is nothing to decide
 	for i := range t.s.shards {
-		t.eachNote(i, func(at []byte, deadline int64) {
+		g.eachNote(t, i, func(at []byte, deadline int64) {
 			k, elem, element := t.s.noted(at)
 			if k.DB < 0 {
 				return
 			}
 			if err := t.Load(k); err != nil {
-				t.s.guard.unmoved.Add(1)
+				g.unmoved.Add(1)
 				t.s.options.Logger.Error("a deadline that counts from guarded time could not be moved", "key", strconv.Quote(string(k.Name)), "error", err)
 				return
 			}
-			if t.move(k, elem, element, deadline, by) {
+			if g.move(t, k, elem, element, deadline, by) {
 				moved++
 			}
 		})
@@ -208,7 +207,7 @@ func (t *Txn) moveNoted(by int64) (moved int64) {
 }
 
 // move moves one deadline, if it is still the noted one.
-func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
+func (g *clockGuard) move(t *Txn, k Key, elem []byte, element bool, deadline, by int64) bool {
 	to := min(deadline, math.MaxInt64-by) + by // not past the last instant there is
 	if !element {
 		p, sl, c := t.live(k, false)
@@ -229,8 +228,8 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 }
 
 // dropNotes drops all notes. The transaction has all shards locked.
-func (t *Txn) dropNotes() {
-	for _, k := range t.s.guard.notes {
+func (g *clockGuard) dropNotes(t *Txn) {
+	for _, k := range g.notes {
 		if err := t.Load(k); err == nil || errors.Is(err, ErrCorrupt) {
 			t.Delete(k, Event{})
 		}

@@ -92,7 +92,7 @@ func (l *leaseTokens) start() error {
 
 // passReservation moves the counter past a reservation.
 func (l *leaseTokens) passReservation(t *Txn, k Key) {
-	n, err := t.readReservation(k)
+	n, err := readReservation(t, k)
 	if err != nil {
 		l.s.options.Logger.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock", "name", strconv.Quote(string(k.Name)), "error", err)
 	}
@@ -136,7 +136,7 @@ func (l *leaseTokens) passBackup(instant int64) error {
 	return nil
 }
 
-func (t *Txn) readReservation(k Key) (uint64, error) {
+func readReservation(t *Txn, k Key) (uint64, error) {
 	if err := t.Load(k); err != nil {
 		return 0, err
 	}
@@ -151,11 +151,10 @@ func (t *Txn) readReservation(k Key) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// nextToken gives a token for a lease of a key, and reserves more where none are left for its
+// next gives a token for a lease of a key, and reserves more where none are left for its
 // shard. It panics where the data file cannot be read: nothing may have been changed before that
 // depends on it.
-func (t *Txn) nextToken(k Key) uint64 {
-	l := &t.s.leases
+func (l *leaseTokens) next(t *Txn, k Key) uint64 {
 	token, r := l.last.Add(1), &l.shard[t.s.shardOf(k.Slot)]
 	if token > r.upTo {
 		if err := t.Load(r.key); err != nil && !errors.Is(err, ErrCorrupt) {
@@ -177,7 +176,7 @@ func (t *Txn) arriving(k Key, v object.Value) object.Value {
 		return v
 	}
 	t.s.leases.raise(l.Token)
-	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: t.nextToken(k), Delay: l.Delay}
+	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: t.s.leases.next(t, k), Delay: l.Delay}
 }
 
 // Lease is the lease of a key at the instant of a transaction. Owner is valid until its next
@@ -229,7 +228,7 @@ func (t *Txn) Lease(k Key) (l Lease, ok bool, err error) {
 // GrantLease makes a lease of a missing key, which is held until a deadline (Unix ms) that counts
 // from now, and returns its token. Policies do not decide about it.
 func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (token uint64) {
-	token = t.nextToken(k)
+	token = t.s.leases.next(t, k)
 	v := &object.Lease{Owner: bytes.Clone(owner), Token: token, Delay: delay}
 	t.install(k, v, ttl.In(deadline+delay), t.createdAt(deadline+delay), t.s.firstAccess(t.now))
 	t.Notify(k, ev)

@@ -300,5 +300,5 @@ func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline ttl.Dea
 	}
 	t.buf = format.AppendDeadline(t.buf, deadline.At, created)
 	t.wrotePut(p, sl, *c)
-	t.noteKey(p.space, k, deadline)
+	t.s.guard.noteKey(t, p.space, k, deadline)
 }

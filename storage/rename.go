@@ -42,7 +42,7 @@ func (t *Txn) Rename(from, to Key) bool {
 	default:
 		t.link(from, to)
 	}
-	t.carryNotes(from, to)
+	t.s.guard.carryNotes(t, from, to)
 	return true
 }
 
@@ -68,7 +68,7 @@ func (t *Txn) Copy(from, to Key) bool {
 		t.install(to, t.arriving(to, p.objectOf(*c).val.Clone()), deadline, created, access)
 	}
 	t.setFlags(to, raw)
-	t.carryNotes(from, to)
+	t.s.guard.carryNotes(t, from, to)
 	return true
 }
 
@@ -114,7 +114,7 @@ func (t *Txn) installObject(k Key, o *Object, deadline ttl.Deadline, created, ac
 	p.setHeader(*c, deadline.At, created, access)
 	t.logObject(p, o, deadline.At, created)
 	t.wrotePut(p, sl, *c)
-	t.noteKey(p.space, k, deadline)
+	t.s.guard.noteKey(t, p.space, k, deadline)
 	return o
 }
 

@@ -297,7 +297,7 @@ func (t *Txn) installPrepared(k Key, st prepared, deadline ttl.Deadline, created
 	t.cost += st.cost
 	t.logged = 0
 	t.wrotePut(p, sl, *c)
-	t.noteKey(p.space, k, deadline)
+	t.s.guard.noteKey(t, p.space, k, deadline)
 }
 
 // replaceOffloaded is Replace for an offloaded transaction.
@@ -337,7 +337,7 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 		t.raiseNewAgain(to)
 		t.installPrepared(to, st, deadline, created, o.access)
 		t.setFlags(to, o.flags&flagRaw)
-		t.carryNotes(from, to)
+		t.s.guard.carryNotes(t, from, to)
 	}
 	return true
 }

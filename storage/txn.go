@@ -130,7 +130,7 @@ func (t *Txn) Micros() int64 {
 func (t *Txn) End() uint64 {
 	t.FlushValues()
 	if len(t.notes) > 0 {
-		t.writeNotes()
+		t.s.guard.writeNotes(t)
 		t.FlushValues()
 	}
 	if t.noted() > 0 {
@@ -364,7 +364,7 @@ func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access ui
 	}
 	p.setHeader(*c, deadline.At, created, access)
 	t.wrotePut(p, sl, *c)
-	t.noteKey(p.space, k, deadline)
+	t.s.guard.noteKey(t, p.space, k, deadline)
 }
 
 // written is the access word of a key that a command writes.
