@@ -7,14 +7,15 @@ import (
 	"keyp/storage/object"
 )
 
-// denial is why a user may not run a command. A larger one says more.
+// denial is the reason why a user may not run a command. Of those that selector.check returns, a
+// larger one comes from a later check.
 type denial uint8
 
 const (
 	allowed denial = iota
 	deniedCommand
 	deniedKey
-	deniedAuth // a wrong password: nothing but the log says so
+	deniedAuth // a wrong password; check does not return it
 	deniedChannel
 )
 
@@ -33,8 +34,8 @@ const (
 	allPatterns // that a client subscribes to
 )
 
-// check says whether a call is allowed. If no selector allows it, the result is that of the
-// selector whose check came farthest; at is the argument that it refuses.
+// check returns allowed if one of the selectors allows a call. Otherwise it returns the result of
+// the selector whose check got furthest; at is the index of the argument that it refuses.
 func (p *permissions) check(spec *Spec, args [][]byte) (d denial, at int) {
 	if p.free {
 		return allowed, 0
@@ -100,14 +101,13 @@ func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bo
 	return 0
 }
 
-// counts reports whether each number of keys among the arguments can be that. Where one cannot, the
-// command fails for it, so that no argument is a key: neither rights nor slots refuse the call
-// before.
+// counts reports whether each number of keys among the arguments is possible. If one is not, no
+// argument is a key: the command fails because of the number, and not because of rights or slots.
 func (spec *Spec) counts(args [][]byte) bool {
 	return !slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) })
 }
 
-// counts reports whether the number of keys, where there is one, can be that.
+// counts reports whether the number of keys, if there is one, is possible.
 func (ks *KeySpec) counts(args [][]byte) bool {
 	if !ks.Num {
 		return true

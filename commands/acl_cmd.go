@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The commands of the ACL; acl_user.go says what there is to it.
+// The commands of the ACL; acl_user.go describes the ACL.
 
 const (
 	errGenpass     Error = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
@@ -17,8 +17,7 @@ const (
 	errUserName    Error = "ERR Usernames can't contain spaces or null characters"
 )
 
-// aclCategories are in the order in which Redis lists them, and then Keyp's own. Those of types
-// that are not there have no commands.
+// aclCategories are the categories in Redis's order; Keyp's own follow.
 var aclCategories = []string{
 	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap", "hyperloglog", "geo", "stream",
 	"pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",

@@ -17,14 +17,15 @@ const (
 func (d denialContext) String() string { return [...]string{"toplevel", "multi", "lua"}[d] }
 
 const (
-	// denialsAlike is how long a refusal counts as one more of its kind, in ms.
+	// A refusal within denialsAlike ms of the last one of its kind only raises the count of that
+	// entry.
 	denialsAlike = 60_000
-	// denialsCompared is how many of the newest entries may take it in.
+	// denialsCompared is the number of newest entries that are compared with a refusal.
 	denialsCompared = 10
-	// denialText is how many bytes are kept of a name that a client gave: there may be many
+	// denialText is the number of bytes that are kept of a name from a client: there may be many
 	// entries, and keys may be long.
 	denialText = 1024
-	// denialMemory bounds what entries take, whatever acllog-max-len is.
+	// denialMemory bounds the memory of the entries, whatever acllog-max-len is.
 	denialMemory = 64 << 20
 )
 
@@ -32,7 +33,7 @@ const (
 type denialLog struct {
 	entries []denialEntry // the newest first
 	next    int64         // id of the next entry
-	bytes   int           // that the entries take
+	bytes   int           // of the entries
 }
 
 type denialEntry struct {
@@ -45,8 +46,8 @@ type denialEntry struct {
 	client           string
 }
 
-// logDenial counts and logs that a command, or a password, was refused. object is what the
-// refusal is about; for a command that is its name. Only the loop may call it.
+// logDenial counts and logs that a command, or a password, was refused. object is the key, channel
+// or name that was refused; for a refused command its name replaces it. Only the loop may call it.
 func (e *Env) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
 	entry := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.user.name()}
 	if reason == deniedCommand {
@@ -88,7 +89,8 @@ func clipped(text []byte) []byte {
 	return fmt.Appendf(nil, "%s... (%d more bytes)", text[:denialText], len(text)-denialText)
 }
 
-// add makes an entry the newest, or takes it into one of its kind, which then is.
+// add adds an entry as the newest one. If there is a recent entry of the same kind, add raises the
+// count of that entry and makes it the newest.
 func (l *denialLog) add(e denialEntry, limit int) {
 	for i := range l.entries[:min(len(l.entries), denialsCompared)] {
 		old := l.entries[i]

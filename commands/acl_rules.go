@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// apply changes permissions as a rule of ACL SETUSER says. They must not be a user's yet.
+// apply applies a rule of ACL SETUSER to permissions. No user may have these permissions yet.
 func (p *permissions) apply(us *users, rule string) error {
 	op := []byte(rule)
 	switch {

@@ -11,7 +11,8 @@ import (
 // Bitmaps are strings whose bits are numbered from the highest bit of the first byte on. Bits after
 // a string's end, and all bits of a missing key, are 0.
 
-// bitmapCommands are the commands of bitmaps, a file for each kind.
+// bitmapCommands are the commands of bitmaps. BITOP and the BITFIELD commands have files of their
+// own.
 var bitmapCommands = append([]Spec{
 	{
 		Name: "SETBIT", Group: Bitmap, Since: "2.2.0",

@@ -24,9 +24,9 @@ func (f *clientFilter) fits(c *Ctx, other *Client) bool {
 	return true
 }
 
-// clientFilter reads options, each a word and a value, or for ID several. With NOT- before it an
-// option is about all other connections, as with Valkey. The error for a number that is no client's
-// is badID.
+// clientFilter reads options: each is a word and a value, or for ID several values. With NOT-
+// before it an option is about all other connections, as with Valkey. badID is the error for an
+// invalid id.
 func (c *Ctx) clientFilter(skipMe bool, badID Error) (f clientFilter, err error) {
 	f = clientFilter{conditions: map[string]func(*Client) bool{}, skipMe: skipMe}
 	a := c.Cursor(2)

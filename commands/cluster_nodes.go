@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// What the subcommands of CLUSTER show of the nodes: of one that is alone, or of the members of a
-// group, of which the leader is the master and has all slots, and the others are its replicas.
+// The subcommands of CLUSTER show nodes: one node that is alone, or the members of a group. In a
+// group the leader is the master and has all slots; the other members are its replicas.
 
 const errNotMaster Error = "ERR The specified node is not a master"
 

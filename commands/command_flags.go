@@ -5,7 +5,7 @@ import "slices"
 // The flags and categories of a command in COMMAND's reply and in the ACL, derived from Spec.Flags
 // and Spec.Group.
 
-// flagWords are the flags that Redis has a name for, in Redis's order.
+// flagWords are the flags for which Redis has a name, in Redis's order.
 var flagWords = []struct {
 	flag Flags
 	word string
@@ -43,17 +43,17 @@ func (s *Spec) flagNames() []string {
 	return words
 }
 
-// groupCategories are the ACL categories that a group stands for.
+// groupCategories has the ACL category of the commands of a group.
 var groupCategories = map[Group]string{
 	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo", HyperLogLog: "@hyperloglog",
 	ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
 	SortedSet: "@sortedset", StreamGroup: "@stream", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting", KeypGroup: "@keyp",
 }
 
-// categories are the ACL categories, in Redis's order. A command of the server that
-// works on keys (FLUSHALL, DBSIZE) belongs to @keyspace; one of the generic group
-// that reads and writes none (WAIT) does not. A container has none of its group's:
-// its subcommands have. Categories, where declared, stand for the group.
+// categories returns the ACL categories, in Redis's order. A command of the server group that works
+// on keys (FLUSHALL, DBSIZE) belongs to @keyspace. A command of the generic group that works on no
+// keys (WAIT) does not. A container is not in the category of its group; its subcommands are.
+// Declared Categories replace the category of the group.
 func (s *Spec) categories() []string {
 	list := slices.Clone(s.Categories)
 	add := func(on bool, word string) {

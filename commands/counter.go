@@ -20,7 +20,7 @@ var counterCommands = []Spec{
 	counterCommand("DECRBY", "1.0.0", "Takes a number from the integer that a key holds, 0 if the key is missing.", runDecrBy, intArg("decrement")),
 }
 
-// counterCommand declares a command that has args behind its key.
+// counterCommand declares a command with args after its key.
 func counterCommand(name, since, summary string, run func(*Ctx) error, args ...Arg) Spec {
 	return Spec{
 		Name: name, Group: StringGroup, Since: since,
@@ -57,7 +57,7 @@ func runDecrBy(c *Ctx) error {
 	return addInt(c, -by)
 }
 
-// addInt adds to the command's key, whose deadline stays.
+// addInt adds to the value of the command's key. The key keeps its deadline.
 func addInt(c *Ctx, by int64) error {
 	k := c.Keys[0]
 	var n, deadline int64

@@ -16,26 +16,27 @@ type Ctx struct {
 	Env    *Env
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
-	// Runs are those of streams among Keys that have to be in memory, with the outcome Load.
+	// Runs are the runs of streams among Keys that have to be in memory, with the outcome Load.
 	Runs []storage.Runs
 	Txn  *storage.Txn // has Keys locked, or pinned; nil in a job of scope Unlocked
-	// Scope is what the call may touch; with the outcome Job, as which job it is to run.
+	// Scope is what the call may touch. With the outcome Job, it is the scope of the job.
 	Scope Scope
-	// Nested says that the command is part of EXEC or of a script: it must not wait, and a
-	// blocking one answers as if its time were up.
+	// Nested says that the command is part of EXEC or of a script. It must not wait, and a blocking
+	// command answers as if its time were up.
 	Nested bool
 	// Past is what became of the same call before.
 	Past Past
-	// Reason is why a command with the outcome Wait waits, and Wait for what, where it is a
-	// blocking one.
+	// With the outcome Wait, Reason is why the command waits. Wait describes the condition for
+	// which a blocking command waits.
 	Reason Reason
 	Wait   BlockedOn
-	// LSN is what the reply depends on: it may leave once the log is durable that
-	// far. Set from Txn; a handler of scope Unlocked sets it by itself.
+	// LSN is the position in the log on which the reply depends: the reply may be sent after the
+	// log is durable up to there. It is set from Txn; a handler of scope Unlocked sets it itself.
 	LSN uint64
 
-	// Term is that of the group in which this server led when the call was dispatched, and nothing
-	// but its lease says that what it shows is still so; 0: it depends on none.
+	// Term is the group's term in which this server led when the call was dispatched. It is set if
+	// the reply is right only as long as the server leads in that term. 0: the reply depends on no
+	// term.
 	Term uint64
 
 	// final: keys that are not in memory are read while others are locked, as the call cannot run
@@ -60,14 +61,14 @@ type Ctx struct {
 	emits   int // bytes of what emitted and publications of nested commands hold
 }
 
-// Past is what became of a call that Dispatch has been given before: its session counts it.
+// Past counts what happened to a call that was dispatched before. The session of the call keeps it.
 type Past struct {
 	Loads    int  // how often its keys were loaded
 	Offloads int  // how often it was a job that did nothing, since its keys changed meanwhile
 	Waited   bool // it is blocked (ForUnblock) and runs once more: those who MONITOR have seen it
 }
 
-// fate is what became of a command that did not run.
+// fate says why a command did not run.
 type fate uint8
 
 const (
@@ -86,8 +87,8 @@ func (c *Ctx) Cancel() {
 // Arg is argument i; the name is argument 0.
 func (c *Ctx) Arg(i int) []byte { return c.Args[i] }
 
-// EachKey gives the declared keys with their numbers, and has what look-ups of the next ones read
-// be read for many at once.
+// EachKey gives the declared keys with their numbers. It prefetches the memory that look-ups of the
+// next keys read, for many keys at once.
 func (c *Ctx) EachKey(yield func(int, storage.Key) bool) {
 	for i, k := range c.Keys {
 		if i%storage.PrefetchKeys == 0 && len(c.Keys) > 1 {

@@ -9,14 +9,14 @@ import (
 	"keyp/storage/object"
 )
 
-// expiringOptions are those of KEYP.EXPIRING.
+// expiringOptions are the options of KEYP.EXPIRING.
 type expiringOptions struct {
 	keypOptions
 	elements bool // of one key
 }
 
-// parseExpiring reads the arguments of KEYP.EXPIRING: where a page begins, and where the last one
-// ends.
+// parseExpiring reads the arguments of KEYP.EXPIRING. The page begins at from; the last page ends
+// at until.
 func parseExpiring(c Cursor) (o expiringOptions, from, until storage.DuePlace, err error) {
 	a := options{Cursor: c}
 	o.count = keypCount
@@ -49,7 +49,7 @@ const (
 	errInstant      Error = "ERR from and to are -, + or Unix milliseconds"
 )
 
-// expiringKey finds the last key behind ELEMENTS.
+// expiringKey finds the key after the last ELEMENTS.
 func expiringKey(args [][]byte) (first, last int) {
 	first, last = noArgument(nil)
 	for i := 3; i+1 < len(args); i += 2 { // each option has one argument
@@ -60,7 +60,7 @@ func expiringKey(args [][]byte) (first, last int) {
 	return first, last
 }
 
-// expiringScope is that of KEYP.EXPIRING: with ELEMENTS it reads one key.
+// expiringScope is the scope of KEYP.EXPIRING: with ELEMENTS it reads one key.
 func expiringScope(c *Ctx) Scope {
 	if first, last := expiringKey(c.Args); first <= last {
 		return KeysOnly
@@ -228,7 +228,7 @@ func (p *elementsPage) add(v timedValue, at int64) bool {
 	return true
 }
 
-// elementBytes is from how many bytes of names on a page of elements is full.
+// elementBytes is the number of bytes of names from which a page of elements is full.
 const elementBytes = 4 << 20
 
 const errElementsDenied Error = "NOPERM this user may not see the deadlines and elements of this key"

@@ -24,11 +24,11 @@ import (
 // removed:
 //
 //  1. Rotate the log and note the state of that moment, with all shards locked.
-//  2. Slot by slot, copy dirty cells under the shard's lock for microseconds at a time;
-//     wait until the log has settled as far as the copies show; write them in one bbolt
-//     transaction of bounded size. Changes made meanwhile are dirty again. What changes in
-//     the bucket ttl is kept for a while, to be sorted (pending.go).
-//     Then the values that were renamed meanwhile, each once (arrivals.go).
+//  2. Slot by slot, copy dirty cells, with the shard locked for microseconds at a time. Wait until
+//     the log has settled up to the newest change in the copies. Then write the copies in one
+//     bbolt transaction of bounded size. A cell that changes meanwhile is dirty again. The changes
+//     of the bucket ttl are collected and sorted before they are applied (pending.go). After all
+//     slots, write each value that was renamed meanwhile, once (arrivals.go).
 //  3. Record the noted state, with the rotation's segment as the first one needed, and
 //     release older segments.
 //
@@ -92,8 +92,8 @@ const (
 	fillPercent = 0.8
 )
 
-// Checkpoint runs a checkpoint and returns when it is finished. If one is under way, it waits for
-// that one first.
+// Checkpoint runs a checkpoint and returns after its end. If another checkpoint is under way, it
+// first waits for that one.
 func (s *Store) Checkpoint() error {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *Store) Checkpoint() error {
 	return nil
 }
 
-// notWritten handles an error of writing to the data file. A full disk, damage, and a log that is
-// not led from here any more, leave the file as it was; every other error ends the store.
+// notWritten handles an error of writing to the data file. A full disk, damage, and the loss of the
+// leadership leave the file as it was; every other error ends the store.
 func (cp *checkpointer) notWritten(err error) {
 	s := cp.s
 	switch {

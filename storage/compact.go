@@ -17,20 +17,20 @@ import (
 // The data file keeps free pages for later use and never gets shorter. Compaction copies it into a
 // new file, which then replaces it:
 //
-//  1. Make what is pending of ttl (pending.go). Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
-//     each synced, with nearly full pages.
+//  1. Apply the pending changes to the bucket ttl (pending.go). Copy every bucket in key order to
+//     keyp.db.compact, in transactions of bounded size, each synced, with nearly full pages.
 //  2. Prove that the copy is sound and has as many entries.
-//  3. Rename it to keyp.db, sync the directory, read from the new file, and close the
-//     old file once its last reader is done.
+//  3. Rename it to keyp.db, sync the directory, open the new file, and close the old file after its
+//     last reader is done.
 //
-// It locks checkpointer.mu, so nothing but the compaction writes to either file: old and new file
-// have the same content, with the same first log segment, until the new one's name is synced. So a
-// crash may leave either of them as keyp.db, and it does not matter which: before the sync of the
-// directory no checkpoint can have released a log segment that the old one needs. A copy that was
-// not finished never has the name, and the next start removes it.
+// It locks checkpointer.mu, so only the compaction writes to either file. Both files have the same
+// content, with the same first log segment, until the new one's name is synced. So a crash may
+// leave either of them as keyp.db, and both are right: before the sync of the directory no
+// checkpoint can have released a log segment that the old one needs. An unfinished copy never has
+// the name keyp.db, and the next start removes it.
 //
-// Reads and writes of keys go on meanwhile. Checkpoints wait, so a compaction gives up when the log
-// or memory gets so full that writers would be slowed down.
+// Keys are read and written during a compaction. Checkpoints wait for it, so it gives up when the
+// log or memory gets so full that writers would be slowed down.
 const (
 	compactFile = format.DataName + ".compact"
 	// compactFill leaves room for a few more entries on each page; full ones would all be
@@ -58,10 +58,13 @@ const (
 // errCompactStopped wraps the reason why a compaction was given up. The data file is as it was.
 var errCompactStopped = errors.New("storage: the compaction was given up")
 
-// Compact makes the data file as short as its content allows, and returns its length in
-// bytes before and after; equal if there was nothing to gain. Keys are served meanwhile,
-// checkpoints wait. On any error but one the old file stays in use; a directory that
-// cannot be synced after the renaming ends the store.
+// Compact makes the data file as short as its content allows. It returns the length in bytes before
+// and after; both are equal if there was nothing to gain. Keys are served meanwhile; checkpoints
+// wait.
+//
+// An error before or at the renaming leaves the old file in use. If the sync of the directory or
+// the opening of the new file then fails, the store ends. An error of applying the pending changes
+// is handled as one of a checkpoint (notWritten).
 func (s *Store) Compact() (before, after int64, err error) {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()

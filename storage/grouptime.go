@@ -3,30 +3,33 @@ package storage
 import "sync/atomic"
 
 // Members of a group have one time, whichever of them leads, and however far apart their wall
-// clocks are. It is the leader's store time, which each message of the leader has.
+// clocks are. It is the leader's store time, and each message of the leader contains it.
 //
-//   - A follower's time is what the leader has sent last, plus the time since by this machine's
-//     boot time. So it is behind the leader's by what the message took, and not ahead of it, but
-//     for what this machine's clock gains between two messages: no follower shows a key as gone
-//     before the leader does. It goes on without a leader, and no step of this machine's wall clock
-//     changes it. Only where the leader's time stands still, for less than a second as its clock
-//     was set back by that, a follower learns of it with the next heartbeat, and is ahead by up to
-//     a tick (40 ms).
-//   - Who becomes the leader goes on from there. If its wall clock differs from that by no more
-//     than a second, its time is the wall clock's from then on: it stands still for so long, or is
-//     so much ahead at once. Otherwise the guard of the clock begins (guard.go), whether the wall
-//     clock is ahead or behind: the group's time goes on with boot time.
-//   - While a member leads whose wall clock is set back, the group's time does not follow it: the
-//     guard begins, too.
+//   - A follower's time is the last time that the leader sent, plus the boot time of this machine
+//     since then. So it lags by the time that the message took. It is ahead of the leader's time
+//     only by the gain of this machine's clock between two messages: no follower shows a key as
+//     gone before the leader does. It continues without a leader. No step of this machine's wall
+//     clock changes it.
+//   - If the leader's wall clock is set back by less than a second, the leader's time stands still
+//     for that long. A follower learns of this with the next heartbeat. Until then it is ahead by
+//     up to a tick (40 ms).
+//   - A member that becomes the leader continues from the group's time. If its wall clock differs
+//     from that by at most a second, its time then follows the wall clock: it stands still for the
+//     difference, or jumps ahead by it. Otherwise the guard of the clock begins (guard.go), whether
+//     the wall clock is ahead or behind: the group's time continues with boot time.
+//   - If the leader's wall clock is set back by more than a second (stepTolerance), the group's
+//     time does not follow it: the guard begins, too. That does not apply if the guard is turned
+//     off.
 //
-// A member that has started, and has heard nobody yet, does not know the group's time. Its readers,
-// of which there are none but with replica-serve-stale-data, get by with the wall clock; that
-// reading is not kept. If it is elected without having heard of the time from anyone, as when all
-// members have started again, its time is what a server's is that starts alone.
+// A member that has started, and has heard from no other member yet, does not know the group's
+// time. Its readers get the reading of its wall clock; it has readers then only with
+// replica-serve-stale-data. The reading is stored in guess, but does not become the store's time. A
+// member may be elected before it has heard the time, as after a start of all members. Then its
+// time begins as that of a server that is alone.
 type groupTime struct {
 	known atomic.Bool
-	lead  atomic.Int64 // by how much it is ahead of boot time, at a follower
-	// guess is the newest reading of the wall clock that was taken for the group's time.
+	lead  atomic.Int64 // by how much the group's time is ahead of boot time, at a follower
+	// guess is the newest reading of the wall clock that readers got as the group's time.
 	guess atomic.Int64
 	// ahead: the last round of housekeeping has found the store's time ahead of the leader's.
 	ahead atomic.Bool
@@ -35,7 +38,7 @@ type groupTime struct {
 // follows reports whether the store's time is the group's as others have sent it.
 func (s *Store) follows() bool { return s.options.Member && s.Follower() }
 
-// sentTime is the group's time at a follower; without having heard it, the store's newest instant.
+// sentTime is the group's time at a follower; if it does not know that, the store's newest instant.
 func (s *Store) sentTime() int64 {
 	if !s.groupTime.known.Load() {
 		return s.instant.Load()
@@ -43,7 +46,7 @@ func (s *Store) sentTime() int64 {
 	return s.clock.Boot() + s.groupTime.lead.Load()
 }
 
-// guessTime is the time of a follower that has heard nobody yet.
+// guessTime is the time of a follower that has heard from no other member yet.
 func (s *Store) guessTime() int64 {
 	now := max(s.clock.Now(), s.instant.Load())
 	for last := s.groupTime.guess.Load(); last < now && !s.groupTime.guess.CompareAndSwap(last, now); last = s.groupTime.guess.Load() {
@@ -59,7 +62,8 @@ func (s *Store) FollowTime(at int64) {
 	}
 }
 
-// AdviseTime gives a follower that does not know the group's time what another member takes for it.
+// AdviseTime sets the time of a follower that does not know the group's time. at is the time that
+// another member takes for it.
 func (s *Store) AdviseTime(at int64) {
 	if s.follows() && !s.groupTime.known.Load() {
 		s.setGroupTime(at)
@@ -77,8 +81,8 @@ func (s *Store) setGroupTime(at int64) {
 	}
 }
 
-// KnownTime is the group's time as this member has it, in Unix ms, and at the leader as somebody
-// has asked for it last; 0: it does not know it. It takes no lock.
+// KnownTime is the group's time as this member has it, in Unix ms; 0: it does not know it. At the
+// leader it is the newest instant that was asked for. It takes no lock.
 func (s *Store) KnownTime() int64 {
 	switch {
 	case !s.follows():
@@ -97,8 +101,8 @@ func (s *Store) GroupTime() (at int64, known bool) {
 	return s.now(), true
 }
 
-// returnToLeader sets a follower's time, which is ahead of the leader's, back to that. What it has
-// hidden may be visible again.
+// returnToLeader sets a follower's time that is ahead of the leader's back to the leader's. Keys
+// and elements that it has hidden may be visible again.
 func (s *Store) returnToLeader() {
 	t := s.NewTxn()
 	s.BeginAll(t)

@@ -16,10 +16,11 @@ import (
 //   - it locks the shards of all that a batch is about before it changes anything, so that readers
 //     see the whole batch or nothing of it;
 //   - keys that are only on disk are loaded first, as for a transaction;
-//   - a value that somebody reads beside others (Pins) goes on as a copy: nobody makes a leader's
-//     batch wait;
-//   - what it changes gets the batch's LSN, and is reported to the observer;
-//   - the store's own rules, which are read only at a start otherwise, follow the batch.
+//   - it replaces a value that has readers without the shard's lock (Pins) by a copy: a batch waits
+//     for no reader;
+//   - each key that it changes gets the batch's LSN, and is reported to the observer;
+//   - a batch that changes the store's own rules takes effect at once (hooks.Follow); other stores
+//     read these rules only at a start.
 //
 // A batch counts keys (format.RecPopulation) wherever it changes how many there are, so the mirror
 // counts none. Nothing is logged here: the log has the batch already.
@@ -33,8 +34,8 @@ type Mirror struct {
 	need need
 }
 
-// ErrDiverged: a batch changes what the store has not, so this follower has not what its leader
-// has. Nothing can be applied to it any more.
+// ErrDiverged: a batch changes a value that the store lacks, so this follower's data differ from
+// its leader's. No more batches can be applied to this store.
 var ErrDiverged = errors.New("storage: the store has not what its leader has")
 
 // ErrLeads: the store is a leader's.
@@ -70,8 +71,8 @@ func (s *Store) Mirror() *Mirror {
 // Applied is the LSN of the last batch that a follower's memory has.
 func (s *Store) Applied() uint64 { return s.follower.applied.Load() }
 
-// Apply applies a batch whose LSN is lsn. One that the store has already does nothing. The batch
-// may not change meanwhile.
+// Apply applies a batch whose LSN is lsn. It does nothing for a batch that the store has already.
+// The batch may not change meanwhile.
 //
 // ErrLeads leaves the store as it was. After any other error memory may have a part of the batch:
 // the store has failed then.
@@ -218,7 +219,7 @@ func (m *Mirror) loadLocked(keys []neededKey) error {
 	return nil
 }
 
-// end completes a batch, and has others see it.
+// end completes a batch and makes it visible.
 func (m *Mirror) end(lsn uint64, size int) {
 	s, t, r := m.s, m.t, m.r
 	for at, c := range r.counts {

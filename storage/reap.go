@@ -9,14 +9,14 @@ import (
 	"keyp/ttl"
 )
 
-// The reaper removes keys at their deadline: those in memory from the shards' indexes,
-// those that are only on disk from the window.
+// The reaper removes keys at their deadline. It finds keys in memory by the shards' indexes, and
+// keys that are only on disk by the window.
 
-// source is a shard as the reaper sees it.
+// source is the ttl.Source of a shard: by it the reaper removes the keys of that shard.
 type source struct {
 	sh    *shard
 	t     *Txn
-	names []byte // records of the keys removed last, for those that must be named
+	names []byte // records of the keys removed last, in case these must be named
 }
 
 // NextDeadline is at most the shard's earliest deadline.
@@ -26,17 +26,21 @@ func (r *source) NextDeadline() (int64, bool) {
 }
 
 // ReapDue removes keys and elements due by now for about budget, or until a command wants the
-// shard. In the log of a server that is alone most keys have no record of their own: one record
-// states that everything of the shard that was due by an instant is gone. It must not cover a key
-// that is still counted, even if only on disk, since replay would remove that key and leave the
-// counts. While there is such a key, the keys due after it that are removed get records by name. At
-// a member of a group all keys have such records, since replay would remove what is in memory, and
-// no two members have the same keys there. ReapDue skips a shard of the global transaction.
+// shard. It skips a shard that the global transaction has locked.
+//
+// On a server that is alone, most removed keys have no record of their own in the log. One record
+// states that everything of the shard that was due by an instant is gone. That record must not
+// cover a key that is still counted, even if it is only on disk: replay would remove the key and
+// leave the counts. While there is such a key, each removed key that is due later gets a record
+// with its name.
+//
+// At a member of a group each removed key gets a record with its name. For one record about an
+// instant, replay would remove the keys in memory, and members have different keys in memory.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return r.reapDue(now, budget, false)
 }
 
-// reapDue is ReapDue; wait: wait for the end of the global transaction.
+// reapDue is ReapDue; with wait it waits for the end of the global transaction.
 func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	s := r.sh.store
 	if !s.lockBehind(r.t, r.sh, wait) {

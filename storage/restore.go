@@ -16,13 +16,13 @@ import (
 	"keyp/storage/wal"
 )
 
-// Source is what a restore has beside a backup.
+// Source is the input of a restore in addition to a backup.
 type Source struct {
 	// Archives are archives of the same log, each of which may lack parts; none: it ends with the
 	// backup.
 	Archives []archive.Files
-	// LSN is the last position, or Time the last millisecond in Unix ms, of which there shall be
-	// something: the result has all that was written up to then. Both 0: all that the archive has.
+	// LSN is the last position to restore, or Time the last Unix millisecond: the result has all
+	// that was written up to then. Both 0: all that the archive has.
 	LSN  uint64
 	Time int64
 	// KeepExpired: what is there at that moment and has expired since then loses its deadline

@@ -1,7 +1,8 @@
-// Command groups measures what a write costs that several servers must have before it is
-// acknowledged: a group of three Keyps beside etcd with three members, Redis with two replicas and
-// WAIT 1 behind each write, and a Keyp that is alone. All of them sync before they acknowledge.
-// `make bench-groups` runs it; docs/internals/performance.md has figures of a prototype.
+// Command groups measures the cost of a write that several servers must have before it is
+// acknowledged. It compares a group of three Keyps, etcd with three members, Redis with two
+// replicas and WAIT 1 after each write, and a Keyp that is alone. All of them sync before they
+// acknowledge. `make bench-groups` runs it; docs/internals/performance.md has figures of a
+// prototype.
 package main
 
 import (
@@ -31,7 +32,7 @@ type conn interface {
 	Close() error
 }
 
-// system is what is measured: start gives what connects to it.
+// system is a system that is measured: start gives the function that connects to it.
 type system struct {
 	name  string
 	start func(ctx context.Context, dir string) (connect func() (conn, error), stop func(), err error)

@@ -1,9 +1,9 @@
-// Command queues measures how many delayed jobs a second a server and a library get done: Keyp's
-// own KEYP.DELAY by go-redis, and asynq, Bull and BullMQ, each with a fresh server for each
-// measurement. `make bench-queues` runs it, and docs/internals/performance.md has figures.
+// Command queues measures how many delayed jobs a second a server and a library process. The
+// libraries are asynq, Bull and BullMQ; go-redis runs Keyp's own KEYP.DELAY. Each measurement has a
+// fresh server. `make bench-queues` runs it, and docs/internals/performance.md has figures.
 //
-// Jobs are due a millisecond after they are added, by 50 clients. When all are there, 50 workers
-// begin. So each job goes through what the library has for jobs that are due later.
+// 50 clients add jobs that are due a millisecond later. After all jobs are added, 50 workers begin.
+// So each job goes through the library's queue of delayed jobs.
 package main
 
 import (

@@ -17,10 +17,10 @@ import (
 	"keyp/storage/archive"
 )
 
-// commandPatience is how long a command of the archive has to end when it is to.
+// commandPatience is the time that archive-command has to end after SIGTERM.
 const commandPatience = 5 * time.Second
 
-// archiveOf is the archive that the options want.
+// archiveOf is the archive that the options describe.
 func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
 	a := storage.Archive{Dir: cfg.PathOf("archive-dir"), Timeout: func() time.Duration { return time.Duration(cfg.Int("archive-timeout")) * time.Second }}
 	if command := cfg.String("archive-command"); command != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// resumeTime is for how long a connection that was lost is made again: so long the server keeps the
-// backup.
+// resumeTime is how long the tool tries to replace a lost connection. The server keeps the backup
+// for the same time.
 const resumeTime = time.Minute
 
 // ofServer reads a backup from a server.
@@ -61,7 +61,7 @@ func (t *backupTool) ofServer(o *redis.Options, to string) error {
 	})
 }
 
-// lostServer names what the end of a connection is.
+// lostServer explains the error of a connection that the server has ended.
 func lostServer(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("the server has ended the connection: %w", err)
@@ -69,7 +69,7 @@ func lostServer(err error) error {
 	return err
 }
 
-// backupReader reads a backup's pieces, on another connection where one is lost.
+// backupReader reads a backup's pieces. After the loss of a connection it makes another one.
 type backupReader struct {
 	client *redis.Client
 	conn   *redis.Conn
@@ -78,14 +78,14 @@ type backupReader struct {
 	read   int64  // pieces
 }
 
-// piece is what a server gave of a backup.
+// piece is a part of a backup, as a server sent it.
 type piece struct {
 	text string
 	err  error
 }
 
-// pieces asks for the next piece while the last one is written. The channel is closed behind the
-// last one.
+// pieces asks for the next piece while the last one is written. The channel is closed after the
+// last piece.
 func (r *backupReader) pieces(ctx context.Context) <-chan piece {
 	pieces := make(chan piece, 1)
 	go func() {
@@ -132,7 +132,7 @@ func lostConnection(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, os.ErrNotExist)
 }
 
-// resume goes on with the backup on another connection.
+// resume continues the backup on another connection.
 func (r *backupReader) resume(ctx context.Context) error {
 	end := time.Now().Add(resumeTime)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {

@@ -17,8 +17,8 @@ import (
 	"keyp/storage"
 )
 
-// recoverGroup makes a new directory of what the directory of a member has whose group has lost its
-// majority.
+// recoverGroup makes a new data directory from the directory of a member. It is for a group that
+// has lost its majority.
 func recoverGroup(ctx context.Context, dir, to string, sure bool, out io.Writer) error {
 	began, meter := time.Now(), toolProgress()
 	store, found, closed, err := member.OpenClosed(toolOptions(dir, meter), true)
@@ -51,7 +51,7 @@ func recoverGroup(ctx context.Context, dir, to string, sure bool, out io.Writer)
 	return err
 }
 
-// describeLoss says what a directory has of its group, and what may be lost.
+// describeLoss describes the data that a directory has of its group, and the data that may be lost.
 func describeLoss(out io.Writer, dir string, c *member.Closed) error {
 	var names []string
 	me := c.Node

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// shards asks a server for the members of its group: the leader if the server knows one that
-// answers, as it knows most.
+// shards asks for the members of a server's group. It asks the leader, which knows most, if the
+// server knows one that answers. Otherwise it asks the server itself.
 func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
 	known, err := t.nodes(addr)
 	if err != nil {

@@ -14,27 +14,28 @@ import (
 const (
 	// tuneInterval is how often the collector is adapted to the heap.
 	tuneInterval = 100 * time.Millisecond
-	// minRoom is what garbage may always take, in bytes: collecting a small heap at
-	// every fifth of its size would cost more than its memory is worth. It is roomShare of
-	// maxmemory if that is less, but leastRoom at least.
+	// minRoom is the memory that garbage may always take, in bytes: collecting a small heap at
+	// every fifth of its size would cost more than the memory is worth. If maxmemory is small, it
+	// is maxmemory/roomShare, but at least leastRoom.
 	minRoom   = 64 << 20
 	roomShare = 8
 	leastRoom = 8 << 20
-	// maxPercent bounds the same where the heap is tiny, before it is measured again.
+	// maxPercent is the most garbage in percent of the live data. A tiny heap that grows could
+	// otherwise have too much garbage before it is measured again.
 	maxPercent = 400
-	// leastPercent is what it may take of a large heap. Most of one is memory that the
-	// collector does not look into, so that collecting more often than Go does by
-	// itself costs little.
+	// leastPercent is the garbage that a large heap may have, in percent of the live data. The
+	// collector does not scan most memory of a large heap, so collecting more often than Go does
+	// by itself costs little.
 	leastPercent = 20
-	// minMargin is how much more than maxmemory the process may take at least, in bytes;
-	// of a large maxmemory it is marginPercent.
+	// minMargin is the least memory above maxmemory that the process may take, in bytes. For a
+	// large maxmemory the margin is marginPercent of it.
 	minMargin     = 64 << 20
 	marginPercent = 30
 )
 
-// tuneCollector keeps the garbage in memory in proportion to the live data, and the
-// process near maxmemory, until stop is called. If the environment has GOGC, it leaves the garbage
-// alone; if it has GOMEMLIMIT, the size of the process.
+// tuneCollector keeps the garbage in memory in proportion to the live data, and the size of the
+// process near maxmemory, until stop is called. If the environment has GOGC, it does not control
+// the garbage; if the environment has GOMEMLIMIT, it does not control the size of the process.
 func tuneCollector(cfg *config.Config) (stop func()) {
 	percent := os.Getenv("GOGC") == ""
 	limit := os.Getenv("GOMEMLIMIT") == ""
@@ -67,8 +68,8 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// roomPercent is how much garbage there may be beside live bytes, as GOGC has it. maxmemory 0 is
-// none.
+// roomPercent is a value for GOGC: the garbage allowed, in percent of the live bytes. maxmemory 0
+// means that there is no limit.
 func roomPercent(live, maxmemory int64) int {
 	room := int64(minRoom)
 	if maxmemory > 0 {
@@ -77,8 +78,8 @@ func roomPercent(live, maxmemory int64) int {
 	return int(min(max(leastPercent, room*100/max(live, 1)), maxPercent))
 }
 
-// memoryLimit is what the heap may take before its garbage is collected all the time, in bytes,
-// in addition to what the process uses outside of it; maxmemory 0 gives no limit.
+// memoryLimit is a value for GOMEMLIMIT, in bytes. It is maxmemory and the margin, less the memory
+// that the process uses outside of Go's heap. maxmemory 0 gives no limit.
 func memoryLimit(maxmemory, outside int64) int64 {
 	if maxmemory == 0 {
 		return math.MaxInt64

@@ -15,8 +15,8 @@ import (
 // listeners and reserve.
 const ownFiles = 64
 
-// httpFiles is how many more it needs to serve HTTP: twice what may be connected, as those that
-// make room are closed after others are accepted.
+// httpFiles is the number of additional files that serving HTTP needs. It is twice the limit of
+// connections, because a connection that makes room is closed after the new one is accepted.
 const httpFiles = 2 * web.MaxConns
 
 // fitFiles raises the limit of open files to what maxclients needs. Where the system

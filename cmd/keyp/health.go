@@ -23,15 +23,16 @@ import (
 const healthUsage = "usage: keyp health [ADDR]"
 
 const (
-	// healthTime bounds how long a server has for its answer.
+	// healthTime is the most time that a server may take for its answer.
 	healthTime = 5 * time.Second
-	// healthBytes bounds what of that is read.
+	// healthBytes is the most bytes of the answer that are read.
 	healthBytes = 4 << 10
 )
 
-// health asks a server whether it is ready, for containers without a shell: at the address given,
-// at the environment's http-addr, or at the port that clients use. Over HTTP the answer is that of
-// /readyz; a server that answers PING is ready.
+// health asks a server whether it is ready, for containers without a shell. It asks at the address
+// given. Without one, it asks where the environment says that the server listens: at http-addr, at
+// the clients' port, or at the Unix socket (healthAddress). Over HTTP the answer is that of
+// /readyz; otherwise a server that answers PING is ready.
 func health(args []string, out io.Writer) error {
 	if len(args) > 1 || len(args) == 1 && strings.HasPrefix(args[0], "-") {
 		return errors.New(healthUsage)

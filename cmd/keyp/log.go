@@ -28,13 +28,13 @@ var levels = map[string]slog.Level{
 type logs struct {
 	*slog.Logger
 	file   *logFile           // nil: standard error
-	tty    *progress.Terminal // that standard error is, if lines go there
+	tty    *progress.Terminal // the terminal of standard error, if lines go there
 	system *systemLog         // nil: none
 	hup    chan os.Signal
 }
 
-// openLog opens what logfile and syslog-enabled ask for. CONFIG SET loglevel changes the level,
-// SIGHUP has the file opened again. close is called once, when nothing logs any more.
+// openLog opens the logs that logfile and syslog-enabled ask for. CONFIG SET loglevel changes the
+// level; SIGHUP reopens the file. close must be called once, after the last line is logged.
 func openLog(cfg *config.Config) (*logs, error) {
 	l := &logs{hup: make(chan os.Signal, 1)}
 	var out io.Writer = os.Stderr
@@ -90,8 +90,8 @@ func durationText(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// followSignal opens the log file again at each SIGHUP, after which it is the one that has the name
-// then: a program that rotates logs renames the file and sends the signal.
+// followSignal reopens the log file by its name at each SIGHUP. A program that rotates logs renames
+// the file and sends the signal.
 func (l *logs) followSignal() {
 	for range l.hup {
 		if l.file == nil {
@@ -114,7 +114,7 @@ func (l *logs) progress() progress.Sink {
 	return progress.Log(l.Logger)
 }
 
-// apart says whether the log is elsewhere than on standard error.
+// apart reports whether lines are logged to a file or the system's log.
 func (l *logs) apart() bool { return l.file != nil || l.system != nil }
 
 func (l *logs) close() error {

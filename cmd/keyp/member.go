@@ -23,8 +23,8 @@ import (
 // errAgain: the process is to execute itself again.
 var errAgain = errors.New("the server starts again")
 
-// newMember makes this server's part in a group, if cluster-enabled is yes. again ends the server
-// in good order.
+// newMember makes this server's part in a group; serve calls it if cluster-enabled is yes. again
+// stops the server cleanly, so that the process can execute itself again.
 func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, env func() *commands.Env, again func()) (*member.Member, error) {
 	o := member.Options{
 		Clock: machine, Logger: logger, Again: again,
@@ -45,7 +45,7 @@ func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, 
 	return member.New(o), nil
 }
 
-// memberSecrets reads by what members know each other.
+// memberSecrets reads the secret and the TLS settings by which members authenticate each other.
 func memberSecrets(cfg *config.Config) (secret []byte, made *tls.Config, err error) {
 	if path := cfg.PathOf("cluster-secret-file"); path != "" {
 		if secret, err = os.ReadFile(path); err != nil {
@@ -63,7 +63,7 @@ func memberSecrets(cfg *config.Config) (secret []byte, made *tls.Config, err err
 	return secret, made, nil
 }
 
-// leastSecret is how long a secret has to be, in bytes.
+// leastSecret is the shortest length of a secret, in bytes.
 const leastSecret = 16
 
 // listenForMembers opens the port for other members, on the first address of bind.

@@ -10,9 +10,10 @@ import (
 	"keyp/internal/vfs"
 )
 
-// newDir makes a data directory. fill writes it under another name, dir with a suffix; when all is
-// durable it is renamed to dir. dir must be empty or missing. If dir is a symbolic link, the
-// directory that the link names is replaced. After an error nothing is left.
+// newDir makes a data directory. fill writes it under another name, dir with a suffix. After all of
+// it is durable, it is renamed to dir. dir must be empty or missing. If dir is a symbolic link, the
+// directory that the link names is replaced. After an error newDir removes the files that it has
+// made, unless only the last sync of the directory failed.
 func newDir(dir, suffix string, fill func(part string) error) error {
 	dir, err := placeOf(dir)
 	if err != nil {
@@ -54,7 +55,7 @@ func placeOf(dir string) (string, error) {
 	return place, replaceable(dir, place)
 }
 
-// replaceable returns an error for an empty directory that no other one can take the place of.
+// replaceable returns an error for an empty directory that cannot be replaced by another one.
 func replaceable(dir, place string) error {
 	var infos [3]os.FileInfo
 	for i, path := range []string{place, filepath.Dir(place), "."} {

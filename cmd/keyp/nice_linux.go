@@ -10,8 +10,8 @@ import (
 // toolNice is the nice value of tools that compute while a server on the same machine serves.
 const toolNice = 10
 
-// yieldToServers lowers the priority of this process. On Linux each thread has one, which those
-// that it starts take over.
+// yieldToServers lowers the priority of this process. On Linux each thread has its own priority,
+// and the threads that it starts inherit it.
 func yieldToServers() {
 	threads, _ := os.ReadDir("/proc/self/task") // without them nothing changes
 	for _, thread := range threads {

@@ -41,15 +41,15 @@ func namedFiles(cfg *config.Config) (files []namedFile) {
 	return files
 }
 
-// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout: what is
-// written there replaces nothing.
+// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout: writing there
+// replaces no data.
 func isDevice(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0
 }
 
-// checkFiles returns what is wrong with the files that the options name: one that the server writes
-// has no second purpose, and is none of its data.
+// checkFiles returns all errors of the files that the options name. A file that the server writes
+// must have only one purpose. No named file may be one of the server's data files.
 func checkFiles(cfg *config.Config) (all []error) {
 	files, dir := namedFiles(cfg), cfg.PathOf("dir")
 	authorities := cfg.PathOf("tls-ca-cert-dir")
@@ -76,7 +76,7 @@ func checkFiles(cfg *config.Config) (all []error) {
 	return all
 }
 
-// checkDirectory returns the error for a directory that is none; it may not exist.
+// checkDirectory returns an error for a path that is not a directory. The path may not exist yet.
 func checkDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	switch _, link := os.Readlink(dir); {

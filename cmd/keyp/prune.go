@@ -25,8 +25,8 @@ const pruneUsage = "usage: keyp backup prune DIR --keep N|DAYSd [--archive DIR] 
 
 // retention says which backups of a history are kept.
 type retention struct {
-	most  int           // so many; 0: that does not count
-	since time.Duration // or those of so long, and the one before them; 0: that does not count
+	most  int           // the newest ones, this many; 0: the number does not count
+	since time.Duration // those of the last since, and the newest one before; 0: age does not count
 }
 
 func parseRetention(text string) (r retention, err error) {
@@ -50,8 +50,8 @@ type backupFound struct {
 	snapshotfile.Header
 }
 
-// prune removes backups of a directory that need not be kept, and what only they need of an
-// archive.
+// prune removes the backups of a directory that the retention does not keep. It also removes the
+// files of an archive that only these backups need.
 func prune(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("prune", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -105,10 +105,10 @@ type pruning struct {
 	bytes    int64
 }
 
-// abandoned is for how long nobody has written to something unfinished that no run will finish.
+// abandoned is the age from which an unfinished file is taken for one that no run will finish.
 const abandoned = 24 * time.Hour
 
-// folder prunes by history, which other servers' backups do not count for.
+// folder prunes each history by itself, so the backups of other servers do not count.
 func (p *pruning) folder() error {
 	files, err := p.from.List(p.ctx)
 	if err != nil {

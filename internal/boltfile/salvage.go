@@ -2,15 +2,15 @@ package boltfile
 
 import "errors"
 
-// Salvage is for saving what is left of a damaged file. From Begin on walks that do not end
-// with damage pass over free pages, which have what was there once, and note where they have
-// been; then Rest visits the leaves that damage of a tree has cut off from it.
+// Salvage saves the entries that are left in a damaged file. After Begin, walks note the pages that
+// they reach. A walk that continues after damage skips free pages, because these contain old
+// entries. Then Rest visits the leaves that the damage of a tree has cut off from it.
 type Salvage struct {
 	f    *File
 	seen Set // pages that walks have come to
 	free Set
-	// Blind: the list of free pages is damaged, so what is cut off cannot be distinguished from
-	// what is old, and Rest visits nothing.
+	// Blind: the list of free pages is damaged. So pages that are cut off cannot be distinguished
+	// from old ones, and Rest visits nothing.
 	Blind error
 }
 
@@ -26,7 +26,7 @@ func (f *File) Begin() *Salvage {
 	return s
 }
 
-// come notes that a walk has come to a page, and those that belong to it; false if it is free.
+// come notes that a walk has reached a page and its overflow pages; false if the page is free.
 func (s *Salvage) come(id, overflow uint64) bool {
 	if s.free.Has(id) {
 		return false
@@ -39,8 +39,8 @@ func (s *Salvage) come(id, overflow uint64) bool {
 	}
 }
 
-// restore reports whether a page whose header is damaged still shows what it is, and makes the rest
-// of the header such that it can be read.
+// restore reports whether a page with a damaged header still shows its kind. It then corrects the
+// rest of the header, so that the page can be read.
 func (s *Salvage) restore(h *header, page []byte) bool {
 	if len(page) < s.f.pageSize || h.kind != kindBranch && h.kind != kindLeaf {
 		return false
@@ -51,8 +51,8 @@ func (s *Salvage) restore(h *header, page []byte) bool {
 	return true
 }
 
-// count is how many elements a page has, which is where the data of the first begins; n is
-// what the page says.
+// count is the number of elements of a page: the offset of the first element's data shows it. n is
+// the number in the page's header.
 func (s *Salvage) count(kind uint16, page []byte, n int) int {
 	if len(page) < headerSize+elementSize {
 		return n
@@ -67,8 +67,8 @@ func (s *Salvage) count(kind uint16, page []byte, n int) int {
 	return at / elementSize
 }
 
-// Rest visits the entries of leaves that are neither free nor were come to, with the page
-// they stand on. Of which bucket they are nobody knows.
+// Rest visits the entries of leaf pages that are not free and that no walk has reached. page is the
+// number of the page. The bucket of these entries is unknown.
 func (s *Salvage) Rest(fn func(page uint64, key, value []byte) error) error {
 	if s.Blind != nil {
 		return nil

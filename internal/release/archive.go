@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// archive writes all files of a directory, under another name, into a tar.gz. They belong to root
-// and are from when; names are in order, so the same files give the same bytes.
+// archive writes all files of the directory dir into a tar.gz, in a directory called name. The
+// files in it belong to root and have the time when. They are in the order of their names, so the
+// same files give the same bytes.
 func archive(path, dir, name string, when time.Time) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func archive(path, dir, name string, when time.Time) (err error) {
 	return errors.Join(err, out.Close(), zip.Close())
 }
 
-// checksums writes what `sha256sum -c` reads.
+// checksums writes a file for `sha256sum -c`.
 func checksums(path string, files []string) error {
 	var b strings.Builder
 	for _, name := range files {

@@ -1,5 +1,5 @@
-// Package torture has the tests that crash a whole Keyp, from commands to replies, at
-// moments drawn at random, and look at what comes back.
+// Package torture has the tests that crash a whole Keyp, from commands to replies, at random
+// moments, and check the data after recovery.
 //
 // # A history
 //
@@ -10,16 +10,17 @@
 // gives the same history again. Only where bbolt puts its pages depends on the order of Go's maps.
 //
 // The twin is a second Keyp that gets the same commands at the same instants, and never
-// crashes, checkpoints or evicts. It follows behind: what is acknowledged it has to have run
-// before the states that may be found are compared with it, one operation after the other.
+// crashes, checkpoints or evicts. It runs the commands later. After a crash it first runs all
+// operations that were acknowledged. Then its state is compared with the recovered one after each
+// further operation.
 //
 // # What a crash leaves
 //
 // A crash comes at a moment: before any call of the log's file system, before or within a
 // transaction of the data file, and around the renaming of files.
 //
-//   - The log stands on vfs.Mem, which keeps any subset of the sectors, sizes and names that
-//     were not synced.
+//   - The log is on vfs.Mem, which keeps any subset of the sectors, sizes and names that were not
+//     synced.
 //   - The data file is bbolt's, a plain file, which vfs.Mirror keeps in step with one on the same
 //     vfs.Mem. bbolt writes data pages in place of unused ones, syncs, writes one of two meta
 //     pages, and syncs. The pages of a transaction are one moment, since all that were not synced

@@ -29,8 +29,9 @@ func (L *State) Call(fn Value, args ...Value) Value {
 	return co.stack[at]
 }
 
-// CallTop calls the function that is below nargs arguments on top of the stack, and replaces both
-// by so many results; -1: by all. It returns the number of results; Top reads them.
+// CallTop calls the function below the top nargs values of the stack, which are its arguments. The
+// results replace the function and the arguments. There are as many as results says; -1: all.
+// CallTop returns the number of results; Top reads them.
 func (L *State) CallTop(nargs, results int) int {
 	co := L.running
 	at := co.top - nargs - 1

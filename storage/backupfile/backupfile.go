@@ -38,7 +38,7 @@ var (
 	table = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// Writer writes a file. Close ends it, and does not close what is below.
+// Writer writes a file. Close completes the file, and does not close the underlying writer.
 type Writer struct {
 	w      io.Writer
 	zstd   *zstd.Encoder
@@ -55,7 +55,7 @@ type Writer struct {
 // packing is a block that is being packed.
 type packing struct {
 	raw  []byte
-	done chan []byte // gets what is packed
+	done chan []byte // gets the packed block
 }
 
 // NewWriter begins a file.
@@ -70,7 +70,8 @@ func NewWriter(w io.Writer) (*Writer, error) {
 	return to, err
 }
 
-// Write adds bytes. An error is that of what is below, maybe from an earlier block, and final.
+// Write adds bytes. An error comes from the underlying writer, maybe for an earlier block. It is
+// final.
 func (w *Writer) Write(b []byte) (n int, err error) { return write(w, b) }
 
 // WriteString is Write.

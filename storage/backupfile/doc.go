@@ -7,9 +7,9 @@
 //
 // Numbers are little-endian. Each CRC is over everything in the file between the previous one and
 // itself, except the CRCs, and continues from the previous one. So damage is found before anything
-// of the block is used: a changed byte, a block that is missing or stands twice or elsewhere, or a
-// file that is cut. A part of the file is not taken for the whole one, since the end is missing.
+// of the block is used: a changed byte, a missing, repeated or misplaced block, or a truncated
+// file. A truncated file is not taken for a whole one, since its end is missing.
 //
-// Blocks are compressed on several goroutines, and written in their order. Memory is needed for
-// some blocks.
+// Several goroutines compress blocks, which are written in their order. The memory needed is that
+// of a few blocks.
 package backupfile

@@ -7,27 +7,30 @@ import (
 	"math/bits"
 )
 
-// A record whose times fail their checksum does not say when its key is due. The bucket ttl has the
-// key too, under the time when it is due. It is in order of time, so finding the key means reading
-// all of ttl. That takes a tenth of a microsecond for each entry, and happens only once, as the key
-// is written again after it was loaded.
+// A record whose times fail their checksum does not say when its key is due. The bucket ttl also
+// has an entry for the key, under the time when it is due. The bucket is in order of time, so
+// finding the key means reading all of it. That takes a tenth of a microsecond for each entry. It
+// happens only once, because the key is written again after it was loaded. The pending changes of
+// ttl count as applied.
 //
-//   - One entry is what the key has, with what is pending of ttl made.
-//   - None says that the key is never due, if all of ttl can be read.
-//   - One for an element does not say when the key itself is due, which may be never. Then, where
-//     there are several, or where ttl may have entries that belong to no key (MetaDoubt), the record's
-//     own times are right again if one bit of them was damaged: its checksum shows the bit.
-//   - Where more bits were damaged, the key becomes persistent.
+//   - A single entry for the key itself gives the times of the key.
+//   - No entry means that the key is never due, if all of ttl can be read.
+//   - An entry for an element does not give the deadline of the key, which may have none.
+//   - If the entries do not give the times, the record's own times are used, provided that only one
+//     bit of them was damaged: the checksum shows which. That applies to the entry for an element,
+//     to several entries, and to a bucket that may have entries of no key (MetaDoubt).
+//   - If more bits were damaged, the key becomes persistent.
 
-// Deadlines is what ttl says of some keys: the keys of Of, by their keys in values.
+// Deadlines are the times that ttl has for some keys: the keys of Of, by their keys in values.
 type Deadlines struct {
 	Of    map[string][]Times
 	Doubt bool // some entries may belong to no key
 	Holes bool // part of ttl cannot be read
 }
 
-// Read takes in what the entries of ttl say of the keys. pending are the entries that ttl will
-// have, or not have (nil), when what is pending is made; each calls fn for the entries of ttl.
+// Read collects the times that the entries of ttl have for the keys. pending are the entries that
+// ttl will have, or lack (nil), after the pending changes are applied. each calls fn for the
+// entries of ttl.
 func (d *Deadlines) Read(pending map[string][]byte, each func(fn func(at, v []byte))) {
 	each(func(at, v []byte) {
 		if _, changes := pending[string(at)]; !changes {

@@ -22,8 +22,8 @@ type State struct {
 	Position uint64
 }
 
-// Flags stand behind the rest of a state, with what only some states have. A state without any ends
-// before them.
+// The flags follow the counts and the time. Optional fields follow the flags. Only states of older
+// versions have no flags.
 const (
 	stateMember = 1 << iota // Position
 	stateTimed              // Timed of all counts; older states lack it
@@ -34,7 +34,7 @@ type PartCounts struct {
 	Space         uint32
 	Shard         int
 	Keys, Expires int64
-	Timed         int64 // of how many keys an element has a deadline, or Unknown
+	Timed         int64 // keys that have elements with a deadline, or Unknown
 }
 
 // Unknown is Timed where an older version has not counted it.
@@ -102,5 +102,5 @@ func ParseState(b []byte) (st State, err error) {
 	return st, nil
 }
 
-// ValidShards says whether a directory may have so many shards.
+// ValidShards reports whether a directory may have n shards.
 func ValidShards(n int) bool { return n >= 1 && n <= 64 && n&(n-1) == 0 }

@@ -7,8 +7,9 @@ import (
 	"sort"
 )
 
-// part splits a chunk that became too large by its element i. Without that element each
-// side of it is small enough; with it the left one may be, or else it is alone.
+// part splits a chunk that its element i has made too large. The elements on each side of element i
+// are few enough for a chunk. Element i stays with those on its left if the chunk is then small
+// enough; otherwise it gets a chunk of its own.
 func (l *List) part(ci, i int) {
 	c := l.chunk(ci)
 	if i+1 < int(c.n) {
@@ -19,9 +20,9 @@ func (l *List) part(ci, i int) {
 	}
 }
 
-// RemoveRange takes the elements of the indexes from from up to, and not with, to away,
-// and calls fn with their numbers first, in order: with runs of n, each NumberStep after the one
-// before.
+// RemoveRange removes the elements with indexes from from up to, but not including, to. First it
+// calls fn with the numbers of these elements, in order: each call is about n numbers from first
+// on, each NumberStep after the one before.
 func (l *List) RemoveRange(from, to int, fn func(first int64, n int)) {
 	from, to = max(from, 0), min(to, l.Len())
 	if from >= to {

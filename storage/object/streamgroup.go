@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// StreamGroup is a group of consumers, with a place in the stream of its own. It is valid until the
+// StreamGroup is a group of consumers with its own position in the stream. It is valid until the
 // stream changes.
 type StreamGroup struct {
 	LastID StreamID // the last entry that was delivered
@@ -15,14 +15,14 @@ type StreamGroup struct {
 	name   []byte
 	read   int64 // entries read; -1: not known
 	number uint32
-	there  bool // its element is; without it, elements that refer to the group are
+	there  bool // its own element exists; otherwise only elements that refer to the group do
 
 	consumers roster[StreamConsumer]
-	seen      int // consumers whose element is there
+	seen      int // consumers whose element exists
 	pending   sorted[pendingItem]
 	byTime    sorted[timedItem]
 	nacked    int
-	allocated int // bytes of memory behind the consumers
+	allocated int // bytes of memory of the consumers
 }
 
 // StreamConsumer is a consumer of a group. It is valid until the stream changes.

@@ -7,43 +7,43 @@ import (
 	"unsafe"
 )
 
-// A streamRun is a run of a stream's entries in one piece of memory, behind the names of the fields
-// of its first entry, its shape:
+// A streamRun is a run of a stream's entries in one piece of memory. The shape precedes the
+// entries; it is the field names of the run's first entry:
 //
 //	┌───────┬──────────────┬───┬───────────┬────┬─────┬────────┬───────────┬───┐
 //	│ pairs │ length, name │ … │ size, own │ ms │ seq │ length │ value     │ … │
 //	└───────┴──────────────┴───┴───────────┴────┴─────┴────────┴───────────┴───┘
 //	 shape                      entry
 //
-// Numbers are uvarints. size is that of all behind it, times two; the lowest bit, own, is set if
-// the fields are not those of the shape: then pairs stands before the first value, and a length and
-// a name before each. ms counts from base; seq does if ms is 0. A deleted entry is a byte 0, so
-// that the entries' ordinals follow each other.
+// Numbers are uvarints. size is the length of the rest of the entry, times two. Its lowest bit,
+// own, is set if the entry's field names are not those of the shape. Then pairs precedes the first
+// value, and a length and a name precede each value. ms counts from base; seq does so if ms is 0. A
+// deleted entry is a byte 0, so that the ordinals of entries are consecutive.
 type streamRun struct {
 	mem  []byte   // nil: the run is absent (streamaccess.go)
 	base StreamID // of the first entry that ever was in it
 	low  StreamID // of the first entry
 	last StreamID // of the last entry that ever was in it: no entry is above it
-	// first is the ordinal of the entry at lo. Entries stand there, deleted ones included.
+	// first is the ordinal of the entry at lo. The entries begin there, deleted ones included.
 	first   int64
 	lo      uint32
 	entries int32
 	live    int32
-	cut     int32 // deleted entries that stood before lo
+	cut     int32 // deleted entries that were before lo
 	node    int32 // bytes of Redis's node with these entries, without its two counts
 	used    bool  // since Leave looked at it
 }
 
-// runEntries is a run with the entries in mem. Methods that need no more than the summary, which is
-// all other fields but lo, are those of streamRun. Only the accessors in streamaccess.go give the
-// entries of a run.
+// runEntries is a run whose entries are in mem. Methods that need only the summary are methods of
+// streamRun; the summary is all fields but mem and lo. Only the accessors in streamaccess.go give
+// the entries of a run.
 type runEntries streamRun
 
 // StreamEntry is an entry of a stream. It is valid until the stream changes.
 type StreamEntry struct {
 	ID    StreamID
 	pairs int
-	names []byte // of the shape; nil if they stand in body
+	names []byte // of the shape; nil if they are in body
 	body  []byte
 }
 
@@ -67,7 +67,7 @@ func (e StreamEntry) EachField(fn func(field, val []byte) bool) {
 	}
 }
 
-// cutBytes reads bytes behind their length, which are there.
+// cutBytes reads a length and the bytes that follow it; b contains all of them.
 func cutBytes(b []byte) (head, rest []byte) {
 	n, size := uint64(b[0]), 1
 	if n >= 0x80 {
@@ -126,7 +126,7 @@ func startRun(base StreamID, ordinal int64, id StreamID, fields [][]byte) *runEn
 	return r
 }
 
-// measured is an entry as it will stand in a run.
+// measured is an entry as it will be in a run.
 type measured struct {
 	own     bool
 	ms, seq uint64
@@ -201,7 +201,7 @@ func (r *streamRun) full(fields [][]byte, lim *Limits) bool {
 	return node+size >= lim.streamBytes() || int(r.live+gone) >= lim.streamEntries()
 }
 
-// append adds an entry behind all others, after gap deleted ones.
+// append adds an entry after all others and gap deleted ones.
 func (r *runEntries) append(id StreamID, fields [][]byte, gap int) {
 	own := !r.shaped(fields)
 	e := r.measure(id, fields, own)
@@ -218,7 +218,7 @@ func (r *runEntries) append(id StreamID, fields [][]byte, gap int) {
 	r.node += nodeEntry(r.base, id, fields, own)
 }
 
-// trim gives memory back that nothing will be added to any more.
+// trim frees the unused memory of a run to which nothing will be added any more.
 func (r *runEntries) trim() {
 	if cap(r.mem)-len(r.mem) > len(r.mem)/16 {
 		r.mem = append([]byte(nil), r.mem...)

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Start starts a command in whose words {port} and {dir} are replaced, and waits until it accepts
-// connections. It ends with stop, which waits for that, or with ctx.
+// Start replaces {port} and {dir} in the words of a command and starts it. It waits until the
+// server accepts connections. stop ends the server and waits for its end. The server also ends with
+// ctx.
 func Start(ctx context.Context, command string, port int, dir string) (stop func(), err error) {
 	var args []string
 	for _, arg := range strings.Fields(command) {

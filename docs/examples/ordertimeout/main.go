@@ -65,9 +65,9 @@ func (o Orders) Pay(ctx context.Context, order string) (bool, error) {
 	return n == 1, err
 }
 
-// Work gives back what orders had reserved that have timed out, as one worker of several, and
-// returns how many those were. It waits for the first for as long as wait says. Entries that a
-// worker read before it died come to others as well, after idle.
+// Work returns the stock of timed-out orders, as one of several workers. Its result is the number
+// of entries it handled. It waits up to wait for the first entry. An entry that a worker read
+// before it died goes to another worker after idle.
 func (o Orders) Work(ctx context.Context, worker string, wait, idle time.Duration) (int, error) {
 	entries, _, err := o.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: stream, Group: group, Consumer: worker, MinIdle: idle, Start: "0", Count: 100,
@@ -95,8 +95,9 @@ func (o Orders) Work(ctx context.Context, worker string, wait, idle time.Duratio
 	return len(entries), nil
 }
 
-// giveBack acknowledges an entry and gives its pieces back, both or neither, and only where nobody
-// else has: so a worker may die at any time, and two may have the same entry.
+// giveBack acknowledges an entry and returns its pieces, both or neither. It does nothing if
+// another worker has acknowledged the entry. So a worker may die at any time, and two workers may
+// have the same entry.
 var giveBack = redis.NewScript(`
 	if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
 		return redis.call('INCRBY', KEYS[2], ARGV[3])

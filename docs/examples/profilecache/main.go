@@ -1,5 +1,5 @@
-// Profilecache keeps profiles in front of a slow database (cache-aside): a read that
-// misses fills the cache for five minutes, an update drops what is cached.
+// Profilecache caches the profiles of a slow database (cache-aside). A read that misses the cache
+// fills it for five minutes; an update drops the cached profile.
 package main
 
 import (
@@ -30,7 +30,7 @@ type Database interface {
 	Update(ctx context.Context, p Profile) error
 }
 
-// Profiles reads profiles through the cache. What it gives is at most Fresh old.
+// Profiles reads profiles through the cache. The cache keeps a profile for Fresh at most.
 type Profiles struct {
 	Redis    *redis.Client
 	Database Database
