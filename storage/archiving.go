@@ -22,7 +22,7 @@ type Archive struct {
 	// file, and returns nil once there is a durable copy.
 	Dir string
 	Run func(ctx context.Context, path string) error
-	// Timeout is how long something may be durable and not archived; nil: a minute.
+	// Timeout is the most time between the sync of a batch and its archiving; nil: a minute.
 	Timeout func() time.Duration
 	// FileSize is how many bytes of the log a file has; 0: as package archive has it.
 	FileSize uint64
@@ -33,10 +33,11 @@ type Archive struct {
 	Keep bool
 }
 
-// On reports whether there is to be one.
+// On reports whether the log is to be archived.
 func (a *Archive) On() bool { return a.Dir != "" || a.Run != nil }
 
-// keptFrom is where the log begins that is not archived; 0: it is all archived, or none is.
+// keptFrom is the place up to which the log is archived, so that it is kept from there on. 0: there
+// is nothing to keep.
 func (s *Store) keptFrom() (uint64, error) {
 	o := &s.options.Archive
 	if s.options.Member || !o.On() && !o.Keep { // a member's log says itself what it keeps

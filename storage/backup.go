@@ -20,8 +20,9 @@ import (
 // The part of the log with these batches is kept meanwhile (BackupLog), within the bounds of
 // snapshots.
 //
-// A member's backup has its data file, too, and the batches that its log marks as committed; its
-// LSNs are the group's. The directory restored from it belongs to a server that is alone.
+// A member's backup has the member's data file, and the batches that its log marks as committed.
+// The LSNs are those of the group. The directory restored from it belongs to a server that is
+// alone.
 //
 // A record of the stream is a batch, or a part of one that is longer than a record may be:
 //
@@ -29,11 +30,11 @@ import (
 //
 // and the record's position is the LSN of the batch.
 
-// BackupLog is a Journal of which backups have a part, and which may be archived.
+// BackupLog is a Journal that may be archived. Backups contain a part of it.
 type BackupLog interface {
 	Journal
 	archive.Log
-	// Keep keeps all batches from a place on, which the data file's state names, until LetGo. No
+	// Keep keeps all batches from a place on until LetGo. The data file's state names the place. No
 	// checkpoint is under way.
 	Keep(from Place) KeptLog
 }
@@ -41,7 +42,7 @@ type BackupLog interface {
 // KeptLog is the part of a log that is kept for a backup.
 type KeptLog interface {
 	archive.Kept
-	// Start is the position from which on the log has it.
+	// Start is the position at which the part begins.
 	Start() uint64
 }
 
@@ -50,8 +51,8 @@ var ErrNoBackup = errors.New("storage: the store has no log that a backup could 
 
 // BackupNote is the Note of a backup's header, as JSON.
 type BackupNote struct {
-	// History names the log that LSNs belong to. Another server's, and that of a server that was
-	// restored, has another one.
+	// History identifies the log of the LSNs. The log of another server, or of a restored one, has
+	// another history.
 	History string `json:"history"`
 	// Databases is how many the server allows.
 	Databases int `json:"databases"`

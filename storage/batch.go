@@ -15,7 +15,7 @@ type entry struct {
 	sl           *slot
 	at           []byte
 	rec          []byte // nil: the key is gone
-	gone         []byte // its name then
+	gone         []byte // the name of a key that is gone
 	moved        bool
 	id           uint64 // the value's, if its elements stand by themselves
 	format.Times        // the record's
@@ -47,15 +47,15 @@ func (b *cpBatch) reset() {
 	b.arena.reset()
 }
 
-// sort puts the entries in the order of the data file, and those of one key in that of
-// their making. Slots are in order already.
+// sort puts the entries in the order of the data file. The entries of one key stay in the order in
+// which they were made. Slots are in order already.
 func (b *cpBatch) sort() {
 	for run := range b.runs {
 		slices.SortStableFunc(run, func(x, y entry) int { return bytes.Compare(x.at, y.at) })
 	}
 }
 
-// runs gives the entries by slot, as far as those of one stand together.
+// runs gives the runs of consecutive entries with the same slot.
 func (b *cpBatch) runs(yield func([]entry) bool) {
 	for from, to := 0, 0; from < len(b.entries); from = to {
 		for to = from + 1; to < len(b.entries) && b.entries[to].sl == b.entries[from].sl; to++ {

@@ -9,15 +9,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A checkpoint copies dirty keys in steps, each of which locks the shard for microseconds. A
-// collection whose elements stand by themselves is copied in portions, over several batches if it
-// is large. Its record is written with each portion. Until the last is on disk, the file has part
-// of the value under a record with a wrong count. If the server ends there, the log has the missing
-// part, since
+// A checkpoint copies dirty keys in steps; each step locks the shard for microseconds. A collection
+// that is stored by element is copied in portions, over several batches if it is large. Its record
+// is written with each portion. Before the last portion is on disk, the file has part of the value
+// under a record with a wrong count. If the server ends there, the log has the missing part:
 //
-//   - a new value is in the log whole: none becomes one that stands by element but by a
-//     record that states it (see regenerate), and
-//   - of any other the log has each change since the last checkpoint that finished.
+//   - The log states a new value whole: a value becomes stored by element only by a record that
+//     states it (see regenerate).
+//   - For any other value the log has each change since the last finished checkpoint.
 //
 // So replay starts with the file's part and completes it from the log. If the log states the value
 // whole, the elements left by such a checkpoint are useless. They are deleted before the value is
@@ -53,8 +52,8 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 	return sum
 }
 
-// copyCell copies a dirty cell's state and makes it clean. Of a large value it copies a portion, or
-// nothing yet, and notes that there is more to copy.
+// copyCell copies a dirty cell's state and makes it clean. For a large value it copies a portion,
+// or nothing yet, and notes that there is more to copy.
 func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
 		o.freeze()
@@ -158,7 +157,7 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 	return more
 }
 
-// element names an element, which as a rule is part of where it stands.
+// element makes the place of an element. The place usually contains the element's name.
 func (b *cpBatch) element(id uint64, elem []byte) element {
 	b.scratch = format.ElementKey(b.scratch[:0], id, elem)
 	at := b.arena.take(b.scratch)

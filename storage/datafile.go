@@ -24,14 +24,14 @@ import (
 // syncs again. If any of this fails it undoes the transaction in memory, and the file may contain
 // it all the same. So:
 //
-//   - Whatever fails before the meta page is written leaves free pages, and the file as it was.
-//     The store waits for room on a full disk (notWritten).
-//   - Afterwards it is unknown what the disk has, and the view that memory has of the file may be
-//     wrong (errUncertain). The store ends: the log has all that was acknowledged, and the next
-//     start begins with what the file says.
-//   - That start may read what was written and never synced, or whose sync has failed, since the
-//     kernel shows both. The log releases segments because of what the file says, so the file is
-//     made durable first (rewriteMeta).
+//   - A failure before the write of the meta page leaves free pages, and the file as it was. The
+//     store waits for room on a full disk (notWritten).
+//   - After a later failure the content of the disk is unknown, and the view that memory has of the
+//     file may be wrong (errUncertain). The store ends: the log has everything that was
+//     acknowledged, and the next start begins with the state in the file.
+//   - That start may read data that were never synced, or whose sync has failed, since the kernel
+//     shows both. The log releases segments because of the state in the file, so the file is made
+//     durable first (rewriteMeta).
 
 // errUncertain: a transaction may or may not be in the data file.
 var errUncertain = errors.New("it is not known whether the data file has the last transaction; the log has it, and the next start finds out")
@@ -51,8 +51,8 @@ type dataFile struct {
 }
 
 // transact runs fn in a transaction by run, View or Update of the data file, guarded as guard does.
-// When bbolt panics as it begins a transaction or rolls it back, over a damaged meta page, it keeps
-// its locks. Whoever used the file afterwards would wait for ever, so the store fails then.
+// If bbolt panics over a damaged meta page while it begins or rolls back a transaction, it keeps
+// its locks. Later users of the file would wait for ever, so the store fails then.
 func (df *dataFile) transact(run func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
 	if df.stuck.Load() {
 		return errStuck

@@ -15,15 +15,16 @@ import (
 	"keyp/ttl"
 )
 
-// What is due when, for those that look ahead: the dashboard, counts by name, the reaper's window.
-// A key is due at its own deadline or at the first one of its elements, whichever is earlier. Keys
-// in memory stand in the expiration index of their part; for those that are only on disk the bucket
-// ttl is read. An entry of the bucket is left out if memory knows the key, or if the key's record
-// on disk has another deadline. Memory and disk are read in small steps. So a key whose deadline
-// changes meanwhile, or that moves between the two, may be counted twice or not at all; a list has
-// it once or not at all. If a global transaction has locked a shard, a step waits for the shard,
-// but not for long. The last instant, math.MaxInt64, may be a deadline, so a span that ends there
-// includes it.
+// Walks over deadlines in order of time, for the dashboard, counts by name, and the reaper's
+// window. A key is due at its own deadline or at the first one of its elements, whichever is
+// earlier. Keys in memory are in the expiration index of their part; for keys that are only on disk
+// the bucket ttl is read. An entry of the bucket is left out if memory knows the key, or if the
+// key's record on disk has another deadline.
+//
+// Memory and disk are read in small steps. So a key whose deadline changes meanwhile, or that moves
+// between the two, may be counted twice or not at all; a list has it once or not at all. If a
+// global transaction has locked a shard, a step waits for the shard, but not for long. The last
+// instant, math.MaxInt64, may be a deadline, so a span that ends there includes it.
 
 // before reports whether a deadline is before the end of a span.
 func before(deadline, end int64) bool { return deadline < end || end == math.MaxInt64 }
@@ -32,15 +33,15 @@ func before(deadline, end int64) bool { return deadline < end || end == math.Max
 // the data file is read.
 const dueStep = 1024
 
-// dueTries bounds how often a step of a walk, or a whole list, tries again where a global
-// transaction has the shard; before that it waits for duePause.
+// dueTries bounds how often a step of a walk, or a whole list, tries again because a global
+// transaction has the shard. Before each attempt it waits for duePause.
 const (
 	dueTries = 100
 	duePause = time.Millisecond
 )
 
-// dueRetries returns the function to call when a global transaction has the shard. That waits, and
-// returns true as often as the step may be tried again.
+// dueRetries returns the function to call when a global transaction has the shard. The function
+// waits, and returns true if the step may be tried again.
 func dueRetries() (again func() bool) {
 	tries := 0
 	return func() bool {

@@ -13,23 +13,23 @@ import (
 	"keyp/ttl"
 )
 
-// How many keys that are only on disk are due when. Each part counts theirs in cells, from the
-// first timeline on that needs it: a walk over ttl, once, finds those that are there, in steps and
-// in order; from then on a key is counted where it leaves memory, and where it comes back or
+// Each part counts the deadlines of its keys that are only on disk, in cells. It does so from the
+// first timeline on that needs the counts. One walk over ttl, in steps and in order, finds the keys
+// that are on disk then. From then on the counts change when a key leaves memory, comes back or
 // expires, while the part's shard is locked.
 //
 // A step of the walk reads some entries of ttl and then locks the shards of their keys, one after
-// the other. An entry counts if memory does not know its key then, and if nothing has left memory
-// under that name since the walk was at the shard last: so the entry is as old as the key's record,
-// since nothing leaves memory of a slot of which changes of ttl are pending. What has left memory
-// meanwhile counts by the deadline with which it did.
+// the other. An entry counts if memory does not know its key then, and if no key of that name has
+// left memory since the walk's last step at the shard. Such an entry agrees with the key's record,
+// because no key leaves memory while changes of ttl are pending for its slot. A key that has left
+// memory meanwhile counts by the deadline with which it left.
 
 // diskDues counts the next deadlines of a part's keys that are only on disk.
 type diskDues struct {
 	cells *ttl.Cells
 	// through is the place in ttl before which all are counted; nil: all are.
 	through []byte
-	// left are the keys that have left memory since the walk came here, by where they stand in
+	// left are the keys that have left memory since the walk's last step here, by their keys in
 	// values.
 	left map[string]leftKey
 	size int // of their names
@@ -41,8 +41,8 @@ type leftKey struct {
 	due int64
 }
 
-// diskLeftMost and diskLeftBytes bound how many keys may leave a part's memory between two steps of
-// the walk, and their names: of more, the walk begins again.
+// diskLeftMost and diskLeftBytes bound the number of keys that may leave a part's memory between
+// two steps of the walk, and the size of their names. If there are more, the walk begins again.
 const (
 	diskLeftMost  = 64 << 10
 	diskLeftBytes = 4 << 20
@@ -116,13 +116,13 @@ type diskWalk struct {
 
 	turn struct {
 		sync.Mutex
-		place []byte // where it goes on; nil: it is at the end
-		alone bool   // a goroutine goes on with it
+		place []byte // the next step begins there; nil: the walk is at the end
+		alone bool   // a goroutine continues it
 	}
 }
 
-// knowDisk goes on with the walk, until it has come through an instant or has read most entries,
-// and leaves the rest to a goroutine. A transaction does not wait for others that do so.
+// knowDisk continues the walk until it has passed the instant through or has read most entries. It
+// leaves the rest to a goroutine. A transaction does not wait for others that continue the walk.
 func (v View) knowDisk(through int64, most int) error {
 	w := &v.s.diskWalk
 	if v.t == nil {

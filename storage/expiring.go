@@ -14,20 +14,20 @@ import (
 //
 // They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
 // order. The expiration index has it too, except among the keys of one slot with one deadline.
-// Those are sorted if they are few. If they are many, the slot's table is walked, which is in the
-// order of hashes. So a place in the order (DuePlace) tells where to go on: the server keeps no
-// state, and the keys may move in between.
+// These keys are sorted if they are few. If they are many, the slot's table is walked, which is in
+// the order of hashes. So a place in the order (DuePlace) is enough to continue: the server keeps
+// no state, and the keys may move between memory and disk.
 //
-// Both the index and ttl have a key by its next deadline. Where that is of an element, the key's
-// own deadline stands in a further index: of its part if the key is in memory (ownDeadlines), of
-// the store if it is only on disk (laterDeadlines).
+// Both the index and ttl have a key by its next deadline. If that is the deadline of an element, a
+// further index has the key's own deadline: an index of its part if the key is in memory
+// (ownDeadlines), or of the store if it is only on disk (laterDeadlines).
 //
 // A page looks at memory first, and then at the disk. A key that is only on disk at the first look
 // stays in ttl for as long as its deadline stays and it is not loaded; keys that are loaded
 // meanwhile are noted. So a key that moves between the two is found in one of them at least, and a
-// key that is found twice is listed once. What ttl says is compared with memory, and with the key's
-// record if memory does not know the key. A key whose deadline changes meanwhile may be missing, or
-// come at a later place.
+// key that is found twice is listed once. An entry of ttl is compared with memory, and with the
+// key's record if memory does not know the key. A key whose deadline changes meanwhile may be
+// missing, or be listed at a later place.
 
 // DuePlace is a place in the order in which keys are due.
 type DuePlace struct {
@@ -36,17 +36,17 @@ type DuePlace struct {
 	Hash     uint64 // of the key
 }
 
-// DueEnd is behind all keys, also those of the last instant there is.
+// DueEnd is after all keys, including those of the last instant.
 var DueEnd = DuePlace{Deadline: math.MaxInt64, Slot: Slots}
 
 func (a DuePlace) compare(b DuePlace) int {
 	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash))
 }
 
-// Before reports whether a place stands before another one.
+// Before reports whether a place is before another one.
 func (a DuePlace) Before(b DuePlace) bool { return a.compare(b) < 0 }
 
-// behindSlot is the first place behind a slot's keys with a deadline.
+// behindSlot is the first place after the keys of a slot with a deadline.
 func behindSlot(deadline int64, slot uint16) DuePlace {
 	if slot+1 < Slots || deadline == math.MaxInt64 {
 		return DuePlace{Deadline: deadline, Slot: slot + 1}
@@ -55,35 +55,36 @@ func behindSlot(deadline int64, slot uint16) DuePlace {
 }
 
 const (
-	// groupMost is how many keys of one slot with one deadline are taken from the index. More are
-	// taken from the slot's table, all of whose keys have to be looked at for each deadline.
+	// groupMost is how many keys of one slot with one deadline are taken from the index. If there
+	// are more, they are taken from the slot's table: then each deadline needs a look at all keys
+	// of the table.
 	groupMost = 2 * dueStep
-	// coverMost bounds how many entries of ttl before its begin a page reads for the deadlines
-	// behind those of elements.
+	// coverMost bounds how many entries of ttl before its begin a page reads. A key there may have
+	// an own deadline on the page, after that of an element.
 	coverMost = 64 << 10
 )
 
-// pageBounds are how much a page does.
+// pageBounds bound the work for a page.
 type pageBounds struct {
 	looks int // entries of each shard
-	disk  int // entries of ttl, but for as many as the page may have
-	cover int // those before its begin
+	disk  int // entries of ttl, in addition to the number that the page may have
+	cover int // entries of ttl before the page's begin
 }
 
-// Those of a page within a transaction, which has all shards locked: they keep it below some
-// milliseconds. withinMost is how many entries such a page may have.
+// withinMost is how many entries a page within a transaction may have. The transaction has all
+// shards locked, so the bounds of such a page keep it to a few milliseconds.
 const withinMost = 500
 
 var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048}
 
 // Expiring lists the keys of a database by their own deadlines, in the order of their places, from
-// one place on and before another one: about count at most, of those whose names match, and of a
-// type ("": any). next is where to go on from, if there is more; a page may be empty although there
-// is. What is due is not listed. The error is about the data file, or ErrClosed. While match runs
-// no shard is locked, but for those of a transaction.
+// from on and before until. It lists about count keys at most: those with matching names, and with
+// the type typ ("": any). If more is true, the next page begins at next; a page may be empty even
+// then. Due keys are not listed. The error is about the data file, or ErrClosed. While match runs,
+// only the shards of a transaction are locked.
 //
-// What it leaves out because it is due never returns, once the log is durable up to its end when
-// Expiring returns.
+// Keys that it leaves out because they are due never return after the log is durable up to its end
+// at the return of Expiring.
 func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
 	v.settle(db)
 	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until,
@@ -123,7 +124,7 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 // another one meanwhile.
 const swapTries = 10
 
-// page makes the list. same is false where the database has got another keyspace meanwhile.
+// page makes the list. same is false if the database has got another keyspace meanwhile.
 func (l *expiring) page() (same bool, err error) {
 	if l.space, err = l.keyspace(); err != nil {
 		return false, err
@@ -154,7 +155,7 @@ func (l *expiring) keyspace() (space uint32, err error) {
 	return l.s.spaces.ids[l.db], nil
 }
 
-// expiring is a page that is under way.
+// expiring is a page under way.
 type expiring struct {
 	View
 	db    int

@@ -20,25 +20,31 @@ import (
 
 // A snapshot of the data file is sent to a member that joins its group, or kept as a backup, while
 // keys are read and written. A read transaction of bbolt keeps all pages of one moment unchanged.
-// They are read with a system call and not through the mapping: that lets other goroutines go on
-// while the disk works. Free pages are left out.
+// They are read with a system call and not through the mapping, so that other goroutines run while
+// the disk works. Free pages are left out.
 //
-// As the data file always is, its copy is newer in places than its state's position. So it needs
-// the log from there on, and is of one moment again once that is replayed up to Header.Through.
+// The data file is always newer in places than its state's position, and so is its copy. So it
+// needs the log from that position on. After the log is replayed up to Header.Through, it has the
+// state of one moment again.
 //
-// What the transaction keeps bbolt cannot use again, so checkpoints make the file longer. Before
-// bbolt maps more of the file it waits for the transaction, and whoever reads the file waits for
-// that. So the transaction ends, and the snapshot with an error, when the file has grown by more
-// than snapshotGrowth or to nearly what is mapped of it, when the disk is nearly full, and with the
-// store. Whoever notices that ends the transaction, since Send may just wait for a reader that is
-// slow. A compaction would have to wait for a snapshot, and gives up instead.
+// bbolt cannot reuse the pages that the transaction keeps, so checkpoints make the file longer.
+// Before bbolt maps more of the file, it waits for the transaction, and all readers of the file
+// wait for the mapping. So the transaction ends, and the snapshot with an error, in these cases:
+//
+//   - the file has grown by more than snapshotGrowth, or nearly to the end of the mapping;
+//   - more than snapshotGrowth of the log is kept for it;
+//   - the disk is nearly full;
+//   - the store is closed.
+//
+// Housekeeping looks for these cases and ends the transaction, since Send may be waiting for a slow
+// reader. A compaction would have to wait for a snapshot; it gives up instead.
 
 const (
-	// snapshotGrowth is how much longer the data file may get while a snapshot is open, if half of
-	// its length is not more.
+	// snapshotGrowth is how much longer the data file may get while a snapshot is open; for a large
+	// file it is half of the length.
 	snapshotGrowth = 1 << 30
-	// mapMargin is what checkpoints may add to the file between two looks of housekeeping, if an
-	// eighth of the mapping is not less.
+	// mapMargin is the room for the growth of the file between two rounds of housekeeping; for a
+	// small mapping it is an eighth of the mapping.
 	mapMargin    = 256 << 20
 	receivedFile = format.DataName + ".received"
 )
@@ -48,7 +54,7 @@ var errSnapshotStopped = errors.New("storage: the snapshot was given up")
 
 // FileSnapshot is a snapshot that is open. One goroutine uses it, and closes it soon.
 type FileSnapshot struct {
-	// Header says what it has; its Note may be set before Send.
+	// Header describes the content; its Note may be set before Send.
 	Header snapshotfile.Header
 
 	s      *Store
@@ -58,13 +64,13 @@ type FileSnapshot struct {
 	free   []uint64
 	file   io.ReaderAt
 
-	kept KeptLog // of a backup; nil: the log is the caller's matter
+	kept KeptLog // of a backup; nil: the caller keeps the log
 
-	stopped atomic.Pointer[error] // set before the transaction ends that was given up
+	stopped atomic.Pointer[error] // why the snapshot was given up; set before its transaction ends
 	end     func() error          // ends the transaction, once
 }
 
-// snapshots are those that are open.
+// snapshots are the open snapshots.
 type snapshots struct {
 	mu struct {
 		sync.Mutex
@@ -72,7 +78,7 @@ type snapshots struct {
 	}
 }
 
-// any reports whether one is open. None is opened while checkpointer.mu is locked.
+// any reports whether a snapshot is open. None is opened while checkpointer.mu is locked.
 func (o *snapshots) any() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +100,7 @@ func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
 }
 
 // OpenSnapshot takes a snapshot of the data file, between two checkpoints: it waits for the one
-// under way. From then on all of the log behind Header.Position has to be kept.
+// under way. From then on the whole log after Header.Position has to be kept.
 func (s *Store) OpenSnapshot() (*FileSnapshot, error) { return s.openSnapshot(nil) }
 
 // openSnapshot keeps the part of log that the snapshot needs, if log is not nil.
@@ -142,7 +148,7 @@ func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	return sn, nil
 }
 
-// begin reads all that is needed of the transaction, but for the pages.
+// begin reads everything of the transaction that the snapshot needs, except the pages.
 func (sn *FileSnapshot) begin() error {
 	s := sn.s
 	if err := sn.readMetas(); err != nil {
@@ -171,7 +177,7 @@ func (sn *FileSnapshot) begin() error {
 	return nil
 }
 
-// errMetas ends what WriteTo writes behind the meta pages.
+// errMetas ends WriteTo after the meta pages.
 var errMetas = errors.New("these are the meta pages")
 
 func (sn *FileSnapshot) readMetas() error {
@@ -202,8 +208,8 @@ func (sn *FileSnapshot) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + more, err
 }
 
-// Send writes the snapshot to w, and lets records, if it is not nil, write the sender's own behind
-// the pages. While it reads the pages it pauses, so that others have two thirds of the time. It
+// Send writes the snapshot to w. records, if it is not nil, writes the sender's own records after
+// the pages. Send pauses while it reads the pages, so that others have two thirds of the time. It
 // needs memory for one piece. An error of ctx ends it.
 func (sn *FileSnapshot) Send(ctx context.Context, w io.Writer, records func(*snapshotfile.Writer) error) error {
 	to, err := snapshotfile.NewWriter(w, sn.Header)

@@ -9,36 +9,36 @@ import (
 	"keyp/storage/object"
 )
 
-// A store of a replicated server is a leader's or a follower's; one that is alone is a leader's. A
-// follower's has what its leader did, and decides nothing by itself: it logs nothing, and removes
-// nothing. What is due is absent for readers all the same, and stays where it is until the leader's
-// removal comes: so whoever is the leader when it is removed reports it, once (hooks.go). At rest
-// are
+// The store of a replicated server is a leader's or a follower's; the store of a server that is
+// alone is a leader's. A follower's store applies the batches of its leader. It decides nothing by
+// itself, logs nothing, and removes nothing. Readers do not see due keys and elements, but these
+// stay in the store until the leader's removal comes. So the server that leads at the removal
+// reports it, once (hooks.go). A follower's store does none of the following:
 //
 //   - removals by look-ups (Txn.live), by the reaper and the window, and after a step back of the
 //     clock (stepBack),
 //   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its
 //     end,
-//   - what the hooks do by themselves,
-//   - deadlines that a policy has follow reads.
+//   - actions that hooks begin by themselves,
+//   - moves of deadlines by reads, under a policy that slides them.
 //
-// Of a member of a group the time is its leader's (grouptime.go).
+// The time of a group's member is its leader's (grouptime.go).
 //
-// Checkpoints, loaders, eviction, compaction and defragmentation go on: they are about this
+// Checkpoints, loaders, eviction, compaction and defragmentation continue: they are about this
 // server's disk and memory.
 //
-// The role changes while all shards are locked. So all that could log or remove looks at the role
-// with its shard locked, and a batch is wholly from before the change or does not exist.
+// The role changes while all shards are locked. Code that may log or remove looks at the role with
+// its shard locked. So each batch is wholly from before the change, or does not exist.
 type follower struct {
 	on atomic.Bool
-	// applied is the LSN up to which memory has what the log has.
+	// applied is the LSN up to which memory has the batches of the log.
 	applied atomic.Uint64
 }
 
 // ErrFollower: the store is a follower's, which only its leader changes.
 var ErrFollower = errors.New("storage: the store is a follower's")
 
-// errFollowerChanged ends a store whose memory has what its log has not.
+// errFollowerChanged ends a store whose memory has a change that its log lacks.
 var errFollowerChanged = errors.New("storage: a transaction has changed a follower's store")
 
 // SetFollower changes the store's role. It locks the whole keyspace, as BeginAll does, and is for

@@ -12,8 +12,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// garbage lists what must be deleted from the data file, as keys of the garbage bucket
-// (format/garbage.go). A checkpoint writes them there; replay makes the same list again.
+// garbage lists the data that must be deleted from the data file, as keys of the garbage bucket
+// (format/garbage.go). A checkpoint writes these keys to the bucket; replay makes the same list
+// again.
 type garbage struct {
 	mu struct {
 		sync.Mutex

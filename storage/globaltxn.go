@@ -15,10 +15,10 @@ import (
 //
 // There is no deadlock, although the global transaction locks shards out of their order:
 //
-//   - There is one global transaction at a time, and it has the gate from begin to end. Who else
-//     waits for a shard while it has locked another needs the gate for that (Store.lock), or gives
-//     up on finding a shard that is the global transaction's (Begin).
-//   - Everybody else locks one shard at a time.
+//   - There is one global transaction at a time, and it has the gate from begin to end. Another
+//     transaction that waits for a shard while it has locked another one needs the gate for that
+//     (Store.lock). Or it gives up when it finds a shard of the global transaction (Begin).
+//   - All others lock one shard at a time.
 //
 // The event loop must never wait for a global transaction. So the global transaction announces
 // which shards it has or will lock (globalTxn.announced), and locks one only after all that
@@ -55,8 +55,8 @@ type sharing struct {
 	since  []int64 // when that was, by shard
 }
 
-// BeginGlobal locks the whole keyspace for a transaction that may share it later; keys are those
-// that it is known to need. It waits for the end of the global transaction that is under way.
+// BeginGlobal locks the whole keyspace for a transaction that may share it later. keys are the keys
+// that it is known to need. It waits for the end of a global transaction that is under way.
 func (s *Store) BeginGlobal(t *Txn, keys []Key) {
 	t.turn.Lock()
 	s.global.gate.Lock()

@@ -24,12 +24,12 @@ import (
 //   - the step is confirmed, by an operator (ConfirmClock) or since ClockJumpPatience is over: then
 //     deadlines that counted from the guarded time move by as much as time does (guardnotes.go).
 //
-// In a group the guard has more to do (grouptime.go): it also begins where the wall clock of who
-// leads is set back, or where who becomes the leader has one that differs from the group's time by
-// more than a second either way. It is over when the wall clock is back to within a second, and
-// does not end by itself as long as another member's clock agrees with the group's time. When a
-// wall clock that is behind is confirmed, all that is due is removed, and time goes back to it
-// (stepBack); no deadline moves.
+// In a group the guard begins in two more cases (grouptime.go): the leader's wall clock is set
+// back, or the wall clock of a new leader differs from the group's time, both by more than a
+// second. It ends when the wall clock is back to within a second. It does not end by itself as long
+// as another member's clock agrees with the group's time. If a wall clock that is behind is
+// confirmed, everything that is due is removed, and time goes back to the wall clock (stepBack); no
+// deadline moves.
 //
 // The guard ends in one transaction, with all shards locked. Its batch contains the deadlines, the
 // end of the notes and the new record. So after a crash either all of that has happened, or
@@ -47,7 +47,7 @@ type clockGuard struct {
 	s *Store // constant
 
 	limit, patience atomic.Int64 // ms
-	// ask is the reading of the wall clock from which on boot time is asked for.
+	// ask is the reading of the wall clock from which on boot time is read.
 	ask atomic.Int64
 	// since is the store's time at which the guard began; 0: it is off. It becomes 0 while all
 	// shards are locked.
@@ -67,7 +67,7 @@ type clockGuard struct {
 	// foreign: the store's record may be another server's, as this one has become the leader.
 	foreign atomic.Bool
 
-	// turn is locked by who ends the guard or writes the record.
+	// turn is locked to end the guard or to write the record.
 	turn struct {
 		sync.Mutex
 		written clockRecord // the record that the store has
@@ -83,9 +83,9 @@ type clockGuard struct {
 var ErrNoClockStep = errors.New("storage: the clock is not guarded")
 
 const (
-	// lookEvery is how often boot time is asked for at most, in ms of the wall clock.
+	// lookEvery is the least time between two readings of boot time, in ms of the wall clock.
 	lookEvery = 1000
-	// leadTolerance is by how much the recorded lead may be wrong, in ms.
+	// leadTolerance is the largest error of the recorded lead, in ms.
 	leadTolerance = 1000
 	// clockKey is the name of the record.
 	clockKey = "clock"
@@ -179,13 +179,14 @@ func (g *clockGuard) goOnFrom(now, since int64) {
 	g.ahead.Store(by)
 }
 
-// apart reports whether a wall clock that is so far ahead of the group's time is not to be followed
-// by itself.
+// apart reports whether the guard is needed for a wall clock that is ahead of the group's time by
+// by, or behind it if by is negative.
 func (g *clockGuard) apart(by int64) bool {
 	return g.limit.Load() > 0 && g.patience.Load() > 0 && max(by, -by) > g.tolerance()
 }
 
-// tolerance is within what the wall clock has to be of the store's time to be followed again.
+// tolerance is the largest difference from the store's time at which the wall clock is followed
+// again.
 func (g *clockGuard) tolerance() int64 {
 	if g.s.options.Member {
 		return min(g.limit.Load(), stepTolerance)
@@ -206,7 +207,7 @@ func (g *clockGuard) patienceText() string {
 	return (time.Duration(g.patience.Load()) * time.Millisecond).String()
 }
 
-// yield comes when the store becomes a follower's: whether time is guarded is its leader's matter.
+// yield comes when the store becomes a follower's: then its leader decides whether time is guarded.
 func (g *clockGuard) yield() {
 	if g.s.options.Member {
 		g.since.Store(0)
@@ -316,7 +317,7 @@ func (s *Store) SetClockGuard(limit, patience time.Duration) {
 	s.guard.patience.Store(patience.Milliseconds())
 }
 
-// ClockGuard is what the store's time is beside the wall clock's.
+// ClockGuard compares the store's time with the wall clock's.
 type ClockGuard struct {
 	Wall, Now int64 // Unix ms
 	Since     int64 // the store's time at which the guard began; 0: it is off
@@ -459,7 +460,7 @@ func (g *clockGuard) end(confirmed bool) {
 	}
 }
 
-// clockRecord is what a start needs to know of the clocks.
+// clockRecord contains the data on the clocks that a start needs.
 type clockRecord struct {
 	boot  uint64 // the run of the machine
 	lead  int64

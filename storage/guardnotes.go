@@ -31,7 +31,7 @@ func (s *Store) notesKey(shard int) Key {
 // note is a deadline that counts from the guarded time.
 type note struct {
 	shard    int
-	at       []byte // which, as appendNoted has it
+	at       []byte // the key, and the element if any: see appendNoted
 	deadline int64
 }
 
@@ -44,8 +44,8 @@ func appendNoted(dst []byte, space uint32, name, elem []byte, element bool) []by
 	return dst
 }
 
-// noted is the key that a note is about, of no database (-1) if its keyspace is gone, and the
-// element. A shard is locked.
+// noted is the key that a note is about, and the element. The database of the key is -1 if its
+// keyspace is gone. A shard is locked.
 func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 	f := format.Fields{Rest: at}
 	space, name := uint32(f.Int()), f.Bytes()
@@ -55,11 +55,11 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 	return k, nil, false
 }
 
-// moves reports whether deadlines that count from now are to move with the guard's end: not where
-// the wall clock is behind.
+// moves reports whether deadlines that count from now are to move with the guard's end. They do not
+// move if the wall clock is behind.
 func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
 
-// noteKey notes the deadline of a key, if it counts from an instant that is guarded.
+// noteKey notes the deadline of a key, if it counts from guarded time.
 func (g *clockGuard) noteKey(t *Txn, space uint32, k Key, deadline ttl.Deadline) {
 	if deadline.FromNow && deadline.At != ttl.None && g.moves() {
 		g.note(t, space, k, nil, false, deadline.At)

@@ -23,18 +23,17 @@ type housekeeper struct {
 
 	// Written by its goroutine.
 	memory   atomic.Int64  // as of the last round
-	charged  atomic.Int64  // overhead, as of then
+	charged  atomic.Int64  // overhead, as of the last round
 	lowSpace atomic.Bool   // a failed checkpoint sets it, too
-	wasFull  bool          // as reportFull has found it last
-	needed   atomic.Int64  // bytes of the disk that a checkpoint would take, as of then
-	kept     atomic.Int64  // that a new segment of the log leaves free for one
+	wasFull  bool          // as reportFull last found it
+	needed   atomic.Int64  // bytes of the disk that a checkpoint would take, as of the last round
+	kept     atomic.Int64  // bytes of the disk that a new segment of the log leaves free for a checkpoint
 	keptAt   atomic.Uint64 // where the log ended when kept was found
 	delay    atomic.Int64  // nanoseconds
 	pace     atomic.Int64  // nanoseconds for each MiB of a commit, in addition
 }
 
-// startBackground starts the goroutines beside the transactions: reaper, loaders, checkpointer,
-// housekeeping.
+// startBackground starts the background goroutines: reaper, loaders, checkpointer, housekeeping.
 func (s *Store) startBackground() {
 	end := s.log.End()
 	used, dirty := s.measure() // after recovery: the loader's budget depends on it
@@ -78,14 +77,15 @@ func (cp *checkpointer) loop() {
 
 const (
 	houseInterval = 100 * time.Millisecond
-	// replayBudget is how long the log may take to replay, by replayTime's estimate, before a
-	// checkpoint starts. During the checkpoint the log grows further, under a heavy load to two or
-	// three times as much: so a restart takes 2.4 s at the worst moment.
+	// A checkpoint starts when replaying the log would take replayBudget, by replayTime's estimate.
+	// During the checkpoint the log grows further, under a heavy load to two or three times as
+	// much. So a restart takes 2.4 s at the worst moment.
 	replayBudget = 800 * time.Millisecond
-	// smallSegment is what a new segment leaves free for the one that a checkpoint begins.
+	// smallSegment is the room that a new segment leaves free for the segment that a checkpoint
+	// begins.
 	smallSegment = 1 << 20
-	// releaseBytes is how much of the log has to be there before a checkpoint starts because the
-	// disk is full. Each one begins a segment, even if few keys are deleted.
+	// releaseBytes is the least size of the log for a checkpoint that starts because the disk is
+	// full. Each checkpoint begins a segment, even if few keys are deleted.
 	releaseBytes = 64 << 10
 	// dirtyShare is the part of MaxMemory that may be dirty before a checkpoint starts.
 	dirtyShare = 0.25
@@ -144,8 +144,8 @@ func (h *housekeeper) round() {
 }
 
 // mayFreeSpace reports whether a checkpoint would release segments of the log or room in the data
-// file, or begin a segment where one is filled. On a full disk none starts right after another one,
-// and later where only few keys have changed.
+// file, or would begin a segment after a full one. On a full disk there is a pause between two
+// checkpoints; it is longer if only few keys have changed.
 func (h *housekeeper) mayFreeSpace() bool {
 	const pause, longPause = time.Second, 5 * time.Second
 	switch since := h.s.clock.Mono() - h.began; {
@@ -158,8 +158,8 @@ func (h *housekeeper) mayFreeSpace() bool {
 	}
 }
 
-// spaceIsTight reports whether the log will soon be full, since what it keeps free for a checkpoint
-// is most of what is free: then a checkpoint comes before commands are refused.
+// spaceIsTight reports whether the log will soon be full: most of the free space is kept for a
+// checkpoint. Then a checkpoint starts before commands are refused.
 func (h *housekeeper) spaceIsTight() bool {
 	free, err := h.s.options.FS.Free(h.s.options.Dir)
 	kept := h.s.logKeepsFree()
@@ -176,14 +176,14 @@ func (h *housekeeper) lookAtNeeds(end uint64, used, dirty int64, low bool) {
 		begins = s.log.NextCost()
 	}
 	h.needed.Store(max(begins, releaseBytes) + s.growth(dirty+dirty/4, used))
-	// The quarters are for index pages, the ends of pages, and what is written before the next
-	// round. A segment that is made now and the one before it are filled first.
+	// The quarters are for index pages, the ends of pages, and data written before the next round.
+	// A segment that is made now and the one before it are filled first.
 	filled := dirty + 2*segment
 	h.kept.Store(min(segment, smallSegment) + s.growth(filled+filled/4, used+2*segment))
 	h.keptAt.Store(end)
 }
 
-// freeTables frees the memory behind databases that have become empty.
+// freeTables frees the memory of databases that have become empty.
 func (h *housekeeper) freeTables() {
 	for _, sh := range h.s.shards {
 		if sh.lockPassingGlobal() {

@@ -12,9 +12,9 @@ import (
 	"keyp/ttl"
 )
 
-// A lease says who may use something, and until when. Its value has the owner and the token
-// (object.Lease). Until when it is held is the deadline of its key, less its delay. So it expires,
-// is stored, and moves with guarded time as any key.
+// A lease gives its owner the right to use something until a deadline. Its value has the owner and
+// the token (object.Lease). The deadline of the lease is the deadline of its key, less its delay.
+// So a lease expires, is stored, and moves with guarded time as any key.
 //
 //	granted                     deadline of the lease     deadline of the key
 //	   │            held             │         delay             │      free
@@ -22,17 +22,18 @@ import (
 //
 // # Tokens
 //
-// Tokens come from one counter, so that each is above all those before it, whatever becomes of
-// keys. The counter is in memory. A batch with a token is behind a reservation, or has it: a number
-// among the server's own data that no token exceeds. It is in the shard of the lease's key, so a
-// grant locks no further shard; and it is far enough ahead that few grants write one. A start goes
-// on behind the largest reservation.
+// Tokens come from one counter, so that each token is larger than all earlier ones, whatever
+// happens to keys. The counter is in memory. A reservation is a number among the server's own data
+// that no token exceeds. The batch with a token contains the reservation, or a batch before it
+// does. The reservation is in the shard of the lease's key, so a grant locks no further shard. It
+// is far enough ahead that few grants write one. After a start the counter continues after the
+// largest reservation.
 //
-// It also goes on behind the present microsecond of Unix time. That is for data that is older than
-// it should be: a copy of the directory that is put in place of a later one, or what a power
-// failure has left of a log that is not synced at once. Since there are fewer grants than
-// microseconds, tokens stay above those that were granted after the copy, if the clock is right.
-// And RESTORE goes on behind the token of a lease that it brings.
+// It also continues after the present microsecond of Unix time. That is for data that are older
+// than they should be: an old copy of the directory, or the remains of a log that was not synced
+// before a power failure. There are fewer grants than microseconds. So tokens stay above those that
+// were granted after the copy, if the clock is right. RESTORE moves the counter past the token of a
+// lease that it brings.
 
 // leaseTokens is the counter.
 type leaseTokens struct {
@@ -41,7 +42,7 @@ type leaseTokens struct {
 	shard []tokenReservation
 }
 
-// tokenReservation is of a shard, which guards upTo.
+// tokenReservation is the reservation of a shard. The shard's lock guards upTo.
 type tokenReservation struct {
 	key  Key // constant
 	upTo uint64
@@ -52,15 +53,15 @@ const (
 	leaseTokensKey = "lease.tokens{"
 	// tokensAhead is how many tokens are reserved at a time.
 	tokensAhead = 1 << 16
-	// restoredTokens is how many tokens are passed over when a backup is restored, in addition.
+	// restoredTokens is how many additional tokens are skipped when a backup is restored.
 	restoredTokens = 1 << 32
-	// maxTokenFromOutside bounds what the clock and payloads make of the counter, so that tokens
-	// stay exact in Lua's numbers also where a clock is far ahead or a payload is forged: as a
-	// clock's it is in the year 2112.
+	// maxTokenFromOutside bounds the value that clocks and payloads may give the counter. So tokens
+	// stay exact in Lua's numbers, even if a clock is far ahead or a payload is forged. As a time
+	// it is in the year 2112.
 	maxTokenFromOutside = 1 << 52
 )
 
-// start finds where the counter goes on. Reservations of another number of shards count, and stay.
+// start sets the counter. Reservations of another number of shards count, and stay.
 func (l *leaseTokens) start() error {
 	s := l.s
 	for i := range s.shards {
@@ -99,8 +100,8 @@ func (l *leaseTokens) passReservation(t *Txn, k Key) {
 	l.last.Store(max(l.last.Load(), n))
 }
 
-// resume comes when the store becomes a leader's: the counter goes on behind what the leader before
-// has reserved. The transaction has all shards locked.
+// resume comes when the store becomes a leader's: the counter continues after the reservations of
+// the previous leader. The transaction has all shards locked.
 func (l *leaseTokens) resume(t *Txn) {
 	for i := range l.shard {
 		r := &l.shard[i]
@@ -151,9 +152,9 @@ func readReservation(t *Txn, k Key) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// next gives a token for a lease of a key, and reserves more where none are left for its
-// shard. It panics where the data file cannot be read: nothing may have been changed before that
-// depends on it.
+// next gives a token for a lease of a key, and reserves more if none are left for its shard. It panics
+// if the data file cannot be read. So nothing that depends on the token may be changed before the
+// call.
 func (l *leaseTokens) next(t *Txn, k Key) uint64 {
 	token, r := l.last.Add(1), &l.shard[t.s.shardOf(k.Slot)]
 	if token > r.upTo {

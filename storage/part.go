@@ -15,7 +15,7 @@ type shard struct {
 	store *Store
 	num   int
 
-	// mu guards all that the parts have, too.
+	// mu also guards everything in the parts.
 	mu struct {
 		shardLock
 		parts []*part // by database number; nil until the database has a key here
@@ -36,8 +36,8 @@ type shard struct {
 
 const never = math.MaxInt64
 
-// part is what one database has in one shard: a table per slot, the memory behind
-// them, and the expiration index. The shard's lock guards it.
+// part is the part of one database in one shard: a table per slot, the memory of the keys, and the
+// expiration index. The shard's lock guards it.
 type part struct {
 	space   uint32 // id of the keyspace, which the database number maps to
 	shard   *shard
@@ -57,14 +57,14 @@ type part struct {
 	cells   int   // in all tables, tombstones included
 	tombs   int   // tombstones of them
 	dirty   int64 // bytes that the data file does not have yet, about
-	// moved are values whose elements a record of this part still names on disk
-	// although they belong to another key now, once for each such record: a checkpoint
-	// beside which a value is renamed again and again leaves several.
+	// moved are values that now belong to another key, although a record of this part on disk still
+	// names their elements. It has one entry for each such record: a checkpoint leaves several
+	// records if the value is renamed several times meanwhile.
 	moved idSet
 	// linked are values whose elements are on disk although no record of the part names them yet.
 	linked idSet
-	// copied were linked and have a record now, or one that is being written. Another record that
-	// names them may still be there.
+	// copied are values that were linked, and have a record now or one that is being written.
+	// Another record may still name them.
 	copied  idSet
 	counted bool // the part is in the present transaction's list of counts
 	filed   bool // the data file has entries of the part, or a checkpoint has copied some for it

@@ -9,31 +9,32 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The bucket ttl is in order of time, and a checkpoint goes slot by slot, so one batch's changes of
-// ttl are all over the bucket: making them with each batch would write most of its pages each time.
-// Instead a batch's transaction appends them to the bucket pending. When that has pendingBytes, and
-// before the checkpoint ends, the changes are sorted and made, from the front of ttl to its end, in
-// transactions of bounded size; the last one empties pending. A checkpoint begins with pending
-// empty, and collects garbage only when it is empty again.
+// The bucket ttl is in order of time, but a checkpoint writes slot by slot. So the changes of ttl
+// by one batch are scattered over the bucket: applying them with each batch would write most of its
+// pages each time. Instead the transaction of a batch appends them to the bucket pending. The
+// changes are applied when pending has pendingBytes, and before the checkpoint ends. They are
+// sorted, and applied from the front of ttl to its end, in transactions of bounded size; the last
+// one empties pending. A checkpoint begins with pending empty, and collects garbage only after it
+// is empty again.
 //
-//   - ttl with the changes of pending made, in their order, always agrees with values.
-//   - Making them again changes nothing, so a crash between two transactions does no harm.
-//   - Until they are made, nothing leaves memory of a slot that they are about, so every key
-//     that is only on disk has its entry in ttl: the window needs no other.
-//   - After a crash they are about keys that the log names, which replay makes dirty or
-//     tombstones, or says are reaped. The next checkpoint makes them before it writes
-//     anything, so they are made before any of these keys is clean.
-//   - So ttl may have entries too many: of keys with another deadline by now, or none, or
-//     gone. So its readers look at the key's record, too.
+//   - After the pending changes are applied in their order, ttl always agrees with values.
+//   - Applying them again changes nothing, so a crash between two transactions does no harm.
+//   - Before they are applied, no key of the slots concerned leaves memory. So every key that is
+//     only on disk has its entry in ttl: the window needs no other.
+//   - After a crash they concern keys that are in the log. Replay makes these keys dirty or
+//     tombstones, or notes that they are reaped. The next checkpoint applies the changes before it
+//     writes anything, so they are applied before any of these keys is clean.
+//   - ttl may have outdated entries: of keys that are gone, or have another deadline or none. So
+//     its readers look at the key's record, too.
 const (
-	// pendingBytes of changes are made at once, or pendingShare of MaxMemory if that is less, but
-	// no less than pendingMin: making them needs twice that memory.
+	// pendingBytes is the length of changes that are applied together. If MaxMemory is small, it is
+	// MaxMemory/pendingShare, but at least pendingMin. Applying them needs twice that memory.
 	pendingBytes = 64 << 20
 	pendingShare = 64
 	pendingMin   = 4 << 20
 	// pendingValue is the length of a value of pending.
 	pendingValue = 128 << 10
-	// pendingStep and pendingPages bound a transaction that makes changes.
+	// pendingStep and pendingPages bound a transaction that applies changes.
 	pendingStep  = 128 << 10
 	pendingPages = 2048
 )
@@ -121,7 +122,7 @@ func (d *pendingMoves) read(tx *bolt.Tx) error {
 	return nil
 }
 
-// some makes moves from one on, as many as fit one transaction, and returns the next.
+// some applies moves from from on, as many as fit one transaction, and returns the next.
 func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 	b := tx.Bucket(format.BucketTTL)
 	b.FillPercent = fillPercent
@@ -153,7 +154,7 @@ func (cp *checkpointer) pendingLimit() int {
 	return limit
 }
 
-// makePending makes all changes of pending.
+// makePending applies all changes of pending.
 func (cp *checkpointer) makePending() error {
 	s := cp.s
 	c := cp
@@ -198,7 +199,7 @@ func (cp *checkpointer) makePending() error {
 	return nil
 }
 
-// pendingMade notes that all pending changes are made.
+// pendingMade notes that all pending changes are applied.
 func (cp *checkpointer) pendingMade() {
 	c := cp
 	c.mu.pending = 0

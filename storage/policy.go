@@ -10,11 +10,11 @@ import (
 )
 
 // Policies decide on the deadlines of keys that commands write (ttl.Policy). The decision is made
-// where a transaction gives a key a value or a deadline. So the log contains the decisions, and
-// replay decides nothing. Changes of a collection are decided when the command ends, with its
-// counts (FlushValues).
+// when a transaction gives a key a value or a deadline. So the log contains the decisions, and
+// replay decides nothing. For a changed collection the decision is made at the end of the command,
+// when its counts are updated (FlushValues).
 
-// policies are those that decide at present.
+// policies are the present policies.
 type policies struct {
 	find   func(db int, name []byte) *ttl.Policy
 	slides bool
@@ -35,11 +35,11 @@ func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy, slides b
 // Governed reports whether there are policies.
 func (s *Store) Governed() bool { return s.policies.Load() != nil }
 
-// Refused is the value with which the store panics when a policy refuses the deadline that a key is
-// to get, or the lack of one. A function that is part of a change has then changed nothing.
+// Refused is the value with which the store panics when a policy refuses the new deadline of a key,
+// or the lack of one. A function that is part of a change has then changed nothing.
 type Refused struct {
 	Policy   *ttl.Policy
-	Deadline int64 // what was asked for, 0 for none
+	Deadline int64 // the deadline that was asked for, 0 for none
 }
 
 // policy is the policy of a key, nil if it is under none.
@@ -51,8 +51,8 @@ func (t *Txn) policy(k Key) *ttl.Policy {
 	return ps.find(k.DB, k.Name)
 }
 
-// govern gives the deadline that a key gets which is written with one. kept: it had that before,
-// and the write is not about it. It panics with Refused.
+// govern returns the deadline of a key that is written with deadline. kept: the key had this
+// deadline before, and the write does not set it. It panics with Refused.
 func (t *Txn) govern(k Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
 	p := t.policy(k)
 	if p == nil {

@@ -14,10 +14,10 @@ import (
 	"keyp/ttl"
 )
 
-// replay loads the records of its own shards from the log's batches into memory. Several replays
-// read the same batches in parallel (feed.go), before anything else may touch the store, so they
-// take no lock. Records that state a key whole need nothing else. A record that changes a key which
-// is not in memory reads it from the data file first.
+// replay applies the records of its own shards, from the log's batches, to memory. Several replays
+// read the same batches in parallel (feed.go). Nothing else may touch the store before they end, so
+// they take no lock. A record that states a key whole needs nothing else. For a record that changes
+// a key which is not in memory, the key is first read from the data file.
 //
 // A follower's Mirror is a replay, too, of one batch at a time while the store is in use
 // (mirror.go).
@@ -53,7 +53,7 @@ type doubt struct {
 	k Key
 }
 
-// recovering is what the replays share.
+// recovering is the state that the replays share.
 type recovering struct {
 	s       *Store
 	replays []*replay
@@ -70,7 +70,7 @@ type recovering struct {
 type subject struct {
 	p *part // nil: no key has it
 	k Key
-	o *Object // nil: the value is no more
+	o *Object // nil: the value does not exist any more
 }
 
 type laterSlot struct {

@@ -13,10 +13,10 @@ import (
 	"keyp/storage/object"
 )
 
-// A SCAN cursor is a position in the keyspace: slot and hash prefix of what comes
-// next. It needs no state in the server, survives restarts, and is the same for keys
-// in memory and on disk, which both stand in this order. A key that exists from start
-// to end of an iteration keeps its position, so it is visited at least once.
+// A SCAN cursor is a position in the keyspace: the slot and the hash prefix of the next key. It
+// needs no state in the server, survives restarts, and is the same for keys in memory and on disk:
+// both are in this order. A key that exists from start to end of an iteration keeps its position,
+// so it is visited at least once.
 //
 //	cursor = slot << 29 | hash prefix, and 0 for start and end
 const scanEnd = uint64(Slots) << hashBits
@@ -34,9 +34,9 @@ type found struct {
 type View struct {
 	s *Store
 	t *Txn // nil: from outside
-	// passing: from outside, as monitoring does it: it waits for the shards of a global transaction
-	// without a place in their locks. It shows no key, so the log need not have the time of those
-	// that it leaves out.
+	// passing: from outside, for monitoring. It waits for the shards of a global transaction
+	// without queueing for their locks. It shows no key, so the log need not have the time by which
+	// it leaves out due keys.
 	passing bool
 }
 
@@ -64,8 +64,8 @@ func (v View) lock(sh *shard) {
 	}
 }
 
-// lockOpen locks a shard behind the global transaction; the error is ErrClosed when the store is
-// closed meanwhile.
+// lockOpen locks a shard, after a global transaction that has it. The error is ErrClosed if the store
+// is closed meanwhile.
 func (v View) lockOpen(sh *shard) error {
 	if v.t != nil {
 		return nil

@@ -31,8 +31,8 @@ const (
 
 // Flags of a key in memory.
 const (
-	// flagDisk: a copy of the key is, or may be, in the data file, so that removing
-	// the key must leave a tombstone.
+	// flagDisk: a copy of the key may be in the data file, so removing the key must leave a
+	// tombstone.
 	flagDisk = 1 << iota
 	// flagMoved: the elements that the copy in the data file names now belong to
 	// another key, so replacing the copy does not make them garbage.
@@ -71,9 +71,9 @@ func (b block) setValue(val []byte) {
 	copy(b[blockHeader+int(binary.LittleEndian.Uint16(b[offKeyLen:])):], val)
 }
 
-// slabs allocates blocks. A chunk serves one size class; a chunk without a live block
-// is given back (pages.go). Blocks are named by ref: chunk index and granule within it, so that
-// nothing outside needs a pointer.
+// slabs allocates blocks. A chunk serves one size class; a chunk without a live block is freed
+// (pages.go). A ref names a block by chunk index and granule within the chunk, so that no pointer
+// to a block is needed outside.
 type slabs struct {
 	chunks []chunk
 	holes  []int32 // indexes in chunks that have no memory

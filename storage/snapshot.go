@@ -11,15 +11,14 @@ import (
 // A command that reads very much would lock the shards of its keys for a long time. Instead it is
 // offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
 //
-//   - It sees each key as it was at that instant: of a small string a copy, of anything else the
-//     value itself, which is pinned.
+//   - It sees each key as it was at that instant. Of a small string it has a copy. Any other value
+//     is pinned.
 //   - A pinned value does not change: a transaction that would change it waits until it is unpinned
-//     (Pins.Pinned). It does not change by itself either, if its elements have deadlines: what is
-//     due of them is removed before it is pinned, and the expiration index does not have its
-//     elements until it is unpinned. Whoever would see one that has become due waits, too
-//     (Pins.Overdue).
-//   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
-//     value as it is.
+//     (Pins.Pinned). Its elements do not expire meanwhile: due elements are removed before it is
+//     pinned, and the expiration index lacks its elements until it is unpinned. A command that
+//     would see an element that has become due waits, too (Pins.Overdue).
+//   - FLUSHALL, expiry and eviction remove the key, and leave the old value as it is. So does a
+//     command that gives the key another value.
 //
 // The result is the same as if the command had run at the instant of its snapshot.
 //
@@ -61,8 +60,8 @@ type pinned struct {
 	space uint32
 }
 
-// Largest is the size in bytes of the largest value of these keys, whose shards the transaction has
-// locked, with what is due of it; 0 if all keys are missing.
+// Largest is the size in bytes of the largest value of these keys, including due elements; 0 if all
+// keys are missing. The transaction has the shards of the keys locked.
 func (t *Txn) Largest(keys []Key) (bytes int) {
 	for i, k := range keys {
 		if i%PrefetchKeys == 0 && len(keys) > 1 {
@@ -88,8 +87,8 @@ func (t *Txn) RemoveDue(keys []Key) {
 	}
 }
 
-// Pinned says whether the value of one of these keys, whose shards t has locked, is pinned: then it
-// must not be changed.
+// Pinned reports whether the value of one of these keys is pinned: then it must not be changed. t
+// has locked the shards of the keys.
 func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 	return ps.Any() && slices.ContainsFunc(keys, func(k Key) bool {
 		p, c := t.look(k)
@@ -97,8 +96,9 @@ func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 	})
 }
 
-// Overdue says whether a pinned value has elements that are due, so that nobody may see it before
-// it is unpinned: a value of these keys, whose shards t has locked, or with all any value.
+// Overdue reports whether a pinned value has due elements, so that no command may see it before it
+// is unpinned. It looks at the values of these keys, whose shards t has locked, or with all at all
+// pinned values.
 func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	if ps.timed == 0 {
 		return false

@@ -38,8 +38,8 @@ const (
 	DefaultShards          = 16
 	DefaultCheckpointBytes = 512 << 20
 	DefaultDiskReserve     = 64 << 20
-	// DefaultInitialMmap is address space, not memory: a new mapping waits for
-	// all readers, and new ones wait for it.
+	// DefaultInitialMmap is address space, not memory. It is large because a new mapping waits for
+	// all readers, and new readers wait for the mapping.
 	DefaultInitialMmap = 16 << 30
 )
 
@@ -93,8 +93,8 @@ type Store struct {
 		swaps uint64 // how often databases were swapped
 	}
 
-	// Written while the shard that they are about, or the key's, is locked.
-	instant    atomic.Int64  // the newest instant given out; back only by timeFollows
+	// Written while the shard concerned is locked.
+	instant    atomic.Int64  // the newest instant given out; only timeFollows and goBack set it back
 	stepped    atomic.Bool   // the wall clock is behind it
 	generation atomic.Uint64 // the newest id of a value
 	partials   atomic.Int64  // partial slots
@@ -115,16 +115,16 @@ type Store struct {
 	failed atomic.Pointer[error]
 }
 
-// Recovered is what Open found.
+// Recovered describes the data that Open found.
 type Recovered struct {
 	Keys, Deadlines int64
 	Batches         int64 // replayed from the log
 	Took            time.Duration
 }
 
-// Open opens the store in o.Dir, which is made if missing, and recovers it: the state of the last
-// checkpoint and the log since. It does not read the keys that are only in the data file, so it
-// takes no longer for more of them.
+// Open opens the store in o.Dir, which is made if missing. It recovers the state of the last
+// checkpoint and replays the log since. It does not read the keys that are only in the data file,
+// so their number does not matter for its time.
 func Open(o Options) (*Store, Recovered, error) {
 	if err := o.Complete(); err != nil {
 		return nil, Recovered{}, err
@@ -490,9 +490,8 @@ func (s *Store) now() int64 {
 	}
 }
 
-// FlushDB empties a database: it becomes a new keyspace, and the old one is garbage.
-// It needs BeginAll. Of a database that never had a key since it was emptied last, nothing is
-// logged.
+// FlushDB empties a database: it becomes a new keyspace, and the old one is garbage. It needs
+// BeginAll. It logs nothing for a database that had no key since it was last emptied.
 func (t *Txn) FlushDB(db int) {
 	s := t.s
 	empty := true

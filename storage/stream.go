@@ -6,12 +6,12 @@ import (
 	"keyp/ttl"
 )
 
-// Stream is a key's stream within a transaction. A stream without entries is there until its key is
-// deleted. Most methods call the method of object.Stream that has the same name; the description is
-// there.
+// Stream is a key's stream within a transaction. A stream without entries exists until its key is
+// deleted. Most methods call the method of object.Stream with the same name, which has the
+// description.
 type Stream struct {
 	handle
-	// logs and quietly are what edit and editQuietly gave for the value of logged.
+	// logs and quietly are the results of edit and editQuietly for the value of logged.
 	logs, quietly object.Changed
 	logged        *Object
 }
@@ -32,14 +32,14 @@ func (s *Stream) Value() *object.Stream {
 	return noStream
 }
 
-// Pinned reports whether a job reads the value beside others: it must not change meanwhile.
+// Pinned reports whether an offloaded command reads the value: it must not change meanwhile.
 func (s *Stream) Pinned() bool {
 	o := s.object()
 	return o != nil && o.pinned()
 }
 
-// edit gives the stream, made if missing, as one that this command changes, and what logs its
-// changed elements.
+// edit gives the stream, made if missing, as one that this command changes. It also gives the
+// function that logs the changed elements.
 func (s *Stream) edit() (*object.Stream, object.Changed) {
 	o := s.change()
 	v := o.val.(*object.Stream)
@@ -57,7 +57,8 @@ func (s *Stream) edit() (*object.Stream, object.Changed) {
 	return v, s.logs
 }
 
-// editQuietly is edit for what the observer does not hear of: to Redis it is no change of the key.
+// editQuietly is edit for changes that are not reported to the observer: for Redis they do not
+// change the key.
 func (s *Stream) editQuietly() (*object.Stream, object.Changed) {
 	v, log := s.edit()
 	if s.quietly == nil {

@@ -17,19 +17,19 @@ import (
 //
 //   - Housekeeping removes runs from memory (leaveRuns), the least recently used first, instead of
 //     the keys of large streams.
-//   - A command says which runs it needs (Missing) before it changes anything. They are read beside
-//     the loop, like keys that are only on disk (Load), or at once if the command cannot run again
-//     (LoadRuns).
+//   - A command says which runs it needs (Missing) before it changes anything. A loader reads them
+//     outside of the loop, like keys that are only on disk (Load). If the command cannot run again,
+//     they are read at once (LoadRuns).
 //   - A command that reads a whole stream reads one run after the other, and does not keep them.
 //
 // A run is clean, and may leave, if
 //
-//   - the value stands by element, and the file lacks none of the run's elements: none is in
+//   - the value is stored by element, and the file has all of the run's elements: none is in
 //     unsaved, and
-//   - no batch of a checkpoint that is not written yet has elements of the value (copying).
+//   - no unwritten batch of a checkpoint has elements of the value (copying).
 //
 // A changed run is in memory, and is not clean before a checkpoint has copied it again. So the data
-// file's copy of an absent run is current, until somebody deletes it with the value.
+// file's copy of an absent run is current until the value is deleted.
 
 // runFile reads the absent runs of a stream.
 type runFile struct {
@@ -64,7 +64,7 @@ func streamIn(v object.Value) (*object.Stream, bool) {
 	return s, ok
 }
 
-// runFileOf gives what reads the absent runs of a value, made if missing.
+// runFileOf gives the reader of a value's absent runs, made if missing.
 func (s *Store) runFileOf(id uint64, v *object.Stream) *runFile {
 	if f, ok := v.Source().(*runFile); ok {
 		return f
@@ -74,8 +74,8 @@ func (s *Store) runFileOf(id uint64, v *object.Stream) *runFile {
 	return f
 }
 
-// ownValue prepares a value for being that of another key, or of another generation: what it has
-// only in the data file is there as another value's.
+// ownValue prepares a value for another key or another generation. It reads absent runs into
+// memory, because the data file has them under the old value.
 func ownValue(v object.Value) object.Value {
 	if s, ok := streamIn(v); ok {
 		s.Whole()
@@ -89,9 +89,9 @@ type Runs struct {
 	First []int64 // where they begin
 }
 
-// Cold reports whether some of the stream's runs are not in memory and may be loaded: then the
-// value's Wanted methods say which ones are needed. Nothing is loaded into a value that somebody
-// reads beside others.
+// Cold reports whether some of the stream's runs are not in memory and may be loaded. Then the
+// value's Wanted methods say which ones are needed. Nothing is loaded into a value that offloaded
+// commands read.
 func (s *Stream) Cold() bool {
 	if s.t.Offloaded() {
 		return false
@@ -120,7 +120,7 @@ func (t *Txn) LoadRuns(w Runs) error {
 	return err
 }
 
-// TryRuns is LoadRuns for those who go on if some cannot be read: it logs nothing.
+// TryRuns is LoadRuns for callers that continue if some runs cannot be read: it logs nothing.
 func (t *Txn) TryRuns(w Runs) error {
 	for _, first := range w.First {
 		p, c, v := t.s.streamAt(w.Key)
@@ -140,8 +140,8 @@ func (t *Txn) TryRuns(w Runs) error {
 	return nil
 }
 
-// streamAt finds a key's stream, whose runs may come into memory: nil if there is none, or somebody
-// reads it beside others.
+// streamAt finds a key's stream whose runs may be read into memory. It is nil if there is none, or
+// if offloaded commands read it.
 func (s *Store) streamAt(k Key) (*part, *cell, *object.Stream) {
 	p := s.part(k)
 	if p == nil {
@@ -159,7 +159,7 @@ func (s *Store) streamAt(k Key) (*part, *cell, *object.Stream) {
 	return p, c, v
 }
 
-// grew notes that memory has more of a value than before, or less, which has not changed.
+// grew notes that memory has more, or less, of an unchanged value than before.
 func (p *part) grew(c *cell, o *Object) {
 	delta := o.measure()
 	p.objects.bytes += delta

@@ -58,7 +58,7 @@ func (t *table) bucket(hash uint64) *bucket {
 	return t.dir[hash>>(64-t.depth)]
 }
 
-// home is the first cell for a hash in the bucket: the bits behind the shared ones, so that cells
+// home is the first cell for a hash in the bucket: the bits after the shared ones, so that cells
 // are in hash order except for displaced ones.
 func (b *bucket) home(hash uint64) int {
 	k := bits.TrailingZeros(uint(len(b.cells)))

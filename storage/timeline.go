@@ -13,21 +13,23 @@ import (
 	"keyp/ttl"
 )
 
-// How many keys are due in each of some equal spans of time. A key counts once, at its next
-// deadline: its own or the first of an element, as the expiration index and ttl have it. The cells
-// of the index and of the part's deadlines on disk (duedisk.go) give the number in a span but for
-// those of the cells that its ends cut. In memory such a cell is counted, entry by entry, as long
-// as the whole call may look at more of them; on disk entries are read where the whole span has
-// few. What is not counted so is estimated, between bounds that are certain.
+// A timeline counts the keys that are due in each of several equal spans of time. A key counts
+// once, at its next deadline: its own or the first of an element, as the expiration index and ttl
+// have it.
 //
-// What one shard has in a span, in memory and on disk, is counted while the shard is locked once.
-// So it is true of that instant. Only where entries of ttl are read, or names are looked at, keys
-// may move between memory and disk meanwhile: then it is counted again, and at last the bounds are
-// wider by as many keys as have moved.
+// The index and the part's deadlines on disk (duedisk.go) count deadlines in cells. The whole cells
+// in a span give an exact number. A cell that is only partly in the span is counted entry by entry
+// in memory, as long as the call may look at more entries. On disk, entries are read if few keys
+// are due in all spans. All other keys are estimated, between bounds that are certain.
 //
-// Where the next deadline has come, of an element, and the key is still there, it has another one,
-// which nothing is in the order of: such keys are looked at one by one. They are few, as the reaper
-// removes what is due.
+// A shard is locked once to count its keys of a span, in memory and on disk. So the number is that
+// of one instant. If entries of ttl are read, or names are looked at, keys may move between memory
+// and disk meanwhile. Then the keys are counted again; in the end the bounds are widened by the
+// number of keys that have moved.
+//
+// A key whose next deadline is that of an element may still exist after that deadline. Then it may
+// have another deadline, by which nothing is ordered. Such keys are looked at one by one. They are
+// few, because the reaper removes due elements.
 
 const (
 	// exactMost is how many deadlines a timeline looks at one by one where it needs no names.
@@ -35,7 +37,7 @@ const (
 	// timelineElements bounds the elements that are looked at for the next deadline each time a
 	// shard is locked.
 	timelineElements = 4096
-	// timelineTries is how often a timeline counts again that keys have moved beside.
+	// timelineTries is how often a timeline counts again because keys have moved meanwhile.
 	timelineTries = 3
 )
 
@@ -53,15 +55,15 @@ type DueSpan struct {
 	ttl.Span
 }
 
-// Timeline counts the keys of a database that are due from one instant on and before another, in
-// equal spans of time, spans of them or one for each millisecond. Equal are those whose lengths
-// differ by at most one millisecond. There is none if the end is not behind the begin. Keys that
-// are due at the time of the call do not count. With match, which may be nil, only keys whose names
-// match do: then all names in the spans are looked at. The error is about the data file, or
-// ErrClosed. While match runs no shard is locked, but for those of a transaction.
+// Timeline counts the keys of a database that are due at from or later, and before until. It
+// divides this time into equal spans: as many as spans says, or one for each millisecond if there
+// are fewer. Their lengths differ by at most one millisecond. There is no span if until is not
+// after from. Keys that are due at the time of the call do not count. If match is not nil, only
+// keys with matching names count, and Timeline looks at all names in the spans. The error is about
+// the data file, or ErrClosed. While match runs, only the shards of a transaction are locked.
 //
-// Keys that it leaves out because they are due never return, once the log is durable up to its end
-// when Timeline returns, but for Store.Monitoring.
+// Keys that it leaves out because they are due never return after the log is durable up to its end
+// at the return of Timeline. That does not hold for Store.Monitoring.
 func (v View) Timeline(db int, from, until Instant, spans int, match func(name []byte) bool) (list []DueSpan, err error) {
 	v.settle(db)
 	for try := 1; ; try++ {
@@ -111,7 +113,7 @@ type timelineSpace struct {
 	swaps uint64
 }
 
-// timeline is one that is under way.
+// timeline is a timeline under way.
 type timeline struct {
 	View
 	db    int
@@ -132,7 +134,7 @@ type timeline struct {
 	unknown      int64      // keys that may have one
 }
 
-// dueAgain is a key that has a further deadline, behind the one that has come.
+// dueAgain is a key that has a further deadline, after the one that has come.
 type dueAgain struct {
 	name []byte
 	at   int64
@@ -329,7 +331,7 @@ func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64, looks int) (n
 	return next, more
 }
 
-// lookAtDueOnDisk is lookAtDue of what is only on disk.
+// lookAtDueOnDisk is lookAtDue for keys that are only on disk.
 func (l *timeline) lookAtDueOnDisk() (end int64, err error) {
 	end = math.MinInt64
 	if place := l.s.lastDue(); place > l.now && !l.diskKnown() {

@@ -41,7 +41,7 @@ func (p *part) onDiskIn(from, through int64) (s ttl.Span) {
 	return s
 }
 
-// count counts what a shard has in each span.
+// count counts the keys of a shard in each span.
 func (l *timeline) count(sh *shard, most *int) error {
 	for i := 0; i < len(l.starts); {
 		if err := l.locked(sh, func() { i = l.countSome(sh, i, most) }); err != nil {
@@ -51,7 +51,7 @@ func (l *timeline) count(sh *shard, most *int) error {
 	return nil
 }
 
-// countSome counts what a shard has in some spans from one on, and returns the next.
+// countSome counts the keys of a shard in some spans from i on, and returns the next span.
 func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 	p := sh.mu.parts[l.db]
 	if p == nil {

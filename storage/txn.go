@@ -21,18 +21,18 @@ var ErrWrongType = errors.New("storage: the key has another type")
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
-	// Exempt: what the transaction does is not decided by policies.
+	// Exempt: policies do not decide on the changes of the transaction.
 	Exempt bool
 	// By identifies the client of the transaction, until its end: see Change. 0: none.
 	By uint64
-	// Noted is what the hooks have noted. It stays with the Txn, so that they can reuse it; nil:
+	// Noted contains the notes of the hooks. It stays with the Txn, so that they can reuse it; nil:
 	// they have noted nothing yet.
 	Noted Noted
 
 	s      *Store
 	mask   uint64 // locked shards, a bit for each
 	now    int64
-	micros int64 // now in microseconds, once somebody has asked; 0 until then
+	micros int64 // now in microseconds; 0 before the first call of Micros
 	// snapshot contains the keys of an offloaded transaction.
 	snapshot *snapshot
 	// blocked: the last Begin found a shard locked by the global transaction.
@@ -50,11 +50,11 @@ type Txn struct {
 	scratch []byte
 	slid    []slid // the deadlines that reading has moved
 	notes   []note // the deadlines that count from a guarded instant
-	// limits are what the present change of limits has changed.
+	// limits are the limits that the present change has changed.
 	limits object.LimitChanges
 }
 
-// txnBatch is what a transaction will log.
+// txnBatch is the batch that a transaction will log.
 type txnBatch struct {
 	before pieceList
 	buf    []byte // the end of the batch so far
@@ -64,19 +64,20 @@ type txnBatch struct {
 	logged uint64 // the value that the last record is about, if it is about an element
 }
 
-// txnEffects is what has to learn the LSN of the batch, and what has to be counted.
+// txnEffects contains the data that get the LSN of the batch, and the parts to be counted.
 type txnEffects struct {
 	wrote   []touched
 	gone    []*slot // slots that lost a key
 	counts  []*part // parts whose counts changed
 	flush   bool    // databases were emptied or exchanged
-	swapped []*part // that SWAPDB moved
+	swapped []*part // moved by SWAPDB
 }
 
-// txnReports is what others will be told: clients by events, and the observer by changes.
+// txnReports contains the reports of a transaction: events for clients, and changes for the
+// observer.
 type txnReports struct {
 	events    []Happened
-	raised    int      // bytes that these take
+	raised    int      // bytes of the events
 	changes   []Change // for the observer
 	changed   []byte   // the names of their keys
 	delivered int      // of changes: by News
@@ -114,8 +115,8 @@ func (t *Txn) takeInstant() { t.now, t.micros = t.s.now(), 0 }
 // Now is the transaction's instant in Unix milliseconds.
 func (t *Txn) Now() int64 { return t.now }
 
-// Micros is the transaction's instant in Unix microseconds: the clock's when somebody first asks,
-// but within the millisecond that Now is, and the same until the end.
+// Micros is the transaction's instant in Unix microseconds. It is the clock's reading at the first
+// call, clipped to the millisecond of Now. It stays the same until the end.
 func (t *Txn) Micros() int64 {
 	if t.micros == 0 {
 		first := t.now * 1000
@@ -124,9 +125,9 @@ func (t *Txn) Micros() int64 {
 	return t.micros
 }
 
-// End seals what was recorded, releases the locks and returns the LSN that everything
-// the transaction showed or did depends on: under appendfsync always a reply may leave
-// once the log is durable that far.
+// End completes the batch, releases the locks and returns an LSN. Everything that the transaction
+// showed or did depends on the log up to there: under appendfsync always a reply may be sent after
+// the log is durable up to the LSN.
 func (t *Txn) End() uint64 {
 	t.FlushValues()
 	if len(t.notes) > 0 {
@@ -195,7 +196,7 @@ func (t *Txn) stamp(lsn uint64) {
 	}
 }
 
-// maxKept bounds what a transaction's buffers keep between uses.
+// maxKept bounds the memory that a transaction's buffers keep between uses.
 const maxKept = 1 << 20
 
 func (t *Txn) reset() {

@@ -6,9 +6,9 @@ import (
 )
 
 // Begin locks the shards of keys, in index order, and takes the instant. It returns false, with
-// nothing locked, when the global transaction has one of the shards (BlockedByGlobal), or when a
-// key is not in memory but may be on disk, or has so many due elements that removing them takes
-// long: the caller calls Store.Load and tries again.
+// nothing locked, if the global transaction has one of the shards (BlockedByGlobal). It also
+// returns false if a key is not in memory but may be on disk, or has so many due elements that
+// removing them takes long. Then the caller calls Store.Load and tries again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	if !s.lockKeys(t, keys) {
 		return false
@@ -39,10 +39,10 @@ func (s *Store) anyDue(t *Txn) bool {
 	return false
 }
 
-// BeginLoading is Begin for keys that leave memory again and again before their command can run: it
+// BeginLoading is Begin for keys that leave memory again and again before their command can run. It
 // reads keys that are only on disk while the shards are locked, and others wait. It returns false,
-// with nothing locked, where the global transaction has one of the shards (BlockedByGlobal), and
-// with an error, which is as Load's.
+// with nothing locked, if the global transaction has one of the shards (BlockedByGlobal), or with
+// an error. The error is that of Load.
 func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	if !s.lockKeys(t, keys) {
 		return false, nil
@@ -56,8 +56,8 @@ func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	return true, nil
 }
 
-// BeginBeside is BeginLoading for a job beside the loop, which waits for the global transaction.
-// With an error nothing is locked.
+// BeginBeside is BeginLoading for a job outside of the loop: it waits for the end of the global
+// transaction. With an error nothing is locked.
 func (s *Store) BeginBeside(t *Txn, keys []Key) error {
 	s.lock(t, s.maskOf(keys))
 	t.takeInstant()

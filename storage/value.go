@@ -16,9 +16,8 @@ type Object struct {
 	val      object.Value // nil in a tombstone
 	deadline int64
 	lsn      uint64
-	// id is the value's generation: a number from a persisted counter that a key's
-	// value gets when it is created or overwritten, keeps through RENAME, and that is
-	// never given again.
+	// id is the value's generation, a number from a persisted counter. A value gets it when it is
+	// created or overwritten, and keeps it through RENAME. A number is never given again.
 	id      uint64
 	side    *side
 	created uint32
@@ -35,8 +34,8 @@ const unit = 8
 
 // States of an object.
 const (
-	// stateStored: the value's elements are on disk under id, not inline in its record, or some of
-	// them are and the others will be.
+	// stateStored: the value's elements are on disk under id, and not inline in its record. Some of
+	// them may not be on disk yet.
 	stateStored = 1 << iota
 	// stateInline: the present or an earlier state of the value is inline in the record under its
 	// key, and perhaps nowhere else.
@@ -44,8 +43,8 @@ const (
 	// stateLinked: the record on disk under this key is not the one that names id, since the value
 	// came here by RENAME; the value will never be inline under this key.
 	stateLinked
-	// stateReplayed: an unfinished checkpoint may have left elements on disk under id, and a record
-	// that names it.
+	// stateReplayed: an unfinished checkpoint may have left elements under id on disk, and a record
+	// that names id.
 	stateReplayed
 	// stateOpen: the present transaction has changed the value and not updated counts and index yet
 	// (FlushValues).
@@ -62,21 +61,21 @@ func (o *Object) is(state byte) bool { return o.state&state != 0 }
 
 // side contains the fields that few objects need.
 type side struct {
-	// due is the first deadline of an element as the index has it, 0 for none, or while the
-	// value is pinned.
+	// due is the first deadline of an element, as in the index. It is 0 if there is none, and while
+	// the value is pinned.
 	due int64
 	// pins is how many commands have pinned the value (Pins), if its elements have deadlines or it
 	// is a stream.
 	pins int32
-	// readers is how many commands have pinned the value, whatever it is.
+	// readers is how many commands have pinned the value, whatever its type and deadlines.
 	readers int32
-	// hidden are elements that a follower's readers do not see, and are not in the value; due
-	// counts them.
+	// hidden are elements that a follower's readers do not see. They are not in the value; due
+	// includes them.
 	hidden *hidden
 	unsaved
 }
 
-// unsaved is what the data file lacks of a value whose elements are stored by themselves.
+// unsaved names the elements that the data file lacks, of a value that is stored by element.
 type unsaved struct {
 	// rest: all elements from cursor to end, in the order of Scan; those added since are in
 	// changed.
@@ -94,8 +93,8 @@ func (u *unsaved) any() bool { return u.rest || u.changed.any() || u.frozen.any(
 func (o *Object) saved() bool { return o.is(stateStored) && (o.side == nil || !o.side.unsaved.any()) }
 
 // inline reports whether the value is, or will be, inline in its record. That never changes for a
-// value: one that grows too large becomes another generation (regenerate). One that came by RENAME
-// is where its log record refers to, under the id.
+// value: one that grows too large becomes another generation (regenerate). A value that came by
+// RENAME is stored under its id, to which its log record refers.
 func (o *Object) inline() bool {
 	return !o.is(stateStored|stateLinked) && (o.is(stateInline) || o.val.Bytes() <= format.InlineMax)
 }
@@ -113,9 +112,9 @@ func (o *Object) beStored() {
 	}
 }
 
-// lastOf is how far Scan must go to visit all present elements that have numbers. Other elements
-// are in the order of a hash, or of their names: those added to them are not all beyond the end, so
-// there is no such bound.
+// lastOf is the last place that Scan must visit to see all present elements with numbers. Other
+// elements are in the order of a hash or of their names. Some new elements come before the last one
+// in that order, so there is no such bound.
 func lastOf(v object.Value) uint64 {
 	numbered, ok := v.(object.Numbered)
 	if !ok {
