@@ -47,13 +47,13 @@ func (p keyPattern) String() string {
 	return "~" + string(p.text)
 }
 
-// selector is one set of permissions: a command must pass all of it. A user has one of its
-// own and may have more; a command may run if any of them lets it pass.
+// selector is one set of permissions: a command must pass all of its checks. A user has a selector
+// of its own and may have more; a command may run if one of them allows it.
 type selector struct {
 	commands  []uint64         // a bit for each Spec.id
 	firstArgs map[int][]string // by Spec.id: first arguments with which a command is allowed all the same
 	byDefault bool             // rules begins at +@all, not at -@all
-	rules     []string         // what has led from there to commands, without what is of no effect any more
+	rules     []string         // the rules that led from there to commands, without those that have no effect any more
 	allKeys   bool
 	keys      []keyPattern
 	allTopics bool // all channels
@@ -76,7 +76,7 @@ func (s *selector) clone() *selector {
 	return &c
 }
 
-// apply changes the permissions as a rule says.
+// apply applies a rule to the permissions.
 func (s *selector) apply(t *Table, rule string) error {
 	op := []byte(rule)
 	switch {
@@ -207,8 +207,8 @@ func (s *selector) setCommand(t *Table, rule string) error {
 	return nil
 }
 
-// inRule finds what a rule of a user names, "get" or "config|get" in any case: it has the name that
-// the command is declared with.
+// inRule finds the command that a rule of a user names, "get" or "config|get" in any case. A rule
+// has the declared name of the command.
 func (t *Table) inRule(name string) *Spec {
 	of, sub, found := strings.Cut(strings.ToLower(name), "|")
 	spec := t.declared[of]
@@ -218,7 +218,7 @@ func (t *Table) inRule(name string) *Spec {
 	return spec.sub([]byte(sub))
 }
 
-// set allows or forbids a command, and what a container contains.
+// set allows or forbids a command, and the subcommands of a container.
 func (s *selector) set(spec *Spec, allow bool) {
 	s.setBit(spec.id, allow)
 	delete(s.firstArgs, spec.id)

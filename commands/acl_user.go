@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 )
 
-// Users: what each may do (acl_selector.go), how a rule changes it (acl_rules.go), how a command
-// is checked (acl_check.go), what was refused (acl_log.go), how users outlive the process
-// (acl_file.go), and the commands for all that (acl_cmd.go).
+// Users and their permissions (acl_selector.go). Other files have the rules that change permissions
+// (acl_rules.go), the check of a command (acl_check.go), the log of refusals (acl_log.go), the file
+// of users (acl_file.go), and the commands (acl_cmd.go).
 //
-// A user's permissions are a value that never changes; changing them puts another one in its
-// place. So a check needs no lock, on any goroutine, and one that is under way sees the old
+// A user's permissions are a value that never changes; a change replaces the value by another one.
+// So a check needs no lock, on any goroutine, and one that is under way sees either the old
 // permissions or the new ones.
 //
 // A connection keeps its user until it authenticates again, resets or ends: nobody else ever gives
@@ -23,13 +23,13 @@ import (
 // still runs for it, on any goroutine, is refused all further commands. A user made later with the
 // same name is another user.
 
-// user is somebody who may authenticate.
+// user is a user of the ACL.
 type user struct {
 	name string
 	now  atomic.Pointer[permissions]
 }
 
-// end takes all permissions from a user that is deleted, for good: no list has it any more.
+// end removes all permissions of a deleted user, for good: no list has the user any more.
 func (u *user) end() { u.now.Store(&nothing) }
 
 // nothing is the permissions of a deleted user, and of a connection without a user.
@@ -43,7 +43,7 @@ type identity struct{ user *user }
 // loses its permissions or its connection.
 func (id *identity) become(u *user) { id.user = u }
 
-// is says whether the connection is this user, and not one that had its name before.
+// is reports whether this is the connection's user, and not a former user with the same name.
 func (id identity) is(u *user) bool { return id.user == u }
 
 func (id identity) name() string {
@@ -53,7 +53,7 @@ func (id identity) name() string {
 	return id.user.name
 }
 
-// permissions are what the user may do at this moment.
+// permissions are the present permissions of the user.
 func (id identity) permissions() *permissions {
 	if id.user == nil {
 		return &nothing
@@ -65,9 +65,9 @@ func (id identity) permissions() *permissions {
 type permissions struct {
 	free         bool // everything is allowed: no check is needed
 	enabled      bool
-	noPass       bool // any password will do
+	noPass       bool // any password is accepted
 	skipSanitize bool
-	passwords    [][sha256.Size]byte // their SHA-256: nothing else is kept of them
+	passwords    [][sha256.Size]byte // their SHA-256; the passwords themselves are not kept
 	selectors    []*selector         // the first is the user's own
 }
 
@@ -77,9 +77,9 @@ const defaultUser = "default"
 // users are all users.
 type users struct {
 	table *Table
-	// allTopics is acl-pubsub-default: what a new selector allows of channels.
+	// allTopics is acl-pubsub-default: whether a new selector allows all channels.
 	allTopics atomic.Bool
-	byDefault *user // is always there
+	byDefault *user // always exists
 
 	mu struct {
 		sync.RWMutex
@@ -94,12 +94,12 @@ func (us *users) init(table *Table) {
 	us.mu.list = map[string]*user{defaultUser: us.byDefault}
 }
 
-// noPermissions are those of a new user.
+// noPermissions are the permissions of a new user.
 func (us *users) noPermissions() *permissions {
 	return &permissions{selectors: []*selector{newSelector(us.table, us.allTopics.Load())}}
 }
 
-// freePermissions are those of the default user where nobody says otherwise.
+// freePermissions are the permissions of the default user, unless the configuration changes them.
 func (us *users) freePermissions() *permissions {
 	p := us.noPermissions()
 	for _, rule := range []string{"on", "nopass", "~*", "&*", "+@all"} {
@@ -199,7 +199,8 @@ func (p *permissions) setPassword(password string) {
 	}
 }
 
-// nobody is who a name without a user is compared with. No password has this hash.
+// nobody has the permissions with which a login is compared if there is no user of that name. No
+// password has this hash.
 var nobody = &permissions{passwords: make([][sha256.Size]byte, 1)}
 
 // login returns the user of this name and password; nil if they are wrong or the user may not

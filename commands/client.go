@@ -13,8 +13,8 @@ const (
 	ReplySkipNext
 )
 
-// Client is what the server knows of one connection. It belongs to the event loop:
-// only code that runs there touches it.
+// Client is the state of one connection. It belongs to the event loop: only code that runs there
+// touches it.
 type Client struct {
 	ID            uint64
 	Conn          Conn
@@ -37,24 +37,24 @@ type Client struct {
 	Wrote         uint64      // the LSN that its replies have depended on, the largest one
 	Commands      uint64      // commands run
 	NetIn, NetOut uint64      // bytes
-	Closing       bool        // close once the output is out; nothing more is run
+	Closing       bool        // close after the output is sent; no further command runs
 	subscriber    *Subscriber // nil: it never had a subscription
 
 	user     identity  // whose permissions it has
 	queue    *queue    // since MULTI; nil: no transaction
-	waits    int       // bytes that its places in Waiters take
+	waits    int       // bytes of its places in Waiters
 	watching *watching // by WATCH; Changes.mu guards it
 
 	fieldsets fieldsets // of HIMPORT
 }
 
-// Conn is what commands may ask of a connection.
+// Conn is a connection, as commands need it.
 type Conn interface {
 	// QueryBuffer is the unparsed input and the free room of its buffer, in bytes.
 	QueryBuffer() (used, free int)
-	// OutputBuffer is the output that has not left yet, in bytes.
+	// OutputBuffer is the output that is not sent yet, in bytes.
 	OutputBuffer() int
-	// Memory is what the connection takes, in bytes.
+	// Memory is the memory of the connection, in bytes.
 	Memory() int
 	// Push sends a message that answers no command: encoded for the client's protocol, and never
 	// changed afterwards. It is sent when the log is durable to lsn, and after the reply of the

@@ -15,8 +15,8 @@ import (
 )
 
 // Cluster mode (cluster-enabled). A cluster has one node or, as a group (group.go), a leader with
-// its followers. A single node serves those of the 16,384 hash slots that were assigned to it, and
-// cluster clients work unchanged. A command whose keys are in several slots, or in a slot that no
+// its followers. A single node serves the hash slots that were assigned to it, of 16,384 in all.
+// Cluster clients work unchanged. A command whose keys are in several slots, or in a slot that no
 // node serves, is refused as in Redis Cluster. The node's id and its slots are in the store's
 // system database.
 
@@ -40,8 +40,8 @@ const (
 	errSortGetSlot   Error = "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
 )
 
-// cluster is what a node knows of its cluster. It does not change: setCluster puts another one in
-// its place.
+// cluster is a node's knowledge of its cluster. It does not change: setCluster replaces it by
+// another one.
 type cluster struct {
 	id, shard string // 40 hexadecimal digits each
 	// epoch is the largest config epoch of all nodes, own this node's.
@@ -98,7 +98,7 @@ func (s *slotSet) text() string {
 	return strings.Join(words, " ")
 }
 
-// parseSlots reads what text has made.
+// parseSlots reads the result of text.
 func parseSlots(text string) (s slotSet, ok bool) {
 	for _, word := range strings.Fields(text) {
 		from, to, isRange := strings.Cut(word, "-")
@@ -117,7 +117,7 @@ func parseSlots(text string) (s slotSet, ok bool) {
 	return s, true
 }
 
-// clusterKey is the key of the system database that has what survives a restart of a cluster, as
+// clusterKey is the key in the system database for the data that a node needs after a restart:
 // storedCluster in JSON.
 const clusterKey = "cluster"
 
@@ -194,8 +194,8 @@ func newNodeID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// storeCluster replaces what the node knows, for restarts as part of a transaction that has all
-// shards locked.
+// storeCluster replaces the node's knowledge of the cluster, and stores it for restarts. The
+// transaction has all shards locked.
 func (e *Env) storeCluster(txn *storage.Txn, c *cluster) {
 	text, err := json.Marshal(storedCluster{ID: c.id, Shard: c.shard, Epoch: c.epoch, Own: c.own, Slots: c.slots.text()})
 	if err != nil {

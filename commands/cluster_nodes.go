@@ -84,7 +84,7 @@ func (c *Ctx) nodes(n *cluster) []node {
 	return list
 }
 
-// of is what is known of another member; nil: nothing.
+// of is the progress of another member; nil: it is not known.
 func (p *GroupProgress) of(id uint64) *MemberProgress {
 	for i := range p.Members {
 		if p.Members[i].ID == id {
@@ -105,8 +105,8 @@ var allSlots = func() (s slotSet) {
 // epochOf is a group's term as the config epoch of its nodes.
 func epochOf(st *GroupStatus) int64 { return int64(min(st.Term, math.MaxInt64)) }
 
-// lastLeader is who leads, or else who did last as far as this server knows: clients keep asking
-// it.
+// lastLeader is the member that leads or, if none is known, the one that last led as far as this
+// server knows. Clients keep asking it.
 func (e *Env) lastLeader(st *GroupStatus) uint64 {
 	if st.Leader != 0 {
 		e.leader = st.Leader
@@ -114,7 +114,7 @@ func (e *Env) lastLeader(st *GroupStatus) uint64 {
 	return e.leader
 }
 
-// inNodes is inCluster for what shows the nodes.
+// inNodes is inCluster for handlers that show the nodes.
 func inNodes(run func(c *Ctx, list []node) error) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()

@@ -13,11 +13,11 @@ import (
 	"keyp/storage/object"
 )
 
-// Outcome is what became of a command.
+// Outcome is the result of Dispatch for a command.
 type Outcome uint8
 
 const (
-	// Done: the reply is in c.Out and c.LSN says what it depends on.
+	// Done: the reply is in c.Out, and depends on the log up to c.LSN.
 	Done Outcome = iota
 	// Load: some of c.Keys are not in memory. The command has not run, or its run had no effect.
 	// The caller calls Dispatch again when Store.Load has read them.
@@ -48,7 +48,7 @@ const (
 	ForUnblock
 )
 
-// Pause says what CLIENT PAUSE delays at present.
+// Pause says which commands CLIENT PAUSE delays at present.
 type Pause uint8
 
 // The kinds of pause.

@@ -250,10 +250,10 @@ func newRunID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// Host is what commands may ask of the running server.
+// Host is the running server, as commands need it.
 type Host interface {
-	// Pause delays commands (all, or those that may write) for a time, whatever the
-	// wall clock does; of two pauses the later end stands. Unpause ends it.
+	// Pause delays commands (all, or those that may write) for a time, whatever the wall clock
+	// does. Of two pauses the later end counts. Unpause ends it.
 	Pause(d time.Duration, all bool)
 	Unpause()
 	// Shutdown begins a clean stop: no new connections, replies out, log durable, a
@@ -261,13 +261,13 @@ type Host interface {
 	Shutdown(save bool)
 	// Post schedules fn to run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
-	// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may
-	// need the loop to end.
+	// AtRest is Post for functions that lock the whole keyspace. fn runs while no global job runs,
+	// because a global job may need the loop to end.
 	AtRest(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()
-	// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop
-	// calls it.
+	// ClientMemory is the memory of all connections, in bytes, as of their last turns. Only the
+	// loop calls it.
 	ClientMemory() int64
 	// Port and Listeners say where the server listens.
 	Port() int

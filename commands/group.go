@@ -3,24 +3,24 @@ package commands
 import "time"
 
 // Membership is this server's part in a group of servers that have the same data, as commands and
-// the event loop need it. Package member is one; a server without a group has none, or one whose
-// Role is Alone. All methods may be called from any goroutine, and none but Found and the other
-// actions does I/O.
+// the event loop need it. Package member implements it. A server without a group has no Membership,
+// or one whose Role is Alone. Any goroutine may call all methods. Only Found and the other actions
+// do I/O.
 type Membership interface {
-	// Status is who leads and who the members are, as this member sees it. It takes no lock: each
-	// change puts another GroupStatus in the place of the last one, which stays as it is. Then
+	// Status returns the leader and the members, as this member sees them. It takes no lock: each
+	// change replaces the GroupStatus by another one, and the old one does not change. Then
 	// OnChange's function is called.
 	Status() *GroupStatus
 	// OnChange registers fn, which is called after each change of Status, from any goroutine,
 	// without a lock.
 	OnChange(fn func())
-	// Progress is how far the group is at this moment. It may lock for some instructions, so
-	// commands that run often do not ask.
+	// Progress is the present progress of the group. It may lock for some instructions, so commands
+	// that run often do not call it.
 	Progress() GroupProgress
 
-	// Leased reports whether this member leads in a term and no other one can have led since it
-	// began to: what was read here in that term before the call is what the group has. It takes no
-	// lock.
+	// Leased reports whether this member leads in a term, and no other member can have led since
+	// that term began. Then data that was read here in that term before the call is the group's. It
+	// takes no lock.
 	Leased(term uint64) bool
 	// Confirm asks a majority, from now on, whether this member still leads in a term, and calls
 	// done once.
@@ -29,8 +29,8 @@ type Membership interface {
 	// Synced is how many other members have the log on their disks up to an LSN; those that do not
 	// vote are among them.
 	Synced(lsn uint64) int
-	// AwaitSynced calls done once, when Synced of an LSN has come to so many members, or this
-	// member does not lead any more, unless stop is called before.
+	// AwaitSynced calls done once, after Synced of an LSN has reached members, or this member does
+	// not lead any more. It does not call done if stop is called before.
 	AwaitSynced(lsn uint64, members int, done func()) (stop func())
 
 	// The actions. Each returns at once, and calls done once when it is done or has failed; the
@@ -41,8 +41,9 @@ type Membership interface {
 	// Meet gets to know the group of the server at an address. bus is its port for members; 0: its
 	// port and 10000.
 	Meet(host string, port, bus int, done func(error))
-	// Replicate makes a server that is alone and has no keys a member of the group that a node is
-	// in, which Meet got to know. done is called when it is one; its data may come later.
+	// Replicate makes a server that is alone and has no keys a member of a node's group. Meet must
+	// have been called for that group. done is called when the server is a member; its data may
+	// come later.
 	Replicate(node string, done func(error))
 	// Forget removes another member from the group.
 	Forget(node string, done func(error))
@@ -53,18 +54,18 @@ type Membership interface {
 	Reset(hard bool, done func(error))
 }
 
-// Role is what a member does in its group.
+// Role is the role of a member in its group.
 type Role uint8
 
 // The roles.
 const (
 	Alone      Role = iota // it is no member of a group
-	Follower               // it has what the leader does
-	Rising                 // it was elected, and has yet to apply what came before
+	Follower               // it applies the batches of the leader
+	Rising                 // it was elected, and has yet to apply earlier entries
 	Leader                 // it runs commands
 	Resigning              // it leads, and hands over: commands wait
-	Tentative              // it led, and has to find out what became of its last writes
-	Rebuilding             // some of them never were, so its store is opened again
+	Tentative              // it led, and has to find out whether its last writes were committed
+	Rebuilding             // some of its last writes were not committed, so its store is opened again
 	Joining                // it has yet to get its first snapshot
 )
 
@@ -75,7 +76,7 @@ func (r Role) String() string { return roleNames[r] }
 // Leads reports whether the group knows the member as its leader.
 func (r Role) Leads() bool { return r == Leader || r == Resigning }
 
-// GroupStatus is what a member knows of its group. Nobody changes it.
+// GroupStatus is a member's knowledge of its group. It never changes.
 type GroupStatus struct {
 	Role    Role
 	ID      uint64 // this member's
@@ -112,12 +113,12 @@ func (s *GroupStatus) Member(id uint64) *Member {
 	return nil
 }
 
-// GroupProgress is how far a member is, and how far it knows others to be. LSNs are the same at all
-// members.
+// GroupProgress is the progress of a member, and the progress of other members as it knows it. LSNs
+// are the same at all members.
 type GroupProgress struct {
 	Commit, Applied, Last uint64 // indexes of entries: committed, applied to the store, and the log's last
-	// CommitLSN is where what is committed ends, AppliedLSN what the store has, EndLSN what is
-	// appended.
+	// CommitLSN is the end of the committed batches, AppliedLSN of those applied to the store,
+	// EndLSN of those appended.
 	CommitLSN, AppliedLSN, EndLSN uint64
 	Heard                         time.Duration // since the leader was last heard from; at the leader since a majority was
 	Elections                     int64         // that this member has seen, since the start
@@ -126,7 +127,7 @@ type GroupProgress struct {
 	Snapshot                      SnapshotProgress
 }
 
-// MemberProgress is what a member knows of another one. Followers know the leader's.
+// MemberProgress is the progress of another member. Followers know the leader's.
 type MemberProgress struct {
 	ID        uint64
 	Connected bool          // messages reach it
@@ -139,9 +140,9 @@ type MemberProgress struct {
 	Skewed    bool
 }
 
-// SnapshotProgress is that of a snapshot that is sent, or received.
+// SnapshotProgress is the progress of a snapshot that is sent or received.
 type SnapshotProgress struct {
-	Member      uint64 // to whom it is sent, or from whom it comes; 0: none is under way
+	Member      uint64 // the receiver, or the sender; 0: none is under way
 	Receiving   bool
 	Done, Size  int64 // bytes
 	Sent, Taken int64 // how many have been, since the start
@@ -155,7 +156,7 @@ func (e *Env) SetMembership(g Membership) {
 	e.followRules()
 }
 
-// Membership is what SetMembership has set; nil: there is none.
+// Membership is the Membership that SetMembership has set; nil: there is none.
 func (e *Env) Membership() Membership { return e.group }
 
 // groupStatus is the group's status where the server is a member of one; nil: it is not.

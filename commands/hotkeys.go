@@ -15,8 +15,8 @@ import (
 	"keyp/storage"
 )
 
-// HOTKEYS counts for a time which keys take most of the processor's time, and of the bytes that go
-// over the network. Nothing is counted unless a client asks for it.
+// HOTKEYS finds the keys that take most of the processor's time and of the bytes on the network. It
+// counts for a time, after a client asks for it.
 var hotKeysCommands = []Spec{{
 	Name: "HOTKEYS", Group: ServerGroup, Since: "8.6.0", Arity: -2,
 	Summary: "Finds the keys that take most time or traffic.", Complexity: "Depends on subcommand.",
@@ -72,16 +72,16 @@ const (
 	errHotKeysSlots   Error = "ERR SLOTS parameter cannot be used in non-cluster mode"
 )
 
-// hotKeys is what HOTKEYS counts; session is nil before the first START and after RESET.
+// hotKeys is the state of HOTKEYS; session is nil before the first START and after RESET.
 type hotKeys struct {
 	counting atomic.Pointer[hotKeysSession] // nil while nothing is counted
 	session  *hotKeysSession                // belongs to the loop
 }
 
-// hotKeysSession is what was counted since a START.
+// hotKeysSession contains the counts since a START.
 type hotKeysSession struct {
 	show              int   // keys of each metric
-	sample            int64 // one of so many commands is looked at
+	sample            int64 // one of sample commands is looked at
 	started           int64 // Unix ms
 	userTime, sysTime time.Duration
 	began             time.Duration // reading of Mono
@@ -270,8 +270,8 @@ func hotKeysGet(c *Ctx) error {
 	return nil
 }
 
-// observe counts a command that has run, whose reply has so many bytes. What a script calls counts
-// for the script's keys, as part of the script.
+// observe counts a command that has run; reply is the length of its reply in bytes. The commands of
+// a script count for the script's keys, as part of the script.
 func (s *hotKeysSession) observe(c *Ctx, reply int, took time.Duration) {
 	if c.parent != nil && !c.parent.Spec.Is(execs) {
 		return
@@ -336,10 +336,10 @@ func requestBytes(args [][]byte) int {
 }
 
 // heavyKeys finds the keys with the largest sums among any number of keys, in bounded memory. It
-// has places for some keys; a key that has none takes that of the key with the least sum, and is
-// charged with this sum, since it may have been there before (the algorithm called Space-Saving).
-// So a key's sum is too large by what it was charged with, at most, and no key is missing whose sum
-// is more than the total divided by the number of places.
+// has places for some keys. A key without a place takes that of the key with the least sum, and is
+// charged with this sum, since it may have had a place before (the Space-Saving algorithm). So the
+// charge is the largest error of a key's sum. No key is missing whose sum is more than the total
+// divided by the number of places.
 type heavyKeys struct {
 	places int
 	total  int64
@@ -354,9 +354,9 @@ type heavyKey struct {
 }
 
 const (
-	// heavyPlaces is how many places there are for a key that is to be shown.
+	// heavyPlaces is the number of places for each key that is to be shown.
 	heavyPlaces = 100
-	// heavyName is how long the name may be of a key that is counted, in bytes.
+	// heavyName is the longest name of a key that is counted, in bytes.
 	heavyName = 1 << 10
 )
 
@@ -392,7 +392,8 @@ func (h *heavyKeys) add(names [][]byte, keys int, n int64) {
 	}
 }
 
-// reply writes the keys with the largest sums, and what they have for certain in this unit.
+// reply writes the keys with the largest certain sums, and these sums in this unit. A certain sum
+// does not include the charge.
 func (h *heavyKeys) reply(out *resp.Writer, show int, unit int64) {
 	list := slices.Clone(h.least)
 	slices.SortFunc(list, func(a, b *heavyKey) int {

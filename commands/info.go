@@ -25,14 +25,14 @@ var infoCommands = []Spec{{
 
 // infoSection is a part of INFO.
 type infoSection struct {
-	name  string // as it is asked for
+	name  string // in the arguments of INFO
 	title string
 	extra bool // only when asked for by name, all or everything
 	write func(*Ctx, *infoText)
 }
 
-// infoSections in the order of the reply. They differ from Redis's in that memory,
-// persistence and expiry speak of Keyp's own machinery where Redis's does not exist.
+// infoSections are the sections in the order of the reply. Unlike Redis's, the sections on memory,
+// persistence and expiry describe Keyp's own mechanisms.
 var infoSections = []infoSection{
 	{name: "server", title: "Server", write: infoServer},
 	{name: "clients", title: "Clients", write: infoClients},
@@ -73,7 +73,7 @@ func info(c *Ctx) error {
 	return nil
 }
 
-// asked says whether one of the names, in lower case, includes the section.
+// asked reports whether one of the names, in lower case, includes the section.
 func (section *infoSection) asked(names []string) bool {
 	for _, name := range names {
 		switch name {

@@ -10,7 +10,7 @@ import (
 // A job runs a command for which the outcome of Dispatch is Job. StartJob, BeginQueued, EndJob and
 // then RunEmitted are called on the loop, RunJob on any goroutine between them.
 
-// jobs counts those that run. It belongs to the loop.
+// jobs counts the running jobs. It belongs to the loop.
 type jobs struct {
 	most    int  // of scope Pinned at a time, beyond the first
 	pinned  int  // of scope Pinned
@@ -39,8 +39,9 @@ func (e *Env) awaitsWriters(c *Ctx) bool {
 // PauseWaits reports whether CLIENT PAUSE waits for the end of jobs that may write.
 func (e *Env) PauseWaits() bool { return e.jobs.pausing }
 
-// crowded reports whether no more jobs of scope Pinned are to begin: a global one runs, those that
-// run leave no processor to the loop, or somebody waits for their end, who is to have a turn.
+// crowded reports whether no more jobs of scope Pinned are to begin. That is so if a global job
+// runs, if the running jobs leave no processor to the loop, or if a command waits for the end of
+// one.
 func (j *jobs) crowded() bool {
 	return j.global || j.pinned > 0 && (j.awaited || j.pinned >= j.most)
 }
@@ -48,9 +49,10 @@ func (j *jobs) crowded() bool {
 // LimitJobs sets how many jobs of scope Pinned may run at a time; one always may.
 func (e *Env) LimitJobs(most int) { e.jobs.most = most }
 
-// StartJob makes c, which may have been that of another job, the context of a job for the call in
-// from, whose arguments stay valid until its end. It is called right behind Dispatch. The job uses
-// txn, which is idle. It runs now, unless it is queued: then BeginQueued comes before RunJob.
+// StartJob makes c the context of a job for the call in from; c may be the context of a former job.
+// The arguments of the call stay valid until the job's end. StartJob is called directly after
+// Dispatch. The job uses txn, which is idle. It runs now, unless it is queued: then BeginQueued
+// comes before RunJob.
 func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued bool) {
 	writes := from.mayWrite()
 	client := from.Client
@@ -89,8 +91,8 @@ func (e *Env) countWriting(c *Ctx, writes bool) {
 	}
 }
 
-// BeginQueued lets a job run that was queued. Where its command has to wait by now, RunJob does
-// nothing but return true.
+// BeginQueued begins a job that was queued. If its command has to wait by now, RunJob does nothing
+// but return true.
 func (e *Env) BeginQueued(c *Ctx) {
 	writes := c.mayWrite()
 	if c.late = e.pauses(c) || writes && (e.jobs.pausing || e.jobs.global); !c.late {

@@ -8,7 +8,7 @@ import (
 	"keyp/storage/object"
 )
 
-// keypDelayCommands keep jobs until they are due (storage/object/delay.go). Those who wait for a
+// keypDelayCommands keep jobs until they are due (storage/object/delay.go). Clients that wait for a
 // job are in the line of Waiters for delay queues.
 var keypDelayCommands = []Spec{{
 	Name: "KEYP.DELAY", Group: KeypGroup, Since: "0.1.0", Arity: -2,

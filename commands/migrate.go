@@ -17,10 +17,10 @@ import (
 	"keyp/ttl"
 )
 
-// MIGRATE moves keys to another server. It runs beside the loop, and other clients are served
-// meanwhile, so a key may change while its value is in transit. A key is deleted here only when the
-// target has replied OK, and only if it has not changed since it was sent. A key that has changed
-// is sent again, and replaces the value that was sent before.
+// MIGRATE moves keys to another server. It runs outside of the loop, and other clients are served
+// meanwhile, so a key may change while its value is in transit. A key is deleted here only after
+// the target has replied OK, and only if it has not changed since it was sent. A key that has
+// changed is sent again, and replaces the value that was sent before.
 var migrateCommands = []Spec{{
 	Name: "MIGRATE", Group: Generic, Since: "2.6.0",
 	Summary:    "Moves keys to another server: each is deleted here when the other one has it.",
@@ -61,9 +61,9 @@ const (
 )
 
 const (
-	// migrateTimeout is what a timeout that is not positive means.
+	// migrateTimeout replaces a timeout that is not positive.
 	migrateTimeout = time.Second
-	// migrateTries is how often a key that changes meanwhile is sent.
+	// migrateTries is how often a key is sent if it changes each time.
 	migrateTries = 10
 	// migrateChunk is how many bytes must be sent within one timeout.
 	migrateChunk = 64 << 10
@@ -71,7 +71,7 @@ const (
 	migrateLine = 64 << 10
 )
 
-// migrateOne and migrateMany find the keys: the one that stands in its place, or those behind KEYS.
+// migrateOne and migrateMany find the keys: the one in the fixed place, or those after KEYS.
 func migrateOne(args [][]byte) (first, last int) {
 	if len(args) > 3 && len(args[3]) == 0 {
 		if first, last := migrateMany(args); first <= last {

@@ -1,7 +1,6 @@
 package commands
 
-// Scope says what a call may touch. From it follows how the call runs, which Dispatch alone
-// decides:
+// Scope says what data a call may touch. From that, Dispatch alone decides how the call runs:
 //
 //	scope      of keys                       of the server              runs
 //	ArgsOnly   none                          nothing                    inline
@@ -17,12 +16,12 @@ package commands
 //	Global, Ctx.apart: those that it declares                           a job, as errOffload says
 //
 // Inline is on the loop's goroutine, with the shards of the keys locked. While a global job runs,
-// ArgsOnly and OwnClient run all the same, KeysOnly where the job does not have the keys; the
-// others wait. Within a global job what belongs to the loop runs there (lent), the rest where the
-// job is.
+// calls of scope ArgsOnly and OwnClient run. Calls of scope KeysOnly run if the job does not have
+// their keys; all others wait. Within a global job, code that belongs to the loop runs on the loop
+// (lent), and all other code on the goroutine of the job.
 type Scope uint8
 
-// The scopes. Whatever comes behind KeysOnly makes an EXEC that it is part of a global job.
+// The scopes. A call of a scope after KeysOnly makes its EXEC a global job.
 const (
 	_ Scope = iota // of a container, which does not run
 	ArgsOnly
@@ -49,7 +48,7 @@ const (
 	Places
 )
 
-// Place is that of the command's jobs.
+// Place is the place of the command's jobs.
 func (s *Spec) Place() Place {
 	switch {
 	case s.Is(elsewhere):

@@ -65,7 +65,7 @@ const (
 // noArgument is the KeySpec.Find of keys that no argument names.
 func noArgument([][]byte) (first, last int) { return 0, -1 }
 
-// sortTarget finds the last key behind STORE.
+// sortTarget finds the key after the last STORE.
 func sortTarget(args [][]byte) (first, last int) {
 	first, last = noArgument(nil)
 	for i := 2; i < len(args); i++ {
@@ -82,7 +82,7 @@ func sortTarget(args [][]byte) (first, last int) {
 	return first, last
 }
 
-// sortScope is that of a SORT: with a pattern that leads to other keys it may be any keys.
+// sortScope is the scope of a SORT. A pattern that leads to other keys may lead to any keys.
 func sortScope(c *Ctx) Scope {
 	o, _ := parseSort(c.Cursor(2), true, nil) // the handler reports what is wrong
 	if o.by.roams() || slices.ContainsFunc(o.get, pattern.roams) {
@@ -94,13 +94,13 @@ func sortScope(c *Ctx) Scope {
 // largeSort is for a SORT that looks nothing up.
 func largeSort(c *Ctx) bool { return c.Scope == KeysOnly && largeValues(c) }
 
-// pattern says where a value stands that belongs to an element: under the key that has
-// the element in the place of the pattern's first '*', a string, or a field of a hash.
+// pattern names the value that belongs to an element. The element replaces the pattern's first '*';
+// the result names a key with a string, or a field of a hash.
 type pattern struct {
 	text          []byte // nil: there is no pattern
 	star          bool
 	before, after []byte // the '*'
-	field         []byte // behind "->"; nil: the value is a string
+	field         []byte // after "->"; nil: the value is a string
 }
 
 func parsePattern(text []byte) pattern {
@@ -117,7 +117,7 @@ func parsePattern(text []byte) pattern {
 // roams says whether the pattern leads to other keys. One without a '*' leads nowhere.
 func (p pattern) roams() bool { return p.star }
 
-// self says whether the pattern stands for the element itself.
+// self reports whether the pattern means the element itself.
 func (p pattern) self() bool { return string(p.text) == "#" }
 
 // sortPattern returns the error of a pattern whose keys the user may not read, or that may be of
@@ -140,7 +140,7 @@ func (c *Ctx) sortPattern(p pattern, by bool) error {
 	return nil
 }
 
-// sortOptions is what follows SORT's key.
+// sortOptions are the options of SORT, which follow the key.
 type sortOptions struct {
 	desc, alpha   bool
 	offset, count int64 // count is negative for all
@@ -149,8 +149,8 @@ type sortOptions struct {
 	target        bool // the key is the command's second
 }
 
-// parseSort reads what follows the key. patterns gives the error of a pattern of the option BY or
-// GET, as it names keys that no check has seen; nil: there is none.
+// parseSort reads the options. patterns returns the error of a pattern of BY or GET, which names
+// keys that no check has seen. If patterns is nil, there are no errors of patterns.
 func parseSort(a Cursor, mayStore bool, patterns func(p pattern, by bool) error) (sortOptions, error) {
 	check := func(p pattern, by bool) pattern {
 		if patterns != nil {
@@ -195,19 +195,19 @@ func (o *sortOptions) limits(n int) (first, end int) {
 	return int(start), int(min(start+count, int64(n)))
 }
 
-// sortItem is an element, and with ALPHA the text that it is sorted by; nil where BY leads
-// to none.
+// sortItem is an element, and with ALPHA the text by which it is sorted; nil if BY leads to no
+// value.
 type sortItem struct{ elem, by []byte }
 
-// sortRank stands for an item while a million of them are moved about: small, without
-// pointers, and mostly enough to order two items. Ranks are in the order of
-// their items, or the same.
+// sortRank represents an item while the items are sorted, which may be a million. It is small, has
+// no pointers, and is mostly enough to order two items. Ranks are in the order of their items, or
+// equal.
 type sortRank struct {
 	rank uint64
 	item int32
 }
 
-// lookup is what a pattern leads to, for the items from a multiple of PrefetchKeys on.
+// lookup has the keys to which a pattern leads, for the items from a multiple of PrefetchKeys on.
 type lookup struct {
 	pattern
 	keys  [storage.PrefetchKeys]storage.Key
@@ -222,7 +222,7 @@ type sorting struct {
 	ranks  []sortRank
 	absent []storage.Key // not in memory
 	err    error         // of the data file
-	missed []storage.Key // not there, if somebody wants to hear of them: once it is certain that it does not run again
+	missed []storage.Key // missing keys, if listeners want them: reported after it is certain that it does not run again
 	texts  []byte        // the last copies of elements, values and names
 }
 

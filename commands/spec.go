@@ -1,6 +1,6 @@
 package commands
 
-// Spec declares a command. It is the only place that says so.
+// Spec declares a command. Everything about the command is derived from its Spec.
 type Spec struct {
 	Name       string // upper case; a subcommand's own name without the container's
 	Group      Group
@@ -10,7 +10,7 @@ type Spec struct {
 	History    [][2]string // version, change
 	Arity      int         // counting the name(s); negative: at least that many
 	Flags      Flags
-	Keys       []KeySpec // where keys stand; nil: none
+	Keys       []KeySpec // where the keys are; nil: none
 	Args       []Arg
 	Tips       []string // further hints in COMMAND's reply
 	// Scope is what a call may touch, and so how it runs. A declaration with Keys need not say
@@ -117,19 +117,19 @@ const (
 	tipSpecialReply = "response_policy:special"
 )
 
-// KeySpec says where keys stand among the arguments, as in COMMAND's key
-// specifications: from Begin (1 is the first argument), to Last (negative: counted
-// from the end, -1 the last argument), every Step.
+// KeySpec says where keys are among the arguments, as in COMMAND's key specifications: from Begin
+// (1 is the first argument), to Last (negative: counted from the end, -1 the last argument), every
+// Step.
 type KeySpec struct {
 	Flags KeyFlags
 	Begin int
 	Last  int // relative to Begin when positive or zero; -1: to the end, -2: to the last but one
 	Step  int // 0 counts as 1
-	// Num says that argument Begin is the number of keys, which follow it (ZUNION), every
-	// Step. The handler reports a number that is none.
+	// Num says that argument Begin is the number of keys, which follow it (ZUNION), every Step. The
+	// handler reports an argument that is not a number.
 	Num bool
 	// DB returns the database of the keys when it is not the client's own, from the command's
-	// arguments (COPY … DB n, MOVE). ok is false where the arguments name no valid database; the
+	// arguments (COPY … DB n, MOVE). ok is false if the arguments name no valid database; the
 	// handler reports that.
 	DB func(args [][]byte, current int) (db int, ok bool)
 	// Find returns the first and last argument that is a key where no position says it (SORT …
@@ -139,10 +139,10 @@ type KeySpec struct {
 	// Word is for COMMAND alone: the key that Find returns comes after this word, at Begin or
 	// later.
 	Word string
-	// Limit says, to COMMAND alone, that of the arguments to the end (Last) only one part of so
-	// many is keys (XREAD).
+	// Limit is for COMMAND alone: of the arguments to the end (Last), only the first of Limit equal
+	// parts is keys (XREAD).
 	Limit int
-	// Vary returns the flags where they depend on the arguments (SET … GET); Flags are then those
+	// Vary returns the flags if they depend on the arguments (SET … GET); Flags are then the flags
 	// of the worst case.
 	Vary func(args [][]byte) KeyFlags
 }

@@ -62,13 +62,13 @@ const (
 	errGroupLast     Error = "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."
 )
 
-// streamReadKeys are the first half of what follows STREAMS, which stands at an argument or behind
-// it.
+// streamReadKeys are the keys: the first half of the arguments after STREAMS. STREAMS is at
+// argument begin or later.
 func streamReadKeys(begin int) KeySpec {
 	return KeySpec{Flags: RO | Access, Begin: begin, Last: -1, Limit: 2, Find: findStreams, Word: "STREAMS"}
 }
 
-// findStreams finds the keys. There are none where the arguments are wrong.
+// findStreams finds the keys. There are none if the arguments are wrong.
 func findStreams(args [][]byte) (first, last int) {
 	for i := 1; i < len(args); i++ {
 		switch {
@@ -89,7 +89,7 @@ func findStreams(args [][]byte) (first, last int) {
 	return noArgument(nil)
 }
 
-// streamRead is what XREAD and XREADGROUP are asked for.
+// streamRead contains the arguments of XREAD and XREADGROUP.
 type streamRead struct {
 	inGroup         bool // XREADGROUP
 	group, consumer []byte
@@ -172,8 +172,7 @@ func (a *Cursor) milliseconds(now int64) int64 {
 	return ms
 }
 
-// large reports whether the command is to be a job, since it may reply, or pass over, so many
-// entries.
+// large reports whether the command is to be a job, since it may reply or skip many entries.
 func (r *streamRead) large(c *Ctx) bool {
 	few := r.maxCount > 0 && r.maxCount < largeCount || r.count > 0 && r.count < largeCount && r.count*int64(len(c.Keys)) < largeCount
 	if few && r.claim < 0 || !c.mayOffload() {
@@ -260,8 +259,8 @@ func (p *streamReply) left() int64 {
 	return n
 }
 
-// stream calls write to reply entries of a key; write replies each of them by entry. One without
-// entries stands in the reply only if empty is set.
+// stream calls write to reply entries of a key; write replies each of them by entry. A key without
+// entries is in the reply only if empty is set.
 func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	out := p.c.Out
 	if p.full {

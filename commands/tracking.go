@@ -41,7 +41,7 @@ type Tracking struct {
 		trackers map[uint64]*tracker // by the client's id
 		keys     map[string]readers  // the clients that may have the key in their caches
 		items    int                 // of all keys together
-		bytes    int                 // that keys takes
+		bytes    int                 // of keys
 		prefixes []*prefix           // sorted
 		pending  bool                // some prefix has keys that were not sent yet
 	}
@@ -56,18 +56,18 @@ const (
 	trackOptOut
 	trackNoLoop
 	trackCaching // CLIENT CACHING was the last command
-	trackBroken  // the client that messages are to go to is gone
+	trackBroken  // the client to which messages are redirected is gone
 )
 
-// is says whether any of these is on.
+// is reports whether any of these is on.
 func (m trackMode) is(any trackMode) bool { return m&any != 0 }
 
 // tracker is a client that tracks.
 type tracker struct {
 	mode     trackMode
-	redirect uint64   // the client that messages go to; 0: itself
+	redirect uint64   // the client to which messages go; 0: itself
 	prefixes []string // of BCAST, sorted
-	bytes    int      // that these take
+	bytes    int      // of the prefixes
 }
 
 // prefix is a prefix of keys that clients with BCAST ask for.
@@ -166,8 +166,8 @@ func (t *Tracking) changed(changes []storage.Change) {
 	}
 }
 
-// take removes changed keys from the table and adds them to hits, if somebody has to be informed.
-// A client with NOLOOP stays there with what it changes by itself.
+// take removes changed keys from the table and adds them to hits, if a client has to be informed. A
+// client with NOLOOP stays in the table with keys that it changes itself.
 func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	for i := range changes {
 		c := &changes[i]
@@ -199,7 +199,8 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	return hits
 }
 
-// remember notes that a client has read keys. It says how many others make room for them, at least.
+// remember notes that a client has read keys. It returns how many other keys must at least leave
+// the table for them.
 func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room int) {
 	caching := tr.mode.is(trackCaching)
 	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching || tr.mode.is(trackOptOut) && caching {
@@ -214,7 +215,7 @@ func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room in
 	return len(keys) + (t.mu.bytes-before)/entryBytes
 }
 
-// evict takes keys, most of them at most, out of a table that is too large. They are hits: their
+// evict removes keys from a table that is too large, at most most of them. They become hits: their
 // readers cannot be informed later.
 func (t *Tracking) evict(hits []hit, most int) []hit {
 	for n := 0; n < most && t.tooLarge(); n++ {
@@ -227,11 +228,11 @@ func (t *Tracking) evict(hits []hit, most int) []hit {
 	return hits
 }
 
-// keyBytes is what a key may take in the table, its readers included: all together take no more
-// than the table has keys at most, times that.
+// keyBytes is the average memory that a key and its readers may take. The bound of the table's
+// memory is keyBytes times its largest number of keys.
 const keyBytes = 512
 
-// tooLarge says whether the table passes tracking-table-max-keys, in keys or in bytes.
+// tooLarge reports whether the table exceeds tracking-table-max-keys, in keys or in bytes.
 func (t *Tracking) tooLarge() bool {
 	limit, n := t.max.Load(), int64(len(t.mu.keys))
 	return limit > 0 && (n > limit || n > 1 && int64(t.mu.bytes)/keyBytes > limit)
@@ -252,7 +253,7 @@ func (t *Tracking) note(key string, id uint64) {
 	t.mu.bytes += r.bytes()
 }
 
-// forget takes a key out of the table.
+// forget removes a key from the table.
 func (t *Tracking) forget(key string) {
 	r, known := t.mu.keys[key]
 	if !known {
@@ -263,7 +264,7 @@ func (t *Tracking) forget(key string) {
 	delete(t.mu.keys, key)
 }
 
-// broadcasts says whether a client asks for all keys with a prefix that the key has.
+// broadcasts reports whether a client asks for all keys with a prefix that the key has.
 func (t *Tracking) broadcasts(key []byte) bool {
 	return slices.ContainsFunc(t.mu.prefixes, func(p *prefix) bool { return bytes.HasPrefix(key, []byte(p.text)) })
 }
@@ -285,10 +286,10 @@ func (list notices) push() {
 	}
 }
 
-// send informs those whom hits concern, when the log is durable to lsn. The loop calls it.
+// send informs the clients that hits concern, after the log is durable to lsn. The loop calls it.
 func (t *Tracking) send(hits []hit, lsn uint64) { t.noticesOf(hits, lsn).push() }
 
-// noticesOf returns the messages about hits, those of BCAST left out: they wait for Broadcast.
+// noticesOf returns the messages about hits, except those of BCAST: they wait for Broadcast.
 func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -320,9 +321,9 @@ func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 	return list
 }
 
-// Broadcast informs the clients with BCAST of what changed since it was called last, of keys that
-// their users may read. The loop calls it in each pass, and before the user of a client, or its
-// rights, change.
+// Broadcast informs the clients with BCAST about the keys that have changed since the last call, if
+// their users may read them. The loop calls it in each pass, and before the user of a client, or
+// its rights, change.
 func (t *Tracking) Broadcast() {
 	if t.active.Load() {
 		t.broadcast().push()

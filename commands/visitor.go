@@ -7,8 +7,8 @@ import (
 	"keyp/storage"
 )
 
-// Visitor is who asks by other means than a connection of the protocol: over HTTP. It has the
-// permissions of a user, at any moment those that the user has then.
+// Visitor is a client that does not use a connection of the protocol, but HTTP. It always has the
+// present permissions of a user.
 type Visitor struct {
 	env    *Env
 	client *Client // is no connection, and nobody else knows it
@@ -20,8 +20,8 @@ const maxRefusals = 128
 
 // Visit returns the visitor with a user's name and password; an empty name is the default user's.
 // With given false there is neither, which is enough while the default user needs no password. The
-// error is what AUTH would reply, or that a command needs it; ACL LOG has it as for AUTH. How long
-// it takes says nothing about names and passwords. Any goroutine may call it.
+// error is the reply of AUTH, or that of a command that needs AUTH; ACL LOG has it as for AUTH. The
+// running time reveals nothing about names and passwords. Any goroutine may call it.
 func (e *Env) Visit(addr, laddr string, given bool, name, password []byte) (*Visitor, error) {
 	v := &Visitor{env: e, client: &Client{Addr: addr, LAddr: laddr, Name: "http", Proto: 2}}
 	now := e.Clock.Mono()
@@ -46,8 +46,9 @@ func (e *Env) Visit(addr, laddr string, given bool, name, password []byte) (*Vis
 	return v, nil
 }
 
-// May returns nil if the visitor may run a command, which is given by its names and arguments, and
-// else what the command would reply. ACL LOG has that, too. Any goroutine may call it.
+// May returns nil if the visitor may run a command, which is given by its names and arguments.
+// Otherwise it returns the error that the command would reply; ACL LOG has the refusal, too. Any
+// goroutine may call it.
 func (v *Visitor) May(words ...string) error {
 	args := make([][]byte, len(words))
 	for i, word := range words {
@@ -69,8 +70,8 @@ func (v *Visitor) Name() string { return v.client.user.name() }
 // the user. Any goroutine may call it.
 func (v *Visitor) Rights() any { return v.client.user.permissions() }
 
-// Can is May for what nobody has asked for yet: a refusal is not logged or counted. The command has
-// all its arguments.
+// Can is May for a command that the client has not asked for: a refusal is not logged or counted.
+// The command has all its arguments.
 func (v *Visitor) Can(args ...[]byte) bool {
 	d, _ := v.client.user.permissions().check(v.env.Table.asDeclared(args), args)
 	return d == allowed

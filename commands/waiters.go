@@ -24,7 +24,7 @@ import (
 // A client that reads a stream leaves the entries for others, and may have no use for the new ones.
 // So all clients in the line run their commands again, each once.
 //
-// A client that waits for a lease stands in the line for a missing key. It is also served when its
+// A client that waits for a lease is in the line for a missing key. It is also served when its
 // own owner name holds the lease. The first client of that line runs its command again at the
 // deadline. Its own timer does that, without the reaper. When another client becomes the first, or
 // the lease changes, the command runs at once, to learn the deadline. No other client overtakes
@@ -33,7 +33,7 @@ type Waiters struct {
 	*lines
 	env     *Env
 	ready   []*awaited
-	blocked []*awaited // by a global task: Serve looks at them again
+	blocked []*awaited // ready keys that a global task has locked: Serve looks at them again
 	later   []*awaited // ready keys that the next pass serves
 	readers []*Waiter  // reused by serveReaders
 	serving bool
@@ -62,8 +62,8 @@ type WaiterHost interface {
 	// Enough reports whether the present pass has served for long enough. The waiters that can wait
 	// are then left to the next pass.
 	Enough() bool
-	// Load reads a key from disk and then calls done on the loop. read is false if the key can't be
-	// read; its waiters then go on waiting.
+	// Load reads a key from disk and then calls done on the loop. read is false if the key cannot
+	// be read; its waiters then continue to wait.
 	Load(k storage.Key, done func(read bool))
 }
 
@@ -89,14 +89,14 @@ type awaited struct {
 	loads  bool                       // being read from disk
 }
 
-// line is a key's waiters for one type, the first comer first.
+// line is a key's waiters for one type, in order of arrival.
 type line struct {
 	first, last *place
 	n           int
 }
 
-// place is where a waiter stands in a line. One of a key's waiters is charged with the memory that
-// the key takes.
+// place is a waiter's place in a line. One of a key's waiters is charged with the memory of the
+// key.
 type place struct {
 	by         *Waiter
 	at         *awaited
@@ -122,7 +122,7 @@ type waiting struct {
 }
 
 // waitingFor returns how many clients wait for a key to have a type, and the first of them. The
-// type None stands for a missing key.
+// type None means a missing key.
 func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, first []waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -395,8 +395,8 @@ func (ws *Waiters) Resume() {
 // Left says whether Serve has left keys for the next pass.
 func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
 
-// serve runs the commands that wait for a key again, until the first in line goes on waiting. It
-// returns false if it leaves the rest to the next pass.
+// serve runs the commands that wait for a key again, until the first in line has to wait further.
+// It returns false if it leaves the rest to the next pass.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	for readers := true; a.places > 0; readers = false {
 		if a.lines[object.None].n > 0 && host.Enough() {

@@ -13,10 +13,10 @@ import (
 
 // A wall clock that steps forward by mistake would make keys expire before their time. So the store
 // compares it with the time since the machine started (clock.Clock.Boot). Nobody sets that clock,
-// and it goes on while the machine sleeps. As long as both agree, within ClockJumpLimit between two
+// and it runs while the machine sleeps. As long as both agree, within ClockJumpLimit between two
 // looks, the store's time is the wall clock's. When the wall clock is further ahead, the guard
-// begins: the store's time goes on with boot time from where it was. That is the guarded time; the
-// store uses it for everything that depends on time.
+// begins: the store's time continues with boot time from its last value. That is the guarded time;
+// the store uses it for everything that depends on time.
 //
 // The guard ends, and time follows the wall clock again, when
 //
@@ -216,7 +216,8 @@ func (g *clockGuard) yield() {
 	}
 }
 
-// goesOn reports whether a wall clock that stepped back is not followed, as a group's time goes on.
+// goesOn reports whether a wall clock that stepped back is not followed, because a group's time
+// continues.
 func (g *clockGuard) goesOn() bool {
 	if !g.s.options.Member || g.limit.Load() == 0 || g.patience.Load() == 0 || g.returns.Load() {
 		return false

@@ -51,7 +51,7 @@ type ElementHook interface {
 	Bytes(value int) int
 }
 
-// Noted is what the hooks have noted in a transaction.
+// Noted contains the notes of the hooks in a transaction.
 type Noted interface {
 	// Bytes is how many bytes Ending has yet to write; 0: nothing was noted since.
 	Bytes() int

@@ -45,7 +45,7 @@ var ErrLeads = errors.New("storage: the store is not a follower's")
 // shards locked.
 const mirrorTries = 100
 
-// need is what a batch needs before it is applied.
+// need contains the shards and keys that a batch needs before it is applied.
 type need struct {
 	mask   uint64 // the shards that it is about
 	keys   []neededKey
@@ -107,7 +107,7 @@ func (m *Mirror) Apply(lsn uint64, batch []byte) error {
 	return nil
 }
 
-// plan finds out what a batch needs.
+// plan finds the shards and keys that a batch needs.
 func (m *Mirror) plan(batch []byte) error {
 	s, n := m.s, &m.need
 	*n = need{keys: n.keys[:0], system: n.system[:0]}
@@ -293,7 +293,7 @@ func (m *Mirror) flushed(db int) {
 // swapped notes that two databases were exchanged.
 func (m *Mirror) swapped(a, b int) { m.t.noteSwap(a, b) }
 
-// read reports whether somebody reads the value beside others.
+// read reports whether offloaded commands read the value.
 func (o *Object) read() bool { return o != nil && o.side != nil && o.side.readers > 0 }
 
 // setApart replaces a value that somebody reads by a copy; the reader keeps the original.

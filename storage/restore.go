@@ -30,7 +30,7 @@ type Source struct {
 	KeepExpired bool
 }
 
-// Moment is what was restored.
+// Moment is the moment that was restored.
 type Moment struct {
 	Backup snapshotfile.Header
 	// Through is the LSN of the last batch, in the log that was backed up, and Time the time of
@@ -50,7 +50,7 @@ var (
 	errForked   = fmt.Errorf("%w: it and the backup are of two copies of a directory, which went on apart", archive.ErrHole)
 )
 
-// forward appends what the archive has behind the backup, up to the moment wanted.
+// forward appends the batches of the archive after the backup, up to the moment wanted.
 func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history string, from Source) (err error) {
 	h := &m.Backup
 	if from.LSN != 0 && from.LSN < h.Through || from.Time != 0 && from.Time < h.Time {

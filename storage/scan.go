@@ -64,8 +64,8 @@ func (v View) lock(sh *shard) {
 	}
 }
 
-// lockOpen locks a shard, after a global transaction that has it. The error is ErrClosed if the store
-// is closed meanwhile.
+// lockOpen locks a shard, after a global transaction that has it. The error is ErrClosed if the
+// store is closed meanwhile.
 func (v View) lockOpen(sh *shard) error {
 	if v.t != nil {
 		return nil
