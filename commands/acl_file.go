@@ -92,8 +92,8 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	return p, nil
 }
 
-// aclMistakes are what is wrong with an ACL file: the text of ACL LOAD, and each for a start, with
-// its user.
+// aclMistakes are the mistakes in an ACL file: as one text for ACL LOAD, and each with its user for
+// a start.
 type aclMistakes struct {
 	text Error
 	each config.Mistakes
@@ -197,8 +197,8 @@ func systemError(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// aclLoad replaces all users by those of the file or, if anything in it is wrong, none. Connections
-// of users who are no more are closed.
+// aclLoad replaces all users by the users of the file. If the file has a mistake, it replaces none.
+// Connections of users that do not exist any more are closed.
 func aclLoad(c *Ctx) error {
 	e := c.Env
 	path := e.Config.PathOf("aclfile")
@@ -216,7 +216,7 @@ func aclLoad(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
-// replaceUsers replaces all users, and ends the connections of those who are gone.
+// replaceUsers replaces all users, and ends the connections of users that do not exist any more.
 func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	e.Tracking.Broadcast()
 	before := e.users.replace(next)
@@ -228,8 +228,8 @@ func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	}
 }
 
-// usersKey is the key of the server's own data that has the users of a group, as an ACL file has
-// them, once the leader has changed them.
+// usersKey is the key of the server's own data with the users of a group, in the form of an ACL
+// file. It exists after the leader has first changed the users.
 const usersKey = "users"
 
 const errUsersNested Error = "ERR The users of a group can't be changed within a transaction"

@@ -131,8 +131,8 @@ func (c *Ctx) describe(spec *Spec) {
 	}
 }
 
-// shownKeys are the key specifications without those that stand for the same arguments
-// once more, in another database (MOVE): these only say what to lock.
+// shownKeys are the key specifications, except those that mean the same arguments once more, in
+// another database (MOVE): these are only for the locks.
 func (s *Spec) shownKeys() []*KeySpec {
 	var list []*KeySpec
 	for i := range s.Keys {
@@ -202,9 +202,9 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	}
 }
 
-// keyRange is the older way to say where keys stand: from first to last (negative:
-// from the end), every step. Several specifications are one range when each begins
-// where the one before ends. Keys that follow their number cannot be given this way.
+// keyRange is the older way to say where keys are: from first to last (negative: from the end),
+// every step. Several specifications are one range if each begins at the end of the one before.
+// Keys that follow their number cannot be given this way.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
 		if ks.Num || ks.Find != nil && (ks.Word != "" || ks.Begin == 0) {

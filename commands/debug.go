@@ -138,7 +138,7 @@ var debugCommands = []Spec{{
 	},
 }}
 
-// debugging lets a handler run for those whom enable-debug-command allows.
+// debugging makes a handler run only for clients that enable-debug-command allows.
 func debugging(run func(*Ctx) error) func(*Ctx) error {
 	return func(c *Ctx) error {
 		if err := c.Env.debugAllowed(c.Client); err != nil {
@@ -157,7 +157,7 @@ func (e *Env) debugAllowed(c *Client) error {
 	return errDebug
 }
 
-// local says whether the client's address is of this machine.
+// local reports whether the client's address is one of this machine.
 func (c *Client) local() bool {
 	return strings.HasPrefix(c.Addr, "127.") || strings.HasPrefix(c.Addr, "[::1]:") || strings.HasPrefix(c.Addr, "/")
 }
@@ -168,7 +168,7 @@ const maxClockOffset = 10 * 365 * 24 * 3600 * 1000
 // maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Hour
 
-// sleepScope is that of DEBUG SLEEP, which its session waits for, but in a transaction the job.
+// sleepScope is the scope of DEBUG SLEEP. Its session waits; within a transaction the job waits.
 func sleepScope(c *Ctx) Scope {
 	if c.Nested || c.Client.queue != nil {
 		return Unlocked

@@ -146,7 +146,7 @@ func dumped(item storage.Item) (rdb.Value, error) {
 	return v, nil
 }
 
-// restoreOptions is what follows RESTORE's payload. Options may be repeated.
+// restoreOptions are the options after RESTORE's payload. Options may be repeated.
 type restoreOptions struct {
 	replace, absolute bool
 	idle, freq        int64 // -1: not given
@@ -175,7 +175,7 @@ func parseRestore(a Cursor) (restoreOptions, error) {
 	return o, a.Err()
 }
 
-// deadline reads the time to live of RESTORE, of which 0 means none.
+// deadline reads the time to live of RESTORE; 0 means none.
 func (o *restoreOptions) deadline(arg []byte, now int64) (ttl.Deadline, error) {
 	n, ok := ParseInt(arg)
 	switch {
@@ -192,7 +192,7 @@ func (o *restoreOptions) deadline(arg []byte, now int64) (ttl.Deadline, error) {
 	}
 }
 
-// largePayload is from how many bytes on what DUMP replied of a collection takes long to restore.
+// largePayload is the length from which the payload of a collection takes long to restore.
 const largePayload = 64 << 10
 
 // largeRestore is for a payload that makes a large value.

@@ -97,15 +97,15 @@ func geoTarget(args [][]byte) (first, last int) {
 	return first, last
 }
 
-// geoForm is what a search's arguments are like.
+// geoForm is the form of a search's arguments.
 type geoForm struct {
 	search   bool // GEOSEARCH and GEOSEARCHSTORE: place and area are options
 	stores   bool // GEOSEARCHSTORE: its target is the first key
-	byMember bool // a member is where others have a longitude and a latitude
+	byMember bool // a member replaces the longitude and the latitude
 	mayStore bool // STORE and STOREDIST are options
 }
 
-// geoSearch is a search as its arguments say.
+// geoSearch contains the arguments of a search.
 type geoSearch struct {
 	shape      geoShape
 	unit       float64 // in metres

@@ -124,8 +124,9 @@ func runPFAdd(c *Ctx) error {
 	return nil
 }
 
-// putSketch stores what has become of an old sketch, nil for a missing key. The deadline stays, and
-// the log gets no more than the bytes that differ where their places are the same.
+// putSketch replaces the sketch old, which is nil for a missing key, by s. The key keeps its
+// deadline. If both have the same length, the log gets only the bytes that differ, if that is
+// shorter.
 func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 	var parts [][2]int
 	size := math.MaxInt
@@ -187,8 +188,8 @@ func runPFCount(c *Ctx) error {
 	return nil
 }
 
-// countOne is PFCOUNT of one key, which caches the estimate in it, as Redis does. A full disk goes
-// without, as does a follower.
+// countOne is PFCOUNT of one key, which caches the estimate in the key, as Redis does. On a full
+// disk, and at a follower, it does not cache it.
 func countOne(c *Ctx) error {
 	k := c.Keys[0]
 	s, ok, err := c.readSketch(k)

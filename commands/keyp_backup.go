@@ -75,14 +75,14 @@ const (
 	errBackupLed  Error = "ERR this server has led its group, and does not know yet what the group has of its last writes: try again"
 )
 
-// backupPatience is how long a backup keeps its place after its last read, when another client
-// wants to begin one.
+// backupPatience is how long a backup keeps its place after its last read, if another client wants
+// to begin one.
 const backupPatience = 5 * time.Minute
 
 // backupGrace is how long a backup remains after its connection has ended.
 const backupGrace = time.Minute
 
-// backupPiece is how many bytes a piece has, but for the last one.
+// backupPiece is the length in bytes of each piece except the last one.
 const backupPiece = 1 << 20
 
 // backups has the backup that is being read; there is one at a time.
@@ -93,13 +93,13 @@ type backups struct {
 	}
 }
 
-// backup is one that a client reads. Its commands run one after the other: READ does while asked is
-// busy, and no other connection takes it then.
+// backup is a backup that a client reads. Its commands run one after the other. While a READ runs,
+// asked is busy, and no other connection can take the backup.
 type backup struct {
 	id     string
 	client uint64 // guarded by backups.mu, as addr and lost
 	addr   string
-	lost   *time.Timer  // ends the backup, as its connection has ended; nil: that is there
+	lost   *time.Timer  // ends the backup, since its connection has ended; nil: the connection exists
 	asked  atomic.Int64 // when its last command ended, by Clock.Mono; busy while one runs
 	read   atomic.Bool  // to its end
 	stop   context.CancelFunc
@@ -229,7 +229,7 @@ func (bs *backups) end(b *backup) {
 	}
 }
 
-// backupBegin replies a map of what the backup is.
+// backupBegin begins a backup and replies a map that describes it.
 func backupBegin(c *Ctx) error {
 	e := c.Env
 	ctx, b, err := e.backups.take(c.Client.ID, c.Client.Addr, e.Clock.Mono())

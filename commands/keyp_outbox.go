@@ -107,7 +107,7 @@ var keypOutboxCommands = []Spec{{
 	},
 }}
 
-// outboxOptions are those with an argument.
+// outboxOptions are the options with an argument.
 var outboxOptions = []string{"PATTERN", "DB", "TYPE", "STREAM", "MAXLEN", "VALUE"}
 
 // outboxOption returns the place of the argument of the last such option; false: there is none.
@@ -123,7 +123,7 @@ func outboxOption(args [][]byte, option string) (at int, ok bool) {
 	return at, ok
 }
 
-// outboxStream finds the key behind STREAM.
+// outboxStream finds the key after STREAM.
 func outboxStream(args [][]byte) (first, last int) {
 	if at, ok := outboxOption(args, "STREAM"); ok {
 		return at, at
@@ -264,9 +264,9 @@ func replyOutbox(c *Ctx, r *outbox.State) {
 	c.textField("error", r.Failure)
 }
 
-// outboxRefuses returns the error of a command that may grow a key of which too many entries wait;
-// nil: the command is allowed. KEYP.OUTBOX SET is always allowed: it grows no key, and may solve
-// the problem.
+// outboxRefuses returns the error of a command that may grow a key in an outbox with too many
+// waiting entries; nil: the command is allowed. KEYP.OUTBOX SET is always allowed: it grows no key,
+// and may solve the problem.
 func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	if !spec.Is(DenyOOM) || spec.full == "keyp.outbox|set" {
 		return nil
@@ -279,8 +279,8 @@ func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	return nil
 }
 
-// outboxRefusesCall is outboxRefuses for a client's command. What is queued is looked at when EXEC
-// is to run it.
+// outboxRefusesCall is outboxRefuses for a client's command. It looks at queued commands when EXEC
+// is to run them.
 func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
 	switch {
 	case c.Client.queue == nil:

@@ -276,9 +276,8 @@ func latencyDoctor(c *Ctx) error {
 	return nil
 }
 
-// latencyHistogram leaves out commands that have not been called, and names that are
-// none. A container's name stands for all its subcommands. Behind the commands is how late what is
-// due is removed and reported.
+// latencyHistogram leaves out commands that have not been called, and unknown names. A container's
+// name means all its subcommands. After the commands come the histograms of lateness.
 func latencyHistogram(c *Ctx) error {
 	mark, n := c.Out.MapLater(), 0
 	for _, use := range c.Env.Stats.PerCommand.used() {
@@ -326,11 +325,11 @@ func latencyHistogram(c *Ctx) error {
 	return nil
 }
 
-// lateness is the name that stands for all histograms of how late what is due is removed and
+// lateness is the name of all histograms that show how late keys and elements are removed and
 // reported.
 const lateness = "lateness"
 
-// namedReading is a histogram beside those of commands.
+// namedReading is a histogram that is not one of a command.
 type namedReading struct {
 	name string
 	histogram.Reading
@@ -346,7 +345,7 @@ func (e *Env) lateness() []namedReading {
 	}
 }
 
-// wanted says whether names, if there are any, have the command or its container.
+// wanted reports whether names, if there are any, contain the command or its container.
 func wanted(spec *Spec, names [][]byte) bool {
 	of := spec.full
 	if spec.parent != nil {
@@ -355,7 +354,7 @@ func wanted(spec *Spec, names [][]byte) bool {
 	return chosen(spec.full, of, names)
 }
 
-// chosen says whether names, if there are any, have a name or that of what it is part of.
+// chosen reports whether names, if there are any, contain name or of, the name of its container.
 func chosen(name, of string, names [][]byte) bool {
 	for _, n := range names {
 		if strings.EqualFold(string(n), name) || strings.EqualFold(string(n), of) {

@@ -8,7 +8,7 @@ import (
 	"keyp/resp"
 )
 
-// Topic is what a client can subscribe to.
+// Topic is a kind of name to which a client can subscribe.
 type Topic uint8
 
 // The topics. Shard channels are channels with names of their own.
@@ -20,38 +20,38 @@ const (
 )
 
 // Subscriptions are the subscriptions of all clients. Any goroutine may call the methods: a script
-// publishes on its job's.
+// publishes on the goroutine of its job.
 type Subscriptions struct {
 	mu struct {
 		sync.Mutex
 		audience [topics]map[string]*audience
-		patterns []*audience // those of the patterns, to be walked
-		clients  int         // that have subscriptions
+		patterns []*audience // the audiences of the patterns, to be walked
+		clients  int         // clients that have subscriptions
 	}
 
 	listened atomic.Bool // somebody listens to a channel or pattern
 	turned   func()      // called when listened changes; may be nil
 }
 
-// audience is who listens to one name.
+// audience contains the subscribers of one name.
 type audience struct {
 	name    []byte
 	members []*Subscriber
-	alone   [1]*Subscriber // where members are while there is one
+	alone   [1]*Subscriber // the memory of members while there is one
 	at      int            // place in Subscriptions.patterns
 }
 
 // Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
 type Subscriber struct {
 	client *Client
-	// places are where it stands among an audience's members, by the audience. Subscriptions.mu
-	// guards them, and is locked while number and bytes are written, which are read without it.
+	// places are its places among the members of audiences, by audience. Subscriptions.mu guards
+	// them. It is also locked while number and bytes are written; these are read without it.
 	places [topics]map[*audience]int
 	number atomic.Int64
-	bytes  atomic.Int64 // about what the subscriptions take
+	bytes  atomic.Int64 // of the subscriptions, about
 }
 
-// Subscribed says whether the client has subscriptions: that restricts it in RESP2.
+// Subscribed reports whether the client has subscriptions, which restrict it in RESP2.
 func (c *Client) Subscribed() bool { return c.subscriber != nil && c.subscriber.number.Load() > 0 }
 
 // subscribe adds a subscription, and says how many the client then has that count
@@ -81,14 +81,14 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 	return s.count(topic)
 }
 
-// subscriptionMemory is about what a subscription takes: its name, for the client and for all
-// who listen to it, and its places.
+// subscriptionMemory is about the memory of a subscription: its name, once for the client and once
+// for the audience, and its places.
 func subscriptionMemory(name []byte) int64 {
 	const overhead = 145
 	return int64(2*len(name) + overhead)
 }
 
-// open makes the audience of a name that nobody listened to.
+// open makes the audience of a name that has no subscribers yet.
 func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	a := &audience{name: append([]byte{}, name...), at: len(p.mu.patterns)}
 	a.members = a.alone[:0]
@@ -103,7 +103,7 @@ func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	return a
 }
 
-// turn notes whether anybody listens, which is what keyspace events are made for.
+// turn notes whether there are subscribers: only then are keyspace events made.
 func (p *Subscriptions) turn() {
 	listened := len(p.mu.audience[Channel])+len(p.mu.patterns) > 0
 	if p.listened.Swap(listened) != listened && p.turned != nil {
@@ -111,7 +111,7 @@ func (p *Subscriptions) turn() {
 	}
 }
 
-// unsubscribe takes a subscription away, if there is one; it counts as subscribe does.
+// unsubscribe removes a subscription, if there is one; it counts as subscribe does.
 func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	return s.count(topic)
 }
 
-// leave takes a member out of an audience; the last one takes its place.
+// leave removes a member from an audience; the last member gets its place.
 func (p *Subscriptions) leave(s *Subscriber, topic Topic, a *audience, at int) {
 	last := len(a.members) - 1
 	moved := a.members[last]
@@ -241,7 +241,7 @@ func (p *Subscriptions) counts() (n [topics]int, clients int) {
 	return n, p.mu.clients
 }
 
-// delivery is a message's way to those who listen to one name.
+// delivery contains the subscribers of one name that get a message.
 type delivery struct {
 	pattern []byte // nil: they listen to the channel itself
 	to      []*Subscriber
@@ -269,8 +269,8 @@ func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery,
 	return list, n
 }
 
-// publish sends a message to whom receivers gave, to leave when the log is durable to lsn.
-// It is encoded once for each protocol and pattern. Only the loop may call it.
+// publish sends a message to the result of receivers. The message is sent after the log is durable
+// to lsn. It is encoded once for each protocol and pattern. Only the loop may call publish.
 func (e *Env) publish(list []delivery, topic Topic, channel, message []byte, lsn uint64) {
 	for _, d := range list {
 		var encoded [2][]byte

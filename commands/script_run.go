@@ -33,7 +33,7 @@ type scriptRun struct {
 	client   Client // runs the script's commands; its own, as the script may SELECT
 	readOnly bool
 	crosses  bool // its commands may use several slots of a cluster
-	slot     int  // the one that they use so far; -1: none
+	slot     int  // the slot that its commands have used; -1: none yet
 	function bool
 	command  [][]byte
 	began    time.Duration // a reading of Mono
@@ -94,7 +94,7 @@ func numKeys(c *Ctx, notNumber Error) (int, error) {
 	return int(n), nil
 }
 
-// run lets the engine run the script, which replies.
+// run makes the engine run the script and reply.
 func (r *scriptRun) run(busy Error, work func()) {
 	mark := r.c.Out.Len()
 	if err := r.occupy(busy, work); err != nil {
@@ -105,9 +105,9 @@ func (r *scriptRun) run(busy Error, work func()) {
 }
 
 // occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
-// KILL can end. Other clients are served meanwhile; when it takes too long they get BUSY errors.
-// It returns the error for the client if the run was killed, be it at its very end, unless the
-// engine has replied that: a compilation that was killed must not go on to the script.
+// KILL can end. Other clients are served meanwhile; if the work takes too long, they get BUSY
+// errors. It returns the error for the client if the run was killed, even at its very end, unless
+// the engine has replied that error. So the script does not run after its compilation was killed.
 func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	outer := e.Scripts.current.Swap(r)
@@ -181,8 +181,8 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 }
 
 // mayStop reports whether a full disk may refuse a command of the script. As in Redis it may not
-// when the script has written something: a half of what belongs together would stay. A script that
-// has written very much is refused all the same.
+// after the script has written: otherwise only a part of the script's changes would stay. A script
+// that has written very much is refused all the same.
 func (r *scriptRun) mayStop() bool {
 	const most = 1 << 20
 	written := r.c.Txn.BatchBytes()
@@ -198,7 +198,8 @@ func (r *scriptRun) routed(spec *Spec, args [][]byte, err *error) bool {
 	return false
 }
 
-// refused reports whether too many entries of an outbox wait that a command's keys are under.
+// refused reports whether too many entries wait in an outbox whose pattern matches a key of a
+// command.
 func (r *scriptRun) refused(spec *Spec, args [][]byte, err *error) bool {
 	if refusal := r.c.Env.outboxRefuses(spec, args, r.client.DB); refusal != nil {
 		*err = refusal

@@ -58,7 +58,7 @@ const (
 	sumComplexity   = "O(N) in the members of all sets."
 )
 
-// setsCommand declares a command that replies what comes out for its keys.
+// setsCommand declares a command that replies the result of an operation on its keys.
 func setsCommand(name, summary, complexity string, of setOperation) Spec {
 	return Spec{
 		Name: name, Group: SetGroup, Since: "1.0.0",
@@ -73,8 +73,8 @@ func setsCommand(name, summary, complexity string, of setOperation) Spec {
 	}
 }
 
-// setsStoreCommand declares a command that stores under its first key what comes out for the
-// others.
+// setsStoreCommand declares a command that stores the result of an operation on its other keys
+// under its first key.
 func setsStoreCommand(name, summary, complexity string, target KeyFlags, of setOperation) Spec {
 	return Spec{
 		Name: name, Group: SetGroup, Since: "1.0.0",
@@ -111,7 +111,7 @@ func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
 // can; each is valid until the next.
 type setOperation func(sets []*object.Set) iter.Seq[[]byte]
 
-// replySets replies what comes out for the command's keys.
+// replySets replies the result of an operation on the command's keys.
 func replySets(of setOperation) func(*Ctx) error {
 	return func(c *Ctx) error {
 		sets, err := c.readSets(c.Keys)
@@ -128,9 +128,9 @@ func replySets(of setOperation) func(*Ctx) error {
 	}
 }
 
-// storeSets makes the command's first key a set of what comes out for the others, or
-// deletes it when that is nothing. Members have no deadlines there. The operation may
-// give a member more than once.
+// storeSets stores the result of an operation on the command's other keys under its first key, or
+// deletes that key if the result is empty. The members of the result have no deadlines. The
+// operation may give a member more than once.
 func storeSets(of setOperation, ev storage.Event) func(*Ctx) error {
 	return func(c *Ctx) error {
 		sets, err := c.readSets(c.Keys[1:])
@@ -175,8 +175,8 @@ func (a *Cursor) limitOr(word string) (limit int64, found bool, err error) {
 	return limit, found, a.Err()
 }
 
-// countSets replies how many members come out for the command's keys, up to a limit; of one that
-// estimates, with APPROX, what a HyperLogLog of them gives.
+// countSets replies the number of members in the result of an operation on the command's keys, up
+// to a limit. With APPROX, a command that estimates replies the estimate of a HyperLogLog instead.
 func countSets(of setOperation, estimates bool) func(*Ctx) error {
 	word := ""
 	if estimates {

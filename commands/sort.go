@@ -56,7 +56,7 @@ var (
 )
 
 const (
-	// errScores is what a number is that is none.
+	// errScores is the error for a value to sort by that is not a number.
 	errScores  Error = "ERR One or more scores can't be converted into double"
 	errSortBy  Error = "ERR BY option of SORT denied due to insufficient ACL permissions."
 	errSortGet Error = "ERR GET option of SORT denied due to insufficient ACL permissions."

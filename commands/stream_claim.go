@@ -51,20 +51,20 @@ const (
 	errAutoClaimCount   Error = "ERR COUNT must be > 0"
 )
 
-// claim is what XCLAIM and XAUTOCLAIM do with each entry.
+// claim claims entries for XCLAIM and XAUTOCLAIM.
 type claim struct {
 	c               *Ctx
 	s               storage.Stream
 	group, consumer []byte
 	minIdle         int64
-	at              int64 // the time of delivery that it has then
-	retries         int64 // the count of deliveries that it has then; -1: one more, or the same with justID
+	at              int64 // the new time of delivery of a claimed entry
+	retries         int64 // its new count of deliveries; -1: one more, or the same with justID
 	justID          bool
 	claimed         int
 }
 
-// openClaim is for the stream of the command, whose group must exist, and the consumer that it
-// names.
+// openClaim prepares claims of the command's consumer in the command's stream, whose group must
+// exist.
 func openClaim(c *Ctx, s storage.Stream, err error) (claim, error) {
 	m := claim{c: c, s: s, group: c.Arg(2), consumer: c.Arg(3), at: c.Txn.Now(), retries: -1}
 	if err == nil && s.Value().Group(m.group) == nil {
@@ -100,7 +100,7 @@ func (m *claim) take(e object.StreamEntry, pending object.PendingEntry) bool {
 // begin makes the consumer if it is missing.
 func (m *claim) begin() { m.c.consumer(&m.s, m.c.Keys[0], m.group, m.consumer) }
 
-// end notes when the consumer asked, and when it got something.
+// end notes when the consumer asked, and when it got entries.
 func (m *claim) end() {
 	now := m.c.Txn.Now()
 	active := m.s.Value().Group(m.group).Consumer(m.consumer).Active
@@ -110,13 +110,14 @@ func (m *claim) end() {
 	m.s.Touch(m.group, m.consumer, now, active)
 }
 
-// claimOptions is what follows XCLAIM's IDs.
+// claimOptions are the options after XCLAIM's IDs.
 type claimOptions struct {
 	force  bool
 	lastID object.StreamID
 }
 
-// options reads what follows the IDs. A time of delivery that cannot be is the present one.
+// options reads the options after the IDs. An impossible time of delivery counts as the present
+// one.
 func (m *claim) options(a Cursor) (o claimOptions, err error) {
 	now := m.at
 	at := int64(-1)

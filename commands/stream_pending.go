@@ -78,7 +78,7 @@ func runXAck(c *Ctx) error {
 	return nil
 }
 
-// nack is what XNACK is asked for.
+// nack contains the arguments of XNACK.
 type nack struct {
 	undo, fatal bool  // SILENT and FATAL: what happens to the count of deliveries
 	retries     int64 // RETRYCOUNT: what it is; -1: not given
@@ -126,7 +126,7 @@ func (o *nack) parse(a Cursor) error {
 	return a.Err()
 }
 
-// count is how often an entry was delivered, once it is given back.
+// count is the count of deliveries that an entry has after it is given back.
 func (o *nack) count(delivered int64) int64 {
 	switch {
 	case o.retries >= 0:
@@ -178,7 +178,7 @@ func runXNack(c *Ctx) error {
 	return nil
 }
 
-// pendingRange is what XPENDING is asked for behind the group.
+// pendingRange contains the arguments of XPENDING after the group.
 type pendingRange struct {
 	idle, count int64
 	from, to    object.StreamID

@@ -13,24 +13,25 @@ import (
 	"keyp/storage"
 )
 
-// Tracking informs clients when keys that they may have in caches of their own change (CLIENT
-// TRACKING). It remembers which client has read which key, by the key's name alone, as Redis
-// does: a key of the same name in another database counts as the same. Clients that ask for
-// all keys with some prefix (BCAST) are informed without that, once in each pass of the loop.
+// Tracking informs clients about changes of keys that they may have in their own caches (CLIENT
+// TRACKING). It remembers which client has read which key, by the key's name alone, as Redis does:
+// a key of the same name in another database counts as the same. Clients that ask for all keys with
+// some prefix (BCAST) are informed without that, once in each pass of the loop.
 //
 // No client is left with an old value:
 //
-//   - What a command reads is remembered before its transaction ends, so a later change of the
-//     key finds it remembered.
-//   - What a command changes is removed from the table as it ends, before what it reads is
-//     added: within EXEC or a script only what changes after a read ends what was read. What
-//     nobody's command changes (the reaper) comes by way of Changes.
-//   - The message goes behind the reply of the command that its client has running, and
-//     leaves when the change is durable.
+//   - The keys that a command reads are remembered before its transaction ends, so a later change
+//     finds them in the table.
+//   - The keys that a command changes are removed from the table at its end, before the keys that
+//     it reads are added. So within EXEC or a script a key that was read leaves the table only by a
+//     change after the read. The reaper's changes, which belong to no command, come by way of
+//     Changes.
+//   - The message follows the reply of the command that its client has running. It is sent after
+//     the change is durable.
 //
-// Any goroutine may run a command, so mu guards all. Messages are sent by the loop, which locks
-// mu only while it notes which client gets what: a connection that takes a message may ask for what
-// its client keeps, which mu guards too.
+// Any goroutine may run a command, so mu guards all fields. The loop sends the messages. It locks
+// mu only while it lists them: a connection that takes a message may ask Tracking about its client,
+// which locks mu, too.
 type Tracking struct {
 	env    *Env
 	active atomic.Bool // somebody tracks
@@ -140,8 +141,8 @@ func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
 	c.Txn = nil
 }
 
-// endsCaching says whether the command is the one that CLIENT CACHING was about: any but
-// CLIENT, and of a transaction EXEC.
+// endsCaching reports whether CLIENT CACHING was about this command. It is about the next command
+// that is not CLIENT; within a transaction that is EXEC.
 func (c *Ctx) endsCaching() bool {
 	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
 		return false

@@ -37,7 +37,7 @@ const (
 	firstComplexity    = "O(NK + M log M), N being the size of the first of K inputs and M that of the result."
 )
 
-// combineCommand declares a command that replies what op makes of its keys.
+// combineCommand declares a command that replies the result of op for its keys.
 func combineCommand(name, summary, complexity string, op combination) Spec {
 	return Spec{
 		Name: name, Group: SortedSet, Since: "6.2.0",
@@ -52,8 +52,8 @@ func combineCommand(name, summary, complexity string, op combination) Spec {
 	}
 }
 
-// combineStoreCommand declares a command that stores under its first key what op makes of the
-// others.
+// combineStoreCommand declares a command that stores the result of op for its other keys under its
+// first key.
 func combineStoreCommand(name, since, summary, complexity string, op combination) Spec {
 	return Spec{
 		Name: name, Group: SortedSet, Since: since,
@@ -70,7 +70,7 @@ func combineStoreCommand(name, since, summary, complexity string, op combination
 
 const errWeight Error = "ERR weight value is not a float"
 
-// scored is an input: a sorted set or a set, or neither where there is no such key.
+// scored is an input: a sorted set or a set, or neither for a missing key.
 type scored struct {
 	z      *object.ZSet
 	set    *object.Set
@@ -130,7 +130,7 @@ func (c *Ctx) readScored(keys []storage.Key) ([]scored, error) {
 	return inputs, nil
 }
 
-// combination is what a command makes of its inputs, and which options it has.
+// combination is the operation of a command on its inputs, and its options.
 type combination struct {
 	of       func(inputs []scored, how aggregate) *object.ZSet
 	weighted bool // WEIGHTS and AGGREGATE
@@ -158,7 +158,7 @@ func (op combination) history() [][2]string {
 	return nil
 }
 
-// aggregate says how the scores of a member become one.
+// aggregate is the way to make one score of the scores of a member.
 type aggregate uint8
 
 const (
@@ -168,7 +168,7 @@ const (
 	aggregateCount // of the inputs' weights, whatever the scores are
 )
 
-// weigh is what an input with a weight adds to the score of a member.
+// weigh is the score that a member has in an input with a weight, for the aggregation.
 func (how aggregate) weigh(score, weight float64) float64 {
 	if how == aggregateCount {
 		return weight
@@ -201,7 +201,7 @@ func number(f float64) float64 {
 	return f
 }
 
-// bySize orders inputs, the smallest first; those of a size stay as they were.
+// bySize orders inputs, the smallest first; inputs of the same size keep their order.
 func bySize(inputs []scored) {
 	slices.SortStableFunc(inputs, func(a, b scored) int { return cmp.Compare(a.len(), b.len()) })
 }

@@ -11,11 +11,11 @@ import (
 // the checkpoint may have passed the new key already. So it copies these values at its end, each
 // once however often it was renamed. Any number of renames cannot keep it from ending.
 //
-//   - No value joins the list when the slots are done. One that moves only then was copied
-//     at its old key, so its elements stand on disk under its id, and the log that stays has
-//     all changes since.
-//   - The same is true of a value that the data file has whole when it moves.
-//   - A value made after the rotation does not join it either: the log that stays has it whole.
+//   - No value joins the list after the slots are done. A value that moves only then was copied at
+//     its old key. So its elements are on disk under its id, and the log that stays has all changes
+//     since.
+//   - The same is true for a value that the data file has whole when it moves.
+//   - A value made after the rotation does not join the list: the log that stays has it whole.
 //
 // The places of other moved values are noted too, for a batch that cannot be written (uncopy).
 type arrivals struct {
@@ -27,7 +27,7 @@ type arrivals struct {
 	}
 }
 
-// arrival is where a value is that was moved.
+// arrival is the place of a moved value.
 type arrival struct {
 	portions
 	listed bool // not copied yet

@@ -6,8 +6,8 @@ package storage
 // called.
 type Change struct {
 	DB int
-	// Key is valid during the call only. nil stands for all keys of the database, which was
-	// emptied or exchanged.
+	// Key is valid during the call only. nil means all keys of the database, which was emptied or
+	// exchanged.
 	Key []byte
 	LSN uint64 // the log position with which the change is durable
 	By  uint64 // Txn.By of the transaction that made it

@@ -32,7 +32,7 @@ const (
 	EventFieldItem                              // I: published on __subkeyspaceitem@N__
 	EventFieldSpaceEvent                        // V: published on __subkeyspaceevent@N__
 
-	// EventFields says that somebody is to hear which fields of a hash an event is about.
+	// EventFields says that listeners get the fields of a hash that an event is about.
 	EventFields = EventFieldSpace | EventFieldEvent | EventFieldItem | EventFieldSpaceEvent
 )
 
@@ -48,15 +48,14 @@ var (
 	Expired = Event{EventExpired, "expired"}
 	Evicted = Event{EventEvicted, "evicted"}
 	Deleted = Event{EventGeneric, "del"}
-	// DeadlineSet and DeadlineRemoved are those of EXPIRE and PERSIST.
+	// DeadlineSet and DeadlineRemoved are the events of EXPIRE and PERSIST.
 	DeadlineSet     = Event{EventGeneric, "expire"}
 	DeadlineRemoved = Event{EventGeneric, "persist"}
-	// New: there is a key that was not there. It is raised before the event of the command that
-	// made the key.
+	// New: a key was made. It is raised before the event of the command that made the key.
 	New = Event{EventNew, "new"}
-	// FieldExpired: fields of a hash are gone, one event for those of a batch.
+	// FieldExpired: fields of a hash have expired, one event for the fields of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}
-	// Overwritten: a key has another value as a whole. TypeChanged: that has another type.
+	// Overwritten: a key has another value as a whole. TypeChanged: the new value has another type.
 	Overwritten = Event{EventOverwritten, "overwritten"}
 	TypeChanged = Event{EventTypeChanged, "type_changed"}
 )

@@ -9,8 +9,8 @@ import (
 	"keyp/ttl"
 )
 
-// ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one,
-// of an element. The zero value has none.
+// ownDeadlines are own deadlines of a part's keys in memory. They are the deadlines of keys that
+// the index has by an earlier deadline, that of an element. The zero value has none.
 type ownDeadlines struct {
 	index *ttl.Index       // nil until there was one
 	at    map[uint64]int64 // by id
@@ -44,8 +44,8 @@ func (p *part) noteOwn(id uint64, due int64) {
 type laterDeadlines struct {
 	// Written while mu is locked, so that loads and evictions need no lock where there is nothing
 	// to note.
-	pages     atomic.Int32 // how many are under way
-	keyspaces atomic.Int32 // how many are in of
+	pages     atomic.Int32 // the number of pages under way
+	keyspaces atomic.Int32 // the number of keyspaces in of
 
 	mu struct {
 		sync.Mutex
@@ -90,14 +90,14 @@ func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
 	d.remove(deadline, on)
 }
 
-// laterOf are those of a keyspace.
+// laterOf are the later deadlines of a keyspace.
 type laterOf struct {
-	index   *ttl.Window // by where the keys stand in values
-	through DuePlace    // what ttl has before is known
+	index   *ttl.Window // by the keys in values
+	through DuePlace    // the entries of ttl before it are known
 }
 
-// begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are
-// known. A shard is locked, so that the keyspace is not emptied meanwhile.
+// begin begins to note a keyspace's deadlines, and returns the place up to which the entries of ttl
+// are known. A shard is locked, so that the keyspace is not emptied meanwhile.
 func (d *laterDeadlines) begin(space uint32) (through DuePlace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *laterDeadlines) begin(space uint32) (through DuePlace) {
 	return d.mu.of[space].through
 }
 
-// forget removes those of a keyspace that is emptied. All shards are locked.
+// forget removes the deadlines of a keyspace that is emptied. All shards are locked.
 func (d *laterDeadlines) forget(space uint32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

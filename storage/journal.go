@@ -9,20 +9,20 @@ import (
 	"keyp/storage/wal"
 )
 
-// Journal is the log as the store and the server use it: batches go in by Append, and positions
-// (LSNs) say what has become of them. That of a server that is alone is a wal.Log. One that is
-// replicated has a leader, and what the leader has appended last may be taken back when another
-// server becomes the leader. So three things are distinguished. What stands before a position is
+// Journal is the log as the store and the server use it. Append adds batches, and positions (LSNs)
+// show their state. The log of a server that is alone is a wal.Log. A replicated log has a leader,
+// and the last batches of the leader may be taken back when another server becomes the leader. So a
+// batch before a position may be in three states:
 //
-//	durable   when it may be acknowledged: replies and messages that show it may leave.
+//	durable   It may be acknowledged: replies and messages that show it may be sent.
 //	          Alone: it is synced, or under a laxer policy written. Replicated: it is committed.
-//	synced    when it is on this server's disk, whatever the policy says. As long as it is not durable, a
+//	synced    It is on this server's disk, whatever the policy is. As long as it is not durable, a
 //	          replicated log may take it back.
-//	settled   when it is on this server's disk and will never be taken back. So it is what the data file
-//	          may hold: a checkpoint writes nothing that it would have to undo.
+//	settled   It is on this server's disk and will never be taken back. Only settled batches reach
+//	          the data file: a checkpoint writes nothing that it would have to undo.
 //
-// Alone nothing is taken back, so settled means synced, and under the policy Always all three are
-// one.
+// The log of a server that is alone takes nothing back, so settled means synced. Under the policy
+// Always all three are the same.
 type Journal interface {
 	// Append puts a batch after all earlier ones and returns its LSN. It copies the batch and does
 	// no I/O.
@@ -44,8 +44,8 @@ type Journal interface {
 	// Durable, and Synced, is the position before which all is durable, or synced. Neither falls.
 	Durable() uint64
 	Synced() uint64
-	// Settled returns nil once all before lsn is settled; it has that written and synced itself. It
-	// returns ErrDeposed where that may never be so, the failure of a log that has failed, or the
+	// Settled returns nil after all before lsn is settled; it starts the write and the sync itself.
+	// It returns ErrDeposed if that may never happen, the failure of a log that has failed, or the
 	// context's error.
 	Settled(ctx context.Context, lsn uint64) error
 

@@ -11,16 +11,16 @@ import (
 )
 
 // A restore may keep keys that have expired between the restored moment and the present, so that
-// somebody can read them. That is a change of the data, made at that moment: everything that exists
-// then and is due by the present loses its deadline. A later start finds nothing to expire, and
-// needs no knowledge of the restore.
+// they can be read. That is a change of the data, made at that moment: all keys and elements that
+// exist then and are due by the present lose their deadlines. A later start finds nothing to
+// expire, and needs no knowledge of the restore.
 //
 // A stream that would lose an entry loses its maximum age, as entries have no deadlines of their
 // own. Leases and limits are not kept: a lease that has ended is no data, and it would block others
 // for ever.
 
-// keepExpired does that in a directory that has the data of a moment. It runs in rounds, each with
-// a checkpoint, so that it needs no more memory than a server.
+// keepExpired removes these deadlines in a directory that has the data of a moment. It runs in
+// rounds, each with a checkpoint, so that it needs no more memory than a server.
 func (m *Moment) keepExpired(ctx context.Context, o *Options) error {
 	now := o.Clock.Now()
 	for more := true; more; {

@@ -8,8 +8,8 @@ import (
 )
 
 // Limit is a key's limits within a transaction. The value's method of the same name describes each
-// change. One that changes something is followed by Settle, before anything else changes the key.
-// Policies do not decide on the keys: the transaction is Exempt.
+// change. After a change, Settle must be called before anything else changes the key. Policies do
+// not decide on the keys: the transaction is Exempt.
 type Limit struct {
 	handle
 	made *object.Limit // of a missing key, which gets it with Settle: in one record, with its deadline

@@ -12,17 +12,17 @@ import (
 // need no more memory than one.
 type marks struct {
 	names names
-	runs  []run // ascending, each from behind the last number of the one before
+	runs  []run // ascending, without common numbers
 }
 
-// run is n numbers of elements, each object.NumberStep behind the one before.
+// run is n numbers of elements, each object.NumberStep after the one before.
 type run struct {
 	first int64
 	n     int
 }
 
-// maxRuns bounds the runs: elements that would need more of them, as changes all over a list do,
-// are kept by name, unless longRun or more stand together.
+// maxRuns bounds the runs. Elements that would need more runs, as changes all over a list do, are
+// kept by name, unless longRun or more of them are neighbours.
 const (
 	maxRuns = 64
 	longRun = 16

@@ -12,8 +12,7 @@ import (
 )
 
 // A data directory belongs to a server that is alone, or to a member of a group: the state in the
-// data file says which. They differ in what the log is, so neither may go on with the other's
-// directory.
+// data file says which. Their logs differ, so neither may continue with the other's directory.
 
 // Errors of opening a directory that is of the other kind.
 var (
@@ -34,10 +33,10 @@ func (o *Options) belongs(st *format.State) error {
 	return nil
 }
 
-// BecomeMember makes the directory o.Dir, of a server that was alone and was closed with a
-// checkpoint, a member's: all that it has is in the data file, and its log goes on from the place,
-// which another log has. It is done in one transaction. Before that the directory is as it was, and
-// with an error it may be either. The old log is not removed.
+// BecomeMember makes the directory o.Dir of a server that was alone a member's. The server was
+// closed with a checkpoint, so all of its data is in the data file. Its log continues at the place,
+// which is one of another log. The change is one transaction. Before it the directory is as it was;
+// after an error it may be either. The old log is not removed.
 func BecomeMember(o Options, at Place) (err error) {
 	if err := o.Complete(); err != nil {
 		return err

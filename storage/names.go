@@ -11,12 +11,13 @@ import (
 // after another in pieces of memory.
 type names struct {
 	at   map[uint64]uint64 // by hash: the name's place in text
-	text [][]byte          // names, each behind its length
+	text [][]byte          // names, each after its length
 	// odd are names whose hash collides with another's.
 	odd map[string]struct{}
 }
 
-// A piece of text has room for so many bytes, the first for the fewest, or for one name.
+// A piece of text has room for leastText to mostText bytes, the first for leastText, or for one
+// name.
 const (
 	leastText = 64
 	mostText  = 64 << 10

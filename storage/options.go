@@ -25,8 +25,8 @@ type Options struct {
 	LockWait time.Duration
 
 	Databases int
-	// Existing refuses a directory without data (ErrNoData), where Open makes a new one otherwise,
-	// and allows at least as many databases as there are in it. For tools.
+	// Existing refuses a directory without data (ErrNoData), which Open would otherwise make. It
+	// allows at least as many databases as the directory has. For tools.
 	Existing bool
 	Shards   int // of a new data directory, which keeps it: a power of two up to 64
 
@@ -57,15 +57,15 @@ type Options struct {
 	// own records stay in memory, and there are no checkpoints. For tools.
 	ReadOnly bool
 
-	// ClockJumpLimit is how far the wall clock may step forward before the store's time stays
-	// behind (guard.go); 0: any step is followed. ClockJumpPatience is how long it stays behind by
-	// itself; 0: it does not.
+	// ClockJumpLimit is the longest forward step of the wall clock that the store's time follows
+	// (guard.go); 0: it follows every step. After a longer step, ClockJumpPatience is how long the
+	// store's time stays behind by itself; 0: it follows at once.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
 	// Member: the server is a member of a group, and its log is replicated. The directory must be a
-	// member's too (ErrMember, ErrAlone); a new one becomes that. Members' memory and data files
-	// may have other keys than this store's, so the log names each key that expires, and RENAME
-	// states the value whole.
+	// member's too (ErrMember, ErrAlone); a new directory becomes a member's. The memory and the
+	// data files of other members may have other keys than this store's. So the log names each key
+	// that expires, and RENAME states the value whole.
 	Member bool
 	// Follower: the store begins as a follower's (follower.go).
 	Follower bool
@@ -87,7 +87,7 @@ type Options struct {
 	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
 	OnFail func(error)
 
-	// Progress shows how far Open, Check and a compaction are; nil: nobody is shown that.
+	// Progress shows the progress of Open, Check and a compaction; nil: it is not shown.
 	Progress *progress.Meter
 
 	Testing Testing

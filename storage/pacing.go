@@ -7,17 +7,18 @@ const (
 	usualDelay = 4 * time.Millisecond
 	// maxDelay is the delay when usualDelay is not enough. Reads wait as well.
 	maxDelay = 4 * usualDelay
-	// paceTime is the further delay of a commit for each MiB that it has, times by how much more
-	// than twice as long as it should be the log is. paceMost bounds that.
+	// paceTime is the further delay of a commit for each MiB. It is multiplied by the excess of the
+	// log over twice its right length, as a multiple of that length. paceMost bounds the delay.
 	paceTime = 16 * time.Millisecond
 	paceMost = 250 * time.Millisecond
 )
 
-// slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
-// should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
-// commits are delayed, more and more, and those of much data longer than others, so that it hardly
-// gets three times as long; that bounds the time of a restart. Memory counts from a tenth over its
-// bound, as far as it is dirty: keys that are not on disk yet cannot leave it.
+// slowDown keeps writers from outrunning the checkpoints. If the log is 1.5 times as long as it
+// should be, by its size or by its time to replay, checkpoints stop pausing. If it is more than
+// twice as long, commits are delayed, the more the longer it is, and large commits longer than
+// small ones. So the log hardly gets three times as long, which bounds the time of a restart. Dirty
+// memory counts, too, from a tenth over the bound of memory: keys that are not on disk yet cannot
+// leave memory.
 func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	s := h.s
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
@@ -40,7 +41,7 @@ func (h *housekeeper) slowDown(used, dirty, limit int64) {
 // Delay is how long to wait after any commit, so that checkpoints keep up; nearly always 0.
 func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load()) }
 
-// DelayOf is Delay of a commit of so many bytes.
+// DelayOf is Delay for a commit of bytes bytes.
 func (s *Store) DelayOf(bytes uint64) time.Duration {
 	if s.Follower() {
 		return s.Delay() // FollowDelay is for what its leader has written
@@ -48,7 +49,7 @@ func (s *Store) DelayOf(bytes uint64) time.Duration {
 	return s.Delay() + s.paceOf(bytes)
 }
 
-// FollowDelay is how long a follower waits before it acknowledges so many bytes to its leader, so
+// FollowDelay is how long a follower waits before it acknowledges bytes bytes to its leader, so
 // that its own checkpoints keep up. It is 0 at a leader, which delays its commits.
 func (s *Store) FollowDelay(bytes uint64) time.Duration {
 	if !s.Follower() {

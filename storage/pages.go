@@ -34,7 +34,7 @@ type pagePool struct {
 	mu struct {
 		sync.Mutex
 		spare [][]byte // as they were left
-		clean [][]byte // without memory behind them
+		clean [][]byte // mapped, but without memory
 		inUse int64    // bytes outside the heap
 	}
 }

@@ -16,13 +16,13 @@ type place struct {
 	p    *part
 	sl   *slot
 	hash uint64
-	o    *Object // what was found, if it is one
+	o    *Object // the object that was found, if any
 }
 
-// Prefetch reads what look-ups of these names in a database will read, step by step for all of them
-// together. With millions of keys each step of a look-up waits for memory; here the processor waits
-// for all keys at once. It changes nothing, ignores names beyond PrefetchKeys, and skips shards
-// that others have locked.
+// Prefetch reads the memory that look-ups of these names in a database will read, step by step for
+// all of them together. With millions of keys each step of a look-up waits for memory; here the
+// processor waits for all keys at once. It changes nothing, ignores names beyond PrefetchKeys, and
+// skips shards that others have locked.
 func (s *Store) Prefetch(db int, names [][]byte) {
 	var keys [PrefetchKeys]Key
 	names = names[:min(len(names), PrefetchKeys)]

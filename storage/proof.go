@@ -20,16 +20,16 @@ import (
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
 //     (dataFile.prove): bbolt would give live pages away by a damaged one.
-//   - While the log is replayed, the branch pages are read (boltfile.Prove): no page is
-//     reached that is free or stands elsewhere, so a look-up never ends in an old copy of a
-//     page. That is about a hundredth of the file. Damage ends the start.
-//   - The buckets meta, slots, garbage are read whole at the start, every entry has a
-//     checksum, and damage ends the start: they say what there is to be.
-//   - What a look-up finds is proven by its checksum. That it finds nothing proves nothing,
-//     until the slot is verified: all its pages are sound, all its records verify, and they
-//     are as many, with the digest, as the slot's entry says. That is done once for a slot,
-//     before its first miss is believed and before its first record is written: what is put
-//     into a damaged page may stand where the next look-up finds an older record.
+//   - While the log is replayed, the branch pages are read (boltfile.Prove). This proves that they
+//     lead to no free page, and to no page that is also elsewhere in a tree. So a look-up never
+//     ends in an old copy of a page. They are about a hundredth of the file. Damage ends the start.
+//   - The buckets meta, slots and garbage are read whole at the start. Every entry has a checksum,
+//     and damage ends the start: these buckets say what data the file must have.
+//   - The checksum of a record proves the record that a look-up finds. A miss proves nothing before
+//     the slot is verified: all its pages are sound, all its records verify, and their number and
+//     digest are those of the slot's entry. A slot is verified once, before its first miss is
+//     believed and before its first record is written. Otherwise a record that is put into a
+//     damaged page could be in a place where the next look-up finds an older record.
 //   - Reads of a range (elements of a value, a stretch of keys, ttl) check its pages
 //     in the same way (each).
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so

@@ -9,12 +9,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// This file has what storage/repair needs of an open store.
+// This file has the methods of an open store for storage/repair.
 
 // Orphans calls found for each value whose elements are on disk although no record, no value in
-// memory and no item of garbage names it, with the number of its elements and their size in bytes.
-// Earlier versions left such elements of values that were renamed and then deleted, or their
-// database emptied, beside a checkpoint. They only take space.
+// memory and no item of garbage names it. It passes the number of the elements and their size in
+// bytes. Earlier versions left such elements of values that were renamed, and then deleted with or
+// without their database, during a checkpoint. They only take space.
 func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()

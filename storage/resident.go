@@ -15,7 +15,7 @@ import (
 
 // resident is a key read from the data file, ready to be put into memory.
 type resident struct {
-	small    []byte  // the value, where it fits a slab block
+	small    []byte  // the value, if it fits a slab block
 	object   *Object // otherwise
 	deadline int64
 	created  uint32

@@ -6,7 +6,7 @@ import (
 	"keyp/storage/object"
 )
 
-// Testing is what tests change in a store, in one place. Its zero value is a store as it serves.
+// Testing has everything that tests change in a store. Its zero value changes nothing.
 type Testing struct {
 	// SmallSteps makes the store divide bounded work into tiny pieces, so that there are many
 	// moments between them.
@@ -35,7 +35,7 @@ const (
 	StepNamed   Step = "named"   // it has its name, which may not be durable yet
 
 	StepPortion Step = "portion" // another portion of a value is about to be copied
-	StepPending Step = "pending" // a transaction that makes pending changes is about to begin
+	StepPending Step = "pending" // a transaction that applies pending changes is about to begin
 
 	StepBatch    Step = "batch"    // a batch is in the copy
 	StepProving  Step = "proving"  // a part of the copy is proven

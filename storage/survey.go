@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// Readings for monitoring. They are taken beside commands, whatever runs, and never wait for a
-// global transaction: for a shard that belongs to one, the last reading counts. They lock one shard
-// at a time, after waiting commands, for some microseconds.
+// Readings for monitoring. They are taken while commands run, and never wait for a global
+// transaction: for a shard that belongs to one, the last reading counts. They lock one shard at a
+// time, after waiting commands, for some microseconds.
 
 // Population is how many keys a database has, and how many of them have a deadline, as Count has
 // them. AverageTTL is View.AverageTTL's, in ms.

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// A due key is gone for everybody, whether it has been removed or not. It must not return after a
-// restart, whatever the wall clock says by then. So every reply that shows a key as expired depends
-// on a record of the log, and waits until that is durable:
+// No reader sees a due key, whether it has been removed or not. It must not return after a restart,
+// whatever the wall clock says by then. So every reply that shows a key as expired depends on a
+// record of the log, and waits until that record is durable:
 //
-//   - A look-up by name removes what it finds due (Txn.live). A record names the removed key or
+//   - A look-up by name removes due keys and elements (Txn.live). A record names the removed key or
 //     elements, and the slot or the value keeps the LSN of that record. The reaper does the same,
 //     and so does the window, which knows the keys on disk that are due next.
 //   - A walk over the keyspace (View) passes over what is due and removes nothing. It logs how far
@@ -30,8 +30,8 @@ type shownTime struct {
 	at atomic.Int64
 }
 
-// logTime logs the time, unless it is logged already. What depends on it depends on the end of the
-// log.
+// logTime logs the time, unless it is logged already. A reply that depends on the time depends on
+// the end of the log.
 func (s *Store) logTime() {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()

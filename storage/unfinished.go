@@ -11,14 +11,14 @@ import (
 	"keyp/ttl"
 )
 
-// Unfinished is a key of whose value the data file has a part, or under two names.
+// Unfinished is a key whose value is in the data file only in part, or under two names.
 type Unfinished struct {
 	Space uint32
 	Name  string
 	Gone  bool // the value was deleted: what is left of a string, or of some collections, is no value
 }
 
-// unfinished is what endUnfinished knows of a record.
+// unfinished is a record, as endUnfinished sees it.
 type unfinished struct {
 	at    []byte
 	id    uint64
@@ -26,8 +26,8 @@ type unfinished struct {
 }
 
 // endUnfinished replaces each value that an unfinished checkpoint left in part, and that the log
-// did not complete, by what there is of it, as a new value. So it does with values that two records
-// have: a checkpoint ended between the two names of a renamed key.
+// did not complete, by a new value of the parts that exist. It does the same with values that two
+// records have: a checkpoint ended between the two names of a renamed key.
 func (s *Store) endUnfinished(stated func(space uint32, name string) bool, report func(Unfinished)) error {
 	t := s.NewTxn()
 	s.BeginAll(t)
