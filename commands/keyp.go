@@ -40,7 +40,7 @@ var keypCommands = []Spec{
 	},
 }
 
-// keypCategories are the ACL categories of what reads the whole keyspace.
+// keypCategories are the ACL categories of commands that read the whole keyspace.
 var keypCategories = []string{"@keyspace", "@keyp"}
 
 var keypArgs = []Arg{
@@ -50,15 +50,15 @@ var keypArgs = []Arg{
 	stringArg("cursor").after("CURSOR").opt(),
 }
 
-// Bounds of COUNT: what it is when not given, and the most that one call looks at. A cursor is at
-// most keypCursorMax bytes long.
+// The default of COUNT, and the most keys that one call looks at. A cursor is at most keypCursorMax
+// bytes long.
 const (
 	keypCount     = 100
 	keypCountMax  = 10_000
 	keypCursorMax = 64
 )
 
-// keypOptions are those of a walk.
+// keypOptions are the options of a walk.
 type keypOptions struct {
 	scanOptions
 	cursor []byte // nil: from the begin
@@ -66,7 +66,7 @@ type keypOptions struct {
 
 const errWalkCount Error = "ERR COUNT is a number of 1 or more"
 
-// keypOption reads an option that all walks have; false if the next argument is none.
+// keypOption reads an option that all walks have; false if the next argument is not one.
 func (o *keypOptions) keypOption(a *options) bool {
 	switch {
 	case a.option("MATCH", 1):
@@ -102,7 +102,7 @@ func parseUntimed(c Cursor) (o keypOptions, cursor uint64, err error) {
 	return o, cursor, a.Err()
 }
 
-// scanCursor reads a position of SCAN. One that is behind all keys was never given.
+// scanCursor reads a position of SCAN. A position after all keys is an error: SCAN never gives one.
 func (a *options) scanCursor(b []byte) uint64 {
 	cursor, ok := ParseUint(b)
 	if !ok || cursor >= storage.SlotCursor(storage.Slots) {

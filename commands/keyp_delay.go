@@ -154,13 +154,12 @@ const (
 	maxDeadJobs = 1000
 	// maxDeliveries bounds MAXDELIVERIES.
 	maxDeliveries = 1_000_000
-	// jobsLook is after how many milliseconds at most who waits for a job looks whether it is due,
-	// as the time of the store may not go on like that of timers: a clock that is set forward has
-	// jobs due before.
+	// jobsLook is the most milliseconds after which a waiting client looks whether a job is due. A
+	// timer is not enough: if the clock is set forward, jobs are due before the timer ends.
 	jobsLook = 5000
 )
 
-// deadLetterKey is the key behind DEADLETTER, among the options that begin at an argument.
+// deadLetterKey is the key after DEADLETTER, among the options that begin at argument begin.
 func deadLetterKey(begin int) KeySpec {
 	return KeySpec{Flags: RW | Update, Begin: begin, Word: "DEADLETTER", Find: func(args [][]byte) (first, last int) {
 		for i := begin; i+1 < len(args); i++ {
@@ -192,11 +191,12 @@ func (a *Cursor) jobID() []byte {
 	return id
 }
 
-// oldestInstant is the begin of 2001 in Unix milliseconds. What is below is meant as something
-// else: as a time from now, or in seconds.
+// oldestInstant is the begin of 2001 in Unix milliseconds. A smaller number is a mistake: it is
+// meant as a time from now, or in seconds.
 const oldestInstant = 978_307_200_000
 
-// jobDueIsOld is the error for a due time before that. It asks for what was meant.
+// jobDueIsOld is the error for a due time before oldestInstant. It proposes the time that was
+// meant.
 func jobDueIsOld(ms int64) error {
 	n := strconv.FormatInt(ms, 10)
 	meant := "+" + n

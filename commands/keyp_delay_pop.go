@@ -7,7 +7,7 @@ import (
 	"keyp/storage/object"
 )
 
-// jobPop is what POP asks for.
+// jobPop contains the arguments of POP.
 type jobPop struct {
 	count      int64
 	visibility int64
@@ -43,7 +43,8 @@ func (p *jobPop) parse(c Cursor) error {
 	return a.Err()
 }
 
-// popJobs delivers what is due, but not past those that wait for it: the first of them comes first.
+// popJobs delivers due jobs. If other clients wait for the queue, the first of them is served
+// first.
 func popJobs(c *Ctx) error {
 	var p jobPop
 	if err := p.parse(c.Cursor(3)); err != nil {

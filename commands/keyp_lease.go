@@ -16,11 +16,11 @@ const (
 	errLeaseWait  Error = "ERR WAIT is 0 or more milliseconds, or has a unit, such as 5s"
 	errLeaseDelay Error = "ERR DELAY is between 0 and 31622400000 milliseconds, or has a unit, such as 5s"
 	errNotHeld    Error = "LEASE the lease is not held with this token"
-	// errBehindNotHeld is what commands reply that are not run for that.
+	// errBehindNotHeld is the reply of commands that do not run because a lease is not held.
 	errBehindNotHeld Error = "LEASE not run: a lease that the transaction depends on is not held"
 )
 
-// leaseQueueShown is how many of those that wait KEYP.LEASE INFO shows.
+// leaseQueueShown is how many waiting clients KEYP.LEASE INFO shows.
 const leaseQueueShown = 100
 
 var (
@@ -29,8 +29,8 @@ var (
 	eventLeaseRelease = storage.Event{Class: storage.EventModule, Name: "lease.release"}
 )
 
-// keypLeaseCommands grant leases with fencing tokens (storage/lease.go). Those who wait for a lease
-// are in the line of Waiters for a missing key.
+// keypLeaseCommands grant leases with fencing tokens (storage/lease.go). Clients that wait for a
+// lease are in the line of Waiters for a missing key.
 var keypLeaseCommands = []Spec{{
 	Name: "KEYP.LEASE", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Grants leases with fencing tokens.", Complexity: "Depends on subcommand.",
@@ -84,7 +84,7 @@ var keypLeaseCommands = []Spec{{
 	},
 }}
 
-// leaseRequest is what follows the key of KEYP.LEASE ACQUIRE.
+// leaseRequest contains the arguments of KEYP.LEASE ACQUIRE after the key.
 type leaseRequest struct {
 	owner       []byte
 	deadline    int64 // Unix ms
@@ -117,7 +117,7 @@ func parseAcquire(c Cursor, now int64) (r leaseRequest, err error) {
 	return r, err
 }
 
-// leaseDeadline is the deadline of a lease that lasts for so many ms, and may have any delay.
+// leaseDeadline is the deadline of a lease that lasts for ms, and may have any delay.
 func leaseDeadline(now, ms int64) (int64, error) {
 	deadline, err := ttl.FutureDeadline(now, ms, ttl.Milliseconds, ttl.FromNow)
 	if err == nil && deadline.At > math.MaxInt64-object.MaxDelay {
@@ -168,8 +168,7 @@ func (c *Ctx) replyLease(token uint64, deadline int64) {
 	c.Out.Int(deadline)
 }
 
-// held returns the lease of the command's key if it is held with the token behind that; false: it
-// is not.
+// held returns the lease of the command's key, and whether it is held with token.
 func (c *Ctx) held(token int64) (l storage.Lease, held bool, err error) {
 	l, there, err := c.Txn.Lease(c.Keys[0])
 	return l, there && l.Held && l.Token == uint64(token), err

@@ -126,7 +126,7 @@ const (
 	errLimitTTL    Error = "ERR the time of a reservation is between 1 and 1000000000000 ms, or has a unit, such as 30s"
 )
 
-// limitCall is what TAKE and PEEK ask for.
+// limitCall contains the arguments of TAKE and PEEK.
 type limitCall struct {
 	cost  int64
 	room  [object.MaxLimits]object.LimitRule
@@ -146,7 +146,7 @@ func (a *Cursor) limitNumber(wrong error) int64 {
 	return n
 }
 
-// limitTime takes a time up to the same bound, in ms.
+// limitTime takes a time up to the bound of limitNumber, in ms.
 func (a *Cursor) limitTime(wrong error) int64 {
 	ms := a.Duration(1, wrong)
 	if ms > object.MaxLimitCount {
@@ -280,8 +280,8 @@ func (c *Ctx) peekLimits() (*object.Limit, error) {
 	return v, nil
 }
 
-// replyLimits replies 1 or 0, the number of the limit that refuses, in how many ms to try again,
-// what is left of each limit, and in how many ms each is whole.
+// replyLimits replies five elements: 1 or 0, the number of the limit that refuses, the time in ms
+// until the next attempt, the rest of each limit, and the time in ms until each limit is whole.
 func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int64) {
 	var reset [object.MaxLimits]int64
 	c.Out.Array(5)

@@ -13,19 +13,19 @@ const (
 	errOptionDatabase Error = "ERR DB index is out of range"
 )
 
-// options reads the options of Keyp's own commands, by one rule: each may be given once, and of
-// alternatives only one. An error names the option that is wrong. Commands of Redis read theirs as
+// options reads the options of Keyp's own commands, by one rule: each may be given once, and only
+// one of alternatives. An error names the wrong option. Commands of Redis read their options as
 // Redis does, with a Cursor.
 type options struct {
 	Cursor
 	given []givenOption
 }
 
-// givenOption is a word that may not come (any more), since another one or itself was given.
+// givenOption is a word that must not come any more, since the word by was given.
 type givenOption struct{ word, by string }
 
-// option takes the next argument if it is this word, which needs so many values behind it. The word
-// must not have been given, nor one of its alternatives.
+// option takes the next argument if it is this word, after which values arguments must follow.
+// Neither the word nor one of its alternatives may have been given before.
 func (o *options) option(word string, values int, alternatives ...string) bool {
 	if !o.More() || !isWord(o.args[0], word) {
 		return false

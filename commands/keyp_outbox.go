@@ -264,8 +264,8 @@ func replyOutbox(c *Ctx, r *outbox.State) {
 	c.textField("error", r.Failure)
 }
 
-// outboxRefuses returns the error of a command that may grow a key in an outbox with too many
-// waiting entries; nil: the command is allowed. KEYP.OUTBOX SET is always allowed: it grows no key,
+// outboxRefuses returns the error of a command that may grow a key of an outbox in which too many
+// entries wait; nil: the command is allowed. KEYP.OUTBOX SET is always allowed: it grows no key,
 // and may solve the problem.
 func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	if !spec.Is(DenyOOM) || spec.full == "keyp.outbox|set" {

@@ -11,7 +11,7 @@ const timelineMax = 10_000
 
 const errBuckets Error = "ERR the number of buckets is not from 1 to 10000"
 
-// timelineArgs are those of KEYP.TIMELINE.
+// timelineArgs are the arguments of KEYP.TIMELINE.
 type timelineArgs struct {
 	from, until storage.Instant
 	buckets     int

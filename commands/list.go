@@ -57,7 +57,7 @@ func popCommand(name, summary string, end *listEnd) Spec {
 	}
 }
 
-// listEnd is an end of a list: what it is called, and what happens there.
+// listEnd is an end of a list, with its name and its operations.
 type listEnd struct {
 	word         string
 	pushed, took storage.Event
@@ -132,8 +132,8 @@ func (c *Ctx) readList(k storage.Key) (*object.List, error) {
 	return l.Value(), err
 }
 
-// push adds the arguments behind the key, and replies how long the list then is: 0 for a
-// missing key that must exist.
+// push adds the arguments after the key, and replies the new length of the list: 0 for a missing
+// key that must exist.
 func push(end *listEnd, mustExist bool) func(*Ctx) error {
 	return changing((*storage.Txn).List, func(c *Ctx, l storage.List) error {
 		if mustExist && !l.Exists() {
@@ -149,8 +149,7 @@ func push(end *listEnd, mustExist bool) func(*Ctx) error {
 	})
 }
 
-// pop replies an element, or as an array so many as are asked for; null for a missing
-// key.
+// pop replies an element, or with a count an array of elements; null for a missing key.
 func pop(end *listEnd) func(*Ctx) error {
 	return func(c *Ctx) error {
 		if len(c.Args) > 3 {

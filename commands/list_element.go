@@ -188,7 +188,7 @@ func runLRem(c *Ctx) error {
 	return nil
 }
 
-// posOptions is what follows LPOS's element. Without COUNT the reply is one index.
+// posOptions are the options after LPOS's element. Without COUNT the reply is one index.
 type posOptions struct {
 	rank, count, maxlen int
 	many                bool

@@ -98,10 +98,10 @@ var howMany = block("how-many",
 type moveSize struct {
 	count    int64
 	exactly  bool // or none
-	oneByOne bool // each behind the one that was moved before, so that a stack is turned over
+	oneByOne bool // each after the one that was moved before, so that a stack is turned over
 }
 
-// moveSize reads what follows the ends and the timeout; nothing is one element.
+// moveSize reads the options after the ends and the timeout; without any, one element moves.
 func (a *Cursor) moveSize() moveSize {
 	m := moveSize{count: 1}
 	if !a.More() {

@@ -254,8 +254,8 @@ func appendCall(b []byte, args [][]byte) []byte {
 	return b
 }
 
-// deadline is when what begins now must have ended. It is for the system, whatever the server's
-// clock says.
+// deadline is the time by which an operation that begins now must have ended. It is a time of the
+// system's clock, whatever the server's clock says.
 func (m *migration) deadline() time.Time {
 	return time.UnixMilli(clock.System.Now()).Add(m.timeout)
 }
@@ -274,7 +274,7 @@ func (m *migration) write(b []byte) error {
 	return nil
 }
 
-// errTarget is an error that the target has replied; the connection goes on.
+// errTarget is an error that the target has replied; the connection can be used further.
 type errTarget struct{ error }
 
 func (e errTarget) Unwrap() error { return e.error }
@@ -302,17 +302,17 @@ func (m *migration) reply() error {
 type sent struct {
 	key   storage.Key
 	watch *Client // watches the key since it was read
-	// sum is that of the command which sent the key, for streams: what changes in their groups no
-	// watch sees.
+	// sum is the checksum of the command that sent the key, for streams: a watch does not see
+	// changes of their groups.
 	sum     [sha256.Size]byte
 	replace bool // as in the command
-	// deadline is the one that was sent: no watch sees a policy move it when somebody reads the
-	// key.
+	// deadline is the deadline that was sent: a watch does not see that a policy moves it when the
+	// key is read.
 	deadline int64
 }
 
-// move sends the keys, reads the replies and deletes what the target has. If the target replies
-// errors, it returns the first one, after it has moved the other keys.
+// move sends the keys, reads the replies and deletes the keys that the target has. If the target
+// replies errors, move returns the first one, after it has moved the other keys.
 func (m *migration) move() error {
 	var failed error
 	keys, replace := m.keys, m.replace
@@ -335,7 +335,7 @@ func (m *migration) move() error {
 	return failed
 }
 
-// send sends those of the keys that exist.
+// send sends the keys that exist.
 func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err error) {
 	var b []byte
 	for _, k := range keys {

@@ -43,8 +43,8 @@ func (e *Env) endMonitor(c *Client) {
 	}
 }
 
-// feedMonitors shows a command to those that monitor, once what it did is durable: nobody
-// is to see a command that a crash undid. Commands of administration are not shown.
+// feedMonitors shows a command to the monitors, after its changes are durable: no monitor may see a
+// command that a crash undid. Commands of administration are not shown.
 func (e *Env) feedMonitors(c *Ctx) {
 	if !c.Spec.Is(Admin) && !c.Spec.Is(SkipMonitor) {
 		c.showMonitors()

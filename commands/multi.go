@@ -91,8 +91,8 @@ func argBytes(args [][]byte) (n int) {
 // ArgsMemory is what a copy of arguments takes, in bytes.
 func ArgsMemory(args [][]byte) int { return argBytes(args) + len(args)*int(unsafe.Sizeof(args[0])) }
 
-// CopyArgs copies arguments into memory of their own. Large ones do not stand beside others: what
-// keeps a key's name is not to keep its value.
+// CopyArgs copies arguments into memory of their own. Each large argument gets separate memory, so
+// that a reference to a key's name does not keep the memory of its value.
 func CopyArgs(args [][]byte) [][]byte {
 	const large = 4 << 10
 	n := 0
@@ -248,11 +248,12 @@ func runExec(c *Ctx) error {
 	return nil
 }
 
-// batchTooLarge says that what the transaction has written is more than maxmemory: until its end
-// none of that can leave memory.
+// batchTooLarge reports whether the transaction has written more than maxmemory: none of that can
+// leave memory before its end.
 func (c *Ctx) batchTooLarge() bool { return c.Env.tooLarge(c.Txn.BatchBytes()) }
 
-// tooLarge says whether so many bytes, which cannot leave memory, are more than maxmemory.
+// tooLarge reports whether bytes, the size of data that cannot leave memory, is more than
+// maxmemory.
 func (e *Env) tooLarge(bytes int) bool {
 	const small = 1 << 20 // is allowed under any maxmemory
 	if bytes <= small {

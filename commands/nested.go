@@ -10,12 +10,12 @@ import (
 )
 
 // A command that runs inside another one, EXEC or a script, is part of its transaction: same
-// instant, same batch of the log. Where the keys are known beforehand and in memory, EXEC
-// runs on the loop like any command, with all of them locked. Otherwise, and for scripts, it
-// is a global job: it has the whole keyspace locked, and the loop can have others wait.
+// instant, same batch of the log. If the keys are known beforehand and in memory, EXEC runs on the
+// loop like any command, with all of them locked. Otherwise EXEC is a global job, and so is a
+// script. A global job has the whole keyspace locked, and the loop can make other commands wait.
 //
-// A command of a global job reaches what belongs to the loop (clients, subscriptions, the
-// configuration's effects) only on the loop: Call has the command run there and waits.
+// Clients, subscriptions and the effects of the configuration belong to the loop. A command of a
+// global job reaches them only on the loop: Call runs the command there and waits.
 
 // Call runs a command inside the transaction that c has, for client, and writes its reply,
 // errors included, to out. The command is resolved and checked; that its keys are not in
@@ -43,8 +43,8 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 // inScript reports whether a script or a function calls the command.
 func (c *Ctx) inScript() bool { return c.parent != nil && c.parent.Spec.Group == Scripting }
 
-// atLoop runs what belongs to the loop, from a command that may be part of a global job. A
-// loop that has ended has nothing left that it could be about.
+// atLoop runs fn on the loop, from a command that may be part of a global job. After the end of the
+// loop it does nothing: everything that belongs to the loop is gone then.
 func (c *Ctx) atLoop(fn func()) {
 	onLoop := c.onLoop
 	if onLoop == nil {
@@ -57,8 +57,8 @@ func (c *Ctx) atLoop(fn func()) {
 	onLoop(fn)
 }
 
-// lock finds the keys of a call, and makes sure that the transaction has locked what the call is
-// going to touch.
+// lock finds the keys of a call, and makes sure that the transaction has locked all data that the
+// call is going to touch.
 func (c *Ctx) lock() {
 	c.Scope = c.scope()
 	if c.Spec.Keys != nil {
@@ -102,13 +102,12 @@ func (e *Env) mayRunBeside(c *Ctx) bool {
 	return false
 }
 
-// pressed reports whether what writes has to wait for the end of the global job: no checkpoint
-// begins before that, and the log is too long, or memory too full.
+// pressed reports whether writing commands have to wait for the end of the global job. No
+// checkpoint begins before that end, and the log is too long, or memory too full.
 func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Delay() > 0 }
 
-// waitForJob is the outcome of a command that a job blocks: it waits for the job's end, or is
-// refused where that is a script that has run for too long. One that waits for a key goes on
-// waiting.
+// waitForJob is the outcome of a command that a job blocks. The command waits for the job's end. It
+// is refused if the job is a script that has run for too long, unless the command waits for a key.
 func (e *Env) waitForJob(c *Ctx) Outcome {
 	if e.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
 		return e.refuse(c, e.Busy)
@@ -161,16 +160,16 @@ func (c *Ctx) view() storage.View {
 	return c.Env.Store.View
 }
 
-// Emit schedules fn to run on the event loop right after the command, or the EXEC or script that it
-// is part of, once its LSN is known: for what it does for others than its client. size is what fn
-// refers to, in bytes.
+// Emit schedules fn to run on the event loop directly after the command, or after the EXEC or
+// script that it is part of, when its LSN is known. It is for effects on clients other than its
+// own. size is the memory to which fn refers, in bytes.
 func (c *Ctx) Emit(size int, fn func(lsn uint64)) {
 	c = c.root()
 	c.emits += size + emittedBytes
 	c.emitted = append(c.emitted, fn)
 }
 
-// emittedBytes is about what one function takes that Emit is given.
+// emittedBytes is about the memory of one function that Emit gets.
 const emittedBytes = 100
 
 // root is the command that c is part of: itself, if no EXEC or script calls it.
@@ -181,14 +180,14 @@ func (c *Ctx) root() *Ctx {
 	return c
 }
 
-// maxEmitted bounds what a script may have wait for its end that it does for others (messages,
-// lines of MONITOR, keys of tracking, events), in bytes: as much as it may take itself. What it has
-// done for them by then happens; further commands are refused.
+// maxEmitted bounds the effects of a script on other clients that wait for its end, in bytes:
+// messages, lines of MONITOR, keys of tracking, events. The bound is the memory that the script
+// itself may take. After it is reached, further commands are refused; earlier effects still happen.
 const maxEmitted = scripting.DefaultMemory
 
 func (c *Ctx) emitsTooMuch() bool { return c.root().emits+c.Txn.Raised() > c.Env.Testing.emitted() }
 
-// RunEmitted calls what was given to Emit. The event loop does so after each command.
+// RunEmitted calls the functions that Emit got. The event loop calls RunEmitted after each command.
 func (c *Ctx) RunEmitted() {
 	for _, fn := range c.emitted {
 		fn(c.LSN)

@@ -9,24 +9,24 @@ import (
 // change one of the values waits for the job's end. See storage.Pins.
 
 const (
-	// largeValue is from how many bytes on a value takes long to read.
+	// largeValue is the size in bytes from which a value takes long to read.
 	largeValue = 256 << 10
-	// largeStore is from how many bytes on a value takes long to store.
+	// largeStore is the size in bytes from which a value takes long to store.
 	largeStore = 1 << 20
-	// manyElements is from how many elements on a reply takes long to write, and the most keys that
-	// are pinned for a job.
+	// manyElements is the number of elements from which a reply takes long to write. It is also the
+	// most keys that are pinned for a job.
 	manyElements = 10_000
-	// largeCount is from how many of its elements on a value takes long to read.
+	// largeCount is the number of elements from which they take long to read.
 	largeCount = 1000
-	// maxOffloads is how often a call is a job that does nothing, as its keys change meanwhile,
-	// before it runs inline.
+	// maxOffloads bounds how often a call is a job that does nothing because its keys change
+	// meanwhile. Then the call runs inline.
 	maxOffloads = 3
 )
 
 // largeValues is for commands that may read all of a value.
 func largeValues(c *Ctx) bool { return c.Txn.Largest(c.Keys) >= largeValue }
 
-// largeScan is for those that give about as many elements as COUNT says.
+// largeScan is for commands that give about as many elements as COUNT says.
 func largeScan(c *Ctx) bool {
 	if !largeValues(c) {
 		return false
@@ -39,8 +39,7 @@ func largeScan(c *Ctx) bool {
 	return false
 }
 
-// largeRandom is for those that give as many random elements as the argument behind the key
-// says.
+// largeRandom is for commands that give as many random elements as the argument after the key says.
 func largeRandom(c *Ctx) bool {
 	if len(c.Args) < 3 {
 		return false
@@ -55,7 +54,7 @@ func largeCopy(c *Ctx) bool { return c.Txn.Largest(c.Keys[:1]) >= largeValue }
 // largeSet is for SET, of a large value and without options.
 func largeSet(c *Ctx) bool { return len(c.Args) == 3 && len(c.Args[2]) >= largeStore }
 
-// largeProduct is for LCS, which compares all of the one string with all of the other.
+// largeProduct is for LCS, which compares the whole first string with the whole second one.
 func largeProduct(c *Ctx) bool {
 	product := 1
 	for _, k := range c.Keys {
@@ -68,15 +67,14 @@ func largeProduct(c *Ctx) bool {
 	return product >= largeValue
 }
 
-// mayOffload reports whether the handler may end with errOffload: it is not part of a transaction,
-// is no job yet, and does not run again for a session that is blocked, which has its place in
-// lines.
+// mayOffload reports whether the handler may end with errOffload. It may not within a transaction,
+// in a job, or when it runs again for a blocked session, which has its places in lines.
 func (c *Ctx) mayOffload() bool {
 	return c.Scope == KeysOnly && !c.Nested && !c.Past.Waited && c.Past.Offloads < maxOffloads
 }
 
-// offloads reports whether a handler that has looked one key up to read it, and finds so many
-// elements or bytes that they are most or more, is to end with errOffload: it can.
+// offloads reports whether a handler is to end with errOffload. The handler has looked up a key to
+// read it, and has found many elements or bytes; most or more are too many.
 func (c *Ctx) offloads(many, most int) bool {
 	return many >= most && c.Spec.Is(ReadOnly) && c.mayOffload()
 }

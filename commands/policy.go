@@ -368,9 +368,9 @@ func setPolicy(c *Ctx) error {
 	return nil
 }
 
-// testPolicy replies a map: the names of the policies that the key matches, of which the first
-// decides, and what that does if the key is written without a deadline now: the time to live that
-// it gets in ms, -1 for none, -2 if the command is refused.
+// testPolicy replies a map. It has the names of the policies that the key matches; the first one
+// decides. It also has the time to live in ms that the key gets if it is written without a deadline
+// now: -1 for none, -2 if the command is refused.
 func testPolicy(c *Ctx) error {
 	k := c.Keys[0]
 	var names []string

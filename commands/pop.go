@@ -51,13 +51,14 @@ func blockingPop(end popEnd) func(*Ctx) error {
 	}
 }
 
-// The errors of commands that name so many keys and pop so many elements.
+// The errors of commands with a number of keys and a number of elements to pop.
 const (
 	errNumKeys  Error = "ERR numkeys should be greater than 0"
 	errPopCount Error = "ERR count should be greater than 0"
 )
 
-// multiPop is what LMPOP and ZMPOP, and BLMPOP and BZMPOP, are asked for around their keys.
+// multiPop contains the arguments of LMPOP, ZMPOP, BLMPOP and BZMPOP, except the keys and the
+// timeout.
 type multiPop struct {
 	end   popEnd
 	count int64

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 )
 
-// randomOptions is what HRANDFIELD, SRANDMEMBER and ZRANDMEMBER are asked for behind their key.
+// randomOptions are the arguments of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER after the key.
 type randomOptions struct {
 	one    bool  // no count is given: one element, not as an array, or null
-	count  int64 // different elements; negative: as many, each of them any
-	paired bool  // with what belongs to each element
+	count  int64 // different elements; negative: as many elements, which may repeat
+	paired bool  // with the value or score of each element
 }
 
 // parseRandom reads the count, if there is one, and the word that asks for pairs.
@@ -28,9 +28,9 @@ func parseRandom(a Cursor, word string) (randomOptions, error) {
 	return o, a.Err()
 }
 
-// random replies what o asks for of size elements: announce begins an array of n, reply writes
-// element i. With a negative count it ends early when the reply is longer than a client may be
-// sent.
+// random replies random elements of size elements, as o says. announce begins an array of n
+// elements; reply writes element i. With a negative count it ends early if the reply exceeds the
+// longest reply for a client.
 func (c *Ctx) random(o randomOptions, size int, announce func(n int), reply func(i int)) {
 	switch {
 	case o.one && size == 0:

@@ -117,13 +117,13 @@ func (c *Ctx) notifyMoved(to storage.Key, ev storage.Event, deadline int64) {
 	}
 }
 
-// copyOptions is what follows COPY's keys.
+// copyOptions are the options after COPY's keys.
 type copyOptions struct {
 	db      int
 	replace bool
 }
 
-// parseCopy reads COPY's options for a client in database db, of so many.
+// parseCopy reads COPY's options for a client in database db, of databases in all.
 func parseCopy(a Cursor, db, databases int) (copyOptions, error) {
 	o := copyOptions{db: db}
 	for a.More() {

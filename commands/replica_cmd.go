@@ -106,7 +106,7 @@ func role(c *Ctx) error {
 	return nil
 }
 
-// master reports whether the member is what Redis calls a master: it was elected.
+// master reports whether the member is a master in Redis's sense: it was elected.
 func (s *GroupStatus) master() bool { return s.Role == Rising || s.Role.Leads() }
 
 // replica is another member that messages reach.
@@ -159,8 +159,8 @@ func (a *Cursor) timeout() int64 {
 	return ms
 }
 
-// wait waits until so many other members have the connection's writes on their disks. Alone it does
-// not: only the timeout could end that.
+// wait waits until the given number of other members have the connection's writes on their disks. A
+// server that is alone does not wait, because only the timeout could end the wait.
 func wait(c *Ctx) error {
 	a := c.Cursor(1)
 	replicas := a.Int()

@@ -11,9 +11,9 @@ import (
 	"keyp/storage"
 )
 
-// Report is what monitoring reads: INFO's counters and gauges, and the distributions behind them.
-// It leaves out what belongs to the loop (LoopReport), and what takes longer the more clients or
-// scripts there are.
+// Report contains the data for monitoring: INFO's counters and gauges, and their distributions. It
+// leaves out data that belongs to the loop (LoopReport), and data that takes longer to collect with
+// more clients or scripts.
 type Report struct {
 	Store       storage.Stats
 	Histograms  storage.Histograms
@@ -75,7 +75,7 @@ type DenialReport struct {
 	Count  int64
 }
 
-// PolicyReport is what a policy did.
+// PolicyReport counts the decisions of a policy.
 type PolicyReport struct {
 	Name, Mode string
 	Counts     []PolicyCount
@@ -126,7 +126,7 @@ func (e *Env) Report() *Report {
 	return r
 }
 
-// LoopReport is what monitoring reads of the loop.
+// LoopReport contains the data of the loop for monitoring.
 type LoopReport struct {
 	Clients      int64 // connections
 	ClientMemory int64 // bytes

@@ -1,7 +1,7 @@
 package commands
 
 // retryAs is the error of a handler that has to begin again. The handler has changed and counted
-// nothing, and its reply is discarded. Dispatch decides what becomes of the call.
+// nothing, and its reply is discarded. Dispatch decides how the call continues.
 type retryAs Outcome
 
 const (
@@ -10,7 +10,7 @@ const (
 	// errOffload: the call has to be a task (mayOffload). If its command only reads, the task has
 	// scope Pinned. Otherwise it has scope Global, and locks only the shards of its keys.
 	errOffload = retryAs(Job)
-	// errBlocked: the call waits for what c.Wait says.
+	// errBlocked: the call waits for the condition in c.Wait.
 	errBlocked = retryAs(Wait)
 )
 

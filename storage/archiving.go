@@ -186,7 +186,7 @@ func (s *Store) ArchiveAge() time.Duration {
 	return time.Duration(max(0, s.clock.Now()-max(st.Last, s.opened))) * time.Millisecond
 }
 
-// endArchive archives what is left of the log, which goes on for that.
+// endArchive archives the rest of the log. The log stays open until then.
 func (s *Store) endArchive() {
 	if s.archiver == nil {
 		return
@@ -200,10 +200,10 @@ func (s *Store) endArchive() {
 // ArchiveKept is the part of a log that is kept for an archive.
 type ArchiveKept = archive.Kept
 
-// ArchiveStatus says what has become of an archive.
+// ArchiveStatus is the state of an archive.
 type ArchiveStatus = archive.Status
 
-// archiveStatus says what has become of the archive; false: there is none.
+// archiveStatus is the state of the archive; false: there is none.
 func (s *Store) archiveStatus() (st ArchiveStatus, ok bool) {
 	if s.archiver == nil {
 		return st, false

@@ -89,7 +89,7 @@ func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 	return sn, nil
 }
 
-// backupLog is the store's log; false: it is none of which backups have a part.
+// backupLog is the store's log as a BackupLog; false: it is not one.
 func (s *Store) backupLog() (log BackupLog, ok bool) {
 	if own, alone := s.log.(*wal.Log); alone {
 		return aloneLog{own}, true
@@ -101,8 +101,8 @@ func (s *Store) backupLog() (log BackupLog, ok bool) {
 // nowIn writes the end of the log, the time and the numbers of keys into a header, all as of one
 // instant. A server that is alone appends a mark to its log there, so that the backup has a last
 // batch, by which a restore proves that an archive is of the same log. A log that has no room gets
-// no mark: the backup would wait for room. A member makes none: others have its log, too, so that
-// does not go on from a copy of one directory.
+// no mark: the backup would wait for room. A member makes no mark: other members have its log, too,
+// so the log does not continue from a copy of one directory.
 func (s *Store) nowIn(h *snapshotfile.Header) {
 	t := s.NewTxn()
 	s.BeginAll(t)

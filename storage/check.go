@@ -45,7 +45,7 @@ func (s *Store) Check() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// onFile is what the data file has of a keyspace.
+// onFile is the content of a keyspace in the data file.
 type onFile struct {
 	records map[string]format.Image // by name on disk
 	slots   map[uint16]format.SlotEntry
@@ -351,7 +351,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 }
 
 // absentRuns checks that the data file has the runs of a stream that are not in memory: a
-// checkpoint would delete what it lacks of them.
+// checkpoint would delete the entries that it lacks.
 func (c *partCheck) absentRuns(o *Object, name []byte) {
 	if o == nil || o.side == nil {
 		return

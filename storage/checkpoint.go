@@ -272,8 +272,8 @@ func (cp *checkpointer) rotate() (m mark, err error) {
 }
 
 // partsInOrder returns the parts in the order of the data file, by keyspace and slot, so that their
-// records are appended in it: bbolt moves what comes behind a record that is inserted. All shards
-// are locked.
+// records are appended in order: bbolt moves the records after an inserted one. All shards are
+// locked.
 func (s *Store) partsInOrder() (parts []*part) {
 	dbs := make([]int, len(s.spaces.ids))
 	for db := range dbs {

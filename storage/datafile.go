@@ -133,8 +133,8 @@ func (df *dataFile) rewriteMeta(path string) error {
 	return df.syncDir()
 }
 
-// failedCommit finds out what happened to a transaction whose commit failed; it returns nil if the
-// transaction is durable.
+// failedCommit finds out whether a transaction whose commit failed is in the file. It returns nil
+// if the transaction is durable.
 func (df *dataFile) failedCommit(id int, failed error) error {
 	last := 0
 	err := df.view(func(tx *bolt.Tx) error {
@@ -160,8 +160,8 @@ func (df *dataFile) failedCommit(id int, failed error) error {
 	return fmt.Errorf("%w: %w", errUncertain, failed)
 }
 
-// giveBack cuts off what a transaction that found no room has written behind the pages that are in
-// use. Nobody reads that, and others need the room.
+// giveBack cuts off the pages that a transaction which found no room has written after the pages in
+// use. These pages are never read, and others need the room.
 func (df *dataFile) giveBack() error {
 	return df.view(func(tx *bolt.Tx) error {
 		path := tx.DB().Path()

@@ -61,9 +61,9 @@ type heapDefrag struct {
 	pause   time.Duration // between that and the copying before
 }
 
-// defragmentHeap begins to copy all objects when there are large gaps between them, and memory is
-// about to be used up, or goes on with that. While many keys leave memory for others it does not
-// begin: these fill the gaps.
+// defragmentHeap begins to copy all objects if there are large gaps between them and memory is
+// nearly full, or continues to copy them. It does not begin while many keys leave memory for
+// others: the new keys fill the gaps.
 func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
 	d := &h.heapDefrag
 	share := limit / heapGapShare

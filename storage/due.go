@@ -85,8 +85,8 @@ func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey)
 	return true
 }
 
-// dueLook looks at the next entries of a part, nil if there is none, from one on, while the shard
-// is locked. It returns the entry to go on with, if there are more.
+// dueLook looks at the next entries of a part, from at on, while the shard is locked. p is nil if
+// the database has no part there. If there are more entries, it returns the next one.
 type dueLook func(p *part, db int, at ttl.Entry) (next ttl.Entry, more bool)
 
 // lookAtDue locks the shard for a look. ok is false if a global transaction has it, and again
@@ -143,8 +143,8 @@ func (w *dueWalk) onDisk(k DueKey) {
 	}
 }
 
-// inMemory adds the next entries of a part from one on. It returns the entry to go on with, if
-// there are more. The shard is locked.
+// inMemory adds the next entries of a part, from from on. If there are more entries, it returns the
+// next one. The shard is locked.
 func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, more bool) {
 	if p == nil {
 		return next, false
@@ -188,8 +188,8 @@ type diskDue struct {
 	key   Key
 }
 
-// readDue reads the next entries of the bucket ttl from a place on, of deadlines before until; next
-// is the place to go on from, nil at the end. It reads most of them at most. Damaged ones are left
+// readDue reads the next entries of the bucket ttl from from on, with deadlines before until, at
+// most most of them. next is the place of the next entry, nil at the end. Damaged entries are left
 // out: the window reports them.
 func (s *Store) readDue(from []byte, until int64, most int) (list []diskDue, next []byte, err error) {
 	err = s.file.view(func(tx *bolt.Tx) error {
@@ -255,7 +255,7 @@ func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey), again func() bool
 	return true
 }
 
-// certain adds those of the doubtful entries to a list that their keys' records confirm.
+// certain adds to a list the doubtful entries that the records of their keys confirm.
 func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 	if len(doubtful) == 0 {
 		return list, nil
@@ -316,16 +316,16 @@ const (
 	listBytes = 4 << 20
 )
 
-// ListDue lists the keys of a database that are due from one instant on and before another (Unix
-// ms), in the order of their deadlines: the first limit of those that keep accepts. The list is
-// complete for what is due before through, which is until unless there was more to look at. A key
-// whose deadline changes meanwhile is listed once, at the later one, or not at all. false if a
-// global transaction kept a shard for too long, or the data file could not be read.
+// ListDue lists keys of a database that are due at from or later, and before until (Unix ms), in
+// the order of their deadlines. It lists the first limit keys that keep accepts. The list is
+// complete for keys that are due before through, which is until unless there was more to look at. A
+// key whose deadline changes meanwhile is listed once, at the later deadline, or not at all. ok is
+// false if a global transaction kept a shard for too long, or the data file could not be read.
 func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
 	return s.listDue(db, from, until, limit, keep, dueRetries())
 }
 
-// listDue is ListDue; it calls again where a global transaction has a shard.
+// listDue is ListDue; it calls again if a global transaction has a shard.
 func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []byte) bool, again func() bool) (list []DueKey, through int64, ok bool) {
 	l := dueList{db: db, limit: limit, keep: keep, again: again, through: until}
 	for _, sh := range s.shards {

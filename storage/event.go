@@ -77,11 +77,12 @@ func membersExpired(t object.Type) Event {
 	}
 }
 
-// Happened is an event with its key, and for those of hashes with fields, if there are any and
-// somebody hears of them. LSN is when it becomes durable: under appendfsync always nobody may be
-// notified before.
+// Happened is an event with its key. An event of a hash also has the fields, if there are any and
+// listeners want them. LSN is the position with which the event becomes durable: under appendfsync
+// always no client may be notified before.
 //
-// One with Call is no event, but a function to call between the transaction's events (see Among).
+// If Call is set, it is not an event, but a function to call between the transaction's events (see
+// Among).
 type Happened struct {
 	Event
 	DB     int
@@ -113,10 +114,10 @@ func (t *Txn) NotifyFields(k Key, ev Event, fields ...[]byte) {
 	}
 }
 
-// Overwriting raises Overwritten, and where that has another type TypeChanged, for a key that is
-// about to have a value of this type, and this deadline, instead of its present one. For a missing
-// or expired key it raises nothing. Where a policy refuses the deadline it panics with Refused, as
-// the write would behind it.
+// Overwriting raises Overwritten for a key whose present value is about to be replaced by a value
+// of type is with this deadline. If the present value has another type, it also raises TypeChanged.
+// For a missing or expired key it raises nothing. If a policy refuses the deadline, it panics with
+// Refused, as the write after it would.
 func (t *Txn) Overwriting(k Key, is object.Type, deadline int64) {
 	if EventClass(t.s.eventMask.Load())&(EventOverwritten|EventTypeChanged) != 0 {
 		t.MayWrite(k, deadline)

@@ -206,8 +206,8 @@ func (l *expiring) trim() {
 	l.list = l.list[:end]
 }
 
-// take adds those of the step's keys to the list that are wanted, from one place on and before
-// another. No shard is locked, but for those of a transaction.
+// take adds to the list the wanted keys of the step, from from on and before until. Only the shards
+// of a transaction are locked.
 func (l *expiring) take(from, until DuePlace) {
 	for _, k := range l.step {
 		if l.typ != "" && k.typ.String() != l.typ {

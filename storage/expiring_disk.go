@@ -210,8 +210,8 @@ func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, er
 	return named, err
 }
 
-// confirm makes those of the keys the step that are there with these deadlines: in memory, or,
-// where memory does not know the key, in its record. It drops later deadlines of other keys.
+// confirm makes a step of the keys that still exist with these deadlines: in memory, or in the
+// key's record if memory does not know the key. It drops later deadlines of other keys.
 func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	l.step, l.names = l.step[:0], l.names[:0]
 	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }

@@ -170,13 +170,13 @@ func (o *Object) unhide() {
 	o.side.hidden = nil
 }
 
-// whole is a value with its hidden elements, as far as those who write it to the data file need it.
+// whole is a value with its hidden elements, as far as writing it to the data file needs them.
 type whole struct {
 	object.Value
 	*hidden
 }
 
-// whole gives the value with what is hidden of it.
+// whole gives the value with its hidden elements.
 func (o *Object) whole() object.Value {
 	if o.side == nil || o.side.hidden == nil {
 		return o.val

@@ -92,7 +92,7 @@ func (s *Store) runHooks() {
 	s.hooks.Loop()
 }
 
-// endNoted makes the hooks write what they have noted.
+// endNoted makes the hooks write their notes.
 func (t *Txn) endNoted() {
 	if t.noted() > 0 {
 		t.s.hooks.Ending(t)

@@ -209,9 +209,9 @@ func (cp *checkpointer) backOff(d time.Duration) {
 	cp.backoffUntil.Store(int64(cp.s.clock.Mono() + d))
 }
 
-// mayStart reports whether a checkpoint may start by itself. Without room for what it writes it
-// would fail, and leave none; it may use what is reserved, since it releases segments of the log.
-// After damage none starts before there is something new to write: it would only fail again.
+// mayStart reports whether a checkpoint may start by itself. Without room for its writes it would
+// fail, and leave no room. It may use the reserve, since it releases segments of the log. After
+// damage none starts before the log has grown: it would only fail again.
 func (cp *checkpointer) mayStart() bool {
 	if int64(cp.s.clock.Mono()) < cp.backoffUntil.Load() || cp.s.log.End() == cp.damagedAt.Load() {
 		return false
@@ -220,8 +220,8 @@ func (cp *checkpointer) mayStart() bool {
 	return err == nil && uint64(cp.s.house.needed.Load()) < free
 }
 
-// spaceIsLow reports whether less than the reserve is free. The half of it that is for checkpoints
-// may be in the data file: a checkpoint uses that first.
+// spaceIsLow reports whether less than the reserve is free. Half of the reserve is for checkpoints.
+// This half may be unused space of the data file: a checkpoint uses that first.
 func (s *Store) spaceIsLow() bool {
 	free, err := s.options.FS.Free(s.options.Dir)
 	reserve := s.diskReserve.Load()
@@ -236,7 +236,7 @@ func (s *Store) spaceIsLow() bool {
 // by itself when there is room again.
 func (s *Store) Full() bool { return s.house.lowSpace.Load() || s.log.Full() }
 
-// LogRoom says what the log still has room for.
+// LogRoom says which records the log still has room for.
 type LogRoom uint8
 
 // The rooms, each less than the one before.
@@ -247,8 +247,8 @@ const (
 	NoRoom                      // the rest is for the server's own removals of what is due
 )
 
-// LogRoom says what the log has room for behind so many bytes. A command that writes more than that
-// waits until there is room.
+// LogRoom says which records the log has room for after bytes more bytes. A command that writes
+// more waits until there is room.
 func (s *Store) LogRoom(bytes int) LogRoom {
 	if !s.log.Full() {
 		return RoomForAll

@@ -56,7 +56,7 @@ func (l *Limit) edit() *object.Limit {
 	return l.change().val.(*object.Limit)
 }
 
-// log logs what edit's value says that it changed; a reservation among it has this deadline.
+// log logs the changes that edit's value has noted. A reservation among them has this deadline.
 func (l *Limit) log(deadline ttl.Deadline) {
 	for i := range l.t.limits.Len() {
 		switch elem, val := l.t.limits.At(i); {

@@ -133,8 +133,8 @@ func (p *part) makeSlot(i int) *slot {
 }
 
 // freeTables frees the memory of a part without keys and tombstones, for example after all have
-// expired. A slot stays if it holds more than emptiness: a miss waits for its last removal, or the
-// data file has keys, or a checkpoint goes on with it.
+// expired. A slot stays if it is still needed: a miss waits for its last removal, the data file has
+// keys of it, or a checkpoint continues with it.
 func (p *part) freeTables() {
 	if p.cells > 0 {
 		return
@@ -203,7 +203,7 @@ func (p *part) name(c cell) []byte {
 	return p.slabs.at(c.ref()).key()
 }
 
-// The header fields of a key, wherever it stands.
+// The header fields of a key, whether it is in a slab or an object.
 
 func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
 
@@ -391,7 +391,7 @@ func (p *part) hasMoved(id uint64) bool {
 // isSmall reports whether a string key belongs in a slab block.
 func isSmall(key, value []byte) bool { return fitsBlock(key, len(value)) }
 
-// fitsBlock is isSmall for a value of so many bytes.
+// fitsBlock is isSmall for a value of n bytes.
 func fitsBlock(key []byte, n int) bool {
 	return len(key) <= maxSlabKey && blockHeader+len(key)+n <= maxBlock
 }
@@ -418,8 +418,8 @@ func (p *part) recounted(t *Txn, existed bool, old, deadline int64) {
 	}
 }
 
-// timedNow updates the count of keys with deadlines of elements, for a key of which an element has
-// one, or none has.
+// timedNow updates the count of keys with deadlines of elements. has says whether an element of
+// this key has one.
 func (p *part) timedNow(t *Txn, o *Object, has bool) {
 	if has == o.is(stateTimed) {
 		return

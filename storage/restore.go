@@ -110,8 +110,8 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 	}
 }
 
-// timed refuses a time when there are batches behind the last one that is certain to be not later
-// than that.
+// timed refuses a time if there are batches after certain, the last batch that is certainly not
+// later than that time.
 func (from *Source) timed(certain uint64, m *Moment) error {
 	if from.Time == 0 || certain == m.Through {
 		return nil
@@ -122,8 +122,8 @@ func (from *Source) timed(certain uint64, m *Moment) error {
 
 func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// batchTime gives the time that a batch, of which this is the beginning, states, which is that of
-// all behind it.
+// batchTime gives the time that a batch states at its beginning. It is also the time of the batches
+// after it.
 func batchTime(batch []byte) (ms int64, ok bool) {
 	if len(batch) == 0 || batch[0] != format.RecTime {
 		return 0, false
@@ -142,9 +142,9 @@ func (r *restoring) close() error {
 	return log.Close()
 }
 
-// settle moves what was appended to the data file, so that neither the log nor memory gets longer
-// than a server's. Time does not go on from then: what is due later may be given another deadline
-// by what comes next.
+// settle moves the appended batches to the data file, so that neither the log nor memory gets
+// larger than a server's. Time stands still meanwhile: later batches may give another deadline to
+// keys that are due later.
 func (r *restoring) settle(o *Options, now int64) error {
 	if err := r.close(); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (r *restoring) settle(o *Options, now int64) error {
 	return err
 }
 
-// openAt opens the directory at an instant, Unix ms, from which on time does not go on.
+// openAt opens the directory at an instant, Unix ms, at which time stands still.
 func openAt(o *Options, now int64) (*Store, error) {
 	at := *o
 	at.Clock, at.NoBackground, at.ClockJumpLimit = clock.NewFake(now), true, 0
@@ -177,7 +177,7 @@ func openAt(o *Options, now int64) (*Store, error) {
 	return s, nil
 }
 
-// ArchiveEntry is something that an archive has.
+// ArchiveEntry is a part or an event that ListArchive reports.
 type ArchiveEntry struct {
 	// LSN is the last position before it, or where something ends, and Time when that was, Unix ms;
 	// 0: the archive does not say.
@@ -186,9 +186,9 @@ type ArchiveEntry struct {
 	What string
 }
 
-// ListArchive visits, in order, what an archive has behind a position: where its files begin and
-// where it ends, what has emptied or exchanged databases, and batches that have deleted many keys,
-// most or more. Holes and damaged files it visits too, and goes on behind them.
+// ListArchive visits, in order, entries of an archive after a position: the begins of its files,
+// its end, and the batches that have emptied or exchanged databases or deleted many keys, most or
+// more. It also visits holes and damaged files, and continues after them.
 func ListArchive(ctx context.Context, from archive.Files, history string, position uint64, most int, visit func(ArchiveEntry) error) (err error) {
 	chain, err := archive.Open(from, history, position)
 	if err != nil {
@@ -254,7 +254,8 @@ func ListArchive(ctx context.Context, from archive.Files, history string, positi
 	}
 }
 
-// removal says what a batch removes, if that is a database or many keys; empty: less.
+// removal describes the removals of a batch, if it removes a database or many keys; empty: it
+// removes less.
 func removal(batch []byte, most int) string {
 	var list []string
 	deleted := 0

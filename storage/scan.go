@@ -147,13 +147,13 @@ func (v View) onDisk(shard int) int64 {
 	return v.s.now()
 }
 
-// Scan visits the live keys of a database from cursor on, about count of them, fewer where their
-// names are very long, and returns the next cursor, 0 at the end. It examines a bounded number of
-// keys. While visit runs no shard is locked, but for those of a transaction; the name is valid
-// until it returns. Scan may read the data file; the error is about that.
+// Scan visits the live keys of a database from cursor on, about count of them, or fewer if their
+// names are very long. It returns the next cursor, 0 at the end. It examines a bounded number of
+// keys. While visit runs, only the shards of a transaction are locked; the name is valid until
+// visit returns. Scan may read the data file; the error is about that.
 //
-// Keys that it skips because they are due never return, once the log is durable up to its end when
-// Scan returned. The same is true for Walk and RandomKey.
+// Keys that it skips because they are due never return after the log is durable up to its end at
+// the return of Scan. The same is true for Walk and RandomKey.
 func (v View) Scan(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load()}
 	defer w.end()
@@ -262,7 +262,7 @@ func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int
 	return w.scanMemory(p, sl, from, count), nil
 }
 
-// behind is the cursor of what comes after a shard.
+// behind is the cursor of the first key after a shard.
 func (w *walk) behind(sh *shard) uint64 { return uint64((sh.num+1)*w.s.slotsPerShard) << hashBits }
 
 // occupied is the first slot from number on that may have keys; nil if none has.
@@ -276,8 +276,8 @@ func (p *part) occupied(number int) (found *slot) {
 	return found
 }
 
-// SlotCursor is where Scan begins to visit the keys of a hash slot; one behind the last slot is the
-// end.
+// SlotCursor is the cursor from which Scan visits the keys of a hash slot. The cursor of the slot
+// after the last one is the end.
 func SlotCursor(slot uint16) uint64 { return position(slot, 0) }
 
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }

@@ -295,10 +295,10 @@ func (s *Store) current() format.State {
 	return st
 }
 
-// growth estimates how many bytes the data file grows by when a checkpoint writes so many to it,
-// while memory has so many bytes of keys. Where memory has all keys, the file has no more than
-// these in the end: what is written replaces older records, and each batch uses pages that those
-// before it have freed.
+// growth estimates how many bytes the data file grows by when a checkpoint writes written bytes to
+// it. memory is the size of the keys in memory. If memory has all keys, the file has no more than
+// these in the end: new records replace older ones, and each batch uses pages that earlier batches
+// have freed.
 func (s *Store) growth(written, memory int64) int64 {
 	size, unused := s.file.use()
 	grows := written - unused

@@ -440,8 +440,8 @@ func (v View) Count(db int) (keys, expires int64) {
 	return keys, expires
 }
 
-// CountTimed is of how many keys of a database an element has a deadline: a field, a member, an
-// entry. As Count does, it counts what is due until that is removed.
+// CountTimed is the number of keys of a database that have elements with a deadline: fields,
+// members or entries. As Count does, it counts due elements until they are removed.
 func (v View) CountTimed(db int) (n int64) {
 	v.each(db, func(p *part) { n += p.timed })
 	return n
@@ -515,7 +515,7 @@ func (t *Txn) SwapDB(a, b int) {
 	t.noteSwap(a, b)
 }
 
-// noteSwap makes what is seen in two databases depend on this transaction, which has exchanged
+// noteSwap makes later look-ups in two databases depend on this transaction, which has exchanged
 // them.
 func (t *Txn) noteSwap(a, b int) {
 	for _, sh := range t.s.shards {
@@ -566,9 +566,9 @@ func (sh *shard) forget(db int) {
 // flushed makes every later miss depend on this transaction.
 func (t *Txn) flushed() { t.flush, t.stated = true, t.stated+1 }
 
-// Reachable returns why nothing can be written into the data directory, nil if it can. The
-// directory may be removed, or on a disk that is gone, while open files go on. The error has no
-// path.
+// Reachable returns the reason why files cannot be written into the data directory, nil if they
+// can. The directory may be removed, or on a disk that is gone, while open files still work. The
+// error has no path.
 func (s *Store) Reachable() error {
 	const exists, mayWrite = 0, 2
 	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {

@@ -114,8 +114,8 @@ func (s *Stream) TrimFirst(n int) {
 	s.t.cut(s.t.s.part(s.k), s.o, first, last)
 }
 
-// SetID sets what LastID, Added and MaxDeleted give. A last id below the present one costs the log
-// the whole stream.
+// SetID sets the results of LastID, Added and MaxDeleted. If the last id is below the present one,
+// the log gets the whole stream.
 func (s *Stream) SetID(last object.StreamID, added uint64, maxDeleted object.StreamID) {
 	v, log := s.editQuietly()
 	if last.Compare(v.LastID()) >= 0 {
@@ -133,7 +133,7 @@ func (s *Stream) CreateGroup(name []byte, last object.StreamID, entriesRead int6
 	v.CreateGroup(name, last, entriesRead, log)
 }
 
-// SetGroup sets what CreateGroup set, of a group that must exist.
+// SetGroup changes the values that CreateGroup has set, for a group that must exist.
 func (s *Stream) SetGroup(name []byte, last object.StreamID, entriesRead int64) {
 	v, log := s.editQuietly()
 	v.SetGroup(name, last, entriesRead, log)
@@ -168,8 +168,8 @@ func (s *Stream) Touch(group, consumer []byte, seen, active int64) {
 	s.t.Uncounted(func() { v.Touch(group, consumer, seen, active, log) })
 }
 
-// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the
-// pending entry to the consumer; with consumer nil, back to the group.
+// Deliver makes an entry pending at a consumer of a group, or gives the pending entry to the
+// consumer. Group and consumer must exist. With consumer nil the entry goes back to the group.
 func (s *Stream) Deliver(group, consumer []byte, id object.StreamID, delivered, count int64) {
 	v, log := s.editQuietly()
 	v.Deliver(group, consumer, id, delivered, count, log)

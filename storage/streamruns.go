@@ -203,9 +203,9 @@ func (l *loads) loadRuns(w Runs) error {
 	return nil
 }
 
-// Reread reports whether a command that has read its keys beside others (Pins), and has failed in
-// that, is to run again, as the keys are gone or have other values by now, and with them what it
-// read. The error is ReadError's.
+// Reread reports whether an offloaded command that has failed to read its keys is to run again.
+// That is so if the keys are gone or have other values by now: then the data that it read may be
+// gone, too. The error is a ReadError.
 func (t *Txn) Reread(err error) bool {
 	var read *object.ReadError
 	return errors.As(err, &read) && t.Offloaded() && !t.validate()
