@@ -83,8 +83,8 @@ func (spec *Spec) channels(args [][]byte) [][]byte {
 	return args[1:]
 }
 
-// findKey returns the first key among the arguments for which is returns true; need is what the
-// command does with the key. 0: there is none.
+// findKey returns the index of the first key argument for which is returns true; 0: there is none.
+// need is the access to the key that the command needs.
 func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bool) int {
 	if !spec.counts(args) {
 		return 0
@@ -278,8 +278,8 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 // and new connections have to.
 func (e *Env) AuthRequired(c *Client) bool { return !c.Authenticated && !e.users.open() }
 
-// Passwordless returns a user who may authenticate with any password, or without one, and whether
-// there is such a user. Any goroutine may call it.
+// Passwordless returns a user that may authenticate with any password, or without one. found
+// reports whether there is such a user. Any goroutine may call it.
 func (e *Env) Passwordless() (name string, found bool) { return e.users.passwordless() }
 
 // Open says whether the default user has no password. Then protected mode keeps strangers out.

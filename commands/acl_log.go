@@ -120,7 +120,7 @@ func (l *denialLog) add(e denialEntry, limit int) {
 
 func (l *denialLog) reset() { l.entries, l.bytes = nil, 0 }
 
-// bytes is what an entry takes, without the names of commands and users that exist. The list has
+// bytes is the memory of an entry, without the names of commands and users that exist. The list has
 // room for up to a quarter more entries as it grows.
 func (e *denialEntry) bytes() int {
 	n := int(unsafe.Sizeof(*e))*9/8 + textBytes(e.client)

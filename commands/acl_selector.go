@@ -161,7 +161,7 @@ func (s *selector) addChannels(pattern string) error {
 	return nil
 }
 
-// hasSpaces says whether text cannot stand in a rule.
+// hasSpaces reports whether text has characters that a rule cannot contain.
 func hasSpaces(text string) bool { return strings.ContainsAny(text, " \t\n\v\f\r\x00") }
 
 // setCategory takes +@category and -@category.

@@ -80,7 +80,7 @@ var bitOperations = map[string]*bitOperation{
 			first[i] &= w
 		}
 	}},
-	// In one source alone: first has the bits of any source, others those of two or more.
+	// In one source alone: first has the bits of any source, others the bits of two or more.
 	"ONE": {add: func(first, others, source []uint64) {
 		for i, w := range source {
 			others[i] |= first[i] & w
@@ -132,7 +132,7 @@ func runBitOp(c *Ctx) error {
 // processor's caches.
 const bitChunk = 512
 
-// combine returns the result for sources, of which the longest has so many bytes.
+// combine returns the result for sources; longest is the length of the longest one in bytes.
 func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
 	words := make([]uint64, (longest+7)/8)
 	result := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
@@ -154,8 +154,8 @@ func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
 	return result[:longest:longest]
 }
 
-// wordsOf returns the words at the beginning of s, with zeros behind its end: its own memory where
-// that is possible, otherwise in words.
+// wordsOf returns the words at the beginning of s, with zeros after its end. The result is the
+// memory of s if that is possible, otherwise words.
 func wordsOf(s []byte, words []uint64) []uint64 {
 	if start := unsafe.Pointer(unsafe.SliceData(s)); len(s) >= 8*len(words) && uintptr(start)%8 == 0 {
 		return unsafe.Slice((*uint64)(start), len(words))

@@ -51,8 +51,8 @@ func (c *Changes) Want(by int) {
 	c.listen()
 }
 
-// WantUnowned is Want for a listener that needs only what no command changes: what the reaper
-// removes. Any goroutine may call it.
+// WantUnowned is Want for a listener that needs only changes that no command makes: the removals of
+// the reaper. Any goroutine may call it.
 func (c *Changes) WantUnowned(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

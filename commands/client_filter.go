@@ -113,7 +113,7 @@ func (a *Cursor) clientIDs(bad Error) func(*Client) bool {
 	return func(other *Client) bool { return ids[other.ID] }
 }
 
-// clientText reads what a text of a connection is to be.
+// clientText reads a text; the condition is that a connection has the same text.
 func (a *Cursor) clientText(of func(*Client) string) func(*Client) bool {
 	text := string(a.Bytes())
 	return func(other *Client) bool { return of(other) == text }
@@ -139,7 +139,7 @@ func (c *Ctx) clientSince(a *Cursor, name string, since func(*Client) time.Durat
 // clientLetters are the flags of connections that Redis and Valkey have.
 const clientLetters = "AbBcdeIiMNOPrRStTuUx"
 
-// clientHasFlags reads letters, all of which a connection is to have among its flags.
+// clientHasFlags reads letters; the condition is that all of them are among a connection's flags.
 func (c *Ctx) clientHasFlags(a *Cursor) func(*Client) bool {
 	letters := clip(a.Bytes(), 128)
 	if strings.Trim(letters, clientLetters) != "" {

@@ -144,8 +144,8 @@ func (c *Client) multi() int {
 	return len(c.queue.commands)
 }
 
-// flags are the letters of CLIENT LIST; N stands for none. changed says that a key it watches
-// has changed.
+// flags are the letters of CLIENT LIST; N means none. changed says that a key which the client
+// watches has changed.
 func (c *Client) flags(t *Tracking, changed bool) string {
 	var b []byte
 	if c.Monitor {

@@ -106,7 +106,7 @@ func (s Spec) scoped(scope Scope) Spec {
 	return s
 }
 
-// clusterMode declares a command by which a connection says what it expects of a node.
+// clusterMode declares a command by which a connection changes its mode at a node.
 func clusterMode(name, since string, flags Flags, summary string, run func(*Ctx) error) Spec {
 	return Spec{
 		Name: name, Group: Cluster, Since: since, Arity: 1, Flags: flags, Scope: OwnClient,
@@ -169,7 +169,7 @@ func clusterShard(c *Ctx, n *cluster) {
 	c.Out.BulkString(n.shard)
 }
 
-// change returns a handler that replaces what the node knows.
+// change returns a handler that replaces the node's knowledge of the cluster.
 func change(next func(c *Ctx, n *cluster) (*cluster, error)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()
@@ -418,15 +418,15 @@ func (m *Member) address() *nodeAddress {
 	return &nodeAddress{ip: m.IP, hostname: m.Hostname, port: m.Port, tls: m.TLSPort, bus: m.Bus}
 }
 
-// Announced is where this server is reached, as a member of a group: what is announced, else where
-// it listens. IP is empty where that does not say it.
+// Announced is the address of this server as a member of a group: the announced address, or else
+// the one at which it listens. IP is empty if neither gives it.
 func (e *Env) Announced() Member {
 	a := e.address()
 	return Member{Node: e.cluster.Load().id, IP: a.ip, Hostname: a.hostname, Port: a.port, TLSPort: a.tls, Bus: a.bus}
 }
 
-// address returns where clients reach this node, for replies: what is announced, else where it
-// listens.
+// address returns the address of this node for clients: the announced address, or else the one at
+// which it listens.
 func (e *Env) address() (a nodeAddress) {
 	cfg := e.Config
 	a.ip, a.hostname = cfg.String("cluster-announce-ip"), cfg.String("cluster-announce-hostname")

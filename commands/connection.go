@@ -170,7 +170,7 @@ func hello(c *Ctx) error {
 	return nil
 }
 
-// validAttribute says whether a client's name or the like can stand in CLIENT LIST: no
+// validAttribute reports whether a client's name or a similar text can be in CLIENT LIST: no
 // spaces, no control characters, ASCII only.
 func validAttribute(b []byte) bool {
 	for _, ch := range b {

@@ -183,7 +183,7 @@ func ParseFloat(b []byte) (float64, bool) {
 	return f, true
 }
 
-// mantissa is what stands before a number's exponent, without the sign of hexadecimal.
+// mantissa is the part of a number before its exponent, without the sign of hexadecimal.
 func mantissa(b []byte) []byte {
 	exponent := "eE"
 	if _, hex, ok := bytes.Cut(b, []byte("0x")); ok {

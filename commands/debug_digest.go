@@ -17,14 +17,14 @@ import (
 // data, in whatever order the elements of a set or a hash come.
 type dataDigest [sha1.Size]byte
 
-// toggle adds what has no order.
+// toggle adds data that has no order.
 func (d *dataDigest) toggle(b []byte) {
 	for i, x := range sha1.Sum(b) {
 		d[i] ^= x
 	}
 }
 
-// mix adds what has its place behind all that was added before.
+// mix adds data whose place is after all data that was added before.
 func (d *dataDigest) mix(b []byte) {
 	d.toggle(b)
 	*d = sha1.Sum(d[:])
@@ -34,7 +34,7 @@ func (d *dataDigest) mixNumber(n int) { d.mix(binary.BigEndian.AppendUint32(nil,
 
 func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
 
-// digestTypes are Redis's numbers of the types, and those of Keyp's own.
+// digestTypes are Redis's numbers of the types; Keyp's own types have further numbers.
 var digestTypes = map[object.Type]int{
 	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6,
 	object.TypeLease: 7, object.TypeLimit: 8, object.TypeDelay: 9,

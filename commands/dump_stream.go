@@ -63,8 +63,8 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 	return to
 }
 
-// builtStream makes a stream of what a payload has; settings of idempotent ids are at most those
-// that XCFGSET takes.
+// builtStream makes a stream from the content of a payload. Settings of idempotent ids are cut to
+// the largest values that XCFGSET takes.
 func builtStream(from *rdb.StreamValue) *object.Stream {
 	s := object.NewStream()
 	for e := range from.Entries {
@@ -97,7 +97,7 @@ type idempotent struct {
 }
 
 func buildGroup(s *object.Stream, from *rdb.StreamGroup) {
-	// An XSETID of Redis before 8.10 may have left it behind what was added.
+	// An XSETID of Redis before 8.10 may have left more entries read than added.
 	s.CreateGroup(from.Name, object.StreamID(from.Last), min(from.Read, int64(s.Added())), nil)
 	for _, c := range from.Consumers {
 		s.CreateConsumer(from.Name, c.Name, c.Seen, nil)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// durationUnits are those of the times that Keyp's own commands take, in ms. A unit that ends
-// another one comes behind it.
+// durationUnits are the units of times in the arguments of Keyp's own commands, in ms. If a unit is
+// the end of another one, it comes after it.
 var durationUnits = []struct {
 	suffix string
 	ms     int64

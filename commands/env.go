@@ -84,16 +84,16 @@ type OfLoop struct {
 	Clients map[uint64]*Client
 	Waiters Waiters
 	Pins    storage.Pins // what jobs have pinned
-	// Paused is what CLIENT PAUSE delays at present.
+	// Paused says which commands CLIENT PAUSE delays at present.
 	Paused Pause
 	// Busy is the error of commands without AllowBusy while a script runs for too long.
 	Busy Error
 
 	jobs    jobs
 	denials denialLog
-	// undecided is since which reading of Mono it is not known who leads the group; 0: it is known.
+	// undecided is the reading of Mono since which the group's leader is not known; 0: it is known.
 	undecided time.Duration
-	leader    uint64    // who led it last; 0: nobody
+	leader    uint64    // the last known leader of the group; 0: none
 	monitors  []*Client // see MONITOR
 }
 
@@ -139,7 +139,7 @@ func (e *Env) loadRules() {
 	e.loadUsersOfGroup()
 }
 
-// followRules makes a follower take over what changes at the leader.
+// followRules makes a follower apply the changes of rules at the leader.
 func (e *Env) followRules() {
 	e.Store.OnSystem(func(names []string) {
 		if slices.ContainsFunc(names, isRule) && !e.rulesStale.Swap(true) {

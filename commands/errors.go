@@ -95,13 +95,13 @@ func errSubcommand(container string, sub []byte) Error {
 	return Error("ERR unknown subcommand '" + clip(sub, 128) + "'. Try " + container + " HELP.")
 }
 
-// errSubcommandArgs is what Redis says where a subcommand counts its arguments by itself.
+// errSubcommandArgs is Redis's error for a subcommand that counts its arguments itself.
 func errSubcommandArgs(container string, sub []byte) Error {
 	return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(sub, 128) + "'. Try " + container + " HELP.")
 }
 
-// clip is what an error quotes of a client's own text: at most n bytes, and in Redis,
-// which writes a C string, nothing from a NUL on.
+// clip is the part of a client's own text that an error quotes: at most n bytes, and nothing from a
+// NUL on, since Redis writes a C string.
 func clip(b []byte, n int) string {
 	b = b[:min(len(b), n)]
 	if nul := bytes.IndexByte(b, 0); nul >= 0 {

@@ -50,7 +50,7 @@ type Events struct {
 	}
 }
 
-// maxSpareEvents bounds what room for events is kept between uses.
+// maxSpareEvents bounds the room for events that is kept between uses.
 const maxSpareEvents = 1024
 
 // ExpiredEventsDelay is how long the store keeps expired keys after it was opened, so that
@@ -85,7 +85,7 @@ func (e *Events) enable() {
 	}
 }
 
-// hear records what happened to a key; its shard is still locked.
+// hear records an event of a key, whose shard is still locked.
 func (e *Events) hear(happened storage.Happened) {
 	e.mu.Lock()
 	e.mu.queue = append(e.mu.queue, happened)
@@ -114,7 +114,7 @@ func (e *Events) Deliver(most int) {
 	}
 }
 
-// nextBatch makes what was queued since the last time the batch; false: nothing was.
+// nextBatch makes the events that were queued since the last call the batch; false: there are none.
 func (e *Events) nextBatch() bool {
 	spare := e.loop.batch[:0]
 	if cap(spare) > maxSpareEvents {

@@ -85,7 +85,7 @@ func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error)
 	return &library{name: name, source: source, loaded: loaded}, nil
 }
 
-// libraryBytes is what a library takes beside its source and its program, as measured.
+// libraryBytes is the memory of a library without its source and its program, as measured.
 const libraryBytes = 6 << 10
 
 // bytes is the library's memory, in bytes.

@@ -26,7 +26,7 @@ var errLedOnce = errors.New("the server does not lead its group any more")
 // groupPatience is for how long commands wait for a leader.
 const groupPatience = time.Second
 
-// decided reports whether it is known who runs commands.
+// decided reports whether the server that runs commands is known.
 func (s *GroupStatus) decided() bool {
 	switch s.Role {
 	case Alone, Leader:

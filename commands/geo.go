@@ -98,7 +98,7 @@ func (c *Ctx) place(p point) {
 	c.Out.Double(p.lat)
 }
 
-// distance replies metres in a unit of so many.
+// distance replies a distance in metres in a unit, which is given in metres.
 func (c *Ctx) distance(metres, unit float64) {
 	var room [32]byte
 	c.Out.Bulk(strconv.AppendFloat(room[:0], metres/unit, 'f', 4, 64))

@@ -83,7 +83,7 @@ func placeOf(score float64) point {
 	}
 }
 
-// area is what lies between two corners.
+// area is the rectangle between two corners.
 type area struct{ from, to point }
 
 func (c cell) area() area {
@@ -104,8 +104,8 @@ func (c cell) scores() (from, to float64) {
 	return float64(bits << shift), float64((bits + 1) << shift)
 }
 
-// neighbour is the cell that is so many cells east and north. The last one has the first as
-// neighbour.
+// neighbour is the cell that is east cells to the east and north cells to the north. The neighbour
+// of the last cell is the first one.
 func (c cell) neighbour(east, north int) cell {
 	mask := uint32(1)<<c.steps - 1
 	if east != 0 {
@@ -169,7 +169,7 @@ func (s *geoShape) bounds() area {
 	return area{point{s.at.lon - lon, s.at.lat - lat}, point{s.at.lon + lon, s.at.lat + lat}}
 }
 
-// steps estimates the steps of cells of which nine have the shape.
+// steps estimates the steps of cells such that nine of them cover the shape.
 func (s *geoShape) steps() uint {
 	reach := s.radius
 	if s.box {

@@ -67,7 +67,7 @@ func runGetDel(c *Ctx) error {
 	return nil
 }
 
-// parseGetEx reads what follows GETEX's key.
+// parseGetEx reads the options after GETEX's key.
 func parseGetEx(a Cursor) (expiry, error) {
 	var e expiry
 	for a.More() {

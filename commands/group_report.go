@@ -8,7 +8,7 @@ import (
 // caughtUp is how many bytes of the log a follower may lack that counts as ready.
 const caughtUp = 16 << 20
 
-// GroupReport is what monitoring shows of a group.
+// GroupReport contains the data of a group for monitoring.
 type GroupReport struct {
 	*GroupStatus
 	Progress GroupProgress
@@ -25,8 +25,8 @@ func (e *Env) GroupReport() *GroupReport {
 	return &GroupReport{GroupStatus: st, Progress: e.group.Progress(), Leased: st.Role == Leader && e.group.Leased(st.Term), At: e.Clock.Now()}
 }
 
-// Waiting says what keeps a member from serving as its role says that is no defect of its own; "":
-// nothing.
+// Waiting returns the reason why a member cannot serve in its role, if that reason is no defect of
+// the member; "": there is none.
 func (r *GroupReport) Waiting() string {
 	snapshot := &r.Progress.Snapshot
 	switch lag := r.ApplyLag(); {

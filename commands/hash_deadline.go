@@ -86,7 +86,7 @@ const (
 	fieldDeleted = 2 // the deadline had passed already
 )
 
-// onlyFields reads FIELDS, a number and as many fields, where nothing else may stand.
+// onlyFields reads FIELDS, a number and as many fields. No other argument may follow.
 func onlyFields(a Cursor) ([][]byte, error) {
 	if !a.Word("FIELDS") {
 		return nil, errFieldsPlace
@@ -97,8 +97,8 @@ func onlyFields(a Cursor) ([][]byte, error) {
 	return a.args, a.Err()
 }
 
-// fieldsErrors are what a list of fields among options may be wrong in: there is none,
-// its number is none, or it is shorter than that.
+// fieldsErrors are the errors of a list of fields among options: there is no list, its number is
+// not a number, or the list is shorter than that.
 type fieldsErrors struct{ none, number, short error }
 
 // fields takes a number and as many fields, of width arguments each, which follow the
@@ -125,7 +125,7 @@ func (a *Cursor) fields(width int, wrong *fieldsErrors) [][]byte {
 // maxFields is the largest number that is read as one of fields.
 const maxFields = 1<<31 - 1
 
-// parseFieldExpiry reads what follows the time of HEXPIRE, in any order.
+// parseFieldExpiry reads the options after the time of HEXPIRE, in any order.
 func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error) {
 	for a.More() {
 		switch {
@@ -172,8 +172,8 @@ func expireFields(form *timeForm) func(*Ctx) error {
 	})
 }
 
-// answerFields replies an array of what answer replies for each field. If answer returns for any
-// of them that it has changed the field, ev is raised for the command's first key.
+// answerFields replies an array with the reply of answer for each field. If answer has changed a
+// field, ev is raised for the command's first key.
 func (c *Ctx) answerFields(fields [][]byte, ev storage.Event, answer func(field []byte) (changed bool)) {
 	c.Out.Array(len(fields))
 	c.notifyChanged(fields, ev, answer)

@@ -61,7 +61,7 @@ const (
 	fieldsExist                  // FXX
 )
 
-// fieldOptions is what follows the key of HGETEX and HSETEX.
+// fieldOptions are the arguments of HGETEX and HSETEX after the key.
 type fieldOptions struct {
 	fields    [][]byte // HSETEX: fields and values in turn
 	condition fieldExistence
@@ -70,7 +70,7 @@ type fieldOptions struct {
 	other     bool // PERSIST of HGETEX, KEEPTTL of HSETEX
 }
 
-// fieldSyntax is what the two differ in.
+// fieldSyntax has the differences between the two commands.
 type fieldSyntax struct {
 	width      int    // arguments of a field
 	conditions bool   // FNX and FXX

@@ -50,13 +50,13 @@ const (
 	errFieldsetSize Error = "ERR value count does not match the fieldset"
 )
 
-// fieldsets are those of one connection. Only code that runs its commands touches them.
+// fieldsets are the fieldsets of one connection. Only code that runs its commands touches them.
 type fieldsets struct {
 	fields map[string][][]byte
-	bytes  int // that they take
+	bytes  int // of the fieldsets
 }
 
-// fieldBytes is what a field of a fieldset takes beside its bytes.
+// fieldBytes is the memory of a field of a fieldset in addition to its bytes.
 const fieldBytes = 32
 
 func fieldsetBytes(name string, fields [][]byte) int {

@@ -138,7 +138,7 @@ func (s sketch) setRegister(i int, value byte) {
 	}
 }
 
-// mergeInto raises registers to those of s; false: s is damaged.
+// mergeInto raises registers to the registers of s; false: s is damaged.
 func (s sketch) mergeInto(registers *[sketchRegisters]byte) bool {
 	if s.dense() {
 		for i := range registers {

@@ -37,7 +37,7 @@ const (
 	increxUpper           = "UBOUND"
 )
 
-// increxOptions is what follows INCREX's key. The numbers are nil where they are not given.
+// increxOptions are the arguments after INCREX's key. Numbers that are not given are nil.
 type increxOptions struct {
 	by, low, high []byte
 	float         bool

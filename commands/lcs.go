@@ -20,7 +20,7 @@ var lcsCommands = []Spec{
 	},
 }
 
-// lcsOptions is what follows LCS's keys.
+// lcsOptions are the options after LCS's keys.
 type lcsOptions struct {
 	length   bool  // LEN
 	index    bool  // IDX

@@ -1,7 +1,7 @@
 package commands
 
-// Redis's words for a snapshot stand for a checkpoint here: what is in the log goes to
-// the data file. Nothing depends on it for durability.
+// Redis's commands for a snapshot start a checkpoint here: the changes in the log go to the data
+// file. Durability does not depend on it.
 
 const (
 	errSaving    Error = "ERR Background save already in progress"

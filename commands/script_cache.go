@@ -41,7 +41,7 @@ const (
 	maxEvaluatedBytes = 32 << 20
 )
 
-// scriptOverhead is about the memory of a script beside its source and its program, in bytes.
+// scriptOverhead is about the memory of a script without its source and its program, in bytes.
 const scriptOverhead = 208
 
 // programShare is the part of maxmemory that loaded scripts and libraries may use.
@@ -215,7 +215,7 @@ func (s *Scripts) loaded() int64 {
 	return s.mu.bytes - s.mu.passing
 }
 
-// programsFit reports whether loaded scripts and function libraries may use so many more bytes.
+// programsFit reports whether loaded scripts and function libraries may use more further bytes.
 // Without maxmemory there is no bound.
 func (e *Env) programsFit(more int64) bool {
 	limit := e.Config.Int("maxmemory")

@@ -1,7 +1,7 @@
 package commands
 
-// Testing is what tests change in the environment of commands, in one place. Its zero value is that
-// of a server.
+// Testing has everything that tests change in the environment of commands. Its zero value changes
+// nothing.
 type Testing struct {
 	// OnCompile is called before each compilation of a script or a library, by the goroutine that
 	// compiles.

@@ -27,7 +27,7 @@ var serverCommands = slices.Concat(
 	},
 )
 
-// serverTime does not go on within a script or EXEC. Scripts that limit rates distinguish
+// serverTime replies the same time within a script or EXEC. Scripts that limit rates distinguish
 // calls by the microseconds.
 func serverTime(c *Ctx) error {
 	now := c.Txn.Micros()

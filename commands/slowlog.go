@@ -37,7 +37,7 @@ type slowEntry struct {
 const (
 	slowlogArgs = 32  // arguments kept of a command
 	slowlogText = 128 // bytes kept of an argument
-	// slowlogMemory bounds what entries take, whatever slowlog-max-len is.
+	// slowlogMemory bounds the memory of the entries, whatever slowlog-max-len is.
 	slowlogMemory = 64 << 20
 )
 
@@ -75,8 +75,8 @@ func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	l.trim()
 }
 
-// textBytes is about what a string takes in memory, in bytes: the allocator gives it room for a
-// multiple of 16, and only some of the shorter ones share such a room.
+// textBytes is about the memory of a string, in bytes. The allocator gives it room for a multiple
+// of 16, and only some of the shorter strings share such a room.
 func textBytes(text string) int { return (len(text) + 15) &^ 15 }
 
 // trim drops the oldest entries over the limits; mu is locked.
@@ -88,7 +88,7 @@ func (l *Slowlog) trim() {
 	}
 }
 
-// slowArgs copies what is kept of a command's arguments, without its secrets.
+// slowArgs copies the part of a command's arguments that is kept, without its secrets.
 func slowArgs(c *Ctx) []string {
 	n := len(c.Args)
 	kept := n

@@ -32,7 +32,7 @@ type Stats struct {
 	PerError   ErrorStats
 }
 
-// reset zeroes what CONFIG RESETSTAT does: counters, not readings.
+// reset zeroes the values that CONFIG RESETSTAT resets: counters, not readings.
 func (s *Stats) reset() {
 	for _, n := range []*atomic.Int64{
 		&s.Connections, &s.Rejected, &s.Commands, &s.NetIn, &s.NetOut, &s.Hits, &s.Misses, &s.Errors, &s.Panics,

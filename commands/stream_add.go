@@ -71,7 +71,7 @@ const (
 // maxEntry bounds the bytes of an entry's fields and values.
 const maxEntry = 1 << 30
 
-// streamAdd is what stands between XADD's key and its fields.
+// streamAdd contains the arguments of XADD between the key and the fields.
 type streamAdd struct {
 	trim     streamTrim
 	noCreate bool
@@ -135,7 +135,7 @@ func (o *streamAdd) entryID(a *Cursor) {
 	}
 }
 
-// next is the new entry's ID behind that of the last one.
+// next is the ID of a new entry after the last one.
 func (o *streamAdd) next(last object.StreamID, now int64) (object.StreamID, error) {
 	id, fits := o.id, true
 	switch {

@@ -197,16 +197,16 @@ func runXClaim(c *Ctx) error {
 	return nil
 }
 
-// Bounds of XAUTOCLAIM: what COUNT is when not given, the most it may be, and how many entries it
-// looks at for each.
+// Bounds of XAUTOCLAIM: the default of COUNT, its largest value, and how many entries are looked at
+// for each.
 const (
 	autoClaimCount    = 100
 	maxAutoClaimCount = math.MaxInt64 / 16
 	autoClaimLooks    = 10
 )
 
-// runXAutoClaim replies where to go on, the entries that are the consumer's now, and the IDs of
-// those that the stream does not have any more, which are pending no longer.
+// runXAutoClaim replies the start of the next call, the entries that are the consumer's now, and
+// the IDs of entries that the stream does not have any more. These are not pending any more.
 func runXAutoClaim(c *Ctx) error {
 	s, wrong := c.readStream(c.Keys[0])
 	a := c.Cursor(4)

@@ -5,7 +5,7 @@ import "keyp/storage/object"
 // How many entries a group has read, and how many it has not, Redis knows as long as no entry
 // was deleted among those ahead: it counts entries as they are added and as they are read.
 
-// holed reports whether an entry may be missing behind an ID, which is not behind the last one.
+// holed reports whether an entry after an ID may be missing. The ID is not after the last one.
 func holed(s *object.Stream, id object.StreamID) bool {
 	deleted := s.MaxDeleted()
 	return s.Entries() > 0 && deleted != object.StreamID{} && id.Compare(deleted) <= 0

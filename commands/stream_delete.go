@@ -83,8 +83,8 @@ func runXDel(c *Ctx) error {
 	return nil
 }
 
-// parseRemoval reads what follows the key or the group: which entries, and what about those that
-// are pending. The IDs are not looked at.
+// parseRemoval reads the arguments after the key or the group: the option for pending entries, and
+// the IDs, which it does not parse.
 func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 	for a.More() {
 		switch {
@@ -109,8 +109,8 @@ func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 	return refs, ids, a.Err()
 }
 
-// removeEntries replies for each ID what remove did; nothing is there to remove where found is
-// false.
+// removeEntries replies the result of remove for each ID. If found is false, there is nothing to
+// remove.
 func (c *Ctx) removeEntries(of *storage.Stream, found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
 	if !found {
 		c.Out.Array(len(args))

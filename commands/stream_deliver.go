@@ -62,7 +62,7 @@ func runXReadGroup(c *Ctx) error {
 	return err
 }
 
-// onlyNew stands for the ID ">": entries that the group has not delivered yet.
+// onlyNew means the ID ">": entries that the group has not delivered yet.
 var onlyNew = object.MaxStreamID
 
 // places reads XREADGROUP's IDs.
@@ -93,7 +93,7 @@ func (r *streamRead) places(c *Ctx, ids []object.StreamID) ([]object.StreamID, e
 	return ids, nil
 }
 
-// groupRead is what a consumer of a group gets from one stream.
+// groupRead reads entries of one stream for a consumer of a group.
 type groupRead struct {
 	p    *streamReply
 	k    storage.Key

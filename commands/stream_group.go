@@ -106,7 +106,7 @@ func errNoReadGroup(key, group []byte) Error {
 	return errNoKeyGroup(key, group) + " in XREADGROUP with GROUP option"
 }
 
-// groupOptions is what follows the ID of XGROUP CREATE and SETID.
+// groupOptions are the options after the ID of XGROUP CREATE and SETID.
 type groupOptions struct {
 	makes bool  // MKSTREAM
 	read  int64 // ENTRIESREAD; -1: not known

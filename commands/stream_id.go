@@ -20,7 +20,7 @@ const maxStreamID = 127
 // fewIDs is how many IDs of a command are read without an allocation.
 const fewIDs = 8
 
-// upToNUL is what Redis compares of an argument where it reads C's strings.
+// upToNUL is the part of an argument that Redis compares if it reads C strings.
 func upToNUL(b []byte) []byte {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return text

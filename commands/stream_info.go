@@ -103,8 +103,8 @@ func (c *Ctx) idField(name string, id object.StreamID) {
 	c.streamID(id)
 }
 
-// groupProgress replies how many entries a group has read, and how many it has not; null for what
-// is not known.
+// groupProgress replies how many entries a group has read, and how many it has not read; null for
+// an unknown number.
 func (c *Ctx) groupProgress(s *object.Stream, g *object.StreamGroup) {
 	c.Out.BulkString("entries-read")
 	c.intOrNull(g.EntriesRead())
@@ -140,7 +140,7 @@ func runXInfoGroups(c *Ctx) error {
 // infoCount is COUNT of XINFO STREAM … FULL where it is not given.
 const infoCount = 10
 
-// parseInfo reads what follows the key. count is 0 for all.
+// parseInfo reads the options after the key. count is 0 for all.
 func parseInfo(c *Ctx) (full bool, count int64, err error) {
 	a := c.Cursor(3)
 	switch n := a.Len(); {
@@ -232,7 +232,7 @@ func (c *Ctx) haveInfo(full bool, count int64) error {
 	return c.haveRange(&s, object.StreamID{}, object.MaxStreamID, false, count)
 }
 
-// infoParts counts what XINFO STREAM FULL replies, and goes no further than largeCount.
+// infoParts counts the parts of the reply of XINFO STREAM FULL, and stops at largeCount.
 func infoParts(s *object.Stream, count int64) (n int) {
 	most := math.MaxInt
 	if count > 0 {

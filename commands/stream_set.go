@@ -174,7 +174,7 @@ func runXCfgSet(c *Ctx) error {
 	return nil
 }
 
-// streamCfg is what XCFGSET is to set; -1 stands for what is not given.
+// streamCfg contains the settings of XCFGSET; -1: the setting is not given.
 type streamCfg struct {
 	duration, maxSize, age int64
 	refs                   streamRefs

@@ -102,7 +102,7 @@ const (
 	byMinID
 )
 
-// option takes one of the options that XADD and XTRIM have, if it stands there.
+// option takes the next argument if it is an option that XADD and XTRIM share.
 func (t *streamTrim) option(a *Cursor) bool {
 	more := a.Len() - 1
 	switch {

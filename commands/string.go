@@ -75,7 +75,7 @@ func storeAllCommand(name, summary string, keys KeyFlags, tips []string, run fun
 	}
 }
 
-// setOptions is what follows SET's value.
+// setOptions are the options after SET's value.
 type setOptions struct {
 	condition stringCondition
 	get       bool

@@ -42,7 +42,7 @@ const (
 	errDelNeedString Error = "ERR Key should be of string type if conditions are specified"
 )
 
-// when is what a condition asks of the key.
+// when is the kind of a condition on the key.
 type when uint8
 
 const (
@@ -55,7 +55,7 @@ const (
 	ifNotDigest      // IFDNE: it does not, or there is no key
 )
 
-// compareOptions are the conditions that compare what the key holds.
+// compareOptions are the conditions that compare the value of the key.
 var compareOptions = [...]struct {
 	word string
 	when when
@@ -67,7 +67,7 @@ var compareOptions = [...]struct {
 	{"IFDNE", ifNotDigest, stringArg("ifdne-digest")},
 }
 
-// compareArgs is their grammar, behind other alternatives.
+// compareArgs is the grammar of compareOptions, after other alternatives.
 func compareArgs(since string, others ...Arg) []Arg {
 	for _, o := range compareOptions {
 		others = append(others, o.arg.after(o.word).since(since))
@@ -115,8 +115,8 @@ func (w *stringCondition) only(to when, a *Cursor) {
 	w.when = to
 }
 
-// comparing says whether the condition is about what the key holds, which then has to be
-// a string.
+// comparing reports whether the condition is about the value of the key, which then has to be a
+// string.
 func (w *stringCondition) comparing() bool { return w.when >= ifEqual }
 
 // holds says whether the condition is true of a key that holds old, if it exists. A
@@ -145,7 +145,7 @@ func (w *stringCondition) holds(old []byte, exists bool) (bool, error) {
 	return true, nil
 }
 
-// digest is what DIGEST replies for a string.
+// digest is the reply of DIGEST for a string.
 func digest(value []byte) []byte { return fmt.Appendf(nil, "%016x", xxh3.Hash(value)) }
 
 func runDigest(c *Ctx) error {

@@ -22,7 +22,7 @@ const (
 	errKeyPairs  Error = "ERR wrong number of key-value pairs"
 )
 
-// msetexOptions is what follows MSETEX's pairs.
+// msetexOptions are the options after MSETEX's pairs.
 type msetexOptions struct {
 	condition stringCondition // none, NX or XX
 	expiry    expiry          // or KEEPTTL

@@ -85,7 +85,7 @@ func (t *Table) add(spec *Spec) {
 	}
 }
 
-// number gives a declaration its place among all, its scope, and notes what the ACL looks at.
+// number gives a declaration its number and its scope, and notes the keys that the ACL looks at.
 func (t *Table) number(spec *Spec) {
 	spec.id = len(t.specs)
 	if spec.Scope == 0 && spec.Keys != nil {
@@ -158,7 +158,7 @@ func (s *Spec) called(args [][]byte) *Spec {
 	return s
 }
 
-// KeyPlace is where the first key of a command of that name stands among its arguments: behind the
+// KeyPlace is the place of the first key among the arguments of a command of that name: after the
 // subcommand, if it has any. It is a hint.
 func (t *Table) KeyPlace(name []byte) int {
 	if spec := t.byName[string(name)]; spec != nil && len(spec.Sub) > 0 {

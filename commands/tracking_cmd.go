@@ -43,7 +43,7 @@ func clientTracking(c *Ctx) error {
 	return nil
 }
 
-// trackOptions reads what stands behind ON or OFF. Prefixes are in the order given.
+// trackOptions reads the options after ON or OFF. Prefixes are in the order given.
 func (c *Ctx) trackOptions() (asked tracker, err error) {
 	a := c.Cursor(3)
 	for a.More() {
@@ -105,7 +105,7 @@ func (tr *tracker) mayBecome(asked tracker) error {
 	return nil
 }
 
-// overlapping finds one of list that begins with p or is what p begins with.
+// overlapping finds a prefix in list that begins with p, or with which p begins.
 func overlapping(list []string, p string) (other string, found bool) {
 	for _, other := range list {
 		if strings.HasPrefix(other, p) || strings.HasPrefix(p, other) {
@@ -120,7 +120,7 @@ func errPrefixes(p, which, other string) Error {
 		clip([]byte(p), len(p)), which, clip([]byte(other), len(other))))
 }
 
-// prefixOverhead is about what a prefix takes beside its text, in bytes.
+// prefixOverhead is about the memory of a prefix without its text, in bytes.
 const prefixOverhead = 340
 
 // begin starts tracking for a client, or changes how it tracks: prefixes are added to those it has.

@@ -25,7 +25,7 @@ var ttlCommands = []Spec{
 	},
 }
 
-// expireTimeCommand declares a command that replies what ask says of its key.
+// expireTimeCommand declares a command that replies the result of ask for its key.
 func expireTimeCommand(name, since, summary string, ask func(deadlines, storage.Key) int64) Spec {
 	return Spec{
 		Name: name, Group: Generic, Since: since,
@@ -49,8 +49,8 @@ func ttlCommand(name, since, summary string, ask func(deadlines, storage.Key) in
 // The member is not Redis's: KeyDB's commands take one.
 var keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
 
-// subject returns the manager of what the command is about: the deadline of its key, or of
-// one of the key's members.
+// subject returns the manager of the deadline that the command is about: that of its key, or of one
+// of the key's members.
 func (c *Ctx) subject() (deadlines, error) {
 	switch len(c.Args) {
 	case 2:

@@ -9,7 +9,7 @@ import (
 // Handlers that work on the value of the command's first key alone share how they open it. open
 // gives an empty value for a missing or expired key, and ErrWrongType for one of another type.
 
-// reading makes a handler of reply, which writes what a value holds.
+// reading makes a handler of reply, which writes the content of a value.
 func reading[V any](open func(*Ctx, storage.Key) (V, error), reply func(*Ctx, V)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		v, err := open(c, c.Keys[0])

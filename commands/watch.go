@@ -38,10 +38,10 @@ func runWatch(c *Ctx) error {
 	return nil
 }
 
-// watching is what a client watches. Changes.mu guards it.
+// watching contains the keys that a client watches. Changes.mu guards it.
 type watching struct {
 	keys  []*watch
-	bytes int // that they take
+	bytes int // of the watches
 	// dirty says that one of the keys changed; no more of them is known then.
 	dirty bool
 }
@@ -57,7 +57,7 @@ type watch struct {
 	begun bool
 }
 
-// watchOverhead is about what a watch takes in the tables of those that watch, in bytes.
+// watchOverhead is about the memory of a watch in the tables, in bytes.
 const watchOverhead = 100
 
 // watchedKeys are the watches by database and key.
@@ -149,7 +149,7 @@ func (c *Changes) watches(client *Client) (keys int, dirty bool) {
 	return len(client.watching.keys), client.watching.dirty
 }
 
-// watchMemory is what a client's watches take, in bytes.
+// watchMemory is the memory of a client's watches, in bytes.
 func (c *Changes) watchMemory(client *Client) int {
 	if !c.anyWatched.Load() {
 		return 0

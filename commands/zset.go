@@ -106,8 +106,8 @@ func (o *zaddOptions) parse(a *Cursor) {
 	}
 }
 
-// check says whether the options go together, with each other and with so many arguments
-// behind them.
+// check returns the error if the options do not agree with each other, or with the number of
+// arguments after them.
 func (o *zaddOptions) check(args int) error {
 	switch {
 	case args == 0 || args%2 != 0:
@@ -177,7 +177,7 @@ func (o *zaddOptions) putAll(c *Ctx, members [][]byte, scores []float64) error {
 	return nil
 }
 
-// zadded is what became of one member: its score now, unless the options left it alone.
+// zadded is the result for one member: its score now, unless the options left it alone.
 type zadded struct {
 	score            float64
 	left             bool

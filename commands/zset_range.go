@@ -31,7 +31,7 @@ var zrangeCommands = []Spec{
 	},
 }
 
-// zrangeOldCommands are what ZRANGE's options do, under names of their own.
+// zrangeOldCommands are commands for ZRANGE's options, with names of their own.
 var zrangeOldCommands = []Spec{
 	zrangeCommand("ZREVRANGE", "1.2.0", "Replies the members of a sorted set in a range of ranks, counted from the highest.", nil,
 		zrangeOptions{by: byRank, reverse: true}, intArg("start"), intArg("stop"), withScores),
@@ -75,7 +75,7 @@ const (
 	errLexScores Error = "ERR syntax error, WITHSCORES not supported in combination with BYLEX"
 )
 
-// zrangeOptions are what follows the range, or what the command's name says.
+// zrangeOptions are the options after the range, or those that the command's name implies.
 type zrangeOptions struct {
 	by            zrangeKind
 	fixed         bool // the name says all: BYSCORE, BYLEX and REV are no options
@@ -85,7 +85,7 @@ type zrangeOptions struct {
 	offset, count int64
 }
 
-// zrangeKind is what the ends of a range are.
+// zrangeKind is the kind of the ends of a range.
 type zrangeKind uint8
 
 const (
@@ -189,8 +189,8 @@ func replyMembers(c *Ctx, z *object.ZSet, from, to int, reverse, scores bool) {
 	})
 }
 
-// pairArray begins an array of n elements, each paired with what belongs to it: as two elements
-// of the array, or in RESP3 as an array of its own, which beginPair begins.
+// pairArray begins an array of n elements, with paired each with its value or score: as two
+// elements of the array, or in RESP3 as an array of its own, which beginPair begins.
 func (c *Ctx) pairArray(n int, paired bool) {
 	if paired && c.Out.Proto < 3 {
 		n *= 2
@@ -204,7 +204,7 @@ func (c *Ctx) beginPair(paired bool) {
 	}
 }
 
-// member writes a member within what pairArray has begun.
+// member writes a member within an array that pairArray has begun.
 func (c *Ctx) member(member []byte, score float64, scores bool) {
 	c.beginPair(scores)
 	c.Out.Bulk(member)

@@ -49,7 +49,7 @@ func countCommand(name, since, summary string, parse parseSpan, low, high Arg) S
 	}
 }
 
-// zsetRankCommands reply where members stand.
+// zsetRankCommands reply the ranks of members.
 var zsetRankCommands = []Spec{
 	rankCommand("ZRANK", "Replies how many members of a sorted set stand before one.", false),
 	rankCommand("ZREVRANK", "Replies how many members of a sorted set stand behind one.", true),
