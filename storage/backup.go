@@ -78,7 +78,7 @@ func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 		return nil, err
 	}
 	s.nowIn(&sn.Header)
-	// A power failure loses data that only the kernel has, and the log goes on with other batches
+	// A power failure loses data that only the kernel has, and the log continues with other batches
 	// at the same positions.
 	if err := s.log.Settled(ctx, sn.Header.Through); err != nil {
 		return nil, errors.Join(err, sn.Close())
@@ -276,8 +276,8 @@ func RestoreBackup(o Options, r io.Reader) (h snapshotfile.Header, err error) {
 	return m.Backup, err
 }
 
-// RestoreTo is RestoreBackup, and goes on from there with an archive, to a later moment. An error
-// of ctx ends that.
+// RestoreTo is RestoreBackup, and continues from there with an archive, to a later moment. An error
+// of ctx ends it.
 func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Moment, err error) {
 	if err := o.Complete(); err != nil {
 		return m, err

@@ -127,7 +127,8 @@ func (f *feed) end() error {
 	return nil
 }
 
-// run is one replay. After a failure it only discards stretches, so that the others go on.
+// run is one replay. After a failure it only discards stretches, so that the other replays
+// continue.
 func (f *feed) run(r *replay, queue chan *stretch) {
 	for st := range queue {
 		from := 0

@@ -327,9 +327,10 @@ func (sn *FileSnapshot) letGo() error {
 
 // Receive makes the output of Send the data file of the directory o.Dir, which no store has open.
 // It replaces an existing file. records, if it is not nil, gets each of the sender's records.
-// segment is the first segment of the log that will be beside the file. The file gets its name when
-// all of it was received, is proven and on disk. Before that, and with an error, the directory
-// keeps its content. After an error of the last sync it has one of the two.
+// segment is the first segment of the log that will be used with the file. The file gets its name
+// after all of it was received, is proven and on disk. Before that, and after an error, the
+// directory keeps its content. After an error of the last sync it has either the old or the new
+// file.
 func Receive(o Options, r io.Reader, segment uint64, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	return receiveAs(o, r, segment, false, records)
 }
@@ -439,8 +440,8 @@ func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader, records
 	}
 }
 
-// settle gives the received file's state the first segment of the log beside it, and whose log that
-// is.
+// settle writes into the received file's state the first segment of its log, and whether the log is
+// a member's.
 func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, alone bool) error {
 	var st format.State
 	if err := df.readMeta(tx, &st); err != nil {

@@ -41,14 +41,15 @@ var ErrFollower = errors.New("storage: the store is a follower's")
 // errFollowerChanged ends a store whose memory has a change that its log lacks.
 var errFollowerChanged = errors.New("storage: a transaction has changed a follower's store")
 
-// SetFollower changes the store's role. It locks the whole keyspace, as BeginAll does, and is for
-// the goroutine that begins transactions (the server's loop), outside of any. None that writes over
-// several transactions may be under way, nor a global one that needs this goroutine to end.
+// SetFollower changes the store's role. It locks the whole keyspace, as BeginAll does. The
+// goroutine that begins transactions (the server's loop) calls it, outside of any transaction. No
+// write that takes several transactions may be under way, and no global transaction that needs this
+// goroutine to end.
 //
 // A store that becomes the leader's removes everything that is due by now, and reports it. Its time
 // continues from the group's (grouptime.go), or from the newest instant that the store has seen. If
-// the clock is behind that, it is handled like a step back. The guarded time, the tokens and the
-// data of the hooks that the previous leader has noted are its own from then on.
+// the clock is behind that, it is handled like a step back. The store takes over the guarded time,
+// the tokens and the data of the hooks that the previous leader has noted.
 func (s *Store) SetFollower(on bool) {
 	t := s.NewTxn()
 	s.BeginAll(t)

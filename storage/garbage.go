@@ -108,7 +108,7 @@ func (g *garbage) waits() bool {
 	return len(g.mu.items) > 0
 }
 
-// takeValues removes and returns the items 'e' except those of named values.
+// takeValues removes and returns the items 'e', except the items of named values.
 func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Store) dropped(p *part, c cell) {
 const (
 	// garbageStep is how many records of an item are deleted in one transaction.
 	garbageStep = 5000
-	// garbageTime is how long a transaction goes on to further items: most items are small, and
+	// garbageTime is how long a transaction continues with further items: most items are small, and
 	// each commit syncs twice.
 	garbageTime = 2 * time.Millisecond
 )

@@ -139,8 +139,8 @@ func (s *Store) keepGroupTime() {
 	}
 }
 
-// beginFollowing comes before a leader's store becomes a follower's, which goes on from the same
-// time. All shards are locked.
+// beginFollowing comes before a leader's store becomes a follower's, whose time continues from the
+// same time. All shards are locked.
 func (s *Store) beginFollowing(now int64) {
 	if !s.options.Member {
 		return

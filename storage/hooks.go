@@ -47,7 +47,7 @@ type Hooks interface {
 // ElementHook notes elements of one key that expire.
 type ElementHook interface {
 	Expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64)
-	// Bytes is how many bytes are noted of a value that has so many.
+	// Bytes is the number of bytes that are noted of a value with value bytes.
 	Bytes(value int) int
 }
 

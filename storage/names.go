@@ -62,7 +62,7 @@ func (n *names) has(hash uint64, name []byte) bool {
 	return ok
 }
 
-// name is the one that stands at a place.
+// name is the name at a place.
 func (n *names) name(at uint64) []byte {
 	b := n.text[at>>32][uint32(at):]
 	size, head := binary.Uvarint(b)

@@ -187,9 +187,9 @@ func (t *Txn) agePresent(k Key) bool {
 	return true
 }
 
-// slide moves the deadline of a key that is being read, if its policy says so. That is no change of
-// the key for those who watch it, and raises no event. On a full disk the deadline stays, and while
-// the value is pinned.
+// slide moves the deadline of a key that is being read, if its policy says so. For clients that
+// watch the key this is no change, and it raises no event. The deadline stays on a full disk, and
+// while the value is pinned.
 func (t *Txn) slide(k Key, item Item) {
 	was := item.Deadline()
 	if was == ttl.None || item.Type().OwnDeadline() {
@@ -226,7 +226,7 @@ type slid struct {
 // Slides is how many deadlines reading has moved since the transaction's begin, for Unslide.
 func (t *Txn) Slides() int { return len(t.slid) }
 
-// Unslide moves back the deadlines that reading has moved since there were so many of them, for a
+// Unslide moves back the deadlines that reading has moved since Slides returned since. It is for a
 // command that a policy refuses.
 func (t *Txn) Unslide(since int) {
 	quiet := t.quiet

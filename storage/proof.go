@@ -108,7 +108,7 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) {
 
 // each calls fn for the entries of a bucket from a key on, as they were before the transaction
 // changed any. It trusts no page: the first damaged one is ErrCorrupt, so that no entry is skipped
-// silently. With bad it reports each and goes on.
+// silently. With bad it reports each damaged page and continues.
 func each(tx *bolt.Tx, bucket, from []byte, bad func(error), fn func(k, v []byte) error) error {
 	f := boltfile.At(mapped(tx), format.PageSize, uint64(tx.Cursor().Bucket().Root()), uint64(tx.Size()/format.PageSize))
 	tree, err := f.Bucket(bucket)

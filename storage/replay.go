@@ -99,7 +99,7 @@ func newRecovering(s *Store, st format.State) (*recovering, error) {
 // maxReplays bounds the replays: more would gain little, since each reads every record.
 const maxReplays = 4
 
-// replaysOf is how many replays there are for so many shards.
+// replaysOf is the number of replays for shards shards.
 func replaysOf(shards int) int { return min(runtime.GOMAXPROCS(0), shards, maxReplays) }
 
 // replayTime is about how long the log would take to replay.
@@ -187,9 +187,9 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 	return 0, nil
 }
 
-// prefetch reads what the first record of each batch will need, as Prefetch does, if the
-// record is about a key of this replay. The batches stand in bytes, which start at offset
-// from of what their ends count.
+// prefetch reads the memory that the first record of each batch will need, as Prefetch does, if the
+// record is about a key of this replay. bytes contains the batches. A batch ends in bytes at its end
+// less from.
 func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 	var keys [PrefetchKeys]Key
 	n, at := 0, 0

@@ -187,7 +187,7 @@ type walked struct {
 	skip bool // it only counts
 }
 
-// add adds a key to those of the present step, which are visited after it.
+// add adds a key to the keys of the present step, which are visited after the step.
 func (w *walk) add(it Item) {
 	k := walked{typ: it.Type(), skip: w.untimed && it.Deadline() != 0}
 	switch {

@@ -79,7 +79,7 @@ func (t *Txn) Largest(keys []Key) (bytes int) {
 	return bytes
 }
 
-// RemoveDue removes those of these keys and their elements that are due. The transaction has their
+// RemoveDue removes the due ones of these keys and of their elements. The transaction has their
 // shards locked.
 func (t *Txn) RemoveDue(keys []Key) {
 	for _, k := range keys {

@@ -67,8 +67,8 @@ func (df *dataFile) open() (st format.State, err error) {
 	return st, nil
 }
 
-// prepare makes a data file at path if there is none. It refuses to where the log goes on from one:
-// only with its first segment has a log everything.
+// prepare makes a data file at path if there is none. It refuses to do so if the log continues from
+// a data file: only a log with its first segment contains all data.
 func (df *dataFile) prepare(path string) error {
 	if df.s.options.ReadOnly {
 		return nil

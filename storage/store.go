@@ -200,8 +200,8 @@ func (s *Store) recover() (rec Recovered, err error) {
 	data := phase()
 	s.options.Progress.Begin("loading the data")
 	defer s.options.Progress.End()
-	// The log is replayed beside this proof of the data file, and replay's result counts only if
-	// the proof succeeds.
+	// The log is replayed during this proof of the data file. The result of the replay counts only
+	// if the proof succeeds.
 	proven := make(chan error, 1)
 	go func() { proven <- s.file.proveTree() }()
 	defer func() { err = errors.Join(<-proven, err) }()

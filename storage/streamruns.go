@@ -259,8 +259,8 @@ func (m *marks) count() (n int) {
 	return n + m.names.len()
 }
 
-// touches reports whether the set has an element with a number from first to last, both of which
-// are a stream's.
+// touches reports whether the set has an element with a number from first to last, both numbers of
+// a stream.
 func (m *marks) touches(first, last int64) bool {
 	i := sort.Search(len(m.runs), func(i int) bool { return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first })
 	if i < len(m.runs) && m.runs[i].first <= last {
@@ -275,7 +275,7 @@ func (m *marks) touches(first, last int64) bool {
 	return false
 }
 
-// largeStream is a stream of which runs may leave memory.
+// largeStream is a stream whose runs may leave memory.
 type largeStream struct {
 	p     *part
 	ref   uint32
@@ -367,7 +367,7 @@ func (h *housekeeper) mayLeaveRuns(o *Object, v *object.Stream) bool {
 	return !h.s.checkpointer.copying.has(o.id)
 }
 
-// copying are the streams of which the checkpoint's present batch has elements.
+// copying are the streams with elements in the checkpoint's present batch.
 type copying struct {
 	mu struct {
 		sync.Mutex
@@ -398,7 +398,7 @@ func (c *copying) has(id uint64) bool {
 	return ok
 }
 
-// keepsKey reports whether an object is a stream of which runs leave memory in place of its key.
+// keepsKey reports whether an object is a stream whose runs leave memory instead of its key.
 func (p *part) keepsKey(c cell) bool {
 	_, large := p.objects.large[c.ref()]
 	return large && c.is(cellObj)
@@ -418,10 +418,10 @@ func (l *loads) trimLoaded(id uint64, v object.Value) {
 	}
 }
 
-// loadedShare is the part of MaxMemory that entries of a stream may take that is being read.
+// loadedShare: entries of a stream that is being read may take MaxMemory/loadedShare.
 const loadedShare = 64
 
-// readPart is readResident of a record whose value the log may go on with.
+// readPart is readResident for a record whose value the log may change further.
 func (l *loads) readPart(tx *bolt.Tx, m *format.Image) (resident, error) {
 	if m.Inline || m.Type != object.TypeStream {
 		return readResident(tx, m)
@@ -433,7 +433,7 @@ func (l *loads) readPart(tx *bolt.Tx, m *format.Image) (resident, error) {
 	return resident{deadline: m.Deadline, created: m.Created, badTime: m.BadTime, object: objectFrom(m, v)}, nil
 }
 
-// readTrimmed is readElements of which not all stays in memory if it is very much.
+// readTrimmed is readElements, but not all elements stay in memory if they are very many.
 func (l *loads) readTrimmed(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v, n := object.New(typ), 0
 	err := eachElement(tx, id, nil, func(elem, val []byte, deadline int64) error {

@@ -150,8 +150,8 @@ func (b *bucket) rebuild(size int) {
 	}
 }
 
-// remove removes the cell at, which find or walk returned. Cells behind it move up, so no deleted
-// mark is needed.
+// remove removes the cell at, which find or walk returned. Cells after it move up, so no mark of a
+// deleted cell is needed.
 func (t *table) remove(at *cell) {
 	b := t.bucket(uint64(*at))
 	mask := len(b.cells) - 1

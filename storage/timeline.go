@@ -369,7 +369,7 @@ func (l *timeline) lookAtDueOnDisk() (end int64, err error) {
 	return end, nil
 }
 
-// nextOnDisk finds the next deadline of a key on disk of which an element is due.
+// nextOnDisk finds the next deadline of a key on disk that has a due element.
 func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on))
 	if err != nil || im.Due() != e.At {

@@ -74,7 +74,7 @@ func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 	return i
 }
 
-// onlyOn are those of the entries whose keys are only on disk, in the database.
+// onlyOn are the entries whose keys are only on disk, in the database.
 func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 	list = slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 })
 	shardOf := func(e diskDue) int { return l.s.shardOf(e.key.Slot) }
@@ -169,7 +169,7 @@ func (l *timeline) moved() (n int64, err error) {
 	return n, nil
 }
 
-// spans gives the result, if so many keys have moved.
+// spans gives the result; moved is the number of keys that have moved.
 func (l *timeline) spans(moved int64) []DueSpan {
 	list := make([]DueSpan, len(l.starts))
 	for i, from := range l.starts {

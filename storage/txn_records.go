@@ -82,7 +82,7 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 	})
 }
 
-// chunkRecord is the most bytes that the record of a string's chunk has beside the chunk.
+// chunkRecord is the most bytes that the record of a string's chunk has in addition to the chunk.
 const chunkRecord = 1 + 1 + 8 + 1 + 3
 
 // recordsRoom is room for other records in the batch of a large string: counts, another key.
