@@ -153,8 +153,8 @@ func readReservation(t *Txn, k Key) (uint64, error) {
 }
 
 // next gives a token for a lease of a key, and reserves more if none are left for its shard. It
-// panics if the data file cannot be read. So nothing that depends on the token may be changed before
-// the call.
+// panics if the data file cannot be read. So nothing that depends on the token may be changed
+// before the call.
 func (l *leaseTokens) next(t *Txn, k Key) uint64 {
 	token, r := l.last.Add(1), &l.shard[t.s.shardOf(k.Slot)]
 	if token > r.upTo {

@@ -188,8 +188,8 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 }
 
 // prefetch reads the memory that the first record of each batch will need, as Prefetch does, if the
-// record is about a key of this replay. bytes contains the batches. A batch ends in bytes at its end
-// less from.
+// record is about a key of this replay. bytes contains the batches. A batch ends in bytes at its
+// end less from.
 func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 	var keys [PrefetchKeys]Key
 	n, at := 0, 0
