@@ -25,7 +25,7 @@ var bitmapCommands = append([]Spec{
 	},
 	{
 		Name: "GETBIT", Group: Bitmap, Since: "2.2.0",
-		Summary:    "Replies a bit of a string, 0 behind its end.",
+		Summary:    "Replies a bit of a string, 0 after its end.",
 		Complexity: "O(1)",
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},

@@ -124,7 +124,7 @@ func clusterHelp() Spec {
 		"DELSLOTS <slot> [<slot> ...]", "    Serve these slots no more.",
 		"DELSLOTSRANGE <first> <last> [<first> <last> ...]", "    Serve these ranges of slots no more.",
 		"FLUSHSLOTS", "    Serve no slots. There must be no keys.",
-		"FAILOVER [FORCE|TAKEOVER]", "    Have this replica lead the group.",
+		"FAILOVER [FORCE|TAKEOVER]", "    Make this replica the leader of the group.",
 		"FORGET <node-id>", "    Remove a node from the group.",
 		"FOUND", "    Make this node the first member of a group.",
 		"GETKEYSINSLOT <slot> <count>", "    List keys of a slot.",

@@ -51,8 +51,8 @@ func countCommand(name, since, summary string, parse parseSpan, low, high Arg) S
 
 // zsetRankCommands reply the ranks of members.
 var zsetRankCommands = []Spec{
-	rankCommand("ZRANK", "Replies how many members of a sorted set stand before one.", false),
-	rankCommand("ZREVRANK", "Replies how many members of a sorted set stand behind one.", true),
+	rankCommand("ZRANK", "Replies how many members of a sorted set come before one.", false),
+	rankCommand("ZREVRANK", "Replies how many members of a sorted set come after one.", true),
 }
 
 func rankCommand(name, summary string, reverse bool) Spec {

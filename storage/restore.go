@@ -116,7 +116,7 @@ func (from *Source) timed(certain uint64, m *Moment) error {
 	if from.Time == 0 || certain == m.Through {
 		return nil
 	}
-	return fmt.Errorf("%w: what stands behind LSN %d up to LSN %d was written after %s, while the server ran without its archive, which notes no times: --to an LSN can be restored",
+	return fmt.Errorf("%w: the log after LSN %d up to LSN %d was written after %s, while the server ran without its archive, which notes no times: --to an LSN can be restored",
 		ErrMoment, certain, m.Through, timeOf(m.Time))
 }
 

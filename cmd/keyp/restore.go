@@ -24,9 +24,9 @@ import (
 )
 
 const restoreUsage = `usage: keyp restore BACKUP NEWDIR                make a data directory of a backup; BACKUP may be - for standard input
-       keyp restore BACKUP NEWDIR --archive DIR  go on from there with an archive (archive-dir), to its end
+       keyp restore BACKUP NEWDIR --archive DIR  continue with an archive (archive-dir), to its end
        keyp restore BACKUP --archive DIR --list  show to which moments that can go
-options: --archive more than once: where one archive of the server ends or lacks something, another one goes on
+options: --archive more than once: where one archive of the server ends or lacks something, another one continues
          --to LSN or --to TIME: restore up to this LSN or time; TIME is as 2006-01-02T15:04:05.000Z
          --keep-expired: what was there at that moment and has expired since then loses its deadline; otherwise it is gone
 BACKUP and DIR may be in a bucket, s3://BUCKET/PREFIX/NAME, that is reached as keyp backup --help says; option: ` + targetUsage
