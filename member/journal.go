@@ -434,7 +434,7 @@ func (j *journal) Rotate([]byte) (segment uint64, err error) {
 	return j.m.forKeeps(segment), nil // so that the log also has what is not archived
 }
 
-func (j *journal) Release(first uint64) error { return j.log.Release(j.m.needed(first)) }
+func (j *journal) Release(first uint64) error { return j.log.Release(j.m.ended(first)) }
 
 // Size is that of the log that a start needs: what is kept for others calls for no checkpoint.
 func (j *journal) Size() int64 {

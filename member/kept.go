@@ -46,13 +46,32 @@ func (m *Member) sent(to uint64, err error) {
 	delete(m.mu.lagging, to)
 }
 
-// needed returns the first segment that must be kept, if this member itself, backups and the
-// archive need nothing before first. A checkpoint has ended.
-func (m *Member) needed(first uint64) uint64 {
+// ended returns the first segment that must be kept after a checkpoint. The data file says that a
+// start begins with first, because backups and the archive need that.
+func (m *Member) ended(first uint64) uint64 {
+	m.mu.Lock()
+	own := max(m.mu.own, first)
+	m.mu.saved, m.mu.begin = own, first
+	m.mu.Unlock()
+	return min(first, m.needed(own))
+}
+
+// letGo releases what was kept for other members and is needed no more. Otherwise it would stay
+// until the next checkpoint, which may be far in an idle group.
+func (m *Member) letGo() {
+	m.mu.Lock()
+	saved, first, kept := m.mu.saved, m.mu.begin, m.mu.others < m.mu.saved
+	m.mu.Unlock()
+	if kept && m.group.Status().Leading {
+		_ = m.journal.log.Release(min(first, m.forKeeps(saved), m.needed(saved))) // the next checkpoint meets the error
+	}
+}
+
+// needed returns own, the segment that a start of this member needs, or an earlier one that other
+// members need.
+func (m *Member) needed(own uint64) uint64 {
 	m.mu.Lock()
 	reread := m.mu.reread
-	own := max(m.mu.own, first)
-	m.mu.saved = own
 	m.mu.Unlock()
 	if !reread { // the group may still read the log from its beginning
 		return m.journal.log.First()
@@ -64,7 +83,7 @@ func (m *Member) needed(first uint64) uint64 {
 	m.mu.Lock()
 	m.mu.others = others
 	m.mu.Unlock()
-	return min(first, others)
+	return others
 }
 
 // forSnapshots returns own, or an earlier segment that the members need which are sent a snapshot.
@@ -88,7 +107,11 @@ func (m *Member) forPeer(p *consensus.Peer, own uint64) uint64 {
 		most = max(min(most, math.MaxInt64/lagFactor)*lagFactor, size)
 	}
 	from := m.journal.log.First()
-	if has > 0 { // otherwise the peer has not told this leader what it has
+	switch {
+	case has == 0: // the peer has not told this leader what it has
+	case has < m.journal.log.Begin().Index: // it needs a snapshot, whatever is kept
+		from = own
+	default:
 		from = m.segmentWith(own, has)
 	}
 	switch {

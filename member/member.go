@@ -112,6 +112,7 @@ type Member struct {
 		keeps   map[*keptEntries]uint64 // index after which the log is needed, for backups and the archive
 		own     uint64                  // the segment that a start from the newest checkpoint needs, also from one under way
 		saved   uint64                  // the same, as of the newest that has ended; 0: none has
+		begin   uint64                  // with which a start from that one begins, for backups and the archive
 		others  uint64                  // the first one that such a start or others need, as of that checkpoint
 	}
 }
@@ -458,6 +459,7 @@ func (m *Member) keepHouse() {
 			m.promote()
 			m.stalls(&s)
 			m.clocks.look()
+			m.letGo()
 			if wait--; wait <= 0 {
 				if m.announce() {
 					pause = 1

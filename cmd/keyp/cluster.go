@@ -198,7 +198,7 @@ func (t *clusterTool) reach(addr string) (id string, err error) {
 func (t *clusterTool) add(group string, addrs []string) error {
 	added := map[string]bool{}
 	for _, addr := range addrs {
-		id, err := t.ask(addr, "cluster", "myid")
+		id, err := t.reach(addr)
 		if err == nil {
 			err = t.join(group, addr, id)
 		}
@@ -243,6 +243,16 @@ func (t *clusterTool) join(group, addr, id string) error {
 
 // meet lets a server join the group of another one, whose nodes are known.
 func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
+	id, err := t.greet(addr, host, port, known)
+	if err == nil {
+		_, err = t.ask(addr, "cluster", "replicate", id)
+	}
+	return err
+}
+
+// greet lets a server ask the group of another one, whose nodes are known. It returns the name of
+// the node that was asked, and an error if the server cannot join.
+func (t *clusterTool) greet(addr, host, port string, known []groupNode) (id string, err error) {
 	for _, n := range known {
 		if !n.myself {
 			continue
@@ -250,13 +260,10 @@ func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
 		if ip, err := net.ResolveIPAddr("ip", host); err == nil {
 			host = ip.String()
 		}
-		if _, err := t.ask(addr, "cluster", "meet", host, port, n.bus); err != nil {
-			return err
-		}
-		_, err := t.ask(addr, "cluster", "replicate", n.id)
-		return err
+		_, err := t.ask(addr, "cluster", "meet", host, port, n.bus)
+		return n.id, err
 	}
-	return errors.New("the group does not name the server that was asked")
+	return "", errors.New("the group does not name the server that was asked")
 }
 
 // complete waits until servers have all data, and vote, whose ids are given. It names other members

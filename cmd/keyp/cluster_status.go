@@ -140,13 +140,28 @@ func (t *clusterTool) status(addr string) error {
 	return nil
 }
 
+// fits returns an error if a server cannot join the group of another one, whose nodes are known: it
+// has keys, or is in another group.
+func (t *clusterTool) fits(group, addr string, known []groupNode) error {
+	host, port, err := net.SplitHostPort(group)
+	if err != nil {
+		return err
+	}
+	if _, err := t.greet(addr, host, port, known); err != nil {
+		return err
+	}
+	c := t.client(addr)
+	defer c.Close()
+	if n, err := c.DBSize(t.ctx).Result(); err == nil && n > 0 {
+		return fmt.Errorf("%s has keys, which would be lost: only an empty server can join a group", addr)
+	}
+	return nil
+}
+
 // replace puts a server in the place of a member, which may be at the same address: one whose disk
 // was lost, and that has started empty.
 func (t *clusterTool) replace(group, which, addr string) error {
-	if _, err := t.reach(addr); err != nil {
-		return err
-	}
-	id, err := t.ask(addr, "cluster", "myid")
+	id, err := t.reach(addr)
 	if err != nil {
 		return err
 	}
@@ -176,6 +191,9 @@ func (t *clusterTool) replace(group, which, addr string) error {
 		if t.pause(end) != nil {
 			return fmt.Errorf("%s, node %s, answers: it is not replaced. keyp cluster remove takes away a member that works", n.addr, n.id)
 		}
+	}
+	if err := t.fits(group, addr, known); err != nil { // before the other one is gone
+		return err
 	}
 	if err := t.forget(known, n); err != nil {
 		return err
