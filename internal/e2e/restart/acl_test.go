@@ -176,7 +176,7 @@ func TestACLOverRestarts(t *testing.T) {
 		t.Errorf("a password stands in the file: %s (%v)", text, err)
 	}
 	for _, tt := range []struct{ file, config, args, want string }{
-		{"user alice on foo", "", "--aclfile " + file, "users.acl:1: Syntax error."},
+		{"user alice on foo", "", "--aclfile " + file, `users.acl:1: "alice": a word is not a rule`},
 		{"", "", "--aclfile " + file, "No such file or directory"},
 		{"user default on >pw ~* &* +@all", conf, "--aclfile " + file, "users are defined both in the configuration file and by aclfile"},
 		{"", "", "--user alice on +nosuch", "rule '+nosuch': Unknown command or category name in ACL"},
