@@ -323,7 +323,9 @@ func (s *sim) settle() {
 		}
 		conf = leader.state.applied.Conf
 		for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
-			if s.members[id].state.applied.Index < index {
+			// As long as it does not know that the change of members has ended, it needs those that
+			// left.
+			if a := s.members[id].state.applied; a.Index < index || len(a.Conf.GetVotersOutgoing()) > 0 {
 				return false
 			}
 		}
