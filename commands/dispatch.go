@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"keyp/features/policies"
 	"keyp/storage"
 	"keyp/storage/object"
 )
@@ -301,16 +302,16 @@ func (e *Env) run(c *Ctx) Outcome {
 // Unlocked locks and unlocks shards by itself. A panic in the store passes through such a task,
 // because it may have left shards locked or changes half done.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
-	mark, slides := c.Out.Len(), 0
+	mark, moves := c.Out.Len(), 0
 	if c.Txn != nil {
-		slides = c.Txn.Slides()
+		moves = policies.Moves(c.Txn)
 	}
 	c.hits, c.misses, c.steps, c.costly = 0, 0, patternSteps, false
 	defer func() {
 		if p := recover(); p != nil {
-			if r, ok := p.(storage.Refused); ok {
+			if r, ok := p.(policies.Refused); ok {
 				if c.Txn != nil {
-					c.Txn.Unslide(slides)
+					policies.TakeBack(c.Txn, moves)
 				}
 				c.Out.Truncate(mark)
 				e.Stats.Errors.Add(1)

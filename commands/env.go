@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/features/outbox"
+	"keyp/features/policies"
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/internal/histogram"
@@ -57,7 +58,7 @@ type Env struct {
 	users   users
 	backups backups
 	// policies change in global jobs only.
-	policies atomic.Pointer[policySet]
+	policies atomic.Pointer[policies.Set]
 	// cluster is nil without cluster mode.
 	cluster atomic.Pointer[cluster]
 	// group is nil where SetMembership was not called.

@@ -335,7 +335,7 @@ func infoStats(c *Ctx, b *infoText) {
 	b.int("expired_keys", st.Expired)
 	b.float("expired_stale_perc", 0, 2, "")
 	b.int("expired_time_cap_reached_count", 0)
-	b.int("policies", int64(c.Env.policies.Load().count))
+	b.int("policies", int64(c.Env.policies.Load().Len()))
 	b.int("evicted_keys", st.Evictions)
 	b.int("evicted_clients", n.EvictedClients.Load())
 	_, _, scripts := c.Env.Scripts.sizes()

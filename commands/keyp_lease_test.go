@@ -378,11 +378,13 @@ func TestLeasePolicies(t *testing.T) {
 		KEYP.POLICY SET p PATTERN * ENFORCE DEFAULT 1s MAX 1s CUT SLIDE 1s -> +OK
 		KEYP.LEASE ACQUIRE l a 5000 -> [$1, T+005000]
 		KEYP.LEASE CHECK l $1 -> +OK
+		KEYP.LEASE ACQUIRE short a 800 -> [$2, T+000800]
 		advance 500ms
 		TYPE l -> +lease
-		TOUCH l -> 1
+		TOUCH l short -> 2
+		PEXPIRETIME short -> T+000800
 		does DUMP l
-		KEYP.POLICY APPLY p -> ["0", 1, 0]
+		KEYP.POLICY APPLY p -> ["0", 2, 0]
 		KEYP.LEASE RENEW l $1 9000 -> T+009500
 		PEXPIRETIME l -> T+009500
 	`)

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"keyp/features/policies"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -64,8 +65,8 @@ var policyCommands = []Spec{{
 			Summary: "Shows a policy, and how often it did what.", Complexity: "O(1)",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
-				if p := c.Env.policies.Load().named(c.Arg(2)); p != nil && c.takesRule(p.pattern, mayRead, nil) {
-					p.reply(c)
+				if p := c.Env.policies.Load().Named(c.Arg(2)); p != nil && c.takesRule(p.Pattern, mayRead, nil) {
+					policy{p}.reply(c)
 				} else {
 					c.Out.Null()
 				}
@@ -77,15 +78,15 @@ var policyCommands = []Spec{{
 			Summary: "Deletes a policy; deadlines stay as they are.", Complexity: "O(N) in the number of policies.",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
-				had := c.Env.policies.Load().named(c.Arg(2))
+				had := c.Env.policies.Load().Named(c.Arg(2))
 				if had != nil {
-					if err := c.mayRule(had.pattern, had.db); err != nil {
+					if err := c.mayRule(had.Pattern, had.DB); err != nil {
 						return err
 					}
 					if err := c.keepPolicy(string(c.Arg(2)), nil); err != nil {
 						return err
 					}
-					c.Env.setPolicies(c.Env.policies.Load().without(had))
+					c.Env.setPolicies(c.Env.policies.Load().Without(had))
 				}
 				c.bit(had != nil)
 				return nil
@@ -95,10 +96,10 @@ var policyCommands = []Spec{{
 			Name: "LIST", Group: KeypGroup, Since: "0.1.0", Arity: 2, Scope: OnLoop,
 			Summary: "Shows the policies whose pattern the user may read, by database, those first that go before others.", Complexity: "O(N) in the number of policies.",
 			Run: func(c *Ctx) error {
-				all := slices.DeleteFunc(c.Env.policies.Load().list(), func(p *policy) bool { return !c.takesRule(p.pattern, mayRead, nil) })
+				all := slices.DeleteFunc(c.Env.policies.Load().List(), func(p *policies.Policy) bool { return !c.takesRule(p.Pattern, mayRead, nil) })
 				c.Out.Array(len(all))
 				for _, p := range all {
-					p.reply(c)
+					policy{p}.reply(c)
 				}
 				return nil
 			},
@@ -130,16 +131,11 @@ var policyCommands = []Spec{{
 	},
 }}
 
-// policy is a rule about the deadlines of the keys of a database that match a pattern.
-type policy struct {
-	ttl.Policy
-	pattern  []byte
-	db       int
-	literals int // how many bytes of the pattern stand for themselves
-}
+// policy is a policy as commands read and show it.
+type policy struct{ *policies.Policy }
 
 // errRefused is the error of a command that a policy refuses.
-func errRefused(r storage.Refused) Error {
+func errRefused(r policies.Refused) Error {
 	if r.Deadline == ttl.None {
 		return Error("POLICY the policy '" + r.Policy.Name + "' requires a deadline")
 	}
@@ -147,34 +143,9 @@ func errRefused(r storage.Refused) Error {
 }
 
 // setPolicies replaces the policies that decide from now on.
-func (e *Env) setPolicies(s *policySet) {
+func (e *Env) setPolicies(s *policies.Set) {
 	e.policies.Store(s)
-	if s.count == 0 {
-		e.Store.SetPolicies(nil, false)
-		return
-	}
-	e.Store.SetPolicies(s.find, slices.ContainsFunc(s.list(), func(p *policy) bool { return p.Slide != 0 }))
-}
-
-// literals counts the bytes of a pattern that stand for themselves.
-func literals(pattern []byte) (n int) {
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '*', '?':
-		case '[':
-			for i++; i < len(pattern) && pattern[i] != ']'; i++ {
-				if pattern[i] == '\\' {
-					i++
-				}
-			}
-		case '\\':
-			i++
-			n++
-		default:
-			n++
-		}
-	}
-	return n
+	policies.Use(e.Store, s)
 }
 
 // policyTime takes the time of an option, up to most ms.
@@ -188,17 +159,17 @@ func (a *Cursor) policyTime(option string, most int64) int64 {
 }
 
 // parsePolicy reads the arguments of KEYP.POLICY SET from the name on, for a client of a database.
-func (e *Env) parsePolicy(c Cursor, db int) (*policy, error) {
+func (e *Env) parsePolicy(c Cursor, db int) (policy, error) {
 	a := options{Cursor: c}
-	p := &policy{db: db}
+	p := policy{&policies.Policy{DB: db}}
 	name := a.Bytes()
 	p.Name = string(name)
 	for a.More() {
 		switch {
 		case a.option("PATTERN", 1):
-			p.pattern = bytes.Clone(a.Bytes())
+			p.Pattern = bytes.Clone(a.Bytes())
 		case a.option("DB", 1):
-			p.db = a.database(e)
+			p.DB = a.database(e)
 		case a.option("WARN", 0, "ENFORCE"):
 			p.Enforce = false
 		case a.option("ENFORCE", 0, "WARN"):
@@ -235,19 +206,18 @@ func (e *Env) parsePolicy(c Cursor, db int) (*policy, error) {
 		}
 	}
 	if err := a.Err(); err != nil {
-		return nil, err
+		return policy{}, err
 	}
-	p.literals = literals(p.pattern)
 	return p, p.check()
 }
 
-func (p *policy) check() error {
+func (p policy) check() error {
 	switch {
 	case p.Name == "" || len(p.Name) > policyNameMax || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl):
 		return errPolicyName // metrics have it as a label, and errors in their line
-	case p.pattern == nil:
+	case p.Pattern == nil:
 		return errPolicyNeeds
-	case len(p.pattern) == 0 || len(p.pattern) > policyPatternMax:
+	case len(p.Pattern) == 0 || len(p.Pattern) > policyPatternMax:
 		return errPolicyPattern
 	case p.Default|p.Max|p.Jitter|p.Slide|p.MaxAge == 0 && !p.Require:
 		return errPolicyEmpty
@@ -260,7 +230,7 @@ func (p *policy) check() error {
 }
 
 // words are the arguments of KEYP.POLICY SET that make the policy, from the name on.
-func (p *policy) words() (words [][]byte) {
+func (p policy) words() (words [][]byte) {
 	add := func(text ...string) {
 		for _, t := range text {
 			words = append(words, []byte(t))
@@ -271,7 +241,7 @@ func (p *policy) words() (words [][]byte) {
 			add(word, strconv.FormatInt(n, 10))
 		}
 	}
-	add(p.Name, "PATTERN", string(p.pattern), "DB", strconv.Itoa(p.db), p.mode())
+	add(p.Name, "PATTERN", string(p.Pattern), "DB", strconv.Itoa(p.DB), p.mode())
 	number("DEFAULT", p.Default)
 	if number("MAX", p.Max); p.Max != 0 {
 		add(p.over())
@@ -288,14 +258,14 @@ func (p *policy) words() (words [][]byte) {
 	return words
 }
 
-func (p *policy) mode() string {
+func (p policy) mode() string {
 	if p.Enforce {
 		return "ENFORCE"
 	}
 	return "WARN"
 }
 
-func (p *policy) over() string {
+func (p policy) over() string {
 	if p.Refuse {
 		return "REFUSE"
 	}
@@ -303,7 +273,7 @@ func (p *policy) over() string {
 }
 
 // reply replies a policy and its counts as a map.
-func (p *policy) reply(c *Ctx) {
+func (p policy) reply(c *Ctx) {
 	numbers := append([]PolicyCount{
 		{"default", p.Default}, {"max", p.Max}, {"jitter", p.Jitter}, {"slide", p.Slide}, {"limit", p.Limit},
 	}, p.counts()...)
@@ -313,8 +283,8 @@ func (p *policy) reply(c *Ctx) {
 	}
 	c.Out.Map(fields)
 	c.textField("name", p.Name)
-	c.textField("pattern", string(p.pattern))
-	c.intField("db", int64(p.db))
+	c.textField("pattern", string(p.Pattern))
+	c.intField("db", int64(p.DB))
 	c.textField("mode", p.mode())
 	c.textField("over", p.over())
 	c.Out.BulkString("require")
@@ -336,7 +306,7 @@ type PolicyCount struct {
 	N  int64
 }
 
-func (p *policy) counts() []PolicyCount {
+func (p policy) counts() []PolicyCount {
 	n := &p.Counts
 	return []PolicyCount{
 		{"defaulted", n.Defaulted.Load()}, {"cut", n.Cut.Load()}, {"jittered", n.Jittered.Load()}, {"refused", n.Refused.Load()}, {"slid", n.Slid.Load()},
@@ -348,22 +318,22 @@ func setPolicy(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := c.mayRule(p.pattern, p.db); err != nil {
+	if err := c.mayRule(p.Pattern, p.DB); err != nil {
 		return err
 	}
 	now := c.Env.policies.Load()
-	if old := now.named(c.Arg(2)); old != nil {
-		if err := c.mayRule(old.pattern, old.db); err != nil {
+	if old := now.Named(c.Arg(2)); old != nil {
+		if err := c.mayRule(old.Pattern, old.DB); err != nil {
 			return err
 		}
 	}
-	if now.count == policiesMax && now.named(c.Arg(2)) == nil {
+	if now.Len() == policiesMax && now.Named(c.Arg(2)) == nil {
 		return errPolicies
 	}
-	if err := c.keepPolicy(p.Name, p); err != nil {
+	if err := c.keepPolicy(p.Name, p.words()); err != nil {
 		return err
 	}
-	c.Env.setPolicies(now.with(p))
+	c.Env.setPolicies(now.With(p.Policy))
 	c.Out.OK()
 	return nil
 }
@@ -374,14 +344,14 @@ func setPolicy(c *Ctx) error {
 func testPolicy(c *Ctx) error {
 	k := c.Keys[0]
 	var names []string
-	for _, p := range c.Env.policies.Load().byDB[k.DB] {
-		if globMatch(p.pattern, k.Name) {
+	for _, p := range c.Env.policies.Load().Of(k.DB) {
+		if globMatch(p.Pattern, k.Name) {
 			names = append(names, p.Name)
 		}
 	}
 	left := ttl.Persistent
 	if len(names) > 0 {
-		p := c.Env.policies.Load().named([]byte(names[0]))
+		p := c.Env.policies.Load().Named([]byte(names[0]))
 		switch v := p.Decide(c.Txn.Now(), ttl.None, false, k.Hash); {
 		case !p.Enforce:
 		case v.Refused:
@@ -402,11 +372,11 @@ func testPolicy(c *Ctx) error {
 // position, 0 at the end, how many keys of the policy it has met, and of how many it changed the
 // deadline, or would if the policy does not only warn.
 func applyPolicy(c *Ctx) error {
-	p := c.Env.policies.Load().named(c.Arg(2))
+	p := c.Env.policies.Load().Named(c.Arg(2))
 	if p == nil {
 		return errNoPolicy
 	}
-	if err := c.mayRule(p.pattern, p.db); err != nil {
+	if err := c.mayRule(p.Pattern, p.DB); err != nil {
 		return err
 	}
 	cursor, count := uint64(0), int64(100)
@@ -425,9 +395,9 @@ func applyPolicy(c *Ctx) error {
 		return err
 	}
 	var keys []storage.Key
-	next, err := c.view().Scan(p.db, cursor, int(count), func(name []byte, _ object.Type) {
-		if c.Env.policies.Load().find(p.db, name) == &p.Policy {
-			keys = append(keys, c.Env.Store.Key(p.db, bytes.Clone(name)))
+	next, err := c.view().Scan(p.DB, cursor, int(count), func(name []byte, _ object.Type) {
+		if c.Env.policies.Load().Find(p.DB, name) == p {
+			keys = append(keys, c.Env.Store.Key(p.DB, bytes.Clone(name)))
 		}
 	})
 	if err != nil {
@@ -435,7 +405,7 @@ func applyPolicy(c *Ctx) error {
 	}
 	changed := int64(0)
 	for some := range slices.Chunk(keys, policyStep) {
-		n, err := c.applyTo(&p.Policy, some)
+		n, err := c.applyTo(p, some)
 		if err != nil {
 			return err
 		}
@@ -453,7 +423,7 @@ const policyStep = 32
 
 // applyTo is a step of applyPolicy. It is a transaction of its own, unless the command is part of
 // one.
-func (c *Ctx) applyTo(p *ttl.Policy, keys []storage.Key) (changed int64, err error) {
+func (c *Ctx) applyTo(p *policies.Policy, keys []storage.Key) (changed int64, err error) {
 	t := c.Txn
 	if t != nil {
 		if err := c.load(keys); err != nil {
@@ -471,7 +441,7 @@ func (c *Ctx) applyTo(p *ttl.Policy, keys []storage.Key) (changed int64, err err
 		}()
 	}
 	for _, k := range keys {
-		if t.Apply(k, p) {
+		if policies.Apply(t, k, p) {
 			changed++
 		}
 	}
@@ -482,18 +452,19 @@ func (c *Ctx) applyTo(p *ttl.Policy, keys []storage.Key) (changed int64, err err
 // value what KEYP.POLICY SET takes from the name on, as an array of JSON, each in base64.
 const policyKey = "policy:"
 
-// keepPolicy stores a policy for restarts, as part of the command's transaction; nil removes it.
-func (c *Ctx) keepPolicy(name string, p *policy) error {
+// keepPolicy stores a policy for restarts, as part of the command's transaction. Without words it
+// removes the policy.
+func (c *Ctx) keepPolicy(name string, words [][]byte) error {
 	k := c.Env.Store.SystemKey(policyKey + name)
 	c.Txn.Use([]storage.Key{k})
 	if err := c.load([]storage.Key{k}); err != nil {
 		return err
 	}
-	if p == nil {
+	if words == nil {
 		c.Txn.Delete(k, storage.Event{})
 		return nil
 	}
-	text, err := json.Marshal(p.words())
+	text, err := json.Marshal(words)
 	if err != nil {
 		return err
 	}
@@ -517,11 +488,11 @@ func (e *Env) loadPolicies() {
 	if err != nil {
 		e.Log.Error("policies cannot be read", "error", err)
 	}
-	var all []*policy
+	var all []*policies.Policy
 	for _, text := range kept {
 		var words [][]byte
 		err := json.Unmarshal([]byte(text), &words)
-		var p *policy
+		var p policy
 		if err == nil {
 			p, err = e.parsePolicy(Cursor{args: words}, 0)
 		}
@@ -529,7 +500,7 @@ func (e *Env) loadPolicies() {
 			e.Log.Error("a policy is not understood and left out; it stays on disk", "policy", clip([]byte(text), 128), "error", err)
 			continue
 		}
-		all = append(all, p)
+		all = append(all, p.Policy)
 	}
-	e.setPolicies(newPolicySet(all))
+	e.setPolicies(policies.NewSet(all))
 }

@@ -115,7 +115,8 @@ func (e *Env) Report() *Report {
 	for _, one := range e.Stats.PerError.list() {
 		r.Errors = append(r.Errors, ErrorReport{one.code, one.count})
 	}
-	for _, p := range e.policies.Load().list() {
+	for _, one := range e.policies.Load().List() {
+		p := policy{one}
 		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
 	r.Outboxes, r.OutboxTotals, r.OutboxLateness = e.Outboxes.List(), e.Outboxes.Totals(), e.Outboxes.Lateness()

@@ -82,7 +82,7 @@ func (h *handle) change() *Object {
 // create makes a key with a value that is still empty.
 func (t *Txn) create(k Key, v object.Value) *Object {
 	if !v.Type().OwnDeadline() {
-		t.creating(k)
+		t.mayCreate(k)
 	}
 	p, sl, c := t.live(k, true)
 	o := t.newObject(k, v)
@@ -153,8 +153,10 @@ func (t *Txn) flushValue(w opened) {
 	if c == nil || p.objectOf(*c) != w.o {
 		return
 	}
-	if w.o.val.Type() == object.TypeStream && t.s.policies.Load() != nil {
-		t.agePresent(w.k)
+	if w.o.val.Type() == object.TypeStream {
+		if g := t.Governor(w.k); g != nil {
+			g.StreamChanged(w.k, &Stream{handle: handle{t: t, k: w.k, o: w.o, typ: object.TypeStream}})
+		}
 	}
 	w.o.state &^= stateOpen
 	p.recount(t, sl, c, w.o)
@@ -171,7 +173,7 @@ func (t *Txn) flushValue(w opened) {
 		t.changeDeadline(p, sl, c, w.k, ttl.In(w.deadline), t.createdAt(w.deadline))
 		return
 	}
-	t.governPresent(w.k)
+	t.Govern(w.k)
 }
 
 // Hash is a key's hash within a transaction.

@@ -116,8 +116,8 @@ func (t *Txn) NotifyFields(k Key, ev Event, fields ...[]byte) {
 
 // Overwriting raises Overwritten for a key whose present value is about to be replaced by a value
 // of type is with this deadline. If the present value has another type, it also raises TypeChanged.
-// For a missing or expired key it raises nothing. If a policy refuses the deadline, it panics with
-// Refused, as the write after it would.
+// For a missing or expired key it raises nothing. If the governor refuses the deadline, it panics,
+// as the write after it would.
 func (t *Txn) Overwriting(k Key, is object.Type, deadline int64) {
 	if EventClass(t.s.eventMask.Load())&(EventOverwritten|EventTypeChanged) != 0 {
 		t.MayWrite(k, deadline)

@@ -67,6 +67,9 @@ func (it Item) created() uint32 {
 	return it.b.created()
 }
 
+// DeadlineSet is the Unix second in which a write gave the key its deadline.
+func (it Item) DeadlineSet() int64 { return int64(it.created()) }
+
 // Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0:
 // there is none.
 func (it Item) Due() int64 {

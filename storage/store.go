@@ -106,7 +106,7 @@ type Store struct {
 	onEvent     atomic.Pointer[func(Happened)]
 	observer    atomic.Pointer[func([]Change)]
 	onSystem    atomic.Pointer[func(names []string)]
-	policies    atomic.Pointer[policies]
+	governor    atomic.Pointer[governing]
 	onReap      atomic.Pointer[func(took time.Duration)]
 	maxMemory   atomic.Int64
 	frequency   atomic.Pointer[Frequency]

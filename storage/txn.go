@@ -21,13 +21,15 @@ var ErrWrongType = errors.New("storage: the key has another type")
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
-	// Exempt: policies do not decide on the changes of the transaction.
+	// Exempt: the governor does not decide on the changes of the transaction.
 	Exempt bool
 	// By identifies the client of the transaction, until its end: see Change. 0: none.
 	By uint64
 	// Noted contains the notes of the hooks. It stays with the Txn, so that they can reuse it; nil:
 	// they have noted nothing yet.
 	Noted Noted
+	// Governed contains the notes of the governor, as Noted does those of the hooks.
+	Governed GovernorNotes
 
 	s      *Store
 	mask   uint64 // locked shards, a bit for each
@@ -48,7 +50,6 @@ type Txn struct {
 	opened []opened
 	// scratch is room for an element's value while its collection changes.
 	scratch []byte
-	slid    []slid // the deadlines that reading has moved
 	notes   []note // the deadlines that count from a guarded instant
 	// limits are the limits that the present change has changed.
 	limits object.LimitChanges
@@ -138,8 +139,8 @@ func (t *Txn) End() uint64 {
 		t.s.hooks.Ending(t)
 		t.FlushValues()
 	}
-	if len(t.slid) > 0 {
-		t.countSlides()
+	if t.Governed != nil {
+		t.Governed.Ended()
 	}
 	for _, p := range t.counts {
 		p.logCounts(t)
@@ -285,12 +286,12 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.emptied})
 }
 
-// Get finds a live key, marks it as accessed, and moves its deadline if a policy says that reading
-// does so. A missing or expired key gives false.
+// Get finds a live key, marks it as accessed, and calls the governor, which may move its deadline.
+// A missing or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.touch(k)
-	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() && !t.s.Follower() {
-		t.slide(k, item)
+	if g := t.s.governor.Load(); ok && g != nil && g.reads {
+		g.read(t, k, item)
 	}
 	return item, ok
 }
@@ -470,7 +471,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			return end
 		}
 		if !exists(c) {
-			t.creating(k)
+			t.mayCreate(k)
 		}
 		t.install(k, &object.String{Data: append([]byte(nil), old...)}, ttl.At(deadline), t.createdOf(p, c), t.written(p, c))
 		p, sl, c = t.live(k, false)
@@ -493,7 +494,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	o.flags |= flagRaw
 	t.wrotePut(p, sl, *c)
 	t.Notify(k, ev)
-	t.governPresent(k)
+	t.Govern(k)
 	return end
 }
 

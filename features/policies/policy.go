@@ -1,16 +1,23 @@
-package ttl
+// Package policies has rules about the deadlines of keys. A policy gives a deadline to keys that
+// are written without one, cuts or refuses deadlines that are too late, or moves the deadlines of
+// keys that are read. The store asks for its decisions (storage.Governor).
+package policies
 
 import (
 	"math"
 	"math/bits"
 	"sync/atomic"
+
+	"keyp/ttl"
 )
 
-// Policy is a rule about the deadlines of some keys. It applies when a command writes a key, or
-// reads it (Slide). Replayed data and data from elsewhere stay unchanged. Times are in ms, 0 for
-// none. A Policy does not change, except for its counters.
+// Policy is a rule about the deadlines of the keys of a database that match a pattern. It applies
+// when a command writes a key, or reads it (Slide). Replayed data and data from elsewhere stay
+// unchanged. Times are in ms, 0 for none. A Policy does not change, except for its counters.
 type Policy struct {
-	Name string
+	Name    string
+	DB      int
+	Pattern []byte // a glob pattern of names
 	// Enforce means that the policy is applied. Otherwise its decisions are only counted.
 	Enforce bool
 	// Default is the time to live of a key that is written without a deadline.
@@ -31,20 +38,20 @@ type Policy struct {
 	MaxAge  int64
 	AgeRefs uint8
 
-	Counts PolicyCounts
+	Counts Counts
 	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono; 0:
 	// never. Unlogged is how often the policy would have had an effect since.
 	Logged, Unlogged atomic.Int64
 }
 
-// PolicyCounts counts a policy's effects, or those that it would have if it were enforced.
-type PolicyCounts struct {
+// Counts counts a policy's effects, or those that it would have if it were enforced.
+type Counts struct {
 	Defaulted, Cut, Jittered, Refused, Slid, Aged atomic.Int64
 }
 
 // Verdict is a policy's decision about a deadline.
 type Verdict struct {
-	// Deadline is the deadline that the key gets, in Unix ms; None for none.
+	// Deadline is the deadline that the key gets, in Unix ms; ttl.None for none.
 	Deadline int64
 	// Refused means that the command must fail.
 	Refused bool
@@ -55,13 +62,13 @@ type Verdict struct {
 // Changed reports whether the policy changes the deadline or refuses the command.
 func (v Verdict) Changed() bool { return v.Refused || v.Defaulted || v.Cut || v.Jittered }
 
-// Decide returns the policy's decision about a key that is written at now with a deadline, None for
-// none. kept means that the key keeps its deadline, or its lack of one, because the write does not
-// set it. hash is a hash of the key's name.
+// Decide returns the policy's decision about a key that is written at now with a deadline, ttl.None
+// for none. kept means that the key keeps its deadline, or its lack of one, because the write does
+// not set it. hash is a hash of the key's name.
 func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict) {
 	v.Deadline = deadline
 	fresh := !kept
-	if deadline == None {
+	if deadline == ttl.None {
 		switch {
 		case p.Default != 0:
 			v.Deadline, v.Defaulted, fresh = after(now, p.Default), true, true
@@ -106,7 +113,7 @@ func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
 // and written is when a write gave it one, in Unix ms. The deadline moves only if it moves by at
 // least a tenth of Slide.
 func (p *Policy) SlideTo(now, deadline, written int64) int64 {
-	if p.Slide == 0 || deadline == None {
+	if p.Slide == 0 || deadline == ttl.None {
 		return deadline
 	}
 	to := after(now, p.Slide)

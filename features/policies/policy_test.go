@@ -1,10 +1,13 @@
-package ttl
+package policies
 
 import (
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "keyp/internal/testkit/setup"
+	"keyp/ttl"
 )
 
 // instants are times of tests: usual ones, and those at the ends.
@@ -33,19 +36,19 @@ func TestPolicyDecide(t *testing.T) {
 			Jitter: rapid.Int64Range(0, 90).Draw(t, "jitter"), Require: rapid.Bool().Draw(t, "require"),
 		}
 		now, kept, hash := instants(t, "now"), rapid.Bool().Draw(t, "kept"), rapid.Uint64().Draw(t, "hash")
-		asked := None
+		asked := ttl.None
 		if rapid.Bool().Draw(t, "timed") {
 			asked = within(now, rapid.Int64Range(1, 2_000_000).Draw(t, "left"))
 		}
 		got := p.Decide(now, asked, kept, hash)
 
 		want, fresh := Verdict{Deadline: asked}, !kept
-		if asked == None && p.Default > 0 {
+		if asked == ttl.None && p.Default > 0 {
 			want.Deadline, want.Defaulted, fresh = within(now, p.Default), true, true
 		}
-		tooLate := p.Max > 0 && want.Deadline != None && want.Deadline > within(now, p.Max)
+		tooLate := p.Max > 0 && want.Deadline != ttl.None && want.Deadline > within(now, p.Max)
 		switch {
-		case want.Deadline == None:
+		case want.Deadline == ttl.None:
 			want.Refused = p.Require && fresh
 		case tooLate && p.Refuse:
 			want.Refused = fresh
@@ -62,7 +65,7 @@ func TestPolicyDecide(t *testing.T) {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
 		less := want.Deadline - got.Deadline
-		if most := (want.Deadline - now) / 100 * p.Jitter; less < 0 || less > 0 && (!fresh || want.Deadline == None || less > most) {
+		if most := (want.Deadline - now) / 100 * p.Jitter; less < 0 || less > 0 && (!fresh || want.Deadline == ttl.None || less > most) {
 			t.Fatalf("%d ms before %d, %d at most; %+v", less, want.Deadline, most, got)
 		}
 		if got.Jittered != (less > 0) || got.Changed() != (got.Deadline != asked || got.Defaulted || got.Cut) {
@@ -97,9 +100,9 @@ func TestPolicySlide(t *testing.T) {
 		p := &Policy{Slide: spans(t, "slide"), Limit: spans(t, "limit")}
 		now := instants(t, "now")
 		written := now - rapid.Int64Range(0, min(now, 2_000_000)).Draw(t, "since")
-		was := rapid.OneOf(rapid.Just(None), rapid.Int64Range(now, within(now, 2_000_000))).Draw(t, "deadline")
+		was := rapid.OneOf(rapid.Just(ttl.None), rapid.Int64Range(now, within(now, 2_000_000))).Draw(t, "deadline")
 		want := was
-		if p.Slide > 0 && was != None {
+		if p.Slide > 0 && was != ttl.None {
 			to := within(now, p.Slide)
 			if p.Limit > 0 {
 				to = min(to, within(written, p.Limit))

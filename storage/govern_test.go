@@ -6,21 +6,30 @@ import (
 	"keyp/ttl"
 )
 
-// TestReadsAskNoPolicy: a read is compared with patterns only if a policy slides deadlines.
-func TestReadsAskNoPolicy(t *testing.T) {
+// slider is a governor that moves the deadline of each key that is read by an hour.
+type slider struct {
+	Governor
+	reads int
+}
+
+func (g *slider) Read(t *Txn, k Key, item Item) {
+	g.reads++
+	t.MoveDeadline(k, ttl.In(item.Deadline()+3_600_000))
+}
+
+func (g *slider) Decide(_ *Txn, _ Key, deadline ttl.Deadline, _ bool) ttl.Deadline { return deadline }
+
+// TestReadsAskNoGovernor: the governor is called for a read only if it moves deadlines.
+func TestReadsAskNoGovernor(t *testing.T) {
 	h := newHarness(t)
-	k, asked := h.s.Key(0, []byte("k")), 0
+	k := h.s.Key(0, []byte("k"))
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(x.Now()+1000), Event{}) }, k)
-	find := func(int, []byte) *ttl.Policy {
-		asked++
-		return nil
-	}
-	for _, slides := range []bool{false, true} {
-		h.s.SetPolicies(find, slides)
-		asked = 0
+	for _, reads := range []bool{false, true} {
+		g := &slider{}
+		h.s.SetGovernor(g, reads)
 		h.do(func(x *Txn) { x.Get(k) }, k)
-		if (asked > 0) != slides {
-			t.Errorf("with policies that slide: %v, a read asks for %d", slides, asked)
+		if (g.reads > 0) != reads {
+			t.Errorf("with a governor of reads: %v, a read asks %d times", reads, g.reads)
 		}
 	}
 }
@@ -29,7 +38,7 @@ func TestReadsAskNoPolicy(t *testing.T) {
 func TestSlideOnFullDisk(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))
-	h.s.SetPolicies(func(int, []byte) *ttl.Policy { return &ttl.Policy{Enforce: true, Slide: 100_000} }, true)
+	h.s.SetGovernor(&slider{}, true)
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(x.Now()+1000), Event{}) }, k)
 	for _, full := range []bool{true, false} {
 		h.s.house.lowSpace.Store(full)

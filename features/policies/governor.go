@@ -1,0 +1,223 @@
+package policies
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// governor applies the policies of a set to what commands write and read.
+type governor struct {
+	*Set
+	clock clock.Clock
+	log   *slog.Logger
+}
+
+// Use replaces the policies that decide in a store from now on.
+func Use(s *storage.Store, set *Set) {
+	if set.Len() == 0 {
+		s.SetGovernor(nil, false)
+		return
+	}
+	of := s.Options()
+	slides := slices.ContainsFunc(set.List(), func(p *Policy) bool { return p.Slide != 0 })
+	s.SetGovernor(&governor{set, of.Clock, of.Logger}, slides)
+}
+
+// Refused is the value with which a policy's refusal of a deadline, or of the lack of one, panics.
+type Refused struct {
+	Policy   *Policy
+	Deadline int64 // the deadline that was asked for, ttl.None for none
+}
+
+// Decide returns the deadline that the policy of a key gives it, and counts the effect. It panics
+// with Refused.
+func (g *governor) Decide(t *storage.Txn, k storage.Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
+	p := g.Find(k.DB, k.Name)
+	if p == nil {
+		return deadline
+	}
+	v := p.Decide(t.Now(), deadline.At, kept, k.Hash)
+	if !v.Changed() {
+		return deadline
+	}
+	counts := &p.Counts
+	switch {
+	case v.Refused:
+		counts.Refused.Add(1)
+	case v.Defaulted:
+		counts.Defaulted.Add(1)
+	case v.Cut:
+		counts.Cut.Add(1)
+	}
+	if v.Jittered {
+		counts.Jittered.Add(1)
+	}
+	switch {
+	case !p.Enforce:
+		g.wouldDecide(p, k, v)
+		return deadline
+	case v.Refused:
+		panic(Refused{p, deadline.At})
+	default:
+		return ttl.Deadline{At: v.Deadline, FromNow: v.Defaulted || v.Cut || deadline.FromNow}
+	}
+}
+
+// policyLogs is how often at most the log says what a policy would do, after the first time.
+const policyLogs = time.Hour
+
+// wouldDecide logs what a policy that only warns would do: the first time, and once an hour how
+// often that was.
+func (g *governor) wouldDecide(p *Policy, k storage.Key, v Verdict) {
+	p.Unlogged.Add(1)
+	now, last := int64(g.clock.Mono()), p.Logged.Load()
+	if last != 0 && now-last < int64(policyLogs) || !p.Logged.CompareAndSwap(last, now) {
+		return
+	}
+	what := "shorten the time to live"
+	switch {
+	case v.Refused:
+		what = "refuse the command"
+	case v.Defaulted:
+		what = "give the key a deadline"
+	}
+	name := string(k.Name)
+	if len(name) > 64 {
+		name = name[:64] + "…"
+	}
+	g.log.Warn("a policy would "+what, "policy", p.Name, "times", p.Unlogged.Swap(0), "db", k.DB, "key", name)
+}
+
+// MayCreate panics with Refused if the policy of a missing key requires a deadline.
+func (g *governor) MayCreate(t *storage.Txn, k storage.Key) {
+	if p := g.Find(k.DB, k.Name); p != nil && p.Decide(t.Now(), ttl.None, false, k.Hash).Refused {
+		g.Decide(t, k, ttl.Deadline{}, false)
+	}
+}
+
+// MayWrite panics with Refused if the policy of a key refuses a deadline.
+func (g *governor) MayWrite(t *storage.Txn, k storage.Key, deadline int64) {
+	p := g.Find(k.DB, k.Name)
+	if p != nil && p.Enforce && p.Decide(t.Now(), deadline, false, k.Hash).Refused {
+		p.Counts.Refused.Add(1)
+		panic(Refused{p, deadline})
+	}
+}
+
+// StreamChanged gives a stream without a maximum age the one that its policy wants.
+func (g *governor) StreamChanged(k storage.Key, s *storage.Stream) { g.age(k, s) }
+
+// age is StreamChanged. It returns whether the policy gives the stream an age, or would if it did
+// not only warn.
+func (g *governor) age(k storage.Key, s *storage.Stream) bool {
+	p := g.Find(k.DB, k.Name)
+	if p == nil || p.MaxAge == 0 {
+		return false
+	}
+	if age, _ := s.Value().Age(); age != 0 {
+		return false
+	}
+	p.Counts.Aged.Add(1)
+	if p.Enforce {
+		s.SetAge(p.MaxAge, object.StreamRefs(p.AgeRefs))
+	}
+	return true
+}
+
+// moved is a transaction's notes of the deadlines that reading has moved.
+type moved struct{ list []move }
+
+// move is one of them. The key's name is valid while its command runs.
+type move struct {
+	k       storage.Key
+	p       *Policy
+	was, to int64
+}
+
+// Read moves the deadline of a key that is being read, if its policy says so.
+func (g *governor) Read(t *storage.Txn, k storage.Key, item storage.Item) {
+	p := g.Find(k.DB, k.Name)
+	if p == nil {
+		return
+	}
+	was := item.Deadline()
+	to := p.SlideTo(t.Now(), was, item.DeadlineSet()*1000)
+	if to == was {
+		return
+	}
+	if !p.Enforce {
+		p.Counts.Slid.Add(1)
+		return
+	}
+	t.MoveDeadline(k, ttl.In(to))
+	m, ok := t.Governed.(*moved)
+	if !ok {
+		m = &moved{}
+		t.Governed = m
+	}
+	m.list = append(m.list, move{k, p, was, to})
+}
+
+// Ended counts the deadlines that reading has moved.
+func (m *moved) Ended() {
+	for _, one := range m.list {
+		one.p.Counts.Slid.Add(1)
+	}
+	clear(m.list)
+	m.list = m.list[:0]
+}
+
+// Moves is how many deadlines reading has moved since the transaction's begin, for TakeBack.
+func Moves(t *storage.Txn) int {
+	if m, ok := t.Governed.(*moved); ok {
+		return len(m.list)
+	}
+	return 0
+}
+
+// TakeBack moves back the deadlines that reading has moved since Moves returned since. It is for a
+// command that a policy refuses.
+func TakeBack(t *storage.Txn, since int) {
+	m, ok := t.Governed.(*moved)
+	if !ok {
+		return
+	}
+	for _, one := range slices.Backward(m.list[since:]) {
+		if item, ok := t.Peek(one.k); ok && item.Deadline() == one.to {
+			t.MoveDeadline(one.k, ttl.At(one.was))
+		}
+	}
+	m.list = m.list[:since]
+}
+
+// Apply gives a key the deadline that a policy wants, if it has another one or none, and a stream
+// its age, as a write of it would. It returns whether one of them changed, or would change if the
+// policy did not only warn. It does nothing for a missing or expired key, or one that the policy is
+// not about.
+func Apply(t *storage.Txn, k storage.Key, p *Policy) bool {
+	g, ok := t.Governor(k).(*governor)
+	if !ok || g.Find(k.DB, k.Name) != p {
+		return false
+	}
+	item, ok := t.Peek(k)
+	if !ok || item.Type().OwnDeadline() {
+		return false
+	}
+	aged := false
+	if item.Type() == object.TypeStream {
+		s, err := t.Stream(k)
+		aged = err == nil && g.age(k, &s)
+	}
+	t.FlushValues()
+	v := p.Decide(t.Now(), item.Deadline(), true, k.Hash)
+	if v.Changed() {
+		t.Govern(k)
+	}
+	return v.Changed() || aged
+}

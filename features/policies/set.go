@@ -1,0 +1,105 @@
+package policies
+
+import (
+	"cmp"
+	"slices"
+
+	"keyp/internal/glob"
+)
+
+// Set is all policies of a store. It does not change.
+type Set struct {
+	byDB  map[int][]*Policy
+	count int
+}
+
+// Named returns the policy of a name, nil if there is none.
+func (s *Set) Named(name []byte) *Policy {
+	for _, p := range s.List() {
+		if p.Name == string(name) {
+			return p
+		}
+	}
+	return nil
+}
+
+// Len is how many policies there are.
+func (s *Set) Len() int { return s.count }
+
+// Of returns the policies of a database, in the order in which they go before each other.
+func (s *Set) Of(db int) []*Policy { return s.byDB[db] }
+
+// List returns all policies, by database, as Of does.
+func (s *Set) List() []*Policy {
+	var all []*Policy
+	for _, db := range s.databases() {
+		all = append(all, s.byDB[db]...)
+	}
+	return all
+}
+
+func (s *Set) databases() []int {
+	dbs := make([]int, 0, len(s.byDB))
+	for db := range s.byDB {
+		dbs = append(dbs, db)
+	}
+	slices.Sort(dbs)
+	return dbs
+}
+
+// NewSet makes a set of policies. The policy with the most specific pattern goes before others,
+// then the one with the lower name.
+func NewSet(all []*Policy) *Set {
+	s := &Set{byDB: map[int][]*Policy{}, count: len(all)}
+	for _, p := range all {
+		s.byDB[p.DB] = append(s.byDB[p.DB], p)
+	}
+	for _, of := range s.byDB {
+		slices.SortFunc(of, func(a, b *Policy) int {
+			return cmp.Or(cmp.Compare(literals(b.Pattern), literals(a.Pattern)), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return s
+}
+
+// With returns the set with a policy in place of the one of its name.
+func (s *Set) With(p *Policy) *Set {
+	others := slices.DeleteFunc(s.List(), func(o *Policy) bool { return o.Name == p.Name })
+	return NewSet(append(others, p))
+}
+
+// Without returns the set without a policy.
+func (s *Set) Without(p *Policy) *Set {
+	return NewSet(slices.DeleteFunc(s.List(), func(o *Policy) bool { return o == p }))
+}
+
+// Find returns the policy of a key, nil if the key is under none. Any goroutine may call it.
+func (s *Set) Find(db int, name []byte) *Policy {
+	for _, p := range s.byDB[db] {
+		if glob.Match(p.Pattern, name) {
+			return p
+		}
+	}
+	return nil
+}
+
+// literals counts the bytes of a pattern that stand for themselves.
+func literals(pattern []byte) (n int) {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '*', '?':
+		case '[':
+			for i++; i < len(pattern) && pattern[i] != ']'; i++ {
+				if pattern[i] == '\\' {
+					i++
+				}
+			}
+		case '\\':
+			i++
+			n++
+		default:
+			n++
+		}
+	}
+	return n
+}

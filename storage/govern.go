@@ -1,0 +1,180 @@
+package storage
+
+import (
+	"keyp/storage/format"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// Governor is a feature that decides on the deadlines of keys that commands write
+// (features/policies). It decides when a transaction gives a key a value or a deadline. So the log
+// contains the decisions, and replay decides nothing. For a changed collection the decision is made
+// at the end of the command, when its counts are updated (FlushValues).
+//
+// Calls must be quick: the shard of the key is locked. Keys of types with deadlines of their own,
+// and keys of an Exempt transaction, are not the governor's.
+type Governor interface {
+	// Decide returns the deadline of a key that is written with a deadline. kept: the key had this
+	// deadline before, and the write does not set it. To refuse the deadline, Decide panics. A
+	// function that is part of a change has then changed nothing.
+	Decide(t *Txn, k Key, deadline ttl.Deadline, kept bool) ttl.Deadline
+	// MayCreate panics if Decide would refuse a missing key that is about to be made without a
+	// deadline. Such a key gets its deadline when the command ends.
+	MayCreate(t *Txn, k Key)
+	// MayWrite panics if Decide would refuse a deadline, 0 for none, that a key does not have.
+	MayWrite(t *Txn, k Key, deadline int64)
+	// StreamChanged is called when a command ends that has changed a stream.
+	StreamChanged(k Key, s *Stream)
+	// Read is called when a command reads a key that has a deadline. It may move the deadline
+	// (MoveDeadline).
+	Read(t *Txn, k Key, item Item)
+}
+
+// GovernorNotes are a governor's notes in a transaction.
+type GovernorNotes interface {
+	// Ended is called at the end of the transaction.
+	Ended()
+}
+
+// governing is the present governor.
+type governing struct {
+	Governor
+	reads bool
+}
+
+// SetGovernor sets the governor; nil: there is none. reads tells whether it moves deadlines of keys
+// that are read; otherwise it is not called for reads.
+func (s *Store) SetGovernor(g Governor, reads bool) {
+	if g == nil {
+		s.governor.Store(nil)
+		return
+	}
+	s.governor.Store(&governing{g, reads})
+}
+
+// Governor returns the governor that decides about a key in the transaction; nil: none does.
+func (t *Txn) Governor(k Key) Governor {
+	g := t.s.governor.Load()
+	if g == nil || t.Exempt || k.DB == t.s.options.Databases {
+		return nil
+	}
+	return g.Governor
+}
+
+// govern returns the deadline of a key that is written with deadline; see Governor.
+func (t *Txn) govern(k Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
+	if g := t.Governor(k); g != nil {
+		return g.Decide(t, k, deadline, kept)
+	}
+	return deadline
+}
+
+// governNew is govern for a value that a key gets as a whole. The deadline is kept if it is the
+// key's present one.
+func (t *Txn) governNew(k Key, deadline ttl.Deadline) ttl.Deadline {
+	if t.s.governor.Load() == nil {
+		return deadline
+	}
+	item, ok := t.Peek(k)
+	return t.govern(k, deadline, ok && item.Deadline() == deadline.At)
+}
+
+// notifyWritten raises the event of a write that asked for a deadline, and that of the deadline
+// that the governor gave it.
+func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
+	t.Notify(k, ev)
+	if asked == ttl.None && deadline != ttl.None {
+		t.Notify(k, DeadlineSet)
+	}
+}
+
+// governMoved is govern for a value that comes from another key with its deadline, and when that
+// was set.
+func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint32) (ttl.Deadline, uint32) {
+	d := ttl.At(deadline)
+	if typ.OwnDeadline() {
+		return d, created
+	}
+	if d = t.govern(to, d, deadline != ttl.None); d.At != deadline {
+		created = t.createdAt(d.At)
+	}
+	return d, created
+}
+
+// mayCreate panics as the governor does if it refuses a missing key without a deadline.
+func (t *Txn) mayCreate(k Key) {
+	if g := t.Governor(k); g != nil {
+		g.MayCreate(t, k)
+	}
+}
+
+// MayWrite panics as the governor does if it refuses a deadline, 0 for none, of a key that is
+// missing or has another. A command that changes something else before it writes the key calls it
+// first.
+func (t *Txn) MayWrite(k Key, deadline int64) {
+	g := t.Governor(k)
+	if g == nil {
+		return
+	}
+	if item, ok := t.Peek(k); !ok || item.Deadline() != deadline {
+		g.MayWrite(t, k, deadline)
+	}
+}
+
+// Govern gives a key that was changed in place the deadline that the governor wants. It does
+// nothing for a missing or expired key.
+func (t *Txn) Govern(k Key) {
+	if t.Governor(k) == nil {
+		return
+	}
+	p, sl, c := t.live(k, false)
+	if !exists(c) || p.item(*c).Type().OwnDeadline() {
+		return
+	}
+	was := p.deadline(*c)
+	if d := t.govern(k, ttl.At(was), true); d.At != was {
+		t.changeDeadline(p, sl, c, k, d, t.createdAt(d.At))
+		t.notifyWritten(k, Event{}, was, d.At)
+	}
+}
+
+// read calls the governor for a key that a command reads. Deadlines stay on a full disk, and while
+// the value is pinned.
+func (g *governing) read(t *Txn, k Key, item Item) {
+	switch {
+	case t.NoTouch, t.Offloaded(), t.s.Follower(), t.Governor(k) == nil:
+	case item.Deadline() == ttl.None, item.Type().OwnDeadline(), t.s.Full(), item.o != nil && item.o.pinned():
+	default:
+		g.Read(t, k, item)
+	}
+}
+
+// MoveDeadline gives an existing key another deadline because it is read. For clients that watch
+// the key this is no change, and it raises no event. When a write gave the key its deadline stays.
+func (t *Txn) MoveDeadline(k Key, to ttl.Deadline) {
+	p, sl, c := t.live(k, false)
+	if !exists(c) {
+		return
+	}
+	quiet := t.quiet
+	t.quiet = true
+	t.changeDeadline(p, sl, c, k, to, p.created(*c))
+	t.quiet = quiet
+}
+
+// changeDeadline gives a key another deadline, and records it.
+func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline ttl.Deadline, created uint32) {
+	p.setDeadline(t, sl, c, deadline.At, created)
+	if o := p.objectOf(*c); o != nil && o.id != 0 && t.logged == o.id {
+		t.changing(p.space, k.Name)
+		t.cutBatch()
+		t.buf = append(t.buf, format.RecExpire)
+		t.cost += recordCost[format.RecExpire]
+		t.stated++
+	} else {
+		t.keyRecord(format.RecDeadline, p, k.Name)
+	}
+	t.buf = format.AppendDeadline(t.buf, deadline.At, created)
+	t.wrotePut(p, sl, *c)
+	t.s.guard.noteKey(t, p.space, k, deadline)
+}
