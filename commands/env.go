@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"keyp/features/leases"
 	"keyp/features/outbox"
 	"keyp/features/policies"
 	"keyp/internal/clock"
@@ -32,6 +33,7 @@ type Env struct {
 	*OfLoop
 	Store    *storage.Store
 	Outboxes *outbox.Outboxes // of the store
+	leases   *leases.Leases   // of the store
 	Config   *config.Config
 	Table    *Table
 	Log      *slog.Logger
@@ -103,7 +105,7 @@ type OfLoop struct {
 // monitor.
 func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Env {
 	e := &Env{
-		Store: store, Outboxes: outbox.Of(store), Config: cfg, Table: NewTable(), Log: log, Clock: clk,
+		Store: store, Outboxes: outbox.Of(store), leases: leases.In(store), Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 	}
 	if err := e.Table.Rename(cfg.Renames()); err != nil {

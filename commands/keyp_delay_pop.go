@@ -111,7 +111,9 @@ func (c *Ctx) deliverJobs(p *jobPop, q *storage.DelayQueue, ids [][]byte) {
 			c.Out.Null()
 			q.Remove(id)
 		} else {
-			c.Out.Bulk(appendReceipt(nil, q.Deliver(j, c.Txn.Now()+p.visibility), id))
+			receipt := c.Env.leases.Next(c.Txn, c.Keys[0])
+			q.Deliver(j, c.Txn.Now()+p.visibility, receipt)
+			c.Out.Bulk(appendReceipt(nil, receipt, id))
 		}
 		c.Out.Int(int64(j.Deliveries + 1))
 	}

@@ -18,7 +18,7 @@ import (
 // receipt of a store that was started ms after the epoch.
 func delays(t *testing.T, steps string) {
 	t.Helper()
-	leases(t, receipts(steps))
+	leaseTable(t, receipts(steps))
 }
 
 var receiptPattern = regexp.MustCompile(`@(\d+)\.(\d+)`)

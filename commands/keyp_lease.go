@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 
+	"keyp/features/leases"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/ttl"
@@ -29,7 +30,7 @@ var (
 	eventLeaseRelease = storage.Event{Class: storage.EventModule, Name: "lease.release"}
 )
 
-// keypLeaseCommands grant leases with fencing tokens (storage/lease.go). Clients that wait for a
+// keypLeaseCommands grant leases with fencing tokens (features/leases). Clients that wait for a
 // lease are in the line of Waiters for a missing key.
 var keypLeaseCommands = []Spec{{
 	Name: "KEYP.LEASE", Group: KeypGroup, Since: "0.1.0", Arity: -2,
@@ -135,18 +136,18 @@ func acquireLease(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	l, there, err := c.Txn.Lease(k)
+	l, there, err := leases.Find(c.Txn, k)
 	switch {
 	case err != nil:
 		return err
 	case !there && c.Env.lines.mayTake(k, object.None, c.Client):
-		token := c.Txn.GrantLease(k, r.owner, r.deadline, r.delay, eventLeaseAcquire)
+		token := c.Env.leases.Grant(c.Txn, k, r.owner, r.deadline, r.delay, eventLeaseAcquire)
 		c.replyLease(token, r.deadline)
 		return nil
 	case there && l.Held && bytes.Equal(l.Owner, r.owner):
 		if l.Deadline != ttl.None && r.deadline > l.Deadline {
 			l.Deadline = r.deadline
-			c.Txn.ExtendLease(k, r.deadline, eventLeaseAcquire)
+			leases.Extend(c.Txn, k, r.deadline, eventLeaseAcquire)
 		}
 		c.replyLease(l.Token, l.Deadline)
 		return nil
@@ -169,8 +170,8 @@ func (c *Ctx) replyLease(token uint64, deadline int64) {
 }
 
 // held returns the lease of the command's key, and whether it is held with token.
-func (c *Ctx) held(token int64) (l storage.Lease, held bool, err error) {
-	l, there, err := c.Txn.Lease(c.Keys[0])
+func (c *Ctx) held(token int64) (l leases.Lease, held bool, err error) {
+	l, there, err := leases.Find(c.Txn, c.Keys[0])
 	return l, there && l.Held && l.Token == uint64(token), err
 }
 
@@ -192,7 +193,7 @@ func renewLease(c *Ctx) error {
 	case !held:
 		return errNotHeld
 	}
-	c.Txn.ExtendLease(c.Keys[0], deadline, eventLeaseRenew)
+	leases.Extend(c.Txn, c.Keys[0], deadline, eventLeaseRenew)
 	c.Out.Int(deadline)
 	return nil
 }
@@ -233,7 +234,7 @@ func checkLease(c *Ctx) error {
 
 // leaseInfo replies a map. A lease that has expired is shown as long as its delay lasts.
 func leaseInfo(c *Ctx) error {
-	l, there, err := c.Txn.Lease(c.Keys[0])
+	l, there, err := leases.Find(c.Txn, c.Keys[0])
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/features/leases"
 	"keyp/internal/rdb"
 	"keyp/storage"
 	"keyp/storage/object"
@@ -15,7 +17,7 @@ import (
 
 // leases runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T is
 // the epoch and T+n n ms later.
-func leases(t *testing.T, steps string) {
+func leaseTable(t *testing.T, steps string) {
 	t.Helper()
 	table(t, tokens(steps))
 }
@@ -28,7 +30,7 @@ func tokens(steps string) string {
 }
 
 func TestLease(t *testing.T) {
-	leases(t, `
+	leaseTable(t, `
 		KEYP.LEASE ACQUIRE l a 5000 -> [$1, T+005000]
 		TYPE l -> +lease
 		OBJECT ENCODING l -> "lease"
@@ -131,7 +133,7 @@ func TestLeaseTokensAhead(t *testing.T) {
 }
 
 func TestLeaseArguments(t *testing.T) {
-	leases(t, `
+	leaseTable(t, `
 		KEYP.LEASE -> -ERR wrong number of arguments for 'keyp.lease' command
 		KEYP.LEASE ACQUIRE l a -> -ERR wrong number of arguments for 'keyp.lease|acquire' command
 		KEYP.LEASE ACQUIRE l "" 5 -> -ERR an owner has 1 to 512 bytes
@@ -180,7 +182,7 @@ func TestLeaseArguments(t *testing.T) {
 }
 
 func TestLeaseDelay(t *testing.T) {
-	leases(t, `
+	leaseTable(t, `
 		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
 		PTTL l -> 1500
 		advance 999ms
@@ -208,7 +210,7 @@ func TestLeaseDelay(t *testing.T) {
 
 // TestLeaseKeys: what commands for keys of any type do with a lease.
 func TestLeaseKeys(t *testing.T) {
-	leases(t, `
+	leaseTable(t, `
 		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
 		KEYS * -> ["l"]
 		DBSIZE -> 1
@@ -297,7 +299,7 @@ func TestLeaseDump(t *testing.T) {
 
 // TestLeaseEnds: CHECK and RENEW end the transaction or script that needs the lease.
 func TestLeaseEnds(t *testing.T) {
-	leases(t, `
+	leaseTable(t, `
 		KEYP.LEASE ACQUIRE l a 1000 -> [$1, T+001000]
 		MULTI -> +OK
 		KEYP.LEASE CHECK l $1 -> +QUEUED
@@ -374,7 +376,7 @@ func TestLeaseEvents(t *testing.T) {
 
 // TestLeasePolicies: policies do not decide about what KEYP.LEASE does, nor move leases.
 func TestLeasePolicies(t *testing.T) {
-	leases(t, `
+	leaseTable(t, `
 		KEYP.POLICY SET p PATTERN * ENFORCE DEFAULT 1s MAX 1s CUT SLIDE 1s -> +OK
 		KEYP.LEASE ACQUIRE l a 5000 -> [$1, T+005000]
 		KEYP.LEASE CHECK l $1 -> +OK
@@ -411,6 +413,38 @@ func TestLeaseTokensOfPayloads(t *testing.T) {
 	var token int64
 	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "other", "a", "1000"), "[%d,", &token); token <= 1<<52 {
 		t.Errorf("after a restart tokens go on at %d", token)
+	}
+}
+
+// TestLeaseRestored: tokens go on above those that may have been granted since a backup.
+func TestLeaseRestored(t *testing.T) {
+	h := newHarness(t)
+	h.do("KEYP.LEASE", "ACQUIRE", "l", "a", "1000")
+	sn, err := h.env.Store.OpenBackup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sn.Close()
+	var stream bytes.Buffer
+	if err := sn.SendBackup(t.Context(), &stream); err != nil {
+		t.Fatal(err)
+	}
+	o := h.env.Store.Options()
+	o.Dir, o.FS = t.TempDir(), nil
+	if _, err := storage.RestoreBackup(o, &stream); err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(true)
+	x := s.NewTxn()
+	s.BeginAll(x)
+	defer x.End()
+	const most = uint64(epoch)*1000 + 1<<32 // that could have been granted
+	if token := leases.In(s).Next(x, s.Key(0, []byte("l"))); token <= most {
+		t.Errorf("the first token after the restore is %d, and %d may have been granted", token, most)
 	}
 }
 

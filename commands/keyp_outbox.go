@@ -296,9 +296,6 @@ func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
 	return err
 }
 
-// Features makes the features that commands build on a store: for storage.Options.Hooks.
-func Features(s *storage.Store) storage.Hooks { return outbox.New(s, dump) }
-
 // dump returns what DUMP replies of a value, nil if it cannot be said.
 func dump(item storage.Item) []byte {
 	v, err := dumped(item)

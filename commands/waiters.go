@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"keyp/features/leases"
 	"keyp/storage"
 	"keyp/storage/object"
 )
@@ -496,7 +497,7 @@ func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner stri
 	}
 	if item, ok := t.Peek(k); ok {
 		typ = item.Type()
-		if l, ok := t.LeaseOf(item); ok && l.Held {
+		if l, ok := leases.Of(item, t.Now()); ok && l.Held {
 			owner = string(l.Owner)
 		}
 	}

@@ -268,9 +268,8 @@ func restoredLog(o *Options, first uint64) (*wal.Log, error) {
 
 // RestoreBackup makes o.Dir, which is empty or does not exist, the directory of the moment of a
 // backup. When it returns, the data of the stream is proven and on disk. With an error, the
-// directory has a part of it. The counter of leases' tokens moves past all that may have been
-// granted after the backup. The directory belongs to a server that is alone, also for a member's
-// backup.
+// directory has a part of it. The hooks (o.Hooks) learn of the restore. The directory belongs to a
+// server that is alone, also for a member's backup.
 func RestoreBackup(o Options, r io.Reader) (h snapshotfile.Header, err error) {
 	m, err := RestoreTo(context.Background(), o, r, Source{})
 	return m.Backup, err
@@ -319,12 +318,11 @@ func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Mome
 			return m, err
 		}
 	}
-	return m, raiseTokens(o, m.Time)
+	return m, restoredHooks(o, m.Time)
 }
 
-// raiseTokens opens a restored directory and moves the counter of leases' tokens far enough above
-// those that its log contains.
-func raiseTokens(o Options, backup int64) (err error) {
+// restoredHooks opens a restored directory and calls the hooks.
+func restoredHooks(o Options, backup int64) (err error) {
 	o.NoBackground = true
 	s, _, err := Open(o)
 	if err != nil {
@@ -332,5 +330,5 @@ func raiseTokens(o Options, backup int64) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close(true)) }()
 	s.SetDiskReserve(0) // it is for clients
-	return s.leases.passBackup(backup)
+	return s.hooks.Restored(backup)
 }

@@ -204,39 +204,6 @@ func TestBackupGivenUp(t *testing.T) {
 	}
 }
 
-// TestRestoreRaisesTokens: a lease that is granted after a restore has a token above those that
-// were granted after the backup, also where the clock is behind what it was then.
-func TestRestoreRaisesTokens(t *testing.T) {
-	h := changing(newHarness(t))
-	grant := func(h *harness, name string) (token uint64) {
-		h.do(func(x *Txn) { token = h.s.leases.next(x, h.s.Key(0, []byte(name))) }, h.s.Key(0, []byte(name)))
-		h.commit()
-		return token
-	}
-	grant(h.harness, "before")
-	stream := h.backup()
-	var last uint64
-	h.s.leases.last.Add(3 * tokensAhead)
-	last = grant(h.harness, "after")
-	if err := h.s.Close(true); err != nil {
-		t.Fatal(err)
-	}
-	to := restored(t, h)
-	to.clock = clock.NewFake(h.clock.Now() - 1000)
-	if _, err := RestoreBackup(to.options(), bytes.NewReader(stream)); err != nil {
-		t.Fatal(err)
-	}
-	to.open()
-	for _, name := range strings.Fields("before after other") {
-		if token := grant(to, name); token <= last {
-			t.Errorf("%s has token %d, and %d was granted", name, token, last)
-		}
-	}
-	if err := to.s.Close(true); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestRestoreFaults: each write and each sync of a restore fails once. It returns the error, and
 // without one everything is there, also behind a power failure.
 func TestRestoreFaults(t *testing.T) {

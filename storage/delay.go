@@ -35,12 +35,11 @@ func (q *DelayQueue) Add(id []byte, due int64, payload []byte) (created bool) {
 	return !there
 }
 
-// Deliver gives a job to somebody until it is due again, and returns the receipt.
-func (q *DelayQueue) Deliver(j object.Job, due int64) (receipt uint64) {
-	receipt = q.t.s.leases.next(q.t, q.k)
+// Deliver gives a job to somebody until it is due again. receipt is a number that no delivery had
+// before.
+func (q *DelayQueue) Deliver(j object.Job, due int64, receipt uint64) {
 	j.Due, j.Deliveries, j.Receipt = due, j.Deliveries+1, receipt
 	q.set(&j)
-	return receipt
 }
 
 // Extend changes when a delivered job becomes due again.

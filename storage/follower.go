@@ -48,8 +48,8 @@ var errFollowerChanged = errors.New("storage: a transaction has changed a follow
 //
 // A store that becomes the leader's removes everything that is due by now, and reports it. Its time
 // continues from the group's (grouptime.go), or from the newest instant that the store has seen. If
-// the clock is behind that, it is handled like a step back. The store takes over the guarded time,
-// the tokens and the data of the hooks that the previous leader has noted.
+// the clock is behind that, it is handled like a step back. The store takes over the guarded time
+// and the data of the hooks that the previous leader has noted.
 func (s *Store) SetFollower(on bool) {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -70,7 +70,6 @@ func (s *Store) SetFollower(on bool) {
 		for _, sh := range s.shards {
 			sh.mu.logged = 0 // the log may have gone on from elsewhere
 		}
-		s.leases.resume(t)
 		s.hooks.Leads(t)
 	}
 	t.End()

@@ -40,6 +40,12 @@ type Hooks interface {
 	Elements(k Key, typ object.Type) ElementHook
 	// Ending writes what was noted (Txn.Noted) into the transaction's batch.
 	Ending(t *Txn)
+	// Arriving returns the value that a key gets when a value comes to it from elsewhere: by COPY,
+	// RENAME, MOVE or RESTORE, or by another feature (Replace). Nothing is changed before the call.
+	Arriving(t *Txn, k Key, v object.Value) object.Value
+	// Restored is called when the data of a backup are restored, which was made at an instant (Unix
+	// ms), before the store is used.
+	Restored(instant int64) error
 	// Removed is called without a transaction when something that was due may be gone.
 	Removed()
 }
@@ -57,29 +63,32 @@ type Noted interface {
 	Bytes() int
 }
 
-// noHooks are the hooks of a store on which no feature is built.
-type noHooks struct{}
+// NoHooks are hooks that do nothing. A feature that needs some hooks embeds it for the others.
+type NoHooks struct{}
 
-func (noHooks) Start(context.Context) error                    { return nil }
-func (noHooks) Loop()                                          {}
-func (noHooks) Leads(*Txn)                                     {}
-func (noHooks) Led()                                           {}
-func (noHooks) KeepsSystem() bool                              { return false }
-func (noHooks) ChangesRules(string) bool                       { return false }
-func (noHooks) Follow(*Txn, []string)                          {}
-func (noHooks) Wants(int) bool                                 { return false }
-func (noHooks) WantsValue(Key, object.Type, format.Times) bool { return false }
-func (noHooks) KeyExpired(*Txn, Key, object.Type, int64, Item) {}
-func (noHooks) Elements(Key, object.Type) ElementHook          { return nil }
-func (noHooks) Ending(*Txn)                                    {}
-func (noHooks) Removed()                                       {}
+func (NoHooks) Start(context.Context) error                    { return nil }
+func (NoHooks) Loop()                                          {}
+func (NoHooks) Leads(*Txn)                                     {}
+func (NoHooks) Led()                                           {}
+func (NoHooks) KeepsSystem() bool                              { return false }
+func (NoHooks) ChangesRules(string) bool                       { return false }
+func (NoHooks) Follow(*Txn, []string)                          {}
+func (NoHooks) Wants(int) bool                                 { return false }
+func (NoHooks) WantsValue(Key, object.Type, format.Times) bool { return false }
+func (NoHooks) KeyExpired(*Txn, Key, object.Type, int64, Item) {}
+func (NoHooks) Elements(Key, object.Type) ElementHook          { return nil }
+func (NoHooks) Ending(*Txn)                                    {}
+func (NoHooks) Restored(int64) error                           { return nil }
+func (NoHooks) Removed()                                       {}
+
+func (NoHooks) Arriving(_ *Txn, _ Key, v object.Value) object.Value { return v }
 
 // Hooks returns what Options.Hooks has made; the hooks of a store without features do nothing.
 func (s *Store) Hooks() Hooks { return s.hooks }
 
 func (s *Store) newHooks() Hooks {
 	if s.options.Hooks == nil || s.options.ReadOnly {
-		return noHooks{}
+		return NoHooks{}
 	}
 	return s.options.Hooks(s)
 }

@@ -94,7 +94,9 @@ func TestKeepExpired(t *testing.T) {
 		stream, young, lease, limit := h.s.Key(0, []byte("stream")), h.s.Key(0, []byte("young")), h.s.Key(0, []byte("lease")), h.s.Key(0, []byte("limit"))
 		h.aged(stream, 60, 20, object.KeepRefs)  // due from 20 to 79 ms from now
 		h.aged(young, 60, hour, object.DropRefs) // none is due
-		h.do(func(x *Txn) { x.GrantLease(lease, []byte("me"), start+50, 0, Event{}) }, lease)
+		h.do(func(x *Txn) {
+			x.Replace(lease, &object.Lease{Owner: []byte("me"), Token: 1}, ttl.In(start+50), Event{})
+		}, lease)
 		h.do(func(x *Txn) {
 			l, err := x.Limit(limit)
 			if err != nil {

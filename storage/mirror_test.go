@@ -281,9 +281,7 @@ func (p *pair) promote(m *machine) {
 		if _, ok := t.Get(k); ok {
 			t.Delete(k, Deleted)
 		}
-		if got := t.GrantLease(k, []byte("me"), f.s.now()+1000, 0, Event{}); got <= m.granted {
-			f.t.Fatalf("a new leader grants the token %d, and the one before had granted %d", got, m.granted)
-		}
+		t.Replace(k, &object.Lease{Owner: []byte("me"), Token: 1}, ttl.In(f.s.now()+1000), Event{})
 	}, k)
 	f.commit()
 	f.follower = false
@@ -309,12 +307,13 @@ func (m *machine) extra(rt *rapid.T) {
 		h.forget()
 	case 3:
 		h.do(func(t *Txn) {
-			if l, ok, err := t.Lease(k); err != nil || !ok && exists(second(t.look(k))) {
-				return
-			} else if ok && l.Deadline != 0 {
-				t.ExtendLease(k, deadline, Event{})
-			} else if !ok {
-				m.granted = t.GrantLease(k, []byte("owner"), deadline, rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "delay"), Event{})
+			switch item, ok := t.Get(k); {
+			case !ok:
+				m.granted++
+				l := &object.Lease{Owner: []byte("owner"), Token: m.granted, Delay: rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "delay")}
+				t.Replace(k, l, ttl.In(deadline+l.Delay), Event{})
+			case item.Type() == object.TypeLease:
+				t.SetDeadline(k, ttl.In(deadline), Event{})
 			}
 		}, k)
 	case 4:

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -52,8 +53,17 @@ func (r *recorder) Loop()                         {}
 func (r *recorder) Leads(*Txn)                    {}
 func (r *recorder) Led()                          {}
 func (r *recorder) Removed()                      {}
+func (r *recorder) Restored(int64) error          { return nil }
 func (r *recorder) KeepsSystem() bool             { return r.on.Load() }
 func (r *recorder) ChangesRules(name string) bool { return name == recorderRule }
+
+// Arriving changes leases, as a feature does that grants them.
+func (r *recorder) Arriving(_ *Txn, _ Key, v object.Value) object.Value {
+	if l, ok := v.(*object.Lease); ok {
+		return &object.Lease{Owner: bytes.Clone(l.Owner), Token: l.Token + 1, Delay: l.Delay}
+	}
+	return v
+}
 
 func (r *recorder) Follow(t *Txn, names []string) {
 	if slices.Contains(names, recorderRule) {

@@ -25,9 +25,13 @@ func (t *Txn) Rename(from, to Key) bool {
 	}
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
+	var arriving object.Value // nil: a string
+	if err != nil {
+		arriving = t.s.hooks.Arriving(t, to, o.val)
+	}
 	switch {
-	case err != nil && (o.val.Type() == object.TypeLease || t.s.options.Member): // a link is for a data file like this store's
-		access, v := p.access(*c), ownValue(t.arriving(to, o.val)) // before anything is gone
+	case err != nil && (arriving != o.val || t.s.options.Member): // a link is for a data file like this store's
+		access, v := p.access(*c), ownValue(arriving) // before anything is gone
 		t.Delete(from, Event{})
 		t.install(to, v, deadline, created, access)
 	case o == nil || err == nil && (isSmall(to.Name, value) || t.s.options.Member):
@@ -65,7 +69,7 @@ func (t *Txn) Copy(from, to Key) bool {
 	if value, err := p.item(*c).String(); err == nil {
 		t.set(to, append([]byte(nil), value...), deadline, created, access)
 	} else {
-		t.install(to, t.arriving(to, p.objectOf(*c).val.Clone()), deadline, created, access)
+		t.install(to, t.s.hooks.Arriving(t, to, p.objectOf(*c).val.Clone()), deadline, created, access)
 	}
 	t.setFlags(to, raw)
 	t.s.guard.carryNotes(t, from, to)
@@ -97,8 +101,10 @@ func (t *Txn) Replace(k Key, v object.Value, deadline ttl.Deadline, ev Event) {
 		return
 	}
 	asked := deadline
-	deadline = t.governNew(k, asked)
-	t.install(k, t.arriving(k, v), deadline, t.createdFor(k, deadline.At), t.s.firstAccess(t.now))
+	if !v.Type().OwnDeadline() {
+		deadline = t.governNew(k, asked)
+	}
+	t.install(k, t.s.hooks.Arriving(t, k, v), deadline, t.createdFor(k, deadline.At), t.s.firstAccess(t.now))
 	t.notifyWritten(k, ev, asked.At, deadline.At)
 }
 

@@ -79,7 +79,6 @@ type Store struct {
 	groupTime    groupTime
 	follower     follower
 	hooks        Hooks
-	leases       leaseTokens
 	lateness     ttl.Lateness
 	late         struct{ keys, elements *histogram.Histogram } // lateness in microseconds
 	stats        counters
@@ -144,16 +143,12 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
 	s.hooks = s.newHooks()
-	s.leases.s = s
 	s.follower.on.Store(o.Follower)
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	if err := s.hooks.Start(s.quit); err != nil { // before time goes on, and anything is due
-		return nil, Recovered{}, errors.Join(err, s.release())
-	}
-	if err := s.leases.start(); err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	if err := s.startArchive(); err != nil { // the last error, and before others make transactions

@@ -97,6 +97,7 @@ var ErrWaiting = errors.New("outbox: entries wait to be written")
 
 // Outboxes are the rules of a store, with what they need at work. They are the store's hooks.
 type Outboxes struct {
+	storage.NoHooks
 	s       *storage.Store
 	log     *slog.Logger
 	clock   clock.Clock
@@ -122,9 +123,14 @@ func New(s *storage.Store, dump func(storage.Item) []byte) *Outboxes {
 
 // Of returns the outboxes of a store whose hooks they are, and nil for any other store.
 func Of(s *storage.Store) *Outboxes {
-	o, _ := s.Hooks().(*Outboxes)
-	return o
+	if hooks, ok := s.Hooks().(interface{ outboxes() *Outboxes }); ok {
+		return hooks.outboxes()
+	}
+	return nil
 }
+
+// outboxes is for Of: the hooks of a store may be a type that Outboxes is embedded in.
+func (o *Outboxes) outboxes() *Outboxes { return o }
 
 // Names reads the names of all rules, also of a store that is opened read-only, which has no
 // outboxes at work.

@@ -63,10 +63,11 @@ var rules = map[string][]string{
 
 	// Commands see keys through the store's transactions, and never the log, the files or the
 	// sockets.
-	"commands": {"features/outbox", "features/policies", "scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"features/leases", "features/outbox", "features/policies", "scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// Features on the store: they see keys through transactions, and are called by hooks.
-	"features/outbox": {"storage", "storage/format", "storage/object", "ttl", "internal/clock", "internal/glob", "internal/histogram"},
+	"features/outbox":   {"storage", "storage/format", "storage/object", "ttl", "internal/clock", "internal/glob", "internal/histogram"},
+	"features/leases":   {"storage", "storage/object", "ttl", "internal/clock"},
 	"features/policies": {"storage", "storage/object", "ttl", "internal/clock", "internal/glob"},
 
 	// The store alone writes the data file and the log.

@@ -1,0 +1,194 @@
+// Package leases has leases with fencing tokens.
+//
+// A lease gives its owner the right to use something until a deadline. Its value has the owner and
+// the token (object.Lease). The deadline of the lease is the deadline of its key, less its delay.
+// So a lease expires, is stored, and moves with guarded time as any key.
+//
+//	granted                     deadline of the lease     deadline of the key
+//	   │            held             │         delay             │      free
+//	   └─────────────────────────────┴───────────────────────────┴──────────►
+//
+// # Tokens
+//
+// Tokens come from one counter, so that each token is larger than all earlier ones, whatever
+// happens to keys. The counter is in memory. A reservation is a number among the server's own data
+// that no token exceeds. The batch with a token contains the reservation, or a batch before it
+// does. The reservation is in the shard of the lease's key, so a grant locks no further shard. It
+// is far enough ahead that few grants write one. After a start the counter continues after the
+// largest reservation.
+//
+// It also continues after the present microsecond of Unix time. That is for data that are older
+// than they should be: an old copy of the directory, or the remains of a log that was not synced
+// before a power failure. There are fewer grants than microseconds. So tokens stay above those that
+// were granted after the copy, if the clock is right. RESTORE moves the counter past the token of a
+// lease that it brings.
+package leases
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"keyp/internal/clock"
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// Leases grants leases of a store. It has the counter of tokens. It must be among the store's
+// hooks.
+type Leases struct {
+	s     *storage.Store // constant
+	clock clock.Clock
+	log   *slog.Logger
+	last  atomic.Uint64 // the token that was given last
+	shard []reservation
+}
+
+// reservation is the reservation of a shard. The shard's lock guards upTo.
+type reservation struct {
+	key  storage.Key // constant
+	upTo uint64
+}
+
+// New makes the leases of a store, for storage.Options.Hooks.
+func New(s *storage.Store) *Leases {
+	of := s.Options()
+	return &Leases{s: s, clock: of.Clock, log: of.Logger}
+}
+
+// In returns the leases of a store, among whose hooks they are.
+func In(s *storage.Store) *Leases { return s.Hooks().(interface{ leases() *Leases }).leases() }
+
+// leases is for In: the hooks of a store are a type that Leases is embedded in.
+func (l *Leases) leases() *Leases { return l }
+
+const (
+	// tokensKey with a shard's tag is the key of a reservation.
+	tokensKey = "lease.tokens{"
+	// tokensAhead is how many tokens are reserved at a time.
+	tokensAhead = 1 << 16
+	// restoredTokens is how many additional tokens are skipped when a backup is restored.
+	restoredTokens = 1 << 32
+	// maxTokenFromOutside bounds the value that clocks and payloads may give the counter. So tokens
+	// stay exact in Lua's numbers, even if a clock is far ahead or a payload is forged. As a time
+	// it is in the year 2112.
+	maxTokenFromOutside = 1 << 52
+)
+
+// Start sets the counter. Reservations of another number of shards count, and stay.
+func (l *Leases) Start() error {
+	s := l.s
+	for i := range s.Shards() {
+		l.shard = append(l.shard, reservation{key: s.SystemKey(tokensKey + s.TagOf(i) + "}")})
+	}
+	l.last.Store(uint64(max(0, min(l.clock.Now(), maxTokenFromOutside/1000)) * 1000))
+	var names []string
+	err := s.WalkSystem(func(name []byte, _ object.Type) bool {
+		if strings.HasPrefix(string(name), tokensKey) {
+			names = append(names, string(name))
+		}
+		return true
+	})
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	t.NoTouch = true // time is not known yet
+	for _, name := range names {
+		l.passReservation(t, s.SystemKey(name))
+	}
+	return nil
+}
+
+// passReservation moves the counter past a reservation, if there is one.
+func (l *Leases) passReservation(t *storage.Txn, k storage.Key) {
+	n, err := readReservation(t, k)
+	if err != nil {
+		l.log.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock", "name", strconv.Quote(string(k.Name)), "error", err)
+	}
+	l.last.Store(max(l.last.Load(), n))
+}
+
+// Leads comes when the store becomes a leader's: the counter continues after the reservations of
+// the previous leader. The transaction has all shards locked.
+func (l *Leases) Leads(t *storage.Txn) {
+	for i := range l.shard {
+		l.passReservation(t, l.shard[i].key)
+	}
+}
+
+// raise moves the counter past a token that may come from elsewhere.
+func (l *Leases) raise(token uint64) {
+	token = min(token, maxTokenFromOutside)
+	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last, token); last = l.last.Load() {
+	}
+}
+
+// Restored moves the counter past all tokens that may have been granted since the backup was made
+// whose data the store has. instant is when that was, in Unix ms. It counts the tokens that were
+// reserved then, one for each microsecond since, and restoredTokens in case the clock is wrong.
+func (l *Leases) Restored(instant int64) error {
+	t := l.s.NewTxn()
+	l.s.BeginAll(t)
+	defer t.End()
+	r := &l.shard[0]
+	if err := t.Load(r.key); err != nil {
+		return err
+	}
+	since := uint64(min(max(0, l.clock.Now()-instant), maxTokenFromOutside/1000)) * 1000
+	r.upTo = max(l.last.Load(), min(l.last.Load()+since+restoredTokens, maxTokenFromOutside))
+	t.SetString(r.key, strconv.AppendUint(nil, r.upTo, 10), ttl.Deadline{}, storage.Event{})
+	l.last.Store(r.upTo)
+	return nil
+}
+
+// readReservation returns the reservation of a key, 0 if there is none.
+func readReservation(t *storage.Txn, k storage.Key) (uint64, error) {
+	if err := t.Load(k); err != nil {
+		return 0, err
+	}
+	item, ok := t.Peek(k)
+	if !ok {
+		return 0, nil
+	}
+	text, err := item.String()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(string(text), 10, 64)
+}
+
+// Next gives a token for a lease of a key, and reserves more if none are left for its shard. It
+// panics if the data file cannot be read. So nothing that depends on the token may be changed
+// before the call.
+func (l *Leases) Next(t *storage.Txn, k storage.Key) uint64 {
+	token, r := l.last.Add(1), &l.shard[l.s.ShardOf(k)]
+	if token > r.upTo {
+		if err := t.Load(r.key); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+			panic(fmt.Errorf("leases: tokens cannot be reserved: %w", err))
+		}
+		upTo := token + tokensAhead - 1
+		t.SetString(r.key, strconv.AppendUint(nil, upTo, 10), ttl.Deadline{}, storage.Event{})
+		r.upTo = upTo
+	}
+	return token
+}
+
+// Arriving gives a lease that comes from elsewhere a token of its own, since a key's tokens only
+// grow, and none is below the one that the lease had elsewhere. The owner learns the token by
+// asking again. Other values stay as they are.
+func (l *Leases) Arriving(t *storage.Txn, k storage.Key, v object.Value) object.Value {
+	from, ok := v.(*object.Lease)
+	if !ok {
+		return v
+	}
+	l.raise(from.Token)
+	return &object.Lease{Owner: bytes.Clone(from.Owner), Token: l.Next(t, k), Delay: from.Delay}
+}
