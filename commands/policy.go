@@ -131,7 +131,7 @@ var policyCommands = []Spec{{
 	},
 }}
 
-// policy is a policy as commands read and show it.
+// policy adds to a Policy how KEYP.POLICY reads, keeps and shows it.
 type policy struct{ *policies.Policy }
 
 // errRefused is the error of a command that a policy refuses.

@@ -42,3 +42,32 @@ func TestPolicyMaxAge(t *testing.T) {
 		XLEN free:s -> 1
 	`)
 }
+
+// TestApplyReadsNothing: KEYP.POLICY APPLY is no access to a key, and slides no deadline.
+func TestApplyReadsNothing(t *testing.T) {
+	for _, value := range []string{`XADD x 1-1 a 1 -> "1-1"`, "SET x 1 -> +OK", "RPUSH x 1 -> 1"} {
+		newHarness(t).run(value + `
+			PEXPIRE x 100000 -> 1
+			KEYP.POLICY SET p PATTERN * ENFORCE SLIDE 1000s -> +OK
+			advance 50s
+			KEYP.POLICY APPLY p -> ["0", 1, 0]
+			PTTL x -> 50000
+			OBJECT IDLETIME x -> 50
+		`)
+	}
+}
+
+// TestOtherPoliciesLeaveOrder: a policy about other keys does not change in which order a command
+// removes due keys and writes.
+func TestOtherPoliciesLeaveOrder(t *testing.T) {
+	newHarness(t).run(`
+		KEYP.POLICY SET p PATTERN other ENFORCE MAX 100s CUT -> +OK
+		KEYP.POLICY SET warns PATTERN k* MAX 100s REFUSE -> +OK
+		PSETEX k1 10 v -> +OK
+		PSETEX k2 10 v -> +OK
+		events -> set:k1 expire:k1 set:k2 expire:k2
+		advance 10ms
+		MSET k1 a k2 b -> +OK
+		events -> expired:k1 set:k1 expired:k2 set:k2
+	`)
+}

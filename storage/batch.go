@@ -244,7 +244,7 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAf
 		d.Digest ^= format.Digest(was)
 		var err error
 		if old, err = format.ParseImage(e.at, was); err != nil {
-			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[format.PrefixLen+1:]))
+			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", Clip(e.at[format.PrefixLen+1:]))
 		}
 		if err != nil || old.BadTime {
 			if w.timeless == nil {

@@ -180,7 +180,7 @@ func (c *partCheck) run() {
 			continue
 		}
 		if !sl.partial {
-			c.fail("key %q is on disk and not in its complete slot", clip(im.Name))
+			c.fail("key %q is on disk and not in its complete slot", Clip(im.Name))
 		}
 		c.keys++
 		if im.Deadline != 0 {
@@ -195,9 +195,9 @@ func (c *partCheck) run() {
 			c.isLater(due, at, im)
 		}
 		if got, err := readResident(c.tx, &im); err != nil {
-			c.fail("key %q is only on disk and cannot be read: %v", clip(im.Name), err)
+			c.fail("key %q is only on disk and cannot be read: %v", Clip(im.Name), err)
 		} else if got.object != nil && got.object.val.Earliest() != im.First {
-			c.fail("key %q says on disk that an element is due at %d, which is at %d", clip(im.Name), im.First, got.object.val.Earliest())
+			c.fail("key %q says on disk that an element is due at %d, which is at %d", Clip(im.Name), im.First, got.object.val.Earliest())
 		}
 	}
 	if c.keys != c.p.keys || c.expires != c.p.expires || c.timed != c.p.timed {
@@ -246,7 +246,7 @@ func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() && !w.mu.idx.Has(at, deadline) {
-		c.fail("key %q is only on disk and not in the window", clip(name))
+		c.fail("key %q is only on disk and not in the window", Clip(name))
 	}
 }
 
@@ -262,7 +262,7 @@ func (c *partCheck) isLater(due int64, at string, im format.Image) {
 	if of.index.Has(at, im.Deadline) {
 		c.laters++
 	} else if placeOnDisk(due, []byte(at)).Before(of.through) {
-		c.fail("the own deadline of key %q, %d, is not kept", clip(im.Name), im.Deadline)
+		c.fail("the own deadline of key %q, %d, is not kept", Clip(im.Name), im.Deadline)
 	}
 }
 
@@ -302,17 +302,17 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	name := p.name(cl)
 	k := c.s.keyIn(sl, name)
 	if Slot(name) != sl.num {
-		c.fail("key %q stands in slot %d", clip(name), sl.num)
+		c.fail("key %q stands in slot %d", Clip(name), sl.num)
 	}
 	at := format.DiskKey(nil, p.space, k)
 	im, stored := c.disk.records[string(at)]
 	if stored && *p.flags(cl)&flagDisk == 0 {
-		c.fail("key %q is on disk and does not say so", clip(name))
+		c.fail("key %q is on disk and does not say so", Clip(name))
 	}
 	if cl.is(cellTomb) {
 		c.tombs++
 		if stored && !cl.is(cellDirty) {
-			c.fail("key %q is gone for good but on disk", clip(name))
+			c.fail("key %q is gone for good but on disk", Clip(name))
 		}
 		return
 	}
@@ -332,16 +332,16 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	}
 	if deadline != due && deadline != 0 {
 		if c.owns++; p.own.at[p.id(sl, cl)] != deadline || !p.own.index.Has(p.id(sl, cl), deadline) {
-			c.fail("the own deadline of key %q, %d, is not kept", clip(name), deadline)
+			c.fail("the own deadline of key %q, %d, is not kept", Clip(name), deadline)
 		}
 	}
 	if due != 0 {
 		c.indexed++
 		if !p.index.Has(p.id(sl, cl), due) {
-			c.fail("key %q that is due at %d is not in the index", clip(name), due)
+			c.fail("key %q that is due at %d is not in the index", Clip(name), due)
 		}
 		if p.shard.nextDue.Load() > due {
-			c.fail("key %q is due before the reaper comes", clip(name))
+			c.fail("key %q is due before the reaper comes", Clip(name))
 		}
 	}
 	c.absentRuns(p.objectOf(cl), name)
@@ -359,7 +359,7 @@ func (c *partCheck) absentRuns(o *Object, name []byte) {
 	if v, ok := streamIn(o.whole()); ok {
 		v.EachAbsent(func(first, last int64) {
 			if o.side.changed.touches(first, last) || o.side.frozen.touches(first, last) {
-				c.fail("key %q has changed entries from %d to %d, which are not in memory", clip(name), first, last)
+				c.fail("key %q has changed entries from %d to %d, which are not in memory", Clip(name), first, last)
 			}
 		})
 	}
@@ -369,20 +369,20 @@ func (c *partCheck) absentRuns(o *Object, name []byte) {
 func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 	name := c.p.name(cl)
 	if !stored || im.Deadline != c.p.deadline(cl) {
-		c.fail("key %q is clean and not on disk as it is (stored %t)", clip(name), stored)
+		c.fail("key %q is clean and not on disk as it is (stored %t)", Clip(name), stored)
 		return
 	}
 	got, err := readResident(c.tx, &im)
 	if err != nil {
-		c.fail("key %q is clean and cannot be read: %v", clip(name), err)
+		c.fail("key %q is clean and cannot be read: %v", Clip(name), err)
 		return
 	}
 	if o := c.p.objectOf(cl); o != nil && (got.object != nil || o.val.Type() != object.TypeString) {
 		if im.First != o.whole().Earliest() {
-			c.fail("key %q is clean and has an element due at %d, on disk at %d", clip(name), o.whole().Earliest(), im.First)
+			c.fail("key %q is clean and has an element due at %d, on disk at %d", Clip(name), o.whole().Earliest(), im.First)
 		}
 		if got.object == nil || !sameValue(o.whole(), got.object.val) {
-			c.fail("key %q is clean and has other elements on disk", clip(name))
+			c.fail("key %q is clean and has other elements on disk", Clip(name))
 		}
 		return
 	}
@@ -395,7 +395,7 @@ func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 		onDisk, _ = (Item{o: got.object}).String()
 	}
 	if !bytes.Equal(value, onDisk) {
-		c.fail("key %q is clean and has another value on disk", clip(name))
+		c.fail("key %q is clean and has another value on disk", Clip(name))
 	}
 }
 

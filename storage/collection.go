@@ -153,11 +153,7 @@ func (t *Txn) flushValue(w opened) {
 	if c == nil || p.objectOf(*c) != w.o {
 		return
 	}
-	if w.o.val.Type() == object.TypeStream {
-		if g := t.Governor(w.k); g != nil {
-			g.StreamChanged(w.k, &Stream{handle: handle{t: t, k: w.k, o: w.o, typ: object.TypeStream}})
-		}
-	}
+	t.governStream(w.k, w.o)
 	w.o.state &^= stateOpen
 	p.recount(t, sl, c, w.o)
 	t.wrotePut(p, sl, *c)

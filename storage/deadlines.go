@@ -20,8 +20,8 @@ func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 		_ = each(tx, format.BucketTTL, nil, func(error) { d.Holes = true }, func(at, v []byte) error { fn(at, v); return nil })
 	})
 	if d.Repair(at, im) {
-		s.options.Logger.Error("the deadline of a key is corrupt on disk, and was repaired", "key", clip(im.Name), "deadline", im.Deadline)
+		s.options.Logger.Error("the deadline of a key is corrupt on disk, and was repaired", "key", Clip(im.Name), "deadline", im.Deadline)
 	} else {
-		s.options.Logger.Error("the deadline of a key is corrupt on disk; the key is now persistent", "key", clip(im.Name))
+		s.options.Logger.Error("the deadline of a key is corrupt on disk; the key is now persistent", "key", Clip(im.Name))
 	}
 }

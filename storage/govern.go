@@ -11,28 +11,37 @@ import (
 // contains the decisions, and replay decides nothing. For a changed collection the decision is made
 // at the end of the command, when its counts are updated (FlushValues).
 //
-// Calls must be quick: the shard of the key is locked. Keys of types with deadlines of their own,
-// and keys of an Exempt transaction, are not the governor's.
+// Calls must be quick: the shard of the key is locked. They may use the transaction, and nothing
+// else of the store. The governor is not asked about keys of an Exempt transaction and of the
+// system database. About keys of types with deadlines of their own it is asked only when a command
+// sets or removes the deadline.
 type Governor interface {
-	// Decide returns the deadline of a key that is written with a deadline. kept: the key had this
-	// deadline before, and the write does not set it. To refuse the deadline, Decide panics. A
-	// function that is part of a change has then changed nothing.
+	// Governs reports whether the governor has a rule about a key; otherwise other calls have no
+	// effect.
+	Governs(k Key) bool
+	// Decide returns the deadline of a key that is written with a deadline. kept: the write does
+	// not set the deadline: the key had it before, or the value brings it from another key. To
+	// refuse the deadline, Decide panics. A function that is part of a change has then changed
+	// nothing.
 	Decide(t *Txn, k Key, deadline ttl.Deadline, kept bool) ttl.Deadline
 	// MayCreate panics if Decide would refuse a missing key that is about to be made without a
-	// deadline. Such a key gets its deadline when the command ends.
+	// deadline. Such a key gets its deadline when the command ends (Decide with kept).
 	MayCreate(t *Txn, k Key)
-	// MayWrite panics if Decide would refuse a deadline, 0 for none, that a key does not have.
+	// MayWrite panics if Decide would refuse a deadline, 0 for none, of a key that is missing or
+	// has another.
 	MayWrite(t *Txn, k Key, deadline int64)
-	// StreamChanged is called when a command ends that has changed a stream.
-	StreamChanged(k Key, s *Stream)
+	// StreamAge returns the maximum age (ms, 0: none) that a changed stream gets which has none,
+	// and what becomes of pending entries then.
+	StreamAge(k Key) (ms int64, refs object.StreamRefs)
 	// Read is called when a command reads a key that has a deadline. It may move the deadline
-	// (MoveDeadline).
+	// (MoveDeadline). It is not called if access times stay (NoTouch), at a follower, on a full
+	// disk, or while the value is pinned.
 	Read(t *Txn, k Key, item Item)
 }
 
-// GovernorNotes are a governor's notes in a transaction.
+// GovernorNotes are a governor's notes in a transaction. They stay with the Txn for reuse.
 type GovernorNotes interface {
-	// Ended is called at the end of the transaction.
+	// Ended is called at the end of each transaction, also if nothing was noted in it.
 	Ended()
 }
 
@@ -52,7 +61,8 @@ func (s *Store) SetGovernor(g Governor, reads bool) {
 	s.governor.Store(&governing{g, reads})
 }
 
-// Governor returns the governor that decides about a key in the transaction; nil: none does.
+// Governor returns the governor that decides about a key in the transaction. It returns nil if
+// there is none, for an Exempt transaction, and for a key of the system database.
 func (t *Txn) Governor(k Key) Governor {
 	g := t.s.governor.Load()
 	if g == nil || t.Exempt || k.DB == t.s.options.Databases {
@@ -112,11 +122,7 @@ func (t *Txn) mayCreate(k Key) {
 // missing or has another. A command that changes something else before it writes the key calls it
 // first.
 func (t *Txn) MayWrite(k Key, deadline int64) {
-	g := t.Governor(k)
-	if g == nil {
-		return
-	}
-	if item, ok := t.Peek(k); !ok || item.Deadline() != deadline {
+	if g := t.Governor(k); g != nil {
 		g.MayWrite(t, k, deadline)
 	}
 }
@@ -124,7 +130,8 @@ func (t *Txn) MayWrite(k Key, deadline int64) {
 // Govern gives a key that was changed in place the deadline that the governor wants. It does
 // nothing for a missing or expired key.
 func (t *Txn) Govern(k Key) {
-	if t.Governor(k) == nil {
+	g := t.Governor(k)
+	if g == nil || !g.Governs(k) {
 		return
 	}
 	p, sl, c := t.live(k, false)
@@ -132,9 +139,33 @@ func (t *Txn) Govern(k Key) {
 		return
 	}
 	was := p.deadline(*c)
-	if d := t.govern(k, ttl.At(was), true); d.At != was {
+	if d := g.Decide(t, k, ttl.At(was), true); d.At != was {
 		t.changeDeadline(p, sl, c, k, d, t.createdAt(d.At))
 		t.notifyWritten(k, Event{}, was, d.At)
+	}
+}
+
+// GovernStream gives a stream without a maximum age the one that the governor wants. It does
+// nothing for a missing or expired key, or one of another type.
+func (t *Txn) GovernStream(k Key) {
+	if item, ok := t.Peek(k); ok && item.o != nil {
+		t.governStream(k, item.o)
+	}
+}
+
+// governStream is GovernStream for a value in memory.
+func (t *Txn) governStream(k Key, o *Object) {
+	v, ok := o.val.(*object.Stream)
+	g := t.Governor(k)
+	if !ok || g == nil {
+		return
+	}
+	if age, _ := v.Age(); age != 0 {
+		return
+	}
+	if ms, refs := g.StreamAge(k); ms != 0 {
+		s := Stream{handle: handle{t: t, k: k, o: o, typ: object.TypeStream}}
+		s.SetAge(ms, refs)
 	}
 }
 
@@ -150,7 +181,7 @@ func (g *governing) read(t *Txn, k Key, item Item) {
 }
 
 // MoveDeadline gives an existing key another deadline because it is read. For clients that watch
-// the key this is no change, and it raises no event. When a write gave the key its deadline stays.
+// the key this is no change, and it raises no event. Item.DeadlineSet stays as it is.
 func (t *Txn) MoveDeadline(k Key, to ttl.Deadline) {
 	p, sl, c := t.live(k, false)
 	if !exists(c) {

@@ -55,7 +55,7 @@ func (l *loads) loadKey(k Key) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %q", errBusy, clip(k.Name))
+	return fmt.Errorf("%w: %q", errBusy, Clip(k.Name))
 }
 
 // Resident reports whether memory has a key's value, or knows that it does not exist, as Begin
@@ -288,7 +288,7 @@ func (l *loads) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large 
 		return eachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
 			im, err := format.ParseImage(at, record)
 			if err != nil {
-				return fmt.Errorf("%w: the key %s", err, clip(at[min(len(at), format.PrefixLen+1):]))
+				return fmt.Errorf("%w: the key %s", err, Clip(at[min(len(at), format.PrefixLen+1):]))
 			}
 			sum.Add(record)
 			k := Key{Slot: slot, Name: bytes.Clone(im.Name)}

@@ -158,7 +158,7 @@ func (l *loads) serve(req load) {
 
 func (l *loads) failed(k Key, err error) {
 	l.s.stats.LoadErrors.Add(1)
-	l.s.Unread(err, "key", clip(k.Name))
+	l.s.Unread(err, "key", Clip(k.Name))
 }
 
 // cold is a key of a batch that was not in memory at first.

@@ -341,8 +341,6 @@ func (m *machine) extra(rt *rapid.T) {
 	}
 }
 
-func second[A, B any](_ A, b B) B { return b }
-
 // TestMirrorWhole: who reads a follower's store beside its mirror sees each batch whole or not at
 // all.
 func TestMirrorWhole(t *testing.T) {

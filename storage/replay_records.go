@@ -151,13 +151,13 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 		}
 		im, err := format.ParseImage(r.key, record)
 		if err != nil {
-			return fmt.Errorf("%w: key %q", err, clip(k.Name))
+			return fmt.Errorf("%w: key %q", err, Clip(k.Name))
 		}
 		im.Partial = true // a later record completes it
 		r.s.repairTimes(tx, r.key, &im)
 		got, err := r.s.loads.readPart(tx, &im)
 		if err != nil {
-			return fmt.Errorf("%w: key %q", err, clip(k.Name))
+			return fmt.Errorf("%w: key %q", err, Clip(k.Name))
 		}
 		c = p.load(sl, k, got)
 		*p.flags(*c) |= flagUnstated
@@ -181,7 +181,7 @@ func (r *replay) find(p *part, k Key, rec *format.Record) error {
 		return nil
 	}
 	if r.mirror != nil {
-		return fmt.Errorf("%w: key %q has not the value that changes", ErrDiverged, clip(k.Name))
+		return fmt.Errorf("%w: key %q has not the value that changes", ErrDiverged, Clip(k.Name))
 	}
 	o, err := r.orphan(rec.ID, rec.Type)
 	r.about.o = o

@@ -156,7 +156,7 @@ func (s *Store) keyOnDisk(tx *bolt.Tx, on []byte) (space uint32, k Key, err erro
 }
 
 // clip is a key for a message.
-func clip(name []byte) string {
+func Clip(name []byte) string {
 	if len(name) > 64 {
 		return string(name[:64]) + "…"
 	}

@@ -28,8 +28,8 @@ type Txn struct {
 	// Noted contains the notes of the hooks. It stays with the Txn, so that they can reuse it; nil:
 	// they have noted nothing yet.
 	Noted Noted
-	// Governed contains the notes of the governor, as Noted does those of the hooks.
-	Governed GovernorNotes
+	// GovernorNoted contains the notes of the governor, as Noted does those of the hooks.
+	GovernorNoted GovernorNotes
 
 	s      *Store
 	mask   uint64 // locked shards, a bit for each
@@ -139,8 +139,8 @@ func (t *Txn) End() uint64 {
 		t.s.hooks.Ending(t)
 		t.FlushValues()
 	}
-	if t.Governed != nil {
-		t.Governed.Ended()
+	if t.GovernorNoted != nil {
+		t.GovernorNoted.Ended()
 	}
 	for _, p := range t.counts {
 		p.logCounts(t)

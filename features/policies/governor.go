@@ -29,14 +29,18 @@ func Use(s *storage.Store, set *Set) {
 	s.SetGovernor(&governor{set, of.Clock, of.Logger}, slides)
 }
 
-// Refused is the value with which a policy's refusal of a deadline, or of the lack of one, panics.
+// Refused is what a write panics with when a policy refuses the key's new deadline, or the lack of
+// one.
 type Refused struct {
 	Policy   *Policy
 	Deadline int64 // the deadline that was asked for, ttl.None for none
 }
 
-// Decide returns the deadline that the policy of a key gives it, and counts the effect. It panics
-// with Refused.
+// Governs reports whether there is a policy about a key.
+func (g *governor) Governs(k storage.Key) bool { return g.Find(k.DB, k.Name) != nil }
+
+// Decide returns the deadline that the policy of a key gives it, and counts the effect. A policy
+// that only warns leaves the deadline as it is, and the effect is logged. It panics with Refused.
 func (g *governor) Decide(t *storage.Txn, k storage.Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
 	p := g.Find(k.DB, k.Name)
 	if p == nil {
@@ -87,11 +91,7 @@ func (g *governor) wouldDecide(p *Policy, k storage.Key, v Verdict) {
 	case v.Defaulted:
 		what = "give the key a deadline"
 	}
-	name := string(k.Name)
-	if len(name) > 64 {
-		name = name[:64] + "…"
-	}
-	g.log.Warn("a policy would "+what, "policy", p.Name, "times", p.Unlogged.Swap(0), "db", k.DB, "key", name)
+	g.log.Warn("a policy would "+what, "policy", p.Name, "times", p.Unlogged.Swap(0), "db", k.DB, "key", storage.Clip(k.Name))
 }
 
 // MayCreate panics with Refused if the policy of a missing key requires a deadline.
@@ -101,39 +101,40 @@ func (g *governor) MayCreate(t *storage.Txn, k storage.Key) {
 	}
 }
 
-// MayWrite panics with Refused if the policy of a key refuses a deadline.
+// MayWrite panics with Refused if the policy of a key refuses a deadline that the key does not
+// have.
 func (g *governor) MayWrite(t *storage.Txn, k storage.Key, deadline int64) {
 	p := g.Find(k.DB, k.Name)
-	if p != nil && p.Enforce && p.Decide(t.Now(), deadline, false, k.Hash).Refused {
+	if p == nil || !p.Enforce {
+		return
+	}
+	if item, ok := t.Peek(k); ok && item.Deadline() == deadline {
+		return
+	}
+	if p.Decide(t.Now(), deadline, false, k.Hash).Refused {
 		p.Counts.Refused.Add(1)
 		panic(Refused{p, deadline})
 	}
 }
 
-// StreamChanged gives a stream without a maximum age the one that its policy wants.
-func (g *governor) StreamChanged(k storage.Key, s *storage.Stream) { g.age(k, s) }
-
-// age is StreamChanged. It returns whether the policy gives the stream an age, or would if it did
-// not only warn.
-func (g *governor) age(k storage.Key, s *storage.Stream) bool {
+// StreamAge returns the age that the policy of a stream without one gives it, and counts that. A
+// policy that only warns gives none.
+func (g *governor) StreamAge(k storage.Key) (ms int64, refs object.StreamRefs) {
 	p := g.Find(k.DB, k.Name)
 	if p == nil || p.MaxAge == 0 {
-		return false
-	}
-	if age, _ := s.Value().Age(); age != 0 {
-		return false
+		return 0, 0
 	}
 	p.Counts.Aged.Add(1)
-	if p.Enforce {
-		s.SetAge(p.MaxAge, object.StreamRefs(p.AgeRefs))
+	if !p.Enforce {
+		return 0, 0
 	}
-	return true
+	return p.MaxAge, object.StreamRefs(p.AgeRefs)
 }
 
 // moved is a transaction's notes of the deadlines that reading has moved.
 type moved struct{ list []move }
 
-// move is one of them. The key's name is valid while its command runs.
+// move is one moved deadline. The key's name is valid while its command runs.
 type move struct {
 	k       storage.Key
 	p       *Policy
@@ -156,10 +157,10 @@ func (g *governor) Read(t *storage.Txn, k storage.Key, item storage.Item) {
 		return
 	}
 	t.MoveDeadline(k, ttl.In(to))
-	m, ok := t.Governed.(*moved)
+	m, ok := t.GovernorNoted.(*moved)
 	if !ok {
 		m = &moved{}
-		t.Governed = m
+		t.GovernorNoted = m
 	}
 	m.list = append(m.list, move{k, p, was, to})
 }
@@ -175,7 +176,7 @@ func (m *moved) Ended() {
 
 // Moves is how many deadlines reading has moved since the transaction's begin, for TakeBack.
 func Moves(t *storage.Txn) int {
-	if m, ok := t.Governed.(*moved); ok {
+	if m, ok := t.GovernorNoted.(*moved); ok {
 		return len(m.list)
 	}
 	return 0
@@ -184,7 +185,7 @@ func Moves(t *storage.Txn) int {
 // TakeBack moves back the deadlines that reading has moved since Moves returned since. It is for a
 // command that a policy refuses.
 func TakeBack(t *storage.Txn, since int) {
-	m, ok := t.Governed.(*moved)
+	m, ok := t.GovernorNoted.(*moved)
 	if !ok {
 		return
 	}
@@ -210,11 +211,13 @@ func Apply(t *storage.Txn, k storage.Key, p *Policy) bool {
 		return false
 	}
 	aged := false
-	if item.Type() == object.TypeStream {
-		s, err := t.Stream(k)
-		aged = err == nil && g.age(k, &s)
+	if s, ok := item.Value().(*object.Stream); ok && p.MaxAge != 0 {
+		age, _ := s.Age()
+		if aged = age == 0; aged {
+			t.GovernStream(k)
+			t.FlushValues()
+		}
 	}
-	t.FlushValues()
 	v := p.Decide(t.Now(), item.Deadline(), true, k.Hash)
 	if v.Changed() {
 		t.Govern(k)

@@ -18,7 +18,8 @@ type Policy struct {
 	Name    string
 	DB      int
 	Pattern []byte // a glob pattern of names
-	// Enforce means that the policy is applied. Otherwise its decisions are only counted.
+	// Enforce means that the policy is applied. Otherwise its decisions are only counted and
+	// logged.
 	Enforce bool
 	// Default is the time to live of a key that is written without a deadline.
 	Default int64
@@ -39,6 +40,8 @@ type Policy struct {
 	AgeRefs uint8
 
 	Counts Counts
+	// literals is how many bytes of Pattern stand for themselves.
+	literals int
 	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono; 0:
 	// never. Unlogged is how often the policy would have had an effect since.
 	Logged, Unlogged atomic.Int64

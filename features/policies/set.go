@@ -29,7 +29,7 @@ func (s *Set) Len() int { return s.count }
 // Of returns the policies of a database, in the order in which they go before each other.
 func (s *Set) Of(db int) []*Policy { return s.byDB[db] }
 
-// List returns all policies, by database, as Of does.
+// List returns all policies, database by database, each in the order of Of.
 func (s *Set) List() []*Policy {
 	var all []*Policy
 	for _, db := range s.databases() {
@@ -47,16 +47,24 @@ func (s *Set) databases() []int {
 	return dbs
 }
 
-// NewSet makes a set of policies. The policy with the most specific pattern goes before others,
-// then the one with the lower name.
+// NewSet makes a set of policies.
 func NewSet(all []*Policy) *Set {
+	for _, p := range all {
+		p.literals = literals(p.Pattern)
+	}
+	return newSet(all)
+}
+
+// newSet is NewSet for policies whose literals are counted. The policy with the most specific
+// pattern goes before others, then the one with the lower name.
+func newSet(all []*Policy) *Set {
 	s := &Set{byDB: map[int][]*Policy{}, count: len(all)}
 	for _, p := range all {
 		s.byDB[p.DB] = append(s.byDB[p.DB], p)
 	}
 	for _, of := range s.byDB {
 		slices.SortFunc(of, func(a, b *Policy) int {
-			return cmp.Or(cmp.Compare(literals(b.Pattern), literals(a.Pattern)), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(b.literals, a.literals), cmp.Compare(a.Name, b.Name))
 		})
 	}
 	return s
@@ -65,12 +73,13 @@ func NewSet(all []*Policy) *Set {
 // With returns the set with a policy in place of the one of its name.
 func (s *Set) With(p *Policy) *Set {
 	others := slices.DeleteFunc(s.List(), func(o *Policy) bool { return o.Name == p.Name })
-	return NewSet(append(others, p))
+	p.literals = literals(p.Pattern)
+	return newSet(append(others, p))
 }
 
 // Without returns the set without a policy.
 func (s *Set) Without(p *Policy) *Set {
-	return NewSet(slices.DeleteFunc(s.List(), func(o *Policy) bool { return o == p }))
+	return newSet(slices.DeleteFunc(s.List(), func(o *Policy) bool { return o == p }))
 }
 
 // Find returns the policy of a key, nil if the key is under none. Any goroutine may call it.
