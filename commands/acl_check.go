@@ -58,7 +58,9 @@ func (s *selector) check(spec *Spec, args [][]byte) (d denial, at int) {
 		return deniedCommand, 0
 	}
 	if !s.allKeys {
-		if at := spec.findKey(args, func(name []byte, need keyAccess) bool { return !s.takesKey(name, need) }); at > 0 {
+		if at := spec.findKey(args, func(name []byte, need keyAccess) bool {
+			return !s.takesKey(name, need)
+		}); at > 0 {
 			return deniedKey, at
 		}
 	}
@@ -145,7 +147,9 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 
 // reads reports whether a user may read a key.
 func (p *permissions) reads(name []byte) bool {
-	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.takesKey(name, mayRead) })
+	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
+		return s.takesKey(name, mayRead)
+	})
 }
 
 // takesRule reports whether a selector that allows the call also allows the access need to all keys
@@ -154,7 +158,8 @@ func (c *Ctx) takesRule(pattern []byte, need keyAccess, stream []byte) bool {
 	p := c.Client.user.permissions()
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
 		d, _ := s.check(c.Spec, c.Args)
-		return d == allowed && s.takesPattern(pattern, need) && (stream == nil || s.takesKey(stream, mayWrite))
+		return d == allowed && s.takesPattern(pattern, need) &&
+			(stream == nil || s.takesKey(stream, mayWrite))
 	})
 }
 
@@ -173,7 +178,8 @@ func (c *Ctx) mayRule(pattern []byte, db int) error {
 
 // maySelect reports whether the client is in a database, or its user may select it.
 func (c *Ctx) maySelect(db int) bool {
-	return db == c.Client.DB || c.Env.mayRun(c.Client.user.permissions(), "SELECT", strconv.AppendInt(nil, int64(db), 10))
+	return db == c.Client.DB || c.Env.mayRun(c.Client.user.permissions(), "SELECT",
+		strconv.AppendInt(nil, int64(db), 10))
 }
 
 const (
@@ -271,7 +277,8 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 		return nil
 	}
 	c.atLoop(func() { c.Env.logDenial(c, d, inScript, spec, args[at]) })
-	return Error("ERR ACL failure in script: " + d.complaint(c.Client.user.name(), spec, args[at], false))
+	return Error("ERR ACL failure in script: " + d.complaint(c.Client.user.name(), spec,
+		args[at], false))
 }
 
 // AuthRequired says whether a connection must authenticate before anything else: it has not,

@@ -19,8 +19,10 @@ const (
 
 // aclCategories are the categories in Redis's order; Keyp's own follow.
 var aclCategories = []string{
-	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap", "hyperloglog", "geo", "stream",
-	"pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
+	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
+	"hyperloglog", "geo", "stream",
+	"pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection",
+	"transaction", "scripting",
 	"keyp", "backup",
 }
 
@@ -34,66 +36,88 @@ var aclCommands = []Spec{{
 	Summary: "Is about users and what they may do.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "CAT", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags, Scope: OnLoop,
-			Summary: "Lists the categories, or the commands of one.", Complexity: "O(N) where N is the number of commands",
-			Args: []Arg{stringArg("category").opt()},
-			Run:  aclCat,
+			Name: "CAT", Group: ServerGroup, Since: "6.0.0", Arity: -2,
+			Flags: aclFlags, Scope: OnLoop,
+			Summary:    "Lists the categories, or the commands of one.",
+			Complexity: "O(N) where N is the number of commands",
+			Args:       []Arg{stringArg("category").opt()},
+			Run:        aclCat,
 		},
 		{
-			Name: "DELUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Removes users and closes their connections.", Complexity: "O(1) amortized time considering the typical user.",
-			Args: []Arg{stringArg("username").many()},
-			Tips: []string{tipAllNodes, tipAllSucceeded},
-			Run:  aclDelUser,
+			Name: "DELUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Removes users and closes their connections.",
+			Complexity: "O(1) amortized time considering the typical user.",
+			Args:       []Arg{stringArg("username").many()},
+			Tips:       []string{tipAllNodes, tipAllSucceeded},
+			Run:        aclDelUser,
 		},
 		{
-			Name: "DRYRUN", Group: ServerGroup, Since: "7.0.0", Arity: -4, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Says whether a user may run a command, without running it.", Complexity: "O(1)",
-			Args: []Arg{stringArg("username"), stringArg("command"), stringArg("arg").opt().many()},
-			Run:  aclDryRun,
+			Name: "DRYRUN", Group: ServerGroup, Since: "7.0.0", Arity: -4, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Says whether a user may run a command, without running it.",
+			Complexity: "O(1)",
+			Args: []Arg{stringArg("username"), stringArg("command"),
+				stringArg("arg").opt().many()},
+			Run: aclDryRun,
 		},
 		{
-			Name: "GENPASS", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags, Scope: OnLoop,
+			Name: "GENPASS", Group: ServerGroup, Since: "6.0.0", Arity: -2,
+			Flags: aclFlags, Scope: OnLoop,
 			Summary: "Makes a random password.", Complexity: "O(1)",
 			Args: []Arg{intArg("bits").opt()},
 			Run:  aclGenPass,
 		},
 		{
-			Name: "GETUSER", Group: ServerGroup, Since: "6.0.0", Arity: 3, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Gives a user's rules.", Complexity: "O(N). Where N is the number of password, command and pattern rules that the user has.",
+			Name: "GETUSER", Group: ServerGroup, Since: "6.0.0", Arity: 3, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Gives a user's rules.",
+			Complexity: "O(N). Where N is the number of password, command and pattern rules that the user has.",
 			History: [][2]string{
 				{"6.2.0", "Added Pub/Sub channel patterns."},
-				{"7.0.0", "Added selectors and changed the format of key and channel patterns from a list to their rule representation."},
+				{"7.0.0",
+					"Added selectors and changed the format of key and channel patterns from a list to their rule representation."},
 			},
 			Args: []Arg{stringArg("username")},
 			Run:  aclGetUser,
 		},
 		{
-			Name: "LIST", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Gives all users' rules, as in an ACL file.", Complexity: "O(N). Where N is the number of configured users.",
-			Run: func(c *Ctx) error { return c.listUsers((*user).line) },
+			Name: "LIST", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Gives all users' rules, as in an ACL file.",
+			Complexity: "O(N). Where N is the number of configured users.",
+			Run:        func(c *Ctx) error { return c.listUsers((*user).line) },
 		},
 		{
-			Name: "LOAD", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Puts the users of the ACL file in the place of those who are there.", Complexity: "O(N). Where N is the number of configured users.",
-			Run: aclLoad,
+			Name: "LOAD", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Puts the users of the ACL file in the place of those who are there.",
+			Complexity: "O(N). Where N is the number of configured users.",
+			Run:        aclLoad,
 		},
 		{
-			Name: "LOG", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Shows what was refused of late, or forgets it.", Complexity: "O(N) with N being the number of entries shown.",
-			History: [][2]string{{"7.2.0", "Added entry ID, timestamp created, and timestamp last updated."}},
-			Args:    []Arg{oneOf("operation", intArg("count"), word("RESET")).opt()},
-			Run:     aclLog,
+			Name: "LOG", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Shows what was refused of late, or forgets it.",
+			Complexity: "O(N) with N being the number of entries shown.",
+			History: [][2]string{{"7.2.0",
+				"Added entry ID, timestamp created, and timestamp last updated."}},
+			Args: []Arg{oneOf("operation", intArg("count"), word("RESET")).opt()},
+			Run:  aclLog,
 		},
 		{
-			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: Unlocked,
-			Summary: "Writes all users to the ACL file.", Complexity: "O(N). Where N is the number of configured users.",
-			Tips: []string{tipAllNodes, tipAllSucceeded},
-			Run:  aclSave,
+			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Scope:      Unlocked,
+			Summary:    "Writes all users to the ACL file.",
+			Complexity: "O(N). Where N is the number of configured users.",
+			Tips:       []string{tipAllNodes, tipAllSucceeded},
+			Run:        aclSave,
 		},
 		{
-			Name: "SETUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Makes a user, or changes its rules.", Complexity: "O(N). Where N is the number of rules provided.",
+			Name: "SETUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Makes a user, or changes its rules.",
+			Complexity: "O(N). Where N is the number of rules provided.",
 			History: [][2]string{
 				{"6.2.0", "Added Pub/Sub channel patterns."},
 				{"7.0.0", "Added selectors and key based permissions."},
@@ -103,18 +127,24 @@ var aclCommands = []Spec{{
 			Run:  aclSetUser,
 		},
 		{
-			Name: "USERS", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: OnLoop,
-			Summary: "Lists the users.", Complexity: "O(N). Where N is the number of configured users.",
-			Run: func(c *Ctx) error { return c.listUsers(func(u *user) string { return u.name }) },
+			Name: "USERS", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Scope:      OnLoop,
+			Summary:    "Lists the users.",
+			Complexity: "O(N). Where N is the number of configured users.",
+			Run: func(c *Ctx) error {
+				return c.listUsers(func(u *user) string { return u.name })
+			},
 		},
 		{
-			Name: "WHOAMI", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclFlags, Scope: OnLoop,
+			Name: "WHOAMI", Group: ServerGroup, Since: "6.0.0", Arity: 2,
+			Flags: aclFlags, Scope: OnLoop,
 			Summary: "Gives the connection's user.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.BulkString(c.Client.user.name()); return nil },
 		},
 		helpFor("ACL", ServerGroup, "6.0.0", Loading|Stale,
 			"CAT [<category>]", "    The categories, or the commands of one.",
-			"DELUSER <username> [<username> ...]", "    Removes users and closes their connections.",
+			"DELUSER <username> [<username> ...]",
+			"    Removes users and closes their connections.",
 			"DRYRUN <username> <command> [<arg> ...]", "    Whether the user may run the command.",
 			"GENPASS [<bits>]", "    A random password of so many bits (default: 256).",
 			"GETUSER <username>", "    The user's rules.",
@@ -122,7 +152,8 @@ var aclCommands = []Spec{{
 			"LOAD", "    Reads the ACL file again.",
 			"LOG [<count> | RESET]", "    What was refused of late.",
 			"SAVE", "    Writes all users to the ACL file.",
-			"SETUSER <username> <attribute> [<attribute> ...]", "    Makes a user, or changes its rules.",
+			"SETUSER <username> <attribute> [<attribute> ...]",
+			"    Makes a user, or changes its rules.",
 			"USERS", "    The names of all users.",
 			"WHOAMI", "    This connection's user."),
 	},
@@ -142,7 +173,9 @@ func aclCat(c *Ctx) error {
 	if !slices.Contains(aclCategories, category) {
 		return Error("ERR Unknown category '" + clip(c.Arg(2), 128) + "'")
 	}
-	c.listCommands(func(spec *Spec) bool { return slices.Contains(spec.categories(), "@"+category) })
+	c.listCommands(func(spec *Spec) bool {
+		return slices.Contains(spec.categories(), "@"+category)
+	})
 	return nil
 }
 
@@ -185,7 +218,8 @@ func aclSetUser(c *Ctx) error {
 	}
 	rules, unmatched := mergeSelectors(rules)
 	if unmatched != "" {
-		return Error("ERR Unmatched parenthesis in acl selector starting at '" + shown(unmatched) + "'.")
+		return Error("ERR Unmatched parenthesis in acl selector starting at '" + shown(unmatched) +
+			"'.")
 	}
 	if err := c.mayChangeUsers(); err != nil {
 		return err
@@ -228,7 +262,9 @@ func (e *Env) mayNotListen(c *Client, before, now *permissions) bool {
 		channels = append(channels, sel.channels...)
 	}
 	fewer := func(sel *selector) bool {
-		return sel.allTopics || slices.ContainsFunc(sel.channels, func(p []byte) bool { return !channelAmong(channels, p, true) })
+		return sel.allTopics || slices.ContainsFunc(sel.channels, func(p []byte) bool {
+			return !channelAmong(channels, p, true)
+		})
 	}
 	if !slices.ContainsFunc(before.selectors, fewer) {
 		return false

@@ -79,12 +79,14 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	p := us.noPermissions()
 	rules, unmatched := mergeSelectors(rules)
 	if unmatched != "" {
-		return nil, errors.New("unmatched parenthesis in the selector that begins with '" + shown(unmatched) + "'")
+		return nil, errors.New("unmatched parenthesis in the selector that begins with '" +
+			shown(unmatched) + "'")
 	}
 	for _, rule := range rules {
 		if err := p.apply(us, rule); err != nil {
 			if !strings.ContainsAny(rule[:min(1, len(rule))], "+-~&%<>#!") { // it may be a password
-				return nil, errors.New("a word is not a rule: passwords begin with >, commands with + or -, keys with ~")
+				return nil,
+					errors.New("a word is not a rule: passwords begin with >, commands with + or -, keys with ~")
 			}
 			return nil, fmt.Errorf("rule '%s': %w", shown(rule), err)
 		}
@@ -111,7 +113,8 @@ const errUnchanged = "WARNING: ACL errors detected, no change to the previously 
 func (e *Env) readUsers(path string) (map[string]*permissions, error) {
 	data, err := readACLFile(path)
 	if err != nil {
-		return nil, Error("ERR Error loading ACLs, opening file '" + path + "': " + systemError(err))
+		return nil, Error("ERR Error loading ACLs, opening file '" + path + "': " +
+			systemError(err))
 	}
 	return e.parseUsers(path, string(data))
 }
@@ -150,11 +153,14 @@ func (e *Env) parseUsers(path, text string) (map[string]*permissions, error) {
 		words := strings.Split(line, " ")
 		switch {
 		case words[0] != "user" || len(words) < 2:
-			note(at+" should start with user keyword followed by the username. ", errors.New(at+": a line is: user NAME RULE…"))
+			note(at+" should start with user keyword followed by the username. ",
+				errors.New(at+": a line is: user NAME RULE…"))
 		case hasSpaces(words[1]):
-			note("'"+at+": username '"+words[1]+"' contains invalid characters. ", errors.New(at+": spaces are not allowed in the names of users"))
+			note("'"+at+": username '"+words[1]+"' contains invalid characters. ",
+				errors.New(at+": spaces are not allowed in the names of users"))
 		case next[words[1]] != nil:
-			note(fmt.Sprintf("WARNING: Duplicate user '%s' found on line %d. ", words[1], i+1), fmt.Errorf("%s: %q: the user is there twice", at, userShown(words[1])))
+			note(fmt.Sprintf("WARNING: Duplicate user '%s' found on line %d. ", words[1], i+1),
+				fmt.Errorf("%s: %q: the user is there twice", at, userShown(words[1])))
 		default:
 			var why string
 			next[words[1]], why = e.users.parseLine(at, words[2:])
@@ -263,7 +269,8 @@ func (c *Ctx) keepUsers(reply func(*Ctx)) error {
 			}
 			txn := e.Store.NewTxn()
 			e.Store.BeginAll(txn)
-			txn.SetString(e.Store.SystemKey(usersKey), []byte(e.usersText()), ttl.Deadline{}, storage.Event{})
+			txn.SetString(e.Store.SystemKey(usersKey), []byte(e.usersText()), ttl.Deadline{},
+				storage.Event{})
 			txn.End()
 			done(func(c *Ctx) {
 				c.shows()

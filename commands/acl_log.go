@@ -49,7 +49,8 @@ type denialEntry struct {
 // logDenial counts and logs that a command, or a password, was refused. object is the key, channel
 // or name that was refused; for a refused command its name replaces it. Only the loop may call it.
 func (e *Env) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
-	entry := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.user.name()}
+	entry := denialEntry{reason: reason, context: context, object: string(clipped(object)),
+		username: c.Client.user.name()}
 	if reason == deniedCommand {
 		entry.object = spec.full
 	}
@@ -58,7 +59,8 @@ func (e *Env) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec
 
 // logBadLogin is logDenial for a wrong name or password.
 func (e *Env) logBadLogin(c *Ctx, name []byte) {
-	entry := denialEntry{reason: deniedAuth, object: string(clipped(c.Args[0])), username: string(clipped(name))}
+	entry := denialEntry{reason: deniedAuth, object: string(clipped(c.Args[0])),
+		username: string(clipped(name))}
 	if c.Nested {
 		entry.context = inMulti
 	}

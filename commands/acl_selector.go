@@ -50,10 +50,12 @@ func (p keyPattern) String() string {
 // selector is one set of permissions: a command must pass all of its checks. A user has a selector
 // of its own and may have more; a command may run if one of them allows it.
 type selector struct {
-	commands  []uint64         // a bit for each Spec.id
-	firstArgs map[int][]string // by Spec.id: first arguments with which a command is allowed all the same
-	byDefault bool             // rules begins at +@all, not at -@all
-	rules     []string         // the rules that led from there to commands, without those that have no effect any more
+	commands []uint64 // a bit for each Spec.id
+	// By Spec.id: first arguments with which a command is allowed all the same.
+	firstArgs map[int][]string
+	byDefault bool // rules begins at +@all, not at -@all
+	// The rules that led from there to commands, without those that have no effect any more.
+	rules     []string
 	allKeys   bool
 	keys      []keyPattern
 	allTopics bool // all channels
@@ -68,7 +70,8 @@ func newSelector(t *Table, allTopics bool) *selector {
 
 func (s *selector) clone() *selector {
 	c := *s
-	c.commands, c.rules, c.keys, c.channels = slices.Clone(s.commands), slices.Clone(s.rules), slices.Clone(s.keys), slices.Clone(s.channels)
+	c.commands, c.rules, c.keys, c.channels = slices.Clone(s.commands), slices.Clone(s.rules),
+		slices.Clone(s.keys), slices.Clone(s.channels)
 	c.firstArgs = maps.Clone(s.firstArgs)
 	for id, list := range c.firstArgs {
 		c.firstArgs[id] = slices.Clone(list)
@@ -238,7 +241,9 @@ func (s *selector) setBit(id int, allow bool) {
 func (s *selector) bit(id int) bool { return s.commands[id/64]&(1<<(id%64)) != 0 }
 
 func (s *selector) allowFirstArg(id int, arg string) {
-	if slices.ContainsFunc(s.firstArgs[id], func(other string) bool { return strings.EqualFold(other, arg) }) {
+	if slices.ContainsFunc(s.firstArgs[id], func(other string) bool {
+		return strings.EqualFold(other, arg)
+	}) {
 		return
 	}
 	if s.firstArgs == nil {
@@ -328,7 +333,8 @@ func parseSelector(t *Table, text string, allTopics bool) (*selector, error) {
 func (s *selector) text() string {
 	words := s.words()
 	for i, word := range words {
-		if strings.ContainsAny(word, `"'\`) || strings.HasSuffix(word, ")") { // which would end the selector
+		if strings.ContainsAny(word, `"'\`) || strings.HasSuffix(word, ")") {
+			// Which would end the selector.
 			words[i] = string(appendQuoted(nil, []byte(word)))
 		}
 	}
@@ -365,7 +371,9 @@ func (s *selector) takesKey(name []byte, need keyAccess) bool {
 
 // takesAllKeys says whether it does so with every key.
 func (s *selector) takesAllKeys(need keyAccess) bool {
-	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.access&need == need && string(p.text) == "*" })
+	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
+		return p.access&need == need && string(p.text) == "*"
+	})
 }
 
 // takesPattern says whether it allows that for every key that matches a pattern, as far as the two
@@ -378,7 +386,8 @@ func (s *selector) takesPattern(pattern []byte, need keyAccess) bool {
 		}
 		text := []byte(p.text)
 		prefix, all := bytes.CutSuffix(text, []byte("*"))
-		return bytes.Equal(text, pattern) || all && !bytes.ContainsAny(prefix, `*?[\`) && bytes.HasPrefix(pattern, prefix)
+		return bytes.Equal(text, pattern) ||
+			all && !bytes.ContainsAny(prefix, `*?[\`) && bytes.HasPrefix(pattern, prefix)
 	})
 }
 
@@ -399,7 +408,8 @@ func channelAmong(patterns [][]byte, name []byte, literal bool) bool {
 
 // runs says whether the selector has the command, for some arguments at least.
 func (s *selector) runs(spec *Spec, args [][]byte) bool {
-	return spec.Is(NoAuth) || s.bit(spec.id) || len(args) > 1 && slices.ContainsFunc(s.firstArgs[spec.id], func(first string) bool {
-		return bytes.EqualFold(args[1], []byte(first))
-	})
+	return spec.Is(NoAuth) || s.bit(spec.id) ||
+		len(args) > 1 && slices.ContainsFunc(s.firstArgs[spec.id], func(first string) bool {
+			return bytes.EqualFold(args[1], []byte(first))
+		})
 }

@@ -14,14 +14,18 @@ var bitFieldCommands = []Spec{
 		Summary:    "Reads, sets and adds to integers of any width at any bits of a string.",
 		Complexity: "O(1) for each operation, and O(N) in the zeros added.",
 		Arity:      -2, Flags: Write | DenyOOM,
-		Keys: []KeySpec{{Begin: 1, Flags: RW | Access | Update | VariableFlags, Vary: bitFieldFlags}},
+		Keys: []KeySpec{{Begin: 1, Flags: RW | Access | Update | VariableFlags,
+			Vary: bitFieldFlags}},
 		Args: []Arg{keyArg("key"), oneOf("operation",
 			getFieldArg,
 			block("write",
-				oneOf("overflow-block", word("WRAP"), word("SAT"), word("FAIL")).after("OVERFLOW").opt(),
+				oneOf("overflow-block", word("WRAP"), word("SAT"),
+					word("FAIL")).after("OVERFLOW").opt(),
 				oneOf("write-operation",
-					block("set-block", stringArg("encoding"), intArg("offset"), intArg("value")).after("SET"),
-					block("incrby-block", stringArg("encoding"), intArg("offset"), intArg("increment")).after("INCRBY"))),
+					block("set-block", stringArg("encoding"), intArg("offset"),
+						intArg("value")).after("SET"),
+					block("incrby-block", stringArg("encoding"), intArg("offset"),
+						intArg("increment")).after("INCRBY"))),
 		).opt().many()},
 		Run: func(c *Ctx) error { return runBitField(c, false) },
 	},
@@ -141,7 +145,8 @@ func (c *Ctx) bitField(typ, offset []byte) (f bitField, err error) {
 	f.width = int(width)
 	if index, found := bytes.CutPrefix(offset, []byte("#")); !found {
 		f.off, err = c.bitOffset(offset)
-	} else if n, ok := ParseInt(index); !ok || n < 0 || n > math.MaxInt64/width || n*width>>3 >= c.Env.maxBulk() {
+	} else if n, ok := ParseInt(index); !ok || n < 0 || n > math.MaxInt64/width ||
+		n*width>>3 >= c.Env.maxBulk() {
 		err = errBitOffset
 	} else {
 		f.off = n * width
@@ -309,7 +314,8 @@ func (w *fieldWriter) view(f *bitField) []byte {
 		w.flush()
 		value, _, _ := w.c.String(w.c.Keys[0])
 		w.first = min(f.off>>3, int64(len(value)))
-		w.window = append(w.window[:0], value[w.first:min(w.first+fieldWindow, int64(len(value)))]...)
+		w.window = append(w.window[:0],
+			value[w.first:min(w.first+fieldWindow, int64(len(value)))]...)
 	}
 	return w.window
 }

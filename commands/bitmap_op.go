@@ -17,7 +17,8 @@ var bitOpCommands = []Spec{{
 	Arity:      -4, Flags: Write | DenyOOM,
 	Keys: []KeySpec{Key(2, OW|Update), KeysFrom(3, 1, RO|Access)},
 	Args: []Arg{
-		oneOf("operation", word("AND"), word("OR"), word("XOR"), word("NOT"), word("DIFF"), word("DIFF1"), word("ANDOR"), word("ONE")),
+		oneOf("operation", word("AND"), word("OR"), word("XOR"), word("NOT"), word("DIFF"),
+			word("DIFF1"), word("ANDOR"), word("ONE")),
 		keyArg("destkey"), keyArg("key").many(),
 	},
 	Offload: func(c *Ctx) bool { return c.Txn.Largest(c.Keys[1:]) >= largeValue },
@@ -116,7 +117,8 @@ func runBitOp(c *Ctx) error {
 		values[i], longest = value, max(longest, len(value))
 	}
 	switch {
-	case c.Txn.Offloaded(): // the store has the result itself, and not a copy; the sources may be gone by now
+	case c.Txn.Offloaded():
+		// The store has the result itself, and not a copy; the sources may be gone by now.
 		c.overwrite(c.Keys[0], &object.String{Data: op.combine(values, longest)}, eventSet)
 	case longest == 0:
 		c.Txn.Delete(c.Keys[0], storage.Deleted)
@@ -157,7 +159,8 @@ func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
 // wordsOf returns the words at the beginning of s, with zeros after its end. The result is the
 // memory of s if that is possible, otherwise words.
 func wordsOf(s []byte, words []uint64) []uint64 {
-	if start := unsafe.Pointer(unsafe.SliceData(s)); len(s) >= 8*len(words) && uintptr(start)%8 == 0 {
+	if start := unsafe.Pointer(unsafe.SliceData(s)); len(s) >= 8*len(words) &&
+		uintptr(start)%8 == 0 {
 		return unsafe.Slice((*uint64)(start), len(words))
 	}
 	in := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))

@@ -81,9 +81,13 @@ func (c *Ctx) clientCondition(name string, a *Cursor, badID Error) func(*Client)
 	case "LIB-VER":
 		return a.clientText(func(other *Client) string { return other.LibVer })
 	case "MAXAGE":
-		return c.clientSince(a, "maxage", func(other *Client) time.Duration { return other.Created })
+		return c.clientSince(a, "maxage", func(other *Client) time.Duration {
+			return other.Created
+		})
 	case "IDLE":
-		return c.clientSince(a, "idle", func(other *Client) time.Duration { return other.LastActive })
+		return c.clientSince(a, "idle", func(other *Client) time.Duration {
+			return other.LastActive
+		})
 	case "DB":
 		db := a.Int()
 		if a.Err() == nil && (db != int64(int(db)) || !c.Env.database(int(db))) {
@@ -125,7 +129,8 @@ func clientIP(other *Client) string {
 }
 
 // clientSince reads for how many seconds something has been so at least.
-func (c *Ctx) clientSince(a *Cursor, name string, since func(*Client) time.Duration) func(*Client) bool {
+func (c *Ctx) clientSince(a *Cursor, name string, since func(*Client) time.Duration) func(
+	*Client) bool {
 	seconds, ok := ParseInt(a.Bytes())
 	switch {
 	case !ok:
@@ -133,7 +138,9 @@ func (c *Ctx) clientSince(a *Cursor, name string, since func(*Client) time.Durat
 	case seconds <= 0:
 		a.Fail(Error("ERR " + name + " should be greater than 0"))
 	}
-	return func(other *Client) bool { return int64((c.Env.Clock.Mono()-since(other))/time.Second) >= seconds }
+	return func(other *Client) bool {
+		return int64((c.Env.Clock.Mono()-since(other))/time.Second) >= seconds
+	}
 }
 
 // clientLetters are the flags of connections that Redis and Valkey have.

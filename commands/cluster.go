@@ -139,7 +139,8 @@ func (e *Env) LoadCluster() error {
 	}
 	for _, p := range e.Store.Populations() {
 		if p.DB != 0 {
-			return fmt.Errorf("cluster mode: database %d has keys, and a cluster has database 0 alone; move them there, or start without cluster-enabled", p.DB)
+			return fmt.Errorf("cluster mode: database %d has keys, and a cluster has database 0 alone; move them there, or start without cluster-enabled",
+				p.DB)
 		}
 	}
 	kept, err := keptStrings(e.Store, clusterKey)
@@ -149,19 +150,24 @@ func (e *Env) LoadCluster() error {
 	var was storedCluster
 	if len(kept) == 1 {
 		slots, ok := slotSet{}, false
-		if err := json.Unmarshal([]byte(kept[0]), &was); err == nil && len(was.ID) == 40 && len(was.Shard) == 40 {
+		if err := json.Unmarshal([]byte(kept[0]), &was); err == nil && len(was.ID) == 40 &&
+			len(was.Shard) == 40 {
 			slots, ok = parseSlots(was.Slots)
 		}
 		if !ok {
-			return fmt.Errorf("cluster mode: what is stored of the cluster cannot be read: %.200q", kept[0])
+			return fmt.Errorf("cluster mode: what is stored of the cluster cannot be read: %.200q",
+				kept[0])
 		}
-		e.cluster.Store((&cluster{id: was.ID, shard: was.Shard, epoch: was.Epoch, own: was.Own}).with(slots))
+		e.cluster.Store((&cluster{id: was.ID, shard: was.Shard, epoch: was.Epoch,
+			own: was.Own}).with(slots))
 		e.logCluster()
 		return nil
 	}
 	var slots slotSet
 	for cursor := uint64(0); ; {
-		next, err := e.Store.Scan(0, cursor, 1000, func(name []byte, _ object.Type) { slots.add(storage.Slot(name)) })
+		next, err := e.Store.Scan(0, cursor, 1000, func(name []byte, _ object.Type) {
+			slots.add(storage.Slot(name))
+		})
 		if err != nil {
 			return err
 		}
@@ -197,7 +203,8 @@ func newNodeID() string {
 // storeCluster replaces the node's knowledge of the cluster, and stores it for restarts. The
 // transaction has all shards locked.
 func (e *Env) storeCluster(txn *storage.Txn, c *cluster) {
-	text, err := json.Marshal(storedCluster{ID: c.id, Shard: c.shard, Epoch: c.epoch, Own: c.own, Slots: c.slots.text()})
+	text, err := json.Marshal(storedCluster{ID: c.id, Shard: c.shard, Epoch: c.epoch, Own: c.own,
+		Slots: c.slots.text()})
 	if err != nil {
 		panic(err) // strings and numbers
 	}
@@ -311,7 +318,8 @@ func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnl
 	case refusal != "":
 		return refusal
 	case r.err == errCrossSlot:
-		return Error("ERR Command '" + spec.full + "' in script attempted to access keys that don't hash to the same slot")
+		return Error("ERR Command '" + spec.full +
+			"' in script attempted to access keys that don't hash to the same slot")
 	case r.err == errNotServed:
 		return errScriptUnheld
 	case r.err != "":

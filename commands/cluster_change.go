@@ -82,10 +82,14 @@ func clusterMeet(c *Ctx) error {
 		return errArity(c.Spec.full)
 	}
 	host, err := netip.ParseAddr(string(c.Arg(2)))
-	if err != nil || port <= 0 || port > 65535 || bus < 0 || bus > 65535 || bus == 0 && port > 55535 {
-		return Error(fmt.Sprintf("ERR Invalid node address specified: %.100s:%.100s", c.Arg(2), c.Arg(3)))
+	if err != nil || port <= 0 || port > 65535 || bus < 0 || bus > 65535 ||
+		bus == 0 && port > 55535 {
+		return Error(fmt.Sprintf("ERR Invalid node address specified: %.100s:%.100s",
+			c.Arg(2), c.Arg(3)))
 	}
-	return c.act(func(m Membership, done func(error)) { m.Meet(host.String(), int(port), int(bus), done) })
+	return c.act(func(m Membership, done func(error)) {
+		m.Meet(host.String(), int(port), int(bus), done)
+	})
 }
 
 func clusterReplicate(c *Ctx) error {

@@ -38,14 +38,16 @@ func (c *Ctx) nodes(n *cluster) []node {
 	st := c.Env.groupStatus()
 	if st == nil {
 		a := c.Env.address()
-		return []node{{id: n.id, at: &a, myself: true, epoch: n.own, health: nodeOnline, slots: &n.slots}}
+		return []node{{id: n.id, at: &a, myself: true, epoch: n.own, health: nodeOnline,
+			slots: &n.slots}}
 	}
 	progress := c.Env.group.Progress()
 	now, master := c.Txn.Now(), c.Env.lastLeader(st)
 	list := make([]node, 0, len(st.Members))
 	for i := range st.Members {
 		m := &st.Members[i]
-		to := node{id: m.Node, at: m.address(), myself: m.ID == st.ID, epoch: epochOf(st), heard: now / 1000 * 1000, health: nodeOnline}
+		to := node{id: m.Node, at: m.address(), myself: m.ID == st.ID, epoch: epochOf(st),
+			heard: now / 1000 * 1000, health: nodeOnline}
 		if m.ID == master {
 			to.slots = &allSlots
 		} else if l := st.Member(master); l != nil {
@@ -183,7 +185,9 @@ func clusterReplicas(c *Ctx, of *node, list []node) error {
 	if of.master != "" {
 		return errNotMaster
 	}
-	replicas := slices.DeleteFunc(slices.Clone(list), func(n node) bool { return n.master != of.id })
+	replicas := slices.DeleteFunc(slices.Clone(list), func(n node) bool {
+		return n.master != of.id
+	})
 	c.Out.Array(len(replicas))
 	for i := range replicas {
 		c.Out.BulkString(replicas[i].line(c))
@@ -221,7 +225,9 @@ func masterFirst(list []node) []node {
 }
 
 func clusterSlots(c *Ctx, list []node) error {
-	list = slices.DeleteFunc(masterFirst(list), func(n node) bool { return n.master != "" && n.health != nodeOnline })
+	list = slices.DeleteFunc(masterFirst(list), func(n node) bool {
+		return n.master != "" && n.health != nodeOnline
+	})
 	var ranges [][2]uint16
 	if len(list) > 0 && list[0].slots != nil {
 		ranges = list[0].slots.ranges()
@@ -319,7 +325,9 @@ func clusterLinks(c *Ctx, _ *cluster) {
 		return
 	}
 	progress := c.Env.group.Progress()
-	linked := slices.DeleteFunc(progress.Members, func(p MemberProgress) bool { return p.Created == 0 || st.Member(p.ID) == nil })
+	linked := slices.DeleteFunc(progress.Members, func(p MemberProgress) bool {
+		return p.Created == 0 || st.Member(p.ID) == nil
+	})
 	c.Out.Array(2 * len(linked))
 	for i := range linked {
 		p := &linked[i]
@@ -416,7 +424,9 @@ func (e *Env) infoGroup(st *GroupStatus, b *infoText) {
 // commitLag is how many bytes of the log are not committed, applyLag how many of those are not
 // applied.
 func (p *GroupProgress) commitLag() int64 { return int64(max(p.EndLSN, p.CommitLSN) - p.CommitLSN) }
-func (p *GroupProgress) applyLag() int64  { return int64(max(p.CommitLSN, p.AppliedLSN) - p.AppliedLSN) }
+func (p *GroupProgress) applyLag() int64 {
+	return int64(max(p.CommitLSN, p.AppliedLSN) - p.AppliedLSN)
+}
 
 func clusterMyID(c *Ctx, list []node) error {
 	c.Out.BulkString(list[0].id)

@@ -15,61 +15,77 @@ const (
 )
 
 var commandCommands = []Spec{{
-	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale, Scope: OnLoop,
+	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale,
+	Scope:   OnLoop,
 	Summary: "Describes all commands.", Complexity: "O(N) where N is the total number of commands",
 	Categories: []string{"@connection"},
 	Tips:       []string{tipRandomOrder},
 	Run:        func(c *Ctx) error { c.describeAll(); return nil },
 	Sub: []Spec{
 		{
-			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale, Scope: OnLoop,
+			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale,
+			Scope:   OnLoop,
 			Summary: "Counts the commands.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.Int(int64(len(c.Env.Table.All()))); return nil },
 		},
 		{
-			Name: "INFO", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
-			Summary: "Describes commands.", Complexity: "O(N) where N is the number of commands to look up",
-			History: [][2]string{{"7.0.0", "Allowed to be called with no argument to get info on all commands."}},
-			Args:    []Arg{stringArg("command-name").opt().many()},
-			Tips:    []string{tipRandomOrder},
-			Run:     commandInfo,
-		},
-		{
-			Name: "DOCS", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
-			Summary: "Gives the documentation of commands.", Complexity: "O(N) where N is the number of commands to look up",
+			Name: "INFO", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: Loading | Stale,
+			Scope:      OnLoop,
+			Summary:    "Describes commands.",
+			Complexity: "O(N) where N is the number of commands to look up",
+			History: [][2]string{{"7.0.0",
+				"Allowed to be called with no argument to get info on all commands."}},
 			Args: []Arg{stringArg("command-name").opt().many()},
 			Tips: []string{tipRandomOrder},
-			Run:  commandDocs,
+			Run:  commandInfo,
 		},
 		{
-			Name: "LIST", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
-			Summary: "Lists the names of commands.", Complexity: "O(N) where N is the total number of commands",
+			Name: "DOCS", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
+			Scope:      OnLoop,
+			Summary:    "Gives the documentation of commands.",
+			Complexity: "O(N) where N is the number of commands to look up",
+			Args:       []Arg{stringArg("command-name").opt().many()},
+			Tips:       []string{tipRandomOrder},
+			Run:        commandDocs,
+		},
+		{
+			Name: "LIST", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
+			Scope:      OnLoop,
+			Summary:    "Lists the names of commands.",
+			Complexity: "O(N) where N is the total number of commands",
 			Args: []Arg{oneOf("filterby",
-				stringArg("module-name").after("MODULE"), stringArg("category").after("ACLCAT"), patternArg("pattern").after("PATTERN"),
+				stringArg("module-name").after("MODULE"), stringArg("category").after("ACLCAT"),
+				patternArg("pattern").after("PATTERN"),
 			).after("FILTERBY").opt()},
 			Tips: []string{tipRandomOrder},
 			Run:  commandList,
 		},
 		{
-			Name: "GETKEYS", Group: ServerGroup, Since: "2.8.13", Arity: -3, Flags: Loading | Stale, Scope: OnLoop,
-			Summary: "Finds the keys in a command.", Complexity: "O(N) where N is the number of arguments to the command",
-			Args: []Arg{stringArg("command"), stringArg("arg").opt().many()},
-			Run:  func(c *Ctx) error { return commandGetKeys(c, false) },
+			Name: "GETKEYS", Group: ServerGroup, Since: "2.8.13", Arity: -3, Flags: Loading | Stale,
+			Scope:      OnLoop,
+			Summary:    "Finds the keys in a command.",
+			Complexity: "O(N) where N is the number of arguments to the command",
+			Args:       []Arg{stringArg("command"), stringArg("arg").opt().many()},
+			Run:        func(c *Ctx) error { return commandGetKeys(c, false) },
 		},
 		{
-			Name: "GETKEYSANDFLAGS", Group: ServerGroup, Since: "7.0.0", Arity: -3, Flags: Loading | Stale, Scope: OnLoop,
-			Summary: "Finds the keys in a command, and what it does with them.", Complexity: "O(N) where N is the number of arguments to the command",
-			Args: []Arg{stringArg("command"), stringArg("arg").opt().many()},
-			Run:  func(c *Ctx) error { return commandGetKeys(c, true) },
+			Name: "GETKEYSANDFLAGS", Group: ServerGroup, Since: "7.0.0", Arity: -3,
+			Flags: Loading | Stale, Scope: OnLoop,
+			Summary:    "Finds the keys in a command, and what it does with them.",
+			Complexity: "O(N) where N is the number of arguments to the command",
+			Args:       []Arg{stringArg("command"), stringArg("arg").opt().many()},
+			Run:        func(c *Ctx) error { return commandGetKeys(c, true) },
 		},
 		helpFor("COMMAND", ServerGroup, "5.0.0", Loading|Stale,
 			"(no subcommand)", "    Descriptions of all commands.",
 			"COUNT", "    How many commands there are.",
 			"DOCS [<command-name> ...]", "    Documentation of these commands (default: of all).",
 			"GETKEYS <full-command>", "    The keys in a command.",
-			"GETKEYSANDFLAGS <full-command>", "    The keys in a command, and what it does with them.",
+			"GETKEYSANDFLAGS <full-command>",
+			"    The keys in a command, and what it does with them.",
 			"INFO [<command-name> ...]", "    Descriptions of these commands (default: of all).",
-			"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]", "    The names of commands."),
+			"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+			"    The names of commands."),
 	},
 }}
 
@@ -137,7 +153,9 @@ func (s *Spec) shownKeys() []*KeySpec {
 	var list []*KeySpec
 	for i := range s.Keys {
 		ks := &s.Keys[i]
-		if ks.DB == nil || !slices.ContainsFunc(list, func(other *KeySpec) bool { return other.Begin == ks.Begin && other.Last == ks.Last }) {
+		if ks.DB == nil || !slices.ContainsFunc(list, func(other *KeySpec) bool {
+			return other.Begin == ks.Begin && other.Last == ks.Last
+		}) {
 			list = append(list, ks)
 		}
 	}
@@ -314,7 +332,9 @@ func commandList(c *Ctx) error {
 		case isWord(kind, "MODULE"):
 			keep = func(*Spec) bool { return false } // there are no modules
 		case isWord(kind, "ACLCAT"):
-			keep = func(spec *Spec) bool { return slices.Contains(spec.categories(), "@"+string(value)) }
+			keep = func(spec *Spec) bool {
+				return slices.Contains(spec.categories(), "@"+string(value))
+			}
 		case isWord(kind, "PATTERN"):
 			keep = func(spec *Spec) bool { return c.matches(value, []byte(spec.full)) }
 		default:

@@ -45,9 +45,11 @@ func (s *Spec) flagNames() []string {
 
 // groupCategories has the ACL category of the commands of a group.
 var groupCategories = map[Group]string{
-	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo", HyperLogLog: "@hyperloglog",
-	ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
-	SortedSet: "@sortedset", StreamGroup: "@stream", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting", KeypGroup: "@keyp",
+	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo",
+	HyperLogLog: "@hyperloglog",
+	ListGroup:   "@list", HashGroup: "@hash", SetGroup: "@set",
+	SortedSet: "@sortedset", StreamGroup: "@stream", PubSub: "@pubsub", Connection: "@connection",
+	Transactions: "@transaction", Scripting: "@scripting", KeypGroup: "@keyp",
 }
 
 // categories returns the ACL categories, in Redis's order. A command of the server group that works
@@ -76,7 +78,9 @@ func (s *Spec) categories() []string {
 	add(!s.Is(Fast), "@slow")
 	add(s.Is(Blocking), "@blocking")
 	add(s.Is(Admin) || s.Is(Dangerous), "@dangerous")
-	slices.SortFunc(list, func(a, b string) int { return slices.Index(aclCategories, a[1:]) - slices.Index(aclCategories, b[1:]) })
+	slices.SortFunc(list, func(a, b string) int {
+		return slices.Index(aclCategories, a[1:]) - slices.Index(aclCategories, b[1:])
+	})
 	return list
 }
 

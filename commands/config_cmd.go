@@ -15,28 +15,36 @@ var configCommands = []Spec{{
 	Summary: "Reads and changes the configuration.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "GET", Group: ServerGroup, Since: "2.0.0", Arity: -3, Flags: configFlags, Scope: OnLoop,
-			Summary: "Gives the options that match.", Complexity: "O(N) when N is the number of configuration parameters provided",
-			History: [][2]string{{"7.0.0", "Added the ability to pass multiple pattern parameters in one call"}},
-			Args:    []Arg{stringArg("parameter").many()},
-			Run:     configGet,
+			Name: "GET", Group: ServerGroup, Since: "2.0.0", Arity: -3, Flags: configFlags,
+			Scope:      OnLoop,
+			Summary:    "Gives the options that match.",
+			Complexity: "O(N) when N is the number of configuration parameters provided",
+			History: [][2]string{{"7.0.0",
+				"Added the ability to pass multiple pattern parameters in one call"}},
+			Args: []Arg{stringArg("parameter").many()},
+			Run:  configGet,
 		},
 		{
-			Name: "SET", Group: ServerGroup, Since: "2.0.0", Arity: -4, Flags: configFlags, Scope: OnLoop,
-			Summary: "Changes options, all or none.", Complexity: "O(N) when N is the number of configuration parameters provided",
-			History: [][2]string{{"7.0.0", "Added the ability to set multiple parameters in one call."}},
-			Args:    []Arg{block("data", stringArg("parameter"), stringArg("value")).many()},
-			Tips:    []string{tipAllNodes, tipAllSucceeded},
-			Run:     configSet,
+			Name: "SET", Group: ServerGroup, Since: "2.0.0", Arity: -4, Flags: configFlags,
+			Scope:      OnLoop,
+			Summary:    "Changes options, all or none.",
+			Complexity: "O(N) when N is the number of configuration parameters provided",
+			History: [][2]string{{"7.0.0",
+				"Added the ability to set multiple parameters in one call."}},
+			Args: []Arg{block("data", stringArg("parameter"), stringArg("value")).many()},
+			Tips: []string{tipAllNodes, tipAllSucceeded},
+			Run:  configSet,
 		},
 		{
-			Name: "REWRITE", Group: ServerGroup, Since: "2.8.0", Arity: 2, Flags: configFlags, Scope: Unlocked,
+			Name: "REWRITE", Group: ServerGroup, Since: "2.8.0", Arity: 2, Flags: configFlags,
+			Scope:   Unlocked,
 			Summary: "Puts the present options into the configuration file.", Complexity: "O(1)",
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  configRewrite,
 		},
 		{
-			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags, Scope: OnLoop,
+			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags,
+			Scope:   OnLoop,
 			Summary: "Zeroes the counters of INFO.", Complexity: "O(1)",
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  func(c *Ctx) error { c.Env.Stats.reset(); c.Out.OK(); return nil },
@@ -79,7 +87,9 @@ func configSet(c *Ctx) error {
 	for args := c.Args[2:]; len(args) > 0; args = args[2:] {
 		pairs = append(pairs, config.Pair{Name: string(args[0]), Value: string(args[1])})
 	}
-	password := slices.ContainsFunc(pairs, func(p config.Pair) bool { return strings.EqualFold(p.Name, "requirepass") })
+	password := slices.ContainsFunc(pairs, func(p config.Pair) bool {
+		return strings.EqualFold(p.Name, "requirepass")
+	})
 	if password {
 		if err := c.mayChangeUsers(); err != nil {
 			return err

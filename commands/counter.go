@@ -10,14 +10,21 @@ import (
 )
 
 var counterCommands = []Spec{
-	counterCommand("INCR", "1.0.0", "Adds one to the integer that a key holds, 0 if the key is missing.",
+	counterCommand("INCR", "1.0.0",
+		"Adds one to the integer that a key holds, 0 if the key is missing.",
 		func(c *Ctx) error { return addInt(c, 1) }),
-	counterCommand("INCRBY", "1.0.0", "Adds a number to the integer that a key holds, 0 if the key is missing.", runIncrBy, intArg("increment")),
-	counterCommand("INCRBYFLOAT", "2.6.0", "Adds a floating point number to the number that a key holds, 0 if the key is missing.",
+	counterCommand("INCRBY", "1.0.0",
+		"Adds a number to the integer that a key holds, 0 if the key is missing.", runIncrBy,
+		intArg("increment")),
+	counterCommand("INCRBYFLOAT", "2.6.0",
+		"Adds a floating point number to the number that a key holds, 0 if the key is missing.",
 		runIncrByFloat, doubleArg("increment")),
-	counterCommand("DECR", "1.0.0", "Takes one from the integer that a key holds, 0 if the key is missing.",
+	counterCommand("DECR", "1.0.0",
+		"Takes one from the integer that a key holds, 0 if the key is missing.",
 		func(c *Ctx) error { return addInt(c, -1) }),
-	counterCommand("DECRBY", "1.0.0", "Takes a number from the integer that a key holds, 0 if the key is missing.", runDecrBy, intArg("decrement")),
+	counterCommand("DECRBY", "1.0.0",
+		"Takes a number from the integer that a key holds, 0 if the key is missing.", runDecrBy,
+		intArg("decrement")),
 }
 
 // counterCommand declares a command with args after its key.

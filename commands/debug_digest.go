@@ -36,7 +36,8 @@ func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
 
 // digestTypes are Redis's numbers of the types; Keyp's own types have further numbers.
 var digestTypes = map[object.Type]int{
-	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6,
+	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3,
+	object.TypeHash: 4, object.TypeStream: 6,
 	object.TypeLease: 7, object.TypeLimit: 8, object.TypeDelay: 9,
 }
 

@@ -217,7 +217,8 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 	case scope == Pinned && !e.jobs.crowded():
 		c.Scope = scope
 		return Job // with the keys locked until StartJob
-	case scope == Global && !e.jobs.global && e.jobs.pinned == 0: // its end on the loop locks shards
+	case scope == Global && !e.jobs.global && e.jobs.pinned == 0:
+		// Its end on the loop locks shards.
 		c.Scope, c.apart = scope, true
 	default:
 		outcome, c.Reason = Wait, ForJob
@@ -232,7 +233,8 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 // pinned reports whether a running task has pinned values that c would change, or overdue ones that
 // c would see.
 func (e *Env) pinned(c *Ctx) bool {
-	return c.mayWrite() && e.Pins.Pinned(c.Txn, c.Keys) || e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
+	return c.mayWrite() && e.Pins.Pinned(c.Txn, c.Keys) ||
+		e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
 // flags returns the flags of the command, for EXEC also those of the queued commands.
@@ -273,7 +275,8 @@ func (c *Ctx) mayWrite() bool { return c.flags()&(Write|MayReplicate) != 0 }
 
 // pauses reports whether CLIENT PAUSE delays the command.
 func (e *Env) pauses(c *Ctx) bool {
-	return e.Paused != PauseNone && !c.Spec.Is(DuringPause) && !c.Client.Monitor && (e.Paused == PauseAll || c.mayWrite())
+	return e.Paused != PauseNone && !c.Spec.Is(DuringPause) && !c.Client.Monitor &&
+		(e.Paused == PauseAll || c.mayWrite())
 }
 
 // takeQueue moves the queued transaction from the client, which belongs to the loop, to the context
@@ -328,7 +331,8 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 				panic(p)
 			}
 			e.Stats.Panics.Add(1)
-			e.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			e.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			c.Out.Truncate(mark)
 			c.reply(ErrInternal)
 			outcome = Done
@@ -391,7 +395,8 @@ var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 // the values that it would replace have changed, or the command must wait for a key, which a task
 // cannot do.
 func (c *Ctx) again(outcome Outcome) bool {
-	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
+	return (c.apart || c.Scope == Unlocked) && outcome == Wait ||
+		c.Scope == Pinned && c.Txn.Conflicted()
 }
 
 // book counts the keys that a run has looked up, and shows its command to the clients of MONITOR. A
@@ -440,7 +445,9 @@ func (e *Env) hangUp(c *Client) {
 	c.Closing = true
 	now, next := int64(e.Clock.Mono()), e.nextHangUp.Load()
 	if now >= next && e.nextHangUp.CompareAndSwap(next, now+int64(time.Minute)) {
-		e.Log.Warn("a client speaks HTTP: perhaps an attack through a browser; its connection is ended", "client", c.ID, "address", c.Addr)
+		e.Log.Warn(
+			"a client speaks HTTP: perhaps an attack through a browser; its connection is ended",
+			"client", c.ID, "address", c.Addr)
 	}
 }
 

@@ -119,7 +119,8 @@ func dumped(item storage.Item) (rdb.Value, error) {
 	case *object.Stream:
 		v.Type, v.Stream = rdb.Stream, dumpedStream(of)
 	case *object.Lease:
-		v.Type, v.Lease = rdb.Lease, &rdb.LeaseValue{Owner: of.Owner, Token: of.Token, Delay: uint64(of.Delay)}
+		v.Type, v.Lease = rdb.Lease, &rdb.LeaseValue{Owner: of.Owner, Token: of.Token,
+			Delay: uint64(of.Delay)}
 	case *object.Limit:
 		v.Type = rdb.Limit
 		v.Elements = func(yield func(rdb.Element) bool) {
@@ -310,7 +311,8 @@ func (c *Ctx) notifyReplaced(k storage.Key, replaced bool) {
 
 // reportLeftOut reports the elements that RESTORE leaves out because their deadlines have passed.
 func (c *Ctx) reportLeftOut(k storage.Key, v rdb.Value, now int64) {
-	typ, ok := map[rdb.Type]object.Type{rdb.Hash: object.TypeHash, rdb.Set: object.TypeSet, rdb.ZSet: object.TypeZSet}[v.Type]
+	typ, ok := map[rdb.Type]object.Type{rdb.Hash: object.TypeHash, rdb.Set: object.TypeSet,
+		rdb.ZSet: object.TypeZSet}[v.Type]
 	if !ok {
 		return
 	}
@@ -356,5 +358,6 @@ func built(v rdb.Value, now int64) object.Value {
 }
 
 func builtLease(l *rdb.LeaseValue) *object.Lease {
-	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: l.Token, Delay: int64(min(l.Delay, math.MaxInt64))}
+	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: l.Token,
+		Delay: int64(min(l.Delay, math.MaxInt64))}
 }

@@ -47,7 +47,8 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 	at := map[*object.StreamConsumer]int{}
 	g.EachConsumer(func(c *object.StreamConsumer) bool {
 		at[c] = len(to.Consumers)
-		to.Consumers = append(to.Consumers, rdb.StreamConsumer{Name: c.Name(), Seen: c.Seen, Active: c.Active})
+		to.Consumers = append(to.Consumers, rdb.StreamConsumer{Name: c.Name(), Seen: c.Seen,
+			Active: c.Active})
 		return true
 	})
 	to.Pending = make([]rdb.StreamPending, 0, g.Pending())
@@ -56,7 +57,8 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 		if p.Consumer != nil {
 			of = at[p.Consumer]
 		}
-		to.Pending = append(to.Pending, rdb.StreamPending{ID: rdb.StreamID(p.ID), Consumer: of, Delivered: p.Delivered, Count: p.Count})
+		to.Pending = append(to.Pending, rdb.StreamPending{ID: rdb.StreamID(p.ID), Consumer: of,
+			Delivered: p.Delivered, Count: p.Count})
 		return true
 	})
 	g.EachNacked(func(id object.StreamID) { to.Nacked = append(to.Nacked, rdb.StreamID(id)) })
@@ -81,7 +83,9 @@ func builtStream(from *rdb.StreamValue) *object.Stream {
 			ids = append(ids, idempotent{p.Name, one})
 		}
 	}
-	slices.SortStableFunc(ids, func(a, b idempotent) int { return object.StreamID(a.ID).Compare(object.StreamID(b.ID)) })
+	slices.SortStableFunc(ids, func(a, b idempotent) int {
+		return object.StreamID(a.ID).Compare(object.StreamID(b.ID))
+	})
 	for _, one := range ids {
 		s.AddIdempotent(one.pid, one.IID, object.StreamID(one.ID), int64(len(ids)), nil)
 	}
@@ -109,7 +113,8 @@ func buildGroup(s *object.Stream, from *rdb.StreamGroup) {
 			count[p.ID] = p.Count
 			continue
 		}
-		s.Deliver(from.Name, from.Consumers[p.Consumer].Name, object.StreamID(p.ID), p.Delivered, p.Count, nil)
+		s.Deliver(from.Name, from.Consumers[p.Consumer].Name, object.StreamID(p.ID),
+			p.Delivered, p.Count, nil)
 	}
 	for _, id := range from.Nacked {
 		s.Deliver(from.Name, nil, object.StreamID(id), 0, count[id], nil)

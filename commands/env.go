@@ -105,13 +105,17 @@ type OfLoop struct {
 // monitor.
 func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Env {
 	e := &Env{
-		Store: store, Outboxes: outbox.Of(store), leases: leases.In(store), Config: cfg, Table: NewTable(), Log: log, Clock: clk,
-		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
+		Store: store, Outboxes: outbox.Of(store), leases: leases.In(store), Config: cfg,
+		Table: NewTable(), Log: log, Clock: clk,
+		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(),
+		OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 	}
 	if err := e.Table.Rename(cfg.Renames()); err != nil {
-		log.Error("a command has not got another name", "error", err) // the program has refused it before
+		// The program has refused it before.
+		log.Error("a command has not got another name", "error", err)
 	}
-	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
+	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters,
+		&e.Tracking, e.wake
 	e.Tracking.init(e)
 	e.Waiters.env, e.Waiters.lines = e, &e.lines
 	e.Events.env, e.Events.late = e, histogram.New(histogram.Lateness)
@@ -155,7 +159,8 @@ func (e *Env) followRules() {
 }
 
 func isRule(name string) bool {
-	return name == usersKey || strings.HasPrefix(name, libraryKey) || strings.HasPrefix(name, policyKey)
+	return name == usersKey || strings.HasPrefix(name, libraryKey) ||
+		strings.HasPrefix(name, policyKey)
 }
 
 // followConfig applies options when CONFIG SET changes them. Until then the options with which the
@@ -174,7 +179,8 @@ func (e *Env) followConfig() {
 	}
 	monitors()
 	e.Events.enable()
-	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "latency-tracking")
+	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold",
+		"latency-tracking")
 	tracked := func() { e.Tracking.max.Store(cfg.Int("tracking-table-max-keys")) }
 	tracked()
 	on(tracked, "tracking-table-max-keys")
@@ -187,10 +193,13 @@ func (e *Env) followConfig() {
 	on(backlog, "outbox-backlog")
 	on(func() { store.SetClockGuard(ClockGuard(cfg)) }, "clock-jump-limit", "clock-jump-patience")
 	on(func() { store.SetMaxMemory(cfg.Int("maxmemory")) }, "maxmemory")
-	on(func() { store.SetFrequency(Frequency(cfg)) }, "maxmemory-policy", "lfu-log-factor", "lfu-decay-time")
+	on(func() { store.SetFrequency(Frequency(cfg)) }, "maxmemory-policy", "lfu-log-factor",
+		"lfu-decay-time")
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
-	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
-		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value",
+	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value",
+		"list-max-listpack-size",
+		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value",
+		"zset-max-listpack-entries", "zset-max-listpack-value",
 		"stream-node-max-bytes", "stream-node-max-entries")
 	on(func() { e.users.setPassword(cfg.String("requirepass")) }, "requirepass")
 	topics := func() { e.users.allTopics.Store(cfg.String("acl-pubsub-default") == "allchannels") }
@@ -229,7 +238,8 @@ func Frequency(cfg *config.Config) *storage.Frequency {
 	if !strings.HasSuffix(cfg.String("maxmemory-policy"), "-lfu") {
 		return nil
 	}
-	return &storage.Frequency{LogFactor: cfg.Int("lfu-log-factor"), Decay: cfg.Int("lfu-decay-time")}
+	return &storage.Frequency{LogFactor: cfg.Int("lfu-log-factor"),
+		Decay: cfg.Int("lfu-decay-time")}
 }
 
 // SetValueLimits applies the options that bound the small form of values. They apply to the whole

@@ -58,7 +58,8 @@ func (c *Ctx) reply(err error) {
 	case errors.As(err, &text):
 	case errors.Is(err, ttl.ErrInvalidTTL), errors.Is(err, ttl.ErrInvalidTimestamp):
 		text = Error("ERR invalid expire time in '" + c.Spec.full + "' command")
-	case errors.Is(err, ttl.ErrNegative), errors.Is(err, ttl.ErrConditionNX), errors.Is(err, ttl.ErrConditionGTLT):
+	case errors.Is(err, ttl.ErrNegative), errors.Is(err, ttl.ErrConditionNX),
+		errors.Is(err, ttl.ErrConditionGTLT):
 		text = Error("ERR " + err.Error())
 	case errors.Is(err, storage.ErrWrongType):
 		text = ErrWrongType
@@ -86,7 +87,8 @@ func errUnknown(args [][]byte) Error {
 		}
 		quoted += "'" + clip(arg, most-len(quoted)) + "' "
 	}
-	return Error("ERR unknown command '" + clip(args[0], most) + "', with args beginning with: " + quoted)
+	return Error("ERR unknown command '" + clip(args[0], most) + "', with args beginning with: " +
+		quoted)
 }
 
 func errOption(word []byte) Error { return Error("ERR Unsupported option " + clip(word, 128)) }
@@ -97,7 +99,8 @@ func errSubcommand(container string, sub []byte) Error {
 
 // errSubcommandArgs is Redis's error for a subcommand that counts its arguments itself.
 func errSubcommandArgs(container string, sub []byte) Error {
-	return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(sub, 128) + "'. Try " + container + " HELP.")
+	return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(sub, 128) +
+		"'. Try " + container + " HELP.")
 }
 
 // clip is the part of a client's own text that an error quotes: at most n bytes, and nothing from a

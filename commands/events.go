@@ -36,7 +36,8 @@ type Events struct {
 
 	mu struct {
 		sync.Mutex
-		classes storage.EventClass // of notify-keyspace-events; K, E, S, T, I and V say where events go
+		// Of notify-keyspace-events; K, E, S, T, I and V say where events go.
+		classes storage.EventClass
 		queue   []storage.Happened // not delivered yet
 	}
 	waiting atomic.Bool // there is something to deliver
@@ -161,7 +162,8 @@ func (e *Events) publishFields(h *storage.Happened) {
 		e.send(h, "__subkeyspace@", slices.Concat(name, []byte("|"), fields), h.Key)
 	}
 	if publishing&storage.EventFieldEvent != 0 {
-		e.send(h, "__subkeyevent@", slices.Concat(appendCounted(nil, h.Key), []byte("|"), fields), name)
+		e.send(h, "__subkeyevent@", slices.Concat(appendCounted(nil, h.Key), []byte("|"), fields),
+			name)
 	}
 	if publishing&storage.EventFieldItem != 0 && bytes.IndexByte(h.Key, '\n') < 0 {
 		for _, f := range h.Fields {

@@ -12,9 +12,12 @@ var expireCommands = slices.Concat(deadlineCommands, ttlCommands, memberDeadline
 
 var deadlineCommands = []Spec{
 	expireCommand("EXPIRE", "1.0.0", "Sets a key's time to live in seconds.", &inSeconds),
-	expireCommand("PEXPIRE", "2.6.0", "Sets a key's time to live in milliseconds.", &inMilliseconds),
-	expireCommand("EXPIREAT", "1.2.0", "Sets a key's deadline, as a Unix time in seconds.", &atSeconds),
-	expireCommand("PEXPIREAT", "2.6.0", "Sets a key's deadline, as a Unix time in milliseconds.", &atMilliseconds),
+	expireCommand("PEXPIRE", "2.6.0", "Sets a key's time to live in milliseconds.",
+		&inMilliseconds),
+	expireCommand("EXPIREAT", "1.2.0", "Sets a key's deadline, as a Unix time in seconds.",
+		&atSeconds),
+	expireCommand("PEXPIREAT", "2.6.0", "Sets a key's deadline, as a Unix time in milliseconds.",
+		&atMilliseconds),
 }
 
 func expireCommand(name, since, summary string, form *timeForm) Spec {

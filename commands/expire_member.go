@@ -21,9 +21,11 @@ var memberDeadlineCommands = []Spec{
 		Run: runExpireMember,
 	},
 	expireMemberAtCommand("EXPIREMEMBERAT", "5.1.0",
-		"Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in seconds.", &atSeconds),
+		"Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in seconds.",
+		&atSeconds),
 	expireMemberAtCommand("PEXPIREMEMBERAT", "6.0.0",
-		"Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in milliseconds.", &atMilliseconds),
+		"Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in milliseconds.",
+		&atMilliseconds),
 }
 
 func expireMemberAtCommand(name, since, summary string, form *timeForm) Spec {

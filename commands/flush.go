@@ -9,7 +9,9 @@ var flushCommands = []Spec{
 		Tips: []string{tipAllShards, tipSum},
 		Run:  runDBSize,
 	},
-	flushCommand("FLUSHDB", "Deletes all keys of the database.", func(c *Ctx, async bool) { c.flushDB(c.Client.DB, async) }),
+	flushCommand("FLUSHDB", "Deletes all keys of the database.", func(c *Ctx, async bool) {
+		c.flushDB(c.Client.DB, async)
+	}),
 	flushCommand("FLUSHALL", "Deletes all keys of all databases.", func(c *Ctx, async bool) {
 		for db := range c.Env.Store.Databases() {
 			c.flushDB(db, async)
@@ -35,7 +37,8 @@ func flushCommand(name, summary string, flush func(c *Ctx, async bool)) Spec {
 			{"6.2.0", "Added the `SYNC` flushing mode modifier."},
 		},
 		Arity: -1, Flags: Write | Dangerous, Scope: AllKeys,
-		Args: []Arg{oneOf("flush-type", word("ASYNC").since("4.0.0"), word("SYNC").since("6.2.0")).opt()},
+		Args: []Arg{oneOf("flush-type", word("ASYNC").since("4.0.0"),
+			word("SYNC").since("6.2.0")).opt()},
 		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run: func(c *Ctx) error {
 			async, err := parseFlush(c.Cursor(1))

@@ -43,13 +43,17 @@ var functionCommands = []Spec{
 
 var functionSubcommands = []Spec{
 	{
-		Name: "LOAD", Group: Scripting, Since: "7.0.0", Arity: -3, Flags: NoScript | Write | DenyOOM, Scope: Global,
-		Summary: "Loads a library and keeps it over restarts.", Complexity: "O(1) (considering compilation time is redundant)",
-		Args: []Arg{word("REPLACE").opt(), stringArg("function-code")}, Tips: []string{tipAllShards, tipAllSucceeded},
-		Run: functionLoad,
+		Name: "LOAD", Group: Scripting, Since: "7.0.0", Arity: -3,
+		Flags: NoScript | Write | DenyOOM, Scope: Global,
+		Summary:    "Loads a library and keeps it over restarts.",
+		Complexity: "O(1) (considering compilation time is redundant)",
+		Args:       []Arg{word("REPLACE").opt(), stringArg("function-code")},
+		Tips:       []string{tipAllShards, tipAllSucceeded},
+		Run:        functionLoad,
 	},
 	{
-		Name: "DELETE", Group: Scripting, Since: "7.0.0", Arity: 3, Flags: NoScript | Write, Scope: Global,
+		Name: "DELETE", Group: Scripting, Since: "7.0.0", Arity: 3, Flags: NoScript | Write,
+		Scope:   Global,
 		Summary: "Deletes a library and its functions.", Complexity: "O(1)",
 		Args: []Arg{stringArg("library-name")}, Tips: []string{tipAllShards, tipAllSucceeded},
 		Run: functionDelete,
@@ -57,48 +61,61 @@ var functionSubcommands = []Spec{
 	{
 		Name: "LIST", Group: Scripting, Since: "7.0.0", Arity: -2, Flags: NoScript, Scope: OnLoop,
 		Summary: "Lists the libraries.", Complexity: "O(N) where N is the number of functions",
-		Args: []Arg{stringArg("library-name-pattern").after("LIBRARYNAME").opt(), word("WITHCODE").opt()}, Tips: []string{tipRandomOrder},
+		Args: []Arg{stringArg("library-name-pattern").after("LIBRARYNAME").opt(),
+			word("WITHCODE").opt()}, Tips: []string{tipRandomOrder},
 		Run: functionList,
 	},
 	{
 		Name: "DUMP", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript, Scope: OnLoop,
-		Summary: "Serializes all libraries for FUNCTION RESTORE, here or in Redis.", Complexity: "O(N) where N is the number of functions",
-		Run: functionDump,
+		Summary:    "Serializes all libraries for FUNCTION RESTORE, here or in Redis.",
+		Complexity: "O(N) where N is the number of functions",
+		Run:        functionDump,
 	},
 	{
-		Name: "RESTORE", Group: Scripting, Since: "7.0.0", Arity: -3, Flags: NoScript | Write | DenyOOM, Scope: Global,
-		Summary: "Restores the libraries of a FUNCTION DUMP, from here or from Redis.", Complexity: "O(N) where N is the number of functions on the payload",
-		Args: []Arg{stringArg("serialized-value"), oneOf("policy", word("FLUSH"), word("APPEND"), word("REPLACE")).opt()},
+		Name: "RESTORE", Group: Scripting, Since: "7.0.0", Arity: -3,
+		Flags: NoScript | Write | DenyOOM, Scope: Global,
+		Summary:    "Restores the libraries of a FUNCTION DUMP, from here or from Redis.",
+		Complexity: "O(N) where N is the number of functions on the payload",
+		Args: []Arg{stringArg("serialized-value"), oneOf("policy", word("FLUSH"), word("APPEND"),
+			word("REPLACE")).opt()},
 		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  functionRestore,
 	},
 	{
-		Name: "FLUSH", Group: Scripting, Since: "7.0.0", Arity: -2, Flags: NoScript | Write, Scope: Global,
-		Summary: "Deletes all libraries.", Complexity: "O(N) where N is the number of functions deleted",
-		Args: []Arg{oneOf("flush-type", word("ASYNC"), word("SYNC")).opt()}, Tips: []string{tipAllShards, tipAllSucceeded},
-		Run: functionFlush,
+		Name: "FLUSH", Group: Scripting, Since: "7.0.0", Arity: -2, Flags: NoScript | Write,
+		Scope:      Global,
+		Summary:    "Deletes all libraries.",
+		Complexity: "O(N) where N is the number of functions deleted",
+		Args:       []Arg{oneOf("flush-type", word("ASYNC"), word("SYNC")).opt()},
+		Tips:       []string{tipAllShards, tipAllSucceeded},
+		Run:        functionFlush,
 	},
 	{
-		Name: "STATS", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript | AllowBusy, Scope: OnLoop,
+		Name: "STATS", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript | AllowBusy,
+		Scope:   OnLoop,
 		Summary: "Reports the running function and the number of libraries.", Complexity: "O(1)",
 		Tips: []string{tipRandom, tipAllShards, tipSpecialReply},
 		Run:  functionStats,
 	},
 	{
-		Name: "KILL", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript | AllowBusy, Scope: OnLoop,
+		Name: "KILL", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript | AllowBusy,
+		Scope:   OnLoop,
 		Summary: "Ends the running function if it has not written yet.", Complexity: "O(1)",
 		Tips: []string{tipAllShards, "response_policy:one_succeeded"},
 		Run:  func(c *Ctx) error { return killScript(c, true) },
 	},
 	helpFor("FUNCTION", Scripting, "7.0.0", Loading|Stale,
-		"LOAD [REPLACE] <FUNCTION CODE>", "    Create a new library with the given library name and code.",
+		"LOAD [REPLACE] <FUNCTION CODE>",
+		"    Create a new library with the given library name and code.",
 		"DELETE <LIBRARY NAME>", "    Delete the given library.",
-		"LIST [LIBRARYNAME PATTERN] [WITHCODE]", "    Return general information on all the libraries.",
+		"LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+		"    Return general information on all the libraries.",
 		"STATS", "    Return information about the current function running.",
 		"KILL", "    Kill the current running function.",
 		"FLUSH [ASYNC|SYNC]", "    Delete all the libraries.",
 		"DUMP", "    Return a serialized payload representing the current libraries.",
-		"RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]", "    Restore the libraries represented by the given payload."),
+		"RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+		"    Restore the libraries represented by the given payload."),
 }
 
 func callFunction(c *Ctx, ro bool) error {
@@ -186,7 +203,9 @@ func functionLoad(c *Ctx) error {
 // loadLibrary loads a library from its source.
 func (c *Ctx) loadLibrary(source string) (lib *library, err error) {
 	r := newCompilation(c, true)
-	killed := r.occupy(errBusyFunction, func() { lib, err = c.Env.Scripts.loadLibrary(source, &r.Run) })
+	killed := r.occupy(errBusyFunction, func() {
+		lib, err = c.Env.Scripts.loadLibrary(source, &r.Run)
+	})
 	return lib, cmp.Or(err, killed)
 }
 

@@ -51,7 +51,8 @@ func parseLibrary(source string) (name, program string, err error) {
 		case len(word) < len(prefix) || !strings.EqualFold(word[:len(prefix)], prefix):
 			return "", "", Error("ERR Invalid metadata value given: " + word)
 		case named:
-			return "", "", Error("ERR Invalid metadata value, name argument was given multiple times")
+			return "", "",
+				Error("ERR Invalid metadata value, name argument was given multiple times")
 		}
 		name, named = word[len(prefix):], true
 	}
@@ -60,7 +61,8 @@ func parseLibrary(source string) (name, program string, err error) {
 	case !named:
 		return "", "", Error("ERR Library name was not given")
 	case !scripting.ValidName(name):
-		return "", "", Error("ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long")
+		return "", "",
+			Error("ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long")
 	case !strings.EqualFold(engine, "lua"):
 		return "", "", Error("ERR Engine '" + engine + "' not found")
 	}
@@ -147,7 +149,8 @@ func (f *functionLibraries) totalBytes() (bytes int64) {
 
 // with returns the libraries with others added, without changing anything. A library of the same
 // name is replaced or is an error; two functions of one name are always an error.
-func (f *functionLibraries) with(added []*library, replace bool) (next map[string]*library, err error) {
+func (f *functionLibraries) with(added []*library,
+	replace bool) (next map[string]*library, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next = map[string]*library{}

@@ -51,7 +51,8 @@ func (e *Env) loadLibraries() {
 		}
 		if err != nil {
 			name, _, _ := parseLibrary(source) // it was one when it was loaded
-			e.Log.Error("a library of functions does not load and is left out; it stays on disk", "library", name, "error", err)
+			e.Log.Error("a library of functions does not load and is left out; it stays on disk",
+				"library", name, "error", err)
 			continue
 		}
 		functions.set(next)

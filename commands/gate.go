@@ -96,7 +96,8 @@ func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error
 		return e.stale(c, st), c.Spec.Is(namesLeader) && !st.decided() && e.patient()
 	case keyed && !reads && leader != nil:
 		return e.moved(c, leader, slot), false
-	case st.Role == Rising, st.Role == Resigning, st.Role == Tentative, leader == nil && (keyed && !reads || write):
+	case st.Role == Rising, st.Role == Resigning, st.Role == Tentative, leader == nil &&
+		(keyed && !reads || write):
 		if e.patient() {
 			return "", true
 		}
@@ -117,7 +118,8 @@ func (e *Env) gate(c *Ctx, st *GroupStatus, slot int, write bool) (refusal Error
 // stale refuses a call if this member does not know how old its data is, unless stale data may be
 // shown.
 func (e *Env) stale(c *Ctx, st *GroupStatus) Error {
-	if c.flags()&Stale != 0 || st.Role == Leader || st.decided() || e.Config.Bool("replica-serve-stale-data") || e.patient() {
+	if c.flags()&Stale != 0 || st.Role == Leader || st.decided() ||
+		e.Config.Bool("replica-serve-stale-data") || e.patient() {
 		return ""
 	}
 	return errMasterDown

@@ -22,7 +22,8 @@ var geoCommands = slices.Concat([]Spec{
 			keyArg("key"),
 			oneOf("condition", word("NX"), word("XX")).opt().since("6.2.0"),
 			Arg{Name: "change", Type: ArgToken, Token: "CH"}.opt().since("6.2.0"),
-			block("data", doubleArg("longitude"), doubleArg("latitude"), stringArg("member")).many(),
+			block("data", doubleArg("longitude"), doubleArg("latitude"),
+				stringArg("member")).many(),
 		},
 		Run: runGeoAdd,
 	},
@@ -68,9 +69,11 @@ const (
 // place takes a longitude and a latitude.
 func (a *Cursor) place() point {
 	p := point{a.Float(), a.Float()}
-	if a.err == nil && !(p.lon >= -maxLongitude && p.lon <= maxLongitude && p.lat >= -maxLatitude && p.lat <= maxLatitude) {
+	if a.err == nil && !(p.lon >= -maxLongitude && p.lon <= maxLongitude && p.lat >= -maxLatitude &&
+		p.lat <= maxLatitude) {
 		pair := fmt.Sprintf("%f,%f", p.lon, p.lat)
-		a.err = Error("ERR invalid longitude,latitude pair " + strings.NewReplacer("+Inf", "inf", "-Inf", "-inf").Replace(pair))
+		a.err = Error("ERR invalid longitude,latitude pair " + strings.NewReplacer("+Inf", "inf",
+			"-Inf", "-inf").Replace(pair))
 	}
 	return p
 }

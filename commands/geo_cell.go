@@ -35,7 +35,8 @@ type cell struct {
 func cellOf(p point, top float64, steps uint) cell {
 	lon := float64((p.lon + maxLongitude) / (2 * maxLongitude))
 	lat := float64((p.lat + top) / (2 * top))
-	return cell{uint32(lon * float64(uint64(1)<<steps)), uint32(lat * float64(uint64(1)<<steps)), steps}
+	return cell{uint32(lon * float64(uint64(1)<<steps)), uint32(lat * float64(uint64(1)<<steps)),
+		steps}
 }
 
 // bits interleaves the coordinates.
@@ -148,7 +149,8 @@ func (s *geoShape) distance(p point) (metres float64, ok bool) {
 		metres = distance(s.at, p)
 		return metres, metres <= s.radius
 	}
-	if latDistance(p.lat, s.at.lat) > s.height/2 || distance(p, point{s.at.lon, p.lat}) > s.width/2 {
+	if latDistance(p.lat, s.at.lat) > s.height/2 ||
+		distance(p, point{s.at.lon, p.lat}) > s.width/2 {
 		return 0, false
 	}
 	return distance(s.at, p), true
@@ -192,20 +194,24 @@ func (s *geoShape) steps() uint {
 }
 
 // around are the cells that are looked at, the middle one first; in this order are the results.
-var around = [9]struct{ east, north int }{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
+var around = [9]struct{ east, north int }{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1},
+	{1, -1}, {-1, -1}}
 
 // cells returns the cells that have the shape.
 func (s *geoShape) cells() (list []cell) {
 	bounds, steps := s.bounds(), s.steps()
 	middle := cellOf(s.at, maxLatitude, steps)
-	if steps > 1 && (middle.neighbour(0, 1).area().to.lat < bounds.to.lat || middle.neighbour(0, -1).area().from.lat > bounds.from.lat ||
-		middle.neighbour(1, 0).area().to.lon < bounds.to.lon || middle.neighbour(-1, 0).area().from.lon > bounds.from.lon) {
+	if steps > 1 && (middle.neighbour(0, 1).area().to.lat < bounds.to.lat ||
+		middle.neighbour(0, -1).area().from.lat > bounds.from.lat ||
+		middle.neighbour(1, 0).area().to.lon < bounds.to.lon ||
+		middle.neighbour(-1, 0).area().from.lon > bounds.from.lon) {
 		steps-- // the shape is near the edge of the middle one
 		middle = cellOf(s.at, maxLatitude, steps)
 	}
 	a := middle.area()
 	for i, by := range around {
-		useless := by.north < 0 && a.from.lat < bounds.from.lat || by.north > 0 && a.to.lat > bounds.to.lat ||
+		useless := by.north < 0 && a.from.lat < bounds.from.lat ||
+			by.north > 0 && a.to.lat > bounds.to.lat ||
 			by.east < 0 && a.from.lon < bounds.from.lon || by.east > 0 && a.to.lon > bounds.to.lon
 		c := middle.neighbour(by.east, by.north)
 		// Neighbours of large cells may be the same one.

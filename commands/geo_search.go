@@ -13,20 +13,31 @@ var geoSearchCommands = []Spec{
 	geoCommand("GEOSEARCH", "6.2.0", "Replies the members in a circle or a box.", -7, ReadOnly,
 		&geoForm{search: true}, []KeySpec{Key(1, RO|Access)},
 		slices.Concat([]Arg{keyArg("key")}, geoSearchArgs, geoWithArgs)),
-	geoCommand("GEOSEARCHSTORE", "6.2.0", "Stores the members in a circle or a box, and replies how many they are.", -8, Write|DenyOOM,
+	geoCommand("GEOSEARCHSTORE", "6.2.0",
+		"Stores the members in a circle or a box, and replies how many they are.",
+		-8, Write|DenyOOM,
 		&geoForm{search: true, stores: true}, []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
-		slices.Concat([]Arg{keyArg("destination"), keyArg("source")}, geoSearchArgs, []Arg{word("STOREDIST").opt()})),
-	geoCommand("GEORADIUS", "3.2.0", "Replies or stores the members in a circle around a place; GEOSEARCH does more.", -6, Write|DenyOOM,
+		slices.Concat([]Arg{keyArg("destination"), keyArg("source")}, geoSearchArgs,
+			[]Arg{word("STOREDIST").opt()})),
+	geoCommand("GEORADIUS", "3.2.0",
+		"Replies or stores the members in a circle around a place; GEOSEARCH does more.",
+		-6, Write|DenyOOM,
 		&geoForm{mayStore: true}, geoRadiusKeys(6), slices.Concat(geoRadiusArgs, geoTargetArgs)),
-	geoCommand("GEORADIUS_RO", "3.2.10", "Replies the members in a circle around a place; GEOSEARCH does more.", -6, ReadOnly,
+	geoCommand("GEORADIUS_RO", "3.2.10",
+		"Replies the members in a circle around a place; GEOSEARCH does more.", -6, ReadOnly,
 		&geoForm{}, []KeySpec{Key(1, RO|Access)}, geoRadiusArgs),
-	geoCommand("GEORADIUSBYMEMBER", "3.2.0", "Replies or stores the members in a circle around a member; GEOSEARCH does more.", -5, Write|DenyOOM,
-		&geoForm{byMember: true, mayStore: true}, geoRadiusKeys(5), slices.Concat(geoMemberArgs, geoTargetArgs)),
-	geoCommand("GEORADIUSBYMEMBER_RO", "3.2.10", "Replies the members in a circle around a member; GEOSEARCH does more.", -5, ReadOnly,
+	geoCommand("GEORADIUSBYMEMBER", "3.2.0",
+		"Replies or stores the members in a circle around a member; GEOSEARCH does more.",
+		-5, Write|DenyOOM,
+		&geoForm{byMember: true, mayStore: true}, geoRadiusKeys(5),
+		slices.Concat(geoMemberArgs, geoTargetArgs)),
+	geoCommand("GEORADIUSBYMEMBER_RO", "3.2.10",
+		"Replies the members in a circle around a member; GEOSEARCH does more.", -5, ReadOnly,
 		&geoForm{byMember: true}, []KeySpec{Key(1, RO|Access)}, geoMemberArgs),
 }
 
-func geoCommand(name, since, summary string, arity int, flags Flags, form *geoForm, keys []KeySpec, args []Arg) Spec {
+func geoCommand(name, since, summary string, arity int, flags Flags, form *geoForm, keys []KeySpec,
+	args []Arg) Spec {
 	spec := Spec{
 		Name: name, Group: Geo, Since: since,
 		Summary:    summary,
@@ -38,7 +49,8 @@ func geoCommand(name, since, summary string, arity int, flags Flags, form *geoFo
 		Run:     form.run,
 	}
 	if !form.search {
-		spec.History = append([][2]string{{"6.2.0", "Added the `ANY` option for `COUNT`."}}, spec.History...)
+		spec.History = append([][2]string{{"6.2.0", "Added the `ANY` option for `COUNT`."}},
+			spec.History...)
 	}
 	return spec
 }
@@ -54,10 +66,14 @@ var (
 		geoOrderArg,
 		block("count-block", intArg("count").after("COUNT"), word("ANY").opt()).opt(),
 	}
-	geoOldArgs    = slices.Concat([]Arg{doubleArg("radius"), geoUnit}, geoWithArgs, []Arg{block("count-block", intArg("count").after("COUNT"), word("ANY").opt().since("6.2.0")).opt(), geoOrderArg})
-	geoRadiusArgs = slices.Concat([]Arg{keyArg("key"), doubleArg("longitude"), doubleArg("latitude")}, geoOldArgs)
+	geoOldArgs = slices.Concat([]Arg{doubleArg("radius"), geoUnit}, geoWithArgs,
+		[]Arg{block("count-block", intArg("count").after("COUNT"),
+			word("ANY").opt().since("6.2.0")).opt(), geoOrderArg})
+	geoRadiusArgs = slices.Concat([]Arg{keyArg("key"), doubleArg("longitude"),
+		doubleArg("latitude")}, geoOldArgs)
 	geoMemberArgs = slices.Concat([]Arg{keyArg("key"), stringArg("member")}, geoOldArgs)
-	geoTargetArgs = []Arg{keyArg("storekey").after("STORE").opt().of(2), keyArg("storedistkey").after("STOREDIST").opt().of(3)}
+	geoTargetArgs = []Arg{keyArg("storekey").after("STORE").opt().of(2),
+		keyArg("storedistkey").after("STOREDIST").opt().of(3)}
 
 	eventGeoSearchStore = storage.Event{Class: storage.EventZSet, Name: "geosearchstore"}
 	eventGeoRadiusStore = storage.Event{Class: storage.EventZSet, Name: "georadiusstore"}
@@ -202,9 +218,11 @@ func (f *geoForm) parse(c *Ctx, z *object.ZSet) (q geoSearch, err error) {
 		}
 		return q, errGeoRadiusStore
 	case f.search && !from:
-		return q, Error("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for " + clip(c.Arg(0), 128))
+		return q, Error("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for " +
+			clip(c.Arg(0), 128))
 	case f.search && !by:
-		return q, Error("ERR exactly one of BYRADIUS and BYBOX can be specified for " + clip(c.Arg(0), 128))
+		return q, Error("ERR exactly one of BYRADIUS and BYBOX can be specified for " +
+			clip(c.Arg(0), 128))
 	case q.any && q.count == 0:
 		return q, errGeoAny
 	}
@@ -304,7 +322,9 @@ func (q *geoSearch) find(z *object.ZSet) (found []geoFound) {
 		}
 	}
 	if q.sorted != 0 {
-		slices.SortStableFunc(found, func(a, b geoFound) int { return q.sorted * cmp.Compare(a.metres, b.metres) })
+		slices.SortStableFunc(found, func(a, b geoFound) int {
+			return q.sorted * cmp.Compare(a.metres, b.metres)
+		})
 	}
 	if q.count > 0 && int64(len(found)) > q.count {
 		found = found[:q.count]

@@ -59,17 +59,19 @@ type Role uint8
 
 // The roles.
 const (
-	Alone      Role = iota // it is no member of a group
-	Follower               // it applies the batches of the leader
-	Rising                 // it was elected, and has yet to apply earlier entries
-	Leader                 // it runs commands
-	Resigning              // it leads, and hands over: commands wait
-	Tentative              // it led, and has to find out whether its last writes were committed
-	Rebuilding             // some of its last writes were not committed, so its store is opened again
-	Joining                // it has yet to get its first snapshot
+	Alone     Role = iota // it is no member of a group
+	Follower              // it applies the batches of the leader
+	Rising                // it was elected, and has yet to apply earlier entries
+	Leader                // it runs commands
+	Resigning             // it leads, and hands over: commands wait
+	Tentative             // it led, and has to find out whether its last writes were committed
+	// Some of its last writes were not committed, so its store is opened again.
+	Rebuilding
+	Joining // it has yet to get its first snapshot
 )
 
-var roleNames = [...]string{"alone", "follower", "rising", "leader", "resigning", "tentative", "rebuilding", "joining"}
+var roleNames = [...]string{"alone", "follower", "rising", "leader", "resigning", "tentative",
+	"rebuilding", "joining"}
 
 func (r Role) String() string { return roleNames[r] }
 
@@ -78,13 +80,15 @@ func (r Role) Leads() bool { return r == Leader || r == Resigning }
 
 // GroupStatus is a member's knowledge of its group. It never changes.
 type GroupStatus struct {
-	Role    Role
-	ID      uint64 // this member's
-	Term    uint64
-	Leader  uint64   // the leader's ID; 0: not known
-	Shard   string   // the group's name as a shard of a cluster, 40 hexadecimal digits
-	Members []Member // this one is among them, unless its Role is Alone; in the order of their Nodes
-	Stalled bool     // it leads, and nothing has been committed for seconds although there is something to commit
+	Role   Role
+	ID     uint64 // this member's
+	Term   uint64
+	Leader uint64 // the leader's ID; 0: not known
+	Shard  string // the group's name as a shard of a cluster, 40 hexadecimal digits
+	// This one is among them, unless its Role is Alone; in the order of their Nodes.
+	Members []Member
+	// It leads, and nothing has been committed for seconds although there is something to commit.
+	Stalled bool
 	// Timeless: it has just started, and has not heard the group's time from anyone yet. It shows
 	// no leader either.
 	Timeless bool
@@ -116,15 +120,18 @@ func (s *GroupStatus) Member(id uint64) *Member {
 // GroupProgress is the progress of a member, and the progress of other members as it knows it. LSNs
 // are the same at all members.
 type GroupProgress struct {
-	Commit, Applied, Last uint64 // indexes of entries: committed, applied to the store, and the log's last
+	// Indexes of entries: committed, applied to the store, and the log's last.
+	Commit, Applied, Last uint64
 	// CommitLSN is the end of the committed batches, AppliedLSN of those applied to the store,
 	// EndLSN of those appended.
 	CommitLSN, AppliedLSN, EndLSN uint64
-	Heard                         time.Duration // since the leader was last heard from; at the leader since a majority was
-	Elections                     int64         // that this member has seen, since the start
-	Skew                          time.Duration // how far this machine's clock is ahead of the group's time
-	Members                       []MemberProgress
-	Snapshot                      SnapshotProgress
+	// Since the leader was last heard from; at the leader since a majority was.
+	Heard     time.Duration
+	Elections int64 // that this member has seen, since the start
+	// How far this machine's clock is ahead of the group's time.
+	Skew     time.Duration
+	Members  []MemberProgress
+	Snapshot SnapshotProgress
 }
 
 // MemberProgress is the progress of another member. Followers know the leader's.
@@ -136,8 +143,10 @@ type MemberProgress struct {
 	Created   int64         // when the connection to it was made, Unix ms; 0: there is none
 	Unsent    int64         // bytes that wait to be sent to it
 	In, Out   int64         // messages, since the start
-	Skew      time.Duration // how far its clock is ahead of the group's time, if Skewed says that it is known: at the leader
-	Skewed    bool
+	// How far its clock is ahead of the group's time, if Skewed says that it is known: at the
+	// leader.
+	Skew   time.Duration
+	Skewed bool
 }
 
 // SnapshotProgress is the progress of a snapshot that is sent or received.

@@ -22,7 +22,8 @@ func (e *Env) GroupReport() *GroupReport {
 	if st == nil {
 		return nil
 	}
-	return &GroupReport{GroupStatus: st, Progress: e.group.Progress(), Leased: st.Role == Leader && e.group.Leased(st.Term), At: e.Clock.Now()}
+	return &GroupReport{GroupStatus: st, Progress: e.group.Progress(), Leased: st.Role == Leader &&
+		e.group.Leased(st.Term), At: e.Clock.Now()}
 }
 
 // Waiting returns the reason why a member cannot serve in its role, if that reason is no defect of
@@ -31,7 +32,8 @@ func (r *GroupReport) Waiting() string {
 	snapshot := &r.Progress.Snapshot
 	switch lag := r.ApplyLag(); {
 	case r.Role == Joining && snapshot.Receiving:
-		return fmt.Sprintf("joins its group, and has %d of %d bytes of the snapshot", snapshot.Done, snapshot.Size)
+		return fmt.Sprintf("joins its group, and has %d of %d bytes of the snapshot",
+			snapshot.Done, snapshot.Size)
 	case r.Role == Joining:
 		return "joins its group"
 	case r.Role == Rebuilding:
@@ -58,18 +60,21 @@ type MemberReport struct {
 	Contact     time.Duration
 	In, Out     int64 // messages
 	Unsent      int64
-	Skew        time.Duration // how far its clock is ahead of the group's time, if Skewed says that it is known
-	Skewed      bool
+	// How far its clock is ahead of the group's time, if Skewed says that it is known.
+	Skew   time.Duration
+	Skewed bool
 }
 
 // Reports lists the members.
 func (r *GroupReport) Reports() []MemberReport {
 	list := make([]MemberReport, 0, len(r.Members))
 	for _, m := range r.Members {
-		to := MemberReport{Member: m, Self: m.ID == r.ID, Leads: m.ID == r.Leader, Lag: -1, Contact: -1}
+		to := MemberReport{Member: m, Self: m.ID == r.ID, Leads: m.ID == r.Leader,
+			Lag: -1, Contact: -1}
 		if p := r.Progress.of(m.ID); p != nil {
 			to.UpKnown = true
-			to.Up, to.Contact, to.In, to.Out, to.Unsent = p.Connected, p.Contact, p.In, p.Out, p.Unsent
+			to.Up, to.Contact, to.In, to.Out, to.Unsent = p.Connected, p.Contact,
+				p.In, p.Out, p.Unsent
 			to.Skew, to.Skewed = p.Skew, p.Skewed
 			if p.SyncedLSN > 0 {
 				to.Lag = int64(max(r.Progress.EndLSN, p.SyncedLSN) - p.SyncedLSN)

@@ -11,7 +11,8 @@ import (
 // hashCommands are the commands of hashes, a file for each kind. All of them take a
 // missing or expired key for an empty hash and a field whose deadline has come for a
 // missing one, and fail with ErrWrongType on another type.
-var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands, hashRandomCommands, hashDeadlineCommands, hashGetExCommands, himportCommands)
+var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands,
+	hashRandomCommands, hashDeadlineCommands, hashGetExCommands, himportCommands)
 
 var hashSetCommands = []Spec{
 	{
@@ -63,7 +64,9 @@ var (
 	eventHDel = hashEvent("hdel")
 )
 
-func hashEvent(name string) storage.Event { return storage.Event{Class: storage.EventHash, Name: name} }
+func hashEvent(name string) storage.Event {
+	return storage.Event{Class: storage.EventHash, Name: name}
+}
 
 // readHash opens a hash for a command that reads; it is empty for a missing or expired
 // key.

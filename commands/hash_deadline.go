@@ -8,17 +8,27 @@ import (
 )
 
 var hashDeadlineCommands = []Spec{
-	expireFieldsCommand("HEXPIRE", "Sets the time to live of fields of a hash in seconds.", &inSeconds),
-	expireFieldsCommand("HPEXPIRE", "Sets the time to live of fields of a hash in milliseconds.", &inMilliseconds),
-	expireFieldsCommand("HEXPIREAT", "Sets the deadline of fields of a hash, as a Unix time in seconds.", &atSeconds),
-	expireFieldsCommand("HPEXPIREAT", "Sets the deadline of fields of a hash, as a Unix time in milliseconds.", &atMilliseconds),
-	fieldTimeCommand("HTTL", "Replies the time to live of fields of a hash in seconds, -1 without one, -2 for a missing field.",
+	expireFieldsCommand("HEXPIRE", "Sets the time to live of fields of a hash in seconds.",
+		&inSeconds),
+	expireFieldsCommand("HPEXPIRE", "Sets the time to live of fields of a hash in milliseconds.",
+		&inMilliseconds),
+	expireFieldsCommand("HEXPIREAT",
+		"Sets the deadline of fields of a hash, as a Unix time in seconds.", &atSeconds),
+	expireFieldsCommand("HPEXPIREAT",
+		"Sets the deadline of fields of a hash, as a Unix time in milliseconds.", &atMilliseconds),
+	fieldTimeCommand("HTTL",
+		"Replies the time to live of fields of a hash in seconds, -1 without one, -2 for a missing field.",
 		func(deadline, now int64) int64 { return ttl.CeilSeconds(ttl.RemainingMS(deadline, now)) }),
-	fieldTimeCommand("HPTTL", "Replies the time to live of fields of a hash in milliseconds, -1 without one, -2 for a missing field.",
+	fieldTimeCommand("HPTTL",
+		"Replies the time to live of fields of a hash in milliseconds, -1 without one, -2 for a missing field.",
 		ttl.RemainingMS),
-	fieldTimeCommand("HEXPIRETIME", "Replies the deadline of fields of a hash as a Unix time in seconds, -1 without one, -2 for a missing field.",
-		func(deadline, now int64) int64 { return ttl.CeilSeconds(ttl.ExpireTimeMS(deadline, now)) }),
-	fieldTimeCommand("HPEXPIRETIME", "Replies the deadline of fields of a hash as a Unix time in milliseconds, -1 without one, -2 for a missing field.",
+	fieldTimeCommand("HEXPIRETIME",
+		"Replies the deadline of fields of a hash as a Unix time in seconds, -1 without one, -2 for a missing field.",
+		func(deadline, now int64) int64 {
+			return ttl.CeilSeconds(ttl.ExpireTimeMS(deadline, now))
+		}),
+	fieldTimeCommand("HPEXPIRETIME",
+		"Replies the deadline of fields of a hash as a Unix time in milliseconds, -1 without one, -2 for a missing field.",
 		ttl.ExpireTimeMS),
 	{
 		Name: "HPERSIST", Group: HashGroup, Since: "7.4.0",
@@ -174,14 +184,16 @@ func expireFields(form *timeForm) func(*Ctx) error {
 
 // answerFields replies an array with the reply of answer for each field. If answer has changed a
 // field, ev is raised for the command's first key.
-func (c *Ctx) answerFields(fields [][]byte, ev storage.Event, answer func(field []byte) (changed bool)) {
+func (c *Ctx) answerFields(fields [][]byte, ev storage.Event,
+	answer func(field []byte) (changed bool)) {
 	c.Out.Array(len(fields))
 	c.notifyChanged(fields, ev, answer)
 }
 
 // notifyChanged calls change for each of a list, and returns for how many it reported a change. If
 // there are any ev is raised for the command's first key, with those if they are fields.
-func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event, change func(arg []byte) bool) (n int64) {
+func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event,
+	change func(arg []byte) bool) (n int64) {
 	var changed [][]byte
 	hears := c.Txn.HearsFields(ev)
 	for _, arg := range list {
@@ -207,7 +219,8 @@ func (c *Ctx) fieldEvent(deadline ttl.Deadline) storage.Event {
 	return eventHExpire
 }
 
-func expireField(c *Ctx, h *storage.Hash, field []byte, deadline ttl.Deadline, cond ttl.Condition) int64 {
+func expireField(c *Ctx, h *storage.Hash, field []byte, deadline ttl.Deadline,
+	cond ttl.Condition) int64 {
 	_, old, ok := h.Value().Get(field)
 	switch {
 	case !ok:

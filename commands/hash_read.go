@@ -37,8 +37,11 @@ var hashReadCommands = []Spec{
 		Offload: largeValues,
 		Run:     reading((*Ctx).readHash, replyHash),
 	},
-	listFieldsCommand("HKEYS", "Replies all fields of a hash.", func(field, _ []byte) []byte { return field }),
-	listFieldsCommand("HVALS", "Replies the values of all fields of a hash.", func(_, val []byte) []byte { return val }),
+	listFieldsCommand("HKEYS", "Replies all fields of a hash.", func(field, _ []byte) []byte {
+		return field
+	}),
+	listFieldsCommand("HVALS", "Replies the values of all fields of a hash.",
+		func(_, val []byte) []byte { return val }),
 	{
 		Name: "HLEN", Group: HashGroup, Since: "2.0.0",
 		Summary:    "Replies the number of fields of a hash.",

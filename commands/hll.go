@@ -325,7 +325,8 @@ func runPFSelfTest(c *Ctx) error {
 		}
 		for i, v := range values {
 			if got := d.register(i); got != v {
-				return Error(fmt.Sprintf("TESTFAILED Register %d should be %d but is %d", i, v, got))
+				return Error(fmt.Sprintf("TESTFAILED Register %d should be %d but is %d", i, v,
+					got))
 			}
 		}
 	}

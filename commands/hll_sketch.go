@@ -51,7 +51,8 @@ func newSketch() sketch {
 // asSketch looks at the header of a string.
 func asSketch(value []byte) (sketch, error) {
 	switch {
-	case len(value) < sketchHeader, !bytes.HasPrefix(value, []byte("HYLL")), value[4] > sparseSketch,
+	case len(value) < sketchHeader, !bytes.HasPrefix(value, []byte("HYLL")),
+		value[4] > sparseSketch,
 		value[4] == denseSketch && len(value) != sketchDenseSize:
 		return nil, errNoSketch
 	case len(value) > sketchHeader+2*sketchRegisters: // two bytes for each register are the most

@@ -17,9 +17,11 @@ var increxCommands = []Spec{{
 	Keys: []KeySpec{Key(1, RW|Access|Update)},
 	Args: []Arg{
 		keyArg("key"),
-		oneOf("increment", doubleArg("float").after("BYFLOAT"), intArg("integer").after("BYINT")).opt(),
+		oneOf("increment", doubleArg("float").after("BYFLOAT"),
+			intArg("integer").after("BYINT")).opt(),
 		word("SATURATE").opt(),
-		stringArg("lowerbound").after("LBOUND").opt(), stringArg("upperbound").after("UBOUND").opt(),
+		stringArg("lowerbound").after("LBOUND").opt(),
+		stringArg("upperbound").after("UBOUND").opt(),
 		expiryArgs(word("PERSIST")), word("ENX").opt(),
 	},
 	Run: runIncrEx,

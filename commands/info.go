@@ -15,7 +15,8 @@ import (
 )
 
 var infoCommands = []Spec{{
-	Name: "INFO", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Loading | Stale | Dangerous, Scope: Counts,
+	Name: "INFO", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Loading | Stale | Dangerous,
+	Scope:   Counts,
 	Summary: "Describes the server.", Complexity: "O(1)",
 	History: [][2]string{{"7.0.0", "Added support for taking multiple section arguments."}},
 	Args:    []Arg{stringArg("section").opt().many()},
@@ -376,8 +377,9 @@ func infoCPU(_ *Ctx, b *infoText) {
 func infoCommandStats(c *Ctx, b *infoText) {
 	for _, use := range c.Env.Stats.PerCommand.used() {
 		calls, micros := use.calls.Load(), use.nanos.Load()/1000
-		b.field("cmdstat_"+use.spec.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
-			calls, micros, ratio(micros, calls), use.rejected.Load(), use.failed.Load()))
+		b.field("cmdstat_"+use.spec.full,
+			fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+				calls, micros, ratio(micros, calls), use.rejected.Load(), use.failed.Load()))
 	}
 }
 
@@ -400,7 +402,8 @@ func infoLatencyStats(c *Ctx, b *infoText) {
 			if err != nil {
 				continue // the configuration has only numbers
 			}
-			parts = append(parts, fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'g', -1, 64), float64(percentile(counts, total, p))/1000))
+			parts = append(parts, fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'g', -1, 64),
+				float64(percentile(counts, total, p))/1000))
 		}
 		b.field("latency_percentiles_usec_"+use.spec.full, strings.Join(parts, ","))
 	}
@@ -410,7 +413,8 @@ func infoKeyspace(c *Ctx, b *infoText) {
 	defer c.shows()
 	for db := range c.Env.Store.Databases() {
 		if keys, expires := c.view().Count(db); keys > 0 {
-			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d,subexpiry=%d", keys, expires, c.view().AverageTTL(db), c.view().CountTimed(db)))
+			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d,subexpiry=%d",
+				keys, expires, c.view().AverageTTL(db), c.view().CountTimed(db)))
 		}
 	}
 }

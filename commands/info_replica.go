@@ -59,7 +59,8 @@ func infoMaster(c *Ctx, b *infoText, st *GroupStatus, p *GroupProgress) {
 			state = "send_bulk"
 		}
 		a := r.address()
-		b.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d%s", a.ip, a.clientPort(c), state, r.offset, max(0, r.contact/time.Second), r.skew))
+		b.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d%s",
+			a.ip, a.clientPort(c), state, r.offset, max(0, r.contact/time.Second), r.skew))
 	}
 }
 

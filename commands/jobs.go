@@ -62,7 +62,8 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 		client = &copied
 	}
 	*c = Ctx{
-		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn, Scope: from.Scope, apart: from.apart, Term: from.Term,
+		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn,
+		Scope: from.Scope, apart: from.apart, Term: from.Term,
 		Keys: append(c.Keys[:0], from.Keys...), child: c.child, emitted: c.emitted[:0],
 	}
 	from.apart = false

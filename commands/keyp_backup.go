@@ -30,26 +30,31 @@ var keypBackupCommands = []Spec{{
 	Summary: "Reads a backup of all data.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "BEGIN", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "BEGIN", Group: KeypGroup, Since: "0.1.0", Arity: 2,
+			Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Summary:    "Begins a backup of the present moment, which the connection reads.",
 			Complexity: "O(1), after the checkpoint under way.",
 			Tips:       []string{tipRandom},
 			Run:        backupBegin,
 		},
 		{
-			Name: "READ", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "READ", Group: KeypGroup, Since: "0.1.0", Arity: 2,
+			Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Summary:    "Reads the next piece of the connection's backup.",
 			Complexity: "O(1): a piece has at most 1 MiB.",
 			Tips:       []string{tipRandom},
 			Run:        backupRead,
 		},
 		{
-			Name: "END", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
-			Summary: "Ends the connection's backup, whether it was read or not.", Complexity: "O(1)",
-			Run: backupEnd,
+			Name: "END", Group: KeypGroup, Since: "0.1.0", Arity: 2,
+			Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Summary:    "Ends the connection's backup, whether it was read or not.",
+			Complexity: "O(1)",
+			Run:        backupEnd,
 		},
 		{
-			Name: "RESUME", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
+			Name: "RESUME", Group: KeypGroup, Since: "0.1.0", Arity: 4,
+			Flags: Admin | NoScript | NoMulti, Scope: Unlocked, Categories: backupCategories,
 			Args:    []Arg{stringArg("id"), intArg("piece")},
 			Summary: "Goes on with the backup of a connection that was lost.", Complexity: "O(1)",
 			Run: backupResume,
@@ -58,8 +63,10 @@ var keypBackupCommands = []Spec{{
 			"BEGIN", "    Begins a backup of the present moment.",
 			"READ", "    Reads its next piece; nil behind the last one.",
 			"END", "    Ends it.",
-			"RESUME <id> <piece>", "    Goes on with the backup of a connection that was lost, whose BEGIN has replied",
-			"    this id. READ replies this piece next, which is the last one that was read,", "    or the one behind it; the first one is 0."),
+			"RESUME <id> <piece>",
+			"    Goes on with the backup of a connection that was lost, whose BEGIN has replied",
+			"    this id. READ replies this piece next, which is the last one that was read,",
+			"    or the one behind it; the first one is 0."),
 	},
 }}
 
@@ -99,7 +106,8 @@ type backup struct {
 	id     string
 	client uint64 // guarded by backups.mu, as addr and lost
 	addr   string
-	lost   *time.Timer  // ends the backup, since its connection has ended; nil: the connection exists
+	// Ends the backup, since its connection has ended; nil: the connection exists.
+	lost   *time.Timer
 	asked  atomic.Int64 // when its last command ended, by Clock.Mono; busy while one runs
 	read   atomic.Bool  // to its end
 	stop   context.CancelFunc
@@ -116,7 +124,8 @@ const busy = math.MaxInt64
 
 // take reserves the place of the backup for a client. If it takes the place from an earlier backup,
 // it waits for the end of that.
-func (bs *backups) take(client uint64, addr string, now time.Duration) (context.Context, *backup, error) {
+func (bs *backups) take(client uint64, addr string,
+	now time.Duration) (context.Context, *backup, error) {
 	for {
 		ctx, b, stalled, err := bs.tryTake(client, addr, now)
 		if stalled == nil {
@@ -128,7 +137,8 @@ func (bs *backups) take(client uint64, addr string, now time.Duration) (context.
 	}
 }
 
-func (bs *backups) tryTake(client uint64, addr string, now time.Duration) (_ context.Context, _, stalled *backup, err error) {
+func (bs *backups) tryTake(client uint64, addr string,
+	now time.Duration) (_ context.Context, _, stalled *backup, err error) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	switch b := bs.mu.open; {
@@ -140,10 +150,12 @@ func (bs *backups) tryTake(client uint64, addr string, now time.Duration) (_ con
 	case b.read.Load() || now-time.Duration(b.asked.Load()) >= backupPatience:
 		return nil, nil, b, nil
 	default:
-		return nil, nil, nil, Error(fmt.Sprintf("ERR another backup is being read, by client %d at %s", b.client, b.addr))
+		return nil, nil, nil, Error(
+			fmt.Sprintf("ERR another backup is being read, by client %d at %s", b.client, b.addr))
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b := &backup{id: rand.Text(), client: client, addr: addr, stop: stop, ended: make(chan struct{})}
+	b := &backup{id: rand.Text(), client: client, addr: addr, stop: stop,
+		ended: make(chan struct{})}
 	b.asked.Store(busy)
 	bs.mu.open = b
 	return ctx, b, nil, nil
@@ -161,7 +173,8 @@ func (bs *backups) of(client uint64) *backup {
 
 // resume moves a backup to another client, which reads on from a piece. The server may not know yet
 // that the first client's connection has ended.
-func (bs *backups) resume(id string, piece int64, client uint64, addr string, now time.Duration) error {
+func (bs *backups) resume(id string, piece int64, client uint64, addr string,
+	now time.Duration) error {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	b := bs.mu.open
@@ -177,7 +190,9 @@ func (bs *backups) resume(id string, piece int64, client uint64, addr string, no
 	}
 	defer b.asked.Store(int64(now))
 	if piece != b.pieces && (piece != b.pieces-1 || b.size == 0) {
-		return Error(fmt.Sprintf("ERR %d pieces of the backup were read: it cannot go on with piece %d", b.pieces, piece))
+		return Error(fmt.Sprintf(
+			"ERR %d pieces of the backup were read: it cannot go on with piece %d",
+			b.pieces, piece))
 	}
 	if b.lost != nil && !b.lost.Stop() {
 		return errBackupGone
@@ -255,14 +270,17 @@ func backupBegin(c *Ctx) error {
 	began := e.Clock.Mono()
 	go e.sendBackup(ctx, b, c.Client.ID, sn, to, began)
 	b.asked.Store(int64(began))
-	e.Log.Info("a backup begins", "client", c.Client.ID, "address", c.Client.Addr, "lsn", h.Through, "bytes", h.Size)
+	e.Log.Info("a backup begins", "client", c.Client.ID, "address", c.Client.Addr, "lsn", h.Through,
+		"bytes", h.Size)
 	c.Out.Map(7)
 	c.Out.BulkString("id")
 	c.Out.BulkString(b.id)
 	for _, field := range []struct {
 		name  string
 		value int64
-	}{{"lsn", int64(h.Through)}, {"time", h.Time}, {"size", h.Size}, {"log", int64(h.Through - min(h.Through, sn.LogFrom()))}, {"keys", h.Keys}, {"deadlines", h.Deadlines}} {
+	}{{"lsn", int64(h.Through)}, {"time", h.Time}, {"size", h.Size},
+		{"log", int64(h.Through - min(h.Through, sn.LogFrom()))}, {"keys", h.Keys},
+		{"deadlines", h.Deadlines}} {
 		c.Out.BulkString(field.name)
 		c.Out.Int(field.value)
 	}
@@ -271,7 +289,8 @@ func backupBegin(c *Ctx) error {
 
 // sendBackup writes a backup to the pipe, for a client that reads it, until all was read or ctx
 // ends.
-func (e *Env) sendBackup(ctx context.Context, b *backup, client uint64, sn *storage.FileSnapshot, to *io.PipeWriter, began time.Duration) {
+func (e *Env) sendBackup(ctx context.Context, b *backup, client uint64, sn *storage.FileSnapshot,
+	to *io.PipeWriter, began time.Duration) {
 	defer func() {
 		close(b.ended)
 		if ctx.Err() != nil { // its client may be gone
@@ -327,7 +346,8 @@ func backupRead(c *Ctx) error {
 		c.Out.Null()
 	default:
 		c.Env.backups.drop(b)
-		return Error("ERR the backup ended before all was read: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+		return Error("ERR the backup ended before all was read: " +
+			strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
 }
@@ -338,10 +358,12 @@ func backupResume(c *Ctx) error {
 		return ErrNotInteger
 	}
 	e := c.Env
-	if err := e.backups.resume(string(c.Arg(2)), piece, c.Client.ID, c.Client.Addr, e.Clock.Mono()); err != nil {
+	if err := e.backups.resume(string(c.Arg(2)), piece, c.Client.ID, c.Client.Addr,
+		e.Clock.Mono()); err != nil {
 		return err
 	}
-	e.Log.Info("a backup goes on by another connection", "client", c.Client.ID, "address", c.Client.Addr, "piece", piece)
+	e.Log.Info("a backup goes on by another connection", "client", c.Client.ID, "address",
+		c.Client.Addr, "piece", piece)
 	c.Out.OK()
 	return nil
 }

@@ -15,13 +15,15 @@ var keypClockCommands = []Spec{{
 	Summary: "Shows and confirms steps of the wall clock.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "INFO", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Loading | Stale | Fast, Scope: OnLoop,
+			Name: "INFO", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Loading | Stale | Fast,
+			Scope:   OnLoop,
 			Summary: "Shows the wall clock and the time by which keys expire.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run:  clockInfo,
 		},
 		{
-			Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 2, Flags: Admin | NoScript | NoMulti, Scope: Unlocked,
+			Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 2,
+			Flags: Admin | NoScript | NoMulti, Scope: Unlocked,
 			Summary:    "Takes a step of the wall clock forward as right: time follows it, and deadlines that counted from the guarded time move with it.",
 			Complexity: "O(N) in the number of those deadlines.",
 			Run:        clockConfirm,
@@ -47,7 +49,8 @@ func clockInfo(c *Ctx) error {
 	for _, field := range []struct {
 		name  string
 		value int64
-	}{{"wall", clock.Wall}, {"time", clock.Now}, {"ahead", clock.Ahead}, {"since", clock.Since}, {"patience", clock.Patience}} {
+	}{{"wall", clock.Wall}, {"time", clock.Now}, {"ahead", clock.Ahead}, {"since", clock.Since},
+		{"patience", clock.Patience}} {
 		c.Out.BulkString(field.name)
 		c.Out.Int(field.value)
 	}
@@ -70,5 +73,6 @@ func clockConfirm(c *Ctx) error {
 
 // ClockGuard is clock-jump-limit and clock-jump-patience.
 func ClockGuard(cfg *config.Config) (limit, patience time.Duration) {
-	return time.Duration(cfg.Int("clock-jump-limit")) * time.Millisecond, time.Duration(cfg.Int("clock-jump-patience")) * time.Millisecond
+	return time.Duration(cfg.Int("clock-jump-limit")) * time.Millisecond,
+		time.Duration(cfg.Int("clock-jump-patience")) * time.Millisecond
 }

@@ -12,46 +12,58 @@ import (
 // job are in the line of Waiters for delay queues.
 var keypDelayCommands = []Spec{{
 	Name: "KEYP.DELAY", Group: KeypGroup, Since: "0.1.0", Arity: -2,
-	Summary: "Keeps jobs until they are due, and delivers each until it is acknowledged.", Complexity: "Depends on subcommand.",
+	Summary:    "Keeps jobs until they are due, and delivers each until it is acknowledged.",
+	Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
 			Name: "ADD", Group: KeypGroup, Since: "0.1.0", Arity: -6, Flags: Write | DenyOOM | Fast,
-			Summary: "Adds a job that is due at an instant, or replaces the one with its id.", Complexity: complexityJob,
-			Keys: []KeySpec{Key(2, RW|Update)},
-			Args: []Arg{keyArg("key"), stringArg("id"), dueArg, stringArg("payload"), word("NX").opt()},
-			Run:  addJob,
+			Summary:    "Adds a job that is due at an instant, or replaces the one with its id.",
+			Complexity: complexityJob,
+			Keys:       []KeySpec{Key(2, RW|Update)},
+			Args: []Arg{keyArg("key"), stringArg("id"), dueArg, stringArg("payload"),
+				word("NX").opt()},
+			Run: addJob,
 		},
 		{
-			Name: "POP", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: Write | restates | Blocking,
+			Name: "POP", Group: KeypGroup, Since: "0.1.0", Arity: -3,
+			Flags:      Write | restates | Blocking,
 			Summary:    "Delivers jobs that are due, or waits for one; each is due again after a time, unless it is acknowledged.",
 			Complexity: "O(M*log(N)) where N is the number of jobs and M how many are delivered, or go to the dead letters.",
 			Keys:       []KeySpec{Key(2, RW|Access|Delete), deadLetterKey(3)},
 			Args: []Arg{
-				keyArg("key"), intArg("count").after("COUNT").opt(), intArg("wait").after("BLOCK").opt(),
-				oneOf("delivery", intArg("visibility").after("VISIBILITY"), word("NOACK")), deadLettersArg,
+				keyArg("key"), intArg("count").after("COUNT").opt(),
+				intArg("wait").after("BLOCK").opt(),
+				oneOf("delivery", intArg("visibility").after("VISIBILITY"), word("NOACK")),
+				deadLettersArg,
 			},
 			Run: popJobs,
 		},
 		{
 			Name: "ACK", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | Fast,
-			Summary: "Removes jobs that are done, by the receipts of their last deliveries.", Complexity: complexityJobs,
-			Keys: []KeySpec{Key(2, RW|Delete)},
-			Args: []Arg{keyArg("key"), stringArg("receipt").many()},
-			Run:  ackJobs,
+			Summary:    "Removes jobs that are done, by the receipts of their last deliveries.",
+			Complexity: complexityJobs,
+			Keys:       []KeySpec{Key(2, RW|Delete)},
+			Args:       []Arg{keyArg("key"), stringArg("receipt").many()},
+			Run:        ackJobs,
 		},
 		{
-			Name: "EXTEND", Group: KeypGroup, Since: "0.1.0", Arity: 5, Flags: Write | restates | Fast,
-			Summary: "Changes when a delivered job is due again: so long from now.", Complexity: complexityJob,
-			Keys: []KeySpec{Key(2, RW|Update)},
-			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("milliseconds")},
-			Run:  extendJob,
+			Name: "EXTEND", Group: KeypGroup, Since: "0.1.0", Arity: 5,
+			Flags:      Write | restates | Fast,
+			Summary:    "Changes when a delivered job is due again: so long from now.",
+			Complexity: complexityJob,
+			Keys:       []KeySpec{Key(2, RW|Update)},
+			Args:       []Arg{keyArg("key"), stringArg("receipt"), intArg("milliseconds")},
+			Run:        extendJob,
 		},
 		{
-			Name: "NACK", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | restates | Fast,
-			Summary: "Gives a failed job back: it is due again at once, or after a delay.", Complexity: complexityJob,
-			Keys: []KeySpec{Key(2, RW|Delete), deadLetterKey(4)},
-			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("delay").after("DELAY").opt(), deadLettersArg},
-			Run:  nackJob,
+			Name: "NACK", Group: KeypGroup, Since: "0.1.0", Arity: -4,
+			Flags:      Write | restates | Fast,
+			Summary:    "Gives a failed job back: it is due again at once, or after a delay.",
+			Complexity: complexityJob,
+			Keys:       []KeySpec{Key(2, RW|Delete), deadLetterKey(4)},
+			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("delay").after("DELAY").opt(),
+				deadLettersArg},
+			Run: nackJob,
 		},
 		{
 			Name: "CANCEL", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | Fast,
@@ -61,18 +73,21 @@ var keypDelayCommands = []Spec{{
 			Run:  cancelJobs,
 		},
 		{
-			Name: "RESCHEDULE", Group: KeypGroup, Since: "0.1.0", Arity: 5, Flags: Write | restates | Fast,
-			Summary: "Changes when a job is due; the receipt of its delivery becomes invalid.", Complexity: complexityJob,
-			Keys: []KeySpec{Key(2, RW|Update)},
-			Args: []Arg{keyArg("key"), stringArg("id"), dueArg},
-			Run:  rescheduleJob,
+			Name: "RESCHEDULE", Group: KeypGroup, Since: "0.1.0", Arity: 5,
+			Flags:      Write | restates | Fast,
+			Summary:    "Changes when a job is due; the receipt of its delivery becomes invalid.",
+			Complexity: complexityJob,
+			Keys:       []KeySpec{Key(2, RW|Update)},
+			Args:       []Arg{keyArg("key"), stringArg("id"), dueArg},
+			Run:        rescheduleJob,
 		},
 		{
 			Name: "LEN", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly | Fast,
-			Summary: "Replies how many jobs a queue has, delivered ones included.", Complexity: "O(1)",
-			Keys: []KeySpec{Key(2, RO)},
-			Args: []Arg{keyArg("key")},
-			Run:  countJobs,
+			Summary:    "Replies how many jobs a queue has, delivered ones included.",
+			Complexity: "O(1)",
+			Keys:       []KeySpec{Key(2, RO)},
+			Args:       []Arg{keyArg("key")},
+			Run:        countJobs,
 		},
 		{
 			Name: "INFO", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: ReadOnly,
@@ -84,10 +99,12 @@ var keypDelayCommands = []Spec{{
 		},
 		{
 			Name: "RANGE", Group: KeypGroup, Since: "0.1.0", Arity: -5, Flags: ReadOnly,
-			Summary: "Lists jobs in the order in which they are due, some with each call.", Complexity: "O(log(N)+M) where N is the number of jobs and M is COUNT.",
-			Keys: []KeySpec{Key(2, RO|Access)},
-			Args: []Arg{keyArg("key"), stringArg("start"), stringArg("end"), intArg("count").after("COUNT").opt()},
-			Run:  rangeJobs,
+			Summary:    "Lists jobs in the order in which they are due, some with each call.",
+			Complexity: "O(log(N)+M) where N is the number of jobs and M is COUNT.",
+			Keys:       []KeySpec{Key(2, RO|Access)},
+			Args: []Arg{keyArg("key"), stringArg("start"), stringArg("end"),
+				intArg("count").after("COUNT").opt()},
+			Run: rangeJobs,
 		},
 		helpFor("KEYP.DELAY", KeypGroup, "0.1.0", Loading|Stale,
 			"ADD <key> <id> <due> <payload> [NX]",
@@ -98,9 +115,11 @@ var keypDelayCommands = []Spec{{
 			"    Deliver jobs that are due, fewer than COUNT once they have 1 MiB: id, payload, receipt and number of deliveries of each.",
 			"    They are due again after VISIBILITY, unless they are acknowledged; with NOACK they are removed.",
 			"    Jobs that have been delivered MAXDELIVERIES times go to the stream DEADLETTER instead.",
-			"ACK <key> <receipt> [<receipt> ...]", "    Remove jobs that are done; reply how many of the receipts were valid.",
+			"ACK <key> <receipt> [<receipt> ...]",
+			"    Remove jobs that are done; reply how many of the receipts were valid.",
 			"EXTEND <key> <receipt> <time>", "    Have a job be due again so long from now.",
-			"NACK <key> <receipt> [DELAY <time>] [MAXDELIVERIES <n> DEADLETTER <key>]", "    Give a job back.",
+			"NACK <key> <receipt> [DELAY <time>] [MAXDELIVERIES <n> DEADLETTER <key>]",
+			"    Give a job back.",
 			"CANCEL <key> <id> [<id> ...]", "    Remove jobs; reply how many there were.",
 			"RESCHEDULE <key> <id> <due>", "    Have a job be due at another instant.",
 			"LEN <key>", "    Count the jobs.",
@@ -120,7 +139,8 @@ var (
 	dueArg = stringArg("due")
 
 	deadLettersArg = block("dead-letters",
-		intArg("deliveries").after("MAXDELIVERIES"), keyArg("stream").after("DEADLETTER").of(2)).opt()
+		intArg("deliveries").after("MAXDELIVERIES"),
+		keyArg("stream").after("DEADLETTER").of(2)).opt()
 )
 
 var (
@@ -161,17 +181,18 @@ const (
 
 // deadLetterKey is the key after DEADLETTER, among the options that begin at argument begin.
 func deadLetterKey(begin int) KeySpec {
-	return KeySpec{Flags: RW | Update, Begin: begin, Word: "DEADLETTER", Find: func(args [][]byte) (first, last int) {
-		for i := begin; i+1 < len(args); i++ {
-			switch {
-			case isWord(args[i], "DEADLETTER"):
-				return i + 1, i + 1
-			case !isWord(args[i], "NOACK"):
-				i++
+	return KeySpec{Flags: RW | Update, Begin: begin, Word: "DEADLETTER",
+		Find: func(args [][]byte) (first, last int) {
+			for i := begin; i+1 < len(args); i++ {
+				switch {
+				case isWord(args[i], "DEADLETTER"):
+					return i + 1, i + 1
+				case !isWord(args[i], "NOACK"):
+					i++
+				}
 			}
-		}
-		return noArgument(nil)
-	}}
+			return noArgument(nil)
+		}}
 }
 
 // jobTime takes a time in milliseconds.
@@ -203,7 +224,8 @@ func jobDueIsOld(ms int64) error {
 	if ms >= oldestInstant/1000 && ms <= object.MaxJobDue/1000 { // seconds
 		meant = n + "000"
 	}
-	return Error("ERR due is in Unix milliseconds, and " + n + " is before 2001; did you mean " + meant + "?")
+	return Error("ERR due is in Unix milliseconds, and " + n + " is before 2001; did you mean " +
+		meant + "?")
 }
 
 // jobDue takes the instant at which a job is due.
@@ -286,14 +308,17 @@ func (d *deadLetters) open(c *Ctx) (err error) {
 	case c.Keys[0].DB == c.Keys[1].DB && bytes.Equal(c.Keys[0].Name, c.Keys[1].Name):
 		return errJobLetterKey
 	}
-	if d.stream, err = c.Txn.Stream(c.Keys[1]); err == nil && d.stream.Value().LastID() == object.MaxStreamID {
+	if d.stream, err = c.Txn.Stream(c.Keys[1]); err == nil &&
+		d.stream.Value().LastID() == object.MaxStreamID {
 		err = errAddFull
 	}
 	return err
 }
 
 // takes reports whether a job is not to be delivered again.
-func (d *deadLetters) takes(j object.Job) bool { return d.most > 0 && j.Deliveries >= uint64(d.most) }
+func (d *deadLetters) takes(j object.Job) bool {
+	return d.most > 0 && j.Deliveries >= uint64(d.most)
+}
 
 // bury moves a job to the dead letters, with the time at which it would have been due. False: the
 // stream can take no more.
@@ -304,7 +329,8 @@ func (c *Ctx) bury(d *deadLetters, q *storage.DelayQueue, j object.Job) bool {
 	}
 	d.stream.Add(id, [][]byte{
 		[]byte("id"), j.ID, []byte("payload"), j.Payload, []byte("queue"), c.Keys[0].Name,
-		[]byte("deliveries"), strconv.AppendUint(nil, j.Deliveries, 10), []byte("due"), strconv.AppendInt(nil, j.Due, 10),
+		[]byte("deliveries"), strconv.AppendUint(nil, j.Deliveries, 10), []byte("due"),
+		strconv.AppendInt(nil, j.Due, 10),
 	})
 	c.Txn.Notify(c.Keys[1], eventXAdd)
 	q.Remove(j.ID)

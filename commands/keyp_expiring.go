@@ -113,9 +113,10 @@ func runExpiring(c *Ctx) error {
 		return expiringElements(c, &o, from, until)
 	}
 	may := c.maySee()
-	list, next, more, err := c.view().Expiring(c.Client.DB, from, until, o.count, func(name []byte) bool {
-		return o.matches(c, name) && may(name)
-	}, o.typ)
+	list, next, more, err := c.view().Expiring(c.Client.DB, from, until, o.count,
+		func(name []byte) bool {
+			return o.matches(c, name) && may(name)
+		}, o.typ)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,8 @@ func replyExpiring(c *Ctx, list []storage.DueKey, next storage.DuePlace, more bo
 type timedValue interface {
 	object.Value
 	Deadlines(after int64, visit func(deadline int64) bool)
-	DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
+	DueAt(deadline int64, from uint32, most int,
+		visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
 // expiringElements replies a page of the elements of one key in the order of their deadlines.
@@ -161,7 +163,8 @@ func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) 
 		replyExpiring(c, nil, from, false)
 		return nil
 	}
-	if p := c.Client.user.permissions(); !c.Env.maySee(p, k.Name) || !c.Env.maySeeElements(p, k.Name, item.Type()) {
+	if p := c.Client.user.permissions(); !c.Env.maySee(p, k.Name) ||
+		!c.Env.maySeeElements(p, k.Name, item.Type()) {
 		return errElementsDenied
 	}
 	v, timed := item.Value().(timedValue)
@@ -212,17 +215,18 @@ func (p *elementsPage) add(v timedValue, at int64) bool {
 		}
 		p.looks++
 		var last, next uint32
-		next, more = v.DueAt(at, uint32(place.Hash), keypCount, func(elem []byte, hash uint32) bool {
-			// A page ends between hashes, as its cursor is one.
-			if p.full() && hash != last {
-				return false
-			}
-			if p.looks, last = p.looks+1, hash; p.options.matches(p.c, elem) {
-				p.list = append(p.list, storage.DueKey{Name: bytes.Clone(elem), At: at})
-				p.size += len(elem)
-			}
-			return true
-		})
+		next, more = v.DueAt(at, uint32(place.Hash), keypCount,
+			func(elem []byte, hash uint32) bool {
+				// A page ends between hashes, as its cursor is one.
+				if p.full() && hash != last {
+					return false
+				}
+				if p.looks, last = p.looks+1, hash; p.options.matches(p.c, elem) {
+					p.list = append(p.list, storage.DueKey{Name: bytes.Clone(elem), At: at})
+					p.size += len(elem)
+				}
+				return true
+			})
 		place.Hash = uint64(next)
 	}
 	return true
@@ -235,5 +239,6 @@ const errElementsDenied Error = "NOPERM this user may not see the deadlines and 
 
 // errUntimedElements is for a key of a type whose elements have no deadlines.
 func errUntimedElements(t object.Type) Error {
-	return Error("WRONGTYPE elements of the type " + t.String() + " have no deadlines: ELEMENTS names a hash, set, zset, stream or limit")
+	return Error("WRONGTYPE elements of the type " + t.String() +
+		" have no deadlines: ELEMENTS names a hash, set, zset, stream or limit")
 }

@@ -16,7 +16,8 @@ var keypLimitCommands = []Spec{
 		Summary: "Admits or refuses by limits.", Complexity: "Depends on subcommand.",
 		Sub: []Spec{
 			{
-				Name: "TAKE", Group: KeypGroup, Since: "0.1.0", Arity: -4, Flags: Write | DenyOOM | Fast,
+				Name: "TAKE", Group: KeypGroup, Since: "0.1.0", Arity: -4,
+				Flags:      Write | DenyOOM | Fast,
 				Summary:    "Admits a cost if all limits have room for it, and says which one has not and when to try again.",
 				Complexity: limitComplexity,
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
@@ -35,7 +36,8 @@ var keypLimitCommands = []Spec{
 				Run:        peekLimit,
 			},
 			{
-				Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 4, Flags: Write | DenyOOM | Fast,
+				Name: "CONFIRM", Group: KeypGroup, Since: "0.1.0", Arity: 4,
+				Flags:      Write | DenyOOM | Fast,
 				Summary:    "Ends a reservation whose cost was used, which then counts as admitted.",
 				Complexity: "O(1)",
 				Keys:       []KeySpec{Key(2, RW|Access|Update)},
@@ -87,12 +89,14 @@ var keypLimitCommands = []Spec{
 		},
 	},
 	{
-		Name: "CL.THROTTLE", Group: KeypGroup, Since: "0.1.0", Arity: -5, Flags: Write | DenyOOM | Fast,
+		Name: "CL.THROTTLE", Group: KeypGroup, Since: "0.1.0", Arity: -5,
+		Flags:      Write | DenyOOM | Fast,
 		Summary:    "Admits a quantity if a bucket of tokens has room for it, as redis-cell does.",
 		Complexity: "O(1)",
 		Keys:       []KeySpec{Key(1, RW|Access|Update)},
 		Args: []Arg{
-			keyArg("key"), intArg("max-burst"), intArg("count"), intArg("period"), intArg("quantity").opt(),
+			keyArg("key"), intArg("max-burst"), intArg("count"), intArg("period"),
+			intArg("quantity").opt(),
 		},
 		Run: throttle,
 	},
@@ -178,7 +182,8 @@ func (p *limitCall) parse(c Cursor, reserve bool) error {
 		switch {
 		case a.part("TOKENS", 3):
 			r.Kind = object.LimitTokens
-			r.Count, r.Rate, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber), a.limitTime(errLimitSpan)
+			r.Count, r.Rate, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber),
+				a.limitTime(errLimitSpan)
 			if a.Err() == nil && !r.Valid() {
 				a.Fail(errLimitFill)
 			}
@@ -332,7 +337,9 @@ func heldLimit(c *Ctx) error {
 		cost, deadline int64
 	}
 	list := make([]held, 0, v.HeldLen())
-	v.EachHeld(func(id []byte, cost, deadline int64) { list = append(list, held{id, cost, deadline}) })
+	v.EachHeld(func(id []byte, cost, deadline int64) {
+		list = append(list, held{id, cost, deadline})
+	})
 	slices.SortFunc(list, func(a, b held) int {
 		return cmp.Or(cmp.Compare(a.deadline, b.deadline), slices.Compare(a.id, b.id))
 	})
@@ -377,7 +384,8 @@ func throttle(c *Ctx) error {
 	switch {
 	case a.Len() > 0:
 		a.Fail(ErrSyntax)
-	case p.cost >= object.MaxLimitCount || r.Count < 1 || r.Count > object.MaxLimitCount || r.Rate > object.MaxLimitCount:
+	case p.cost >= object.MaxLimitCount || r.Count < 1 || r.Count > object.MaxLimitCount ||
+		r.Rate > object.MaxLimitCount:
 		a.Fail(errThrottle)
 	case !r.Valid():
 		a.Fail(errLimitFill)

@@ -16,7 +16,8 @@ const limitHeldShown = 100
 
 // limitKinds are the words for kinds of limits.
 var limitKinds = [...]string{
-	object.LimitTokens: "tokens", object.LimitWindow: "window", object.LimitApprox: "approx", object.LimitUntil: "until",
+	object.LimitTokens: "tokens", object.LimitWindow: "window", object.LimitApprox: "approx",
+	object.LimitUntil: "until",
 }
 
 // limitInfo replies a map. What is null is not known without the definition of a limit, or does not

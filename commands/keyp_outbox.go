@@ -37,23 +37,30 @@ const (
 // (features/outbox).
 var keypOutboxCommands = []Spec{{
 	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "0.1.0", Arity: -2,
-	Summary: "Manages rules that report in a stream what expires.", Complexity: "Depends on subcommand.",
+	Summary:    "Manages rules that report in a stream what expires.",
+	Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: Write | Admin | DenyOOM, Scope: Global,
-			Summary: "Makes an outbox, or replaces the one of that name.", Complexity: "O(N) in the number of outboxes.",
-			Keys: []KeySpec{{Flags: RW | Update, Begin: 3, Find: outboxStream, Word: "STREAM", DB: outboxDB}},
+			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -3,
+			Flags: Write | Admin | DenyOOM, Scope: Global,
+			Summary:    "Makes an outbox, or replaces the one of that name.",
+			Complexity: "O(N) in the number of outboxes.",
+			Keys: []KeySpec{{Flags: RW | Update, Begin: 3, Find: outboxStream,
+				Word: "STREAM", DB: outboxDB}},
 			Args: []Arg{
-				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),
-				stringArg("type").after("TYPE").opt(), word("ELEMENTS").opt(), keyArg("key").after("STREAM"),
+				stringArg("name"), patternArg("pattern").after("PATTERN"),
+				intArg("db").after("DB").opt(),
+				stringArg("type").after("TYPE").opt(), word("ELEMENTS").opt(),
+				keyArg("key").after("STREAM"),
 				intArg("length").after("MAXLEN").opt(), intArg("bytes").after("VALUE").opt(),
 			},
 			Run: setOutbox,
 		},
 		{
 			Name: "GET", Group: KeypGroup, Since: "0.1.0", Arity: 3, Scope: OnLoop,
-			Summary: "Shows an outbox, and how many entries were written, wait or were lost.", Complexity: "O(N) in the number of outboxes.",
-			Args: []Arg{stringArg("name")},
+			Summary:    "Shows an outbox, and how many entries were written, wait or were lost.",
+			Complexity: "O(N) in the number of outboxes.",
+			Args:       []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
 				if r, ok := c.Env.outbox(c.Arg(2)); ok && c.takesRule(r.Pattern, mayRead, nil) {
 					replyOutbox(c, &r)
@@ -64,14 +71,17 @@ var keypOutboxCommands = []Spec{{
 			},
 		},
 		{
-			Name: "DEL", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: Write | Admin, Scope: Global,
-			Summary: "Deletes an outbox; its stream stays.", Complexity: "O(N) in the number of its entries that wait.",
-			Args: []Arg{stringArg("name")},
-			Run:  deleteOutbox,
+			Name: "DEL", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: Write | Admin,
+			Scope:      Global,
+			Summary:    "Deletes an outbox; its stream stays.",
+			Complexity: "O(N) in the number of its entries that wait.",
+			Args:       []Arg{stringArg("name")},
+			Run:        deleteOutbox,
 		},
 		{
 			Name: "LIST", Group: KeypGroup, Since: "0.1.0", Arity: 2, Scope: OnLoop,
-			Summary: "Shows all outboxes, by name, whose pattern the user may read.", Complexity: "O(N) in the number of outboxes.",
+			Summary:    "Shows all outboxes, by name, whose pattern the user may read.",
+			Complexity: "O(N) in the number of outboxes.",
 			Run: func(c *Ctx) error {
 				list := slices.DeleteFunc(c.Env.Outboxes.List(), func(r outbox.State) bool {
 					return !c.takesRule(r.Pattern, mayRead, nil)
@@ -85,8 +95,9 @@ var keypOutboxCommands = []Spec{{
 		},
 		{
 			Name: "STREAMS", Group: KeypGroup, Since: "0.1.0", Arity: 3, Scope: OnLoop,
-			Summary: "Lists the keys of the streams that an outbox writes.", Complexity: "O(N) in the number of outboxes.",
-			Args: []Arg{stringArg("name")},
+			Summary:    "Lists the keys of the streams that an outbox writes.",
+			Complexity: "O(N) in the number of outboxes.",
+			Args:       []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
 				r, ok := c.Env.outbox(c.Arg(2))
 				if !ok || !c.takesRule(r.Pattern, mayRead, nil) {
@@ -116,7 +127,9 @@ func outboxOption(args [][]byte, option string) (at int, ok bool) {
 		if isWord(args[i], option) {
 			at, ok = i+1, true
 		}
-		if slices.ContainsFunc(outboxOptions, func(word string) bool { return isWord(args[i], word) }) {
+		if slices.ContainsFunc(outboxOptions, func(word string) bool {
+			return isWord(args[i], word)
+		}) {
 			i++
 		}
 	}
@@ -171,13 +184,15 @@ func (e *Env) parseOutbox(c Cursor, db int) (*outbox.Rule, error) {
 	switch err := a.Err(); {
 	case err != nil:
 		return nil, err
-	case r.Name == "" || len(r.Name) > policyNameMax || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unicode.IsControl):
+	case r.Name == "" || len(r.Name) > policyNameMax || !utf8.ValidString(r.Name) ||
+		strings.ContainsFunc(r.Name, unicode.IsControl):
 		return nil, errOutboxName // metrics have it as a label, and errors in their line
 	case r.Pattern == nil || r.Stream == nil:
 		return nil, errOutboxNeeds
 	case len(r.Pattern) == 0 || len(r.Pattern) > policyPatternMax:
 		return nil, errOutboxPattern
-	case r.Elements && r.Type != object.None && r.Type != object.TypeStream && !object.HasDeadlines(r.Type):
+	case r.Elements && r.Type != object.None && r.Type != object.TypeStream &&
+		!object.HasDeadlines(r.Type):
 		return nil, errOutboxElements
 	}
 	return r, nil
@@ -273,7 +288,8 @@ func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	}
 	for _, k := range e.keys(spec, args, db, nil) {
 		if rule, full := e.Outboxes.Full(k); full {
-			return Error("OUTBOX too many entries of the outbox '" + rule + "' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written.")
+			return Error("OUTBOX too many entries of the outbox '" + rule +
+				"' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written.")
 		}
 	}
 	return nil

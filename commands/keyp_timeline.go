@@ -64,7 +64,9 @@ func runTimeline(c *Ctx) error {
 	var match func(name []byte) bool
 	if o.match != nil || !c.Client.user.permissions().free {
 		may := c.maySee()
-		match = func(name []byte) bool { return (o.match == nil || c.matches(o.match, name)) && may(name) }
+		match = func(name []byte) bool {
+			return (o.match == nil || c.matches(o.match, name)) && may(name)
+		}
 	}
 	list, err := c.view().Timeline(c.Client.DB, o.from, o.until, o.buckets, match)
 	if err != nil {

@@ -7,16 +7,21 @@ import (
 )
 
 // keyCommands are the commands that work on keys of any type, a file for each kind.
-var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands, migrateCommands, sortCommands)
+var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands,
+	objectCommands, dumpCommands, migrateCommands, sortCommands)
 
 var existenceCommands = []Spec{
 	severalKeysCommand("DEL", "1.0.0", "Deletes keys.",
-		"O(N) in the number of keys, and in the elements of large values.", Write, RM|Delete, runDel),
-	severalKeysCommand("UNLINK", "4.0.0", "Deletes keys; the memory of large values is given back later.",
+		"O(N) in the number of keys, and in the elements of large values.", Write,
+		RM|Delete, runDel),
+	severalKeysCommand("UNLINK", "4.0.0",
+		"Deletes keys; the memory of large values is given back later.",
 		"O(1) for each key.", Write|Fast, RM|Delete, runUnlink),
-	severalKeysCommand("EXISTS", "1.0.0", "Counts the keys that exist; one that is named twice counts twice.",
+	severalKeysCommand("EXISTS", "1.0.0",
+		"Counts the keys that exist; one that is named twice counts twice.",
 		"O(N) in the number of keys.", ReadOnly|Fast, RO,
-		func(c *Ctx) error { return countKeys(c, false, c.peek) }, [2]string{"3.0.3", "Accepts multiple `key` arguments."}),
+		func(c *Ctx) error { return countKeys(c, false, c.peek) },
+		[2]string{"3.0.3", "Accepts multiple `key` arguments."}),
 	{
 		Name: "TYPE", Group: Generic, Since: "1.0.0",
 		Summary:    "Replies the type of a key's value, or none.",
@@ -32,7 +37,8 @@ var existenceCommands = []Spec{
 }
 
 // severalKeysCommand declares a command that replies for how many of its keys it did something.
-func severalKeysCommand(name, since, summary, complexity string, flags Flags, keys KeyFlags, run func(*Ctx) error, history ...[2]string) Spec {
+func severalKeysCommand(name, since, summary, complexity string, flags Flags, keys KeyFlags,
+	run func(*Ctx) error, history ...[2]string) Spec {
 	return Spec{
 		Name: name, Group: Generic, Since: since,
 		Summary:    summary,

@@ -71,7 +71,8 @@ func (l *Latency) list() []namedEvent {
 	defer l.mu.Unlock()
 	var list []namedEvent
 	for name, e := range l.mu.events {
-		list = append(list, namedEvent{name, latencyEvent{append([]latencySample(nil), e.samples...), e.max}})
+		list = append(list, namedEvent{name,
+			latencyEvent{append([]latencySample(nil), e.samples...), e.max}})
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
 	return list
@@ -110,40 +111,46 @@ var latencyCommands = []Spec{{
 	Summary: "Shows latency spikes and distributions.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "LATEST", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: latencyFlags, Scope: OnLoop,
+			Name: "LATEST", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: latencyFlags,
+			Scope:   OnLoop,
 			Summary: "Gives the latest spike of each event.", Complexity: "O(1)",
 			Tips: []string{tipRandom, tipAllNodes, tipSpecialReply},
 			Run:  latencyLatest,
 		},
 		{
-			Name: "HISTORY", Group: ServerGroup, Since: "2.8.13", Arity: 3, Flags: latencyFlags, Scope: OnLoop,
+			Name: "HISTORY", Group: ServerGroup, Since: "2.8.13", Arity: 3, Flags: latencyFlags,
+			Scope:   OnLoop,
 			Summary: "Gives the spikes of an event.", Complexity: "O(1)",
 			Args: []Arg{stringArg("event")},
 			Tips: []string{tipRandom, tipAllNodes, tipSpecialReply},
 			Run:  latencyHistory,
 		},
 		{
-			Name: "RESET", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: latencyFlags, Scope: OnLoop,
+			Name: "RESET", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: latencyFlags,
+			Scope:   OnLoop,
 			Summary: "Forgets the spikes of events.", Complexity: "O(1)",
 			Args: []Arg{stringArg("event").opt().many()},
 			Tips: []string{tipAllNodes, tipSum},
 			Run:  func(c *Ctx) error { c.Out.Int(c.Env.Latency.reset(c.Args[2:])); return nil },
 		},
 		{
-			Name: "GRAPH", Group: ServerGroup, Since: "2.8.13", Arity: 3, Flags: latencyFlags, Scope: OnLoop,
+			Name: "GRAPH", Group: ServerGroup, Since: "2.8.13", Arity: 3, Flags: latencyFlags,
+			Scope:   OnLoop,
 			Summary: "Draws the spikes of an event.", Complexity: "O(1)",
 			Args: []Arg{stringArg("event")},
 			Tips: []string{tipRandom, tipAllNodes, tipSpecialReply},
 			Run:  latencyGraph,
 		},
 		{
-			Name: "DOCTOR", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: latencyFlags, Scope: OnLoop,
+			Name: "DOCTOR", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: latencyFlags,
+			Scope:   OnLoop,
 			Summary: "Explains the spikes in words.", Complexity: "O(1)",
 			Tips: []string{tipRandom, tipAllNodes, tipSpecialReply},
 			Run:  latencyDoctor,
 		},
 		{
-			Name: "HISTOGRAM", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: latencyFlags, Scope: OnLoop,
+			Name: "HISTOGRAM", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: latencyFlags,
+			Scope:      OnLoop,
 			Summary:    "Gives the cumulative distribution of commands' durations.",
 			Complexity: "O(N) where N is the number of commands with latency information",
 			Args:       []Arg{stringArg("command").opt().many()},
@@ -156,7 +163,8 @@ var latencyCommands = []Spec{{
 			"HISTORY <event>", "    The event's spikes: Unix time and milliseconds.",
 			"LATEST", "    Each event's latest spike and its worst.",
 			"RESET [<event> ...]", "    Forgets the spikes of these events (default: of all).",
-			"HISTOGRAM [COMMAND ...]", "    How many calls of these commands (default: of all) stayed below each bound."),
+			"HISTOGRAM [COMMAND ...]",
+			"    How many calls of these commands (default: of all) stayed below each bound."),
 	},
 }}
 
@@ -200,7 +208,8 @@ func latencyGraph(c *Ctx) error {
 		low, high = min(low, s.ms), max(high, s.ms)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s - high %d ms, low %d ms (all time high %d ms)\n%s\n", e.name, high, low, e.max, strings.Repeat("-", 80))
+	fmt.Fprintf(&b, "%s - high %d ms, low %d ms (all time high %d ms)\n%s\n", e.name, high, low,
+		e.max, strings.Repeat("-", 80))
 	for row := rows; row > 0; row-- {
 		line := make([]byte, len(samples))
 		for i, s := range samples {
@@ -266,7 +275,8 @@ func latencyDoctor(c *Ctx) error {
 			for _, s := range e.samples {
 				sum += s.ms
 			}
-			fmt.Fprintf(&b, "%d. %s: %d spikes, %d ms on average, %d ms at worst.\n", i+1, e.name, len(e.samples), sum/int64(len(e.samples)), e.max)
+			fmt.Fprintf(&b, "%d. %s: %d spikes, %d ms on average, %d ms at worst.\n", i+1, e.name,
+				len(e.samples), sum/int64(len(e.samples)), e.max)
 			if text := advice[e.name]; text != "" {
 				b.WriteString("   " + text + "\n")
 			}
@@ -340,7 +350,8 @@ type namedReading struct {
 func (e *Env) lateness() []namedReading {
 	h := e.Store.Histograms()
 	return []namedReading{
-		{lateness + "|key", h.KeyLateness}, {lateness + "|element", h.ElementLateness}, {lateness + "|event", e.Events.late.Read()},
+		{lateness + "|key", h.KeyLateness}, {lateness + "|element", h.ElementLateness},
+		{lateness + "|event", e.Events.late.Read()},
 		{lateness + "|outbox", e.Outboxes.Lateness()},
 	}
 }

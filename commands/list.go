@@ -10,15 +10,23 @@ import (
 // listCommands are the commands of lists, a file for each kind. All of them take a
 // missing or expired key for an empty list, unless they say otherwise, and fail with
 // ErrWrongType on another type.
-var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands, listMoveCommands, listBlockCommands)
+var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands,
+	listMoveCommands, listBlockCommands)
 
 var listEndCommands = []Spec{
-	pushCommand("LPUSH", "1.0.0", "2.4.0", "Adds elements at the head of a list, one after another, so that the last comes first.", push(head, false)),
-	pushCommand("RPUSH", "1.0.0", "2.4.0", "Adds elements at the tail of a list.", push(tail, false)),
-	pushCommand("LPUSHX", "2.2.0", "4.0.0", "Adds elements at the head of a list that exists.", push(head, true)),
-	pushCommand("RPUSHX", "2.2.0", "4.0.0", "Adds elements at the tail of a list that exists.", push(tail, true)),
-	popCommand("LPOP", "Takes the first elements of a list, which is deleted with its last one.", head),
-	popCommand("RPOP", "Takes the last elements of a list, which is deleted with its last one.", tail),
+	pushCommand("LPUSH", "1.0.0", "2.4.0",
+		"Adds elements at the head of a list, one after another, so that the last comes first.",
+		push(head, false)),
+	pushCommand("RPUSH", "1.0.0", "2.4.0", "Adds elements at the tail of a list.",
+		push(tail, false)),
+	pushCommand("LPUSHX", "2.2.0", "4.0.0", "Adds elements at the head of a list that exists.",
+		push(head, true)),
+	pushCommand("RPUSHX", "2.2.0", "4.0.0", "Adds elements at the tail of a list that exists.",
+		push(tail, true)),
+	popCommand("LPOP", "Takes the first elements of a list, which is deleted with its last one.",
+		head),
+	popCommand("RPOP", "Takes the last elements of a list, which is deleted with its last one.",
+		tail),
 	{
 		Name: "LLEN", Group: ListGroup, Since: "1.0.0",
 		Summary:    "Replies how long a list is.",
@@ -84,7 +92,9 @@ var (
 	}
 )
 
-func listEvent(name string) storage.Event { return storage.Event{Class: storage.EventList, Name: name} }
+func listEvent(name string) storage.Event {
+	return storage.Event{Class: storage.EventList, Name: name}
+}
 
 // listEnd takes LEFT or RIGHT; anything else is ErrSyntax.
 func (a *Cursor) listEnd() *listEnd {

@@ -35,7 +35,8 @@ var listBlockCommands = []Spec{
 		Keys: moveKeys,
 		Args: []Arg{
 			keyArg("source"), keyArg("destination"),
-			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")),
+			oneOf("whereto", word("LEFT"), word("RIGHT")),
 			doubleArg("timeout"),
 		},
 		Run: runBLMove,
@@ -48,12 +49,14 @@ var listBlockCommands = []Spec{
 		Keys: moveKeys,
 		Args: []Arg{
 			keyArg("source"), keyArg("destination"),
-			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")),
+			oneOf("whereto", word("LEFT"), word("RIGHT")),
 			doubleArg("timeout"), howMany,
 		},
 		Run: runBLMoveM,
 	},
-	blockingForm(multiPopCommand("BLMPOP", ListGroup, "Takes elements from an end of the first list, of those named, that is not empty, or waits for some.",
+	blockingForm(multiPopCommand("BLMPOP", ListGroup,
+		"Takes elements from an end of the first list, of those named, that is not empty, or waits for some.",
 		listPopComplexity, blockingPopFromFirst(readListEnd), word("LEFT"), word("RIGHT"))),
 }
 

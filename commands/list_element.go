@@ -27,8 +27,9 @@ var listElementCommands = []Spec{
 		Complexity: "O(N) in the number of elements before the one that is looked for.",
 		Arity:      5, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, RW|Insert)},
-		Args: []Arg{keyArg("key"), oneOf("where", word("BEFORE"), word("AFTER")), stringArg("pivot"), stringArg("element")},
-		Run:  runLInsert,
+		Args: []Arg{keyArg("key"), oneOf("where", word("BEFORE"), word("AFTER")),
+			stringArg("pivot"), stringArg("element")},
+		Run: runLInsert,
 	},
 	{
 		Name: "LREM", Group: ListGroup, Since: "1.0.0",

@@ -24,7 +24,8 @@ var listMoveCommands = []Spec{
 		Keys: moveKeys,
 		Args: []Arg{
 			keyArg("source"), keyArg("destination"),
-			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")),
+			oneOf("whereto", word("LEFT"), word("RIGHT")),
 		},
 		Run: runLMove,
 	},
@@ -36,12 +37,14 @@ var listMoveCommands = []Spec{
 		Keys: moveKeys,
 		Args: []Arg{
 			keyArg("source"), keyArg("destination"),
-			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")),
+			oneOf("whereto", word("LEFT"), word("RIGHT")),
 			howMany,
 		},
 		Run: runLMoveM,
 	},
-	multiPopCommand("LMPOP", ListGroup, "Takes elements from an end of the first list, of those named, that is not empty.",
+	multiPopCommand("LMPOP", ListGroup,
+		"Takes elements from an end of the first list, of those named, that is not empty.",
 		listPopComplexity, popFromFirst(readListEnd), word("LEFT"), word("RIGHT")),
 }
 

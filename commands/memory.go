@@ -41,16 +41,18 @@ var memoryCommands = []Spec{{
 		},
 		{
 			Name: "PURGE", Group: ServerGroup, Since: "4.0.0", Arity: 2, Scope: Unlocked,
-			Summary: "Collects garbage and returns free memory to the system.", Complexity: "O(N) where N is the memory in use",
-			Tips: []string{tipAllShards, tipAllSucceeded},
-			Run:  memoryPurge,
+			Summary:    "Collects garbage and returns free memory to the system.",
+			Complexity: "O(N) where N is the memory in use",
+			Tips:       []string{tipAllShards, tipAllSucceeded},
+			Run:        memoryPurge,
 		},
 		helpFor("MEMORY", ServerGroup, "4.0.0", Loading|Stale,
 			"DOCTOR", "    Problems with memory, in words.",
 			"MALLOC-STATS", "    The Go runtime's memory statistics.",
 			"PURGE", "    Collects garbage and returns free memory to the system.",
 			"STATS", "    What the memory is used for.",
-			"USAGE <key> [SAMPLES <count>]", "    The bytes that a key and its value take. SAMPLES is accepted; sizes are exact."),
+			"USAGE <key> [SAMPLES <count>]",
+			"    The bytes that a key and its value take. SAMPLES is accepted; sizes are exact."),
 	},
 }}
 
@@ -96,7 +98,8 @@ type memoryUse struct {
 
 func (c *Ctx) memoryUse(st *storage.Stats) memoryUse {
 	e := c.Env
-	m := memoryUse{ProcessMemory: storage.ReadProcessMemory(), resident: residentSize(), dataset: st.Memory, dirty: st.Dirty}
+	m := memoryUse{ProcessMemory: storage.ReadProcessMemory(), resident: residentSize(),
+		dataset: st.Memory, dirty: st.Dirty}
 	m.peak = max(e.Stats.PeakMemory.Load(), m.Used)
 	e.Stats.PeakMemory.Store(m.peak)
 	for _, other := range e.Clients {
@@ -182,17 +185,25 @@ func memoryDoctor(c *Ctx) error {
 	limit := c.Env.Config.Int("maxmemory")
 	var found []string
 	if limit > 0 && m.dataset > limit {
-		found = append(found, fmt.Sprintf("Keys take %s, more than maxmemory (%s): what has not been written to the data file yet cannot leave memory. "+
-			"A checkpoint is due, or maxmemory is too small for the rate of writes.", human(m.dataset), human(limit)))
+		found = append(found,
+			fmt.Sprintf("Keys take %s, more than maxmemory (%s): what has not been written to the data file yet cannot leave memory. "+
+				"A checkpoint is due, or maxmemory is too small for the rate of writes.",
+				human(m.dataset), human(limit)))
 	}
 	if m.peak > m.Used*3/2 && m.peak > 64<<20 {
-		found = append(found, fmt.Sprintf("The peak was %s, now %s are used: the process may keep memory it does not need. MEMORY PURGE gives it back.", human(m.peak), human(m.Used)))
+		found = append(found,
+			fmt.Sprintf("The peak was %s, now %s are used: the process may keep memory it does not need. MEMORY PURGE gives it back.",
+				human(m.peak), human(m.Used)))
 	}
 	if m.fragmentation() > 2 && m.resident > 256<<20 {
-		found = append(found, fmt.Sprintf("The process has %s in RAM for %s of data: garbage waits to be collected, or pages of the data file are mapped, which the system takes back when it needs them.", human(m.resident), human(m.Used)))
+		found = append(found,
+			fmt.Sprintf("The process has %s in RAM for %s of data: garbage waits to be collected, or pages of the data file are mapped, which the system takes back when it needs them.",
+				human(m.resident), human(m.Used)))
 	}
 	if n := int64(len(c.Env.Clients)); n > 0 && m.clients/n > 200<<10 {
-		found = append(found, fmt.Sprintf("Clients take %s on average: some do not read their replies, or send very long commands. CLIENT LIST shows tot-mem.", human(m.clients/n)))
+		found = append(found,
+			fmt.Sprintf("Clients take %s on average: some do not read their replies, or send very long commands. CLIENT LIST shows tot-mem.",
+				human(m.clients/n)))
 	}
 	if len(found) == 0 {
 		c.Out.Verbatim("txt", "No problem with memory was found.\n")

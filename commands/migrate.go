@@ -34,7 +34,8 @@ var migrateCommands = []Spec{{
 	Arity: -6, Flags: Write | Dangerous | elsewhere, Scope: Unlocked,
 	Keys: []KeySpec{
 		{Flags: RW | Access | Delete, Begin: 3, Find: migrateOne},
-		{Flags: RW | Access | Delete | Incomplete, Begin: -2, Last: -1, Find: migrateMany, Word: "KEYS"},
+		{Flags: RW | Access | Delete | Incomplete, Begin: -2, Last: -1, Find: migrateMany,
+			Word: "KEYS"},
 	},
 	Args: []Arg{
 		stringArg("host"), intArg("port"),
@@ -42,7 +43,8 @@ var migrateCommands = []Spec{{
 		intArg("destination-db"), intArg("timeout"),
 		word("COPY").opt().since("3.0.0"), word("REPLACE").opt().since("3.0.0"),
 		oneOf("authentication", stringArg("password").after("AUTH").opt().since("4.0.7"),
-			block("auth2", stringArg("username"), stringArg("password")).after("AUTH2").opt().since("6.0.0")).opt(),
+			block("auth2", stringArg("username"), stringArg("password")).after("AUTH2").opt().since(
+				"6.0.0")).opt(),
 		keyArg("key").after("KEYS").opt().many().of(2).since("3.0.6"),
 	},
 	Tips: []string{tipRandom},
@@ -372,7 +374,8 @@ func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]
 	if err != nil {
 		return nil, err
 	}
-	args := [][]byte{[]byte("RESTORE"), k.Name, strconv.AppendInt(nil, item.Deadline(), 10), payload}
+	args := [][]byte{[]byte("RESTORE"), k.Name, strconv.AppendInt(nil, item.Deadline(), 10),
+		payload}
 	if item.Deadline() != ttl.None {
 		args = append(args, []byte("ABSTTL"))
 	}

@@ -13,7 +13,8 @@ const (
 )
 
 var monitorCommands = []Spec{{
-	Name: "MONITOR", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | Loading | Stale, Scope: OnLoop,
+	Name: "MONITOR", Group: ServerGroup, Since: "1.0.0", Arity: 1,
+	Flags: Admin | NoScript | Loading | Stale, Scope: OnLoop,
 	Summary: "Shows every command that the server runs, as it runs.", Complexity: "O(1)",
 	Run: monitor,
 }}

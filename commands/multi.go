@@ -23,22 +23,25 @@ var multiCommands = []Spec{
 		Name: "MULTI", Group: Transactions, Since: "1.2.0",
 		Summary:    "Begins a transaction: the commands that follow are queued.",
 		Complexity: "O(1)",
-		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued, Scope: OnLoop,
-		Run: runMulti,
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
+		Scope: OnLoop,
+		Run:   runMulti,
 	},
 	{
 		Name: "EXEC", Group: Transactions, Since: "1.2.0",
 		Summary:    "Runs the commands of the transaction, all of them or, if a watched key has changed, none.",
 		Complexity: "Depends on the commands of the transaction.",
-		Arity:      1, Flags: NoScript | Loading | Stale | SkipSlowlog | Unqueued | execs, Scope: KeysOnly, Escalate: execScope,
+		Arity:      1, Flags: NoScript | Loading | Stale | SkipSlowlog | Unqueued | execs,
+		Scope: KeysOnly, Escalate: execScope,
 		Run: runExec,
 	},
 	{
 		Name: "DISCARD", Group: Transactions, Since: "2.0.0",
 		Summary:    "Drops the transaction, and forgets the watched keys.",
 		Complexity: "O(N) in the number of queued commands.",
-		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued, Scope: OnLoop,
-		Run: runDiscard,
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
+		Scope: OnLoop,
+		Run:   runDiscard,
 	},
 }
 
@@ -131,7 +134,8 @@ func (e *Env) refuse(c *Ctx, err Error) Outcome {
 	}
 	if c.Spec != nil && c.Spec.Is(execs) {
 		e.discard(c.Client)
-		err = Error("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(string(err), "ERR "))
+		err = Error("EXECABORT Transaction discarded because of: " +
+			strings.TrimPrefix(string(err), "ERR "))
 	}
 	c.Out.Error(string(err))
 	return Done

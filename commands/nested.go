@@ -120,7 +120,8 @@ func (e *Env) waitForJob(c *Ctx) Outcome {
 // TooLong returns the error of a server whose script has run for busy-reply-threshold, and "" for
 // any other, with the time until that may be so.
 func (e *Env) TooLong() (busy Error, left time.Duration) {
-	limit := time.Duration(min(e.Config.Int("busy-reply-threshold"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+	limit := time.Duration(min(e.Config.Int("busy-reply-threshold"),
+		int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 	script := e.script.Load()
 	if script == nil {
 		return "", limit

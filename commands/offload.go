@@ -45,7 +45,8 @@ func largeRandom(c *Ctx) bool {
 		return false
 	}
 	n, ok := ParseInt(c.Args[2])
-	return ok && (n >= manyElements || n <= -manyElements && n > math.MinInt64) && c.Txn.Largest(c.Keys) > 0
+	return ok && (n >= manyElements || n <= -manyElements && n > math.MinInt64) &&
+		c.Txn.Largest(c.Keys) > 0
 }
 
 // largeCopy is for COPY, whose second key is only replaced.
@@ -81,5 +82,6 @@ func (c *Ctx) offloads(many, most int) bool {
 
 // toOffload reports whether the call, whose keys are locked, is to be a job of scope Pinned.
 func (c *Ctx) toOffload() bool {
-	return c.Spec.Offload != nil && len(c.Keys) <= manyElements && c.Past.Offloads < maxOffloads && c.Spec.Offload(c)
+	return c.Spec.Offload != nil && len(c.Keys) <= manyElements && c.Past.Offloads < maxOffloads &&
+		c.Spec.Offload(c)
 }

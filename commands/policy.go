@@ -46,15 +46,20 @@ var policyCommands = []Spec{{
 	Summary: "Manages rules about the deadlines of keys.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange | DenyOOM, Scope: Global,
-			Summary: "Makes a policy, or replaces the one of that name.", Complexity: "O(N) in the number of policies.",
+			Name: "SET", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange | DenyOOM,
+			Scope:      Global,
+			Summary:    "Makes a policy, or replaces the one of that name.",
+			Complexity: "O(N) in the number of policies.",
 			Args: []Arg{
-				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),
+				stringArg("name"), patternArg("pattern").after("PATTERN"),
+				intArg("db").after("DB").opt(),
 				oneOf("mode", word("WARN"), word("ENFORCE")).opt(),
 				stringArg("default").after("DEFAULT").opt(),
-				block("longest", stringArg("max").after("MAX"), oneOf("over", word("CUT"), word("REFUSE"))).opt(),
+				block("longest", stringArg("max").after("MAX"),
+					oneOf("over", word("CUT"), word("REFUSE"))).opt(),
 				intArg("percent").after("JITTER").opt(),
-				block("sliding", stringArg("slide").after("SLIDE"), stringArg("limit").after("LIMIT").opt()).opt(),
+				block("sliding", stringArg("slide").after("SLIDE"),
+					stringArg("limit").after("LIMIT").opt()).opt(),
 				word("REQUIRE").opt(),
 				block("aging", stringArg("maxage").after("MAXAGE"), streamRefsArg.opt()).opt(),
 			},
@@ -65,7 +70,8 @@ var policyCommands = []Spec{{
 			Summary: "Shows a policy, and how often it did what.", Complexity: "O(1)",
 			Args: []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
-				if p := c.Env.policies.Load().Named(c.Arg(2)); p != nil && c.takesRule(p.Pattern, mayRead, nil) {
+				if p := c.Env.policies.Load().Named(c.Arg(2)); p != nil &&
+					c.takesRule(p.Pattern, mayRead, nil) {
 					policy{p}.reply(c)
 				} else {
 					c.Out.Null()
@@ -74,9 +80,11 @@ var policyCommands = []Spec{{
 			},
 		},
 		{
-			Name: "DEL", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: policyChange, Scope: Global,
-			Summary: "Deletes a policy; deadlines stay as they are.", Complexity: "O(N) in the number of policies.",
-			Args: []Arg{stringArg("name")},
+			Name: "DEL", Group: KeypGroup, Since: "0.1.0", Arity: 3, Flags: policyChange,
+			Scope:      Global,
+			Summary:    "Deletes a policy; deadlines stay as they are.",
+			Complexity: "O(N) in the number of policies.",
+			Args:       []Arg{stringArg("name")},
 			Run: func(c *Ctx) error {
 				had := c.Env.policies.Load().Named(c.Arg(2))
 				if had != nil {
@@ -94,9 +102,11 @@ var policyCommands = []Spec{{
 		},
 		{
 			Name: "LIST", Group: KeypGroup, Since: "0.1.0", Arity: 2, Scope: OnLoop,
-			Summary: "Shows the policies whose pattern the user may read, by database, those first that go before others.", Complexity: "O(N) in the number of policies.",
+			Summary:    "Shows the policies whose pattern the user may read, by database, those first that go before others.",
+			Complexity: "O(N) in the number of policies.",
 			Run: func(c *Ctx) error {
-				all := slices.DeleteFunc(c.Env.policies.Load().List(), func(p *policies.Policy) bool { return !c.takesRule(p.Pattern, mayRead, nil) })
+				all := slices.DeleteFunc(c.Env.policies.Load().List(),
+					func(p *policies.Policy) bool { return !c.takesRule(p.Pattern, mayRead, nil) })
 				c.Out.Array(len(all))
 				for _, p := range all {
 					policy{p}.reply(c)
@@ -113,12 +123,14 @@ var policyCommands = []Spec{{
 			Run:        testPolicy,
 		},
 		{
-			Name: "APPLY", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange, Scope: Unlocked,
+			Name: "APPLY", Group: KeypGroup, Since: "0.1.0", Arity: -3, Flags: policyChange,
+			Scope:      Unlocked,
 			Summary:    "Applies a policy to the existing keys, some with each call.",
 			Complexity: "O(1) for a call, O(N) in the number of keys for a whole walk.",
-			Args:       []Arg{stringArg("name"), intArg("cursor").after("CURSOR").opt(), intArg("count").after("COUNT").opt()},
-			Tips:       []string{tipSpecial},
-			Run:        applyPolicy,
+			Args: []Arg{stringArg("name"), intArg("cursor").after("CURSOR").opt(),
+				intArg("count").after("COUNT").opt()},
+			Tips: []string{tipSpecial},
+			Run:  applyPolicy,
 		},
 		helpFor("KEYP.POLICY", KeypGroup, "0.1.0", Loading|Stale,
 			"SET <name> PATTERN <pattern> [DB <n>] [WARN|ENFORCE] [DEFAULT <time>] [MAX <time> CUT|REFUSE] [JITTER <percent>] [SLIDE <time> [LIMIT <time>]] [REQUIRE] [MAXAGE <time> [KEEPREF|DELREF|ACKED]]",
@@ -126,8 +138,10 @@ var policyCommands = []Spec{{
 			"GET <name>", "    Show a policy, and how often it did what.",
 			"DEL <name>", "    Delete a policy; deadlines stay as they are.",
 			"LIST", "    Show all policies, by database, those first that go before others.",
-			"TEST <key>", "    Show which policies a key matches, and what would become of a write without a deadline.",
-			"APPLY <name> [CURSOR <cursor>] [COUNT <n>]", "    Have a policy decide on existing keys, some with each call."),
+			"TEST <key>",
+			"    Show which policies a key matches, and what would become of a write without a deadline.",
+			"APPLY <name> [CURSOR <cursor>] [COUNT <n>]",
+			"    Have a policy decide on existing keys, some with each call."),
 	},
 }}
 
@@ -139,7 +153,8 @@ func errRefused(r policies.Refused) Error {
 	if r.Deadline == ttl.None {
 		return Error("POLICY the policy '" + r.Policy.Name + "' requires a deadline")
 	}
-	return Error("POLICY the policy '" + r.Policy.Name + "' allows a time to live of " + strconv.FormatInt(r.Policy.Max, 10) + " ms at most")
+	return Error("POLICY the policy '" + r.Policy.Name + "' allows a time to live of " +
+		strconv.FormatInt(r.Policy.Max, 10) + " ms at most")
 }
 
 // setPolicies replaces the policies that decide from now on.
@@ -150,7 +165,8 @@ func (e *Env) setPolicies(s *policies.Set) {
 
 // policyTime takes the time of an option, up to most ms.
 func (a *Cursor) policyTime(option string, most int64) int64 {
-	wrong := Error("ERR " + option + " is a positive number of milliseconds, or has a unit: ms, s, m, h or d")
+	wrong := Error("ERR " + option +
+		" is a positive number of milliseconds, or has a unit: ms, s, m, h or d")
 	ms := a.Duration(1, wrong)
 	if ms > most {
 		a.Fail(wrong)
@@ -213,7 +229,8 @@ func (e *Env) parsePolicy(c Cursor, db int) (policy, error) {
 
 func (p policy) check() error {
 	switch {
-	case p.Name == "" || len(p.Name) > policyNameMax || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl):
+	case p.Name == "" || len(p.Name) > policyNameMax || !utf8.ValidString(p.Name) ||
+		strings.ContainsFunc(p.Name, unicode.IsControl):
 		return errPolicyName // metrics have it as a label, and errors in their line
 	case p.Pattern == nil:
 		return errPolicyNeeds
@@ -275,7 +292,8 @@ func (p policy) over() string {
 // reply replies a policy and its counts as a map.
 func (p policy) reply(c *Ctx) {
 	numbers := append([]PolicyCount{
-		{"default", p.Default}, {"max", p.Max}, {"jitter", p.Jitter}, {"slide", p.Slide}, {"limit", p.Limit},
+		{"default", p.Default}, {"max", p.Max}, {"jitter", p.Jitter}, {"slide", p.Slide},
+		{"limit", p.Limit},
 	}, p.counts()...)
 	fields := 6 + len(numbers)
 	if p.MaxAge != 0 {
@@ -309,7 +327,8 @@ type PolicyCount struct {
 func (p policy) counts() []PolicyCount {
 	n := &p.Counts
 	return []PolicyCount{
-		{"defaulted", n.Defaulted.Load()}, {"cut", n.Cut.Load()}, {"jittered", n.Jittered.Load()}, {"refused", n.Refused.Load()}, {"slid", n.Slid.Load()},
+		{"defaulted", n.Defaulted.Load()}, {"cut", n.Cut.Load()}, {"jittered", n.Jittered.Load()},
+		{"refused", n.Refused.Load()}, {"slid", n.Slid.Load()},
 	}
 }
 
@@ -497,7 +516,8 @@ func (e *Env) loadPolicies() {
 			p, err = e.parsePolicy(Cursor{args: words}, 0)
 		}
 		if err != nil {
-			e.Log.Error("a policy is not understood and left out; it stays on disk", "policy", clip([]byte(text), 128), "error", err)
+			e.Log.Error("a policy is not understood and left out; it stays on disk", "policy",
+				clip([]byte(text), 128), "error", err)
 			continue
 		}
 		all = append(all, p.Policy)

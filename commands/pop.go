@@ -17,7 +17,8 @@ type popEnd interface {
 }
 
 // popFirst calls pop for the first of the command's keys in which it finds something.
-func (c *Ctx) popFirst(pop func(c *Ctx, k storage.Key) (found bool, err error)) (found bool, err error) {
+func (c *Ctx) popFirst(pop func(c *Ctx,
+	k storage.Key) (found bool, err error)) (found bool, err error) {
 	for _, k := range c.Keys {
 		if found, err = pop(c, k); found || err != nil {
 			return found, err
@@ -26,7 +27,8 @@ func (c *Ctx) popFirst(pop func(c *Ctx, k storage.Key) (found bool, err error)) 
 	return false, nil
 }
 
-var timeoutHistory = [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}}
+var timeoutHistory = [][2]string{{"6.0.0",
+	"`timeout` is interpreted as a double instead of an integer."}}
 
 // blockingPopCommand completes the declaration of a command that pops one element, or waits.
 func blockingPopCommand(s Spec, end popEnd) Spec {
@@ -88,15 +90,17 @@ const (
 )
 
 // multiPopCommand declares a command that pops elements from one of the given ends.
-func multiPopCommand(name string, group Group, summary, complexity string, run func(*Ctx) error, ends ...Arg) Spec {
+func multiPopCommand(name string, group Group, summary, complexity string, run func(*Ctx) error,
+	ends ...Arg) Spec {
 	return Spec{
 		Name: name, Group: group, Since: "7.0.0",
 		Summary:    summary,
 		Complexity: complexity,
 		Arity:      -4, Flags: Write,
 		Keys: []KeySpec{NumKeys(1, RW|Access|Delete)},
-		Args: []Arg{intArg("numkeys"), keyArg("key").many(), oneOf("where", ends...), intArg("count").after("COUNT").opt()},
-		Run:  run,
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(), oneOf("where", ends...),
+			intArg("count").after("COUNT").opt()},
+		Run: run,
 	}
 }
 

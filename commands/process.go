@@ -30,7 +30,8 @@ func osName() string {
 	if err := unix.Uname(&u); err != nil {
 		return "unknown"
 	}
-	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " +
+		unix.ByteSliceToString(u.Machine[:])
 }
 
 // UsableMemory is what the process may use, in bytes: the machine's memory, or less where a

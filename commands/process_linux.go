@@ -44,14 +44,16 @@ func groupMemory() int64 {
 	least := int64(0)
 	look := func(dir, file string) {
 		text, err := os.ReadFile(filepath.Join(dir, file))
-		if n, wrong := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil && wrong == nil && (least == 0 || n < least) {
+		if n, wrong := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil &&
+			wrong == nil && (least == 0 || n < least) {
 			least = n
 		}
 	}
 	// Lines are "number:controllers:path", without controllers in version 2.
 	for line := range strings.Lines(string(groups)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) < 3 || parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), "memory") {
+		if len(parts) < 3 || parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","),
+			"memory") {
 			continue
 		}
 		root, file := mounted, "memory.max"

@@ -262,7 +262,8 @@ func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery,
 	}
 	for _, a := range p.mu.patterns {
 		if cheapMatch(a.name, channel) {
-			list = append(list, delivery{pattern: a.name, to: append([]*Subscriber(nil), a.members...)})
+			list = append(list, delivery{pattern: a.name,
+				to: append([]*Subscriber(nil), a.members...)})
 			n += len(a.members)
 		}
 	}
@@ -290,7 +291,8 @@ func (e *Env) publish(list []delivery, topic Topic, channel, message []byte, lsn
 
 func encodeMessage(proto int, topic Topic, pattern, channel, message []byte) []byte {
 	const overhead = 64
-	w := resp.Writer{Proto: proto, Buf: make([]byte, 0, overhead+len(pattern)+len(channel)+len(message))}
+	w := resp.Writer{Proto: proto,
+		Buf: make([]byte, 0, overhead+len(pattern)+len(channel)+len(message))}
 	switch {
 	case pattern != nil:
 		w.Push(4)

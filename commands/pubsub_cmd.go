@@ -13,46 +13,61 @@ const publishFlags = PubSubFlag | Loading | Stale | Fast | MayReplicate
 
 var pubsubCommands = []Spec{
 	{
-		Name: "SUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags, Scope: OwnClient,
-		Channels: allChannels,
-		Summary:  "Listens to channels.", Complexity: "O(N) where N is the number of channels to subscribe to.",
-		Args: []Arg{stringArg("channel").many()},
-		Run:  func(c *Ctx) error { return c.subscribe(Channel, "subscribe") },
+		Name: "SUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags,
+		Scope:      OwnClient,
+		Channels:   allChannels,
+		Summary:    "Listens to channels.",
+		Complexity: "O(N) where N is the number of channels to subscribe to.",
+		Args:       []Arg{stringArg("channel").many()},
+		Run:        func(c *Ctx) error { return c.subscribe(Channel, "subscribe") },
 	},
 	{
-		Name: "UNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags, Scope: OwnClient,
-		Summary: "Listens no longer to channels.", Complexity: "O(N) where N is the number of channels to unsubscribe.",
-		Args: []Arg{stringArg("channel").opt().many()},
-		Run:  func(c *Ctx) error { return c.unsubscribe(Channel, "unsubscribe") },
+		Name: "UNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags,
+		Scope:      OwnClient,
+		Summary:    "Listens no longer to channels.",
+		Complexity: "O(N) where N is the number of channels to unsubscribe.",
+		Args:       []Arg{stringArg("channel").opt().many()},
+		Run:        func(c *Ctx) error { return c.unsubscribe(Channel, "unsubscribe") },
 	},
 	{
-		Name: "PSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags, Scope: OwnClient,
-		Channels: allPatterns,
-		Summary:  "Listens to the channels that match patterns.", Complexity: "O(N) where N is the number of patterns to subscribe to.",
-		Args: []Arg{patternArg("pattern").many()},
-		Run:  func(c *Ctx) error { return c.subscribe(Pattern, "psubscribe") },
+		Name: "PSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags,
+		Scope:      OwnClient,
+		Channels:   allPatterns,
+		Summary:    "Listens to the channels that match patterns.",
+		Complexity: "O(N) where N is the number of patterns to subscribe to.",
+		Args:       []Arg{patternArg("pattern").many()},
+		Run:        func(c *Ctx) error { return c.subscribe(Pattern, "psubscribe") },
 	},
 	{
-		Name: "PUNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags, Scope: OwnClient,
-		Summary: "Listens no longer to the channels that match patterns.", Complexity: "O(N) where N is the number of patterns to unsubscribe.",
-		Args: []Arg{patternArg("pattern").opt().many()},
-		Run:  func(c *Ctx) error { return c.unsubscribe(Pattern, "punsubscribe") },
+		Name: "PUNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags,
+		Scope:      OwnClient,
+		Summary:    "Listens no longer to the channels that match patterns.",
+		Complexity: "O(N) where N is the number of patterns to unsubscribe.",
+		Args:       []Arg{patternArg("pattern").opt().many()},
+		Run:        func(c *Ctx) error { return c.unsubscribe(Pattern, "punsubscribe") },
 	},
 	{
-		Name: "SSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: subscriptionFlags, Scope: OwnClient,
-		Channels: allChannels,
-		Summary:  "Listens to shard channels.", Complexity: "O(N) where N is the number of shard channels to subscribe to.",
-		Keys: []KeySpec{KeysFrom(1, 1, NotKey)}, Args: []Arg{stringArg("shardchannel").many()},
-		Run: func(c *Ctx) error { return c.subscribe(ShardChannel, "ssubscribe") },
+		Name: "SSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: subscriptionFlags,
+		Scope:      OwnClient,
+		Channels:   allChannels,
+		Summary:    "Listens to shard channels.",
+		Complexity: "O(N) where N is the number of shard channels to subscribe to.",
+		Keys:       []KeySpec{KeysFrom(1, 1, NotKey)},
+		Args:       []Arg{stringArg("shardchannel").many()},
+		Run:        func(c *Ctx) error { return c.subscribe(ShardChannel, "ssubscribe") },
 	},
 	{
-		Name: "SUNSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -1, Flags: subscriptionFlags, Scope: OwnClient,
-		Summary: "Listens no longer to shard channels.", Complexity: "O(N) where N is the number of shard channels to unsubscribe.",
-		Keys: []KeySpec{KeysFrom(1, 1, NotKey)}, Args: []Arg{stringArg("shardchannel").opt().many()},
-		Run: func(c *Ctx) error { return c.unsubscribe(ShardChannel, "sunsubscribe") },
+		Name: "SUNSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -1, Flags: subscriptionFlags,
+		Scope:      OwnClient,
+		Summary:    "Listens no longer to shard channels.",
+		Complexity: "O(N) where N is the number of shard channels to unsubscribe.",
+		Keys:       []KeySpec{KeysFrom(1, 1, NotKey)},
+		Args:       []Arg{stringArg("shardchannel").opt().many()},
+		Run:        func(c *Ctx) error { return c.unsubscribe(ShardChannel, "sunsubscribe") },
 	},
 	{
-		Name: "PUBLISH", Group: PubSub, Since: "2.0.0", Arity: 3, Flags: publishFlags, Scope: OwnClient,
+		Name: "PUBLISH", Group: PubSub, Since: "2.0.0", Arity: 3, Flags: publishFlags,
+		Scope:      OwnClient,
 		Channels:   firstChannel,
 		Summary:    "Sends a message to those who listen to a channel.",
 		Complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
@@ -60,32 +75,38 @@ var pubsubCommands = []Spec{
 		Run:        func(c *Ctx) error { return c.publish(Channel) },
 	},
 	{
-		Name: "SPUBLISH", Group: PubSub, Since: "7.0.0", Arity: 3, Flags: publishFlags, Scope: OwnClient,
+		Name: "SPUBLISH", Group: PubSub, Since: "7.0.0", Arity: 3, Flags: publishFlags,
+		Scope:      OwnClient,
 		Channels:   firstChannel,
 		Summary:    "Sends a message to those who listen to a shard channel.",
 		Complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
-		Keys:       []KeySpec{Key(1, NotKey)}, Args: []Arg{stringArg("shardchannel"), stringArg("message")},
-		Run: func(c *Ctx) error { return c.publish(ShardChannel) },
+		Keys:       []KeySpec{Key(1, NotKey)},
+		Args:       []Arg{stringArg("shardchannel"), stringArg("message")},
+		Run:        func(c *Ctx) error { return c.publish(ShardChannel) },
 	},
 	{
 		Name: "PUBSUB", Group: PubSub, Since: "2.8.0", Arity: -2,
 		Summary: "Describes subscriptions.", Complexity: "Depends on subcommand.",
 		Sub: []Spec{
 			{
-				Name: "CHANNELS", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
+				Name: "CHANNELS", Group: PubSub, Since: "2.8.0", Arity: -2,
+				Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary:    "Gives the channels that somebody listens to.",
 				Complexity: "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
 				Args:       []Arg{patternArg("pattern").opt()},
 				Run:        func(c *Ctx) error { return c.activeChannels(Channel) },
 			},
 			{
-				Name: "NUMSUB", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
-				Summary: "Counts who listens to channels.", Complexity: "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
-				Args: []Arg{stringArg("channel").opt().many()},
-				Run:  func(c *Ctx) error { return c.countListeners(Channel) },
+				Name: "NUMSUB", Group: PubSub, Since: "2.8.0", Arity: -2,
+				Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
+				Summary:    "Counts who listens to channels.",
+				Complexity: "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+				Args:       []Arg{stringArg("channel").opt().many()},
+				Run:        func(c *Ctx) error { return c.countListeners(Channel) },
 			},
 			{
-				Name: "NUMPAT", Group: PubSub, Since: "2.8.0", Arity: 2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
+				Name: "NUMPAT", Group: PubSub, Since: "2.8.0", Arity: 2,
+				Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary: "Counts the patterns that somebody listens to.", Complexity: "O(1)",
 				Run: func(c *Ctx) error {
 					n, _ := c.Env.PubSub.counts()
@@ -94,23 +115,28 @@ var pubsubCommands = []Spec{
 				},
 			},
 			{
-				Name: "SHARDCHANNELS", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
+				Name: "SHARDCHANNELS", Group: PubSub, Since: "7.0.0", Arity: -2,
+				Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary:    "Gives the shard channels that somebody listens to.",
 				Complexity: "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
 				Args:       []Arg{patternArg("pattern").opt()},
 				Run:        func(c *Ctx) error { return c.activeChannels(ShardChannel) },
 			},
 			{
-				Name: "SHARDNUMSUB", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
-				Summary: "Counts who listens to shard channels.", Complexity: "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
-				Args: []Arg{stringArg("shardchannel").opt().many()},
-				Run:  func(c *Ctx) error { return c.countListeners(ShardChannel) },
+				Name: "SHARDNUMSUB", Group: PubSub, Since: "7.0.0", Arity: -2,
+				Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
+				Summary:    "Counts who listens to shard channels.",
+				Complexity: "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+				Args:       []Arg{stringArg("shardchannel").opt().many()},
+				Run:        func(c *Ctx) error { return c.countListeners(ShardChannel) },
 			},
 			uncategorised(helpFor("PUBSUB", PubSub, "6.2.0", Loading|Stale,
-				"CHANNELS [<pattern>]", "    The channels that somebody listens to, those that match the pattern (default: '*').",
+				"CHANNELS [<pattern>]",
+				"    The channels that somebody listens to, those that match the pattern (default: '*').",
 				"NUMPAT", "    The number of patterns that somebody listens to.",
 				"NUMSUB [<channel> ...]", "    How many listen to each channel, patterns left out.",
-				"SHARDCHANNELS [<pattern>]", "    The shard channels that somebody listens to, those that match the pattern (default: '*').",
+				"SHARDCHANNELS [<pattern>]",
+				"    The shard channels that somebody listens to, those that match the pattern (default: '*').",
 				"SHARDNUMSUB [<shardchannel> ...]", "    How many listen to each shard channel.")),
 		},
 	},
@@ -125,7 +151,8 @@ func uncategorised(spec Spec) Spec {
 // errRestricted refuses a command of a RESP2 client that has subscriptions: it could not
 // distinguish the reply from a message.
 func errRestricted(command string) Error {
-	return Error("ERR Can't execute '" + command + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	return Error("ERR Can't execute '" + command +
+		"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 }
 
 // restricted says whether c's command is one that its subscriptions forbid.
@@ -200,7 +227,9 @@ func (c *Ctx) activeChannels(topic Topic) error {
 	if len(c.Args) > 3 {
 		return errSubcommandArgs("PUBSUB", c.Args[1])
 	}
-	names := c.Env.PubSub.active(topic, func(name []byte) bool { return len(c.Args) < 3 || c.matches(c.Arg(2), name) })
+	names := c.Env.PubSub.active(topic, func(name []byte) bool {
+		return len(c.Args) < 3 || c.matches(c.Arg(2), name)
+	})
 	c.Out.Array(len(names))
 	for _, name := range names {
 		c.Out.BulkString(name)

@@ -26,26 +26,31 @@ var replicaArgs = []Arg{oneOf("args",
 
 var replicaCommands = []Spec{
 	{
-		Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous, Scope: OnLoop,
+		Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1,
+		Flags: NoScript | Loading | Stale | Fast | Dangerous, Scope: OnLoop,
 		Summary: "Gives the server's part in replication.", Complexity: "O(1)",
 		Categories: []string{"@admin"},
 		Run:        role,
 	},
 	{
-		Name: "REPLICAOF", Group: ServerGroup, Since: "5.0.0", Arity: 3, Flags: replicaFlags, Scope: OnLoop,
-		Summary: "Accepts NO ONE, which the server follows anyway; members of a group are made by CLUSTER.", Complexity: "O(1)",
-		Args: replicaArgs,
-		Run:  replicaOf,
+		Name: "REPLICAOF", Group: ServerGroup, Since: "5.0.0", Arity: 3, Flags: replicaFlags,
+		Scope:      OnLoop,
+		Summary:    "Accepts NO ONE, which the server follows anyway; members of a group are made by CLUSTER.",
+		Complexity: "O(1)",
+		Args:       replicaArgs,
+		Run:        replicaOf,
 	},
 	{
-		Name: "SLAVEOF", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: replicaFlags, Scope: OnLoop,
+		Name: "SLAVEOF", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: replicaFlags,
+		Scope:   OnLoop,
 		Summary: "An older name of REPLICAOF.", Complexity: "O(1)",
 		Args: replicaArgs,
 		Run:  replicaOf,
 	},
 	{
 		Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: Blocking, Scope: OnLoop,
-		Summary: "Waits until so many other members of the group have the connection's writes on disk, and gives how many have. Alone: 0, at once.", Complexity: "O(1)",
+		Summary:    "Waits until so many other members of the group have the connection's writes on disk, and gives how many have. Alone: 0, at once.",
+		Complexity: "O(1)",
 		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numreplicas"), intArg("timeout")},
 		Tips:       []string{tipAllShards, tipMin},
@@ -53,7 +58,8 @@ var replicaCommands = []Spec{
 	},
 	{
 		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking, Scope: OnLoop,
-		Summary: "Waits until the connection's writes are on disk here and at so many other members of the group, whatever appendfsync says.", Complexity: "O(1)",
+		Summary:    "Waits until the connection's writes are on disk here and at so many other members of the group, whatever appendfsync says.",
+		Complexity: "O(1)",
 		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numlocal"), intArg("numreplicas"), intArg("timeout")},
 		Tips:       []string{tipAllShards, tipMin},
@@ -182,7 +188,8 @@ func wait(c *Ctx) error {
 		synced(c)
 		return nil
 	}
-	return c.waitFor(BlockedOn{Begin: awaitSynced(m, lsn, replicas), Timeout: ms, End: synced, Leads: true})
+	return c.waitFor(BlockedOn{Begin: awaitSynced(m, lsn, replicas), Timeout: ms,
+		End: synced, Leads: true})
 }
 
 // awaitSynced is BlockedOn.Begin for a wait for other members.

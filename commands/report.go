@@ -85,11 +85,15 @@ type PolicyReport struct {
 // any goroutine.
 func (e *Env) Report() *Report {
 	r := &Report{
-		Store: e.Store.Stats(), Histograms: e.Store.Histograms(), Populations: e.Store.Populations(),
-		Saved: e.lastSave(), Saving: e.Store.Checkpointing(), Failed: e.Store.Err() != nil, Full: e.Store.Full(),
+		Store: e.Store.Stats(), Histograms: e.Store.Histograms(),
+		Populations: e.Store.Populations(),
+		Saved:       e.lastSave(), Saving: e.Store.Checkpointing(), Failed: e.Store.Err() != nil,
+		Full:    e.Store.Full(),
 		Process: storage.ReadProcessMemory(), Resident: residentSize(), Machine: systemMemory(),
-		Blocked: e.Waiters.clients.Load(), BlockedTimed: e.Waiters.timed.Load(), BlockedFor: e.Waiters.awaited.Load(),
-		EventLateness: e.Events.late.Read(), Replies: e.Replies.report(), Slow: int64(e.Slowlog.length()),
+		Blocked: e.Waiters.clients.Load(), BlockedTimed: e.Waiters.timed.Load(),
+		BlockedFor:    e.Waiters.awaited.Load(),
+		EventLateness: e.Events.late.Read(), Replies: e.Replies.report(),
+		Slow: int64(e.Slowlog.length()),
 	}
 	_, err := e.Store.LastCheckpoint()
 	r.SaveFailed = err != nil
@@ -98,17 +102,21 @@ func (e *Env) Report() *Report {
 
 	scripts, bytes, evicted := e.Scripts.sizes()
 	libraries, functions, _ := e.Scripts.functions.sizes()
-	r.Scripts, r.Libraries, r.Functions, r.EvictedScripts = int64(scripts), int64(libraries), int64(functions), evicted
+	r.Scripts, r.Libraries, r.Functions, r.EvictedScripts = int64(scripts), int64(libraries),
+		int64(functions), evicted
 	r.ScriptBytes = bytes + e.Scripts.functions.totalBytes()
 	tracked := e.Tracking.totals()
-	r.TrackingClients, r.TrackedKeys, r.TrackedItems, r.TrackedPrefixes = tracked.clients, tracked.keys, tracked.items, tracked.prefixes
+	r.TrackingClients, r.TrackedKeys, r.TrackedItems, r.TrackedPrefixes = tracked.clients,
+		tracked.keys, tracked.items, tracked.prefixes
 	listened, subscribers := e.PubSub.counts()
-	r.Channels, r.Patterns, r.ShardChannels = int64(listened[Channel]), int64(listened[Pattern]), int64(listened[ShardChannel])
+	r.Channels, r.Patterns, r.ShardChannels = int64(listened[Channel]), int64(listened[Pattern]),
+		int64(listened[ShardChannel])
 	r.Subscribers = int64(subscribers)
 
 	for _, use := range e.Stats.PerCommand.used() {
 		r.Commands = append(r.Commands, CommandReport{
-			Name: use.spec.full, Group: use.spec.Group, Calls: use.calls.Load(), Failed: use.failed.Load(), Rejected: use.rejected.Load(),
+			Name: use.spec.full, Group: use.spec.Group, Calls: use.calls.Load(),
+			Failed: use.failed.Load(), Rejected: use.rejected.Load(),
 			Latency: use.latency.reading(use.nanos.Load(), use.calls.Load()),
 		})
 	}
@@ -119,7 +127,8 @@ func (e *Env) Report() *Report {
 		p := policy{one}
 		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
-	r.Outboxes, r.OutboxTotals, r.OutboxLateness = e.Outboxes.List(), e.Outboxes.Totals(), e.Outboxes.Lateness()
+	r.Outboxes, r.OutboxTotals, r.OutboxLateness = e.Outboxes.List(), e.Outboxes.Totals(),
+		e.Outboxes.Lateness()
 	r.Group = e.GroupReport()
 	for why := deniedCommand; why <= deniedChannel; why++ {
 		r.Denials = append(r.Denials, DenialReport{why.reason(), e.Stats.Denials[why].Load()})
@@ -158,7 +167,8 @@ func (h *durations) reading(took, calls int64) histogram.Reading {
 	if total == 0 {
 		return histogram.Reading{}
 	}
-	r := histogram.Reading{Bounds: latencyBounds, Upto: make([]uint64, len(latencyBounds)), Count: uint64(total)}
+	r := histogram.Reading{Bounds: latencyBounds, Upto: make([]uint64, len(latencyBounds)),
+		Count: uint64(total)}
 	r.Sum = int64(float64(took) * min(1, ratio(total, calls)))
 	for i, n := range counts {
 		if n == 0 {

@@ -10,24 +10,29 @@ const (
 
 var saveCommands = []Spec{
 	{
-		Name: "SAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | NoAsyncLoading | NoMulti, Scope: Unlocked,
-		Summary: "Makes a checkpoint and waits for it.", Complexity: "O(N) where N is the number of keys changed since the last checkpoint",
-		Run: save,
+		Name: "SAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1,
+		Flags: Admin | NoScript | NoAsyncLoading | NoMulti, Scope: Unlocked,
+		Summary:    "Makes a checkpoint and waits for it.",
+		Complexity: "O(N) where N is the number of keys changed since the last checkpoint",
+		Run:        save,
 	},
 	{
-		Name: "BGSAVE", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Admin | NoScript | NoAsyncLoading, Scope: OnLoop,
+		Name: "BGSAVE", Group: ServerGroup, Since: "1.0.0", Arity: -1,
+		Flags: Admin | NoScript | NoAsyncLoading, Scope: OnLoop,
 		Summary: "Starts a checkpoint.", Complexity: "O(1)",
 		History: [][2]string{{"3.2.2", "Added the `SCHEDULE` option."}},
 		Args:    []Arg{word("SCHEDULE").opt().since("3.2.2")},
 		Run:     bgsave,
 	},
 	{
-		Name: "BGREWRITEAOF", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | NoAsyncLoading, Scope: OnLoop,
+		Name: "BGREWRITEAOF", Group: ServerGroup, Since: "1.0.0", Arity: 1,
+		Flags: Admin | NoScript | NoAsyncLoading, Scope: OnLoop,
 		Summary: "Starts a checkpoint, which lets old log go.", Complexity: "O(1)",
 		Run: bgrewriteaof,
 	},
 	{
-		Name: "LASTSAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Loading | Stale | Fast | Dangerous, Scope: OnLoop,
+		Name: "LASTSAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1,
+		Flags: Loading | Stale | Fast | Dangerous, Scope: OnLoop,
 		Summary: "Gives the Unix time of the last checkpoint.", Complexity: "O(1)",
 		Categories: []string{"@admin"},
 		Tips:       []string{tipRandom},
@@ -77,11 +82,13 @@ const errNoShutdown Error = "ERR No shutdown in progress."
 var shutdownCommands = []Spec{{
 	Name: "SHUTDOWN", Group: ServerGroup, Since: "1.0.0", Arity: -1,
 	Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | DuringPause, Scope: OnLoop,
-	Summary: "Stops the server.", Complexity: "O(N) when saving, where N is the number of keys changed since the last checkpoint, otherwise O(1)",
-	History: [][2]string{{"7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers."}},
+	Summary:    "Stops the server.",
+	Complexity: "O(N) when saving, where N is the number of keys changed since the last checkpoint, otherwise O(1)",
+	History:    [][2]string{{"7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers."}},
 	Args: []Arg{
 		oneOf("save-selector", word("NOSAVE"), word("SAVE")).opt(),
-		word("NOW").opt().since("7.0.0"), word("FORCE").opt().since("7.0.0"), word("ABORT").opt().since("7.0.0"),
+		word("NOW").opt().since("7.0.0"), word("FORCE").opt().since("7.0.0"),
+		word("ABORT").opt().since("7.0.0"),
 	},
 	Run: shutdown,
 }}
@@ -112,7 +119,8 @@ func shutdown(c *Ctx) error {
 	if abort {
 		return errNoShutdown
 	}
-	c.Env.Log.Info("shutdown asked for by a client", "client", c.Client.ID, "address", c.Client.Addr)
+	c.Env.Log.Info("shutdown asked for by a client", "client", c.Client.ID,
+		"address", c.Client.Addr)
 	c.Env.Host.Shutdown(!nosave)
 	return nil
 }

@@ -156,7 +156,8 @@ func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name [
 }
 
 // scanStep is a step of a walk, as storage.View.Scan.
-type scanStep func(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error)
+type scanStep func(db int, cursor uint64, count int,
+	visit func(name []byte, typ object.Type)) (next uint64, err error)
 
 func runRandomKey(c *Ctx) error {
 	key, ok, err := c.view().RandomKey(c.Client.DB)

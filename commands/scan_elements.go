@@ -13,7 +13,8 @@ type elementScanner interface {
 }
 
 // scanElementsCommand declares HSCAN, SSCAN or ZSCAN; extra are options beside those of all.
-func scanElementsCommand(name string, group Group, summary, complexity string, run func(*Ctx) error, extra ...Arg) Spec {
+func scanElementsCommand(name string, group Group, summary, complexity string, run func(*Ctx) error,
+	extra ...Arg) Spec {
 	return Spec{
 		Name: name, Group: group, Since: "2.8.0",
 		Summary:    summary,
@@ -64,7 +65,8 @@ func scanElements(of object.Type, value func(out *resp.Writer, val []byte)) func
 }
 
 // replyScan writes one step of a walk: the cursor to go on from and the elements.
-func replyScan(c *Ctx, v elementScanner, cursor uint64, o *scanOptions, value func(out *resp.Writer, val []byte)) {
+func replyScan(c *Ctx, v elementScanner, cursor uint64, o *scanOptions,
+	value func(out *resp.Writer, val []byte)) {
 	out := c.Out
 	out.Array(2)
 	start, n := out.Len(), 0

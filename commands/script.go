@@ -11,7 +11,8 @@ const evalFlags = NoScript | Stale | SkipMonitor | NoMandatoryKeys
 
 var (
 	evalArgs = func(script string) []Arg {
-		return []Arg{stringArg(script), intArg("numkeys"), keyArg("key").opt().many(), stringArg("arg").opt().many()}
+		return []Arg{stringArg(script), intArg("numkeys"), keyArg("key").opt().many(),
+			stringArg("arg").opt().many()}
 	}
 	evalKeys   = []KeySpec{NumKeys(2, RW|Access|Update)}
 	evalROKeys = []KeySpec{NumKeys(2, RO|Access)}
@@ -55,40 +56,55 @@ var scriptCommands = []Spec{
 		Summary: "Manages the script cache.", Complexity: "Depends on subcommand.", Arity: -2,
 		Sub: []Spec{
 			{
-				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale, Scope: Global, // compiling may take long
-				Summary: "Compiles a script and caches it for EVALSHA.", Complexity: "O(N) with N being the length in bytes of the script body.",
-				Args: []Arg{stringArg("script")}, Tips: []string{tipAllNodes, tipAllSucceeded},
-				Run: scriptLoad,
+				// Compiling may take long.
+				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale,
+				Scope:      Global,
+				Summary:    "Compiles a script and caches it for EVALSHA.",
+				Complexity: "O(N) with N being the length in bytes of the script body.",
+				Args:       []Arg{stringArg("script")},
+				Tips:       []string{tipAllNodes, tipAllSucceeded},
+				Run:        scriptLoad,
 			},
 			{
-				Name: "EXISTS", Group: Scripting, Since: "2.6.0", Arity: -3, Flags: NoScript, Scope: OnLoop,
-				Summary: "Reports which scripts are cached.", Complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
-				Args: []Arg{stringArg("sha1").many()}, Tips: []string{tipAllShards, "response_policy:agg_logical_and"},
-				Run: scriptExists,
+				Name: "EXISTS", Group: Scripting, Since: "2.6.0", Arity: -3,
+				Flags: NoScript, Scope: OnLoop,
+				Summary:    "Reports which scripts are cached.",
+				Complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+				Args:       []Arg{stringArg("sha1").many()},
+				Tips:       []string{tipAllShards, "response_policy:agg_logical_and"},
+				Run:        scriptExists,
 			},
 			{
-				Name: "FLUSH", Group: Scripting, Since: "2.6.0", Arity: -2, Flags: NoScript, Scope: OnLoop,
-				Summary: "Empties the script cache.", Complexity: "O(N) with N being the number of scripts in cache",
-				History: [][2]string{{"6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers."}},
-				Args:    flushModeArgs, Tips: []string{tipAllNodes, tipAllSucceeded},
+				Name: "FLUSH", Group: Scripting, Since: "2.6.0", Arity: -2,
+				Flags: NoScript, Scope: OnLoop,
+				Summary:    "Empties the script cache.",
+				Complexity: "O(N) with N being the number of scripts in cache",
+				History: [][2]string{{"6.2.0",
+					"Added the `ASYNC` and `SYNC` flushing mode modifiers."}},
+				Args: flushModeArgs, Tips: []string{tipAllNodes, tipAllSucceeded},
 				Run: scriptFlush,
 			},
 			{
-				Name: "KILL", Group: Scripting, Since: "2.6.0", Arity: 2, Flags: NoScript | AllowBusy, Scope: OnLoop,
+				Name: "KILL", Group: Scripting, Since: "2.6.0", Arity: 2,
+				Flags: NoScript | AllowBusy, Scope: OnLoop,
 				Summary: "Ends the running script if it has not written yet.", Complexity: "O(1)",
 				Tips: []string{tipAllShards, "response_policy:one_succeeded"},
 				Run:  func(c *Ctx) error { return killScript(c, false) },
 			},
 			{
-				Name: "DEBUG", Group: Scripting, Since: "3.2.0", Arity: 3, Flags: NoScript, Scope: OnLoop,
-				Summary: "Sets the debug mode of scripts; only NO is supported.", Complexity: "O(1)",
-				Args: []Arg{oneOf("mode", word("YES"), word("SYNC"), word("NO"))},
-				Run:  scriptDebug,
+				Name: "DEBUG", Group: Scripting, Since: "3.2.0", Arity: 3,
+				Flags: NoScript, Scope: OnLoop,
+				Summary:    "Sets the debug mode of scripts; only NO is supported.",
+				Complexity: "O(1)",
+				Args:       []Arg{oneOf("mode", word("YES"), word("SYNC"), word("NO"))},
+				Run:        scriptDebug,
 			},
 			helpFor("SCRIPT", Scripting, "5.0.0", Loading|Stale,
 				"DEBUG (YES|SYNC|NO)", "    Set the debug mode for subsequent scripts executed.",
-				"EXISTS <sha1> [<sha1> ...]", "    Return information about the existence of the scripts in the script cache.",
-				"FLUSH [ASYNC|SYNC]", "    Flush the Lua scripts cache. Very dangerous on replicas.",
+				"EXISTS <sha1> [<sha1> ...]",
+				"    Return information about the existence of the scripts in the script cache.",
+				"FLUSH [ASYNC|SYNC]",
+				"    Flush the Lua scripts cache. Very dangerous on replicas.",
 				"KILL", "    Kill the currently executing Lua script.",
 				"LOAD <script>", "    Load a script into the scripts cache without executing it."),
 		},
@@ -142,7 +158,9 @@ func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
 	sha := scriptDigest(source)
 	if found = s.find(sha[:]); found == nil {
 		r := newCompilation(c, false)
-		killed := r.occupy(errBusyScript, func() { found, err = s.compile(string(sha[:]), string(source), &r.Run) })
+		killed := r.occupy(errBusyScript, func() {
+			found, err = s.compile(string(sha[:]), string(source), &r.Run)
+		})
 		err = cmp.Or(err, killed)
 	}
 	switch {

@@ -24,10 +24,11 @@ type Scripts struct {
 
 	mu struct {
 		sync.Mutex
-		by        map[string]*script // SHA1 in lower case
-		evaluated list.List          // of *script: those that only EVAL used, the last used at the end
-		bytes     int64              // of all sources and compiled programs
-		passing   int64              // bytes of the scripts in evaluated
+		by map[string]*script // SHA1 in lower case
+		// Of *script: those that only EVAL used, the last used at the end.
+		evaluated list.List
+		bytes     int64 // of all sources and compiled programs
+		passing   int64 // bytes of the scripts in evaluated
 		evicted   int64
 	}
 
@@ -199,7 +200,8 @@ func (s *Scripts) keep(kept *script, loaded bool) {
 		s.mu.passing -= kept.bytes()
 		kept.node = nil
 	}
-	for s.mu.evaluated.Len() > maxEvaluated || s.mu.evaluated.Len() > 1 && s.mu.passing > maxEvaluatedBytes {
+	for s.mu.evaluated.Len() > maxEvaluated ||
+		s.mu.evaluated.Len() > 1 && s.mu.passing > maxEvaluatedBytes {
 		oldest := s.mu.evaluated.Remove(s.mu.evaluated.Front()).(*script)
 		delete(s.mu.by, oldest.sha)
 		s.mu.bytes -= oldest.bytes()
@@ -219,7 +221,8 @@ func (s *Scripts) loaded() int64 {
 // Without maxmemory there is no bound.
 func (e *Env) programsFit(more int64) bool {
 	limit := e.Config.Int("maxmemory")
-	return limit <= 0 || e.Scripts.loaded()+e.Scripts.functions.totalBytes()+more <= limit/programShare
+	return limit <= 0 || e.Scripts.loaded()+e.Scripts.functions.totalBytes()+
+		more <= limit/programShare
 }
 
 func (s *Scripts) flush() {

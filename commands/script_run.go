@@ -48,7 +48,8 @@ type scriptRun struct {
 
 // newScriptRun prepares a run. Argument 2 is the number of keys; the keys and the script's
 // arguments follow it. ro: the command is a read-only one (EVAL_RO, …).
-func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro bool) (*scriptRun, error) {
+func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict,
+	ro bool) (*scriptRun, error) {
 	if strict && ro && flags&noWrites == 0 {
 		return nil, errWritesReadOnly
 	}
@@ -60,7 +61,8 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 			return nil, err
 		}
 	}
-	r := &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), readOnly: ro || flags&noWrites != 0, crosses: !strict || flags&allowCrossSlot != 0, slot: -1}
+	r := &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), readOnly: ro ||
+		flags&noWrites != 0, crosses: !strict || flags&allowCrossSlot != 0, slot: -1}
 	r.Host, r.Name = r, name
 	r.Keys, r.Args = c.Args[3:3+keys], c.Args[3+keys:]
 	if keys > 0 {
@@ -111,7 +113,8 @@ func (r *scriptRun) run(busy Error, work func()) {
 func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	outer := e.Scripts.current.Swap(r)
-	ended := e.scripting(busy) // after current is set, so that a client that hears BUSY can kill the script
+	// After current is set, so that a client that hears BUSY can kill the script.
+	ended := e.scripting(busy)
 	if r.c.deposed() {
 		e.Deposed() // which may have come before
 	}
@@ -153,11 +156,13 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case r.routed(spec, args, &err):
 	case r.c.emitsTooMuch():
 		err = errScriptEmits
-	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly: // so CLIENT PAUSE WRITE need not delay such a script
+	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly:
+		// So CLIENT PAUSE WRITE need not delay such a script.
 		err = errScriptWrite
 	case spec.Is(Write) && e.Store.Follower():
 		err = ErrReadOnly
-	case spec.Is(Write) && e.Store.Full() && r.mayStop() && e.noRoom(spec.Flags, r.c.Txn.BatchBytes()):
+	case spec.Is(Write) && e.Store.Full() && r.mayStop() &&
+		e.noRoom(spec.Flags, r.c.Txn.BatchBytes()):
 		err = ErrDiskFull
 	case e.Outboxes.AnyFull() && r.refused(spec, args, &err):
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():
@@ -191,7 +196,8 @@ func (r *scriptRun) mayStop() bool {
 
 // routed reports whether a node of a cluster cannot run a command.
 func (r *scriptRun) routed(spec *Spec, args [][]byte, err *error) bool {
-	if refusal := r.c.Env.scriptRoute(spec, args, &r.slot, r.crosses, r.c.Client.ReadOnly); refusal != "" {
+	if refusal := r.c.Env.scriptRoute(spec, args, &r.slot, r.crosses,
+		r.c.Client.ReadOnly); refusal != "" {
 		*err = refusal
 		return true
 	}

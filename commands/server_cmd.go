@@ -9,16 +9,19 @@ import (
 
 // serverCommands joins the families that only the server itself is about.
 var serverCommands = slices.Concat(
-	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands, hotKeysCommands,
+	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands,
+	debugCommands, memoryCommands, latencyCommands, slowlogCommands, hotKeysCommands,
 	[]Spec{
 		{
-			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast, Scope: ArgsOnly,
+			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1,
+			Flags: Loading | Stale | Fast, Scope: ArgsOnly,
 			Summary: "Gives the server's time.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run:  serverTime,
 		},
 		{
-			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast, Scope: OnLoop,
+			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast,
+			Scope:   OnLoop,
 			Summary: "Draws something.", Complexity: "O(1)",
 			Categories: []string{},
 			Args:       []Arg{intArg("version").after("VERSION").opt()},
@@ -65,7 +68,8 @@ func lolwut(c *Ctx) error {
 		}
 		b.WriteString("  " + strings.Repeat(" ", half) + left + inside + right + "\n")
 	}
-	b.WriteString("  " + strings.Repeat("-", 2*rows+1) + "\n\nKeyp " + config.Version + ", Redis ver. " + RedisVersion + "\n")
+	b.WriteString("  " + strings.Repeat("-", 2*rows+1) + "\n\nKeyp " + config.Version +
+		", Redis ver. " + RedisVersion + "\n")
 	c.Out.Verbatim("txt", b.String())
 	return nil
 }

@@ -86,7 +86,8 @@ var setMemberCommands = []Spec{
 		Run:     reading((*Ctx).readSet, replyMembersOf),
 	},
 	scanElementsCommand("SSCAN", SetGroup, "Goes on with a walk over the members of a set.",
-		"O(1) for a call, O(N) in the members of the set for a whole walk.", scanElements(object.TypeSet, nil)),
+		"O(1) for a call, O(N) in the members of the set for a whole walk.",
+		scanElements(object.TypeSet, nil)),
 }
 
 var severalMembers = [][2]string{{"2.4.0", "Accepts multiple `member` arguments."}}
@@ -140,7 +141,8 @@ func runSMove(c *Ctx) error {
 	}
 	source.Drop(member)
 	c.Txn.Notify(from, eventSRem)
-	c.Txn.FlushValues() // deletes a source that is empty now before the event of the destination is raised
+	// Deletes a source that is empty now before the event of the destination is raised.
+	c.Txn.FlushValues()
 	if target.Add(member) {
 		c.Txn.Notify(to, eventSAdd)
 	}

@@ -12,14 +12,16 @@ import (
 )
 
 var setAlgebraCommands = []Spec{
-	setsCommand("SINTER", "Replies the members that all of several sets have.", interComplexity, intersection),
+	setsCommand("SINTER", "Replies the members that all of several sets have.",
+		interComplexity, intersection),
 	{
 		Name: "SINTERCARD", Group: SetGroup, Since: "7.0.0",
 		Summary:    "Counts the members that all of several sets have, up to a limit.",
 		Complexity: interComplexity,
 		Arity:      -3, Flags: ReadOnly,
-		Keys:    []KeySpec{NumKeys(1, RO|Access)},
-		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Keys: []KeySpec{NumKeys(1, RO|Access)},
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(),
+			intArg("limit").after("LIMIT").opt()},
 		Offload: largeValues,
 		Run:     countSets(intersection, false),
 	},
@@ -28,8 +30,9 @@ var setAlgebraCommands = []Spec{
 		Summary:    "Counts the members that any of several sets has, up to a limit, or estimates how many they are.",
 		Complexity: sumComplexity,
 		Arity:      -3, Flags: ReadOnly,
-		Keys:    []KeySpec{NumKeys(1, RO|Access)},
-		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), word("APPROX").opt(), intArg("limit").after("LIMIT").opt()},
+		Keys: []KeySpec{NumKeys(1, RO|Access)},
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(), word("APPROX").opt(),
+			intArg("limit").after("LIMIT").opt()},
 		Offload: largeValues,
 		Run:     countSets(union, true),
 	},
@@ -38,18 +41,24 @@ var setAlgebraCommands = []Spec{
 		Summary:    "Counts the members of a set that none of several others has, up to a limit.",
 		Complexity: sumComplexity,
 		Arity:      -3, Flags: ReadOnly,
-		Keys:    []KeySpec{NumKeys(1, RO|Access)},
-		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Keys: []KeySpec{NumKeys(1, RO|Access)},
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(),
+			intArg("limit").after("LIMIT").opt()},
 		Offload: largeValues,
 		Run:     countSets(difference, false),
 	},
-	setsStoreCommand("SINTERSTORE", "Stores the members that all of several sets have, and replies how many they are.",
+	setsStoreCommand("SINTERSTORE",
+		"Stores the members that all of several sets have, and replies how many they are.",
 		interComplexity, OW|Update, intersection),
-	setsCommand("SUNION", "Replies the members that any of several sets has.", sumComplexity, union),
-	setsStoreCommand("SUNIONSTORE", "Stores the members that any of several sets has, and replies how many they are.",
+	setsCommand("SUNION", "Replies the members that any of several sets has.",
+		sumComplexity, union),
+	setsStoreCommand("SUNIONSTORE",
+		"Stores the members that any of several sets has, and replies how many they are.",
 		sumComplexity, OW|Update, concatenation),
-	setsCommand("SDIFF", "Replies the members of a set that none of several others has.", sumComplexity, difference),
-	setsStoreCommand("SDIFFSTORE", "Stores the members of a set that none of several others has, and replies how many they are.",
+	setsCommand("SDIFF", "Replies the members of a set that none of several others has.",
+		sumComplexity, difference),
+	setsStoreCommand("SDIFFSTORE",
+		"Stores the members of a set that none of several others has, and replies how many they are.",
 		sumComplexity, OW|Update, difference),
 }
 
@@ -272,7 +281,9 @@ func concatenation(sets []*object.Set) iter.Seq[[]byte] {
 // union returns the first set as it is, then of the others what was not there yet. Sets of
 // integers come sorted, as Redis gives them.
 func union(sets []*object.Set) iter.Seq[[]byte] {
-	if !slices.ContainsFunc(sets, func(s *object.Set) bool { return s.Len() > 0 && s.Encoding() != "intset" }) {
+	if !slices.ContainsFunc(sets, func(s *object.Set) bool {
+		return s.Len() > 0 && s.Encoding() != "intset"
+	}) {
 		all := &object.Set{}
 		for m := range concatenation(sets) {
 			all.Add(m, ttl.None)

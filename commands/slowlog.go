@@ -61,7 +61,8 @@ func (l *Slowlog) threshold() time.Duration {
 }
 
 func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
-	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name, total: len(c.Args)}
+	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name,
+		total: len(c.Args)}
 	e.bytes = int(unsafe.Sizeof(e)) + textBytes(e.addr) + textBytes(e.name)
 	for _, arg := range e.args {
 		e.bytes += textBytes(arg) + int(unsafe.Sizeof(arg))
@@ -101,7 +102,8 @@ func slowArgs(c *Ctx) []string {
 		case secret(c, i):
 			args = append(args, "(redacted)")
 		case len(arg) > slowlogText:
-			args = append(args, fmt.Sprintf("%s... (%d more bytes)", arg[:slowlogText], len(arg)-slowlogText))
+			args = append(args, fmt.Sprintf("%s... (%d more bytes)", arg[:slowlogText],
+				len(arg)-slowlogText))
 		default:
 			args = append(args, string(arg))
 		}
@@ -144,12 +146,17 @@ func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
 		return i >= 2 && isWord(args[i-1], "AUTH") || i >= 3 && isWord(args[i-2], "AUTH")
 	case "migrate":
 		options := min(i, 6)
-		return i > 6 && (isWord(args[i-1], "AUTH") || isWord(args[i-1], "AUTH2") || i > options+1 && isWord(args[i-2], "AUTH2")) &&
-			!slices.ContainsFunc(args[options:i], func(arg []byte) bool { return isWord(arg, "KEYS") })
-	case "acl|setuser", "acl|getuser", "acl|deluser", "acl|dryrun", "command|getkeys", "command|getkeysandflags":
+		return i > 6 && (isWord(args[i-1], "AUTH") || isWord(args[i-1], "AUTH2") ||
+			i > options+1 && isWord(args[i-2], "AUTH2")) &&
+			!slices.ContainsFunc(args[options:i], func(arg []byte) bool {
+				return isWord(arg, "KEYS")
+			})
+	case "acl|setuser", "acl|getuser", "acl|deluser", "acl|dryrun", "command|getkeys",
+		"command|getkeysandflags":
 		return i >= 2
 	case "config|set":
-		return i >= 3 && (len(args)%2 == 1 || i%2 == 1 && e.Config.Secret(string(args[i-1]))) // odd: values are not where they seem
+		// odd: values are not where they seem.
+		return i >= 3 && (len(args)%2 == 1 || i%2 == 1 && e.Config.Secret(string(args[i-1])))
 	}
 	return false
 }
@@ -185,8 +192,10 @@ var slowlogCommands = []Spec{{
 	Summary: "Shows commands that took long.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "GET", Group: ServerGroup, Since: "2.2.12", Arity: -2, Flags: Admin | Loading | Stale, Scope: OnLoop,
-			Summary: "Gives the latest entries.", Complexity: "O(N) where N is the number of entries returned",
+			Name: "GET", Group: ServerGroup, Since: "2.2.12", Arity: -2,
+			Flags: Admin | Loading | Stale, Scope: OnLoop,
+			Summary:    "Gives the latest entries.",
+			Complexity: "O(N) where N is the number of entries returned",
 			History: [][2]string{
 				{"4.0.0", "Added client IP address, port and name to the reply."},
 				{"8.10.0", "Added the total number of arguments to the reply."},
@@ -196,19 +205,22 @@ var slowlogCommands = []Spec{{
 			Run:  slowlogGet,
 		},
 		{
-			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
+			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2,
+			Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Counts the entries.", Complexity: "O(1)",
 			Tips: []string{tipAllNodes, tipSum, tipRandom},
 			Run:  func(c *Ctx) error { c.Out.Int(int64(c.Env.Slowlog.length())); return nil },
 		},
 		{
-			Name: "RESET", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
+			Name: "RESET", Group: ServerGroup, Since: "2.2.12", Arity: 2,
+			Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Removes all entries.", Complexity: "O(N) where N is the number of entries",
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  func(c *Ctx) error { c.Env.Slowlog.reset(); c.Out.OK(); return nil },
 		},
 		helpFor("SLOWLOG", ServerGroup, "6.2.0", Loading|Stale,
-			"GET [<count>]", "    Entries of slow commands, the newest first (default: 10, -1: all). Each has",
+			"GET [<count>]",
+			"    Entries of slow commands, the newest first (default: 10, -1: all). Each has",
 			"    id, Unix time, duration in microseconds, arguments, client address and name,",
 			"    and how many arguments there were.",
 			"LEN", "    The number of entries.",

@@ -151,7 +151,8 @@ type sortOptions struct {
 
 // parseSort reads the options. patterns returns the error of a pattern of BY or GET, which names
 // keys that no check has seen. If patterns is nil, there are no errors of patterns.
-func parseSort(a Cursor, mayStore bool, patterns func(p pattern, by bool) error) (sortOptions, error) {
+func parseSort(a Cursor, mayStore bool,
+	patterns func(p pattern, by bool) error) (sortOptions, error) {
 	check := func(p pattern, by bool) pattern {
 		if patterns != nil {
 			if err := patterns(p, by); err != nil {
@@ -222,8 +223,10 @@ type sorting struct {
 	ranks  []sortRank
 	absent []storage.Key // not in memory
 	err    error         // of the data file
-	missed []storage.Key // missing keys, if listeners want them: reported after it is certain that it does not run again
-	texts  []byte        // the last copies of elements, values and names
+	// Missing keys, if listeners want them: reported after it is certain that it does not run
+	// again.
+	missed []storage.Key
+	texts  []byte // the last copies of elements, values and names
 }
 
 func runSort(c *Ctx) error {

@@ -99,7 +99,8 @@ const (
 	elsewhere      // waits for another server
 	keeps          // writes, and need not free anything
 	restates       // its record may be as long as the value that it changes
-	namesLeader    // waits while it is undecided who leads the group, since clients go where the reply sends them
+	// Waits while it is undecided who leads the group, since clients go where the reply sends them.
+	namesLeader
 )
 
 // Tips: what a reply is like, and how clients of a cluster send a command to many servers

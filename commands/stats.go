@@ -35,7 +35,8 @@ type Stats struct {
 // reset zeroes the values that CONFIG RESETSTAT resets: counters, not readings.
 func (s *Stats) reset() {
 	for _, n := range []*atomic.Int64{
-		&s.Connections, &s.Rejected, &s.Commands, &s.NetIn, &s.NetOut, &s.Hits, &s.Misses, &s.Errors, &s.Panics,
+		&s.Connections, &s.Rejected, &s.Commands, &s.NetIn, &s.NetOut, &s.Hits, &s.Misses,
+		&s.Errors, &s.Panics,
 		&s.QueryBufferLimit, &s.OutputBufferLimit, &s.EvictedClients, &s.LazyFreed, &s.PeakMemory,
 	} {
 		n.Store(0)
@@ -81,7 +82,8 @@ func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 	if took >= e.Slowlog.threshold() && !c.Spec.Is(SkipSlowlog) {
 		e.Slowlog.add(c, took, e.Clock.Now())
 	}
-	if limit := e.Latency.threshold.Load(); limit > 0 && took >= time.Duration(limit)*time.Millisecond {
+	if limit := e.Latency.threshold.Load(); limit > 0 &&
+		took >= time.Duration(limit)*time.Millisecond {
 		event := "command"
 		if c.Spec.Is(Fast) {
 			event = "fast-command"
@@ -178,7 +180,9 @@ func errorCode(reply []byte) []byte {
 	if end := bytes.IndexAny(reply, " \r\n"); end >= 0 {
 		code = reply[:end]
 	}
-	if len(code) > maxErrorCode || bytes.ContainsFunc(code, func(r rune) bool { return r < '!' || r > '~' }) {
+	if len(code) > maxErrorCode || bytes.ContainsFunc(code, func(r rune) bool {
+		return r < '!' || r > '~'
+	}) {
 		return []byte("ERR")
 	}
 	return code

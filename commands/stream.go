@@ -8,7 +8,8 @@ import (
 )
 
 // streamCommands are the commands of streams, a file for each kind.
-var streamCommands = slices.Concat(streamAddCommands, streamRangeCommands, streamReadCommands, streamDeleteCommands, streamSetCommands,
+var streamCommands = slices.Concat(streamAddCommands, streamRangeCommands, streamReadCommands,
+	streamDeleteCommands, streamSetCommands,
 	streamGroupCommands, streamPendingCommands, streamClaimCommands, streamInfoCommands)
 
 func streamEvent(name string) storage.Event {

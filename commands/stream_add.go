@@ -15,7 +15,8 @@ var streamAddCommands = []Spec{
 		Summary:    "Adds an entry to the end of a stream, which may be trimmed then, and replies the entry's ID.",
 		Complexity: "O(1), and O(N) in the entries that are trimmed.",
 		History: [][2]string{
-			{"6.2.0", "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."},
+			{"6.2.0",
+				"Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."},
 			{"7.0.0", "Added support for the `<ms>-*` explicit ID form."},
 			{"8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."},
 			{"8.6.0", "Added the `IDMP` and `IDMPAUTO` options."},
@@ -26,7 +27,9 @@ var streamAddCommands = []Spec{
 			keyArg("key"),
 			word("NOMKSTREAM").opt().since("6.2.0"),
 			streamRefsArg.opt().since("8.2.0"),
-			oneOf("idempotence", stringArg("producer-id").after("IDMPAUTO"), block("idmp", stringArg("producer-id"), stringArg("idempotent-id")).after("IDMP")).opt().since("8.6.0"),
+			oneOf("idempotence", stringArg("producer-id").after("IDMPAUTO"),
+				block("idmp", stringArg("producer-id"), stringArg("idempotent-id")).after(
+					"IDMP")).opt().since("8.6.0"),
 			streamTrimArg.opt(),
 			oneOf("id-selector", Arg{Name: "auto-id", Type: ArgToken, Token: "*"}, stringArg("id")),
 			block("data", stringArg("field"), stringArg("value")).many(),
@@ -124,7 +127,8 @@ func (o *streamAdd) producerID(a *Cursor, empty Error) {
 func (o *streamAdd) entryID(a *Cursor) {
 	b := a.Bytes()
 	o.given, o.seq = true, true
-	if ms, seq, _ := bytes.Cut(upToNUL(b), []byte("-")); len(b) <= maxStreamID && string(seq) == "*" {
+	if ms, seq, _ := bytes.Cut(upToNUL(b), []byte("-")); len(b) <= maxStreamID &&
+		string(seq) == "*" {
 		b, o.seq = ms, false
 	}
 	var err error

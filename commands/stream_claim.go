@@ -15,7 +15,8 @@ var streamClaimCommands = []Spec{
 		Arity:      -6, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
 		Args: []Arg{
-			keyArg("key"), stringArg("group"), stringArg("consumer"), stringArg("min-idle-time"), stringArg("id").many(),
+			keyArg("key"), stringArg("group"), stringArg("consumer"), stringArg("min-idle-time"),
+			stringArg("id").many(),
 			intArg("ms").after("IDLE").opt(),
 			unixArg("unix-time-milliseconds").after("TIME").opt(),
 			intArg("count").after("RETRYCOUNT").opt(),
@@ -29,11 +30,13 @@ var streamClaimCommands = []Spec{
 		Name: "XAUTOCLAIM", Group: StreamGroup, Since: "6.2.0",
 		Summary:    "Makes entries of a group that are pending for long a consumer's, from an ID on.",
 		Complexity: "O(1) if COUNT is small.",
-		History:    [][2]string{{"7.0.0", "Added an element to the reply array, containing deleted entries the command cleared from the PEL"}},
-		Arity:      -6, Flags: Write | Fast,
+		History: [][2]string{{"7.0.0",
+			"Added an element to the reply array, containing deleted entries the command cleared from the PEL"}},
+		Arity: -6, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Delete)},
 		Args: []Arg{
-			keyArg("key"), stringArg("group"), stringArg("consumer"), stringArg("min-idle-time"), stringArg("start"),
+			keyArg("key"), stringArg("group"), stringArg("consumer"), stringArg("min-idle-time"),
+			stringArg("start"),
 			intArg("count").after("COUNT").opt(), word("JUSTID").opt(),
 		},
 		Tips: []string{tipRandom},
@@ -260,7 +263,8 @@ func autoClaimBound(count int64) int64 {
 func (m *claim) haveAuto(from object.StreamID, count int64) error {
 	if m.s.Cold() {
 		m.c.wantPending(&m.s, autoClaimBound(count), func(visit func(object.StreamID) bool) {
-			m.s.Value().Group(m.group).EachPending(from, object.MaxStreamID, func(e object.PendingEntry) bool { return visit(e.ID) })
+			m.s.Value().Group(m.group).EachPending(from, object.MaxStreamID,
+				func(e object.PendingEntry) bool { return visit(e.ID) })
 		})
 	}
 	return m.c.haveRuns()
@@ -279,7 +283,8 @@ func (m *claim) auto(from object.StreamID, count int64) {
 			return false
 		}
 		looks--
-		if _, there := v.Get(e.ID); !there || e.Consumer == nil || m.minIdle <= 0 || now-e.Delivered >= m.minIdle {
+		if _, there := v.Get(e.ID); !there || e.Consumer == nil || m.minIdle <= 0 ||
+			now-e.Delivered >= m.minIdle {
 			taken = append(taken, e)
 			count--
 		}

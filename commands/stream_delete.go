@@ -111,7 +111,8 @@ func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 
 // removeEntries replies the result of remove for each ID. If found is false, there is nothing to
 // remove.
-func (c *Ctx) removeEntries(of *storage.Stream, found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
+func (c *Ctx) removeEntries(of *storage.Stream, found bool, args [][]byte,
+	remove func(id object.StreamID) (what int64, removed bool)) error {
 	if !found {
 		c.Out.Array(len(args))
 		for range args {
@@ -175,13 +176,14 @@ func runXAckDel(c *Ctx) error {
 		return err
 	}
 	group := c.Arg(2)
-	return c.removeEntries(&s, s.Value().Group(group) != nil, ids, func(id object.StreamID) (int64, bool) {
-		switch {
-		case !s.Ack(group, id):
-			return notThere, false
-		case !refs.release(&s, id):
-			return stillReferenced, false
-		}
-		return entryRemoved, s.Delete(id)
-	})
+	return c.removeEntries(&s, s.Value().Group(group) != nil, ids,
+		func(id object.StreamID) (int64, bool) {
+			switch {
+			case !s.Ack(group, id):
+				return notThere, false
+			case !refs.release(&s, id):
+				return stillReferenced, false
+			}
+			return entryRemoved, s.Delete(id)
+		})
 }

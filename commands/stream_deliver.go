@@ -245,10 +245,11 @@ func (d *groupRead) history(after object.StreamID) {
 	c, r := d.p.c, d.p.r
 	var ids []object.StreamID
 	if from, ok := after.Next(); ok {
-		d.group().Consumer(r.consumer).EachPending(from, object.MaxStreamID, func(id object.StreamID) bool {
-			ids = append(ids, id)
-			return int64(len(ids)) < d.left
-		})
+		d.group().Consumer(r.consumer).EachPending(from, object.MaxStreamID,
+			func(id object.StreamID) bool {
+				ids = append(ids, id)
+				return int64(len(ids)) < d.left
+			})
 	}
 	for _, id := range ids {
 		e, there := d.s.Value().Get(id)
@@ -266,7 +267,9 @@ func (d *groupRead) history(after object.StreamID) {
 		}
 		if there {
 			pending, _ := d.group().PendingEntry(id)
-			c.Txn.Uncounted(func() { d.s.Deliver(r.group, r.consumer, id, c.Txn.Now(), oneMore(pending.Count)) })
+			c.Txn.Uncounted(func() {
+				d.s.Deliver(r.group, r.consumer, id, c.Txn.Now(), oneMore(pending.Count))
+			})
 		}
 	}
 }

@@ -16,8 +16,9 @@ var streamGroupCommands = []Spec{{
 			History:    [][2]string{{"7.0.0", "Added the `entries_read` named argument."}},
 			Arity:      -5, Flags: Write | DenyOOM,
 			Keys: []KeySpec{Key(2, RW|Insert)},
-			Args: []Arg{keyArg("key"), stringArg("group"), groupStartArg, word("MKSTREAM").opt(), groupReadArg},
-			Run:  runXGroupCreate,
+			Args: []Arg{keyArg("key"), stringArg("group"), groupStartArg, word("MKSTREAM").opt(),
+				groupReadArg},
+			Run: runXGroupCreate,
 		},
 		{
 			Name: "SETID", Group: StreamGroup, Since: "5.0.0",
@@ -75,8 +76,9 @@ var streamGroupCommands = []Spec{{
 }}
 
 var (
-	groupStartArg = oneOf("id-selector", stringArg("id"), Arg{Name: "new-id", Type: ArgToken, Token: "$"})
-	groupReadArg  = intArg("entries-read").after("ENTRIESREAD").opt()
+	groupStartArg = oneOf("id-selector", stringArg("id"),
+		Arg{Name: "new-id", Type: ArgToken, Token: "$"})
+	groupReadArg = intArg("entries-read").after("ENTRIESREAD").opt()
 
 	eventGroupCreate    = streamEvent("xgroup-create")
 	eventGroupSetID     = streamEvent("xgroup-setid")
@@ -94,12 +96,14 @@ const (
 
 // errNoGroup says that a key has no such group.
 func errNoGroup(key, group []byte) Error {
-	return Error("NOGROUP No such consumer group '" + string(upToNUL(group)) + "' for key name '" + string(upToNUL(key)) + "'")
+	return Error("NOGROUP No such consumer group '" + string(upToNUL(group)) + "' for key name '" +
+		string(upToNUL(key)) + "'")
 }
 
 // errNoKeyGroup says that there is no such key, or that it has no such group.
 func errNoKeyGroup(key, group []byte) Error {
-	return Error("NOGROUP No such key '" + string(upToNUL(key)) + "' or consumer group '" + string(upToNUL(group)) + "'")
+	return Error("NOGROUP No such key '" + string(upToNUL(key)) + "' or consumer group '" +
+		string(upToNUL(group)) + "'")
 }
 
 func errNoReadGroup(key, group []byte) Error {

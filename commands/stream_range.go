@@ -14,8 +14,11 @@ var streamRangeCommands = []Spec{
 		Args: []Arg{keyArg("key")},
 		Run:  runXLen,
 	},
-	streamRangeCommand("XRANGE", "Replies the entries of a stream in a range of IDs.", false, "start", "end"),
-	streamRangeCommand("XREVRANGE", "Replies the entries of a stream in a range of IDs, the last one first.", true, "end", "start"),
+	streamRangeCommand("XRANGE", "Replies the entries of a stream in a range of IDs.", false,
+		"start", "end"),
+	streamRangeCommand("XREVRANGE",
+		"Replies the entries of a stream in a range of IDs, the last one first.", true,
+		"end", "start"),
 }
 
 func streamRangeCommand(name, summary string, reverse bool, first, second string) Spec {
@@ -26,8 +29,9 @@ func streamRangeCommand(name, summary string, reverse bool, first, second string
 		History:    [][2]string{{"6.2.0", "Added exclusive ranges."}},
 		Arity:      -4, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), stringArg(first), stringArg(second), intArg("count").after("COUNT").opt()},
-		Run:  func(c *Ctx) error { return streamRange(c, reverse) },
+		Args: []Arg{keyArg("key"), stringArg(first), stringArg(second),
+			intArg("count").after("COUNT").opt()},
+		Run: func(c *Ctx) error { return streamRange(c, reverse) },
 	}
 }
 

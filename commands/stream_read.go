@@ -28,8 +28,10 @@ var streamReadCommands = []Spec{
 		},
 		Arity: -7, Flags: Write | Blocking,
 		Keys: []KeySpec{streamReadKeys(4)},
-		Args: append(append([]Arg{block("group-block", stringArg("group"), stringArg("consumer")).after("GROUP")}, streamReadLimits...),
-			streamReadBlock, intArg("min-idle-time").after("CLAIM").opt().since("8.4.0"), word("NOACK").opt(), streamReadStreams),
+		Args: append(append([]Arg{block("group-block", stringArg("group"),
+			stringArg("consumer")).after("GROUP")}, streamReadLimits...),
+			streamReadBlock, intArg("min-idle-time").after("CLAIM").opt().since("8.4.0"),
+			word("NOACK").opt(), streamReadStreams),
 		Run: runXReadGroup,
 	},
 }
@@ -41,7 +43,8 @@ var (
 		intArg("maxsize").after("MAXSIZE").opt().since("8.10.0"),
 	}
 	streamReadBlock   = intArg("milliseconds").after("BLOCK").opt()
-	streamReadStreams = block("streams", keyArg("key").many(), stringArg("id").many()).after("STREAMS")
+	streamReadStreams = block("streams", keyArg("key").many(),
+		stringArg("id").many()).after("STREAMS")
 )
 
 // The errors of XREAD and XREADGROUP. errTimeoutRange and errTimeoutSign are others.
@@ -65,7 +68,8 @@ const (
 // streamReadKeys are the keys: the first half of the arguments after STREAMS. STREAMS is at
 // argument begin or later.
 func streamReadKeys(begin int) KeySpec {
-	return KeySpec{Flags: RO | Access, Begin: begin, Last: -1, Limit: 2, Find: findStreams, Word: "STREAMS"}
+	return KeySpec{Flags: RO | Access, Begin: begin, Last: -1, Limit: 2, Find: findStreams,
+		Word: "STREAMS"}
 }
 
 // findStreams finds the keys. There are none if the arguments are wrong.
@@ -80,7 +84,8 @@ func findStreams(args [][]byte) (first, last int) {
 			return i + 1, i + n/2
 		case isWord(args[i], "GROUP"):
 			i += 2
-		case isWord(args[i], "COUNT"), isWord(args[i], "BLOCK"), isWord(args[i], "MAXCOUNT"), isWord(args[i], "MAXSIZE"), isWord(args[i], "CLAIM"):
+		case isWord(args[i], "COUNT"), isWord(args[i], "BLOCK"), isWord(args[i], "MAXCOUNT"),
+			isWord(args[i], "MAXSIZE"), isWord(args[i], "CLAIM"):
 			i++
 		case !isWord(args[i], "NOACK"):
 			return noArgument(nil)
@@ -174,7 +179,8 @@ func (a *Cursor) milliseconds(now int64) int64 {
 
 // large reports whether the command is to be a job, since it may reply or skip many entries.
 func (r *streamRead) large(c *Ctx) bool {
-	few := r.maxCount > 0 && r.maxCount < largeCount || r.count > 0 && r.count < largeCount && r.count*int64(len(c.Keys)) < largeCount
+	few := r.maxCount > 0 && r.maxCount < largeCount ||
+		r.count > 0 && r.count < largeCount && r.count*int64(len(c.Keys)) < largeCount
 	if few && r.claim < 0 || !c.mayOffload() {
 		return false
 	}

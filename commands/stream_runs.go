@@ -40,7 +40,8 @@ func (c *Ctx) haveRuns() error {
 
 // haveRange is wants and haveRuns for the first entries in a range, as many as count says, or all
 // if that is below 1.
-func (c *Ctx) haveRange(s *storage.Stream, from, to object.StreamID, reverse bool, count int64) error {
+func (c *Ctx) haveRange(s *storage.Stream, from, to object.StreamID, reverse bool,
+	count int64) error {
 	if s.Cold() {
 		c.wants(s, s.Value().Wanted(nil, from, to, reverse, bound(count)))
 	}
@@ -107,17 +108,22 @@ func (c *Ctx) wantRead(s *storage.Stream, r *streamRead, after object.StreamID, 
 	switch consumer := g.Consumer(r.consumer); {
 	case after == onlyNew && r.claim >= 0:
 		c.wantPending(s, left, func(visit func(object.StreamID) bool) {
-			g.EachByTime(func(e object.PendingEntry) bool { return c.Txn.Now()-e.Delivered >= r.claim && visit(e.ID) })
+			g.EachByTime(func(e object.PendingEntry) bool {
+				return c.Txn.Now()-e.Delivered >= r.claim && visit(e.ID)
+			})
 		})
 	case after != onlyNew && consumer != nil:
 		from, _ := after.Next()
-		c.wantPending(s, left, func(visit func(object.StreamID) bool) { consumer.EachPending(from, object.MaxStreamID, visit) })
+		c.wantPending(s, left, func(visit func(object.StreamID) bool) {
+			consumer.EachPending(from, object.MaxStreamID, visit)
+		})
 	}
 }
 
 // wantPending is wants for the first of pending entries, left of them, as far as they are not in
 // very many runs.
-func (c *Ctx) wantPending(s *storage.Stream, left int64, each func(visit func(object.StreamID) bool)) {
+func (c *Ctx) wantPending(s *storage.Stream, left int64,
+	each func(visit func(object.StreamID) bool)) {
 	var runs []int64
 	each(func(id object.StreamID) bool {
 		runs = s.Value().WantedID(runs, id)

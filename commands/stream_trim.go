@@ -8,7 +8,8 @@ import (
 var (
 	streamTrimArg = block("trim",
 		oneOf("strategy", word("MAXLEN"), word("MINID").since("6.2.0")),
-		oneOf("operator", Arg{Name: "equal", Type: ArgToken, Token: "="}, Arg{Name: "approximately", Type: ArgToken, Token: "~"}).opt(),
+		oneOf("operator", Arg{Name: "equal", Type: ArgToken, Token: "="},
+			Arg{Name: "approximately", Type: ArgToken, Token: "~"}).opt(),
 		stringArg("threshold"),
 		intArg("count").after("LIMIT").opt().since("6.2.0"))
 	streamRefsArg = oneOf("condition", word("KEEPREF"), word("DELREF"), word("ACKED"))
@@ -35,9 +36,11 @@ const (
 type streamRefs uint8
 
 const (
-	keepRef  = streamRefs(object.KeepRefs)  // they stay; also the zero value, which says that no option was given
-	delRef   = streamRefs(object.DropRefs)  // they go too
-	ackedRef = streamRefs(object.AckedRefs) // an entry stays until all groups have read and acknowledged it
+	// They stay; also the zero value, which says that no option was given.
+	keepRef = streamRefs(object.KeepRefs)
+	delRef  = streamRefs(object.DropRefs) // they go too
+	// An entry stays until all groups have read and acknowledged it.
+	ackedRef = streamRefs(object.AckedRefs)
 )
 
 // refsName is the option's name.

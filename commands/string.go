@@ -7,7 +7,8 @@ import (
 )
 
 // stringCommands are the commands of strings, a file for each kind.
-var stringCommands = slices.Concat(setCommands, msetexCommands, getCommands, compareCommands, counterCommands, increxCommands, rangeCommands, lcsCommands)
+var stringCommands = slices.Concat(setCommands, msetexCommands, getCommands, compareCommands,
+	counterCommands, increxCommands, rangeCommands, lcsCommands)
 
 var setCommands = []Spec{
 	{
@@ -26,7 +27,8 @@ var setCommands = []Spec{
 		Offload: largeSet,
 		Args: []Arg{
 			keyArg("key"), stringArg("value"),
-			oneOf("condition", compareArgs("8.4.0", word("NX"), word("XX"))...).opt().since("2.6.12"),
+			oneOf("condition", compareArgs("8.4.0", word("NX"), word("XX"))...).opt().since(
+				"2.6.12"),
 			word("GET").opt().since("6.2.0"),
 			expiryArgs(word("KEEPTTL").since("6.0.0"), "2.6.12", "2.6.12", "6.2.0", "6.2.0"),
 		},
@@ -42,7 +44,8 @@ var setCommands = []Spec{
 		Run:  runSetNX,
 	},
 	setForCommand("SETEX", "2.0.0", "Stores a string with a time to live in seconds.", &inSeconds),
-	setForCommand("PSETEX", "2.6.0", "Stores a string with a time to live in milliseconds.", &inMilliseconds),
+	setForCommand("PSETEX", "2.6.0", "Stores a string with a time to live in milliseconds.",
+		&inMilliseconds),
 	{
 		Name: "GETSET", Group: StringGroup, Since: "1.0.0",
 		Summary:    "Stores a string, without a time to live, and replies what the key held.",
@@ -52,12 +55,15 @@ var setCommands = []Spec{
 		Args: []Arg{keyArg("key"), stringArg("value")},
 		Run:  runGetSet,
 	},
-	storeAllCommand("MSET", "Stores several strings at once.", OW|Update, []string{tipMultiShard, tipAllSucceeded}, runMSet),
-	storeAllCommand("MSETNX", "Stores several strings at once, if none of the keys exists.", OW|Insert, nil, runMSetNX),
+	storeAllCommand("MSET", "Stores several strings at once.", OW|Update,
+		[]string{tipMultiShard, tipAllSucceeded}, runMSet),
+	storeAllCommand("MSETNX", "Stores several strings at once, if none of the keys exists.",
+		OW|Insert, nil, runMSetNX),
 }
 
 // storeAllCommand declares a command that stores pairs.
-func storeAllCommand(name, summary string, keys KeyFlags, tips []string, run func(*Ctx) error) Spec {
+func storeAllCommand(name, summary string, keys KeyFlags, tips []string,
+	run func(*Ctx) error) Spec {
 	return Spec{
 		Name: name, Group: StringGroup, Since: "1.0.1",
 		Summary:    summary,

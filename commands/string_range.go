@@ -25,7 +25,8 @@ var rangeCommands = []Spec{
 		Args: []Arg{keyArg("key")},
 		Run:  runStrLen,
 	},
-	getRangeCommand("GETRANGE", "2.4.0", "Replies a part of a string; negative positions count from its end."),
+	getRangeCommand("GETRANGE", "2.4.0",
+		"Replies a part of a string; negative positions count from its end."),
 	getRangeCommand("SUBSTR", "1.0.0", "The old name of GETRANGE."),
 	{
 		Name: "SETRANGE", Group: StringGroup, Since: "2.2.0",

@@ -91,11 +91,15 @@ func (t *Table) number(spec *Spec) {
 	if spec.Scope == 0 && spec.Keys != nil {
 		spec.Scope = KeysOnly
 	}
-	if spec.Is(Write) && spec.Keys != nil && !slices.ContainsFunc(spec.Keys, func(ks KeySpec) bool { return ks.Flags&Delete != 0 }) {
+	if spec.Is(Write) && spec.Keys != nil && !slices.ContainsFunc(spec.Keys, func(ks KeySpec) bool {
+		return ks.Flags&Delete != 0
+	}) {
 		spec.Flags |= keeps
 	}
 	t.specs = append(t.specs, spec)
-	spec.named = slices.DeleteFunc(spec.shownKeys(), func(ks *KeySpec) bool { return ks.Flags&NotKey != 0 })
+	spec.named = slices.DeleteFunc(spec.shownKeys(), func(ks *KeySpec) bool {
+		return ks.Flags&NotKey != 0
+	})
 }
 
 // All returns every top-level command that clients can call.

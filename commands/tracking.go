@@ -147,7 +147,8 @@ func (c *Ctx) endsCaching() bool {
 	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
 		return false
 	}
-	return c.Scope == Global || c.Client.queue == nil // the loop owns the queue of a global task's client
+	// The loop owns the queue of a global task's client.
+	return c.Scope == Global || c.Client.queue == nil
 }
 
 // changed informs the readers of keys that no client's command changed, such as those that the
@@ -204,7 +205,8 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 // the table for them.
 func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room int) {
 	caching := tr.mode.is(trackCaching)
-	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching || tr.mode.is(trackOptOut) && caching {
+	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching ||
+		tr.mode.is(trackOptOut) && caching {
 		return 0
 	}
 	before := t.mu.bytes
@@ -267,7 +269,9 @@ func (t *Tracking) forget(key string) {
 
 // broadcasts reports whether a client asks for all keys with a prefix that the key has.
 func (t *Tracking) broadcasts(key []byte) bool {
-	return slices.ContainsFunc(t.mu.prefixes, func(p *prefix) bool { return bytes.HasPrefix(key, []byte(p.text)) })
+	return slices.ContainsFunc(t.mu.prefixes, func(p *prefix) bool {
+		return bytes.HasPrefix(key, []byte(p.text))
+	})
 }
 
 // notice is a message on its way to a client.

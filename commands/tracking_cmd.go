@@ -89,7 +89,8 @@ func (tr *tracker) mayBecome(asked tracker) error {
 		return errTrackBcastOpt
 	case asked.mode.is(trackOptIn) && asked.mode.is(trackOptOut):
 		return errTrackOpts
-	case asked.mode.is(trackOptIn) && old.is(trackOptOut), asked.mode.is(trackOptOut) && old.is(trackOptIn):
+	case asked.mode.is(trackOptIn) && old.is(trackOptOut), asked.mode.is(trackOptOut) &&
+		old.is(trackOptIn):
 		return errTrackOpt
 	}
 	for i, p := range asked.prefixes {
@@ -116,8 +117,9 @@ func overlapping(list []string, p string) (other string, found bool) {
 }
 
 func errPrefixes(p, which, other string) Error {
-	return Error(fmt.Sprintf("ERR Prefix '%s' overlaps with %s prefix '%s'. Prefixes for a single client must not overlap.",
-		clip([]byte(p), len(p)), which, clip([]byte(other), len(other))))
+	return Error(
+		fmt.Sprintf("ERR Prefix '%s' overlaps with %s prefix '%s'. Prefixes for a single client must not overlap.",
+			clip([]byte(p), len(p)), which, clip([]byte(other), len(other))))
 }
 
 // prefixOverhead is about the memory of a prefix without its text, in bytes.
@@ -154,13 +156,16 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 func (t *Tracking) prefix(text string) *prefix {
 	at, found := t.findPrefix(text)
 	if !found {
-		t.mu.prefixes = slices.Insert(t.mu.prefixes, at, &prefix{text: text, clients: map[uint64]bool{}, keys: map[string]uint64{}})
+		t.mu.prefixes = slices.Insert(t.mu.prefixes, at,
+			&prefix{text: text, clients: map[uint64]bool{}, keys: map[string]uint64{}})
 	}
 	return t.mu.prefixes[at]
 }
 
 func (t *Tracking) findPrefix(text string) (at int, found bool) {
-	return slices.BinarySearchFunc(t.mu.prefixes, text, func(p *prefix, text string) int { return strings.Compare(p.text, text) })
+	return slices.BinarySearchFunc(t.mu.prefixes, text, func(p *prefix, text string) int {
+		return strings.Compare(p.text, text)
+	})
 }
 
 // end ends a client's tracking, if it tracks. What it has read stays in the table until it
@@ -209,7 +214,8 @@ type trackingTotals struct{ clients, keys, items, prefixes int64 }
 func (t *Tracking) totals() trackingTotals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return trackingTotals{int64(len(t.mu.trackers)), int64(len(t.mu.keys)), int64(t.mu.items), int64(len(t.mu.prefixes))}
+	return trackingTotals{int64(len(t.mu.trackers)), int64(len(t.mu.keys)), int64(t.mu.items),
+		int64(len(t.mu.prefixes))}
 }
 
 func clientCaching(c *Ctx) error {

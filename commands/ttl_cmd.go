@@ -6,13 +6,17 @@ import (
 )
 
 var ttlCommands = []Spec{
-	ttlCommand("TTL", "1.0.0", "Replies the time to live of a key, or of a member, in seconds, -1 without one, -2 where there is none.",
+	ttlCommand("TTL", "1.0.0",
+		"Replies the time to live of a key, or of a member, in seconds, -1 without one, -2 where there is none.",
 		deadlines.GetTTL),
-	ttlCommand("PTTL", "2.6.0", "Replies the time to live of a key, or of a member, in milliseconds, -1 without one, -2 where there is none.",
+	ttlCommand("PTTL", "2.6.0",
+		"Replies the time to live of a key, or of a member, in milliseconds, -1 without one, -2 where there is none.",
 		deadlines.GetPTTL),
-	expireTimeCommand("EXPIRETIME", "7.0.0", "Replies a key's deadline as a Unix time in seconds, -1 without one, -2 for a missing key.",
+	expireTimeCommand("EXPIRETIME", "7.0.0",
+		"Replies a key's deadline as a Unix time in seconds, -1 without one, -2 for a missing key.",
 		deadlines.GetExpireTime),
-	expireTimeCommand("PEXPIRETIME", "7.0.0", "Replies a key's deadline as a Unix time in milliseconds, -1 without one, -2 for a missing key.",
+	expireTimeCommand("PEXPIRETIME", "7.0.0",
+		"Replies a key's deadline as a Unix time in milliseconds, -1 without one, -2 for a missing key.",
 		deadlines.GetPExpireTime),
 	{
 		Name: "PERSIST", Group: Generic, Since: "2.2.0",

@@ -21,7 +21,8 @@ func reading[V any](open func(*Ctx, storage.Key) (V, error), reply func(*Ctx, V)
 }
 
 // changing makes a handler of change, which may change the value, and writes the reply.
-func changing[V any](open func(*storage.Txn, storage.Key) (V, error), change func(*Ctx, V) error) func(*Ctx) error {
+func changing[V any](open func(*storage.Txn, storage.Key) (V, error),
+	change func(*Ctx, V) error) func(*Ctx) error {
 	return func(c *Ctx) error {
 		v, err := open(c.Txn, c.Keys[0])
 		if err != nil {

@@ -33,7 +33,9 @@ func (e *Env) Visit(addr, laddr string, given bool, name, password []byte) (*Vis
 		}
 		u := e.users.login(name, password)
 		if u == nil {
-			v.refused(deniedAuth, &Ctx{Args: [][]byte{[]byte("AUTH")}}, func(c *Ctx) { e.logBadLogin(c, name) })
+			v.refused(deniedAuth, &Ctx{Args: [][]byte{[]byte("AUTH")}}, func(c *Ctx) {
+				e.logBadLogin(c, name)
+			})
 			return nil, errWrongPass
 		}
 		v.client.user.become(u)
@@ -59,7 +61,9 @@ func (v *Visitor) May(words ...string) error {
 	if d == allowed {
 		return nil
 	}
-	v.refused(d, &Ctx{Spec: spec, Args: args}, func(c *Ctx) { v.env.logDenial(c, d, topLevel, spec, args[at]) })
+	v.refused(d, &Ctx{Spec: spec, Args: args}, func(c *Ctx) {
+		v.env.logDenial(c, d, topLevel, spec, args[at])
+	})
 	return Error("NOPERM " + d.complaint(v.client.user.name(), spec, args[at], false))
 }
 
@@ -85,7 +89,9 @@ func (v *Visitor) Runs(words ...string) bool {
 		args[i] = []byte(word)
 	}
 	spec, p := v.env.Table.asDeclared(args), v.client.user.permissions()
-	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.runs(spec, args) }))
+	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
+		return s.runs(spec, args)
+	}))
 }
 
 // Selects reports whether the visitor may see keys of a database: those of 0, in which connections
@@ -97,11 +103,14 @@ func (v *Visitor) Selects(db int) bool {
 
 // maySee reports whether the visitor may ask for the deadline of a key in a database that it
 // selects.
-func (v *Visitor) maySee(name []byte) bool { return v.env.maySee(v.client.user.permissions(), name) }
+func (v *Visitor) maySee(name []byte) bool {
+	return v.env.maySee(v.client.user.permissions(), name)
+}
 
 // Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose
 // deadline the visitor may ask for. Any goroutine may call it.
-func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
+func (v *Visitor) Due(db int, from, until int64, limit int,
+	pattern []byte) (list []storage.DueKey, through int64, ok bool) {
 	if !v.Selects(db) {
 		return nil, until, true
 	}

@@ -50,7 +50,8 @@ type lines struct {
 		keys map[int]map[string]*awaited // by database and name
 	}
 	awaited atomic.Int64 // how many keys
-	gone    atomic.Int64 // keys with a waiter whose command can reply when the key is missing (BlockedOn.Gone)
+	// Keys with a waiter whose command can reply when the key is missing (BlockedOn.Gone).
+	gone atomic.Int64
 }
 
 // WaiterHost is the event loop, as Waiters need it.
@@ -85,9 +86,11 @@ type awaited struct {
 	lines  [object.TypeDelay + 1]line // by type
 	places int                        // in all lines
 	gone   int                        // how many of them belong to waiters with BlockedOn.Gone
-	owners map[string]*line           // for leases: the places of each owner in the line for a missing key, linked by prevOwn and nextOwn
-	ready  bool                       // in Waiters.ready
-	loads  bool                       // being read from disk
+	// For leases: the places of each owner in the line for a missing key, linked by prevOwn and
+	// nextOwn.
+	owners map[string]*line
+	ready  bool // in Waiters.ready
+	loads  bool // being read from disk
 }
 
 // line is a key's waiters for one type, in order of arrival.
@@ -168,7 +171,8 @@ func (p *place) charge() {
 // wait for keys is in no line.
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	w := &Waiter{
-		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who, since: wait.Since,
+		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who,
+		since:  wait.Since,
 		places: make([]place, 0, len(wait.Keys)),
 	}
 	c.waits += len(w.who)
@@ -263,7 +267,8 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 		p := &w.places[i]
 		l := &p.at.lines[w.typ]
 		if p.prev == nil {
-			if l.first = p.next; l.first != nil && (w.typ == object.None || w.typ == object.TypeDelay) {
+			if l.first = p.next; l.first != nil &&
+				(w.typ == object.None || w.typ == object.TypeDelay) {
 				ws.makeReady(p.at)
 				more = true
 			}

@@ -85,7 +85,9 @@ func (c *Changes) newWatch(client *Client, k storage.Key) *watch {
 		client.watching = &watching{}
 	}
 	by := client.watching
-	if by.dirty || slices.ContainsFunc(c.mu.watched[k.DB][string(k.Name)], func(w *watch) bool { return w.by == by }) {
+	if by.dirty || slices.ContainsFunc(c.mu.watched[k.DB][string(k.Name)], func(w *watch) bool {
+		return w.by == by
+	}) {
 		return nil
 	}
 	w := &watch{by: by, key: string(k.Name), db: k.DB}

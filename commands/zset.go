@@ -10,8 +10,10 @@ import (
 
 // zsetCommands are the commands of sorted sets, a file for each kind. Scores are written
 // as Writer.Double has them.
-var zsetCommands = slices.Concat(zsetMemberCommands, zsetScoreCommands, zsetRankCommands, zrangeCommands,
-	zrangeOldCommands, zsetRemoveRangeCommands, zsetPopCommands, zsetBlockCommands, zsetWalkCommands, zsetCombineCommands)
+var zsetCommands = slices.Concat(zsetMemberCommands, zsetScoreCommands, zsetRankCommands,
+	zrangeCommands,
+	zrangeOldCommands, zsetRemoveRangeCommands, zsetPopCommands, zsetBlockCommands,
+	zsetWalkCommands, zsetCombineCommands)
 
 var zsetMemberCommands = []Spec{
 	{

@@ -13,6 +13,7 @@ var zsetBlockCommands = []Spec{
 		Summary:    "Takes the member with the highest score from the first sorted set, of those named, that has any, or waits for one.",
 		Complexity: "O(log N) in the size of the sorted set.",
 	}, highest),
-	blockingForm(multiPopCommand("BZMPOP", SortedSet, "Takes members from the first sorted set, of those named, that has any, or waits for some.",
+	blockingForm(multiPopCommand("BZMPOP", SortedSet,
+		"Takes members from the first sorted set, of those named, that has any, or waits for some.",
 		zsetPopComplexity, blockingPopFromFirst(readZSetEnd), word("MIN"), word("MAX"))),
 }

@@ -13,19 +13,27 @@ import (
 // zsetCombineCommands make one sorted set out of several, or of sets, whose members all
 // have the score 1.
 var zsetCombineCommands = []Spec{
-	combineCommand("ZUNION", "Replies the members that any of several sorted sets has.", unionComplexity, zunion),
-	combineStoreCommand("ZUNIONSTORE", "2.0.0", "Stores the members that any of several sorted sets has.", unionComplexity, zunion),
-	combineCommand("ZINTER", "Replies the members that all of several sorted sets have.", smallestComplexity, zinter),
-	combineStoreCommand("ZINTERSTORE", "2.0.0", "Stores the members that all of several sorted sets have.", smallestComplexity, zinter),
-	combineCommand("ZDIFF", "Replies the members that the first of several sorted sets has alone.", firstComplexity, zdiff),
-	combineStoreCommand("ZDIFFSTORE", "6.2.0", "Stores the members that the first of several sorted sets has alone.", firstComplexity, zdiff),
+	combineCommand("ZUNION", "Replies the members that any of several sorted sets has.",
+		unionComplexity, zunion),
+	combineStoreCommand("ZUNIONSTORE", "2.0.0",
+		"Stores the members that any of several sorted sets has.", unionComplexity, zunion),
+	combineCommand("ZINTER", "Replies the members that all of several sorted sets have.",
+		smallestComplexity, zinter),
+	combineStoreCommand("ZINTERSTORE", "2.0.0",
+		"Stores the members that all of several sorted sets have.", smallestComplexity, zinter),
+	combineCommand("ZDIFF", "Replies the members that the first of several sorted sets has alone.",
+		firstComplexity, zdiff),
+	combineStoreCommand("ZDIFFSTORE", "6.2.0",
+		"Stores the members that the first of several sorted sets has alone.",
+		firstComplexity, zdiff),
 	{
 		Name: "ZINTERCARD", Group: SortedSet, Since: "7.0.0",
 		Summary:    "Counts the members that all of several sorted sets have.",
 		Complexity: "O(NK), N being the size of the smallest of K inputs.",
 		Arity:      -3, Flags: ReadOnly,
-		Keys:    []KeySpec{NumKeys(1, RO|Access)},
-		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Keys: []KeySpec{NumKeys(1, RO|Access)},
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(),
+			intArg("limit").after("LIMIT").opt()},
 		Offload: largeValues,
 		Run:     runZInterCard,
 	},
@@ -91,7 +99,9 @@ func (s *scored) len() int {
 func (s *scored) each(fn func(member []byte, score float64) bool) {
 	switch {
 	case s.z != nil:
-		s.z.Range(0, s.z.Len(), false, func(member []byte, score float64, _ int64) bool { return fn(member, score) })
+		s.z.Range(0, s.z.Len(), false, func(member []byte, score float64, _ int64) bool {
+			return fn(member, score)
+		})
 	case s.set != nil:
 		s.set.Walk(func(member, _ []byte, _ int64) bool { return fn(member, 1) })
 	}
@@ -146,7 +156,8 @@ var (
 func (op combination) args(args ...Arg) []Arg {
 	if op.weighted {
 		args = append(args, intArg("weight").many().after("WEIGHTS").opt(),
-			oneOf("aggregate", word("SUM"), word("MIN"), word("MAX"), word("COUNT").since("8.8.0")).after("AGGREGATE").opt())
+			oneOf("aggregate", word("SUM"), word("MIN"), word("MAX"),
+				word("COUNT").since("8.8.0")).after("AGGREGATE").opt())
 	}
 	return args
 }
@@ -279,7 +290,8 @@ func (c *Ctx) inputs(a *Cursor, keys []storage.Key) ([]scored, error) {
 }
 
 // combine reads all arguments from the number of keys on, and does what they say.
-func (op combination) combine(c *Ctx, at int, keys []storage.Key, mayShow bool) (result *object.ZSet, scores bool, err error) {
+func (op combination) combine(c *Ctx, at int, keys []storage.Key,
+	mayShow bool) (result *object.ZSet, scores bool, err error) {
 	a := c.Cursor(at)
 	inputs, err := c.inputs(&a, keys)
 	if err != nil {

@@ -6,9 +6,12 @@ import (
 )
 
 var zsetPopCommands = []Spec{
-	zpopCommand("ZPOPMIN", "Removes and replies the members of a sorted set with the lowest scores.", lowest),
-	zpopCommand("ZPOPMAX", "Removes and replies the members of a sorted set with the highest scores.", highest),
-	multiPopCommand("ZMPOP", SortedSet, "Removes and replies members from the first of several sorted sets that has any.",
+	zpopCommand("ZPOPMIN",
+		"Removes and replies the members of a sorted set with the lowest scores.", lowest),
+	zpopCommand("ZPOPMAX",
+		"Removes and replies the members of a sorted set with the highest scores.", highest),
+	multiPopCommand("ZMPOP", SortedSet,
+		"Removes and replies members from the first of several sorted sets that has any.",
 		zsetPopComplexity, popFromFirst(readZSetEnd), word("MIN"), word("MAX")),
 }
 

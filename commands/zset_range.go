@@ -10,12 +10,14 @@ var zrangeCommands = []Spec{
 		Name: "ZRANGE", Group: SortedSet, Since: "1.2.0",
 		Summary:    "Replies the members of a sorted set in a range of ranks, scores or bytes.",
 		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
-		History:    [][2]string{{"6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options."}},
-		Arity:      -4, Flags: ReadOnly,
+		History: [][2]string{{"6.2.0",
+			"Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options."}},
+		Arity: -4, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{
 			keyArg("key"), stringArg("start"), stringArg("stop"),
-			zrangeBy.since("6.2.0"), word("REV").opt().since("6.2.0"), zrangeLimit.since("6.2.0"), withScores,
+			zrangeBy.since("6.2.0"), word("REV").opt().since("6.2.0"), zrangeLimit.since("6.2.0"),
+			withScores,
 		},
 		Run: func(c *Ctx) error { return zrange(c, zrangeOptions{}) },
 	},
@@ -24,8 +26,9 @@ var zrangeCommands = []Spec{
 		Summary:    "Stores the members of a sorted set in a range of ranks, scores or bytes under another key.",
 		Complexity: "O(log N + M), N being the size of the sorted set and M the members stored.",
 		Arity:      -5, Flags: Write | DenyOOM,
-		Keys:    []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
-		Args:    []Arg{keyArg("dst"), keyArg("src"), stringArg("min"), stringArg("max"), zrangeBy, word("REV").opt(), zrangeLimit},
+		Keys: []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
+		Args: []Arg{keyArg("dst"), keyArg("src"), stringArg("min"), stringArg("max"), zrangeBy,
+			word("REV").opt(), zrangeLimit},
 		Offload: largeValues,
 		Run:     runZRangeStore,
 	},
@@ -33,21 +36,29 @@ var zrangeCommands = []Spec{
 
 // zrangeOldCommands are commands for ZRANGE's options, with names of their own.
 var zrangeOldCommands = []Spec{
-	zrangeCommand("ZREVRANGE", "1.2.0", "Replies the members of a sorted set in a range of ranks, counted from the highest.", nil,
+	zrangeCommand("ZREVRANGE", "1.2.0",
+		"Replies the members of a sorted set in a range of ranks, counted from the highest.", nil,
 		zrangeOptions{by: byRank, reverse: true}, intArg("start"), intArg("stop"), withScores),
-	zrangeCommand("ZRANGEBYSCORE", "1.0.5", "Replies the members of a sorted set with scores in a range.",
+	zrangeCommand("ZRANGEBYSCORE", "1.0.5",
+		"Replies the members of a sorted set with scores in a range.",
 		[][2]string{{"2.0.0", "Added the `WITHSCORES` modifier."}},
-		zrangeOptions{by: byScore}, doubleArg("min"), doubleArg("max"), withScores.since("2.0.0"), zrangeLimit),
-	zrangeCommand("ZREVRANGEBYSCORE", "2.2.0", "Replies the members of a sorted set with scores in a range, the highest first.",
+		zrangeOptions{by: byScore}, doubleArg("min"), doubleArg("max"), withScores.since("2.0.0"),
+		zrangeLimit),
+	zrangeCommand("ZREVRANGEBYSCORE", "2.2.0",
+		"Replies the members of a sorted set with scores in a range, the highest first.",
 		[][2]string{{"2.1.6", "`min` and `max` can be exclusive."}},
-		zrangeOptions{by: byScore, reverse: true}, doubleArg("max"), doubleArg("min"), withScores, zrangeLimit),
-	zrangeCommand("ZRANGEBYLEX", "2.8.9", "Replies the members of a sorted set in a range of their bytes.", nil,
+		zrangeOptions{by: byScore, reverse: true}, doubleArg("max"), doubleArg("min"),
+		withScores, zrangeLimit),
+	zrangeCommand("ZRANGEBYLEX", "2.8.9",
+		"Replies the members of a sorted set in a range of their bytes.", nil,
 		zrangeOptions{by: byLex}, stringArg("min"), stringArg("max"), zrangeLimit),
-	zrangeCommand("ZREVRANGEBYLEX", "2.8.9", "Replies the members of a sorted set in a range of their bytes, the highest first.", nil,
+	zrangeCommand("ZREVRANGEBYLEX", "2.8.9",
+		"Replies the members of a sorted set in a range of their bytes, the highest first.", nil,
 		zrangeOptions{by: byLex, reverse: true}, stringArg("max"), stringArg("min"), zrangeLimit),
 }
 
-func zrangeCommand(name, since, summary string, history [][2]string, o zrangeOptions, args ...Arg) Spec {
+func zrangeCommand(name, since, summary string, history [][2]string, o zrangeOptions,
+	args ...Arg) Spec {
 	o.fixed = true
 	return Spec{
 		Name: name, Group: SortedSet, Since: since,

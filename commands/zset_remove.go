@@ -8,11 +8,14 @@ import (
 
 // zsetRemoveRangeCommands remove parts of sorted sets.
 var zsetRemoveRangeCommands = []Spec{
-	removeRangeCommand("ZREMRANGEBYRANK", "2.0.0", "Removes the members of a sorted set in a range of ranks.",
+	removeRangeCommand("ZREMRANGEBYRANK", "2.0.0",
+		"Removes the members of a sorted set in a range of ranks.",
 		parseRanks, intArg("start"), intArg("stop")),
-	removeRangeCommand("ZREMRANGEBYSCORE", "1.2.0", "Removes the members of a sorted set with scores in a range.",
+	removeRangeCommand("ZREMRANGEBYSCORE", "1.2.0",
+		"Removes the members of a sorted set with scores in a range.",
 		parseScores, doubleArg("min"), doubleArg("max")),
-	removeRangeCommand("ZREMRANGEBYLEX", "2.8.9", "Removes the members of a sorted set in a range of their bytes.",
+	removeRangeCommand("ZREMRANGEBYLEX", "2.8.9",
+		"Removes the members of a sorted set in a range of their bytes.",
 		parseLex, stringArg("min"), stringArg("max")),
 }
 

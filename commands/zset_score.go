@@ -33,8 +33,11 @@ var zsetScoreCommands = []Spec{
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
 		Run:  reading((*Ctx).readZSet, replyScores),
 	},
-	countCommand("ZCOUNT", "2.0.0", "Counts the members of a sorted set with scores in a range.", parseScores, doubleArg("min"), doubleArg("max")),
-	countCommand("ZLEXCOUNT", "2.8.9", "Counts the members of a sorted set in a range of their bytes.", parseLex, stringArg("min"), stringArg("max")),
+	countCommand("ZCOUNT", "2.0.0", "Counts the members of a sorted set with scores in a range.",
+		parseScores, doubleArg("min"), doubleArg("max")),
+	countCommand("ZLEXCOUNT", "2.8.9",
+		"Counts the members of a sorted set in a range of their bytes.", parseLex, stringArg("min"),
+		stringArg("max")),
 }
 
 func countCommand(name, since, summary string, parse parseSpan, low, high Arg) Spec {

@@ -18,8 +18,10 @@ var zsetWalkCommands = []Spec{
 		Offload: largeRandom,
 		Run:     runZRandMember,
 	},
-	scanElementsCommand("ZSCAN", SortedSet, "Goes on with a walk over the members and scores of a sorted set.",
-		"O(1) for a call, O(N) in the number of members for a whole walk.", scanElements(object.TypeZSet, writeScore)),
+	scanElementsCommand("ZSCAN", SortedSet,
+		"Goes on with a walk over the members and scores of a sorted set.",
+		"O(1) for a call, O(N) in the number of members for a whole walk.",
+		scanElements(object.TypeZSet, writeScore)),
 }
 
 // writeScore writes a score as ZSCAN does, as text in both protocols.

@@ -41,7 +41,8 @@ var ErrCall = errors.New("the other member answers")
 // Ask calls the member at an address. A stranger sets to to 0, and calls whichever member is there.
 // The caller reads the Reply until io.EOF, which means that the answer is whole, and closes it. ctx
 // bounds the whole call, including the reading.
-func Ask(ctx context.Context, o *TransportOptions, addr string, to uint64, request []byte) (*Reply, error) {
+func Ask(ctx context.Context, o *TransportOptions, addr string, to uint64,
+	request []byte) (*Reply, error) {
 	shake, cancel := context.WithTimeout(ctx, usualTimes.shake)
 	defer cancel()
 	plain, err := (&net.Dialer{}).DialContext(shake, "tcp", addr)
@@ -63,7 +64,8 @@ func Ask(ctx context.Context, o *TransportOptions, addr string, to uint64, reque
 }
 
 // Ask calls the function Ask for this member. Closing the transport also ends the call.
-func (t *Transport) Ask(ctx context.Context, addr string, to uint64, request []byte) (*Reply, error) {
+func (t *Transport) Ask(ctx context.Context, addr string, to uint64,
+	request []byte) (*Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(t.ctx, cancel)
 	r, err := Ask(ctx, &t.o, addr, to, request)

@@ -50,9 +50,10 @@ var (
 	ErrNotLeader = errors.New("consensus: another member leads, or none")
 	ErrFull      = errors.New("consensus: too much is proposed and not committed")
 	ErrEntry     = errors.New("consensus: an entry is empty or too long")
-	ErrChange    = errors.New("consensus: the members cannot be changed so, or another change is under way")
-	ErrTarget    = errors.New("consensus: leadership can only go to another member that votes")
-	ErrClosed    = errors.New("consensus: closed")
+	ErrChange    = errors.New(
+		"consensus: the members cannot be changed so, or another change is under way")
+	ErrTarget = errors.New("consensus: leadership can only go to another member that votes")
+	ErrClosed = errors.New("consensus: closed")
 	// ErrForgot means that the log lacks entries that were on this member's disk, as the leader
 	// knows from its answers. The leader counted on them, so acknowledged writes may be lost.
 	ErrForgot = errors.New("consensus: this member has forgotten what it acknowledged: its directory is an older copy, or the disk has lost what was synced. Remove it from the group, and add it again without its directory")
@@ -101,9 +102,10 @@ type Group struct {
 		applied  uint64 // the last entry that the machine has been given
 		conf     *pb.ConfState
 		peers    map[uint64]*peer
-		recent   map[uint64]int // the members heard lately, each with the ticks for which it still counts as reachable
-		delay    func()         // stops the timer for held messages; nil: no timer runs
-		promise  promise
+		// The members heard lately, each with the ticks for which it still counts as reachable.
+		recent  map[uint64]int
+		delay   func() // stops the timer for held messages; nil: no timer runs
+		promise promise
 
 		appends []*pb.Message // to be appended, in order
 		syncing bool
@@ -157,10 +159,13 @@ func Start(o Options) (*Group, error) {
 	// The library applies all entries after the base again, because they may change the members.
 	// The machine gets only those after Applied.
 	node, err := raft.NewRawNode(&raft.Config{
-		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: s, Applied: base.Index, AsyncStorageWrites: true,
-		MaxSizePerMsg: maxMessage, MaxCommittedSizePerReady: maxApplying, MaxUncommittedEntriesSize: MaxUncommitted,
-		MaxInflightMsgs: maxInflight, MaxInflightBytes: maxUnread,
-		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true, StepDownOnRemoval: true,
+		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: s, Applied: base.Index,
+		AsyncStorageWrites: true,
+		MaxSizePerMsg:      maxMessage, MaxCommittedSizePerReady: maxApplying,
+		MaxUncommittedEntriesSize: MaxUncommitted,
+		MaxInflightMsgs:           maxInflight, MaxInflightBytes: maxUnread,
+		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
+		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: logger{o.Logger.With("member", o.ID)},
 	})
 	if err != nil {
@@ -168,7 +173,8 @@ func Start(o Options) (*Group, error) {
 	}
 	g := &Group{o: o}
 	g.mu.idle.L = &g.mu.Mutex
-	g.mu.node, g.mu.term, g.mu.commit, g.mu.last, g.mu.applied = node, hard.GetTerm(), hard.GetCommit(), o.Log.Last(), o.Applied.Index
+	g.mu.node, g.mu.term, g.mu.commit, g.mu.last, g.mu.applied = node, hard.GetTerm(),
+		hard.GetCommit(), o.Log.Last(), o.Applied.Index
 	g.mu.conf, g.mu.peers, g.mu.recent = base.Conf, map[uint64]*peer{}, map[uint64]int{}
 	g.mu.Lock()
 	g.ready()
@@ -182,7 +188,9 @@ func Start(o Options) (*Group, error) {
 // happens if a crash comes after Machine.Restore, and before the log has the snapshot's base.
 func align(l Log, applied Base) error {
 	if base := l.Base(); applied.Index < base.Index {
-		return fmt.Errorf("consensus: entry %d is the last that is applied, and the log begins after %d", applied.Index, base.Index)
+		return fmt.Errorf(
+			"consensus: entry %d is the last that is applied, and the log begins after %d",
+			applied.Index, base.Index)
 	}
 	if term, err := l.Term(applied.Index); err != nil || term != applied.Term {
 		l.Append(Write{Base: &applied})
@@ -233,7 +241,8 @@ func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
 func (g *Group) Receive(messages []*Message) {
 	g.mu.Lock()
 	for _, m := range messages {
-		if g.mu.ended == nil && m.Group == g.o.Group && m.Raft.GetTo() == g.o.ID && g.remembers(m.Raft) && g.admit(m) {
+		if g.mu.ended == nil && m.Group == g.o.Group && m.Raft.GetTo() == g.o.ID &&
+			g.remembers(m.Raft) && g.admit(m) {
 			_ = g.mu.node.Step(m.Raft) // it fails for answers of removed members
 			g.mu.recent[m.Raft.GetFrom()] = recentTicks
 			if g.fromLeader(m.Raft) {
@@ -320,7 +329,9 @@ func (g *Group) campaigns() bool {
 	if g.mu.heard == 0 || g.mu.role.leading || !g.mayVote() {
 		return false
 	}
-	others := slices.DeleteFunc(slices.Clone(g.mu.conf.GetVoters()), func(id uint64) bool { return id == g.mu.heard })
+	others := slices.DeleteFunc(slices.Clone(g.mu.conf.GetVoters()), func(id uint64) bool {
+		return id == g.mu.heard
+	})
 	rank := slices.Index(others, g.o.ID)
 	return rank >= 0 && g.mu.silent == electionTicks+1+2*rank
 }
@@ -344,8 +355,10 @@ func (g *Group) Status() Status {
 	defer g.mu.Unlock()
 	r := g.mu.role
 	return Status{
-		Term: g.mu.term, Leader: g.mu.leader, Leading: r.leading, First: r.first, Transferee: r.transferee,
-		Last: g.mu.last, Committed: g.mu.commit, Conf: g.mu.conf, Silent: time.Duration(g.mu.silent) * tick, Ended: g.mu.ended,
+		Term: g.mu.term, Leader: g.mu.leader, Leading: r.leading, First: r.first,
+		Transferee: r.transferee,
+		Last:       g.mu.last, Committed: g.mu.commit, Conf: g.mu.conf,
+		Silent: time.Duration(g.mu.silent) * tick, Ended: g.mu.ended,
 	}
 }
 
@@ -368,7 +381,8 @@ func (g *Group) Peers() (list []Peer) {
 	}
 	g.mu.node.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		if id != g.o.ID {
-			list = append(list, Peer{id, p.Match, kind == raft.ProgressTypeLearner, g.mu.recent[id] > 0, p.State == tracker.StateSnapshot})
+			list = append(list, Peer{id, p.Match, kind == raft.ProgressTypeLearner,
+				g.mu.recent[id] > 0, p.State == tracker.StateSnapshot})
 		}
 	})
 	slices.SortFunc(list, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })

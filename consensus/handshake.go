@@ -31,8 +31,9 @@ type Member struct {
 
 // Why a handshake ends without success.
 var (
-	ErrSecret  = errors.New("consensus: the two sides do not have the same secret of the cluster")
-	ErrMember  = errors.New("consensus: the other side is, or means, another member or another cluster")
+	ErrSecret = errors.New("consensus: the two sides do not have the same secret of the cluster")
+	ErrMember = errors.New(
+		"consensus: the other side is, or means, another member or another cluster")
 	ErrVersion = errors.New("consensus: the other side speaks another version of the protocol")
 )
 
@@ -66,7 +67,8 @@ const (
 
 // Call is the caller's side of a handshake: it introduces me to the called member, to send on a
 // channel, and checks that member's proof. It reads nonces from random.
-func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, secret []byte, random io.Reader) error {
+func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, secret []byte,
+	random io.Reader) error {
 	hello := []byte{protocolVersion, byte(channel)}
 	for _, v := range [...]uint64{me.Cluster, me.Node, to} {
 		hello = le.AppendUint64(hello, v)
@@ -89,7 +91,8 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 		return err
 	}
 	proof, err := readBody(r, KindProof, sha256.Size)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) { // the other side did not accept the proof
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		// The other side did not accept the proof.
 		return fmt.Errorf("%w: %w", ErrSecret, err)
 	}
 	if err != nil {
@@ -103,7 +106,8 @@ func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, s
 
 // Answer is the other side of Call. It returns the number of the caller, and the channel of the
 // connection.
-func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte, random io.Reader) (from uint64, channel Channel, err error) {
+func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte,
+	random io.Reader) (from uint64, channel Channel, err error) {
 	hello, err := readBody(r, KindHello, helloSize)
 	if err == nil && hello[0] != protocolVersion {
 		err = otherVersion(hello[0])
@@ -185,7 +189,9 @@ func readBody(r *bufio.Reader, kind Kind, size int) ([]byte, error) {
 
 // MayBePlain reports whether a connection between two addresses needs neither a secret nor TLS:
 // only processes of this machine are at both of them.
-func MayBePlain(local, remote net.Addr) bool { return onThisMachine(local) && onThisMachine(remote) }
+func MayBePlain(local, remote net.Addr) bool {
+	return onThisMachine(local) && onThisMachine(remote)
+}
 
 func onThisMachine(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)

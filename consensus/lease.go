@@ -47,7 +47,9 @@ func (p *promise) keep(term uint64, stamp int64) {
 }
 
 // outlives reports whether the leader of a term may have a lease again after a stamp.
-func (p *promise) outlives(term uint64, stamp int64) bool { return p.term == term && p.stamp > stamp }
+func (p *promise) outlives(term uint64, stamp int64) bool {
+	return p.term == term && p.stamp > stamp
+}
 
 // Leased reports whether this member has the lease, so that no other member leads or has led since
 // this one began. So data that was read here before the call is current. It takes no lock.
@@ -75,7 +77,8 @@ func (g *Group) Ask() (stamp int64) {
 // Confirmed reports whether a majority has confirmed a question of this term that was asked after a
 // stamp.
 func (g *Group) Confirmed(term uint64, stamp int64) bool {
-	return g.leaseTerm.Load() == term && g.lease.Load()-leaseTime > stamp && g.leaseTerm.Load() == term
+	return g.leaseTerm.Load() == term && g.lease.Load()-leaseTime > stamp &&
+		g.leaseTerm.Load() == term
 }
 
 // renew asks the others to confirm that this member leads. mu is locked.

@@ -156,10 +156,12 @@ func (l *link) run() {
 			pause = l.t.times.firstWait
 		}
 		if errors.Is(err, ErrVersion) && l.channel == Votes && !warned {
-			l.t.o.Logger.Warn("another member runs a version of Keyp that this one cannot talk to", "member", l.to, "address", l.addr, "error", err)
+			l.t.o.Logger.Warn("another member runs a version of Keyp that this one cannot talk to",
+				"member", l.to, "address", l.addr, "error", err)
 			warned = true
 		}
-		l.t.o.Logger.Debug("no connection to another member", "member", l.to, "address", l.addr, "channel", l.channel, "error", err)
+		l.t.o.Logger.Debug("no connection to another member", "member", l.to, "address", l.addr,
+			"channel", l.channel, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-l.ctx.Done():
@@ -197,7 +199,8 @@ func (l *link) session() error {
 }
 
 // greetMember does the caller's side of the handshake, with TLS if it is set.
-func greetMember(ctx context.Context, o *TransportOptions, shake time.Duration, plain net.Conn, addr string, to uint64, channel Channel) (c net.Conn, in *bufio.Reader, err error) {
+func greetMember(ctx context.Context, o *TransportOptions, shake time.Duration, plain net.Conn,
+	addr string, to uint64, channel Channel) (c net.Conn, in *bufio.Reader, err error) {
 	if err := plain.SetDeadline(inTime(shake)); err != nil {
 		return nil, nil, err
 	}
@@ -240,7 +243,8 @@ func (l *link) begin(plain, c net.Conn) {
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.conn, l.mu.direct, l.mu.queue, l.mu.spare, l.mu.rest, l.mu.writing = nil, nil, nil, nil, nil, false
+	l.mu.conn, l.mu.direct, l.mu.queue, l.mu.spare, l.mu.rest, l.mu.writing = nil, nil,
+		nil, nil, nil, false
 }
 
 // listen reads the other side's idle frames. It returns when they stop or the connection ends.

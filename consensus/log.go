@@ -73,13 +73,15 @@ func (s stored) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	h := s.Hard()
 	commit := max(h.GetCommit(), s.applied)
 	if last := s.Last(); commit > last {
-		return nil, nil, fmt.Errorf("consensus: entry %d is committed, and the log ends with %d", commit, last)
+		return nil, nil, fmt.Errorf("consensus: entry %d is committed, and the log ends with %d",
+			commit, last)
 	}
 	conf := s.Base().Conf
 	if conf == nil {
 		conf = &pb.ConfState{}
 	}
-	return &pb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()), Commit: new(commit)}, conf, nil
+	return &pb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()), Commit: new(commit)}, conf,
+		nil
 }
 
 func (s stored) Entries(lo, hi, maxSize uint64) ([]*pb.Entry, error) {

@@ -43,7 +43,8 @@ func AppendMessage(dst []byte, m *Message) ([]byte, error) {
 		}
 	}
 	for _, v := range [numbers]uint64{
-		r.GetTo(), r.GetFrom(), r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(), r.GetVote(), r.GetRejectHint(),
+		r.GetTo(), r.GetFrom(), r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(),
+		r.GetVote(), r.GetRejectHint(),
 		uint64(len(r.Context)), uint64(len(snapshot)),
 	} {
 		dst = binary.AppendUvarint(dst, v)
@@ -95,7 +96,8 @@ func ParseMessage(f Frame) (*Message, error) {
 		r.number[i] = in.int()
 	}
 	m := &r.raft
-	m.Type, m.To, m.From, m.Term, m.LogTerm = &r.typ, &r.number[0], &r.number[1], &r.number[2], &r.number[3]
+	m.Type, m.To, m.From, m.Term, m.LogTerm = &r.typ, &r.number[0], &r.number[1],
+		&r.number[2], &r.number[3]
 	m.Index, m.Commit, m.Vote, m.RejectHint = &r.number[4], &r.number[5], &r.number[6], &r.number[7]
 	if r.reject {
 		m.Reject = &r.reject

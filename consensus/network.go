@@ -17,7 +17,8 @@ type Network interface {
 // of these types.
 func channelOf(t pb.MessageType) (Channel, bool) {
 	switch t {
-	case pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow:
+	case pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgHeartbeat,
+		pb.MsgHeartbeatResp, pb.MsgTimeoutNow:
 		return Votes, true
 	case pb.MsgApp, pb.MsgAppResp:
 		return Entries, true

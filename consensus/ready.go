@@ -70,7 +70,8 @@ func (g *Group) follow(rd *raft.Ready) {
 		}
 	}
 	if s := rd.Snapshot; !raft.IsEmptySnap(s) {
-		if first := g.mu.commit + 1; first <= g.mu.last { // the log does not agree with the snapshot, and begins again
+		if first := g.mu.commit + 1; first <= g.mu.last {
+			// The log does not agree with the snapshot, and begins again.
 			g.notify(func() { g.o.Machine.Replaced(first) })
 		}
 		g.mu.last = s.GetMetadata().GetIndex()
@@ -183,7 +184,9 @@ func (g *Group) apply(m *pb.Message) {
 			g.mu.conf = g.mu.node.ApplyConfChange(change)
 		}
 	}
-	if known := slices.IndexFunc(entries, func(e *pb.Entry) bool { return e.GetIndex() > g.mu.applied }); known > 0 {
+	if known := slices.IndexFunc(entries, func(e *pb.Entry) bool {
+		return e.GetIndex() > g.mu.applied
+	}); known > 0 {
 		entries = entries[known:]
 	} else if known < 0 {
 		entries = nil
@@ -219,7 +222,8 @@ func changeOf(e *pb.Entry) (pb.ConfChangeI, bool) {
 		return nil, false
 	}
 	if err != nil {
-		panic(fmt.Sprintf("consensus: entry %d: %v", e.GetIndex(), err)) // the library has parsed it when it was proposed
+		// The library has parsed it when it was proposed.
+		panic(fmt.Sprintf("consensus: entry %d: %v", e.GetIndex(), err))
 	}
 	return change, true
 }
@@ -262,7 +266,9 @@ func (g *Group) write() bool {
 	case n == 0:
 		m := g.mu.appends[0]
 		g.mu.appends = g.mu.appends[1:]
-		g.notify(func() { g.o.Machine.Restore(m.GetSnapshot(), func(err error) { g.restored(m, err) }) })
+		g.notify(func() {
+			g.o.Machine.Restore(m.GetSnapshot(), func(err error) { g.restored(m, err) })
+		})
 		g.mu.Unlock()
 		return false
 	}

@@ -56,7 +56,8 @@ func (g *Group) hear(m *Message) {
 	case pb.MsgHeartbeat:
 		switch {
 		case r.GetTerm() < g.mu.term || m.Time == 0:
-		case m.Stamp == 0: // it asks for no lease, and nothing says which of such heartbeats is the newest
+		case m.Stamp == 0:
+			// It asks for no lease, and nothing says which of such heartbeats is the newest.
 			g.o.Time.Advise(m.Time)
 		case !p.outlives(r.GetTerm(), int64(m.Stamp)):
 			g.o.Time.Lead(m.Time)

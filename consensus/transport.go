@@ -60,7 +60,8 @@ type times struct {
 }
 
 var usualTimes = times{
-	shake: 5 * time.Second, write: 10 * time.Second, idle: 5 * time.Second, silence: 15 * time.Second,
+	shake: 5 * time.Second, write: 10 * time.Second, idle: 5 * time.Second,
+	silence:   15 * time.Second,
 	firstWait: 20 * time.Millisecond, mostWait: 500 * time.Millisecond,
 }
 
@@ -93,12 +94,13 @@ type Transport struct {
 
 	mu struct {
 		sync.Mutex
-		conns     map[net.Conn]struct{} // those that others have opened
-		strangers []net.Conn            // of these whose other side has proved nothing yet, the oldest first
-		ins       map[inKey]net.Conn    // and the newest of each member, once it has shaken hands
-		calls     map[uint64]int        // being answered, by the calling member
-		refused   int                   // since the log has said so
-		said      time.Duration         // when that was; 0: never
+		conns map[net.Conn]struct{} // those that others have opened
+		// Of these whose other side has proved nothing yet, the oldest first.
+		strangers []net.Conn
+		ins       map[inKey]net.Conn // and the newest of each member, once it has shaken hands
+		calls     map[uint64]int     // being answered, by the calling member
+		refused   int                // since the log has said so
+		said      time.Duration      // when that was; 0: never
 	}
 }
 
@@ -115,8 +117,10 @@ type remote struct {
 
 // NewTransport begins to accept connections. SetPeers makes it open connections to members.
 func NewTransport(o TransportOptions) (*Transport, error) {
-	if o.TLS != nil && (o.TLS.ClientAuth != tls.RequireAndVerifyClientCert || o.TLS.InsecureSkipVerify) {
-		return nil, errors.New("consensus: TLS between members needs certificates of both sides, which are checked")
+	if o.TLS != nil && (o.TLS.ClientAuth != tls.RequireAndVerifyClientCert ||
+		o.TLS.InsecureSkipVerify) {
+		return nil,
+			errors.New("consensus: TLS between members needs certificates of both sides, which are checked")
 	}
 	t := &Transport{o: o, times: usualTimes}
 	if o.times != nil {
@@ -125,7 +129,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if t.o.Logger == nil {
 		t.o.Logger = slog.Default()
 	}
-	t.mu.conns, t.mu.ins, t.mu.calls = map[net.Conn]struct{}{}, map[inKey]net.Conn{}, map[uint64]int{}
+	t.mu.conns, t.mu.ins, t.mu.calls = map[net.Conn]struct{}{}, map[inKey]net.Conn{},
+		map[uint64]int{}
 	t.peers.Store(&map[uint64]*remote{})
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.done.Go(t.accept)
@@ -271,7 +276,8 @@ func (t *Transport) refuse(c net.Conn, err error) {
 	}
 	t.mu.refused, t.mu.said = 0, now
 	t.mu.Unlock()
-	t.o.Logger.Info("a connection to the port for members was refused", "address", c.RemoteAddr(), "error", err, "refused", n)
+	t.o.Logger.Info("a connection to the port for members was refused", "address", c.RemoteAddr(),
+		"error", err, "refused", n)
 }
 
 // serve receives what comes over a connection that another member has opened.
@@ -301,12 +307,14 @@ func (t *Transport) serve(c net.Conn) {
 	case !known:
 		t.refuse(c, err)
 	default:
-		t.o.Logger.Info("a connection of another member has ended", "address", c.RemoteAddr(), "member", from, "error", err)
+		t.o.Logger.Info("a connection of another member has ended", "address", c.RemoteAddr(),
+			"member", from, "error", err)
 	}
 }
 
 // receive receives what another member sends, until the connection ends.
-func (t *Transport) receive(c, secured net.Conn, in *bufio.Reader, from uint64, channel Channel) error {
+func (t *Transport) receive(c, secured net.Conn, in *bufio.Reader, from uint64,
+	channel Channel) error {
 	if channel == Calls {
 		return t.answer(c, secured, in, from)
 	}
@@ -344,7 +352,8 @@ func (t *Transport) receive(c, secured net.Conn, in *bufio.Reader, from uint64, 
 }
 
 // greet does the called side's part of a handshake, with TLS if it is set.
-func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from uint64, channel Channel, err error) {
+func (t *Transport) greet(
+	c net.Conn) (secured net.Conn, in *bufio.Reader, from uint64, channel Channel, err error) {
 	if err := c.SetDeadline(inTime(t.times.shake)); err != nil {
 		return nil, nil, 0, 0, err
 	}
@@ -378,7 +387,8 @@ func (o *TransportOptions) mayBePlain(c net.Conn) error {
 }
 
 // next reads a frame; nil: it was an idle one, which is answered.
-func (t *Transport) next(c net.Conn, in *bufio.Reader, from uint64, channel Channel) (*Message, error) {
+func (t *Transport) next(c net.Conn, in *bufio.Reader, from uint64,
+	channel Channel) (*Message, error) {
 	f, err := ReadFrame(in, frameLimit(channel))
 	if err != nil {
 		return nil, err
@@ -393,7 +403,8 @@ func (t *Transport) next(c net.Conn, in *bufio.Reader, from uint64, channel Chan
 	if err != nil {
 		return nil, err
 	}
-	if on, ok := channelOf(m.Raft.GetType()); !ok || on != channel || m.Raft.GetFrom() != from || m.Raft.GetTo() != t.o.Me.Node {
+	if on, ok := channelOf(m.Raft.GetType()); !ok || on != channel || m.Raft.GetFrom() != from ||
+		m.Raft.GetTo() != t.o.Me.Node {
 		return nil, fmt.Errorf("%w: it is not for this connection", ErrMessage)
 	}
 	return m, nil

@@ -64,14 +64,16 @@ var (
 	errNoLeader  = errors.New("the group has no leader at this time; try again")
 	errNotLeader = errors.New("this member does not lead")
 	errUnmet     = errors.New("the node is not known: CLUSTER MEET comes before")
-	errKeys      = errors.New("this server has keys, which would be lost: only an empty one can join a group")
-	errNotIn     = errors.New("this server is in no group")
-	errLate      = errors.New("no other member could be elected in time")
-	errMajority  = errors.New("without this member the others that answer are no majority, so the group would stop: remove those that do not answer before")
+	errKeys      = errors.New(
+		"this server has keys, which would be lost: only an empty one can join a group")
+	errNotIn    = errors.New("this server is in no group")
+	errLate     = errors.New("no other member could be elected in time")
+	errMajority = errors.New("without this member the others that answer are no majority, so the group would stop: remove those that do not answer before")
 )
 
 // ask makes a call whose answer is short. local is this side's address.
-func ask(ctx context.Context, o *consensus.TransportOptions, addr string, to uint64, q *request, answer any) (local string, err error) {
+func ask(ctx context.Context, o *consensus.TransportOptions, addr string, to uint64, q *request,
+	answer any) (local string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	text, err := json.Marshal(q)
@@ -128,7 +130,8 @@ func (m *Member) serve(ctx context.Context, from uint64, text []byte, w io.Write
 	}
 	m.mu.Lock()
 	st := m.status.Load()
-	h := hello{Cluster: m.id.Cluster, Shard: m.id.Shard, Leader: st.Leader, Members: slices.Clone(st.Members)}
+	h := hello{Cluster: m.id.Cluster, Shard: m.id.Shard, Leader: st.Leader,
+		Members: slices.Clone(st.Members)}
 	m.mu.Unlock()
 	answer, err := json.Marshal(h)
 	if err != nil {
@@ -181,7 +184,9 @@ func (m *Member) change(ctx context.Context, changes ...*pb.ConfChangeSingle) er
 	if err != nil {
 		return err
 	}
-	return m.until(ctx, func() bool { return m.mu.applied.Index >= index && len(m.mu.conf.GetVotersOutgoing()) == 0 })
+	return m.until(ctx, func() bool {
+		return m.mu.applied.Index >= index && len(m.mu.conf.GetVotersOutgoing()) == 0
+	})
 }
 
 // until waits until over returns true, for askTime at most. It checks after each change of the
@@ -212,7 +217,9 @@ func single(kind pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 func (m *Member) admit(ctx context.Context, q *request) error {
 	o := *q.Member
 	m.mu.Lock()
-	me := m.mu.members[slices.IndexFunc(m.mu.members, func(o commands.Member) bool { return o.ID == m.id.ID })]
+	me := m.mu.members[slices.IndexFunc(m.mu.members, func(o commands.Member) bool {
+		return o.ID == m.id.ID
+	})]
 	known, conf := slices.Clone(m.mu.members), m.mu.conf
 	m.mu.Unlock()
 	if o.Node == me.Node {
@@ -225,7 +232,8 @@ func (m *Member) admit(ctx context.Context, q *request) error {
 		}
 	}
 	replaced := func(old *commands.Member) bool {
-		return old.ID != o.ID && isMember(conf, old.ID) && (old.Node == o.Node || o.IP != "" && o.IP == old.IP && o.Bus == old.Bus)
+		return old.ID != o.ID && isMember(conf, old.ID) &&
+			(old.Node == o.Node || o.IP != "" && o.IP == old.IP && o.Bus == old.Bus)
 	}
 	for _, old := range known {
 		if replaced(&old) && old.Node != o.Node && m.isActive(old.ID) {
@@ -250,7 +258,9 @@ func (m *Member) admit(ctx context.Context, q *request) error {
 
 // isActive reports whether a member has answered lately.
 func (m *Member) isActive(id uint64) bool {
-	return slices.ContainsFunc(m.group.Peers(), func(p consensus.Peer) bool { return p.ID == id && p.Active })
+	return slices.ContainsFunc(m.group.Peers(), func(p consensus.Peer) bool {
+		return p.ID == id && p.Active
+	})
 }
 
 // remove removes a member.
@@ -328,7 +338,8 @@ func (m *Member) announce() bool {
 	now.Learner = false
 	q := &request{Do: askAnnounce, Member: &now}
 	err := m.askLeader(m.ctx, q)
-	if err != nil { // the others may not know this server's address, and the leader may have moved too
+	if err != nil {
+		// The others may not know this server's address, and the leader may have moved too.
 		for i := range st.Members {
 			if o := &st.Members[i]; o.ID != me.ID && o.IP != "" && m.announceBy(o, q) {
 				err = nil
@@ -347,14 +358,16 @@ func (m *Member) announceBy(o *commands.Member, q *request) bool {
 		return true
 	}
 	var h hello
-	if _, err := ask(m.ctx, m.askOptions(), busAddress(o), o.ID, &request{Do: askHello}, &h); err != nil {
+	if _, err := ask(m.ctx, m.askOptions(), busAddress(o), o.ID, &request{Do: askHello},
+		&h); err != nil {
 		return false
 	}
 	i := slices.IndexFunc(h.Members, func(l commands.Member) bool { return l.ID == h.Leader })
 	if i < 0 || h.Leader == o.ID || h.Leader == m.id.ID {
 		return false
 	}
-	if _, err := ask(m.ctx, m.askOptions(), busAddress(&h.Members[i]), h.Leader, q, nil); err != nil {
+	if _, err := ask(m.ctx, m.askOptions(), busAddress(&h.Members[i]), h.Leader, q,
+		nil); err != nil {
 		return false
 	}
 	m.moved(&h.Members[i]) // the leader has answered at this address
@@ -370,8 +383,10 @@ func (m *Member) Found(done func(error)) {
 			return
 		}
 		me.ID = newNumber()
-		id := &identity{Cluster: newNumber(), ID: me.ID, Node: me.Node, Shard: newShard(), Members: []commands.Member{me}}
-		base := raftlog.Base{Base: consensus.Base{Index: 1, Term: 1, Conf: &pb.ConfState{Voters: []uint64{me.ID}}}}
+		id := &identity{Cluster: newNumber(), ID: me.ID, Node: me.Node, Shard: newShard(),
+			Members: []commands.Member{me}}
+		base := raftlog.Base{Base: consensus.Base{Index: 1, Term: 1,
+			Conf: &pb.ConfState{Voters: []uint64{me.ID}}}}
 		done(nil)
 		m.replan(func() error { return convert(m.storage, id, base) })
 	}()
@@ -404,7 +419,8 @@ func (m *Member) Meet(host string, port, bus int, done func(error)) {
 		var h hello
 		stranger := m.askOptions()
 		stranger.Me = consensus.Member{} // so that a member of any group answers
-		_, err := ask(m.ctx, stranger, net.JoinHostPort(host, fmt.Sprint(bus)), 0, &request{Do: askHello}, &h)
+		_, err := ask(m.ctx, stranger, net.JoinHostPort(host, fmt.Sprint(bus)), 0,
+			&request{Do: askHello}, &h)
 		if err != nil {
 			done(fmt.Errorf("no member of a group answers at %s port %d: %w", host, bus, err))
 			return
@@ -422,7 +438,9 @@ func (m *Member) Meet(host string, port, bus int, done func(error)) {
 			}
 		}
 		m.mu.Lock()
-		m.mu.met = append(slices.DeleteFunc(m.mu.met, func(o hello) bool { return o.Cluster == h.Cluster }), h)
+		m.mu.met = append(slices.DeleteFunc(m.mu.met, func(o hello) bool {
+			return o.Cluster == h.Cluster
+		}), h)
 		m.mu.Unlock()
 		done(nil)
 	}()
@@ -453,7 +471,9 @@ func (m *Member) join(node string) (*identity, error) {
 	}
 	me.ID = m.mu.joinID
 	n := slices.IndexFunc(m.mu.met, func(h hello) bool {
-		return slices.ContainsFunc(h.Members, func(o commands.Member) bool { return o.Node == node })
+		return slices.ContainsFunc(h.Members, func(o commands.Member) bool {
+			return o.Node == node
+		})
 	})
 	var h hello
 	if n >= 0 {
@@ -479,8 +499,10 @@ func (m *Member) join(node string) (*identity, error) {
 		if me.IP == "" {
 			me.IP = local
 		}
-		if _, err = ask(m.ctx, m.askOptions(), busAddress(&o), 0, &request{Do: askJoin, Member: &me, Via: o.IP}, &now); err == nil {
-			return &identity{Cluster: now.Cluster, ID: me.ID, Node: me.Node, Shard: now.Shard, Members: merge(now.Members, me)}, nil
+		if _, err = ask(m.ctx, m.askOptions(), busAddress(&o), 0,
+			&request{Do: askJoin, Member: &me, Via: o.IP}, &now); err == nil {
+			return &identity{Cluster: now.Cluster, ID: me.ID, Node: me.Node, Shard: now.Shard,
+				Members: merge(now.Members, me)}, nil
 		}
 	}
 	return nil, err
@@ -494,7 +516,8 @@ func (m *Member) Forget(node string, done func(error)) {
 // leader for a moment, or a new one that has not heard all others yet.
 func (m *Member) forget(node string) (err error) {
 	for range forgetTries {
-		if err = m.askLeader(m.ctx, &request{Do: askForget, Node: node}); err == nil || m.ctx.Err() != nil {
+		if err = m.askLeader(m.ctx, &request{Do: askForget, Node: node}); err == nil ||
+			m.ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -530,7 +553,8 @@ func (m *Member) Reset(hard bool, done func(error)) {
 		st := m.status.Load()
 		if me := st.Me(); me != nil && len(st.Members) > 1 {
 			if st.Role == commands.Leader {
-				done(errors.New("the leader cannot leave: CLUSTER FAILOVER at another member comes before"))
+				done(errors.New(
+					"the leader cannot leave: CLUSTER FAILOVER at another member comes before"))
 				return
 			}
 			err := m.forget(me.Node)
@@ -539,7 +563,8 @@ func (m *Member) Reset(hard bool, done func(error)) {
 				return
 			}
 			if err != nil {
-				m.o.Logger.Warn("the group does not know that this server has left it", "error", err)
+				m.o.Logger.Warn("the group does not know that this server has left it", "error",
+					err)
 			}
 		}
 		done(nil)

@@ -76,7 +76,8 @@ func (k *keptEntries) LetGo() error {
 func (k *keptEntries) Batches(after, through uint64, fn func(uint64, []byte) error) error {
 	k.j.mu.Lock()
 	last := k.j.mu.commit
-	if index := k.j.indexOf(through); index != 0 { // later committed entries may not be in this log yet
+	if index := k.j.indexOf(through); index != 0 {
+		// Later committed entries may not be in this log yet.
 		last = min(last, index)
 	}
 	k.j.mu.Unlock()

@@ -48,8 +48,11 @@ var ErrNotReady = errors.New("the member's directory is not to be read as it is"
 
 var (
 	errNotInstalled = fmt.Errorf("%w: it has a snapshot that is not installed yet: start the server once with cluster-enabled yes, which needs no other member, and stop it", ErrNotReady)
-	errNoEntries    = fmt.Errorf("%w: it has nothing of its group's data yet, which it was about to get when it ended", ErrNotReady)
-	errLeft         = fmt.Errorf("%w: the member has left its group, and its next start removes what is there", ErrNotReady)
+	errNoEntries    = fmt.Errorf(
+		"%w: it has nothing of its group's data yet, which it was about to get when it ended",
+		ErrNotReady)
+	errLeft = fmt.Errorf(
+		"%w: the member has left its group, and its next start removes what is there", ErrNotReady)
 )
 
 // OpenClosed opens the store of a member's directory for reading. o contains nothing about the log,
@@ -62,7 +65,8 @@ func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered,
 	if o.FS == nil {
 		o.FS = vfs.ReadOnly
 	}
-	o.OpenLog = func(wo wal.Options, from storage.Place, replay func(uint64, []byte) error) (storage.Journal, error) {
+	o.OpenLog = func(wo wal.Options, from storage.Place,
+		replay func(uint64, []byte) error) (storage.Journal, error) {
 		return c.open(wo, from, all, replay)
 	}
 	s, rec, err := storage.Open(o)
@@ -70,7 +74,8 @@ func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered,
 }
 
 // open reads the log; the directory is locked.
-func (c *Closed) open(o wal.Options, from storage.Place, all bool, replay func(uint64, []byte) error) (storage.Journal, error) {
+func (c *Closed) open(o wal.Options, from storage.Place, all bool,
+	replay func(uint64, []byte) error) (storage.Journal, error) {
 	if _, err := os.Lstat(filepath.Join(c.dir, snapshotName)); err == nil {
 		return nil, errNotInstalled
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -81,7 +86,8 @@ func (c *Closed) open(o wal.Options, from storage.Place, all bool, replay func(u
 	}
 	id, err := readIdentity(c.dir)
 	if err == nil && id == nil {
-		err = fmt.Errorf("member: %s is missing, which says who the member is", filepath.Join(c.dir, identityFile))
+		err = fmt.Errorf("member: %s is missing, which says who the member is",
+			filepath.Join(c.dir, identityFile))
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +98,9 @@ func (c *Closed) open(o wal.Options, from storage.Place, all bool, replay func(u
 		return nil, err
 	}
 	if of, want := c.log.Identity(), id.log(); of != want {
-		return nil, fmt.Errorf("member: the log is of another member than %s: of %+v, and not of %+v", identityFile, of, want)
+		return nil,
+			fmt.Errorf("member: the log is of another member than %s: of %+v, and not of %+v",
+				identityFile, of, want)
 	}
 	c.Node, c.ID, c.Members, c.history = id.Node, id.ID, id.Members, historyOf(id.Cluster)
 	c.base, c.Committed = c.log.Begin(), c.log.Committed()
@@ -165,7 +173,8 @@ type closedJournal struct {
 }
 
 func (c *Closed) journal(o wal.Options) (storage.Journal, error) {
-	log, err := wal.Open(wal.Options{FS: vfs.NewMem(), Dir: logDir, Clock: o.Clock, Logger: o.Logger, NoBackground: true}, 0, nil)
+	log, err := wal.Open(wal.Options{FS: vfs.NewMem(), Dir: logDir, Clock: o.Clock,
+		Logger: o.Logger, NoBackground: true}, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +204,9 @@ func (k closedEntries) LetGo() error        { return nil }
 
 func (k closedEntries) Batches(after, through uint64, fn func(uint64, []byte) error) error {
 	s := stream{position: k.c.base.Position}
-	return k.c.log.Entries(k.c.Taken, func(e *pb.Entry) error { return s.within(e, after, through, fn) })
+	return k.c.log.Entries(k.c.Taken, func(e *pb.Entry) error {
+		return s.within(e, after, through, fn)
+	})
 }
 
 // Recover makes a new directory from everything in a member's directory, including each entry of

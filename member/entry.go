@@ -50,7 +50,8 @@ func (s *stream) between() bool { return s.part == nil }
 
 // take reads an entry. It calls batch with each complete batch, and joins with each member that has
 // joined or has another address.
-func (s *stream) take(e *pb.Entry, batch func(lsn uint64, b []byte) error, joins func(commands.Member)) error {
+func (s *stream) take(e *pb.Entry, batch func(lsn uint64, b []byte) error,
+	joins func(commands.Member)) error {
 	data := e.Data
 	if e.GetTerm() != s.term { // parts of an earlier leader are void
 		s.part = nil
@@ -58,7 +59,9 @@ func (s *stream) take(e *pb.Entry, batch func(lsn uint64, b []byte) error, joins
 	if e.GetType() != pb.EntryNormal || len(data) == 0 {
 		return nil
 	}
-	bad := func() error { return fmt.Errorf("%w: %d, of term %d", errEntry, e.GetIndex(), e.GetTerm()) }
+	bad := func() error {
+		return fmt.Errorf("%w: %d, of term %d", errEntry, e.GetIndex(), e.GetTerm())
+	}
 	switch {
 	case data[0] == batchesTag && len(data) > batchesHeader && le.Uint64(data[1:]) == s.position:
 		return s.batches(data[batchesHeader:], batch, bad)
@@ -95,7 +98,8 @@ func (s *stream) batches(b []byte, batch func(uint64, []byte) error, bad func() 
 }
 
 // take1 takes a part of a batch.
-func (s *stream) take1(term uint64, data []byte, batch func(uint64, []byte) error, bad func() error) error {
+func (s *stream) take1(term uint64, data []byte, batch func(uint64, []byte) error,
+	bad func() error) error {
 	length, offset, bytes := le.Uint64(data[9:]), le.Uint64(data[17:]), data[partHeader:]
 	if length > mostBatch || offset+uint64(len(bytes)) > length {
 		return bad()

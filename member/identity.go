@@ -34,7 +34,8 @@ const (
 // OwnFile reports whether a member uses a name in its data directory, besides the names that its
 // store uses.
 func OwnFile(name string) bool {
-	return name == logDir || name == snapshotName || name == identityFile || strings.HasPrefix(name, identityFile+".")
+	return name == logDir || name == snapshotName || name == identityFile ||
+		strings.HasPrefix(name, identityFile+".")
 }
 
 // identity is the file that a member keeps beside its log and its store.
@@ -64,7 +65,9 @@ func (d *identity) log() raftlog.Identity {
 // owns returns an error unless the log is this member's.
 func (m *Member) owns(log *raftlog.Log) error {
 	if of, want := log.Identity(), m.id.log(); of != want {
-		return fmt.Errorf("member: the log in %s is of another member than %s: of %+v, and not of %+v", m.logDir(), identityFile, of, want)
+		return fmt.Errorf(
+			"member: the log in %s is of another member than %s: of %+v, and not of %+v",
+			m.logDir(), identityFile, of, want)
 	}
 	return nil
 }
@@ -80,7 +83,8 @@ func readIdentity(dir string) (*identity, error) {
 		return nil, err
 	}
 	d := &identity{}
-	if err := json.Unmarshal(text, d); err != nil || d.Version != identityVersion || d.ID == 0 || d.Cluster == 0 || len(d.Node) != 40 || len(d.Shard) != 40 {
+	if err := json.Unmarshal(text, d); err != nil || d.Version != identityVersion || d.ID == 0 ||
+		d.Cluster == 0 || len(d.Node) != 40 || len(d.Shard) != 40 {
 		return nil, fmt.Errorf("member: %s cannot be read, or is of another version", path)
 	}
 	return d, nil
@@ -104,7 +108,9 @@ func newNumber() uint64 { return rand.Uint64N(1<<63-1) + 1 }
 
 // merge puts a member into a list in the order of nodes, in the place of one with its id.
 func merge(list []commands.Member, m commands.Member) []commands.Member {
-	list = slices.DeleteFunc(slices.Clone(list), func(o commands.Member) bool { return o.ID == m.ID })
+	list = slices.DeleteFunc(slices.Clone(list), func(o commands.Member) bool {
+		return o.ID == m.ID
+	})
 	list = append(list, m)
 	slices.SortFunc(list, func(a, b commands.Member) int { return strings.Compare(a.Node, b.Node) })
 	return list
@@ -113,7 +119,8 @@ func merge(list []commands.Member, m commands.Member) []commands.Member {
 // walOptions are those of the log of a member whose store has options.
 func walOptions(o *storage.Options) wal.Options {
 	return wal.Options{
-		FS: o.FS, Dir: filepath.Join(o.Dir, logDir), Clock: o.Clock, Logger: o.Logger, SegmentSize: o.SegmentSize, Random: o.Random,
+		FS: o.FS, Dir: filepath.Join(o.Dir, logDir), Clock: o.Clock, Logger: o.Logger,
+		SegmentSize: o.SegmentSize, Random: o.Random,
 	}
 }
 
@@ -134,7 +141,8 @@ func convert(o storage.Options, d *identity, base raftlog.Base) error {
 	if err != nil {
 		return err
 	}
-	if err := storage.BecomeMember(o, storage.Place{Segment: first, Position: base.Position}); err != nil {
+	if err := storage.BecomeMember(o,
+		storage.Place{Segment: first, Position: base.Position}); err != nil {
 		return err
 	}
 	return os.RemoveAll(filepath.Join(o.Dir, format.LogDir))
@@ -142,7 +150,9 @@ func convert(o storage.Options, d *identity, base raftlog.Base) error {
 
 // discard removes the files that only a member has.
 func discard(dir string) error {
-	return errors.Join(os.RemoveAll(filepath.Join(dir, logDir)), os.RemoveAll(filepath.Join(dir, snapshotName)), os.RemoveAll(filepath.Join(dir, identityFile)))
+	return errors.Join(os.RemoveAll(filepath.Join(dir, logDir)),
+		os.RemoveAll(filepath.Join(dir, snapshotName)),
+		os.RemoveAll(filepath.Join(dir, identityFile)))
 }
 
 // leave turns a member's closed directory into that of a new server. If it is interrupted, the next
@@ -151,7 +161,8 @@ func leave(o storage.Options) error {
 	if err := o.Complete(); err != nil {
 		return err
 	}
-	if err := o.FS.Rename(filepath.Join(o.Dir, identityFile), filepath.Join(o.Dir, leavingFile)); err != nil {
+	if err := o.FS.Rename(filepath.Join(o.Dir, identityFile),
+		filepath.Join(o.Dir, leavingFile)); err != nil {
 		return err
 	}
 	return errors.Join(o.FS.SyncDir(o.Dir), left(o))
@@ -163,7 +174,8 @@ func left(o storage.Options) error {
 	if _, err := os.Stat(leaving); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := errors.Join(os.RemoveAll(filepath.Join(o.Dir, format.DataName)), discard(o.Dir), os.RemoveAll(filepath.Join(o.Dir, format.LogDir)))
+	err := errors.Join(os.RemoveAll(filepath.Join(o.Dir, format.DataName)), discard(o.Dir),
+		os.RemoveAll(filepath.Join(o.Dir, format.LogDir)))
 	if err == nil {
 		err = o.FS.Remove(leaving) // comes last
 	}

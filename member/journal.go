@@ -179,7 +179,8 @@ func (j *journal) next() (next proposal) {
 		}
 		break
 	}
-	data := j.mu.pending[j.mu.sent-batchesHeader : j.mu.sent+size] // the header overwrites proposed batches
+	// The header overwrites proposed batches.
+	data := j.mu.pending[j.mu.sent-batchesHeader : j.mu.sent+size]
 	data[0] = batchesTag
 	le.PutUint64(data[1:], j.mu.start)
 	return proposal{data: data, size: size}
@@ -192,7 +193,8 @@ func (j *journal) nextPart(batch []byte) proposal {
 	for _, n := range [...]uint64{j.mu.start, uint64(len(batch)), uint64(j.mu.part)} {
 		data = le.AppendUint64(data, n)
 	}
-	return proposal{data: append(data, rest...), size: len(rest), part: true, last: j.mu.part+len(rest) == len(batch)}
+	return proposal{data: append(data, rest...), size: len(rest), part: true,
+		last: j.mu.part+len(rest) == len(batch)}
 }
 
 // take advances past a proposed entry. mu is locked.
@@ -239,7 +241,9 @@ func (j *journal) note(index, end uint64) {
 	}
 	j.mu.spans = append(j.mu.spans, span{index, end})
 	if len(j.mu.spans) > 2*keptSpans {
-		committed := sort.Search(len(j.mu.spans), func(i int) bool { return j.mu.spans[i].index > j.mu.commit })
+		committed := sort.Search(len(j.mu.spans), func(i int) bool {
+			return j.mu.spans[i].index > j.mu.commit
+		})
 		if n := min(committed, len(j.mu.spans)-keptSpans); n > 0 {
 			j.mu.spans = slices.Clone(j.mu.spans[n:])
 		}
@@ -412,7 +416,8 @@ func (j *journal) Settled(ctx context.Context, lsn uint64) error {
 		}
 		j.mu.changed.Wait()
 	}
-	index := min(j.indexOf(lsn), j.mu.commit) // indexOf may return a later entry, which is not committed
+	// indexOf may return a later entry, which is not committed.
+	index := min(j.indexOf(lsn), j.mu.commit)
 	j.mu.Unlock()
 	// The commit index is on this disk with the entries. Otherwise a checkpoint could contain
 	// changes that a crash of all members undoes.
@@ -472,7 +477,8 @@ func (j *journal) Close() error {
 }
 
 // open opens the log and replays everything that is known to be committed.
-func (j *journal) open(o wal.Options, from storage.Place, replay func(lsn uint64, batch []byte) error) (storage.Journal, error) {
+func (j *journal) open(o wal.Options, from storage.Place,
+	replay func(lsn uint64, batch []byte) error) (storage.Journal, error) {
 	replayed := o.Replayed
 	j.onDurable, j.onFail, o.OnDurable, o.Replayed = o.OnDurable, o.OnFail, nil, nil
 	o.Dir = j.m.logDir()

@@ -63,7 +63,8 @@ func (m *Member) letGo() {
 	saved, first, kept := m.mu.saved, m.mu.begin, m.mu.others < m.mu.saved
 	m.mu.Unlock()
 	if kept && m.group.Status().Leading {
-		_ = m.journal.log.Release(min(first, m.forKeeps(saved), m.needed(saved))) // the next checkpoint meets the error
+		// The next checkpoint meets the error.
+		_ = m.journal.log.Release(min(first, m.forKeeps(saved), m.needed(saved)))
 	}
 }
 
@@ -121,7 +122,8 @@ func (m *Member) forPeer(p *consensus.Peer, own uint64) uint64 {
 	case m.journal.log.Taken(from, own) <= most:
 		return from
 	case size > 0:
-		m.o.Logger.Warn("a member cannot catch up after its snapshot, as more is written meanwhile; a larger cluster-log-size helps", "id", p.ID)
+		m.o.Logger.Warn("a member cannot catch up after its snapshot, as more is written meanwhile; a larger cluster-log-size helps",
+			"id", p.ID)
 		m.follows(p.ID)
 	}
 	return own

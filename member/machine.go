@@ -136,7 +136,8 @@ func (m *Member) deposed(term uint64) {
 	}
 	lost, last := m.journal.follow()
 	if lost {
-		m.rebuild("what it ran last was not proposed before it was deposed, or others have replaced that")
+		m.rebuild(
+			"what it ran last was not proposed before it was deposed, or others have replaced that")
 		return
 	}
 	m.mu.Lock()
@@ -174,7 +175,9 @@ func (x machine) Replaced(from uint64) {
 	// The journal must know this at once, because the next committed entries have the indexes of
 	// the replaced ones. The tasks in the queue may wait for the server's loop.
 	if m.journal.replaced(from) {
-		m.do(task{waits: true, run: func() { m.rebuild("others have replaced what it ran last", "from", from) }})
+		m.do(task{waits: true, run: func() {
+			m.rebuild("others have replaced what it ran last", "from", from)
+		}})
 	}
 }
 
@@ -214,7 +217,8 @@ func (m *Member) apply(a consensus.Applying) (leads bool) {
 			m.journal.applied(e.GetIndex(), lsn)
 			return m.mirror.Apply(lsn, batch)
 		}, m.joins); err != nil {
-			m.o.Logger.Error("an entry of the group cannot be applied", "index", e.GetIndex(), "term", e.GetTerm(), "error", err)
+			m.o.Logger.Error("an entry of the group cannot be applied", "index", e.GetIndex(),
+				"term", e.GetTerm(), "error", err)
 			m.rebuild("an entry could not be applied")
 			return false
 		}
@@ -224,7 +228,9 @@ func (m *Member) apply(a consensus.Applying) (leads bool) {
 		return e.GetType() != pb.EntryNormal || len(e.Data) > 0 && e.Data[0] == memberTag
 	})
 	m.passed(consensus.Base{Index: last.GetIndex(), Term: last.GetTerm(), Conf: a.Conf})
-	if slices.ContainsFunc(a.Entries, func(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }) {
+	if slices.ContainsFunc(a.Entries, func(e *pb.Entry) bool {
+		return e.GetType() != pb.EntryNormal
+	}) {
 		m.do(task{waits: true, run: func() { m.remember(last.GetIndex()) }})
 	}
 	if changed {
@@ -243,7 +249,8 @@ func (m *Member) apply(a consensus.Applying) (leads bool) {
 // entry, and the group might need a removed member for a majority.
 func (m *Member) remember(index uint64) {
 	if err := m.journal.log.Settled(m.ctx, m.journal.log.SaveCommit(index)); err != nil {
-		m.o.Logger.Debug("a change of members is not on disk as committed", "index", index, "error", err)
+		m.o.Logger.Debug("a change of members is not on disk as committed", "index",
+			index, "error", err)
 	}
 }
 
@@ -263,7 +270,8 @@ func (m *Member) regroup(conf *pb.ConfState) {
 }
 
 func isMember(c *pb.ConfState, id uint64) bool {
-	return slices.Contains(c.GetVoters(), id) || slices.Contains(c.GetLearners(), id) || slices.Contains(c.GetVotersOutgoing(), id) || slices.Contains(c.GetLearnersNext(), id)
+	return slices.Contains(c.GetVoters(), id) || slices.Contains(c.GetLearners(), id) ||
+		slices.Contains(c.GetVotersOutgoing(), id) || slices.Contains(c.GetLearnersNext(), id)
 }
 
 // lead makes this member the leader.

@@ -99,8 +99,9 @@ type Member struct {
 		bases   []raftlog.Base
 		conf    *pb.ConfState
 		members []commands.Member
-		written []commands.Member          // those on disk
-		moved   map[uint64]commands.Member // members that announce another address than the group knows
+		written []commands.Member // those on disk
+		// Members that announce another address than the group knows.
+		moved   map[uint64]commands.Member
 		waits   map[*wait]bool
 		plan    func() error // what Finish does
 		met     []hello
@@ -108,12 +109,17 @@ type Member struct {
 		elected int64
 		stalled bool // this leader commits nothing, so it refuses writes
 		taken   commands.SnapshotProgress
-		lagging map[uint64]*lagging     // members that are sent a snapshot, or continue after one, by ID
-		keeps   map[*keptEntries]uint64 // index after which the log is needed, for backups and the archive
-		own     uint64                  // the segment that a start from the newest checkpoint needs, also from one under way
-		saved   uint64                  // the same, as of the newest that has ended; 0: none has
-		begin   uint64                  // with which a start from that one begins, for backups and the archive
-		others  uint64                  // the first one that such a start or others need, as of that checkpoint
+		// Members that are sent a snapshot, or continue after one, by ID.
+		lagging map[uint64]*lagging
+		// Index after which the log is needed, for backups and the archive.
+		keeps map[*keptEntries]uint64
+		// The segment that a start from the newest checkpoint needs, also from one under way.
+		own   uint64
+		saved uint64 // the same, as of the newest that has ended; 0: none has
+		// With which a start from that one begins, for backups and the archive.
+		begin uint64
+		// The first one that such a start or others need, as of that checkpoint.
+		others uint64
 	}
 }
 
@@ -123,7 +129,8 @@ func New(o Options) *Member {
 	m.clocks = &clocks{m: m, warned: map[uint64]bool{}}
 	m.clocks.mu.readings = map[uint64]reading{}
 	m.mu.changed.L = &m.mu.Mutex
-	m.mu.waits, m.mu.lagging, m.mu.moved = map[*wait]bool{}, map[uint64]*lagging{}, map[uint64]commands.Member{}
+	m.mu.waits, m.mu.lagging, m.mu.moved = map[*wait]bool{}, map[uint64]*lagging{},
+		map[uint64]commands.Member{}
 	m.mu.keeps = map[*keptEntries]uint64{}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.status.Store(&commands.GroupStatus{})
@@ -147,7 +154,8 @@ func (m *Member) Open(o storage.Options) (*storage.Store, storage.Recovered, err
 	}
 	if id != nil {
 		if _, err := os.Stat(filepath.Join(o.Dir, format.DataName)); err != nil {
-			return nil, storage.Recovered{}, fmt.Errorf("member: the directory is a member's, and has no data file: %w", err)
+			return nil, storage.Recovered{},
+				fmt.Errorf("member: the directory is a member's, and has no data file: %w", err)
 		}
 		switch _, err := storage.LogPlace(o); {
 		case errors.Is(err, storage.ErrAlone): // convert was interrupted
@@ -162,7 +170,8 @@ func (m *Member) Open(o storage.Options) (*storage.Store, storage.Recovered, err
 	if id == nil {
 		s, rec, err := storage.Open(o)
 		if errors.Is(err, storage.ErrMember) {
-			err = fmt.Errorf("member: %s is missing, which says who the member is: %w", filepath.Join(o.Dir, identityFile), err)
+			err = fmt.Errorf("member: %s is missing, which says who the member is: %w",
+				filepath.Join(o.Dir, identityFile), err)
 		}
 		m.store = s
 		return s, rec, err
@@ -208,7 +217,8 @@ func (m *Member) Start(host Host) error {
 	}
 	r := &receiver{m, make(chan struct{})}
 	m.transport, err = consensus.NewTransport(consensus.TransportOptions{
-		Me: m.id.me(), Listener: listener, Receiver: r, Secret: m.o.Secret, TLS: m.o.TLS, Serve: r.serve, Logger: m.o.Logger,
+		Me: m.id.me(), Listener: listener, Receiver: r, Secret: m.o.Secret, TLS: m.o.TLS,
+		Serve: r.serve, Logger: m.o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -221,7 +231,8 @@ func (m *Member) Start(host Host) error {
 	m.mu.Unlock()
 	m.queue.mu.busy = true // nothing is done before all is set
 	m.group, err = consensus.Start(consensus.Options{
-		ID: m.id.ID, Group: groupNumber, Log: m.journal.log, Applied: applied.Base, Machine: machine{m}, Network: m.transport,
+		ID: m.id.ID, Group: groupNumber, Log: m.journal.log, Applied: applied.Base,
+		Machine: machine{m}, Network: m.transport,
 		Clock: m.o.Clock, Time: m.clocks, Logger: m.o.Logger,
 	})
 	if err != nil {
@@ -234,7 +245,8 @@ func (m *Member) Start(host Host) error {
 	m.done.Go(func() { m.journal.run(m.ctx) })
 	m.done.Go(m.keepHouse)
 	m.publish()
-	m.o.Logger.Info("a member of a group", "node", m.id.Node, "id", m.id.ID, "members", len(m.id.Members), "applied", applied.Index)
+	m.o.Logger.Info("a member of a group", "node", m.id.Node, "id", m.id.ID, "members",
+		len(m.id.Members), "applied", applied.Index)
 	return nil
 }
 
@@ -255,7 +267,9 @@ func (r *receiver) wait() bool {
 
 func (r *receiver) Receive(messages []*consensus.Message) {
 	if takes := r.m.o.seams.takes; takes != nil {
-		messages = slices.DeleteFunc(slices.Clone(messages), func(m *consensus.Message) bool { return !takes(m) })
+		messages = slices.DeleteFunc(slices.Clone(messages), func(m *consensus.Message) bool {
+			return !takes(m)
+		})
 	}
 	if r.wait() {
 		r.m.heard(messages)
@@ -295,7 +309,8 @@ func (m *Member) heard(messages []*consensus.Message) {
 		return
 	}
 	for _, x := range messages {
-		if t := x.Raft.GetType(); x.Raft.GetFrom() == gone && (t == pb.MsgHeartbeat || t == pb.MsgApp) {
+		if t := x.Raft.GetType(); x.Raft.GetFrom() == gone &&
+			(t == pb.MsgHeartbeat || t == pb.MsgApp) {
 			m.become(func() { m.gone.Store(0) })
 			return
 		}
@@ -377,7 +392,8 @@ func (m *Member) become(change func()) {
 // publish computes the status from the member's state, and stores it.
 func (m *Member) publish() {
 	m.mu.Lock()
-	st := &commands.GroupStatus{Role: m.mu.role, ID: m.id.ID, Term: m.mu.term, Leader: m.mu.leader, Shard: m.id.Shard, Stalled: m.mu.stalled, Timeless: m.store.KnownTime() == 0}
+	st := &commands.GroupStatus{Role: m.mu.role, ID: m.id.ID, Term: m.mu.term, Leader: m.mu.leader,
+		Shard: m.id.Shard, Stalled: m.mu.stalled, Timeless: m.store.KnownTime() == 0}
 	unknown := len(m.mu.conf.GetVoters()) == 0 // it has nothing of the log yet
 	for _, o := range m.mu.members {
 		o.Learner = !unknown && !slices.Contains(m.mu.conf.GetVoters(), o.ID)

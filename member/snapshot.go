@@ -49,7 +49,8 @@ func (m *Member) snapshot() (*pb.Snapshot, error) {
 	if b.Index == 0 {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &b.Index, Term: &b.Term, ConfState: b.Conf}}, nil
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &b.Index, Term: &b.Term,
+		ConfState: b.Conf}}, nil
 }
 
 // send sends a snapshot to a member. Its base is not before the entry after.
@@ -74,7 +75,8 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err e
 			return err
 		}
 		if base = m.baseAt(sn.Header.Position); base.Index < after {
-			return fmt.Errorf("the snapshot begins with entry %d, and %d was asked for", base.Index, after)
+			return fmt.Errorf("the snapshot begins with entry %d, and %d was asked for",
+				base.Index, after)
 		}
 	}
 	m.sends(to, base.Index, sn.Header.Size)
@@ -86,10 +88,12 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err e
 	m.mu.Lock()
 	members := slices.Clone(m.mu.members)
 	m.mu.Unlock()
-	if sn.Header.Note, err = json.Marshal(note{base.Index, base.Term, base.Position, conf, members}); err != nil {
+	if sn.Header.Note, err = json.Marshal(note{base.Index, base.Term, base.Position, conf,
+		members}); err != nil {
 		return err
 	}
-	m.o.Logger.Info("sending a snapshot", "to", to, "bytes", sn.Header.Size, "entries", commit-base.Index)
+	m.o.Logger.Info("sending a snapshot", "to", to, "bytes", sn.Header.Size, "entries",
+		commit-base.Index)
 	m.become(func() { m.mu.taken.Member, m.mu.taken.Done, m.mu.taken.Size = to, 0, sn.Header.Size })
 	defer m.become(func() { m.mu.taken.Member = 0 })
 	err = sn.Send(ctx, &counted{m, to, w}, func(out *snapshotfile.Writer) error {
@@ -155,7 +159,9 @@ func (m *Member) fetch(index uint64) error {
 	var leader commands.Member
 	id := m.group.Status().Leader // not from the status, because the task of Led waits for this one
 	m.mu.Lock()
-	if n := slices.IndexFunc(m.mu.members, func(o commands.Member) bool { return o.ID == id }); n >= 0 {
+	if n := slices.IndexFunc(m.mu.members, func(o commands.Member) bool {
+		return o.ID == id
+	}); n >= 0 {
 		leader = m.mu.members[n]
 	}
 	m.mu.Unlock()
@@ -164,9 +170,11 @@ func (m *Member) fetch(index uint64) error {
 	}
 	m.o.Logger.Info("fetching a snapshot", "from", leader.ID, "index", index)
 	m.become(func() {
-		m.mu.taken = commands.SnapshotProgress{Member: leader.ID, Receiving: true, Taken: m.mu.taken.Taken}
+		m.mu.taken = commands.SnapshotProgress{Member: leader.ID, Receiving: true,
+			Taken: m.mu.taken.Taken}
 	})
-	text, err := json.Marshal(request{Do: askSnapshot, After: max(m.journal.log.Begin().Index, m.journal.log.Hard().GetCommit())})
+	text, err := json.Marshal(request{Do: askSnapshot,
+		After: max(m.journal.log.Begin().Index, m.journal.log.Hard().GetCommit())})
 	if err != nil {
 		return err
 	}
@@ -232,7 +240,8 @@ func (m *Member) install() error {
 	if err := json.Unmarshal(from.Header.Note, &n); err != nil {
 		return err
 	}
-	base := raftlog.Base{Base: consensus.Base{Index: n.Index, Term: n.Term, Conf: &pb.ConfState{}}, Position: n.Position}
+	base := raftlog.Base{Base: consensus.Base{Index: n.Index, Term: n.Term, Conf: &pb.ConfState{}},
+		Position: n.Position}
 	if err := proto.Unmarshal(n.Conf, base.Conf); err != nil {
 		return err
 	}
@@ -241,7 +250,8 @@ func (m *Member) install() error {
 		return err
 	}
 	if segment == 0 {
-		m.o.Logger.Warn("a snapshot is older than what this member has, and is dropped", "index", n.Index)
+		m.o.Logger.Warn("a snapshot is older than what this member has, and is dropped",
+			"index", n.Index)
 		return errors.Join(os.Remove(path), m.storage.FS.SyncDir(m.storage.Dir))
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -268,7 +278,8 @@ func (m *Member) install() error {
 // installLog makes the log begin with the snapshot's base and continue with its entries. It returns
 // the segment in which the log begins, or 0 if the member already has committed entries after the
 // base.
-func (m *Member) installLog(base raftlog.Base, from *snapshotfile.Reader) (segment uint64, err error) {
+func (m *Member) installLog(base raftlog.Base,
+	from *snapshotfile.Reader) (segment uint64, err error) {
 	at, err := storage.LogPlace(m.storage)
 	if err != nil {
 		return 0, err
@@ -305,7 +316,8 @@ const mostUnsynced = 16 << 20
 
 // appendEntries appends the entries of a snapshot to the log; all of them are committed. It returns
 // the last one's index, or the base's if there are none.
-func appendEntries(log *raftlog.Log, base uint64, from *snapshotfile.Reader) (last uint64, err error) {
+func appendEntries(log *raftlog.Log, base uint64,
+	from *snapshotfile.Reader) (last uint64, err error) {
 	last = base
 	for size := 0; ; {
 		p, err := from.Next()

@@ -31,17 +31,21 @@ func (s *stall) look(now time.Duration, leads bool, term, committed uint64, wait
 func (m *Member) stalls(s *stall) {
 	st := m.group.Status()
 	waits := st.Committed < st.Last || m.journal.Durable() < m.journal.End()
-	stalled := s.look(m.o.Clock.Mono(), st.Leading && m.status.Load().Role == commands.Leader, st.Term, st.Committed, waits)
+	stalled := s.look(m.o.Clock.Mono(), st.Leading && m.status.Load().Role == commands.Leader,
+		st.Term, st.Committed, waits)
 	if stalled == m.status.Load().Stalled {
 		return
 	}
 	m.become(func() { m.mu.stalled = stalled })
 	if !stalled {
-		m.o.Logger.Info("entries are committed again, or another member leads: writes are not refused any more", "term", st.Term)
+		m.o.Logger.Info(
+			"entries are committed again, or another member leads: writes are not refused any more",
+			"term", st.Term)
 		return
 	}
 	for _, p := range m.group.Peers() {
 		m.o.Logger.Warn("nothing is committed, so writes are refused: too few members store what the leader sends them, as when their disks are full",
-			"last", st.Last, "committed", st.Committed, "member", p.ID, "has", p.Match, "connected", p.Active)
+			"last", st.Last, "committed", st.Committed, "member", p.ID, "has", p.Match,
+			"connected", p.Active)
 	}
 }

@@ -125,12 +125,14 @@ func (m *Member) Progress() (p commands.GroupProgress) {
 	m.mu.Unlock()
 	if !st.Leading {
 		if st.Leader != 0 {
-			p.Members = append(p.Members, commands.MemberProgress{ID: st.Leader, Connected: true, Contact: st.Silent})
+			p.Members = append(p.Members, commands.MemberProgress{ID: st.Leader, Connected: true,
+				Contact: st.Silent})
 		}
 		return p
 	}
 	for _, peer := range m.group.Peers() {
-		mp := commands.MemberProgress{ID: peer.ID, Connected: peer.Active, Contact: -1, SyncedLSN: m.journal.positionOf(peer.Match)}
+		mp := commands.MemberProgress{ID: peer.ID, Connected: peer.Active, Contact: -1,
+			SyncedLSN: m.journal.positionOf(peer.Match)}
 		if peer.Active {
 			mp.Contact = 0
 		}

@@ -93,7 +93,9 @@ func (c *clocks) look() {
 func (c *clocks) note(id uint64, ms int64, whose string) {
 	switch off := max(ms, -ms); {
 	case off > skewedFrom && !c.warned[id]:
-		c.m.o.Logger.Warn(whose+" differs from the group's time: set it right, or have all machines take their time from one source", "member", id, "ahead_ms", ms)
+		c.m.o.Logger.Warn(whose+
+			" differs from the group's time: set it right, or have all machines take their time from one source",
+			"member", id, "ahead_ms", ms)
 		c.warned[id] = true
 	case off < skewedUntil && c.warned[id]:
 		c.m.o.Logger.Info(whose+" agrees with the group's time again", "member", id, "ahead_ms", ms)

@@ -89,7 +89,8 @@ func (r *Reader) Buffered() int { return r.end - r.start }
 
 // Memory is the memory of the Reader, in bytes.
 func (r *Reader) Memory() int {
-	return len(r.buf) + cap(r.spans)*int(unsafe.Sizeof(span{})) + cap(r.args)*int(unsafe.Sizeof([]byte{}))
+	return len(r.buf) + cap(r.spans)*int(unsafe.Sizeof(span{})) +
+		cap(r.args)*int(unsafe.Sizeof([]byte{}))
 }
 
 // Need returns the number of bytes that are missing to the end of the present argument, so that the

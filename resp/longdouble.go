@@ -102,7 +102,8 @@ func (x *LongDouble) parse(b []byte, base int) bool {
 		x.scale(mantissa, exp)
 	}
 	e := x.f.MantExp(nil)
-	return e <= longDoubleMaxExp && (e > longDoubleZeroExp || e == longDoubleZeroExp && !isHalf(&x.f))
+	return e <= longDoubleMaxExp &&
+		(e > longDoubleZeroExp || e == longDoubleZeroExp && !isHalf(&x.f))
 }
 
 // scale sets x to mantissa × 10^exp, rounded once.

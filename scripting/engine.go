@@ -39,8 +39,10 @@ type Host interface {
 
 // The reasons to end a script.
 var (
-	ErrKilled         = errors.New("Script killed by user with SCRIPT KILL...") //lint:ignore ST1005 Redis words it like that
-	ErrFunctionKilled = errors.New("Script killed by user with FUNCTION KILL.") //lint:ignore ST1005 Redis words it like that
+	//lint:ignore ST1005 Redis words it like that
+	ErrKilled = errors.New("Script killed by user with SCRIPT KILL...")
+	//lint:ignore ST1005 Redis words it like that
+	ErrFunctionKilled = errors.New("Script killed by user with FUNCTION KILL.")
 	ErrMemory         = errors.New("not enough memory")
 	ErrStopping       = errors.New("the server is shutting down")
 )

@@ -107,7 +107,8 @@ func (d *jsonDecoder) look(at int) {
 	}
 }
 
-var punctuation = [256]jsonToken{'{': objectBegin, '}': objectEnd, '[': arrayBegin, ']': arrayEnd, ',': commaToken, ':': colonToken}
+var punctuation = [256]jsonToken{'{': objectBegin, '}': objectEnd, '[': arrayBegin, ']': arrayEnd,
+	',': commaToken, ':': colonToken}
 
 var jsonWords = []struct {
 	text  string
@@ -161,7 +162,8 @@ func numberLength(s string, look func(int)) int {
 		}
 	}
 	isMember, exponent := isDigit, byte('e')
-	if len(rest) > 2 && rest[0] == '0' && rest[1]|0x20 == 'x' && (isHex(rest[2]) || rest[2] == '.' && len(rest) > 3 && isHex(rest[3])) {
+	if len(rest) > 2 && rest[0] == '0' && rest[1]|0x20 == 'x' &&
+		(isHex(rest[2]) || rest[2] == '.' && len(rest) > 3 && isHex(rest[3])) {
 		at += 2
 		isMember, exponent = isHex, 'p'
 	}
@@ -236,7 +238,8 @@ func (d *jsonDecoder) string() jsonToken {
 	return d.broken("unexpected end of string", d.at)
 }
 
-var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r'}
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n',
+	'f': '\f', 'r': '\r'}
 
 // escape adds the text of an escape sequence; why is its error, empty if there is none.
 func (d *jsonDecoder) escape(out *buffer) (why string) {

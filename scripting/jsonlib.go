@@ -135,7 +135,8 @@ func intOption(L *lua.State, n int, option *int, least, most int) {
 	if !L.Arg(n).IsNil() {
 		v := L.CheckInt(n)
 		if v < least || v > most { // cjson names the first argument, whichever it is
-			L.ArgError(1, "expected integer between "+strconv.Itoa(least)+" and "+strconv.Itoa(most))
+			L.ArgError(1, "expected integer between "+strconv.Itoa(least)+" and "+
+				strconv.Itoa(most))
 		}
 		*option = v
 	}
@@ -297,7 +298,8 @@ func (e *jsonEncoder) arrayLength(t *lua.Table) int {
 const hexDigits = "0123456789abcdef"
 
 // jsonEscapes are the characters with an escape of their own.
-var jsonEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', '\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}
+var jsonEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', '\b': 'b', '\t': 't', '\n': 'n',
+	'\f': 'f', '\r': 'r'}
 
 // quote writes a string; bytes above 127 stay as they are.
 func (e *jsonEncoder) quote(s string) {

@@ -37,7 +37,8 @@ type Library struct {
 }
 
 // FunctionFlags are the flags that a function may have.
-var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
+var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster",
+	"allow-cross-slot-keys"}
 
 // errLoadTime is Redis's word for a library that takes too long to load.
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
@@ -61,7 +62,8 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 		return nil, err
 	}
 	if len(lib.Functions) == 0 {
-		return nil, errors.New("No functions registered") //lint:ignore ST1005 Redis words it like that
+		//lint:ignore ST1005 Redis words it like that
+		return nil, errors.New("No functions registered")
 	}
 	return lib, nil
 }
@@ -119,7 +121,8 @@ func (lib *Library) load(r *Run) error {
 func (st *state) loadGlobals() *lua.Table {
 	L := st.L
 	library, globals := L.NewTable(0, 8), L.NewTable(0, 1)
-	L.Register(library, map[string]lua.Builtin{"register_function": st.redisRegister, "log": st.redisLog})
+	L.Register(library, map[string]lua.Builtin{"register_function": st.redisRegister,
+		"log": st.redisLog})
 	st.logLevels(library)
 	library.SetMetatable(st.strict())
 	globals.SetString(L, "redis", library.Value())
@@ -129,7 +132,8 @@ func (st *state) loadGlobals() *lua.Table {
 
 // share makes env a table with all globals.
 func (st *state) share(env *lua.Table) {
-	for key, value, _ := st.globals.Next(lua.Nil); !key.IsNil(); key, value, _ = st.globals.Next(key) {
+	for key, value, _ := st.globals.Next(lua.Nil); !key.IsNil(); key, value,
+		_ = st.globals.Next(key) {
 		env.Set(st.L, key, value)
 	}
 	env.SetString(st.L, "_G", env.Value())
@@ -196,7 +200,8 @@ func registered(L *lua.State) (f *Function, problem string) {
 	case n == 1:
 		t := L.Arg(1).AsTable()
 		if t == nil {
-			return nil, "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
+			return nil,
+				"calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
 		}
 		return namedArguments(t)
 	}
@@ -220,7 +225,8 @@ func namedArguments(t *lua.Table) (f *Function, problem string) {
 		switch name {
 		case "function_name":
 			if f.Name, ok = value.Text(); !ok {
-				return nil, "function_name argument given to redis.register_function must be a string"
+				return nil,
+					"function_name argument given to redis.register_function must be a string"
 			}
 		case "description":
 			if f.Description, f.Described = value.Text(); !f.Described {
@@ -233,7 +239,8 @@ func namedArguments(t *lua.Table) (f *Function, problem string) {
 		case "flags":
 			flags := value.AsTable()
 			if flags == nil {
-				return nil, "flags argument to redis.register_function must be a table representing function flags"
+				return nil,
+					"flags argument to redis.register_function must be a table representing function flags"
 			}
 			if f.Flags, ok = functionFlags(flags); !ok {
 				return nil, "unknown flag given"

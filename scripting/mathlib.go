@@ -8,7 +8,8 @@ import (
 
 func (st *state) openMath() {
 	library := st.L.OpenMath()
-	st.L.Register(library, map[string]lua.Builtin{"random": st.mathRandom, "randomseed": st.mathRandomSeed})
+	st.L.Register(library, map[string]lua.Builtin{"random": st.mathRandom,
+		"randomseed": st.mathRandomSeed})
 	st.globals.SetString(st.L, "math", library.Value())
 }
 

@@ -16,10 +16,12 @@ const (
 
 func (st *state) openMsgpack() {
 	library := st.library("cmsgpack", map[string]lua.Builtin{
-		"pack": msgpackPack, "unpack": msgpackUnpack, "unpack_one": msgpackOne, "unpack_limit": msgpackLimit,
+		"pack": msgpackPack, "unpack": msgpackUnpack, "unpack_one": msgpackOne,
+		"unpack_limit": msgpackLimit,
 	})
 	for name, text := range map[string]string{
-		"_NAME": "cmsgpack", "_VERSION": "lua-cmsgpack 0.4.0", "_COPYRIGHT": "Copyright (C) 2012, Salvatore Sanfilippo",
+		"_NAME": "cmsgpack", "_VERSION": "lua-cmsgpack 0.4.0",
+		"_COPYRIGHT":   "Copyright (C) 2012, Salvatore Sanfilippo",
 		"_DESCRIPTION": "MessagePack C implementation for Lua",
 	} {
 		library.SetString(st.L, name, st.L.String(text))
@@ -180,7 +182,9 @@ func msgpackLimit(L *lua.State) int {
 func unpackValues(L *lua.State, limit, offset int) int {
 	u := unpacker{L: L, b: L.CheckString(1), at: offset}
 	if offset < 0 || limit < 0 {
-		L.Errorf("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), len(u.b)) // Redis shows that
+		// Redis shows that.
+		L.Errorf("Invalid request to unpack with offset of %d and limit of %d.",
+			int32(offset), len(u.b))
 	}
 	if offset > len(u.b) {
 		L.Errorf("Start offset %d greater than input length %d.", int32(offset), len(u.b))

@@ -32,10 +32,12 @@ func (st *state) openRedis() {
 		"acl_check_cmd": st.redisACL,
 	})
 	if !st.functions {
-		st.L.Register(library, map[string]lua.Builtin{"breakpoint": redisFalse, "debug": redisNothing, "replicate_commands": redisReplicate})
+		st.L.Register(library, map[string]lua.Builtin{"breakpoint": redisFalse,
+			"debug": redisNothing, "replicate_commands": redisReplicate})
 	}
 	st.logLevels(library)
-	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3} {
+	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2,
+		"REPL_REPLICA": 2, "REPL_ALL": 3} {
 		library.SetString(st.L, name, lua.Number(float64(n)))
 	}
 }
@@ -43,7 +45,8 @@ func (st *state) openRedis() {
 // logLevels sets the constants that a library's program sees while it is loaded, too.
 func (st *state) logLevels(library *lua.Table) {
 	for name, n := range map[string]int{
-		"LOG_DEBUG": logDebug, "LOG_VERBOSE": logVerbose, "LOG_NOTICE": logNotice, "LOG_WARNING": logWarning,
+		"LOG_DEBUG": logDebug, "LOG_VERBOSE": logVerbose, "LOG_NOTICE": logNotice,
+		"LOG_WARNING":       logWarning,
 		"REDIS_VERSION_NUM": versionNumber(st.engine.o.Version),
 	} {
 		library.SetString(st.L, name, lua.Number(float64(n)))
@@ -82,11 +85,13 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 			return "Lua redis lib command arguments must be strings or integers"
 		}
 		if cap(st.numbers)-len(st.numbers) < longest {
-			st.numbers = make([]byte, 0, 2*cap(st.numbers)+longest) // arguments in the old one stay valid
+			// Arguments in the old one stay valid.
+			st.numbers = make([]byte, 0, 2*cap(st.numbers)+longest)
 		}
 		from := len(st.numbers)
 		st.numbers = appendArg(st.numbers, f)
-		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)] // capped, so that a command's append copies
+		// capped, so that a command's append copies.
+		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)]
 	}
 	if int64(total) > st.engine.o.Memory {
 		L.Reserve(total)
@@ -245,7 +250,8 @@ func (st *state) redisSetRepl(L *lua.State) int {
 	}
 	f, _ := L.ToNumber(L.Arg(1))
 	if int64(f)&^3 != 0 {
-		st.throwError(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+		st.throwError(L,
+			"Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
 }

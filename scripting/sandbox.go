@@ -70,7 +70,8 @@ func basePcall(L *lua.State) int {
 // caught converts an error as Redis's pcall does: a table with a text in "err" becomes that text.
 func caught(L *lua.State, v lua.Value) lua.Value {
 	if t := v.AsTable(); t != nil {
-		if message := t.Get(fieldErr); message.Kind() == lua.KindString || message.Kind() == lua.KindNumber {
+		if message := t.Get(fieldErr); message.Kind() == lua.KindString ||
+			message.Kind() == lua.KindNumber {
 			return message
 		}
 	}
@@ -95,7 +96,8 @@ func (st *state) reset() {
 // library is a table of functions under a global name.
 func (st *state) library(name string, functions map[string]lua.Builtin) *lua.Table {
 	t := st.L.NewTable(0, len(functions))
-	for _, name := range slices.Sorted(maps.Keys(functions)) { // so that pairs has the same order in each state
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		// So that pairs has the same order in each state.
 		t.SetString(st.L, name, st.L.NewFunction(name, functions[name]))
 	}
 	st.globals.SetString(st.L, name, t.Value())

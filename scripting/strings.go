@@ -254,7 +254,8 @@ func indexLong(L *lua.State, s, sub string) int {
 // stringGmatch returns an iterator; its upvalues are the text, the pattern and the position at
 // which it continues. '^' is an ordinary character in its pattern.
 func stringGmatch(L *lua.State) int {
-	L.Push(L.NewFunction("gmatch", nextMatch, L.CheckStringValue(1), L.CheckStringValue(2), lua.Number(0)))
+	L.Push(L.NewFunction("gmatch", nextMatch, L.CheckStringValue(1), L.CheckStringValue(2),
+		lua.Number(0)))
 	return 1
 }
 

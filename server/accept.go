@@ -84,7 +84,8 @@ func (l *loop) accept(ln *listener) bool {
 	case errors.Is(err, unix.ECONNABORTED), errors.Is(err, unix.EINTR), errors.Is(err, unix.EPROTO):
 		// it went away while it waited
 	default:
-		l.complain("no new connections can be accepted; refusing them until that changes", "address", ln.addr, "error", err)
+		l.complain("no new connections can be accepted; refusing them until that changes",
+			"address", ln.addr, "error", err)
 		l.starved = true
 		l.reserve.release()
 		l.refuseWaiting()
@@ -149,7 +150,8 @@ func (l *loop) connect(ln *listener, fd int, peer unix.Sockaddr) {
 		return
 	case !ln.unix && !ln.tls && l.protects(from):
 		stats.Rejected.Add(1)
-		l.complain("refusing a client: protected-mode is on and no password is set", "address", from)
+		l.complain("refusing a client: protected-mode is on and no password is set",
+			"address", from)
 		l.turnAway(ln, fd, denied)
 		return
 	}

@@ -61,12 +61,14 @@ func (l *loop) block(s *session, args [][]byte) {
 		s.reader, s.room = nil, 0
 	}
 	wait := &l.ctx.Wait
-	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN, shows: l.ctx.Term != 0, began: l.mono, on: *wait}
+	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN,
+		shows: l.ctx.Term != 0, began: l.mono, on: *wait}
 	s.wait(forUnblock)
 	s.args, s.blocked = args, b
 	if wait.Timeout > 0 {
 		b.timer.run = func() { l.timeUp(s) }
-		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
+		l.timers.set(&b.timer, l.o.Clock.Mono()+
+			time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
 	}
 	l.lookAgain(b, wait.Again)
 	wait.Keys, b.on.Keys = nil, nil // their names are the client's
@@ -135,7 +137,8 @@ func (l *loop) endBlocked(s *session, reply func(*commands.Ctx)) {
 	if b.on.Works {
 		took = l.o.Clock.Mono() - b.began
 	}
-	c := commands.Ctx{Spec: b.spec, Args: s.args, Client: &s.client, Env: l.env, Out: &s.out.w, LSN: b.lsn, Wait: b.on}
+	c := commands.Ctx{Spec: b.spec, Args: s.args, Client: &s.client, Env: l.env, Out: &s.out.w,
+		LSN: b.lsn, Wait: b.on}
 	if st := l.group.status; b.shows && st != nil && st.Role == commands.Leader {
 		c.Term = st.Term
 	}

@@ -13,7 +13,8 @@ import (
 func (l *loop) tick() {
 	l.timers.set(&l.cron, l.mono+cronTime)
 	stats := &l.env.Stats
-	ops, in, out := l.rates.sample(l.mono, stats.Commands.Load(), stats.NetIn.Load(), stats.NetOut.Load())
+	ops, in, out := l.rates.sample(l.mono, stats.Commands.Load(), stats.NetIn.Load(),
+		stats.NetOut.Load())
 	stats.OpsPerSec.Store(ops)
 	stats.InBytesPerSec.Store(in)
 	stats.OutBytesPerSec.Store(out)
@@ -86,7 +87,8 @@ func (l *loop) readSettings() {
 	st.guest = st.limits
 	st.guest.Unauthenticated = true
 	st.queryBuffer = int(min(cfg.Int("client-query-buffer-limit"), math.MaxInt))
-	st.normal, st.pubsub = readOutputLimit(cfg, config.ClassNormal), readOutputLimit(cfg, config.ClassPubSub)
+	st.normal, st.pubsub = readOutputLimit(cfg, config.ClassNormal),
+		readOutputLimit(cfg, config.ClassPubSub)
 	l.limitMemory(cfg.MaxMemoryClients(), st.limits.MaxBulk)
 	l.group.quorum = cfg.String("cluster-reads") == "quorum"
 	idle := time.Duration(cfg.Int("timeout")) * time.Second

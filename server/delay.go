@@ -46,7 +46,8 @@ func (l *loop) dropPaused(s *session) {
 
 // delayed reports whether the session is one of loop.delayed, and not one that has ended since.
 func (s *session) delayed() bool {
-	return s.state == forJob || s.state == forPause || s.state == forGroup || s.blocked != nil && s.blocked.delayed
+	return s.state == forJob || s.state == forPause || s.state == forGroup ||
+		s.blocked != nil && s.blocked.delayed
 }
 
 // release gives the sessions that wait for why their turns, before all others and in the order in

@@ -76,7 +76,8 @@ func (g *greeting) run(conn *tls.Conn) (err error) {
 // greet begins a session's TLS. Its client is there for others to see and to end, and
 // counts, but nothing of it runs before the handshake has succeeded.
 func (l *loop) greet(s *session) {
-	g := &greeting{turn: l.tls.turn, fetched: make(chan struct{}, 1), gone: make(chan struct{}), wants: true}
+	g := &greeting{turn: l.tls.turn, fetched: make(chan struct{}, 1), gone: make(chan struct{}),
+		wants: true}
 	g.step = func() {
 		l.box.post(func() {
 			if s.state == forHandshake {
@@ -147,7 +148,8 @@ func (l *loop) greeted(s *session, err error) {
 	s.wake()
 	if peer, err := netip.ParseAddrPort(s.client.Addr); err != nil || l.protects(peer) {
 		l.env.Stats.Rejected.Add(1)
-		l.complain("refusing a client: protected-mode is on and no password is set", "address", s.client.Addr)
+		l.complain("refusing a client: protected-mode is on and no password is set",
+			"address", s.client.Addr)
 		s.out.begin(&l.buffers)
 		s.out.w.Buf = append(s.out.w.Buf, denied...)
 		s.finish()
@@ -163,7 +165,8 @@ func (l *loop) greetingFailed(s *session, err error) {
 	if errors.Is(err, errGone) || errors.Is(err, io.EOF) {
 		l.o.Log.Debug("a connection went away during its TLS handshake", "address", s.client.Addr)
 	} else {
-		l.complain("a TLS handshake failed", "client", s.client.ID, "address", s.client.Addr, "error", err)
+		l.complain("a TLS handshake failed", "client", s.client.ID, "address",
+			s.client.Addr, "error", err)
 	}
 	if !s.tls.greet.wants {
 		l.close(s)

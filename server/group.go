@@ -19,11 +19,12 @@ type membership struct {
 	commands.Membership                       // nil: the server is in no group, and never will be
 	status              *commands.GroupStatus // as the loop has followed it
 	patience            timer                 // until commands wait for the group
-	unproven            []*session            // have replies that wait until it is certain that this server led
-	term                uint64                // in which all of these replies were made
-	looks               timer                 // for that
-	asked               bool                  // a majority has been asked, and has not answered
-	quorum              bool                  // cluster-reads
+	// Have replies that wait until it is certain that this server led.
+	unproven []*session
+	term     uint64 // in which all of these replies were made
+	looks    timer  // for that
+	asked    bool   // a majority has been asked, and has not answered
+	quorum   bool   // cluster-reads
 }
 
 // follow takes in what the group has become.
@@ -58,11 +59,13 @@ func (l *loop) regroup() {
 	l.release(forGroup)
 	l.busy = true
 	st := l.group.status
-	if until := l.env.Undecided(); st == nil || st.Role == commands.Alone || st.Role == commands.Leader || until > l.mono {
+	if until := l.env.Undecided(); st == nil || st.Role == commands.Alone ||
+		st.Role == commands.Leader || until > l.mono {
 		return
 	}
 	for _, s := range l.sessions {
-		if s != nil && s.state == forUnblock && s.blocked.waiter.ForKeys() && !s.blocked.loads && !s.blocked.delayed {
+		if s != nil && s.state == forUnblock && s.blocked.waiter.ForKeys() && !s.blocked.loads &&
+			!s.blocked.delayed {
 			l.guard(s, l.resume)
 		}
 	}
@@ -76,7 +79,8 @@ func (l *loop) regroup() {
 func (l *loop) endWaiting() {
 	for _, s := range l.waiting {
 		if s.takes() && s.out.needs[0].lsn > l.log.Durable() {
-			l.o.Log.Debug("closing a client, since nobody leads the group and its writes are not known to be committed", "client", s.client.ID, "address", s.client.Addr)
+			l.o.Log.Debug("closing a client, since nobody leads the group and its writes are not known to be committed",
+				"client", s.client.ID, "address", s.client.Addr)
 			l.condemn(s)
 		}
 	}
@@ -99,7 +103,8 @@ func (l *loop) endUnproven() {
 	g := &l.group
 	for _, s := range g.unproven {
 		if s.out.holds && s.takes() {
-			l.o.Log.Debug("closing a client whose replies may not be those of the group", "client", s.client.ID, "address", s.client.Addr)
+			l.o.Log.Debug("closing a client whose replies may not be those of the group", "client",
+				s.client.ID, "address", s.client.Addr)
 			l.condemn(s)
 		}
 	}

@@ -32,11 +32,12 @@ import (
 // run on the loop (lend).
 type jobs struct {
 	// These belong to the loop.
-	count   int   // jobs that have begun, or wait in queue, and whose end the loop has not seen
-	global  *job  // that runs; nil: none
-	next    *job  // a global one, to be used again
-	busy    timer // for the script of the global one
-	share   timer // for a global one that did not begin in a turn, or whose transaction had not begun
+	count  int   // jobs that have begun, or wait in queue, and whose end the loop has not seen
+	global *job  // that runs; nil: none
+	next   *job  // a global one, to be used again
+	busy   timer // for the script of the global one
+	// For a global one that did not begin in a turn, or whose transaction had not begun.
+	share   timer
 	waiting timer // for those that wait for other servers; see endForsaken
 
 	places [commands.Places]place // for those of scope Unlocked
@@ -61,13 +62,15 @@ type place struct {
 // job is one such command with all that it may touch. Its arguments stay valid, as its session
 // waits.
 type job struct {
-	s     *session
-	ctx   commands.Ctx
-	txn   *storage.Txn
-	out   resp.Writer
-	took  time.Duration
-	moved bool // it does not run on the loop's goroutine, or no more; once it runs, jobs.mu guards this
-	again bool // it has done nothing, as its keys have changed, and its command is to be dispatched again
+	s    *session
+	ctx  commands.Ctx
+	txn  *storage.Txn
+	out  resp.Writer
+	took time.Duration
+	// It does not run on the loop's goroutine, or no more; once it runs, jobs.mu guards this.
+	moved bool
+	// Its keys have changed, so it has done nothing: its command is dispatched again.
+	again bool
 
 	forsaken bool // endForsaken has found reason to end it
 }
@@ -333,7 +336,8 @@ func (l *loop) end(j *job) {
 	x.count--
 	switch j.ctx.Scope {
 	case commands.Unlocked:
-		l.endUnlocked(j) // what is queued and may write waits while CLIENT PAUSE waits for the end of this one
+		// What is queued and may write waits while CLIENT PAUSE waits for the end of this one.
+		l.endUnlocked(j)
 	case commands.Global:
 		x.global = nil
 		l.timers.stop(&x.busy)

@@ -36,7 +36,8 @@ func listen(o *Options) (ls []*listener, err error) {
 	ls, err = listenPorts(o)
 	if path := o.Config.PathOf("unixsocket"); err == nil && path != "" {
 		var l *listener
-		if l, err = listenUnix(path, uint32(o.Config.Int("unixsocketperm")), int(o.Config.Int("tcp-backlog"))); err == nil {
+		if l, err = listenUnix(path, uint32(o.Config.Int("unixsocketperm")),
+			int(o.Config.Int("tcp-backlog"))); err == nil {
 			return append(ls, l), nil
 		}
 		err = listenError(path, err)
@@ -67,7 +68,8 @@ func listenPorts(o *Options) (ls []*listener, err error) {
 		case err == nil:
 			l.tls = a.tls
 			ls = append(ls, l)
-		case a.optional && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)):
+		case a.optional && (errors.Is(err, unix.EADDRNOTAVAIL) ||
+			errors.Is(err, unix.EAFNOSUPPORT)):
 			o.Log.Info("not listening: this machine has no such address", "address", a.String())
 		default:
 			return ls, listenError(a.String(), err)
@@ -86,7 +88,8 @@ func Check(cfg *config.Config) (all []error) {
 	}
 	for _, word := range cfg.Words("bind") {
 		_, err := literal(word)
-		if malformed := (badAddress("")); errors.As(err, &malformed) || err != nil && !strings.HasPrefix(word, "-") {
+		if malformed := (badAddress("")); errors.As(err, &malformed) ||
+			err != nil && !strings.HasPrefix(word, "-") {
 			all = append(all, fmt.Errorf("bind: %w", err))
 		}
 	}
@@ -120,7 +123,8 @@ func Takes(cfg *config.Config, addr netip.Addr) bool {
 		if err != nil || !own.IsValid() {
 			return false
 		}
-		return addr == netip.IPv6Unspecified() /* IPv4, too */ || covers(own, addr) || covers(addr, own)
+		return addr == netip.IPv6Unspecified() /* IPv4, too */ || covers(own, addr) ||
+			covers(addr, own)
 	})
 }
 
@@ -131,7 +135,9 @@ func covers(addr, other netip.Addr) bool {
 
 func listenError(where string, err error) error {
 	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("cannot listen on %s: the address is in use, is another server running? (%w)", where, err)
+		return fmt.Errorf(
+			"cannot listen on %s: the address is in use, is another server running? (%w)", where,
+			err)
 	}
 	return fmt.Errorf("cannot listen on %s: %w", where, err)
 }
@@ -187,8 +193,12 @@ func addressesOf(o *Options, texts []string, option string) (list []address, err
 // withoutCovered leaves out addresses that others cover: nobody can listen twice.
 func withoutCovered(list []address) (kept []address) {
 	for i, a := range list {
-		covered := slices.ContainsFunc(list[:i], func(other address) bool { return other.Addr() == a.Addr() }) ||
-			slices.ContainsFunc(list, func(other address) bool { return other.Addr() != a.Addr() && covers(other.Addr(), a.Addr()) })
+		covered := slices.ContainsFunc(list[:i], func(other address) bool {
+			return other.Addr() == a.Addr()
+		}) ||
+			slices.ContainsFunc(list, func(other address) bool {
+				return other.Addr() != a.Addr() && covers(other.Addr(), a.Addr())
+			})
 		if !covered {
 			kept = append(kept, a)
 		}
@@ -214,7 +224,8 @@ func literal(word string) (netip.Addr, error) {
 	}
 	ip = ip.Unmap()
 	if _, ok := zoneOf(ip); !ok {
-		return ip, fmt.Errorf("cannot listen on %q: there is no network interface %s", word, ip.Zone())
+		return ip, fmt.Errorf("cannot listen on %q: there is no network interface %s",
+			word, ip.Zone())
 	}
 	return ip, nil
 }

@@ -34,11 +34,12 @@ type loop struct {
 
 	listeners []*listener
 	reserve   reserve
-	starved   bool       // no descriptors are left: the reserve is given up, and no connection is accepted
-	refill    timer      // tries to end that
-	sessions  []*session // by descriptor
-	count     int        // sessions, those that linger included
-	nextID    uint64
+	// No descriptors are left: the reserve is given up, and no connection is accepted.
+	starved  bool
+	refill   timer      // tries to end that
+	sessions []*session // by descriptor
+	count    int        // sessions, those that linger included
+	nextID   uint64
 
 	queue, spare []*session    // can go on in the next pass
 	turn         []*session    // have yet to have their turns in this pass
@@ -47,12 +48,13 @@ type loop struct {
 	ended        chan error    // run's answer
 	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
-	delayed      []*session    // wait for the end of CLIENT PAUSE or of a job, in the order in which they came
-	unsettled    []unsettled   // wait for the log to settle, in the order of their LSNs
-	settles      bool          // that is under way
-	waiting      []*session    // have output that is not durable
-	condemned    []*session    // to close at the end of the pass
-	toClose      []int         // descriptors to close at the end of the pass
+	// Wait for the end of CLIENT PAUSE or of a job, in the order in which they came.
+	delayed   []*session
+	unsettled []unsettled // wait for the log to settle, in the order of their LSNs
+	settles   bool        // that is under way
+	waiting   []*session  // have output that is not durable
+	condemned []*session  // to close at the end of the pass
+	toClose   []int       // descriptors to close at the end of the pass
 
 	ctx        commands.Ctx
 	seams      seams
@@ -115,15 +117,18 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot wait for sockets: %w", err)
 	}
-	l := &loop{o: o, env: o.Env, log: o.Env.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}, complaints: complaints{}}
+	l := &loop{o: o, env: o.Env, log: o.Env.Store.Log(), poll: poll, listeners: listeners,
+		kept: map[*session]*kept{}, complaints: complaints{}}
 	l.box.poll = poll
 	for _, ln := range listeners {
 		if err := poll.add(ln.fd); err != nil {
-			return nil, firstError(fmt.Errorf("cannot wait for connections to %s: %w", ln.addr, err), poll.close())
+			return nil, firstError(fmt.Errorf("cannot wait for connections to %s: %w", ln.addr,
+				err), poll.close())
 		}
 	}
 	if !l.reserve.take() {
-		return nil, firstError(errors.New("the limit of open files is too low (ulimit -n)"), poll.close())
+		return nil, firstError(errors.New("the limit of open files is too low (ulimit -n)"),
+			poll.close())
 	}
 	for _, ln := range listeners {
 		if ln.tls && l.tls.turn == nil {
@@ -334,7 +339,8 @@ func (l *loop) guard(s *session, fn func(*session)) {
 		if p == nil {
 			return
 		}
-		l.o.Log.Error("internal error", "client", s.client.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		l.o.Log.Error("internal error", "client", s.client.ID, "panic", fmt.Sprint(p), "stack",
+			string(debug.Stack()))
 		l.env.Stats.Panics.Add(1)
 		if l.inStore {
 			l.fatal = fmt.Errorf("internal error in the store: %v", p)

@@ -118,7 +118,8 @@ func (l *loop) makeRoom() {
 		}
 		s := m.largest()
 		if s == nil {
-			l.complain("clients take more than maxmemory-clients, and none of them may be evicted", "bytes", m.total, "limit", m.limit)
+			l.complain("clients take more than maxmemory-clients, and none of them may be evicted",
+				"bytes", m.total, "limit", m.limit)
 			return
 		}
 		l.evict(s)
@@ -129,7 +130,8 @@ func (l *loop) makeRoom() {
 func (l *loop) evict(s *session) {
 	l.env.Stats.EvictedClients.Add(1)
 	l.complain("closing a client, since all clients together take more than maxmemory-clients",
-		"client", s.client.ID, "address", s.client.Addr, "bytes", s.counted, "all", l.memory.total, "limit", l.memory.limit)
+		"client", s.client.ID, "address", s.client.Addr, "bytes", s.counted, "all", l.memory.total,
+		"limit", l.memory.limit)
 	l.condemn(s)
 	s.out.drop(&l.buffers)
 }

@@ -185,7 +185,8 @@ func (o *output) begin(pool *bufferPool) {
 	switch {
 	case o.w.Buf == nil:
 		o.w.Buf = pool.get()
-	case len(o.blocks) == 0 && o.sent > 0 && o.sent >= len(o.w.Buf)/2 && len(o.w.Buf)-o.sent <= blockSize:
+	case len(o.blocks) == 0 && o.sent > 0 && o.sent >= len(o.w.Buf)/2 &&
+		len(o.w.Buf)-o.sent <= blockSize:
 		rest := o.w.Buf[o.sent:]
 		o.base += uint64(o.sent)
 		o.sent = 0
@@ -318,7 +319,8 @@ func (l *loop) owedTo(s *session) int { return s.out.pending() + l.keptBytes(s) 
 
 // pushedTooMuch says whether messages that nobody asked for have passed a session's limit.
 func (l *loop) pushedTooMuch(s *session) bool {
-	return l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed()+l.keptBytes(s) > l.seams.pushMost
+	return l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed()+
+		l.keptBytes(s) > l.seams.pushMost
 }
 
 // pushKept sends what was kept, behind the reply.

@@ -50,7 +50,8 @@ func (p *poller) reportRoom(fd int, on bool) error {
 }
 
 func (p *poller) control(op, fd int, events uint32) error {
-	return unix.EpollCtl(p.ep, op, fd, &unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(fd)})
+	return unix.EpollCtl(p.ep, op, fd,
+		&unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(fd)})
 }
 
 // wait returns the number of events, which at reads, after at most timeout; below zero is no limit.

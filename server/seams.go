@@ -4,14 +4,16 @@ import "time"
 
 // seams is what tests change in a loop, in one place.
 type seams struct {
-	superviseEvery time.Duration             // see the constant of this name
-	watchdogPause  time.Duration             // see the constant of this name
-	pushMost       int                       // see the constant of this name
-	besideLoop     func()                    // called before and after each job that does not run on the loop's goroutine; it does nothing
-	event          func(*session, readiness) // loop.event
+	superviseEvery time.Duration // see the constant of this name
+	watchdogPause  time.Duration // see the constant of this name
+	pushMost       int           // see the constant of this name
+	// Called before and after each job that does not run on the loop's goroutine; it does nothing.
+	besideLoop func()
+	event      func(*session, readiness) // loop.event
 }
 
 // defaultSeams are those of a loop that serves clients.
 func (l *loop) defaultSeams() seams {
-	return seams{superviseEvery: superviseEvery, watchdogPause: watchdogPause, pushMost: pushMost, besideLoop: func() {}, event: l.event}
+	return seams{superviseEvery: superviseEvery, watchdogPause: watchdogPause, pushMost: pushMost,
+		besideLoop: func() {}, event: l.event}
 }

@@ -102,7 +102,8 @@ func (l *loop) serve(s *session) {
 			break
 		}
 	}
-	if s.reader != nil && s.takes() && !s.waiting() && s.reader.Buffered() == 0 { // a job may run for one that is condemned
+	if s.reader != nil && s.takes() && !s.waiting() && s.reader.Buffered() == 0 {
+		// A job may run for one that is condemned.
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
 	}
@@ -340,8 +341,10 @@ func (l *loop) finishReply(s *session, c *commands.Ctx, mark int) {
 	}
 	s.client.Last = spec
 	s.client.Commands++
-	push := spec != nil && spec.Is(commands.Pushes) && s.out.w.Len() > mark && s.out.w.Buf[mark] != '-'
-	if reply := s.client.Reply; !push && (reply == commands.ReplyOff || reply == commands.ReplySkip) {
+	push := spec != nil && spec.Is(commands.Pushes) && s.out.w.Len() > mark &&
+		s.out.w.Buf[mark] != '-'
+	if reply := s.client.Reply; !push &&
+		(reply == commands.ReplyOff || reply == commands.ReplySkip) {
 		s.out.w.Truncate(mark)
 	}
 	switch s.client.Reply {

@@ -39,12 +39,13 @@ const (
 	forGroup                  // until it is decided who leads the group
 	forRoom                   // for a larger buffer for its input: see grow
 	forHandshake              // for the end of its TLS handshake
-	released                  // what its command waited for has ended: that runs in the session's turn
-	halted                    // the server stops: runs no more commands
-	closing                   // runs nothing more, and ends when its output has left
-	lingering                 // only waits for the client to see the end
-	condemned                 // closed at the end of the pass, by which nothing more is sent
-	closed                    // the loop has forgotten it
+	// What its command waited for has ended: that runs in the session's turn.
+	released
+	halted    // the server stops: runs no more commands
+	closing   // runs nothing more, and ends when its output has left
+	lingering // only waits for the client to see the end
+	condemned // closed at the end of the pass, by which nothing more is sent
+	closed    // the loop has forgotten it
 	states
 )
 
@@ -61,7 +62,8 @@ func setOf(list ...state) (set stateSet) {
 func (set stateSet) has(st state) bool { return set>>st&1 != 0 }
 
 // waits are the states of a session whose command has no reply yet.
-var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forGroup, forRoom, forHandshake, released)
+var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forGroup, forRoom,
+	forHandshake, released)
 
 // follows lists, for each state, the states that may precede it.
 var follows = [states]stateSet{

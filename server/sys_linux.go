@@ -29,7 +29,8 @@ func setKeepalive(fd, seconds int) error {
 // receive and send are recv(2) and send(2). They never block, so the scheduler need not know
 // of them. An error is a unix.Errno; p is not empty.
 func receive(fd int, p []byte) (int, error) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
+		uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		return -1, errno
 	}
@@ -37,7 +38,8 @@ func receive(fd int, p []byte) (int, error) {
 }
 
 func send(fd int, p []byte) (int, error) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
+		uintptr(len(p)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	if errno != 0 {
 		return -1, errno
 	}

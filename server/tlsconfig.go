@@ -33,11 +33,14 @@ type tlsFront struct {
 }
 
 // errUpdateTLS is CONFIG SET's error; the log says more. The text is Redis's.
-var errUpdateTLS = errors.New("Unable to update TLS configuration. Check server logs.") //lint:ignore ST1005 Redis's text
+//
+//lint:ignore ST1005 Redis's text
+var errUpdateTLS = errors.New("Unable to update TLS configuration. Check server logs.")
 
 // tlsOptions are the options whose change rebuilds the configuration.
 var tlsOptions = []string{
-	"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-auth-clients",
+	"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir",
+	"tls-auth-clients",
 	"tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching",
 }
 
@@ -79,9 +82,11 @@ func CheckTLS(cfg *config.Config, option string) error {
 		leaf, now := made.Certificates[0].Leaf, time.UnixMilli(clock.System.Now())
 		switch {
 		case now.After(leaf.NotAfter):
-			cfg.Warn("the certificate of tls-cert-file has expired: it was valid until " + leaf.NotAfter.UTC().Format(time.RFC3339))
+			cfg.Warn("the certificate of tls-cert-file has expired: it was valid until " +
+				leaf.NotAfter.UTC().Format(time.RFC3339))
 		case now.Before(leaf.NotBefore):
-			cfg.Warn("the certificate of tls-cert-file is not valid yet: it begins at " + leaf.NotBefore.UTC().Format(time.RFC3339))
+			cfg.Warn("the certificate of tls-cert-file is not valid yet: it begins at " +
+				leaf.NotBefore.UTC().Format(time.RFC3339))
 		}
 	}
 	var all config.Mistakes
@@ -119,7 +124,8 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	made.CipherSuites, err = tlsCiphers(cfg.String("tls-ciphers"))
 	note("tls-ciphers", err)
 	note("tls-ciphersuites", checkSuites(cfg.String("tls-ciphersuites")))
-	certificate, err := loadCertificate(cfg.PathOf("tls-cert-file"), cfg.PathOf("tls-key-file"), cfg.String("tls-key-file-pass"))
+	certificate, err := loadCertificate(cfg.PathOf("tls-cert-file"), cfg.PathOf("tls-key-file"),
+		cfg.String("tls-key-file-pass"))
 	all.Add(err)
 	made.Certificates = []tls.Certificate{certificate}
 	switch cfg.String("tls-auth-clients") {
@@ -130,7 +136,8 @@ func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
 	case "optional":
 		made.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"), cfg.PathOf("tls-ca-cert-dir"))
+	made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"),
+		cfg.PathOf("tls-ca-cert-dir"))
 	all.Add(err)
 	return made, all.OrNil()
 }
@@ -143,7 +150,8 @@ func MemberTLS(cfg *config.Config) (*tls.Config, error) {
 		return nil, err
 	}
 	if made.ClientCAs == nil {
-		if made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"), cfg.PathOf("tls-ca-cert-dir")); err != nil {
+		if made.ClientCAs, err = loadAuthorities(cfg.PathOf("tls-ca-cert-file"),
+			cfg.PathOf("tls-ca-cert-dir")); err != nil {
 			return nil, err
 		}
 	}
@@ -206,7 +214,8 @@ func readPEM(name string) ([]byte, error) {
 // and of every file in dir. There has to be at least one.
 func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 	if file == "" && dir == "" {
-		return nil, errUnset("either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no")
+		return nil,
+			errUnset("either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no")
 	}
 	pool := x509.NewCertPool()
 	var all config.Mistakes
@@ -315,7 +324,8 @@ func suitesNamed(name string) (ids []uint16) {
 		if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
 			continue
 		}
-		if slices.Contains([]string{"DEFAULT", "HIGH", "ALL", suite.Name, openSSLName(suite.Name)}, name) {
+		if slices.Contains([]string{"DEFAULT", "HIGH", "ALL", suite.Name, openSSLName(suite.Name)},
+			name) {
 			ids = append(ids, suite.ID)
 		}
 	}
@@ -324,7 +334,8 @@ func suitesNamed(name string) (ids []uint16) {
 
 // openSSLName turns TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 into ECDHE-RSA-AES128-GCM-SHA256.
 func openSSLName(name string) string {
-	name = strings.NewReplacer("TLS_", "", "_WITH", "", "AES_", "AES", "POLY1305_SHA256", "POLY1305", "_CBC_SHA", "_SHA").Replace(name)
+	name = strings.NewReplacer("TLS_", "", "_WITH", "", "AES_", "AES", "POLY1305_SHA256",
+		"POLY1305", "_CBC_SHA", "_SHA").Replace(name)
 	return strings.ReplaceAll(name, "_", "-")
 }
 

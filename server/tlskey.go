@@ -45,11 +45,13 @@ func plainKey(text []byte, pass string) ([]byte, error) {
 			}
 			block.Type = "PRIVATE KEY"
 			block.Bytes, err = decryptPKCS8(block.Bytes, []byte(pass))
-		case x509.IsEncryptedPEMBlock(block): //lint:ignore SA1019 the form is unsafe, the keys in it are there all the same
+		//lint:ignore SA1019 the form is unsafe, the keys in it are there all the same
+		case x509.IsEncryptedPEMBlock(block):
 			if pass == "" {
 				return nil, errNeedsPass
 			}
-			block.Bytes, err = x509.DecryptPEMBlock(block, []byte(pass)) //lint:ignore SA1019 as above
+			//lint:ignore SA1019 as above
+			block.Bytes, err = x509.DecryptPEMBlock(block, []byte(pass))
 			if err != nil {
 				err = errWrongPass
 			}
@@ -105,9 +107,15 @@ func decryptPKCS8(der, pass []byte) ([]byte, error) {
 	var iv []byte
 	for _, read := range []func() ([]byte, error){
 		func() ([]byte, error) { return asn1.Unmarshal(der, &key) },
-		func() ([]byte, error) { return asn1.Unmarshal(key.Algorithm.Parameters.FullBytes, &scheme) },
-		func() ([]byte, error) { return asn1.Unmarshal(scheme.Derivation.Parameters.FullBytes, &derive) },
-		func() ([]byte, error) { return asn1.Unmarshal(scheme.Encryption.Parameters.FullBytes, &iv) },
+		func() ([]byte, error) {
+			return asn1.Unmarshal(key.Algorithm.Parameters.FullBytes, &scheme)
+		},
+		func() ([]byte, error) {
+			return asn1.Unmarshal(scheme.Derivation.Parameters.FullBytes, &derive)
+		},
+		func() ([]byte, error) {
+			return asn1.Unmarshal(scheme.Encryption.Parameters.FullBytes, &iv)
+		},
 	} {
 		if _, err := read(); err != nil {
 			return nil, errKeyForm
@@ -115,8 +123,10 @@ func decryptPKCS8(der, pass []byte) ([]byte, error) {
 	}
 	newHash := keyHashes[derive.PRF.Algorithm.String()]
 	size := keyCiphers[scheme.Encryption.Algorithm.String()]
-	if key.Algorithm.Algorithm.String() != oidPBES2 || scheme.Derivation.Algorithm.String() != oidPBKDF2 ||
-		newHash == nil || size == 0 || len(iv) != aes.BlockSize || derive.Iterations < 1 || derive.Iterations > maxIterations {
+	if key.Algorithm.Algorithm.String() != oidPBES2 ||
+		scheme.Derivation.Algorithm.String() != oidPBKDF2 ||
+		newHash == nil || size == 0 || len(iv) != aes.BlockSize || derive.Iterations < 1 ||
+		derive.Iterations > maxIterations {
 		return nil, errKeyForm
 	}
 	secret, err := pbkdf2.Key(newHash, string(pass), derive.Salt, derive.Iterations, size)

@@ -52,7 +52,8 @@ func (w *watchdog) look(l *loop) {
 	w.silent = max(0, w.silent-1)
 	if now := w.passes.Load(); now != w.seen || l.box.asleep.Load() {
 		if w.reported {
-			l.o.Log.Warn("the event loop continues", "after", time.Duration(w.still)*l.seams.watchdogPause)
+			l.o.Log.Warn("the event loop continues", "after",
+				time.Duration(w.still)*l.seams.watchdogPause)
 		}
 		w.seen, w.still, w.reported = now, 0, false
 	} else if w.still++; w.still >= hangLooks && w.silent == 0 && !w.reported {
@@ -64,5 +65,6 @@ func (w *watchdog) look(l *loop) {
 func (l *loop) reportHang() {
 	stacks := make([]byte, hangStacks)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	l.o.Log.Error("the event loop is stuck: no client is served", "for", hangLooks*l.seams.watchdogPause, "stacks", string(stacks))
+	l.o.Log.Error("the event loop is stuck: no client is served", "for",
+		hangLooks*l.seams.watchdogPause, "stacks", string(stacks))
 }

@@ -27,7 +27,8 @@ func (l *loop) commit() {
 	}
 	switch end := l.log.End(); {
 	case l.owed <= max(l.requested, l.log.Durable()):
-	case end-l.log.Durable() > largeCommit || l.log.SyncCost() > slowSync || l.env.Store.DiskBusy() || l.log.Full():
+	case end-l.log.Durable() > largeCommit || l.log.SyncCost() > slowSync ||
+		l.env.Store.DiskBusy() || l.log.Full():
 		l.requested = end
 		l.log.CommitAsync()
 	default:
@@ -101,7 +102,8 @@ func (l *loop) write() {
 // flush sends what a session may send and the socket takes, and ends the session when
 // it is done.
 func (l *loop) flush(s *session) {
-	if ready := s.out.ready(l.durable); (len(ready) > 0 || s.tls != nil && s.tls.unsent()) && !s.full {
+	if ready := s.out.ready(l.durable); (len(ready) > 0 || s.tls != nil && s.tls.unsent()) &&
+		!s.full {
 		for left := sendTurn; ; {
 			left -= len(ready)
 			if !l.send(s, ready) {
@@ -199,7 +201,8 @@ func (l *loop) noteRoom(s *session, full bool) bool {
 		return true
 	}
 	if err := l.poll.reportRoom(s.fd, full); err != nil {
-		l.o.Log.Error("asking for room to write to a connection", "client", s.client.ID, "error", err)
+		l.o.Log.Error("asking for room to write to a connection", "client", s.client.ID, "error",
+			err)
 		l.close(s)
 		return false
 	}

@@ -86,8 +86,10 @@ func (s *Store) startArchive() (err error) {
 		}
 	}
 	s.archiver, err = archive.Start(archive.Options{
-		FS: s.options.FS, Log: log, Timed: timed, Member: o.Member, Data: s.options.Dir, Dir: dir, Run: o.Run, Timeout: timeout, Clock: s.clock, Logger: s.options.Logger,
-		NoBackground: s.options.NoBackground, FileSize: o.FileSize, Directory: identityOf(s.options.Dir),
+		FS: s.options.FS, Log: log, Timed: timed, Member: o.Member, Data: s.options.Dir, Dir: dir,
+		Run: o.Run, Timeout: timeout, Clock: s.clock, Logger: s.options.Logger,
+		NoBackground: s.options.NoBackground, FileSize: o.FileSize,
+		Directory: identityOf(s.options.Dir),
 	})
 	s.timed = true
 	return err
@@ -104,7 +106,8 @@ func (s *Store) withoutArchive(log *wal.Log) error {
 	}
 	had, err := archive.Off(s.options.FS, s.options.Dir, log.History(), log.End())
 	if err != nil { // a full disk does not keep the server from starting
-		s.options.Logger.Error("it cannot be noted that the log has no times from now on: a restore with --to TIME takes what is written as older than it is", "error", err)
+		s.options.Logger.Error("it cannot be noted that the log has no times from now on: a restore with --to TIME takes what is written as older than it is",
+			"error", err)
 	} else if had {
 		s.options.Logger.Warn("the server runs without the archive that it had: a new backup is needed when it is on again")
 	}
@@ -124,7 +127,8 @@ func CheckArchive(archive, data string) error {
 		return fmt.Errorf("archive-dir %s is not a directory", archive)
 	}
 	if isWithin(path, data) {
-		return fmt.Errorf("archive-dir %s is the directory of the data, or in it: the archive is to survive the loss of that", archive)
+		return fmt.Errorf("archive-dir %s is the directory of the data, or in it: the archive is to survive the loss of that",
+			archive)
 	}
 	return nil
 }
@@ -192,7 +196,8 @@ func (s *Store) endArchive() {
 		return
 	}
 	if s.Err() == nil && !s.Full() {
-		_ = s.log.Settled(context.Background(), s.log.End()) // what is not synced, or not committed, the next start archives
+		// What is not synced, or not committed, the next start archives.
+		_ = s.log.Settled(context.Background(), s.log.End())
 	}
 	s.archiver.Close()
 }

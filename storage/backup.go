@@ -83,7 +83,8 @@ func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 	if err := s.log.Settled(ctx, sn.Header.Through); err != nil {
 		return nil, errors.Join(err, sn.Close())
 	}
-	if sn.Header.Note, err = json.Marshal(BackupNote{History: log.History(), Databases: s.options.Databases}); err != nil {
+	if sn.Header.Note, err = json.Marshal(BackupNote{History: log.History(),
+		Databases: s.options.Databases}); err != nil {
 		return nil, errors.Join(err, sn.Close())
 	}
 	return sn, nil
@@ -226,14 +227,18 @@ type restoring struct {
 
 // record takes a record of the stream.
 func (r *restoring) record(lsn uint64, b []byte) error {
-	if len(b) < 1 || b[0] > 1 || lsn < r.through || lsn == r.through && r.batch == nil || lsn > r.through && r.batch != nil {
-		return fmt.Errorf("%w: its record at position %d is none of a backup", snapshotfile.ErrBad, lsn)
+	if len(b) < 1 || b[0] > 1 || lsn < r.through || lsn == r.through && r.batch == nil ||
+		lsn > r.through && r.batch != nil {
+		return fmt.Errorf("%w: its record at position %d is none of a backup", snapshotfile.ErrBad,
+			lsn)
 	}
 	if lsn > r.through {
 		r.before, r.through = r.through, lsn
 	}
-	if n := len(r.batch) + len(b) - 1; uint64(n) > lsn-r.before { // an LSN counts the bytes of the log
-		return fmt.Errorf("%w: a batch of %d bytes or more stands between the positions %d and %d", snapshotfile.ErrBad, n, r.before, lsn)
+	if n := len(r.batch) + len(b) - 1; uint64(n) > lsn-r.before {
+		// An LSN counts the bytes of the log.
+		return fmt.Errorf("%w: a batch of %d bytes or more stands between the positions %d and %d",
+			snapshotfile.ErrBad, n, r.before, lsn)
 	}
 	r.batch = append(r.batch, b[1:]...)
 	if b[0] == 0 {
@@ -261,7 +266,8 @@ func (r *restoring) append(batch [][]byte) error {
 // restoredLog opens the log of a directory that is being restored.
 func restoredLog(o *Options, first uint64) (*wal.Log, error) {
 	return wal.Open(wal.Options{
-		FS: o.FS, Dir: filepath.Join(o.Dir, format.LogDir), Clock: o.Clock, Logger: o.Logger, Policy: wal.Always, SegmentSize: o.SegmentSize,
+		FS: o.FS, Dir: filepath.Join(o.Dir, format.LogDir), Clock: o.Clock, Logger: o.Logger,
+		Policy: wal.Always, SegmentSize: o.SegmentSize,
 		NoBackground: true, Random: o.Random,
 	}, first, nil)
 }
@@ -300,7 +306,8 @@ func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Mome
 		err = fmt.Errorf("%w: the last batch is not whole", snapshotfile.ErrBad)
 	}
 	if err == nil && into.through > h.Through {
-		err = fmt.Errorf("%w: a batch is of position %d, and the backup of %d", snapshotfile.ErrBad, into.through, h.Through)
+		err = fmt.Errorf("%w: a batch is of position %d, and the backup of %d", snapshotfile.ErrBad,
+			into.through, h.Through)
 	}
 	var note BackupNote
 	if err == nil {

@@ -202,7 +202,8 @@ func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) err
 	sl := run[0].sl
 	d, ok := w.after[sl]
 	if !ok {
-		d = slotAfter{SlotEntry: format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}, space: run[0].p.space}
+		d = slotAfter{SlotEntry: format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest},
+			space: run[0].p.space}
 	}
 	w.found = w.found[:0]
 	c := values.Cursor()
@@ -237,14 +238,16 @@ func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) err
 // nearEntries is how many records a run passes over on the way to the next one it wants.
 const nearEntries = 8
 
-func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter, due *dueChanges) error {
+func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter,
+	due *dueChanges) error {
 	var old format.Image
 	if was != nil {
 		d.Keys--
 		d.Digest ^= format.Digest(was)
 		var err error
 		if old, err = format.ParseImage(e.at, was); err != nil {
-			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", Clip(e.at[format.PrefixLen+1:]))
+			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key",
+				Clip(e.at[format.PrefixLen+1:]))
 		}
 		if err != nil || old.BadTime {
 			if w.timeless == nil {

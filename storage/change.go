@@ -42,7 +42,8 @@ func (t *Txn) report(space uint32, key []byte, same bool) {
 		return
 	}
 	if n := len(t.changes); n > t.delivered {
-		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces.ids[last.DB] == space && last.Due == t.shedding && (same || !last.Same) {
+		if last := &t.changes[n-1]; string(last.Key) == string(key) &&
+			t.s.spaces.ids[last.DB] == space && last.Due == t.shedding && (same || !last.Same) {
 			return // records of one value follow each other
 		}
 	}
@@ -52,7 +53,9 @@ func (t *Txn) report(space uint32, key []byte, same bool) {
 		}
 		at := len(t.changed)
 		t.changed = append(t.changed, key...)
-		t.changes = append(t.changes, Change{DB: db, Key: t.changed[at:len(t.changed):len(t.changed)], By: t.By, Due: t.shedding, Same: same})
+		t.changes = append(t.changes,
+			Change{DB: db, Key: t.changed[at:len(t.changed):len(t.changed)], By: t.By,
+				Due: t.shedding, Same: same})
 	}
 }
 
@@ -75,7 +78,8 @@ func (t *Txn) News() []Change {
 // because it was due. It works only while there is an observer.
 func (t *Txn) Changed(k Key) bool {
 	for i := range t.changes {
-		if c := &t.changes[i]; !c.Same && c.DB == k.DB && (c.Key == nil || string(c.Key) == string(k.Name)) {
+		if c := &t.changes[i]; !c.Same && c.DB == k.DB &&
+			(c.Key == nil || string(c.Key) == string(k.Name)) {
 			return true
 		}
 	}

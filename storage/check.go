@@ -117,7 +117,8 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 		n := format.ParseSlotKey(at)
 		says, ok := format.ParseSlot(at, v)
 		if f := of(n.Space); !ok || f.slots[n.Slot] != says && !isGarbage(tx, n.Space) {
-			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.Slot, n.Space, says, f.slots[n.Slot]))
+			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.Slot, n.Space, says,
+				f.slots[n.Slot]))
 		}
 		return nil
 	}))
@@ -146,8 +147,9 @@ type partCheck struct {
 	keys, expires, timed int64
 	indexed              int
 	tombs                int
-	owns, laters         int               // deadlines that are behind one of an element, of keys in memory and of keys on disk
-	dues                 []format.TTLEntry // of keys that are only on disk
+	// Deadlines that are behind one of an element, of keys in memory and of keys on disk.
+	owns, laters int
+	dues         []format.TTLEntry // of keys that are only on disk
 }
 
 func (c *partCheck) fail(format string, args ...any) {
@@ -197,17 +199,20 @@ func (c *partCheck) run() {
 		if got, err := readResident(c.tx, &im); err != nil {
 			c.fail("key %q is only on disk and cannot be read: %v", Clip(im.Name), err)
 		} else if got.object != nil && got.object.val.Earliest() != im.First {
-			c.fail("key %q says on disk that an element is due at %d, which is at %d", Clip(im.Name), im.First, got.object.val.Earliest())
+			c.fail("key %q says on disk that an element is due at %d, which is at %d",
+				Clip(im.Name), im.First, got.object.val.Earliest())
 		}
 	}
 	if c.keys != c.p.keys || c.expires != c.p.expires || c.timed != c.p.timed {
-		c.fail("shard %d counts %d keys, %d with a deadline, %d with deadlines of elements; it has %d, %d and %d", c.p.shard.num, c.p.keys, c.p.expires, c.p.timed, c.keys, c.expires, c.timed)
+		c.fail("shard %d counts %d keys, %d with a deadline, %d with deadlines of elements; it has %d, %d and %d",
+			c.p.shard.num, c.p.keys, c.p.expires, c.p.timed, c.keys, c.expires, c.timed)
 	}
 	if n := len(c.p.own.at); n != c.owns || c.p.own.index != nil && c.p.own.index.Len() != n {
 		c.fail("shard %d: %d own deadlines are kept, %d are to be", c.p.shard.num, n, c.owns)
 	}
 	if n := c.s.later.count(c.p); n != c.laters {
-		c.fail("shard %d: %d own deadlines of keys on disk are kept, of them %d are right", c.p.shard.num, n, c.laters)
+		c.fail("shard %d: %d own deadlines of keys on disk are kept, of them %d are right",
+			c.p.shard.num, n, c.laters)
 	}
 	c.onDisk()
 	if err := c.p.index.CheckCells(); err != nil {
@@ -224,17 +229,23 @@ func (c *partCheck) onDisk() {
 	if d == nil {
 		return
 	}
-	known := slices.DeleteFunc(c.dues, func(e format.TTLEntry) bool { return !d.knows(format.TTLKey(nil, e.Due, e.On)) })
+	known := slices.DeleteFunc(c.dues, func(e format.TTLEntry) bool {
+		return !d.knows(format.TTLKey(nil, e.Due, e.On))
+	})
 	if d.cells.Len() != len(known) {
-		c.fail("shard %d: %d deadlines on disk are counted, of %d", c.p.shard.num, d.cells.Len(), len(known))
+		c.fail("shard %d: %d deadlines on disk are counted, of %d", c.p.shard.num,
+			d.cells.Len(), len(known))
 	}
 	slices.SortFunc(known, func(a, b format.TTLEntry) int { return cmp.Compare(a.Due, b.Due) })
 	for i, e := range known {
 		if s := d.cells.Count(math.MinInt64, e.Due, nil); s.High < int64(i+1) {
-			c.fail("shard %d: up to %d there are %d deadlines on disk or more, and %d at most by the count", c.p.shard.num, e.Due, i+1, s.High)
+			c.fail("shard %d: up to %d there are %d deadlines on disk or more, and %d at most by the count",
+				c.p.shard.num, e.Due, i+1, s.High)
 		}
 		if s := d.cells.Count(e.Due, math.MaxInt64, nil); s.High < int64(len(known)-i) {
-			c.fail("shard %d: from %d on there are %d deadlines on disk, and %d at most by the count", c.p.shard.num, e.Due, len(known)-i, s.High)
+			c.fail(
+				"shard %d: from %d on there are %d deadlines on disk, and %d at most by the count",
+				c.p.shard.num, e.Due, len(known)-i, s.High)
 		}
 	}
 }
@@ -245,7 +256,8 @@ func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	w := &c.s.window
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() && !w.mu.idx.Has(at, deadline) {
+	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() &&
+		!w.mu.idx.Has(at, deadline) {
 		c.fail("key %q is only on disk and not in the window", Clip(name))
 	}
 }
@@ -292,7 +304,8 @@ func (c *partCheck) slot(sl *slot) {
 	if dirty != sl.dirty {
 		c.fail("slot %d counts %d dirty cells and has %d", sl.num, sl.dirty, dirty)
 	}
-	if want := c.disk.slots[sl.num]; want != (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) {
+	if want := c.disk.slots[sl.num]; want != (format.SlotEntry{Keys: sl.onDisk,
+		Digest: sl.digest}) {
 		c.fail("slot %d has %+v on disk, memory says %d, %x", sl.num, want, sl.onDisk, sl.digest)
 	}
 }
@@ -331,7 +344,8 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		}
 	}
 	if deadline != due && deadline != 0 {
-		if c.owns++; p.own.at[p.id(sl, cl)] != deadline || !p.own.index.Has(p.id(sl, cl), deadline) {
+		if c.owns++; p.own.at[p.id(sl, cl)] != deadline ||
+			!p.own.index.Has(p.id(sl, cl), deadline) {
 			c.fail("the own deadline of key %q, %d, is not kept", Clip(name), deadline)
 		}
 	}
@@ -359,7 +373,8 @@ func (c *partCheck) absentRuns(o *Object, name []byte) {
 	if v, ok := streamIn(o.whole()); ok {
 		v.EachAbsent(func(first, last int64) {
 			if o.side.changed.touches(first, last) || o.side.frozen.touches(first, last) {
-				c.fail("key %q has changed entries from %d to %d, which are not in memory", Clip(name), first, last)
+				c.fail("key %q has changed entries from %d to %d, which are not in memory",
+					Clip(name), first, last)
 			}
 		})
 	}
@@ -379,7 +394,8 @@ func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 	}
 	if o := c.p.objectOf(cl); o != nil && (got.object != nil || o.val.Type() != object.TypeString) {
 		if im.First != o.whole().Earliest() {
-			c.fail("key %q is clean and has an element due at %d, on disk at %d", Clip(name), o.whole().Earliest(), im.First)
+			c.fail("key %q is clean and has an element due at %d, on disk at %d", Clip(name),
+				o.whole().Earliest(), im.First)
 		}
 		if got.object == nil || !sameValue(o.whole(), got.object.val) {
 			c.fail("key %q is clean and has other elements on disk", Clip(name))

@@ -57,14 +57,16 @@ type checkpointer struct {
 	// Written where a checkpoint is started.
 	wanted atomic.Int32 // checkpoints under way or about to start
 	// Written by the checkpoint under way.
-	last         atomic.Int64 // Unix ms of the last one that finished
-	lastErr      atomic.Pointer[error]
-	finished     atomic.Int64
-	failures     atomic.Int64
-	took         *histogram.Histogram // microseconds
-	syncing      atomic.Bool          // pages go to disk
-	backoffUntil atomic.Int64         // until then none starts by itself, a reading of Mono in ns; 0: no such time
-	damagedAt    atomic.Uint64        // where the log ended when damage of the data file stopped a checkpoint
+	last     atomic.Int64 // Unix ms of the last one that finished
+	lastErr  atomic.Pointer[error]
+	finished atomic.Int64
+	failures atomic.Int64
+	took     *histogram.Histogram // microseconds
+	syncing  atomic.Bool          // pages go to disk
+	// Until then none starts by itself, a reading of Mono in ns; 0: no such time.
+	backoffUntil atomic.Int64
+	// Where the log ended when damage of the data file stopped a checkpoint.
+	damagedAt atomic.Uint64
 	// Written by housekeeping.
 	hurry atomic.Bool // no pacing: the log is long
 }
@@ -126,12 +128,15 @@ func (cp *checkpointer) notWritten(err error) {
 		if failed := s.file.giveBack(); failed != nil {
 			err = errors.Join(err, failed)
 		}
-		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
+		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything",
+			"error", err)
 		return
 	case errors.Is(err, ErrCorrupt):
 		cp.backOff(damageBackoff)
 		cp.damagedAt.Store(s.log.End())
-		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
+		s.options.Logger.Error(
+			"the data file is damaged and cannot take a checkpoint; the log keeps everything",
+			"error", err)
 		return
 	case errors.Is(err, ErrDeposed):
 		cp.backOff(deposedBackoff)
@@ -142,7 +147,8 @@ func (cp *checkpointer) notWritten(err error) {
 }
 
 func outOfSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, wal.ErrNoRoom)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		errors.Is(err, wal.ErrNoRoom)
 }
 
 // StartCheckpoint requests a checkpoint in the background; it returns false when one is under way.
@@ -279,7 +285,9 @@ func (s *Store) partsInOrder() (parts []*part) {
 	for db := range dbs {
 		dbs[db] = db
 	}
-	slices.SortFunc(dbs, func(a, b int) int { return cmp.Compare(s.spaces.ids[a], s.spaces.ids[b]) })
+	slices.SortFunc(dbs, func(a, b int) int {
+		return cmp.Compare(s.spaces.ids[a], s.spaces.ids[b])
+	})
 	for _, db := range dbs {
 		for _, sh := range s.shards {
 			if p := sh.mu.parts[db]; p != nil {
@@ -305,7 +313,8 @@ func (cp *checkpointer) rotateLog(st *format.State) (err error) {
 	}
 	st.First, st.Time = c.mu.rotated, s.shown.at.Load()
 	if st.Member {
-		st.Position = s.Shown() // a follower's log may have a batch already that is about to be applied
+		// A follower's log may have a batch already that is about to be applied.
+		st.Position = s.Shown()
 	}
 	return nil
 }

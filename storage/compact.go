@@ -80,7 +80,8 @@ func (s *Store) Compact() (before, after int64, err error) {
 	}
 	before, unused := s.file.use()
 	if room, err := s.options.FS.Free(s.options.Dir); err == nil && room < uint64(before-unused) {
-		return before, before, fmt.Errorf("%w: the copy may take %d bytes, and the disk has %d: %w", errCompactStopped, before-unused, room, syscall.ENOSPC)
+		return before, before, fmt.Errorf("%w: the copy may take %d bytes, and the disk has %d: %w",
+			errCompactStopped, before-unused, room, syscall.ENOSPC)
 	}
 	path := filepath.Join(s.options.Dir, compactFile)
 	if err := removeFile(path); err != nil {
@@ -105,7 +106,8 @@ func (cp *checkpointer) compactInto(path string) (size int64, err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.AllocSize, to.NoSync = compactGrowth, s.file.mu.db.NoSync
-	c := compaction{s: s, to: to, low: s.spaceIsLow(), began: workBegan(), entries: map[string]int{}}
+	c := compaction{s: s, to: to, low: s.spaceIsLow(), began: workBegan(),
+		entries: map[string]int{}}
 	s.options.Progress.Begin("compacting the data file")
 	defer s.options.Progress.End()
 	if err := s.file.view(c.copy); err != nil {
@@ -261,8 +263,10 @@ const proveStep = 50_000
 func (c *compaction) prove(tx *bolt.Tx) error {
 	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]format.SlotEntry{}}
 	err := errors.Join(
-		p.each(format.BucketValues, p.value), p.each(format.BucketElements, p.element), p.each(format.BucketTTL, p.ttl),
-		p.each(format.BucketSlots, p.slot), p.each(format.BucketMeta, nil), p.each(format.BucketGarbage, nil), p.each(format.BucketPending, nil))
+		p.each(format.BucketValues, p.value), p.each(format.BucketElements, p.element),
+		p.each(format.BucketTTL, p.ttl),
+		p.each(format.BucketSlots, p.slot), p.each(format.BucketMeta, nil),
+		p.each(format.BucketGarbage, nil), p.each(format.BucketPending, nil))
 	if err != nil {
 		return err
 	}
@@ -270,7 +274,8 @@ func (c *compaction) prove(tx *bolt.Tx) error {
 		return fmt.Errorf("%w: %d slots have records and no entry", ErrCorrupt, len(p.slots))
 	}
 	pending, _ := tx.Bucket(format.BucketPending).Cursor().First()
-	exact := pending == nil && tx.Bucket(format.BucketMeta).Get(format.MetaDoubt) == nil // else a checkpoint was interrupted, and ttl has not all of its changes
+	// Else a checkpoint was interrupted, and ttl has not all of its changes.
+	exact := pending == nil && tx.Bucket(format.BucketMeta).Get(format.MetaDoubt) == nil
 	if exact && p.deadlines != 0 {
 		return fmt.Errorf("%w: ttl has other deadlines than the records", ErrCorrupt)
 	}
@@ -279,11 +284,12 @@ func (c *compaction) prove(tx *bolt.Tx) error {
 
 // proof is the state of prove's reading of a data file.
 type proof struct {
-	c         *compaction
-	tx        *bolt.Tx
-	seed      maphash.Seed
-	slots     map[string]format.SlotEntry // by the records, of slots whose entry was not met
-	deadlines uint64                      // exclusive or over the hashes of the records' and the ttl bucket's
+	c     *compaction
+	tx    *bolt.Tx
+	seed  maphash.Seed
+	slots map[string]format.SlotEntry // by the records, of slots whose entry was not met
+	// Exclusive or over the hashes of the records' and the ttl bucket's.
+	deadlines uint64
 }
 
 // each calls fn for the entries of a bucket; an error of fn becomes ErrCorrupt with the entry's
@@ -303,7 +309,8 @@ func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
 		return nil
 	})
 	if want := p.c.entries[string(name)]; err == nil && p.c.entries != nil && n != want {
-		err = fmt.Errorf("%w: %d entries were copied to bucket %s, and it has %d", ErrCorrupt, want, name, n)
+		err = fmt.Errorf("%w: %d entries were copied to bucket %s, and it has %d", ErrCorrupt, want,
+			name, n)
 	}
 	return err
 }
@@ -353,7 +360,8 @@ func (cp *checkpointer) compactLoop() {
 	for was := s.log.End(); ; {
 		select {
 		case <-lookForRoom.C:
-			if now := s.clock.Mono(); s.Full() && (tried == 0 || now-tried > compactInterval) && cp.compactingFrees() {
+			if now := s.clock.Mono(); s.Full() && (tried == 0 || now-tried > compactInterval) &&
+				cp.compactingFrees() {
 				tried = now
 				cp.compactAndLog()
 			}
@@ -398,7 +406,8 @@ func (cp *checkpointer) worthCompacting(size, unused int64) bool {
 		return false
 	}
 	room, err := s.options.FS.Free(s.options.Dir)
-	return err == nil && room > uint64(size-unused)+uint64(2*s.options.CheckpointBytes)+s.diskReserve.Load()
+	return err == nil && room > uint64(size-unused)+uint64(2*s.options.CheckpointBytes)+
+		s.diskReserve.Load()
 }
 
 // compactingFrees reports whether a compaction gives a full disk room: most of the data file is
@@ -417,10 +426,12 @@ func (cp *checkpointer) compactAndLog() {
 	took := (s.clock.Mono() - began).Round(time.Millisecond)
 	switch {
 	case errors.Is(err, errCompactStopped):
-		s.options.Logger.Info("the data file was not compacted; it is as it was", "reason", err, "took", took)
+		s.options.Logger.Info("the data file was not compacted; it is as it was", "reason",
+			err, "took", took)
 	case err != nil:
 		s.options.Logger.Error("the data file could not be compacted", "error", err, "took", took)
 	default:
-		s.options.Logger.Info("the data file was compacted", "before", before, "after", after, "took", took)
+		s.options.Logger.Info("the data file was compacted", "before", before, "after",
+			after, "took", took)
 	}
 }

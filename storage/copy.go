@@ -23,7 +23,8 @@ import (
 // copied again.
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
-func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
+func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,
+	from uint32) (next uint32, done bool) {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
 	if p.dead || sl.dirty == 0 {
@@ -57,7 +58,8 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
 		o.freeze()
-		if more := (portions{p: p, sl: sl, o: o, stale: o.stale(), key: o.key}); more.stale || cp.copyState(b, p, sl, c) {
+		if more := (portions{p: p, sl: sl, o: o, stale: o.stale(), key: o.key}); more.stale ||
+			cp.copyState(b, p, sl, c) {
 			b.rest = append(b.rest, more)
 		}
 		return
@@ -91,7 +93,8 @@ func (cp *checkpointer) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more 
 }
 
 func (cp *checkpointer) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed bool) {
-	im := format.Image{Type: p.item(c).Type(), Inline: true, Times: format.Times{Deadline: p.deadline(c), Created: p.created(c)}, Name: p.name(c)}
+	im := format.Image{Type: p.item(c).Type(), Inline: true,
+		Times: format.Times{Deadline: p.deadline(c), Created: p.created(c)}, Name: p.name(c)}
 	o := p.objectOf(c)
 	if o != nil {
 		im.First = o.whole().Earliest()
@@ -139,7 +142,8 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 	u, limit := &o.side.unsaved, b.arena.bytes+s.bounds.portionBytes
 	if u.rest {
 		each := max(o.val.Bytes()/max(o.val.Len(), 1), 1)
-		u.cursor = o.whole().Scan(u.cursor, max(1, min(s.bounds.portion, s.bounds.portionBytes/each)), put)
+		u.cursor = o.whole().Scan(u.cursor,
+			max(1, min(s.bounds.portion, s.bounds.portionBytes/each)), put)
 		u.rest = u.cursor != 0 && u.cursor <= u.end
 	} else {
 		u.frozen.take(o.whole(), func(elem, val []byte, deadline int64, ok bool) bool {

@@ -26,7 +26,8 @@ const maxPlaces = 100
 // level DEBUG. about names the data that was to be read.
 func (s *Store) Unread(err error, about ...any) {
 	if !s.tellDamage(err, 0) {
-		s.options.Logger.Debug("something could not be read from the data file", append(about, "error", err)...)
+		s.options.Logger.Debug("something could not be read from the data file",
+			append(about, "error", err)...)
 	}
 }
 
@@ -55,7 +56,8 @@ func (s *Store) tellDamage(err error, keys int64) bool {
 	if keys > 0 {
 		about = append(about, "keys_at_most", keys)
 	}
-	s.options.Logger.Error("the data file is damaged: what stands there is not served, all else is. Stop the server; `keyp check "+s.options.place()+"` says what to do", about...)
+	s.options.Logger.Error("the data file is damaged: what stands there is not served, all else is. Stop the server; `keyp check "+s.options.place()+"` says what to do",
+		about...)
 	return true
 }
 

@@ -69,7 +69,8 @@ func (df *dataFile) transact(run func(func(*bolt.Tx) error) error, fn func(*bolt
 	})
 	if panicked && (tx == nil || tx.DB() != nil) {
 		df.stuck.Store(true)
-		df.s.fail(fmt.Errorf("the data file can be used no more, and the log has everything: %w", err))
+		df.s.fail(fmt.Errorf("the data file can be used no more, and the log has everything: %w",
+			err))
 	}
 	return err
 }
@@ -151,7 +152,9 @@ func (df *dataFile) failedCommit(id int, failed error) error {
 		// use, so there must be no readers.
 		df.mu.Lock()
 		defer df.mu.Unlock()
-		df.snapshots.giveUp(func(*FileSnapshot) error { return errors.New("a sync of the data file was interrupted") })
+		df.snapshots.giveUp(func(*FileSnapshot) error {
+			return errors.New("a sync of the data file was interrupted")
+		})
 		if err := df.mu.out.Sync(); err != nil {
 			return fmt.Errorf("%w: %w", errUncertain, err)
 		}
@@ -200,7 +203,8 @@ func (df *dataFile) syncPath() error {
 	}
 	for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
 		err := df.s.options.FS.SyncDir(above)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+			errors.Is(err, syscall.EINVAL) {
 			continue
 		}
 		if err != nil {

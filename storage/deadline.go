@@ -101,7 +101,8 @@ func (m Members) open(k Key) (h members, deadline int64, exists bool) {
 }
 
 // openOf is open for the types that may says.
-func (m Members) openOf(k Key, may func(object.Type) bool) (h members, deadline int64, exists bool) {
+func (m Members) openOf(k Key,
+	may func(object.Type) bool) (h members, deadline int64, exists bool) {
 	item, ok := m.t.Get(k)
 	if !ok || !may(item.Type()) {
 		return h, 0, false

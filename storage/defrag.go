@@ -56,7 +56,8 @@ type heapDefrag struct {
 	ref     uint32
 	before  int64         // the largest gaps before and while they are copied
 	ended   time.Duration // reading of Mono when all had been copied, until its effect is known
-	useless int64         // the gaps that were left when copying had hardly any effect, or fewer since
+	// The gaps that were left when copying had hardly any effect, or fewer since.
+	useless int64
 	again   time.Duration // reading of Mono from which on that is tried again
 	pause   time.Duration // between that and the copying before
 }
@@ -89,7 +90,8 @@ func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
 	}
 	d.before = max(d.before, m.Gaps)
 	end := workBegan() + defragTime
-	for left := share; left > 0 && workBegan() <= end && h.s.quit.Err() == nil; left -= defragBytes {
+	for left := share; left > 0 && workBegan() <= end &&
+		h.s.quit.Err() == nil; left -= defragBytes {
 		if h.copyObjects(d); d.shard == len(h.s.shards) {
 			d.running, d.ended = false, h.s.clock.Mono()
 			return
@@ -125,7 +127,8 @@ func (h *housekeeper) copyObjects(d *heapDefrag) {
 func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	const look = 64
 	o := p.objects.list[ref]
-	if o == nil || o.val == nil || o.bytes() > defragBytes || o.side != nil && o.side.unsaved.any() {
+	if o == nil || o.val == nil || o.bytes() > defragBytes ||
+		o.side != nil && o.side.unsaved.any() {
 		return look
 	}
 	sl, c, found := p.cellAt(o.name(), ref, cellObj)
@@ -149,7 +152,9 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 func (p *part) cellAt(name []byte, ref uint32, kind cell) (sl *slot, c *cell, found bool) {
 	k := p.shard.store.Key(0, name)
 	sl = p.slot(k)
-	c, found = sl.table.find(k.Hash, func(c cell) bool { return c&cellObj == kind && c.ref() == ref })
+	c, found = sl.table.find(k.Hash, func(c cell) bool {
+		return c&cellObj == kind && c.ref() == ref
+	})
 	return sl, c, found
 }
 

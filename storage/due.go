@@ -58,7 +58,8 @@ func dueRetries() (again func() bool) {
 // it retries one, it calls next. onDisk and next are called without a lock. It returns false if
 // next does, if a global transaction kept a shard for too long, or if it could not read the data
 // file.
-func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey), next func() bool) bool {
+func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey),
+	next func() bool) bool {
 	retries := func() func() bool {
 		again := dueRetries()
 		return func() bool { return again() && next() }
@@ -78,7 +79,8 @@ func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey)
 	for place != nil && s.partials.Load() > 0 {
 		var list []diskDue
 		var err error
-		if list, place, err = s.readDue(place, until, dueStep); err != nil || !s.onlyOnDisk(list, onDisk, retries()) || !next() {
+		if list, place, err = s.readDue(place, until, dueStep); err != nil ||
+			!s.onlyOnDisk(list, onDisk, retries()) || !next() {
 			return false
 		}
 	}
@@ -91,7 +93,8 @@ type dueLook func(p *part, db int, at ttl.Entry) (next ttl.Entry, more bool)
 
 // lookAtDue locks the shard for a look. ok is false if a global transaction has it, and again
 // returns false.
-func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook, again func() bool) (next ttl.Entry, more, ok bool) {
+func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook,
+	again func() bool) (next ttl.Entry, more, ok bool) {
 	for !sh.lockPassingGlobal() {
 		if !again() {
 			return next, false, false
@@ -134,7 +137,8 @@ type dueWalk struct {
 
 func (w *dueWalk) add(db int, name []byte, at int64, element bool) {
 	w.names = append(w.names, name...)
-	w.list = append(w.list, DueKey{DB: db, Name: w.names[len(w.names)-len(name):], At: at, Element: element})
+	w.list = append(w.list, DueKey{DB: db, Name: w.names[len(w.names)-len(name):], At: at,
+		Element: element})
 }
 
 func (w *dueWalk) onDisk(k DueKey) {
@@ -160,7 +164,8 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 			return false
 		}
 		if e.ID*odd>>32%w.every == 0 {
-			w.add(db, p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj)), e.Deadline, p.byElement(e))
+			w.add(db, p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj)),
+				e.Deadline, p.byElement(e))
 		}
 		return true
 	})
@@ -191,7 +196,8 @@ type diskDue struct {
 // readDue reads the next entries of the bucket ttl from from on, with deadlines before until, at
 // most most of them. next is the place of the next entry, nil at the end. Damaged entries are left
 // out: the window reports them.
-func (s *Store) readDue(from []byte, until int64, most int) (list []diskDue, next []byte, err error) {
+func (s *Store) readDue(from []byte, until int64,
+	most int) (list []diskDue, next []byte, err error) {
 	err = s.file.view(func(tx *bolt.Tx) error {
 		looks := 0
 		err := each(tx, format.BucketTTL, from, func(error) {}, func(at, v []byte) error {
@@ -232,7 +238,9 @@ func (s *Store) readDue(from []byte, until int64, most int) (list []diskDue, nex
 // the order of the list.
 func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey), again func() bool) bool {
 	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
-	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	slices.SortStableFunc(list, func(a, b diskDue) int {
+		return cmp.Compare(shardOf(a), shardOf(b))
+	})
 	var only, doubtful []diskDue
 	for len(list) > 0 {
 		sh, n := s.shards[shardOf(list[0])], 1
@@ -262,7 +270,8 @@ func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 	}
 	err := s.file.view(func(tx *bolt.Tx) error {
 		for _, e := range doubtful {
-			if im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
+			if im, err := format.ParseImage(e.on,
+				tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
 				list = append(list, e)
 			}
 		}
@@ -321,12 +330,14 @@ const (
 // complete for keys that are due before through, which is until unless there was more to look at. A
 // key whose deadline changes meanwhile is listed once, at the later deadline, or not at all. ok is
 // false if a global transaction kept a shard for too long, or the data file could not be read.
-func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
+func (s *Store) ListDue(db int, from, until int64, limit int,
+	keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
 	return s.listDue(db, from, until, limit, keep, dueRetries())
 }
 
 // listDue is ListDue; it calls again if a global transaction has a shard.
-func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []byte) bool, again func() bool) (list []DueKey, through int64, ok bool) {
+func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []byte) bool,
+	again func() bool) (list []DueKey, through int64, ok bool) {
 	l := dueList{db: db, limit: limit, keep: keep, again: again, through: until}
 	for _, sh := range s.shards {
 		if !l.inMemory(sh, from) {
@@ -365,10 +376,14 @@ func (l *dueList) first() (list []DueKey, through int64) {
 	}
 	if len(last) < len(l.list) { // deadlines were raised, or keys went to disk, between two looks
 		i := -1
-		l.list = slices.DeleteFunc(l.list, func(k DueKey) bool { i++; return last[string(k.Name)] != i })
+		l.list = slices.DeleteFunc(l.list, func(k DueKey) bool {
+			i++
+			return last[string(k.Name)] != i
+		})
 	}
 	end := 0
-	for size := 0; end < len(l.list) && end < l.limit && l.list[end].At <= l.through && (end == 0 || size <= listBytes); end++ {
+	for size := 0; end < len(l.list) && end < l.limit && l.list[end].At <= l.through &&
+		(end == 0 || size <= listBytes); end++ {
 		size += len(l.list[end].Name)
 	}
 	if end < len(l.list) {

@@ -48,7 +48,9 @@ const (
 	diskLeftBytes = 4 << 20
 )
 
-func newDiskDues(through []byte) *diskDues { return &diskDues{cells: ttl.NewCells(), through: through} }
+func newDiskDues(through []byte) *diskDues {
+	return &diskDues{cells: ttl.NewCells(), through: through}
+}
 
 // knows reports whether an entry of ttl is before the place up to which all are counted.
 func (d *diskDues) knows(entry []byte) bool {
@@ -92,7 +94,8 @@ func (p *part) fromDisk(k Key, due int64) {
 	}
 	p.moves++
 	d := p.disk
-	if d == nil || d.through != nil && !d.knows(format.TTLKey(nil, due, format.DiskKey(nil, p.space, k))) {
+	if d == nil || d.through != nil && !d.knows(format.TTLKey(nil, due,
+		format.DiskKey(nil, p.space, k))) {
 		return
 	}
 	if !d.cells.Remove(due) { // ttl is damaged
@@ -138,7 +141,8 @@ func (v View) knowDisk(through int64, most int) error {
 		}
 	}
 	step := min(v.s.bounds.dueStep, most)
-	for n := 0; w.turn.place != nil && n < most && int64(binary.BigEndian.Uint64(w.turn.place)) <= through; n += step {
+	for n := 0; w.turn.place != nil && n < most &&
+		int64(binary.BigEndian.Uint64(w.turn.place)) <= through; n += step {
 		if err := w.step(v, step); err != nil {
 			return err
 		}
@@ -157,7 +161,9 @@ func (w *diskWalk) finish(s *Store) {
 		more = func() bool {
 			w.turn.Lock()
 			defer w.turn.Unlock()
-			if w.turn.place != nil && s.quit.Err() == nil && w.step(s.View, s.bounds.dueStep) == nil { // a later timeline tries again
+			if w.turn.place != nil && s.quit.Err() == nil &&
+				w.step(s.View, s.bounds.dueStep) == nil {
+				// A later timeline tries again.
 				return true
 			}
 			w.turn.alone = false
@@ -193,7 +199,9 @@ func (w *diskWalk) step(v View, most int) error {
 		return err
 	}
 	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
-	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	slices.SortStableFunc(list, func(a, b diskDue) int {
+		return cmp.Compare(shardOf(a), shardOf(b))
+	})
 	for _, sh := range s.shards {
 		n := 0
 		for n < len(list) && shardOf(list[n]) == sh.num {

@@ -74,18 +74,20 @@ func badElement(id uint64, err error) error {
 
 // eachElement visits the elements under an id, from one on (nil: from the first), until fn returns
 // an error. It returns that error, but nil for errEnough.
-func eachElement(tx *bolt.Tx, id uint64, from []byte, fn func(elem, val []byte, deadline int64) error) error {
+func eachElement(tx *bolt.Tx, id uint64, from []byte,
+	fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
-	err := each(tx, format.BucketElements, format.ElementKey(nil, id, from), nil, func(k, rec []byte) error {
-		if !bytes.HasPrefix(k, prefix) {
-			return errEnough
-		}
-		elem, deadline, val, err := format.ParseElement(k, rec)
-		if err == nil {
-			err = fn(elem, val, deadline)
-		}
-		return err
-	})
+	err := each(tx, format.BucketElements, format.ElementKey(nil, id, from), nil,
+		func(k, rec []byte) error {
+			if !bytes.HasPrefix(k, prefix) {
+				return errEnough
+			}
+			elem, deadline, val, err := format.ParseElement(k, rec)
+			if err == nil {
+				err = fn(elem, val, deadline)
+			}
+			return err
+		})
 	if err == errEnough {
 		return nil
 	}

@@ -11,26 +11,27 @@ type EventClass uint32
 
 // The classes, each with its letter in notify-keyspace-events.
 const (
-	EventGeneric         EventClass = 1 << iota // g
-	EventString                                 // $
-	EventList                                   // l
-	EventSet                                    // s
-	EventHash                                   // h
-	EventZSet                                   // z
-	EventExpired                                // x
-	EventEvicted                                // e
-	EventStream                                 // t
-	EventMiss                                   // m
-	EventModule                                 // d
-	EventNew                                    // n
-	EventKeyspace                               // K: published on __keyspace@N__
-	EventKeyevent                               // E: published on __keyevent@N__
-	EventOverwritten                            // o
-	EventTypeChanged                            // c
-	EventFieldSpace                             // S: published on __subkeyspace@N__, as the next three with the fields
-	EventFieldEvent                             // T: published on __subkeyevent@N__
-	EventFieldItem                              // I: published on __subkeyspaceitem@N__
-	EventFieldSpaceEvent                        // V: published on __subkeyspaceevent@N__
+	EventGeneric     EventClass = 1 << iota // g
+	EventString                             // $
+	EventList                               // l
+	EventSet                                // s
+	EventHash                               // h
+	EventZSet                               // z
+	EventExpired                            // x
+	EventEvicted                            // e
+	EventStream                             // t
+	EventMiss                               // m
+	EventModule                             // d
+	EventNew                                // n
+	EventKeyspace                           // K: published on __keyspace@N__
+	EventKeyevent                           // E: published on __keyevent@N__
+	EventOverwritten                        // o
+	EventTypeChanged                        // c
+	// S: published on __subkeyspace@N__, as the next three with the fields.
+	EventFieldSpace
+	EventFieldEvent      // T: published on __subkeyevent@N__
+	EventFieldItem       // I: published on __subkeyspaceitem@N__
+	EventFieldSpaceEvent // V: published on __subkeyspaceevent@N__
 
 	// EventFields says that listeners get the fields of a hash that an event is about.
 	EventFields = EventFieldSpace | EventFieldEvent | EventFieldItem | EventFieldSpaceEvent

@@ -40,7 +40,8 @@ type DuePlace struct {
 var DueEnd = DuePlace{Deadline: math.MaxInt64, Slot: Slots}
 
 func (a DuePlace) compare(b DuePlace) int {
-	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash))
+	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot),
+		cmp.Compare(a.Hash, b.Hash))
 }
 
 // Before reports whether a place is before another one.
@@ -85,9 +86,11 @@ var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048}
 //
 // Keys that it leaves out because they are due never return after the log is durable up to its end
 // at the return of Expiring.
-func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
+func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool,
+	typ string) (list []DueKey, next DuePlace, more bool, err error) {
 	v.settle(db)
-	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until,
+	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ,
+		from: from, through: until,
 		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover}}
 	if v.t != nil {
 		l.count, l.most = min(count, withinMost), boundsWithin
@@ -196,7 +199,8 @@ func (l *expiring) trim() {
 	})
 	end := 0
 	for l.size = 0; end < len(l.list) && l.list[end].place.Before(l.through); end++ {
-		if n := len(l.list[end].name); end > 0 && (end >= l.count || l.size+n > listBytes) && l.list[end].place != l.list[end-1].place {
+		if n := len(l.list[end].name); end > 0 && (end >= l.count || l.size+n > listBytes) &&
+			l.list[end].place != l.list[end-1].place {
 			l.through = l.list[end].place
 			break
 		}
@@ -214,7 +218,8 @@ func (l *expiring) take(from, until DuePlace) {
 			continue
 		}
 		k.place.Hash = l.s.hash(k.name)
-		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) || !l.match(k.name) {
+		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) ||
+			!l.match(k.name) {
 			continue
 		}
 		if len(k.name) <= maxSlabKey { // a longer one is an object's, and never changes
@@ -229,7 +234,8 @@ func (l *expiring) take(from, until DuePlace) {
 func (l *expiring) inMemory(sh *shard) error {
 	had, size, looks := len(l.list), l.size, 0
 	for at, more := l.from, true; more; {
-		if len(l.list)-had >= l.count || looks > max(l.most.looks, l.count) || l.size-size > listBytes {
+		if len(l.list)-had >= l.count || looks > max(l.most.looks, l.count) ||
+			l.size-size > listBytes {
 			l.through = at
 			break
 		}
@@ -269,7 +275,9 @@ func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err
 // groupOf is the first entry that the keys of an entry's slot and deadline may have.
 func groupOf(e ttl.Entry) ttl.Entry { return ttl.Entry{Deadline: e.Deadline, ID: e.ID >> 33 << 33} }
 
-func placeOf(e ttl.Entry) DuePlace { return DuePlace{Deadline: e.Deadline, Slot: uint16(e.ID >> 33)} }
+func placeOf(e ttl.Entry) DuePlace {
+	return DuePlace{Deadline: e.Deadline, Slot: uint16(e.ID >> 33)}
+}
 
 // lookAtIndex finds the keys of the next slots and deadlines in the indexes of a part. few is false
 // where the first slot has too many with its deadline.
@@ -335,8 +343,10 @@ func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
 	})
 	slices.SortFunc(l.cells, func(a, b cell) int { return cmp.Compare(a.prefix(), b.prefix()) })
 	for i, c := range l.cells {
-		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) && c.prefix() != l.cells[i-1].prefix() {
-			return DuePlace{Deadline: at.Deadline, Slot: at.Slot, Hash: uint64(c.prefix()) << hashShift}, looks
+		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) &&
+			c.prefix() != l.cells[i-1].prefix() {
+			return DuePlace{Deadline: at.Deadline, Slot: at.Slot,
+				Hash: uint64(c.prefix()) << hashShift}, looks
 		}
 		l.add(p, c, p.id(sl, c), DuePlace{Deadline: at.Deadline, Slot: at.Slot})
 	}

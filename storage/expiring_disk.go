@@ -27,7 +27,8 @@ func diskPlace(space uint32, p DuePlace) []byte {
 
 // placeOnDisk is the place of a key whose place in values is on.
 func placeOnDisk(deadline int64, on []byte) DuePlace {
-	return DuePlace{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]), Hash: uint64(binary.BigEndian.Uint32(on[6:])) << 32}
+	return DuePlace{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]),
+		Hash: uint64(binary.BigEndian.Uint32(on[6:])) << 32}
 }
 
 // onDisk adds the first keys that memory does not have.
@@ -54,7 +55,8 @@ func (l *expiring) onDisk() error {
 			l.through = at
 			break
 		}
-		keys, next, n, err := l.readTTL(space, at, l.through, min(dueStep, max(l.count, walkNames)), true)
+		keys, next, n, err := l.readTTL(space, at, l.through, min(dueStep, max(l.count, walkNames)),
+			true)
 		if err != nil {
 			return err
 		}
@@ -102,7 +104,8 @@ func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 // readTTL reads the entries of ttl from a place on and before another, about most of them, up to
 // next. Of those about elements it notes the keys' own deadlines. The others are given if names is
 // true. Damaged ones are left out: the window reports them.
-func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
+func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
+	names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
 	var owns []expiringOnDisk
 	size := 0
 	next = until
@@ -215,7 +218,9 @@ func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, er
 func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	l.step, l.names = l.step[:0], l.names[:0]
 	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }
-	slices.SortStableFunc(keys, func(a, b expiringOnDisk) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	slices.SortStableFunc(keys, func(a, b expiringOnDisk) int {
+		return cmp.Compare(shardOf(a), shardOf(b))
+	})
 	var unknown []expiringOnDisk
 	for len(keys) > 0 {
 		sh, n := l.s.shards[shardOf(keys[0])], 1
@@ -264,7 +269,8 @@ func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
 
 // confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those
 // that it does not know to unknown.
-func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk, unknown *[]expiringOnDisk) error {
+func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk,
+	unknown *[]expiringOnDisk) error {
 	if err := l.lockOpen(sh); err != nil {
 		return err
 	}

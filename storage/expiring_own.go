@@ -126,7 +126,8 @@ func (d *laterDeadlines) note(deadline int64, on []byte) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil && !of.index.Has(string(on), deadline) {
+	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil &&
+		!of.index.Has(string(on), deadline) {
 		of.index.Set(string(on), 0, deadline)
 	}
 }
@@ -156,7 +157,8 @@ func (d *laterDeadlines) known(space uint32, from, until DuePlace) {
 
 // between gives those from one place on and before another, walkNames at most; next is how far they
 // go.
-func (d *laterDeadlines) between(space uint32, from, until DuePlace) (list []expiringOnDisk, next DuePlace) {
+func (d *laterDeadlines) between(space uint32, from,
+	until DuePlace) (list []expiringOnDisk, next DuePlace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.mu.of[space]

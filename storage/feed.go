@@ -122,7 +122,8 @@ func (f *feed) end() error {
 		f.running.Wait()
 	}
 	if f.mu.failed.err != nil {
-		return fmt.Errorf("replay of the batch before position %d: %w", f.mu.failed.lsn, f.mu.failed.err)
+		return fmt.Errorf("replay of the batch before position %d: %w", f.mu.failed.lsn,
+			f.mu.failed.err)
 	}
 	return nil
 }

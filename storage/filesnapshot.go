@@ -59,10 +59,11 @@ type FileSnapshot struct {
 
 	s      *Store
 	tx     *bolt.Tx
-	mapped int64  // how much of the file bbolt maps until the transaction ends
-	metas  []byte // both meta pages of the transaction's state; the file's own are of later ones soon
-	free   []uint64
-	file   io.ReaderAt
+	mapped int64 // how much of the file bbolt maps until the transaction ends
+	// Both meta pages of the transaction's state; the file's own are of later ones soon.
+	metas []byte
+	free  []uint64
+	file  io.ReaderAt
 
 	kept KeptLog // of a backup; nil: the caller keeps the log
 
@@ -127,7 +128,8 @@ func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	if err := s.file.transact(begin, func(*bolt.Tx) error { return nil }); err != nil {
 		return nil, err
 	}
-	sn := &FileSnapshot{s: s, tx: tx, file: file, mapped: mappedLen(tx.DB()), end: sync.OnceValue(tx.Rollback)}
+	sn := &FileSnapshot{s: s, tx: tx, file: file, mapped: mappedLen(tx.DB()),
+		end: sync.OnceValue(tx.Rollback)}
 	err := guard(sn.begin)
 	if err == nil {
 		err = sn.outgrown()
@@ -166,12 +168,15 @@ func (sn *FileSnapshot) begin() error {
 		return err
 	}
 	sn.Header = snapshotfile.Header{
-		DataFormat: format.Version, PageSize: format.PageSize, Size: int64(file.Pages()) * format.PageSize,
-		Member: st.Member, Segment: st.First, Position: st.Position, Through: s.log.Durable(), Time: s.clock.Now(),
+		DataFormat: format.Version, PageSize: format.PageSize,
+		Size:   int64(file.Pages()) * format.PageSize,
+		Member: st.Member, Segment: st.First, Position: st.Position, Through: s.log.Durable(),
+		Time: s.clock.Now(),
 	}
 	for _, c := range st.Counts {
 		if c.Space != format.SystemSpace {
-			sn.Header.Keys, sn.Header.Deadlines = sn.Header.Keys+c.Keys, sn.Header.Deadlines+c.Expires
+			sn.Header.Keys, sn.Header.Deadlines = sn.Header.Keys+c.Keys,
+				sn.Header.Deadlines+c.Expires
 		}
 	}
 	return nil
@@ -187,8 +192,10 @@ func (sn *FileSnapshot) readMetas() error {
 		}
 		return len(b), nil
 	}))
-	if len(sn.metas) != 2*format.PageSize { // otherwise the error is errMetas, which bbolt does not wrap
-		return fmt.Errorf("storage: the meta pages of a transaction are %d bytes: %w", len(sn.metas), err)
+	if len(sn.metas) != 2*format.PageSize {
+		// Otherwise the error is errMetas, which bbolt does not wrap.
+		return fmt.Errorf("storage: the meta pages of a transaction are %d bytes: %w",
+			len(sn.metas), err)
 	}
 	return nil
 }
@@ -211,7 +218,8 @@ func (sn *FileSnapshot) ReadAt(b []byte, at int64) (n int, err error) {
 // Send writes the snapshot to w. records, if it is not nil, writes the sender's own records after
 // the pages. Send pauses while it reads the pages, so that others have two thirds of the time. It
 // needs memory for one piece. An error of ctx ends it.
-func (sn *FileSnapshot) Send(ctx context.Context, w io.Writer, records func(*snapshotfile.Writer) error) error {
+func (sn *FileSnapshot) Send(ctx context.Context, w io.Writer,
+	records func(*snapshotfile.Writer) error) error {
 	to, err := snapshotfile.NewWriter(w, sn.Header)
 	if err != nil {
 		return err
@@ -246,7 +254,8 @@ func (sn *FileSnapshot) sendPages(ctx context.Context, to *snapshotfile.Writer) 
 		began := workBegan()
 		piece := buf[:(end-at)*format.PageSize]
 		n, failed := sn.ReadAt(piece, at*format.PageSize)
-		if err := sn.may(ctx); err != nil { // behind the read: the pages were those of the transaction
+		if err := sn.may(ctx); err != nil {
+			// Behind the read: the pages were those of the transaction.
 			return err
 		}
 		if n < len(piece) {
@@ -297,7 +306,9 @@ func (sn *FileSnapshot) outgrown() error {
 	case s.quit.Err() != nil:
 		return ErrClosed
 	case size > sn.mapped-min(mapMargin, sn.mapped/8):
-		return fmt.Errorf("the data file has %d bytes, and the server has room for %d: start it again", size, sn.mapped)
+		return fmt.Errorf(
+			"the data file has %d bytes, and the server has room for %d: start it again",
+			size, sn.mapped)
 	case grown > most:
 		return fmt.Errorf("the data file has become %d bytes longer", grown)
 	case held > most:
@@ -331,13 +342,15 @@ func (sn *FileSnapshot) letGo() error {
 // after all of it was received, is proven and on disk. Before that, and after an error, the
 // directory keeps its content. After an error of the last sync it has either the old or the new
 // file.
-func Receive(o Options, r io.Reader, segment uint64, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
+func Receive(o Options, r io.Reader, segment uint64,
+	records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	return receiveAs(o, r, segment, false, records)
 }
 
 // receiveAs is Receive. With alone a member's snapshot makes the data file of a server that is
 // alone.
-func receiveAs(o Options, r io.Reader, segment uint64, alone bool, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
+func receiveAs(o Options, r io.Reader, segment uint64, alone bool,
+	records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	if err := o.Complete(); err != nil {
 		return h, err
 	}
@@ -370,17 +383,22 @@ func receiveAs(o Options, r io.Reader, segment uint64, alone bool, records func(
 }
 
 // receive makes the file at path of a stream.
-func (df *dataFile) receive(path string, r io.Reader, segment uint64, alone bool, records func(uint64, []byte) error) (h snapshotfile.Header, err error) {
+func (df *dataFile) receive(path string, r io.Reader, segment uint64, alone bool,
+	records func(uint64, []byte) error) (h snapshotfile.Header, err error) {
 	from, err := snapshotfile.NewReader(r)
 	if err != nil {
 		return h, err
 	}
 	h = from.Header
 	if h.DataFormat != format.Version || h.PageSize != format.PageSize {
-		return h, fmt.Errorf("%w: the snapshot is of format %d with pages of %d bytes, and this version writes %d with %d", ErrFormat, h.DataFormat, h.PageSize, format.Version, format.PageSize)
+		return h,
+			fmt.Errorf("%w: the snapshot is of format %d with pages of %d bytes, and this version writes %d with %d",
+				ErrFormat, h.DataFormat, h.PageSize, format.Version, format.PageSize)
 	}
 	if h.Member != df.s.options.Member && !alone {
-		return h, fmt.Errorf("storage: a snapshot is of a member of a group or not, as the directory is to be: %t and %t", h.Member, df.s.options.Member)
+		return h,
+			fmt.Errorf("storage: a snapshot is of a member of a group or not, as the directory is to be: %t and %t",
+				h.Member, df.s.options.Member)
 	}
 	if err := df.receiveParts(path, from, records); err != nil {
 		return h, err
@@ -402,11 +420,14 @@ func (df *dataFile) receive(path string, r io.Reader, segment uint64, alone bool
 		return h, df.damaged(path, err)
 	}
 	again := func(*bolt.Tx) error { return nil } // as commitAgain
-	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error { return df.settle(tx, &h, segment, alone) }), updateNew(db, again))
+	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error {
+		return df.settle(tx, &h, segment, alone)
+	}), updateNew(db, again))
 }
 
 // receiveParts writes and syncs all pieces, and passes records on.
-func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader, records func(uint64, []byte) error) (err error) {
+func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader,
+	records func(uint64, []byte) error) (err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -448,7 +469,9 @@ func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, 
 		return err
 	}
 	if st.Member != h.Member || st.Position != h.Position || st.First != h.Segment {
-		return fmt.Errorf("%w: the snapshot's header names position %d of the log, and its state %d", ErrCorrupt, h.Position, st.Position)
+		return fmt.Errorf(
+			"%w: the snapshot's header names position %d of the log, and its state %d", ErrCorrupt,
+			h.Position, st.Position)
 	}
 	st.First = segment
 	if alone {

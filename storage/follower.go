@@ -212,7 +212,8 @@ func (w whole) Walk(fn func(elem, val []byte, deadline int64) bool) {
 }
 
 // Scan visits hidden elements with the last of the others.
-func (w whole) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (w whole) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if next = w.Value.Scan(cursor, count, fn); next == 0 {
 		for elem, e := range w.elems {
 			fn([]byte(elem), e.val, e.deadline)

@@ -173,7 +173,8 @@ func (cp *checkpointer) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
 		began := workBegan()
 		err := s.file.update(func(tx *bolt.Tx) (err error) {
-			for next := true; next; next = more && err == nil && workBegan()-began < s.bounds.garbageTime {
+			for next := true; next; next = more && err == nil &&
+				workBegan()-began < s.bounds.garbageTime {
 				more, err = cp.collectSome(tx)
 			}
 			return err
@@ -213,7 +214,8 @@ func (cp *checkpointer) collectSome(tx *bolt.Tx) (more bool, err error) {
 
 // collectSpace deletes a keyspace's records with their elements and deadlines.
 func (cp *checkpointer) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) {
-	values, ttls, g := tx.Bucket(format.BucketValues), tx.Bucket(format.BucketTTL), tx.Bucket(format.BucketGarbage)
+	values, ttls, g := tx.Bucket(format.BucketValues), tx.Bucket(format.BucketTTL),
+		tx.Bucket(format.BucketGarbage)
 	var keys [][]byte
 	c := values.Cursor()
 	for at, record := c.Seek(prefix); bytes.HasPrefix(at, prefix); at, record = c.Next() {
@@ -232,7 +234,8 @@ func (cp *checkpointer) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err
 				return false, err
 			}
 		}
-		if id := im.Stored(); id != 0 && !hasKey(g, format.GarbageKeep(binary.BigEndian.Uint32(prefix), id)) {
+		if id := im.Stored(); id != 0 &&
+			!hasKey(g, format.GarbageKeep(binary.BigEndian.Uint32(prefix), id)) {
 			if err := putGarbage(tx, format.GarbageValue(id)); err != nil {
 				return false, err
 			}

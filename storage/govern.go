@@ -100,7 +100,8 @@ func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
 
 // governMoved is govern for a value that comes from another key with its deadline, and when that
 // was set.
-func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint32) (ttl.Deadline, uint32) {
+func (t *Txn) governMoved(to Key, typ object.Type, deadline int64,
+	created uint32) (ttl.Deadline, uint32) {
 	d := ttl.At(deadline)
 	if typ.OwnDeadline() {
 		return d, created
@@ -174,7 +175,8 @@ func (t *Txn) governStream(k Key, o *Object) {
 func (g *governing) read(t *Txn, k Key, item Item) {
 	switch {
 	case t.NoTouch, t.Offloaded(), t.s.Follower(), t.Governor(k) == nil:
-	case item.Deadline() == ttl.None, item.Type().OwnDeadline(), t.s.Full(), item.o != nil && item.o.pinned():
+	case item.Deadline() == ttl.None, item.Type().OwnDeadline(), t.s.Full(), item.o != nil &&
+		item.o.pinned():
 	default:
 		g.Read(t, k, item)
 	}
@@ -194,7 +196,8 @@ func (t *Txn) MoveDeadline(k Key, to ttl.Deadline) {
 }
 
 // changeDeadline gives a key another deadline, and records it.
-func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline ttl.Deadline, created uint32) {
+func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline ttl.Deadline,
+	created uint32) {
 	p.setDeadline(t, sl, c, deadline.At, created)
 	if o := p.objectOf(*c); o != nil && o.id != 0 && t.logged == o.id {
 		t.changing(p.space, k.Name)

@@ -49,7 +49,8 @@ func (s *Store) sentTime() int64 {
 // guessTime is the time of a follower that has heard from no other member yet.
 func (s *Store) guessTime() int64 {
 	now := max(s.clock.Now(), s.instant.Load())
-	for last := s.groupTime.guess.Load(); last < now && !s.groupTime.guess.CompareAndSwap(last, now); last = s.groupTime.guess.Load() {
+	for last := s.groupTime.guess.Load(); last < now && !s.groupTime.guess.CompareAndSwap(last,
+		now); last = s.groupTime.guess.Load() {
 	}
 	return now
 }

@@ -270,7 +270,8 @@ func (g *clockGuard) look() int64 {
 	}
 	wall, boot := g.read()
 	if g.since.Load() == 0 {
-		g.mu.lead = max(g.mu.lead, g.s.instant.Load()-boot) // since the last look it has followed the wall clock
+		// Since the last look it has followed the wall clock.
+		g.mu.lead = max(g.mu.lead, g.s.instant.Load()-boot)
 		ahead, limit, log := wall-boot-g.mu.lead, g.limit.Load(), g.s.options.Logger
 		stepped := limit > 0 && ahead > limit
 		if g.s.options.Member && ahead < 0 && g.apart(ahead) && !g.returns.Load() {
@@ -281,7 +282,8 @@ func (g *clockGuard) look() int64 {
 		}
 		if !stepped || g.patience.Load() == 0 {
 			if stepped {
-				log.Warn("the wall clock stepped forward, and the store's time follows it, as clock-jump-patience is 0", "ms", ahead)
+				log.Warn("the wall clock stepped forward, and the store's time follows it, as clock-jump-patience is 0",
+					"ms", ahead)
 			}
 			g.follow(wall, boot)
 			return wall
@@ -322,8 +324,12 @@ func (s *Store) SetClockGuard(limit, patience time.Duration) {
 type ClockGuard struct {
 	Wall, Now int64 // Unix ms
 	Since     int64 // the store's time at which the guard began; 0: it is off
-	Ahead     int64 // how far the wall clock is ahead of the store's time, in ms; 0 without a guard, but at a follower
-	Patience  int64 // how long the guard still lasts by itself, in ms; 0 without one, -1: as long as another member's clock agrees with it
+	// How far the wall clock is ahead of the store's time, in ms; 0 without a guard, but at a
+	// follower.
+	Ahead int64
+	// How long the guard still lasts by itself, in ms; 0 without one, -1: as long as another
+	// member's clock agrees with it.
+	Patience int64
 	// Since the start: how often the guard began, how many deadlines moved with a step, and how
 	// many that counted from the guarded time do not.
 	Began, Moved, Unmoved int64
@@ -332,7 +338,8 @@ type ClockGuard struct {
 // ClockGuard reads the clock.
 func (s *Store) ClockGuard() ClockGuard {
 	g := &s.guard
-	c := ClockGuard{Now: s.now(), Wall: s.clock.Now(), Began: g.began.Load(), Moved: g.moved.Load(), Unmoved: g.unmoved.Load()}
+	c := ClockGuard{Now: s.now(), Wall: s.clock.Now(), Began: g.began.Load(), Moved: g.moved.Load(),
+		Unmoved: g.unmoved.Load()}
 	if c.Since = g.since.Load(); c.Since != 0 {
 		c.Ahead = c.Wall - c.Now
 		c.Patience = max(c.Since+g.patience.Load()-c.Now, 0)
@@ -370,7 +377,8 @@ func (g *clockGuard) keep() {
 	if s.follows() {
 		s.keepGroupTime()
 	}
-	over := g.limit.Load() == 0 || now-since >= g.patience.Load() && !(g.held.Load() && g.patience.Load() > 0)
+	over := g.limit.Load() == 0 || now-since >= g.patience.Load() && !(g.held.Load() &&
+		g.patience.Load() > 0)
 	if since == 0 || !g.isBack() && !over {
 		defer g.turn.Unlock()
 		_ = g.write() // the next round tries again
@@ -423,7 +431,8 @@ func (g *clockGuard) end(confirmed bool) {
 	by := wall - boot - g.mu.lead
 	g.mu.Unlock()
 	back, moved := g.near(by), int64(0)
-	if guarded && !back && !confirmed { // it has begun, or the clock has stepped again, since somebody looked
+	if guarded && !back && !confirmed {
+		// It has begun, or the clock has stepped again, since somebody looked.
 		t.End()
 		return
 	}
@@ -453,7 +462,8 @@ func (g *clockGuard) end(confirmed bool) {
 		s.options.Logger.Warn("the wall clock is back: time is no longer guarded", "ms", by)
 	} else if guarded {
 		g.moved.Add(moved)
-		s.options.Logger.Warn("the step of the wall clock is taken as right: time follows it", "ms", by, "deadlines moved", moved)
+		s.options.Logger.Warn("the step of the wall clock is taken as right: time follows it", "ms",
+			by, "deadlines moved", moved)
 	}
 	s.wake(1) // the reaper slept by the guarded time
 	if returns && s.stepped.CompareAndSwap(false, true) {
@@ -495,7 +505,8 @@ func (g *clockGuard) parse(item Item, ok bool) (r clockRecord) {
 		_, err = fmt.Sscanf(string(text), clockForm, &r.boot, &r.lead, &r.since, &r.at)
 	}
 	if err != nil {
-		g.s.options.Logger.Error("what the store had noted of the clock cannot be read", "error", err)
+		g.s.options.Logger.Error("what the store had noted of the clock cannot be read", "error",
+			err)
 		return clockRecord{}
 	}
 	return r
@@ -520,7 +531,8 @@ func (g *clockGuard) current() (r clockRecord) {
 func (g *clockGuard) write() error {
 	s, r, was := g.s, g.current(), &g.turn.written
 	near := max(r.lead-was.lead, was.lead-r.lead) < leadTolerance
-	if s.Follower() || !g.foreign.Load() && r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
+	if s.Follower() || !g.foreign.Load() && r.boot == was.boot && near && r.since == was.since &&
+		r.at-was.at < lookEvery {
 		return nil
 	}
 	t := s.NewTxn()

@@ -74,7 +74,8 @@ func (g *clockGuard) noteElement(t *Txn, space uint32, k Key, elem []byte, deadl
 }
 
 func (g *clockGuard) note(t *Txn, space uint32, k Key, elem []byte, element bool, deadline int64) {
-	t.notes = append(t.notes, note{shard: t.s.shardOf(k.Slot), at: appendNoted(nil, space, k.Name, elem, element), deadline: deadline})
+	t.notes = append(t.notes, note{shard: t.s.shardOf(k.Slot),
+		at: appendNoted(nil, space, k.Name, elem, element), deadline: deadline})
 }
 
 // writeNotes puts the transaction's notes where they belong.
@@ -84,7 +85,8 @@ func (g *clockGuard) writeNotes(t *Txn) {
 		if err == nil && (h.Value().Len() < t.s.bounds.notes/len(t.s.shards) || h.has(n.at)) {
 			h.Set(n.at, nil, ttl.At(n.deadline))
 		} else if g.unmoved.Add(1) == 1 {
-			g.s.options.Logger.Warn("deadlines that count from guarded time cannot all be noted: some will not move with it", "error", err)
+			g.s.options.Logger.Warn("deadlines that count from guarded time cannot all be noted: some will not move with it",
+				"error", err)
 		}
 	}
 	clear(t.notes)
@@ -115,7 +117,8 @@ func (g *clockGuard) carryNotes(t *Txn, from, to Key) {
 	if !ok {
 		return
 	}
-	if d := item.Deadline(); d != 0 && g.isNoted(t, from, appendNoted(nil, source, from.Name, nil, false), d) {
+	if d := item.Deadline(); d != 0 &&
+		g.isNoted(t, from, appendNoted(nil, source, from.Name, nil, false), d) {
 		g.note(t, p, to, nil, false, d)
 	}
 	if !object.HasDeadlines(item.Type()) {
@@ -194,7 +197,9 @@ func (g *clockGuard) moveNoted(t *Txn, by int64) (moved int64) {
 			}
 			if err := t.Load(k); err != nil {
 				g.unmoved.Add(1)
-				t.s.options.Logger.Error("a deadline that counts from guarded time could not be moved", "key", strconv.Quote(string(k.Name)), "error", err)
+				t.s.options.Logger.Error(
+					"a deadline that counts from guarded time could not be moved", "key",
+					strconv.Quote(string(k.Name)), "error", err)
 				return
 			}
 			if g.move(t, k, elem, element, deadline, by) {

@@ -22,15 +22,16 @@ type housekeeper struct {
 	began      time.Duration // when it last started a checkpoint, a reading of Mono
 
 	// Written by its goroutine.
-	memory   atomic.Int64  // as of the last round
-	charged  atomic.Int64  // overhead, as of the last round
-	lowSpace atomic.Bool   // a failed checkpoint sets it, too
-	wasFull  bool          // as reportFull last found it
-	needed   atomic.Int64  // bytes of the disk that a checkpoint would take, as of the last round
-	kept     atomic.Int64  // bytes of the disk that a new segment of the log leaves free for a checkpoint
-	keptAt   atomic.Uint64 // where the log ended when kept was found
-	delay    atomic.Int64  // nanoseconds
-	pace     atomic.Int64  // nanoseconds for each MiB of a commit, in addition
+	memory   atomic.Int64 // as of the last round
+	charged  atomic.Int64 // overhead, as of the last round
+	lowSpace atomic.Bool  // a failed checkpoint sets it, too
+	wasFull  bool         // as reportFull last found it
+	needed   atomic.Int64 // bytes of the disk that a checkpoint would take, as of the last round
+	// Bytes of the disk that a new segment of the log leaves free for a checkpoint.
+	kept   atomic.Int64
+	keptAt atomic.Uint64 // where the log ended when kept was found
+	delay  atomic.Int64  // nanoseconds
+	pace   atomic.Int64  // nanoseconds for each MiB of a commit, in addition
 }
 
 // startBackground starts the background goroutines: reaper, loaders, checkpointer, housekeeping.
@@ -293,7 +294,8 @@ func (h *housekeeper) reportFull() {
 	}
 	log := h.s.options.Logger.With("free_bytes", free, "needed_bytes", needed)
 	if full {
-		log.Error("the disk is full: commands that may grow the data are refused until there is room")
+		log.Error(
+			"the disk is full: commands that may grow the data are refused until there is room")
 		return
 	}
 	log.Warn("the disk has room again: no command is refused for it any more")
@@ -340,7 +342,8 @@ const (
 )
 
 func (p *part) memory() int64 {
-	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes + int64(p.index.Postponed())*ttl.PostponedBytes +
+	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes +
+		int64(p.index.Postponed())*ttl.PostponedBytes +
 		int64(p.cells)*cellBytes + p.slotMemory()
 }
 
@@ -448,7 +451,8 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
 	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.hooks.KeepsSystem()) {
-		return nil // each write of a deadline may need the notes, and each expiry what the hooks keep
+		// Each write of a deadline may need the notes, and each expiry what the hooks keep.
+		return nil
 	}
 	if !sh.lockPassingGlobal() {
 		return nil
@@ -489,7 +493,8 @@ func (h *housekeeper) evictBucket(sh *shard, db, i int, prefix uint32) (freed in
 
 // evictSome is a step of evictBucket, and returns whether more keys should leave. Each time it
 // locks the shard it examines one bucket and removes evictStep keys from memory at most.
-func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
+func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
+	upTo uint32) (freed int64, limit uint32, more bool) {
 	s := h.s
 	if !sh.lockPassingGlobal() {
 		return 0, 0, false
@@ -554,7 +559,8 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	if !c.is(cellTomb) {
 		if !sl.partial {
 			sl.partial = true
-			s.partials.Add(1) // before the window gets the key: the window drops all when no slot is partial
+			// Before the window gets the key: the window drops all when no slot is partial.
+			s.partials.Add(1)
 		}
 		d := p.due(c)
 		p.toDisk(k, d)

@@ -125,7 +125,8 @@ func (it Item) Encoding() string {
 	if it.flags()&flagRaw != 0 {
 		return "raw"
 	}
-	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && strconv.FormatInt(n, 10) == string(value) {
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil &&
+		strconv.FormatInt(n, 10) == string(value) {
 		return "int"
 	}
 	if len(value) <= embeddedLimit {

@@ -90,7 +90,8 @@ type Journal interface {
 
 // ErrDeposed: the log is replicated, and this server is not its leader any more. The last batches
 // that it appended may be taken back.
-var ErrDeposed = errors.New("storage: another server leads, and what was written here last may be taken back")
+var ErrDeposed = errors.New(
+	"storage: another server leads, and what was written here last may be taken back")
 
 // Place is where replay begins in a log.
 type Place struct {
@@ -104,7 +105,8 @@ type Place struct {
 }
 
 // openAlone opens the log of a server that is alone.
-func openAlone(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error) {
+func openAlone(o wal.Options, from Place,
+	replay func(lsn uint64, batch []byte) error) (Journal, error) {
 	log, err := wal.Open(o, from.Segment, replay)
 	if err != nil {
 		return nil, err // and not a Journal without a log

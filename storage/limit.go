@@ -12,8 +12,9 @@ import (
 // not decide on the keys: the transaction is Exempt.
 type Limit struct {
 	handle
-	made *object.Limit // of a missing key, which gets it with Settle: in one record, with its deadline
-	one  *oneLimit     // made is in it; nil: it is not
+	// Of a missing key, which gets it with Settle: in one record, with its deadline.
+	made *object.Limit
+	one  *oneLimit // made is in it; nil: it is not
 }
 
 // oneLimit is a key with one limit and a short name, in one piece of memory.
@@ -129,7 +130,8 @@ func (l *Limit) Confirm(id []byte) bool {
 func (l *Limit) Settle() {
 	t, at := l.t, l.Value().FreshAt()
 	if l.made != nil {
-		l.o = t.installObject(l.k, l.makeObject(), ttl.In(at), t.createdAt(at), t.s.firstAccess(t.now))
+		l.o = t.installObject(l.k, l.makeObject(), ttl.In(at), t.createdAt(at),
+			t.s.firstAccess(t.now))
 		l.made = nil
 		return
 	}
@@ -138,7 +140,8 @@ func (l *Limit) Settle() {
 	case at <= t.now:
 		t.FlushValues() // which deletes it where it has no elements
 		t.Delete(l.k, Deleted)
-	case at != o.deadline || l.Value().HeldLen() > 0 && t.s.guard.since.Load() != 0: // moves with the reservations then
+	case at != o.deadline || l.Value().HeldLen() > 0 && t.s.guard.since.Load() != 0:
+		// Moves with the reservations then.
 		t.flushWith(o, at)
 	default:
 		t.FlushValues()

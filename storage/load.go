@@ -192,7 +192,8 @@ func (l *loads) loadAll() {
 				}
 				// The intact keys of the slot are read one by one when they are asked for.
 				s.stats.LoadErrors.Add(1)
-				s.options.Logger.Debug("a slot could not be loaded", "db", db, "slot", sh.num*s.slotsPerShard+i, "error", err)
+				s.options.Logger.Debug("a slot could not be loaded", "db", db, "slot",
+					sh.num*s.slotsPerShard+i, "error", err)
 				place := damagedPlace(err)
 				failed[place] = unreadable{err, failed[place].keys + int64(n)}
 			}
@@ -200,9 +201,11 @@ func (l *loads) loadAll() {
 	}
 	switch {
 	case len(failed) > 0:
-		s.options.Logger.Info("all keys are in memory but those that cannot be read at once", "loaded", loaded, "took", (s.clock.Mono() - began).Round(time.Millisecond))
+		s.options.Logger.Info("all keys are in memory but those that cannot be read at once",
+			"loaded", loaded, "took", (s.clock.Mono() - began).Round(time.Millisecond))
 	case loaded > 0:
-		s.options.Logger.Info("all keys are in memory", "loaded", loaded, "took", (s.clock.Mono() - began).Round(time.Millisecond))
+		s.options.Logger.Info("all keys are in memory", "loaded", loaded, "took",
+			(s.clock.Mono() - began).Round(time.Millisecond))
 	}
 }
 
@@ -249,13 +252,16 @@ func (l *loads) loadSlot(sh *shard, db, i int) (n int, err error) {
 			return int(want.Keys), err
 		}
 		sh.mu.Lock()
-		if sh.mu.parts[db] != p || sl.epoch != epoch || sl.inflight || (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) != want || !p.knows(sl, large) {
+		if sh.mu.parts[db] != p || sl.epoch != epoch || sl.inflight ||
+			(format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) != want || !p.knows(sl, large) {
 			sh.mu.Unlock()
 			continue
 		}
 		if got != want {
 			sh.mu.Unlock()
-			return int(want.Keys), fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.Keys, got.Digest, want.Keys, want.Digest)
+			return int(want.Keys),
+				fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x",
+					ErrCorrupt, sl.num, got.Keys, got.Digest, want.Keys, want.Digest)
 		}
 		p.complete(sl, db, keys)
 		l.s.wake(sh.nextDue.Load())
@@ -281,14 +287,16 @@ type slotKeyValue struct {
 
 // readSlot reads a slot's records; for values stored by element only the keys' names. A record of
 // such a value may have a wrong count (copy.go): but then memory has the key.
-func (l *loads) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
+func (l *loads) readSlot(space uint32,
+	slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
 	s := l.s
 	prefix := format.SlotKey(nil, space, slot)
 	err = s.file.view(func(tx *bolt.Tx) error {
 		return eachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
 			im, err := format.ParseImage(at, record)
 			if err != nil {
-				return fmt.Errorf("%w: the key %s", err, Clip(at[min(len(at), format.PrefixLen+1):]))
+				return fmt.Errorf("%w: the key %s", err,
+					Clip(at[min(len(at), format.PrefixLen+1):]))
 			}
 			sum.Add(record)
 			k := Key{Slot: slot, Name: bytes.Clone(im.Name)}

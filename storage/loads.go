@@ -189,7 +189,8 @@ func (l *loads) serveBatch(batch []load) (slow []load) {
 			}
 			if !s.resident(k) {
 				p := sh.mu.parts[k.DB]
-				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, sure: p.slot(k).verified, at: format.DiskKey(nil, p.space, k)})
+				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch,
+					sure: p.slot(k).verified, at: format.DiskKey(nil, p.space, k)})
 			} else if s.overdue(k, s.now()) {
 				undone[i] = true
 			}

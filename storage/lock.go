@@ -14,7 +14,8 @@ type shardLock struct {
 	mu sync.Mutex // guards what the shard says
 	// Written by those that they count.
 	waiting atomic.Int32 // commands that want the lock
-	checked atomic.Int32 // background work that has seen that the lock is not the global transaction's
+	// Background work that has seen that the lock is not the global transaction's.
+	checked atomic.Int32
 }
 
 const (

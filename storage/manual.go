@@ -61,7 +61,9 @@ func (m Manual) Leave(oneIn uint64) {
 				if v, ok := streamIn(o.val); ok {
 					l := largeStream{p: p, ref: uint32(ref), o: o}
 					for done := false; !done; {
-						_, done = m.s.house.leaveClean(l, v, 1<<40, func() bool { return m.s.options.Random()%oneIn == 0 })
+						_, done = m.s.house.leaveClean(l, v, 1<<40, func() bool {
+							return m.s.options.Random()%oneIn == 0
+						})
 					}
 				}
 			}

@@ -78,7 +78,10 @@ func (m *marks) addRun(first int64, n int) {
 	begin := at(first)
 	end := begin + uint64(n-1)*step // the last one
 	// The runs from i up to j meet the new one.
-	i := sort.Search(len(m.runs), func(i int) bool { r := m.runs[i]; return at(r.first)+uint64(r.n-1)*step >= max(begin, step)-step })
+	i := sort.Search(len(m.runs), func(i int) bool {
+		r := m.runs[i]
+		return at(r.first)+uint64(r.n-1)*step >= max(begin, step)-step
+	})
 	j, aligned := i, true
 	for ; j < len(m.runs) && (at(m.runs[j].first) <= end || at(m.runs[j].first)-end <= step); j++ {
 		r := m.runs[j]
@@ -136,7 +139,8 @@ func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, o
 }
 
 // take is that of marks; it returns what fn returned last.
-func (r *run) take(v object.Numbered, fn func(elem, val []byte, deadline int64, ok bool) bool) bool {
+func (r *run) take(v object.Numbered, fn func(elem, val []byte, deadline int64,
+	ok bool) bool) bool {
 	more := true
 	var key [8]byte
 	visit := func(val []byte, ok bool) {

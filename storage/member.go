@@ -19,7 +19,8 @@ var (
 	// ErrMember: the directory is a member's, and is opened as that of a server that is alone.
 	ErrMember = errors.New("storage: the directory belongs to a member of a group: only a server with the options of its cluster can use it")
 	// ErrAlone: the directory is one of a server that is alone, and is opened as a member's.
-	ErrAlone = errors.New("storage: the directory belongs to a server that is alone, and not to a member of a group")
+	ErrAlone = errors.New(
+		"storage: the directory belongs to a server that is alone, and not to a member of a group")
 )
 
 // belongs returns the error of a directory that is of the other kind.
@@ -53,17 +54,22 @@ func BecomeMember(o Options, at Place) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = wal.Check(wal.Options{FS: o.FS, Dir: filepath.Join(o.Dir, format.LogDir)}, st.First, func(_ uint64, batch []byte) error {
-		if len(batch) > 0 { // and not the head of the segment
-			return fmt.Errorf("storage: something is only in the log of %s: it was not closed with a checkpoint", o.Dir)
-		}
-		return nil
-	})
+	_, err = wal.Check(wal.Options{FS: o.FS, Dir: filepath.Join(o.Dir, format.LogDir)}, st.First,
+		func(_ uint64, batch []byte) error {
+			if len(batch) > 0 { // and not the head of the segment
+				return fmt.Errorf(
+					"storage: something is only in the log of %s: it was not closed with a checkpoint",
+					o.Dir)
+			}
+			return nil
+		})
 	if err != nil {
 		return err
 	}
 	st.Member, st.First, st.Position = true, at.Segment, at.Position
-	if err := s.file.update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaState, st.Append(nil)) }); err != nil {
+	if err := s.file.update(func(tx *bolt.Tx) error {
+		return putMeta(tx, format.MetaState, st.Append(nil))
+	}); err != nil {
 		return err
 	}
 	return s.file.commitAgain()

@@ -124,7 +124,8 @@ func (m *Mirror) plan(batch []byte) error {
 				return format.ErrBadRecord
 			}
 			n.mask |= 1 << r.Shard
-		case format.RecReaped, format.RecLink: // only a server that is alone logs them: they depend on its memory and data file
+		case format.RecReaped, format.RecLink:
+			// Only a server that is alone logs them: they depend on its memory and data file.
 			return fmt.Errorf("%w: tag %d of a server that is alone", format.ErrBadRecord, r.Tag)
 		case format.RecFlush, format.RecSwap:
 			n.mask = all
@@ -149,7 +150,8 @@ func (m *Mirror) plan(batch []byte) error {
 // them.
 func (m *Mirror) needs(tag byte, space uint32, name []byte) {
 	s, n := m.s, &m.need
-	if last := len(n.keys) - 1; last >= 0 && bytes.Equal(n.keys[last].Name, name) && n.keys[last].DB == s.dbOf(space) {
+	if last := len(n.keys) - 1; last >= 0 && bytes.Equal(n.keys[last].Name, name) &&
+		n.keys[last].DB == s.dbOf(space) {
 		return
 	}
 	k := s.Key(s.dbOf(space), name)
@@ -157,7 +159,8 @@ func (m *Mirror) needs(tag byte, space uint32, name []byte) {
 	if k.DB < 0 {
 		return // the batch makes the keyspace
 	}
-	n.keys = append(n.keys, neededKey{k, tag == format.RecPut || tag == format.RecLarge || tag == format.RecDelete})
+	n.keys = append(n.keys, neededKey{k, tag == format.RecPut || tag == format.RecLarge ||
+		tag == format.RecDelete})
 	if k.DB == s.options.Databases {
 		n.system = append(n.system, string(name))
 	}
@@ -182,7 +185,8 @@ func (m *Mirror) begin() error {
 		}
 		s.unlock(m.t)
 		for _, k := range missing {
-			if err := s.loads.loadKey(k.Key); err != nil && !errors.Is(err, errBusy) && !k.replaces(err) {
+			if err := s.loads.loadKey(k.Key); err != nil && !errors.Is(err, errBusy) &&
+				!k.replaces(err) {
 				return err
 			}
 		}
@@ -312,7 +316,8 @@ func (s *Store) followTime(at int64) {
 	defer s.shown.mu.Unlock()
 	s.shown.at.Store(at)
 	if at != 0 {
-		for last := s.instant.Load(); last < at && !s.instant.CompareAndSwap(last, at); last = s.instant.Load() {
+		for last := s.instant.Load(); last < at && !s.instant.CompareAndSwap(last, at); last =
+			s.instant.Load() {
 		}
 		return
 	}

@@ -40,7 +40,8 @@ func (n *names) add(hash uint64, name []byte) {
 		n.at = map[uint64]uint64{}
 	}
 	last := len(n.text) - 1
-	if size := binary.MaxVarintLen32 + len(name); last < 0 || cap(n.text[last])-len(n.text[last]) < size {
+	if size := binary.MaxVarintLen32 + len(name); last < 0 ||
+		cap(n.text[last])-len(n.text[last]) < size {
 		room := leastText
 		if last >= 0 {
 			room = min(2*cap(n.text[last]), mostText)

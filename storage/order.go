@@ -49,7 +49,8 @@ func inOrder(entries []entry) []turn {
 			c := &entries[i].elements[j]
 			var key [16]byte
 			copy(key[:], c.at)
-			turns = append(turns, turn{binary.BigEndian.Uint64(key[:]), binary.BigEndian.Uint64(key[8:]), len(turns), c})
+			turns = append(turns, turn{binary.BigEndian.Uint64(key[:]),
+				binary.BigEndian.Uint64(key[8:]), len(turns), c})
 		}
 	}
 	slices.SortFunc(turns, func(x, y turn) int {

@@ -21,7 +21,8 @@ const (
 // leave memory.
 func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	s := h.s
-	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
+	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes),
+		float64(s.replayTime())/float64(replayBudget))
 	over := min(2*max(length-2, 0), 2)
 	over *= over
 	if limit > 0 {
@@ -30,7 +31,8 @@ func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	if s.Full() {
 		over = 0 // what grows is refused, and no checkpoint comes soon
 	}
-	s.checkpointer.hurry.Store(length > 1.5 || over > 0 || s.Full()) // no writer waits where it is full
+	// No writer waits where it is full.
+	s.checkpointer.hurry.Store(length > 1.5 || over > 0 || s.Full())
 	h.delay.Store(int64(over * float64(usualDelay)))
 	if over == 0 {
 		length = 0

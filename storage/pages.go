@@ -68,7 +68,8 @@ func (p *pagePool) next() []byte {
 }
 
 func (p *pagePool) grow() {
-	region, err := unix.Mmap(-1, 0, regionSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	region, err := unix.Mmap(-1, 0, regionSize, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		// As the runtime does when its heap cannot grow.
 		panic(fmt.Sprintf("storage: out of memory: %v", err))

@@ -48,8 +48,9 @@ type part struct {
 	index   *ttl.Index
 	own     ownDeadlines
 	disk    *diskDues // nil until a timeline needs them
-	moves   int64     // how often a key with a deadline has left memory, come into it from disk, or expired on disk
-	sum     int64     // of the indexed deadlines, each as spanOf has it
+	// How often a key with a deadline has left memory, come into it from disk, or expired on disk.
+	moves int64
+	sum   int64 // of the indexed deadlines, each as spanOf has it
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
@@ -81,18 +82,20 @@ type slot struct {
 	dirty      int32  // cells with cellDirty
 	num        uint16 // the slot's number
 	lastDelete uint64 // LSN of the newest removal: a miss depends on it
-	epoch      uint32 // rises when a cell leaves, so that a copy read from disk before is known stale
-	partial    bool   // keys may be on disk that are not in the table
-	inflight   bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
-	awaiting   bool   // changes of ttl are pending: nothing may be evicted
-	verified   bool   // the slot's records on disk were proven complete (proof.go)
-	onDisk     int64  // keys in the data file, as of the last commit
-	digest     uint64 // of the slot's records in the data file
+	// Rises when a cell leaves, so that a copy read from disk before is known stale.
+	epoch    uint32
+	partial  bool   // keys may be on disk that are not in the table
+	inflight bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
+	awaiting bool   // changes of ttl are pending: nothing may be evicted
+	verified bool   // the slot's records on disk were proven complete (proof.go)
+	onDisk   int64  // keys in the data file, as of the last commit
+	digest   uint64 // of the slot's records in the data file
 }
 
 func newPart(sh *shard, space uint32, slots int) *part {
 	groups := make([]*[groupSlots]slot, slots/groupSlots)
-	p := &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups, slabs: newSlabs(), index: ttl.NewCounted()}
+	p := &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups,
+		slabs: newSlabs(), index: ttl.NewCounted()}
 	if sh.store.diskWalk.begun.Load() {
 		p.disk = newDiskDues(nil) // a part that is new has nothing on disk
 	}
@@ -142,7 +145,8 @@ func (p *part) freeTables() {
 	for i, g := range p.groups {
 		if g != nil && p.shard.idle(g) {
 			for j := range g {
-				g[j].epoch++ // a transaction that unlocked the shard in between finds that the slot has changed
+				// A transaction that unlocked the shard in between finds that the slot has changed.
+				g[j].epoch++
 				p.epoch = max(p.epoch, g[j].epoch)
 			}
 			p.groups[i] = nil
@@ -160,7 +164,8 @@ func (p *part) freeTables() {
 func (sh *shard) idle(g *[groupSlots]slot) bool {
 	durable := sh.store.log.Durable()
 	for i := range g {
-		if sl := &g[i]; sl.partial || sl.inflight || sl.awaiting || sl.onDisk != 0 || sl.digest != 0 || sl.lastDelete > durable {
+		if sl := &g[i]; sl.partial || sl.inflight || sl.awaiting || sl.onDisk != 0 ||
+			sl.digest != 0 || sl.lastDelete > durable {
 			return false
 		}
 	}
@@ -262,7 +267,8 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	p.index.Set(id, old, new)
 	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
 	if new != 0 && new <= p.shard.mu.logged {
-		p.shard.mu.logged = new - 1 // the global transaction has an older instant: what it sets now is not gone
+		// The global transaction has an older instant: what it sets now is not gone.
+		p.shard.mu.logged = new - 1
 	}
 	if new != 0 && new < p.shard.nextDue.Load() {
 		p.shard.nextDue.Store(new)
@@ -345,7 +351,8 @@ func (p *part) retire(sl *slot, c *cell) {
 		b[offFlags] = *p.flags(old) & (flagDisk | flagMoved)
 		*c = newCell(uint64(old), ref, cellTomb)
 	} else {
-		ref := p.objects.add(&Object{key: string(name), flags: *p.flags(old) & (flagDisk | flagMoved)})
+		ref := p.objects.add(&Object{key: string(name),
+			flags: *p.flags(old) & (flagDisk | flagMoved)})
 		*c = newCell(uint64(old), ref, cellTomb|cellObj)
 	}
 	p.tombs++
@@ -477,7 +484,8 @@ func (p *part) room(size int) bool {
 // spilled is a small string for which the slabs have no room. On disk and in the log it is like any
 // other small string, so it has no id. It is never changed in place.
 func spilled(name, value []byte) *Object {
-	return &Object{key: string(name), val: &object.String{Data: bytes.Clone(value)}, state: stateInline}
+	return &Object{key: string(name), val: &object.String{Data: bytes.Clone(value)},
+		state: stateInline}
 }
 
 func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline int64) *cell {

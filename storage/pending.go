@@ -109,7 +109,9 @@ type pendingMoves struct {
 // read takes all of pending.
 func (d *pendingMoves) read(tx *bolt.Tx) error {
 	d.Grow(pendingIn(tx))
-	err := each(tx, format.BucketPending, nil, func(err error) { d.damaged = err }, func(k, v []byte) error {
+	err := each(tx, format.BucketPending, nil, func(err error) {
+		d.damaged = err
+	}, func(k, v []byte) error {
 		if !d.Add(v) {
 			d.damaged = fmt.Errorf("%w: value %x of bucket pending", ErrCorrupt, k)
 		}
@@ -168,7 +170,8 @@ func (cp *checkpointer) makePending() error {
 	}
 	if d.damaged != nil {
 		s.stats.BadDeadlines.Add(1)
-		s.options.Logger.Error("changes of deadlines are corrupt on disk and ignored; their keys expire, but may be counted until they are asked for", "error", d.damaged)
+		s.options.Logger.Error("changes of deadlines are corrupt on disk and ignored; their keys expire, but may be counted until they are asked for",
+			"error", d.damaged)
 	}
 	d.Sort()
 	for next, done := 0, false; !done; {

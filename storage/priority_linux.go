@@ -15,5 +15,6 @@ const backgroundNice = 5
 // the goroutine, which ends with its thread.
 func lowerPriority() {
 	runtime.LockOSThread()
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, backgroundNice) // 0 is this thread; if refused, nothing changes
+	// 0 is this thread; if refused, nothing changes.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, backgroundNice)
 }

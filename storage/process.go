@@ -6,7 +6,8 @@ import "runtime/metrics"
 // small keys, which are outside the Go heap. Mapped pages of the data file are not included; the
 // system reclaims them when it needs memory.
 type ProcessMemory struct {
-	Used   int64 // live and not yet collected objects, the gaps between them, slabs, stacks, the runtime's own
+	// Live and not yet collected objects, the gaps between them, slabs, stacks, the runtime's own.
+	Used   int64
 	Heap   int64 // of it, objects and slabs
 	Gaps   int64 // of it, between objects: room for objects of the size of those beside
 	Mapped int64 // from the system, what was given back excluded
@@ -38,5 +39,6 @@ func ReadProcessMemory() ProcessMemory {
 	}
 	slabs := OffHeap()
 	mapped, free := v[0]-v[1]+slabs, v[2]
-	return ProcessMemory{Used: mapped - free, Heap: v[3] + slabs, Gaps: v[4], Mapped: mapped, Free: free, Cycles: v[5]}
+	return ProcessMemory{Used: mapped - free, Heap: v[3] + slabs, Gaps: v[4], Mapped: mapped,
+		Free: free, Cycles: v[5]}
 }

@@ -54,7 +54,9 @@ func (df *dataFile) prove(path string) error {
 	damaged := slices.DeleteFunc(metas[:], func(m boltfile.Meta) bool { return m.Err == nil })
 	if len(damaged) < len(metas) { // otherwise Open says more
 		for _, m := range damaged {
-			df.s.options.Logger.Warn("a meta page of the data file is damaged, the other one is used", "file", path, "error", m.Err)
+			df.s.options.Logger.Warn(
+				"a meta page of the data file is damaged, the other one is used", "file",
+				path, "error", m.Err)
 		}
 	}
 	f, err := boltfile.Open(file, info.Size(), format.PageSize)
@@ -72,14 +74,17 @@ func (df *dataFile) damaged(path string, err error) error {
 	if !errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	return fmt.Errorf("%w; the file is %s; `keyp check` reports more, `keyp repair` saves what is intact", err, path)
+	return fmt.Errorf(
+		"%w; the file is %s; `keyp check` reports more, `keyp repair` saves what is intact", err,
+		path)
 }
 
 // proveTree proves the shape of all trees of the data file while nobody writes it.
 func (df *dataFile) proveTree() error {
 	return df.view(func(tx *bolt.Tx) error {
 		df.s.options.Progress.Expect(tx.Size())
-		f, err := boltfile.Open(df.s.options.Progress.Reader(mapped(tx)), tx.Size(), format.PageSize)
+		f, err := boltfile.Open(df.s.options.Progress.Reader(mapped(tx)), tx.Size(),
+			format.PageSize)
 		if err == nil {
 			_, err = f.Prove()
 		}
@@ -110,12 +115,15 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) {
 // changed any. It trusts no page: the first damaged one is ErrCorrupt, so that no entry is skipped
 // silently. With bad it reports each damaged page and continues.
 func each(tx *bolt.Tx, bucket, from []byte, bad func(error), fn func(k, v []byte) error) error {
-	f := boltfile.At(mapped(tx), format.PageSize, uint64(tx.Cursor().Bucket().Root()), uint64(tx.Size()/format.PageSize))
+	f := boltfile.At(mapped(tx), format.PageSize, uint64(tx.Cursor().Bucket().Root()),
+		uint64(tx.Size()/format.PageSize))
 	tree, err := f.Bucket(bucket)
 	if err == nil {
 		var lenient func(*boltfile.Damage)
 		if bad != nil {
-			lenient = func(d *boltfile.Damage) { bad(fmt.Errorf("%w: bucket %s: %w", ErrCorrupt, bucket, d)) }
+			lenient = func(d *boltfile.Damage) {
+				bad(fmt.Errorf("%w: bucket %s: %w", ErrCorrupt, bucket, d))
+			}
 		}
 		err = tree.Each(from, lenient, fn)
 	}
@@ -165,7 +173,9 @@ func verifySlot(tx *bolt.Tx, slot []byte) error {
 	want, ok := format.ParseSlot(slot, tx.Bucket(format.BucketSlots).Get(slot))
 	if !ok || got != want {
 		n := format.ParseSlotKey(slot)
-		return fmt.Errorf("%w: slot %d of keyspace %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, n.Slot, n.Space, got.Keys, got.Digest, want.Keys, want.Digest)
+		return fmt.Errorf(
+			"%w: slot %d of keyspace %d has %d keys with digest %x, expected %d with %x",
+			ErrCorrupt, n.Slot, n.Space, got.Keys, got.Digest, want.Keys, want.Digest)
 	}
 	return nil
 }
@@ -181,7 +191,9 @@ func (cp *checkpointer) verifyBatch(b *cpBatch) error {
 		if sure {
 			continue
 		}
-		err := cp.s.file.view(func(tx *bolt.Tx) error { return verifySlot(tx, format.SlotKey(nil, p.space, sl.num)) })
+		err := cp.s.file.view(func(tx *bolt.Tx) error {
+			return verifySlot(tx, format.SlotKey(nil, p.space, sl.num))
+		})
 		if bad := (*boltfile.Damage)(nil); errors.As(err, &bad) {
 			return err
 		}

@@ -35,13 +35,15 @@ func (o *Options) LockForReading() (io.Closer, error) {
 
 // readLog replays the log and leaves it as it is.
 func (s *Store) readLog(first uint64, replays *feed) error {
-	_, err := wal.Check(wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(s.options.Dir, format.LogDir), Progress: s.options.Progress}, first, replays.batch)
+	_, err := wal.Check(wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(s.options.Dir,
+		format.LogDir), Progress: s.options.Progress}, first, replays.batch)
 	if err = errors.Join(err, replays.end()); err != nil {
 		return err
 	}
 	s.log, err = wal.Open(wal.Options{
-		FS: vfs.NewMem(), Dir: format.LogDir, Clock: s.clock, Logger: s.options.Logger, NoBackground: true,
-		SegmentSize: 64 << 10, // nothing is ever written to it
+		FS: vfs.NewMem(), Dir: format.LogDir, Clock: s.clock, Logger: s.options.Logger,
+		NoBackground: true,
+		SegmentSize:  64 << 10, // nothing is ever written to it
 	}, 0, nil)
 	return err
 }

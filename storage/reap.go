@@ -55,7 +55,8 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	began := s.clock.Mono()
 	through, last := s.window.expiredThrough(now), int64(0)
 	r.names = r.names[:0]
-	for looks := 0; looks < s.bounds.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
+	for looks := 0; looks < s.bounds.reapLooks ||
+		s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
 		if looks >= s.bounds.reapLooks {
 			r.t.endNoted() // that is part of the budget
 		}
@@ -84,10 +85,12 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 				r.names = r.names[:0]
 			}
 			last = d
-			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
+			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete,
+				uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
-		case d != 0 && d <= now && s.hooks.Wants(db): // elements that were due after it are not recorded
+		case d != 0 && d <= now && s.hooks.Wants(db):
+			// Elements that were due after it are not recorded.
 			r.t.keyRecord(format.RecDelete, p, k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
@@ -148,7 +151,8 @@ func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
 		if q == nil {
 			continue
 		}
-		if e, have := q.index.First(); have && e.Deadline <= now && (!ok || e.Deadline < due.Deadline) {
+		if e, have := q.index.First(); have && e.Deadline <= now &&
+			(!ok || e.Deadline < due.Deadline) {
 			p, db, due, ok = q, i, e, true
 		}
 	}
@@ -196,7 +200,8 @@ func (s *Store) FirstDue() int64 {
 	if next, ok := s.window.NextDeadline(); ok {
 		first = next
 	}
-	if next, ok := s.window.largeLoads.Next(); ok { // read after the window, from which keys move here
+	if next, ok := s.window.largeLoads.Next(); ok {
+		// Read after the window, from which keys move here.
 		first = min(first, next)
 	}
 	for _, sh := range s.shards {
@@ -270,7 +275,8 @@ const stepTolerance = 1000
 // that was due at the newest instant is removed, so nothing that was seen expired returns; then it
 // follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall < stepTolerance || s.options.ReadOnly || s.Follower() || s.guard.goesOn() || !s.stepped.CompareAndSwap(false, true) {
+	if last-wall < stepTolerance || s.options.ReadOnly || s.Follower() || s.guard.goesOn() ||
+		!s.stepped.CompareAndSwap(false, true) {
 		return
 	}
 	s.stats.ClockSteps.Add(1)

@@ -39,7 +39,10 @@ func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 		count, size = 0, 0
 	}
 	return s.file.view(func(tx *bolt.Tx) error {
-		err := each(tx, format.BucketGarbage, nil, nil, func(item, _ []byte) error { garbage(item); return nil })
+		err := each(tx, format.BucketGarbage, nil, nil, func(item, _ []byte) error {
+			garbage(item)
+			return nil
+		})
 		if err == nil {
 			err = each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
 				im, err := format.ParseImage(at, record)
@@ -111,7 +114,8 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 // part and that no record completes, with gaps collections without elements, and the counts of
 // keys. It reports each such value, also one that memory has, unless stated says that the log
 // states its key.
-func (s *Store) Reconcile(gaps bool, stated func(space uint32, name string) bool, report func(Unfinished)) error {
+func (s *Store) Reconcile(gaps bool, stated func(space uint32, name string) bool,
+	report func(Unfinished)) error {
 	if err := s.endUnfinished(stated, report); err != nil {
 		return err
 	}
@@ -144,8 +148,10 @@ func (s *Store) dropEmpty() {
 func (p *part) empty(db int, keys []Key) []Key {
 	for _, sl := range p.allUsed() {
 		sl.table.walk(func(c *cell) {
-			if o := p.objectOf(*c); o != nil && exists(c) && o.val.Type() != object.TypeString && o.val.Len() == 0 {
-				keys = append(keys, Key{DB: db, Slot: sl.num, Hash: p.shard.store.hash(p.name(*c)), Name: bytes.Clone(p.name(*c))})
+			if o := p.objectOf(*c); o != nil && exists(c) && o.val.Type() != object.TypeString &&
+				o.val.Len() == 0 {
+				keys = append(keys, Key{DB: db, Slot: sl.num, Hash: p.shard.store.hash(p.name(*c)),
+					Name: bytes.Clone(p.name(*c))})
 			}
 		})
 	}

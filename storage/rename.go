@@ -30,7 +30,8 @@ func (t *Txn) Rename(from, to Key) bool {
 		arriving = t.s.hooks.Arriving(t, to, o.val)
 	}
 	switch {
-	case err != nil && (arriving != o.val || t.s.options.Member): // a link is for a data file like this store's
+	case err != nil && (arriving != o.val || t.s.options.Member):
+		// A link is for a data file like this store's.
 		access, v := p.access(*c), ownValue(arriving) // before anything is gone
 		t.Delete(from, Event{})
 		t.install(to, v, deadline, created, access)
@@ -69,7 +70,8 @@ func (t *Txn) Copy(from, to Key) bool {
 	if value, err := p.item(*c).String(); err == nil {
 		t.set(to, append([]byte(nil), value...), deadline, created, access)
 	} else {
-		t.install(to, t.s.hooks.Arriving(t, to, p.objectOf(*c).val.Clone()), deadline, created, access)
+		t.install(to, t.s.hooks.Arriving(t, to, p.objectOf(*c).val.Clone()), deadline,
+			created, access)
 	}
 	t.setFlags(to, raw)
 	t.s.guard.carryNotes(t, from, to)
@@ -104,17 +106,20 @@ func (t *Txn) Replace(k Key, v object.Value, deadline ttl.Deadline, ev Event) {
 	if !v.Type().OwnDeadline() {
 		deadline = t.governNew(k, asked)
 	}
-	t.install(k, t.s.hooks.Arriving(t, k, v), deadline, t.createdFor(k, deadline.At), t.s.firstAccess(t.now))
+	t.install(k, t.s.hooks.Arriving(t, k, v), deadline, t.createdFor(k, deadline.At),
+		t.s.firstAccess(t.now))
 	t.notifyWritten(k, ev, asked.At, deadline.At)
 }
 
 // install makes a collection a key's new value.
-func (t *Txn) install(k Key, v object.Value, deadline ttl.Deadline, created, access uint32) *Object {
+func (t *Txn) install(k Key, v object.Value, deadline ttl.Deadline, created,
+	access uint32) *Object {
 	return t.installObject(k, t.newObject(k, v), deadline, created, access)
 }
 
 // installObject is install of a value that newObject made.
-func (t *Txn) installObject(k Key, o *Object, deadline ttl.Deadline, created, access uint32) *Object {
+func (t *Txn) installObject(k Key, o *Object, deadline ttl.Deadline, created,
+	access uint32) *Object {
 	p, sl, c := t.live(k, true)
 	c = p.putObject(t, sl, c, k, o, deadline.At)
 	p.setHeader(*c, deadline.At, created, access)

@@ -40,8 +40,10 @@ type replay struct {
 // recordCost is roughly the processor time of replaying a record, in nanoseconds. Records that
 // change a key instead of stating it may have to read it from the data file. Added to it is
 // byteCost for each byte of a batch.
-var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000, format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
-	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000, format.RecTrim: 10_000, format.RecExpire: 300}
+var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000,
+	format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
+	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300,
+	format.RecCut: 10_000, format.RecTrim: 10_000, format.RecExpire: 300}
 
 const byteCost = 1
 
@@ -85,9 +87,11 @@ type countKey struct {
 
 // newRecovering adopts the state of the data file, and makes the replays.
 func newRecovering(s *Store, st format.State) (*recovering, error) {
-	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.Shards), time: st.Time}
+	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.Shards),
+		time: st.Time}
 	for i := range replaysOf(st.Shards) {
-		r.replays = append(r.replays, &replay{recovering: r, num: i, counts: map[countKey]format.PartCounts{}, orphans: map[uint64]*Object{}})
+		r.replays = append(r.replays, &replay{recovering: r, num: i,
+			counts: map[countKey]format.PartCounts{}, orphans: map[uint64]*Object{}})
 	}
 	r.meeting.init(len(r.replays))
 	for _, c := range st.Counts {
@@ -122,7 +126,8 @@ func (r *recovering) adopt(st format.State) error {
 		s.shards = append(s.shards, sh)
 	}
 	if len(st.Spaces) > s.options.Databases {
-		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d", len(st.Spaces), s.options.Databases)
+		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d",
+			len(st.Spaces), s.options.Databases)
 	}
 	s.spaces.ids, s.spaces.next = st.Spaces, st.NextSpace
 	for len(s.spaces.ids) < s.options.Databases {
@@ -221,11 +226,13 @@ func (r *replay) record(rec *format.Record) error {
 		case rec.Tag == format.RecReaped:
 			r.reaped(shard, rec.Time)
 		default:
-			r.counts[countKey{rec.Space, shard}] = format.PartCounts{Space: rec.Space, Shard: shard, Keys: rec.Keys, Expires: rec.Expires, Timed: rec.Timed}
+			r.counts[countKey{rec.Space, shard}] = format.PartCounts{Space: rec.Space, Shard: shard,
+				Keys: rec.Keys, Expires: rec.Expires, Timed: rec.Timed}
 		}
 	case format.RecFlush, format.RecSwap:
 		if n := uint64(r.s.options.Databases); rec.DB >= n || rec.OtherDB >= n {
-			return fmt.Errorf("%w (databases %d and %d of %d)", format.ErrBadRecord, rec.DB, rec.OtherDB, n)
+			return fmt.Errorf("%w (databases %d and %d of %d)", format.ErrBadRecord,
+				rec.DB, rec.OtherDB, n)
 		}
 		rec := *rec
 		return r.meeting.alone(func() error {
@@ -260,7 +267,8 @@ func (r *replay) record(rec *format.Record) error {
 		r.cost += recordCost[rec.Tag]
 		r.stated++
 		r.sawID(rec.ID)
-		if p := r.s.partOf(rec.Space, sh); p != nil { // otherwise a later record of the log empties the keyspace
+		if p := r.s.partOf(rec.Space, sh); p != nil {
+			// Otherwise a later record of the log empties the keyspace.
 			return r.keyRecord(rec, p, Key{Slot: slot, Hash: r.s.hash(rec.Key), Name: rec.Key})
 		}
 	}

@@ -97,7 +97,8 @@ func (r *recovering) removeReaped() error {
 			return r.removeEntry(tx, e)
 		})
 		if errors.Is(err, ErrCorrupt) {
-			r.s.options.Logger.Error("deadlines are damaged on disk; all records are read instead", "error", err)
+			r.s.options.Logger.Error("deadlines are damaged on disk; all records are read instead",
+				"error", err)
 			err = r.removeRecords(tx)
 		}
 		if err == errEnough {

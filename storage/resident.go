@@ -64,7 +64,8 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 		c = newCell(k.Hash, ref, 0)
 	}
 	s := p.shard.store
-	p.setHeader(c, got.deadline, got.created, s.firstAccess(max(s.now(), s.opened))) // while it is opened, its time is not known
+	// While it is opened, its time is not known.
+	p.setHeader(c, got.deadline, got.created, s.firstAccess(max(s.now(), s.opened)))
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
 	due := p.due(*at)
@@ -129,7 +130,8 @@ func guard(fn func() error) (err error) {
 			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
 		}
 	}()
-	if err = fn(); errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry says that it is a bucket
+	if err = fn(); errors.Is(err, bolterrors.ErrIncompatibleValue) {
+		// An entry says that it is a bucket.
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return err

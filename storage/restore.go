@@ -47,16 +47,22 @@ var (
 	ErrMoment = errors.New("storage: that moment cannot be restored")
 	// errUnproven: the disk was full, or it is of a version that made no marks (nowIn).
 	errUnproven = errors.New("storage: the backup has no part of the log, so nothing proves that the archive is of the same: another backup is needed")
-	errForked   = fmt.Errorf("%w: it and the backup are of two copies of a directory, which went on apart", archive.ErrHole)
+	errForked   = fmt.Errorf(
+		"%w: it and the backup are of two copies of a directory, which went on apart",
+		archive.ErrHole)
 )
 
 // forward appends the batches of the archive after the backup, up to the moment wanted.
-func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history string, from Source) (err error) {
+func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history string,
+	from Source) (err error) {
 	h := &m.Backup
 	if from.LSN != 0 && from.LSN < h.Through || from.Time != 0 && from.Time < h.Time {
-		return fmt.Errorf("%w: the backup is of LSN %d and %s: an earlier one is needed", ErrMoment, h.Through, timeOf(h.Time))
+		return fmt.Errorf("%w: the backup is of LSN %d and %s: an earlier one is needed", ErrMoment,
+			h.Through, timeOf(h.Time))
 	}
-	proven := r.through == 0 && h.Member // a group's log is known by its history, and that of a server that is alone may go on from two copies
+	// A group's log is known by its history, and that of a server that is alone may go on from two
+	// copies.
+	proven := r.through == 0 && h.Member
 	if proven {
 		r.through = h.Through
 	}
@@ -68,8 +74,10 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		return err
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
-	known := proven || chain.Last() >= r.through // the archive need not have the backup's last batch, or has it
-	certain := h.Through                         // the LSN of the last batch of which it is known that it is not behind from.Time
+	// The archive need not have the backup's last batch, or has it.
+	known := proven || chain.Last() >= r.through
+	// The LSN of the last batch of which it is known that it is not behind from.Time.
+	certain := h.Through
 	for {
 		lsn, batch, err := chain.NextPieces()
 		switch {
@@ -78,13 +86,16 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		case err == io.EOF && from.LSN <= m.Through && from.Time <= m.Time:
 			return from.timed(certain, m)
 		case err == io.EOF:
-			return fmt.Errorf("%w: the archive ends with LSN %d, written at %s (without --to, that is restored)", ErrMoment, m.Through, timeOf(m.Time))
+			return fmt.Errorf(
+				"%w: the archive ends with LSN %d, written at %s (without --to, that is restored)",
+				ErrMoment, m.Through, timeOf(m.Time))
 		case err != nil:
 			return err
 		case lsn == r.through:
 			known = proven || archive.SumOf(batch) == r.last
 			continue
-		case lsn > r.through && (!known || lsn <= h.Through && len(batch[0]) > 0): // a backup has no empty ones
+		case lsn > r.through && (!known || lsn <= h.Through && len(batch[0]) > 0):
+			// A backup has no empty ones.
 			return errForked
 		case lsn <= h.Through:
 			continue
@@ -189,7 +200,8 @@ type ArchiveEntry struct {
 // ListArchive visits, in order, entries of an archive after a position: the begins of its files,
 // its end, and the batches that have emptied or exchanged databases or deleted many keys, most or
 // more. It also visits holes and damaged files, and continues after them.
-func ListArchive(ctx context.Context, from archive.Files, history string, position uint64, most int, visit func(ArchiveEntry) error) (err error) {
+func ListArchive(ctx context.Context, from archive.Files, history string, position uint64, most int,
+	visit func(ArchiveEntry) error) (err error) {
 	chain, err := archive.Open(from, history, position)
 	if err != nil {
 		return err
@@ -264,7 +276,8 @@ func removal(batch []byte, most int) string {
 		case format.RecFlush:
 			list = append(list, fmt.Sprintf("database %d is emptied", r.DB))
 		case format.RecSwap:
-			list = append(list, fmt.Sprintf("the databases %d and %d are exchanged", r.DB, r.OtherDB))
+			list = append(list, fmt.Sprintf("the databases %d and %d are exchanged",
+				r.DB, r.OtherDB))
 		case format.RecDelete:
 			deleted++
 		}

@@ -154,7 +154,8 @@ func (v View) onDisk(shard int) int64 {
 //
 // Keys that it skips because they are due never return after the log is durable up to its end at
 // the return of Scan. The same is true for Walk and RandomKey.
-func (v View) Scan(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
+func (v View) Scan(db int, cursor uint64, count int,
+	visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load()}
 	defer w.end()
 	return w.scan(db, cursor, count, visit)
@@ -162,7 +163,8 @@ func (v View) Scan(db int, cursor uint64, count int, visit func(name []byte, typ
 
 // Untimed is Scan for the keys that have no deadline of their own. Of those that have one it
 // examines about count as well, so it may visit none although there are more.
-func (v View) Untimed(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
+func (v View) Untimed(db int, cursor uint64, count int,
+	visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load(), untimed: true}
 	defer w.end()
 	return w.scan(db, cursor, count, visit)
@@ -192,7 +194,8 @@ func (w *walk) add(it Item) {
 	k := walked{typ: it.Type(), skip: w.untimed && it.Deadline() != 0}
 	switch {
 	case k.skip:
-	case it.o != nil: // its name never changes, so a long one is not copied while the shard is locked
+	case it.o != nil:
+		// Its name never changes, so a long one is not copied while the shard is locked.
 		k.long = it.o.name()
 	default:
 		w.names = append(w.names, it.Key()...)
@@ -208,7 +211,8 @@ func (w *walk) end() {
 	}
 }
 
-func (w *walk) scan(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
+func (w *walk) scan(db int, cursor uint64, count int,
+	visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	v := w.View
 	if cursor >= scanEnd {
 		return 0, nil
@@ -243,7 +247,8 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(name []byte, ty
 
 // scanSlot adds keys of a slot, or finds the next one that may have any. It returns the slot's part
 // if it is to be scanned on disk.
-func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int) (next uint64, onDisk *part) {
+func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32,
+	count int) (next uint64, onDisk *part) {
 	w.lock(sh)
 	defer w.unlock(sh) // after a panic, too
 	p := sh.mu.parts[db]
@@ -345,14 +350,16 @@ func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 
 // scanDisk adds keys of a slot that are in memory or on disk: it reads a stretch of the data
 // file, and then, if the slot lost no key meanwhile, merges it with memory, which is newer.
-func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, count int) (next uint64, err error) {
+func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32,
+	count int) (next uint64, err error) {
 	for try := 0; ; try++ {
 		w.lock(sh)
 		epoch := p.slotAt(int(number - p.first)).epoch
 		if try < 3 { // afterwards the lock is kept, so that this ends
 			w.unlock(sh)
 		}
-		st, err := w.readStretch(p.space, number, from, min(count, bucketCells)) // a merge uses as much as a bucket spans
+		// A merge uses as much as a bucket spans.
+		st, err := w.readStretch(p.space, number, from, min(count, bucketCells))
 		if try < 3 {
 			w.lock(sh)
 		}
@@ -368,7 +375,8 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 
 // mergeFresh is mergeStretch for a slot with an epoch, whose shard is locked, and unlocks that.
 // fresh is false if the slot has lost a key since.
-func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, count int, st fileStretch) (next uint64, fresh bool) {
+func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, count int,
+	st fileStretch) (next uint64, fresh bool) {
 	defer w.unlock(sh)
 	if sh.mu.parts[db] != p {
 		return w.behind(sh), true
@@ -391,7 +399,8 @@ type fileStretch struct {
 
 // readStretch reads the keys of a slot from a prefix on: all, or at least count, or walkBytes of
 // names.
-func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (st fileStretch, err error) {
+func (w *walk) readStretch(space uint32, slot uint16, from uint32,
+	count int) (st fileStretch, err error) {
 	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot), from<<(32-hashBits))
 	st.upTo = stretchEnd
 	now, size := w.onDisk(w.s.shardOf(slot)), 0
@@ -401,7 +410,8 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 				return errEnough
 			}
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
-			if n := len(st.keys); n > 0 && (n >= count || size >= walkBytes) && prefix != st.keys[n-1].prefix {
+			if n := len(st.keys); n > 0 && (n >= count || size >= walkBytes) &&
+				prefix != st.keys[n-1].prefix {
 				st.upTo = prefix
 				return errEnough
 			}
@@ -418,8 +428,10 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 			if !live && !hides || err != nil {
 				return err
 			}
-			o := &Object{key: string(im.Name), val: object.New(im.Type), deadline: im.Deadline, created: im.Created}
-			st.keys = append(st.keys, found{prefix: prefix, item: Item{o: o}, hash: w.s.hash(im.Name), due: !live})
+			o := &Object{key: string(im.Name), val: object.New(im.Type), deadline: im.Deadline,
+				created: im.Created}
+			st.keys = append(st.keys,
+				found{prefix: prefix, item: Item{o: o}, hash: w.s.hash(im.Name), due: !live})
 			size += len(im.Name)
 			return nil
 		})
@@ -433,7 +445,8 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 
 // mergeStretch adds keys of a bucket of the slot, and of the data file's stretch as far as that
 // bucket goes: all of them, or as addSome does.
-func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int, st fileStretch) (next uint64) {
+func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int,
+	st fileStretch) (next uint64) {
 	now := w.now()
 	lockedAt := w.onDisk(p.shard.num)
 	var keys []found
@@ -479,7 +492,9 @@ func (v View) Walk(db int, visit func(name []byte, typ object.Type) bool) error 
 	defer w.end()
 	on := true
 	for cursor := uint64(0); on; {
-		next, err := w.scan(db, cursor, step, func(name []byte, typ object.Type) { on = on && visit(name, typ) })
+		next, err := w.scan(db, cursor, step, func(name []byte, typ object.Type) {
+			on = on && visit(name, typ)
+		})
 		if err != nil || next == 0 {
 			return err
 		}
@@ -498,7 +513,9 @@ func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 	for _, from := range []uint64{start, 0} {
 		cursor := from
 		for {
-			cursor, err = w.scan(db, cursor, sample, func(name []byte, _ object.Type) { keys = append(keys, bytes.Clone(name)) })
+			cursor, err = w.scan(db, cursor, sample, func(name []byte, _ object.Type) {
+				keys = append(keys, bytes.Clone(name))
+			})
 			if err != nil {
 				return nil, false, err
 			}

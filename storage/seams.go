@@ -37,14 +37,16 @@ const (
 	StepPortion Step = "portion" // another portion of a value is about to be copied
 	StepPending Step = "pending" // a transaction that applies pending changes is about to begin
 
-	StepBatch    Step = "batch"    // a batch is in the copy
-	StepProving  Step = "proving"  // a part of the copy is proven
-	StepProven   Step = "proven"   // all of it is
-	StepRenamed  Step = "renamed"  // the copy has the data file's name, which may not be durable yet
+	StepBatch   Step = "batch"   // a batch is in the copy
+	StepProving Step = "proving" // a part of the copy is proven
+	StepProven  Step = "proven"  // all of it is
+	// The copy has the data file's name, which may not be durable yet.
+	StepRenamed  Step = "renamed"
 	StepReplaced Step = "replaced" // the store uses it
 
 	StepPiece Step = "piece" // a piece of a snapshot was read, or written
-	StepTaken Step = "taken" // what was received has the data file's name, which may not be durable yet
+	// What was received has the data file's name, which may not be durable yet.
+	StepTaken Step = "taken"
 )
 
 func (t *Testing) step(at Step) error {
@@ -72,20 +74,25 @@ type bounds struct {
 	stretch               int           // elements that a transaction reads at least
 	stretchTime           time.Duration // for which it reads further ones
 	slabChunks            int           // of a part
-	group                 int           // keys of one slot with one deadline that are looked at together
-	cover                 int           // entries of ttl before its begin that a page looks at
-	notes                 int           // of deadlines, while time is guarded
-	dueStep               int           // entries of ttl that are read at once for a timeline
-	exact                 int           // deadlines in a span that are counted one by one
-	snapshotGrowth        int64         // of the data file while a snapshot is open
-	loadedRuns            int64         // bytes of entries of a stream that is being read, with any MaxMemory
+	// Keys of one slot with one deadline that are looked at together.
+	group          int
+	cover          int   // entries of ttl before its begin that a page looks at
+	notes          int   // of deadlines, while time is guarded
+	dueStep        int   // entries of ttl that are read at once for a timeline
+	exact          int   // deadlines in a span that are counted one by one
+	snapshotGrowth int64 // of the data file while a snapshot is open
+	// Bytes of entries of a stream that is being read, with any MaxMemory.
+	loadedRuns int64
 }
 
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
-	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, dueStep, exactMost, snapshotGrowth, largeRuns}
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime,
+		reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes,
+		dueStep, exactMost, snapshotGrowth, largeRuns}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 3, 40, 1 << 20, 1}
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes,
+			3, 40, 1 << 20, 1}
 	}
 	if t.slabChunks != 0 {
 		b.slabChunks = t.slabChunks

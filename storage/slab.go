@@ -110,7 +110,8 @@ type chunk struct {
 // classes are the block sizes: steps of an eighth of the size at most.
 var classes = func() (sizes [56]uint16) {
 	i := 0
-	for _, s := range []struct{ upTo, step int }{{128, 8}, {256, 16}, {512, 32}, {1024, 64}, {2048, 128}, {4096, 256}} {
+	for _, s := range []struct{ upTo, step int }{{128, 8}, {256, 16}, {512, 32}, {1024, 64},
+		{2048, 128}, {4096, 256}} {
 		from := 0
 		if i > 0 {
 			from = int(sizes[i-1])
@@ -145,7 +146,8 @@ func newSlabs() slabs {
 
 // room reports whether there is room for a block in no more than limit chunks.
 func (s *slabs) room(size, limit int) bool {
-	return s.partial[classOf[(size+granule-1)/granule]] >= 0 || len(s.holes) > 0 || len(s.chunks) < limit
+	return s.partial[classOf[(size+granule-1)/granule]] >= 0 || len(s.holes) > 0 ||
+		len(s.chunks) < limit
 }
 
 // alloc returns a block of at least size bytes and its ref. There must be room.

@@ -241,7 +241,8 @@ func (t *Txn) validate() bool {
 	t.takeInstant()
 	guarded := s.guard.since.Load()
 	for _, had := range a.keys {
-		if guarded != a.guarded || s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
+		if guarded != a.guarded || s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) ||
+			!t.unchanged(had) {
 			s.unlock(t)
 			t.dropEvents() // they are raised when the command runs again
 			a.conflict = true

@@ -26,7 +26,8 @@ const (
 
 // OwnFile reports whether a name in the data directory is one that a store uses.
 func OwnFile(name string) bool {
-	return name == lockFile || name == format.LogDir || name == format.DataName || strings.HasPrefix(name, format.DataName+".")
+	return name == lockFile || name == format.LogDir || name == format.DataName ||
+		strings.HasPrefix(name, format.DataName+".")
 }
 
 // open opens or makes the data file.
@@ -169,7 +170,8 @@ func (df *dataFile) readMeta(tx *bolt.Tx, st *format.State) (err error) {
 func parseMeta(tx *bolt.Tx) (seed format.Seed, st format.State, err error) {
 	meta := tx.Bucket(format.BucketMeta)
 	if v := meta.Get(format.MetaFormat); len(v) != 1 || v[0] < 1 || v[0] > format.Version {
-		return seed, st, fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, format.Version)
+		return seed, st, fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat,
+			v, format.Version)
 	}
 	text, state := meta.Get(format.MetaSeed), meta.Get(format.MetaState)
 	if meta.Get(format.MetaFormat)[0] >= 3 {
@@ -197,7 +199,8 @@ func (df *dataFile) upgrade() error {
 	s := df.s
 	version := byte(0)
 	err := df.view(func(tx *bolt.Tx) error {
-		if version = tx.Bucket(format.BucketMeta).Get(format.MetaFormat)[0]; version == format.Version {
+		if version = tx.Bucket(format.BucketMeta).Get(
+			format.MetaFormat)[0]; version == format.Version {
 			s.checkpointer.mu.pending = pendingIn(tx)
 			return proveGarbage(tx)
 		}
@@ -207,7 +210,8 @@ func (df *dataFile) upgrade() error {
 		return err
 	}
 	if s.options.ReadOnly {
-		return fmt.Errorf("%w: %d; a server makes it %d when it starts, then it can be read", ErrFormat, version, format.Version)
+		return fmt.Errorf("%w: %d; a server makes it %d when it starts, then it can be read",
+			ErrFormat, version, format.Version)
 	}
 	if err := df.proveTree(); err != nil {
 		return err
@@ -219,7 +223,8 @@ func (df *dataFile) upgrade() error {
 		s.checkpointer.mu.pending = pendingIn(tx)
 		meta := tx.Bucket(format.BucketMeta)
 		err := errors.Join(meta.Put(format.MetaFormat, []byte{format.Version}),
-			putMeta(tx, format.MetaSeed, meta.Get(format.MetaSeed)), putMeta(tx, format.MetaState, meta.Get(format.MetaState)))
+			putMeta(tx, format.MetaSeed, meta.Get(format.MetaSeed)),
+			putMeta(tx, format.MetaState, meta.Get(format.MetaState)))
 		for _, name := range [][]byte{format.BucketSlots, format.BucketGarbage} {
 			err = errors.Join(err, sealAll(tx.Bucket(name)))
 		}
@@ -251,7 +256,8 @@ func (df *dataFile) make(path string) (err error) {
 	}
 	// Twice, so that both meta pages lead to it (see commitAgain).
 	again := func(*bolt.Tx) error { return nil }
-	if err := errors.Join(updateNew(db, df.makeBuckets), updateNew(db, again), db.Close()); err != nil {
+	if err := errors.Join(updateNew(db, df.makeBuckets), updateNew(db, again),
+		db.Close()); err != nil {
 		return err
 	}
 	if err := s.options.Testing.step(StepMade); err != nil {
@@ -274,21 +280,26 @@ func (df *dataFile) makeBuckets(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	st := format.State{Member: s.options.Member, Shards: s.options.Shards, NextSpace: uint32(s.options.Databases + 1)}
+	st := format.State{Member: s.options.Member, Shards: s.options.Shards,
+		NextSpace: uint32(s.options.Databases + 1)}
 	for i := range s.options.Databases {
 		st.Spaces = append(st.Spaces, uint32(i+1))
 	}
 	seed := format.Seed{s.options.Random(), s.options.Random()}.Append(nil)
-	return errors.Join(tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version}), putMeta(tx, format.MetaSeed, seed), putMeta(tx, format.MetaState, st.Append(nil)))
+	return errors.Join(tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version}),
+		putMeta(tx, format.MetaSeed, seed), putMeta(tx, format.MetaState, st.Append(nil)))
 }
 
 // current returns the state to record. All shards are locked.
 func (s *Store) current() format.State {
-	st := format.State{Member: s.options.Member, Generation: s.generation.Load(), NextSpace: s.spaces.next, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces.ids[:s.options.Databases]...)}
+	st := format.State{Member: s.options.Member, Generation: s.generation.Load(),
+		NextSpace: s.spaces.next, Shards: len(s.shards),
+		Spaces: append([]uint32(nil), s.spaces.ids[:s.options.Databases]...)}
 	for _, sh := range s.shards {
 		for _, p := range sh.mu.parts {
 			if p != nil && p.keys|p.expires|p.timed != 0 {
-				st.Counts = append(st.Counts, format.PartCounts{Space: p.space, Shard: sh.num, Keys: p.keys, Expires: p.expires, Timed: p.timed})
+				st.Counts = append(st.Counts, format.PartCounts{Space: p.space, Shard: sh.num,
+					Keys: p.keys, Expires: p.expires, Timed: p.timed})
 			}
 		}
 	}

@@ -93,7 +93,8 @@ type Store struct {
 	}
 
 	// Written while the shard concerned is locked.
-	instant    atomic.Int64  // the newest instant given out; only timeFollows and goBack set it back
+	// The newest instant given out; only timeFollows and goBack set it back.
+	instant    atomic.Int64
 	stepped    atomic.Bool   // the wall clock is behind it
 	generation atomic.Uint64 // the newest id of a value
 	partials   atomic.Int64  // partial slots
@@ -139,7 +140,8 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.window.init(s)
 	s.loads.init(s)
 	s.checkpointer.init(s)
-	s.late.keys, s.late.elements = histogram.New(histogram.Lateness), histogram.New(histogram.Lateness)
+	s.late.keys, s.late.elements = histogram.New(histogram.Lateness),
+		histogram.New(histogram.Lateness)
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
 	s.hooks = s.newHooks()
@@ -170,8 +172,10 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.guard.settle()
 	if !o.NoBackground {
 		s.startBackground()
-		if rec.Batches > 0 && !s.spaceIsLow() { // it would take the last of the disk, and room of the log
-			s.StartCheckpoint() // each start opens a new log segment: kill after kill must not pile them up
+		if rec.Batches > 0 && !s.spaceIsLow() {
+			// It would take the last of the disk, and room of the log.
+			// Each start opens a new log segment: kill after kill must not pile them up.
+			s.StartCheckpoint()
 		}
 	}
 	return s, rec, nil
@@ -228,7 +232,8 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if err := r.finish(); err != nil {
 		return rec, err
 	}
-	s.options.Logger.Debug("recovered", "data file", data, "slots", slots, "log", log, "counts", phase())
+	s.options.Logger.Debug("recovered", "data file", data, "slots", slots, "log", log,
+		"counts", phase())
 	for db := range s.options.Databases {
 		keys, expires := s.Count(db)
 		rec.Keys, rec.Deadlines = rec.Keys+keys, rec.Deadlines+expires
@@ -251,9 +256,12 @@ func (s *Store) openLog(from Place, replays *feed) error {
 		return err
 	}
 	s.log, err = s.options.OpenLog(wal.Options{
-		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
-		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(), Replayed: replays.end,
-		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
+		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock,
+		Logger: s.options.Logger,
+		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(),
+		Replayed:  replays.end,
+		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground,
+		Random:   s.options.Random,
 		Progress: s.options.Progress, KeepFrom: keptFrom, KeepFree: s.logKeepsFree,
 	}, from, replays.batch)
 	return err
@@ -267,7 +275,9 @@ func (df *dataFile) recordLog(st format.State) error {
 		return nil
 	}
 	st.First = s.log.First()
-	err := df.update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaState, st.Append(nil)) })
+	err := df.update(func(tx *bolt.Tx) error {
+		return putMeta(tx, format.MetaState, st.Append(nil))
+	})
 	if outOfSpace(err) && !errors.Is(err, errUncertain) {
 		return nil // the next start tries again
 	}
@@ -569,5 +579,6 @@ func (s *Store) Reachable() error {
 	if err := syscall.Access(s.options.Dir, mayWrite); err != nil {
 		return err
 	}
-	return syscall.Access(filepath.Join(s.options.Dir, lockFile), exists) // a directory without a name can still be asked
+	// A directory without a name can still be asked.
+	return syscall.Access(filepath.Join(s.options.Dir, lockFile), exists)
 }

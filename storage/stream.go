@@ -216,7 +216,8 @@ func (s *Stream) SetAge(ms int64, refs object.StreamRefs) {
 
 // shedEntries removes entries of a stream that are due, at most limit of them. The record of the
 // first ones has only their first and last number.
-func (t *Txn) shedEntries(p *part, o *Object, v *object.Stream, now int64, limit int, due *goneElements) int {
+func (t *Txn) shedEntries(p *part, o *Object, v *object.Stream, now int64, limit int,
+	due *goneElements) int {
 	_, refs := v.Age()
 	changed := func(elem []byte) {
 		if val, deadline, ok := v.Element(elem); ok {

@@ -244,7 +244,8 @@ func (o *Object) owed() int64 {
 func (p *part) cleanInDirty() (n int64) {
 	for ref := range p.objects.large {
 		o := p.objects.list[ref]
-		if _, c, found := p.cellAt(o.name(), ref, cellObj); found && c.is(cellDirty) && !c.is(cellTomb) {
+		if _, c, found := p.cellAt(o.name(), ref, cellObj); found && c.is(cellDirty) &&
+			!c.is(cellTomb) {
 			n += int64(o.bytes()) - o.owed()
 		}
 	}
@@ -262,7 +263,9 @@ func (m *marks) count() (n int) {
 // touches reports whether the set has an element with a number from first to last, both numbers of
 // a stream.
 func (m *marks) touches(first, last int64) bool {
-	i := sort.Search(len(m.runs), func(i int) bool { return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first })
+	i := sort.Search(len(m.runs), func(i int) bool {
+		return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first
+	})
 	if i < len(m.runs) && m.runs[i].first <= last {
 		return true
 	}
@@ -307,7 +310,8 @@ func (h *housekeeper) leaveRuns(excess int64) (left int64) {
 		return 0
 	}
 	slices.SortFunc(list, func(a, b largeStream) int { return int(b.bytes - a.bytes) })
-	share := min(float64(excess)*float64(total)/float64(max(h.memory.Load(), total)), float64(excess))
+	share := min(float64(excess)*float64(total)/float64(max(h.memory.Load(), total)),
+		float64(excess))
 	if other := h.memory.Load() - total; other < total/8 {
 		share = float64(excess)
 	}
@@ -345,14 +349,16 @@ func (h *housekeeper) leaveSome(l largeStream, enough int) (freed int64, last bo
 }
 
 // leaveClean removes from memory the clean runs that chosen selects. Their shard is locked.
-func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int, chosen func() bool) (freed int64, last bool) {
+func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int,
+	chosen func() bool) (freed int64, last bool) {
 	o := l.o
 	_, c, found := l.p.cellAt(o.name(), l.ref, cellObj)
 	if !found || !h.mayLeaveRuns(o, v) {
 		return 0, true
 	}
 	n, last := v.Leave(enough, func(first, last int64) bool {
-		return chosen() && (o.side == nil || !o.side.changed.touches(first, last) && !o.side.frozen.touches(first, last))
+		return chosen() && (o.side == nil ||
+			!o.side.changed.touches(first, last) && !o.side.frozen.touches(first, last))
 	})
 	l.p.grew(c, o)
 	return int64(n), last
@@ -360,7 +366,8 @@ func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int, ch
 
 // mayLeaveRuns reports whether runs of a stream may leave memory, those that are clean.
 func (h *housekeeper) mayLeaveRuns(o *Object, v *object.Stream) bool {
-	if !o.is(stateStored) || o.is(stateOpen) || o.read() || o.side != nil && (o.side.rest || o.side.hidden != nil) {
+	if !o.is(stateStored) || o.is(stateOpen) || o.read() ||
+		o.side != nil && (o.side.rest || o.side.hidden != nil) {
 		return false
 	}
 	h.s.runFileOf(o.id, v) // nobody reads v beside others
@@ -430,7 +437,8 @@ func (l *loads) readPart(tx *bolt.Tx, m *format.Image) (resident, error) {
 	if err != nil {
 		return resident{}, err
 	}
-	return resident{deadline: m.Deadline, created: m.Created, badTime: m.BadTime, object: objectFrom(m, v)}, nil
+	return resident{deadline: m.Deadline, created: m.Created, badTime: m.BadTime,
+		object: objectFrom(m, v)}, nil
 }
 
 // readTrimmed is readElements, but not all elements stay in memory if they are very many.

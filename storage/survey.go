@@ -32,7 +32,8 @@ func (s *Store) Populations() []Population {
 	for _, sh := range s.shards {
 		for _, p := range sh.population() {
 			all := by[p.db]
-			by[p.db] = shardPopulation{p.db, all.keys + p.keys, all.expires + p.expires, all.sum + p.sum, all.indexed + p.indexed}
+			by[p.db] = shardPopulation{p.db, all.keys + p.keys, all.expires + p.expires,
+				all.sum + p.sum, all.indexed + p.indexed}
 		}
 	}
 	list := make([]Population, 0, len(by))
@@ -67,7 +68,8 @@ func (sh *shard) population() []shardPopulation {
 }
 
 // Types are the types of keys.
-var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, object.TypeSet, object.TypeZSet, object.TypeStream, object.TypeLease, object.TypeLimit, object.TypeDelay}
+var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, object.TypeSet,
+	object.TypeZSet, object.TypeStream, object.TypeLease, object.TypeLimit, object.TypeDelay}
 
 // TypeCounts are numbers of keys, by type.
 type TypeCounts [object.TypeDelay + 1]int64
@@ -89,7 +91,9 @@ func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole b
 		from := cursor
 		if cursor = w.countInMemory(db, from, &counts); cursor == from {
 			var err error
-			if cursor, err = w.scan(db, from, typesStep, func(_ []byte, typ object.Type) { counts[typ]++ }); err != nil {
+			if cursor, err = w.scan(db, from, typesStep, func(_ []byte, typ object.Type) {
+				counts[typ]++
+			}); err != nil {
 				return counts, false
 			}
 			if cursor == 0 {
@@ -148,8 +152,9 @@ type Histograms struct {
 // Histograms reads them.
 func (s *Store) Histograms() Histograms {
 	return Histograms{
-		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(), Checkpoints: s.checkpointer.took.Read(),
-		LogSyncs: s.log.Syncs(), LogCommits: s.log.Commits(),
+		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(),
+		Checkpoints: s.checkpointer.took.Read(),
+		LogSyncs:    s.log.Syncs(), LogCommits: s.log.Commits(),
 	}
 }
 

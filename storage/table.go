@@ -109,7 +109,8 @@ func (t *table) grow(b *bucket, hash uint64) {
 		b.cells = make([]cell, firstCells)
 		return
 	}
-	if len(b.cells) < bucketCells || int(b.depth)+bits.TrailingZeros(uint(bucketCells)) >= hashBits {
+	if len(b.cells) < bucketCells ||
+		int(b.depth)+bits.TrailingZeros(uint(bucketCells)) >= hashBits {
 		b.rebuild(len(b.cells) * 2)
 		return
 	}

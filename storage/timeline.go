@@ -64,10 +64,12 @@ type DueSpan struct {
 //
 // Keys that it leaves out because they are due never return after the log is durable up to its end
 // at the return of Timeline. That does not hold for Store.Monitoring.
-func (v View) Timeline(db int, from, until Instant, spans int, match func(name []byte) bool) (list []DueSpan, err error) {
+func (v View) Timeline(db int, from, until Instant, spans int,
+	match func(name []byte) bool) (list []DueSpan, err error) {
 	v.settle(db)
 	for try := 1; ; try++ {
-		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact, first: max(from.At, math.MinInt64+1), last: until.At - 1}
+		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact,
+			first: max(from.At, math.MinInt64+1), last: until.At - 1}
 		if err := l.keyspaces(&l.space); err != nil {
 			return nil, err
 		}
@@ -154,7 +156,8 @@ func (l *timeline) run(open bool, spans int) error {
 	}
 	if open {
 		l.last = end
-		if l.unknown > 0 { // keys whose next deadline may be later: the bounds of the last span include them
+		if l.unknown > 0 {
+			// Keys whose next deadline may be later: the bounds of the last span include them.
 			l.last = max(end, l.first, l.now+1)
 		}
 	}
@@ -176,7 +179,8 @@ func (l *timeline) run(open bool, spans int) error {
 		low += l.memory[i].Low + l.disk[i].Low
 		cut = cut || !l.disk[i].Exact()
 	}
-	if cut && low <= int64(l.exact) { // perhaps no more are due, whatever the cells of the disk allow for
+	if cut && low <= int64(l.exact) {
+		// Perhaps no more are due, whatever the cells of the disk allow for.
 		return l.readDisk()
 	}
 	return nil
@@ -264,7 +268,9 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 
 // keyspaces gives the database's keyspace.
 func (l *timeline) keyspaces(to *timelineSpace) error {
-	return l.locked(l.s.shards[0], func() { *to = timelineSpace{l.s.spaces.ids[l.db], l.s.spaces.swaps} })
+	return l.locked(l.s.shards[0], func() {
+		*to = timelineSpace{l.s.spaces.ids[l.db], l.s.spaces.swaps}
+	})
 }
 
 // begin notes how a shard is at the begin, and returns its last deadline that has not come.
@@ -293,7 +299,8 @@ func (l *timeline) begin(sh *shard) (last int64) {
 }
 
 // lookAtDueIn is a step of lookAtDue in a part.
-func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64, looks int) (next ttl.Entry, more bool) {
+func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64,
+	looks int) (next ttl.Entry, more bool) {
 	if p == nil {
 		return next, false
 	}

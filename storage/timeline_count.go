@@ -78,7 +78,9 @@ func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 	list = slices.DeleteFunc(list, func(e diskDue) bool { return e.At <= 0 })
 	shardOf := func(e diskDue) int { return l.s.shardOf(e.key.Slot) }
-	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	slices.SortStableFunc(list, func(a, b diskDue) int {
+		return cmp.Compare(shardOf(a), shardOf(b))
+	})
 	var doubtful []diskDue
 	for len(list) > 0 {
 		sh, n := l.s.shards[shardOf(list[0])], 1
@@ -216,7 +218,9 @@ func (l *timeline) countNamesIn(sh *shard) error {
 	}
 	at := ttl.Entry{Deadline: max(l.first, due+1)}
 	for more := true; more; {
-		if err := l.locked(sh, func() { at, more = w.inMemory(sh.mu.parts[l.db], l.db, at) }); err != nil {
+		if err := l.locked(sh, func() {
+			at, more = w.inMemory(sh.mu.parts[l.db], l.db, at)
+		}); err != nil {
 			return err
 		}
 		for _, k := range w.list {

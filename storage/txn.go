@@ -180,7 +180,8 @@ func (t *Txn) stamp(lsn uint64) {
 			if o := w.p.objects.at(w.c.ref()); o != nil {
 				o.lsn = lsn
 			}
-		} else if !w.stale() && w.p.slabs.chunks[w.c.ref()>>chunkBits].mem != nil { // nil: removed again by this transaction
+		} else if !w.stale() && w.p.slabs.chunks[w.c.ref()>>chunkBits].mem != nil {
+			// nil: removed again by this transaction.
 			w.p.slabs.at(w.c.ref()).setLSN(lsn)
 		}
 	}
@@ -263,7 +264,8 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	item := p.item(*c)
 	t.changing(p.space, k.Name)
-	t.goneKey(k, item.Type(), item.Deadline(), t.instant(p, *c), item) // before the block is freed, which has the reaper's name
+	// Before the block is freed, which has the reaper's name.
+	t.goneKey(k, item.Type(), item.Deadline(), t.instant(p, *c), item)
 	t.remove(p, sl, c)
 }
 
@@ -473,7 +475,8 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		if !exists(c) {
 			t.mayCreate(k)
 		}
-		t.install(k, &object.String{Data: append([]byte(nil), old...)}, ttl.At(deadline), t.createdOf(p, c), t.written(p, c))
+		t.install(k, &object.String{Data: append([]byte(nil), old...)}, ttl.At(deadline),
+			t.createdOf(p, c), t.written(p, c))
 		p, sl, c = t.live(k, false)
 	}
 	o := p.objectOf(*c)

@@ -196,7 +196,8 @@ func (s *Store) unlock(t *Txn) {
 
 // resident reports whether memory has a key's value, or knows that it does not exist.
 func (s *Store) resident(k Key) bool {
-	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only while the shard is locked
+	if s.partials.Load() == 0 {
+		// Its slot becomes partial, or whole, only while the shard is locked.
 		return true
 	}
 	p := s.shards[s.shardOf(k.Slot)].mu.parts[k.DB]

@@ -11,7 +11,8 @@ import (
 func (p *part) logCounts(t *Txn) {
 	p.counted = false
 	if !p.dead {
-		t.record(format.RecPopulation, uint64(p.space), uint64(p.shard.num), uint64(p.keys), uint64(p.expires), uint64(p.timed))
+		t.record(format.RecPopulation, uint64(p.space), uint64(p.shard.num), uint64(p.keys),
+			uint64(p.expires), uint64(p.timed))
 	}
 }
 

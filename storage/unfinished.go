@@ -15,7 +15,8 @@ import (
 type Unfinished struct {
 	Space uint32
 	Name  string
-	Gone  bool // the value was deleted: what is left of a string, or of some collections, is no value
+	// The value was deleted: what is left of a string, or of some collections, is no value.
+	Gone bool
 }
 
 // unfinished is a record, as endUnfinished sees it.
@@ -28,7 +29,8 @@ type unfinished struct {
 // endUnfinished replaces each value that an unfinished checkpoint left in part, and that the log
 // did not complete, by a new value of the parts that exist. It does the same with values that two
 // records have: a checkpoint ended between the two names of a renamed key.
-func (s *Store) endUnfinished(stated func(space uint32, name string) bool, report func(Unfinished)) error {
+func (s *Store) endUnfinished(stated func(space uint32, name string) bool,
+	report func(Unfinished)) error {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
@@ -96,7 +98,8 @@ func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
 
 // endOne replaces what there is of a value, unless a record of the log goes on with it; it reports
 // it in any case, unless the log states it.
-func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool, stated func(space uint32, name string) bool, report func(Unfinished)) error {
+func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool,
+	stated func(space uint32, name string) bool, report func(Unfinished)) error {
 	im, err := format.ParseImage(u.at, tx.Bucket(format.BucketValues).Get(u.at))
 	if err != nil {
 		return err

@@ -90,13 +90,16 @@ func (u *unsaved) any() bool { return u.rest || u.changed.any() || u.frozen.any(
 
 // saved reports whether the data file has all elements of a value that is stored by element, once
 // the checkpoint finishes.
-func (o *Object) saved() bool { return o.is(stateStored) && (o.side == nil || !o.side.unsaved.any()) }
+func (o *Object) saved() bool {
+	return o.is(stateStored) && (o.side == nil || !o.side.unsaved.any())
+}
 
 // inline reports whether the value is, or will be, inline in its record. That never changes for a
 // value: one that grows too large becomes another generation (regenerate). A value that came by
 // RENAME is stored under its id, to which its log record refers.
 func (o *Object) inline() bool {
-	return !o.is(stateStored|stateLinked) && (o.is(stateInline) || o.val.Bytes() <= format.InlineMax)
+	return !o.is(stateStored|stateLinked) &&
+		(o.is(stateInline) || o.val.Bytes() <= format.InlineMax)
 }
 
 // stale reports whether elements on disk under the value's id are not its own: an unfinished
@@ -148,7 +151,8 @@ func (o *Object) more() *side {
 
 // lean drops an empty side.
 func (o *Object) lean() {
-	if o.side != nil && o.side.due == 0 && o.side.pins == 0 && o.side.readers == 0 && o.side.hidden == nil && !o.side.any() {
+	if o.side != nil && o.side.due == 0 && o.side.pins == 0 && o.side.readers == 0 &&
+		o.side.hidden == nil && !o.side.any() {
 		o.side = nil
 	}
 }

@@ -328,7 +328,8 @@ func (w *window) refill() bool {
 }
 
 // join adds the entries that were read from a place on; false with an error.
-func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.WindowEntry, err error) bool {
+func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.WindowEntry,
+	err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	evicted := w.mu.evicted
@@ -350,18 +351,20 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 
 // read returns the entries of the ttl bucket from a place on, and the place up to which they are
 // complete: at least a minute ahead where the bucket ends.
-func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry, err error) {
+func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry,
+	err error) {
 	const ahead = 60_000
 	err = w.s.file.view(func(tx *bolt.Tx) error {
-		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)), func(e format.TTLEntry) error {
-			entry := ttl.WindowEntry{Deadline: e.Due, ID: string(e.On)}
-			if len(entries) >= w.s.bounds.windowSize {
-				end = entry
-				return errEnough
-			}
-			entries = append(entries, entry)
-			return nil
-		})
+		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)),
+			func(e format.TTLEntry) error {
+				entry := ttl.WindowEntry{Deadline: e.Due, ID: string(e.On)}
+				if len(entries) >= w.s.bounds.windowSize {
+					end = entry
+					return errEnough
+				}
+				entries = append(entries, entry)
+				return nil
+			})
 		if err != nil {
 			if err == errEnough {
 				err = nil
@@ -405,7 +408,8 @@ func (w *window) report(err error) {
 	if text := err.Error(); !w.turn.reported[text] {
 		w.turn.reported[text] = true
 		w.s.stats.BadDeadlines.Add(1)
-		w.s.options.Logger.Error("deadlines are damaged on disk and ignored; their keys expire, but may be counted until they are asked for", "error", err)
+		w.s.options.Logger.Error("deadlines are damaged on disk and ignored; their keys expire, but may be counted until they are asked for",
+			"error", err)
 	}
 }
 

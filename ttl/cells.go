@@ -180,7 +180,8 @@ func (c *Cells) Last() (d int64, ok bool) {
 // Count counts the deadlines from one instant through another. For a cell that reaches beyond them,
 // it calls cut to count the deadlines of the part. Without cut, or if cut returns false, it
 // estimates.
-func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int, ok bool)) (s Span) {
+func (c *Cells) Count(from, through int64,
+	cut func(from, through int64) (n int, ok bool)) (s Span) {
 	if from > through {
 		return s
 	}
@@ -247,7 +248,8 @@ func (x *IndexOf[K]) split(i int) {
 		return // the next add to this cell checks its size again
 	}
 	first, last, n := c.first[i], c.last[i], c.n[i]
-	seen, left, leftEnd, right := uint32(0), uint32(0), int64(0), int64(0) // of two deadlines that follow each other
+	// Of two deadlines that follow each other.
+	seen, left, leftEnd, right := uint32(0), uint32(0), int64(0), int64(0)
 	prev := first
 	var least K
 	x.tree.AscendGreaterOrEqual(EntryOf[K]{first, least}, func(e EntryOf[K]) bool {
@@ -276,10 +278,13 @@ func (x *IndexOf[K]) CheckCells() error {
 	var err error
 	step := func() {
 		if err == nil && seen != c.n[i] {
-			err = fmt.Errorf("ttl: the cell from %d through %d counts %d deadlines and has %d", c.first[i], c.last[i], c.n[i], seen)
+			err = fmt.Errorf("ttl: the cell from %d through %d counts %d deadlines and has %d",
+				c.first[i], c.last[i], c.n[i], seen)
 		}
-		if i++; err == nil && i < len(c.n) && (c.first[i] <= c.last[i-1] || c.last[i] < c.first[i]) {
-			err = fmt.Errorf("ttl: the cell from %d through %d follows one through %d", c.first[i], c.last[i], c.last[i-1])
+		if i++; err == nil && i < len(c.n) &&
+			(c.first[i] <= c.last[i-1] || c.last[i] < c.first[i]) {
+			err = fmt.Errorf("ttl: the cell from %d through %d follows one through %d", c.first[i],
+				c.last[i], c.last[i-1])
 		}
 		seen = 0
 	}

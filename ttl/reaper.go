@@ -194,7 +194,8 @@ func (r *Reaper) due(i int) int64 {
 	if !ok {
 		return never
 	}
-	if until := r.backoffs[i].until; until > ms && until-r.now() <= maxBackoff { // a longer rest means that the clock was set back
+	if until := r.backoffs[i].until; until > ms && until-r.now() <= maxBackoff {
+		// A longer rest means that the clock was set back.
 		return until
 	}
 	return ms

@@ -47,14 +47,16 @@ func (c *conns) drop(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.note(conn, http.StateIdle)
-	_, _ = io.Copy(io.Discard, r.Body) // ends with the body, at the deadline, or when the connection makes room
+	// Ends with the body, at the deadline, or when the connection makes room.
+	_, _ = io.Copy(io.Discard, r.Body)
 }
 
 // note is http.Server.ConnState.
 func (c *conns) note(conn net.Conn, state http.ConnState) {
 	if victim := c.change(conn, state); victim != nil {
 		if secure, ok := victim.(*tls.Conn); ok {
-			victim = secure.NetConn() // which has no alert to send, and so never waits for its client
+			// Which has no alert to send, and so never waits for its client.
+			victim = secure.NetConn()
 		}
 		_ = victim.Close() // its error does not matter
 	}

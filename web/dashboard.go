@@ -26,7 +26,8 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 
 // pageTypes are the types of the page's files.
 var pageTypes = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
 // showFile serves the files of the page.
@@ -65,7 +66,9 @@ type session struct {
 
 func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 	s.useAs(w, r, func(env *commands.Env, v *commands.Visitor) {
-		s.replyJSON(w, session{User: v.Name(), Version: config.Version, Databases: env.Store.Databases(), Token: s.tokens.issue(v.Name()), May: offered(v), Group: env.GroupReport() != nil})
+		s.replyJSON(w, session{User: v.Name(), Version: config.Version,
+			Databases: env.Store.Databases(), Token: s.tokens.issue(v.Name()), May: offered(v),
+			Group: env.GroupReport() != nil})
 	})
 }
 
@@ -78,7 +81,8 @@ var used = strings.Fields(`SCAN TYPE PTTL STRLEN GETRANGE HSCAN HLEN HPTTL SSCAN
 
 // offered is what the page offers: its parts, and the commands that it runs.
 func offered(v *commands.Visitor) map[string]bool {
-	may := map[string]bool{"SELECT": v.Runs("SELECT"), "watch": v.Runs("INFO") && v.Runs("LATENCY", "HISTOGRAM"), "list": v.Runs("SCAN", "0"), "events": v.Runs("PSUBSCRIBE", eventChannels)}
+	may := map[string]bool{"SELECT": v.Runs("SELECT"), "watch": v.Runs("INFO") && v.Runs("LATENCY",
+		"HISTOGRAM"), "list": v.Runs("SCAN", "0"), "events": v.Runs("PSUBSCRIBE", eventChannels)}
 	for _, name := range used {
 		may[name] = v.Runs(strings.Split(name, "|")...)
 	}
@@ -87,7 +91,8 @@ func offered(v *commands.Visitor) map[string]bool {
 
 // useAs calls fn with the environment and the visitor who sent the request. If that is not
 // possible, it replies the reason.
-func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands.Env, *commands.Visitor)) {
+func (s *Server) useAs(w http.ResponseWriter, r *http.Request,
+	fn func(*commands.Env, *commands.Visitor)) {
 	var err error
 	loaded := s.use(func(env *commands.Env) {
 		var v *commands.Visitor
@@ -131,12 +136,14 @@ type dueKey struct {
 // showDue lists keys in the order of their deadlines.
 func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	db, from, until, pattern := number(q.Get("db")), number(q.Get("from")), number(q.Get("until")), q.Get("match")
+	db, from, until, pattern := number(q.Get("db")), number(q.Get("from")), number(q.Get("until")),
+		q.Get("match")
 	if pattern == "" {
 		pattern = "*"
 	}
 	if !q.Has("db") || from < 0 || until < from || len(pattern) > maxPattern {
-		reply(w, http.StatusBadRequest, "wanted: db, from and until (Unix time in ms) and, if wished, match")
+		reply(w, http.StatusBadRequest,
+			"wanted: db, from and until (Unix time in ms) and, if wished, match")
 		return
 	}
 	s.inTurn(w, r, func() {
@@ -148,7 +155,8 @@ func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
 			list, through, ok := v.Due(int(db), from, until, maxDueKeys, []byte(pattern))
 			if !ok {
 				w.Header().Set("Retry-After", "1")
-				reply(w, http.StatusServiceUnavailable, "a script or a transaction has the keys; try again")
+				reply(w, http.StatusServiceUnavailable,
+					"a script or a transaction has the keys; try again")
 				return
 			}
 			s.replyJSON(w, dueKeys{listed(list), through})
@@ -159,7 +167,8 @@ func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
 func listed(list []storage.DueKey) []dueKey {
 	keys := make([]dueKey, len(list))
 	for i, k := range list {
-		keys[i] = dueKey{append([]byte{}, k.Name...), k.At, k.Element} // JSON has null for nil, which the empty name may be
+		// JSON has null for nil, which the empty name may be.
+		keys[i] = dueKey{append([]byte{}, k.Name...), k.At, k.Element}
 	}
 	return keys
 }

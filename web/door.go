@@ -39,9 +39,10 @@ func mayRun(list ...[]string) func(*commands.Visitor) error {
 func (s *Server) allPages() map[string]page {
 	info := []string{"INFO"}
 	return map[string]page{
-		"/healthz":      {show: s.showHealth},
-		"/readyz":       {show: s.showReady},
-		"/metrics":      {rights: mayRun(info, []string{"LATENCY", "HISTOGRAM"}), show: s.showMetrics},
+		"/healthz": {show: s.showHealth},
+		"/readyz":  {show: s.showReady},
+		"/metrics": {rights: mayRun(info, []string{"LATENCY", "HISTOGRAM"}),
+			show: s.showMetrics},
 		"/usage":        {rights: mayRun(info, []string{"MEMORY", "STATS"}), show: s.showUsage},
 		"/version":      {rights: mayRun(info), show: s.showVersion},
 		"/debug/pprof/": {rights: (*commands.Visitor).MayDebug, show: s.showProfile},
@@ -86,7 +87,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		case p == http.ErrAbortHandler:
 			panic(p) // closes the connection
 		case p != nil:
-			s.o.Log.Error("internal error", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.o.Log.Error("internal error", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			panic(http.ErrAbortHandler)
 		}
 	}()
@@ -148,7 +150,8 @@ func (s *Server) guard(r *http.Request) (status int, why string) {
 	stranger := err != nil || !peer.Addr().Unmap().IsLoopback()
 	switch {
 	case stranger && (protected || open):
-		return http.StatusForbidden, "only requests from this machine are answered, since http-protected is yes or a user needs no password"
+		return http.StatusForbidden,
+			"only requests from this machine are answered, since http-protected is yes or a user needs no password"
 	case (protected || open) && !isAddress(r.Host):
 		// The owner of a site can make the name of the site resolve to this machine (DNS
 		// rebinding). A page of that site could then read replies that its visitor's browser gets
@@ -179,7 +182,8 @@ func isAddress(host string) bool {
 		host = name
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.Zone() == "" || strings.EqualFold(host, "localhost") // a zone may have any text, also a name
+	// A zone may have any text, also a name.
+	return err == nil && addr.Zone() == "" || strings.EqualFold(host, "localhost")
 }
 
 // fromHere returns false for a request that a page of another site made a browser send.
@@ -247,9 +251,11 @@ func reply(w http.ResponseWriter, status int, why string) {
 
 // accepts reports whether a client takes an encoding of the body.
 func accepts(r *http.Request, encoding string) bool {
-	return slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ","), func(offer string) bool {
+	return slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","),
+		","), func(offer string) bool {
 		name, weight, _ := strings.Cut(offer, ";")
 		weight = strings.ReplaceAll(strings.TrimSpace(weight), " ", "")
-		return strings.TrimSpace(name) == encoding && !(strings.HasPrefix(weight, "q=0") && strings.Trim(weight, "q=0.") == "")
+		return strings.TrimSpace(name) == encoding &&
+			!(strings.HasPrefix(weight, "q=0") && strings.Trim(weight, "q=0.") == "")
 	})
 }

@@ -48,7 +48,8 @@ type horizon struct {
 type forecast struct {
 	From   int64               `json:"from"` // when the count began, in Unix ms
 	Scales map[string]*dueBars `json:"scales"`
-	Within map[int][][]int64   `json:"within"` // by database, the counts of horizons, as packed has them
+	// By database, the counts of horizons, as packed has them.
+	Within map[int][][]int64 `json:"within"`
 
 	within []int64 // estimates for all databases
 }
@@ -61,10 +62,11 @@ type dueBars struct {
 	// patterns that is one count, as packed returns it. With patterns each key counts at the first
 	// pattern that its name matches, and the last count is that of other names that the user may
 	// see. Databases after the first ones have none.
-	DBs   map[int][][]int64 `json:"dbs"`
-	At    int64             `json:"at"`    // when it was ready
-	Every int64             `json:"every"` // one in so many names was looked at, and counts as so many
-	Long  int64             `json:"long"`  // names that take too long to match, which count nowhere
+	DBs map[int][][]int64 `json:"dbs"`
+	At  int64             `json:"at"` // when it was ready
+	// One in so many names was looked at, and counts as so many.
+	Every int64 `json:"every"`
+	Long  int64 `json:"long"` // names that take too long to match, which count nowhere
 }
 
 // packed returns a count as pages get it: the number of keys or, where that is not known, an
@@ -79,7 +81,8 @@ func packed(s storage.DueSpan) []int64 {
 // timelines counts the due keys of each database in equal spans of time. It calls step after each
 // database. It returns false if step told it to end, or if the data file could not be read. During
 // a global transaction it waits.
-func timelines(env *commands.Env, from, until storage.Instant, spans int, step func(most time.Duration) bool, add func(db int, list []storage.DueSpan)) bool {
+func timelines(env *commands.Env, from, until storage.Instant, spans int,
+	step func(most time.Duration) bool, add func(db int, list []storage.DueSpan)) bool {
 	for _, d := range env.Store.Populations() {
 		list, err := env.Store.Monitoring().Timeline(d.DB, from, until, spans, nil)
 		if err != nil || !step(time.Millisecond+time.Duration(min(d.Keys, dueLooks))*dueCost) {
@@ -91,16 +94,18 @@ func timelines(env *commands.Env, from, until storage.Instant, spans int, step f
 }
 
 // countBars counts the due keys in bars. It returns nil where timelines returns false.
-func countBars(env *commands.Env, from, unit int64, bars int, step func(most time.Duration) bool) *dueBars {
+func countBars(env *commands.Env, from, unit int64, bars int,
+	step func(most time.Duration) bool) *dueBars {
 	c := &dueBars{From: from, Unit: unit, DBs: map[int][][]int64{}, Every: 1}
 	until := storage.Instant{At: from + unit*int64(bars)}
-	if !timelines(env, storage.Instant{At: from}, until, bars, step, func(db int, list []storage.DueSpan) {
-		for i, s := range list {
-			if s.High > 0 && db < maxDatabases {
-				c.DBs[db] = append(c.DBs[db], append([]int64{int64(i)}, packed(s)...))
+	if !timelines(env, storage.Instant{At: from}, until, bars, step,
+		func(db int, list []storage.DueSpan) {
+			for i, s := range list {
+				if s.High > 0 && db < maxDatabases {
+					c.DBs[db] = append(c.DBs[db], append([]int64{int64(i)}, packed(s)...))
+				}
 			}
-		}
-	}) {
+		}) {
 		return nil
 	}
 	c.At = env.Store.Now()
@@ -110,7 +115,8 @@ func countBars(env *commands.Env, from, unit int64, bars int, step func(most tim
 // countDue makes a forecast. It returns nil where timelines returns false.
 func countDue(env *commands.Env, step func(most time.Duration) bool) *forecast {
 	now := env.Store.Now()
-	f := &forecast{From: now, Scales: map[string]*dueBars{}, Within: map[int][][]int64{}, within: make([]int64, len(horizons)+1)}
+	f := &forecast{From: now, Scales: map[string]*dueBars{}, Within: map[int][][]int64{},
+		within: make([]int64, len(horizons)+1)}
 	from := storage.Instant{Open: true}
 	for i := range f.within {
 		until := storage.Instant{Open: true}
@@ -136,7 +142,8 @@ func countDue(env *commands.Env, step func(most time.Duration) bool) *forecast {
 		}
 	}
 	for _, s := range scales {
-		if f.Scales[s.name] = countBars(env, now-now%s.unit, s.unit, s.bars, step); f.Scales[s.name] == nil {
+		if f.Scales[s.name] = countBars(env, now-now%s.unit, s.unit, s.bars,
+			step); f.Scales[s.name] == nil {
 			return nil
 		}
 	}

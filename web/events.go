@@ -44,7 +44,9 @@ type eventsMessage struct {
 }
 
 // mayListen checks the rights for getting events.
-func mayListen(v *commands.Visitor) error { return mayRun([]string{"PSUBSCRIBE", eventChannels})(v) }
+func mayListen(v *commands.Visitor) error {
+	return mayRun([]string{"PSUBSCRIBE", eventChannels})(v)
+}
 
 // showEvents sends events for as long as the page asks and its user may subscribe to them.
 func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +79,8 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		defer close(come)
 		err := readEvents(conn, visitor.Selects, come, skipped)
-		s.o.Log.Debug("events end", "error", err) // the client is gone, or the user may no longer get them
+		// The client is gone, or the user may no longer get them.
+		s.o.Log.Debug("events end", "error", err)
 	}()
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
@@ -118,7 +121,8 @@ func drain(come <-chan event) (list []event, on bool) {
 
 // readEvents reads events until the connection ends, and sends them to come. It drops events of
 // databases for which seen returns false, and counts events that do not fit into come.
-func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event, skipped *atomic.Int64) error {
+func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event,
+	skipped *atomic.Int64) error {
 	in := bufio.NewReader(conn)
 	for {
 		words, long, err := readPush(in)

@@ -44,14 +44,17 @@ func useOf(g *commands.GroupReport) *groupUse {
 	}
 	p := &g.Progress
 	use := &groupUse{
-		Role: g.Role.String(), Waiting: g.Waiting(), Term: g.Term, Elections: p.Elections, Lease: g.Leased, CommitLag: g.CommitLag(), ApplyLag: g.ApplyLag(),
-		Heard: p.Heard.Milliseconds(), Skew: p.Skew.Milliseconds(), Receiving: p.Snapshot.Receiving, Members: []memberUse{},
+		Role: g.Role.String(), Waiting: g.Waiting(), Term: g.Term, Elections: p.Elections,
+		Lease: g.Leased, CommitLag: g.CommitLag(), ApplyLag: g.ApplyLag(),
+		Heard: p.Heard.Milliseconds(), Skew: p.Skew.Milliseconds(), Receiving: p.Snapshot.Receiving,
+		Members: []memberUse{},
 	}
 	if p.Snapshot.Member != 0 {
 		use.Done, use.Size = p.Snapshot.Done, p.Snapshot.Size
 	}
 	for _, m := range g.Reports() {
-		to := memberUse{Node: m.Node, Self: m.Self, Leads: m.Leads, Learner: m.Learner, Lag: m.Lag, Contact: -1, Unsent: m.Unsent}
+		to := memberUse{Node: m.Node, Self: m.Self, Leads: m.Leads, Learner: m.Learner, Lag: m.Lag,
+			Contact: -1, Unsent: m.Unsent}
 		if m.UpKnown {
 			to.Up = &m.Up
 		}

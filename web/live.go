@@ -84,8 +84,10 @@ func expiriesOf(h storage.Histograms, s storage.Stats, at int64) expiries {
 // since returns the expiries since an earlier reading, and how late they were, without Ops.
 func (e expiries) since(earlier expiries) point {
 	late := e.late.Since(earlier.late)
-	return point{At: e.at, Keys: rise(e.keys, earlier.keys), Elements: rise(e.elements, earlier.elements),
-		P50: milliseconds(bound(late, 0.5)), P99: milliseconds(bound(late, 0.99)), Max: milliseconds(bound(late, 1))}
+	return point{At: e.at, Keys: rise(e.keys, earlier.keys),
+		Elements: rise(e.elements, earlier.elements),
+		P50:      milliseconds(bound(late, 0.5)), P99: milliseconds(bound(late, 0.99)),
+		Max: milliseconds(bound(late, 1))}
 }
 
 // note stores the expiries of the last minute of the calendar once it is over. It is called more
@@ -139,7 +141,9 @@ type waits struct {
 	P999 int64 `json:"p999"`
 }
 
-func waitsOf(r histogram.Reading) waits { return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)} }
+func waitsOf(r histogram.Reading) waits {
+	return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)}
+}
 
 // commandUse is the use of a command; its latencies are of the last ten seconds, or of less if
 // nobody had a page open before.
@@ -233,25 +237,37 @@ func (s *Server) message(past []*reading) message {
 	r := past[len(past)-1]
 	last, first := past[max(0, len(past)-2)], past[0]
 	passed := max(1, r.at-last.at)
-	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // rounded up, so that a single event is shown
+	// Rounded up, so that a single event is shown.
+	perSecond := func(now, before int64) int64 {
+		return (rise(now, before)*1000 + passed - 1) / passed
+	}
 	m := message{
-		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types, Group: useOf(r.Group),
-		Hits: r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
+		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types,
+		Group: useOf(r.Group),
+		Hits:  r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
 		Due: s.pulse.due.Load(),
 		Store: storeUse{
-			Pending: int64(r.Store.LogEnd - r.Store.LogDurable), SyncP99: bound(r.Histograms.LogSyncs.Since(first.Histograms.LogSyncs), 0.99), Checkpoint: r.Saved,
-			Running: r.Saving, Failed: r.SaveFailed || r.Failed, Changes: r.Store.Changes, Partial: r.Store.PartialSlots, Evictions: r.Store.Evictions,
+			Pending:    int64(r.Store.LogEnd - r.Store.LogDurable),
+			SyncP99:    bound(r.Histograms.LogSyncs.Since(first.Histograms.LogSyncs), 0.99),
+			Checkpoint: r.Saved,
+			Running:    r.Saving, Failed: r.SaveFailed || r.Failed, Changes: r.Store.Changes,
+			Partial: r.Store.PartialSlots, Evictions: r.Store.Evictions,
 		},
 	}
-	m.Point = expiriesOf(r.Histograms, r.Store, r.at).since(expiriesOf(last.Histograms, last.Store, last.at))
-	m.Point.Ops, m.Point.Keys, m.Point.Elements = map[string]int64{}, perSecond(r.Store.Expired, last.Store.Expired), perSecond(r.Store.ExpiredElements, last.Store.ExpiredElements)
-	m.Replies = replyUse{waitsOf(r.Replies.Reads.Since(first.Replies.Reads)), waitsOf(r.Replies.Writes.Since(first.Replies.Writes))}
+	m.Point = expiriesOf(r.Histograms, r.Store,
+		r.at).since(expiriesOf(last.Histograms, last.Store, last.at))
+	m.Point.Ops, m.Point.Keys, m.Point.Elements = map[string]int64{}, perSecond(r.Store.Expired,
+		last.Store.Expired), perSecond(r.Store.ExpiredElements, last.Store.ExpiredElements)
+	m.Replies = replyUse{waitsOf(r.Replies.Reads.Since(first.Replies.Reads)),
+		waitsOf(r.Replies.Writes.Since(first.Replies.Writes))}
 	before, base := byName(last.Commands), byName(first.Commands)
 	for i := range r.Commands {
 		c := &r.Commands[i]
-		use := commandUse{Name: c.Name, Group: string(c.Group), Calls: perSecond(c.Calls, before[c.Name].Calls), Total: c.Calls}
+		use := commandUse{Name: c.Name, Group: string(c.Group),
+			Calls: perSecond(c.Calls, before[c.Name].Calls), Total: c.Calls}
 		latency := c.Latency.Since(base[c.Name].Latency)
-		use.P50, use.P99, use.P999 = bound(latency, 0.5)/1000, bound(latency, 0.99)/1000, bound(latency, 0.999)/1000
+		use.P50, use.P99, use.P999 = bound(latency, 0.5)/1000, bound(latency, 0.99)/1000,
+			bound(latency, 0.999)/1000
 		if use.Calls > 0 {
 			m.Point.Ops[use.Group] += use.Calls
 		}
@@ -259,7 +275,9 @@ func (s *Server) message(past []*reading) message {
 			m.Commands = append(m.Commands, use)
 		}
 	}
-	slices.SortStableFunc(m.Commands, func(a, b commandUse) int { return cmp.Compare(b.Calls, a.Calls) })
+	slices.SortStableFunc(m.Commands, func(a, b commandUse) int {
+		return cmp.Compare(b.Calls, a.Calls)
+	})
 	m.Commands = m.Commands[:min(len(m.Commands), liveCommands)]
 	return m
 }
@@ -381,7 +399,8 @@ func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now(
 // withHistory adds the history and the past minutes to a message.
 func (l *live) withHistory(text []byte) []byte {
 	l.mu.Lock()
-	history, err := json.Marshal(map[string][]point{"history": l.mu.history, "minutes": l.mu.minutes})
+	history, err := json.Marshal(map[string][]point{"history": l.mu.history,
+		"minutes": l.mu.minutes})
 	l.mu.Unlock()
 	if err != nil {
 		return text

@@ -64,7 +64,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 				for i, bound := range r.Bounds {
 					upto[inUnit(bound, unit)] = r.Upto[i]
 				}
-				made, err := prometheus.NewConstHistogram(desc, r.Count, float64(r.Sum)*unit, upto, labels...)
+				made, err := prometheus.NewConstHistogram(desc, r.Count, float64(r.Sum)*unit,
+					upto, labels...)
 				send(to, desc, made, err)
 			})
 		}
@@ -110,14 +111,16 @@ func label(i int, p storage.Population) string {
 func populations(list []storage.Population) (found []population) {
 	for i, p := range list {
 		if i < maxDatabases {
-			found = append(found, population{label(i, p), p.Keys, p.Expires, float64(p.AverageTTL) / 1000})
+			found = append(found, population{label(i, p), p.Keys, p.Expires,
+				float64(p.AverageTTL) / 1000})
 			continue
 		}
 		if i == maxDatabases {
 			found = append(found, population{db: label(i, p)})
 		}
 		other := &found[maxDatabases]
-		other.ttl = (other.ttl*float64(other.expires) + float64(p.AverageTTL)/1000*float64(p.Expires)) / max(1, float64(other.expires+p.Expires))
+		other.ttl = (other.ttl*float64(other.expires) + float64(p.AverageTTL)/1000*float64(
+			p.Expires)) / max(1, float64(other.expires+p.Expires))
 		other.keys, other.expires = other.keys+p.Keys, other.expires+p.Expires
 	}
 	return found
@@ -137,7 +140,8 @@ func (s *Server) read() (r *reading) {
 	s.use(func(env *commands.Env) {
 		r = &reading{
 			at: s.o.Clock.Now(), stats: &env.Stats, config: env.Config, started: env.Started,
-			reserve: env.Store.DiskReserve(), failures: env.Store.FailedCheckpoints(), cost: env.Store.Log().SyncCost().Seconds(),
+			reserve: env.Store.DiskReserve(), failures: env.Store.FailedCheckpoints(),
+			cost:     env.Store.Log().SyncCost().Seconds(),
 			requests: s.requests.Load(),
 		}
 		r.loop, r.waited = s.askLoop(env)
@@ -203,7 +207,8 @@ func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	case err != nil:
 		s.o.Log.Error("the metrics cannot be shown", "error", err)
-		reply(w, http.StatusInternalServerError, "the metrics cannot be shown; the server's log says why")
+		reply(w, http.StatusInternalServerError,
+			"the metrics cannot be shown; the server's log says why")
 		return
 	}
 	w.Header().Set("Content-Type", string(format))

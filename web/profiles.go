@@ -29,8 +29,10 @@ func (s *Server) showProfile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if text := r.URL.Query().Get("seconds"); text != "" {
-		if seconds, err := strconv.ParseFloat(text, 64); err != nil || !(seconds > 0 && seconds <= maxProfile) {
-			reply(w, http.StatusBadRequest, fmt.Sprintf("seconds must be above 0, and %d at most", maxProfile))
+		if seconds, err := strconv.ParseFloat(text, 64); err != nil ||
+			!(seconds > 0 && seconds <= maxProfile) {
+			reply(w, http.StatusBadRequest,
+				fmt.Sprintf("seconds must be above 0, and %d at most", maxProfile))
 			return
 		}
 	}

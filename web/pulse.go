@@ -158,7 +158,8 @@ func (p *pulse) probe(env *commands.Env) {
 	go func() {
 		problem := ""
 		if err := env.Store.Reachable(); err != nil {
-			problem = fmt.Sprintf("the data directory cannot be written: %v", err) // everybody may read this text, so it must not name a path
+			// Everybody may read this text, so it must not name a path.
+			problem = fmt.Sprintf("the data directory cannot be written: %v", err)
 		}
 		p.problem.Store(&problem)
 		p.writable.Store(true)
@@ -184,7 +185,8 @@ func (p *pulse) problems() (list []string) {
 		}
 		limit := time.Duration(env.Config.Int("ready-archive-age")) * time.Second
 		if age := env.Store.ArchiveAge(); limit != 0 && age > limit {
-			list = append(list, fmt.Sprintf("the archive has lacked something for %v", age.Truncate(time.Second)))
+			list = append(list, fmt.Sprintf("the archive has lacked something for %v",
+				age.Truncate(time.Second)))
 		}
 	})
 	if text := p.problem.Load(); text != nil && *text != "" {
@@ -217,11 +219,13 @@ func (s *Server) showReady(w http.ResponseWriter, _ *http.Request) {
 			waits = g.Waiting()
 		}
 		if clock := env.Store.ClockGuard(); clock.Since != 0 {
-			where, by := "stepped forward and is %v ahead", time.Duration(clock.Ahead)*time.Millisecond
+			where, by := "stepped forward and is %v ahead",
+				time.Duration(clock.Ahead)*time.Millisecond
 			if by < 0 {
 				where, by = "of this member is %v behind the group's time", -by
 			}
-			text += fmt.Sprintf(", but time is guarded: the wall clock "+where+" (KEYP.CLOCK INFO)", by)
+			text += fmt.Sprintf(", but time is guarded: the wall clock "+where+" (KEYP.CLOCK INFO)",
+				by)
 		}
 	})
 	if waits != "" {
@@ -233,7 +237,8 @@ func (s *Server) showReady(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) showHealth(w http.ResponseWriter, _ *http.Request) {
 	if looks := s.pulse.silent.Load(); looks >= aliveBeats {
-		reply(w, http.StatusServiceUnavailable, standstill("the event loop has not answered", looks))
+		reply(w, http.StatusServiceUnavailable,
+			standstill("the event loop has not answered", looks))
 		return
 	}
 	reply(w, http.StatusOK, "alive")

@@ -100,7 +100,8 @@ func (t *tokens) issue(user string) string {
 
 func (t *tokens) valid(token, user string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(token)
-	return err == nil && len(b) > nonceSize && hmac.Equal(b[nonceSize:], t.seal(b[:nonceSize], user))
+	return err == nil && len(b) > nonceSize &&
+		hmac.Equal(b[nonceSize:], t.seal(b[:nonceSize], user))
 }
 
 func (t *tokens) seal(nonce []byte, user string) []byte {
@@ -135,12 +136,14 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.runs.end(user)
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(inTime(2 * runTime)) // these fail only for writers without a connection
+	// These fail only for writers without a connection.
+	_ = control.SetWriteDeadline(inTime(2 * runTime))
 	_ = control.SetReadDeadline(inTime(runTime))
 	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runBytes))
 	if err != nil {
 		reply(w, http.StatusRequestEntityTooLarge,
-			"the commands are longer than "+strconv.Itoa(runBytes>>20)+" MiB, or did not come in time")
+			"the commands are longer than "+strconv.Itoa(runBytes>>20)+
+				" MiB, or did not come in time")
 		return
 	}
 	w.Header().Del("Connection")
@@ -166,7 +169,8 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // the client may be gone; the page recognizes a reply that was cut
+	// The client may be gone; the page recognizes a reply that was cut.
+	_, _ = io.Copy(w, io.LimitReader(conn, runReply))
 }
 
 // refused returns the reason why the commands of a request are not run: the page does not use one
@@ -189,7 +193,8 @@ func refused(sent []byte) (why string) {
 		if len(words) > 1 {
 			sub += "|" + strings.ToUpper(string(words[1]))
 		}
-		if (name != "HELLO" || len(words) > 2) && !slices.Contains(used, name) && !slices.Contains(used, sub) {
+		if (name != "HELLO" || len(words) > 2) && !slices.Contains(used, name) &&
+			!slices.Contains(used, sub) {
 			return "the page does not use " + strconv.Quote(sub)
 		}
 	}
@@ -229,7 +234,8 @@ func prepare(conn net.Conn, words ...string) error {
 	if _, err := conn.Write(command(words...)); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n') // nothing follows, because only one command was sent
+	// Nothing follows, because only one command was sent.
+	line, err := bufio.NewReader(conn).ReadString('\n')
 	switch line = strings.TrimSuffix(line, "\r\n"); {
 	case err != nil:
 		return err

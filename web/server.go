@@ -87,7 +87,8 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 		return listener, nil
 	}
 	for i := range uint16(usualPorts) {
-		if port := int64(addr.Port() + i); port == o.Config.Int("port") || port == o.Config.Int("tls-port") {
+		if port := int64(addr.Port() + i); port == o.Config.Int("port") ||
+			port == o.Config.Int("tls-port") {
 			continue // the port of the Redis protocol
 		}
 		listener, err := net.Listen("tcp", netip.AddrPortFrom(addr.Addr(), addr.Port()+i).String())
@@ -97,7 +98,8 @@ func bind(o *Options, addr netip.AddrPort) (net.Listener, error) {
 		}
 	}
 	o.Config.Choose("http-addr", "")
-	o.Log.Warn("HTTP is not served, since its usual ports are taken: http-addr gives another one", "from", addr.String(), "ports", usualPorts)
+	o.Log.Warn("HTTP is not served, since its usual ports are taken: http-addr gives another one",
+		"from", addr.String(), "ports", usualPorts)
 	return nil, nil
 }
 
@@ -111,9 +113,12 @@ func Address(cfg *config.Config) (addr netip.AddrPort, err error) {
 	addr, err = netip.ParseAddrPort(text)
 	switch {
 	case err != nil:
-		return addr, fmt.Errorf("http-addr %q is not an IP address with a port, such as 127.0.0.1:8379", text)
+		return addr, fmt.Errorf(
+			"http-addr %q is not an IP address with a port, such as 127.0.0.1:8379", text)
 	case !addr.Addr().IsLoopback() && cfg.Bool("http-protected"):
-		return addr, fmt.Errorf("http-addr %q is not a loopback address: only http-protected no allows that, for servers whose users have passwords", text)
+		return addr,
+			fmt.Errorf("http-addr %q is not a loopback address: only http-protected no allows that, for servers whose users have passwords",
+				text)
 	}
 	return addr, nil
 }
@@ -126,13 +131,16 @@ func Listen(o Options) (*Server, error) {
 	case err != nil || !addr.IsValid():
 		return nil, err
 	case !addr.Addr().IsLoopback() && o.TLS == nil:
-		o.Log.Warn("passwords cross the network in the clear, since HTTP has no TLS: see http-tls", "http-addr", addr.String())
+		o.Log.Warn("passwords cross the network in the clear, since HTTP has no TLS: see http-tls",
+			"http-addr", addr.String())
 	}
 	listener, err := bind(&o, addr)
 	if listener == nil {
 		return nil, err
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), conns: newConns(MaxConns), unused: make(chan struct{}), patience: stopTime}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2),
+		slow: make(chan struct{}, 1), conns: newConns(MaxConns), unused: make(chan struct{}),
+		patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	s.live.init(s)
@@ -147,15 +155,20 @@ func Listen(o Options) (*Server, error) {
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, conn)
 		},
-		ReadHeaderTimeout: headTime, ReadTimeout: replyTime, WriteTimeout: replyTime, IdleTimeout: idleTime,
+		ReadHeaderTimeout: headTime, ReadTimeout: replyTime, WriteTimeout: replyTime,
+		IdleTimeout:                  idleTime,
 		MaxHeaderBytes:               headBytes - 4<<10, // to which as much is added
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // clients can make it say much
+		// Clients can make it say much.
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	s.url = "http://" + s.addr + "/"
 	if o.TLS != nil {
 		s.url = "https://" + s.addr + "/"
-		listener = tls.NewListener(listener, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return o.TLS(), nil }})
+		listener = tls.NewListener(listener,
+			&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				return o.TLS(), nil
+			}})
 	}
 	go func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -185,7 +198,8 @@ func (s *Server) Ready(env *commands.Env, connect func(addr string) (net.Conn, e
 	}
 	s.connect = connect
 	if user, open := env.Passwordless(); open && !s.loopback() {
-		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: a user needs no password", "http-addr", s.addr, "user", user)
+		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: a user needs no password",
+			"http-addr", s.addr, "user", user)
 	}
 	s.mu.Lock()
 	s.mu.env = env

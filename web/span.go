@@ -99,7 +99,9 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer 
 		}
 	}
 	if len(mine) >= userSpans {
-		oldest := slices.MinFunc(mine, func(a, b *span) int { return cmp.Compare(a.asked, b.asked) })
+		oldest := slices.MinFunc(mine, func(a, b *span) int {
+			return cmp.Compare(a.asked, b.asked)
+		})
 		if oldest.shown(now) {
 			return nil, false
 		}
@@ -127,7 +129,8 @@ func (a *spans) due(now time.Duration) (*span, *commands.Visitor) {
 		if s.next > now {
 			continue
 		}
-		if first == nil || s.shown(now) && !first.shown(now) || s.shown(now) == first.shown(now) && s.next < first.next {
+		if first == nil || s.shown(now) && !first.shown(now) ||
+			s.shown(now) == first.shown(now) && s.next < first.next {
 			first = s
 		}
 	}
@@ -200,7 +203,8 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 
 // countNames replaces a count by one that is split by patterns. It matches all names, or a sample
 // of them. A step matches no more than stepMatch and one further name.
-func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *dueBars, step func(most time.Duration) bool) (whole bool) {
+func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *dueBars,
+	step func(most time.Duration) bool) (whole bool) {
 	all := int64(0)
 	for _, bars := range c.DBs {
 		for _, bar := range bars {
@@ -215,31 +219,32 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	}
 	by := map[int][][]int64{}
 	last := c.From + q.bars*q.unit
-	whole = env.Store.WalkDue(max(c.From, env.Store.Now()), last, uint64(c.Every), func(list []storage.DueKey) bool {
-		matched := 0 // since the last step
-		for _, k := range list {
-			if len(k.Name)*bytes > nameMatch {
-				c.Long += c.Every
-				continue
-			}
-			if i, ok := v.Sort(k.DB, k.Name, patterns); ok && k.DB < maxDatabases {
-				if by[k.DB] == nil {
-					by[k.DB] = make([][]int64, len(patterns)+1)
-					for j := range by[k.DB] {
-						by[k.DB][j] = make([]int64, q.bars)
+	whole = env.Store.WalkDue(max(c.From, env.Store.Now()), last, uint64(c.Every),
+		func(list []storage.DueKey) bool {
+			matched := 0 // since the last step
+			for _, k := range list {
+				if len(k.Name)*bytes > nameMatch {
+					c.Long += c.Every
+					continue
+				}
+				if i, ok := v.Sort(k.DB, k.Name, patterns); ok && k.DB < maxDatabases {
+					if by[k.DB] == nil {
+						by[k.DB] = make([][]int64, len(patterns)+1)
+						for j := range by[k.DB] {
+							by[k.DB][j] = make([]int64, q.bars)
+						}
 					}
+					by[k.DB][i][(k.At-c.From)/q.unit] += c.Every
 				}
-				by[k.DB][i][(k.At-c.From)/q.unit] += c.Every
-			}
-			if matched += len(k.Name) * bytes; matched > stepMatch {
-				if !step(stepTime + time.Duration(matched)*matchTime) {
-					return false
+				if matched += len(k.Name) * bytes; matched > stepMatch {
+					if !step(stepTime + time.Duration(matched)*matchTime) {
+						return false
+					}
+					matched = 0
 				}
-				matched = 0
 			}
-		}
-		return step(stepTime)
-	})
+			return step(stepTime)
+		})
 	for db, series := range by {
 		for i := range q.bars {
 			bar, found := []int64{i}, false
@@ -287,11 +292,14 @@ func (p *pulse) paced(share int) func(most time.Duration) bool {
 // showSpan replies the last count of a span.
 func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	q := question{from: max(0, number(query.Get("from"))), unit: number(query.Get("unit")), bars: number(query.Get("bars"))}
+	q := question{from: max(0, number(query.Get("from"))), unit: number(query.Get("unit")),
+		bars: number(query.Get("bars"))}
 	patterns := query["match"]
 	tooLong := slices.ContainsFunc(patterns, func(p string) bool { return len(p) > maxPattern })
-	if q.unit < 1 || q.unit > day || q.bars < 1 || q.bars > maxBars || q.from > math.MaxInt64/2 || len(patterns) > maxPatterns || tooLong {
-		reply(w, http.StatusBadRequest, "wanted: unit (in ms, a day at most), bars and, if wished, from (Unix time in ms) and up to 4 times match")
+	if q.unit < 1 || q.unit > day || q.bars < 1 || q.bars > maxBars || q.from > math.MaxInt64/2 ||
+		len(patterns) > maxPatterns || tooLong {
+		reply(w, http.StatusBadRequest,
+			"wanted: unit (in ms, a day at most), bars and, if wished, from (Unix time in ms) and up to 4 times match")
 		return
 	}
 	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) {
@@ -306,7 +314,9 @@ func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 		answer, ok := s.spans.ask(q, v, s.o.Clock.Mono())
 		if !ok {
 			w.Header().Set("Retry-After", "1")
-			reply(w, http.StatusServiceUnavailable, fmt.Sprintf("%d other spans are counted for your pages; this one is counted when you leave one of them", userSpans))
+			reply(w, http.StatusServiceUnavailable,
+				fmt.Sprintf("%d other spans are counted for your pages; this one is counted when you leave one of them",
+					userSpans))
 			return
 		}
 		s.replyJSON(w, struct {

@@ -60,7 +60,8 @@ func (r *reading) usage() (u usage) {
 	u.Disk.DataFile, u.Disk.DataFileFree = r.Store.DataBytes, r.Store.DataFree
 	u.Disk.Log, u.Disk.LogLimit = r.Store.LogBytes, r.config.Int("checkpoint-log-size")
 	u.Disk.Free, u.Disk.Reserve, u.Disk.Full = r.Store.FreeSpace, r.reserve, r.Full
-	u.Clients.Connected, u.Clients.Limit, u.Clients.Memory = r.loop.Clients, r.config.Int("maxclients"), r.loop.ClientMemory
+	u.Clients.Connected, u.Clients.Limit, u.Clients.Memory = r.loop.Clients,
+		r.config.Int("maxclients"), r.loop.ClientMemory
 	return u
 }
 
@@ -78,14 +79,16 @@ func (s *Server) showUsage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
 	commit, date := config.Build()
-	s.replyJSON(w, map[string]string{"version": config.Version, "commit": commit, "date": date, "redis_version": commands.RedisVersion, "go_version": runtime.Version()})
+	s.replyJSON(w, map[string]string{"version": config.Version, "commit": commit, "date": date,
+		"redis_version": commands.RedisVersion, "go_version": runtime.Version()})
 }
 
 func (s *Server) replyJSON(w http.ResponseWriter, v any) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		s.o.Log.Error("a page cannot be shown", "error", err)
-		reply(w, http.StatusInternalServerError, "the page cannot be shown; the server's log says why")
+		reply(w, http.StatusInternalServerError,
+			"the page cannot be shown; the server's log says why")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

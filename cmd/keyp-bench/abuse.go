@@ -43,7 +43,8 @@ type abuser struct {
 // abuses makes a procedure of a list of abuses. For each, it measures the latency of GETs that
 // other clients send meanwhile, and by how much the server's memory grows.
 func abuses(list []abuse) procedure {
-	return func(b *bench, ctx context.Context, l line, t *target, round int) (readings []reading, err error) {
+	return func(b *bench, ctx context.Context, l line, t *target,
+		round int) (readings []reading, err error) {
 		ctx, release := t.while(ctx)
 		defer release()
 		if err := b.load(ctx, t, l.keys); err != nil {

@@ -26,10 +26,18 @@ type collectionKind struct {
 }
 
 var collectionKinds = []collectionKind{
-	{"hash", "HSET", func(args []string, n int) []string { return append(args, "field:"+strconv.Itoa(n), strconv.Itoa(n)) }},
-	{"set", "SADD", func(args []string, n int) []string { return append(args, "member:"+strconv.Itoa(n)) }},
-	{"sorted set", "ZADD", func(args []string, n int) []string { return append(args, strconv.Itoa(n), "member:"+strconv.Itoa(n)) }},
-	{"list", "RPUSH", func(args []string, n int) []string { return append(args, "element:"+strconv.Itoa(n)) }},
+	{"hash", "HSET", func(args []string, n int) []string {
+		return append(args, "field:"+strconv.Itoa(n), strconv.Itoa(n))
+	}},
+	{"set", "SADD", func(args []string, n int) []string {
+		return append(args, "member:"+strconv.Itoa(n))
+	}},
+	{"sorted set", "ZADD", func(args []string, n int) []string {
+		return append(args, strconv.Itoa(n), "member:"+strconv.Itoa(n))
+	}},
+	{"list", "RPUSH", func(args []string, n int) []string {
+		return append(args, "element:"+strconv.Itoa(n))
+	}},
 }
 
 // large is the key of the collection of a.n elements of a kind.
@@ -133,7 +141,9 @@ func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser
 func elements(a *abuser) int { return a.n }
 
 // part returns a function for a percentage of the elements.
-func part(percent int) func(*abuser) int { return func(a *abuser) int { return a.n * percent / 100 } }
+func part(percent int) func(*abuser) int {
+	return func(a *abuser) int { return a.n * percent / 100 }
+}
 
 // bytesOf returns a size in proportion to the number of elements: mib MiB for a million.
 func bytesOf(a *abuser, mib int) int { return max(1024, mib*a.n/1_000_000*mebi) }
@@ -141,19 +151,25 @@ func bytesOf(a *abuser, mib int) int { return max(1024, mib*a.n/1_000_000*mebi) 
 // readAbuses are commands that read very many elements.
 var readAbuses = []abuse{
 	{name: "KEYS *", do: command("KEYS", "*"), times: 2},
-	{name: "KEYS with a bomb of stars", do: command("KEYS", strings.Repeat("*a", 500)+"b"), times: 2},
+	{name: "KEYS with a bomb of stars", do: command("KEYS", strings.Repeat("*a", 500)+"b"),
+		times: 2},
 	{name: "SMEMBERS", prepare: fillLarge("set"), do: command("SMEMBERS", "large:set"), times: 2},
 	{name: "HGETALL", prepare: fillLarge("hash"), do: command("HGETALL", "large:hash"), times: 2},
-	{name: "LRANGE 0 -1", prepare: fillLarge("list"), do: command("LRANGE", "large:list", "0", "-1"), times: 2},
-	{name: "ZRANGE 0 -1", prepare: fillLarge("sorted set"), do: command("ZRANGE", "large:sorted set", "0", "-1", "WITHSCORES"), times: 2},
+	{name: "LRANGE 0 -1", prepare: fillLarge("list"), do: command("LRANGE", "large:list", "0",
+		"-1"), times: 2},
+	{name: "ZRANGE 0 -1", prepare: fillLarge("sorted set"),
+		do: command("ZRANGE", "large:sorted set", "0", "-1", "WITHSCORES"), times: 2},
 	{name: "SORT", do: command("SORT", "large:list", "ALPHA")},
 	{name: "SORT BY", do: command("SORT", "large:list", "ALPHA", "BY", "x:*", "LIMIT", "0", "10")},
 	{name: "SUNION", prepare: filled("set"), do: command("SUNION", "large:set", "large:set:2")},
 	{name: "SINTERCARD", do: command("SINTERCARD", "2", "large:set", "large:set:2")},
 	{name: "SDIFF", do: command("SDIFF", "large:set", "large:set:2")},
-	{name: "ZUNION", prepare: filled("sorted set"), do: command("ZUNION", "2", "large:sorted set", "large:sorted set:2", "WITHSCORES")},
+	{name: "ZUNION", prepare: filled("sorted set"), do: command("ZUNION", "2", "large:sorted set",
+		"large:sorted set:2", "WITHSCORES")},
 	{name: "LPOS of what is not there", do: command("LPOS", "large:list", "nothing"), times: 5},
-	{name: "SRANDMEMBER of all", do: func(a *abuser) error { return a.run("SRANDMEMBER", "large:set", strconv.Itoa(-a.n)) }},
+	{name: "SRANDMEMBER of all", do: func(a *abuser) error {
+		return a.run("SRANDMEMBER", "large:set", strconv.Itoa(-a.n))
+	}},
 	{name: "DUMP", do: command("DUMP", "large:hash")},
 	{name: "MGET of 100k keys", do: manyArgs(part(10), "key:", "MGET")},
 	{name: "EXISTS of 1M keys", do: manyArgs(elements, "none:", "EXISTS")},
@@ -165,7 +181,8 @@ var writeAbuses = []abuse{
 		name: "SUNIONSTORE", prepare: steps(fillLarge("set"), filled("set")),
 		do: command("SUNIONSTORE", "stored", "large:set", "large:set:2"),
 	},
-	{name: "SORT … STORE", prepare: fillLarge("list"), do: command("SORT", "large:list", "ALPHA", "STORE", "stored")},
+	{name: "SORT … STORE", prepare: fillLarge("list"), do: command("SORT", "large:list", "ALPHA",
+		"STORE", "stored")},
 	{
 		name: "ZUNIONSTORE", prepare: steps(fillLarge("sorted set"), filled("sorted set")),
 		do: command("ZUNIONSTORE", "stored", "2", "large:sorted set", "large:sorted set:2"),
@@ -175,9 +192,11 @@ var writeAbuses = []abuse{
 	{name: "RENAME", do: command("RENAME", "copied", "renamed")},
 	{name: "RPUSH of 100k", do: manyArgs(part(10), "element:", "RPUSH", "pushed")},
 	{name: "MSET of 100k keys", do: manyArgs(part(20), "set:", "MSET")},
-	{name: "LREM of what is not there", do: command("LREM", "large:list", "0", "nothing"), times: 3},
+	{name: "LREM of what is not there", do: command("LREM", "large:list", "0", "nothing"),
+		times: 3},
 	{name: "LTRIM to one", do: command("LTRIM", "large:list", "0", "0")},
-	{name: "ZREMRANGEBYRANK of all but one", do: command("ZREMRANGEBYRANK", "large:sorted set:2", "1", "-1")},
+	{name: "ZREMRANGEBYRANK of all but one",
+		do: command("ZREMRANGEBYRANK", "large:sorted set:2", "1", "-1")},
 	{name: "DEL of a hash", prepare: fillLarge("hash"), do: command("DEL", "large:hash")},
 	{name: "DEL of 100k keys", do: manyArgs(part(10), "set:", "DEL")},
 	{name: "MULTI of 100k commands", do: func(a *abuser) error {
@@ -188,24 +207,32 @@ var writeAbuses = []abuse{
 		return a.main.ask(appendCommand(b, "EXEC"))
 	}},
 	{name: "WATCH of 20k keys", do: manyArgs(part(2), "watched:", "WATCH")},
-	{name: "FLUSHDB", prepare: command("SELECT", "1"), do: steps(manyArgs(part(20), "flushed:", "MSET"), command("FLUSHDB"))},
+	{name: "FLUSHDB", prepare: command("SELECT", "1"),
+		do: steps(manyArgs(part(20), "flushed:", "MSET"), command("FLUSHDB"))},
 }
 
 // stringAbuses are about strings of hundreds of MiB.
 var stringAbuses = []abuse{
-	{name: "SET of 256 MiB", do: func(a *abuser) error { return a.run("SET", "string", strings.Repeat("x", bytesOf(a, 256))) }},
+	{name: "SET of 256 MiB", do: func(a *abuser) error {
+		return a.run("SET", "string", strings.Repeat("x", bytesOf(a, 256)))
+	}},
 	{name: "GET of 256 MiB", do: command("GET", "string"), times: 2},
-	{name: "SETRANGE to 512 MiB", do: func(a *abuser) error { return a.run("SETRANGE", "ranged", strconv.Itoa(bytesOf(a, 512)-1), "x") }},
+	{name: "SETRANGE to 512 MiB", do: func(a *abuser) error {
+		return a.run("SETRANGE", "ranged", strconv.Itoa(bytesOf(a, 512)-1), "x")
+	}},
 	{name: "APPEND to 256 MiB", do: command("APPEND", "string", "x")},
 	{name: "COPY of 256 MiB", do: command("COPY", "string", "copied", "REPLACE")},
 	{name: "DUMP of 256 MiB", do: command("DUMP", "string")},
 	{name: "GETRANGE of 256 MiB", do: command("GETRANGE", "string", "0", "-1")},
-	{name: "MGET of one of 1 MiB 200 times", prepare: setString("one", 1), do: func(a *abuser) error {
-		return a.run(append([]string{"MGET"}, slices.Repeat([]string{"one"}, max(1, 200*a.n/1_000_000))...)...)
-	}},
+	{name: "MGET of one of 1 MiB 200 times", prepare: setString("one", 1),
+		do: func(a *abuser) error {
+			return a.run(append([]string{"MGET"},
+				slices.Repeat([]string{"one"}, max(1, 200*a.n/1_000_000))...)...)
+		}},
 	{name: "LCS of 10 KB", prepare: func(a *abuser) error {
 		size := max(10, 10_000*a.n/1_000_000)
-		return a.run("MSET", "left", strings.Repeat("ab", size/2), "right", strings.Repeat("ba", size/2))
+		return a.run("MSET", "left", strings.Repeat("ab", size/2), "right",
+			strings.Repeat("ba", size/2))
 	}, do: command("LCS", "left", "right"), times: 3},
 	{name: "DEL of 256 MiB", do: command("DEL", "string", "copied", "ranged")},
 }
@@ -219,8 +246,10 @@ var inputAbuses = []abuse{
 	{name: "1M GETs at once", do: repeated(elements, "GET", "key:0")},
 	{name: "1M SETs at once", do: repeated(elements, "SET", "piped", "x")},
 	{name: "INFO 5000 times at once", do: repeated(part(1), "INFO", "everything")},
-	{name: "half-sent commands on 2000 connections", do: manyConns(2000, "*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$100000\r\n"+strings.Repeat("x", 20_000))},
-	{name: "promised arguments on 2000 connections", do: manyConns(2000, "*1000000000\r\n$3\r\nSET\r\n$536870912\r\n")},
+	{name: "half-sent commands on 2000 connections", do: manyConns(2000,
+		"*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$100000\r\n"+strings.Repeat("x", 20_000))},
+	{name: "promised arguments on 2000 connections",
+		do: manyConns(2000, "*1000000000\r\n$3\r\nSET\r\n$536870912\r\n")},
 	{name: "byte by byte on 200 connections", do: func(a *abuser) error {
 		if err := manyConns(200, "*3\r\n")(a); err != nil {
 			return err
@@ -235,7 +264,8 @@ var inputAbuses = []abuse{
 		return nil
 	}},
 	{name: "8000 idle connections", do: manyConns(8000, "")},
-	{name: "CLIENT LIST with 8000 clients", prepare: manyConns(8000, ""), do: command("CLIENT", "LIST"), times: 5},
+	{name: "CLIENT LIST with 8000 clients", prepare: manyConns(8000, ""),
+		do: command("CLIENT", "LIST"), times: 5},
 	{name: "5000 connections come and go", do: func(a *abuser) error {
 		for range a.scaled(5000) {
 			c, err := a.dial()
@@ -321,7 +351,8 @@ func pipeline(n int, args ...string) []byte {
 
 // outputAbuses are clients that do not read.
 var outputAbuses = []abuse{
-	{name: "GETs of 1 MiB unread", prepare: setString("one", 1), do: unread(nil, pipeline(1000, "GET", "one"), nil)},
+	{name: "GETs of 1 MiB unread", prepare: setString("one", 1),
+		do: unread(nil, pipeline(1000, "GET", "one"), nil)},
 	{name: "GETs of 100 B unread", do: unread(nil, pipeline(10_000, "GET", "key:0"), nil)},
 	{
 		name: "MONITOR unread", do: unread(encode("MONITOR"), nil,
@@ -337,11 +368,15 @@ var outputAbuses = []abuse{
 			pipeline(10, "PUBLISH", "news", strings.Repeat("x", 100_000))),
 	},
 	{
-		name:    "100k patterns",
-		prepare: func(a *abuser) error { return a.subscribe("PSUBSCRIBE", "*pattern", a.scaled(100_000)) },
-		do:      repeated(func(*abuser) int { return 100 }, "PUBLISH", "news", "x"),
+		name: "100k patterns",
+		prepare: func(a *abuser) error {
+			return a.subscribe("PSUBSCRIBE", "*pattern", a.scaled(100_000))
+		},
+		do: repeated(func(*abuser) int { return 100 }, "PUBLISH", "news", "x"),
 	},
-	{name: "SUBSCRIBE to 200k channels", do: func(a *abuser) error { return a.subscribe("SUBSCRIBE", "channel", a.n/5) }},
+	{name: "SUBSCRIBE to 200k channels", do: func(a *abuser) error {
+		return a.subscribe("SUBSCRIBE", "channel", a.n/5)
+	}},
 }
 
 // subscribe opens a connection and subscribes it to n channels.
@@ -364,9 +399,13 @@ func (a *abuser) subscribe(command, prefix string, n int) error {
 // scriptAbuses are scripts that take all memory, which may be refused, and scripts that do not end,
 // which are killed before other clients get -BUSY.
 var scriptAbuses = []abuse{
-	{name: "a script that allocates", do: refusable(command("EVAL", "local t = {} for i = 1, 1e7 do t[i] = 'x' .. i end", "0"))},
-	{name: "a script that makes one long string", do: refusable(command("EVAL", "local s = 'x' for i = 1, 30 do s = s .. s end", "0"))},
-	{name: "a pattern that matches slowly", do: killed(command("EVAL", "return string.find(string.rep('a', 10000), string.rep('a*', 50) .. 'b')", "0"))},
+	{name: "a script that allocates",
+		do: refusable(command("EVAL", "local t = {} for i = 1, 1e7 do t[i] = 'x' .. i end", "0"))},
+	{name: "a script that makes one long string",
+		do: refusable(command("EVAL", "local s = 'x' for i = 1, 30 do s = s .. s end", "0"))},
+	{name: "a pattern that matches slowly",
+		do: killed(command("EVAL",
+			"return string.find(string.rep('a', 10000), string.rep('a*', 50) .. 'b')", "0"))},
 	{name: "a script that loops", do: killed(command("EVAL", "while true do end", "0"))},
 }
 
@@ -392,7 +431,9 @@ func killed(do func(*abuser) error) func(*abuser) error {
 		go func() {
 			err := pause(a.ctx, clock.System.Now()+1000)
 			if err == nil {
-				err = refusable(func(*abuser) error { return killer.ask(encode("SCRIPT", "KILL")) })(a)
+				err = refusable(func(*abuser) error {
+					return killer.ask(encode("SCRIPT", "KILL"))
+				})(a)
 			}
 			ended <- err
 		}()

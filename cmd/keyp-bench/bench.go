@@ -86,7 +86,8 @@ func (b *bench) roundsOf(l line) int {
 func (b *bench) begin(l line, side string, round int) {
 	b.step++
 	if !b.quiet {
-		fmt.Fprintf(b.stderr, "[%d/%d] %s, %s, round %d/%d\n", b.step, b.steps, l, side, round+1, b.roundsOf(l))
+		fmt.Fprintf(b.stderr, "[%d/%d] %s, %s, round %d/%d\n", b.step, b.steps, l, side,
+			round+1, b.roundsOf(l))
 	}
 }
 
@@ -148,7 +149,8 @@ func (b *bench) measureProcedure(ctx context.Context, l line) error {
 }
 
 // procedureRound does one round of a procedure with a server of its own.
-func (b *bench) procedureRound(ctx context.Context, l line, side, round int) (readings []reading, err error) {
+func (b *bench) procedureRound(ctx context.Context, l line, side,
+	round int) (readings []reading, err error) {
 	t, err := b.open(ctx, l, b.sides[side])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.sides[side].name, err)

@@ -49,7 +49,8 @@ func (s side) isKeyp() bool { return s.name != "peer" }
 
 // quickValues are the flags that --quick sets unless they are given.
 var quickValues = map[string]string{
-	"rounds": "1", "duration": "100ms", "clients": "10", "keys": "5000", "ttl-keys": "5000", "length": "300ms",
+	"rounds": "1", "duration": "100ms", "clients": "10", "keys": "5000", "ttl-keys": "5000",
+	"length": "300ms",
 }
 
 // flags are the raw values behind a config.
@@ -66,23 +67,34 @@ func (f *flags) set() *flag.FlagSet {
 	// A usage text is the name of the value, a bar, and the help.
 	fs.StringVar(&f.keyp, "keyp", "", "COMMAND|runs Keyp; {port} and {dir} are replaced")
 	fs.StringVar(&f.peer, "peer", "", "COMMAND|runs the server to compare with (optional)")
-	fs.StringVar(&f.before, "before", "", "COMMAND|runs an earlier Keyp to compare with, instead of --peer")
-	fs.StringVar(&f.keypAddr, "addr", "", "HOST:PORT|of a Keyp that runs already, instead of --keyp")
-	fs.StringVar(&f.peerAddr, "peer-addr", "", "HOST:PORT|of a peer that runs already, instead of --peer")
-	fs.StringVar(&f.workloadList, "workload", "standard", "NAMES|workloads, separated by commas; see below")
+	fs.StringVar(&f.before, "before", "",
+		"COMMAND|runs an earlier Keyp to compare with, instead of --peer")
+	fs.StringVar(&f.keypAddr, "addr", "",
+		"HOST:PORT|of a Keyp that runs already, instead of --keyp")
+	fs.StringVar(&f.peerAddr, "peer-addr", "",
+		"HOST:PORT|of a peer that runs already, instead of --peer")
+	fs.StringVar(&f.workloadList, "workload", "standard",
+		"NAMES|workloads, separated by commas; see below")
 	fs.IntVar(&f.rounds, "rounds", 3, "N|measurements of each server, in turn; medians are shown")
-	fs.DurationVar(&f.duration, "duration", 3*time.Second, "TIME|approximate length of one run of redis-benchmark")
+	fs.DurationVar(&f.duration, "duration", 3*time.Second,
+		"TIME|approximate length of one run of redis-benchmark")
 	fs.IntVar(&f.clients, "clients", 50, "N|connections")
-	fs.StringVar(&f.pipelineList, "pipeline", "1,16", "N,N…|requests in flight on a connection; each is measured")
+	fs.StringVar(&f.pipelineList, "pipeline", "1,16",
+		"N,N…|requests in flight on a connection; each is measured")
 	fs.Uint64Var(&f.keys, "keys", 1_000_000, "N|number of different keys that random commands use")
 	fs.IntVar(&f.size, "size", 100, "BYTES|size of a value")
-	fs.Uint64Var(&f.ttlKeys, "ttl-keys", 0, "N|keys of the workloads that have their own number (default: that number, see below)")
-	fs.DurationVar(&f.length, "length", 0, "TIME|length of the workloads that have their own (default: that length, see below)")
+	fs.Uint64Var(&f.ttlKeys, "ttl-keys", 0,
+		"N|keys of the workloads that have their own number (default: that number, see below)")
+	fs.DurationVar(&f.length, "length", 0,
+		"TIME|length of the workloads that have their own (default: that length, see below)")
 	fs.StringVar(&f.maxmemory, "maxmemory", "1gb", "SIZE|of Keyp in bigger-than-memory")
-	fs.DurationVar(&f.timeout, "timeout", 3*time.Minute, "TIME|limit for a start, a stop, a reply, and the removal of expired keys")
-	fs.StringVar(&f.dir, "dir", "", "DIR|parent of the temporary data directories; choose the disk to be measured, not memory (default $TMPDIR or /tmp)")
+	fs.DurationVar(&f.timeout, "timeout", 3*time.Minute,
+		"TIME|limit for a start, a stop, a reply, and the removal of expired keys")
+	fs.StringVar(&f.dir, "dir", "",
+		"DIR|parent of the temporary data directories; choose the disk to be measured, not memory (default $TMPDIR or /tmp)")
 	fs.BoolVar(&f.json, "json", false, "|print one JSON document instead of a table")
-	fs.BoolVar(&f.quick, "quick", false, "|smoke run of seconds: short rounds, few keys; its figures mean little")
+	fs.BoolVar(&f.quick, "quick", false,
+		"|smoke run of seconds: short rounds, few keys; its figures mean little")
 	fs.BoolVar(&f.quiet, "quiet", false, "|no progress on stderr")
 	return fs
 }
@@ -95,7 +107,8 @@ func parse(args []string) (config, error) {
 		return config{}, err
 	}
 	if fs.NArg() > 0 {
-		return config{}, fmt.Errorf("unexpected argument %q; a command with blanks needs quotes", fs.Arg(0))
+		return config{}, fmt.Errorf("unexpected argument %q; a command with blanks needs quotes",
+			fs.Arg(0))
 	}
 	if f.quick {
 		given := map[string]bool{}
@@ -118,7 +131,8 @@ func parse(args []string) (config, error) {
 
 // resolve fills in the sides, pipelines and workloads.
 func (f *flags) resolve() error {
-	for _, s := range []side{{"keyp", f.keyp, f.keypAddr}, {"peer", f.peer, f.peerAddr}, {"before", f.before, ""}} {
+	for _, s := range []side{{"keyp", f.keyp, f.keypAddr}, {"peer", f.peer, f.peerAddr},
+		{"before", f.before, ""}} {
 		if s.command != "" && s.addr != "" {
 			return fmt.Errorf("%s: give a command or an address, not both", s.name)
 		}
@@ -177,7 +191,9 @@ func (c config) check() error {
 		}
 		for _, s := range c.sides {
 			if w.starts && s.addr != "" {
-				return fmt.Errorf("workload %s starts and stops its servers: it needs commands, not addresses", w.name)
+				return fmt.Errorf(
+					"workload %s starts and stops its servers: it needs commands, not addresses",
+					w.name)
 			}
 		}
 	}

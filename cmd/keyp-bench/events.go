@@ -54,7 +54,8 @@ func expireEvents(b *bench, ctx context.Context, l line, t *target, round int) (
 		return fmt.Sprint(message), nil
 	}
 	received, err := receiveExpired(receive, deadlines{l.keys, instant, over})
-	b.report.addFailure(l, t.name, round, int64(len(received.wrong)), errors.Join(received.wrong...))
+	b.report.addFailure(l, t.name, round, int64(len(received.wrong)),
+		errors.Join(received.wrong...))
 	if err != nil {
 		return nil, fmt.Errorf("after %d of %d events: %w", len(received.lateness), l.keys, err)
 	}
@@ -96,7 +97,8 @@ func receiveExpired(receive func() (string, error), d deadlines) (*expiredEvents
 		seen[key] = true
 		late += time.Duration(wall-d.at(key)) * time.Millisecond
 		if late < -2*time.Millisecond { // because wall is rounded down
-			got.wrong = append(got.wrong, fmt.Errorf("%w: key %d expired %v before its deadline", errWrong, key, -late))
+			got.wrong = append(got.wrong, fmt.Errorf("%w: key %d expired %v before its deadline",
+				errWrong, key, -late))
 		}
 		got.lateness = append(got.lateness, max(late, 0))
 	}

@@ -86,7 +86,8 @@ func expireBurst(b *bench, ctx context.Context, l line, t *target, round int) ([
 // loadBurst writes keys with deadlines from the returned instant on, in Unix ms, spread over the
 // time over. The instant is at least early ms after loadBurst returns. If loading takes too long,
 // it waits until the keys have expired and tries again with a later instant.
-func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, early int64, client *redis.Client, baseline int64) (int64, error) {
+func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, early int64,
+	client *redis.Client, baseline int64) (int64, error) {
 	lead := 2*early + int64(keys)/50
 	for range burstAttempts {
 		instant := clock.System.Now() + lead
@@ -104,7 +105,8 @@ func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, ear
 		}
 		lead *= 3
 	}
-	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", keys, lead/3)
+	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", keys,
+		lead/3)
 }
 
 // deadlines spreads the deadlines of keys evenly from the instant from until over ms later. Keys
@@ -122,7 +124,8 @@ func (d deadlines) at(key uint64) int64 {
 
 // waitGone watches DBSIZE from before the instant until it is back at baseline. It returns how long
 // after the instant that was, to about a millisecond.
-func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64, baseline, instant int64) (time.Duration, error) {
+func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64, baseline,
+	instant int64) (time.Duration, error) {
 	monoInstant := clock.System.Mono() + time.Duration(instant-clock.System.Now())*time.Millisecond
 	full := baseline + int64(keys)
 	for clock.System.Now() < instant {
@@ -132,7 +135,8 @@ func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64,
 		}
 		// The clock is read after the reply, which proves that the reply came before the instant.
 		if now := clock.System.Now(); now < instant && size != full {
-			return 0, fmt.Errorf("%w: DBSIZE is %d, not %d, %d ms before the keys expire", errWrong, size, full, instant-now)
+			return 0, fmt.Errorf("%w: DBSIZE is %d, not %d, %d ms before the keys expire", errWrong,
+				size, full, instant-now)
 		}
 		if err := pause(ctx, min(clock.System.Now()+10, instant)); err != nil {
 			return 0, err
@@ -155,7 +159,8 @@ func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64,
 
 // untilBack sends DBSIZE about every millisecond until the reply is at most baseline. It returns
 // the time of that reply on the monotonic clock.
-func (b *bench) untilBack(ctx context.Context, client *redis.Client, baseline int64) (time.Duration, error) {
+func (b *bench) untilBack(ctx context.Context, client *redis.Client,
+	baseline int64) (time.Duration, error) {
 	until := clock.System.Mono() + b.timeout
 	for {
 		size, err := client.DBSize(ctx).Result()
@@ -167,7 +172,8 @@ func (b *bench) untilBack(ctx context.Context, client *redis.Client, baseline in
 			return now, nil
 		}
 		if now > until {
-			return 0, fmt.Errorf("%w: %d keys still count %v after they expired", errWrong, size-baseline, b.timeout)
+			return 0, fmt.Errorf("%w: %d keys still count %v after they expired", errWrong,
+				size-baseline, b.timeout)
 		}
 		if err := pause(ctx, clock.System.Now()+1); err != nil {
 			return 0, err

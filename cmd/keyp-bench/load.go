@@ -46,14 +46,16 @@ func (b *bench) load(ctx context.Context, t *target, n uint64) error {
 }
 
 // loadTTL writes the keys ttl:0 to ttl:n-1, each with its deadline: option is PX or PXAT.
-func (b *bench) loadTTL(ctx context.Context, t *target, n uint64, option string, ms func(key uint64) int64) error {
+func (b *bench) loadTTL(ctx context.Context, t *target, n uint64, option string,
+	ms func(key uint64) int64) error {
 	return b.loadAll(ctx, t, n, func(key uint64) []any {
 		return []any{"SET", keyName(ttlPrefix, key), valueOf(key, b.size), option, ms(key)}
 	})
 }
 
 // loadAll sends the commands 0 to n-1 over some connections. All must succeed.
-func (b *bench) loadAll(ctx context.Context, t *target, n uint64, command func(i uint64) []any) error {
+func (b *bench) loadAll(ctx context.Context, t *target, n uint64,
+	command func(i uint64) []any) error {
 	ctx, cancel := t.while(ctx)
 	defer cancel()
 	ctx, failed := context.WithCancelCause(ctx)
@@ -64,7 +66,8 @@ func (b *bench) loadAll(ctx context.Context, t *target, n uint64, command func(i
 		clients.Go(func() {
 			client := t.dial(b.timeout)
 			defer client.Close()
-			for first := next.Add(loadPipeline) - loadPipeline; first < n; first = next.Add(loadPipeline) - loadPipeline {
+			for first := next.Add(loadPipeline) - loadPipeline; first < n; first =
+				next.Add(loadPipeline) - loadPipeline {
 				_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 					for i := first; i < min(first+loadPipeline, n); i++ {
 						p.Do(ctx, command(i)...)

@@ -22,7 +22,8 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt,
+		syscall.SIGTERM, syscall.SIGHUP)
 	status := exitOK
 	if len(os.Args) == 2 && os.Args[1] == readersArg {
 		if err := runReaders(ctx, os.Stdin, os.Stdout); err != nil {

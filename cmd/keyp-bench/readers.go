@@ -114,7 +114,8 @@ func runReaders(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // read sends the GETs of one connection until ctx ends, and calls connected after the first.
 // A failed connection ends it.
-func (o readerOptions) read(ctx context.Context, number int, connected func()) (latencies []time.Duration, result readerResult) {
+func (o readerOptions) read(ctx context.Context, number int,
+	connected func()) (latencies []time.Duration, result readerResult) {
 	client := proc.Dial(o.Addr, o.Timeout)
 	defer client.Close()
 	interval := time.Second * readerClients / readerRate
@@ -168,7 +169,8 @@ type readers struct {
 
 // startReaders starts readers, and returns when all connections have got an answer. GETs before
 // from, in Unix ms, are not counted.
-func (b *bench) startReaders(ctx context.Context, t *target, keys uint64, from int64) (*readers, error) {
+func (b *bench) startReaders(ctx context.Context, t *target, keys uint64,
+	from int64) (*readers, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -184,7 +186,8 @@ func (b *bench) startReaders(ctx context.Context, t *target, keys uint64, from i
 	if err := r.process.Start(); err != nil {
 		return nil, err
 	}
-	err = json.NewEncoder(r.in).Encode(readerOptions{t.addr, min(keys, readerKeys), from, b.timeout})
+	err = json.NewEncoder(r.in).Encode(readerOptions{t.addr, min(keys, readerKeys),
+		from, b.timeout})
 	if err == nil {
 		var line [1]byte
 		_, err = io.ReadFull(r.out, line[:])
@@ -210,7 +213,8 @@ func (r *readers) stop() error {
 	}
 	_ = r.in.Close() // it may be closed
 	if err := r.process.Wait(); err != nil {
-		return fmt.Errorf("the process of the GETs: %w: %s", err, bytes.TrimSpace(r.printed.Bytes()))
+		return fmt.Errorf("the process of the GETs: %w: %s", err,
+			bytes.TrimSpace(r.printed.Bytes()))
 	}
 	return nil
 }

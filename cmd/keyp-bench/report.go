@@ -65,13 +65,15 @@ type failure struct {
 }
 
 func (f failure) String() string {
-	return fmt.Sprintf("%s, %s, round %d: %d wrong, the first: %s", f.Line, f.Side, f.Round, f.Count, f.First)
+	return fmt.Sprintf("%s, %s, round %d: %d wrong, the first: %s", f.Line, f.Side, f.Round,
+		f.Count, f.First)
 }
 
 func newReport(c config) *report {
 	r := &report{
-		Format: formatVersion, Began: clock.System.Now(), Machine: machine(), CommandLine: c.commandLine,
-		Keys: c.keys, Size: c.size, Rounds: c.rounds, Quick: c.quick,
+		Format: formatVersion, Began: clock.System.Now(), Machine: machine(),
+		CommandLine: c.commandLine,
+		Keys:        c.keys, Size: c.size, Rounds: c.rounds, Quick: c.quick,
 		// Empty rather than null in JSON.
 		Rows: []*row{}, Failures: []failure{},
 	}
@@ -118,10 +120,13 @@ func procField(path, field string) string {
 // add adds the figures of one round of a server.
 func (r *report) add(l line, side int, readings []reading) {
 	for _, got := range readings {
-		i := slices.IndexFunc(r.Rows, func(w *row) bool { return w.Line == l.String() && w.Name == got.name })
+		i := slices.IndexFunc(r.Rows, func(w *row) bool {
+			return w.Line == l.String() && w.Name == got.name
+		})
 		if i < 0 {
 			i = len(r.Rows)
-			r.Rows = append(r.Rows, &row{Line: l.String(), Name: got.name, Unit: got.unit, Sides: make([]figures, len(r.Servers))})
+			r.Rows = append(r.Rows, &row{Line: l.String(), Name: got.name, Unit: got.unit,
+				Sides: make([]figures, len(r.Servers))})
 		}
 		w := r.Rows[i]
 		f := &w.Sides[side]

@@ -25,7 +25,9 @@ const (
 // that is missing fails the run.
 func restart(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
 	deadline := clock.System.Now() + farAway
-	if err := b.loadTTL(ctx, t, l.keys, "PXAT", func(uint64) int64 { return deadline }); err != nil {
+	if err := b.loadTTL(ctx, t, l.keys, "PXAT", func(uint64) int64 {
+		return deadline
+	}); err != nil {
 		return nil, err
 	}
 	loaded := t.rssAnon()
@@ -59,7 +61,8 @@ func restart(b *bench, ctx context.Context, l line, t *target, round int) ([]rea
 		readings = append(readings, reading{"RssAnon after loading", "MiB", mebibytes(loaded)})
 	}
 	if back > 0 {
-		readings = append(readings, reading{"RssAnon after kill -9 and start", "MiB", mebibytes(back)})
+		readings = append(readings, reading{"RssAnon after kill -9 and start", "MiB",
+			mebibytes(back)})
 	}
 	return readings, nil
 }
@@ -82,7 +85,8 @@ func (b *bench) killUnderLoad(ctx context.Context, l line, t *target) error {
 
 // comeBack starts the server again and returns how long that took: from before its start to
 // the first right answer to a GET of a random key. Then it reads more keys and their deadlines.
-func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline int64, rng *rand.Rand) (time.Duration, error) {
+func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline int64,
+	rng *rand.Rand) (time.Duration, error) {
 	var took time.Duration
 	began := clock.System.Mono()
 	if err := t.server.Start(); err != nil {
@@ -111,7 +115,8 @@ func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline i
 			return 0, err
 		}
 		if got != deadline {
-			return 0, fmt.Errorf("%w: key %d expires at %d, not at %d", errWrong, key, got, deadline)
+			return 0, fmt.Errorf("%w: key %d expires at %d, not at %d", errWrong,
+				key, got, deadline)
 		}
 	}
 	return took, nil
@@ -124,7 +129,8 @@ func (b *bench) rightValue(ctx context.Context, client *redis.Client, key uint64
 		return err
 	}
 	if err != nil || got != valueOf(key, b.size) {
-		return fmt.Errorf("%w: GET %s gave %.100q (%w), not its value", errWrong, keyName(ttlPrefix, key), got, err)
+		return fmt.Errorf("%w: GET %s gave %.100q (%w), not its value", errWrong,
+			keyName(ttlPrefix, key), got, err)
 	}
 	return nil
 }

@@ -123,13 +123,15 @@ func (b *bench) send(ctx context.Context, l line, t *target, n int64) ([]reading
 		{"redis-benchmark busy", "%", 100 * result.Busy},
 	}
 	if used := t.cpu() - before; used > 0 {
-		readings = append(readings, reading{"processor time of a request", "us", float64(used.Microseconds()) / float64(n)})
+		readings = append(readings, reading{"processor time of a request", "us",
+			float64(used.Microseconds()) / float64(n)})
 	}
 	return readings, result.OpsPerSec, nil
 }
 
 // redisBenchmark sends n requests of a line.
-func (b *bench) redisBenchmark(ctx context.Context, l line, t *target, n int64) (redisbench.Result, error) {
+func (b *bench) redisBenchmark(ctx context.Context, l line, t *target,
+	n int64) (redisbench.Result, error) {
 	// redis-benchmark tries for ever to reach a server that has ended.
 	ctx, cancel := t.while(ctx)
 	defer cancel()
@@ -181,7 +183,8 @@ func (b *bench) startBackground(ctx context.Context, l line, t *target) (*backgr
 			return nil, errors.Join(err, g.end())
 		}
 		if clock.System.Mono() > until {
-			return nil, errors.Join(errors.New("the load beside the measurement does not start"), g.end())
+			return nil, errors.Join(errors.New("the load beside the measurement does not start"),
+				g.end())
 		}
 	}
 	return g, nil

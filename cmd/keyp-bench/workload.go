@@ -35,11 +35,14 @@ type workload struct {
 
 	// For a procedure. Each measurement has a server of its own.
 	procedure procedure
-	variant   func(*bench, side) (proc.Extra, error) // added to the command that starts the server; nil: nothing
-	keys      uint64                                 // unless --ttl-keys is given
-	length    time.Duration                          // unless --length is given; 0: --duration
-	starts    bool                                   // the program must start the server: to stop it, or to read its files or memory
-	once      bool                                   // one round is enough: sizes vary less than times
+	// Added to the command that starts the server; nil: nothing.
+	variant func(*bench, side) (proc.Extra, error)
+	keys    uint64        // unless --ttl-keys is given
+	length  time.Duration // unless --length is given; 0: --duration
+	// The program must start the server: to stop it, or to read its files or memory.
+	starts bool
+	// One round is enough: sizes vary less than times.
+	once bool
 }
 
 // procedure measures one round with a fresh server.
@@ -76,21 +79,26 @@ var allWorkloads = slices.Concat([]workload{
 
 var slowWorkloads = []workload{
 	{
-		name: "restart", group: slow, procedure: restart, requests: setEXRequests, keys: 3_000_000, length: time.Second, starts: true,
+		name: "restart", group: slow, procedure: restart, requests: setEXRequests, keys: 3_000_000,
+		length: time.Second, starts: true,
 		summary: "--ttl-keys keys (3M) with a deadline; kill -9 during SET EX, after --length (1s) of it, and a clean stop (SIGTERM): " +
 			"the time from the new start to the first right GET; and memory",
 	},
 	{
-		name: "expire-burst", group: slow, procedure: expireBurst, keys: 1_000_000, length: time.Second,
+		name: "expire-burst", group: slow, procedure: expireBurst, keys: 1_000_000,
+		length: time.Second,
 		summary: "--ttl-keys keys (1M) expire at one instant: the time until DBSIZE no longer counts them, " +
-			fmt.Sprintf("and the latency of %d GETs a second meanwhile, for --length (1s) at least", readerRate),
+			fmt.Sprintf("and the latency of %d GETs a second meanwhile, for --length (1s) at least",
+				readerRate),
 	},
 	{
-		name: "expire-events", group: slow, procedure: expireEvents, keys: 100_000, length: 10 * time.Second,
+		name: "expire-events", group: slow, procedure: expireEvents, keys: 100_000,
+		length:  10 * time.Second,
 		summary: "--ttl-keys keys (100k) expire spread over --length (10s): how late their expired events reach a subscriber",
 	},
 	{
-		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
+		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL,
+		keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",
 	},
@@ -98,19 +106,26 @@ var slowWorkloads = []workload{
 
 // abuseWorkloads measure how one client that overloads the server affects the others.
 var abuseWorkloads = []workload{
-	abuseWorkload("abuse-read", "commands that read very much, over collections of --ttl-keys elements (1M)", readAbuses),
+	abuseWorkload("abuse-read",
+		"commands that read very much, over collections of --ttl-keys elements (1M)", readAbuses),
 	abuseWorkload("abuse-write", "commands that change very much", writeAbuses),
-	abuseWorkload("abuse-large", "a checkpoint, DEL and expiry of a hash, a set, a sorted set and a list of --ttl-keys elements (1M)", largeAbuses),
+	abuseWorkload("abuse-large",
+		"a checkpoint, DEL and expiry of a hash, a set, a sorted set and a list of --ttl-keys elements (1M)",
+		largeAbuses),
 	abuseWorkload("abuse-string", "strings of hundreds of MiB", stringAbuses),
-	abuseWorkload("abuse-input", "deep pipelines, incomplete commands, and thousands of connections", inputAbuses),
-	abuseWorkload("abuse-output", "clients that do not read, and subscribe to very much", outputAbuses),
+	abuseWorkload("abuse-input",
+		"deep pipelines, incomplete commands, and thousands of connections", inputAbuses),
+	abuseWorkload("abuse-output", "clients that do not read, and subscribe to very much",
+		outputAbuses),
 	abuseWorkload("abuse-script", "scripts that do not end", scriptAbuses),
 }
 
 func abuseWorkload(name, summary string, list []abuse) workload {
 	return workload{
-		name: name, group: abusive, procedure: abuses(list), keys: 1_000_000, starts: true, once: true,
-		summary: summary + fmt.Sprintf(": the latency of %d GETs a second beside each, and the server's memory", readerRate),
+		name: name, group: abusive, procedure: abuses(list), keys: 1_000_000,
+		starts: true, once: true,
+		summary: summary + fmt.Sprintf(
+			": the latency of %d GETs a second beside each, and the server's memory", readerRate),
 	}
 }
 

@@ -22,7 +22,9 @@ const commandPatience = 5 * time.Second
 
 // archiveOf is the archive that the options describe.
 func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
-	a := storage.Archive{Dir: cfg.PathOf("archive-dir"), Timeout: func() time.Duration { return time.Duration(cfg.Int("archive-timeout")) * time.Second }}
+	a := storage.Archive{Dir: cfg.PathOf("archive-dir"), Timeout: func() time.Duration {
+		return time.Duration(cfg.Int("archive-timeout")) * time.Second
+	}}
 	if command := cfg.String("archive-command"); command != "" {
 		a.Run = func(ctx context.Context, path string) error {
 			return runArchive(ctx, command, cfg.Start(), path, logger)
@@ -51,7 +53,8 @@ func runArchive(ctx context.Context, command, dir, path string, logger *slog.Log
 	cmd.Stdout, cmd.Stderr = &out, &out
 	began := time.Now()
 	long := time.AfterFunc(archive.RunLimit, func() {
-		logger.Error("archive-command has not ended yet: the log is kept meanwhile", "file", filepath.Base(path), "after", archive.RunLimit.String())
+		logger.Error("archive-command has not ended yet: the log is kept meanwhile", "file",
+			filepath.Base(path), "after", archive.RunLimit.String())
 	})
 	defer long.Stop()
 	if err := cmd.Run(); err != nil {

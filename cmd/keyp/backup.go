@@ -54,7 +54,9 @@ func backup(args []string, out io.Writer) error {
 	}
 	flags := flag.NewFlagSet("backup", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1, DialTimeout: 5 * time.Second, ReadTimeout: backupPatience, Protocol: 2, DisableIdentity: true, PoolSize: 1}
+	o := &redis.Options{Password: os.Getenv("REDISCLI_AUTH"), MaxRetries: -1,
+		DialTimeout: 5 * time.Second, ReadTimeout: backupPatience, Protocol: 2,
+		DisableIdentity: true, PoolSize: 1}
 	server, remote := addServerFlags(flags), addTargetFlags(flags)
 	words, err := parseWords(flags, args)
 	if err != nil {
@@ -66,9 +68,11 @@ func backup(args []string, out io.Writer) error {
 	if err := server.apply(o); err != nil {
 		return err
 	}
-	if meant := config.Suggestion(words[0], "verify", "prune"); meant != "" && words[0] != "verify" {
+	if meant := config.Suggestion(words[0], "verify", "prune"); meant != "" &&
+		words[0] != "verify" {
 		if _, err := os.Stat(words[0]); err != nil {
-			return fmt.Errorf("there is no command backup %s, and no directory of that name%s (see keyp backup --help)", words[0], meant)
+			return fmt.Errorf("there is no command backup %s, and no directory of that name%s (see keyp backup --help)",
+				words[0], meant)
 		}
 	}
 	if err := mayCreate(words[0], words[1], *remote); err != nil {
@@ -78,7 +82,8 @@ func backup(args []string, out io.Writer) error {
 	yieldToServers()
 	from, to := words[0], words[1]
 	ctx := context.Background()
-	if from == "verify" || to != "-" { // a signal ends what writes to a pipe at once: nothing is left of that
+	if from == "verify" || to != "-" {
+		// A signal ends what writes to a pipe at once: nothing is left of that.
 		interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		ctx = interrupted
@@ -86,12 +91,14 @@ func backup(args []string, out io.Writer) error {
 	if from == "verify" {
 		return verifyBackup(ctx, to, *remote, out)
 	}
-	t := &backupTool{ctx: ctx, out: out, remote: *remote, progress: toolProgress(), began: time.Now()}
+	t := &backupTool{ctx: ctx, out: out, remote: *remote, progress: toolProgress(),
+		began: time.Now()}
 	info, err := os.Stat(from)
 	switch {
 	case err == nil && info.IsDir():
 		err = t.ofDir(from, to)
-	case err == nil && info.Mode().Type() != os.ModeSocket, err != nil && !strings.Contains(from, ":"):
+	case err == nil && info.Mode().Type() != os.ModeSocket, err != nil &&
+		!strings.Contains(from, ":"):
 		err = errors.New("it is no data directory, no socket, and no HOST:PORT")
 	default:
 		o.Network, o.Addr = networkOf(from), from
@@ -109,7 +116,8 @@ func mayCreate(from, to string, remote target.Options) error {
 		return nil
 	}
 	if storage.IsWithin(to, from) {
-		return fmt.Errorf("%s is in the directory of the data, and a backup is to survive the loss of that", to)
+		return fmt.Errorf(
+			"%s is in the directory of the data, and a backup is to survive the loss of that", to)
 	}
 	if isFolder(to) {
 		_, err := target.Open(to, remote)
@@ -165,7 +173,8 @@ func (t *backupTool) ofDir(dir, to string) (err error) {
 	if closed != nil {
 		closed.AsOf(sn)
 	}
-	m := moment{lsn: h.Through, at: h.Time, keys: h.Keys, deadlines: h.Deadlines, bytes: h.Size + int64(h.Through-sn.LogFrom())}
+	m := moment{lsn: h.Through, at: h.Time, keys: h.Keys, deadlines: h.Deadlines,
+		bytes: h.Size + int64(h.Through-sn.LogFrom())}
 	return t.write(to, m, func(w io.Writer) error { return sn.SendBackup(t.ctx, w) })
 }
 
@@ -190,8 +199,10 @@ func (t *backupTool) write(to string, m moment, stream func(io.Writer) error) er
 		return err
 	}
 	t.progress.End()
-	_, err = fmt.Fprintf(t.out, "%s has %s, %d with a deadline, as of %s, LSN %d: %d bytes, done in %v\n",
-		folder.Path(name), count(m.keys, "key"), m.deadlines, instant(m.at), m.lsn, size, time.Since(t.began).Round(time.Millisecond))
+	_, err = fmt.Fprintf(t.out,
+		"%s has %s, %d with a deadline, as of %s, LSN %d: %d bytes, done in %v\n",
+		folder.Path(name), count(m.keys, "key"), m.deadlines, instant(m.at), m.lsn, size,
+		time.Since(t.began).Round(time.Millisecond))
 	return err
 }
 
@@ -253,14 +264,16 @@ func (c *countWriter) WriteString(s string) (n int, err error) {
 
 // backupName is the name of a backup in a directory: such names are in order of time.
 func backupName(at int64, lsn uint64) string {
-	return fmt.Sprintf("keyp-%s-%d.backup", time.UnixMilli(at).UTC().Format("20060102T150405.000Z"), lsn)
+	return fmt.Sprintf("keyp-%s-%d.backup", time.UnixMilli(at).UTC().Format("20060102T150405.000Z"),
+		lsn)
 }
 
 // instant shows Unix ms.
 func instant(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // openBackup opens a backup, or standard input for -.
-func openBackup(ctx context.Context, path string, remote target.Options) (io.ReadCloser, int64, error) {
+func openBackup(ctx context.Context, path string,
+	remote target.Options) (io.ReadCloser, int64, error) {
 	if path == "-" {
 		return os.Stdin, 0, nil
 	}
@@ -272,7 +285,8 @@ func openBackup(ctx context.Context, path string, remote target.Options) (io.Rea
 }
 
 // unpacked reads a backup file, and counts what it reads of it.
-func unpacked(ctx context.Context, path string, remote target.Options, meter *progress.Meter, use func(io.Reader) error) error {
+func unpacked(ctx context.Context, path string, remote target.Options, meter *progress.Meter,
+	use func(io.Reader) error) error {
 	file, size, err := openBackup(ctx, path, remote)
 	if err != nil {
 		return err

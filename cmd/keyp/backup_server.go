@@ -39,7 +39,8 @@ func (t *backupTool) ofServer(o *redis.Options, to string) error {
 			r.id = id
 		}
 	}
-	m := moment{lsn: uint64(values["lsn"]), at: values["time"], keys: values["keys"], deadlines: values["deadlines"], bytes: values["size"] + values["log"]}
+	m := moment{lsn: uint64(values["lsn"]), at: values["time"], keys: values["keys"],
+		deadlines: values["deadlines"], bytes: values["size"] + values["log"]}
 	return t.write(to, m, func(w io.Writer) error {
 		ctx, stop := context.WithCancel(t.ctx)
 		pieces := r.pieces(ctx)
@@ -118,7 +119,9 @@ func (r *backupReader) next(ctx context.Context) (string, error) {
 		if err == nil || r.id == "" || !lostConnection(ctx, err) {
 			return text, err
 		}
-		fmt.Fprintf(os.Stderr, "keyp: the connection to %s is lost behind piece %d, and is made again: %v\n", r.addr, r.read, err)
+		fmt.Fprintf(os.Stderr,
+			"keyp: the connection to %s is lost behind piece %d, and is made again: %v\n",
+			r.addr, r.read, err)
 		if failed := r.resume(ctx); failed != nil {
 			return "", errors.Join(err, failed)
 		}
@@ -129,7 +132,8 @@ func (r *backupReader) next(ctx context.Context) (string, error) {
 // a reply, and not that no server is there.
 func lostConnection(ctx context.Context, err error) bool {
 	var reply redis.Error
-	return ctx.Err() == nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrClosed) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, os.ErrNotExist)
+	return ctx.Err() == nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrClosed) &&
+		!errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, os.ErrNotExist)
 }
 
 // resume continues the backup on another connection.
@@ -139,7 +143,8 @@ func (r *backupReader) resume(ctx context.Context) error {
 		_ = r.conn.Close() // it is lost
 		r.conn = r.client.Conn()
 		err := r.conn.Do(ctx, "keyp.backup", "resume", r.id, r.read).Err()
-		if err == nil || !lostConnection(ctx, err) && !strings.HasPrefix(err.Error(), "TRYAGAIN ") || time.Now().After(end) {
+		if err == nil || !lostConnection(ctx, err) && !strings.HasPrefix(err.Error(),
+			"TRYAGAIN ") || time.Now().After(end) {
 			return err
 		}
 		select {

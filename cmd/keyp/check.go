@@ -49,7 +49,8 @@ func check(args []string, out io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	list, harmless := listing{out: out, most: shown, each: shownEach}, listing{out: out, most: shown, each: shownEach}
+	list, harmless := listing{out: out, most: shown, each: shownEach},
+		listing{out: out, most: shown, each: shownEach}
 	if *verbose {
 		list, harmless = listing{out: out}, listing{out: out}
 	}
@@ -61,7 +62,8 @@ func check(args []string, out io.Writer) error {
 			list.addOf(part, "damage: ", f.String())
 		}
 	}
-	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, report)
+	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System,
+		Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, report)
 	var group *member.Closed
 	if err == nil && got.Member && list.lines == 0 {
 		got.Recovered, group, err = checkMember(dir, report)
@@ -71,22 +73,29 @@ func check(args []string, out io.Writer) error {
 	}
 	if list.lines > 0 {
 		if got.Member {
-			return fmt.Errorf("%s belongs to a member of a group and is damaged in %s: %s", dir, count(list.lines, "place"), repair.ReplaceMember)
+			return fmt.Errorf("%s belongs to a member of a group and is damaged in %s: %s", dir,
+				count(list.lines, "place"), repair.ReplaceMember)
 		}
-		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is intact", dir, count(list.lines, "place"), dir)
+		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is intact", dir,
+			count(list.lines, "place"), dir)
 	}
 	of, log := "", count(got.Log.Batches, "batch")
 	if group != nil {
-		of, log = fmt.Sprintf(", and belongs to the member %s of a group", group.Node), fmt.Sprintf("entries up to %d, of which those up to %d are known to be committed,", group.Last, group.Committed)
+		of, log = fmt.Sprintf(", and belongs to the member %s of a group", group.Node),
+			fmt.Sprintf("entries up to %d, of which those up to %d are known to be committed,",
+				group.Last, group.Committed)
 	}
-	_, err = fmt.Fprintf(out, "%s is sound%s: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
-		dir, of, count(got.Keys, "key"), got.Deadlines, log, count(got.Elements, "element"), count(got.Pages, "page"), time.Since(began).Round(time.Millisecond))
+	_, err = fmt.Fprintf(out,
+		"%s is sound%s: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
+		dir, of, count(got.Keys, "key"), got.Deadlines, log, count(got.Elements, "element"),
+		count(got.Pages, "page"), time.Since(began).Round(time.Millisecond))
 	return err
 }
 
 // checkMember proves that the log of a member's directory says what it must, and that the data is
 // sound with what it says to be committed.
-func checkMember(dir string, report func(repair.Finding)) (storage.Recovered, *member.Closed, error) {
+func checkMember(dir string,
+	report func(repair.Finding)) (storage.Recovered, *member.Closed, error) {
 	o := toolOptions(dir, toolProgress())
 	o.Logger = slog.New(slog.DiscardHandler)
 	s, found, closed, err := member.OpenClosed(o, false)
@@ -127,7 +136,8 @@ func (l *listing) addOf(part, kind, text string) {
 	}
 	l.lines++
 	l.parts[part]++
-	if (l.most == 0 || l.printed < l.most) && (l.each == 0 || l.parts[part] <= l.each) && l.err == nil {
+	if (l.most == 0 || l.printed < l.most) && (l.each == 0 || l.parts[part] <= l.each) &&
+		l.err == nil {
 		l.printed++
 		_, l.err = fmt.Fprintln(l.out, kind+text)
 	}

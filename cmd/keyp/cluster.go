@@ -80,7 +80,8 @@ func cluster(args []string, out io.Writer) error {
 	}
 	commands := []string{"create", "add", "remove", "replace", "status", "recover"}
 	if len(words) > 0 && !slices.Contains(commands, words[0]) {
-		return fmt.Errorf("there is no command cluster %s%s (see keyp cluster --help)", words[0], config.Suggestion(words[0], commands...))
+		return fmt.Errorf("there is no command cluster %s%s (see keyp cluster --help)", words[0],
+			config.Suggestion(words[0], commands...))
 	}
 	return errors.New(clusterUsage)
 }
@@ -129,7 +130,8 @@ func (t *clusterTool) nodes(addr string) (list []groupNode, err error) {
 		}
 		at, _, _ := strings.Cut(words[1], ",")
 		client, bus, _ := strings.Cut(at, "@")
-		n := groupNode{id: words[0], addr: client, bus: bus, myself: strings.Contains(words[2], "myself"), leads: strings.Contains(words[2], "master")}
+		n := groupNode{id: words[0], addr: client, bus: bus, myself: strings.Contains(words[2],
+			"myself"), leads: strings.Contains(words[2], "master")}
 		if n.host, n.port, err = net.SplitHostPort(client); err != nil {
 			return nil, fmt.Errorf("%s: CLUSTER NODES has the line %q", addr, line)
 		}
@@ -158,7 +160,8 @@ func (t *clusterTool) pause(end time.Time) error {
 const groupedAlready = "member of a group already"
 
 // lasting are in errors of servers that the next try would get again.
-var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster", "cluster support disabled"}
+var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster",
+	"cluster support disabled"}
 
 func (t *clusterTool) create(addrs []string) error {
 	named := map[string]string{}
@@ -232,7 +235,9 @@ func (t *clusterTool) join(group, addr, id string) error {
 				return nil
 			}
 		}
-		if slices.ContainsFunc(lasting, func(what string) bool { return strings.Contains(err.Error(), what) }) {
+		if slices.ContainsFunc(lasting, func(what string) bool {
+			return strings.Contains(err.Error(), what)
+		}) {
 			return err
 		}
 		if t.pause(end) != nil {
@@ -294,7 +299,8 @@ func (t *clusterTool) complete(group string, added map[string]bool) error {
 			say("waiting until the new members have all data, and vote: %v", last)
 		}
 		if bad := t.pause(began.Add(clusterWait)); bad != nil {
-			return fmt.Errorf("the new members do not have all data yet, and go on to get it: %w", errors.Join(bad, last))
+			return fmt.Errorf("the new members do not have all data yet, and go on to get it: %w",
+				errors.Join(bad, last))
 		}
 	}
 }
@@ -346,7 +352,9 @@ func (t *clusterTool) remove(group, which string) error {
 	for i := range known {
 		if n := &known[i]; n.id == which || n.addr == which {
 			if gone != nil {
-				return fmt.Errorf("two members have the address %s: name one by its node id, %s or %s", which, gone.id, n.id)
+				return fmt.Errorf(
+					"two members have the address %s: name one by its node id, %s or %s",
+					which, gone.id, n.id)
 			}
 			gone = n
 		}
@@ -358,7 +366,8 @@ func (t *clusterTool) remove(group, which string) error {
 	if err := t.forget(known, gone); err != nil {
 		return err
 	}
-	t.say("%s is no member any more. Stop it, or have it begin again, without its keys: CLUSTER RESET HARD", gone.addr)
+	t.say("%s is no member any more. Stop it, or have it begin again, without its keys: CLUSTER RESET HARD",
+		gone.addr)
 	return nil
 }
 

@@ -23,7 +23,8 @@ func recoverGroup(ctx context.Context, dir, to string, sure bool, out io.Writer)
 	began, meter := time.Now(), toolProgress()
 	store, found, closed, err := member.OpenClosed(toolOptions(dir, meter), true)
 	if errors.Is(err, storage.ErrAlone) {
-		err = errors.New("it belongs to a server that is alone, and needs no recovery: start the server with it")
+		err = errors.New(
+			"it belongs to a server that is alone, and needs no recovery: start the server with it")
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not recovered: %w", dir, inUse(err))
@@ -44,10 +45,12 @@ func recoverGroup(ctx context.Context, dir, to string, sure bool, out io.Writer)
 	if err != nil {
 		return fmt.Errorf("%s is not recovered: %w", dir, err)
 	}
-	_, err = fmt.Fprintf(out, "%s has %s, %d with a deadline, recovered in %v; it is the directory of a server that is alone\n"+
-		"start that server and two with empty directories, all with cluster-enabled yes; then: keyp cluster create ADDR EMPTYADDR EMPTYADDR\n"+
-		"do not start a member of the old group again: %s is left as it is, to be kept until the new group has all data\n",
-		to, count(found.Keys, "key"), found.Deadlines, time.Since(began).Round(time.Millisecond), dir)
+	_, err = fmt.Fprintf(out,
+		"%s has %s, %d with a deadline, recovered in %v; it is the directory of a server that is alone\n"+
+			"start that server and two with empty directories, all with cluster-enabled yes; then: keyp cluster create ADDR EMPTYADDR EMPTYADDR\n"+
+			"do not start a member of the old group again: %s is left as it is, to be kept until the new group has all data\n",
+		to, count(found.Keys, "key"), found.Deadlines, time.Since(began).Round(time.Millisecond),
+		dir)
 	return err
 }
 
@@ -65,21 +68,30 @@ func describeLoss(out io.Writer, dir string, c *member.Closed) error {
 	}
 	slices.Sort(names)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is that of the member %s, in a group with %s\n", dir, me, strings.Join(names, ", "))
-	fmt.Fprintf(&b, "its log ends with entry %d of term %d, written at about %s\n", c.Last, c.LastTerm, instant(c.Written.UnixMilli()))
+	fmt.Fprintf(&b, "%s is that of the member %s, in a group with %s\n", dir, me,
+		strings.Join(names, ", "))
+	fmt.Fprintf(&b, "its log ends with entry %d of term %d, written at about %s\n", c.Last,
+		c.LastTerm, instant(c.Written.UnixMilli()))
 	switch more := c.Last - c.Committed; more {
 	case 0:
 		fmt.Fprintf(&b, "all of its entries are known to be committed\n")
 	case 1:
-		fmt.Fprintf(&b, "its last entry is not known to be committed: it is taken, too, since a majority may have had it\n")
+		fmt.Fprintf(&b,
+			"its last entry is not known to be committed: it is taken, too, since a majority may have had it\n")
 	default:
-		fmt.Fprintf(&b, "its last %d entries are not known to be committed: they are taken, too, since a majority may have had them\n", more)
+		fmt.Fprintf(&b,
+			"its last %d entries are not known to be committed: they are taken, too, since a majority may have had them\n",
+			more)
 	}
 	if c.Part > 0 {
-		fmt.Fprintf(&b, "the last transaction is not whole, and is not taken: it was never acknowledged, unless other members had all of it\n")
+		fmt.Fprintf(&b,
+			"the last transaction is not whole, and is not taken: it was never acknowledged, unless other members had all of it\n")
 	}
-	fmt.Fprintf(&b, "lost is what other members had behind entry %d: writes may be among that which were acknowledged\n", c.Last)
-	fmt.Fprintf(&b, "if another member's directory is left, too, take the one whose last entry has the higher term, or in the same term the higher number\n")
+	fmt.Fprintf(&b,
+		"lost is what other members had behind entry %d: writes may be among that which were acknowledged\n",
+		c.Last)
+	fmt.Fprintf(&b,
+		"if another member's directory is left, too, take the one whose last entry has the higher term, or in the same term the higher number\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -153,7 +153,8 @@ func (t *clusterTool) fits(group, addr string, known []groupNode) error {
 	c := t.client(addr)
 	defer c.Close()
 	if n, err := c.DBSize(t.ctx).Result(); err == nil && n > 0 {
-		return fmt.Errorf("%s has keys, which would be lost: only an empty server can join a group", addr)
+		return fmt.Errorf("%s has keys, which would be lost: only an empty server can join a group",
+			addr)
 	}
 	return nil
 }
@@ -169,7 +170,9 @@ func (t *clusterTool) replace(group, which, addr string) error {
 	if err != nil {
 		return err
 	}
-	lost := slices.IndexFunc(known, func(n groupNode) bool { return (n.id == which || n.addr == which) && n.id != id })
+	lost := slices.IndexFunc(known, func(n groupNode) bool {
+		return (n.id == which || n.addr == which) && n.id != id
+	})
 	switch there := slices.ContainsFunc(known, func(n groupNode) bool { return n.id == id }); {
 	case there && lost >= 0:
 		return fmt.Errorf("%s is a member already: it cannot take the place of %s", addr, which)
@@ -185,11 +188,14 @@ func (t *clusterTool) replace(group, which, addr string) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(list, func(m redis.Node) bool { return m.ID == n.id && m.Health == "online" }) {
+		if !slices.ContainsFunc(list, func(m redis.Node) bool {
+			return m.ID == n.id && m.Health == "online"
+		}) {
 			break
 		}
 		if t.pause(end) != nil {
-			return fmt.Errorf("%s, node %s, answers: it is not replaced. keyp cluster remove takes away a member that works", n.addr, n.id)
+			return fmt.Errorf("%s, node %s, answers: it is not replaced. keyp cluster remove takes away a member that works",
+				n.addr, n.id)
 		}
 	}
 	if err := t.fits(group, addr, known); err != nil { // before the other one is gone

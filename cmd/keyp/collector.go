@@ -54,7 +54,8 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 				debug.SetGCPercent(want)
 				now = want
 			}
-			if to := memoryLimit(cfg.Int("maxmemory"), storage.OffHeap()); limit && differs(to, bound) {
+			if to := memoryLimit(cfg.Int("maxmemory"), storage.OffHeap()); limit &&
+				differs(to, bound) {
 				debug.SetMemoryLimit(to)
 				bound = to
 			}

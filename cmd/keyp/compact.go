@@ -31,7 +31,8 @@ func compact(args []string, out io.Writer) (err error) {
 	o := toolOptions(dir, toolProgress())
 	o.LockWait, o.Existing = 0, true
 	store, found, err := storage.Open(o)
-	if errors.Is(err, storage.ErrMember) { // as a start does, but that it takes no part in its group
+	if errors.Is(err, storage.ErrMember) {
+		// As a start does, but that it takes no part in its group.
 		store, found, err = member.New(member.Options{Clock: o.Clock, Logger: o.Logger}).Open(o)
 	}
 	if err != nil {
@@ -50,7 +51,8 @@ func compact(args []string, out io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s keeps its data file as it is: %w", dir, err)
 	}
-	_, err = fmt.Fprintf(out, "%s is compact: %d keys, the data file had %d bytes and has %d, done in %v\n",
+	_, err = fmt.Fprintf(out,
+		"%s is compact: %d keys, the data file had %d bytes and has %d, done in %v\n",
 		dir, found.Keys, before, after, time.Since(began).Round(time.Millisecond))
 	return err
 }

@@ -25,7 +25,8 @@ func blockThread(d time.Duration) {
 	for left := d; left > 0; left = time.Until(end) {
 		wait := unix.NsecToTimeval(left.Nanoseconds())
 		// A signal ends the wait early; any other error would be one of the arguments.
-		if _, err := unix.Select(0, nil, nil, nil, &wait); err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Select(0, nil, nil, nil, &wait); err != nil &&
+			!errors.Is(err, unix.EINTR) {
 			return
 		}
 	}

@@ -40,10 +40,12 @@ func exportFile(args []string, out io.Writer) error {
 		return exit{statusFailed, errors.New(exportUsage)}
 	}
 	if *version < rdb.OldestWritten || *version > rdb.NewestWritten {
-		return exit{statusFailed, fmt.Errorf("--rdb-version is %d to %d", rdb.OldestWritten, rdb.NewestWritten)}
+		return exit{statusFailed, fmt.Errorf("--rdb-version is %d to %d", rdb.OldestWritten,
+			rdb.NewestWritten)}
 	}
 	e := &export{from: words[0], to: words[1], replace: *replace, server: server,
-		o: exporter.Options{Format: exporter.Format(*format), Version: *version, Clock: clock.System, Progress: toolProgress()}}
+		o: exporter.Options{Format: exporter.Format(*format), Version: *version,
+			Clock: clock.System, Progress: toolProgress()}}
 	ctx := context.Background()
 	if e.to != "-" { // a signal ends what writes to a pipe at once: nothing is left of that
 		interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -142,8 +144,10 @@ func printExport(out io.Writer, from string, got *exporter.Report, took time.Dur
 	for _, kind := range slices.Sorted(maps.Keys(got.Types)) {
 		fmt.Fprintf(&text, "%s: %d\n", kind, got.Types[kind])
 	}
-	fmt.Fprintf(&text, "%s has been exported: %s, %d with a deadline; %d had expired; %d libraries; %v, %.0f keys/s\n",
-		from, count(got.Keys, "key"), got.Deadlines, got.Expired, got.Libraries, took.Round(time.Millisecond), float64(got.Keys)/max(took.Seconds(), 0.001))
+	fmt.Fprintf(&text,
+		"%s has been exported: %s, %d with a deadline; %d had expired; %d libraries; %v, %.0f keys/s\n",
+		from, count(got.Keys, "key"), got.Deadlines, got.Expired, got.Libraries,
+		took.Round(time.Millisecond), float64(got.Keys)/max(took.Seconds(), 0.001))
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return exit{statusFailed, err}
 	}

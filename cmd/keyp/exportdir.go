@@ -29,9 +29,12 @@ func (e *export) fromDir(ctx context.Context, to io.Writer) (got *exporter.Repor
 	}
 	limit, patience := commands.ClockGuard(cfg)
 	store, _, err := openDir(storage.Options{
-		Dir: e.from, LockWait: toolWait, Databases: int(cfg.Int("databases")), MaxMemory: cfg.Int("maxmemory"), Clock: e.o.Clock,
-		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		ReadOnly: true, NoBackground: true, Progress: e.o.Progress, ClockJumpLimit: limit, ClockJumpPatience: patience,
+		Dir: e.from, LockWait: toolWait, Databases: int(cfg.Int("databases")),
+		MaxMemory: cfg.Int("maxmemory"), Clock: e.o.Clock,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr,
+			&slog.HandlerOptions{Level: slog.LevelWarn})),
+		ReadOnly: true, NoBackground: true, Progress: e.o.Progress, ClockJumpLimit: limit,
+		ClockJumpPatience: patience,
 	})
 	if err != nil {
 		return nil, inUse(err)

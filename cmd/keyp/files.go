@@ -35,8 +35,10 @@ func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 		return fmt.Errorf("the limit of open files is %d: that is too low, see ulimit -n", allowed)
 	}
 	if room := int64(min(allowed, 1<<32) - ownFiles); room < clients {
-		logger.Warn("maxclients is lowered, since the system allows no more open files", "maxclients", room, "files", allowed)
-		if err := cfg.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(room, 10)}); err != nil {
+		logger.Warn("maxclients is lowered, since the system allows no more open files",
+			"maxclients", room, "files", allowed)
+		if err := cfg.Set(config.Pair{Name: "maxclients",
+			Value: strconv.FormatInt(room, 10)}); err != nil {
 			return err
 		}
 	}
@@ -44,7 +46,9 @@ func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 		clients := cfg.Int("maxclients")
 		allowed, err := raiseFiles(uint64(clients) + ownFiles)
 		if err != nil || allowed < uint64(clients)+ownFiles {
-			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", int64(min(allowed, 1<<32)-ownFiles)) //lint:ignore ST1005 Redis's text
+			//lint:ignore ST1005 Redis's text
+			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d",
+				int64(min(allowed, 1<<32)-ownFiles))
 		}
 		return nil
 	})
@@ -61,7 +65,8 @@ func raiseFiles(want uint64) (allowed uint64, err error) {
 		return limit.Cur, nil
 	}
 	// Beyond the hard limit only a privileged process may go; up to it everybody.
-	for _, try := range []unix.Rlimit{{Cur: want, Max: max(want, limit.Max)}, {Cur: min(want, limit.Max), Max: limit.Max}} {
+	for _, try := range []unix.Rlimit{{Cur: want, Max: max(want, limit.Max)},
+		{Cur: min(want, limit.Max), Max: limit.Max}} {
 		if unix.Setrlimit(unix.RLIMIT_NOFILE, &try) == nil {
 			return try.Cur, nil
 		}

@@ -66,13 +66,15 @@ func health(args []string, out io.Writer) error {
 	case err != nil && strings.Contains(err.Error(), "certificate required"):
 		return errors.New("not ready: the server asks for a client's certificate, and health has none: let it ask at a clients' port without TLS, or at a socket")
 	case err != nil && !unreached(err):
-		return fmt.Errorf("not ready: %w; health asks at a clients' port without TLS (HOST:PORT), at a socket, or at http-addr", err)
+		return fmt.Errorf("not ready: %w; health asks at a clients' port without TLS (HOST:PORT), at a socket, or at http-addr",
+			err)
 	case err != nil:
 		return fmt.Errorf("not ready: %w", err)
 	case strings.HasPrefix(text, "waiting"): // for other members: nothing that a restart would mend
 	case status != http.StatusOK && strings.HasPrefix(text, "not ready"):
 		return errors.New(text)
-	case status != http.StatusOK || !strings.HasPrefix(text, "ready"): // it may be another program's page
+	case status != http.StatusOK || !strings.HasPrefix(text, "ready"):
+		// It may be another program's page.
 		return fmt.Errorf("%s answers with status %d: %s", page, status, text)
 	}
 	_, err = fmt.Fprintln(out, text)
@@ -98,7 +100,9 @@ func healthAddress(cfg *config.Config) (string, error) {
 	case socket != "":
 		return socket, nil
 	}
-	return "", errors.New("there is no port without TLS to ask at: give the server an http-addr, and ask there")
+	return "",
+		errors.New(
+			"there is no port without TLS to ask at: give the server an http-addr, and ask there")
 }
 
 // answersPing reports whether a server at an address is ready: it answers PING, or it asks for a
@@ -191,8 +195,12 @@ func fetch(page *url.URL) (status int, line string, err error) {
 	host, err := netip.ParseAddr(page.Hostname())
 	own := err == nil && host.IsLoopback()
 	client := http.Client{
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: own}, DisableKeepAlives: true}, // no proxy
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		// No proxy.
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: own},
+			DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTime)
 	defer cancel()

@@ -50,12 +50,18 @@ func importFiles(args []string, out io.Writer) error {
 		return exit{statusFailed, errors.New(importUsage)}
 	}
 	table := commands.NewTable()
-	o := importer.Options{DB: db, Match: *match, Replace: *replace, DryRun: *dry, Clock: clock.System, Progress: toolProgress(),
+	o := importer.Options{DB: db, Match: *match, Replace: *replace, DryRun: *dry,
+		Clock: clock.System, Progress: toolProgress(),
 		Allowed: func(args [][]byte) bool { return importable(table, args) },
-		Keys:    func(args [][]byte, db int) ([]importer.Key, bool) { return keysOf(table, args, db) }}
+		Keys: func(args [][]byte, db int) ([]importer.Key, bool) {
+			return keysOf(table, args, db)
+		}}
 	source, err := importer.Open(from[0])
-	if _, _, noAddress := net.SplitHostPort(from[0]); errors.Is(err, fs.ErrNotExist) && noAddress == nil {
-		return exit{statusFailed, fmt.Errorf("%s: there is no such file; `redis-cli -h HOST -p PORT --rdb FILE` has a server of Redis write one", from[0])}
+	if _, _, noAddress := net.SplitHostPort(from[0]); errors.Is(err, fs.ErrNotExist) &&
+		noAddress == nil {
+		return exit{statusFailed,
+			fmt.Errorf("%s: there is no such file; `redis-cli -h HOST -p PORT --rdb FILE` has a server of Redis write one",
+				from[0])}
 	}
 	if err != nil {
 		return exit{statusFailed, err}
@@ -92,7 +98,8 @@ func importable(table *commands.Table, args [][]byte) bool {
 	case "migrate", "restore-asking":
 		return false
 	}
-	return (spec.Is(commands.Write) || spec.Is(commands.MayReplicate)) && !spec.Is(commands.Blocking)
+	return (spec.Is(commands.Write) || spec.Is(commands.MayReplicate)) &&
+		!spec.Is(commands.Blocking)
 }
 
 // keysOf returns the keys that a command names.
@@ -109,7 +116,8 @@ func keysOf(table *commands.Table, args [][]byte, db int) (keys []importer.Key, 
 }
 
 // importInto sends to the server at an address, and waits until it is durable there.
-func importInto(ctx context.Context, source *importer.Source, o importer.Options, server *serverFlags, addr string) (*importer.Report, error) {
+func importInto(ctx context.Context, source *importer.Source, o importer.Options,
+	server *serverFlags, addr string) (*importer.Report, error) {
 	conn, err := server.dial(ctx, addr)
 	if err != nil {
 		return nil, err
@@ -122,7 +130,8 @@ func importInto(ctx context.Context, source *importer.Source, o importer.Options
 
 // importIntoDir runs a server on a new directory beside dir, which gets its name when all is there
 // and durable.
-func importIntoDir(ctx context.Context, source *importer.Source, o importer.Options, dir string) (got *importer.Report, err error) {
+func importIntoDir(ctx context.Context, source *importer.Source, o importer.Options,
+	dir string) (got *importer.Report, err error) {
 	err = newDir(dir, ".import", func(part string) (err error) {
 		got, err = importWithServer(ctx, source, o, part)
 		return err
@@ -133,7 +142,8 @@ func importIntoDir(ctx context.Context, source *importer.Source, o importer.Opti
 // importMemory bounds the memory of the data meanwhile, unless the environment says something else.
 const importMemory = "1gb"
 
-func importWithServer(ctx context.Context, source *importer.Source, o importer.Options, dir string) (got *importer.Report, err error) {
+func importWithServer(ctx context.Context, source *importer.Source, o importer.Options,
+	dir string) (got *importer.Report, err error) {
 	cfg, err := config.Load([]string{"--dir", dir, "--appendfsync", "no"}, os.Environ(), nil)
 	if err != nil {
 		return nil, err
@@ -152,7 +162,8 @@ func importWithServer(ctx context.Context, source *importer.Source, o importer.O
 		return nil, err
 	}
 	env := commands.NewEnv(store, cfg, logger, clock.System)
-	srv, err := server.New(server.Options{Config: cfg, Env: env, Log: logger, Clock: clock.System, Bell: &bell, Inside: true})
+	srv, err := server.New(server.Options{Config: cfg, Env: env, Log: logger, Clock: clock.System,
+		Bell: &bell, Inside: true})
 	if err != nil {
 		return nil, errors.Join(err, store.Close(false))
 	}
@@ -177,13 +188,16 @@ func importWithServer(ctx context.Context, source *importer.Source, o importer.O
 }
 
 // printImport shows what was imported; what was not is an error.
-func printImport(out io.Writer, from string, got *importer.Report, dry bool, took time.Duration) error {
+func printImport(out io.Writer, from string, got *importer.Report, dry bool,
+	took time.Duration) error {
 	var text strings.Builder
 	if got.NotSaid {
 		text.WriteString("whether all of that is on its disk the server cannot say (Redis can since 7.2): SAVE there makes sure\n")
 	}
 	if got.Torn > 0 {
-		fmt.Fprintf(&text, "torn: the last %d bytes of %s are no whole command, and were left out as Redis does\n", got.Torn, got.TornFile)
+		fmt.Fprintf(&text,
+			"torn: the last %d bytes of %s are no whole command, and were left out as Redis does\n",
+			got.Torn, got.TornFile)
 	}
 	refused := writeRefusals(&text, "refused", got.Refused)
 	for _, kind := range slices.Sorted(maps.Keys(got.Types)) {
@@ -193,8 +207,10 @@ func printImport(out io.Writer, from string, got *importer.Report, dry bool, too
 	if dry {
 		verb = "would be imported"
 	}
-	fmt.Fprintf(&text, "%s %s: %s, %d with a deadline; %d had expired, %d left out; %d libraries; %d commands; %v, %.0f keys/s\n",
-		from, verb, count(int(got.Keys), "key"), got.Deadlines, got.Expired, got.LeftOut, got.Libraries, got.Commands,
+	fmt.Fprintf(&text,
+		"%s %s: %s, %d with a deadline; %d had expired, %d left out; %d libraries; %d commands; %v, %.0f keys/s\n",
+		from, verb, count(int(got.Keys), "key"), got.Deadlines, got.Expired, got.LeftOut,
+		got.Libraries, got.Commands,
 		took.Round(time.Millisecond), float64(got.Keys+got.Commands)/max(took.Seconds(), 0.001))
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return exit{statusFailed, err}

@@ -61,7 +61,8 @@ func openLog(cfg *config.Config) (*logs, error) {
 	form := logForms[cfg.String("log-format")]
 	l.Logger = slog.New(form(out, &slog.HandlerOptions{Level: level}))
 	if cfg.Bool("syslog-enabled") {
-		l.system = newSystemLog(systemLogAddr{}, cfg.String("syslog-facility"), cfg.String("syslog-ident"))
+		l.system = newSystemLog(systemLogAddr{}, cfg.String("syslog-facility"),
+			cfg.String("syslog-ident"))
 		l.Logger = slog.New(slog.NewMultiHandler(l.Handler(), l.system.handler(form, level)))
 	}
 	// The server survives the end of its terminal and of the reader of its log.
@@ -76,9 +77,12 @@ type form func(io.Writer, *slog.HandlerOptions) slog.Handler
 
 // logForms are log-format's values.
 var logForms = map[string]form{
-	"text": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewTextHandler(w, o) },
+	"text": func(w io.Writer, o *slog.HandlerOptions) slog.Handler {
+		return slog.NewTextHandler(w, o)
+	},
 	"json": func(w io.Writer, o *slog.HandlerOptions) slog.Handler {
-		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: o.Level, ReplaceAttr: durationText})
+		return slog.NewJSONHandler(w,
+			&slog.HandlerOptions{Level: o.Level, ReplaceAttr: durationText})
 	},
 }
 
@@ -98,7 +102,8 @@ func (l *logs) followSignal() {
 			continue
 		}
 		if err := l.file.open(); err != nil {
-			l.Error("the log file cannot be opened again, so lines go to the old one", "file", l.file.path, "error", err)
+			l.Error("the log file cannot be opened again, so lines go to the old one", "file",
+				l.file.path, "error", err)
 			continue
 		}
 		l.Info("the log file is opened again", "file", l.file.path)

@@ -92,7 +92,9 @@ type exit struct {
 func (e exit) Unwrap() error { return e.error }
 
 func run(args []string) error {
-	i := slices.IndexFunc(subcommands, func(s subcommand) bool { return len(args) > 0 && args[0] == s.name })
+	i := slices.IndexFunc(subcommands, func(s subcommand) bool {
+		return len(args) > 0 && args[0] == s.name
+	})
 	if i < 0 {
 		return runServer(args)
 	}
@@ -108,8 +110,10 @@ func run(args []string) error {
 		return errors.New(tool.usage)
 	}
 	if slices.ContainsFunc(args, withPassword.MatchString) { // errors show addresses
-		err := fmt.Errorf("an address has no user and no password in it: --user NAME and REDISCLI_AUTH are for servers, "+
-			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for buckets (see keyp %s --help)", tool.name)
+		err :=
+			fmt.Errorf("an address has no user and no password in it: --user NAME and REDISCLI_AUTH are for servers, "+
+				"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for buckets (see keyp %s --help)",
+				tool.name)
 		if tool.name == "import" || tool.name == "export" { // status 1 says that a part is done
 			return exit{statusFailed, err}
 		}
@@ -124,14 +128,18 @@ var withPassword = regexp.MustCompile(`//[^/@]*:.*@|^[^/]*:.*@[^@]*:\d+$`)
 
 // help says what a topic is about, or how the program is called.
 func help(topic []string) error {
-	if len(topic) > 1 && slices.ContainsFunc(subcommands, func(s subcommand) bool { return s.name == topic[0] }) {
+	if len(topic) > 1 && slices.ContainsFunc(subcommands, func(s subcommand) bool {
+		return s.name == topic[0]
+	}) {
 		topic = topic[:1] // its text has the others
 	}
 	if len(topic) > 1 {
 		return errors.New("usage: keyp help [TOPIC]")
 	}
 	about := strings.Join(topic, "")
-	if i := slices.IndexFunc(subcommands, func(s subcommand) bool { return s.name == about }); i >= 0 {
+	if i := slices.IndexFunc(subcommands, func(s subcommand) bool {
+		return s.name == about
+	}); i >= 0 {
 		fmt.Printf("%s\nexit status: %s\n", subcommands[i].usage, config.ExitStatus(about))
 		if !config.HasTopic(about) {
 			return nil
@@ -148,7 +156,9 @@ func version() error {
 
 // runServer runs the server, or looks at its configuration.
 func runServer(args []string) error {
-	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--check-config" })
+	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		return arg == "--check-config"
+	})
 	cfg, err := config.Load(started, os.Environ(), os.Stdin)
 	switch {
 	case errors.Is(err, config.ErrHelp):

@@ -25,7 +25,8 @@ var errAgain = errors.New("the server starts again")
 
 // newMember makes this server's part in a group; serve calls it if cluster-enabled is yes. again
 // stops the server cleanly, so that the process can execute itself again.
-func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger, env func() *commands.Env, again func()) (*member.Member, error) {
+func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger,
+	env func() *commands.Env, again func()) (*member.Member, error) {
 	o := member.Options{
 		Clock: machine, Logger: logger, Again: again,
 		Announced: func() commands.Member { return env().Announced() },
@@ -52,7 +53,8 @@ func memberSecrets(cfg *config.Config) (secret []byte, made *tls.Config, err err
 			return nil, nil, fmt.Errorf("cluster-secret-file: %w", err)
 		}
 		if secret = bytes.TrimSpace(secret); len(secret) < leastSecret {
-			return nil, nil, fmt.Errorf("cluster-secret-file: %s has fewer than %d bytes", path, leastSecret)
+			return nil, nil, fmt.Errorf("cluster-secret-file: %s has fewer than %d bytes",
+				path, leastSecret)
 		}
 	}
 	if cfg.Bool("tls-cluster") {
@@ -86,7 +88,8 @@ func listenForMembers(cfg *config.Config) (net.Listener, error) {
 func memberPort(cfg *config.Config) (int, error) {
 	port := commands.BusPort(cfg, int(cfg.Int("port")), int(cfg.Int("tls-port")))
 	if port > 65535 {
-		return 0, fmt.Errorf("port %d is too high for one that is 10000 more: set cluster-port", port-10000)
+		return 0, fmt.Errorf("port %d is too high for one that is 10000 more: set cluster-port",
+			port-10000)
 	}
 	return port, nil
 }
@@ -102,7 +105,8 @@ func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chdir(cfg.Start()); err != nil { // it is gone: relative paths in it are so, too, but the data are here
+	if err := os.Chdir(cfg.Start()); err != nil {
+		// It is gone: relative paths in it are so, too, but the data are here.
 		args = append(args, "--dir", ".")
 	}
 	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())

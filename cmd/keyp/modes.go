@@ -33,7 +33,8 @@ func warnModes(dir string, logger *slog.Logger) {
 		if whole, err := filepath.Abs(path); err == nil {
 			path = whole
 		}
-		logger.Warn("others than the owner may use the data", "path", path, "mode", info.Mode().String())
+		logger.Warn("others than the owner may use the data", "path", path, "mode",
+			info.Mode().String())
 		return fs.SkipAll
 	})
 	if err != nil {

@@ -30,7 +30,8 @@ const largeRemoval = 100
 
 // listMoments shows what each archive has after a backup: where its files begin and end, and which
 // commands removed many keys at once.
-func listMoments(ctx context.Context, from string, remote target.Options, archives []archive.Files, out io.Writer) error {
+func listMoments(ctx context.Context, from string, remote target.Options, archives []archive.Files,
+	out io.Writer) error {
 	h, history, err := readBackup(ctx, from, remote, true)
 	if err != nil {
 		return fmt.Errorf("%s is not sound: %w", from, err)
@@ -51,9 +52,10 @@ func listMoments(ctx context.Context, from string, remote target.Options, archiv
 				return err
 			}
 		}
-		err := storage.ListArchive(ctx, a, history, h.Through, largeRemoval, func(e storage.ArchiveEntry) error {
-			return line(e.LSN, max(e.Time, h.Time), e.What)
-		})
+		err := storage.ListArchive(ctx, a, history, h.Through, largeRemoval,
+			func(e storage.ArchiveEntry) error {
+				return line(e.LSN, max(e.Time, h.Time), e.What)
+			})
 		if err != nil {
 			return err
 		}

@@ -69,9 +69,12 @@ func replaceable(dir, place string) error {
 	above, okAbove := infos[1].Sys().(*syscall.Stat_t)
 	switch {
 	case ok && okAbove && own.Dev != above.Dev:
-		return fmt.Errorf("%s is where a file system is mounted, and cannot be replaced: name a directory in it", dir)
+		return fmt.Errorf(
+			"%s is where a file system is mounted, and cannot be replaced: name a directory in it",
+			dir)
 	case os.SameFile(infos[0], infos[2]):
-		return fmt.Errorf("%s is the working directory, and cannot be replaced: name a directory in it", dir)
+		return fmt.Errorf(
+			"%s is the working directory, and cannot be replaced: name a directory in it", dir)
 	}
 	return nil
 }

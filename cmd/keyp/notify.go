@@ -41,7 +41,8 @@ func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
 	if socket == "" {
 		return nil
 	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"}) // @ begins an abstract name
+	// @ begins an abstract name.
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		log.Warn("the service manager cannot be notified", "error", err)
 		return nil
@@ -49,7 +50,8 @@ func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
 	n := &notifier{log: log, conn: conn, quit: make(chan struct{})}
 	n.loading.Store(true)
 	pid := getenv("WATCHDOG_PID")
-	if us, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64); err == nil && us > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+	if us, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64); err == nil && us > 0 &&
+		(pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		n.watchdog = time.Duration(us) * time.Microsecond
 	}
 	return n
@@ -68,7 +70,8 @@ func (n *notifier) loads() progress.Sink {
 		if n == nil || !n.loading.Load() {
 			return
 		}
-		n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=%s: %d%%", extendBy.Microseconds(), r.What, r.Percent))
+		n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=%s: %d%%", extendBy.Microseconds(),
+			r.What, r.Percent))
 	}}
 }
 

@@ -18,8 +18,11 @@ import (
 func toolOptions(dir string, meter *progress.Meter) storage.Options {
 	limit, patience := commands.ClockGuard(config.New())
 	return storage.Options{
-		Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		NoBackground: true, Progress: meter, ClockJumpLimit: limit, ClockJumpPatience: patience, Hooks: commands.Features,
+		Dir: dir, LockWait: toolWait, Clock: clock.System,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr,
+			&slog.HandlerOptions{Level: slog.LevelWarn})),
+		NoBackground: true, Progress: meter, ClockJumpLimit: limit, ClockJumpPatience: patience,
+		Hooks:   commands.Features,
 		Archive: storage.Archive{Keep: true},
 	}
 }
@@ -34,7 +37,9 @@ func openDir(o storage.Options) (s *storage.Store, closed *member.Closed, err er
 		if s, _, closed, err = member.OpenClosed(o, false); err == nil {
 			s.SetDiskReserve(0) // nothing is written
 			if more := closed.Last - closed.Taken; more > 0 {
-				fmt.Fprintf(os.Stderr, "the log of this member of a group ends with entry %d, and does not say of the last %d that they are committed: these are left out (`keyp cluster recover` takes them)\n", closed.Last, more)
+				fmt.Fprintf(os.Stderr,
+					"the log of this member of a group ends with entry %d, and does not say of the last %d that they are committed: these are left out (`keyp cluster recover` takes them)\n",
+					closed.Last, more)
 			}
 		}
 	}

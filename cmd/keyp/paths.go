@@ -35,7 +35,8 @@ func namedFiles(cfg *config.Config) (files []namedFile) {
 	for _, option := range []string{"logfile", "pidfile", "unixsocket", "aclfile"} {
 		add(option, cfg.PathOf(option), true)
 	}
-	for _, option := range []string{"tls-cert-file", "tls-key-file", "tls-ca-cert-file", "cluster-secret-file"} {
+	for _, option := range []string{"tls-cert-file", "tls-key-file", "tls-ca-cert-file",
+		"cluster-secret-file"} {
 		add(option, cfg.PathOf(option), false)
 	}
 	return files
@@ -59,13 +60,17 @@ func checkFiles(cfg *config.Config) (all []error) {
 	for i, f := range files {
 		for _, other := range files[:i] {
 			if (f.written || other.written) && samePlace(f.path, other.path) {
-				all = append(all, fmt.Errorf("%s and %s are the same file, %s", other.option, f.option, f.path))
+				all = append(all, fmt.Errorf("%s and %s are the same file, %s", other.option,
+					f.option, f.path))
 			}
 		}
-		if name := nameWithin(f.path, dir); storage.OwnFile(name) || member.OwnFile(name) || real(f.path) == real(dir) {
-			all = append(all, fmt.Errorf("%s is %s, where the server keeps its data", f.option, f.path))
+		if name := nameWithin(f.path, dir); storage.OwnFile(name) || member.OwnFile(name) ||
+			real(f.path) == real(dir) {
+			all = append(all, fmt.Errorf("%s is %s, where the server keeps its data",
+				f.option, f.path))
 		} else if f.written && authorities != "" && nameWithin(f.path, authorities) != "" {
-			all = append(all, fmt.Errorf("%s is %s, among the certificates of tls-ca-cert-dir", f.option, f.path))
+			all = append(all, fmt.Errorf("%s is %s, among the certificates of tls-ca-cert-dir",
+				f.option, f.path))
 		} else if err := checkPlace(f, dir); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", f.option, err))
 		}
@@ -104,7 +109,8 @@ func checkPlace(f namedFile, dir string) error {
 		return fmt.Errorf("%s is there, and is not a socket", f.path)
 	}
 	parent := filepath.Dir(f.path)
-	if _, err := os.Stat(parent); errors.Is(err, os.ErrNotExist) && (f.option == "logfile" || real(parent) != real(dir)) {
+	if _, err := os.Stat(parent); errors.Is(err, os.ErrNotExist) &&
+		(f.option == "logfile" || real(parent) != real(dir)) {
 		return fmt.Errorf("there is no directory %s", parent)
 	}
 	return nil
@@ -133,7 +139,8 @@ func checkPIDFile(path string) error {
 		}
 	}
 	if len(bytes.Trim(text, "0123456789 \r\n")) > 0 {
-		return fmt.Errorf("pidfile %s holds something else than the id of a process, and the server would write over it", path)
+		return fmt.Errorf("pidfile %s holds something else than the id of a process, and the server would write over it",
+			path)
 	}
 	return nil
 }
@@ -155,11 +162,13 @@ func real(path string) string {
 		return path
 	}
 	const most = 40 // links, as for the system
-	for links, up, rest := 0, path, ""; ; up, rest = filepath.Dir(up), filepath.Join(filepath.Base(up), rest) {
+	for links, up, rest := 0, path, ""; ; up, rest = filepath.Dir(up),
+		filepath.Join(filepath.Base(up), rest) {
 		if found, err := filepath.EvalSymlinks(up); err == nil {
 			return filepath.Join(found, rest)
 		}
-		for to, err := os.Readlink(up); err == nil && links < most; to, err = os.Readlink(up) { // to nothing
+		for to, err := os.Readlink(up); err == nil && links < most; to, err = os.Readlink(up) {
+			// to nothing.
 			if links++; !filepath.IsAbs(to) {
 				to = filepath.Join(filepath.Dir(up), to)
 			}

@@ -34,7 +34,9 @@ func parseRetention(text string) (r retention, err error) {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 1 || n > 100_000:
-		return r, fmt.Errorf("--keep %q is no number of backups, as 7, and no number of days, as 30d", text)
+		return r,
+			fmt.Errorf("--keep %q is no number of backups, as 7, and no number of days, as 30d",
+				text)
 	case days:
 		r.since = time.Duration(n) * 24 * time.Hour
 	default:
@@ -71,7 +73,8 @@ func prune(args []string, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	p := &pruning{ctx: ctx, out: out, remote: *remote, dry: *dry, force: *force, now: time.Now(), rule: rule}
+	p := &pruning{ctx: ctx, out: out, remote: *remote, dry: *dry, force: *force,
+		now: time.Now(), rule: rule}
 	if *archivePath != "" { // before anything is removed
 		if p.archive, err = target.Open(*archivePath, *remote); err == nil {
 			p.archived, err = p.archive.List(ctx)
@@ -120,7 +123,8 @@ func (p *pruning) folder() error {
 			continue
 		}
 		b := backupFound{File: f}
-		if b.Header, b.history, err = readBackup(p.ctx, p.from.Path(f.Name), p.remote, false); err != nil {
+		if b.Header, b.history, err = readBackup(p.ctx, p.from.Path(f.Name), p.remote,
+			false); err != nil {
 			if err := p.keepBad(f.Name, err); err != nil {
 				return err
 			}
@@ -138,7 +142,8 @@ func (p *pruning) folder() error {
 	}
 	left, err := p.from.Tidy(p.ctx, abandoned, p.dry)
 	for _, name := range left {
-		if _, err := fmt.Fprintf(p.out, "%s, which no run will finish\n", p.from.Path(name)); err != nil {
+		if _, err := fmt.Fprintf(p.out, "%s, which no run will finish\n",
+			p.from.Path(name)); err != nil {
 			return err
 		}
 	}
@@ -184,7 +189,8 @@ func (p *pruning) keepBad(name string, why error) error {
 	if err := p.ctx.Err(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.out, "%s is not sound, is left and does not count: %v\n", p.from.Path(name), why)
+	_, err := fmt.Fprintf(p.out, "%s is not sound, is left and does not count: %v\n",
+		p.from.Path(name), why)
 	return err
 }
 
@@ -213,7 +219,8 @@ func (p *pruning) history(history string, list []backupFound) error {
 	if kept == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintf(p.out, "history %s: %s kept, the oldest of LSN %d\n", history, count(kept, "backup"), oldest); err != nil || p.archive == nil {
+	if _, err := fmt.Fprintf(p.out, "history %s: %s kept, the oldest of LSN %d\n", history,
+		count(kept, "backup"), oldest); err != nil || p.archive == nil {
 		return err
 	}
 	names, err := archive.Before(archiveFiles{p.ctx, p.archive}, history, oldest)
@@ -245,7 +252,8 @@ func (p *pruning) remove(from target.Folder, f target.File) error {
 }
 
 // readBackup returns the header of a backup, and its history. With whole it proves all checksums.
-func readBackup(ctx context.Context, path string, remote target.Options, whole bool) (h snapshotfile.Header, history string, err error) {
+func readBackup(ctx context.Context, path string, remote target.Options,
+	whole bool) (h snapshotfile.Header, history string, err error) {
 	errEnough := errors.New("that is all")
 	err = unpacked(ctx, path, remote, nil, func(r io.Reader) error {
 		from, err := snapshotfile.NewReader(r)

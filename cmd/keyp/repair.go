@@ -28,7 +28,8 @@ func repairDir(args []string, out io.Writer) error {
 	}
 	dir, to := args[0], args[1]
 	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}
-	got, err := repair.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, to, func(l repair.Loss) {
+	got, err := repair.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System,
+		Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, to, func(l repair.Loss) {
 		switch l.Kind {
 		case repair.Note:
 			notes.add("damage: ", l.What)
@@ -41,17 +42,20 @@ func repairDir(args []string, out io.Writer) error {
 	if err := errors.Join(err, notes.end("damage: "), lost.err, doubtful.err); err != nil {
 		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, inUse(err))}
 	}
-	_, err = fmt.Fprintf(out, "%s has %s, %d with a deadline; %s of the log applied\n", to, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"))
+	_, err = fmt.Fprintf(out, "%s has %s, %d with a deadline; %s of the log applied\n", to,
+		count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"))
 	if err != nil {
 		return exit{statusFailed, err}
 	}
 	switch {
 	case lost.lines > 0 && doubtful.lines > 0:
-		err = fmt.Errorf("not all of %s could be saved: %s, %s", dir, count(lost.lines, "loss"), count(doubtful.lines, "doubtful key"))
+		err = fmt.Errorf("not all of %s could be saved: %s, %s", dir, count(lost.lines, "loss"),
+			count(doubtful.lines, "doubtful key"))
 	case lost.lines > 0:
 		err = fmt.Errorf("not all of %s could be saved: %s", dir, count(lost.lines, "loss"))
 	case doubtful.lines > 0:
-		err = fmt.Errorf("not all of %s could be saved: %s", dir, count(doubtful.lines, "doubtful key"))
+		err = fmt.Errorf("not all of %s could be saved: %s", dir,
+			count(doubtful.lines, "doubtful key"))
 	default:
 		return nil
 	}

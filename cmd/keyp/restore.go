@@ -51,7 +51,8 @@ func restore(args []string, out io.Writer) error {
 	if *list {
 		dirs = 1
 	}
-	if len(words) != dirs || words[dirs-1] == "" || len(archives) == 0 && (*list || *moment != "") || *list && (*moment != "" || *keep) {
+	if len(words) != dirs || words[dirs-1] == "" ||
+		len(archives) == 0 && (*list || *moment != "") || *list && (*moment != "" || *keep) {
 		return errors.New(restoreUsage)
 	}
 	source := storage.Source{KeepExpired: *keep}
@@ -85,7 +86,8 @@ func restore(args []string, out io.Writer) error {
 	if *keep {
 		kept = fmt.Sprintf(", %s kept that would have expired", count(m.Kept, "key"))
 	}
-	_, err = fmt.Fprintf(out, "%s has the data of %s, LSN %d%s, restored in %v\n", to, instant(m.Time), m.Through, kept, time.Since(began).Round(time.Millisecond))
+	_, err = fmt.Fprintf(out, "%s has the data of %s, LSN %d%s, restored in %v\n", to,
+		instant(m.Time), m.Through, kept, time.Since(began).Round(time.Millisecond))
 	return err
 }
 
@@ -139,7 +141,8 @@ func interruptible(ctx context.Context, run func() error) error {
 }
 
 // restoreInto makes a directory of a backup.
-func restoreInto(ctx context.Context, from, dir string, remote target.Options, source storage.Source, meter *progress.Meter) (m storage.Moment, err error) {
+func restoreInto(ctx context.Context, from, dir string, remote target.Options,
+	source storage.Source, meter *progress.Meter) (m storage.Moment, err error) {
 	meter.Begin("restoring")
 	defer meter.End()
 	o := toolOptions(dir, nil) // what is read shows how far it is
@@ -169,7 +172,8 @@ func unsound(path string, err error) error {
 
 // verifyBackup proves a backup: its checksums, and all that keyp check proves of the directory that
 // is restored of it, which is made for that and removed again.
-func verifyBackup(ctx context.Context, path string, remote target.Options, out io.Writer) (err error) {
+func verifyBackup(ctx context.Context, path string, remote target.Options,
+	out io.Writer) (err error) {
 	began, meter := time.Now(), toolProgress()
 	dir, err := os.MkdirTemp("", "keyp-verify-")
 	if err != nil {
@@ -189,7 +193,8 @@ func verifyBackup(ctx context.Context, path string, remote target.Options, out i
 	list := listing{out: out, most: shown}
 	var got repair.Inspected
 	err = interruptible(ctx, func() (err error) {
-		got, err = repair.Inspect(storage.Options{Dir: data, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: meter}, func(f repair.Finding) {
+		got, err = repair.Inspect(storage.Options{Dir: data, Clock: clock.System,
+			Logger: slog.New(slog.DiscardHandler), Progress: meter}, func(f repair.Finding) {
 			if !f.Harmless {
 				list.add("damage: ", f.String())
 			}
@@ -206,7 +211,9 @@ func verifyBackup(ctx context.Context, path string, remote target.Options, out i
 		return fmt.Errorf("%s is damaged in %s", path, count(list.lines, "place"))
 	}
 	meter.End()
-	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, as of %s, LSN %d of history %s, verified in %v\n",
-		path, count(got.Keys, "key"), got.Deadlines, instant(h.Time), h.Through, note.History, time.Since(began).Round(time.Millisecond))
+	_, err = fmt.Fprintf(out,
+		"%s is sound: %s, %d with a deadline, as of %s, LSN %d of history %s, verified in %v\n",
+		path, count(got.Keys, "key"), got.Deadlines, instant(h.Time), h.Through, note.History,
+		time.Since(began).Round(time.Millisecond))
 	return err
 }

@@ -75,7 +75,9 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	var env *commands.Env
 	var group *member.Member
 	if cfg.Bool("cluster-enabled") {
-		if group, err = newMember(cfg, machine, logger, func() *commands.Env { return env }, end); err != nil {
+		if group, err = newMember(cfg, machine, logger, func() *commands.Env {
+			return env
+		}, end); err != nil {
 			return err
 		}
 		open = group.Open
@@ -85,7 +87,8 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	if !existed { // the option may name the wrong directory
-		logger.Info("a new data directory was made: there was no data", "dir", filepath.Clean(cfg.PathOf("dir")))
+		logger.Info("a new data directory was made: there was no data", "dir",
+			filepath.Clean(cfg.PathOf("dir")))
 	}
 	warnModes(".", logger)
 	env = commands.NewEnv(store, cfg, logger, machine)
@@ -113,8 +116,10 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 			return errors.Join(err, store.Close(false))
 		}
 	}
-	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "http", cmp.Or(pages.URL(), "off"), "dir", cfg.String("dir"),
-		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
+	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "),
+		"http", cmp.Or(pages.URL(), "off"), "dir", cfg.String("dir"),
+		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took",
+		found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	server.SpareProcs()
 	pages.Ready(env, srv.Connect)
@@ -168,7 +173,9 @@ func warnOfRedis(logger *slog.Logger, dir string) {
 	for _, name := range []string{"dump.rdb", "appendonlydir", "appendonly.aof"} {
 		if _, err := os.Stat(name); err == nil {
 			path := filepath.Join(dir, name)
-			logger.Warn("the directory has data of Redis, which this server does not read: `keyp import "+path+" --dir NEWDIR` makes a directory of Keyp of it", "file", path)
+			logger.Warn(
+				"the directory has data of Redis, which this server does not read: `keyp import "+
+					path+" --dir NEWDIR` makes a directory of Keyp of it", "file", path)
 			return
 		}
 	}
@@ -190,16 +197,21 @@ func joinGroup(env *commands.Env, group *member.Member) error {
 
 // storeOptions returns the options of a server's store in a directory, except for the ones that
 // show the progress of a start.
-func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.Logger, bell *server.Bell) storage.Options {
+func storeOptions(dir string, cfg *config.Config, clk clock.Clock, logger *slog.Logger,
+	bell *server.Bell) storage.Options {
 	limit, patience := commands.ClockGuard(cfg)
 	return storage.Options{
 		Dir: dir, LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
-		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"), DiskReserve: uint64(cfg.Int("disk-reserve")),
-		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
-		ReapDelay: commands.ExpiredEventsDelay(cfg), ClockJumpLimit: limit, ClockJumpPatience: patience,
-		Archive: archiveOf(cfg, logger),
-		Clock:   clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail, Hooks: commands.Features,
+		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
+		DiskReserve:     uint64(cfg.Int("disk-reserve")),
+		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"),
+		Frequency: commands.Frequency(cfg),
+		ReapDelay: commands.ExpiredEventsDelay(cfg), ClockJumpLimit: limit,
+		ClockJumpPatience: patience,
+		Archive:           archiveOf(cfg, logger),
+		Clock:             clk, Logger: logger, OnDurable: bell.Durable, OnFail: bell.Fail,
+		Hooks: commands.Features,
 	}
 }
 

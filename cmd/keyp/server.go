@@ -28,7 +28,8 @@ const serverUsage = "--user NAME (the password is that of REDISCLI_AUTH), --tls,
 func addServerFlags(flags *flag.FlagSet) *serverFlags {
 	return &serverFlags{
 		user: flags.String("user", "", ""), tls: flags.Bool("tls", false, ""),
-		ca: flags.String("cacert", "", ""), cert: flags.String("cert", "", ""), key: flags.String("key", "", ""),
+		ca: flags.String("cacert", "", ""), cert: flags.String("cert", "", ""),
+		key: flags.String("key", "", ""),
 	}
 }
 
@@ -74,8 +75,11 @@ func (f *serverFlags) apply(o *redis.Options) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if o.Username = *f.user; o.Username != "" && o.Password == "" { // the client would stay the default user
-		o.OnConnect = func(ctx context.Context, conn *redis.Conn) error { return conn.AuthACL(ctx, o.Username, "").Err() }
+	if o.Username = *f.user; o.Username != "" && o.Password == "" {
+		// The client would stay the default user.
+		o.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+			return conn.AuthACL(ctx, o.Username, "").Err()
+		}
 	}
 	if *f.tls {
 		o.TLSConfig, err = clientTLS(*f.ca, *f.cert, *f.key)
@@ -85,7 +89,8 @@ func (f *serverFlags) apply(o *redis.Options) (err error) {
 
 // networkOf says how to connect to an address, HOST:PORT or the path of a socket.
 func networkOf(addr string) string {
-	if info, err := os.Stat(addr); err == nil && info.Mode().Type() == os.ModeSocket || strings.HasPrefix(addr, "/") {
+	if info, err := os.Stat(addr); err == nil && info.Mode().Type() == os.ModeSocket ||
+		strings.HasPrefix(addr, "/") {
 		return "unix"
 	}
 	return "tcp"

@@ -21,8 +21,10 @@ const (
 // facilities are syslog-facility's values.
 var facilities = map[string]syslog.Priority{
 	"user":   syslog.LOG_USER,
-	"local0": syslog.LOG_LOCAL0, "local1": syslog.LOG_LOCAL1, "local2": syslog.LOG_LOCAL2, "local3": syslog.LOG_LOCAL3,
-	"local4": syslog.LOG_LOCAL4, "local5": syslog.LOG_LOCAL5, "local6": syslog.LOG_LOCAL6, "local7": syslog.LOG_LOCAL7,
+	"local0": syslog.LOG_LOCAL0, "local1": syslog.LOG_LOCAL1, "local2": syslog.LOG_LOCAL2,
+	"local3": syslog.LOG_LOCAL3,
+	"local4": syslog.LOG_LOCAL4, "local5": syslog.LOG_LOCAL5, "local6": syslog.LOG_LOCAL6,
+	"local7": syslog.LOG_LOCAL7,
 }
 
 // systemLogAddr is where the system's log is; the zero value is its usual place.
@@ -103,12 +105,13 @@ func (s *systemLog) close() {
 // itself.
 func (s *systemLog) handler(form form, level slog.Leveler) slog.Handler {
 	h := &systemHandler{to: s, shared: new(lineBuffer)}
-	h.form = form(&h.shared.Buffer, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}})
+	h.form = form(&h.shared.Buffer, &slog.HandlerOptions{Level: level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})
 	return h
 }
 

@@ -21,7 +21,9 @@ func Read(o wal.Options, first uint64) (*Closed, error) {
 		return nil, fmt.Errorf("%w: no segment is its first", ErrLog)
 	}
 	c := &Closed{o: o, first: first}
-	if err := c.records(func(r *record, place uint64) error { return contradicts(c.apply(r, place)) }); err != nil {
+	if err := c.records(func(r *record, place uint64) error {
+		return contradicts(c.apply(r, place))
+	}); err != nil {
 		return nil, err
 	}
 	return c, contradicts(c.begin())
@@ -59,7 +61,8 @@ func (c *Closed) Entries(to uint64, fn func(*pb.Entry) error) error {
 			if stands, _ := c.table.find(index); stands != place {
 				continue
 			}
-			if err := fn(&pb.Entry{Type: &e.kind, Term: &e.term, Index: &index, Data: e.data}); err != nil {
+			if err := fn(&pb.Entry{Type: &e.kind, Term: &e.term, Index: &index,
+				Data: e.data}); err != nil {
 				return err
 			}
 			next++

@@ -96,7 +96,9 @@ func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
 func Open(o wal.Options, first uint64) (*Log, error) {
 	l := &Log{inline: o.NoBackground}
 	l.mu.limit = cacheSize
-	l.mu.snapshot = func() (*pb.Snapshot, error) { return nil, raft.ErrSnapshotTemporarilyUnavailable }
+	l.mu.snapshot = func() (*pb.Snapshot, error) {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
 	l.mu.busy = func() bool { return false }
 	l.mu.pace = func(uint64) time.Duration { return 0 }
 	if first == 0 {
@@ -211,7 +213,8 @@ func (l *Log) Hard() *pb.HardState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.mu.hard
-	return &pb.HardState{Term: new(h.term), Vote: new(h.vote), Commit: new(min(h.commit, l.mu.last))}
+	return &pb.HardState{Term: new(h.term), Vote: new(h.vote),
+		Commit: new(min(h.commit, l.mu.last))}
 }
 
 // Base is consensus.Log's.
@@ -261,11 +264,13 @@ func (l *Log) Append(w consensus.Write) {
 	if h := w.Hard; h != nil {
 		now = hard{h.GetTerm(), h.GetVote(), max(h.GetCommit(), l.mu.hard.commit)}
 	}
-	if w.Base == nil && len(w.Entries) == 0 && now.term == l.mu.written.term && now.vote == l.mu.written.vote {
+	if w.Base == nil && len(w.Entries) == 0 && now.term == l.mu.written.term &&
+		now.vote == l.mu.written.vote {
 		l.mu.hard.commit = max(l.mu.hard.commit, min(now.commit, l.mu.last))
 		return
 	}
-	l.syncedIndex() // stores it in synced: after a record without entries, the table alone gives too low an index
+	// Stores it in synced: after a record without entries, the table alone gives too low an index.
+	l.syncedIndex()
 	r := l.record(&w, now)
 	if err := l.mu.apply(r, l.mu.end); err != nil {
 		panic(fmt.Sprintf("raftlog: %v", err))
@@ -318,7 +323,8 @@ func (l *Log) record(w *consensus.Write, now hard) *record {
 	r.entries = l.mu.entries[:0]
 	for i, e := range w.Entries {
 		if e.GetIndex() != r.first+uint64(i) {
-			panic(fmt.Sprintf("raftlog: entry %d comes after %d", e.GetIndex(), r.first+uint64(i)-1))
+			panic(fmt.Sprintf("raftlog: entry %d comes after %d", e.GetIndex(),
+				r.first+uint64(i)-1))
 		}
 		r.entries = append(r.entries, entry{e.GetType(), e.GetTerm(), e.Data})
 	}
@@ -333,7 +339,8 @@ func (l *Log) encode(r *record) [][]byte {
 	if r.base != nil {
 		size += proto.Size(r.base.Conf)
 	}
-	b, pieces := appendWrite(make([]byte, 0, size), r.hard, r.base, r.first, len(r.entries)), l.mu.pieces[:0]
+	b, pieces := appendWrite(make([]byte, 0, size), r.hard, r.base, r.first, len(r.entries)),
+		l.mu.pieces[:0]
 	from := 0
 	for _, e := range r.entries {
 		b = appendEntry(b, e.kind, e.term, len(e.data))
@@ -405,7 +412,8 @@ func (l *Log) Sync(done func(error)) {
 	switch {
 	case durable >= end:
 		done(nil)
-	case l.inline || end-durable <= largeCommit && l.wal.SyncCost() <= slowSync && !l.wal.Full() && !busy():
+	case l.inline || end-durable <= largeCommit && l.wal.SyncCost() <= slowSync &&
+		!l.wal.Full() && !busy():
 		done(l.wal.Commit())
 	default:
 		l.owed.Store(&owed{end, done})
@@ -428,7 +436,8 @@ func delayed(done func(error), d time.Duration) func(error) {
 
 // settle calls done of the owed sync if its data is durable, or if it has failed.
 func (l *Log) settle(durable uint64, err error) {
-	if o := l.owed.Load(); o != nil && (durable >= o.end || err != nil) && l.owed.CompareAndSwap(o, nil) {
+	if o := l.owed.Load(); o != nil && (durable >= o.end || err != nil) &&
+		l.owed.CompareAndSwap(o, nil) {
 		if durable >= o.end {
 			err = nil
 		}
@@ -445,11 +454,16 @@ func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	if applied.Conf == nil {
 		applied.Conf = &pb.ConfState{}
 	}
-	if applied.Index < l.mu.base.Index || applied.Index > l.mu.last || l.mu.term(applied.Index) != applied.Term {
-		return 0, fmt.Errorf("raftlog: entry %d of term %d is no base of a log with entries after %d, up to %d", applied.Index, applied.Term, l.mu.base.Index, l.mu.last)
+	if applied.Index < l.mu.base.Index || applied.Index > l.mu.last ||
+		l.mu.term(applied.Index) != applied.Term {
+		return 0,
+			fmt.Errorf(
+				"raftlog: entry %d of term %d is no base of a log with entries after %d, up to %d",
+				applied.Index, applied.Term, l.mu.base.Index, l.mu.last)
 	}
 	now := l.mu.hard
-	head := record{head: true, id: l.mu.id, hard: &now, base: &applied, last: l.mu.last, term: l.mu.term(l.mu.last)}
+	head := record{head: true, id: l.mu.id, hard: &now, base: &applied, last: l.mu.last,
+		term: l.mu.term(l.mu.last)}
 	number, err := l.wal.Rotate(appendHead(nil, &head))
 	if err != nil {
 		return 0, err
@@ -511,65 +525,13 @@ func (l *Log) SyncedIndex() uint64 {
 func (l *Log) syncedIndex() uint64 {
 	index, position := l.mu.last, l.wal.Synced()
 	if position < l.mu.changed {
-		next, _ := l.mu.table.before(position) // which does not count the last entries before a head
+		// Which does not count the last entries before a head.
+		next, _ := l.mu.table.before(position)
 		index = max(next, 1) - 1
 	}
 	l.mu.synced = max(l.mu.synced, index, l.mu.base.Index)
 	return l.mu.synced
 }
-
-// End is the place of the last record, for Settled.
-func (l *Log) End() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.end
-}
-
-// Settled waits until all records up to a position that End has returned are on disk.
-func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Settled(ctx, end) }
-
-// Size calls the method of wal.Log, as other methods below do.
-func (l *Log) Size() int64 { return l.wal.Size() }
-
-// Between returns how many bytes the log has from the beginning of one segment to that of another;
-// 0 if one of them does not exist.
-func (l *Log) Between(from, to uint64) int64 {
-	a, ok := l.wal.Start(from)
-	b, also := l.wal.Start(to)
-	if !ok || !also || b < a {
-		return 0
-	}
-	return int64(b - a)
-}
-
-// SizeFrom is how many bytes the log has from the beginning of a segment on; all of it if there is
-// no such segment.
-func (l *Log) SizeFrom(segment uint64) int64 {
-	start, ok := l.wal.Start(segment)
-	if !ok {
-		return l.wal.Size()
-	}
-	return int64(l.wal.End() - start)
-}
-
-// Taken is how many bytes on disk the segments take from one on and before another.
-func (l *Log) Taken(from, to uint64) int64 { return l.wal.Taken(from, to) }
-
-// First is the lowest segment.
-func (l *Log) First() uint64 { return l.wal.First() }
-
-// DropSpares removes the segments that are kept for later use. An error leaves them.
-func (l *Log) DropSpares() { l.wal.DropSpares() }
-
-// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
-func (l *Log) NextCost() int64 { return l.wal.NextCost() }
-
-// Full reports that there is no room for another segment.
-func (l *Log) Full() bool { return l.wal.Full() }
-
-// Room returns, while there is no room for another segment, how many more bytes fit the last one,
-// and its whole size.
-func (l *Log) Room() (left, size int64) { return l.wal.Room() }
 
 // Err returns the error that has ended the log, or nil.
 func (l *Log) Err() error { return l.wal.Err() }

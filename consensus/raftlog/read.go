@@ -99,7 +99,8 @@ func (l *Log) read(reader *wal.Reader, s stored, p *portion) error {
 	}
 	end := r.first + uint64(len(r.entries))
 	if r.head || p.next < r.first || p.next >= min(end, s.until) {
-		return fmt.Errorf("%w: a record that was to have entry %d has those from %d on, before %d", ErrLog, p.next, r.first, end)
+		return fmt.Errorf("%w: a record that was to have entry %d has those from %d on, before %d",
+			ErrLog, p.next, r.first, end)
 	}
 	entries := r.entries[p.next-r.first:]
 	first, size := p.next, 0
@@ -115,7 +116,8 @@ func (l *Log) read(reader *wal.Reader, s stored, p *portion) error {
 		x := &list[i]
 		x.kind, x.term, x.index = e.kind, e.term, first+uint64(i)
 		if term, err := l.Term(x.index); err == nil && term != e.term {
-			return fmt.Errorf("%w: entry %d is of term %d, and a record has it of term %d", ErrLog, x.index, term, e.term)
+			return fmt.Errorf("%w: entry %d is of term %d, and a record has it of term %d", ErrLog,
+				x.index, term, e.term)
 		}
 		x.e.Type, x.e.Term, x.e.Index = &x.kind, &x.term, &x.index
 		if n := len(data); len(e.data) > 0 {

@@ -130,7 +130,9 @@ func parse(b []byte, entries []entry) (r record, err error) {
 	case kindHead:
 		r.head = true
 		if v := p.number(); !p.bad && v != version {
-			return r, fmt.Errorf("written by a later version of Keyp (format %d, this one knows %d)", v, version)
+			return r,
+				fmt.Errorf("written by a later version of Keyp (format %d, this one knows %d)", v,
+					version)
 		}
 		r.id.Cluster = string(p.bytes())
 		r.id.Group, r.id.Member = p.number(), p.number()

@@ -80,12 +80,15 @@ func (s *state) check(r *record) error {
 		return fmt.Errorf("the first record is no head")
 	case r.head:
 		return s.checkHead(r)
-	case r.hard != nil && (r.hard.term < hard.term || r.hard.term == hard.term && hard.vote != 0 && r.hard.vote != hard.vote):
-		return fmt.Errorf("term %d with vote %d comes after term %d with vote %d", r.hard.term, r.hard.vote, hard.term, hard.vote)
+	case r.hard != nil && (r.hard.term < hard.term ||
+		r.hard.term == hard.term && hard.vote != 0 && r.hard.vote != hard.vote):
+		return fmt.Errorf("term %d with vote %d comes after term %d with vote %d", r.hard.term,
+			r.hard.vote, hard.term, hard.vote)
 	case r.hard != nil && r.hard.commit < hard.commit:
 		return fmt.Errorf("the commit index %d comes after %d", r.hard.commit, hard.commit)
 	case r.base != nil && r.base.Index < max(hard.commit, s.base.Index):
-		return fmt.Errorf("a snapshot that ends with entry %d comes after entry %d was committed", r.base.Index, max(hard.commit, s.base.Index))
+		return fmt.Errorf("a snapshot that ends with entry %d comes after entry %d was committed",
+			r.base.Index, max(hard.commit, s.base.Index))
 	case r.base != nil:
 		last = r.base.Index
 	}
@@ -100,7 +103,8 @@ func (s *state) check(r *record) error {
 	case r.first > last+1:
 		return fmt.Errorf("entry %d follows entry %d", r.first, last)
 	case r.first <= max(hard.commit, s.base.Index) && r.base == nil:
-		return fmt.Errorf("entry %d comes again, and %d was committed", r.first, max(hard.commit, s.base.Index))
+		return fmt.Errorf("entry %d comes again, and %d was committed", r.first,
+			max(hard.commit, s.base.Index))
 	case r.base != nil && r.first <= last:
 		return fmt.Errorf("entry %d comes with a snapshot that ends with %d", r.first, last)
 	case r.base != nil:
@@ -110,7 +114,8 @@ func (s *state) check(r *record) error {
 	}
 	for i, e := range r.entries {
 		if e.term < before || e.term > hard.term {
-			return fmt.Errorf("entry %d of term %d comes after one of term %d, in term %d", r.first+uint64(i), e.term, before, hard.term)
+			return fmt.Errorf("entry %d of term %d comes after one of term %d, in term %d",
+				r.first+uint64(i), e.term, before, hard.term)
 		}
 		before = e.term
 	}
@@ -129,11 +134,13 @@ func (s *state) checkHead(r *record) error {
 	case r.hard.term != s.hard.term || r.hard.vote != s.hard.vote || r.hard.commit < s.hard.commit:
 		return fmt.Errorf("a head has the hard state %+v, and before it was %+v", *r.hard, s.hard)
 	case r.last != s.last:
-		return fmt.Errorf("a head has entries up to %d, and there are those up to %d", r.last, s.last)
+		return fmt.Errorf("a head has entries up to %d, and there are those up to %d", r.last,
+			s.last)
 	}
 	for _, known := range [...]span{{r.last, r.term}, {r.base.Index, r.base.Term}} {
 		if term := s.term(known.index); term != 0 && term != known.term {
-			return fmt.Errorf("a head has entry %d of term %d, and it is of term %d", known.index, known.term, term)
+			return fmt.Errorf("a head has entry %d of term %d, and it is of term %d", known.index,
+				known.term, term)
 		}
 	}
 	return nil
@@ -181,10 +188,13 @@ func (s *state) begin() error {
 	}
 	base, ok := lowest(s.rotations, s.floor)
 	if !ok {
-		return fmt.Errorf("no head has a base after which all entries are there, which are those after %d", s.floor)
+		return fmt.Errorf(
+			"no head has a base after which all entries are there, which are those after %d",
+			s.floor)
 	}
 	if term := s.term(base.Index); term != 0 && term != base.Term {
-		return fmt.Errorf("the base is entry %d of term %d, and it is of term %d", base.Index, base.Term, term)
+		return fmt.Errorf("the base is entry %d of term %d, and it is of term %d", base.Index,
+			base.Term, term)
 	}
 	s.rebase(base)
 	return nil

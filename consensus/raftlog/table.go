@@ -30,7 +30,8 @@ func (t *table) add(index, place uint64) {
 	if n := len(t.blocks); n > 0 {
 		b = t.blocks[n-1]
 	}
-	if b == nil || b.n == blockSize || index-b.index > math.MaxUint32 || place-b.place > math.MaxUint32 {
+	if b == nil || b.n == blockSize || index-b.index > math.MaxUint32 ||
+		place-b.place > math.MaxUint32 {
 		b = &block{index: index, place: place}
 		t.blocks = append(t.blocks, b)
 	}

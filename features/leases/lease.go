@@ -54,7 +54,8 @@ func Find(t *storage.Txn, k storage.Key) (l Lease, ok bool, err error) {
 
 // Grant makes a lease of a missing key, which is held until a deadline (Unix ms) that counts from
 // now, and returns its token. Policies do not decide about it.
-func (l *Leases) Grant(t *storage.Txn, k storage.Key, owner []byte, deadline, delay int64, ev storage.Event) (token uint64) {
+func (l *Leases) Grant(t *storage.Txn, k storage.Key, owner []byte, deadline, delay int64,
+	ev storage.Event) (token uint64) {
 	// Arriving gives it its token.
 	t.Replace(k, &object.Lease{Owner: owner, Token: 1, Delay: delay}, ttl.In(deadline+delay), ev)
 	item, _ := t.Peek(k)

@@ -111,7 +111,8 @@ func (l *Leases) Start() error {
 func (l *Leases) passReservation(t *storage.Txn, k storage.Key) {
 	n, err := readReservation(t, k)
 	if err != nil {
-		l.log.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock", "name", strconv.Quote(string(k.Name)), "error", err)
+		l.log.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock",
+			"name", strconv.Quote(string(k.Name)), "error", err)
 	}
 	l.last.Store(max(l.last.Load(), n))
 }
@@ -127,7 +128,8 @@ func (l *Leases) Leads(t *storage.Txn) {
 // raise moves the counter past a token that may come from elsewhere.
 func (l *Leases) raise(token uint64) {
 	token = min(token, maxTokenFromOutside)
-	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last, token); last = l.last.Load() {
+	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last,
+		token); last = l.last.Load() {
 	}
 }
 

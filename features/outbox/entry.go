@@ -95,8 +95,10 @@ func parseEntry(b []byte) (e entry, ok bool) {
 
 // The fields of an entry in a stream.
 var (
-	fieldRule, fieldDB, fieldKey, fieldElement, fieldType = []byte("rule"), []byte("db"), []byte("key"), []byte("element"), []byte("type")
-	fieldDeadline, fieldRemoved, fieldValue, fieldSize    = []byte("deadline"), []byte("removed"), []byte("value"), []byte("value-bytes")
+	fieldRule, fieldDB, fieldKey, fieldElement, fieldType = []byte("rule"), []byte("db"),
+		[]byte("key"), []byte("element"), []byte("type")
+	fieldDeadline, fieldRemoved, fieldValue, fieldSize = []byte("deadline"), []byte("removed"),
+		[]byte("value"), []byte("value-bytes")
 )
 
 // entryWriter makes the fields of a stream's entry.

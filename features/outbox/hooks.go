@@ -63,7 +63,8 @@ func notedIn(t *storage.Txn) *noted {
 
 // KeyExpired notes the expiry of a key for the rules that it is under. Elements that were due
 // earlier, and that nobody has removed, are reported first.
-func (o *Outboxes) KeyExpired(t *storage.Txn, k storage.Key, typ object.Type, deadline int64, item storage.Item) {
+func (o *Outboxes) KeyExpired(t *storage.Txn, k storage.Key, typ object.Type, deadline int64,
+	item storage.Item) {
 	if v := item.Value(); v != nil && format.Earlier(v.Earliest(), deadline) != deadline {
 		o.reportElements(t, k, v, deadline-1)
 	}
@@ -133,7 +134,8 @@ type elementRules struct {
 func (o *Outboxes) Elements(k storage.Key, typ object.Type) storage.ElementHook {
 	var list []*outbox
 	for _, r := range o.rules.Load().of(k.DB) {
-		if r.Elements && r.takes(k.Name, typ) && (typ != object.TypeStream || !bytes.Equal(k.Name, r.Stream)) {
+		if r.Elements && r.takes(k.Name, typ) &&
+			(typ != object.TypeStream || !bytes.Equal(k.Name, r.Stream)) {
 			list = append(list, r)
 		}
 	}
@@ -152,7 +154,8 @@ func (e elementRules) Bytes(value int) (n int) {
 }
 
 // Expired notes the expiry of an element.
-func (e elementRules) Expired(t *storage.Txn, k storage.Key, typ object.Type, elem, val []byte, deadline int64) {
+func (e elementRules) Expired(t *storage.Txn, k storage.Key, typ object.Type, elem, val []byte,
+	deadline int64) {
 	for _, r := range e.list {
 		n := entry{deadline: deadline, typ: typ, element: elem, hasElement: true}
 		if typ == object.TypeLimit {
@@ -163,7 +166,8 @@ func (e elementRules) Expired(t *storage.Txn, k storage.Key, typ object.Type, el
 			case object.TypeHash:
 				n.value, n.hasValue = val, true
 			case object.TypeZSet:
-				n.value, n.hasValue = strconv.AppendFloat(nil, object.ScoreOf(val), 'g', -1, 64), true
+				n.value, n.hasValue = strconv.AppendFloat(nil, object.ScoreOf(val), 'g', -1, 64),
+					true
 			}
 			if len(n.value) > r.MaxValue {
 				n.value, n.size = n.value[:r.MaxValue], len(n.value)
@@ -187,7 +191,8 @@ func (o *Outboxes) Ending(t *storage.Txn) {
 		q := &next.r.queues[next.shard]
 		if q != of {
 			var err error
-			if of = q; t.Load(q.key) != nil { // it was loaded at the start, and does not leave memory
+			if of = q; t.Load(q.key) != nil {
+				// It was loaded at the start, and does not leave memory.
 				drop(t, q.key)
 			}
 			if l, err = t.List(q.key); err != nil {

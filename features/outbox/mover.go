@@ -153,14 +153,17 @@ func (m *mover) limit(first int64) (last int64, wait time.Duration) {
 	}
 	overdue := now - h
 	switch {
-	case overdue < 0: // nothing is due, so all entries up to now are there; later ones are from before a step back of the clock
+	case overdue < 0:
+		// Nothing is due, so all entries up to now are there; later ones are from before a step
+		// back of the clock.
 		h = max(now, first)
 		fallthrough
 	case first <= h:
 		m.held.Store(false)
 		return h, 0
 	}
-	if wait = patience - min(mono-m.turn.since, time.Duration(min(overdue, patience.Milliseconds()))*time.Millisecond); wait > 0 {
+	if wait = patience - min(mono-m.turn.since,
+		time.Duration(min(overdue, patience.Milliseconds()))*time.Millisecond); wait > 0 {
 		return h, wait
 	}
 	return math.MaxInt64, 0
@@ -315,8 +318,10 @@ func (m *mover) fill(t *storage.Txn, r *outbox, queues []*queue, how take) (move
 			break
 		}
 		if e, ok := parseEntry(next); !ok {
-			m.o.log.Error("an entry of an outbox is damaged and left out", "rule", strconv.Quote(r.Name))
-		} else if err = m.add(t, &st, r, w.fields([]byte(r.Name), &e), e.deadline, micros); err != nil {
+			m.o.log.Error("an entry of an outbox is damaged and left out", "rule",
+				strconv.Quote(r.Name))
+		} else if err = m.add(t, &st, r, w.fields([]byte(r.Name), &e), e.deadline,
+			micros); err != nil {
 			break
 		} else {
 			added++
@@ -326,7 +331,8 @@ func (m *mover) fill(t *storage.Txn, r *outbox, queues []*queue, how take) (move
 		if size += len(next); how.all {
 			continue
 		}
-		if size >= moveBytes || taken%moveLooks == 0 && (m.o.clock.Mono()-began >= moveBudget || t.Wanted()) {
+		if size >= moveBytes || taken%moveLooks == 0 && (m.o.clock.Mono()-began >= moveBudget ||
+			t.Wanted()) {
 			break
 		}
 	}
@@ -353,7 +359,8 @@ func (m *mover) fill(t *storage.Txn, r *outbox, queues []*queue, how take) (move
 }
 
 // add adds an entry to a rule's stream. micros is the present time.
-func (m *mover) add(t *storage.Txn, st *storage.Stream, r *outbox, fields [][]byte, deadline, micros int64) error {
+func (m *mover) add(t *storage.Txn, st *storage.Stream, r *outbox, fields [][]byte, deadline,
+	micros int64) error {
 	last := st.Value().LastID()
 	id := object.StreamID{Ms: uint64(t.Now())}
 	if id.Compare(last) <= 0 {
@@ -458,7 +465,8 @@ func (m *mover) failed(r *outbox, err error) {
 	text := err.Error()
 	if was := r.failure.Swap(&text); was == nil {
 		const shown = 64
-		m.o.log.Warn("entries of an outbox wait, as its stream cannot be written", "rule", r.Name, "db", r.DB,
+		m.o.log.Warn("entries of an outbox wait, as its stream cannot be written", "rule",
+			r.Name, "db", r.DB,
 			"stream", string(r.Stream[:min(len(r.Stream), shown)]), "error", err)
 	}
 }

@@ -42,8 +42,9 @@ type Rule struct {
 	Type     object.Type `json:",omitempty"` // None: any
 	Elements bool        `json:",omitempty"` // those of the keys are reported, too
 	Stream   []byte      // the key of the stream, in the same database
-	MaxLen   int64       `json:",omitempty"` // of the stream; 0: an entry goes when all groups have acknowledged it
-	MaxValue int         `json:",omitempty"` // bytes of a value that an entry has at most
+	// Of the stream; 0: an entry goes when all groups have acknowledged it.
+	MaxLen   int64 `json:",omitempty"`
+	MaxValue int   `json:",omitempty"` // bytes of a value that an entry has at most
 }
 
 // outbox is a rule with its state.
@@ -59,7 +60,8 @@ type state struct {
 	waiting atomic.Int64 // entries in the queues
 	bytes   atomic.Int64 // that these have
 	written atomic.Int64 // to the stream, since the start
-	lost    atomic.Int64 // trimmed by MAXLEN before all groups had acknowledged them, since the start
+	// Trimmed by MAXLEN before all groups had acknowledged them, since the start.
+	lost    atomic.Int64
 	failure atomic.Pointer[string]
 	full    atomic.Bool // more entries wait than there should
 }
@@ -98,10 +100,11 @@ var ErrWaiting = errors.New("outbox: entries wait to be written")
 // Outboxes are the rules of a store, with what they need at work. They are the store's hooks.
 type Outboxes struct {
 	storage.NoHooks
-	s       *storage.Store
-	log     *slog.Logger
-	clock   clock.Clock
-	dump    func(storage.Item) []byte // what DUMP replies of a value; nil: entries have strings only
+	s     *storage.Store
+	log   *slog.Logger
+	clock clock.Clock
+	// What DUMP replies of a value; nil: entries have strings only.
+	dump    func(storage.Item) []byte
 	quit    context.Context
 	tags    []string              // by shard
 	rules   atomic.Pointer[rules] // nil: there is none; written while all shards are locked
@@ -115,7 +118,8 @@ type Outboxes struct {
 // value, or nil if there is no reply. Without it entries have the values of strings only.
 func New(s *storage.Store, dump func(storage.Item) []byte) *Outboxes {
 	of := s.Options()
-	o := &Outboxes{s: s, log: of.Logger, clock: of.Clock, dump: dump, late: histogram.New(histogram.Lateness)}
+	o := &Outboxes{s: s, log: of.Logger, clock: of.Clock, dump: dump,
+		late: histogram.New(histogram.Lateness)}
 	o.backlog.Store(DefaultBacklog)
 	o.mover.init(o)
 	return o
@@ -197,7 +201,8 @@ func (o *Outboxes) Start(quit context.Context) error {
 }
 
 func (o *Outboxes) notUnderstood(rule string, err error) {
-	o.log.Error("an outbox is not understood and left out; it stays on disk", "rule", strconv.Quote(rule), "error", err)
+	o.log.Error("an outbox is not understood and left out; it stays on disk", "rule",
+		strconv.Quote(rule), "error", err)
 }
 
 // read reads a rule.
@@ -281,7 +286,9 @@ func (rs *rules) without(name string) *rules {
 	if rs == nil {
 		return &rules{}
 	}
-	return newRules(slices.DeleteFunc(slices.Clone(rs.all), func(r *outbox) bool { return r.Name == name }))
+	return newRules(slices.DeleteFunc(slices.Clone(rs.all), func(r *outbox) bool {
+		return r.Name == name
+	}))
 }
 
 func newRules(all []*outbox) *rules {
@@ -396,10 +403,11 @@ func (r *outbox) canReport(t *storage.Txn) bool {
 // State is a rule with its counts.
 type State struct {
 	Rule
-	Written int64  // entries, since the start
-	Waiting int64  // entries that are not in the stream yet
-	Oldest  int64  // the first deadline of those, in Unix ms; 0: none waits
-	Lost    int64  // entries that MAXLEN took before all groups had acknowledged them, since the start
+	Written int64 // entries, since the start
+	Waiting int64 // entries that are not in the stream yet
+	Oldest  int64 // the first deadline of those, in Unix ms; 0: none waits
+	// Entries that MAXLEN took before all groups had acknowledged them, since the start.
+	Lost    int64
 	Failure string // why the stream cannot be written; "": it can
 	Full    bool   // writes are refused
 }
@@ -411,7 +419,8 @@ func (o *Outboxes) List() (list []State) {
 		return nil
 	}
 	for _, r := range rs.all {
-		st := State{Rule: r.Rule, Written: r.written.Load(), Lost: r.lost.Load(), Full: r.full.Load()}
+		st := State{Rule: r.Rule, Written: r.written.Load(), Lost: r.lost.Load(),
+			Full: r.full.Load()}
 		for i := range r.queues {
 			if q := &r.queues[i]; q.waiting.Load() > 0 {
 				if first := q.first.Load(); st.Waiting == 0 || first < st.Oldest {
@@ -439,7 +448,8 @@ type Totals struct {
 func (o *Outboxes) Totals() (sum Totals) {
 	for _, r := range o.List() {
 		sum.Rules++
-		sum.Written, sum.Waiting, sum.Lost = sum.Written+r.Written, sum.Waiting+r.Waiting, sum.Lost+r.Lost
+		sum.Written, sum.Waiting, sum.Lost = sum.Written+r.Written, sum.Waiting+r.Waiting,
+			sum.Lost+r.Lost
 		if r.Failure != "" {
 			sum.Failing++
 		}

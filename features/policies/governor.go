@@ -41,7 +41,8 @@ func (g *governor) Governs(k storage.Key) bool { return g.Find(k.DB, k.Name) != 
 
 // Decide returns the deadline that the policy of a key gives it, and counts the effect. A policy
 // that only warns leaves the deadline as it is, and the effect is logged. It panics with Refused.
-func (g *governor) Decide(t *storage.Txn, k storage.Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
+func (g *governor) Decide(t *storage.Txn, k storage.Key, deadline ttl.Deadline,
+	kept bool) ttl.Deadline {
 	p := g.Find(k.DB, k.Name)
 	if p == nil {
 		return deadline
@@ -91,7 +92,8 @@ func (g *governor) wouldDecide(p *Policy, k storage.Key, v Verdict) {
 	case v.Defaulted:
 		what = "give the key a deadline"
 	}
-	g.log.Warn("a policy would "+what, "policy", p.Name, "times", p.Unlogged.Swap(0), "db", k.DB, "key", storage.Clip(k.Name))
+	g.log.Warn("a policy would "+what, "policy", p.Name, "times", p.Unlogged.Swap(0), "db", k.DB,
+		"key", storage.Clip(k.Name))
 }
 
 // MayCreate panics with Refused if the policy of a missing key requires a deadline.

@@ -23,7 +23,8 @@ func Clone(b []byte) []byte {
 		return nil
 	}
 	if len(b) <= Size {
-		return append([]byte{}, b...) // and not b[:0:0]: callers' arrays would not stay on their stacks
+		// And not b[:0:0]: callers' arrays would not stay on their stacks.
+		return append([]byte{}, b...)
 	}
 	fresh := make([]byte, len(b))
 	Copy(fresh, b)

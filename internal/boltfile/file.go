@@ -87,7 +87,8 @@ func parseMeta(b []byte, i, pageSize int) Meta {
 	if bad != "" {
 		return Meta{Err: &Damage{uint64(i), int64(i * pageSize), bad}}
 	}
-	return Meta{Root: le.Uint64(b[16:]), Freelist: le.Uint64(b[32:]), Pages: le.Uint64(b[40:]), Tx: le.Uint64(b[48:])}
+	return Meta{Root: le.Uint64(b[16:]), Freelist: le.Uint64(b[32:]), Pages: le.Uint64(b[40:]),
+		Tx: le.Uint64(b[48:])}
 }
 
 // Newest is the meta page that bbolt uses; an error if neither is valid.
@@ -120,7 +121,8 @@ func OpenAt(src io.ReaderAt, size int64, pageSize int, m Meta) (*File, error) {
 	f.freelist = m.Freelist
 	// The comparison is by division since a product could overflow.
 	if m.Pages < 2 || m.Pages > uint64(size)/uint64(pageSize) {
-		return nil, fmt.Errorf("the file has %d bytes, its meta page counts %d pages of %d", size, m.Pages, pageSize)
+		return nil, fmt.Errorf("the file has %d bytes, its meta page counts %d pages of %d", size,
+			m.Pages, pageSize)
 	}
 	return f, nil
 }
@@ -188,7 +190,8 @@ type element struct {
 
 // parse reads the elements of a page into dst; numbered is false for the page of a bucket
 // that stands in the tree of buckets. With damage come the elements that are sound.
-func (f *File) parse(id uint64, h header, page []byte, numbered bool, dst []element) ([]element, error) {
+func (f *File) parse(id uint64, h header, page []byte, numbered bool,
+	dst []element) ([]element, error) {
 	if h.kind != kindBranch && h.kind != kindLeaf {
 		return dst, f.damage(id, "it is of kind %#x, neither branch nor leaf", h.kind)
 	}
@@ -241,7 +244,8 @@ const maxKey = 32768
 func parseElement(kind uint16, page []byte, at int) (e element, pos, size int, ok bool) {
 	var ksize, vsize uint32
 	if kind == kindBranch {
-		pos, ksize, e.child = at+int(le.Uint32(page[at:])), le.Uint32(page[at+4:]), le.Uint64(page[at+8:])
+		pos, ksize, e.child = at+int(le.Uint32(page[at:])), le.Uint32(page[at+4:]),
+			le.Uint64(page[at+8:])
 	} else {
 		pos = at + int(le.Uint32(page[at+4:]))
 		ksize, vsize = le.Uint32(page[at+8:]), le.Uint32(page[at+12:])
@@ -249,7 +253,8 @@ func parseElement(kind uint16, page []byte, at int) (e element, pos, size int, o
 		e.bucket = flags == 1
 		ok = flags > 1
 	}
-	if ok || ksize == 0 || ksize > maxKey || uint64(pos)+uint64(ksize)+uint64(vsize) > uint64(len(page)) {
+	if ok || ksize == 0 || ksize > maxKey || uint64(pos)+uint64(ksize)+
+		uint64(vsize) > uint64(len(page)) {
 		return e, 0, 0, false
 	}
 	value := pos + int(ksize)

@@ -42,7 +42,8 @@ func (f *File) FreeList() (free []uint64, err error) {
 		return nil, err
 	}
 	if h.kind != kindFreelist {
-		return nil, f.damage(f.freelist, "it is of kind %#x and should be the list of free pages", h.kind)
+		return nil, f.damage(f.freelist, "it is of kind %#x and should be the list of free pages",
+			h.kind)
 	}
 	at, count := headerSize, uint64(h.count)
 	if count == 0xFFFF && len(page) >= headerSize+8 {
@@ -56,7 +57,8 @@ func (f *File) FreeList() (free []uint64, err error) {
 	for i := range count {
 		id := le.Uint64(page[at+int(i)*8:])
 		if id <= last || id >= f.pages {
-			return free, f.damage(f.freelist, "its entry %d is page %d, after %d and of %d", i, id, last, f.pages)
+			return free, f.damage(f.freelist, "its entry %d is page %d, after %d and of %d", i,
+				id, last, f.pages)
 		}
 		last = id
 		free = append(free, id)

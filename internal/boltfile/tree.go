@@ -169,7 +169,9 @@ func (f *File) within(id uint64, h header, elements []element, b bound, depth in
 func (w *walk) branch(elements []element, b bound, depth int) error {
 	start := 0
 	if w.bad == nil { // else keys may lead astray
-		start = max(0, sort.Search(len(elements), func(i int) bool { return bytes.Compare(elements[i].key, w.from) > 0 })-1)
+		start = max(0, sort.Search(len(elements), func(i int) bool {
+			return bytes.Compare(elements[i].key, w.from) > 0
+		})-1)
 	}
 	for i := start; i < len(elements); i++ {
 		child := bound{elements[i].key, b.end}
@@ -190,7 +192,8 @@ func (w *walk) leaf(id uint64, elements []element) error {
 			continue
 		}
 		if e.bucket != w.buckets {
-			if err := w.report(w.f.damage(id, "its element %d is %s", i, map[bool]string{true: "a bucket", false: "no bucket"}[e.bucket])); err != nil {
+			if err := w.report(w.f.damage(id, "its element %d is %s", i,
+				map[bool]string{true: "a bucket", false: "no bucket"}[e.bucket])); err != nil {
 				return err
 			}
 			continue

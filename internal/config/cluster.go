@@ -9,10 +9,13 @@ import (
 // validHostname accepts what Redis does, and the empty text.
 func validHostname(text string) error {
 	if len(text) >= 256 {
-		return errors.New("Hostnames must be less than 256 characters") //lint:ignore ST1005 Redis's text
+		//lint:ignore ST1005 Redis's text
+		return errors.New("Hostnames must be less than 256 characters")
 	}
-	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
-		return errors.New("Hostnames may only contain alphanumeric characters, hyphens or dots") //lint:ignore ST1005 Redis's text
+	if strings.Trim(text,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") != "" {
+		//lint:ignore ST1005 Redis's text
+		return errors.New("Hostnames may only contain alphanumeric characters, hyphens or dots")
 	}
 	return nil
 }

@@ -23,12 +23,14 @@ var compat = []option{
 	tuneBool("lazyfree-lazy-user-flush", "", "no"),
 	tuneInt("maxmemory-samples", "", "5", 1, maxInt32),
 	tuneInt("maxmemory-eviction-tenacity", "", "10", 0, 100),
-	{name: "io-threads", group: groupCompat, kind: kindInt, def: "1", min: 1, max: 128, fixed: true},
+	{name: "io-threads", group: groupCompat, kind: kindInt, def: "1", min: 1,
+		max: 128, fixed: true},
 	tuneBool("io-threads-do-reads", "", "no"),
 	tuneBool("jemalloc-bg-thread", "", "yes"),
 	tuneBool("disable-thp", "", "yes"),
 	tuneWord("oom-score-adj", "no", "yes", "relative", "absolute"),
-	{name: "oom-score-adj-values", group: groupCompat, kind: kindCustom, def: "0 200 800", parse: readScores},
+	{name: "oom-score-adj-values", group: groupCompat, kind: kindCustom, def: "0 200 800",
+		parse: readScores},
 	fixedText("server-cpulist", "server_cpulist", ""),
 	fixedText("bio-cpulist", "bio_cpulist", ""),
 	fixedText("aof-rewrite-cpulist", "aof_rewrite_cpulist", ""),
@@ -43,7 +45,8 @@ var compat = []option{
 	tuneBool("crash-log-enabled", "", "yes"),
 	tuneBool("crash-memcheck-enabled", "", "yes"),
 
-	{name: "save", group: groupCompat, kind: kindCustom, parse: readSave, lines: saveLines, accumulate: true},
+	{name: "save", group: groupCompat, kind: kindCustom, parse: readSave, lines: saveLines,
+		accumulate: true},
 	tuneBool("stop-writes-on-bgsave-error", "", "yes"),
 	tuneBool("rdbcompression", "", "yes"),
 	tuneBool("rdbchecksum", "", "yes"),
@@ -95,13 +98,17 @@ var compat = []option{
 	tuneBytes("cluster-link-sendbuf-limit", "0", 0),
 	tuneText("cluster-announce-human-nodename", ""),
 
-	{name: "supervised", group: groupCompat, kind: kindEnum, def: "no", enum: []string{"upstart", "systemd", "auto", "no"}, fixed: true},
+	{name: "supervised", group: groupCompat, kind: kindEnum, def: "no",
+		enum: []string{"upstart", "systemd", "auto", "no"}, fixed: true},
 	tuneBool("always-show-logo", "", "no"),
 	tuneBool("set-proc-title", "", "yes"),
-	{name: "proc-title-template", group: groupCompat, kind: kindCustom, def: "{title} {listen-addr} {server-mode}", parse: readTitle, lines: quotedLine},
+	{name: "proc-title-template", group: groupCompat, kind: kindCustom,
+		def: "{title} {listen-addr} {server-mode}", parse: readTitle, lines: quotedLine},
 	tuneInt("shutdown-timeout", "", "10", 0, maxInt32),
-	{name: "shutdown-on-sigint", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
-	{name: "shutdown-on-sigterm", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
+	{name: "shutdown-on-sigint", group: groupCompat, kind: kindCustom, def: "default",
+		parse: readShutdown},
+	{name: "shutdown-on-sigterm", group: groupCompat, kind: kindCustom, def: "default",
+		parse: readShutdown},
 	fixedText("enable-module-command", "", "no"),
 	fixedText("enable-protected-configs", "", "no"),
 	tuneText("tls-client-cert-file", ""),
@@ -115,7 +122,8 @@ var compat = []option{
 
 // tuneInt is a number within bounds; most 0: up to the largest one.
 func tuneInt(name, alias, def string, least, most int64) option {
-	return option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def, min: least, max: most}
+	return option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def,
+		min: least, max: most}
 }
 
 func tuneBool(name, alias, def string) option {
@@ -142,5 +150,6 @@ func secretText(name string) option {
 // fixedText is a text about where files are or what is allowed: no client may change
 // the value from the file.
 func fixedText(name, alias, def string) option {
-	return option{name: name, alias: alias, group: groupCompat, kind: kindString, def: def, fixed: true}
+	return option{name: name, alias: alias, group: groupCompat, kind: kindString,
+		def: def, fixed: true}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // completions write what completes command lines, by shell.
-var completions = map[string]func(*strings.Builder){"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}
+var completions = map[string]func(*strings.Builder){"bash": bashCompletion, "zsh": zshCompletion,
+	"fish": fishCompletion}
 
 // CanComplete says whether there is completion for a shell.
 func CanComplete(shell string) bool { return completions[shell] != nil }
@@ -79,14 +80,22 @@ func bashCompletion(b *strings.Builder) {
 		case directory:
 			directories = append(directories, "--"+o.name)
 		case o.choices() != nil:
-			fmt.Fprintf(b, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", o.name, strings.Join(o.choices(), " "))
+			fmt.Fprintf(b, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n",
+				o.name, strings.Join(o.choices(), " "))
 		}
 	}
-	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", strings.Join(files, "|"))
-	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", strings.Join(append(directories, onDirectories()...), "|"))
-	b.WriteString("\tcompletion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n\tesac\n")
-	fmt.Fprintf(b, "\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W '--help --version %s' -- \"$cur\"))\n", strings.Join(names, " "))
-	fmt.Fprintf(b, "\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n", strings.Join(subcommandNames(), " "))
+	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n",
+		strings.Join(files, "|"))
+	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n",
+		strings.Join(append(directories, onDirectories()...), "|"))
+	b.WriteString(
+		"\tcompletion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n\tesac\n")
+	fmt.Fprintf(b,
+		"\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W '--help --version %s' -- \"$cur\"))\n",
+		strings.Join(names, " "))
+	fmt.Fprintf(b,
+		"\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n",
+		strings.Join(subcommandNames(), " "))
 }
 
 // shellQuoted is a text within single quotes of a shell.
@@ -97,13 +106,16 @@ func zshCompletion(b *strings.Builder) {
 	escaped := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
 	for o := range effective() {
 		values := o.argument(" ", "_files", "_files -/", "(%s)")
-		fmt.Fprintf(b, "\t\t%s\n", shellQuoted("*--"+o.name+"["+escaped.Replace(o.help)+"]:"+o.name+":"+values))
+		fmt.Fprintf(b, "\t\t%s\n",
+			shellQuoted("*--"+o.name+"["+escaped.Replace(o.help)+"]:"+o.name+":"+values))
 	}
 	b.WriteString("\t)\n\ttools=(\n")
 	for _, u := range subcommands() {
 		fmt.Fprintf(b, "\t\t%s\n", shellQuoted(u.Name+":"+u.Help))
 	}
-	fmt.Fprintf(b, "\t)\n\tcase $words[2] in\n\t%s) _files -/ ;;\n\tcompletion) compadd bash zsh fish ;;\n\thealth) ;;\n", strings.Join(onDirectories(), "|"))
+	fmt.Fprintf(b,
+		"\t)\n\tcase $words[2] in\n\t%s) _files -/ ;;\n\tcompletion) compadd bash zsh fish ;;\n\thealth) ;;\n",
+		strings.Join(onDirectories(), "|"))
 	b.WriteString("\t*)\n\t\t(( CURRENT == 2 )) && [[ $PREFIX != -* ]] && _describe tool tools\n\t\t_arguments -S $options '*:configuration file:_files'\n\t\t;;\n\tesac\n}\n_keyp \"$@\"\n")
 }
 
@@ -111,13 +123,18 @@ func fishCompletion(b *strings.Builder) {
 	none := "not __fish_seen_subcommand_from " + strings.Join(subcommandNames(), " ")
 	b.WriteString("# fish completion for keyp\ncomplete -c keyp -s h -l help -d 'Print the usage'\ncomplete -c keyp -s v -l version -d 'Print the version'\n")
 	for _, u := range subcommands() {
-		fmt.Fprintf(b, "complete -c keyp -n __fish_use_subcommand -a %s -d %s\n", u.Name, fishQuoted(u.Help))
+		fmt.Fprintf(b, "complete -c keyp -n __fish_use_subcommand -a %s -d %s\n", u.Name,
+			fishQuoted(u.Help))
 	}
-	fmt.Fprintf(b, "complete -c keyp -n '__fish_seen_subcommand_from %s' -x -a '(__fish_complete_directories)'\n", strings.Join(onDirectories(), " "))
-	b.WriteString("complete -c keyp -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n")
+	fmt.Fprintf(b,
+		"complete -c keyp -n '__fish_seen_subcommand_from %s' -x -a '(__fish_complete_directories)'\n",
+		strings.Join(onDirectories(), " "))
+	b.WriteString(
+		"complete -c keyp -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n")
 	for o := range effective() {
 		values := o.argument("-x", "-r", "-x -a '(__fish_complete_directories)'", "-x -a '%s'")
-		fmt.Fprintf(b, "complete -c keyp -n %s -l %s %s -d %s\n", fishQuoted(none), o.name, values, fishQuoted(o.help))
+		fmt.Fprintf(b, "complete -c keyp -n %s -l %s %s -d %s\n", fishQuoted(none), o.name, values,
+			fishQuoted(o.help))
 	}
 }
 

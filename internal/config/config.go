@@ -105,7 +105,8 @@ func (c *Config) PathOf(name string) string {
 	if path == "" || filepath.IsAbs(path) || c.start == "" {
 		return path
 	}
-	return c.start + string(filepath.Separator) + path // Join would take .. for the directory above a link's name
+	// Join would take .. for the directory above a link's name.
+	return c.start + string(filepath.Separator) + path
 }
 
 // Start is the working directory in which the server was started.
@@ -160,7 +161,9 @@ func (c *Config) At(option string, err error) error {
 // Names that are also usual words (port, bind) count at the begin of the text and after "and".
 func (c *Config) Locate(err error) error {
 	var places []string
-	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '-' && (r < 'a' || r > 'z')
+	})
 	for i, word := range words {
 		if i > 0 && words[i-1] != "and" && !strings.Contains(word, "-") {
 			continue
@@ -307,7 +310,8 @@ func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
 	for _, p := range pairs {
 		s := c.slots[strings.ToLower(p.Name)]
 		if s != nil && s.name == "maxmemory-policy" && !strings.EqualFold(p.Value, "noeviction") {
-			remarks = append(remarks, "maxmemory-policy "+p.Value+" deletes no keys: what does not fit into maxmemory stays "+
+			remarks = append(remarks, "maxmemory-policy "+p.Value+
+				" deletes no keys: what does not fit into maxmemory stays "+
 				"on disk; keys that are to go need a time to live, which KEYP.POLICY gives by pattern")
 		}
 		if s != nil && s.tolerate {
@@ -336,7 +340,8 @@ func (c *Config) apply(pairs []Pair, slots []*slot, values []value) error {
 		}
 		for _, s := range slots[:i+1] {
 			if back := s.changed(); back != nil {
-				err = fmt.Errorf("%w (and the old value of %s is refused too: %v)", err, s.name, back)
+				err = fmt.Errorf("%w (and the old value of %s is refused too: %v)",
+					err, s.name, back)
 			}
 		}
 		return &SetError{Option: pairs[i].Name, Err: err}

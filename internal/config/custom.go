@@ -27,7 +27,8 @@ type OutputLimits [3]OutputLimit
 func readOutputLimits(old value, words []string) (value, error) {
 	words = strings.Fields(strings.Join(words, " "))
 	if len(words) == 0 || len(words)%4 != 0 {
-		return value{}, errors.New("Wrong number of arguments in buffer limit configuration.") //lint:ignore ST1005 Redis's text
+		//lint:ignore ST1005 Redis's text
+		return value{}, errors.New("Wrong number of arguments in buffer limit configuration.")
 	}
 	limit := old.limit
 	for ; len(words) > 0; words = words[4:] {
@@ -41,13 +42,17 @@ func readOutputLimits(old value, words []string) (value, error) {
 			class = ClassPubSub
 		}
 		if class < 0 {
-			return value{}, errors.New("Invalid client class specified in buffer limit configuration.") //lint:ignore ST1005 Redis's text
+			return value{},
+				//lint:ignore ST1005 Redis's text
+				errors.New("Invalid client class specified in buffer limit configuration.")
 		}
 		hard, ok1 := parseBytes(words[1])
 		soft, ok2 := parseBytes(words[2])
 		seconds, err := strconv.ParseUint(words[3], 10, 31)
 		if !ok1 || !ok2 || err != nil {
-			return value{}, errors.New("Error in hard, soft or soft_seconds setting in buffer limit configuration.") //lint:ignore ST1005 Redis's text
+			//lint:ignore ST1005 Redis's text
+			return value{}, errors.New(
+				"Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 		}
 		limit[class] = OutputLimit{hard, soft, int64(seconds)}
 	}
@@ -60,7 +65,8 @@ func outputLimitLines(v value) []string {
 	var lines []string
 	for class, name := range []string{"normal", "slave", "pubsub"} {
 		l := v.limit[class]
-		lines = append(lines, name+" "+strconv.FormatInt(l.Hard, 10)+" "+strconv.FormatInt(l.Soft, 10)+" "+strconv.FormatInt(l.Seconds, 10))
+		lines = append(lines, name+" "+strconv.FormatInt(l.Hard, 10)+" "+strconv.FormatInt(l.Soft,
+			10)+" "+strconv.FormatInt(l.Seconds, 10))
 	}
 	return lines
 }
@@ -117,7 +123,9 @@ func readEvents(_ value, words []string) (value, error) {
 		}
 		bit := strings.IndexRune(eventLetters, letter)
 		if bit < 0 {
-			return value{}, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdnocSTIV'.") //lint:ignore ST1005 Redis's text
+			return value{},
+				//lint:ignore ST1005 Redis's text
+				errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdnocSTIV'.")
 		}
 		mask |= 1 << bit
 	}
@@ -151,10 +159,12 @@ func readPercentiles(_ value, words []string) (value, error) {
 	for i, word := range words {
 		p, err := strconv.ParseFloat(word, 64)
 		if err != nil {
-			return value{}, errors.New("Invalid latency-tracking-info-percentiles parameters") //lint:ignore ST1005 Redis's text
+			//lint:ignore ST1005 Redis's text
+			return value{}, errors.New("Invalid latency-tracking-info-percentiles parameters")
 		}
 		if !(p >= 0 && p <= 100) {
-			return value{}, errors.New("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+			return value{}, errors.New(
+				"latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
 		}
 		words[i] = strconv.FormatFloat(p, 'g', 17, 64)
 	}
@@ -216,7 +226,9 @@ func readScores(_ value, words []string) (value, error) {
 	for i, word := range words {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < -most || n > most {
-			return value{}, errors.New("Invalid oom-score-adj-values, elements must be between -2000 and 2000.") //lint:ignore ST1005 Redis's text
+			return value{},
+				//lint:ignore ST1005 Redis's text
+				errors.New("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
 		}
 		words[i] = strconv.Itoa(n)
 	}
@@ -252,7 +264,8 @@ func readShutdown(_ value, words []string) (value, error) {
 	return value{text: strings.Join(words, " "), words: words}, nil
 }
 
-var titleWords = []string{"title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"}
+var titleWords = []string{"title", "listen-addr", "server-mode", "port", "tls-port",
+	"unixsocket", "config-file"}
 
 // readTitle reads a template of a process's title: text with names in braces, where "{{" is a
 // brace.

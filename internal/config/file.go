@@ -54,7 +54,8 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 	var all Mistakes
 	for i, line := range splitLines(data) {
 		if len(all) >= maxMistakes {
-			all.Add(&lineError{shown, i + 1, errors.New("the rest was not read: too much is wrong")})
+			all.Add(&lineError{shown, i + 1,
+				errors.New("the rest was not read: too much is wrong")})
 			break
 		}
 		d, err := parseLine(line)
@@ -162,7 +163,9 @@ func parseLine(line []byte) (directive, error) {
 // since a password may stand behind that, as in requirepass=secret.
 func named(word string) string {
 	word = withoutPassword(word)
-	end := strings.IndexFunc(word, func(r rune) bool { return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') })
+	end := strings.IndexFunc(word, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
+	})
 	if end < 0 {
 		return word
 	}

@@ -29,16 +29,23 @@ const (
 var Uses = []Use{
 	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server", usualStatus},
 	{"", "--check-config [FILE | -]...", "check a configuration", "0: it is valid; 1: it is not"},
-	{"check", "DIR", "verify a data directory; --verbose: name all that is damaged", "0: it is sound; 1: it is not, or a failure"},
-	{"repair", "DIR NEWDIR", "save what is left of a damaged one", "0; 1: data is lost; 2: a mistake, or a failure"},
+	{"check", "DIR", "verify a data directory; --verbose: name all that is damaged",
+		"0: it is sound; 1: it is not, or a failure"},
+	{"repair", "DIR NEWDIR", "save what is left of a damaged one",
+		"0; 1: data is lost; 2: a mistake, or a failure"},
 	{"compact", "DIR", "free the unused space of its data file", usualStatus},
-	{"import", "FILE|DIR --dir NEWDIR", "import files of Redis; --to ADDR: into a running server", fmt.Sprintf(partialStatus, "imported")},
-	{"export", "DIR|ADDR FILE", "write keys as a file that Redis reads", fmt.Sprintf(partialStatus, "exported")},
-	{"backup", "ADDR|DIR TARGET", "back up a server or a directory; verify FILE proves it", usualStatus},
+	{"import", "FILE|DIR --dir NEWDIR", "import files of Redis; --to ADDR: into a running server",
+		fmt.Sprintf(partialStatus, "imported")},
+	{"export", "DIR|ADDR FILE", "write keys as a file that Redis reads",
+		fmt.Sprintf(partialStatus, "exported")},
+	{"backup", "ADDR|DIR TARGET", "back up a server or a directory; verify FILE proves it",
+		usualStatus},
 	{"restore", "BACKUP NEWDIR", "make a data directory of a backup", usualStatus},
-	{"cluster", "create ADDR ADDR...", "make a group; also add, remove, replace, status, recover", usualStatus},
+	{"cluster", "create ADDR ADDR...", "make a group; also add, remove, replace, status, recover",
+		usualStatus},
 	{"health", "[ADDR]", "ask a server whether it is ready", "0: it is ready; 1: it is not"},
-	{"completion", "bash | zsh | fish", "print what completes the command line in a shell", usualStatus},
+	{"completion", "bash | zsh | fish", "print what completes the command line in a shell",
+		usualStatus},
 	{"help", "[TOPIC]", "explain a command, an option or a topic below; also -h", usualStatus},
 	{"version", "", "print the version; also -v", usualStatus},
 }
@@ -65,7 +72,8 @@ echo "maxmemory 128mb" | keyp -
 `
 
 // shownGroups are the groups with a text for each option, in their order.
-var shownGroups = []string{groupNetwork, groupCluster, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch}
+var shownGroups = []string{groupNetwork, groupCluster, groupHTTP, groupTLS, groupData, groupMemory,
+	groupValues, groupClients, groupExpiry, groupLog, groupWatch}
 
 // allOptions is the topic that has every option.
 const allOptions = "options"
@@ -98,7 +106,9 @@ func indent(text string) string {
 func Help(w io.Writer, about string) error {
 	var b strings.Builder
 	name := strings.TrimPrefix(strings.ToLower(about), "--")
-	option := slices.IndexFunc(options, func(o option) bool { return o.is(name) && o.group != groupCompat })
+	option := slices.IndexFunc(options, func(o option) bool {
+		return o.is(name) && o.group != groupCompat
+	})
 	switch {
 	case about == "":
 		helpUses(&b)
@@ -123,9 +133,11 @@ func Help(w io.Writer, about string) error {
 		case o.why == "":
 			fmt.Fprintf(&b, "%s is accepted for redis.conf's sake, and has no effect\n", o.name)
 		case o.tolerate:
-			fmt.Fprintf(&b, "%s has no effect, and values other than %q have a warning: %s\n", o.name, o.only, o.why)
+			fmt.Fprintf(&b, "%s has no effect, and values other than %q have a warning: %s\n",
+				o.name, o.only, o.why)
 		default:
-			fmt.Fprintf(&b, "%s is accepted as %q, and refused with another value: %s\n", o.name, o.only, o.why)
+			fmt.Fprintf(&b, "%s is accepted as %q, and refused with another value: %s\n",
+				o.name, o.only, o.why)
 		}
 	default:
 		for _, group := range shownGroups {
@@ -134,7 +146,8 @@ func Help(w io.Writer, about string) error {
 			}
 		}
 		if b.Len() == 0 {
-			return fmt.Errorf("there is no topic %q%s", about, suggestion(name, slices.Concat(topics(), subcommandNames(), optionNames())))
+			return fmt.Errorf("there is no topic %q%s", about,
+				suggestion(name, slices.Concat(topics(), subcommandNames(), optionNames())))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

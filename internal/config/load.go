@@ -114,18 +114,24 @@ func (c *Config) remarkTuning() {
 	}
 	names = append(names, slices.Sorted(maps.Keys(c.passed))...)
 	if len(names) > 0 {
-		c.warnings = append(c.warnings, "options without effect, since they only tune Redis's own machinery: "+strings.Join(names, ", "))
+		c.warnings = append(c.warnings,
+			"options without effect, since they only tune Redis's own machinery: "+
+				strings.Join(names, ", "))
 	}
 	for _, user := range c.users {
 		if user.Words[0] == "default" && c.String("requirepass") != "" {
-			c.warnings = append(c.warnings, "requirepass has no effect, since the user default has rules ("+user.At+")")
+			c.warnings = append(c.warnings,
+				"requirepass has no effect, since the user default has rules ("+user.At+")")
 		}
 	}
 	const small = 1 << 20
 	if n := c.Int("maxmemory"); n > 0 && n < small {
-		c.warnings = append(c.warnings, fmt.Sprintf("maxmemory is less than 1 MiB (%d), so keys are read from disk again and again; 100mb is 100 MiB", n))
+		c.warnings = append(c.warnings,
+			fmt.Sprintf("maxmemory is less than 1 MiB (%d), so keys are read from disk again and again; 100mb is 100 MiB",
+				n))
 	}
-	c.warnings = append(c.warnings, c.Ineffective(Pair{"maxmemory-policy", c.String("maxmemory-policy")})...)
+	c.warnings = append(c.warnings,
+		c.Ineffective(Pair{"maxmemory-policy", c.String("maxmemory-policy")})...)
 }
 
 // directive is an option with the words given for it.
@@ -155,10 +161,14 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 			if inline {
 				d.words = []string{word}
 				if isSecret(d.name) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-					return nil, nil, fmt.Errorf("unexpected argument behind --%s=…: a value with blanks needs quotes", d.name)
+					return nil, nil,
+						fmt.Errorf(
+							"unexpected argument behind --%s=…: a value with blanks needs quotes",
+							d.name)
 				}
 			}
-			for !inline && i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") && !endsOptions(args, i+1) {
+			for !inline && i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") &&
+				!endsOptions(args, i+1) {
 				i++
 				d.words = append(d.words, args[i])
 			}
@@ -166,7 +176,8 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 		case arg == "-" || !strings.HasPrefix(arg, "-"):
 			files = append(files, arg)
 		default:
-			return nil, nil, fmt.Errorf("unknown argument %q (see keyp help)", named(strings.ToLower(arg)))
+			return nil, nil, fmt.Errorf("unknown argument %q (see keyp help)",
+				named(strings.ToLower(arg)))
 		}
 	}
 	if len(files) > 2 || len(files) == 2 && (files[0] == "-") == (files[1] == "-") {
@@ -174,7 +185,9 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 		if isSecret(strings.ToLower(files[0])) {
 			unexpected = files[0] // behind it is a password
 		}
-		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp help)", unexpected)
+		return nil, nil,
+			fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp help)",
+				unexpected)
 	}
 	return files, given, nil
 }
@@ -243,7 +256,9 @@ func (c *Config) addUser(words []string) error {
 	}
 	for _, other := range c.users {
 		if other.Words[0] == words[0] {
-			return errors.New("Duplicate user found. A user can only be defined once in config files") //lint:ignore ST1005 Redis's text
+			//lint:ignore ST1005 Redis's text
+			return errors.New(
+				"Duplicate user found. A user can only be defined once in config files")
 		}
 	}
 	c.users = append(c.users, User{words, c.at})
@@ -255,7 +270,8 @@ var errUnknownOption = errors.New("unknown option")
 // hint says what may have been meant instead of an option that is unknown.
 func hint(name string, err error) string {
 	if errors.Is(err, errUnknownOption) {
-		return cmp.Or(suggestion(name, append(optionNames(), "help", "version", "check-config")), " (keyp help options lists all)")
+		return cmp.Or(suggestion(name, append(optionNames(), "help", "version", "check-config")),
+			" (keyp help options lists all)")
 	}
 	return ""
 }
@@ -301,14 +317,18 @@ func (c *Config) loadEnv(env []string) error {
 			meant := suggestion(key, variables(secretNames(options)))
 			switch {
 			case s != nil:
-				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it has the address of a service, and no value of the option")
+				c.warnings = append(c.warnings, "environment variable "+key+
+					" is passed over: it has the address of a service, and no value of the option")
 			case meant != "" && !isService(text):
 				all.Add(fmt.Errorf("%s: %w%s", key, errUnknownOption, meant))
 			case protects(name):
-				all.Add(fmt.Errorf("%s: %w, and the server does not start without what may protect it: "+
-					"KEYP_REQUIREPASS is the password, KEYP_TLS_CERT_FILE and the like are for TLS; users and rename-command stand in the configuration file", key, errUnknownOption))
+				all.Add(fmt.Errorf(
+					"%s: %w, and the server does not start without what may protect it: "+
+						"KEYP_REQUIREPASS is the password, KEYP_TLS_CERT_FILE and the like are for TLS; users and rename-command stand in the configuration file",
+					key, errUnknownOption))
 			default:
-				c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option"+suggestion(key, variables(optionNames())))
+				c.warnings = append(c.warnings, "environment variable "+key+
+					" is passed over: it is no option"+suggestion(key, variables(optionNames())))
 			}
 			continue
 		}
@@ -330,13 +350,15 @@ func (c *Config) loadEnv(env []string) error {
 // protects reports whether the name of an unknown variable says that its value is to keep others
 // out. What Kubernetes and Docker make of the names of services says nothing.
 func protects(name string) bool {
-	if strings.HasSuffix(name, "-service-host") || strings.Contains(name, "-service-port") || strings.Contains(name, "-port") {
+	if strings.HasSuffix(name, "-service-host") || strings.Contains(name, "-service-port") ||
+		strings.Contains(name, "-port") {
 		return false
 	}
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' })
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.HasPrefix(word, "requirepass") ||
-			slices.Contains([]string{"password", "pass", "passwd", "user", "users", "username", "auth", "acl", "secret", "token", "tls", "rename"}, word)
+			slices.Contains([]string{"password", "pass", "passwd", "user", "users", "username",
+				"auth", "acl", "secret", "token", "tls", "rename"}, word)
 	})
 }
 

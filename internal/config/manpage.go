@@ -9,16 +9,19 @@ import (
 // ManPage writes keyp(1), from what --help is made of. day is its date, such as 2026-01-31.
 func ManPage(w io.Writer, day string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH KEYP 1 %s %s Keyp\n.SH NAME\nkeyp \\- %s\n.SH SYNOPSIS\n", roffWord(day), roffWord("Keyp "+Version), roff(summary))
+	fmt.Fprintf(&b, ".TH KEYP 1 %s %s Keyp\n.SH NAME\nkeyp \\- %s\n.SH SYNOPSIS\n", roffWord(day),
+		roffWord("Keyp "+Version), roff(summary))
 	for i, u := range Uses {
 		if i > 0 {
 			b.WriteString(".br\n")
 		}
-		fmt.Fprintf(&b, ".B keyp\n%s\n", roff(strings.TrimPrefix(strings.TrimPrefix(u.line(), "keyp"), " ")))
+		fmt.Fprintf(&b, ".B keyp\n%s\n",
+			roff(strings.TrimPrefix(strings.TrimPrefix(u.line(), "keyp"), " ")))
 	}
 	b.WriteString(".SH DESCRIPTION\nWithout a subcommand the server runs in the foreground until SIGTERM, SIGINT or SHUTDOWN.\nSIGHUP opens the log file again.\n")
 	for _, u := range subcommands() {
-		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n", roff(strings.TrimPrefix(u.line(), "keyp ")), roff(strings.ToUpper(u.Help[:1])+u.Help[1:]))
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n", roff(strings.TrimPrefix(u.line(), "keyp ")),
+			roff(strings.ToUpper(u.Help[:1])+u.Help[1:]))
 	}
 	b.WriteString(".SH OPTIONS\n" + roff(strings.TrimSpace(sources)) + "\n")
 	for _, group := range shownGroups {
@@ -27,12 +30,14 @@ func ManPage(w io.Writer, day string) error {
 			o.manual(&b)
 		}
 	}
-	fmt.Fprintf(&b, ".SS %s\n%s\n", roffWord(groupCompat), roff(strings.Join(withoutEffect(), ", ")))
+	fmt.Fprintf(&b, ".SS %s\n%s\n", roffWord(groupCompat),
+		roff(strings.Join(withoutEffect(), ", ")))
 	b.WriteString(".SH EXIT STATUS\n")
 	for _, u := range Uses {
 		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(u.line()), roff(u.Status))
 	}
-	b.WriteString(".SH EXAMPLES\n.nf\n" + roff(strings.TrimSpace(examples)) + "\n.fi\n.SH SEE ALSO\nredis\\-cli(1)\n")
+	b.WriteString(".SH EXAMPLES\n.nf\n" + roff(strings.TrimSpace(examples)) +
+		"\n.fi\n.SH SEE ALSO\nredis\\-cli(1)\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -13,7 +13,9 @@ func Suggestion(word string, of ...string) string { return suggestion(word, of) 
 // suggestion asks whether the nearest of these names was meant; empty: none is near.
 func suggestion(word string, names []string) string {
 	const near = 2 // and no more than half of the word
-	nearest := slices.MinFunc(names, func(a, b string) int { return distance(word, a) - distance(word, b) })
+	nearest := slices.MinFunc(names, func(a, b string) int {
+		return distance(word, a) - distance(word, b)
+	})
 	if d := distance(word, nearest); d > near || 2*d > len(word) {
 		return ""
 	}
@@ -67,9 +69,12 @@ func secretNames(of []option) (names []string) {
 func unknownWord(word string) string {
 	name, _, given := strings.Cut(word, "=")
 	if given && slices.Contains(optionNames(), name) {
-		return "there is no command " + withoutPassword(strings.TrimSpace(name)) + "=…; did you mean --" + name + "=…?"
+		return "there is no command " + withoutPassword(strings.TrimSpace(name)) +
+			"=…; did you mean --" + name + "=…?"
 	}
-	return "there is no command " + withoutPassword(strings.TrimSpace(word)) + ", and no configuration file of that name" + suggestion(word, subcommandNames()) + " (see keyp help)"
+	return "there is no command " + withoutPassword(strings.TrimSpace(word)) +
+		", and no configuration file of that name" + suggestion(word, subcommandNames()) +
+		" (see keyp help)"
 }
 
 // nearCommand reports whether an argument is nearly a subcommand, and no configuration file.

@@ -146,7 +146,8 @@ func (o *option) top() int64 {
 func (o *option) check(v value) (value, error) {
 	if o.kind == kindInt || o.kind == kindBytes {
 		if v.num < o.min || v.num > o.top() {
-			return value{}, fmt.Errorf("argument must be between %d and %d inclusive", o.min, o.top())
+			return value{}, fmt.Errorf("argument must be between %d and %d inclusive", o.min,
+				o.top())
 		}
 	}
 	if o.valid != nil {

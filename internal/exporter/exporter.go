@@ -31,7 +31,8 @@ type Key struct {
 	Name     []byte
 	Deadline int64  // Unix ms; 0: none
 	Payload  []byte // as DUMP replies it
-	Aged     bool   // a stream whose entries have an age (XCFGSET MAXAGE), which is not in the payload
+	// A stream whose entries have an age (XCFGSET MAXAGE), which is not in the payload.
+	Aged bool
 }
 
 // Rule is a rule that only Keyp knows.
@@ -157,7 +158,8 @@ func (r *Report) export(w writer, k *Key, now int64) error {
 		return nil
 	}
 	if k.Aged {
-		r.LeftOut.Add("the age of entries (XCFGSET MAXAGE) is Keyp's own: these streams are exported without it", string(k.Name))
+		r.LeftOut.Add("the age of entries (XCFGSET MAXAGE) is Keyp's own: these streams are exported without it",
+			string(k.Name))
 	}
 	r.Keys++
 	r.Types[rdb.TypeOf(k.Payload).String()]++
@@ -175,5 +177,7 @@ type rdbFormat struct {
 
 func (f *rdbFormat) library(source string) error    { return f.file.Library([]byte(source)) }
 func (f *rdbFormat) refuses(k *Key) (string, error) { return rdb.Portable(k.Payload, f.version) }
-func (f *rdbFormat) key(k *Key) error               { return f.file.Key(uint64(k.DB), k.Name, k.Deadline, k.Payload) }
-func (f *rdbFormat) end() error                     { return f.file.End() }
+func (f *rdbFormat) key(k *Key) error {
+	return f.file.Key(uint64(k.DB), k.Name, k.Deadline, k.Payload)
+}
+func (f *rdbFormat) end() error { return f.file.End() }

@@ -121,21 +121,24 @@ func (f *jsonFormat) stream(s *rdb.StreamValue) {
 		f.put(json("]"))
 	}
 	f.finish(']')
-	f.put(json(`,"lastId":`), s.Last, json(`,"maxDeletedId":`), s.MaxDeleted, json(`,"entriesAdded":`), s.Added, json(`,"groups":`))
+	f.put(json(`,"lastId":`), s.Last, json(`,"maxDeletedId":`), s.MaxDeleted,
+		json(`,"entriesAdded":`), s.Added, json(`,"groups":`))
 	f.begin('[')
 	for i := range s.Groups {
 		f.comma()
 		f.group(&s.Groups[i])
 	}
 	f.finish(']')
-	if s.Duration != 0 || s.MaxSize != 0 || s.IIDs != 0 || s.Duplicates != 0 || len(s.Producers) > 0 {
+	if s.Duration != 0 || s.MaxSize != 0 || s.IIDs != 0 || s.Duplicates != 0 ||
+		len(s.Producers) > 0 {
 		f.idempotence(s)
 	}
 	f.put(json("}"))
 }
 
 func (f *jsonFormat) group(g *rdb.StreamGroup) {
-	f.put(json(`{"name":`), g.Name, json(`,"lastId":`), g.Last, json(`,"entriesRead":`), g.Read, json(`,"consumers":`))
+	f.put(json(`{"name":`), g.Name, json(`,"lastId":`), g.Last, json(`,"entriesRead":`), g.Read,
+		json(`,"consumers":`))
 	f.begin('[')
 	for _, c := range g.Consumers {
 		f.comma()
@@ -159,7 +162,8 @@ func (f *jsonFormat) group(g *rdb.StreamGroup) {
 }
 
 func (f *jsonFormat) idempotence(s *rdb.StreamValue) {
-	f.put(json(`,"idempotence":{"duration":`), s.Duration, json(`,"maxSize":`), s.MaxSize, json(`,"added":`), s.IIDs,
+	f.put(json(`,"idempotence":{"duration":`), s.Duration, json(`,"maxSize":`), s.MaxSize,
+		json(`,"added":`), s.IIDs,
 		json(`,"duplicates":`), s.Duplicates, json(`,"producers":`))
 	f.begin('[')
 	for _, p := range s.Producers {

@@ -32,7 +32,8 @@ func (f *respFormat) key(k *Key) error {
 	}
 	deadline := strconv.AppendInt(nil, k.Deadline, 10)
 	if rdb.TypeOf(k.Payload) != rdb.String {
-		return f.do([]byte("RESTORE"), k.Name, deadline, k.Payload, []byte("REPLACE"), []byte("ABSTTL"))
+		return f.do([]byte("RESTORE"), k.Name, deadline, k.Payload, []byte("REPLACE"),
+			[]byte("ABSTTL"))
 	}
 	v, err := rdb.Decode(k.Payload)
 	switch {

@@ -67,9 +67,12 @@ func NewServer(conn net.Conn) (*Server, error) {
 	case err != nil:
 		return nil, err
 	case !bytes.Contains(got.text, []byte("keyp_version:")):
-		return nil, errors.New("it is no server of Keyp; `redis-cli --rdb FILE` has one of Redis write a file")
+		return nil,
+			errors.New(
+				"it is no server of Keyp; `redis-cli --rdb FILE` has one of Redis write a file")
 	}
-	if _, err := s.ask("CLIENT", "NO-TOUCH", "ON"); err != nil { // else policies would move deadlines
+	if _, err := s.ask("CLIENT", "NO-TOUCH", "ON"); err != nil {
+		// Else policies would move deadlines.
 		return nil, err
 	}
 	got, err = s.ask("INFO", "keyspace")
@@ -108,7 +111,8 @@ func (s *Server) Libraries() ([]string, error) {
 
 // Rules is for Source.
 func (s *Server) Rules() (rules []Rule, err error) {
-	for _, of := range []struct{ command, what string }{{"KEYP.POLICY", "policies"}, {"KEYP.OUTBOX", "outboxes"}} {
+	for _, of := range []struct{ command, what string }{{"KEYP.POLICY", "policies"},
+		{"KEYP.OUTBOX", "outboxes"}} {
 		got, err := s.ask(of.command, "LIST")
 		if err != nil {
 			return nil, err

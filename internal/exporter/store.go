@@ -58,7 +58,9 @@ func (s Store) Each(ctx context.Context, visit func(*Key) error) error {
 				return err
 			}
 			var names [][]byte
-			next, err := s.Scan(db, cursor, storeBatch, func(name []byte, _ object.Type) { names = append(names, bytes.Clone(name)) })
+			next, err := s.Scan(db, cursor, storeBatch, func(name []byte, _ object.Type) {
+				names = append(names, bytes.Clone(name))
+			})
 			if err != nil {
 				return err
 			}
@@ -79,7 +81,8 @@ func (s Store) Each(ctx context.Context, visit func(*Key) error) error {
 }
 
 // visit visits a key that is not due yet, and returns how many bytes of memory the key takes.
-func (s Store) visit(txn *storage.Txn, db int, name []byte, visit func(*Key) error) (size int, err error) {
+func (s Store) visit(txn *storage.Txn, db int, name []byte,
+	visit func(*Key) error) (size int, err error) {
 	k := s.Key(db, name)
 	if err := s.BeginBeside(txn, []storage.Key{k}); err != nil {
 		return 0, err

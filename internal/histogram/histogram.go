@@ -17,15 +17,18 @@ import (
 // Bounds of durations, in microseconds.
 var (
 	// Lateness is from 0.1 ms to 10 s.
-	Lateness = []int64{100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000}
+	Lateness = []int64{100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+		500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000}
 	// Sync is Lateness, and below it what fast disks and memory take.
 	Sync = append([]int64{10, 25, 50}, Lateness...)
 	// Work is from 10 ms to 10 minutes, for work in the background.
-	Work = []int64{10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000, 120_000_000, 300_000_000, 600_000_000}
+	Work = []int64{10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 30_000_000,
+		60_000_000, 120_000_000, 300_000_000, 600_000_000}
 )
 
 // Sizes are bounds in bytes, from 256 to 256 MiB.
-var Sizes = []int64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20}
+var Sizes = []int64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20,
+	16 << 20, 64 << 20, 256 << 20}
 
 // Histogram counts values up to each bound. All methods may be called at any time from anywhere.
 type Histogram struct {
@@ -80,7 +83,8 @@ func (r Reading) Since(earlier Reading) Reading {
 	if earlier.Count > r.Count || len(earlier.Upto) != len(r.Upto) {
 		return r
 	}
-	d := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)), Count: r.Count - earlier.Count, Sum: r.Sum - earlier.Sum}
+	d := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)),
+		Count: r.Count - earlier.Count, Sum: r.Sum - earlier.Sum}
 	for i := range r.Upto {
 		if d.Upto[i] = r.Upto[i] - earlier.Upto[i]; earlier.Upto[i] > r.Upto[i] {
 			return r
@@ -91,7 +95,8 @@ func (r Reading) Since(earlier Reading) Reading {
 
 // With is what this histogram and another one of the same bounds have counted together.
 func (r Reading) With(other Reading) Reading {
-	both := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)), Count: r.Count + other.Count, Sum: r.Sum + other.Sum}
+	both := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)),
+		Count: r.Count + other.Count, Sum: r.Sum + other.Sum}
 	for i := range both.Upto {
 		both.Upto[i] = r.Upto[i] + other.Upto[i]
 	}

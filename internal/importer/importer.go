@@ -53,72 +53,6 @@ type Key struct {
 	Name []byte
 }
 
-// Refusal is a reason for which something was not imported.
-type Refusal struct {
-	Reason string
-	Count  int64
-	First  []string // the first keys, commands or modules
-}
-
-// Refusals are the reasons, and how often there was each.
-type Refusals []*Refusal
-
-// Report is what was imported, or would be.
-type Report struct {
-	Types               map[string]int64 // keys of RDB files, by their type
-	Keys, Deadlines     int64
-	Expired             int64 // keys whose deadline had passed
-	Libraries, Commands int64
-	Refused             Refusals
-	Torn                int64 // bytes at the end that Redis would cut off
-	TornFile            string
-	// LeftOut counts keys, and commands about keys, of other databases, or that don't match, and
-	// then libraries, too.
-	LeftOut int64
-	// NotSaid: the server has everything, and cannot say whether it is on disk, since it is older
-	// than WAITAOF.
-	NotSaid bool
-}
-
-// without takes away what a server has refused of it.
-func (r *Report) without(refused *Report) {
-	r.Refused = append(r.Refused, refused.Refused...)
-	r.Keys -= refused.Keys
-	r.Deadlines -= refused.Deadlines
-	r.Libraries -= refused.Libraries
-	r.Commands -= refused.Commands
-	for typ, n := range refused.Types {
-		if r.Types[typ] -= n; r.Types[typ] == 0 {
-			delete(r.Types, typ)
-		}
-	}
-}
-
-// The bounds of what is kept of refusals.
-const (
-	maxRefusals = 100
-	maxNames    = 5
-	maxName     = 100
-)
-
-// Add counts one of something that is named.
-func (r *Refusals) Add(reason, name string) {
-	i := slices.IndexFunc(*r, func(one *Refusal) bool { return one.Reason == reason })
-	if i < 0 && len(*r) >= maxRefusals {
-		i = maxRefusals - 1
-		(*r)[i].Reason = "other reasons"
-	}
-	if i < 0 {
-		i = len(*r)
-		*r = append(*r, &Refusal{Reason: reason})
-	}
-	one := (*r)[i]
-	name = name[:min(len(name), maxName)]
-	if one.Count++; len(one.First) < maxNames && !slices.Contains(one.First, name) {
-		one.First = append(one.First, name)
-	}
-}
-
 // importer is one run. The goroutine of the pipe has only replies.
 type importer struct {
 	Options
@@ -179,7 +113,8 @@ func Import(s *Source, o Options) (_ *Report, err error) {
 	if im.Durable && !im.DryRun {
 		err := im.await()
 		if err != nil && len(im.replies.Refused) > 0 {
-			err = fmt.Errorf("%w; what it refused begins with %q: %s", err, im.replies.Refused[0].First[0], im.replies.Refused[0].Reason)
+			err = fmt.Errorf("%w; what it refused begins with %q: %s", err,
+				im.replies.Refused[0].First[0], im.replies.Refused[0].Reason)
 		}
 		return &im.report, err
 	}
@@ -195,7 +130,8 @@ func (im *importer) await() error {
 	case strings.Contains(strings.ToLower(failure), "unknown command"):
 		im.report.NotSaid = true
 	case failure != "":
-		return errors.New("all is sent, and whether it is durable the server does not say: " + failure)
+		return errors.New("all is sent, and whether it is durable the server does not say: " +
+			failure)
 	case !strings.HasPrefix(reply, "1"):
 		return errors.New("all is sent, and the server has not synced its log")
 	}
@@ -254,7 +190,8 @@ func (im *importer) prepare() error {
 		has, failure, err := im.pipe.ask("INFO", "keyspace")
 		switch {
 		case err != nil || failure != "":
-			return fmt.Errorf("the server does not say what it has: %s %w", failure, errors.Join(err))
+			return fmt.Errorf("the server does not say what it has: %s %w", failure,
+				errors.Join(err))
 		case strings.Contains(has, "keys="):
 			return errors.New("the server has keys: commands of an append-only file can only follow those before them")
 		}
@@ -482,7 +419,8 @@ func (im *importer) all() bool { return im.DB == AllDBs && im.Match == "" }
 func (im *importer) wanted(r *rdb.Record) bool { return im.chosen(r.DB, r.Key) }
 
 func (im *importer) chosen(db uint64, key []byte) bool {
-	return (im.DB == AllDBs || db == uint64(im.DB)) && (im.Match == "" || glob.Match([]byte(im.Match), key))
+	return (im.DB == AllDBs || db == uint64(im.DB)) &&
+		(im.Match == "" || glob.Match([]byte(im.Match), key))
 }
 
 func (im *importer) key(r *rdb.Record) error {
@@ -542,7 +480,8 @@ func (im *importer) lookForLibrary(line []byte) error {
 	if name, _, _ = bytes.Cut(name, []byte(" ")); im.Replace {
 		return nil
 	}
-	return im.do(sent{what: "FUNCTION LIST", key: line}, []byte("FUNCTION"), []byte("LIST"), []byte("LIBRARYNAME"), name)
+	return im.do(sent{what: "FUNCTION LIST", key: line}, []byte("FUNCTION"), []byte("LIST"),
+		[]byte("LIBRARYNAME"), name)
 }
 
 func (im *importer) restore(r *rdb.Record) error {
@@ -553,7 +492,8 @@ func (im *importer) restore(r *rdb.Record) error {
 	if im.payload = r.AppendPayload(im.payload[:0]); cap(im.payload) > 4*batchBytes {
 		defer func() { im.payload = nil }()
 	}
-	args := [][]byte{[]byte("RESTORE"), r.Key, strconv.AppendInt(nil, deadline, 10), im.payload, []byte("ABSTTL")}
+	args := [][]byte{[]byte("RESTORE"), r.Key, strconv.AppendInt(nil, deadline, 10), im.payload,
+		[]byte("ABSTTL")}
 	if im.Replace {
 		args = append(args, []byte("REPLACE"))
 	}

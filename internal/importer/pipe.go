@@ -76,7 +76,8 @@ func (p *pipe) start(replied func(s sent, reply, failure string)) {
 				if reply, failure, err = readReply(p.in, false, 0); err == nil {
 					p.replied(batch[i], reply, failure)
 				} else {
-					err = errors.Join(fmt.Errorf("the server's replies end: %w", err), p.conn.Close())
+					err = errors.Join(fmt.Errorf("the server's replies end: %w", err),
+						p.conn.Close())
 				}
 			}
 		}

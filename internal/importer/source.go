@@ -94,7 +94,8 @@ func mapFile(name string) ([]byte, error) {
 // manifest returns the files that the manifest in a directory, or in its appendonlydir, names.
 func manifest(dir string) ([]string, error) {
 	for _, dir := range []string{dir, filepath.Join(dir, "appendonlydir")} {
-		found, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir), "*.manifest"))
+		found, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`,
+			`\?`, `[`, `\[`).Replace(dir), "*.manifest"))
 		switch {
 		case err != nil:
 			return nil, err
@@ -115,7 +116,9 @@ func manifest(dir string) ([]string, error) {
 			return names, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no manifest of an append-only file: an RDB file is given by its own name", dir)
+	return nil,
+		fmt.Errorf(
+			"%s has no manifest of an append-only file: an RDB file is given by its own name", dir)
 }
 
 // parseManifest returns the names of the base and the increments, in the order of a manifest:
@@ -135,7 +138,8 @@ func parseManifest(text []byte) (names []string, err error) {
 		}
 		name, kind := values["file"], values["type"]
 		seq, err := strconv.ParseInt(values["seq"], 10, 64)
-		if !ok || len(words)%2 != 0 || err != nil || name == "" || name != filepath.Base(name) || name == ".." || name == "." {
+		if !ok || len(words)%2 != 0 || err != nil || name == "" || name != filepath.Base(name) ||
+			name == ".." || name == "." {
 			return nil, fmt.Errorf("%.200q is not a line of a manifest", line)
 		}
 		switch kind {

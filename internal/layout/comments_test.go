@@ -3,6 +3,8 @@ package layout
 import (
 	"fmt"
 	"go/ast"
+	"go/parser"
+	"go/token"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,6 +28,62 @@ func TestComments(t *testing.T) {
 			t.Error(problem)
 		}
 	}
+}
+
+// TestColumns checks that the code of the product fits the columns, too. A long string stays in one
+// piece, so that one can search for it.
+func TestColumns(t *testing.T) {
+	for _, f := range module(t) {
+		if !f.test() {
+			for _, problem := range wideLines(f) {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+// TestWideLines checks that TestColumns finds wide lines, and no others.
+func TestWideLines(t *testing.T) {
+	wide, long := "x"+strings.Repeat(" + x", 25), `"`+strings.Repeat("a", longString)+`"`
+	source := "package p\n\nvar x, y = 1, " + wide + "\n\n// " + wide + "\nvar s = f(" + long + ", " + wide[:50] + ")\n"
+	lines := token.NewFileSet()
+	syntax, err := parser.ParseFile(lines, "p/a.go", source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := wideLines(file{"p/a.go", syntax, lines, strings.Split(source, "\n")})
+	if len(problems) != 1 || !strings.HasPrefix(problems[0], "p/a.go:3:") {
+		t.Errorf("of three long lines, of which the first is too wide, it finds %q", problems)
+	}
+}
+
+// longString is how wide a string is that may make its line too wide.
+const longString = 60
+
+func wideLines(f file) (problems []string) {
+	may := map[int]bool{} // lines that may be wide
+	ast.Inspect(f.syntax, func(node ast.Node) bool {
+		if lit, ok := node.(*ast.BasicLit); ok && len(lit.Value) > longString {
+			for line := f.lines.Position(lit.Pos()).Line; line <= f.lines.Position(lit.End()).Line; line++ {
+				may[line] = true
+			}
+		}
+		return true
+	})
+	for _, group := range f.syntax.Comments { // of comments alone TestComments takes care
+		for _, one := range group.List {
+			if at := f.lines.Position(one.Pos()); strings.TrimSpace(f.text[at.Line-1][:at.Column-1]) == "" {
+				may[at.Line] = true
+			}
+		}
+	}
+	for i, line := range f.text {
+		width := len([]rune(strings.ReplaceAll(line, "\t", "    ")))
+		if width > columns && !may[i+1] {
+			problems = append(problems, fmt.Sprintf("%s:%d: the line has %d columns, and may have %d", f.path, i+1, width, columns))
+		}
+	}
+	return problems
 }
 
 func commentProblems(f file) (problems []string) {

@@ -188,7 +188,7 @@ func TestGuardsBite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mutexes, others := guards(file{"p/a.go", syntax, lines})
+		mutexes, others := guards(file{"p/a.go", syntax, lines, nil})
 		if len(mutexes) != tt.mutexes || len(others) != tt.others {
 			t.Errorf("%s: mutexes %q, types %q; want %d, %d", tt.source, mutexes, others, tt.mutexes, tt.others)
 		}

@@ -166,6 +166,7 @@ type file struct {
 	path   string // with slashes, from the module's root
 	syntax *ast.File
 	lines  *token.FileSet
+	text   []string // by line
 }
 
 func (f file) dir() string { return strings.TrimSuffix(f.path, "/"+filepath.Base(f.path)) }
@@ -364,7 +365,7 @@ func TestRulesBite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := file{tt.path, syntax, lines}
+		f := file{tt.path, syntax, lines, nil}
 		if got := importProblems(f); len(got) != tt.imports {
 			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.imports)
 		}
@@ -377,7 +378,7 @@ func TestRulesBite(t *testing.T) {
 	}
 	lines := token.NewFileSet()
 	syntax, err := parser.ParseFile(lines, "a_test.go", `package p; import "os/exec"; var a, b = exec.LookPath("redis-server")`, 0)
-	if err != nil || len(searches(file{"a_test.go", syntax, lines})) != 1 {
+	if err != nil || len(searches(file{"a_test.go", syntax, lines, nil})) != 1 {
 		t.Error("a search for a program is not found", err)
 	}
 }
@@ -420,7 +421,7 @@ var parsed = sync.OnceValues(func() (files []file, err error) {
 			return err
 		}
 		syntax, err := parser.ParseFile(lines, path, source, parser.ParseComments)
-		files = append(files, file{path, syntax, lines})
+		files = append(files, file{path, syntax, lines, strings.Split(string(source), "\n")})
 		return err
 	})
 	return files, err

@@ -103,7 +103,8 @@ func (t *Terminal) draw(r Report) string {
 	width := t.width()
 	if width == 0 || width >= fewWidth {
 		full := barWidth * r.Percent / 100
-		text = fmt.Sprintf("%s [%s%s] %3d%%", r.What, strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), r.Percent)
+		text = fmt.Sprintf("%s [%s%s] %3d%%", r.What, strings.Repeat("#", full),
+			strings.Repeat(" ", barWidth-full), r.Percent)
 		if r.Remaining > 0 {
 			text += ", " + remaining(r) + " left"
 		}

@@ -292,7 +292,8 @@ func (w *writer) pairs(kind byte, v Value, count int) {
 // timed writes a collection whose elements have deadlines. It never packs one: Redis converts a
 // small hash when it loads it.
 func (w *writer) timed(v Value, s summary) {
-	w.kind(map[Type]byte{Hash: kindHashTimed, Set: kindSetTimed, ZSet: kindZSetTimed, Limit: kindLimit}[v.Type])
+	w.kind(map[Type]byte{Hash: kindHashTimed, Set: kindSetTimed, ZSet: kindZSetTimed,
+		Limit: kindLimit}[v.Type])
 	w.b = binary.LittleEndian.AppendUint64(w.b, uint64(s.firstDeadline))
 	w.length(uint64(s.count))
 	for e := range v.Elements {

@@ -195,7 +195,8 @@ func OpenFile(b []byte) (*File, error) {
 		return nil, ErrNoFile
 	}
 	if n > newest {
-		return nil, fmt.Errorf("rdb: the file's version is %d, and %d is the newest that is known", n, newest)
+		return nil, fmt.Errorf("rdb: the file's version is %d, and %d is the newest that is known",
+			n, newest)
 	}
 	f.version, f.rest = n, b[headerBytes:]
 	f.forget()
@@ -309,7 +310,8 @@ func (f *File) oldFunction() Record {
 		f.skipString()
 	}
 	f.skipString()
-	return Record{Kind: RecordSkipped, Skipped: fmt.Sprintf("library %.100q in the format before 7.0", name)}
+	return Record{Kind: RecordSkipped,
+		Skipped: fmt.Sprintf("library %.100q in the format before 7.0", name)}
 }
 
 // meta skips modules' metadata of the next key, or slots.
@@ -485,5 +487,6 @@ func moduleName(id uint64) string {
 }
 
 func isStream(kind byte) bool {
-	return slices.Contains([]byte{kindStream, kindStream2, kindStream3, kindStream4, kindStream5}, kind)
+	return slices.Contains([]byte{kindStream, kindStream2, kindStream3, kindStream4, kindStream5},
+		kind)
 }

@@ -179,6 +179,7 @@ func backLength(b []byte, n int) []byte {
 	case n < 1<<28-1:
 		return append(b, byte(n>>21), byte(n>>14)|0x80, byte(n>>7)|0x80, byte(n)|0x80)
 	default:
-		return append(b, byte(n>>28), byte(n>>21)|0x80, byte(n>>14)|0x80, byte(n>>7)|0x80, byte(n)|0x80)
+		return append(b, byte(n>>28), byte(n>>21)|0x80, byte(n>>14)|0x80,
+			byte(n>>7)|0x80, byte(n)|0x80)
 	}
 }

@@ -44,7 +44,8 @@ type StreamGroup struct {
 	Read      int64    // entries read; -1: not known
 	Consumers []StreamConsumer
 	Pending   []StreamPending // by id
-	Nacked    []StreamID      // pending entries without a consumer, in the order in which they were given back
+	// Pending entries without a consumer, in the order in which they were given back.
+	Nacked []StreamID
 }
 
 // StreamConsumer is a consumer, with Unix milliseconds; Active is -1 if it never was.
@@ -157,7 +158,8 @@ func decodeStream(kind byte, body []byte) (Value, error) {
 		c.id() // the first one's
 		s.MaxDeleted, s.Added = c.id(), c.length()
 	}
-	if c.bad || length != uint64(entries) || s.Last.less(last) || s.Added < length || s.Added > math.MaxInt64 {
+	if c.bad || length != uint64(entries) || s.Last.less(last) || s.Added < length ||
+		s.Added > math.MaxInt64 {
 		return Value{}, ErrFormat
 	}
 	for n := c.some(6); n > 0 && !c.bad; n-- {
@@ -170,7 +172,9 @@ func decodeStream(kind byte, body []byte) (Value, error) {
 	if kind >= kindStream4 {
 		c.idempotence(s)
 	}
-	if c.bad || len(c.rest) > 0 || !unique(s.Groups, func(g StreamGroup) []byte { return g.Name }) ||
+	if c.bad || len(c.rest) > 0 || !unique(s.Groups, func(g StreamGroup) []byte {
+		return g.Name
+	}) ||
 		!unique(s.Producers, func(p StreamProducer) []byte { return p.Name }) {
 		return Value{}, ErrFormat
 	}
@@ -343,7 +347,8 @@ func (c *cursor) group(kind byte) StreamGroup {
 		}
 	}
 	for n := c.some(idBytes + 9); n > 0 && !c.bad; n-- {
-		p := StreamPending{ID: c.rawID(), Delivered: max(c.ms(), 0), Count: c.positive(), Consumer: -1}
+		p := StreamPending{ID: c.rawID(), Delivered: max(c.ms(), 0), Count: c.positive(),
+			Consumer: -1}
 		if last := len(g.Pending) - 1; last >= 0 && !g.Pending[last].ID.less(p.ID) {
 			c.fail()
 		}
@@ -368,7 +373,9 @@ func (c *cursor) group(kind byte) StreamGroup {
 	if kind >= kindStream5 {
 		owned += c.nacked(&g)
 	}
-	if owned != len(g.Pending) || !unique(g.Consumers, func(one StreamConsumer) []byte { return one.Name }) {
+	if owned != len(g.Pending) || !unique(g.Consumers, func(one StreamConsumer) []byte {
+		return one.Name
+	}) {
 		c.fail()
 	}
 	return g

@@ -16,7 +16,8 @@ const (
 func (w *writer) stream(s *StreamValue) (version uint16) {
 	kind := byte(kindStream2)
 	version = version7_0
-	if s.Duration != 0 || s.MaxSize != 0 || len(s.Producers) > 0 || s.IIDs != 0 || s.Duplicates != 0 {
+	if s.Duration != 0 || s.MaxSize != 0 || len(s.Producers) > 0 || s.IIDs != 0 ||
+		s.Duplicates != 0 {
 		kind, version = kindStream4, version8_6
 	}
 	for i := range s.Groups {

@@ -31,7 +31,8 @@ const (
 
 // String returns the type's name in replies of TYPE; it is empty for Keyp's own types.
 func (t Type) String() string {
-	return [...]string{String: "string", List: "list", Set: "set", ZSet: "zset", Hash: "hash", Stream: "stream", Lease: "", Limit: "", Delay: ""}[t]
+	return [...]string{String: "string", List: "list", Set: "set", ZSet: "zset", Hash: "hash",
+		Stream: "stream", Lease: "", Limit: "", Delay: ""}[t]
 }
 
 // Value is one value, on its way into a payload or out of it.

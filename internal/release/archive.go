@@ -28,7 +28,8 @@ func archive(path, dir, name string, when time.Time) (err error) {
 		return err
 	}
 	out := tar.NewWriter(zip)
-	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error { // in order of names
+	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		// In order of names.
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -40,7 +41,8 @@ func archive(path, dir, name string, when time.Time) (err error) {
 		if err != nil {
 			return err
 		}
-		head := tar.Header{Name: name + "/" + filepath.ToSlash(within), Mode: 0o644, Size: info.Size(), ModTime: when, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		head := tar.Header{Name: name + "/" + filepath.ToSlash(within), Mode: 0o644,
+			Size: info.Size(), ModTime: when, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
 		if info.Mode()&0o100 != 0 {
 			head.Mode = 0o755
 		}

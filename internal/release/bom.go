@@ -56,16 +56,19 @@ func listModules(info *debug.BuildInfo, when time.Time) bom {
 	b.Metadata.Component = component{Type: "application", Name: "keyp", Version: config.Version}
 	for _, s := range info.Settings {
 		if s.Key == "GOOS" || s.Key == "GOARCH" {
-			b.Metadata.Component.Properties = append(b.Metadata.Component.Properties, property{"go:" + strings.ToLower(s.Key), s.Value})
+			b.Metadata.Component.Properties = append(b.Metadata.Component.Properties,
+				property{"go:" + strings.ToLower(s.Key), s.Value})
 		}
 	}
 	version := strings.TrimPrefix(info.GoVersion, "go")
-	b.Components = []component{{Type: "library", Name: "std", Version: version, URL: "pkg:golang/std@" + version}}
+	b.Components = []component{{Type: "library", Name: "std", Version: version,
+		URL: "pkg:golang/std@" + version}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		c := component{Type: "library", Name: m.Path, Version: m.Version, URL: "pkg:golang/" + m.Path + "@" + m.Version}
+		c := component{Type: "library", Name: m.Path, Version: m.Version,
+			URL: "pkg:golang/" + m.Path + "@" + m.Version}
 		if m.Sum != "" {
 			c.Properties = []property{{"go:sum", m.Sum}}
 		}

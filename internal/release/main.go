@@ -26,7 +26,8 @@ import (
 
 func main() {
 	out := flag.String("out", "bin/release", "directory for the results; an older one is replaced")
-	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "OS/ARCH, with commas between them")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
+		"OS/ARCH, with commas between them")
 	flag.Parse()
 	if err := run(*out, strings.Split(*platforms, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -93,7 +94,8 @@ func identify() (s source, err error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		if text, err = git("log", "-1", "--format=%ct"); err != nil {
-			return s, fmt.Errorf("%w; SOURCE_DATE_EPOCH gives its time where there is no repository", err)
+			return s,
+				fmt.Errorf("%w; SOURCE_DATE_EPOCH gives its time where there is no repository", err)
 		}
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
@@ -115,9 +117,12 @@ func git(args ...string) (string, error) {
 // build compiles the server as nothing but commit and compiler decide.
 func (s source) build(system, machine, to string) error {
 	const in = "keyp/internal/config."
-	flags := fmt.Sprintf("-s -w -buildid= -X %scommit=%s -X %sdate=%s", in, s.commit, in, s.when.Format(time.RFC3339))
-	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", to, "./cmd/keyp")
-	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=")
+	flags := fmt.Sprintf("-s -w -buildid= -X %scommit=%s -X %sdate=%s", in, s.commit, in,
+		s.when.Format(time.RFC3339))
+	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", flags, "-o", to, "./cmd/keyp")
+	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "GOAMD64=v1", "GOARM64=v8.0",
+		"CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s/%s: %w\n%s", system, machine, err, out)
 	}
@@ -136,7 +141,8 @@ func (s source) stage(dir string) error {
 	if err := put(filepath.Join(dir, "keyp.1"), manual.Bytes()); err != nil {
 		return err
 	}
-	for shell, name := range map[string]string{"bash": "keyp.bash", "zsh": "_keyp", "fish": "keyp.fish"} {
+	for shell, name := range map[string]string{"bash": "keyp.bash", "zsh": "_keyp",
+		"fish": "keyp.fish"} {
 		var text bytes.Buffer
 		if err := config.Completion(shell, &text); err != nil {
 			return err
@@ -150,7 +156,8 @@ func (s source) stage(dir string) error {
 
 // stageTexts copies README.md with all that it and the documents link to, and a configuration.
 func stageTexts(root, dir string) error {
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "go.mod", "go.sum", "deploy/package/keyp.conf"} {
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md",
+		"SECURITY.md", "go.mod", "go.sum", "deploy/package/keyp.conf"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			return err
@@ -160,7 +167,8 @@ func stageTexts(root, dir string) error {
 		}
 	}
 	for _, name := range []string{"docs", "deploy"} {
-		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, name),
+			os.DirFS(filepath.Join(root, name))); err != nil {
 			return err
 		}
 	}

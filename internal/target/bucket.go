@@ -43,17 +43,20 @@ func openBucket(path string, o Options) (*bucket, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%s%s has no name of a bucket", scheme, path)
 	}
-	endpoint := cmp.Or(o.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), amazon)
+	endpoint := cmp.Or(o.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"),
+		amazon)
 	if !strings.Contains(endpoint, "://") {
 		endpoint = "https://" + endpoint
 	}
 	at, err := url.Parse(endpoint)
-	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || strings.Trim(at.Path, "/") != "" {
+	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" ||
+		strings.Trim(at.Path, "/") != "" {
 		return nil, fmt.Errorf("the endpoint %q is not of the form https://HOST:PORT", endpoint)
 	}
 	id, secret := os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY")
 	if id == "" || secret == "" {
-		return nil, errors.New("S3 needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment")
+		return nil,
+			errors.New("S3 needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment")
 	}
 	transport, err := transportOf(at.Scheme == "https")
 	if err != nil {
@@ -61,7 +64,8 @@ func openBucket(path string, o Options) (*bucket, error) {
 	}
 	clock := &dated{RoundTripper: transport}
 	core, err := minio.NewCore(at.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(id, secret, os.Getenv("AWS_SESSION_TOKEN")), Secure: at.Scheme == "https", Transport: clock,
+		Creds:  credentials.NewStaticV4(id, secret, os.Getenv("AWS_SESSION_TOKEN")),
+		Secure: at.Scheme == "https", Transport: clock,
 		Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), MaxRetries: tries,
 	})
 	if err != nil {
@@ -159,11 +163,13 @@ func (b *bucket) errorOf(err error, name string) error {
 }
 
 func (b *bucket) List(ctx context.Context) (files []File, err error) {
-	for object := range b.core.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix}) {
+	for object := range b.core.ListObjectsIter(ctx, b.name,
+		minio.ListObjectsOptions{Prefix: b.prefix}) {
 		if object.Err != nil {
 			return nil, b.errorOf(object.Err, "")
 		}
-		if name := strings.TrimPrefix(object.Key, b.prefix); name != "" && !strings.Contains(name, "/") {
+		if name := strings.TrimPrefix(object.Key, b.prefix); name != "" &&
+			!strings.Contains(name, "/") {
 			files = append(files, File{name, object.Size})
 		}
 	}
@@ -179,21 +185,27 @@ func (b *bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, e
 }
 
 func (b *bucket) Remove(ctx context.Context, name string) error {
-	return b.errorOf(b.core.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}), name)
+	return b.errorOf(b.core.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}),
+		name)
 }
 
 // Tidy takes uploads for left that began so long ago, by the clock of the server: that of this
 // machine may be ahead of it.
-func (b *bucket) Tidy(ctx context.Context, age time.Duration, dry bool) (names []string, err error) {
+func (b *bucket) Tidy(ctx context.Context, age time.Duration,
+	dry bool) (names []string, err error) {
 	var uploads []minio.ObjectMultipartInfo
-	for upload := range b.core.ListIncompleteUploads(ctx, b.name, b.prefix, false) { // the channel has to be read to its end
-		if err = errors.Join(err, b.errorOf(upload.Err, "")); upload.UploadID != "" && !strings.Contains(strings.TrimPrefix(upload.Key, b.prefix), "/") {
+	for upload := range b.core.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
+		// The channel has to be read to its end.
+		if err = errors.Join(err, b.errorOf(upload.Err, "")); upload.UploadID != "" &&
+			!strings.Contains(strings.TrimPrefix(upload.Key, b.prefix), "/") {
 			uploads = append(uploads, upload)
 		}
 	}
 	now := b.clock.last.Load()
 	if err == nil && now == 0 && len(uploads) > 0 {
-		err = fmt.Errorf("%s: the server does not say what time it is, so it is not known which uploads are left over", b.Path(""))
+		err =
+			fmt.Errorf("%s: the server does not say what time it is, so it is not known which uploads are left over",
+				b.Path(""))
 	}
 	for _, upload := range uploads {
 		if err != nil {
@@ -204,7 +216,8 @@ func (b *bucket) Tidy(ctx context.Context, age time.Duration, dry bool) (names [
 		}
 		name := strings.TrimPrefix(upload.Key, b.prefix)
 		if !dry {
-			err = b.errorOf(b.core.AbortMultipartUpload(ctx, b.name, upload.Key, upload.UploadID), name)
+			err = b.errorOf(b.core.AbortMultipartUpload(ctx, b.name, upload.Key, upload.UploadID),
+				name)
 		}
 		names = append(names, name)
 	}
@@ -237,7 +250,8 @@ func (d *download) open() error {
 		d.etag, d.size = info.ETag, info.Size
 	}
 	if info.Size != d.size-d.at {
-		return errors.Join(fmt.Errorf("%d bytes come from byte %d on, of %d", info.Size, d.at, d.size), body.Close())
+		return errors.Join(fmt.Errorf("%d bytes come from byte %d on, of %d", info.Size, d.at,
+			d.size), body.Close())
 	}
 	d.body = body
 	return nil

@@ -55,7 +55,8 @@ func (d Dir) Open(_ context.Context, name string) (io.ReadCloser, int64, error) 
 	return f, info.Size(), nil
 }
 
-func (d Dir) Create(_ context.Context, name string, _ int64, fill func(io.Writer) error) (size int64, err error) {
+func (d Dir) Create(_ context.Context, name string, _ int64,
+	fill func(io.Writer) error) (size int64, err error) {
 	path := d.Path(name)
 	if _, err := os.Lstat(path); err == nil {
 		return 0, exists(path)

@@ -33,7 +33,8 @@ type Folder interface {
 	// Create makes a file that must not exist yet from what fill writes, and returns its size.
 	// After an error nothing of it is left, unless removing that failed too. About how large it
 	// will be is a hint; it may be larger. No empty file is made.
-	Create(ctx context.Context, name string, about int64, fill func(io.Writer) error) (size int64, err error)
+	Create(ctx context.Context, name string, about int64,
+		fill func(io.Writer) error) (size int64, err error)
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
 	// Tidy removes what runs that were ended have left at least so long ago, and gives the names;
@@ -69,7 +70,8 @@ func Split(path string, o Options) (Folder, string, error) {
 	}
 	at := strings.LastIndexByte(path, '/')
 	if at < len(scheme) || at == len(path)-1 {
-		return nil, "", fmt.Errorf("%s names no file of a bucket, as %sBUCKET/NAME does", path, scheme)
+		return nil, "", fmt.Errorf("%s names no file of a bucket, as %sBUCKET/NAME does", path,
+			scheme)
 	}
 	folder, err := Open(path[:at], o)
 	return folder, path[at+1:], err

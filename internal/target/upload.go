@@ -26,18 +26,21 @@ const (
 )
 
 // Create is Folder's. An upload that is not completed is aborted.
-func (b *bucket) Create(ctx context.Context, name string, about int64, fill func(io.Writer) error) (size int64, err error) {
+func (b *bucket) Create(ctx context.Context, name string, about int64,
+	fill func(io.Writer) error) (size int64, err error) {
 	key := b.prefix + name
 	if err := b.errorOf(b.stat(ctx, key, -1), name); err == nil {
 		return 0, exists(b.Path(name))
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
-	id, err := b.core.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{ContentType: "application/octet-stream"})
+	id, err := b.core.NewMultipartUpload(ctx, b.name, key,
+		minio.PutObjectOptions{ContentType: "application/octet-stream"})
 	if err != nil {
 		return 0, b.errorOf(err, name)
 	}
-	u := &upload{ctx: ctx, b: b, key: key, id: id, sent: make(chan sentPart, parallel), room: max(partSize, int(about/fewParts))}
+	u := &upload{ctx: ctx, b: b, key: key, id: id, sent: make(chan sentPart, parallel),
+		room: max(partSize, int(about/fewParts))}
 	if err = fill(u); err == nil {
 		err = u.end()
 	}
@@ -124,8 +127,11 @@ func (u *upload) send() {
 	u.buf, u.size, u.under = nil, u.size+int64(len(buf)), u.under+1
 	go func() {
 		sum := sha256.Sum256(buf)
-		o := minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:]), DisableContentSha256: true} // it need not sum up once more
-		part, err := u.b.core.PutObjectPart(u.ctx, u.b.name, u.key, u.id, number, bytes.NewReader(buf), int64(len(buf)), o)
+		// It need not sum up once more.
+		o := minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:]),
+			DisableContentSha256: true}
+		part, err := u.b.core.PutObjectPart(u.ctx, u.b.name, u.key, u.id, number,
+			bytes.NewReader(buf), int64(len(buf)), o)
 		u.sent <- sentPart{number, part.ETag, buf, err}
 	}()
 	u.err = u.wait(parallel)
@@ -159,7 +165,8 @@ func (u *upload) complete() error {
 	if err := u.ctx.Err(); err != nil {
 		return err
 	}
-	_, err := u.b.core.CompleteMultipartUpload(u.ctx, u.b.name, u.key, u.id, u.parts, minio.PutObjectOptions{})
+	_, err := u.b.core.CompleteMultipartUpload(u.ctx, u.b.name, u.key, u.id, u.parts,
+		minio.PutObjectOptions{})
 	if err != nil && u.b.stat(u.ctx, u.key, u.size) == nil {
 		return nil
 	}

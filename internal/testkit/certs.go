@@ -30,7 +30,8 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
-	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	a.cert, a.key = template, a.newKey()
 	a.File = a.write("authority", "CERTIFICATE", a.sign("authority", template, a.key))
 	return a
@@ -63,7 +64,8 @@ func (a *Authority) sign(name string, template *x509.Certificate, key *ecdsa.Pri
 func (a *Authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name+".pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+		0o600); err != nil {
 		a.t.Fatal(err)
 	}
 	return path
@@ -94,7 +96,8 @@ func (a *Authority) ServerArgs() []string {
 		return a.args
 	}
 	cert, key := a.Issue("server")
-	a.args = []string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.File, "--tls-auth-clients", "no"}
+	a.args = []string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.File,
+		"--tls-auth-clients", "no"}
 	return a.args
 }
 

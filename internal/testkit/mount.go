@@ -27,7 +27,8 @@ func LoopDisk(t testing.TB, mb int) (dir, image string) {
 		t.Fatal(err)
 	}
 	// -m 0 keeps no room for root alone, whom the server may run as.
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", image).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0",
+		image).CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: no ext4 file system can be made here: %v %s", err, out)
 	}
 	return Mount(t, "-o", "loop", image), image
@@ -39,7 +40,8 @@ func Mount(t testing.TB, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: no small file system can be mounted here (needs root on Linux): %s", bytes.TrimSpace(out))
+		t.Skipf("SKIPPED: no small file system can be mounted here (needs root on Linux): %s",
+			bytes.TrimSpace(out))
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {

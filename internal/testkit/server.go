@@ -82,10 +82,12 @@ func NewKeyp(t testing.TB, o Options) *Server {
 		if s.o.Config != "" {
 			args = append([]string{s.o.Config}, args...)
 		} else {
-			args = append(args, "--wal-segment-size", "4mb") // the usual one takes longer to prepare than most tests
+			// The usual one takes longer to prepare than most tests.
+			args = append(args, "--wal-segment-size", "4mb")
 		}
 		if s.o.TLS != nil {
-			args = append(append(args, "--tls-port", strconv.Itoa(s.tlsPort)), s.o.TLS.ServerArgs()...)
+			args = append(append(args, "--tls-port", strconv.Itoa(s.tlsPort)),
+				s.o.TLS.ServerArgs()...)
 		}
 		return append(args, s.o.Args...)
 	})
@@ -96,10 +98,12 @@ func NewKeyp(t testing.TB, o Options) *Server {
 // KEYP_REQUIRE_REDIS is 1.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := prepare(t, "redis-server", Program(t, "redis-server"), Options{Args: args}, func(s *Server) []string {
-		return append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.o.Dir,
-			"--save", "", "--appendonly", "no"}, s.o.Args...)
-	})
+	s := prepare(t, "redis-server", Program(t, "redis-server"), Options{Args: args},
+		func(s *Server) []string {
+			return append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1",
+				"--dir", s.o.Dir,
+				"--save", "", "--appendonly", "no"}, s.o.Args...)
+		})
 	s.Start()
 	return s
 }
@@ -299,8 +303,9 @@ func (s *Server) ping() bool {
 	if err != nil {
 		return false
 	}
-	return bytes.HasPrefix(answer, []byte("-NOAUTH")) || bytes.HasPrefix(answer, []byte("+PONG\r\n")) &&
-		bytes.Contains(answer, fmt.Appendf(nil, "\r\nprocess_id:%d\r\n", s.Pid()))
+	return bytes.HasPrefix(answer, []byte("-NOAUTH")) ||
+		bytes.HasPrefix(answer, []byte("+PONG\r\n")) &&
+			bytes.Contains(answer, fmt.Appendf(nil, "\r\nprocess_id:%d\r\n", s.Pid()))
 }
 
 // Refuses runs the server and waits for its end, which is expected: it gives the exit
@@ -360,7 +365,8 @@ func (s *Server) Kill() {
 func (s *Server) WaitKilled() {
 	s.t.Helper()
 	await.For(s.t, "somebody kills "+s.name, s.exited)
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok ||
+		status.Signal() != syscall.SIGKILL {
 		s.t.Fatalf("%s ended by itself: %v", s.name, s.result)
 	}
 	s.cmd = nil
@@ -467,7 +473,8 @@ func (s *Server) ClientTLS(proto int, cfg *tls.Config) *redis.Client {
 func NewClient(t testing.TB, o *redis.Options) *redis.Client {
 	patient := *o
 	patient.MaxRetries, patient.DialerRetries = -1, 1
-	patient.DialTimeout, patient.ReadTimeout, patient.WriteTimeout, patient.PoolTimeout = await.Bound, await.Bound, await.Bound, await.Bound
+	patient.DialTimeout, patient.ReadTimeout, patient.WriteTimeout,
+		patient.PoolTimeout = await.Bound, await.Bound, await.Bound, await.Bound
 	c := redis.NewClient(&patient)
 	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
 	return c
@@ -491,7 +498,8 @@ func (s *Server) RepeatUntilGone(args ...any) {
 	defer c.Close()
 	for {
 		var refused redis.Error
-		if err := c.Do(context.Background(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) && !errors.As(err, &refused) {
+		if err := c.Do(context.Background(), args...).Err(); err != nil &&
+			!errors.Is(err, redis.Nil) && !errors.As(err, &refused) {
 			return
 		}
 	}

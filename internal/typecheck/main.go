@@ -13,8 +13,9 @@ import (
 )
 
 // mode is what type checking needs: everything from source, so nothing must be compiled first.
-const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-	packages.NeedDeps | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedSyntax
+const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles |
+	packages.NeedImports | packages.NeedDeps | packages.NeedTypes |
+	packages.NeedTypesInfo | packages.NeedSyntax
 
 func main() {
 	for _, platform := range os.Args[1:] {

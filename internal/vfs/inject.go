@@ -51,7 +51,9 @@ type ShortWrite struct {
 	Err error
 }
 
-func (s *ShortWrite) Error() string { return fmt.Sprintf("short write of %d bytes: %v", s.N, s.Err) }
+func (s *ShortWrite) Error() string {
+	return fmt.Sprintf("short write of %d bytes: %v", s.N, s.Err)
+}
 
 func (s *ShortWrite) Unwrap() error { return s.Err }
 
@@ -75,7 +77,9 @@ func (i *injected) file(op Op, name string, open func(string) (File, error)) (Fi
 	return &injectedFile{base: f, name: name, hook: i.hook}, nil
 }
 
-func (i *injected) Create(name string) (File, error) { return i.file(OpCreate, name, i.base.Create) }
+func (i *injected) Create(name string) (File, error) {
+	return i.file(OpCreate, name, i.base.Create)
+}
 
 func (i *injected) Open(name string) (File, error) { return i.file(OpOpen, name, i.base.Open) }
 

@@ -88,7 +88,9 @@ func (m *Mem) take(n int64) error {
 	return nil
 }
 
-func pathError(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
 
 // parent finds the directory of name; nil when it does not exist.
 func (m *Mem) parent(name string) *directory { return m.mu.dirs[filepath.Dir(name)] }
@@ -155,7 +157,8 @@ func (m *Mem) Rename(oldName, newName string) error {
 	delete(m.mu.files, oldName)
 	m.mu.files[newName] = node
 	dir := m.parent(oldName)
-	dir.pending = append(dir.pending, nameOp{from: filepath.Base(oldName), to: filepath.Base(newName), node: node})
+	dir.pending = append(dir.pending,
+		nameOp{from: filepath.Base(oldName), to: filepath.Base(newName), node: node})
 	return nil
 }
 

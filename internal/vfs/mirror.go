@@ -25,7 +25,8 @@ func NewMirror(mem *Mem, fsys FS, name string, real io.WriterAt) (*Mirror, error
 		return nil, err
 	}
 	// The real file may have been extended by truncation, which does not go through the Mirror.
-	if known, err := mem.read(name); err != nil || !bytes.Equal(bytes.TrimRight(known, "\x00"), bytes.TrimRight(data, "\x00")) {
+	if known, err := mem.read(name); err != nil || !bytes.Equal(bytes.TrimRight(known, "\x00"),
+		bytes.TrimRight(data, "\x00")) {
 		f, err := mem.Create(name)
 		if err == nil {
 			_, err = f.WriteAt(data, 0)

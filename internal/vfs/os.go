@@ -59,7 +59,9 @@ func (osFS) Lock(name string) (io.Closer, error) {
 
 // flock locks an open file until it is closed. It returns ErrLocked if the file is already locked.
 func flock(f *os.File) error {
-	err := retryInterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	err := retryInterrupted(func() error {
+		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	})
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrLocked
 	}

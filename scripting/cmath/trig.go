@@ -36,7 +36,8 @@ func sinCos(x float64) (sin, cos pair) {
 	var quarters int64
 	if math.Abs(x) < reducible {
 		n := math.RoundToEven(x / (math.Pi / 2))
-		r = pair{x, 0}.sub(twoProduct(n, halfPi[0])).sub(twoProduct(n, halfPi[1])).sub(twoProduct(n, halfPi[2]))
+		r = pair{x, 0}.sub(twoProduct(n, halfPi[0])).sub(twoProduct(n, halfPi[1])).sub(
+			twoProduct(n, halfPi[2]))
 		quarters = int64(n)
 	} else {
 		r, quarters = reduceLarge(x)

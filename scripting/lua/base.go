@@ -13,10 +13,12 @@ import (
 // unpack, xpcall, _VERSION; and _G, which is the table itself.
 func (L *State) OpenBase(globals *Table) {
 	L.Register(globals, map[string]Builtin{
-		"assert": baseAssert, "collectgarbage": baseCollect, "error": baseError, "gcinfo": baseGCInfo,
+		"assert": baseAssert, "collectgarbage": baseCollect, "error": baseError,
+		"gcinfo":  baseGCInfo,
 		"getfenv": baseGetFEnv, "setfenv": baseSetFEnv,
 		"getmetatable": baseGetMetatable, "setmetatable": baseSetMetatable,
-		"load": baseLoad, "loadstring": baseLoadString, "pcall": PCallWith(nil), "xpcall": baseXPCall,
+		"load": baseLoad, "loadstring": baseLoadString, "pcall": PCallWith(nil),
+		"xpcall":   baseXPCall,
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet,
 		"select": baseSelect, "tonumber": baseToNumber, "tostring": baseToString,
 		"type": baseType, "unpack": baseUnpack,
@@ -366,7 +368,8 @@ func (L *State) load(source, name string) int {
 func (L *State) Compile(source, name string) (*Program, error) {
 	m := &L.memory
 	compile := func() (*Program, error) {
-		return Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh), Stop: &L.interrupted, owner: L, levels: L.nested})
+		return Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh),
+			Stop: &L.interrupted, owner: L, levels: L.nested})
 	}
 	p, err := compile()
 	if errors.Is(err, ErrMemory) { // perhaps garbage was in the way

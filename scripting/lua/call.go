@@ -103,7 +103,8 @@ func (L *State) precall(co *Coroutine, at, want int) (lua bool) {
 	if len(co.frames) == cap(co.frames) {
 		co.growFrames(L)
 	}
-	co.frames = append(co.frames, frame{fn: fn, base: at + 1, ret: at, want: want, nargs: co.top - at - 1})
+	co.frames = append(co.frames, frame{fn: fn, base: at + 1, ret: at, want: want,
+		nargs: co.top - at - 1})
 	n := fn.builtin.fn(L)
 	if n < 0 {
 		return false

@@ -57,9 +57,10 @@ const (
 	opGetConst                // R[A] = R[B][K[C]], no string
 	opSetTable                // R[A][RK[B]] = RK[C]
 	opSetField                // R[A][K[C]] = RK[B], K[C] a string
-	opNewTable                // R[A] = {} with room for B elements and C others, as floating point bytes
-	opSelf                    // R[A+1] = R[B]; R[A] = R[B][K[C]], a string
-	opAdd                     // R[A] = R[B] + R[C]
+	// R[A] = {} with room for B elements and C others, as floating point bytes.
+	opNewTable
+	opSelf // R[A+1] = R[B]; R[A] = R[B][K[C]], a string
+	opAdd  // R[A] = R[B] + R[C]
 	opSub
 	opMul
 	opDiv
@@ -114,7 +115,8 @@ const (
 )
 
 func encode(op opcode, a, b, c int) instruction {
-	return instruction(op) | instruction(uint8(a))<<8 | instruction(uint16(b))<<16 | instruction(uint32(int32(c)))<<32
+	return instruction(op) | instruction(uint8(a))<<8 | instruction(uint16(b))<<16 | instruction(
+		uint32(int32(c)))<<32
 }
 
 func (i instruction) op() opcode { return opcode(i) }

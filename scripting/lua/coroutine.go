@@ -58,7 +58,8 @@ const (
 func (L *State) newCoroutine() *Coroutine {
 	L.account(coroutineSize + firstStack*valueSize + firstCalls*frameSize)
 	L.lastID++
-	co := &Coroutine{header: header{kind: KindThread, id: L.lastID}, stack: make([]Value, firstStack), frames: make([]frame, 1, firstCalls), top: 1}
+	co := &Coroutine{header: header{kind: KindThread, id: L.lastID},
+		stack: make([]Value, firstStack), frames: make([]frame, 1, firstCalls), top: 1}
 	co.frames[0].base = 1
 	return co
 }

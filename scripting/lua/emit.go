@@ -87,7 +87,8 @@ func (f *function) emitNil(from, n int) {
 			if from >= len(f.active) {
 				return // the registers of a new call are nil
 			}
-		} else if last := f.code[len(f.code)-1]; last.op() == opLoadNil && last.a() <= from && from <= last.b()+1 {
+		} else if last := f.code[len(f.code)-1]; last.op() == opLoadNil && last.a() <= from &&
+			from <= last.b()+1 {
 			if from+n-1 > last.b() {
 				f.setB(len(f.code)-1, from+n-1)
 			}

@@ -116,7 +116,8 @@ func (L *State) throwMemory() {
 //
 // When the state is killed, an outermost PCall returns an error with Killed set. Within a builtin,
 // PCall then does not return.
-func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Value) (results []Value, err *Error) {
+func (L *State) PCall(fn Value, args []Value,
+	native func(L *State, v Value) Value) (results []Value, err *Error) {
 	co := L.running
 	at := co.top
 	ok := L.try(handler{native: native}, func() {
@@ -145,7 +146,8 @@ func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Val
 // try runs body. ok is false if body raised an error. L.thrown is then the error, and the state is
 // restored, except the stack above its top. The caller must check for a killed state.
 func (L *State) try(h handler, body func()) (ok bool) {
-	co, frames, top, nested, handlers, handling := L.running, len(L.running.frames), L.running.top, L.nested, len(L.handlers), L.handling
+	co, frames, top, nested, handlers, handling := L.running, len(L.running.frames), L.running.top,
+		L.nested, len(L.handlers), L.handling
 	L.handling = false
 	L.handlers = append(L.handlers, h)
 	defer func() {

@@ -13,7 +13,8 @@ const unaryPriority = 8
 // operators are indexed by token; tokens that are no operators have binding strength 0.
 var operators = [tkEOF + 1]operator{
 	'+': {6, 6, opAdd, false, false}, '-': {6, 6, opSub, false, false},
-	'*': {7, 7, opMul, false, false}, '/': {7, 7, opDiv, false, false}, '%': {7, 7, opMod, false, false},
+	'*': {7, 7, opMul, false, false}, '/': {7, 7, opDiv, false, false},
+	'%': {7, 7, opMod, false, false},
 	'^': {10, 9, opPow, false, false}, tkConcat: {5, 4, opConcat, false, false},
 	tkEq: {3, 3, opEq, true, false}, tkNe: {3, 3, opEq, true, true},
 	'<': {3, 3, opLt, true, false}, tkLe: {3, 3, opLe, true, false},

@@ -44,8 +44,10 @@ const (
 	tkNone token = -1 // in errors that are near nothing
 )
 
-var tokenNames = [...]string{"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local",
-	"nil", "not", "or", "repeat", "return", "then", "true", "until", "while", "..", "...", "==", ">=", "<=", "~=",
+var tokenNames = [...]string{"and", "break", "do", "else", "elseif", "end", "false", "for",
+	"function", "if", "in", "local",
+	"nil", "not", "or", "repeat", "return", "then", "true", "until", "while", "..", "...", "==",
+	">=", "<=", "~=",
 	"<number>", "<name>", "<string>", "<eof>"}
 
 var keywords = func() map[string]token {
@@ -329,7 +331,8 @@ func (l *lexer) look() {
 	panic(&syntaxError{ErrStopped})
 }
 
-var escapes = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
+var escapes = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r',
+	't': '\t', 'v': '\v'}
 
 func (l *lexer) quoted(quote byte) lexeme {
 	b := append(l.buffer[:0], quote)

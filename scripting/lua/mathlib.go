@@ -9,12 +9,16 @@ import (
 // OpenMath returns the table of the mathematical library, with random and randomseed left out.
 func (L *State) OpenMath() *Table {
 	t := L.NewTable(0, 32)
-	L.Register(t, map[string]Builtin{"max": mathMax, "min": mathMin, "modf": mathModf, "frexp": mathFrexp, "ldexp": mathLdexp})
+	L.Register(t, map[string]Builtin{"max": mathMax, "min": mathMin, "modf": mathModf,
+		"frexp": mathFrexp, "ldexp": mathLdexp})
 	const radian = math.Pi / 180
 	for name, fn := range map[string]func(float64) float64{
-		"abs": math.Abs, "acos": cmath.Acos, "asin": cmath.Asin, "atan": cmath.Atan, "ceil": math.Ceil,
-		"cos": cmath.Cos, "cosh": cmath.Cosh, "exp": cmath.Exp, "floor": math.Floor, "log": cmath.Log,
-		"log10": cmath.Log10, "sin": cmath.Sin, "sinh": cmath.Sinh, "sqrt": cmath.Sqrt, "tan": cmath.Tan,
+		"abs": math.Abs, "acos": cmath.Acos, "asin": cmath.Asin, "atan": cmath.Atan,
+		"ceil": math.Ceil,
+		"cos":  cmath.Cos, "cosh": cmath.Cosh, "exp": cmath.Exp, "floor": math.Floor,
+		"log":   cmath.Log,
+		"log10": cmath.Log10, "sin": cmath.Sin, "sinh": cmath.Sinh, "sqrt": cmath.Sqrt,
+		"tan":  cmath.Tan,
 		"tanh": cmath.Tanh,
 		"deg":  func(f float64) float64 { return f / radian },
 		"rad":  func(f float64) float64 { return f * radian },

@@ -164,7 +164,8 @@ func (m *meter) open(h *header) {
 }
 
 func (m *meter) table(t *Table) {
-	m.total += tableSize + roundBytes(int64(len(t.array))*valueSize) + roundBytes(int64(len(t.nodes))*nodeSize)
+	m.total += tableSize + roundBytes(int64(len(t.array))*valueSize) +
+		roundBytes(int64(len(t.nodes))*nodeSize)
 	if t.meta != nil {
 		m.object(&t.meta.header)
 	}
@@ -214,7 +215,8 @@ func (m *meter) function(f *Function) {
 // coroutine counts a stack. Values beyond its top are not used any more: it clears them, for the
 // garbage collector.
 func (m *meter) coroutine(co *Coroutine) {
-	m.total += coroutineSize + roundBytes(int64(len(co.stack))*valueSize) + roundBytes(int64(cap(co.frames))*frameSize)
+	m.total += coroutineSize + roundBytes(int64(len(co.stack))*valueSize) +
+		roundBytes(int64(cap(co.frames))*frameSize)
 	top := co.top
 	for i := range co.frames {
 		f := &co.frames[i]

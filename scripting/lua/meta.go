@@ -25,9 +25,12 @@ const (
 )
 
 var eventNames = [...]*String{
-	newConstant("__index"), newConstant("__newindex"), newConstant("__eq"), newConstant("__call"), newConstant("__lt"),
-	newConstant("__le"), newConstant("__concat"), newConstant("__len"), newConstant("__unm"), newConstant("__add"),
-	newConstant("__sub"), newConstant("__mul"), newConstant("__div"), newConstant("__mod"), newConstant("__pow"),
+	newConstant("__index"), newConstant("__newindex"), newConstant("__eq"), newConstant("__call"),
+	newConstant("__lt"),
+	newConstant("__le"), newConstant("__concat"), newConstant("__len"), newConstant("__unm"),
+	newConstant("__add"),
+	newConstant("__sub"), newConstant("__mul"), newConstant("__div"), newConstant("__mod"),
+	newConstant("__pow"),
 }
 
 var (

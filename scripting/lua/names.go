@@ -32,7 +32,8 @@ func (L *State) nameOf(v Value) string {
 		return ""
 	}
 	pc := f.pc - 1
-	if i := f.fn.proto.code[pc]; i.op() >= opAddKR && i.op() <= opPowKR && v == f.fn.proto.constants[i.c()] {
+	if i := f.fn.proto.code[pc]; i.op() >= opAddKR && i.op() <= opPowKR &&
+		v == f.fn.proto.constants[i.c()] {
 		return ""
 	}
 	for _, register := range operands(f.fn.proto.code[pc]) {
@@ -48,7 +49,8 @@ func operands(i instruction) []int {
 	switch op := i.op(); {
 	case op >= opAdd && op <= opPow:
 		return []int{i.b(), i.c()}
-	case op >= opAddRK && op <= opLen, op == opSelf, op == opGetField, op == opGetConst, op == opGetTable:
+	case op >= opAddRK && op <= opLen, op == opSelf, op == opGetField, op == opGetConst,
+		op == opGetTable:
 		return []int{i.b()}
 	case op == opSetField, op == opSetTable:
 		return []int{i.a()}

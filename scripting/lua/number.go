@@ -55,7 +55,8 @@ func parseNumber(s string, look func()) (f float64, ok bool) {
 	if len(s)-len(digits) > 1 {
 		return 0, false
 	}
-	if len(digits) > 1 && (digits[1] == 'x' || digits[1] == 'X') && !strings.ContainsAny(digits, "pP") {
+	if len(digits) > 1 && (digits[1] == 'x' || digits[1] == 'X') &&
+		!strings.ContainsAny(digits, "pP") {
 		s += "p0"
 	}
 	if len(digits) == 3 && strings.EqualFold(digits, "nan") {

@@ -59,7 +59,8 @@ type parser struct {
 }
 
 func parse(source string, o *CompileOptions) (program *Program, err error) {
-	l := &lexer{source: source, line: 1, lastLine: 1, name: chunkName(o.Name, shownCompiling), strings: map[string]*String{}, o: o}
+	l := &lexer{source: source, line: 1, lastLine: 1, name: chunkName(o.Name, shownCompiling),
+		strings: map[string]*String{}, o: o}
 	l.ahead.kind = tkNone
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,7 +71,8 @@ func parse(source string, o *CompileOptions) (program *Program, err error) {
 			program, err = nil, e.err
 		}
 	}()
-	p := &parser{lexer: l, levels: o.levels, program: &Program{name: chunkName(o.Name, shownRunning), owner: o.owner}}
+	p := &parser{lexer: l, levels: o.levels,
+		program: &Program{name: chunkName(o.Name, shownRunning), owner: o.owner}}
 	p.open(0)
 	p.f.vararg = true
 	l.next()
@@ -79,7 +81,8 @@ func parse(source string, o *CompileOptions) (program *Program, err error) {
 		p.expected(tkEOF)
 	}
 	p.program.main = p.close()
-	p.program.bytes = l.used + roundBytes(int64(unsafe.Sizeof(Program{}))+int64(len(p.program.name)))
+	p.program.bytes = l.used + roundBytes(int64(unsafe.Sizeof(Program{}))+
+		int64(len(p.program.name)))
 	if o.owner != nil {
 		for _, s := range l.strings {
 			s.shared = false
@@ -90,7 +93,8 @@ func parse(source string, o *CompileOptions) (program *Program, err error) {
 
 // open begins a function.
 func (p *parser) open(line int) {
-	p.f = &function{l: p.lexer, outer: p.f, pending: noJumps, lastTarget: -1, maxStack: 2, firstLine: line}
+	p.f = &function{l: p.lexer, outer: p.f, pending: noJumps, lastTarget: -1, maxStack: 2,
+		firstLine: line}
 }
 
 // close ends a function.
@@ -98,15 +102,20 @@ func (p *parser) close() *proto {
 	f := p.f
 	p.endLocals(0)
 	f.emit(opReturn, 0, 1, 0)
-	p.use(roundBytes(protoSize) + int64(len(f.upvalues))*upvalueInfoSize + int64(len(f.locals))*localInfoSize + int64(len(f.protos))*8)
-	for _, size := range []int64{int64(len(f.code)) * 8, int64(len(f.lines)) * 4, int64(len(f.constants)) * valueSize, int64(len(f.upvalues)) * upvalueInfoSize, int64(len(f.locals)) * localInfoSize, int64(len(f.protos)) * 8} {
+	p.use(roundBytes(protoSize) + int64(len(f.upvalues))*upvalueInfoSize +
+		int64(len(f.locals))*localInfoSize + int64(len(f.protos))*8)
+	for _, size := range []int64{int64(len(f.code)) * 8, int64(len(f.lines)) * 4,
+		int64(len(f.constants)) * valueSize, int64(len(f.upvalues)) * upvalueInfoSize,
+		int64(len(f.locals)) * localInfoSize, int64(len(f.protos)) * 8} {
 		p.use(roundBytes(size) - size) // the allocator's part
 	}
 	p.f = f.outer
 	return &proto{
-		program: p.program, code: exactly(f.code), lines: exactly(f.lines), constants: exactly(f.constants),
-		protos: exactly(f.protos), upvalues: exactly(f.upvalues), locals: exactly(f.locals),
-		params: f.params, maxStack: f.maxStack, vararg: f.vararg, needsArg: f.argTable && !f.usesDots,
+		program: p.program, code: exactly(f.code), lines: exactly(f.lines),
+		constants: exactly(f.constants),
+		protos:    exactly(f.protos), upvalues: exactly(f.upvalues), locals: exactly(f.locals),
+		params: f.params, maxStack: f.maxStack, vararg: f.vararg,
+		needsArg:  f.argTable && !f.usesDots,
 		firstLine: int32(f.firstLine), lastLine: int32(p.line),
 	}
 }
@@ -159,7 +168,8 @@ func (p *parser) match(what, who token, line int) {
 	if line == p.line {
 		p.expected(what)
 	}
-	p.failHere("'" + what.String() + "' expected (to close '" + who.String() + "' at line " + strconv.Itoa(line) + ")")
+	p.failHere("'" + what.String() + "' expected (to close '" + who.String() + "' at line " +
+		strconv.Itoa(line) + ")")
 }
 
 func (p *parser) nameHere() *String {

@@ -107,7 +107,8 @@ func (L *State) Reset() {
 func (L *State) NewFunction(name string, fn Builtin, upvalues ...Value) Value {
 	L.account(functionSize + builtinSize + int64(len(upvalues))*valueSize)
 	L.lastID++
-	f := &Function{header: header{kind: KindFunction, id: L.lastID}, env: L.globals, builtin: &builtin{name: name, fn: fn}}
+	f := &Function{header: header{kind: KindFunction, id: L.lastID}, env: L.globals,
+		builtin: &builtin{name: name, fn: fn}}
 	if len(upvalues) > 0 {
 		f.builtin.upvalues = append([]Value(nil), upvalues...)
 	}

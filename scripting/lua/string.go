@@ -45,7 +45,8 @@ var (
 func init() {
 	for i := range single {
 		s := string([]byte{byte(i)})
-		single[i] = String{header: header{kind: KindString, shared: true}, hashed: true, hash: hashString(s), s: s}
+		single[i] = String{header: header{kind: KindString, shared: true}, hashed: true,
+			hash: hashString(s), s: s}
 	}
 }
 
@@ -54,7 +55,8 @@ func init() {
 func Constant(s string) Value { return Value{ref: &newConstant(s).header} }
 
 func newConstant(s string) *String {
-	return &String{header: header{kind: KindString, shared: true}, hashed: true, hash: hashString(s), s: s}
+	return &String{header: header{kind: KindString, shared: true}, hashed: true,
+		hash: hashString(s), s: s}
 }
 
 // String returns a string's value. The bytes are not copied.

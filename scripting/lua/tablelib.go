@@ -6,8 +6,10 @@ import "math"
 func (L *State) OpenTable() *Table {
 	t := L.NewTable(0, 16)
 	L.Register(t, map[string]Builtin{
-		"concat": tableConcat, "foreach": tableForeach, "foreachi": tableForeachi, "getn": tableGetn,
-		"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "setn": tableSetn, "sort": tableSort,
+		"concat": tableConcat, "foreach": tableForeach, "foreachi": tableForeachi,
+		"getn":   tableGetn,
+		"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "setn": tableSetn,
+		"sort": tableSort,
 	})
 	return t
 }

@@ -20,7 +20,8 @@ const (
 	KindThread
 )
 
-var kindNames = [...]string{"nil", "boolean", "userdata", "number", "string", "table", "function", "thread"}
+var kindNames = [...]string{"nil", "boolean", "userdata", "number", "string", "table",
+	"function", "thread"}
 
 // String is the kind's name in Lua.
 func (k Kind) String() string { return kindNames[k] }

@@ -69,7 +69,8 @@ enter:
 						}
 					}
 				}
-				if L.interrupted.Load() { // to compare long keys takes time, and so do many that collide
+				if L.interrupted.Load() {
+					// To compare long keys takes time, and so do many that collide.
 					f.pc = pc
 					L.throwKilled()
 				}
@@ -459,7 +460,8 @@ enter:
 			}
 			a := i.a()
 			if ra.Kind() == KindFunction && r[a+1].isTable() {
-				if b := ra.function().builtin; b != nil && b.iterator != 0 && b.iterate(r, a, i.c()) {
+				if b := ra.function().builtin; b != nil && b.iterator != 0 &&
+					b.iterate(r, a, i.c()) {
 					continue
 				}
 			}

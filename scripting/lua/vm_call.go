@@ -2,7 +2,8 @@ package lua
 
 // slowArithmetic does an operation whose operands are not both numbers. It returns the frame and
 // the registers, which a metamethod may have moved.
-func (L *State) slowArithmetic(co *Coroutine, f *frame, pc int, i instruction, b, c Value) (*frame, *registers) {
+func (L *State) slowArithmetic(co *Coroutine, f *frame, pc int, i instruction, b,
+	c Value) (*frame, *registers) {
 	f.pc = pc
 	op := i.op()
 	switch {

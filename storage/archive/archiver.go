@@ -116,11 +116,13 @@ type Archiver struct {
 		logged time.Duration // when that was, a reading of Mono
 	}
 	status atomic.Pointer[Status]
-	runs   atomic.Pointer[time.Duration] // when the command began that runs, a reading of Mono; nil: none does
+	// When the command began that runs, a reading of Mono; nil: none does.
+	runs atomic.Pointer[time.Duration]
 }
 
 var (
-	errLate  = fmt.Errorf("archive: a stop waits %v for the archive; the next start archives the rest", closePatience)
+	errLate = fmt.Errorf(
+		"archive: a stop waits %v for the archive; the next start archives the rest", closePatience)
 	errHangs = fmt.Errorf("archive: the command has not ended for %v", RunLimit)
 )
 
@@ -154,7 +156,8 @@ func Start(o Options) (*Archiver, error) {
 		return nil, err
 	}
 	if state.moved(&o) {
-		o.Logger.Warn("the directory of the data was copied, or moved to another file system, since it was archived: no other copy may run with this archive; of one of them make a backup, and restore that to a new directory", "dir", o.Data)
+		o.Logger.Warn("the directory of the data was copied, or moved to another file system, since it was archived: no other copy may run with this archive; of one of them make a backup, and restore that to a new directory",
+			"dir", o.Data)
 	}
 	on := state.on(o.Log.History(), o.Timed)
 	on.Directory = o.Directory
@@ -217,7 +220,8 @@ func (a *Archiver) unshared() error {
 func (a *Archiver) tidy() error {
 	names, err := a.o.FS.List(a.o.Dir)
 	for _, name := range names {
-		if history, from, ok := parseName(name); ok && err == nil && (history != a.round.History || from < a.round.Through) {
+		if history, from, ok := parseName(name); ok && err == nil &&
+			(history != a.round.History || from < a.round.Through) {
 			err = a.o.FS.Remove(filepath.Join(a.o.Dir, name))
 		}
 	}
@@ -314,7 +318,8 @@ func (a *Archiver) report(err error) error {
 		a.note(func(s *Status) { s.Err = nil })
 	default:
 		mono := a.o.Clock.Mono()
-		if text := err.Error(); a.round.failed == "" || text != a.round.failed && mono-a.round.logged >= logInterval {
+		if text := err.Error(); a.round.failed == "" ||
+			text != a.round.failed && mono-a.round.logged >= logInterval {
 			a.round.failed, a.round.logged = text, mono
 			a.o.Logger.Error("the log is not archived, and kept", "error", err)
 		}
@@ -326,7 +331,8 @@ func (a *Archiver) report(err error) error {
 // archive makes files while there is enough for one.
 func (a *Archiver) archive(now bool) error {
 	if end := a.o.Log.End(); a.round.Through > end {
-		return fmt.Errorf("%w: the log of %s ends at %d, and is archived up to %d", ErrBad, a.o.Data, end, a.round.Through)
+		return fmt.Errorf("%w: the log of %s ends at %d, and is archived up to %d", ErrBad,
+			a.o.Data, end, a.round.Through)
 	}
 	for {
 		if a.ctx.Err() != nil {
@@ -370,11 +376,13 @@ func (a *Archiver) begin() error {
 	if err != nil {
 		return err
 	}
-	if n := len(files); n > 0 && files[n-1].from > a.round.Through { // another copy has archived them
+	if n := len(files); n > 0 && files[n-1].from > a.round.Through {
+		// Another copy has archived them.
 		return a.foreign(filepath.Join(a.o.Dir, files[n-1].name()))
 	}
 	if a.round.Through != 0 {
-		a.o.Logger.Error("the archive has a hole: "+a.needed(), "from", a.round.Through, "to", start)
+		a.o.Logger.Error("the archive has a hole: "+a.needed(), "from", a.round.Through, "to",
+			start)
 		a.note(func(s *Status) { s.Holes++ })
 	}
 	return a.save(start, "")
@@ -461,9 +469,11 @@ func (a *Archiver) batches(end uint64, fn func(lsn uint64, batch []byte) error) 
 
 // write writes batches up to a position, but not more than fill a file, and gives the LSN of the
 // last one, the sum, and how long the file is.
-func (a *Archiver) write(w io.Writer, end uint64) (through uint64, sum string, size int64, err error) {
+func (a *Archiver) write(w io.Writer,
+	end uint64) (through uint64, sum string, size int64, err error) {
 	counted := &counter{w: w}
-	h := Header{History: a.round.History, Member: a.o.Member, From: a.round.Through, Previous: a.round.Sum, Untimed: a.round.Untimed}
+	h := Header{History: a.round.History, Member: a.o.Member, From: a.round.Through,
+		Previous: a.round.Sum, Untimed: a.round.Untimed}
 	to, err := newWriter(counted, h)
 	if err != nil {
 		return 0, "", 0, err
@@ -494,7 +504,8 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // adopt takes the next file as it is: the process ended before that was noted. It has to have what
 // the log has, which is settled up to a position.
-func (a *Archiver) adopt(path string, end uint64) (through uint64, sum string, size int64, err error) {
+func (a *Archiver) adopt(path string,
+	end uint64) (through uint64, sum string, size int64, err error) {
 	f, err := a.o.FS.Open(path)
 	if err != nil {
 		return 0, "", 0, err
@@ -508,7 +519,8 @@ func (a *Archiver) adopt(path string, end uint64) (through uint64, sum string, s
 		return 0, "", 0, fmt.Errorf("%s: %w", path, err)
 	}
 	defer r.Close()
-	if h := &r.Header; h.History != a.round.History || h.Member != a.o.Member || h.From != a.round.Through || h.Previous != a.round.Sum {
+	if h := &r.Header; h.History != a.round.History || h.Member != a.o.Member ||
+		h.From != a.round.Through || h.Previous != a.round.Sum {
 		return 0, "", 0, a.foreign(path)
 	}
 	ended := false
@@ -544,7 +556,8 @@ func (a *Archiver) foreign(path string) error {
 			"of which a restore can read several", ErrBad, path)
 	}
 	return fmt.Errorf("%w: %s has something else than the log of %s, which is a copy of another directory or an older state of its own: "+
-		"back it up and restore that to a new directory, which has a history of its own", ErrBad, path, a.o.Data)
+		"back it up and restore that to a new directory, which has a history of its own",
+		ErrBad, path, a.o.Data)
 }
 
 // save notes how far the log is archived.

@@ -96,14 +96,16 @@ func Open(from Files, history string, position uint64) (*Chain, error) {
 	}
 	c := &Chain{from: from, files: files}
 	if len(c.files) == 0 {
-		return nil, fmt.Errorf("%w: %s has nothing of history %s (of %d other histories it has)", ErrHole, from.Path(""), history, others)
+		return nil, fmt.Errorf("%w: %s has nothing of history %s (of %d other histories it has)",
+			ErrHole, from.Path(""), history, others)
 	}
 	n := 0
 	for n < len(c.files) && (n == 0 && c.files[n].from == position || c.files[n].from < position) {
 		n++
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%w: it begins at LSN %d, and LSN %d is needed", ErrHole, c.files[0].from, position)
+		return nil, fmt.Errorf("%w: it begins at LSN %d, and LSN %d is needed", ErrHole,
+			c.files[0].from, position)
 	}
 	c.files = c.files[n-1:]
 	c.last = c.files[0].from
@@ -161,7 +163,9 @@ func (c *Chain) Last() uint64 { return c.last }
 // Timed reports whether the log has the time of the batch that was read last: otherwise it ran
 // without an archive.
 func (c *Chain) Timed() bool {
-	return !slices.ContainsFunc(c.untimed, func(s Span) bool { return s.From < c.last && c.last <= s.To })
+	return !slices.ContainsFunc(c.untimed, func(s Span) bool {
+		return s.From < c.last && c.last <= s.To
+	})
 }
 
 // enter opens the next file.
@@ -172,7 +176,8 @@ func (c *Chain) enter() error {
 	next := c.files[0]
 	path := c.from.Path(next.name())
 	if next.from != c.last {
-		return fmt.Errorf("%w: the file before %s ends at LSN %d, and that begins at LSN %d", ErrHole, path, c.last, next.from)
+		return fmt.Errorf("%w: the file before %s ends at LSN %d, and that begins at LSN %d",
+			ErrHole, path, c.last, next.from)
 	}
 	file, err := c.from.Open(next.name())
 	if err != nil {
@@ -184,10 +189,13 @@ func (c *Chain) enter() error {
 	}
 	c.file, c.r, c.name, c.untimed = file, r, next.name(), r.Header.Untimed
 	if r.Header.History != next.history || r.Header.From != next.from {
-		return errors.Join(fmt.Errorf("%w: %s is the file of history %s from LSN %d on", ErrHole, path, r.Header.History, r.Header.From), c.Close())
+		return errors.Join(fmt.Errorf("%w: %s is the file of history %s from LSN %d on", ErrHole,
+			path, r.Header.History, r.Header.From), c.Close())
 	}
 	if c.sum != "" && r.Header.Previous != c.sum {
-		return errors.Join(fmt.Errorf("%w: %s goes on from something else than what stands before it: two servers have written this archive, or a file was replaced", ErrHole, path), c.Close())
+		return errors.Join(
+			fmt.Errorf("%w: %s goes on from something else than what stands before it: two servers have written this archive, or a file was replaced",
+				ErrHole, path), c.Close())
 	}
 	c.files = c.files[1:]
 	return nil

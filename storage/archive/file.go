@@ -53,11 +53,14 @@ type Header struct {
 }
 
 // Name is the name of a file.
-func Name(history string, from uint64) string { return fmt.Sprintf("keyp-%s-%016x.log", history, from) }
+func Name(history string, from uint64) string {
+	return fmt.Sprintf("keyp-%s-%016x.log", history, from)
+}
 
 // parseName gives what a name says; false: no file of an archive has it.
 func parseName(name string) (history string, from uint64, ok bool) {
-	history, position, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "keyp-"), ".log"), "-")
+	history, position, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "keyp-"),
+		".log"), "-")
 	from, err := strconv.ParseUint(position, 16, 64)
 	return history, from, ok && err == nil && Name(history, from) == name
 }
@@ -90,7 +93,8 @@ func newWriter(w io.Writer, h Header) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := to.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)); err != nil {
+	if _, err := to.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))),
+		text...)); err != nil {
 		to.Abort()
 		return nil, err
 	}

@@ -104,12 +104,14 @@ func (j *Joined) follow(from Files) (chain *Chain, lsn uint64, pieces [][]byte, 
 		case err != nil:
 		case lsn == position:
 			proven = j.read && SumOf(pieces) == j.last
-		case lsn > position && before == position && !proven: // the archive begins here, with what the other one said that comes next
+		case lsn > position && before == position && !proven:
+			// The archive begins here, with what the other one said that comes next.
 			proven = j.chain.sum != "" && chain.r.Header.Previous == j.chain.sum
 		}
 	}
 	if err == nil && !proven {
-		err = fmt.Errorf("%s: %w, or nothing proves that it is of the same one", from.Path(chain.File()), errForked)
+		err = fmt.Errorf("%s: %w, or nothing proves that it is of the same one",
+			from.Path(chain.File()), errForked)
 	}
 	if err == nil {
 		return chain, lsn, pieces, nil

@@ -73,7 +73,8 @@ func Off(fsys vfs.FS, dir, history string, end uint64) (bool, error) {
 
 // moved reports whether the directory is another one than that of which the log was archived.
 func (s *State) moved(o *Options) bool {
-	return s.History == o.Log.History() && s.Directory != "" && o.Directory != "" && s.Directory != o.Directory
+	return s.History == o.Log.History() && s.Directory != "" && o.Directory != "" &&
+		s.Directory != o.Directory
 }
 
 func (s *State) save(fsys vfs.FS, dir string) error {

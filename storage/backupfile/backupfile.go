@@ -60,7 +60,8 @@ type packing struct {
 
 // NewWriter begins a file.
 func NewWriter(w io.Writer) (*Writer, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers), zstd.WithEncoderCRC(false))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(workers), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +180,8 @@ type Reader struct {
 
 // NewReader begins to read a file. An error is ErrBad, or one of reading.
 func NewReader(r io.Reader) (*Reader, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blockSize))
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(blockSize))
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +232,8 @@ func (r *Reader) next() error {
 	tag, size, packed, sum := head[0], le.Uint32(head[1:]), le.Uint32(head[5:]), le.Uint32(head[9:])
 	switch {
 	case tag == endTag:
-		if r.crc = crc32.Update(r.crc, table, head[:9]); r.crc != sum || size != r.blocks || packed != uint32(r.bytes) {
+		if r.crc = crc32.Update(r.crc, table, head[:9]); r.crc != sum || size != r.blocks ||
+			packed != uint32(r.bytes) {
 			return bad("its end fails its checksum")
 		}
 		var more [1]byte
@@ -255,7 +258,8 @@ func (r *Reader) next() error {
 	}
 	raw, err := r.zstd.DecodeAll(b, r.raw[:0])
 	if err != nil || len(raw) != int(size) {
-		return bad("the block behind %d bytes does not unpack: %d bytes, %v", r.bytes, len(raw), err)
+		return bad("the block behind %d bytes does not unpack: %d bytes, %v", r.bytes, len(raw),
+			err)
 	}
 	r.raw, r.rest = raw, raw
 	r.blocks, r.bytes = r.blocks+1, r.bytes+uint64(size)

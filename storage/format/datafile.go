@@ -23,7 +23,8 @@ var (
 	BucketPending  = []byte("pending")
 
 	// Buckets are all of them. A file of format 1 lacks the last.
-	Buckets = [][]byte{BucketValues, BucketElements, BucketTTL, BucketSlots, BucketMeta, BucketGarbage, BucketPending}
+	Buckets = [][]byte{BucketValues, BucketElements, BucketTTL, BucketSlots, BucketMeta,
+		BucketGarbage, BucketPending}
 )
 
 // The keys of the meta bucket.
@@ -316,7 +317,8 @@ func ParseElement(at, record []byte) (elem []byte, deadline int64, val []byte, e
 	if len(record) < 5 || len(at) < 8 {
 		return nil, 0, nil, ErrCorrupt
 	}
-	if crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, record[4:]) != binary.LittleEndian.Uint32(record) {
+	if crc32.Update(crc32.Checksum(at, castagnoli), castagnoli,
+		record[4:]) != binary.LittleEndian.Uint32(record) {
 		return nil, 0, nil, ErrCorrupt
 	}
 	f := Fields{Rest: record[4:]}
@@ -337,7 +339,8 @@ func appendCreated(dst, at []byte, created ...uint32) []byte {
 	for _, c := range created {
 		dst = binary.BigEndian.AppendUint32(dst, c)
 	}
-	binary.LittleEndian.PutUint32(dst[start:], crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, dst[start+4:]))
+	binary.LittleEndian.PutUint32(dst[start:], crc32.Update(crc32.Checksum(at, castagnoli),
+		castagnoli, dst[start+4:]))
 	return dst
 }
 
@@ -351,7 +354,8 @@ type TTLEntry struct {
 // ParseTTL reads an entry of ttl; false if it fails its check.
 func ParseTTL(at, record []byte) (e TTLEntry, ok bool) {
 	if len(at) <= 8+PrefixLen || len(record) != 8 && len(record) != 4 ||
-		crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, record[4:]) != binary.LittleEndian.Uint32(record) {
+		crc32.Update(crc32.Checksum(at, castagnoli), castagnoli,
+			record[4:]) != binary.LittleEndian.Uint32(record) {
 		return e, false
 	}
 	return TTLEntry{int64(binary.BigEndian.Uint64(at)), at[8:], len(record) == 4}, true
@@ -371,7 +375,8 @@ func (d *SlotEntry) Add(record []byte) {
 
 // Seal encodes a slot's entry, whose key is at.
 func (d SlotEntry) Seal(at []byte) []byte {
-	return Seal(at, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(d.Keys)), d.Digest))
+	return Seal(at, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil,
+		uint64(d.Keys)), d.Digest))
 }
 
 // ParseSlot reads a slot's entry, whose key is at; false if it fails its check.
@@ -396,7 +401,8 @@ func Unseal(key, sealed []byte) (value []byte, ok bool) {
 		return nil, false
 	}
 	value = sealed[:n:n]
-	return value, crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value) == binary.LittleEndian.Uint32(sealed[n:])
+	return value, crc32.Update(crc32.Checksum(key, castagnoli), castagnoli,
+		value) == binary.LittleEndian.Uint32(sealed[n:])
 }
 
 // SlotName is what a key of slots names. OK: it parses.

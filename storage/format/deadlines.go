@@ -56,7 +56,8 @@ func (d *Deadlines) add(at, v []byte) {
 	case e.Element:
 		d.Of[string(e.On)] = append(found, Times{First: e.Due})
 	default:
-		d.Of[string(e.On)] = append(found, Times{Deadline: e.Due, Created: binary.BigEndian.Uint32(v[4:])})
+		d.Of[string(e.On)] = append(found,
+			Times{Deadline: e.Due, Created: binary.BigEndian.Uint32(v[4:])})
 	}
 }
 

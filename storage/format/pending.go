@@ -58,7 +58,8 @@ func (d *Moves) Grow(n int) { d.changes = make([]byte, 0, n) }
 
 // Add takes in a value of pending; false if that is damaged, and then it is left out.
 func (d *Moves) Add(v []byte) bool {
-	if len(v) < 4 || crc32.Checksum(v[4:], castagnoli) != binary.LittleEndian.Uint32(v) || !whole(v[4:]) {
+	if len(v) < 4 || crc32.Checksum(v[4:], castagnoli) != binary.LittleEndian.Uint32(v) ||
+		!whole(v[4:]) {
 		return false
 	}
 	d.changes = append(d.changes, v[4:]...)

@@ -192,7 +192,8 @@ func (r *Record) Read(f *Fields) {
 	case RecTime:
 		r.Time = f.Instant()
 	case RecCounts, RecPopulation:
-		r.Space, r.Shard, r.Keys, r.Expires, r.Timed = uint32(f.Int()), f.Int(), int64(f.Int()), int64(f.Int()), Unknown
+		r.Space, r.Shard, r.Keys, r.Expires, r.Timed = uint32(f.Int()), f.Int(), int64(f.Int()),
+			int64(f.Int()), Unknown
 		if r.Tag == RecPopulation {
 			r.Timed = int64(f.Int())
 		}

@@ -14,7 +14,9 @@ type State struct {
 	Shards     int          // fixed when the data directory is made: the log's records name them
 	Spaces     []uint32     // by database number
 	Counts     []PartCounts // of parts that are not empty
-	Time       int64        // as the log said it (record time), Unix ms; 0: it did not, or the state is older than such records
+	// As the log said it (record time), Unix ms; 0: it did not, or the state is older than such
+	// records.
+	Time int64
 	// Member: the directory is one of a member of a group, and not of a server that is alone.
 	Member bool
 	// Position is, at a member, the end of the log at that moment: replay leaves out what is before
@@ -52,7 +54,8 @@ func (st *State) Append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(st.Counts)))
 	for _, c := range st.Counts {
-		for _, v := range []uint64{uint64(c.Space), uint64(c.Shard), uint64(c.Keys), uint64(c.Expires)} {
+		for _, v := range []uint64{uint64(c.Space), uint64(c.Shard), uint64(c.Keys),
+			uint64(c.Expires)} {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
@@ -74,12 +77,14 @@ func (st *State) Append(dst []byte) []byte {
 // ParseState reads a state; ErrCorrupt if it does not parse.
 func ParseState(b []byte) (st State, err error) {
 	f := Fields{Rest: b}
-	st.First, st.Generation, st.NextSpace, st.Shards = f.Int(), f.Int(), uint32(f.Int()), int(f.Int())
+	st.First, st.Generation, st.NextSpace, st.Shards = f.Int(), f.Int(),
+		uint32(f.Int()), int(f.Int())
 	for n := f.Int(); n > 0 && !f.Bad; n-- {
 		st.Spaces = append(st.Spaces, uint32(f.Int()))
 	}
 	for n := f.Int(); n > 0 && !f.Bad; n-- {
-		st.Counts = append(st.Counts, PartCounts{uint32(f.Int()), int(f.Int()), int64(f.Int()), int64(f.Int()), Unknown})
+		st.Counts = append(st.Counts, PartCounts{uint32(f.Int()), int(f.Int()), int64(f.Int()),
+			int64(f.Int()), Unknown})
 	}
 	if len(f.Rest) > 0 {
 		st.Time = f.Instant()

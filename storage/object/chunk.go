@@ -188,7 +188,8 @@ func (c *chunk) insert(i int, number int64, val []byte) {
 	switch {
 	case c.n == 0:
 		c.loose, c.first = false, number
-	case !c.loose && number != c.first+int64(i)*NumberStep && (i > 0 || number != c.first-NumberStep),
+	case !c.loose && number != c.first+int64(i)*NumberStep &&
+		(i > 0 || number != c.first-NumberStep),
 		!c.loose && i > 0 && i < int(c.n):
 		c.loosen()
 	}
@@ -278,7 +279,8 @@ func (c *chunk) drop(indexes []int, start int) {
 // split moves the elements from i on to a chunk of their own.
 func (c *chunk) split(i int) *chunk {
 	off := c.offset(i)
-	right := &chunk{roomy: c.roomy, loose: c.loose, first: c.number(i, off), n: c.n - int32(i), pos: c.pos + int64(i)}
+	right := &chunk{roomy: c.roomy, loose: c.loose, first: c.number(i, off), n: c.n - int32(i),
+		pos: c.pos + int64(i)}
 	right.mem = append(right.mem, c.mem[off:]...)
 	c.n = int32(i)
 	c.mem = c.mem[:off]

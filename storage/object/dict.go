@@ -57,7 +57,8 @@ func (d *dict) reserve(n, bytes int) {
 func (d *dict) len() int { return d.dense.n - d.holes.n }
 
 func (d *dict) bytes() int {
-	n := int(unsafe.Sizeof(*d)) + d.index.bytes() + d.dense.bytes() + d.arena.bytes() + d.due.bytes()
+	n := int(unsafe.Sizeof(*d)) + d.index.bytes() + d.dense.bytes() + d.arena.bytes() +
+		d.due.bytes()
 	if d.scores != nil {
 		n += int(unsafe.Sizeof(*d.scores)) + d.scores.bytes()
 	}
@@ -273,7 +274,9 @@ func (d *dict) fill(pos uint32) {
 // free gives an entry's memory back and follows the entries that move for it.
 func (d *dict) free(r ref, size int) {
 	d.arena.free(r, size, func(key []byte, from, to ref) {
-		pos, _ := d.index.find(hashOf(key), func(pos uint32) bool { return *d.dense.at(pos) == from })
+		pos, _ := d.index.find(hashOf(key), func(pos uint32) bool {
+			return *d.dense.at(pos) == from
+		})
 		*d.dense.at(pos) = to
 	})
 }

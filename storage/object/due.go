@@ -85,7 +85,8 @@ func (m *members) latest() (last int64) {
 // element. A large value of which more than most elements have the deadline looks at about most of
 // all, and next says where to go on. What visit is given is valid until the value changes. Hashes
 // are others after a restart.
-func (m *members) DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
+func (m *members) DueAt(deadline int64, from uint32, most int,
+	visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
 		hash uint32
 		elem []byte
@@ -118,7 +119,8 @@ func (m *members) DueAt(deadline int64, from uint32, most int, visit func(elem [
 
 // dueAt adds the elements with a deadline: all of them if they are most at the most, otherwise
 // those with the hashes from one on and before next, and perhaps further ones with lower hashes.
-func (d *dict) dueAt(deadline int64, from uint32, most int, add func(elem []byte)) (next uint32, more bool) {
+func (d *dict) dueAt(deadline int64, from uint32, most int,
+	add func(elem []byte)) (next uint32, more bool) {
 	var p path
 	if _, n := d.ranksAt(deadline, &p); n <= most {
 		for range n {

@@ -34,7 +34,8 @@ func (l *Lease) append(dst []byte) []byte {
 
 // Valid reports whether a lease can be one that was granted.
 func (l *Lease) Valid() bool {
-	return l.Token > 0 && l.Delay >= 0 && l.Delay <= MaxDelay && len(l.Owner) > 0 && len(l.Owner) <= MaxOwner
+	return l.Token > 0 && l.Delay >= 0 && l.Delay <= MaxDelay && len(l.Owner) > 0 &&
+		len(l.Owner) <= MaxOwner
 }
 
 // Type is TypeLease.

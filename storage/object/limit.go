@@ -189,7 +189,8 @@ func namesLimit(elem []byte) bool {
 	case limitTagState:
 		return len(elem) == 2 && elem[1] < MaxLimits
 	case limitTagAdmitted:
-		return len(elem) == 10 && elem[1] < MaxLimits && binary.BigEndian.Uint64(elem[2:]) <= maxLimitTime
+		return len(elem) == 10 && elem[1] < MaxLimits &&
+			binary.BigEndian.Uint64(elem[2:]) <= maxLimitTime
 	default:
 		return elem[0] == LimitTagHeld && len(elem) <= 1+MaxLimitID
 	}
@@ -371,7 +372,8 @@ func (s *limitState) valid() bool {
 	case LimitWindow:
 		return n[0] >= 1 && n[0] <= MaxLimitSpan
 	case LimitApprox:
-		return n[0] >= 1 && n[0] <= MaxLimitSpan && n[1] <= maxLimitTime/n[0] && n[2] <= MaxLimitCount && n[3] <= MaxLimitCount
+		return n[0] >= 1 && n[0] <= MaxLimitSpan && n[1] <= maxLimitTime/n[0] &&
+			n[2] <= MaxLimitCount && n[3] <= MaxLimitCount
 	default:
 		return n[1] >= 1 && n[1] <= MaxLimitCount
 	}
@@ -395,7 +397,8 @@ func (l *Limit) walkStates(fn func(elem, val []byte, deadline int64) bool) bool 
 }
 
 // walkAdmitted visits what windows have admitted, from a place and a time on.
-func (l *Limit) walkAdmitted(place int, at int64, fn func(elem, val []byte, deadline int64) bool) bool {
+func (l *Limit) walkAdmitted(place int, at int64,
+	fn func(elem, val []byte, deadline int64) bool) bool {
 	var val [binary.MaxVarintLen64]byte
 	for ; place < len(l.states); place, at = place+1, 0 {
 		w := l.states[place].window
@@ -420,7 +423,8 @@ const (
 
 // Scan visits about count elements from cursor on: states first, then what windows have admitted,
 // then reservations.
-func (l *Limit) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (l *Limit) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if cursor == 0 {
 		l.walkStates(func(elem, val []byte, deadline int64) bool {
 			fn(elem, val, deadline)
@@ -433,7 +437,8 @@ func (l *Limit) Scan(cursor uint64, count int, fn func(elem, val []byte, deadlin
 		place, at := int(cursor>>limitCursorPlace&(MaxLimits-1)), int64(cursor&maxLimitTime)
 		whole := l.walkAdmitted(place, at, func(elem, val []byte, deadline int64) bool {
 			if count <= 0 {
-				next = limitCursorAdmitted | uint64(elem[1])<<limitCursorPlace | binary.BigEndian.Uint64(elem[2:])
+				next = limitCursorAdmitted | uint64(
+					elem[1])<<limitCursorPlace | binary.BigEndian.Uint64(elem[2:])
 				return false
 			}
 			fn(elem, val, deadline)
@@ -481,7 +486,8 @@ func (l *Limit) Bytes() int {
 		}
 	}
 	if l.held != nil {
-		n += int(unsafe.Sizeof(*l.held)) - int(unsafe.Sizeof(l.held.members)) + l.held.Bytes() + 8*cap(l.held.sums)
+		n += int(unsafe.Sizeof(*l.held)) - int(unsafe.Sizeof(l.held.members)) + l.held.Bytes() +
+			8*cap(l.held.sums)
 	}
 	return n
 }
@@ -502,11 +508,14 @@ func (l *Limit) Deadlines(after int64, visit func(deadline int64) bool) {
 }
 
 // DueAt visits the ids of the reservations with a deadline.
-func (l *Limit) DueAt(deadline int64, from uint32, most int, visit func(id []byte, hash uint32) bool) (next uint32, more bool) {
+func (l *Limit) DueAt(deadline int64, from uint32, most int,
+	visit func(id []byte, hash uint32) bool) (next uint32, more bool) {
 	if l.held == nil {
 		return 0, false
 	}
-	return l.held.DueAt(deadline, from, most, func(elem []byte, hash uint32) bool { return visit(LimitHeldID(elem), hash) })
+	return l.held.DueAt(deadline, from, most, func(elem []byte, hash uint32) bool {
+		return visit(LimitHeldID(elem), hash)
+	})
 }
 
 // LenAt is the number of elements that are not due at now.

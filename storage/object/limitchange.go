@@ -72,7 +72,8 @@ func (l *Limit) admit(i int, r *LimitRule, now, cost int64, changed *LimitChange
 		l.admitWindow(i, r, now, cost, changed)
 	case LimitApprox:
 		c := was.cells(r, now)
-		s.numbers = [4]int64{r.Span, c.number, min(c.in+cost, MaxLimitCount), min(c.before, MaxLimitCount)}
+		s.numbers = [4]int64{r.Span, c.number, min(c.in+cost, MaxLimitCount),
+			min(c.before, MaxLimitCount)}
 	default:
 		end, used := was.until(now)
 		if used == 0 {
@@ -107,7 +108,8 @@ func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *Limit
 	at, live := now, s.window.live()
 	n, ok := s.window.find(now)
 	if !ok && n < len(live) && len(live) >= MaxLimitTimes {
-		at, ok = live[n].at, true // the clock was set back: it counts for longer, and no more times are kept
+		// The clock was set back: it counts for longer, and no more times are kept.
+		at, ok = live[n].at, true
 	}
 	if ok {
 		cost += live[n].amount

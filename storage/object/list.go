@@ -69,7 +69,8 @@ func (l *List) Len() int {
 func (l *List) Bytes() int {
 	n := int(unsafe.Sizeof(*l)) + cap(l.one.mem)
 	if m := l.many; m != nil {
-		n += int(unsafe.Sizeof(*m)) + cap(m.all)*8 + len(m.all)*int(unsafe.Sizeof(chunk{})) + m.allocated
+		n += int(unsafe.Sizeof(*m)) + cap(m.all)*8 + len(m.all)*int(unsafe.Sizeof(chunk{})) +
+			m.allocated
 	}
 	return n
 }
@@ -364,7 +365,8 @@ func (l *List) Walk(fn func(elem, val []byte, deadline int64) bool) {
 }
 
 // Scan visits about count elements from cursor on, which is an element key as a number.
-func (l *List) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (l *List) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	l.From(int64(cursor^1<<63), func(number int64, val []byte) bool {
 		key := ListKey(number)
 		if count--; count < 0 {

@@ -151,7 +151,8 @@ func (l *List) tidyAll() {
 	kept := live[:0]
 	var pos int64
 	for _, c := range live {
-		if n := len(kept); n > 0 && kept[n-1].n+c.n <= chunkElems/2 && kept[n-1].size()+c.size() <= chunkBytes/2 {
+		if n := len(kept); n > 0 && kept[n-1].n+c.n <= chunkElems/2 && kept[n-1].size()+
+			c.size() <= chunkBytes/2 {
 			l.change(kept[n-1], func() { kept[n-1].join(c) })
 		} else if c.n > 0 {
 			c.pos = pos

@@ -60,7 +60,8 @@ func (l *List) Insert(index int, val []byte) (number int64, moved []Move) {
 func (l *List) spread(index int) []Move {
 	for around := 16; ; around *= 2 {
 		from, to := max(index-around, 0), min(index+around, l.Len())
-		if lo, hi := l.bounds(from, to); (hi-lo)/uint64(to-from+1) >= 1<<8 || from == 0 && to == l.Len() {
+		if lo, hi := l.bounds(from, to); (hi-lo)/uint64(to-from+1) >= 1<<8 ||
+			from == 0 && to == l.Len() {
 			return l.renumber(from, to)
 		}
 	}

@@ -100,7 +100,9 @@ func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
 	case r.scored:
 		off, _ = m.small.seek(lessThan(ScoreOf(val), key))
 	case deadline != 0:
-		off, _ = m.small.seek(func(e entry) bool { return e.deadline != 0 && e.deadline <= deadline })
+		off, _ = m.small.seek(func(e entry) bool {
+			return e.deadline != 0 && e.deadline <= deadline
+		})
 	default:
 		off = max(len(m.small), packedHead)
 	}
@@ -183,7 +185,8 @@ func (m *members) Walk(fn func(elem, val []byte, deadline int64) bool) {
 // element that is there all the time is visited, and once, whatever else is added and removed,
 // even if the value leaves memory and is loaded again: its hash does not change while
 // the process lives.
-func (m *members) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (m *members) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if m.big == nil {
 		m.small.walk(func(elem, val []byte, deadline int64) bool {
 			fn(elem, val, deadline)

@@ -119,7 +119,9 @@ func (t Type) Names(elem []byte) bool {
 
 // Numbers reports whether an element of a value of the type has a number as its name: those of
 // lists and the entries of streams do, NumberStep after one another as they are added.
-func (t Type) Numbers(elem []byte) bool { return len(elem) == 8 && (t == TypeList || t == TypeStream) }
+func (t Type) Numbers(elem []byte) bool {
+	return len(elem) == 8 && (t == TypeList || t == TypeStream)
+}
 
 // Numbered is a value that has elements with numbers, in their order.
 type Numbered interface {

@@ -52,7 +52,8 @@ func (p packed) find(key []byte) (off int, e entry, ok bool) {
 		// look at its two lengths and, of a key as long as this one, at the last byte.
 		if head, vlen := p[off], p[off+1]; head|vlen < 0x80 && head&flagTimed == 0 {
 			klen := int(head >> 2)
-			if e.size = 2 + klen + int(vlen); klen != len(key) || klen > 0 && p[off+1+klen] != key[klen-1] {
+			if e.size = 2 + klen + int(vlen); klen != len(key) ||
+				klen > 0 && p[off+1+klen] != key[klen-1] {
 				continue
 			}
 		}

@@ -134,7 +134,8 @@ func (s *Set) Walk(fn func(elem, val []byte, deadline int64) bool) {
 }
 
 // Scan visits members as members.Scan does.
-func (s *Set) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (s *Set) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if !s.ints() {
 		return s.members.Scan(cursor, count, fn)
 	}

@@ -80,7 +80,8 @@ func (s *sorted[T]) put(item T) {
 		s.pieces[at][i] = item
 		return
 	}
-	if i == 0 && at > 0 && len(s.pieces[at-1]) < pieceItems { // behind the last item of the piece before
+	if i == 0 && at > 0 && len(s.pieces[at-1]) < pieceItems {
+		// Behind the last item of the piece before.
 		at, i = at-1, len(s.pieces[at-1])
 	}
 	if len(s.pieces[at]) == pieceItems {
@@ -124,7 +125,8 @@ func (s *sorted[T]) remove(item T) bool {
 	case len(p) == 0:
 		s.allocated -= cap(p)
 		s.dropPiece(at)
-	case len(p) <= pieceItems/4 && at+1 < len(s.pieces) && len(p)+len(s.pieces[at+1]) <= pieceItems/2:
+	case len(p) <= pieceItems/4 && at+1 < len(s.pieces) &&
+		len(p)+len(s.pieces[at+1]) <= pieceItems/2:
 		had := cap(p)
 		s.pieces[at] = append(p, s.pieces[at+1]...)
 		s.allocated += cap(s.pieces[at]) - had - cap(s.pieces[at+1])

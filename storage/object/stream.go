@@ -113,7 +113,9 @@ func (s *Stream) LastEntry() (id StreamID, ok bool) { return s.tail, s.live > 0 
 
 // runOf is the index of the last run that may have entries up to an id, or 0.
 func (s *Stream) runOf(id StreamID) int {
-	return max(sort.Search(len(s.runs), func(i int) bool { return s.runs[i].low.Compare(id) > 0 })-1, 0)
+	return max(sort.Search(len(s.runs), func(i int) bool {
+		return s.runs[i].low.Compare(id) > 0
+	})-1, 0)
 }
 
 // runAt is the index of the last run that begins at an ordinal or before, or -1.
@@ -153,7 +155,8 @@ func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) boo
 
 // forward is Range for a stream that has entries, in their order. It passes over runs that get does
 // not give.
-func (s *Stream) forward(from, to StreamID, get func(*streamRun) (*runEntries, bool), fn func(StreamEntry) bool) {
+func (s *Stream) forward(from, to StreamID, get func(*streamRun) (*runEntries, bool),
+	fn func(StreamEntry) bool) {
 	for _, r := range s.runs[s.runOf(from):] {
 		switch {
 		case r.last.Compare(from) < 0:
@@ -368,7 +371,8 @@ func (s *Stream) metaChanged(was streamMeta, changed Changed) {
 // TrimFirst removes the first n entries, or all if there are fewer, and gives the numbers of the
 // first and the last one. cut, if it is not nil, sees all numbers: runs of n, each NumberStep after
 // the one before.
-func (s *Stream) TrimFirst(n int, changed Changed, cut func(first int64, n int)) (first, last int64) {
+func (s *Stream) TrimFirst(n int, changed Changed,
+	cut func(first int64, n int)) (first, last int64) {
 	n = min(n, s.live)
 	if n <= 0 {
 		return 0, -1

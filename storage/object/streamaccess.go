@@ -165,26 +165,27 @@ func (s *Stream) counted(r *streamRun, by int) {
 func (r *streamRun) read(source RunSource) (*runEntries, error) {
 	var in *runEntries
 	var room [16][]byte
-	err := source.ReadRun(r.first*NumberStep, (r.end()-1)*NumberStep, func(number int64, val []byte) error {
-		ordinal := number / NumberStep
-		id, fields, ok := parseEntry(val, room[:0])
-		switch {
-		case !ok || number%NumberStep != 0 || !r.spans(id):
-			return errRun
-		case in == nil:
-			if ordinal != r.first || id != r.low {
+	err := source.ReadRun(r.first*NumberStep, (r.end()-1)*NumberStep,
+		func(number int64, val []byte) error {
+			ordinal := number / NumberStep
+			id, fields, ok := parseEntry(val, room[:0])
+			switch {
+			case !ok || number%NumberStep != 0 || !r.spans(id):
+				return errRun
+			case in == nil:
+				if ordinal != r.first || id != r.low {
+					return errRun
+				}
+				in = startRun(r.base, ordinal, id, fields)
+				return nil
+			}
+			gap := ordinal - (*streamRun)(in).end()
+			if gap < 0 || ordinal >= r.end() || id.Compare(in.last) <= 0 {
 				return errRun
 			}
-			in = startRun(r.base, ordinal, id, fields)
+			in.append(id, fields, int(gap))
 			return nil
-		}
-		gap := ordinal - (*streamRun)(in).end()
-		if gap < 0 || ordinal >= r.end() || id.Compare(in.last) <= 0 {
-			return errRun
-		}
-		in.append(id, fields, int(gap))
-		return nil
-	})
+		})
 	switch {
 	case err != nil:
 		return nil, err

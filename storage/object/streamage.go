@@ -19,9 +19,10 @@ const MaxStreamAge = 1<<48 - 1
 type StreamRefs uint8
 
 const (
-	KeepRefs  StreamRefs = iota + 1 // pending entries stay as they are
-	DropRefs                        // they go with the entry
-	AckedRefs                       // the entry stays until all groups have read and acknowledged it
+	KeepRefs StreamRefs = iota + 1 // pending entries stay as they are
+	DropRefs                       // they go with the entry
+	// The entry stays until all groups have read and acknowledged it.
+	AckedRefs
 )
 
 // aging is the state of a stream with a maximum age. from and released are only used with
@@ -59,7 +60,8 @@ func (s *Stream) SetAge(ms int64, refs StreamRefs, changed Changed) {
 
 // putMeta sets the metadata; what is known about the acknowledged entries stays if the age does.
 func (s *Stream) putMeta(m streamMeta) {
-	if a, old := m.aging, s.meta.aging; a != nil && old != nil && a.age == old.age && a.refs == old.refs {
+	if a, old := m.aging, s.meta.aging; a != nil && old != nil && a.age == old.age &&
+		a.refs == old.refs {
 		m.aging = old
 	}
 	s.meta, s.made = m, true
@@ -213,8 +215,11 @@ func (s *Stream) Due(now int64, limit int, fn func(elem, val []byte, deadline in
 
 // AgedLog is what Expire calls; each may be nil.
 type AgedLog struct {
-	Seen func(StreamEntry)        // each entry, before it is removed; of those that are not in memory only what has to be read anyway
-	All  bool                     // Seen is to see what is not in memory, too, as far as it can be read
+	// Each entry, before it is removed; of those that are not in memory only what has to be read
+	// anyway.
+	Seen func(StreamEntry)
+	// Seen is to see what is not in memory, too, as far as it can be read.
+	All  bool
 	Runs func(first int64, n int) // as TrimFirst's cut
 	Cut  func(first, last int64)  // as what TrimFirst gives
 }
@@ -371,7 +376,9 @@ func (a *StreamAges) Deadline(elem, val []byte) int64 {
 }
 
 // mayGo reports whether an entry goes at its deadline.
-func (s *Stream) mayGo(id StreamID) bool { return s.meta.aging.refs != AckedRefs || s.AckedByAll(id) }
+func (s *Stream) mayGo(id StreamID) bool {
+	return s.meta.aging.refs != AckedRefs || s.AckedByAll(id)
+}
 
 // eachAt visits the entries that go at a deadline.
 func (s *Stream) eachAt(deadline int64, visit func(StreamID)) {
@@ -390,7 +397,8 @@ func (s *Stream) eachAt(deadline int64, visit func(StreamID)) {
 
 // DueAt visits the ids of the entries that go at a deadline, as text and in the order of a hash,
 // from a hash on, until visit returns false: more is true then, and next is the hash of that id.
-func (s *Stream) DueAt(deadline int64, from uint32, _ int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
+func (s *Stream) DueAt(deadline int64, from uint32, _ int,
+	visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
 		hash uint32
 		elem []byte

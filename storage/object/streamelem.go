@@ -64,7 +64,8 @@ func parseStreamKey(elem []byte) (e streamElem, ok bool) {
 		e.ordinal = number / NumberStep
 		return e, number >= 0 && number%NumberStep == 0 && e.ordinal < maxOrdinal
 	}
-	if len(elem) == 0 || elem[0] < tagMeta || elem[0] > tagPending || len(elem) != streamKeySizes[elem[0]] {
+	if len(elem) == 0 || elem[0] < tagMeta || elem[0] > tagPending ||
+		len(elem) != streamKeySizes[elem[0]] {
 		return e, false
 	}
 	e.tag, elem = elem[0], elem[1:]
@@ -112,7 +113,8 @@ func (k *elemKey) pending(group uint32, id StreamID) []byte {
 
 func (m *streamMeta) append(dst []byte) []byte {
 	dst = appendID(appendID(dst, m.last), m.maxDeleted)
-	for _, v := range [...]uint64{uint64(m.next), m.offset, uint64(m.duration), uint64(m.maxSize), uint64(m.nextIID), uint64(m.duplicates)} {
+	for _, v := range [...]uint64{uint64(m.next), m.offset, uint64(m.duration), uint64(m.maxSize),
+		uint64(m.nextIID), uint64(m.duplicates)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	if a := m.aging; a != nil {
@@ -224,7 +226,8 @@ func (s *Stream) placeRun(at int, r *streamRun) {
 }
 
 // putAgain puts an entry into a run that has, or had, one at that ordinal.
-func (s *Stream) putAgain(r *streamRun, ordinal int64, id StreamID, fields [][]byte, val []byte) (ok bool) {
+func (s *Stream) putAgain(r *streamRun, ordinal int64, id StreamID, fields [][]byte,
+	val []byte) (ok bool) {
 	in := s.own(r) // the caller's record of what the file lacks has this entry now
 	if e, _, live := in.at(in.offset(ordinal)); live {
 		return e.ID == id && bytes.Equal(e.appendTo(nil), val)
@@ -396,7 +399,9 @@ func (s *Stream) walkEntries(w *streamWalk, from int64) bool {
 // their elements, until fn returns false. It passes over runs that are absent: it is for elements
 // that the data file lacks.
 func (s *Stream) From(number int64, fn func(number int64, val []byte) bool) {
-	w := streamWalk{fn: func(elem, val []byte, _ int64) bool { return fn(ListNumber(elem), val) }, present: true}
+	w := streamWalk{fn: func(elem, val []byte, _ int64) bool {
+		return fn(ListNumber(elem), val)
+	}, present: true}
 	s.walkEntries(&w, (max(number, 0)+NumberStep-1)/NumberStep)
 }
 

@@ -216,10 +216,13 @@ func (c *StreamConsumer) EachPending(from, to StreamID, fn func(StreamID) bool) 
 }
 
 func (g *StreamGroup) bytes() int {
-	return int(unsafe.Sizeof(*g)) + cap(g.name) + g.consumers.bytes() + g.pending.bytes() + g.byTime.bytes() + g.allocated
+	return int(unsafe.Sizeof(*g)) + cap(g.name) + g.consumers.bytes() + g.pending.bytes() +
+		g.byTime.bytes() + g.allocated
 }
 
-func (c *StreamConsumer) bytes() int { return int(unsafe.Sizeof(*c)) + cap(c.name) + c.pending.bytes() }
+func (c *StreamConsumer) bytes() int {
+	return int(unsafe.Sizeof(*c)) + cap(c.name) + c.pending.bytes()
+}
 
 // change lets fn change a consumer and follows its memory.
 func (g *StreamGroup) change(c *StreamConsumer, fn func()) {

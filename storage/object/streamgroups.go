@@ -131,7 +131,8 @@ func (gs *streamGroups) consumer(group, number uint32) (val []byte, ok bool) {
 
 // append appends the value of the consumer's element.
 func (c *StreamConsumer) append(dst []byte) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(appendBytes(dst, c.name), uint64(c.Seen)), uint64(c.Active+1))
+	return binary.AppendUvarint(binary.AppendUvarint(appendBytes(dst, c.name), uint64(c.Seen)),
+		uint64(c.Active+1))
 }
 
 func (gs *streamGroups) removeConsumer(group, number uint32) {
@@ -239,7 +240,9 @@ func (s *Stream) AckedByAll(id StreamID) bool {
 func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	s.Create(changed)
 	number := s.groups.all.free()
-	s.groups.change(number, func(g *StreamGroup) { s.groups.state(g, name, last, max(entries, -1)) })
+	s.groups.change(number, func(g *StreamGroup) {
+		s.groups.state(g, name, last, max(entries, -1))
+	})
 	var key elemKey
 	changed.call(key.group(number))
 }
@@ -329,7 +332,8 @@ func (s *Stream) Touch(group, consumer []byte, seen, active int64, changed Chang
 // pending entry to the consumer. A nil consumer gives it back to the group: it is the last in the
 // line of those that belong to none. delivered is Unix milliseconds, and of no effect without a
 // consumer.
-func (s *Stream) Deliver(group, consumer []byte, id StreamID, delivered, count int64, changed Changed) {
+func (s *Stream) Deliver(group, consumer []byte, id StreamID, delivered, count int64,
+	changed Changed) {
 	g := s.Group(group)
 	p := pendingItem{id: id, delivered: max(delivered, 0), count: max(count, 0)}
 	if consumer != nil {

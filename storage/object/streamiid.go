@@ -34,7 +34,8 @@ func (a iidOrdinal) key() (key [8]byte) {
 }
 
 func (x *idempotence) bytes() int {
-	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) + x.order.bytes() + x.producers.bytes() + x.allocated
+	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) +
+		x.order.bytes() + x.producers.bytes() + x.allocated
 }
 
 func (p *producer) bytes() int { return int(unsafe.Sizeof(*p)) + cap(p.name) + p.ids.bytes() }
@@ -169,7 +170,9 @@ func (s *Stream) EachProducer(fn func(pid []byte, ids int) bool) {
 	if s.iids == nil {
 		return
 	}
-	s.iids.producers.each(namedItem[producer]{}, func(item namedItem[producer]) bool { return fn(item.name, item.it.ids.n) })
+	s.iids.producers.each(namedItem[producer]{}, func(item namedItem[producer]) bool {
+		return fn(item.name, item.it.ids.n)
+	})
 }
 
 // EachIdempotent visits the idempotent ids of a producer, the oldest first, until fn returns false.

@@ -49,7 +49,8 @@ func packInt(n int64) int {
 // packString is the size of a string in a listpack, where digits stand as a number.
 func packString(s []byte) int {
 	if n := len(s); n > 0 && n <= 20 && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') {
-		if v, err := strconv.ParseInt(string(s), 10, 64); err == nil && (s[0] != '0' || n == 1) && (s[0] != '-' || s[1] != '0') {
+		if v, err := strconv.ParseInt(string(s), 10, 64); err == nil && (s[0] != '0' || n == 1) &&
+			(s[0] != '-' || s[1] != '0') {
 			return packInt(v)
 		}
 	}

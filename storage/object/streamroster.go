@@ -64,13 +64,17 @@ func (r *roster[T]) rename(name []byte, number uint32, to []byte) {
 
 // byName visits all from a name on, in the order of names, until fn returns false.
 func (r *roster[T]) byName(from []byte, fn func(name []byte, it *T) bool) {
-	r.named.each(namedItem[T]{name: from}, func(item namedItem[T]) bool { return fn(item.name, item.it) })
+	r.named.each(namedItem[T]{name: from}, func(item namedItem[T]) bool {
+		return fn(item.name, item.it)
+	})
 }
 
 // byNumber visits all from a number on, in the order of numbers, until fn returns false, and
 // reports whether it did not.
 func (r *roster[T]) byNumber(from uint32, fn func(*T) bool) bool {
-	return r.numbered.each(numberedItem[T]{number: from}, func(item numberedItem[T]) bool { return fn(item.it) })
+	return r.numbered.each(numberedItem[T]{number: from}, func(item numberedItem[T]) bool {
+		return fn(item.it)
+	})
 }
 
 // free is a number that nothing has: the one behind the last, or, once the last possible one is in

@@ -259,7 +259,9 @@ func (r *runEntries) at(off int) (e StreamEntry, next int, live bool) {
 }
 
 // spans reports whether an id is from that of the first entry to that of the last one.
-func (r *streamRun) spans(id StreamID) bool { return id.Compare(r.low) >= 0 && id.Compare(r.last) <= 0 }
+func (r *streamRun) spans(id StreamID) bool {
+	return id.Compare(r.low) >= 0 && id.Compare(r.last) <= 0
+}
 
 // end is the ordinal behind the run.
 func (r *streamRun) end() int64 { return r.first + int64(r.entries) }

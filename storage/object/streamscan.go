@@ -22,7 +22,8 @@ const (
 )
 
 // Scan visits about count elements from cursor on, in the order of their keys.
-func (s *Stream) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (s *Stream) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	sc := streamScan{s: s, left: count, next: 0}
 	w := streamWalk{fn: func(elem, val []byte, deadline int64) bool {
 		if sc.left--; sc.left < 0 {

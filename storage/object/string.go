@@ -74,7 +74,8 @@ func (s *String) Walk(fn func(elem, val []byte, deadline int64) bool) {
 }
 
 // Scan visits count chunks from number cursor on.
-func (s *String) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+func (s *String) Scan(cursor uint64, count int,
+	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	n := uint64(s.Len())
 	end := min(cursor+uint64(count), n)
 	for ; cursor < end; cursor++ {

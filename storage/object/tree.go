@@ -45,7 +45,8 @@ type branch struct {
 
 // bytes is the memory that the tree uses in addition to itself.
 func (t *tree) bytes() int {
-	return t.nodes*int(unsafe.Sizeof(node{})) + t.branches*int(unsafe.Sizeof(branch{})) + t.wide*wideCap*4
+	return t.nodes*int(unsafe.Sizeof(node{})) + t.branches*int(unsafe.Sizeof(branch{})) +
+		t.wide*wideCap*4
 }
 
 func (nd *node) key(i int) uint64 {

@@ -111,7 +111,9 @@ func (z *ZSet) RankOfScore(score float64, above bool) int {
 	}
 	var p path
 	want := scoreKey(score + 0)
-	z.big.scores.seek(&p, func(key uint64, _ uint32) bool { return key < want || above && key == want })
+	z.big.scores.seek(&p, func(key uint64, _ uint32) bool {
+		return key < want || above && key == want
+	})
 	return p.rank()
 }
 
@@ -143,7 +145,8 @@ func (z *ZSet) At(rank int) (member []byte, score float64, deadline int64) {
 
 // Range visits the members of the ranks from from up to, and not with, to, in reverse the
 // last one first, until fn returns false. Ranks that do not exist are passed over.
-func (z *ZSet) Range(from, to int, reverse bool, fn func(member []byte, score float64, deadline int64) bool) {
+func (z *ZSet) Range(from, to int, reverse bool,
+	fn func(member []byte, score float64, deadline int64) bool) {
 	z.each(from, to, reverse, func(e entry) bool { return fn(e.key, ScoreOf(e.val), e.deadline) })
 }
 

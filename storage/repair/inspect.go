@@ -49,7 +49,9 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 		return got, storage.ErrNoData
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, format.DataName)); errors.Is(err, fs.ErrNotExist) {
-		return got, fmt.Errorf("the data file %s is missing: put it back, or a backup of the directory; `keyp repair` saves what the log has", format.DataName)
+		return got,
+			fmt.Errorf("the data file %s is missing: put it back, or a backup of the directory; `keyp repair` saves what the log has",
+				format.DataName)
 	}
 	lock, err := o.LockForReading()
 	if err != nil {
@@ -112,7 +114,8 @@ func eachError(err error, fn func(error)) {
 }
 
 // inspectLog reads the log in a directory of the data from a segment on.
-func inspectLog(from *storage.Options, dir string, first uint64, found func(Finding)) (wal.Report, error) {
+func inspectLog(from *storage.Options, dir string, first uint64,
+	found func(Finding)) (wal.Report, error) {
 	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(from.Dir, dir), Progress: from.Progress}
 	report, err := wal.Check(o, first, nil)
 	var bad *wal.CorruptError
@@ -120,7 +123,9 @@ func inspectLog(from *storage.Options, dir string, first uint64, found func(Find
 		return report, err
 	}
 	gaps := 0
-	_, err = wal.Salvage(o, first, func(uint64, []byte) error { return nil }, func(g wal.Gap) error {
+	_, err = wal.Salvage(o, first, func(uint64, []byte) error {
+		return nil
+	}, func(g wal.Gap) error {
 		gaps++
 		found(Finding{Where: fmt.Sprintf("%s, offset %d", g.File, g.Offset), What: g.Reason})
 		return nil

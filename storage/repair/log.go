@@ -81,7 +81,8 @@ func (at spot) compare(b spot) int {
 func newOldLog(dir string) *oldLog {
 	return &oldLog{
 		dir: dir, stated: map[spot]bool{}, fresh: map[uint32]bool{}, made: map[uint64]bool{},
-		lost: map[spot]*lostValue{}, doubts: map[spot]string{}, known: map[uint64]bool{}, spaces: map[uint32]bool{}, begun: map[uint64]bool{},
+		lost: map[spot]*lostValue{}, doubts: map[spot]string{}, known: map[uint64]bool{},
+		spaces: map[uint32]bool{}, begun: map[uint64]bool{},
 	}
 }
 
@@ -90,8 +91,10 @@ func (l *oldLog) since(st format.State, guess bool) {
 	l.state, l.guess, l.highest, l.next = st, guess, st.Generation, st.NextSpace
 }
 
-func (l *oldLog) salvage(batch func(lsn uint64, batch []byte) error, gap func(wal.Gap) error) (wal.Report, error) {
-	return wal.Salvage(wal.Options{FS: vfs.ReadOnly, Dir: l.dir, Progress: l.meter}, l.state.First, batch, gap)
+func (l *oldLog) salvage(batch func(lsn uint64, batch []byte) error,
+	gap func(wal.Gap) error) (wal.Report, error) {
+	return wal.Salvage(wal.Options{FS: vfs.ReadOnly, Dir: l.dir, Progress: l.meter},
+		l.state.First, batch, gap)
 }
 
 // survey reads the log and finds out what is stated and what is doubtful.
@@ -167,7 +170,8 @@ func (l *oldLog) follow(r *format.Record) {
 
 // meet notes a keyspace.
 func (l *oldLog) meet(space uint32) {
-	if _, met := l.spaces[space]; !met && space != format.SystemSpace && (space >= l.next || l.guess) {
+	if _, met := l.spaces[space]; !met && space != format.SystemSpace &&
+		(space >= l.next || l.guess) {
 		l.spaces[space] = false
 	}
 }
@@ -189,7 +193,8 @@ func (l *oldLog) note(r *format.Record) {
 	switch r.Tag {
 	case format.RecPut, format.RecDelete, format.RecLarge:
 		l.knownWhole(at)
-	case format.RecElement, format.RecRemove, format.RecRange, format.RecCut, format.RecTrim, format.RecDeadline:
+	case format.RecElement, format.RecRemove, format.RecRange, format.RecCut, format.RecTrim,
+		format.RecDeadline:
 		l.changed(at, r)
 	case format.RecLink:
 		l.knownWhole(at)
@@ -215,11 +220,14 @@ func (l *oldLog) changed(at spot, r *format.Record) {
 	switch {
 	case l.stated[at] || l.fresh[at.space]:
 	case lost && r.Type == object.TypeString:
-		l.doubts[at] = "its value was set in the part of the log that is lost; what it was before is left, or nothing"
+		l.doubts[at] =
+			"its value was set in the part of the log that is lost; what it was before is left, or nothing"
 	case lost:
-		l.doubts[at] = "its value was made in the part of the log that is lost; only what was put into it later is left"
+		l.doubts[at] =
+			"its value was made in the part of the log that is lost; only what was put into it later is left"
 	case l.doubts[at] == "":
-		l.doubts[at] = "it was changed in part behind the damage; what was changed of it in the part of the log that is lost is lost"
+		l.doubts[at] =
+			"it was changed in part behind the damage; what was changed of it in the part of the log that is lost is lost"
 	}
 }
 
@@ -263,7 +271,8 @@ const commitBytes = 1 << 20
 // newLog makes an empty log.
 func newLog(dir string, o *storage.Options) (*wal.Log, error) {
 	return wal.Open(wal.Options{
-		FS: vfs.OS, Dir: dir, Clock: o.Clock, Logger: o.Logger, Policy: wal.Always, SegmentSize: o.SegmentSize, Random: o.Random, New: true, NoBackground: true,
+		FS: vfs.OS, Dir: dir, Clock: o.Clock, Logger: o.Logger, Policy: wal.Always,
+		SegmentSize: o.SegmentSize, Random: o.Random, New: true, NoBackground: true,
 	}, 0, nil)
 }
 
@@ -285,14 +294,18 @@ func (l *oldLog) rewrite(batch []byte) []byte {
 		}
 		whole := batch[from : len(batch)-len(f.Rest)]
 		if r.ID != 0 && r.Tag != format.RecLarge && l.isLost(r.ID) && !l.begun[r.ID] {
-			if r.Tag == format.RecLink && r.Type == object.TypeString { // it is gone from one key, and unknown at the other
-				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete, uint64(r.Space)), r.Key)
-				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete, uint64(r.ToSpace)), r.To)
+			if r.Tag == format.RecLink && r.Type == object.TypeString {
+				// It is gone from one key, and unknown at the other.
+				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete,
+					uint64(r.Space)), r.Key)
+				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete,
+					uint64(r.ToSpace)), r.To)
 				continue
 			}
 			if r.Type != object.TypeString {
 				l.begun[r.ID] = true
-				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecLarge, uint64(r.Space)), r.Key)
+				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecLarge,
+					uint64(r.Space)), r.Key)
 				l.out = format.AppendDeadline(binary.AppendUvarint(l.out, r.ID), 0, 0)
 				l.out = append(l.out, byte(r.Type))
 			}
@@ -320,7 +333,8 @@ func (l *oldLog) reportGaps(lost, note func(format string, args ...any)) {
 		lost("a part of the log%s, from %s: %s%s", size, where, g.Reason, about)
 	}
 	if l.emptied > 0 {
-		lost("which databases were emptied in the part of the log that is lost: what was written into them later is in %s behind the others, for which the option `databases` has to be larger", count(l.emptied, "new database"))
+		lost("which databases were emptied in the part of the log that is lost: what was written into them later is in %s behind the others, for which the option `databases` has to be larger",
+			count(l.emptied, "new database"))
 	}
 }
 

@@ -77,9 +77,11 @@ func (v *storedValue) isString() bool {
 func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	v, n := sv.values[im.ID], im.Elements()
 	if !sv.damaged || v.count == n && (!v.damaged || im.Type == object.TypeString && v.isString()) {
-		return nil // a damaged element may have another value's id: no piece of this string is missing
+		// A damaged element may have another value's id: no piece of this string is missing.
+		return nil
 	}
-	l := &lostValue{id: im.ID, what: fmt.Sprintf("of %d the data file has %d left", n, v.count), left: true}
+	l := &lostValue{id: im.ID, what: fmt.Sprintf("of %d the data file has %d left", n, v.count),
+		left: true}
 	if v.count == n {
 		l.what = "one that is damaged may be of it"
 	}
@@ -100,7 +102,8 @@ func (sv *salvage) renamed(id uint64, typ object.Type) *lostValue {
 	switch {
 	case v == nil || v.count == 0:
 	case typ != object.TypeString:
-		l.what, l.left = fmt.Sprintf("the data file has %d left, and may have had more", v.count), true
+		l.what, l.left = fmt.Sprintf("the data file has %d left, and may have had more", v.count),
+			true
 	case v.damaged || !v.isString():
 		l.what = fmt.Sprintf("%d of its pieces are left", v.count)
 	default:

@@ -31,7 +31,8 @@ type dataReader struct {
 
 // readData reads and checks a data file. The error says that it cannot be read at all.
 func readData(path string, meter *progress.Meter, found func(Finding)) (*dataReader, error) {
-	r := &dataReader{path: path, found: found, meter: meter, slots: map[string]format.SlotEntry{}, due: map[string]format.Times{}, garbage: map[string]bool{}}
+	r := &dataReader{path: path, found: found, meter: meter, slots: map[string]format.SlotEntry{},
+		due: map[string]format.Times{}, garbage: map[string]bool{}}
 	if err := r.open(); err != nil {
 		return r, err
 	}
@@ -97,14 +98,16 @@ func (r *dataReader) open() (err error) {
 func (r *dataReader) bad(err error) {
 	var d *boltfile.Damage
 	if errors.As(err, &d) {
-		r.found(Finding{Where: fmt.Sprintf("%s, page %d, offset %d", r.path, d.Page, d.Offset), What: d.Reason})
+		r.found(Finding{Where: fmt.Sprintf("%s, page %d, offset %d", r.path, d.Page, d.Offset),
+			What: d.Reason})
 		return
 	}
 	r.found(Finding{Where: r.path, What: err.Error()})
 }
 
 func (r *dataReader) at(bucket, key []byte, format string, args ...any) {
-	r.found(Finding{Where: fmt.Sprintf("%s, bucket %s, entry %.100q", r.path, bucket, key), What: fmt.Sprintf(format, args...)})
+	r.found(Finding{Where: fmt.Sprintf("%s, bucket %s, entry %.100q", r.path, bucket, key),
+		What: fmt.Sprintf(format, args...)})
 }
 
 // each visits what can be read of a bucket.
@@ -114,7 +117,10 @@ func (r *dataReader) each(bucket []byte, fn func(k, v []byte)) {
 		r.bad(fmt.Errorf("bucket %s: %w", bucket, err))
 		return
 	}
-	if err := tree.Each(nil, func(d *boltfile.Damage) { r.bad(d) }, func(k, v []byte) error { fn(k, v); return nil }); err != nil {
+	if err := tree.Each(nil, func(d *boltfile.Damage) { r.bad(d) }, func(k, v []byte) error {
+		fn(k, v)
+		return nil
+	}); err != nil {
 		r.bad(err)
 	}
 }
@@ -123,7 +129,9 @@ func (r *dataReader) meta() {
 	meta := map[string][]byte{}
 	r.each(format.BucketMeta, func(k, v []byte) { meta[string(k)] = bytes.Clone(v) })
 	if v := meta[string(format.MetaFormat)]; !bytes.Equal(v, []byte{format.Version}) {
-		r.at(format.BucketMeta, format.MetaFormat, "the file has format %v, and this version knows %d; a server makes an older one new when it starts", v, format.Version)
+		r.at(format.BucketMeta, format.MetaFormat,
+			"the file has format %v, and this version knows %d; a server makes an older one new when it starts",
+			v, format.Version)
 	}
 	seed, ok := format.Unseal(format.MetaSeed, meta[string(format.MetaSeed)])
 	if key, whole := format.ParseSeed(seed); ok && whole {
@@ -154,13 +162,15 @@ func (r *dataReader) value(at, record []byte) {
 	}
 	k := format.Key{Slot: format.Slot(im.Name), Name: im.Name}
 	if r.hash != nil {
-		if k.Hash = r.hash(im.Name); !bytes.Equal(format.DiskKey(nil, binary.BigEndian.Uint32(at), k), at) {
+		if k.Hash = r.hash(im.Name); !bytes.Equal(format.DiskKey(nil, binary.BigEndian.Uint32(at),
+			k), at) {
 			r.at(format.BucketValues, at, "the key %.100q does not belong there", im.Name)
 		}
 	}
 	if im.Inline && im.Type != object.TypeString {
 		if first, err := format.FirstInline(&im); err != nil || first != im.First && !im.BadTime {
-			r.at(format.BucketValues, at, "its elements do not parse, or have another first deadline than it says")
+			r.at(format.BucketValues, at,
+				"its elements do not parse, or have another first deadline than it says")
 		}
 	}
 	d := r.slots[string(at[:6])]
@@ -197,7 +207,8 @@ func (r *dataReader) times() {
 		}
 	}
 	for at := range r.due {
-		r.at(format.BucketValues, []byte(at)[8:], "its deadline %d is not in bucket ttl", binary.BigEndian.Uint64([]byte(at)))
+		r.at(format.BucketValues, []byte(at)[8:], "its deadline %d is not in bucket ttl",
+			binary.BigEndian.Uint64([]byte(at)))
 	}
 }
 
@@ -224,6 +235,8 @@ func (r *dataReader) slot(at, v []byte) {
 	case !n.OK || !ok:
 		r.at(format.BucketSlots, at, "it fails its checksum")
 	case has != says && !r.garbage[string(format.GarbageSpace(n.Space))]:
-		r.at(format.BucketSlots, at, "slot %d of keyspace %d has %d sound keys with digest %x, and says %d with %x", n.Slot, n.Space, has.Keys, has.Digest, says.Keys, says.Digest)
+		r.at(format.BucketSlots, at,
+			"slot %d of keyspace %d has %d sound keys with digest %x, and says %d with %x", n.Slot,
+			n.Space, has.Keys, has.Digest, says.Keys, says.Digest)
 	}
 }

@@ -143,15 +143,20 @@ type repair struct {
 	report func(Loss)
 }
 
-func (r *repair) lost(format string, args ...any) { r.report(Loss{What: fmt.Sprintf(format, args...)}) }
+func (r *repair) lost(format string, args ...any) {
+	r.report(Loss{What: fmt.Sprintf(format, args...)})
+}
 
 func (r *repair) run() (got Repaired, err error) {
 	sv := newSalvage(r.o.Dir, r.report)
 	if err := sv.run(filepath.Join(r.to, format.DataName), &r.o); err != nil {
 		return got, err
 	}
-	got = Repaired{Elements: sv.elements, Log: sv.log.report, Gaps: sv.log.gaps, log: sv.log, spaces: sv.state.Spaces[:min(r.o.Databases, len(sv.state.Spaces))]}
-	sv.log.reportGaps(sv.lost, func(format string, args ...any) { r.report(Loss{What: fmt.Sprintf(format, args...), Kind: Note}) })
+	got = Repaired{Elements: sv.elements, Log: sv.log.report, Gaps: sv.log.gaps, log: sv.log,
+		spaces: sv.state.Spaces[:min(r.o.Databases, len(sv.state.Spaces))]}
+	sv.log.reportGaps(sv.lost, func(format string, args ...any) {
+		r.report(Loss{What: fmt.Sprintf(format, args...), Kind: Note})
+	})
 	s, err := r.open(sv)
 	if err != nil {
 		// The log may need what is gone.
@@ -164,12 +169,15 @@ func (r *repair) run() (got Repaired, err error) {
 			return got, err
 		}
 	}
-	err = s.Reconcile(sv.log.gaps > 0, func(space uint32, name string) bool { return sv.log.isStated(spot{space, name}) }, func(u storage.Unfinished) {
+	err = s.Reconcile(sv.log.gaps > 0, func(space uint32, name string) bool {
+		return sv.log.isStated(spot{space, name})
+	}, func(u storage.Unfinished) {
 		left := "what there is of it is left, which may be older in part"
 		if u.Gone {
 			left = "it is missing"
 		}
-		r.lost("key %.100q of database %s: a checkpoint was writing it, and the log that would have completed it is lost: %s", u.Name, sv.database(u.Space), left)
+		r.lost("key %.100q of database %s: a checkpoint was writing it, and the log that would have completed it is lost: %s",
+			u.Name, sv.database(u.Space), left)
 	})
 	if err != nil {
 		return got, errors.Join(err, s.Close(false))
@@ -225,10 +233,12 @@ func (r *repair) doubts(s *storage.Store, sv *salvage, keys int64) {
 			keys -= n
 		}
 	}
-	r.lost("what the log said there of keys that it does not state behind that: %s as before the damage, and may be older than what was acknowledged, or deleted since; what was only set there is missing", are(keys))
+	r.lost("what the log said there of keys that it does not state behind that: %s as before the damage, and may be older than what was acknowledged, or deleted since; what was only set there is missing",
+		are(keys))
 	for _, at := range slices.SortedFunc(maps.Keys(l.doubts), spot.compare) {
 		if s.Replayed(at.space, nil).DB >= 0 {
-			r.report(Loss{What: fmt.Sprintf("key %.100q of database %s: %s", at.name, sv.database(at.space), l.doubts[at]), Kind: Doubtful})
+			r.report(Loss{What: fmt.Sprintf("key %.100q of database %s: %s", at.name,
+				sv.database(at.space), l.doubts[at]), Kind: Doubtful})
 		}
 	}
 }

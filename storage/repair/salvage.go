@@ -34,12 +34,13 @@ type salvage struct {
 	elements  int64
 	values    map[uint64]*storedValue     // that have elements
 	slots     map[string]format.SlotEntry // as they are saved
-	missing   map[string]*lostValue       // of keys whose records are damaged, or whose values are not whole, by place
-	partial   map[uint64]*lostValue       // those that are known by the value's id
-	due       format.Deadlines            // of records whose times are damaged
-	notes     int                         // that were reported
-	garbage   map[uint32]bool             // keyspaces that are being deleted
-	damaged   bool                        // some elements may be missing
+	// Of keys whose records are damaged, or whose values are not whole, by place.
+	missing map[string]*lostValue
+	partial map[uint64]*lostValue // those that are known by the value's id
+	due     format.Deadlines      // of records whose times are damaged
+	notes   int                   // that were reported
+	garbage map[uint32]bool       // keyspaces that are being deleted
+	damaged bool                  // some elements may be missing
 }
 
 // batchBytes bounds a transaction that writes the new file.
@@ -51,8 +52,12 @@ type saved struct{ bucket, key, value []byte }
 func newSalvage(dir string, report func(Loss)) *salvage {
 	path := filepath.Join(dir, format.DataName)
 	return &salvage{
-		old: &dataReader{path: path, slots: map[string]format.SlotEntry{}, due: map[string]format.Times{}, garbage: map[string]bool{}},
-		log: newOldLog(filepath.Join(dir, format.LogDir)), report: report, values: map[uint64]*storedValue{}, slots: map[string]format.SlotEntry{}, missing: map[string]*lostValue{}, partial: map[uint64]*lostValue{}, garbage: map[uint32]bool{}, due: format.Deadlines{Of: map[string][]format.Times{}},
+		old: &dataReader{path: path, slots: map[string]format.SlotEntry{},
+			due: map[string]format.Times{}, garbage: map[string]bool{}},
+		log: newOldLog(filepath.Join(dir, format.LogDir)), report: report,
+		values: map[uint64]*storedValue{}, slots: map[string]format.SlotEntry{},
+		missing: map[string]*lostValue{}, partial: map[uint64]*lostValue{},
+		garbage: map[uint32]bool{}, due: format.Deadlines{Of: map[string][]format.Times{}},
 	}
 }
 
@@ -78,11 +83,15 @@ func (sv *salvage) run(path string, o *storage.Options) (err error) {
 	if old.file != nil {
 		defer func() { _ = old.file.Close() }()
 	}
-	if sv.db, err = bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize, NoSync: true}); err != nil {
+	if sv.db, err = bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize,
+		NoSync: true}); err != nil {
 		return err
 	}
 	for _, name := range format.Buckets {
-		if err := sv.db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(name); return err }); err != nil {
+		if err := sv.db.Update(func(tx *bolt.Tx) error {
+			_, err := tx.CreateBucket(name)
+			return err
+		}); err != nil {
 			return errors.Join(err, sv.db.Close())
 		}
 	}
@@ -103,7 +112,9 @@ func (sv *salvage) save(o *storage.Options) error {
 	}
 	notes := sv.old.f.Begin()
 	if notes.Blind != nil {
-		sv.note("the list of free pages is damaged, so pages that are cut off look like old ones: %v", notes.Blind)
+		sv.note(
+			"the list of free pages is damaged, so pages that are cut off look like old ones: %v",
+			notes.Blind)
 	}
 	if err := sv.dues(); err != nil {
 		return err
@@ -155,7 +166,8 @@ func (sv *salvage) chooseMeta() error {
 		}
 		if _, err := f.Bucket(format.BucketMeta); err == nil {
 			old.f = f
-			sv.note("the tree of buckets is damaged, and the one before the last transaction is used")
+			sv.note(
+				"the tree of buckets is damaged, and the one before the last transaction is used")
 			return nil
 		}
 	}
@@ -169,7 +181,8 @@ func (sv *salvage) meta(o *storage.Options) error {
 		sv.old.each(format.BucketMeta, func(k, v []byte) { all[string(k)] = bytes.Clone(v) })
 	}
 	if v := all[string(format.MetaFormat)]; len(v) == 1 && v[0] < format.Version {
-		return fmt.Errorf("%w: %d, and this version repairs %d; `keyp check` of the version that wrote it may help", format.ErrFormat, v[0], format.Version)
+		return fmt.Errorf("%w: %d, and this version repairs %d; `keyp check` of the version that wrote it may help",
+			format.ErrFormat, v[0], format.Version)
 	}
 	seed, ok := format.Unseal(format.MetaSeed, all[string(format.MetaSeed)])
 	known, whole := format.ParseSeed(seed)
@@ -209,7 +222,9 @@ func (sv *salvage) bad(bucket []byte) func(error) {
 	return func(err error) {
 		sv.damaged = sv.damaged || bytes.Equal(bucket, format.BucketElements)
 		if bytes.Equal(bucket, format.BucketSlots) {
-			sv.lost("how many keys some slots had, so that nobody can say what is missing of them: %v", err)
+			sv.lost(
+				"how many keys some slots had, so that nobody can say what is missing of them: %v",
+				err)
 			return
 		}
 		sv.note("bucket %s: %v", bucket, err)
@@ -269,7 +284,9 @@ func (sv *salvage) dues() error {
 	pending := sv.old.pending()
 	sv.due.Doubt = sv.due.Doubt || sv.notes > was
 	sv.due.Read(pending, func(fn func(at, v []byte)) {
-		err = sv.eachOf(format.BucketTTL, func(error) { sv.due.Holes = true }, func(at, v []byte) error { fn(at, v); return nil })
+		err = sv.eachOf(format.BucketTTL, func(error) {
+			sv.due.Holes = true
+		}, func(at, v []byte) error { fn(at, v); return nil })
 	})
 	return err
 }
@@ -278,7 +295,8 @@ func (sv *salvage) dues() error {
 func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	switch {
 	case !sv.due.Repair(at, im):
-		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.Name, sv.database(binary.BigEndian.Uint32(at)))
+		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.Name,
+			sv.database(binary.BigEndian.Uint32(at)))
 	case im.Deadline == 0:
 		sv.note("the deadline of key %.100q fails its checksum; it had none", im.Name)
 	default:
@@ -303,7 +321,8 @@ func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
 	}
 	k := format.Key{Name: at[format.PrefixLen+1:]}
 	k.Slot = format.Slot(k.Name)
-	if k.Hash = binary.BigEndian.Uint64(append(bytes.Clone(at[6:format.PrefixLen]), 0, 0, 0, 0)); sv.seedKnown {
+	if k.Hash = binary.BigEndian.Uint64(append(bytes.Clone(at[6:format.PrefixLen]), 0, 0, 0,
+		0)); sv.seedKnown {
 		k.Hash = sv.seed.Hash(k.Name)
 	}
 	return string(k.Name), bytes.Equal(format.DiskKey(nil, binary.BigEndian.Uint32(at), k), at)
@@ -320,9 +339,11 @@ func (sv *salvage) record(at, v []byte) error {
 	im, err := format.ParseImage(at, v)
 	if err != nil {
 		if name, ok := sv.nameOf(at); ok {
-			sv.missing[string(at)] = &lostValue{at: spot{binary.BigEndian.Uint32(at), name}, what: "its record fails its checksum"}
+			sv.missing[string(at)] = &lostValue{at: spot{binary.BigEndian.Uint32(at), name},
+				what: "its record fails its checksum"}
 		} else {
-			sv.note("an entry of bucket values, %.100q, fails its checksum, and does not say of which key it is", at)
+			sv.note("an entry of bucket values, %.100q, fails its checksum, and does not say of which key it is",
+				at)
 		}
 		return nil
 	}
@@ -395,11 +416,15 @@ func (sv *salvage) finish(o *storage.Options) error {
 	sv.databases(o)
 	// The log is in the data file's state by its first segment.
 	var err error
-	if sv.state.First, err = sv.log.copyTo(filepath.Join(filepath.Dir(sv.db.Path()), format.LogDir), o); err != nil {
+	if sv.state.First, err = sv.log.copyTo(filepath.Join(filepath.Dir(sv.db.Path()), format.LogDir),
+		o); err != nil {
 		return err
 	}
-	sv.put = append(sv.put, saved{format.BucketMeta, format.MetaFormat, []byte{format.Version}}, saved{format.BucketMeta, format.MetaSeed, format.Seal(format.MetaSeed, sv.seed.Append(nil))},
-		saved{format.BucketMeta, format.MetaState, format.Seal(format.MetaState, sv.state.Append(nil))})
+	sv.put = append(sv.put, saved{format.BucketMeta, format.MetaFormat, []byte{format.Version}},
+		saved{format.BucketMeta, format.MetaSeed,
+			format.Seal(format.MetaSeed, sv.seed.Append(nil))},
+		saved{format.BucketMeta, format.MetaState,
+			format.Seal(format.MetaState, sv.state.Append(nil))})
 	return sv.flush()
 }
 
@@ -446,7 +471,8 @@ func (sv *salvage) compareSlot(at, v []byte) error {
 	says, ok := format.ParseSlot(at, v)
 	has := sv.slots[string(at)]
 	if known := has.Keys + sv.knownMissing(at); n.OK && ok && known < says.Keys {
-		sv.lost("%d of %d keys of slot %d of database %s, whose names are not known, unless the log has them", says.Keys-known, says.Keys, n.Slot, sv.database(n.Space))
+		sv.lost("%d of %d keys of slot %d of database %s, whose names are not known, unless the log has them",
+			says.Keys-known, says.Keys, n.Slot, sv.database(n.Space))
 	}
 	return nil
 }

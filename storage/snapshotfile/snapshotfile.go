@@ -241,8 +241,10 @@ func (r *Reader) Next() (p Part, err error) {
 		r.records = true
 	case tag != pieceTag || r.records:
 		return p, bad("something of kind %q and %d bytes stands in it", tag, n)
-	case n == 0 || n > MaxPiece || at < uint64(r.behind) || at > uint64(r.Header.Size) || uint64(n) > uint64(r.Header.Size)-at:
-		return p, bad("a piece of %d bytes at %d, behind %d, of a file of %d", n, at, r.behind, r.Header.Size)
+	case n == 0 || n > MaxPiece || at < uint64(r.behind) || at > uint64(r.Header.Size) ||
+		uint64(n) > uint64(r.Header.Size)-at:
+		return p, bad("a piece of %d bytes at %d, behind %d, of a file of %d", n, at,
+			r.behind, r.Header.Size)
 	default:
 		r.behind = int64(at) + int64(n)
 	}

@@ -17,7 +17,8 @@ func (r *recovery) cut() (kept *segmentFile, err error) {
 	keep := r.wholeIn + 1
 	for i := len(r.files) - 1; i >= keep; i-- {
 		f := &r.files[i]
-		prepared := !f.used && !f.traces && f.size >= minSegmentSize && f.size <= r.o.SegmentSize || r.wholeIn < 0 && r.known
+		prepared := !f.used && !f.traces && f.size >= minSegmentSize && f.size <= r.o.SegmentSize ||
+			r.wholeIn < 0 && r.known
 		if i == keep && f.number == r.nextNumber() && prepared {
 			kept = f
 			continue
@@ -92,7 +93,8 @@ func (r *recovery) keep() []liveSegment {
 	next, first := r.files[0].identity, len(r.stale)
 	for i := len(r.stale) - 1; i >= 0; i-- {
 		f := &r.stale[i]
-		if !f.used || f.mark != r.mark || f.number+1 != next.number || f.start >= next.start || next.start <= r.o.KeepFrom {
+		if !f.used || f.mark != r.mark || f.number+1 != next.number || f.start >= next.start ||
+			next.start <= r.o.KeepFrom {
 			break
 		}
 		next, first = f.identity, i

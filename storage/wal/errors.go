@@ -32,7 +32,8 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: %s is corrupt at offset %d (position %d): %s; "+
-		"`keyp check` lists all damage, `keyp repair` saves what is sound before and after it", e.File, e.Offset, e.LSN, e.Reason)
+		"`keyp check` lists all damage, `keyp repair` saves what is sound before and after it",
+		e.File, e.Offset, e.LSN, e.Reason)
 }
 
 // noRoom reports whether err is a shortage that can pass.

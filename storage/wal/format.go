@@ -87,11 +87,13 @@ func headerCRC(b []byte) uint32 {
 // parseHeader gives ok = false for a block that is not the header of segment number,
 // and an error for one written by a later version.
 func parseHeader(b []byte, number uint64) (h header, ok bool, err error) {
-	if len(b) < headerSize || !bytes.HasPrefix(b, segmentMagic) || le.Uint32(b[12:]) != headerCRC(b) {
+	if len(b) < headerSize || !bytes.HasPrefix(b, segmentMagic) ||
+		le.Uint32(b[12:]) != headerCRC(b) {
 		return header{}, false, nil
 	}
 	if v := le.Uint32(b[8:]); v != version {
-		return header{}, false, fmt.Errorf("%w (format %d, this one knows %d)", ErrVersion, v, version)
+		return header{}, false, fmt.Errorf("%w (format %d, this one knows %d)",
+			ErrVersion, v, version)
 	}
 	h.number, h.start, h.salt = le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:])
 	h.mark, h.durable = le.Uint64(b[40:]), le.Uint64(b[48:])
@@ -120,7 +122,8 @@ func putGroup(b []byte, g group) {
 // parseGroup verifies a group header by itself; whether it belongs where it stands is
 // for the caller to decide. The start of its segment is not in it.
 func parseGroup(b []byte) (g group, ok bool) {
-	if len(b) < groupHeaderSize || le.Uint32(b[8:]) != crc32.Checksum(b[12:groupHeaderSize], castagnoli) {
+	if len(b) < groupHeaderSize || le.Uint32(b[8:]) != crc32.Checksum(b[12:groupHeaderSize],
+		castagnoli) {
 		return group{}, false
 	}
 	g.mark = le.Uint64(b)

@@ -106,10 +106,12 @@ func (o *Options) complete() error {
 		o.Logger = slog.Default()
 	}
 	if o.FirstSize < minSegmentSize {
-		return fmt.Errorf("wal: size %d of the first segments is less than %d", o.FirstSize, minSegmentSize)
+		return fmt.Errorf("wal: size %d of the first segments is less than %d",
+			o.FirstSize, minSegmentSize)
 	}
 	if o.SegmentSize < minSegmentSize || o.SegmentSize > 1<<31 {
-		return fmt.Errorf("wal: segment size %d is not in %d..%d", o.SegmentSize, minSegmentSize, 1<<31)
+		return fmt.Errorf("wal: segment size %d is not in %d..%d", o.SegmentSize,
+			minSegmentSize, 1<<31)
 	}
 	return nil
 }
@@ -249,7 +251,8 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		}
 		l.segMu.waiting = false
 	}
-	l.mu.tail = newTail(r.mark, number, start, size, segmentSizes{first: o.FirstSize, fitting: l.fitting.Load}, o.random)
+	l.mu.tail = newTail(r.mark, number, start, size,
+		segmentSizes{first: o.FirstSize, fitting: l.fitting.Load}, o.random)
 	if !o.NoBackground {
 		l.background.Add(3)
 		go l.writeLoop()
@@ -511,7 +514,8 @@ func (l *Log) end(err error) (first bool) {
 
 // fail ends the log with a failure of the disk and gives what ended it.
 func (l *Log) fail(err error) error {
-	err = fmt.Errorf("wal: %w; nothing more is written, opening the log again recovers what is durable", err)
+	err = fmt.Errorf(
+		"wal: %w; nothing more is written, opening the log again recovers what is durable", err)
 	if l.end(err) {
 		l.o.Logger.Error("log failed", "error", err)
 		if l.o.OnFail != nil {

@@ -74,7 +74,8 @@ func (r *Reader) After(pos uint64) (batch []byte, lsn uint64, err error) {
 			return f.payload, pos, nil
 		case f.first:
 			linked, total = true, le.Uint64(f.payload)
-			r.buf = append(slices.Grow(r.buf[:0], int(min(total, maxGrow))), f.payload[linkSize:]...)
+			r.buf = append(slices.Grow(r.buf[:0], int(min(total, maxGrow))),
+				f.payload[linkSize:]...)
 		default:
 			r.buf = append(r.buf, f.payload...)
 		}
@@ -121,7 +122,8 @@ func (r *Reader) at(pos uint64, n int) ([]byte, error) {
 	if !ok {
 		return nil, ErrReleased
 	}
-	if offset := seg.offset(pos); r.file == nil || seg.identity != r.seg.identity || offset < r.w.start {
+	if offset := seg.offset(pos); r.file == nil || seg.identity != r.seg.identity ||
+		offset < r.w.start {
 		if err := r.enter(seg, min(end, r.upTo)); err != nil {
 			return nil, err
 		}
@@ -157,7 +159,8 @@ func (r *Reader) damaged(pos uint64) error {
 	if r.l.released(r.seg) {
 		return ErrReleased
 	}
-	return &CorruptError{File: r.l.o.path(segmentName(r.seg.number)), Offset: r.seg.offset(pos), LSN: pos, Reason: "what was written there does not verify"}
+	return &CorruptError{File: r.l.o.path(segmentName(r.seg.number)), Offset: r.seg.offset(pos),
+		LSN: pos, Reason: "what was written there does not verify"}
 }
 
 // released reports whether a segment is not part of the log any more, or soon will not be.

@@ -50,8 +50,10 @@ type segmentFile struct {
 
 // scan reads the log from segment first on and hands its batches to replay. An error
 // that is a *CorruptError comes with the recovery, which then lists what is intact.
-func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error) (*recovery, error) {
-	r := &recovery{o: o, need: max(first, 1), known: first > 0 && !o.New, replay: replay, wholeIn: -1}
+func scan(o *Options, first uint64,
+	replay func(lsn uint64, batch []byte) error) (*recovery, error) {
+	r := &recovery{o: o, need: max(first, 1), known: first > 0 && !o.New,
+		replay: replay, wholeIn: -1}
 	if err := r.list(); err != nil {
 		return r, err
 	}
@@ -62,7 +64,9 @@ func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error)
 	for i := 0; ; i++ { // ends: limit leads to a next segment in use, or nowhere
 		r.badIn, r.seen = i, r.pos
 		limit := r.limit(i)
-		if err := r.look(&r.files[i], func(w *window) error { return r.segment(i, w, limit) }); err != nil {
+		if err := r.look(&r.files[i], func(w *window) error {
+			return r.segment(i, w, limit)
+		}); err != nil {
 			return r, err
 		}
 		if r.pos != limit {
@@ -108,7 +112,8 @@ func (r *recovery) list() error {
 // sync makes sure that what is read and replayed now is on disk before anything claims so.
 func (r *recovery) open(f *segmentFile, segment bool) error {
 	return r.with(f.path, func(file file) (err error) {
-		if f.size, err = file.Size(); err != nil || !segment || f.number < r.need && r.o.KeepFrom == 0 {
+		if f.size, err = file.Size(); err != nil || !segment ||
+			f.number < r.need && r.o.KeepFrom == 0 {
 			return err
 		}
 		if err := errors.Join(file.Sync(), file.Reread()); err != nil {
@@ -384,7 +389,8 @@ func (r *recovery) lookOn(i int) error {
 	case badHeader || i < 0:
 		return r.corrupt(i+1, 0, "its header does not verify, but it was in use")
 	}
-	return r.corrupt(i, r.files[i].offset(r.pos), fmt.Sprintf("the log was durable up to position %d once", claim))
+	return r.corrupt(i, r.files[i].offset(r.pos),
+		fmt.Sprintf("the log was durable up to position %d once", claim))
 }
 
 // claims gives the highest position that files[j], a later segment than the bad one,
@@ -456,5 +462,6 @@ func Lowest(fsys vfs.FS, dir string) (lowest uint64, err error) {
 }
 
 func (r *recovery) missing(number uint64) error {
-	return &CorruptError{File: filepath.Join(r.o.Dir, segmentName(number)), LSN: r.pos, Reason: "the file is missing"}
+	return &CorruptError{File: filepath.Join(r.o.Dir, segmentName(number)), LSN: r.pos,
+		Reason: "the file is missing"}
 }

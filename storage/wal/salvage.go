@@ -29,14 +29,16 @@ type Gap struct {
 // claims durability beyond it, as in Open; else the log ends there. Behind it the next sound
 // frame or group header is looked for, byte by byte. A batch of several frames is lost with any
 // one of them. A segment whose header is damaged is read according to its groups.
-func Salvage(o Options, first uint64, visit func(lsn uint64, batch []byte) error, missed func(Gap) error) (Report, error) {
+func Salvage(o Options, first uint64, visit func(lsn uint64, batch []byte) error,
+	missed func(Gap) error) (Report, error) {
 	var report Report
-	s := salvage{missed: missed, recovery: recovery{o: &o, need: max(first, 1), known: first > 0, replay: func(lsn uint64, batch []byte) error {
-		report.Batches++
-		report.Bytes += int64(len(batch))
-		report.End = lsn
-		return visit(lsn, batch)
-	}}}
+	s := salvage{missed: missed, recovery: recovery{o: &o, need: max(first, 1), known: first > 0,
+		replay: func(lsn uint64, batch []byte) error {
+			report.Batches++
+			report.Bytes += int64(len(batch))
+			report.End = lsn
+			return visit(lsn, batch)
+		}}}
 	if err := s.list(); err != nil {
 		return report, err
 	}
@@ -88,7 +90,8 @@ func (s *salvage) identify() error {
 			begin := uint64(off - headerSize)
 			if !f.used && g.number == f.number && g.lsn >= begin {
 				f.used, f.traces = true, true
-				f.header = header{identity: identity{number: f.number, start: g.lsn - begin, salt: g.salt}, mark: s.mark}
+				f.header = header{identity: identity{number: f.number, start: g.lsn - begin,
+					salt: g.salt}, mark: s.mark}
 			}
 			if f.used && f.has(g) && f.offset(g.lsn) == off {
 				s.claim = max(s.claim, g.durable)
@@ -115,7 +118,8 @@ func (s *salvage) read() error {
 	if len(used) == 0 {
 		switch at := filepath.Join(s.o.Dir, segmentName(s.need)); {
 		case len(s.files) == 0 && s.known:
-			return s.missed(Gap{File: at, Reason: "the file is missing, and so is all of the log after it"})
+			return s.missed(Gap{File: at,
+				Reason: "the file is missing, and so is all of the log after it"})
 		case len(s.files)+len(s.stale) > 0 && (s.need > 1 || s.claim > 0):
 			return s.missed(Gap{File: at, Reason: "no segment of the log can be read"})
 		}
@@ -124,7 +128,8 @@ func (s *salvage) read() error {
 	first := &s.files[used[0]]
 	s.pos, s.whole = first.start, first.start
 	if first.number != s.need {
-		s.begin(Gap{File: filepath.Join(s.o.Dir, segmentName(s.need)), Reason: "the segment is missing, or nothing of it can be read"})
+		s.begin(Gap{File: filepath.Join(s.o.Dir, segmentName(s.need)),
+			Reason: "the segment is missing, or nothing of it can be read"})
 		s.bad.From = 0
 	}
 	for n, i := range used {
@@ -136,15 +141,18 @@ func (s *salvage) read() error {
 			return s.end() // as where Open cuts
 		}
 		if f.traces {
-			if err := s.missed(Gap{File: f.path, From: f.start, To: f.start, Reason: "the header of the segment fails its checksum", Whole: true}); err != nil {
+			if err := s.missed(Gap{File: f.path, From: f.start, To: f.start,
+				Reason: "the header of the segment fails its checksum", Whole: true}); err != nil {
 				return err
 			}
 		}
 		if s.pos != f.start && s.bad == nil {
-			s.begin(Gap{File: f.path, Offset: headerSize, Reason: "what stands before it is missing"})
+			s.begin(Gap{File: f.path, Offset: headerSize,
+				Reason: "what stands before it is missing"})
 		}
 		s.pos, s.group = f.start, 0
-		if err := s.look(f, func(w *window) error { return s.segment(i, w, limit) }); err != nil || s.ending {
+		if err := s.look(f, func(w *window) error { return s.segment(i, w, limit) }); err != nil ||
+			s.ending {
 			return err
 		}
 	}
@@ -205,7 +213,8 @@ func (s *salvage) segment(i int, w *window, limit uint64) error {
 			} else if skipped {
 				continue
 			}
-			s.begin(Gap{File: f.path, Offset: off, Reason: "it fails its checksum", Frame: s.broken(f, w)})
+			s.begin(Gap{File: f.path, Offset: off, Reason: "it fails its checksum",
+				Frame: s.broken(f, w)})
 		}
 		s.group = 0
 		s.pos++
@@ -237,7 +246,8 @@ func (s *salvage) frame(f *segmentFile, w *window, limit uint64) (fr frame, ok b
 	}
 	word := le.Uint32(data[4:])
 	size := frameHeaderSize + int(word&0xffffff)
-	if byte(word>>24)&^(flagFirst|flagLast) != flagFrame || size > frameHeaderSize+linkSize+maxPayload || uint64(size) > limit-s.pos {
+	if byte(word>>24)&^(flagFirst|flagLast) != flagFrame || size > frameHeaderSize+linkSize+
+		maxPayload || uint64(size) > limit-s.pos {
 		return fr, false, nil
 	}
 	if s.bad != nil {
@@ -256,7 +266,8 @@ func (s *salvage) frame(f *segmentFile, w *window, limit uint64) (fr frame, ok b
 func (s *salvage) take(fr frame, i int) error {
 	begin := s.pos - fr.size()
 	if s.bad == nil && !s.fits(fr) {
-		s.begin(Gap{File: s.files[i].path, Offset: s.files[i].offset(begin), Reason: "the batch before it has no end"})
+		s.begin(Gap{File: s.files[i].path, Offset: s.files[i].offset(begin),
+			Reason: "the batch before it has no end"})
 	}
 	if s.bad != nil {
 		if !fr.first || !s.fits(fr) {
@@ -278,14 +289,16 @@ func (s *salvage) headerOnly(i int, w *window, limit uint64) (bool, error) {
 	if s.pos != s.group && s.pos != f.start {
 		return false, nil
 	}
-	g := Gap{File: f.path, Offset: f.offset(s.pos), From: s.pos, To: s.pos + groupHeaderSize, Reason: "the header of a group fails its checksum", Whole: true}
+	g := Gap{File: f.path, Offset: f.offset(s.pos), From: s.pos, To: s.pos + groupHeaderSize,
+		Reason: "the header of a group fails its checksum", Whole: true}
 	if g.To != limit {
 		data, err := w.at(g.Offset, groupHeaderSize+frameHeaderSize)
 		if err != nil || len(data) < groupHeaderSize+frameHeaderSize {
 			return false, err
 		}
 		size := frameHeaderSize + int(le.Uint32(data[groupHeaderSize+4:])&0xffffff)
-		if data, err = w.at(g.Offset, groupHeaderSize+size); err != nil || len(data) < groupHeaderSize+size {
+		if data, err = w.at(g.Offset, groupHeaderSize+size); err != nil ||
+			len(data) < groupHeaderSize+size {
 			return false, err
 		}
 		if _, ok := parseFrame(data[groupHeaderSize:groupHeaderSize+size], f.salt, g.To); !ok {
@@ -304,7 +317,8 @@ func (s *salvage) broken(f *segmentFile, w *window) []byte {
 	}
 	word := le.Uint32(data[4:])
 	size := frameHeaderSize + int(word&0xffffff)
-	if byte(word>>24) != flagFrame|flagFirst|flagLast || size > frameHeaderSize+maxPayload || s.group != 0 && s.pos+uint64(size) > s.group {
+	if byte(word>>24) != flagFrame|flagFirst|flagLast || size > frameHeaderSize+maxPayload ||
+		s.group != 0 && s.pos+uint64(size) > s.group {
 		return nil
 	}
 	if data, err = w.at(f.offset(s.pos), size); err != nil || len(data) < size {

@@ -97,7 +97,9 @@ func (l *Log) nextSize() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	decided := l.mu.tail.sizes.decided
-	maps.DeleteFunc(decided, func(number uint64, _ int64) bool { return number+1 < min(next, l.mu.tail.seg.number) })
+	maps.DeleteFunc(decided, func(number uint64, _ int64) bool {
+		return number+1 < min(next, l.mu.tail.seg.number)
+	})
 	return decided[next]
 }
 
@@ -331,7 +333,8 @@ func (l *Log) Release(first uint64) error {
 func (l *Log) releasable(first uint64) (liveSegment, bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	if len(l.segMu.live) < 2 || l.segMu.live[0].number >= first || l.segMu.live[1].start > l.synced.Load() {
+	if len(l.segMu.live) < 2 || l.segMu.live[0].number >= first ||
+		l.segMu.live[1].start > l.synced.Load() {
 		return liveSegment{}, false
 	}
 	for _, s := range l.segMu.unsynced {
@@ -361,7 +364,9 @@ func (l *Log) retire(path string, number uint64, size int64) error {
 func (l *Log) DropSpares() {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
-	l.dirMu.spares = slices.DeleteFunc(l.dirMu.spares, func(path string) bool { return l.o.FS.Remove(path) == nil })
+	l.dirMu.spares = slices.DeleteFunc(l.dirMu.spares, func(path string) bool {
+		return l.o.FS.Remove(path) == nil
+	})
 }
 
 // collectSpares adopts what recovery found besides the live segments: spares, and

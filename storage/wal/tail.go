@@ -67,7 +67,8 @@ func (c *chunk) seal(durable uint64) {
 		putHeader(c.buf, header{identity: c.identity, mark: c.mark, durable: durable})
 	}
 	putGroup(c.buf[c.head:], group{
-		identity: c.identity, mark: c.mark, length: len(c.buf) - c.head - groupHeaderSize, lsn: c.lsn, durable: durable,
+		identity: c.identity, mark: c.mark, length: len(c.buf) - c.head - groupHeaderSize,
+		lsn: c.lsn, durable: durable,
 	})
 }
 
@@ -105,7 +106,8 @@ func (s *segmentSizes) decide(number, position uint64) {
 
 // newTail continues at position start with segment number, of size bytes; sizes are those of the
 // segments after it.
-func newTail(mark, number, start uint64, size int64, sizes segmentSizes, random func() uint64) *tail {
+func newTail(mark, number, start uint64, size int64, sizes segmentSizes,
+	random func() uint64) *tail {
 	sizes.decided = map[uint64]int64{number: size}
 	t := &tail{mark: mark, random: random, sizes: sizes, end: start}
 	t.turn(number)
@@ -134,7 +136,8 @@ func (t *tail) begin(hint int) {
 	if t.fresh {
 		c.head, t.fresh = headerSize, false
 	}
-	if need := c.head + groupHeaderSize + min(hint, chunkTarget+frameHeaderSize, t.left()); cap(c.buf) < need {
+	if need := c.head + groupHeaderSize + min(hint, chunkTarget+frameHeaderSize,
+		t.left()); cap(c.buf) < need {
 		c.buf = make([]byte, 0, need)
 	}
 	c.buf = append(c.buf, zeros[:c.head]...)
@@ -146,7 +149,8 @@ func (t *tail) begin(hint int) {
 // room gives the chunk that takes the next frame and how large its payload may be.
 func (t *tail) room(hint int) (*chunk, int) {
 	if n := len(t.chunks); n > 0 && t.chunks[n-1].number == t.seg.number {
-		if c := &t.chunks[n-1]; c.rest == nil && len(c.buf) < chunkTarget && t.left() >= frameHeaderSize+minPayload {
+		if c := &t.chunks[n-1]; c.rest == nil && len(c.buf) < chunkTarget &&
+			t.left() >= frameHeaderSize+minPayload {
 			return c, min(t.left()-frameHeaderSize, maxPayload)
 		}
 	}

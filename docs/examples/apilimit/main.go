@@ -53,7 +53,8 @@ func run(ctx context.Context, rdb *redis.Client, now time.Time, out io.Writer) e
 		if v.Allowed {
 			fmt.Fprintf(out, "request %d: allowed, %d more today\n", n+1, v.LeftADay)
 		} else {
-			fmt.Fprintf(out, "request %d: refused by limit %d, %d more today\n", n+1, v.Limit, v.LeftADay)
+			fmt.Fprintf(out, "request %d: refused by limit %d, %d more today\n", n+1,
+				v.Limit, v.LeftADay)
 		}
 	}
 	return nil

@@ -41,15 +41,18 @@ func (w Work) Open(ctx context.Context) error {
 // Add adds an order and gives its ID. Of orders that are done long since only the last 10,000 stay,
 // or about so.
 func (w Work) Add(ctx context.Context, order string) (string, error) {
-	return w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: w.Stream, MaxLen: 10_000, Approx: true, Values: []string{"order", order}}).Result()
+	return w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: w.Stream, MaxLen: 10_000, Approx: true,
+		Values: []string{"order", order}}).Result()
 }
 
 // Next gives a worker an order: one that another worker has had for too long, or a new one, for
 // which it waits. It gives none when none came in time.
-func (w Work) Next(ctx context.Context, worker string, wait time.Duration) (*redis.XMessage, error) {
+func (w Work) Next(ctx context.Context, worker string,
+	wait time.Duration) (*redis.XMessage, error) {
 	for {
 		claimed, _, err := w.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-			Stream: w.Stream, Group: w.Group, Consumer: worker, MinIdle: w.Idle, Start: "0", Count: 1,
+			Stream: w.Stream, Group: w.Group, Consumer: worker, MinIdle: w.Idle,
+			Start: "0", Count: 1,
 		}).Result()
 		if err != nil {
 			return nil, err

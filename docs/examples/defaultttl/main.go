@@ -26,7 +26,8 @@ type Rule struct {
 // set makes the policy, in the mode WARN or ENFORCE.
 func (r Rule) set(ctx context.Context, mode string) error {
 	lifetime := fmt.Sprint(r.Lifetime.Milliseconds())
-	return r.Redis.Do(ctx, "KEYP.POLICY", "SET", r.Name, "PATTERN", r.Pattern, mode, "DEFAULT", lifetime, "MAX", lifetime, "CUT").Err()
+	return r.Redis.Do(ctx, "KEYP.POLICY", "SET", r.Name, "PATTERN", r.Pattern, mode, "DEFAULT",
+		lifetime, "MAX", lifetime, "CUT").Err()
 }
 
 // Warn lets the server count and log what the rule would do. No key gets another deadline.
@@ -56,7 +57,8 @@ func (r Rule) Counts(ctx context.Context) (defaulted, cut int64, err error) {
 func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 	kinds := map[string]int{}
 	for cursor := "0"; ; {
-		reply, err := r.Redis.Do(ctx, "KEYP.UNTIMED", "MATCH", r.Pattern, "COUNT", 1000, "CURSOR", cursor).Slice()
+		reply, err := r.Redis.Do(ctx, "KEYP.UNTIMED", "MATCH", r.Pattern, "COUNT", 1000,
+			"CURSOR", cursor).Slice()
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +76,8 @@ func (r Rule) Untimed(ctx context.Context) (map[string]int, error) {
 // changed.
 func (r Rule) Apply(ctx context.Context) (changed int64, err error) {
 	for cursor := "0"; ; {
-		reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "APPLY", r.Name, "CURSOR", cursor, "COUNT", 1000).Slice()
+		reply, err := r.Redis.Do(ctx, "KEYP.POLICY", "APPLY", r.Name, "CURSOR", cursor,
+			"COUNT", 1000).Slice()
 		if err != nil {
 			return changed, err
 		}
@@ -95,7 +98,9 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 	if err := rule.Warn(ctx); err != nil {
 		return err
 	}
-	use := func(key string, lifetime time.Duration) error { return rdb.Set(ctx, key, "data", lifetime).Err() }
+	use := func(key string, lifetime time.Duration) error {
+		return rdb.Set(ctx, key, "data", lifetime).Err()
+	}
 	for i := range 5 {
 		if err := use(fmt.Sprint("user:", i), 0); err != nil {
 			return err

@@ -27,10 +27,11 @@ type Mail struct {
 // of one command.
 type Mailer struct {
 	Redis       *redis.Client
-	Queue, Dead string        // keys: of the e-mails that wait, and of those that could not be sent
-	Visibility  time.Duration // how long sending one may take at most, before another worker sends it
-	Tries       int           // how often one is tried
-	Backoff     time.Duration // after the first failure; twice as long after each further one
+	Queue, Dead string // keys: of the e-mails that wait, and of those that could not be sent
+	// How long sending one may take at most, before another worker sends it.
+	Visibility time.Duration
+	Tries      int           // how often one is tried
+	Backoff    time.Duration // after the first failure; twice as long after each further one
 }
 
 // Send schedules an e-mail. An id that waits already stays as it is, so it can be called again
@@ -50,8 +51,10 @@ func (m *Mailer) Cancel(ctx context.Context, id string) (bool, error) {
 }
 
 // Work waits for an e-mail whose time has come, and sends it; false: there was none for so long.
-func (m *Mailer) Work(ctx context.Context, wait time.Duration, send func(id string, mail Mail) error) (bool, error) {
-	jobs, err := m.Redis.Do(ctx, "KEYP.DELAY", "POP", m.Queue, "BLOCK", max(wait.Milliseconds(), 1), "VISIBILITY", m.Visibility.Milliseconds(),
+func (m *Mailer) Work(ctx context.Context, wait time.Duration,
+	send func(id string, mail Mail) error) (bool, error) {
+	jobs, err := m.Redis.Do(ctx, "KEYP.DELAY", "POP", m.Queue, "BLOCK", max(wait.Milliseconds(), 1),
+		"VISIBILITY", m.Visibility.Milliseconds(),
 		"MAXDELIVERIES", m.Tries, "DEADLETTER", m.Dead).Slice()
 	if errors.Is(err, redis.Nil) {
 		return false, nil
@@ -60,7 +63,8 @@ func (m *Mailer) Work(ctx context.Context, wait time.Duration, send func(id stri
 		return false, err
 	}
 	job := jobs[0].([]any)
-	id, text, receipt, deliveries := job[0].(string), job[1].(string), job[2].(string), job[3].(int64)
+	id, text, receipt, deliveries := job[0].(string), job[1].(string),
+		job[2].(string), job[3].(int64)
 	var mail Mail
 	if err = json.Unmarshal([]byte(text), &mail); err == nil {
 		err = send(id, mail)
@@ -70,19 +74,23 @@ func (m *Mailer) Work(ctx context.Context, wait time.Duration, send func(id stri
 		return true, m.Redis.Do(ctx, "KEYP.DELAY", "ACK", m.Queue, receipt).Err()
 	}
 	delay := m.Backoff << (deliveries - 1)
-	return true, m.Redis.Do(ctx, "KEYP.DELAY", "NACK", m.Queue, receipt, "DELAY", delay.Milliseconds(),
+	return true, m.Redis.Do(ctx, "KEYP.DELAY", "NACK", m.Queue, receipt, "DELAY",
+		delay.Milliseconds(),
 		"MAXDELIVERIES", m.Tries, "DEADLETTER", m.Dead).Err()
 }
 
 // run works until nothing is left to send.
 func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
-	m := Mailer{Redis: rdb, Queue: "{mail}", Dead: "{mail}:dead", Visibility: time.Minute, Tries: 3, Backoff: 20 * time.Millisecond}
+	m := Mailer{Redis: rdb, Queue: "{mail}", Dead: "{mail}:dead", Visibility: time.Minute, Tries: 3,
+		Backoff: 20 * time.Millisecond}
 	now := time.Now()
 	err := errors.Join(
 		m.Send(ctx, "welcome:ann", now, Mail{"ann@example.com", "Welcome"}),
 		m.Send(ctx, "welcome:bob", now, Mail{"bob@nowhere", "Welcome"}),
-		m.Send(ctx, "reminder:ann", now.Add(300*time.Millisecond), Mail{"ann@example.com", "Your order is not paid yet"}),
-		m.Send(ctx, "reminder:cid", now.Add(time.Hour), Mail{"cid@example.com", "Your order is not paid yet"}),
+		m.Send(ctx, "reminder:ann", now.Add(300*time.Millisecond),
+			Mail{"ann@example.com", "Your order is not paid yet"}),
+		m.Send(ctx, "reminder:cid", now.Add(time.Hour),
+			Mail{"cid@example.com", "Your order is not paid yet"}),
 	)
 	if err != nil {
 		return err
@@ -128,7 +136,8 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 func main() {
 	addr := flag.String("addr", "127.0.0.1:6379", "the server's address")
 	flag.Parse()
-	if err := run(context.Background(), redis.NewClient(&redis.Options{Addr: *addr}), os.Stdout); err != nil {
+	if err := run(context.Background(), redis.NewClient(&redis.Options{Addr: *addr}),
+		os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }

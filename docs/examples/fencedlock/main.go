@@ -65,7 +65,8 @@ type Lease struct {
 // Acquire takes the lease of a key, and waits for it if somebody else has it; the client's
 // ReadTimeout must be longer than that. The owner is a name that nobody else has. To ask again
 // after a lost connection gives the same lease.
-func Acquire(ctx context.Context, rdb *redis.Client, key, owner string, ttl, wait time.Duration) (*Lease, error) {
+func Acquire(ctx context.Context, rdb *redis.Client, key, owner string, ttl,
+	wait time.Duration) (*Lease, error) {
 	words := []any{"KEYP.LEASE", "ACQUIRE", key, owner, ttl.Milliseconds()}
 	if wait > 0 { // WAIT 0 would be without end
 		words = append(words, "WAIT", max(wait.Milliseconds(), 1))

@@ -40,8 +40,9 @@ func Lifetime(ctx context.Context, rdb *redis.Client, key string) (string, error
 
 func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 	for key, ttl := range map[string]time.Duration{
-		"session:u1:a": time.Hour, "session:u2:b": time.Hour, "blacklist:access:x": 15 * time.Minute,
-		"cache:profile:u1": 5 * time.Minute, "rate:u1:/api/profiles:2025093010": time.Hour,
+		"session:u1:a": time.Hour, "session:u2:b": time.Hour,
+		"blacklist:access:x": 15 * time.Minute,
+		"cache:profile:u1":   5 * time.Minute, "rate:u1:/api/profiles:2025093010": time.Hour,
 	} {
 		if err := rdb.Set(ctx, key, "…", ttl).Err(); err != nil {
 			return err
@@ -65,7 +66,8 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 	if err := rdb.Persist(ctx, "cache:profile:u1").Err(); err != nil { // for ever
 		return err
 	}
-	for _, key := range []string{"session:u1:a", "session:u2:b", "cache:profile:u1", "session:u3:c"} {
+	for _, key := range []string{"session:u1:a", "session:u2:b", "cache:profile:u1",
+		"session:u3:c"} {
 		life, err := Lifetime(ctx, rdb, key)
 		if err != nil {
 			return err

@@ -39,7 +39,8 @@ func (l Locks) Release(ctx context.Context, issue int) error {
 // Assign does the work for the first issue that nobody else has. After success the
 // lock stays until its deadline: nobody else needs the issue. After a failure it is
 // released, for others to try.
-func (l Locks) Assign(ctx context.Context, issues []int, work func(issue int) error) (assigned int, err error) {
+func (l Locks) Assign(ctx context.Context, issues []int,
+	work func(issue int) error) (assigned int, err error) {
 	for _, issue := range issues {
 		ok, err := l.Acquire(ctx, issue)
 		if err != nil {

@@ -20,14 +20,17 @@ type Fleet struct{ Redis *redis.Client }
 
 // Park puts a bike somewhere, or moves it.
 func (f Fleet) Park(ctx context.Context, bike string, longitude, latitude float64) error {
-	return f.Redis.GeoAdd(ctx, bikes, &redis.GeoLocation{Name: bike, Longitude: longitude, Latitude: latitude}).Err()
+	return f.Redis.GeoAdd(ctx, bikes, &redis.GeoLocation{Name: bike, Longitude: longitude,
+		Latitude: latitude}).Err()
 }
 
 // Near gives at most n bikes within meters of a place, the closest first, with their distances.
-func (f Fleet) Near(ctx context.Context, longitude, latitude, meters float64, n int) ([]redis.GeoLocation, error) {
+func (f Fleet) Near(ctx context.Context, longitude, latitude, meters float64,
+	n int) ([]redis.GeoLocation, error) {
 	return f.Redis.GeoSearchLocation(ctx, bikes, &redis.GeoSearchLocationQuery{
 		GeoSearchQuery: redis.GeoSearchQuery{
-			Longitude: longitude, Latitude: latitude, Radius: meters, RadiusUnit: "m", Sort: "ASC", Count: n,
+			Longitude: longitude, Latitude: latitude, Radius: meters, RadiusUnit: "m",
+			Sort: "ASC", Count: n,
 		},
 		WithDist: true,
 	}).Result()

@@ -38,7 +38,8 @@ type Orders struct {
 // Prepare makes the rule that reports what expires, and the group of its readers. Both are part of
 // the data: preparing again changes nothing.
 func (o Orders) Prepare(ctx context.Context) error {
-	err := o.Redis.Do(ctx, "KEYP.OUTBOX", "SET", "orders", "PATTERN", key("*"), "STREAM", stream, "VALUE", 100).Err()
+	err := o.Redis.Do(ctx, "KEYP.OUTBOX", "SET", "orders", "PATTERN", key("*"), "STREAM", stream,
+		"VALUE", 100).Err()
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func (q Queue) Add(ctx context.Context, jobs ...string) error {
 // Take gives a worker the first job of the queue, and waits for one; 0 is for ever. It says
 // false when none came in time. The job is in the queue or with the worker at any time:
 // nothing that happens in between loses it.
-func (q Queue) Take(ctx context.Context, worker string, wait time.Duration) (job string, ok bool, err error) {
+func (q Queue) Take(ctx context.Context, worker string,
+	wait time.Duration) (job string, ok bool, err error) {
 	job, err = q.Redis.BLMove(ctx, q.Name, q.taken(worker), "LEFT", "RIGHT", wait).Result()
 	if errors.Is(err, redis.Nil) {
 		return "", false, nil

@@ -84,7 +84,9 @@ func run(ctx context.Context, rdb *redis.Client, now time.Time, out io.Writer) e
 			return err
 		}
 		fmt.Fprintf(out, "kept: %s\n", strings.Join(texts, ", "))
-		more, err := events.Handle(ctx, "w1", func(text string) { fmt.Fprintf(out, "handled: %s\n", text) })
+		more, err := events.Handle(ctx, "w1", func(text string) {
+			fmt.Fprintf(out, "handled: %s\n", text)
+		})
 		if err != nil || !more {
 			return err
 		}

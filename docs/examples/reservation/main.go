@@ -56,7 +56,8 @@ type Verdict struct {
 }
 
 func keys(client string, now time.Time) []string {
-	return []string{"rate:minute:" + client, "rate:daily:" + client + ":" + now.Format(time.DateOnly)}
+	return []string{"rate:minute:" + client, "rate:daily:" + client + ":" +
+		now.Format(time.DateOnly)}
 }
 
 // Reserve takes a place for the request id, if there is one.
@@ -64,7 +65,8 @@ func (l Limiter) Reserve(ctx context.Context, client, id string, now time.Time) 
 	year, month, day := now.Date()
 	midnight := time.Date(year, month, day+1, 0, 0, 0, 0, now.Location())
 	reply, err := consume.Run(ctx, l.Redis, keys(client, now),
-		float64(now.UnixMilli())/1000, id, l.PerMinute, l.PerDay, int(midnight.Sub(now).Seconds())+1).Slice()
+		float64(now.UnixMilli())/1000, id, l.PerMinute, l.PerDay,
+		int(midnight.Sub(now).Seconds())+1).Slice()
 	if err != nil {
 		return Verdict{}, err
 	}

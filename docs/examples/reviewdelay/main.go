@@ -71,7 +71,8 @@ func (r Reviews) Assignable(ctx context.Context, issue int, now time.Time) (bool
 	}
 	// Only where the field still exists: a hash whose day has ended meanwhile must not
 	// come back, without an end.
-	set, err := r.Redis.HSetEXWithArgs(ctx, key(issue), &redis.HSetEXOptions{Condition: redis.HSetEXFXX}, "status", Ready).Result()
+	set, err := r.Redis.HSetEXWithArgs(ctx, key(issue),
+		&redis.HSetEXOptions{Condition: redis.HSetEXFXX}, "status", Ready).Result()
 	return set == 1, err
 }
 

@@ -76,7 +76,8 @@ func run(ctx context.Context, rdb *redis.Client, out io.Writer) error {
 	sessions := Sessions{Redis: rdb, Lifetime: time.Hour}
 	const user = "550e8400-e29b-41d4-a716-446655440000"
 	for _, id := range []string{"sess-phone", "sess-laptop", "sess-tablet"} {
-		err := sessions.Save(ctx, Session{UserID: user, ID: id, AccessToken: "eyJ…", RefreshToken: "eyJ…", CreatedAt: time.Now()})
+		err := sessions.Save(ctx, Session{UserID: user, ID: id, AccessToken: "eyJ…",
+			RefreshToken: "eyJ…", CreatedAt: time.Now()})
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,8 @@ func (l Limiter) Reserve(ctx context.Context, client, id string, now time.Time) 
 	var inMinute, today *redis.IntCmd
 	var ttl *redis.DurationCmd
 	_, err := l.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.ZRemRangeByScore(ctx, minute, "-inf", strconv.FormatFloat(seconds(now.Add(-window)), 'f', 3, 64))
+		p.ZRemRangeByScore(ctx, minute, "-inf",
+			strconv.FormatFloat(seconds(now.Add(-window)), 'f', 3, 64))
 		p.ZAdd(ctx, minute, redis.Z{Score: seconds(now), Member: id})
 		p.Expire(ctx, minute, keep)
 		inMinute = p.ZCard(ctx, minute)
@@ -109,7 +110,8 @@ func (l Limiter) Release(ctx context.Context, client, id string, now time.Time) 
 func run(ctx context.Context, rdb *redis.Client, now time.Time, out io.Writer) error {
 	scans := Limiter{Redis: rdb, PerMinute: 3, PerDay: 5}
 	for n, after := range []int{0, 1, 2, 3, 60, 61, 62} {
-		v, err := scans.Reserve(ctx, "192.168.1.1:a3b2c1d0", fmt.Sprint("request-", n), now.Add(time.Duration(after)*time.Second))
+		v, err := scans.Reserve(ctx, "192.168.1.1:a3b2c1d0", fmt.Sprint("request-", n),
+			now.Add(time.Duration(after)*time.Second))
 		if err != nil {
 			return err
 		}

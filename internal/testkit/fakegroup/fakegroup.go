@@ -66,9 +66,11 @@ func (g *Group) Join(ports ...int) {
 	g.mu.progress.Members = nil
 	for i, port := range ports {
 		id := uint64(i + 1)
-		s.Members = append(s.Members, commands.Member{ID: id, Node: NodeID(id), IP: "127.0.0.1", Port: port, Bus: port + 10000})
+		s.Members = append(s.Members, commands.Member{ID: id, Node: NodeID(id), IP: "127.0.0.1",
+			Port: port, Bus: port + 10000})
 		if id != g.ID {
-			g.mu.progress.Members = append(g.mu.progress.Members, commands.MemberProgress{ID: id, Connected: true, Created: 1_700_000_000_000, In: 3, Out: 4})
+			g.mu.progress.Members = append(g.mu.progress.Members, commands.MemberProgress{ID: id,
+				Connected: true, Created: 1_700_000_000_000, In: 3, Out: 4})
 		}
 	}
 	g.mu.Unlock()

@@ -48,7 +48,8 @@ type Server struct {
 func Start(t testing.TB, secure bool) *Server {
 	t.Helper()
 	s := &Server{backend: s3mem.New(), Clock: gofakes3.FixedTimeSource(time.Now())}
-	s.storage = gofakes3.New(s.backend, gofakes3.WithTimeSource(s.Clock), gofakes3.WithTimeSkewLimit(0)).Server()
+	s.storage = gofakes3.New(s.backend, gofakes3.WithTimeSource(s.Clock),
+		gofakes3.WithTimeSkewLimit(0)).Server()
 	if err := s.backend.CreateBucket(Bucket); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func Start(t testing.TB, secure bool) *Server {
 	if secure {
 		server.StartTLS()
 		s.ca = filepath.Join(t.TempDir(), "ca.pem")
-		if err := os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		if err := os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: server.Certificate().Raw}), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	} else {
@@ -73,7 +75,8 @@ func Start(t testing.TB, secure bool) *Server {
 
 // Environ is what a process needs to know.
 func (s *Server) Environ() []string {
-	return []string{"AWS_ACCESS_KEY_ID=" + access, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + s.URL, "AWS_CA_BUNDLE=" + s.ca}
+	return []string{"AWS_ACCESS_KEY_ID=" + access, "AWS_SECRET_ACCESS_KEY=" + secret,
+		"AWS_REGION=us-east-1", "AWS_ENDPOINT_URL=" + s.URL, "AWS_CA_BUNDLE=" + s.ca}
 }
 
 // Before sees each request first, beside others; true: it has replied. Nil: nobody does.
@@ -103,7 +106,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte("<Error><Code>" + code + "</Code><Message>the test says so</Message></Error>")) // the client may be gone
+	// The client may be gone.
+	_, _ = w.Write([]byte("<Error><Code>" + code +
+		"</Code><Message>the test says so</Message></Error>"))
 }
 
 // Names are those of the objects, sorted.
@@ -137,7 +142,8 @@ func (s *Server) Uploads(t testing.TB) int {
 	t.Helper()
 	w := httptest.NewRecorder()
 	s.Serve(w, httptest.NewRequest(http.MethodGet, "/"+Bucket+"?uploads", nil))
-	if w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "NoSuchUpload") { // there never was one
+	if w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "NoSuchUpload") {
+		// There never was one.
 		return 0
 	}
 	if w.Code != http.StatusOK {

@@ -38,8 +38,10 @@ func newServer(t testing.TB, port int, args []string) *testkit.Server {
 
 // serverIn starts a server on a directory; "" is a new one.
 func serverIn(t testing.TB, dir string, port int, args []string) *testkit.Server {
-	s := testkit.NewKeyp(t, testkit.Options{Dir: dir, Args: append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port),
-		"--enable-debug-command", "yes", "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb"}, args...)})
+	s := testkit.NewKeyp(t, testkit.Options{Dir: dir,
+		Args: append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port),
+			"--enable-debug-command", "yes", "--wal-segment-size", "256kb", "--checkpoint-log-size",
+			"1mb"}, args...)})
 	s.Start()
 	return s
 }
@@ -86,7 +88,8 @@ func EachBehindProxy(t testing.TB, args ...[]string) *Group {
 		port := testkit.FreePort(t)
 		p := newProxy(t, port, seed+uint64(i))
 		g.proxies = append(g.proxies, p)
-		g.Servers = append(g.Servers, newServer(t, port, append([]string{"--cluster-announce-bus-port", strconv.Itoa(p.port)}, own...)))
+		g.Servers = append(g.Servers, newServer(t, port,
+			append([]string{"--cluster-announce-bus-port", strconv.Itoa(p.port)}, own...)))
 	}
 	g.Tool(append([]string{"create"}, g.Addrs()...)...)
 	return g
@@ -164,7 +167,8 @@ func (g *Group) Addrs() (list []string) {
 // Tool runs keyp cluster.
 func (g *Group) Tool(args ...string) string {
 	g.t.Helper()
-	out, err := exec.CommandContext(await.Context(g.t), testkit.Binary(g.t), append([]string{"cluster"}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(await.Context(g.t), testkit.Binary(g.t),
+		append([]string{"cluster"}, args...)...).CombinedOutput()
 	if err != nil {
 		g.t.Fatalf("keyp cluster %v: %v\n%s", args, err, out)
 	}
@@ -175,7 +179,9 @@ func (g *Group) Tool(args ...string) string {
 // gone it learns by asking for the nodes again, which it does once a minute if nothing else is
 // said.
 func (g *Group) Client() *redis.ClusterClient {
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: g.Addrs(), MaxRedirects: 100, ClusterStateReloadInterval: 100 * time.Millisecond, DialerRetries: 1, ReadTimeout: await.Bound, DisableIdentity: true})
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: g.Addrs(), MaxRedirects: 100,
+		ClusterStateReloadInterval: 100 * time.Millisecond, DialerRetries: 1,
+		ReadTimeout: await.Bound, DisableIdentity: true})
 	g.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -200,7 +206,9 @@ func (g *Group) Leader() *testkit.Server {
 func (g *Group) Follower() *testkit.Server {
 	g.t.Helper()
 	leader := g.Leader()
-	return g.Servers[slices.IndexFunc(g.Servers, func(s *testkit.Server) bool { return s != leader && s.Running() })]
+	return g.Servers[slices.IndexFunc(g.Servers, func(s *testkit.Server) bool {
+		return s != leader && s.Running()
+	})]
 }
 
 // Role is what a server says that it is: master, slave, or nothing if it does not answer.

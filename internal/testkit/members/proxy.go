@@ -45,8 +45,10 @@ func newProxy(t testing.TB, port int, seed uint64) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{port: l.Addr().(*net.TCPAddr).Port, target: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), seed: seed}
-	p.mu.cuts, p.mu.conns, p.mu.healed = map[uint64]bool{}, map[net.Conn]uint64{}, make(chan struct{})
+	p := &Proxy{port: l.Addr().(*net.TCPAddr).Port,
+		target: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), seed: seed}
+	p.mu.cuts, p.mu.conns, p.mu.healed = map[uint64]bool{}, map[net.Conn]uint64{},
+		make(chan struct{})
 	p.mu.cables = map[cableKey]*cable{}
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -148,7 +150,9 @@ func (p *Proxy) pass(caller net.Conn) {
 	first := consensus.AppendFrame(nil, f.Kind, f.Group, f.Body)
 	says, answered := p.cable(cableKey{from, false}), p.cable(cableKey{from, true})
 	there, back := p.dice(), p.dice()
-	both.Go(func() { p.carry(called.Conn, io.MultiReader(bytes.NewReader(first), in), from, says, there) })
+	both.Go(func() {
+		p.carry(called.Conn, io.MultiReader(bytes.NewReader(first), in), from, says, there)
+	})
 	both.Go(func() { p.carry(caller, called.Conn, from, answered, back) })
 	both.Wait()
 }

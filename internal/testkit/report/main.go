@@ -71,7 +71,8 @@ func run(w io.Writer, args []string, test tester) (status int, err error) {
 		return 0, nil
 	}
 	if status != 1 { // go test was killed, or a test process said 0 in spite of a failure
-		fmt.Fprintf(w, "FAIL: go test ended with status %d, which does not go with its tests\n", status)
+		fmt.Fprintf(w, "FAIL: go test ended with status %d, which does not go with its tests\n",
+			status)
 		return max(status, 1), nil
 	}
 	failures, again := r.failures()
@@ -79,7 +80,8 @@ func run(w io.Writer, args []string, test tester) (status int, err error) {
 	case !again:
 		return status, nil
 	case len(failures) > maxFlaky:
-		fmt.Fprintf(w, "%d tests failed, more than %d: none is run again\n", len(failures), maxFlaky)
+		fmt.Fprintf(w, "%d tests failed, more than %d: none is run again\n",
+			len(failures), maxFlaky)
 		return status, nil
 	}
 	for _, f := range failures {

@@ -60,7 +60,8 @@ type timed struct {
 func newReport(w io.Writer) *report {
 	return &report{
 		w: w, printed: map[name][]string{}, running: map[name]bool{}, ended: map[name]bool{},
-		tested: map[string]bool{}, more: map[string]bool{}, open: map[string]bool{}, good: map[string]bool{},
+		tested: map[string]bool{}, more: map[string]bool{}, open: map[string]bool{},
+		good: map[string]bool{},
 	}
 }
 
@@ -110,7 +111,8 @@ func (r *report) take(e event) {
 		if e.Test == "" && e.Output == "FAIL\n" { // what package testing prints after the last test
 			r.tested[e.Package] = true
 		}
-		if e.Test == "" && strings.HasSuffix(e.Output, "PASS\n") { // likewise, after what the tests have printed
+		if e.Test == "" && strings.HasSuffix(e.Output, "PASS\n") {
+			// likewise, after what the tests have printed.
 			r.good[e.Package] = true
 		}
 		if e.Test == "" && packageLine.MatchString(e.Output) {
@@ -141,7 +143,8 @@ func (r *report) end(e event, id name) {
 		case e.Action == "fail":
 			r.endPackage(e)
 		case e.Action == "skip": // it has no tests
-		case r.anyFailed(e.Package), r.anyRunning(e.Package), !r.good[e.Package]: // it ended with 0 all the same
+		case r.anyFailed(e.Package), r.anyRunning(e.Package), !r.good[e.Package]:
+			// It ended with 0 all the same.
 			r.broken = true
 		}
 	}
@@ -263,7 +266,9 @@ func (r *report) close() {
 }
 
 func (r *report) closeTimes() {
-	slices.SortStableFunc(r.times, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	slices.SortStableFunc(r.times, func(a, b timed) int {
+		return cmp.Compare(b.seconds, a.seconds)
+	})
 	var slow []string
 	for _, t := range r.times[:min(slowest, len(r.times))] {
 		if t.seconds >= 0.05 {

@@ -62,7 +62,8 @@ func chosen() uint64 {
 func init() {
 	childproc.EndWithParent()
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
-		if err := os.Unsetenv(name); err != nil { // the service manager above the tests is not theirs
+		if err := os.Unsetenv(name); err != nil {
+			// The service manager above the tests is not theirs.
 			panic(err)
 		}
 	}

@@ -115,7 +115,8 @@ func init() { redis.SetLogger(silent{}) }
 // second time, and waits for each reply for timeout at most.
 func Dial(addr string, timeout time.Duration) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: addr, Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, ContextTimeoutEnabled: true,
+		Addr: addr, Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
+		DisableIdentity: true, ContextTimeoutEnabled: true,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 	})
 }
@@ -139,7 +140,8 @@ func (s *Server) Dir() string { return filepath.Join(s.base, "data") }
 // group: Ctrl-C reaches this program alone, which then stops the server. When this program
 // is killed, the kernel kills the server on Linux (package childproc).
 func (s *Server) Start() error {
-	log, err := os.OpenFile(filepath.Join(s.base, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(s.base, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return err
 	}
@@ -168,7 +170,8 @@ func (s *Server) Exited() <-chan struct{} { return s.exited }
 func (s *Server) Ready(ctx context.Context, timeout time.Duration) error {
 	return s.Poll(ctx, timeout, func(client *redis.Client) (bool, error) {
 		reply, err := client.Ping(ctx).Result()
-		if refused := redis.Error(nil); errors.As(err, &refused) && !redis.HasErrorPrefix(err, "LOADING") {
+		if refused := redis.Error(nil); errors.As(err, &refused) &&
+			!redis.HasErrorPrefix(err, "LOADING") {
 			return false, fmt.Errorf("PING: %w", err)
 		}
 		return err == nil && reply == "PONG", nil
@@ -177,7 +180,8 @@ func (s *Server) Ready(ctx context.Context, timeout time.Duration) error {
 
 // Poll calls ask about every millisecond, each time with a fresh connection, until it
 // reports done or fails, or until timeout has passed.
-func (s *Server) Poll(ctx context.Context, timeout time.Duration, ask func(*redis.Client) (done bool, err error)) error {
+func (s *Server) Poll(ctx context.Context, timeout time.Duration,
+	ask func(*redis.Client) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {

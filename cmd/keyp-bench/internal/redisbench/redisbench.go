@@ -66,7 +66,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	args := []string{
 		"-h", host, "-p", port, "-c", strconv.Itoa(o.Clients), "-P", strconv.Itoa(o.Pipeline),
-		"-n", strconv.FormatInt(o.Requests, 10), "-r", strconv.FormatUint(o.Keys, 10), "-d", strconv.Itoa(o.Size),
+		"-n", strconv.FormatInt(o.Requests, 10), "-r", strconv.FormatUint(o.Keys, 10), "-d",
+		strconv.Itoa(o.Size),
 		"--precision", "3",
 	}
 	cmd := exec.CommandContext(ctx, Program, append(args, o.Args...)...)

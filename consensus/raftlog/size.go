@@ -1,0 +1,56 @@
+package raftlog
+
+import "context"
+
+// End is the place of the last record, for Settled.
+func (l *Log) End() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.end
+}
+
+// Settled waits until all records up to a position that End has returned are on disk.
+func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Settled(ctx, end) }
+
+// Size calls the method of wal.Log, as other methods below do.
+func (l *Log) Size() int64 { return l.wal.Size() }
+
+// Between returns how many bytes the log has from the beginning of one segment to that of another;
+// 0 if one of them does not exist.
+func (l *Log) Between(from, to uint64) int64 {
+	a, ok := l.wal.Start(from)
+	b, also := l.wal.Start(to)
+	if !ok || !also || b < a {
+		return 0
+	}
+	return int64(b - a)
+}
+
+// SizeFrom is how many bytes the log has from the beginning of a segment on; all of it if there is
+// no such segment.
+func (l *Log) SizeFrom(segment uint64) int64 {
+	start, ok := l.wal.Start(segment)
+	if !ok {
+		return l.wal.Size()
+	}
+	return int64(l.wal.End() - start)
+}
+
+// Taken is how many bytes on disk the segments take from one on and before another.
+func (l *Log) Taken(from, to uint64) int64 { return l.wal.Taken(from, to) }
+
+// First is the lowest segment.
+func (l *Log) First() uint64 { return l.wal.First() }
+
+// DropSpares removes the segments that are kept for later use. An error leaves them.
+func (l *Log) DropSpares() { l.wal.DropSpares() }
+
+// NextCost is how many bytes of disk the segment after the present one will take: 0 if it is there.
+func (l *Log) NextCost() int64 { return l.wal.NextCost() }
+
+// Full reports that there is no room for another segment.
+func (l *Log) Full() bool { return l.wal.Full() }
+
+// Room returns, while there is no room for another segment, how many more bytes fit the last one,
+// and its whole size.
+func (l *Log) Room() (left, size int64) { return l.wal.Room() }
