@@ -30,55 +30,55 @@ func (s *Store) Observe(fn func([]Change)) {
 }
 
 // changing notes that the transaction changes a key of a keyspace.
-func (t *Txn) changing(space uint32, key []byte) {
-	if !t.quiet {
-		t.report(space, key, false)
+func (r *txnReports) changing(space uint32, key []byte) {
+	if !r.quiet {
+		r.report(space, key, false)
 	}
 }
 
 // report adds a Change to those for the observer.
-func (t *Txn) report(space uint32, key []byte, same bool) {
-	if t.s.observer.Load() == nil {
+func (r *txnReports) report(space uint32, key []byte, same bool) {
+	if r.s.observer.Load() == nil {
 		return
 	}
-	if n := len(t.changes); n > t.delivered {
-		if last := &t.changes[n-1]; string(last.Key) == string(key) &&
-			t.s.spaces.ids[last.DB] == space && last.Due == t.shedding && (same || !last.Same) {
+	if n := len(r.changes); n > r.delivered {
+		if last := &r.changes[n-1]; string(last.Key) == string(key) &&
+			r.s.spaces.ids[last.DB] == space && last.Due == r.shedding && (same || !last.Same) {
 			return // records of one value follow each other
 		}
 	}
-	if db := t.s.dbOf(space); db >= 0 && db < t.s.options.Databases {
-		if t.changed == nil {
-			t.changed = make([]byte, 0, 128) // an empty name is not nil, which stands for all keys
+	if db := r.s.dbOf(space); db >= 0 && db < r.s.options.Databases {
+		if r.changed == nil {
+			r.changed = make([]byte, 0, 128) // an empty name is not nil, which stands for all keys
 		}
-		at := len(t.changed)
-		t.changed = append(t.changed, key...)
-		t.changes = append(t.changes,
-			Change{DB: db, Key: t.changed[at:len(t.changed):len(t.changed)], By: t.By,
-				Due: t.shedding, Same: same})
+		at := len(r.changed)
+		r.changed = append(r.changed, key...)
+		r.changes = append(r.changes,
+			Change{DB: db, Key: r.changed[at:len(r.changed):len(r.changed)], By: r.By,
+				Due: r.shedding, Same: same})
 	}
 }
 
 // changingAll notes that a database was emptied or exchanged.
-func (t *Txn) changingAll(db int) {
-	if t.s.observer.Load() != nil {
-		t.changes = append(t.changes, Change{DB: db, By: t.By})
+func (r *txnReports) changingAll(db int) {
+	if r.s.observer.Load() != nil {
+		r.changes = append(r.changes, Change{DB: db, By: r.By})
 	}
 }
 
 // News returns the changes since its last call, before the transaction ends: their LSN is not known
 // yet. They are valid until the transaction's next operation. End reports them again.
-func (t *Txn) News() []Change {
-	news := t.changes[t.delivered:]
-	t.delivered = len(t.changes)
+func (r *txnReports) News() []Change {
+	news := r.changes[r.delivered:]
+	r.delivered = len(r.changes)
 	return news
 }
 
 // Changed reports whether the transaction has changed a key that it has locked, or removed it
 // because it was due. It works only while there is an observer.
-func (t *Txn) Changed(k Key) bool {
-	for i := range t.changes {
-		if c := &t.changes[i]; !c.Same && c.DB == k.DB &&
+func (r *txnReports) Changed(k Key) bool {
+	for i := range r.changes {
+		if c := &r.changes[i]; !c.Same && c.DB == k.DB &&
 			(c.Key == nil || string(c.Key) == string(k.Name)) {
 			return true
 		}
@@ -87,19 +87,19 @@ func (t *Txn) Changed(k Key) bool {
 }
 
 // notifyObserver calls the observer with each change; lsn is the transaction's.
-func (t *Txn) notifyObserver(lsn uint64) {
-	if fn := t.s.observer.Load(); fn != nil {
-		for i := range t.changes {
-			t.changes[i].LSN = lsn
+func (r *txnReports) notifyObserver(lsn uint64) {
+	if fn := r.s.observer.Load(); fn != nil {
+		for i := range r.changes {
+			r.changes[i].LSN = lsn
 		}
-		(*fn)(t.changes)
+		(*fn)(r.changes)
 	}
-	clear(t.changes)
-	t.changes, t.changed, t.delivered = t.changes[:0], t.changed[:0], 0
-	if cap(t.changed) > maxKept {
-		t.changed = nil
+	clear(r.changes)
+	r.changes, r.changed, r.delivered = r.changes[:0], r.changed[:0], 0
+	if cap(r.changed) > maxKept {
+		r.changed = nil
 	}
-	if cap(t.changes) > maxKept/64 {
-		t.changes = nil
+	if cap(r.changes) > maxKept/64 {
+		r.changes = nil
 	}
 }

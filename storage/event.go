@@ -95,23 +95,23 @@ type Happened struct {
 }
 
 // Notify raises an event that goes with a change made by other means.
-func (t *Txn) Notify(k Key, ev Event) {
-	if k.DB == t.s.options.Databases || !t.Hears(ev) || t.Conflicted() {
+func (r *txnReports) Notify(k Key, ev Event) {
+	if k.DB == r.s.options.Databases || !r.Hears(ev) || r.Conflicted() {
 		return
 	}
-	t.raised += happenedBytes + len(k.Name)
-	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
+	r.raised += happenedBytes + len(k.Name)
+	r.events = append(r.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
 }
 
 // NotifyFields raises an event of a hash that is about some of its fields.
-func (t *Txn) NotifyFields(k Key, ev Event, fields ...[]byte) {
-	n := len(t.events)
-	if t.Notify(k, ev); n == len(t.events) || !t.HearsFields(ev) {
+func (r *txnReports) NotifyFields(k Key, ev Event, fields ...[]byte) {
+	n := len(r.events)
+	if r.Notify(k, ev); n == len(r.events) || !r.HearsFields(ev) {
 		return
 	}
 	for _, f := range fields {
-		t.raised += fieldBytes + len(f)
-		t.events[n].Fields = append(t.events[n].Fields, append([]byte(nil), f...))
+		r.raised += fieldBytes + len(f)
+		r.events[n].Fields = append(r.events[n].Fields, append([]byte(nil), f...))
 	}
 }
 
@@ -134,30 +134,30 @@ func (t *Txn) overwriting(k Key, is object.Type) {
 
 // Overwrote is Overwriting for a key that had a value of one type, and has one of another or the
 // same.
-func (t *Txn) Overwrote(k Key, was, is object.Type) {
-	t.Notify(k, Overwritten)
+func (r *txnReports) Overwrote(k Key, was, is object.Type) {
+	r.Notify(k, Overwritten)
 	if was != is {
-		t.Notify(k, TypeChanged)
+		r.Notify(k, TypeChanged)
 	}
 }
 
 // notifyExpired raises the event of a key that was due at deadline.
-func (t *Txn) notifyExpired(k Key, deadline int64) {
-	n := len(t.events)
-	t.Notify(k, Expired)
-	if len(t.events) > n && deadline >= t.s.reapFrom {
-		t.events[n].Due = deadline
+func (r *txnReports) notifyExpired(k Key, deadline int64) {
+	n := len(r.events)
+	r.Notify(k, Expired)
+	if len(r.events) > n && deadline >= r.s.reapFrom {
+		r.events[n].Due = deadline
 	}
 }
 
 // Hears reports whether anybody listens to an event.
-func (t *Txn) Hears(ev Event) bool {
-	return t.s.onEvent.Load() != nil && EventClass(t.s.eventMask.Load())&ev.Class != 0
+func (r *txnReports) Hears(ev Event) bool {
+	return r.s.onEvent.Load() != nil && EventClass(r.s.eventMask.Load())&ev.Class != 0
 }
 
 // HearsFields reports whether anybody listens to the fields of an event.
-func (t *Txn) HearsFields(ev Event) bool {
-	return ev.Class == EventHash && EventClass(t.s.eventMask.Load())&EventFields != 0 && t.Hears(ev)
+func (r *txnReports) HearsFields(ev Event) bool {
+	return ev.Class == EventHash && EventClass(r.s.eventMask.Load())&EventFields != 0 && r.Hears(ev)
 }
 
 const (
@@ -166,30 +166,30 @@ const (
 )
 
 // Raised is the memory of the events that wait for the end of the transaction, in bytes.
-func (t *Txn) Raised() int { return t.raised }
+func (r *txnReports) Raised() int { return r.raised }
 
 // Among queues fn between the events of the transaction, in its place among them, and does so even
 // if SetEvents enables none. Listen's function must call it.
-func (t *Txn) Among(fn func(lsn uint64)) {
-	t.raised += happenedBytes
-	t.events = append(t.events, Happened{Call: fn})
+func (r *txnReports) Among(fn func(lsn uint64)) {
+	r.raised += happenedBytes
+	r.events = append(r.events, Happened{Call: fn})
 }
 
 // raise passes the events to the listener, with the LSN of the transaction that ends.
-func (t *Txn) raise(lsn uint64) {
-	fn := *t.s.onEvent.Load()
-	for i := range t.events {
-		t.events[i].LSN = lsn
-		fn(t.events[i])
+func (r *txnReports) raise(lsn uint64) {
+	fn := *r.s.onEvent.Load()
+	for i := range r.events {
+		r.events[i].LSN = lsn
+		fn(r.events[i])
 	}
-	t.dropEvents()
+	r.dropEvents()
 }
 
 // dropEvents forgets the events of the transaction.
-func (t *Txn) dropEvents() {
-	clear(t.events)
-	t.events, t.raised = t.events[:0], 0
-	if cap(t.events) > maxKept/64 {
-		t.events = nil
+func (r *txnReports) dropEvents() {
+	clear(r.events)
+	r.events, r.raised = r.events[:0], 0
+	if cap(r.events) > maxKept/64 {
+		r.events = nil
 	}
 }

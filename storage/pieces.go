@@ -34,28 +34,28 @@ func (l *pieceList) add(piece []byte) {
 }
 
 // BatchBytes is the length of the batch so far.
-func (t *Txn) BatchBytes() int { return t.before.size + len(t.buf) }
+func (b *txnBatch) BatchBytes() int { return b.before.size + len(b.buf) }
 
 // cutBatch begins another piece if the last one is complete.
-func (t *Txn) cutBatch() {
-	if len(t.buf) >= pieceBytes {
-		t.before.add(t.buf)
-		t.buf = make([]byte, 0, pieceBytes+headsRoom)
+func (b *txnBatch) cutBatch() {
+	if len(b.buf) >= pieceBytes {
+		b.before.add(b.buf)
+		b.buf = make([]byte, 0, pieceBytes+headsRoom)
 	}
 }
 
 // takeBatch returns the batch in pieces, and leaves an empty one.
-func (t *Txn) takeBatch() [][]byte {
-	t.before.add(t.buf)
-	taken := t.before.list
-	t.buf, t.before = nil, pieceList{}
+func (b *txnBatch) takeBatch() [][]byte {
+	b.before.add(b.buf)
+	taken := b.before.list
+	b.buf, b.before = nil, pieceList{}
 	return taken
 }
 
 // mayShare reports whether the records of a string may refer to its bytes: it must be in no earlier
 // batch, and large enough that copies would need much memory.
-func (t *Txn) mayShare(o *Object, s *object.String) bool {
-	return o.lsn == 0 && len(s.Data) >= shareBytes && len(s.Data)+t.BatchBytes() >= pieceBytes
+func (b *txnBatch) mayShare(o *Object, s *object.String) bool {
+	return o.lsn == 0 && len(s.Data) >= shareBytes && len(s.Data)+b.BatchBytes() >= pieceBytes
 }
 
 // shareString records a string's chunks.

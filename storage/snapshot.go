@@ -41,7 +41,6 @@ func (ps *Pins) Any() bool { return len(ps.values) > 0 }
 type snapshot struct {
 	keys      map[snapshotKey]pinned
 	validated bool  // the transaction has locked the shards again: see validate
-	conflict  bool  // validate has failed
 	guarded   int64 // since when time was guarded (guard.since)
 }
 
@@ -222,12 +221,12 @@ func (ps *Pins) Unpin(t *Txn) {
 		}
 		t.s.unpin(had)
 	}
-	t.snapshot = nil
+	t.snapshot, t.conflict = nil, false
 }
 
 // Conflicted reports whether the command's keys have changed since its snapshot: then it has
 // changed nothing and must run again.
-func (t *Txn) Conflicted() bool { return t.snapshot != nil && t.snapshot.conflict }
+func (r *txnReports) Conflicted() bool { return r.conflict }
 
 // validate locks the shards of the keys again, until End. It returns false, with nothing locked, if
 // the keys are not as they were.
@@ -245,7 +244,7 @@ func (t *Txn) validate() bool {
 			!t.unchanged(had) {
 			s.unlock(t)
 			t.dropEvents() // they are raised when the command runs again
-			a.conflict = true
+			t.conflict = true
 			return false
 		}
 	}

@@ -23,8 +23,6 @@ type Txn struct {
 	NoTouch bool
 	// Exempt: the governor does not decide on the changes of the transaction.
 	Exempt bool
-	// By identifies the client of the transaction, until its end: see Change. 0: none.
-	By uint64
 	// Noted contains the notes of the hooks. It stays with the Txn, so that they can reuse it; nil:
 	// they have noted nothing yet.
 	Noted Noted
@@ -77,6 +75,9 @@ type txnEffects struct {
 // txnReports contains the reports of a transaction: events for clients, and changes for the
 // observer.
 type txnReports struct {
+	s *Store // constant
+	// By identifies the client of the transaction, until its end: see Change. 0: none.
+	By        uint64
 	events    []Happened
 	raised    int      // bytes of the events
 	changes   []Change // for the observer
@@ -86,6 +87,8 @@ type txnReports struct {
 	quiet bool
 	// shedding: present changes are removals of due keys and elements.
 	shedding bool
+	// conflict: the command will run again, and report then.
+	conflict bool
 }
 
 // touched is a key that gets the batch's LSN.
@@ -109,7 +112,7 @@ func (w *touched) stale() bool {
 }
 
 // NewTxn makes a transaction for a goroutine to reuse.
-func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
+func (s *Store) NewTxn() *Txn { return &Txn{s: s, txnReports: txnReports{s: s}} }
 
 func (t *Txn) takeInstant() { t.now, t.micros = t.s.now(), 0 }
 

@@ -29,9 +29,9 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 
 // record begins any record but the short ones of elements, which may not follow it: they are about
 // the value of the record before them.
-func (t *Txn) record(tag byte, fields ...uint64) {
-	t.logged = 0
-	t.buf = format.AppendRecord(t.buf, tag, fields...)
+func (b *txnBatch) record(tag byte, fields ...uint64) {
+	b.logged = 0
+	b.buf = format.AppendRecord(b.buf, tag, fields...)
 }
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
@@ -40,21 +40,21 @@ func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
 }
 
 // stateKey is keyRecord without reporting a change.
-func (t *Txn) stateKey(tag byte, space uint32, key []byte) {
-	t.cutBatch()
-	t.record(tag, uint64(space))
-	t.buf = format.AppendBytes(t.buf, key)
-	t.cost += recordCost[tag]
-	t.stated++
+func (b *txnBatch) stateKey(tag byte, space uint32, key []byte) {
+	b.cutBatch()
+	b.record(tag, uint64(space))
+	b.buf = format.AppendBytes(b.buf, key)
+	b.cost += recordCost[tag]
+	b.stated++
 }
 
 // Uncounted calls f, whose changes Stats.Changes leaves out: they are one with another change, or
 // none to Redis.
-func (t *Txn) Uncounted(f func()) {
-	n := t.stated
+func (b *txnBatch) Uncounted(f func()) {
+	n := b.stated
 	f()
-	t.stated = n
-	t.logged = 0 // the next change of the same value counts
+	b.stated = n
+	b.logged = 0 // the next change of the same value counts
 }
 
 // logObject records a whole new value.
