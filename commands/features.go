@@ -2,15 +2,14 @@ package commands
 
 import (
 	"context"
-	"errors"
 
 	"keyp/features/leases"
 	"keyp/features/outbox"
 	"keyp/storage"
-	"keyp/storage/object"
 )
 
-// features are the hooks of a store with all features that commands have.
+// features are the hooks of a store with all features that commands have. Each hook is that of the
+// feature that has it; those that both have are methods here.
 type features struct {
 	*outbox.Outboxes
 	*leases.Leases
@@ -22,16 +21,13 @@ func Features(s *storage.Store) storage.Hooks {
 }
 
 func (f *features) Start(quit context.Context) error {
-	return errors.Join(f.Outboxes.Start(quit), f.Leases.Start())
+	if err := f.Outboxes.Start(quit); err != nil {
+		return err
+	}
+	return f.Leases.Start(quit)
 }
 
 func (f *features) Leads(t *storage.Txn) {
 	f.Leases.Leads(t)
 	f.Outboxes.Leads(t)
-}
-
-func (f *features) Restored(instant int64) error { return f.Leases.Restored(instant) }
-
-func (f *features) Arriving(t *storage.Txn, k storage.Key, v object.Value) object.Value {
-	return f.Leases.Arriving(t, k, v)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,11 @@ import (
 	"keyp/internal/rdb"
 	"keyp/storage"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
-// leases runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T is
-// the epoch and T+n n ms later.
+// leaseTable runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T
+// is the epoch and T+n n ms later.
 func leaseTable(t *testing.T, steps string) {
 	t.Helper()
 	table(t, tokens(steps))
@@ -445,6 +447,24 @@ func TestLeaseRestored(t *testing.T) {
 	const most = uint64(epoch)*1000 + 1<<32 // that could have been granted
 	if token := leases.In(s).Next(x, s.Key(0, []byte("l"))); token <= most {
 		t.Errorf("the first token after the restore is %d, and %d may have been granted", token, most)
+	}
+}
+
+// TestLeaseLeads: a server that begins to lead continues after what the leader before it had
+// reserved.
+func TestLeaseLeads(t *testing.T) {
+	h := newHarness(t)
+	h.save = false
+	const reserved = uint64(epoch)*1000 + 1<<40
+	x, k := h.store.NewTxn(), h.store.SystemKey("lease.tokens{"+h.store.TagOf(0)+"}")
+	h.store.BeginAll(x)
+	x.SetString(k, strconv.AppendUint(nil, reserved, 10), ttl.Deadline{}, storage.Event{})
+	x.End()
+	h.store.SetFollower(true)
+	h.store.SetFollower(false)
+	var token uint64
+	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "l", "a", "1000"), "[%d,", &token); token <= reserved {
+		t.Errorf("the token is %d, and up to %d were reserved", token, reserved)
 	}
 }
 

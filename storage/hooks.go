@@ -7,9 +7,10 @@ import (
 	"keyp/storage/object"
 )
 
-// Hooks are the calls that the engine makes to a feature which is built on it (features/outbox).
-// The engine knows nothing else of the feature. Where there is a transaction, it has the shard of
-// the key locked. The hooks of a store that is opened read-only are not called.
+// Hooks are the calls that the engine makes to features which are built on it (features/outbox and
+// features/leases, which commands/features.go joins). The engine knows nothing else of them. Where
+// there is a transaction, it has the shard of the key locked. A store that is opened read-only has
+// NoHooks.
 type Hooks interface {
 	// Start reads the feature's own data when the store is opened, before anything is due. quit is
 	// done when the store begins to close.
@@ -40,11 +41,13 @@ type Hooks interface {
 	Elements(k Key, typ object.Type) ElementHook
 	// Ending writes what was noted (Txn.Noted) into the transaction's batch.
 	Ending(t *Txn)
-	// Arriving returns the value that a key gets when a value comes to it from elsewhere: by COPY,
-	// RENAME, MOVE or RESTORE, or by another feature (Replace). Nothing is changed before the call.
+	// Arriving returns the value that a key gets when a value that is no string is brought to it as
+	// a whole: by COPY, RENAME, MOVE, RESTORE or Replace. It may return v. Values that are copied
+	// or restored beside the loop, which are large, do not come here. If it panics, the values of
+	// the keys are as they were.
 	Arriving(t *Txn, k Key, v object.Value) object.Value
-	// Restored is called when the data of a backup are restored, which was made at an instant (Unix
-	// ms), before the store is used.
+	// Restored is called after Start in a directory that was just restored. instant is the moment
+	// that was restored (Unix ms).
 	Restored(instant int64) error
 	// Removed is called without a transaction when something that was due may be gone.
 	Removed()

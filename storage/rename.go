@@ -25,6 +25,7 @@ func (t *Txn) Rename(from, to Key) bool {
 	}
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
+	access := p.access(*c)
 	var arriving object.Value // nil: a string
 	if err != nil {
 		arriving = t.s.hooks.Arriving(t, to, o.val)
@@ -32,11 +33,10 @@ func (t *Txn) Rename(from, to Key) bool {
 	switch {
 	case err != nil && (arriving != o.val || t.s.options.Member):
 		// A link is for a data file like this store's.
-		access, v := p.access(*c), ownValue(arriving) // before anything is gone
+		v := ownValue(arriving) // before anything is gone
 		t.Delete(from, Event{})
 		t.install(to, v, deadline, created, access)
 	case o == nil || err == nil && (isSmall(to.Name, value) || t.s.options.Member):
-		access := p.access(*c)
 		value = append([]byte(nil), value...)
 		raw := *p.flags(*c) & flagRaw
 		t.Delete(from, Event{})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"keyp/features/leases"
 	"keyp/internal/clock"
 	"keyp/storage"
 	"keyp/storage/repair"
@@ -20,6 +21,9 @@ const (
 	statusFailed = 2
 )
 
+// renewLeases gives leases whose last state is lost tokens above those that others may have had.
+func renewLeases(s *storage.Store) storage.Hooks { return leases.New(s) }
+
 // repairDir saves what can be saved of a damaged data directory into a new one, and lists what
 // is lost. No server may use the directory meanwhile.
 func repairDir(args []string, out io.Writer) error {
@@ -29,16 +33,17 @@ func repairDir(args []string, out io.Writer) error {
 	dir, to := args[0], args[1]
 	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}
 	got, err := repair.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System,
-		Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, to, func(l repair.Loss) {
-		switch l.Kind {
-		case repair.Note:
-			notes.add("damage: ", l.What)
-		case repair.Doubtful:
-			doubtful.add("doubtful: ", l.What)
-		default:
-			lost.add("lost: ", l.What)
-		}
-	})
+		Logger: slog.New(slog.DiscardHandler), Progress: toolProgress(), Hooks: renewLeases}, to,
+		func(l repair.Loss) {
+			switch l.Kind {
+			case repair.Note:
+				notes.add("damage: ", l.What)
+			case repair.Doubtful:
+				doubtful.add("doubtful: ", l.What)
+			default:
+				lost.add("lost: ", l.What)
+			}
+		})
 	if err := errors.Join(err, notes.end("damage: "), lost.err, doubtful.err); err != nil {
 		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, inUse(err))}
 	}

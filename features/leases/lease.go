@@ -38,8 +38,8 @@ func Of(item storage.Item, now int64) (Lease, bool) {
 	return l, true
 }
 
-// Find finds the lease of a key, and marks the key as accessed. It returns false for a missing or
-// expired key, storage.ErrWrongType for a key of another type.
+// Find finds the lease of a key, and marks a key that has one as accessed. It returns false for a
+// missing or expired key, storage.ErrWrongType for a key of another type.
 func Find(t *storage.Txn, k storage.Key) (l Lease, ok bool, err error) {
 	item, ok := t.Peek(k)
 	if !ok {
@@ -56,7 +56,8 @@ func Find(t *storage.Txn, k storage.Key) (l Lease, ok bool, err error) {
 // now, and returns its token. Policies do not decide about it.
 func (l *Leases) Grant(t *storage.Txn, k storage.Key, owner []byte, deadline, delay int64,
 	ev storage.Event) (token uint64) {
-	// Arriving gives it its token.
+	// Replace calls Arriving, which gives the lease its token and copies the owner. 1 is a valid
+	// token, below all others.
 	t.Replace(k, &object.Lease{Owner: owner, Token: 1, Delay: delay}, ttl.In(deadline+delay), ev)
 	item, _ := t.Peek(k)
 	return item.Value().(*object.Lease).Token

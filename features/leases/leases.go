@@ -26,6 +26,7 @@ package leases
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,9 +40,10 @@ import (
 	"keyp/ttl"
 )
 
-// Leases grants leases of a store. It has the counter of tokens. It must be among the store's
-// hooks.
+// Leases grants leases of a store. It has the counter of tokens, from which the receipts of delay
+// queues come, too. It must be among the store's hooks, or be them.
 type Leases struct {
+	storage.NoHooks
 	s     *storage.Store // constant
 	clock clock.Clock
 	log   *slog.Logger
@@ -55,13 +57,15 @@ type reservation struct {
 	upTo uint64
 }
 
-// New makes the leases of a store, for storage.Options.Hooks.
+// New makes the leases of a store, for storage.Options.Hooks. The store calls Start before anything
+// else.
 func New(s *storage.Store) *Leases {
 	of := s.Options()
 	return &Leases{s: s, clock: of.Clock, log: of.Logger}
 }
 
-// In returns the leases of a store, among whose hooks they are.
+// In returns the leases of a store. It panics if they are not among its hooks: the store is
+// read-only, or was opened without them.
 func In(s *storage.Store) *Leases { return s.Hooks().(interface{ leases() *Leases }).leases() }
 
 // leases is for In: the hooks of a store are a type that Leases is embedded in.
@@ -80,8 +84,8 @@ const (
 	maxTokenFromOutside = 1 << 52
 )
 
-// Start sets the counter. Reservations of another number of shards count, and stay.
-func (l *Leases) Start() error {
+// Start sets the counter, once. Reservations of another number of shards count, and stay.
+func (l *Leases) Start(context.Context) error {
 	s := l.s
 	for i := range s.Shards() {
 		l.shard = append(l.shard, reservation{key: s.SystemKey(tokensKey + s.TagOf(i) + "}")})
@@ -107,7 +111,7 @@ func (l *Leases) Start() error {
 	return nil
 }
 
-// passReservation moves the counter past a reservation, if there is one.
+// passReservation moves the counter past a reservation, if there is one. All shards are locked.
 func (l *Leases) passReservation(t *storage.Txn, k storage.Key) {
 	n, err := readReservation(t, k)
 	if err != nil {
@@ -134,8 +138,9 @@ func (l *Leases) raise(token uint64) {
 }
 
 // Restored moves the counter past all tokens that may have been granted since the backup was made
-// whose data the store has. instant is when that was, in Unix ms. It counts the tokens that were
-// reserved then, one for each microsecond since, and restoredTokens in case the clock is wrong.
+// whose data the store has. instant is the moment that was restored, in Unix ms. It counts the
+// tokens that were reserved then, one for each microsecond since, and restoredTokens in case the
+// clock is wrong.
 func (l *Leases) Restored(instant int64) error {
 	t := l.s.NewTxn()
 	l.s.BeginAll(t)
@@ -167,9 +172,9 @@ func readReservation(t *storage.Txn, k storage.Key) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// Next gives a token for a lease of a key, and reserves more if none are left for its shard. It
-// panics if the data file cannot be read. So nothing that depends on the token may be changed
-// before the call.
+// Next gives a token for a lease of a key, or a receipt for a delay queue, and reserves more if
+// none are left for its shard. It panics if the data file cannot be read. So nothing that depends
+// on the token may be changed before the call.
 func (l *Leases) Next(t *storage.Txn, k storage.Key) uint64 {
 	token, r := l.last.Add(1), &l.shard[l.s.ShardOf(k)]
 	if token > r.upTo {

@@ -2,7 +2,6 @@ package leases
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -11,23 +10,8 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 	"keyp/storage"
-	"keyp/storage/object"
 	"keyp/storage/wal"
 )
-
-// hooks are the leases as the only feature of a store.
-type hooks struct {
-	storage.NoHooks
-	*Leases
-}
-
-func (h hooks) Start(context.Context) error  { return h.Leases.Start() }
-func (h hooks) Leads(t *storage.Txn)         { h.Leases.Leads(t) }
-func (h hooks) Restored(instant int64) error { return h.Leases.Restored(instant) }
-
-func (h hooks) Arriving(t *storage.Txn, k storage.Key, v object.Value) object.Value {
-	return h.Leases.Arriving(t, k, v)
-}
 
 // harness drives a store with leases.
 type harness struct {
@@ -44,7 +28,7 @@ func newHarness(t *testing.T) *harness {
 	return &harness{t: t, time: time, o: storage.Options{
 		FS: vfs.NewMem(), Dir: testkit.MemoryDir(t), Clock: time, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
 		Sync: wal.Always, SegmentSize: 64 << 10, NoBackground: true, DiskReserve: 1,
-		Hooks: func(s *storage.Store) storage.Hooks { return hooks{storage.NoHooks{}, New(s)} },
+		Hooks: func(s *storage.Store) storage.Hooks { return New(s) },
 	}}
 }
 

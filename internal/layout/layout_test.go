@@ -26,7 +26,7 @@ import (
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
 	// The binary puts the parts together; nothing imports it.
-	"cmd/keyp": {"member", "github.com/redis/go-redis/v9", "server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/exporter", "internal/importer", "internal/progress", "internal/rdb", "internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive", "storage/backupfile", "storage/snapshotfile"},
+	"cmd/keyp": {"features/leases", "member", "github.com/redis/go-redis/v9", "server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/exporter", "internal/importer", "internal/progress", "internal/rdb", "internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive", "storage/backupfile", "storage/snapshotfile"},
 	// The bench tool measures servers from outside, so it knows nothing of this one.
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/childproc", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
