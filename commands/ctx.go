@@ -16,7 +16,7 @@ type Ctx struct {
 	Env    *Env
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
-	// Runs are the runs of streams among Keys that have to be in memory, with the outcome Load.
+	// Runs are the runs of streams that have to be read, with the outcome Load.
 	Runs []storage.Runs
 	Txn  *storage.Txn // has Keys locked, or pinned; nil in a job of scope Unlocked
 	// Scope is what the call may touch. With the outcome Job, it is the scope of the job.

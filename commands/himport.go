@@ -8,8 +8,8 @@ import (
 	"keyp/ttl"
 )
 
-// HIMPORT makes many hashes of the same fields. A client names the fields once, as a fieldset,
-// which is its own until it disconnects, and then sends values alone.
+// HIMPORT makes many hashes with the same fields. A client names the fields once, as a fieldset,
+// and then sends only values. A fieldset belongs to its connection and ends with it.
 var himportCommands = []Spec{{
 	Name: "HIMPORT", Group: HashGroup, Since: "8.10.0", Arity: -2,
 	Summary: "Makes hashes of fields that were named before.", Complexity: "Depends on subcommand.",
@@ -60,7 +60,7 @@ type fieldsets struct {
 	bytes  int // of the fieldsets
 }
 
-// fieldBytes is the memory of a field of a fieldset in addition to its bytes.
+// fieldBytes is the memory that a field of a fieldset takes in addition to its name.
 const fieldBytes = 32
 
 func fieldsetBytes(name string, fields [][]byte) int {

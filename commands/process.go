@@ -15,7 +15,7 @@ import (
 // used_memory. It is cheap enough to be called ten times a second.
 func UsedMemory() int64 { return storage.ReadProcessMemory().Used }
 
-// cpuTime is what the process, or its children, have used so far.
+// cpuTime returns the processor time that the process, or its children, have used so far.
 func cpuTime(who int) (system, user time.Duration) {
 	var use unix.Rusage
 	if err := unix.Getrusage(who, &use); err != nil {

@@ -2,8 +2,8 @@ package commands
 
 import "golang.org/x/sys/unix"
 
-// residentSize is the largest memory in RAM that the process has had, in bytes: the
-// present size can be asked for only through C.
+// residentSize returns the most memory in RAM that the process has had, in bytes. The present size
+// is available only through C.
 func residentSize() int64 {
 	var use unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &use); err != nil {
@@ -21,5 +21,5 @@ func systemMemory() int64 {
 	return int64(n)
 }
 
-// groupMemory is what a control group allows; there are none.
+// groupMemory returns 0: there are no control groups that bound memory.
 func groupMemory() int64 { return 0 }

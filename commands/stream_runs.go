@@ -7,20 +7,21 @@ import (
 	"keyp/storage/object"
 )
 
-// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler says with wants
-// which ones it needs, and calls haveRuns before it changes anything: then they are read beside the
-// loop, and the handler starts again. Entries that it needs besides, and those that a walk over
-// very many passes, are read where they are needed.
+// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler notes with
+// wants which runs it needs, and calls haveRuns before it changes anything. Then the runs are read
+// beside the loop, and the handler starts again. Other runs are read at once, when the handler
+// comes to them: a few entries, or the rest of a walk over very many.
 
-// wants notes runs of a stream that is Cold, which one of the Wanted methods of its value gave.
+// wants notes runs that the handler needs. One of the Wanted methods of the stream's value returns
+// them. The stream is Cold.
 func (c *Ctx) wants(s *storage.Stream, runs []int64) {
 	if len(runs) > 0 {
 		c.Runs = append(c.Runs, s.Missing(runs))
 	}
 }
 
-// haveRuns ends the handler with errNeedKeys where runs that it wants are not in memory; with
-// c.final they are read at once. Any other error is of the data file.
+// haveRuns returns errNeedKeys, with which the handler ends, if runs that it wants are not in
+// memory. With c.final it reads them at once. Any other error is about the data file.
 func (c *Ctx) haveRuns() error {
 	runs := c.Runs
 	if len(runs) == 0 {
@@ -38,8 +39,8 @@ func (c *Ctx) haveRuns() error {
 	return nil
 }
 
-// haveRange is wants and haveRuns for the first entries in a range, as many as count says, or all
-// if that is below 1.
+// haveRange calls wants and haveRuns for the first count entries of a range; for all if count is
+// below 1.
 func (c *Ctx) haveRange(s *storage.Stream, from, to object.StreamID, reverse bool,
 	count int64) error {
 	if s.Cold() {
@@ -48,7 +49,7 @@ func (c *Ctx) haveRange(s *storage.Stream, from, to object.StreamID, reverse boo
 	return c.haveRuns()
 }
 
-// bound makes a count, which is none below 1 or at math.MaxInt64, one as Wanted has them.
+// bound returns a count for Wanted: -1, for no bound, if the count is below 1 or math.MaxInt64.
 func bound(count int64) int64 {
 	if count < 1 || count == math.MaxInt64 {
 		return -1
@@ -56,7 +57,7 @@ func bound(count int64) int64 {
 	return count
 }
 
-// haveIDs is wants and haveRuns for entries that the command names.
+// haveIDs calls wants and haveRuns for entries that the command names.
 func (c *Ctx) haveIDs(s *storage.Stream, ids []object.StreamID) error {
 	if s.Cold() {
 		var runs []int64
@@ -68,7 +69,7 @@ func (c *Ctx) haveIDs(s *storage.Stream, ids []object.StreamID) error {
 	return c.haveRuns()
 }
 
-// haveTrimmed is wants and haveRuns for a trimming, in front of which added entries are added.
+// haveTrimmed calls wants and haveRuns for a trimming before which added entries are added.
 func (c *Ctx) haveTrimmed(s *storage.Stream, t *streamTrim, added int) error {
 	if t.by == 0 || !s.Cold() {
 		return nil
@@ -93,7 +94,7 @@ func (c *Ctx) haveTrimmed(s *storage.Stream, t *streamTrim, added int) error {
 	return c.haveRuns()
 }
 
-// wantRead is wants for what XREADGROUP gives of a stream.
+// wantRead calls wants for the entries that XREADGROUP replies.
 func (c *Ctx) wantRead(s *storage.Stream, r *streamRead, after object.StreamID, left int64) {
 	if !s.Cold() {
 		return
@@ -120,8 +121,8 @@ func (c *Ctx) wantRead(s *storage.Stream, r *streamRead, after object.StreamID, 
 	}
 }
 
-// wantPending is wants for the first of pending entries, left of them, as far as they are not in
-// very many runs.
+// wantPending calls wants for the first left pending entries, or fewer if these are in very many
+// runs.
 func (c *Ctx) wantPending(s *storage.Stream, left int64,
 	each func(visit func(object.StreamID) bool)) {
 	var runs []int64

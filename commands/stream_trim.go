@@ -43,7 +43,7 @@ const (
 	ackedRef = streamRefs(object.AckedRefs)
 )
 
-// refsName is the option's name.
+// refsName returns the name of the option: KEEPREF, DELREF or ACKED.
 func refsName(r object.StreamRefs) string {
 	switch streamRefs(r) {
 	case delRef:
@@ -55,7 +55,7 @@ func refsName(r object.StreamRefs) string {
 	}
 }
 
-// option takes KEEPREF, DELREF or ACKED, if none of them was given before.
+// option reads KEEPREF, DELREF or ACKED, if none of them was given before.
 func (r *streamRefs) option(a *Cursor) bool {
 	switch {
 	case *r != 0:
@@ -142,7 +142,7 @@ func (t *streamTrim) threshold(a *Cursor, by trimBy) {
 	}
 }
 
-// complete checks the options together. nodeEntries is stream-node-max-entries.
+// complete checks which options were given together. nodeEntries is stream-node-max-entries.
 func (t *streamTrim) complete(nodeEntries int64) error {
 	t.nodeWindow = max(nodeEntries, 1)
 	switch {
@@ -161,8 +161,8 @@ func (t *streamTrim) complete(nodeEntries int64) error {
 // streamNodeEntries is stream-node-max-entries.
 func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentLimits().StreamEntries) }
 
-// of trims a stream and gives the number of entries removed. With '~' only whole pieces of its
-// memory go.
+// of trims a stream and returns the number of entries removed. With '~' it removes only whole
+// pieces of the stream's memory.
 func (t *streamTrim) of(s *storage.Stream) int {
 	v := s.Value()
 	n := t.excess(v)
@@ -200,7 +200,7 @@ func (t *streamTrim) offloads(c *Ctx, s *object.Stream) bool {
 	return t.refs > keepRef && c.mayOffload() && t.excess(s)*max(s.Groups(), 1) >= manyElements
 }
 
-// looks is how many entries each looks at.
+// looks returns how many entries the method each looks at.
 func (t *streamTrim) looks(s *object.Stream, n int) int {
 	if t.by == byMaxLen {
 		n += int(min(t.nodeWindow, int64(s.Entries())))
@@ -208,8 +208,9 @@ func (t *streamTrim) looks(s *object.Stream, n int) int {
 	return n
 }
 
-// each removes entries one by one, as far as their pending entries allow it, n at most. With
-// MAXLEN, entries behind the first n may go in place of those that must stay, but not far behind.
+// each removes up to n entries, one by one, and skips those that must stay because they are
+// pending. With MAXLEN it removes entries after the first n instead of these, but only within
+// nodeWindow.
 func (t *streamTrim) each(s *storage.Stream, n int) (removed int) {
 	looks := t.looks(s.Value(), n)
 	if t.limit > 0 {

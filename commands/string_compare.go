@@ -115,12 +115,12 @@ func (w *stringCondition) only(to when, a *Cursor) {
 	w.when = to
 }
 
-// comparing reports whether the condition is about the value of the key, which then has to be a
+// comparing reports whether the condition compares the value of the key. Then the key must be a
 // string.
 func (w *stringCondition) comparing() bool { return w.when >= ifEqual }
 
-// holds says whether the condition is true of a key that holds old, if it exists. A
-// digest is looked at only when it is compared, and then only its length is checked.
+// holds reports whether the condition is true for a key with the value old, or for a missing one. A
+// digest in the condition is checked only when it is compared, and then only its length.
 func (w *stringCondition) holds(old []byte, exists bool) (bool, error) {
 	switch w.when {
 	case ifMissing:

@@ -6,13 +6,13 @@ import (
 	"keyp/ttl"
 )
 
-// The options of SET and GETEX that say when the key ends.
+// The options of SET and GETEX that set the key's deadline.
 var expiryOptions = [...]struct {
 	word string
 	form *timeForm
 }{{"EX", &inSeconds}, {"PX", &inMilliseconds}, {"EXAT", &atSeconds}, {"PXAT", &atMilliseconds}}
 
-// expiryArgs is their grammar, with whatever else excludes them.
+// expiryArgs is the grammar of these options, with the words that exclude them.
 func expiryArgs(other Arg, since ...string) Arg {
 	var args []Arg
 	for i, o := range expiryOptions {
@@ -24,17 +24,17 @@ func expiryArgs(other Arg, since ...string) Arg {
 	return oneOf("expiration", append(args, other)...).opt()
 }
 
-// expiry is one of these options as it was given; the zero value is none. The number
-// is read only when it is used, because a syntax error further on comes first.
+// expiry is one of these options as it was given; the zero value is none. The number is read only
+// when it is used, because a syntax error in a later argument comes first.
 type expiry struct {
 	form  *timeForm // nil: no such option
 	arg   []byte
 	other bool // the word that excludes them is there: KEEPTTL, or PERSIST
 }
 
-// option takes an expiry option from a, or the word that excludes them, if the next argument
-// is one. An option may be repeated, and then the last one counts; two different ones are a
-// syntax error, and so is any beside that word.
+// option reads an expiry option, or the word that excludes all of them, if the next argument is
+// one. If an option is repeated, the last one counts. Two different options are a syntax error, and
+// so is an option beside that word.
 func (e *expiry) option(a *Cursor, other string) bool {
 	if a.Word(other) {
 		e.other = true
@@ -57,7 +57,7 @@ func (e *expiry) option(a *Cursor, other string) bool {
 	return false
 }
 
-// deadline is the deadline that the option means, none without one.
+// deadline returns the deadline that the option means; none if no option was given.
 func (e *expiry) deadline(t *storage.Txn) (ttl.Deadline, error) {
 	if e.form == nil {
 		return ttl.Deadline{}, nil
@@ -71,15 +71,14 @@ func (e *expiry) deadline(t *storage.Txn) (ttl.Deadline, error) {
 
 var eventSet = storage.Event{Class: storage.EventString, Name: "set"}
 
-// store makes k a string with a new deadline or none.
+// store sets k to a string, with a new deadline or none.
 func (c *Ctx) store(k storage.Key, value []byte, deadline ttl.Deadline) {
 	c.Txn.Overwriting(k, object.TypeString, deadline.At)
 	c.storeUntil(k, value, deadline, eventSet)
 }
 
-// storeUntil is store with the event of another command than SET. A deadline that has passed
-// already stores nothing: what was there goes, and listeners hear what they would
-// have heard if the key had lived for no time at all.
+// storeUntil is store with the event of another command than SET. If the deadline has passed, it
+// deletes the key, and raises the events of a key that is set and expires at once.
 func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline ttl.Deadline, ev storage.Event) {
 	if ttl.Expired(deadline.At, c.Txn.Now()) {
 		if _, exists := c.Txn.Peek(k); !exists {
@@ -99,7 +98,7 @@ func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline ttl.Deadline, ev 
 	}
 }
 
-// storeKeeping is store, but with keep an existing key's deadline stays.
+// storeKeeping is store. With keep the deadline of an existing key stays.
 func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline ttl.Deadline, keep bool) {
 	if item, exists := c.Txn.Peek(k); keep && exists {
 		c.Txn.Overwriting(k, object.TypeString, item.Deadline())

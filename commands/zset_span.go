@@ -8,10 +8,10 @@ import (
 	"keyp/storage/object"
 )
 
-// span is a part of a sorted set as a command names it.
+// span is the part of a sorted set that a command names.
 type span interface {
-	// ranks are those of the span's members: from up to, and not with, to. There are
-	// none if to is not above from.
+	// ranks returns the ranks of the span's members: from is the first one, to the one after the
+	// last. The span is empty if to is not above from.
 	ranks(z *object.ZSet) (from, to int)
 }
 
@@ -22,19 +22,19 @@ func parseRanks(low, high []byte) (span, error) {
 	return parseListRange(Cursor{args: [][]byte{low, high}})
 }
 
-// ranks makes a range of indexes a span: ranks are given as indexes of lists are.
+// ranks returns the span of a range of ranks, which are given as indexes of lists are.
 func (r listRange) ranks(z *object.ZSet) (from, to int) {
 	from, n := r.of(z.Len())
 	return from, from + n
 }
 
-// The errors of spans that are none.
+// The errors of arguments that are no span.
 const (
 	errScoreSpan Error = "ERR min or max is not a float"
 	errLexSpan   Error = "ERR min or max not valid string range item"
 )
 
-// scoreSpan is from one score to another; open ends are not included.
+// scoreSpan is the span from one score to another. A member at an open end is not in it.
 type scoreSpan struct {
 	low, high         float64
 	openLow, openHigh bool
@@ -51,9 +51,8 @@ func parseScores(low, high []byte) (span, error) {
 	return s, nil
 }
 
-// parseScoreEnd reads one end of a span. Redis is less strict here than with scores: the
-// text ends at a NUL, spaces may come first, nothing at all is 0, and what is too large is
-// infinite.
+// parseScoreEnd reads one end of a span. Redis is less strict here than with scores: the text ends
+// at a NUL, spaces may come first, an empty text is 0, and a number that is too large is infinite.
 func parseScoreEnd(b []byte) (score float64, open, ok bool) {
 	if len(b) > 0 && b[0] == '(' {
 		b, open = b[1:], true
@@ -78,10 +77,10 @@ func (s scoreSpan) ranks(z *object.ZSet) (from, to int) {
 	return z.RankOfScore(s.low, s.openLow), z.RankOfScore(s.high, !s.openHigh)
 }
 
-// lexSpan is from one member to another, in a sorted set whose scores are all the same.
+// lexSpan is the span from one member to another, in a sorted set whose scores are all the same.
 type lexSpan struct{ low, high lexEnd }
 
-// lexEnd is one end. A member at it is included unless it is open.
+// lexEnd is one end of a lexSpan. A member at an open end is not in the span.
 type lexEnd struct {
 	member      []byte
 	open        bool
@@ -119,7 +118,7 @@ func (s lexSpan) ranks(z *object.ZSet) (from, to int) {
 	return s.low.rank(z, s.low.open), s.high.rank(z, !s.high.open)
 }
 
-// rank is the number of members before the end, or with above up to it.
+// rank returns the number of members before the end; with above, also those at it.
 func (e lexEnd) rank(z *object.ZSet, above bool) int {
 	switch {
 	case e.first:

@@ -109,7 +109,7 @@ func (m *Member) forPeer(p *consensus.Peer, own uint64) uint64 {
 	}
 	from := m.journal.log.First()
 	switch {
-	case has == 0: // the peer has not told this leader what it has
+	case has == 0: // not known yet: everything is kept
 	case has < m.journal.log.Begin().Index: // it needs a snapshot, whatever is kept
 		from = own
 	default:

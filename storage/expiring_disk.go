@@ -132,7 +132,7 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 					if others++; others <= walkNames {
 						return nil
 					}
-					// Many of other databases: on to where the next of this one may stand.
+					// Many entries of other databases: skip to where the next of this one may be.
 					on := DuePlace{Deadline: e.Due}
 					if of > space {
 						on = behindSlot(e.Due, Slots-1)

@@ -100,8 +100,8 @@ func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
 	}
 }
 
-// OpenSnapshot takes a snapshot of the data file, between two checkpoints: it waits for the one
-// under way. From then on the whole log after Header.Position has to be kept.
+// OpenSnapshot takes a snapshot of the data file between two checkpoints; it waits for one that is
+// under way. The caller must keep the log after Header.Position: the receiver continues with it.
 func (s *Store) OpenSnapshot() (*FileSnapshot, error) { return s.openSnapshot(nil) }
 
 // openSnapshot keeps the part of log that the snapshot needs, if log is not nil.

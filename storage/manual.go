@@ -1,10 +1,11 @@
 package storage
 
-// Manual does, when called, the work that background goroutines do without NoBackground. Reap,
-// Checkpoint and Compact belong to it too. It is for tests that choose the order of events.
+// Manual does the work of the background goroutines of a store that has none (NoBackground), one
+// piece with each call. Store.Reap, Checkpoint and Compact are further pieces. It is for tests that
+// choose the order of events.
 type Manual struct{ s *Store }
 
-// Manual is for a store with NoBackground.
+// Manual returns the Manual of a store with NoBackground.
 func (s *Store) Manual() Manual { return Manual{s} }
 
 // Serve reads the keys that Load has queued.
@@ -19,8 +20,9 @@ func (m Manual) Serve() {
 	}
 }
 
-// ReapSome removes something of what is due in a shard, or on disk with the number of shards in the
-// shard's place. It returns how many keys and elements that was, and whether more may be due.
+// ReapSome removes some keys and elements that are due in a shard. If shard is the number of
+// shards, it removes keys that are only on disk. It returns how many it has removed, and whether
+// more may be due.
 func (m Manual) ReapSome(shard int) (n int, more bool) {
 	if s := m.s; shard < len(s.shards) {
 		return (&source{sh: s.shards[shard], t: s.NewTxn()}).reapDue(s.now(), 0, true)
@@ -31,7 +33,7 @@ func (m Manual) ReapSome(shard int) (n int, more bool) {
 // LoadAll reads all keys into memory, as the loader does after a start.
 func (m Manual) LoadAll() { m.s.loads.loadAll() }
 
-// Evict removes clean keys from memory, in one of oneIn slots with keys.
+// Evict removes clean keys from memory, in about one of oneIn slots.
 func (m Manual) Evict(oneIn uint64) {
 	for _, sh := range m.s.shards {
 		for db, p := range sh.mu.parts[:m.s.options.Databases] {
@@ -74,7 +76,7 @@ func (m Manual) Leave(oneIn uint64) {
 // Room checks whether the disk has room again.
 func (m Manual) Room() { m.s.house.lowSpace.Store(m.s.spaceIsLow()) }
 
-// KeepClock does what housekeeping does about steps of the wall clock forward.
+// KeepClock does housekeeping's work on the clock: it ends the guard, or keeps its record.
 func (m Manual) KeepClock() {
 	m.s.guard.keep()
 	m.s.background.Wait()

@@ -19,16 +19,17 @@ type Unfinished struct {
 	Gone bool
 }
 
-// unfinished is a record, as endUnfinished sees it.
+// unfinished is a record of the data file that endUnfinished looks at.
 type unfinished struct {
 	at    []byte
 	id    uint64
 	whole bool
 }
 
-// endUnfinished replaces each value that an unfinished checkpoint left in part, and that the log
-// did not complete, by a new value of the parts that exist. It does the same with values that two
-// records have: a checkpoint ended between the two names of a renamed key.
+// endUnfinished finds each value of which an unfinished checkpoint wrote only a part, and which the
+// log did not complete. It replaces the value by a new one that consists of the parts that exist.
+// It does the same if two records have one value: then a checkpoint ended between the two names of
+// a renamed key.
 func (s *Store) endUnfinished(stated func(space uint32, name string) bool,
 	report func(Unfinished)) error {
 	t := s.NewTxn()
@@ -59,7 +60,7 @@ func (s *Store) endUnfinished(stated func(space uint32, name string) bool,
 	})
 }
 
-// mayHave says whether a record's value is its key's, as far as memory knows.
+// mayHave reports whether a record may have the present value of its key: memory has no other.
 func (s *Store) mayHave(at []byte, im *format.Image) bool {
 	p, k := s.placeOf(at, im)
 	if p == nil {
@@ -69,8 +70,8 @@ func (s *Store) mayHave(at []byte, im *format.Image) bool {
 	return c == nil || p.valueOf(c, im.ID) != nil
 }
 
-// placeOf is where memory has the key of a record, if it has it; nil if no database has its
-// keyspace.
+// placeOf returns the key of a record and the part that the key belongs to; nil if no database has
+// its keyspace.
 func (s *Store) placeOf(at []byte, im *format.Image) (*part, Key) {
 	k := Key{Slot: format.Slot(im.Name), Hash: s.hash(im.Name), Name: im.Name}
 	space := binary.BigEndian.Uint32(at)
@@ -80,7 +81,7 @@ func (s *Store) placeOf(at []byte, im *format.Image) (*part, Key) {
 	return s.partOf(space, s.shards[s.shardOf(k.Slot)]), k
 }
 
-// isWhole says whether the data file has the value that a record says.
+// isWhole reports whether the data file has all elements of the value that a record describes.
 func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
 	n, short, first := 0, false, int64(0)
 	err := eachElement(tx, im.ID, nil, func(_, val []byte, deadline int64) error {
@@ -96,8 +97,9 @@ func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
 	return n == im.Elements() && first == im.First, err
 }
 
-// endOne replaces what there is of a value, unless a record of the log goes on with it; it reports
-// it in any case, unless the log states it.
+// endOne replaces a value by one of the parts that exist, unless a record of the log has changed
+// the value since. It reports the value, unless the log states it as a whole. twice: two records
+// have it.
 func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool,
 	stated func(space uint32, name string) bool, report func(Unfinished)) error {
 	im, err := format.ParseImage(u.at, tx.Bucket(format.BucketValues).Get(u.at))
