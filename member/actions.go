@@ -62,6 +62,7 @@ type hello struct {
 // Why something is refused.
 var (
 	errNoLeader  = errors.New("the group has no leader at this time; try again")
+	errRemoved   = errors.New("this server was removed from the group: ask another member")
 	errNotLeader = errors.New("this member does not lead")
 	errUnmet     = errors.New("the node is not known: CLUSTER MEET comes before")
 	errKeys      = errors.New(
@@ -110,10 +111,20 @@ func (m *Member) askLeader(ctx context.Context, q *request) error {
 	}
 	leader := st.Member(st.Leader)
 	if leader == nil || leader.ID == st.ID {
-		return errNoLeader
+		return m.leaderless()
 	}
 	_, err := ask(ctx, m.askOptions(), busAddress(leader), leader.ID, q, nil)
 	return err
+}
+
+// leaderless returns why this member knows no leader.
+func (m *Member) leaderless() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.role != commands.Joining && !isMember(m.mu.conf, m.id.ID) {
+		return errRemoved
+	}
+	return errNoLeader
 }
 
 // serve answers other members, and strangers.

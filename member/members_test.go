@@ -156,3 +156,22 @@ func TestTransfersFail(t *testing.T) {
 	r.cut(nil)
 	r.agree()
 }
+
+// TestLeaderless: a member that was removed says so when it knows no leader.
+func TestLeaderless(t *testing.T) {
+	for _, c := range []struct {
+		role   commands.Role
+		voters []uint64
+		want   error
+	}{
+		{commands.Follower, []uint64{1, 2, 3}, errNoLeader},
+		{commands.Follower, []uint64{2, 3}, errRemoved},
+		{commands.Joining, []uint64{2, 3}, errNoLeader},
+	} {
+		m := &Member{id: &identity{ID: 1}}
+		m.mu.role, m.mu.conf = c.role, &pb.ConfState{Voters: c.voters}
+		if got := m.leaderless(); got != c.want {
+			t.Errorf("as %v in a group of %v: %v", c.role, c.voters, got)
+		}
+	}
+}

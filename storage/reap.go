@@ -275,7 +275,7 @@ const stepTolerance = 1000
 // that was due at the newest instant is removed, so nothing that was seen expired returns; then it
 // follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall < stepTolerance || s.options.ReadOnly || s.Follower() || s.guard.goesOn() ||
+	if last-wall <= stepTolerance || s.options.ReadOnly || s.Follower() || s.guard.goesOn() ||
 		!s.stepped.CompareAndSwap(false, true) {
 		return
 	}
