@@ -119,7 +119,8 @@ func TestUserChangesInOnePlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := regexp.MustCompile(`\.become\(|\.user(\.user)? *=[^=]|\.user(\.user)?, .*[^=!<>:]=[^=]`)
+	calls := regexp.MustCompile(
+		`\.become\(|\.user(\.user)? *=[^=]|\.user(\.user)?, .*[^=!<>:]=[^=]`)
 	found := map[string]int{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
@@ -147,15 +148,18 @@ func TestUserChangesInOnePlace(t *testing.T) {
 func TestACLLog(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	entry := func(count, reason, object, user, age, id, created, updated string) string {
-		return `["count", ` + count + `, "reason", "` + reason + `", "context", "toplevel", "object", "` + object + `", "username", "` + user +
-			`", "age-seconds", "` + age + `", "client-info", …, "entry-id", ` + id + `, "timestamp-created", ` + created + `, "timestamp-last-updated", ` + updated + `]`
+		return `["count", ` + count + `, "reason", "` + reason +
+			`", "context", "toplevel", "object", "` + object + `", "username", "` + user +
+			`", "age-seconds", "` + age + `", "client-info", …, "entry-id", ` + id +
+			`, "timestamp-created", ` + created + `, "timestamp-last-updated", ` + updated + `]`
 	}
 	log := func(args ...string) string {
 		text := h.do(append([]string{"ACL", "LOG"}, args...)...)
 		parts := strings.Split(text, `"client-info", "`)
 		for i, part := range parts[1:] {
 			info, rest, _ := strings.Cut(part, `"`)
-			if !strings.HasPrefix(info, "id=1 addr=127.0.0.1:1001 ") || strings.Contains(info, `\n`) {
+			if !strings.HasPrefix(info, "id=1 addr=127.0.0.1:1001 ") ||
+				strings.Contains(info, `\n`) {
 				t.Errorf("client-info %q", info)
 			}
 			parts[i+1] = "…" + rest
@@ -201,7 +205,9 @@ func TestACLLog(t *testing.T) {
 		user default
 	`)
 	again := entry("1", "key", "k", "alice", "0", "5", "1700000064500", "1700000064500")
-	late := func(e string) string { return strings.Replace(e, `"age-seconds", "0"`, `"age-seconds", "61"`, 1) }
+	late := func(e string) string {
+		return strings.Replace(e, `"age-seconds", "0"`, `"age-seconds", "61"`, 1)
+	}
 	expect(log(), again, late(authUpper), late(authLower))
 	h.run(`
 		config acllog-max-len 0
@@ -213,7 +219,8 @@ func TestACLLog(t *testing.T) {
 		ACL LOG -> []
 	`)
 	info := h.do("INFO", "stats")
-	for _, want := range []string{"acl_access_denied_auth:6", "acl_access_denied_cmd:2", "acl_access_denied_key:2", "acl_access_denied_channel:0"} {
+	for _, want := range []string{"acl_access_denied_auth:6", "acl_access_denied_cmd:2",
+		"acl_access_denied_key:2", "acl_access_denied_channel:0"} {
 		if !strings.Contains(info, want+`\r\n`) {
 			t.Errorf("INFO lacks %s: %s", want, info)
 		}
@@ -221,7 +228,8 @@ func TestACLLog(t *testing.T) {
 	// A name that a client makes up does not fill the memory.
 	long := strings.Repeat("x", 100_000)
 	h.do("AUTH", long, "y")
-	if text := h.do("ACL", "LOG"); len(text) > 5000 || !strings.Contains(text, "xxx... (98976 more bytes)") {
+	if text := h.do("ACL", "LOG"); len(text) > 5000 ||
+		!strings.Contains(text, "xxx... (98976 more bytes)") {
 		t.Errorf("the log has %d bytes: %.3000s", len(text), text)
 	}
 }
@@ -286,17 +294,28 @@ func TestACLConnections(t *testing.T) {
 		{"deletion", "on", "ACL DELUSER alice", nothing, true},
 		{"deletion of another", "on", "ACL DELUSER bob", nothing, false},
 		{"new rules", "on", "ACL SETUSER alice off resetpass -@all resetkeys", nothing, false},
-		{"channel kept", "on &a &b", "ACL SETUSER alice resetchannels &a", listen(Channel, "a"), false},
-		{"channel lost", "on &a &b", "ACL SETUSER alice resetchannels &a", listen(Channel, "b"), true},
-		{"channel of another pattern", "on &a*", "ACL SETUSER alice resetchannels &*b", listen(Channel, "ab"), false},
-		{"all channels lost", "on &*", "ACL SETUSER alice resetchannels &a", listen(Channel, "b"), true},
-		{"all channels to those", "on &*", "ACL SETUSER alice resetchannels &a", listen(Channel, "a"), false},
-		{"pattern kept", "on &a* &b", "ACL SETUSER alice resetchannels &a*", listen(Pattern, "a*"), false},
-		{"pattern within a larger one", "on &a* &aa*", "ACL SETUSER alice resetchannels &a*", listen(Pattern, "aa*"), true},
-		{"shard channel lost", "on &a", "ACL SETUSER alice resetchannels", listen(ShardChannel, "a"), true},
-		{"a selector has it", "on &a", "ACL SETUSER alice resetchannels (&a)", listen(Channel, "a"), false},
-		{"more channels", "on &a", "ACL SETUSER alice &b", listen(Channel, "c"), false}, // subscribed as another user
-		{"a refused rule", "on &a", "ACL SETUSER alice resetchannels foo", listen(Channel, "a"), false},
+		{"channel kept", "on &a &b", "ACL SETUSER alice resetchannels &a", listen(Channel, "a"),
+			false},
+		{"channel lost", "on &a &b", "ACL SETUSER alice resetchannels &a", listen(Channel, "b"),
+			true},
+		{"channel of another pattern", "on &a*", "ACL SETUSER alice resetchannels &*b",
+			listen(Channel, "ab"), false},
+		{"all channels lost", "on &*", "ACL SETUSER alice resetchannels &a", listen(Channel, "b"),
+			true},
+		{"all channels to those", "on &*", "ACL SETUSER alice resetchannels &a",
+			listen(Channel, "a"), false},
+		{"pattern kept", "on &a* &b", "ACL SETUSER alice resetchannels &a*", listen(Pattern, "a*"),
+			false},
+		{"pattern within a larger one", "on &a* &aa*", "ACL SETUSER alice resetchannels &a*",
+			listen(Pattern, "aa*"), true},
+		{"shard channel lost", "on &a", "ACL SETUSER alice resetchannels",
+			listen(ShardChannel, "a"), true},
+		{"a selector has it", "on &a", "ACL SETUSER alice resetchannels (&a)", listen(Channel, "a"),
+			false},
+		// Subscribed as another user.
+		{"more channels", "on &a", "ACL SETUSER alice &b", listen(Channel, "c"), false},
+		{"a refused rule", "on &a", "ACL SETUSER alice resetchannels foo", listen(Channel, "a"),
+			false},
 		{"by user", "on", "CLIENT KILL USER alice", nothing, true},
 		{"by another user", "on", "CLIENT KILL USER default", nothing, false},
 	} {
@@ -310,7 +329,8 @@ func TestACLConnections(t *testing.T) {
 		if other.killed != tt.killed {
 			t.Errorf("%s: the connection is closed: %v", tt.name, other.killed)
 		}
-		if tt.name == "deletion" && (!listener.user.is(alice) || listener.user.permissions().enabled) {
+		if tt.name == "deletion" &&
+			(!listener.user.is(alice) || listener.user.permissions().enabled) {
 			t.Error("the connection of a user who is no more may go on until it is closed")
 		}
 		h.env.PubSub.gone(listener)
@@ -340,22 +360,34 @@ func TestACLSecrets(t *testing.T) {
 		h.ctx.RunEmitted()
 	}
 	for _, command := range []string{
-		"AUTH SECRET", "AUTH default SECRET", "AUTH default SECRET SECRET", "HELLO 3 AUTH default SECRET", "HELLO 2 SETNAME x AUTH default SECRET",
+		"AUTH SECRET", "AUTH default SECRET", "AUTH default SECRET SECRET",
+		"HELLO 3 AUTH default SECRET", "HELLO 2 SETNAME x AUTH default SECRET",
 		"HELLO 2 AUTH nobody SECRET FOO",
-		"ACL SETUSER alice on >SECRET", "ACL SETUSER alice <SECRETS", "ACL SETUSER alice #SECRET", "ACL SETUSER alice !SECRET",
+		"ACL SETUSER alice on >SECRET", "ACL SETUSER alice <SECRETS", "ACL SETUSER alice #SECRET",
+		"ACL SETUSER alice !SECRET",
 		"ACL SETUSER alice ( >SECRET", "ACL SETUSER alice (+get <SECRET)",
-		"CONFIG SET requirepass SECRET", "CONFIG SET masterauth SECRET masteruser SECRET", "CONFIG SET maxclients x requirepass SECRET",
-		"CONFIG SET requirepas SECRET", "CONFIG SET maxclients 100 RequirePas SECRET", "CONFIG SET requirepass two SECRET", "CONFIG SET maxclients requirepass SECRET",
+		"CONFIG SET requirepass SECRET", "CONFIG SET masterauth SECRET masteruser SECRET",
+		"CONFIG SET maxclients x requirepass SECRET",
+		"CONFIG SET requirepas SECRET", "CONFIG SET maxclients 100 RequirePas SECRET",
+		"CONFIG SET requirepass two SECRET", "CONFIG SET maxclients requirepass SECRET",
 		"CONFIG STE requirepass SECRET", "ACL SETUSR alice >SECRET",
-		"ACL DRYRUN default AUTH SECRET", "ACL DRYRUN default AUTH default SECRET", "ACL DRYRUN default HELLO 3 AUTH default SECRET",
-		"ACL DRYRUN default CONFIG SET requirepass SECRET", "ACL DRYRUN default CONFIG SET requirepas SECRET", "ACL DRYRUN default ACL SETUSER alice >SECRET",
-		"ACL DRYRUN default MIGRATE h 1 k 0 1 AUTH SECRET", "ACL DRYRUN default AUHT SECRET", "ACL DRYRUN default ACL SETUSR alice >SECRET",
-		"ACL DRYRUN default ACL DRYRUN default AUTH SECRET", "ACL DRYRUN default COMMAND GETKEYS AUTH SECRET", "ACL DRYRUN nobody AUTH SECRET",
-		"COMMAND GETKEYS AUTH SECRET", "COMMAND GETKEYS AUHT SECRET", "COMMAND GETKEYSANDFLAGS MIGRATE h 1 k 0 1 AUTH SECRET",
-		"COMMAND GETKEYS ACL DRYRUN default AUTH SECRET", "COMMAND GETKEYS COMMAND GETKEYS AUTH SECRET",
+		"ACL DRYRUN default AUTH SECRET", "ACL DRYRUN default AUTH default SECRET",
+		"ACL DRYRUN default HELLO 3 AUTH default SECRET",
+		"ACL DRYRUN default CONFIG SET requirepass SECRET",
+		"ACL DRYRUN default CONFIG SET requirepas SECRET",
+		"ACL DRYRUN default ACL SETUSER alice >SECRET",
+		"ACL DRYRUN default MIGRATE h 1 k 0 1 AUTH SECRET", "ACL DRYRUN default AUHT SECRET",
+		"ACL DRYRUN default ACL SETUSR alice >SECRET",
+		"ACL DRYRUN default ACL DRYRUN default AUTH SECRET",
+		"ACL DRYRUN default COMMAND GETKEYS AUTH SECRET", "ACL DRYRUN nobody AUTH SECRET",
+		"COMMAND GETKEYS AUTH SECRET", "COMMAND GETKEYS AUHT SECRET",
+		"COMMAND GETKEYSANDFLAGS MIGRATE h 1 k 0 1 AUTH SECRET",
+		"COMMAND GETKEYS ACL DRYRUN default AUTH SECRET",
+		"COMMAND GETKEYS COMMAND GETKEYS AUTH SECRET",
 		"ACL DRYRUN default SET key value", "COMMAND GETKEYS SET key value",
 		"MULTI", "AUTH SECRET", "CONFIG SET requirepass SECRET", "EXEC", "AUTH default SECRET",
-		"ACL LIST", "ACL GETUSER alice", "ACL LOG", "INFO everything", "CLIENT LIST", "SLOWLOG GET -1",
+		"ACL LIST", "ACL GETUSER alice", "ACL LOG", "INFO everything", "CLIENT LIST",
+		"SLOWLOG GET -1",
 	} {
 		run(command)
 	}
@@ -363,13 +395,17 @@ func TestACLSecrets(t *testing.T) {
 		t.Errorf("a reply has the password:\n%s", replies.String())
 	}
 	run("AUHT SECRET") // the reply names the arguments, as in Redis
-	if shown := strings.Join(other.pushed, ""); strings.Contains(shown, "SECRET") || !strings.Contains(shown, `"AUTH" "(redacted)"`) ||
+	if shown := strings.Join(other.pushed, ""); strings.Contains(shown, "SECRET") ||
+		!strings.Contains(shown, `"AUTH" "(redacted)"`) ||
 		!strings.Contains(shown, `"HELLO" "3" "AUTH" "(redacted)" "(redacted)"`) {
 		t.Errorf("MONITOR shows:\n%s", shown)
 	}
 	slow := h.do("SLOWLOG", "GET", "-1")
-	for _, want := range []string{`["ACL", "SETUSER", "(redacted)", "(redacted)", "(redacted)"]`, `["CONFIG", "SET", "masterauth", "(redacted)", "masteruser", "(redacted)"]`,
-		`["ACL", "DRYRUN", "default", "AUTH", "(redacted)"]`, `["ACL", "DRYRUN", "default", "SET", "key", "value"]`, `["COMMAND", "GETKEYS", "SET", "key", "value"]`,
+	for _, want := range []string{`["ACL", "SETUSER", "(redacted)", "(redacted)", "(redacted)"]`,
+		`["CONFIG", "SET", "masterauth", "(redacted)", "masteruser", "(redacted)"]`,
+		`["ACL", "DRYRUN", "default", "AUTH", "(redacted)"]`,
+		`["ACL", "DRYRUN", "default", "SET", "key", "value"]`,
+		`["COMMAND", "GETKEYS", "SET", "key", "value"]`,
 		`["CONFIG", "SET", "maxclients", "100", "RequirePas", "(redacted)"]`} {
 		if strings.Contains(slow, "SECRET") || !strings.Contains(slow, want) {
 			t.Errorf("SLOWLOG lacks %s, or has the password:\n%s", want, slow)
@@ -395,7 +431,8 @@ func usersFrom(t *testing.T, content string) (h *harness, path string, err error
 
 func TestACLFile(t *testing.T) {
 	const hash = "#c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
-	h, path, err := usersFrom(t, "\nuser alice on >foobar ~a* +get\r\n  \nuser bob off (+set ~x\t) ( +del ~y )\n")
+	h, path, err := usersFrom(t,
+		"\nuser alice on >foobar ~a* +get\r\n  \nuser bob off (+set ~x\t) ( +del ~y )\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +458,8 @@ func TestACLFile(t *testing.T) {
 	}
 	check()
 	conn := &fakeConn{}
-	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true, user: identity{h.env.users.find([]byte("alice"))}}
+	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true,
+		user: identity{h.env.users.find([]byte("alice"))}}
 	h.env.Clients[7] = listener
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -430,9 +468,12 @@ func TestACLFile(t *testing.T) {
 	}
 	// A file with mistakes changes nothing, and all of them are named.
 	write("user alice on\nusers bob\nuser alice off\nuser carol foo >pw +nosuch\nuser dora (+get\nuser\tx on\nuser")
-	want := "-ERR " + path + ":2 should start with user keyword followed by the username. WARNING: Duplicate user 'alice' found on line 3. " +
-		path + ":4: Syntax error. " + path + ":4: Unknown command or category name in ACL. " + path + ":5: Unmatched parenthesis in selector definition." +
-		path + ":6 should start with user keyword followed by the username. " + path + ":7 should start with user keyword followed by the username. " + errUnchanged
+	want := "-ERR " + path +
+		":2 should start with user keyword followed by the username. WARNING: Duplicate user 'alice' found on line 3. " +
+		path + ":4: Syntax error. " + path + ":4: Unknown command or category name in ACL. " +
+		path + ":5: Unmatched parenthesis in selector definition." +
+		path + ":6 should start with user keyword followed by the username. " + path +
+		":7 should start with user keyword followed by the username. " + errUnchanged
 	if got := h.do("ACL", "LOAD"); got != want {
 		t.Errorf("ACL LOAD\n  %s\nwant\n  %s", got, want)
 	}
@@ -441,7 +482,8 @@ func TestACLFile(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := h.do("ACL", "LOAD"), "-ERR Error loading ACLs, opening file '"+path+"': No such file or directory"; got != want {
+	if got, want := h.do("ACL", "LOAD"), "-ERR Error loading ACLs, opening file '"+path+
+		"': No such file or directory"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	// Who is still there keeps the connection and has the new rules.
@@ -450,7 +492,8 @@ func TestACLFile(t *testing.T) {
 		ACL LOAD -> +OK
 		ACL USERS -> ["alice", "default"]
 	`)
-	if conn.killed || !listener.user.is(h.env.users.find([]byte("alice"))) || len(listener.user.permissions().passwords) != 0 {
+	if conn.killed || !listener.user.is(h.env.users.find([]byte("alice"))) ||
+		len(listener.user.permissions().passwords) != 0 {
 		t.Error("a connection is closed, or has its old rules, though its user is still there")
 	}
 	write("user bob on\nuser default on >pw ~* +@all\n")
@@ -468,18 +511,25 @@ func TestACLFile(t *testing.T) {
 
 // A server does not start with users that are not sure to be those that were meant.
 func TestACLStart(t *testing.T) {
-	if _, path, err := usersFrom(t, ""); err == nil || err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
+	if _, path, err := usersFrom(t, ""); err == nil ||
+		err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
 		t.Errorf("without the file: %v", err)
 	}
-	if _, path, err := usersFrom(t, "user alice >SECRET foo"); err == nil || err.Error() != path+":1: \"alice\": a word is not a rule: passwords begin with >, commands with + or -, keys with ~" {
+	if _, path, err := usersFrom(t, "user alice >SECRET foo"); err == nil || err.Error() != path+
+		":1: \"alice\": a word is not a rule: passwords begin with >, commands with + or -, keys with ~" {
 		t.Errorf("with a mistake: %v", err)
 	}
 	for _, tt := range []struct{ args, want, users string }{
 		{"--user alice on >pw +get ~a", "", "alice default"},
-		{"--user alice on --user bob (+get ~x) (%R~b +set --aclfile x", "users are defined both in the configuration file and by aclfile; only one of them can say who they are", ""},
-		{"--user alice (%R~b +set", `--user: "alice": unmatched parenthesis in the selector that begins with '(%R~b'`, ""},
-		{"--user alice on <SECRET", `--user: "alice": rule '<(redacted)': ` + string(errRuleNoPass), ""},
-		{"--user alice on +nosuch", `--user: "alice": rule '+nosuch': ` + string(errRuleCommand), ""},
+		{"--user alice on --user bob (+get ~x) (%R~b +set --aclfile x",
+			"users are defined both in the configuration file and by aclfile; only one of them can say who they are",
+			""},
+		{"--user alice (%R~b +set",
+			`--user: "alice": unmatched parenthesis in the selector that begins with '(%R~b'`, ""},
+		{"--user alice on <SECRET", `--user: "alice": rule '<(redacted)': ` + string(errRuleNoPass),
+			""},
+		{"--user alice on +nosuch", `--user: "alice": rule '+nosuch': ` + string(errRuleCommand),
+			""},
 		{"--user default on >pw +@all --requirepass other", "", "default"},
 	} {
 		cfg, err := config.Load(strings.Fields(tt.args), nil, nil)
@@ -492,7 +542,8 @@ func TestACLStart(t *testing.T) {
 			t.Errorf("%s: %v", tt.args, err)
 		case err == nil:
 			h.client.Authenticated = true
-			if got := strings.ReplaceAll(strings.Trim(h.do("ACL", "USERS"), "[]"), `"`, ""); got != strings.ReplaceAll(tt.users, " ", ", ") {
+			if got := strings.ReplaceAll(strings.Trim(h.do("ACL", "USERS"), "[]"), `"`,
+				""); got != strings.ReplaceAll(tt.users, " ", ", ") {
 				t.Errorf("%s: users %s", tt.args, got)
 			}
 		}
@@ -501,10 +552,12 @@ func TestACLStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := configured(t, quoted).env.LoadUsers(); err == nil || err.Error() != `--user: "alice …": spaces are not allowed in the names of users` {
+	if err := configured(t, quoted).env.LoadUsers(); err == nil ||
+		err.Error() != `--user: "alice …": spaces are not allowed in the names of users` {
 		t.Errorf("rules quoted with the name: %v", err)
 	}
-	if _, err := config.Load([]string{"--user", "a", "--user", "a"}, nil, nil); err == nil || !strings.Contains(err.Error(), "Duplicate user found.") {
+	if _, err := config.Load([]string{"--user", "a", "--user", "a"}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "Duplicate user found.") {
 		t.Errorf("a user twice: %v", err)
 	}
 }
@@ -541,7 +594,9 @@ func TestACLConfigRewrite(t *testing.T) {
 	`)
 	users := h.do("ACL", "LIST")
 	want := "# users\nuser alice on nopass sanitize-payload ~a resetchannels -@all +get\n"
-	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), want+"user carol on sanitize-payload \"#") || !strings.HasSuffix(string(text), "\nport 7000\n") ||
+	if text, err := os.ReadFile(path); err != nil ||
+		!strings.HasPrefix(string(text), want+"user carol on sanitize-payload \"#") ||
+		!strings.HasSuffix(string(text), "\nport 7000\n") ||
 		strings.Contains(string(text), "default") || strings.Contains(string(text), "bob") {
 		t.Errorf("the file is\n%s(%v)", text, err)
 	}

@@ -85,7 +85,8 @@ func (m *modelSelector) allows(call aclCall) bool {
 			members = m.categories[what[1:]]
 		}
 		switch {
-		case what == "@all", slices.Contains(members, call.name), slices.Contains(members, container):
+		case what == "@all", slices.Contains(members, call.name),
+			slices.Contains(members, container):
 			return sign == '+'
 		case what == call.name+"|"+words[len(words)-1] && len(words) == 2:
 			return true
@@ -140,7 +141,8 @@ func (m *modelSelector) decide(call aclCall) bool {
 	}
 	words := func(text string) []string { return strings.Fields(text) }
 	for _, name := range slices.Concat(words(call.reads), words(call.writes), words(call.names)) {
-		read, write := slices.Contains(words(call.reads), name), slices.Contains(words(call.writes), name)
+		read, write := slices.Contains(words(call.reads), name),
+			slices.Contains(words(call.writes), name)
 		if !m.key(name, read, write) {
 			return false
 		}
@@ -163,7 +165,8 @@ func drawRules(t *rapid.T, categories []string) []string {
 	pool := []string{
 		"~a", "~a*", "~b", "%R~a", "%R~a*", "%W~a*", "%W~b", "%RW~b", "%R~b", "~*", "resetkeys",
 		"&a", "&a*", "&b", "&ab", "&*", "resetchannels", "+@all", "-@all",
-		"+object", "-object", "+config", "-config", "+config|get", "-config|get", "-config|set", "+config|set", "-object|freq", "+object|freq",
+		"+object", "-object", "+config", "-config", "+config|get", "-config|get", "-config|set",
+		"+config|set", "-object|freq", "+object|freq",
 		"+client|id", "-client|list", "+client", "+select|0", "+select|1", "-select", "+select",
 	}
 	for _, call := range aclCalls {
@@ -202,10 +205,13 @@ func TestACLDecisions(t *testing.T) {
 	decide := func(t *rapid.T, p *permissions, what string, models []*modelSelector) {
 		for _, call := range aclCalls {
 			args := byteArgs(strings.Fields(call.text)...)
-			want := slices.ContainsFunc(models, func(m *modelSelector) bool { return m.decide(call) })
+			want := slices.ContainsFunc(models, func(m *modelSelector) bool {
+				return m.decide(call)
+			})
 			d, _ := p.check(us.table.Of(args), args)
 			if (d == allowed) != want {
-				t.Fatalf("%s, %s: %s is allowed: %v, should be: %v", strings.Join(p.words(), " "), what, call.text, d == allowed, want)
+				t.Fatalf("%s, %s: %s is allowed: %v, should be: %v", strings.Join(p.words(), " "),
+					what, call.text, d == allowed, want)
 			}
 		}
 	}

@@ -37,7 +37,8 @@ func TestACL(t *testing.T) {
 	if got := h.do("ACL", "CAT"); !strings.HasPrefix(got, `["keyspace", "read", "write", `) {
 		t.Errorf("categories %s", got)
 	}
-	if got := h.do("ACL", "CAT", "connection"); !strings.Contains(got, `"client|id"`) || strings.Contains(got, `"get"`) {
+	if got := h.do("ACL", "CAT", "connection"); !strings.Contains(got, `"client|id"`) ||
+		strings.Contains(got, `"get"`) {
 		t.Errorf("commands of connection: %s", got)
 	}
 	for bits, digits := range map[string]int{"1": 1, "5": 2, "256": 64, "4096": 1024} {
@@ -61,7 +62,9 @@ func (h *harness) describe(rules ...string) string {
 func TestACLRules(t *testing.T) {
 	const none = "off sanitize-payload resetchannels -@all"
 	const hash = "#c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2" // of foobar
-	failed := func(rule, why string) string { return "-ERR Error in ACL SETUSER modifier '" + rule + "': " + why }
+	failed := func(rule, why string) string {
+		return "-ERR Error in ACL SETUSER modifier '" + rule + "': " + why
+	}
 	h := newHarness(t)
 	for _, tt := range []struct{ rules, want string }{
 		{"", none},
@@ -101,8 +104,10 @@ func TestACLRules(t *testing.T) {
 		{"+get +set +get", none + " +set +get"},
 		{"+@read -@write", none + " +@read -@write"},
 		{"allcommands -@write", "off sanitize-payload resetchannels +@all -@write"},
-		{"+@all -@hash -@slow +hget -@hash", "off sanitize-payload resetchannels +@all -@slow +hget -@hash"},
-		{"+@all -@hash -@slow +hget +@hash", "off sanitize-payload resetchannels +@all -@slow +hget +@hash"},
+		{"+@all -@hash -@slow +hget -@hash",
+			"off sanitize-payload resetchannels +@all -@slow +hget -@hash"},
+		{"+@all -@hash -@slow +hget +@hash",
+			"off sanitize-payload resetchannels +@all -@slow +hget +@hash"},
 		{"+@all -get nocommands", none},
 		{"+config|get +config|set", none + " +config|get +config|set"},
 		{"+config|get -config +config|set", none + " -config +config|set"},
@@ -120,7 +125,8 @@ func TestACLRules(t *testing.T) {
 		{"+select|", failed("+select|", "Syntax error")},
 		{"+nosuch|", failed("+nosuch|", string(errRuleCommand))},
 
-		{"(+get ~a) (%R~b &c)", none + " (~a resetchannels -@all +get) (%R~b resetchannels &c -@all)"},
+		{"(+get ~a) (%R~b &c)", none +
+			" (~a resetchannels -@all +get) (%R~b resetchannels &c -@all)"},
 		{"(+get ~a) clearselectors", none},
 		{"(+get on)", failed("(+get on)", "Syntax error")},
 		{"(~* ~a)", failed("(~* ~a)", string(errRuleKeys))},
@@ -183,7 +189,8 @@ func TestACLChecks(t *testing.T) {
 		{"+@all ~a*", "mget a b", keyRefused},
 		{"+@all ~a*", "eval 'return 1' 1 b", keyRefused},
 		{"+@all ~a*", "eval 'return 1' 1 a", "1"},
-		{"+@all ~a*", "eval 'return 1' 9 b", "-ERR Number of keys can't be greater than number of args"},
+		{"+@all ~a*", "eval 'return 1' 9 b",
+			"-ERR Number of keys can't be greater than number of args"},
 		{"+@all %R~a %W~b", "get a", "nil"},
 		{"+@all %R~a %W~b", "get b", keyRefused},
 		{"+@all %R~a %W~b", "set a 1", keyRefused},
@@ -205,11 +212,14 @@ func TestACLChecks(t *testing.T) {
 		{"+@all %R~a %W~b", "zunionstore a 1 a", keyRefused},
 		{"+@all %R~a %W~b", "object encoding b", "nil"},
 		{"+@all ~b", "move b 1", "0"},
-		{"+@all ~l", "sort l by w_*", "-ERR BY option of SORT denied due to insufficient ACL permissions."},
+		{"+@all ~l", "sort l by w_*",
+			"-ERR BY option of SORT denied due to insufficient ACL permissions."},
 		{"+@all ~l", "sort l by nosort", "[]"},
-		{"+@all ~l", "sort l get #", "-ERR GET option of SORT denied due to insufficient ACL permissions."},
+		{"+@all ~l", "sort l get #",
+			"-ERR GET option of SORT denied due to insufficient ACL permissions."},
 		{"+@all ~l %R~*", "sort l by w_* get #", "[]"},
-		{"+@all ~l %W~*", "sort l by w_*", "-ERR BY option of SORT denied due to insufficient ACL permissions."},
+		{"+@all ~l %W~*", "sort l by w_*",
+			"-ERR BY option of SORT denied due to insufficient ACL permissions."},
 		{"+@all ~l", "sort l store m", keyRefused},
 		{"+@all ~a*", "keys *", "[]"},
 		{"+@all ~a*", "publish c m", channelRefused},
@@ -241,8 +251,10 @@ func TestACLChecks(t *testing.T) {
 		{"+get ~a (+set ~b) (+@hash ~c)", "ping", refused("ping")},
 		{"+publish &a (+get ~*)", "publish b m", channelRefused},
 		{"+@all ~a", "eval 'return redis.call(\"get\",\"a\")' 0", "nil"},
-		{"+@all ~a", "eval 'return redis.call(\"get\",\"b\")' 0", "-ERR ACL failure in script: No permissions to access a key script: …"},
-		{"+eval", "eval 'return redis.pcall(\"ping\")' 0", "-ERR ACL failure in script: User alice has no permissions to run the 'ping' command"},
+		{"+@all ~a", "eval 'return redis.call(\"get\",\"b\")' 0",
+			"-ERR ACL failure in script: No permissions to access a key script: …"},
+		{"+eval", "eval 'return redis.pcall(\"ping\")' 0",
+			"-ERR ACL failure in script: User alice has no permissions to run the 'ping' command"},
 		{"+eval", "eval 'return redis.acl_check_cmd(\"ping\") and 1 or 2' 0", "2"},
 		{"+eval +get ~a", "eval 'return redis.acl_check_cmd(\"get\",\"a\") and 1 or 2' 0", "1"},
 		{"+eval +get ~a", "eval 'return redis.acl_check_cmd(\"get\",\"b\") and 1 or 2' 0", "2"},
@@ -277,7 +289,8 @@ func TestACLKeyCounts(t *testing.T) {
 				continue
 			}
 			checked++
-			for _, count := range []string{"9", "02", "-1", "x", "", " 1", "1.0", "18446744073709551617"} {
+			for _, count := range []string{"9", "02", "-1", "x", "", " 1", "1.0",
+				"18446744073709551617"} {
 				call := strings.Split(spec.full, "|")
 				for len(call) < ks.Begin {
 					call = append(call, "x")

@@ -63,7 +63,8 @@ func TestChangedArgumentIsSeen(t *testing.T) {
 		c.Args[1][1] = 'x'
 		return run(c)
 	}
-	if got := h.do("EVAL", changedArguments, "0", "ECHO", "abc", "ECHO", "abc"); got != "-CHANGED argument 2" {
+	if got := h.do("EVAL", changedArguments, "0", "ECHO", "abc", "ECHO",
+		"abc"); got != "-CHANGED argument 2" {
 		t.Errorf("EVAL: %s", got)
 	}
 }

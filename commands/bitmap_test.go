@@ -266,7 +266,8 @@ func TestBitsAgainstBig(t *testing.T) {
 					old = old<<1 | uint64(bit(n, off+i))
 					n.SetBit(n, total-1-off-i, uint(v>>(width-1-i)&1))
 				}
-				h.run(fmt.Sprintf(`BITFIELD %s SET u%d %d %d GET u%d %d -> [%d, %d]`, key, width, off, v, width, off, old, v))
+				h.run(fmt.Sprintf(`BITFIELD %s SET u%d %d %d GET u%d %d -> [%d, %d]`, key, width,
+					off, v, width, off, old, v))
 			default:
 				end := off + rng.IntN(total-off)
 				count, first := 0, [2]int{-1, -1}
@@ -283,7 +284,8 @@ func TestBitsAgainstBig(t *testing.T) {
 		}
 		value := string(n.FillBytes(make([]byte, size)))
 		h.reopen()
-		if got := string(h.raw([]byte("GET"), []byte(key))); !strings.Contains(got, "\r\n"+value+"\r\n") {
+		if got := string(h.raw([]byte("GET"), []byte(key))); !strings.Contains(got,
+			"\r\n"+value+"\r\n") {
 			t.Fatalf("%d bytes: the value differs", size)
 		}
 	}
@@ -323,7 +325,8 @@ func TestBitOpLong(t *testing.T) {
 				want[j] = op(b[:])
 			}
 			h.run(fmt.Sprintf(`BITOP %s d s0 s1 s2 -> %d`, name, len(want)))
-			if got := string(h.raw([]byte("GET"), []byte("d"))); !strings.Contains(got, "\r\n"+string(want)+"\r\n") {
+			if got := string(h.raw([]byte("GET"), []byte("d"))); !strings.Contains(got,
+				"\r\n"+string(want)+"\r\n") {
 				t.Errorf("%s of %v differs", name, sizes)
 			}
 		}

@@ -174,14 +174,16 @@ func TestWaitersProperty(t *testing.T) {
 				switch rapid.IntRange(0, 3).Draw(rt, "kind") {
 				case 0:
 					w.keys = []string{key.Draw(rt, "from")}
-					w.args = []string{"BLMOVE", w.keys[0], key.Draw(rt, "to"), end.Draw(rt, "end"), "RIGHT", "0"}
+					w.args = []string{"BLMOVE", w.keys[0], key.Draw(rt, "to"), end.Draw(rt, "end"),
+						"RIGHT", "0"}
 				case 1:
 					w.zset = true
 					w.keys = rapid.SliceOfN(key, 1, 3).Draw(rt, "keys")
 					w.args = slices.Concat([]string{"BZPOPMIN"}, w.keys, []string{"0"})
 				default:
 					w.keys = rapid.SliceOfN(key, 1, 3).Draw(rt, "keys")
-					w.args = slices.Concat([]string{rapid.SampledFrom([]string{"BLPOP", "BRPOP"}).Draw(rt, "pop")}, w.keys, []string{"0"})
+					w.args = slices.Concat([]string{rapid.SampledFrom([]string{"BLPOP",
+						"BRPOP"}).Draw(rt, "pop")}, w.keys, []string{"0"})
 				}
 				history = append(history, strings.Join(w.args, " "))
 				want, ok := m.run(w)
@@ -199,12 +201,14 @@ func TestWaitersProperty(t *testing.T) {
 			m.serve()
 			h.env.Changes.Deliver()
 			h.env.Waiters.Serve(h.store.NewTxn(), r)
-			if got, want := strings.Join(r.served, "\n"), strings.Join(m.served, "\n"); got != want {
+			if got, want := strings.Join(r.served, "\n"),
+				strings.Join(m.served, "\n"); got != want {
 				rt.Fatalf("%s\nserved\n%s\nwant\n%s", strings.Join(history, "\n"), got, want)
 			}
 		}
 		if len(r.waiting) != len(m.waiters) {
-			rt.Fatalf("%s\n%d wait, want %d", strings.Join(history, "\n"), len(r.waiting), len(m.waiters))
+			rt.Fatalf("%s\n%d wait, want %d", strings.Join(history, "\n"),
+				len(r.waiting), len(m.waiters))
 		}
 		if r.end(); h.env.Waiters.awaited.Load() != 0 {
 			rt.Fatalf("keys are waited for by nobody")
@@ -223,7 +227,8 @@ func (r *waitRun) end() {
 }
 
 // draw draws a command that changes something, and does it to both.
-func (m *waitModel) draw(rt *rapid.T, h *harness, keys *rapid.Generator[string], item string) string {
+func (m *waitModel) draw(rt *rapid.T, h *harness, keys *rapid.Generator[string],
+	item string) string {
 	key := keys.Draw(rt, "key")
 	v := m.keys[key]
 	var args []string

@@ -280,7 +280,8 @@ func TestChangedAsItBeginsToWait(t *testing.T) {
 		"KEYP.DELAY|POP":     {"KEYP.DELAY POP k BLOCK 0 NOACK", "KEYP.DELAY ADD k id 0 x"},
 	}
 	for _, spec := range NewTable().specs {
-		if name := strings.ToUpper(spec.full); spec.Is(Blocking) && spec.Keys != nil && calls[name] == [2]string{} {
+		if name := strings.ToUpper(spec.full); spec.Is(Blocking) && spec.Keys != nil &&
+			calls[name] == [2]string{} {
 			t.Errorf("%s is not tried", name)
 		}
 	}
@@ -362,7 +363,8 @@ func TestLeaseWaitersInPasses(t *testing.T) {
 		h.do("KEYP.LEASE", "ACQUIRE", string(k), "holder", "1000")
 		for j := range 2 {
 			c := &Client{Name: string(k) + " " + strconv.Itoa(j)}
-			waiters[c] = ws.Add(c, BlockedOn{Keys: []storage.Key{h.store.Key(0, k)}, Type: object.None, Who: "w" + strconv.Itoa(j)})
+			waiters[c] = ws.Add(c, BlockedOn{Keys: []storage.Key{h.store.Key(0, k)},
+				Type: object.None, Who: "w" + strconv.Itoa(j)})
 			want = append(want, c.Name)
 		}
 	}

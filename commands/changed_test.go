@@ -281,14 +281,16 @@ var changedCases = map[string]func(t *testing.T){
 		for i, name := range []string{"alice", "bob"} {
 			conns[name] = &fakeConn{}
 			id := uint64(7 + i)
-			h.env.Clients[id] = &Client{ID: id, Conn: conns[name], Proto: 3, Authenticated: true, user: identity{h.env.users.find([]byte(name))}}
+			h.env.Clients[id] = &Client{ID: id, Conn: conns[name], Proto: 3, Authenticated: true,
+				user: identity{h.env.users.find([]byte(name))}}
 		}
 		if err := os.WriteFile(path, []byte("user alice on nopass +get\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		h.run("ACL LOAD -> +OK")
 		if conns["alice"].killed || !conns["bob"].killed {
-			t.Errorf("closed: of who is there %v, of who is gone %v", conns["alice"].killed, conns["bob"].killed)
+			t.Errorf("closed: of who is there %v, of who is gone %v", conns["alice"].killed,
+				conns["bob"].killed)
 		}
 	},
 	"ACL LOG": func(t *testing.T) {
@@ -299,7 +301,8 @@ var changedCases = map[string]func(t *testing.T){
 			ECHO x -> -NOPERM User u has no permissions to run the 'echo' command
 			user default
 		`)
-		if text := h.do("ACL", "LOG"); !strings.HasSuffix(text, `"entry-id", 0, "timestamp-created", 1700000000000, "timestamp-last-updated", 1700000000000]]`) {
+		if text := h.do("ACL", "LOG"); !strings.HasSuffix(text,
+			`"entry-id", 0, "timestamp-created", 1700000000000, "timestamp-last-updated", 1700000000000]]`) {
 			t.Errorf("the log is %s", text)
 		}
 	},
@@ -313,17 +316,21 @@ var changedCases = map[string]func(t *testing.T){
 	},
 	"COMMAND DOCS": func(t *testing.T) {
 		h := newHarness(t)
-		if text := h.do("COMMAND", "DOCS", "getrange"); !strings.Contains(text, `"name", "start", "type", "integer", "display_text", "start"`) {
+		if text := h.do("COMMAND", "DOCS", "getrange"); !strings.Contains(text,
+			`"name", "start", "type", "integer", "display_text", "start"`) {
 			t.Errorf("no text to display: %s", text)
 		}
-		if text := h.do("COMMAND", "DOCS", "quit", "setnx", "setex", "psetex"); strings.Contains(text, "deprecated") {
+		if text := h.do("COMMAND", "DOCS", "quit", "setnx", "setex",
+			"psetex"); strings.Contains(text, "deprecated") {
 			t.Errorf("a command is deprecated: %s", text)
 		}
 	},
 	"COMMAND INFO: flags": func(t *testing.T) {
 		for command, want := range map[string]string{
-			"blpop": "[+write, +blocking]", "bzpopmin": "[+write, +blocking, +fast]", "brpoplpush": "[+write, +denyoom, +blocking]", "wait": "[+blocking]",
-			"cluster|shards": "[+loading, +stale]", "cluster|slots": "[+loading, +stale]", "sinterstore": `["flags", [+OW, +update]`,
+			"blpop": "[+write, +blocking]", "bzpopmin": "[+write, +blocking, +fast]",
+			"brpoplpush": "[+write, +denyoom, +blocking]", "wait": "[+blocking]",
+			"cluster|shards": "[+loading, +stale]", "cluster|slots": "[+loading, +stale]",
+			"sinterstore": `["flags", [+OW, +update]`,
 		} {
 			if text := newHarness(t).do("COMMAND", "INFO", command); !strings.Contains(text, want) {
 				t.Errorf("%s: no %s in %s", command, want, text)
@@ -333,9 +340,12 @@ var changedCases = map[string]func(t *testing.T){
 	"COMMAND INFO: tips": func(t *testing.T) {
 		const everywhere = `["request_policy:all_nodes", "response_policy:all_succeeded"]`
 		for command, want := range map[string]string{
-			"acl|deluser": everywhere, "acl|save": everywhere, "acl|setuser": everywhere, "client|setname": everywhere, "config|resetstat": everywhere,
-			"config|rewrite": everywhere, "latency|reset": `["request_policy:all_nodes", "response_policy:agg_sum"]`,
-			"randomkey": "response_policy:special", "scan": "response_policy:special", "msetnx": "+@slow], [], [[",
+			"acl|deluser": everywhere, "acl|save": everywhere, "acl|setuser": everywhere,
+			"client|setname": everywhere, "config|resetstat": everywhere,
+			"config|rewrite": everywhere,
+			"latency|reset":  `["request_policy:all_nodes", "response_policy:agg_sum"]`,
+			"randomkey":      "response_policy:special", "scan": "response_policy:special",
+			"msetnx": "+@slow], [], [[",
 		} {
 			if text := newHarness(t).do("COMMAND", "INFO", command); !strings.Contains(text, want) {
 				t.Errorf("%s: no %s in %s", command, want, text)
@@ -360,7 +370,8 @@ var changedCases = map[string]func(t *testing.T){
 		for i := range 501 {
 			h.do("EVAL", "return "+strconv.Itoa(i), "0")
 		}
-		h.run("SCRIPT EXISTS " + digest("return 0") + " " + digest("return 1") + " " + digest("return 'kept'") + " -> [0, 1, 1]")
+		h.run("SCRIPT EXISTS " + digest("return 0") + " " + digest("return 1") + " " +
+			digest("return 'kept'") + " -> [0, 1, 1]")
 	},
 	"EVAL: cluster mode": func(t *testing.T) {
 		clustered(t, true).run(`
@@ -373,11 +384,13 @@ var changedCases = map[string]func(t *testing.T){
 	"INFO errorstats": func(t *testing.T) {
 		h, _, _, _ := hosted(t)
 		for i := range 200 {
-			h.observe(time.Microsecond, "EVAL", "return redis.error_reply(ARGV[1])", "0", "E"+strconv.Itoa(i)+" x")
+			h.observe(time.Microsecond, "EVAL", "return redis.error_reply(ARGV[1])", "0",
+				"E"+strconv.Itoa(i)+" x")
 		}
 		h.observe(time.Microsecond, "EVAL", "return redis.error_reply('E0 x')", "0")
 		text := h.do("INFO", "errorstats")
-		if n := strings.Count(text, "errorstat_"); n != 128 || !strings.Contains(text, `errorstat_E0:count=2\r\n`) {
+		if n := strings.Count(text, "errorstat_"); n != 128 ||
+			!strings.Contains(text, `errorstat_E0:count=2\r\n`) {
 			t.Errorf("%d codes: %s", n, text)
 		}
 	},
@@ -416,7 +429,8 @@ var changedCases = map[string]func(t *testing.T){
 		h.observe(time.Second, "ACL", "GETUSER", "alice")
 		h.observe(time.Second, "ACL", "DELUSER", "alice", "bob")
 		text := h.do("SLOWLOG", "GET")
-		for _, want := range []string{`["ACL", "GETUSER", "(redacted)"]`, `["ACL", "DELUSER", "(redacted)", "(redacted)"]`} {
+		for _, want := range []string{`["ACL", "GETUSER", "(redacted)"]`,
+			`["ACL", "DELUSER", "(redacted)", "(redacted)"]`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s in %s", want, text)
 			}
@@ -476,7 +490,8 @@ func TestChangedSinceSevenIsDocumented(t *testing.T) {
 		rows = append(rows, strings.ReplaceAll(strings.TrimPrefix(cells[0], "| "), "`", ""))
 	}
 	slices.Sort(rows)
-	cases := slices.Concat(slices.Collect(maps.Keys(changedSteps)), slices.Collect(maps.Keys(changedCases)))
+	cases := slices.Concat(slices.Collect(maps.Keys(changedSteps)),
+		slices.Collect(maps.Keys(changedCases)))
 	slices.Sort(cases)
 	if !slices.Equal(rows, cases) {
 		t.Errorf("the document has the rows\n%q\nand there are the cases\n%q", rows, cases)

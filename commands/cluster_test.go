@@ -111,7 +111,8 @@ func TestClusterSlots(t *testing.T) {
 			h.reopen()
 			h.env.Host = listening{}
 		}
-		if got := h.do("CLUSTER", "INFO"); !strings.HasPrefix(got, strings.Trim(strconv.Quote(info), "\"")) && !strings.Contains(got, strings.Trim(strconv.Quote(info), `"`)) {
+		if got := h.do("CLUSTER", "INFO"); !strings.HasPrefix(got, strings.Trim(strconv.Quote(info),
+			"\"")) && !strings.Contains(got, strings.Trim(strconv.Quote(info), `"`)) {
 			t.Errorf("restarted: %v: %s", restarted, got)
 		}
 		h.run(strings.ReplaceAll(`
@@ -250,7 +251,8 @@ func TestClusterOfData(t *testing.T) {
 	h := newHarness(t)
 	h.run("MSET foo v bar v -> +OK\nselect 1\nSET foo v -> +OK")
 	h.env.Config = clusterConfig(t)
-	if err := h.env.LoadCluster(); err == nil || !strings.Contains(err.Error(), "database 1 has keys") {
+	if err := h.env.LoadCluster(); err == nil ||
+		!strings.Contains(err.Error(), "database 1 has keys") {
 		t.Errorf("with keys in database 1: %v", err)
 	}
 	h.run("DEL foo -> 1\nselect 0")
@@ -285,7 +287,8 @@ func TestClusterAddress(t *testing.T) {
 		CLUSTER SLOTS -> [[0, 16383, [null, 6000, "<id>", {"ip": "10.0.0.1", "hostname": "keyp.example"}]]]
 	`))
 	h.client.Conn = &secureConn{}
-	h.run(node(`CLUSTER NODES -> =txt:"<id> 10.0.0.1:7001@6009,keyp.example myself,master - 0 0 0 connected 0-16383\n"`))
+	h.run(
+		node(`CLUSTER NODES -> =txt:"<id> 10.0.0.1:7001@6009,keyp.example myself,master - 0 0 0 connected 0-16383\n"`))
 }
 
 type secureConn struct{ fakeConn }
@@ -296,8 +299,10 @@ func (*secureConn) Secure() bool { return true }
 func TestSlotText(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var s slotSet
-		for _, r := range rapid.SliceOfN(rapid.IntRange(0, storage.Slots-1), 0, 40).Draw(rt, "slots") {
-			for slot := r; slot < min(r+rapid.IntRange(1, 300).Draw(rt, "length"), storage.Slots); slot++ {
+		for _, r := range rapid.SliceOfN(rapid.IntRange(0, storage.Slots-1), 0,
+			40).Draw(rt, "slots") {
+			for slot := r; slot < min(r+rapid.IntRange(1, 300).Draw(rt, "length"),
+				storage.Slots); slot++ {
 				s.add(uint16(slot))
 			}
 		}
@@ -310,7 +315,8 @@ func TestSlotText(t *testing.T) {
 // The slot of a pattern is that of all names that it matches.
 func TestPatternSlot(t *testing.T) {
 	for pattern, want := range map[string]int{
-		"{a}*": 15495, "x{a}*": 15495, "*{a}": -1, "{*}": -1, "{a*}": -1, "{}*": -1, "w*": -1, "a": 15495, "{a}": 15495, "{a": int(storage.Slot([]byte("{a"))),
+		"{a}*": 15495, "x{a}*": 15495, "*{a}": -1, "{*}": -1, "{a*}": -1, "{}*": -1, "w*": -1,
+		"a": 15495, "{a}": 15495, "{a": int(storage.Slot([]byte("{a"))),
 		"{}a": int(storage.Slot([]byte("{}a"))), "\\*": -1, "[a]": -1, "?": -1, "": 0,
 	} {
 		if got := patternSlot([]byte(pattern)); got != want {

@@ -52,10 +52,12 @@ func TestCommandCommands(t *testing.T) {
 		COMMAND DOCS lastsave -> {"lastsave": {"summary": "Gives the Unix time of the last checkpoint.", "since": "1.0.0", "group": "server", "complexity": "O(1)"}}
 	`)
 	h.client.Proto = 2
-	if all, none := h.do("COMMAND"), h.do("COMMAND", "INFO"); all != none || strings.Count(all, "begin_search") < 20 {
+	if all, none := h.do("COMMAND"), h.do("COMMAND", "INFO"); all != none ||
+		strings.Count(all, "begin_search") < 20 {
 		t.Error("COMMAND and COMMAND INFO without names differ, or say little")
 	}
-	if got := h.do("COMMAND", "LIST", "FILTERBY", "ACLCAT", "dangerous"); !strings.Contains(got, `"flushall"`) || strings.Contains(got, `"get"`) {
+	if got := h.do("COMMAND", "LIST", "FILTERBY", "ACLCAT", "dangerous"); !strings.Contains(got,
+		`"flushall"`) || strings.Contains(got, `"get"`) {
 		t.Errorf("dangerous commands: %s", got)
 	}
 }
@@ -63,11 +65,14 @@ func TestCommandCommands(t *testing.T) {
 // Every declaration can be documented, and says what it must.
 func TestDeclarationsAreComplete(t *testing.T) {
 	h := newHarness(t)
-	groups := []Group{Generic, StringGroup, Bitmap, HyperLogLog, Geo, Connection, ServerGroup, ListGroup, HashGroup, SetGroup, SortedSet, StreamGroup, Transactions, PubSub, Scripting, Cluster, KeypGroup}
+	groups := []Group{Generic, StringGroup, Bitmap, HyperLogLog, Geo, Connection, ServerGroup,
+		ListGroup, HashGroup, SetGroup, SortedSet, StreamGroup, Transactions, PubSub, Scripting,
+		Cluster, KeypGroup}
 	var check func(spec *Spec)
 	check = func(spec *Spec) {
 		switch {
-		case spec.Summary == "" || spec.Since == "" || spec.Complexity == "" || spec.Arity == 0 || !slices.Contains(groups, spec.Group):
+		case spec.Summary == "" || spec.Since == "" || spec.Complexity == "" || spec.Arity == 0 ||
+			!slices.Contains(groups, spec.Group):
 			t.Errorf("%s: something is not declared", spec.full)
 		case spec.Name != strings.ToUpper(spec.Name):
 			t.Errorf("%s: the name is not in upper case", spec.full)
@@ -75,7 +80,9 @@ func TestDeclarationsAreComplete(t *testing.T) {
 			t.Errorf("%s: either a handler or subcommands", spec.full)
 		case (spec.Run == nil) != (spec.Scope == 0):
 			t.Errorf("%s: a scope is what commands have that run", spec.full)
-		case spec.Is(Write|ReadOnly) || spec.Is(Write) && spec.Scope == Unlocked && spec.full != "migrate" && spec.full != "keyp.policy|apply": // which lock the keys that they change
+		case spec.Is(Write|ReadOnly) || spec.Is(Write) && spec.Scope == Unlocked &&
+			spec.full != "migrate" && spec.full != "keyp.policy|apply":
+			// Which lock the keys that they change.
 			t.Errorf("%s: flags that exclude each other", spec.full)
 		}
 		for i := range spec.Sub {
@@ -93,17 +100,21 @@ var differs = map[string]string{
 	"wait":  "it may stand in a script, and is blocking, from 7.2",
 	"debug": "its subcommands are declared",
 	"zrank": "WITHSCORE, from 7.2", "zrevrank": "likewise",
-	"blpop": "scripts may run it, from 7.2", "brpop": "likewise", "blmove": "likewise", "brpoplpush": "likewise",
-	"bzpopmin": "likewise", "bzpopmax": "likewise",
+	"blpop": "scripts may run it, from 7.2", "brpop": "likewise", "blmove": "likewise",
+	"brpoplpush": "likewise",
+	"bzpopmin":   "likewise", "bzpopmax": "likewise",
 	"sinterstore":    "it only writes its first key, from 7.4",
 	"cluster|shards": "allowed while data is loaded, from 7.2", "cluster|slots": "likewise",
-	"command|getkeys": "7.0.15 asks for an argument behind the command's name", "command|getkeysandflags": "likewise",
+	"command|getkeys":         "7.0.15 asks for an argument behind the command's name",
+	"command|getkeysandflags": "likewise",
 }
 
 // newTips are commands whose tips are not those of Redis 7.0.15.
 var newTips = map[string]string{
-	"client|setname": "from 7.2", "acl|deluser": "likewise", "acl|save": "likewise", "acl|setuser": "likewise", "config|resetstat": "likewise",
-	"config|rewrite": "likewise", "latency|reset": "likewise", "msetnx": "likewise", "randomkey": "likewise", "scan": "likewise",
+	"client|setname": "from 7.2", "acl|deluser": "likewise", "acl|save": "likewise",
+	"acl|setuser": "likewise", "config|resetstat": "likewise",
+	"config|rewrite": "likewise", "latency|reset": "likewise", "msetnx": "likewise",
+	"randomkey": "likewise", "scan": "likewise",
 }
 
 // Arity, flags, key positions, ACL categories and tips of all commands are those of a real
@@ -124,12 +135,14 @@ func TestCommandInfoLikeRedis(t *testing.T) {
 		}
 		if !known {
 			compared++
-			for i, what := range []string{"name", "arity", "flags", "first key", "last key", "step"} {
+			for i, what := range []string{"name", "arity", "flags", "first key",
+				"last key", "step"} {
 				if a, b := normal(ours[i]), normal(theirs[i]); a != b {
 					t.Errorf("%s: %s is %s, with Redis %s", name, what, a, b)
 				}
 			}
-			if a, b := fmt.Sprint(len(ours[8].([]any))), fmt.Sprint(len(theirs[8].([]any))); a != b {
+			if a, b := fmt.Sprint(len(ours[8].([]any))),
+				fmt.Sprint(len(theirs[8].([]any))); a != b {
 				t.Errorf("%s: %s key specifications, with Redis %s", name, a, b)
 			} else if a, b := normal(ours[8]), normal(withoutNotes(theirs[8].([]any))); a != b {
 				t.Errorf("%s: key specifications are\n%s\nwith Redis\n%s", name, a, b)

@@ -61,11 +61,16 @@ func TestConfigRewriteCommand(t *testing.T) {
 func TestEventBits(t *testing.T) {
 	cfg := config.New()
 	for letters, class := range map[string]storage.EventClass{
-		"g": storage.EventGeneric, "$": storage.EventString, "l": storage.EventList, "s": storage.EventSet,
-		"h": storage.EventHash, "z": storage.EventZSet, "x": storage.EventExpired, "e": storage.EventEvicted,
-		"t": storage.EventStream, "m": storage.EventMiss, "d": storage.EventModule, "n": storage.EventNew,
-		"K": storage.EventKeyspace, "E": storage.EventKeyevent, "o": storage.EventOverwritten, "c": storage.EventTypeChanged,
-		"S": storage.EventFieldSpace, "T": storage.EventFieldEvent, "I": storage.EventFieldItem, "V": storage.EventFieldSpaceEvent,
+		"g": storage.EventGeneric, "$": storage.EventString, "l": storage.EventList,
+		"s": storage.EventSet,
+		"h": storage.EventHash, "z": storage.EventZSet, "x": storage.EventExpired,
+		"e": storage.EventEvicted,
+		"t": storage.EventStream, "m": storage.EventMiss, "d": storage.EventModule,
+		"n": storage.EventNew,
+		"K": storage.EventKeyspace, "E": storage.EventKeyevent, "o": storage.EventOverwritten,
+		"c": storage.EventTypeChanged,
+		"S": storage.EventFieldSpace, "T": storage.EventFieldEvent, "I": storage.EventFieldItem,
+		"V": storage.EventFieldSpaceEvent,
 	} {
 		if err := cfg.Set(config.Pair{Name: "notify-keyspace-events", Value: letters}); err != nil {
 			t.Fatal(err)

@@ -67,8 +67,10 @@ func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
 	h.client.Conn, h.client.Addr, h.client.LAddr = own, "127.0.0.1:1001", "127.0.0.1:6379"
 	h.env.Clients[1] = h.client
 	h.env.Clients[2] = &Client{
-		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: identity{h.env.users.byDefault}, Proto: 3, DB: 3,
-		Created: -90 * time.Second, LastActive: -30 * time.Second, Name: "worker", Authenticated: true,
+		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9,
+		user: identity{h.env.users.byDefault}, Proto: 3, DB: 3,
+		Created: -90 * time.Second, LastActive: -30 * time.Second, Name: "worker",
+		Authenticated: true,
 	}
 	return h, host, own, other
 }
@@ -157,7 +159,8 @@ func TestAuth(t *testing.T) {
 			t.Fatal(got)
 		}
 		if got := h.env.AuthRequired(other); got != step.required {
-			t.Errorf("requirepass %q: a client that has not authenticated has to: %v", step.password, got)
+			t.Errorf("requirepass %q: a client that has not authenticated has to: %v",
+				step.password, got)
 		}
 	}
 }
@@ -307,13 +310,15 @@ func TestClientKill(t *testing.T) {
 		{`CLIENT KILL FLAGS N SKIPME no -> 2`, true, true},
 		{`CLIENT KILL FLAGS Ne SKIPME no -> 0`, false, false},
 		{`CLIENT KILL NOT-FLAGS P -> 1`, false, true},
-		{`CLIENT KILL FLAGS Nz -> -ERR Unknown flags found in the provided filter: Nz`, false, false},
+		{`CLIENT KILL FLAGS Nz -> -ERR Unknown flags found in the provided filter: Nz`, false,
+			false},
 	}
 	for _, tt := range tests {
 		h, _, own, other := hosted(t)
 		h.run(tt.step)
 		if own.killed != tt.own || other.killed != tt.other {
-			t.Errorf("%s: own connection killed %v, the other %v", tt.step, own.killed, other.killed)
+			t.Errorf("%s: own connection killed %v, the other %v", tt.step,
+				own.killed, other.killed)
 		}
 	}
 }
@@ -340,8 +345,10 @@ func TestShutdownAndSave(t *testing.T) {
 	}
 	h.env.Host = host
 	for args, want := range map[string]string{"NOSAVE": "nosave", "SAVE": "save", "NOW": "save"} {
-		if reply := h.raw([]byte("SHUTDOWN"), []byte(args)); len(reply) != 0 || host.stopped != want {
-			t.Errorf("SHUTDOWN %s: reply %q, stopped with %q, want %q", args, reply, host.stopped, want)
+		if reply := h.raw([]byte("SHUTDOWN"), []byte(args)); len(reply) != 0 ||
+			host.stopped != want {
+			t.Errorf("SHUTDOWN %s: reply %q, stopped with %q, want %q", args, reply,
+				host.stopped, want)
 		}
 	}
 }
@@ -408,7 +415,8 @@ func TestServerCommands(t *testing.T) {
 	small, err1 := strconv.Atoi(h.do("MEMORY", "USAGE", "k"))
 	h.do("SET", "large", strings.Repeat("x", 100_000))
 	large, err2 := strconv.Atoi(h.do("MEMORY", "USAGE", "large"))
-	if err1 != nil || err2 != nil || small < 2 || small > 500 || large < 100_000 || large > 200_000 {
+	if err1 != nil || err2 != nil || small < 2 || small > 500 || large < 100_000 ||
+		large > 200_000 {
 		t.Errorf("sizes %d and %d, %v %v", small, large, err1, err2)
 	}
 	h.client.Addr = "10.0.0.1:5"

@@ -18,8 +18,10 @@ var hotCommands = []struct {
 	{"EXPIRE", []string{"EXPIRE", "key", "100"}},
 	{"TTL", []string{"TTL", "key"}},
 	{"DEL missing", []string{"DEL", "none"}},
-	{"LIMIT TOKENS", []string{"KEYP.LIMIT", "TAKE", "bucket", "1", "TOKENS", "100000000", "1000000", "1000"}},
-	{"LIMIT UNTIL", []string{"KEYP.LIMIT", "TAKE", "day", "1", "UNTIL", "100000000", "4102444800000"}},
+	{"LIMIT TOKENS", []string{"KEYP.LIMIT", "TAKE", "bucket", "1", "TOKENS", "100000000",
+		"1000000", "1000"}},
+	{"LIMIT UNTIL", []string{"KEYP.LIMIT", "TAKE", "day", "1", "UNTIL", "100000000",
+		"4102444800000"}},
 	{"LIMIT WINDOW", []string{"KEYP.LIMIT", "TAKE", "window", "1", "WINDOW", "100000000", "1000"}},
 	{"CL.THROTTLE", []string{"CL.THROTTLE", "cell", "100000000", "1000000", "1"}},
 }
@@ -59,7 +61,8 @@ func TestHotCommandsDoNotAllocate(t *testing.T) {
 }
 
 // hotPolicies are one for hotCommands and one for other keys.
-var hotPolicies = []string{"{session:}* ENFORCE REQUIRE", "[kc]* ENFORCE DEFAULT 1000s MAX 1d CUT JITTER 10 SLIDE 1000s"}
+var hotPolicies = []string{"{session:}* ENFORCE REQUIRE",
+	"[kc]* ENFORCE DEFAULT 1000s MAX 1d CUT JITTER 10 SLIDE 1000s"}
 
 func BenchmarkPolicies(b *testing.B) {
 	for _, c := range hotCommands[:6] {
@@ -93,7 +96,8 @@ func BenchmarkDispatch(b *testing.B) {
 
 func BenchmarkGlob(b *testing.B) {
 	s := []byte("session:0123456789abcdef:profile")
-	for _, pattern := range []string{"session:*", "*:profile", "session:*[0-9a-f]*:prof?le", "*z*"} {
+	for _, pattern := range []string{"session:*", "*:profile", "session:*[0-9a-f]*:prof?le",
+		"*z*"} {
 		b.Run(fmt.Sprintf("%q", pattern), func(b *testing.B) {
 			p := []byte(pattern)
 			b.ReportAllocs()

@@ -17,7 +17,8 @@ func TestDueBetween(t *testing.T) {
 	const n = 3000
 	at := func() string { return fmt.Sprint(h.clock.Now() + 1000) }
 	text := strings.Repeat("x", 300)
-	lists, hashes, sets, zsets := []string{"RPUSH", "list"}, []string{"HSET", "hash"}, []string{"SADD", "set"}, []string{"ZADD", "zset"}
+	lists, hashes, sets, zsets := []string{"RPUSH", "list"}, []string{"HSET", "hash"},
+		[]string{"SADD", "set"}, []string{"ZADD", "zset"}
 	for i := range n {
 		one := fmt.Sprint(i, text)
 		lists, sets = append(lists, one), append(sets, one)
@@ -26,7 +27,8 @@ func TestDueBetween(t *testing.T) {
 	// fill makes the keys of a command.
 	fill := func(command string) {
 		h.do("FLUSHALL")
-		for _, args := range [][]string{lists, hashes, sets, zsets, {"SET", "string", strings.Repeat(text, 5000)}, {"PFADD", "hll", "a"},
+		for _, args := range [][]string{lists, hashes, sets, zsets,
+			{"SET", "string", strings.Repeat(text, 5000)}, {"PFADD", "hll", "a"},
 			append([]string{"ZADD", "geo"}, zsets[2:]...)} {
 			if key := args[1]; slices.Contains(strings.Fields(command), key) {
 				h.do(args...)
@@ -37,15 +39,24 @@ func TestDueBetween(t *testing.T) {
 	}
 	jobs := 0
 	for _, command := range []string{
-		"BITOP NOT dst string", "BITOP AND dst string string", "BITOP OR dst string other", "BITCOUNT string", "BITPOS string 1",
-		"GET string", "GETRANGE string 1 -1", "STRLEN string", "COPY string dst", "COPY list dst", "COPY hash dst", "DUMP string", "DUMP zset",
-		"SUNIONSTORE dst set", "SINTERSTORE dst set set", "SDIFFSTORE dst set none", "SUNION set", "SMEMBERS set", "SRANDMEMBER set 100000",
-		"ZUNIONSTORE dst 1 zset", "ZINTERSTORE dst 2 zset set", "ZDIFFSTORE dst 1 zset", "ZRANGESTORE dst zset 0 -1", "ZRANGE zset 0 -1", "ZUNION 1 zset",
-		"LRANGE list 0 -1", "SORT list ALPHA", "SORT list ALPHA STORE dst", "SORT set BY nosort STORE dst", "LPOS list x COUNT 0 MAXLEN 0",
-		"HGETALL hash", "HKEYS hash", "HVALS hash", "HRANDFIELD hash -1000", "PFCOUNT hll", "PFMERGE dst hll",
-		"GEOSEARCHSTORE dst geo FROMLONLAT 0 0 BYRADIUS 30000 km", "GEOSEARCH geo FROMLONLAT 0 0 BYRADIUS 30000 km",
-		"LCS string other LEN", "RENAME string dst", "OBJECT ENCODING string", "MEMORY USAGE zset SAMPLES 0", "DEBUG DIGEST-VALUE zset",
-		"GETDEL string", "SETRANGE string 0 y", "APPEND string y", "LREM list 0 x", "LINSERT list BEFORE x y",
+		"BITOP NOT dst string", "BITOP AND dst string string", "BITOP OR dst string other",
+		"BITCOUNT string", "BITPOS string 1",
+		"GET string", "GETRANGE string 1 -1", "STRLEN string", "COPY string dst", "COPY list dst",
+		"COPY hash dst", "DUMP string", "DUMP zset",
+		"SUNIONSTORE dst set", "SINTERSTORE dst set set", "SDIFFSTORE dst set none", "SUNION set",
+		"SMEMBERS set", "SRANDMEMBER set 100000",
+		"ZUNIONSTORE dst 1 zset", "ZINTERSTORE dst 2 zset set", "ZDIFFSTORE dst 1 zset",
+		"ZRANGESTORE dst zset 0 -1", "ZRANGE zset 0 -1", "ZUNION 1 zset",
+		"LRANGE list 0 -1", "SORT list ALPHA", "SORT list ALPHA STORE dst",
+		"SORT set BY nosort STORE dst", "LPOS list x COUNT 0 MAXLEN 0",
+		"HGETALL hash", "HKEYS hash", "HVALS hash", "HRANDFIELD hash -1000", "PFCOUNT hll",
+		"PFMERGE dst hll",
+		"GEOSEARCHSTORE dst geo FROMLONLAT 0 0 BYRADIUS 30000 km",
+		"GEOSEARCH geo FROMLONLAT 0 0 BYRADIUS 30000 km",
+		"LCS string other LEN", "RENAME string dst", "OBJECT ENCODING string",
+		"MEMORY USAGE zset SAMPLES 0", "DEBUG DIGEST-VALUE zset",
+		"GETDEL string", "SETRANGE string 0 y", "APPEND string y", "LREM list 0 x",
+		"LINSERT list BEFORE x y",
 	} {
 		for when := range 3 { // before it is dispatched, before it begins, after that
 			fill(command)
@@ -70,7 +81,8 @@ func TestDueBetween(t *testing.T) {
 					reply = []byte(h.do(strings.Fields(command)...))
 				}
 			}
-			if strings.Contains(string(reply[:min(len(reply), 100)]), "internal error") || strings.Contains(string(reply[:min(len(reply), 100)]), string(ErrUnread)) {
+			if strings.Contains(string(reply[:min(len(reply), 100)]), "internal error") ||
+				strings.Contains(string(reply[:min(len(reply), 100)]), string(ErrUnread)) {
 				t.Errorf("%s, due at moment %d: %.100s", command, when, reply)
 			}
 			if err := h.store.Check(); err != nil {

@@ -154,7 +154,8 @@ func TestRestoreOptions(t *testing.T) {
 		RESTORE k -> -ERR wrong number of arguments for 'restore' command
 		EXISTS k -> 0
 	`, "PAYLOAD", v))
-	for _, body := range []string{"", "\x00", "\x00\x01vv", "\x02\x00", "\x02\x02\x01a\x01a", "\x63\x01a", "\x0f\x00"} {
+	for _, body := range []string{"", "\x00", "\x00\x01vv", "\x02\x00", "\x02\x02\x01a\x01a",
+		"\x63\x01a", "\x0f\x00"} {
 		table(t, `
 			SET k v -> +OK
 			RESTORE k 0 `+strconv.Quote(payload(body))+` REPLACE -> -ERR Bad data format
@@ -169,11 +170,13 @@ func TestDumpAgainstRedis(t *testing.T) {
 	h := newHarness(t)
 	h.clock.Set(time.Now().UnixMilli())
 	types := map[string][]string{
-		"SET": {"GET", "k"}, "RPUSH": {"LRANGE", "k", "0", "-1"}, "SADD": {"SMEMBERS", "k"}, "HSET": {"HGETALL", "k"},
+		"SET": {"GET", "k"}, "RPUSH": {"LRANGE", "k", "0", "-1"}, "SADD": {"SMEMBERS", "k"},
+		"HSET": {"HGETALL", "k"},
 		"ZADD": {"ZRANGE", "k", "0", "-1", "WITHSCORES"},
 	}
 	names := []string{"SET", "RPUSH", "SADD", "HSET", "ZADD"}
-	text := rapid.OneOf(someValue, rapid.Map(rapid.IntRange(-300, 300), strconv.Itoa), rapid.StringN(0, 80, -1))
+	text := rapid.OneOf(someValue, rapid.Map(rapid.IntRange(-300, 300), strconv.Itoa),
+		rapid.StringN(0, 80, -1))
 	rapid.Check(t, func(t *rapid.T) {
 		h.t = t
 		h.do("FLUSHALL")
@@ -189,7 +192,8 @@ func TestDumpAgainstRedis(t *testing.T) {
 			case "HSET":
 				args = append(args, text.Draw(t, "field"), text.Draw(t, "value"))
 			case "ZADD":
-				args = append(args, rapid.SampledFrom([]string{"0", "1", "-1.5", "inf", "-inf", "3e10", "0.125"}).Draw(t, "score"), text.Draw(t, "member"))
+				args = append(args, rapid.SampledFrom([]string{"0", "1", "-1.5", "inf", "-inf",
+					"3e10", "0.125"}).Draw(t, "score"), text.Draw(t, "member"))
 			default:
 				args = append(args, text.Draw(t, "element"))
 			}
@@ -221,7 +225,8 @@ func TestDumpAgainstRedis(t *testing.T) {
 	h.t = t
 	h.do("SADD", "timed", "a")
 	h.do("EXPIREMEMBER", "timed", "a", "100")
-	if got := redis.do(t, "RESTORE", "timed", "0", h.dump("timed")); !strings.HasPrefix(got, "-ERR ") {
+	if got := redis.do(t, "RESTORE", "timed", "0", h.dump("timed")); !strings.HasPrefix(got,
+		"-ERR ") {
 		t.Errorf("Redis restores members with deadlines: %s", got)
 	}
 }
@@ -246,9 +251,12 @@ func unorder(name, reply string) string {
 // nothing else changes anything.
 func FuzzRestore(f *testing.F) {
 	for _, body := range []string{
-		"\x00\x01v", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x04\x01\x01f\x01v", "\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf0\x3f",
-		"\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00", "\xe0\x00\xe8\x76\x48\x17\x00\x00\x00\x01\x01\x01a",
-		"\x18\x00\xe8\x76\x48\x17\x00\x00\x00\x01\x01\x01a\x01b", "\x12\x01\x01\x01a", "\x00\xc3\x02\x05\x00a",
+		"\x00\x01v", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x04\x01\x01f\x01v",
+		"\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf0\x3f",
+		"\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00",
+		"\xe0\x00\xe8\x76\x48\x17\x00\x00\x00\x01\x01\x01a",
+		"\x18\x00\xe8\x76\x48\x17\x00\x00\x00\x01\x01\x01a\x01b", "\x12\x01\x01\x01a",
+		"\x00\xc3\x02\x05\x00a",
 	} {
 		f.Add([]byte(body))
 	}
@@ -323,8 +331,10 @@ func redisPayloads(t testing.TB) (list [][]byte) {
 // changes nothing, and ends in its time whatever the libraries do.
 func FuzzFunctionRestore(f *testing.F) {
 	for _, body := range []string{
-		"", "\xf5", "\xf6\x01a", "\xf5\x05#!lua", "\xf5\x40\x51#!lua name=two\nredis.register_function('g', function(keys, args) return args[1] end)",
-		"\xf5\x40\x22#!lua name=two\nwhile true do end\n\n\n", "\xf5\xc3\x06\x80\x1e\x00\x00\x00\x01aa\xe0\x00\x00", "\xf5\xc0\x05", "\x00\x01v",
+		"", "\xf5", "\xf6\x01a", "\xf5\x05#!lua",
+		"\xf5\x40\x51#!lua name=two\nredis.register_function('g', function(keys, args) return args[1] end)",
+		"\xf5\x40\x22#!lua name=two\nwhile true do end\n\n\n",
+		"\xf5\xc3\x06\x80\x1e\x00\x00\x00\x01aa\xe0\x00\x00", "\xf5\xc0\x05", "\x00\x01v",
 		"\xf5\x40\x4d#!lua name=one\nredis.register_function('f', function() return 1 end) -- again   \n\n\n",
 	} {
 		f.Add([]byte(body), uint8(0))
@@ -333,7 +343,8 @@ func FuzzFunctionRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, policy uint8) {
 		h.t = t
 		must(t, h, "+OK", "FUNCTION", "FLUSH")
-		must(t, h, `"one"`, "FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('f', function() return 1 end)")
+		must(t, h, `"one"`, "FUNCTION", "LOAD",
+			"#!lua name=one\nredis.register_function('f', function() return 1 end)")
 		was := h.do("FUNCTION", "DUMP")
 		before := used()
 		how := []string{"APPEND", "REPLACE", "FLUSH"}[policy%3]

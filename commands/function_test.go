@@ -96,7 +96,8 @@ func TestFunctionDump(t *testing.T) {
 	h := newHarness(t)
 	load := func(name, function string) {
 		t.Helper()
-		source := "#!lua name=" + name + "\nredis.register_function('" + function + "', function() return '" + name + "' end)"
+		source := "#!lua name=" + name + "\nredis.register_function('" + function +
+			"', function() return '" + name + "' end)"
 		if got := h.do("FUNCTION", "LOAD", source); got != strconv.Quote(name) {
 			t.Fatalf("%s: %s", name, got)
 		}
@@ -109,7 +110,8 @@ func TestFunctionDump(t *testing.T) {
 	}
 	h.do("FUNCTION", "DELETE", "b")
 	for _, step := range []struct{ args, want string }{
-		{"", "-ERR Library a already exists"}, {"APPEND", "-ERR Library a already exists"}, {"REPLACE", "+OK"}, {"FLUSH", "+OK"},
+		{"", "-ERR Library a already exists"}, {"APPEND", "-ERR Library a already exists"},
+		{"REPLACE", "+OK"}, {"FLUSH", "+OK"},
 		{"x", "-ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."},
 	} {
 		args := append([]string{"FUNCTION", "RESTORE", dump}, strings.Fields(step.args)...)
@@ -126,7 +128,8 @@ func TestFunctionDump(t *testing.T) {
 	if got := h.do("FUNCTION", "RESTORE", dump); got != "-ERR Function fa already exists" {
 		t.Errorf("with a function of the same name: %s", got)
 	}
-	if got := h.do("FUNCTION", "RESTORE", "x"); got != "-ERR DUMP payload version or checksum are wrong" {
+	if got := h.do("FUNCTION", "RESTORE",
+		"x"); got != "-ERR DUMP payload version or checksum are wrong" {
 		t.Errorf("no payload: %s", got)
 	}
 }
@@ -137,7 +140,8 @@ func TestLibraryThatFailsAtStart(t *testing.T) {
 	h := newHarness(t)
 	load := func(name string) {
 		t.Helper()
-		source := "#!lua name=" + name + "\nredis.register_function('f" + name + "', function() return '" + name + "' end)"
+		source := "#!lua name=" + name + "\nredis.register_function('f" + name +
+			"', function() return '" + name + "' end)"
 		if got := h.do("FUNCTION", "LOAD", source); got != strconv.Quote(name) {
 			t.Fatalf("%s: %s", name, got)
 		}
@@ -145,7 +149,8 @@ func TestLibraryThatFailsAtStart(t *testing.T) {
 	load("a")
 	load("b")
 	load("z")
-	for _, broken := range []string{"while true do end", "local t = {} for i = 1, 1e9 do t[i] = {} end", "x x", "error('boom')", "return 1"} {
+	for _, broken := range []string{"while true do end",
+		"local t = {} for i = 1, 1e9 do t[i] = {} end", "x x", "error('boom')", "return 1"} {
 		replaceKept(t, h, "b", "#!lua name=b\n"+broken)
 		h.reopen()
 		if got := h.do("FCALL", "fa", "0") + h.do("FCALL", "fz", "0"); got != `"a""z"` {
@@ -155,7 +160,8 @@ func TestLibraryThatFailsAtStart(t *testing.T) {
 			t.Errorf("%s: %s", broken, got)
 		}
 	}
-	replaceKept(t, h, "b", "#!lua name=b\nredis.register_function('fb', function() return 'again' end)")
+	replaceKept(t, h, "b",
+		"#!lua name=b\nredis.register_function('fb', function() return 'again' end)")
 	h.reopen()
 	if got := h.do("FCALL", "fb", "0"); got != `"again"` {
 		t.Errorf("what was kept all the time gives %s", got)

@@ -13,9 +13,16 @@ import (
 // can be checked for them.
 func FuzzACLFile(f *testing.F) {
 	for _, text := range []string{
-		"user default on nopass ~* &* +@all\n", "user alice on >secret ~a* %R~b* &ch* +@read -get +config|get (+set ~x) (~y +@all)\n", "user bob off\n\n user bob on", "user", "user a b", "x", "user a (+get",
-		"user a #" + strings.Repeat("a1", 32) + " resetkeys allkeys resetchannels allchannels -@all +@all -@dangerous", "user a on nopass\r\nuser b +get|x", "user a %RW~x %~x %", "user a ()", "user a ( )", "user \x00 on",
-		"user a +@all -config|set +config|set|x -config +config|get -config|get", "user a reset resetpass clearselectors sanitize-payload skip-sanitize-payload", "user a ~\\* ~[a ~ & +", "user a >a>b <a>b !x #x",
+		"user default on nopass ~* &* +@all\n",
+		"user alice on >secret ~a* %R~b* &ch* +@read -get +config|get (+set ~x) (~y +@all)\n",
+		"user bob off\n\n user bob on", "user", "user a b", "x", "user a (+get",
+		"user a #" + strings.Repeat("a1", 32) +
+			" resetkeys allkeys resetchannels allchannels -@all +@all -@dangerous",
+		"user a on nopass\r\nuser b +get|x", "user a %RW~x %~x %", "user a ()",
+		"user a ( )", "user \x00 on",
+		"user a +@all -config|set +config|set|x -config +config|get -config|get",
+		"user a reset resetpass clearselectors sanitize-payload skip-sanitize-payload",
+		"user a ~\\* ~[a ~ & +", "user a >a>b <a>b !x #x",
 	} {
 		f.Add(text)
 	}
@@ -34,7 +41,8 @@ func FuzzACLFile(f *testing.F) {
 		read := func() []string {
 			next, err := e.readUsers(path)
 			if err != nil {
-				if !strings.HasPrefix(err.Error(), "ERR ") || strings.ContainsAny(err.Error(), "\n") && !strings.Contains(text, "\n") {
+				if !strings.HasPrefix(err.Error(), "ERR ") ||
+					strings.ContainsAny(err.Error(), "\n") && !strings.Contains(text, "\n") {
 					t.Fatalf("the error is %q", err)
 				}
 				return nil

@@ -17,7 +17,8 @@ type maker struct {
 	options []config.Pair     // of CONFIG, with their values at the begin
 	dumps   map[string]string // payloads that RESTORE and FUNCTION RESTORE take
 	keys    []string          // those of the type that the command is for; nil: it is for any
-	count   int               // where the number of what follows is to stand in the call; 0: nowhere
+	// Where the number of what follows is to stand in the call; 0: nowhere.
+	count int
 }
 
 // meant are the commands that sleep, fail or wait for another server because that is what they are
@@ -236,7 +237,8 @@ func (m *maker) parameter() []string {
 	case 1:
 		return []string{pair.Name, m.integer()}
 	case 2:
-		return []string{pair.Name, m.From([]string{"yes", "no", "1mb", "100kb", "-1", "always", "everysec", "allkeys-lru", "volatile-lfu", "KEA", "", "normal 1mb 2mb 3"})}
+		return []string{pair.Name, m.From([]string{"yes", "no", "1mb", "100kb", "-1", "always",
+			"everysec", "allkeys-lru", "volatile-lfu", "KEA", "", "normal 1mb 2mb 3"})}
 	}
 	return []string{pair.Name}
 }
@@ -246,36 +248,56 @@ var keptOptions = map[string]bool{"proto-max-bulk-len": true, "dir": true}
 
 // What arguments are drawn from. Of each type there is a key, see newFuzzed.
 var (
-	fuzzKeys = []string{"s", "n", "f", "h", "hl", "set", "ints", "z", "zl", "x", "xe", "l", "ll", "ht", "st", "zt", "due", "soon", "none", "big", "new", "new2", "", "\x00\xff", "{h}1"}
+	fuzzKeys = []string{"s", "n", "f", "h", "hl", "set", "ints", "z", "zl", "x", "xe", "l", "ll",
+		"ht", "st", "zt", "due", "soon", "none", "big", "new", "new2", "", "\x00\xff", "{h}1"}
 
 	keysOf = map[Group][]string{
-		StringGroup: {"s", "n", "f", "soon", "new"}, ListGroup: {"l", "ll", "new"}, HashGroup: {"h", "hl", "ht", "new"}, SetGroup: {"set", "st", "ints", "new"}, SortedSet: {"z", "zl", "zt", "new"},
+		StringGroup: {"s", "n", "f", "soon", "new"}, ListGroup: {"l", "ll", "new"},
+		HashGroup: {"h", "hl", "ht", "new"}, SetGroup: {"set", "st", "ints", "new"},
+		SortedSet:   {"z", "zl", "zt", "new"},
 		StreamGroup: {"x", "x", "xe", "new"},
 		HyperLogLog: {"hll", "hlld", "new", "s"},
 	}
 
-	integers = []string{"0", "1", "-1", "10", "100", "1000", "-1000", "100000", "2147483647", "2147483648", "-2147483648", "-2147483649", "4294967296",
-		"9223372036854775807", "-9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551615", "18446744073709551616",
-		"9223372036854775", "4611686018427387904", "-4611686018427387904", "1000000000000000000", "", "x", "+1", "01", "-0", " 1", "1 ", "0x10", "1e3", "1.5", "nan", "inf", "1\x00", strings.Repeat("9", 400)}
-	doubles = []string{"0", "1", "-1", "1.5", "0.01", "-0", "inf", "-inf", "+inf", "nan", "-nan", "1e308", "1.8e308", "-1e308", "5e-324", "1e-400", "1e400", "(1", "(inf", "(-1.5",
-		"0x1p3", "0x", ".", "-.", "1e", "1_0", "infinity", " 1", "1 ", "", "x", "9007199254740993", "17179869184.5", "1" + strings.Repeat("0", 300), "0." + strings.Repeat("0", 400) + "1"}
-	patterns = []string{"*", "s*", "?", "[a-z]*", "[^a]", "[", "[a", "[z-a]", "\\", "a\\", "**a**b", "", "w_*", "w_*->f", "h->a", "*->", "#", "nosort", "\xff*", strings.Repeat("a*", 40) + "b"}
-	instants = []string{"1700000000", "1700000001", "1700000100", "1699999999", "1700000000000", "1700000000001", "1700000005000", "1699999999999", "0", "1", "-1", "1e9",
-		"9223372036854775807", "9223372036854775", "9223372036854776", "-9223372036854775808", "281474976710655", "281474976710656", "99999999999"}
-	strs = []string{"a", "b", "c", "d", "v", "1", "2", "10", "3.5", "", "hello world", "\x00", "\r\n", "\xff\xfe\x80", "-1", "nan", "%s%n", "$3\r\nabc\r\n", "日本",
+	integers = []string{"0", "1", "-1", "10", "100", "1000", "-1000", "100000", "2147483647",
+		"2147483648", "-2147483648", "-2147483649", "4294967296",
+		"9223372036854775807", "-9223372036854775807", "-9223372036854775808",
+		"9223372036854775808", "18446744073709551615", "18446744073709551616",
+		"9223372036854775", "4611686018427387904", "-4611686018427387904", "1000000000000000000",
+		"", "x", "+1", "01", "-0", " 1", "1 ", "0x10", "1e3", "1.5", "nan", "inf", "1\x00",
+		strings.Repeat("9", 400)}
+	doubles = []string{"0", "1", "-1", "1.5", "0.01", "-0", "inf", "-inf", "+inf", "nan", "-nan",
+		"1e308", "1.8e308", "-1e308", "5e-324", "1e-400", "1e400", "(1", "(inf", "(-1.5",
+		"0x1p3", "0x", ".", "-.", "1e", "1_0", "infinity", " 1", "1 ", "", "x", "9007199254740993",
+		"17179869184.5", "1" + strings.Repeat("0", 300), "0." + strings.Repeat("0", 400) + "1"}
+	patterns = []string{"*", "s*", "?", "[a-z]*", "[^a]", "[", "[a", "[z-a]", "\\", "a\\", "**a**b",
+		"", "w_*", "w_*->f", "h->a", "*->", "#", "nosort", "\xff*", strings.Repeat("a*", 40) + "b"}
+	instants = []string{"1700000000", "1700000001", "1700000100", "1699999999", "1700000000000",
+		"1700000000001", "1700000005000", "1699999999999", "0", "1", "-1", "1e9",
+		"9223372036854775807", "9223372036854775", "9223372036854776", "-9223372036854775808",
+		"281474976710655", "281474976710656", "99999999999"}
+	strs = []string{"a", "b", "c", "d", "v", "1", "2", "10", "3.5", "", "hello world", "\x00",
+		"\r\n", "\xff\xfe\x80", "-1", "nan", "%s%n", "$3\r\nabc\r\n", "日本",
 		"3fffffffffffffff", "[a", "(b", "-", "+"}
-	words = []string{"LEFT", "RIGHT", "COUNT", "STORE", "GET", "WITHSCORES", "EX", "PX", "EXAT", "PXAT", "KEEPTTL", "NX", "XX", "GT", "LT", "CH", "INCR", "BYSCORE", "BYLEX", "REV",
-		"REPLACE", "ON", "OFF", "YES", "NO", "MATCH", "TYPE", "ID", "ADDR", "FIELDS", "WEIGHTS", "AGGREGATE", "LIMIT", "BEFORE", "AFTER", "PERSIST", "DB", "BY", "ALPHA", "DESC",
-		"ASYNC", "ABSTTL", "FREQ", "IDLETIME", "RANK", "MAXLEN", "IDX", "MINMATCHLEN", "NOVALUES", "HELP", "EXACTLY", "OBO", "BULK", "BYINT", "BYFLOAT", "LBOUND", "UBOUND", "SATURATE", "ENX", "APPROX", "GETREG", "DECODE", "ENCODING", "TODENSE"}
+	words = []string{"LEFT", "RIGHT", "COUNT", "STORE", "GET", "WITHSCORES", "EX", "PX", "EXAT",
+		"PXAT", "KEEPTTL", "NX", "XX", "GT", "LT", "CH", "INCR", "BYSCORE", "BYLEX", "REV",
+		"REPLACE", "ON", "OFF", "YES", "NO", "MATCH", "TYPE", "ID", "ADDR", "FIELDS", "WEIGHTS",
+		"AGGREGATE", "LIMIT", "BEFORE", "AFTER", "PERSIST", "DB", "BY", "ALPHA", "DESC",
+		"ASYNC", "ABSTTL", "FREQ", "IDLETIME", "RANK", "MAXLEN", "IDX", "MINMATCHLEN", "NOVALUES",
+		"HELP", "EXACTLY", "OBO", "BULK", "BYINT", "BYFLOAT", "LBOUND", "UBOUND", "SATURATE", "ENX",
+		"APPROX", "GETREG", "DECODE", "ENCODING", "TODENSE"}
 
-	scoreRange = []string{"-inf", "+inf", "(1", "1", "2", "(inf", "0", "-1", "nan", "(", "x", "1e400"}
-	anyRange   = slices.Concat(scoreRange, []string{"-", "+", "[a", "(b", "[", "[\xff", "a", "3", "-2", "9223372036854775807", "-9223372036854775808"})
+	scoreRange = []string{"-inf", "+inf", "(1", "1", "2", "(inf", "0", "-1", "nan",
+		"(", "x", "1e400"}
+	anyRange = slices.Concat(scoreRange, []string{"-", "+", "[a", "(b", "[", "[\xff", "a", "3",
+		"-2", "9223372036854775807", "-9223372036854775808"})
 )
 
 // specials are the arguments, by name, that mean something only to their command.
 var specials = map[string][]string{
 	"min": anyRange, "max": anyRange, "start": anyRange, "stop": anyRange,
-	"id":            {"0", "1-1", "1-2", "2-0", "$", "+", "-", ">", "*", "3-*", "(1-1", "18446744073709551615-18446744073709551615", "x", "1-x", "--1"},
+	"id": {"0", "1-1", "1-2", "2-0", "$", "+", "-", ">", "*", "3-*", "(1-1",
+		"18446744073709551615-18446744073709551615", "x", "1-x", "--1"},
 	"group":         {"g", "g", "g", "h", "", "nogroup"},
 	"consumer":      {"c", "d", "", "new"},
 	"min-idle-time": {"0", "1", "-1", "x", "9223372036854775807"},
@@ -285,67 +307,88 @@ var specials = map[string][]string{
 	"threshold":     {"0", "1", "2", "1-2", "x", "-1", "9223372036854775807"},
 	"stream-id":     {"1-1", "1-2", "x"},
 	"numids":        {"1", "2", "0", "-1", "x"},
-	"cursor":        {"0", "1", "7", "123456789", "9223372036854775807", "18446744073709551615", "18446744073709551616", "-1", "x", ""},
-	"timeout":       {"0", "0.001", "1", "-1", "nan", "inf", "1e400", "9223372036854775", "9223372036854776", "1e18", "x", ""},
-	"protover":      {"2", "3", "3", "1", "4", "x", "9223372036854775808"},
-	"username":      {"default", "alice", "bob", "", "a b", "\x00"},
-	"password":      {"", "secret", "x", strings.Repeat("p", 600)},
-	"category":      {"all", "read", "write", "nosuch", "@read", ""},
-	"section":       {"server", "clients", "memory", "commandstats", "errorstats", "latencystats", "keyspace", "all", "everything", "default", "nosuch", ""},
-	"event":         {"command", "fork", "expire-cycle", "", "nosuch"},
-	"command":       {"get", "set", "config", "config|set", "eval", "zunionstore", "sort", "nosuch", ""},
+	"cursor": {"0", "1", "7", "123456789", "9223372036854775807", "18446744073709551615",
+		"18446744073709551616", "-1", "x", ""},
+	"timeout": {"0", "0.001", "1", "-1", "nan", "inf", "1e400", "9223372036854775",
+		"9223372036854776", "1e18", "x", ""},
+	"protover": {"2", "3", "3", "1", "4", "x", "9223372036854775808"},
+	"username": {"default", "alice", "bob", "", "a b", "\x00"},
+	"password": {"", "secret", "x", strings.Repeat("p", 600)},
+	"category": {"all", "read", "write", "nosuch", "@read", ""},
+	"section": {"server", "clients", "memory", "commandstats", "errorstats", "latencystats",
+		"keyspace", "all", "everything", "default", "nosuch", ""},
+	"event": {"command", "fork", "expire-cycle", "", "nosuch"},
+	"command": {"get", "set", "config", "config|set", "eval", "zunionstore", "sort", "nosuch",
+		""},
 	"command-name": {
 		"get", "client|list", "client", "nosuch", "client|nosuch", "|", "", "get|get",
 	},
-	"rule": {"on", "off", "+@all", "-@all", "+get", "-config|set", "~*", "~a*", "%R~a*", "%W~b*", "%RW~*", "&*", "&ch*", "allkeys", "resetkeys", "allchannels", "resetchannels", "nopass",
-		">secret", "<secret", "#" + strings.Repeat("a1", 32), "!" + strings.Repeat("a1", 32), "resetpass", "reset", "(+get ~x)", "(~x", "clearselectors", "sanitize-payload", "skip-sanitize-payload", "nosuch", "+@nosuch", "+nosuch", "%X~a", "", "+get|x", "#zz"},
-	"script": {"return 1", "return redis.call('GET','s')", "return {1,{2,'x'},{err='E x'},{ok='y\\r\\nz'}}", "return redis.pcall(unpack(ARGV))", "redis.setresp(3) return redis.call('HGETALL','h')",
-		"return KEYS", "error('x')", "error({err='My Err'})", "return", "x", "#!lua flags=no-writes\nreturn redis.call('SET','s','1')", "#!lua x", "return {double=1.5}", "return {map={a=1}}",
-		"return redis.sha1hex('')", "for i=1,100 do redis.call('INCR','n') end return redis.call('GET','n')", "return cjson.encode({1,2,{a=1}})", "return cmsgpack.unpack(cmsgpack.pack({1,2}))", ""},
-	"sha1":                 {"e0e1f9fabfc9d4800c877a703b823ac0578ff8db", strings.Repeat("f", 40), "x", ""},
-	"function":             {"f", "ro", "nosuch", ""},
-	"library-name":         {"lib", "other", ""},
-	"function-code":        {"#!lua name=lib\nredis.register_function('f',function(k,a) return a end)", "#!lua name=other\nredis.register_function{function_name='ro',callback=function(k,a) return redis.call('GET',k[1]) end,flags={'no-writes'}}", "#!lua name=bad\nx(", "#!lua", "x", ""},
-	"channel":              {"ch", "a", "", "\x00"},
-	"shardchannel":         {"ch", "a", "{x}a"},
-	"unit":                 {"s", "ms", "S", "x"},
-	"client-type":          {"normal", "pubsub", "replica", "x"},
-	"addr":                 {"127.0.0.1:1001", "x"},
-	"type":                 {"string", "list", "set", "zset", "hash", "stream", "x", ""},
-	"index":                {"0", "1", "2", "15", "16", "-1", "-2", "-100", "x", "9223372036854775807", "4294967296"},
-	"db":                   {"0", "1", "15", "16", "-1", "x", "4294967296"},
-	"destination-db":       {"0", "1", "15", "16", "-1", "x", "4294967296"},
-	"seconds":              {"0", "1", "100", "-1", "9223372036854775807", "-9223372036854775808", "9223372036854775", "9223372036854776", "x", "1.5", "4611686018427387904"},
-	"milliseconds":         {"0", "1", "5000", "-1", "9223372036854775807", "-9223372036854775808", "9223370336854775807", "9223370336854775808", "x", "1.5"},
-	"connection-name":      {"a", "a b", "", "\n"},
-	"host":                 {"localhost", "no", "x"},
-	"ifeq-value":           {"1", "v", "hello world"},
-	"ifdeq-digest":         {"0", "3fffffffffffffff", "6c3c3bd7a2a1b5e8", "x"},
-	"client-id":            {"1", "2", "0", "-1", "3", "9223372036854775807", "x"},
-	"libname":              {"go", "a b"},
-	"filterby":             {"x"},
-	"element":              strs[:10],
-	"field":                {"a", "b", "c", "n", "1", "", "\x00", "x"},
-	"member":               {"a", "b", "c", "1", "2", "3", "", "\x00", "x"},
-	"where":                {"LEFT", "RIGHT"},
-	"message":              {"m", "", "\r\n", "\x00"},
-	"old-format":           {"127.0.0.1:1001", "127.0.0.1:1002", "x"},
-	"maxage":               {"0", "1", "60", "-1", "x", "9223372036854775807"},
-	"path":                 {"x"},
-	"name":                 {"x"},
-	"libver":               {"1"},
-	"numlocal":             {"0", "1", "2", "-1"},
-	"numreplicas":          {"0", "1", "-1"},
-	"bits":                 {"1", "256", "4096", "0", "-1", "4097", "x", "9223372036854775807"},
-	"ifdne-digest":         {"0", "x"},
-	"version":              {"5", "6", "x", "-1", "9223372036854775807"},
-	"connection":           {"x"},
-	"attr":                 {"LIB-NAME"},
-	"prefix":               {"", "a", "s"},
-	"laddr":                {"127.0.0.1:6379"},
-	"min-match-len":        {"0", "1", "-1", "9223372036854775807", "-9223372036854775808"},
-	"num-matches":          {"0", "1", "2", "-1", "9223372036854775807"},
-	"rank":                 {"1", "-1", "0", "2", "-2", "9223372036854775807", "-9223372036854775808", "-9223372036854775807"},
+	"rule": {"on", "off", "+@all", "-@all", "+get", "-config|set", "~*", "~a*", "%R~a*", "%W~b*",
+		"%RW~*", "&*", "&ch*", "allkeys", "resetkeys", "allchannels", "resetchannels", "nopass",
+		">secret", "<secret", "#" + strings.Repeat("a1", 32), "!" + strings.Repeat("a1", 32),
+		"resetpass", "reset", "(+get ~x)", "(~x", "clearselectors", "sanitize-payload",
+		"skip-sanitize-payload", "nosuch", "+@nosuch", "+nosuch", "%X~a", "", "+get|x", "#zz"},
+	"script": {"return 1", "return redis.call('GET','s')",
+		"return {1,{2,'x'},{err='E x'},{ok='y\\r\\nz'}}", "return redis.pcall(unpack(ARGV))",
+		"redis.setresp(3) return redis.call('HGETALL','h')",
+		"return KEYS", "error('x')", "error({err='My Err'})", "return", "x",
+		"#!lua flags=no-writes\nreturn redis.call('SET','s','1')", "#!lua x", "return {double=1.5}",
+		"return {map={a=1}}",
+		"return redis.sha1hex('')",
+		"for i=1,100 do redis.call('INCR','n') end return redis.call('GET','n')",
+		"return cjson.encode({1,2,{a=1}})", "return cmsgpack.unpack(cmsgpack.pack({1,2}))", ""},
+	"sha1": {"e0e1f9fabfc9d4800c877a703b823ac0578ff8db", strings.Repeat("f", 40),
+		"x", ""},
+	"function":     {"f", "ro", "nosuch", ""},
+	"library-name": {"lib", "other", ""},
+	"function-code": {
+		"#!lua name=lib\nredis.register_function('f',function(k,a) return a end)",
+		"#!lua name=other\nredis.register_function{function_name='ro',callback=function(k,a) return redis.call('GET',k[1]) end,flags={'no-writes'}}",
+		"#!lua name=bad\nx(", "#!lua", "x", ""},
+	"channel":      {"ch", "a", "", "\x00"},
+	"shardchannel": {"ch", "a", "{x}a"},
+	"unit":         {"s", "ms", "S", "x"},
+	"client-type":  {"normal", "pubsub", "replica", "x"},
+	"addr":         {"127.0.0.1:1001", "x"},
+	"type":         {"string", "list", "set", "zset", "hash", "stream", "x", ""},
+	"index": {"0", "1", "2", "15", "16", "-1", "-2", "-100", "x",
+		"9223372036854775807", "4294967296"},
+	"db":             {"0", "1", "15", "16", "-1", "x", "4294967296"},
+	"destination-db": {"0", "1", "15", "16", "-1", "x", "4294967296"},
+	"seconds": {"0", "1", "100", "-1", "9223372036854775807", "-9223372036854775808",
+		"9223372036854775", "9223372036854776", "x", "1.5", "4611686018427387904"},
+	"milliseconds": {"0", "1", "5000", "-1", "9223372036854775807", "-9223372036854775808",
+		"9223370336854775807", "9223370336854775808", "x", "1.5"},
+	"connection-name": {"a", "a b", "", "\n"},
+	"host":            {"localhost", "no", "x"},
+	"ifeq-value":      {"1", "v", "hello world"},
+	"ifdeq-digest":    {"0", "3fffffffffffffff", "6c3c3bd7a2a1b5e8", "x"},
+	"client-id":       {"1", "2", "0", "-1", "3", "9223372036854775807", "x"},
+	"libname":         {"go", "a b"},
+	"filterby":        {"x"},
+	"element":         strs[:10],
+	"field":           {"a", "b", "c", "n", "1", "", "\x00", "x"},
+	"member":          {"a", "b", "c", "1", "2", "3", "", "\x00", "x"},
+	"where":           {"LEFT", "RIGHT"},
+	"message":         {"m", "", "\r\n", "\x00"},
+	"old-format":      {"127.0.0.1:1001", "127.0.0.1:1002", "x"},
+	"maxage":          {"0", "1", "60", "-1", "x", "9223372036854775807"},
+	"path":            {"x"},
+	"name":            {"x"},
+	"libver":          {"1"},
+	"numlocal":        {"0", "1", "2", "-1"},
+	"numreplicas":     {"0", "1", "-1"},
+	"bits":            {"1", "256", "4096", "0", "-1", "4097", "x", "9223372036854775807"},
+	"ifdne-digest":    {"0", "x"},
+	"version":         {"5", "6", "x", "-1", "9223372036854775807"},
+	"connection":      {"x"},
+	"attr":            {"LIB-NAME"},
+	"prefix":          {"", "a", "s"},
+	"laddr":           {"127.0.0.1:6379"},
+	"min-match-len":   {"0", "1", "-1", "9223372036854775807", "-9223372036854775808"},
+	"num-matches":     {"0", "1", "2", "-1", "9223372036854775807"},
+	"rank": {"1", "-1", "0", "2", "-2", "9223372036854775807",
+		"-9223372036854775808", "-9223372036854775807"},
 	"len":                  {"0", "1", "-1", "9223372036854775807"},
 	"by-pattern":           {"w_*", "h->*", "ht->*", "nosort", "*", "#", "*->a", "w_*->", "\x00"},
 	"get-pattern":          {"#", "w_*", "h->*", "*->a", "*", "", "nosort"},

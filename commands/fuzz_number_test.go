@@ -36,7 +36,8 @@ func FuzzNumbers(f *testing.F) {
 // plainNumber says whether text is a plain number, which C and Go read alike.
 func plainNumber(text string) bool {
 	digits := strings.TrimLeft(text, "+-")
-	return len(text)-len(digits) <= 1 && digits != "" && strings.Trim(digits, "0123456789.eE+-") == "" && strings.ContainsAny(digits[:1], "0123456789.")
+	return len(text)-len(digits) <= 1 && digits != "" && strings.Trim(digits,
+		"0123456789.eE+-") == "" && strings.ContainsAny(digits[:1], "0123456789.")
 }
 
 // checkDouble: a number is what strconv has it to be, never NaN, and its text reads back.
@@ -48,7 +49,9 @@ func checkDouble(t *testing.T, text string) {
 	}
 	if plainNumber(text) {
 		want, err := strconv.ParseFloat(text, 64)
-		tiny := err == nil && want == 0 && strings.ContainsAny(strings.ToLower(strings.SplitN(strings.ToLower(text), "e", 2)[0]), "123456789")
+		tiny := err == nil && want == 0 &&
+			strings.ContainsAny(strings.ToLower(strings.SplitN(strings.ToLower(text), "e", 2)[0]),
+				"123456789")
 		if ok != (err == nil && !tiny) || ok && got != want {
 			t.Errorf("ParseFloat(%q) = %v, %v, not %v, %v", text, got, ok, want, err)
 		}
@@ -86,7 +89,8 @@ func checkLongDouble(t *testing.T, text string) {
 	default:
 		ms, fits := x.Milliseconds()
 		want.Mul(want, big.NewFloat(1000))
-		if upper, _ := want.Int64(); fits && (ms < upper-1000 || ms > upper+1000) && math.Abs(float64(upper)) < 1<<52 {
+		if upper, _ := want.Int64(); fits && (ms < upper-1000 || ms > upper+1000) &&
+			math.Abs(float64(upper)) < 1<<52 {
 			t.Errorf("%q is %d ms, not about %d", text, ms, upper)
 		}
 	}

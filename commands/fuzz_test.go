@@ -40,7 +40,9 @@ const (
 
 func newFuzzed(t *testing.T, data []byte) *fuzzed {
 	f := &fuzzed{t: t, host: &fakeHost{}}
-	f.harness = &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), sync: wal.No, log: &f.logs, giveUp: true, cfg: config.New()} // whose bounds stand after reopen, too
+	// Whose bounds stand after reopen, too.
+	f.harness = &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), sync: wal.No,
+		log: &f.logs, giveUp: true, cfg: config.New()}
 	f.open()
 	t.Cleanup(f.close)
 	f.Dice = testkit.Dice{Data: data}
@@ -107,16 +109,19 @@ func (f *fuzzed) connect() {
 		f.env.Gone(c)
 	}
 	f.env.Host = f.host
-	f.env.users.replace(map[string]*permissions{defaultUser: f.env.plainDefault()}) // whatever has become of them
+	// Whatever has become of them.
+	f.env.users.replace(map[string]*permissions{defaultUser: f.env.plainDefault()})
 	f.client = &Client{
-		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", user: identity{f.env.users.byDefault}, Proto: 2 + f.N(2),
+		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379",
+		user: identity{f.env.users.byDefault}, Proto: 2 + f.N(2),
 		Authenticated: true,
 	}
 	f.ctx.Client, f.ctx.Out.Max = f.client, fuzzReply
 	f.env.MaxReply.Store(fuzzReply)
 	f.env.Clients[1] = f.client
 	f.env.Clients[2] = &Client{
-		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", user: identity{f.env.users.byDefault}, Proto: 3, Authenticated: true,
+		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379",
+		user: identity{f.env.users.byDefault}, Proto: 3, Authenticated: true,
 	}
 }
 
@@ -128,7 +133,8 @@ func (f *fuzzed) step() {
 	case 1, 2:
 		f.transaction()
 	case 3, 4:
-		f.send(append([]string{"EVAL", "return redis." + f.From([]string{"pcall", "call"}) + "(unpack(ARGV))", "0"}, f.call()...))
+		f.send(append([]string{"EVAL", "return redis." + f.From([]string{"pcall", "call"}) +
+			"(unpack(ARGV))", "0"}, f.call()...))
 	case 5:
 		if f.One(4) {
 			f.save = f.One(2)
@@ -178,7 +184,8 @@ func (f *fuzzed) send(args []string) {
 	for _, c := range f.env.Clients {
 		f.checkPushed(c)
 	}
-	if f.env.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) || bytes.Contains(reply, []byte(ErrUnread)) {
+	if f.env.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) ||
+		bytes.Contains(reply, []byte(ErrUnread)) {
 		f.fail("fails within: %s", f.logs.String())
 	}
 }
@@ -200,7 +207,8 @@ func (f *fuzzed) checkArguments(args []string, list [][]byte) {
 // the reply.
 func (f *fuzzed) hello() bool {
 	for _, line := range f.sent[max(0, len(f.sent)-6):] {
-		if line = strings.ToLower(line); strings.Contains(line, `"hello"`) || strings.Contains(line, `"reset"`) {
+		if line = strings.ToLower(line); strings.Contains(line, `"hello"`) ||
+			strings.Contains(line, `"reset"`) {
 			return true
 		}
 	}
@@ -214,7 +222,8 @@ func (f *fuzzed) checkReplies(reply []byte, proto int) {
 	case spec == nil:
 	case spec.Is(Pushes):
 		most = 1 << 20 // each channel is confirmed
-	case spec.full == "client|reply", spec.full == "shutdown", spec.full == "monitor": // the second one, as with Redis
+	case spec.full == "client|reply", spec.full == "shutdown", spec.full == "monitor":
+		// The second one, as with Redis.
 		least = 0
 	case spec.Is(execs) && f.inTransaction("subscribe", "client|reply", "client\" \"reply"):
 		return // their replies are not one each, as with Redis
@@ -237,7 +246,9 @@ func (f *fuzzed) checkReplies(reply []byte, proto int) {
 // inTransaction says whether one of the commands before EXEC may have one of the texts.
 func (f *fuzzed) inTransaction(texts ...string) bool {
 	latest := strings.ToLower(strings.Join(f.sent[max(0, len(f.sent)-12):], "\n"))
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(latest, text) })
+	return slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(latest, text)
+	})
 }
 
 // checkPushed: what a client was sent besides is one message each.

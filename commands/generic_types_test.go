@@ -17,24 +17,31 @@ type aCollection struct {
 
 var collections = []aCollection{
 	{
-		typ: "hash", make: "HSET KEY f1 v1 f2 v2", made: "2", read: "HGETALL KEY", want: `["f1", "v1", "f2", "v2"]`,
-		change: "HSET KEY f1 x", changed: `["f1", "x", "f2", "v2"]`, clear: "HDEL KEY f1 f2", event: "hset", cleared: "hdel", encoding: "listpack",
+		typ: "hash", make: "HSET KEY f1 v1 f2 v2", made: "2", read: "HGETALL KEY",
+		want:   `["f1", "v1", "f2", "v2"]`,
+		change: "HSET KEY f1 x", changed: `["f1", "x", "f2", "v2"]`, clear: "HDEL KEY f1 f2",
+		event: "hset", cleared: "hdel", encoding: "listpack",
 	},
 	{
 		typ: "list", make: "RPUSH KEY a b", made: "2", read: "LRANGE KEY 0 -1", want: `["a", "b"]`,
-		change: "LSET KEY 0 x", changed: `["x", "b"]`, clear: "LTRIM KEY 1 0", event: "rpush", cleared: "ltrim", encoding: "listpack",
+		change: "LSET KEY 0 x", changed: `["x", "b"]`, clear: "LTRIM KEY 1 0", event: "rpush",
+		cleared: "ltrim", encoding: "listpack",
 	},
 	{
 		typ: "set", make: "SADD KEY m1 m2", made: "2", read: "SMEMBERS KEY", want: `["m1", "m2"]`,
-		change: "SADD KEY x", changed: `["m1", "m2", "x"]`, clear: "SREM KEY m1 m2", event: "sadd", cleared: "srem", encoding: "listpack",
+		change: "SADD KEY x", changed: `["m1", "m2", "x"]`, clear: "SREM KEY m1 m2", event: "sadd",
+		cleared: "srem", encoding: "listpack",
 	},
 	{
 		typ: "set", make: "SADD KEY 2 1", made: "2", read: "SMEMBERS KEY", want: `["1", "2"]`,
-		change: "SADD KEY 0", changed: `["0", "1", "2"]`, clear: "SREM KEY 1 2", event: "sadd", cleared: "srem", encoding: "intset",
+		change: "SADD KEY 0", changed: `["0", "1", "2"]`, clear: "SREM KEY 1 2", event: "sadd",
+		cleared: "srem", encoding: "intset",
 	},
 	{
-		typ: "zset", make: "ZADD KEY 2 b 1 a", made: "2", read: "ZRANGE KEY 0 -1", want: `["a", "b"]`,
-		change: "ZADD KEY 3 a", changed: `["b", "a"]`, clear: "ZREM KEY a b", event: "zadd", cleared: "zrem", encoding: "listpack",
+		typ: "zset", make: "ZADD KEY 2 b 1 a", made: "2", read: "ZRANGE KEY 0 -1",
+		want:   `["a", "b"]`,
+		change: "ZADD KEY 3 a", changed: `["b", "a"]`, clear: "ZREM KEY a b", event: "zadd",
+		cleared: "zrem", encoding: "listpack",
 	},
 }
 
@@ -45,7 +52,8 @@ var collections = []aCollection{
 func onCollections(t *testing.T, steps string) {
 	for _, c := range collections {
 		t.Run(c.typ+" "+c.encoding, func(t *testing.T) {
-			words := strings.NewReplacer("$WANT", c.want, "$CHANGED", c.changed, "$MADE", c.made, "$TYPE", c.typ,
+			words := strings.NewReplacer("$WANT", c.want, "$CHANGED", c.changed, "$MADE",
+				c.made, "$TYPE", c.typ,
 				"$ENCODING", c.encoding, "$EVENT", c.event, "$CLEARED", c.cleared)
 			var b strings.Builder
 			for line := range strings.Lines(words.Replace(steps)) {
@@ -299,9 +307,12 @@ func TestCollectionWrongType(t *testing.T) {
 	var steps strings.Builder
 	steps.WriteString("MAKE k -> $MADE\nEXPIRE k 100 -> 1\nevents -> $EVENT:k expire:k\n")
 	for _, command := range []string{
-		"GET k", "GETSET k v", "GETDEL k", "GETEX k", "GETEX k EX 10", "GETEX k EX x", "GETEX k PERSIST", "SET k v GET", "SET k v NX GET", "SET k v XX GET EX 5",
-		"SET k v IFEQ v", "SET k v IFNE v GET", "SET k v IFDNE v", "APPEND k v", "APPEND k \"\"", "STRLEN k", "SETRANGE k 0 v", "SETRANGE k 5 \"\"",
-		"GETRANGE k 0 -1", "SUBSTR k 0 1", "INCR k", "DECR k", "INCRBY k 5", "DECRBY k 5", "INCRBYFLOAT k 1.5", "DIGEST k",
+		"GET k", "GETSET k v", "GETDEL k", "GETEX k", "GETEX k EX 10", "GETEX k EX x",
+		"GETEX k PERSIST", "SET k v GET", "SET k v NX GET", "SET k v XX GET EX 5",
+		"SET k v IFEQ v", "SET k v IFNE v GET", "SET k v IFDNE v", "APPEND k v", "APPEND k \"\"",
+		"STRLEN k", "SETRANGE k 0 v", "SETRANGE k 5 \"\"",
+		"GETRANGE k 0 -1", "SUBSTR k 0 1", "INCR k", "DECR k", "INCRBY k 5", "DECRBY k 5",
+		"INCRBYFLOAT k 1.5", "DIGEST k",
 	} {
 		fmt.Fprintf(&steps, "%s -> %s\n", command, wrong)
 	}
@@ -327,13 +338,16 @@ func TestCollectionWrongType(t *testing.T) {
 				continue
 			}
 			h := newHarness(t)
-			h.run("SET s v -> +OK\nPEXPIRE s 5000 -> 1\n" + strings.ReplaceAll(c.make, "KEY", "k") + " -> " + c.made)
+			h.run("SET s v -> +OK\nPEXPIRE s 5000 -> 1\n" + strings.ReplaceAll(c.make, "KEY", "k") +
+				" -> " + c.made)
 			for _, key := range []string{"k", "s"} {
-				for _, command := range []string{other.make, other.read, other.change, other.clear} {
+				for _, command := range []string{other.make, other.read,
+					other.change, other.clear} {
 					h.run(strings.ReplaceAll(command, "KEY", key) + " -> " + wrong)
 				}
 			}
-			h.run(strings.ReplaceAll(c.read, "KEY", "k") + " -> " + c.want + "\nGET s -> \"v\"\nPTTL s -> 5000")
+			h.run(strings.ReplaceAll(c.read, "KEY", "k") + " -> " + c.want +
+				"\nGET s -> \"v\"\nPTTL s -> 5000")
 		}
 	}
 }
@@ -412,12 +426,14 @@ func TestCollectionMemory(t *testing.T) {
 				h.do("ZADD", "k", m, m)
 			}
 		}
-		if large, err := strconv.Atoi(h.do("MEMORY", "USAGE", "k")); err != nil || large < small+1000 {
+		if large, err := strconv.Atoi(h.do("MEMORY", "USAGE", "k")); err != nil ||
+			large < small+1000 {
 			t.Errorf("a %s of a thousand takes %d, %v; of two it was %d", c.typ, large, err, small)
 		}
 		h.client.Addr = "127.0.0.1:1"
 		about := h.do("DEBUG", "OBJECT", "k")
-		if encoding, _ := strconv.Unquote(h.do("OBJECT", "ENCODING", "k")); !strings.HasPrefix(about, "+Value at:0x") || !strings.Contains(about, " encoding:"+encoding+" ") {
+		if encoding, _ := strconv.Unquote(h.do("OBJECT", "ENCODING", "k")); !strings.HasPrefix(
+			about, "+Value at:0x") || !strings.Contains(about, " encoding:"+encoding+" ") {
 			t.Errorf("DEBUG OBJECT of a %s: %s", c.typ, about)
 		}
 	}

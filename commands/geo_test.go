@@ -100,7 +100,8 @@ func TestGeoSearchFindsAll(t *testing.T) {
 	for i := range 12_000 {
 		p := point{rng.Float64()*360 - 180, rng.Float64()*170 - 85}
 		if i%2 == 0 { // many are near each other, near the pole and the date line
-			p = point{math.Mod(180+rng.NormFloat64()+180, 360) - 180, 84 - math.Abs(rng.NormFloat64())}
+			p = point{math.Mod(180+rng.NormFloat64()+180, 360) - 180,
+				84 - math.Abs(rng.NormFloat64())}
 		}
 		h.do("GEOADD", "k", fmt.Sprint(p.lon), fmt.Sprint(p.lat), fmt.Sprint("m", i))
 		places = append(places, placeOf(geoScore(p)))
@@ -109,7 +110,8 @@ func TestGeoSearchFindsAll(t *testing.T) {
 		at := places[rng.IntN(len(places))]
 		s := geoShape{at: at, radius: math.Exp(rng.Float64()*12 + 4), box: n%2 == 0}
 		s.width, s.height = s.radius, math.Exp(rng.Float64()*12+4)
-		args := []string{"GEOSEARCHSTORE", "found", "k", "FROMLONLAT", fmt.Sprint(at.lon), fmt.Sprint(at.lat)}
+		args := []string{"GEOSEARCHSTORE", "found", "k", "FROMLONLAT", fmt.Sprint(at.lon),
+			fmt.Sprint(at.lat)}
 		if s.box {
 			args = append(args, "BYBOX", fmt.Sprint(s.width), fmt.Sprint(s.height), "m")
 		} else {
@@ -121,7 +123,8 @@ func TestGeoSearchFindsAll(t *testing.T) {
 				want++
 			}
 		}
-		crosses := bounds.from.lon < -maxLongitude || bounds.to.lon > maxLongitude || bounds.to.lat > maxLatitude || bounds.from.lat < -maxLatitude
+		crosses := bounds.from.lon < -maxLongitude || bounds.to.lon > maxLongitude ||
+			bounds.to.lat > maxLatitude || bounds.from.lat < -maxLatitude
 		got := h.do(args...)
 		if !crosses && got != fmt.Sprint(want) {
 			t.Errorf("%s: %s, want %d", strings.Join(args, " "), got, want)

@@ -149,7 +149,8 @@ func referenceElement(pattern []byte) (set [256]bool, rest []byte) {
 
 func FuzzGlob(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"a*b?c", "axxbyc"}, {"[a-]", "_"}, {"[^]", "q"}, {`\`, `\`}, {"**a**", "bab"}, {`[\`, `\`}, {"*[^a]*b", "ccb"},
+		{"a*b?c", "axxbyc"}, {"[a-]", "_"}, {"[^]", "q"}, {`\`, `\`}, {"**a**", "bab"}, {`[\`, `\`},
+		{"*[^a]*b", "ccb"},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]))
 	}
@@ -177,7 +178,8 @@ func TestCostlyPatterns(t *testing.T) {
 		{"HPEXPIRE", "h", "1000", "FIELDS", "1", name},
 		{"SADD", "s", name},
 		{"ZADD", "z", "1", name},
-		{"FUNCTION", "LOAD", "#!lua name=library_with_a_name\nredis.register_function('f', function() end)"},
+		{"FUNCTION", "LOAD",
+			"#!lua name=library_with_a_name\nredis.register_function('f', function() end)"},
 	} {
 		if got := h.do(args...); strings.HasPrefix(got, "-") {
 			t.Fatal(got)
@@ -210,7 +212,8 @@ func TestCostlyPatterns(t *testing.T) {
 		}
 	}
 	h.do("PERSIST", name)
-	if got := h.do("KEYP.UNTIMED", "MATCH", pattern); !strings.Contains(got, "matching this pattern takes too long") {
+	if got := h.do("KEYP.UNTIMED", "MATCH", pattern); !strings.Contains(got,
+		"matching this pattern takes too long") {
 		t.Errorf("KEYP.UNTIMED: %.100s", got)
 	}
 	// All that EXEC runs has the steps of one command, and what needs none of them still runs.
@@ -221,9 +224,11 @@ func TestCostlyPatterns(t *testing.T) {
 		t.Errorf("EXEC: %.200s", got)
 	}
 	if got := h.do("PUBLISH", name, "m"); got != "2" {
-		t.Errorf("%s clients hear of the channel, not the one that subscribes to it and the one to its end", got)
+		t.Errorf("%s clients hear of the channel, not the one that subscribes to it and the one to its end",
+			got)
 	}
-	if got := h.do("PUBSUB", "CHANNELS", pattern); !strings.Contains(got, "matching this pattern takes too long") {
+	if got := h.do("PUBSUB", "CHANNELS", pattern); !strings.Contains(got,
+		"matching this pattern takes too long") {
 		t.Errorf("PUBSUB CHANNELS: %.100s", got)
 	}
 }

@@ -65,7 +65,8 @@ func newHarness(t testing.TB) *harness { return configured(t, nil) }
 // configured is a harness with this configuration, and not the default one. It must not restart.
 func configured(t testing.TB, cfg *config.Config) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), save: true, sync: wal.No, cfg: cfg}
+	h := &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), save: true,
+		sync: wal.No, cfg: cfg}
 	h.open()
 	t.Cleanup(func() {
 		h.t = t
@@ -84,7 +85,8 @@ func (h *harness) open() {
 	log := slog.New(slog.NewTextHandler(cmp.Or(h.log, io.Discard), nil))
 	store, _, err := storage.Open(storage.Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: log,
-		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: cmp.Or(h.segment, 64<<10), InitialMmap: 64 << 20,
+		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: cmp.Or(h.segment, 64<<10),
+		InitialMmap:  64 << 20,
 		NoBackground: h.bare, Hooks: Features,
 	})
 	if err != nil {
@@ -100,7 +102,9 @@ func (h *harness) open() {
 	}
 	h.ofLoop, h.confined = h.env.OfLoop, confine(h)
 	store.Listen(h.hear)
-	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream | storage.EventExpired)
+	store.SetEvents(
+		storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash |
+			storage.EventSet | storage.EventZSet | storage.EventStream | storage.EventExpired)
 	h.client = &Client{ID: 1}
 	h.env.Reset(h.client)
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
@@ -172,7 +176,8 @@ func (h *harness) raw(args ...[]byte) []byte {
 		switch out := h.env.Dispatch(c); out {
 		case Done:
 			if c.LSN > h.store.Log().End() {
-				h.t.Errorf("%q: the reply waits for %d, the log ends at %d", args, c.LSN, h.store.Log().End())
+				h.t.Errorf("%q: the reply waits for %d, the log ends at %d", args, c.LSN,
+					h.store.Log().End())
 			}
 			return c.Out.Buf
 		case Load:

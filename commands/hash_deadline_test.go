@@ -116,13 +116,20 @@ func TestHashExpireErrors(t *testing.T) {
 		} {
 			h.run("HEXPIRE " + key + " " + c[0] + " -> -ERR " + c[1])
 		}
-		for _, name := range []string{"HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"} {
-			h.run(name + " " + key + " a 1 b -> -ERR Mandatory argument FIELDS is missing or not at the right position")
-			h.run(name + " " + key + " FIELDS 0 b -> -ERR Number of fields must be a positive integer")
-			h.run(name + " " + key + " FIELDS x b -> -ERR Number of fields must be a positive integer")
-			h.run(name + " " + key + " FIELDS 2 b -> -ERR The `numfields` parameter must match the number of arguments")
-			h.run(name + " " + key + " FIELDS 1 b c -> -ERR The `numfields` parameter must match the number of arguments")
-			h.run(name + " s FIELDS 0 b -> -WRONGTYPE Operation against a key holding the wrong kind of value")
+		for _, name := range []string{"HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME",
+			"HPERSIST", "HGETDEL"} {
+			h.run(name + " " + key +
+				" a 1 b -> -ERR Mandatory argument FIELDS is missing or not at the right position")
+			h.run(name + " " + key +
+				" FIELDS 0 b -> -ERR Number of fields must be a positive integer")
+			h.run(name + " " + key +
+				" FIELDS x b -> -ERR Number of fields must be a positive integer")
+			h.run(name + " " + key +
+				" FIELDS 2 b -> -ERR The `numfields` parameter must match the number of arguments")
+			h.run(name + " " + key +
+				" FIELDS 1 b c -> -ERR The `numfields` parameter must match the number of arguments")
+			h.run(name +
+				" s FIELDS 0 b -> -WRONGTYPE Operation against a key holding the wrong kind of value")
 		}
 	}
 	h.run(`
@@ -198,7 +205,8 @@ func TestHashExpiresLarge(t *testing.T) {
 		for i := range 3000 {
 			h.do("HSET", "h", fmt.Sprint("f", i), "v")
 			if i%3 > 0 {
-				h.do("HPEXPIREAT", "h", fmt.Sprint(epoch+1000*int64(i%3)), "FIELDS", "1", fmt.Sprint("f", i))
+				h.do("HPEXPIREAT", "h", fmt.Sprint(epoch+1000*int64(i%3)), "FIELDS", "1",
+					fmt.Sprint("f", i))
 			}
 		}
 		h.heard()
@@ -343,7 +351,8 @@ func TestHGetExHSetExErrors(t *testing.T) {
 				{"EX 10 " + other + " FIELDS", twice},
 				{"EX 10 FIELDS 1", "wrong number of arguments"},
 				{"FIELDS 1 a" + value + " b", "unknown argument: b"},
-				{"FIELDS 1 a" + value + " FIELDS 1 a" + value, "FIELDS keyword specified multiple times"},
+				{"FIELDS 1 a" + value + " FIELDS 1 a" + value,
+					"FIELDS keyword specified multiple times"},
 				{"EX 10 PX 10 FIELDS 1 a" + value, twice},
 				{"EX 10 EX 10 FIELDS 1 a" + value, twice},
 				{"EX 10 " + other + " FIELDS 1 a" + value, twice},
@@ -354,17 +363,22 @@ func TestHGetExHSetExErrors(t *testing.T) {
 				{"EX FIELDS 1 a" + value, "value is not an integer or out of range"},
 				{"EX x BAD a" + value, "value is not an integer or out of range"},
 				{"EX -1 FIELDS 1 a" + value, "invalid expire time, must be >= 0"},
-				{"PXAT 70368744177664 FIELDS 1 a" + value, "invalid expire time in '" + strings.ToLower(name) + "' command"},
+				{"PXAT 70368744177664 FIELDS 1 a" + value, "invalid expire time in '" +
+					strings.ToLower(name) + "' command"},
 				{"FIELDS 1 a" + value + " EX", "missing expire time"},
 			} {
 				h.run(name + " " + key + " " + c[0] + " -> -ERR " + c[1])
 			}
 		}
-		h.run("HSETEX " + key + " FNX FXX FIELDS 1 a v -> -ERR Only one of FXX or FNX arguments can be specified")
-		h.run("HSETEX " + key + " FNX FNX FIELDS 1 a v -> -ERR Only one of FXX or FNX arguments can be specified")
+		h.run("HSETEX " + key +
+			" FNX FXX FIELDS 1 a v -> -ERR Only one of FXX or FNX arguments can be specified")
+		h.run("HSETEX " + key +
+			" FNX FNX FIELDS 1 a v -> -ERR Only one of FXX or FNX arguments can be specified")
 		h.run("HGETEX " + key + " FNX FIELDS 1 a -> -ERR unknown argument: FNX")
-		h.run("HGETEX " + key + " EX 10 PX -> -ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified")
-		h.run("HSETEX " + key + " FNX KEEPTTL FNX KEEPTTL -> -ERR Only one of FXX or FNX arguments can be specified")
+		h.run("HGETEX " + key +
+			" EX 10 PX -> -ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified")
+		h.run("HSETEX " + key +
+			" FNX KEEPTTL FNX KEEPTTL -> -ERR Only one of FXX or FNX arguments can be specified")
 	}
 	h.run(`
 		HGETEX h EX 10 -> -ERR wrong number of arguments for 'hgetex' command

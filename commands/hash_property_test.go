@@ -52,7 +52,8 @@ type modelTime struct {
 }
 
 func drawTime(t *rapid.T, now int64) modelTime {
-	m := modelTime{unit: rapid.SampledFrom([]int64{1, 1000}).Draw(t, "unit"), absolute: rapid.Bool().Draw(t, "absolute")}
+	m := modelTime{unit: rapid.SampledFrom([]int64{1, 1000}).Draw(t, "unit"),
+		absolute: rapid.Bool().Draw(t, "absolute")}
 	n := rapid.SampledFrom([]int64{0, 1, 2, 5, 100, 100_000}).Draw(t, "n")
 	m.deadline = now + n*m.unit
 	if m.absolute {
@@ -65,18 +66,21 @@ func drawTime(t *rapid.T, now int64) modelTime {
 
 // word is the option of HSETEX and HGETEX.
 func (m modelTime) word() string {
-	return map[bool]map[int64]string{false: {1: "PX", 1000: "EX"}, true: {1: "PXAT", 1000: "EXAT"}}[m.absolute][m.unit]
+	return map[bool]map[int64]string{false: {1: "PX", 1000: "EX"},
+		true: {1: "PXAT", 1000: "EXAT"}}[m.absolute][m.unit]
 }
 
 // name is the command of the HEXPIRE family.
 func (m modelTime) name() string {
-	return map[bool]map[int64]string{false: {1: "HPEXPIRE", 1000: "HEXPIRE"}, true: {1: "HPEXPIREAT", 1000: "HEXPIREAT"}}[m.absolute][m.unit]
+	return map[bool]map[int64]string{false: {1: "HPEXPIRE", 1000: "HEXPIRE"},
+		true: {1: "HPEXPIREAT", 1000: "HEXPIREAT"}}[m.absolute][m.unit]
 }
 
 // hashSteps are what may happen to the hash: each gives a command and the reply that the
 // model, which it changes, says.
 var hashSteps = []func(t *rapid.T, m *modelHash) (args []string, want string){
-	stepHSet, stepHSetEx, stepHSetEx, stepHExpire, stepHExpire, stepHPersist, stepHGetEx, stepHGetDel, stepHDel, stepHIncrBy,
+	stepHSet, stepHSetEx, stepHSetEx, stepHExpire, stepHExpire, stepHPersist, stepHGetEx,
+	stepHGetDel, stepHDel, stepHIncrBy,
 }
 
 func stepHSet(t *rapid.T, m *modelHash) ([]string, string) {
@@ -116,7 +120,8 @@ func stepHSetEx(t *rapid.T, m *modelHash) ([]string, string) {
 		val := shortValue.Draw(t, "value")
 		args = append(args, name, val)
 		if holds {
-			deadline := map[string]int64{"KEEPTTL": m.fields[name].deadline, "time": at.deadline}[kind]
+			deadline := map[string]int64{"KEEPTTL": m.fields[name].deadline,
+				"time": at.deadline}[kind]
 			m.set(name, val, deadline)
 		}
 	}
@@ -173,7 +178,8 @@ func stepHPersist(t *rapid.T, m *modelHash) ([]string, string) {
 		}
 		codes = append(codes, code)
 	}
-	return append([]string{"HPERSIST", "h", "FIELDS", strconv.Itoa(len(names))}, names...), "[" + strings.Join(codes, ", ") + "]"
+	return append([]string{"HPERSIST", "h", "FIELDS", strconv.Itoa(len(names))}, names...),
+		"[" + strings.Join(codes, ", ") + "]"
 }
 
 // values is a reply of the fields' values, after each of which change is called.
@@ -197,9 +203,13 @@ func stepHGetEx(t *rapid.T, m *modelHash) ([]string, string) {
 	args := append([]string{"HGETEX", "h", "FIELDS", strconv.Itoa(len(names))}, names...)
 	switch rapid.SampledFrom([]string{"", "PERSIST", "time"}).Draw(t, "kind") {
 	case "PERSIST":
-		return append(args, "PERSIST"), m.values(names, func(name string, f modelField) { m.set(name, f.val, 0) })
+		return append(args, "PERSIST"), m.values(names, func(name string, f modelField) {
+			m.set(name, f.val, 0)
+		})
 	case "time":
-		return append(args, at.word(), at.n), m.values(names, func(name string, f modelField) { m.set(name, f.val, at.deadline) })
+		return append(args, at.word(), at.n), m.values(names, func(name string, f modelField) {
+			m.set(name, f.val, at.deadline)
+		})
 	}
 	return args, m.values(names, func(string, modelField) {})
 }
@@ -247,7 +257,8 @@ func TestHashModel(t *testing.T) {
 		for range rapid.IntRange(5, 40).Draw(t, "steps") {
 			switch n := rapid.IntRange(0, 79).Draw(t, "between"); {
 			case n < 16:
-				h.clock.Advance(time.Duration(rapid.SampledFrom([]int64{1, 2, 99, 1000, 5000}).Draw(t, "wait")) * time.Millisecond)
+				h.clock.Advance(time.Duration(rapid.SampledFrom([]int64{1, 2, 99, 1000, 5000}).Draw(
+					t, "wait")) * time.Millisecond)
 			case n == 16:
 				h.save = rapid.Bool().Draw(t, "save")
 				h.reopen()

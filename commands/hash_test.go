@@ -157,10 +157,14 @@ func TestHashScan(t *testing.T) {
 
 // hashCalls are valid calls of all commands of hashes.
 var hashCalls = []string{
-	"HSET k f v", "HMSET k f v", "HSETNX k f v", "HGET k f", "HMGET k f", "HGETALL k", "HKEYS k", "HVALS k",
-	"HLEN k", "HSTRLEN k f", "HEXISTS k f", "HDEL k f", "HINCRBY k f 1", "HINCRBYFLOAT k f 1", "HSCAN k 0",
-	"HEXPIRE k 1 FIELDS 1 f", "HPEXPIRE k 1 FIELDS 1 f", "HEXPIREAT k 1 FIELDS 1 f", "HPEXPIREAT k 1 FIELDS 1 f",
-	"HTTL k FIELDS 1 f", "HPTTL k FIELDS 1 f", "HEXPIRETIME k FIELDS 1 f", "HPEXPIRETIME k FIELDS 1 f",
+	"HSET k f v", "HMSET k f v", "HSETNX k f v", "HGET k f", "HMGET k f", "HGETALL k",
+	"HKEYS k", "HVALS k",
+	"HLEN k", "HSTRLEN k f", "HEXISTS k f", "HDEL k f", "HINCRBY k f 1", "HINCRBYFLOAT k f 1",
+	"HSCAN k 0",
+	"HEXPIRE k 1 FIELDS 1 f", "HPEXPIRE k 1 FIELDS 1 f", "HEXPIREAT k 1 FIELDS 1 f",
+	"HPEXPIREAT k 1 FIELDS 1 f",
+	"HTTL k FIELDS 1 f", "HPTTL k FIELDS 1 f", "HEXPIRETIME k FIELDS 1 f",
+	"HPEXPIRETIME k FIELDS 1 f",
 	"HPERSIST k FIELDS 1 f", "HGETEX k FIELDS 1 f", "HSETEX k FIELDS 1 f v", "HGETDEL k FIELDS 1 f",
 }
 
@@ -256,7 +260,8 @@ func TestHashStatistics(t *testing.T) {
 		HSCAN none 0 -> ["0", []]
 		HDEL none x -> 0
 	`)
-	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 2 || misses != 2 {
+	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 2 ||
+		misses != 2 {
 		t.Errorf("%d hits and %d misses", hits, misses)
 	}
 }
@@ -269,8 +274,10 @@ func TestHotHashCommandsDoNotAllocate(t *testing.T) {
 			run(byteArgs("HSET", "h", fmt.Sprint("f", i), "1000000"))
 		}
 		for _, call := range []string{
-			"HGET h f7", "HGET h none", "HGET none f", "HMGET h f1 f2 f3", "HEXISTS h f7", "HSET h f7 1000001",
-			"HINCRBY h f5 1", "HEXPIRE h 100 FIELDS 1 f3", "HTTL h FIELDS 1 f3", "HDEL h none", "HSETNX h f7 v",
+			"HGET h f7", "HGET h none", "HGET none f", "HMGET h f1 f2 f3", "HEXISTS h f7",
+			"HSET h f7 1000001",
+			"HINCRBY h f5 1", "HEXPIRE h 100 FIELDS 1 f3", "HTTL h FIELDS 1 f3", "HDEL h none",
+			"HSETNX h f7 v",
 		} {
 			args := byteArgs(strings.Fields(call)...)
 			if n := testing.AllocsPerRun(2000, func() { run(args) }); n != 0 {

@@ -182,7 +182,8 @@ func TestHyperLogLogLog(t *testing.T) {
 // FuzzSketch: no bytes make a command panic, or what it leaves invalid where it succeeded.
 func FuzzSketch(f *testing.F) {
 	header := "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80"
-	for _, registers := range []string{"", "\x7f\xff", "\x7f", "\x60\x00\x81\x5f\xfe", "\x83\x83\x7f\xf7", "\x7f\xff\xff", "\x7f\xff\x7f\xff"} {
+	for _, registers := range []string{"", "\x7f\xff", "\x7f", "\x60\x00\x81\x5f\xfe",
+		"\x83\x83\x7f\xf7", "\x7f\xff\xff", "\x7f\xff\x7f\xff"} {
 		f.Add([]byte(header+registers), []byte("a"))
 	}
 	f.Add(append([]byte("HYLL\x00"), make([]byte, sketchDenseSize-5)...), []byte("element"))

@@ -80,7 +80,8 @@ func TestHotKeysTime(t *testing.T) {
 	h.observe(time.Second, "GET", "late")
 	text := h.do("HOTKEYS", "GET")
 	for _, want := range []string{
-		`"tracking-active", 0,`, `"all-commands-all-slots-us", 105,`, `"collection-duration-ms", 2000,`,
+		`"tracking-active", 0,`, `"all-commands-all-slots-us", 105,`,
+		`"collection-duration-ms", 2000,`,
 		`"total-cpu-time-user-ms", `, `"by-cpu-time-us", ["k", 55, "slow", 50],`, `"queued", `,
 	} {
 		if !strings.Contains(text, want) {
@@ -97,7 +98,9 @@ func TestHotKeysTime(t *testing.T) {
 	}
 	h.run(`HOTKEYS START METRICS 1 NET SAMPLE 2147483647 -> +OK`)
 	h.observe(time.Microsecond, "SET", "k", "v")
-	if text := h.do("HOTKEYS", "GET"); !strings.Contains(text, `"net-bytes-all-commands-all-slots", 32,`) || !strings.Contains(text, `"by-net-bytes", []`) {
+	if text := h.do("HOTKEYS", "GET"); !strings.Contains(text,
+		`"net-bytes-all-commands-all-slots", 32,`) ||
+		!strings.Contains(text, `"by-net-bytes", []`) {
 		t.Error(text)
 	}
 }

@@ -89,13 +89,15 @@ func TestKeptIsCounted(t *testing.T) {
 		"refusals": func(h *harness, names [][]byte) {
 			user := h.client.user.name()
 			for _, name := range names[:2000] { // each makes way for the next
-				e := denialEntry{reason: deniedKey, object: string(name), username: user, client: string(name)}
+				e := denialEntry{reason: deniedKey, object: string(name), username: user,
+					client: string(name)}
 				h.env.denials.add(e, n)
 			}
 		},
 		"refused passwords": func(h *harness, names [][]byte) {
 			for _, name := range names[:2000] {
-				e := denialEntry{reason: deniedAuth, object: strings.Clone("AUTH"), username: string(name), client: string(name)}
+				e := denialEntry{reason: deniedAuth, object: strings.Clone("AUTH"),
+					username: string(name), client: string(name)}
 				h.env.denials.add(e, n)
 			}
 		},
@@ -104,7 +106,9 @@ func TestKeptIsCounted(t *testing.T) {
 			for _, name := range names {
 				h.client.Name, h.client.Addr = string(name), "127.0.0.1:12345"
 				h.client.Addr = strings.Clone(h.client.Addr)
-				h.env.Slowlog.add(&Ctx{Spec: h.env.Table.Lookup([]byte("GET")), Args: [][]byte{[]byte("GET"), name}, Client: h.client, Env: h.env}, time.Second, 1)
+				h.env.Slowlog.add(&Ctx{Spec: h.env.Table.Lookup([]byte("GET")),
+					Args: [][]byte{[]byte("GET"), name}, Client: h.client, Env: h.env}, time.Second,
+					1)
 			}
 		},
 		"loaded scripts": func(h *harness, names [][]byte) {
@@ -114,7 +118,9 @@ func TestKeptIsCounted(t *testing.T) {
 		},
 		"functions": func(h *harness, names [][]byte) {
 			for _, name := range names[:200] {
-				h.do("FUNCTION", "LOAD", fmt.Sprintf("#!lua name=l%[1]s\nredis.register_function('f%[1]s', function() return 1 end)", name))
+				h.do("FUNCTION", "LOAD",
+					fmt.Sprintf("#!lua name=l%[1]s\nredis.register_function('f%[1]s', function() return 1 end)",
+						name))
 			}
 		},
 	}
@@ -133,7 +139,8 @@ func TestKeptIsCounted(t *testing.T) {
 						env := h.env
 						_, scripts, _ := env.Scripts.sizes()
 						programs := int(scripts + env.Scripts.functions.totalBytes())
-						return env.ClientMemory(h.client) + env.Slowlog.memory() + env.denials.bytes + programs
+						return env.ClientMemory(h.client) + env.Slowlog.memory() +
+							env.denials.bytes + programs
 					}
 					h.do("PING")
 					before, none := heapBytes(), counted()
@@ -144,7 +151,8 @@ func TestKeptIsCounted(t *testing.T) {
 						break
 					}
 					if attempt == 4 {
-						t.Fatalf("the heap has grown by %d bytes, %d are counted: %+d %%", grown, said, 100*diff/max(grown, 1))
+						t.Fatalf("the heap has grown by %d bytes, %d are counted: %+d %%", grown,
+							said, 100*diff/max(grown, 1))
 					}
 				}
 				runtime.KeepAlive(names)
@@ -157,7 +165,8 @@ func TestKeptIsCounted(t *testing.T) {
 // is.
 func TestDenialsAreBounded(t *testing.T) {
 	var l denialLog
-	const size = 64 << 10 // of a text: more than is kept of any, so that fewer entries fill the memory
+	// Of a text: more than is kept of any, so that fewer entries fill the memory.
+	const size = 64 << 10
 	text := strings.Repeat("x", size)
 	const n = denialMemory / size
 	for i := range n {
@@ -212,7 +221,8 @@ func TestLatencyIsBounded(t *testing.T) {
 		h.clock.Advance(time.Second)
 		for _, name := range []string{"GET", "KEYS", "EVAL"} {
 			spec := h.env.Table.Lookup([]byte(name))
-			h.env.Observe(&Ctx{Spec: spec, Args: [][]byte{[]byte(name)}, Client: h.client, Env: h.env, Out: &resp.Writer{}}, 0, time.Second)
+			h.env.Observe(&Ctx{Spec: spec, Args: [][]byte{[]byte(name)}, Client: h.client,
+				Env: h.env, Out: &resp.Writer{}}, 0, time.Second)
 		}
 	}
 	h.env.Slowlog.reset()

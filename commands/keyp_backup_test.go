@@ -19,7 +19,8 @@ func TestBackupPlace(t *testing.T) {
 	}
 	refused := func(now time.Duration) {
 		t.Helper()
-		if _, _, err := bs.take(2, "two:2", now); err == nil || !strings.Contains(err.Error(), "by client 1 at one:1") {
+		if _, _, err := bs.take(2, "two:2", now); err == nil ||
+			!strings.Contains(err.Error(), "by client 1 at one:1") {
 			t.Errorf("at %v: %v", now, err)
 		}
 	}
@@ -40,7 +41,8 @@ func TestBackupPlace(t *testing.T) {
 	}
 	second.read.Store(true)
 	close(second.ended)
-	if _, third, err := bs.take(3, "three:3", 0); err != nil || bs.of(3) != third || bs.of(2) != nil {
+	if _, third, err := bs.take(3, "three:3", 0); err != nil || bs.of(3) != third ||
+		bs.of(2) != nil {
 		t.Errorf("behind one that was read: %v", err)
 	}
 }

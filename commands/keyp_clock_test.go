@@ -37,7 +37,8 @@ var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"", "KEYP.LEASE ACQUIRE k o 3600000", "PTTL k"},
 	{"", "KEYP.LEASE ACQUIRE k o 3000000 DELAY 600000", "PTTL k"},
 	{"KEYP.LEASE ACQUIRE k o 1000", "KEYP.LEASE ACQUIRE k o 3600000", "PTTL k"},
-	{"KEYP.LEASE ACQUIRE k o 1000 DELAY 600000", fmt.Sprintf("KEYP.LEASE RENEW k %d 3000000", epoch*1000+1), "PTTL k"},
+	{"KEYP.LEASE ACQUIRE k o 1000 DELAY 600000", fmt.Sprintf("KEYP.LEASE RENEW k %d 3000000",
+		epoch*1000+1), "PTTL k"},
 
 	{"", "SET k v EXAT %[1]d", "PTTL k"},
 	{"", "SET k v PXAT %[2]d", "PTTL k"},
@@ -97,7 +98,8 @@ func TestClockConfirmOfCommands(t *testing.T) {
 						}
 					}
 					if strings.HasPrefix(text, "EVAL") {
-						args = append([]string{"EVAL", "return redis.call(unpack(ARGV))", "1", "k"}, args[5:]...)
+						args = append([]string{"EVAL", "return redis.call(unpack(ARGV))", "1", "k"},
+							args[5:]...)
 					}
 					if got := h.do(args...); strings.HasPrefix(got, "-") {
 						t.Fatalf("%q: %s", args, got)
@@ -110,7 +112,8 @@ func TestClockConfirmOfCommands(t *testing.T) {
 					switch {
 					case step == "kept" && strings.HasPrefix(g.ttl, "HPTTL"):
 						command("HINCRBY k other 1")
-					case step == "kept" && g.ttl == "PTTL k" && strings.HasPrefix(h.do("TYPE", "k"), "+string"):
+					case step == "kept" && g.ttl == "PTTL k" &&
+						strings.HasPrefix(h.do("TYPE", "k"), "+string"):
 						command("SET k 1 KEEPTTL")
 						command("APPEND k 2")
 					case step == "kept":
@@ -180,7 +183,9 @@ func TestClockConfirmOfPolicies(t *testing.T) {
 	`)
 	h.clock.Set(h.clock.Now() + dayMs)
 	at := h.store.Now() + dayMs + 1800_000
-	early := "" // a key whose deadline the policy moves to before the wall clock's time: by what it does differs from key to key
+	// A key whose deadline the policy moves to before the wall clock's time: by what it does
+	// differs from key to key.
+	early := ""
 	for i := 0; early == ""; i++ {
 		name := fmt.Sprint("jitter-early", i)
 		h.do("SET", name, "v", "PXAT", fmt.Sprint(at))
@@ -209,7 +214,8 @@ func TestClockConfirmOfPolicies(t *testing.T) {
 		SET jitter v EX 3600 -> +OK
 		MSETEX 2 jitter3 v jitter4 v EX 3600 -> 1
 	`)
-	keys := []string{"default", "default2", "default3", "cut", "cut2", "refuse", "slide", "slide2", "jitter", "jitter3", "jitter4"}
+	keys := []string{"default", "default2", "default3", "cut", "cut2", "refuse", "slide", "slide2",
+		"jitter", "jitter3", "jitter4"}
 	var before []string
 	for _, k := range keys {
 		before = append(before, h.do("PTTL", k))
@@ -255,10 +261,12 @@ func TestKeypClock(t *testing.T) {
 		ACL DRYRUN reader KEYP.CLOCK INFO -> +OK
 		COMMAND GETKEYS KEYP.CLOCK INFO -> -ERR The command has no key arguments
 	`)
-	if got := h.do("ACL", "CAT", "keyp"); !strings.Contains(got, "keyp.clock|confirm") || !strings.Contains(got, "keyp.clock|info") {
+	if got := h.do("ACL", "CAT", "keyp"); !strings.Contains(got, "keyp.clock|confirm") ||
+		!strings.Contains(got, "keyp.clock|info") {
 		t.Errorf("ACL CAT keyp: %s", got)
 	}
-	if got := h.do("ACL", "DRYRUN", "reader", "KEYP.CLOCK", "CONFIRM"); !strings.Contains(got, "no permissions") {
+	if got := h.do("ACL", "DRYRUN", "reader", "KEYP.CLOCK", "CONFIRM"); !strings.Contains(got,
+		"no permissions") {
 		t.Errorf("a user without @admin: %s", got)
 	}
 	if got := h.do("COMMAND", "DOCS", "KEYP.CLOCK"); !strings.Contains(got, "keyp.clock|confirm") {
@@ -267,7 +275,9 @@ func TestKeypClock(t *testing.T) {
 	h.do("SET", "k", "v", "EX", "3600")
 	h.clock.Set(h.clock.Now() + dayMs)
 	guarded := h.store.Now()
-	if got, want := h.do("KEYP.CLOCK", "INFO"), fmt.Sprintf(`["state", "guarded", "wall", %d, "time", %d, "ahead", %d, "since", %d, "patience", %d]`, guarded+dayMs, guarded, dayMs, guarded, 3600_000); got != want {
+	if got, want := h.do("KEYP.CLOCK", "INFO"),
+		fmt.Sprintf(`["state", "guarded", "wall", %d, "time", %d, "ahead", %d, "since", %d, "patience", %d]`,
+			guarded+dayMs, guarded, dayMs, guarded, 3600_000); got != want {
 		t.Errorf("INFO: %s, want %s", got, want)
 	}
 	h.run(`

@@ -38,7 +38,9 @@ func (s *delayState) clone() delayState {
 }
 
 func (s *delayState) sort() {
-	slices.SortFunc(s.jobs, func(a, b modelJob) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.number, b.number)) })
+	slices.SortFunc(s.jobs, func(a, b modelJob) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.number, b.number))
+	})
 }
 
 func (s *delayState) find(id string) *modelJob {
@@ -136,14 +138,18 @@ func TestDelayModel(t *testing.T) {
 	served, dead, stale := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		fs := vfs.NewMem()
-		h := &harness{t: rt, dir: t.TempDir(), clock: clock.NewFake(epoch), fs: fs, bare: true, sync: wal.Always}
-		m := &delayMachine{h: h, rt: rt, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)), fs: fs}
+		h := &harness{t: rt, dir: t.TempDir(), clock: clock.NewFake(epoch), fs: fs, bare: true,
+			sync: wal.Always}
+		m := &delayMachine{h: h, rt: rt,
+			rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)), fs: fs}
 		h.open()
 		defer func() { _ = h.store.Close(false) }() // after a failure, too
 		m.durable()
 		rt.Repeat(map[string]func(*rapid.T){
-			"add": m.add, "add more": m.add, "add another": m.add, "pop": m.pop, "pop more": m.pop, "wait": m.wait, "ack": m.ack, "extend": m.extend, "nack": m.nack,
-			"cancel": m.cancel, "reschedule": m.reschedule, "delete": m.remove, "copy": m.copy, "advance": m.advance, "advance more": m.advance, "timers": m.timers,
+			"add": m.add, "add more": m.add, "add another": m.add, "pop": m.pop, "pop more": m.pop,
+			"wait": m.wait, "ack": m.ack, "extend": m.extend, "nack": m.nack,
+			"cancel": m.cancel, "reschedule": m.reschedule, "delete": m.remove, "copy": m.copy,
+			"advance": m.advance, "advance more": m.advance, "timers": m.timers,
 			"leave": m.leave, "reopen": m.reopen, "crash": m.crash, "": m.verify,
 		})
 		served += m.served
@@ -151,7 +157,8 @@ func TestDelayModel(t *testing.T) {
 		stale += len(m.old)
 	})
 	if served == 0 || dead == 0 || stale == 0 {
-		t.Errorf("%d who waited have had jobs, %d jobs are dead, %d receipts were given", served, dead, stale)
+		t.Errorf("%d who waited have had jobs, %d jobs are dead, %d receipts were given",
+			served, dead, stale)
 	}
 }
 
@@ -215,7 +222,8 @@ func (m *delayMachine) due(rt *rapid.T) (due int64, text string) {
 
 func (m *delayMachine) add(rt *rapid.T) {
 	id, nx := drawID(rt), rapid.IntRange(0, 3).Draw(rt, "nx") == 0
-	payload := strings.Repeat(rapid.StringMatching("[xyz]").Draw(rt, "payload"), rapid.SampledFrom([]int{1, 1, 200, 5000}).Draw(rt, "size"))
+	payload := strings.Repeat(rapid.StringMatching("[xyz]").Draw(rt, "payload"),
+		rapid.SampledFrom([]int{1, 1, 200, 5000}).Draw(rt, "size"))
 	due, text := m.due(rt)
 	args := []string{"KEYP.DELAY", "ADD", "q", id, text, payload}
 	if nx {
@@ -228,7 +236,8 @@ func (m *delayMachine) add(rt *rapid.T) {
 	}
 	m.state.remove(id)
 	m.number++
-	m.state.jobs = append(m.state.jobs, modelJob{id: id, payload: payload, due: due, number: m.number})
+	m.state.jobs = append(m.state.jobs, modelJob{id: id, payload: payload, due: due,
+		number: m.number})
 	want := 1
 	if there {
 		want = 0
@@ -239,8 +248,10 @@ func (m *delayMachine) add(rt *rapid.T) {
 
 func (m *delayMachine) drawPop(rt *rapid.T) modelPop {
 	return modelPop{
-		count: rapid.IntRange(1, 3).Draw(rt, "count"), visibility: rapid.Int64Range(0, 30).Draw(rt, "visibility"),
-		most: rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(rt, "most"), noAck: rapid.IntRange(0, 3).Draw(rt, "noack") == 0,
+		count:      rapid.IntRange(1, 3).Draw(rt, "count"),
+		visibility: rapid.Int64Range(0, 30).Draw(rt, "visibility"),
+		most:       rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(rt, "most"),
+		noAck:      rapid.IntRange(0, 3).Draw(rt, "noack") == 0,
 	}
 }
 
@@ -255,7 +266,8 @@ func (m *delayMachine) gets(p modelPop, reply string) {
 	for i, w := range want {
 		g := got[i]
 		receipt, _ := strconv.ParseInt(g[3], 10, 64)
-		if g[1] != w.id || g[2] != w.payload || g[5] != fmt.Sprint(w.deliveries+1) || (g[3] == "") != p.noAck || !p.noAck && g[4] != w.id {
+		if g[1] != w.id || g[2] != w.payload || g[5] != fmt.Sprint(w.deliveries+1) ||
+			(g[3] == "") != p.noAck || !p.noAck && g[4] != w.id {
 			m.rt.Fatalf("POP %+v at %d: job %d of %s, want %+v", p, m.now(), i, reply, w)
 		}
 		if p.noAck {
@@ -305,7 +317,8 @@ func (m *delayMachine) wait(rt *rapid.T) {
 	}
 	wait.Keys = slices.Clone(wait.Keys)
 	wait.Keys[0].Name = bytes.Clone(wait.Keys[0].Name)
-	m.queue = append(m.queue, &delayWaiter{client: c, waiter: m.h.env.Waiters.Add(c, wait), pop: p, args: args, look: m.look(wait)})
+	m.queue = append(m.queue, &delayWaiter{client: c, waiter: m.h.env.Waiters.Add(c, wait), pop: p,
+		args: args, look: m.look(wait)})
 	m.ends(rt)
 }
 
@@ -391,7 +404,8 @@ func (m *delayMachine) extend(rt *rapid.T) {
 
 func (m *delayMachine) nack(rt *rapid.T) {
 	receipt, j := m.receipt(rt)
-	ms, most, want := rapid.Int64Range(0, 20).Draw(rt, "ms"), rapid.SampledFrom([]int64{0, 1, 2}).Draw(rt, "most"), 0
+	ms, most, want := rapid.Int64Range(0, 20).Draw(rt, "ms"),
+		rapid.SampledFrom([]int64{0, 1, 2}).Draw(rt, "most"), 0
 	args := []string{"KEYP.DELAY", "NACK", "q", receipt}
 	if ms > 0 {
 		args = append(args, "DELAY", fmt.Sprint(ms))
@@ -433,7 +447,8 @@ func (m *delayMachine) reschedule(rt *rapid.T) {
 }
 
 func (m *delayMachine) remove(rt *rapid.T) {
-	m.as(m.newClient(), strings.Fields(rapid.SampledFrom([]string{"DEL q", "UNLINK q", "PEXPIREAT q 1"}).Draw(rt, "how"))...)
+	m.as(m.newClient(), strings.Fields(rapid.SampledFrom([]string{"DEL q", "UNLINK q",
+		"PEXPIREAT q 1"}).Draw(rt, "how"))...)
 	m.state.jobs = nil
 	m.ends(rt)
 }
@@ -445,7 +460,8 @@ func (m *delayMachine) copy(rt *rapid.T) {
 		return
 	}
 	c := m.newClient()
-	for _, line := range rapid.SampledFrom([][]string{{"COPY q m", "DEL q", "RENAME m q"}, {"RENAME q m", "COPY m q", "DEL m"}}).Draw(rt, "how") {
+	for _, line := range rapid.SampledFrom([][]string{{"COPY q m", "DEL q", "RENAME m q"},
+		{"RENAME q m", "COPY m q", "DEL m"}}).Draw(rt, "how") {
 		if reply := m.as(c, strings.Fields(line)...); reply[0] == '-' {
 			rt.Fatalf("%s: %s", line, reply)
 		}
@@ -517,8 +533,10 @@ func (m *delayMachine) crash(rt *rapid.T) {
 }
 
 var (
-	listed = regexp.MustCompile(`\["\d+-\d+", "(\w+)", (\d+), (\d+), (?:nil|"(\d+)-\w+"), "(\w+)"\]`)
-	buried = regexp.MustCompile(`"id", "(\w+)", "payload", "\w+", "queue", "q", "deliveries", "(\d+)"`)
+	listed = regexp.MustCompile(
+		`\["\d+-\d+", "(\w+)", (\d+), (\d+), (?:nil|"(\d+)-\w+"), "(\w+)"\]`)
+	buried = regexp.MustCompile(
+		`"id", "(\w+)", "payload", "\w+", "queue", "q", "deliveries", "(\d+)"`)
 )
 
 // shown is the text of what the store has.
@@ -540,7 +558,8 @@ func (m *delayMachine) shown(c *Client) string {
 func (s *delayState) text() string {
 	var b strings.Builder
 	for _, j := range s.jobs {
-		fmt.Fprintf(&b, "%s %d %d %d %.1s%d\n", j.id, j.due, j.deliveries, j.receipt, j.payload, len(j.payload))
+		fmt.Fprintf(&b, "%s %d %d %d %.1s%d\n", j.id, j.due, j.deliveries, j.receipt,
+			j.payload, len(j.payload))
 	}
 	return b.String() + strings.Join(s.dead, " ")
 }
@@ -560,7 +579,9 @@ func (m *delayMachine) info() string {
 			first = j.due
 		}
 	}
-	return fmt.Sprintf(`["jobs", %d, "due", %d, "delivered", %d, "first", %d, "last", %d, "waiting", %d]`, len(m.state.jobs), due, delivered, first, last, len(m.queue))
+	return fmt.Sprintf(
+		`["jobs", %d, "due", %d, "delivered", %d, "first", %d, "last", %d, "waiting", %d]`,
+		len(m.state.jobs), due, delivered, first, last, len(m.queue))
 }
 
 func (m *delayMachine) verify(rt *rapid.T) {
@@ -583,7 +604,8 @@ func (m *delayMachine) verify(rt *rapid.T) {
 		}
 		pages, from = append(pages, strings.Trim(page, "[]")), "("+place
 	}
-	if whole := strings.Trim(m.as(c, "KEYP.DELAY", "RANGE", "q", "-", "+"), "[]"); strings.Join(pages, "], [") != whole {
+	if whole := strings.Trim(m.as(c, "KEYP.DELAY", "RANGE", "q", "-", "+"),
+		"[]"); strings.Join(pages, "], [") != whole {
 		rt.Fatalf("page by page the queue is %q, want %s", pages, whole)
 	}
 	m.serve()

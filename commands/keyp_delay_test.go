@@ -302,7 +302,8 @@ func TestDelayKeys(t *testing.T) {
 	}
 	small, _ := strconv.Atoi(h.do("MEMORY", "USAGE", "q"))
 	h.do("KEYP.DELAY", "ADD", "q", "b", "1000000000005", strings.Repeat("x", 100_000))
-	if large, _ := strconv.Atoi(h.do("MEMORY", "USAGE", "q")); small < 100 || large < small+100_000 {
+	if large, _ := strconv.Atoi(h.do("MEMORY", "USAGE", "q")); small < 100 ||
+		large < small+100_000 {
 		t.Errorf("MEMORY USAGE: %d, and %d with 100,000 bytes more", small, large)
 	}
 }
@@ -339,9 +340,13 @@ func TestDelayDump(t *testing.T) {
 	}
 	// Payloads that nobody can have dumped: a job with a receipt, and what is no job.
 	for name, job := range map[string][]byte{
-		"a receipt": (&object.Job{Due: 5, Number: 1, Receipt: 9}).Append(nil), "half a job": {0, 0, 0},
+		"a receipt":  (&object.Job{Due: 5, Number: 1, Receipt: 9}).Append(nil),
+		"half a job": {0, 0, 0},
 	} {
-		forged := rdb.Encode(rdb.Value{Type: rdb.Delay, Elements: func(yield func(rdb.Element) bool) { yield(rdb.Element{Name: []byte("id"), Value: job}) }})
+		forged := rdb.Encode(rdb.Value{Type: rdb.Delay,
+			Elements: func(yield func(rdb.Element) bool) {
+				yield(rdb.Element{Name: []byte("id"), Value: job})
+			}})
 		if got := h.do("RESTORE", "forged", "0", string(forged)); got != "-"+string(ErrDataFormat) {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -465,13 +470,18 @@ func TestDelayLooks(t *testing.T) {
 		again int64
 	}{{"+100", 100}, {"+1000000", jobsLook}} {
 		h.do("KEYP.DELAY", "ADD", "q", "a", c.due, "x")
-		if got := h.do("KEYP.DELAY", "POP", "q", "BLOCK", "0", "NOACK", "MAXDELIVERIES", "1", "DEADLETTER", "dead"); got != "+(blocked)" || h.ctx.Wait.Again != c.again || len(h.ctx.Wait.Keys) != 1 {
-			t.Errorf("due %s: %s, again after %d, %d keys", c.due, got, h.ctx.Wait.Again, len(h.ctx.Wait.Keys))
+		if got := h.do("KEYP.DELAY", "POP", "q", "BLOCK", "0", "NOACK", "MAXDELIVERIES", "1",
+			"DEADLETTER", "dead"); got != "+(blocked)" || h.ctx.Wait.Again != c.again ||
+			len(h.ctx.Wait.Keys) != 1 {
+			t.Errorf("due %s: %s, again after %d, %d keys", c.due, got, h.ctx.Wait.Again,
+				len(h.ctx.Wait.Keys))
 		}
 	}
 	h.do("DEL", "q")
-	if h.do("KEYP.DELAY", "POP", "q", "BLOCK", "70", "NOACK"); h.ctx.Wait.Again != 0 || h.ctx.Wait.Timeout != 70 {
-		t.Errorf("without jobs it runs again after %d, and waits %d", h.ctx.Wait.Again, h.ctx.Wait.Timeout)
+	if h.do("KEYP.DELAY", "POP", "q", "BLOCK", "70", "NOACK"); h.ctx.Wait.Again != 0 ||
+		h.ctx.Wait.Timeout != 70 {
+		t.Errorf("without jobs it runs again after %d, and waits %d", h.ctx.Wait.Again,
+			h.ctx.Wait.Timeout)
 	}
 }
 
@@ -510,7 +520,8 @@ func TestDelayLargePayloads(t *testing.T) {
 	if n := strings.Count(string(out.Buf), payload); n != 3 {
 		t.Errorf("the job lists %d times 400 KiB", n)
 	}
-	if got := h.do("KEYP.DELAY", "RANGE", "q", "(1700000000000-3", "+"); strings.Count(got, payload) != 6 || !strings.Contains(got, "largest") {
+	if got := h.do("KEYP.DELAY", "RANGE", "q", "(1700000000000-3", "+"); strings.Count(got,
+		payload) != 6 || !strings.Contains(got, "largest") {
 		t.Errorf("the next page lists %d times 400 KiB", strings.Count(got, payload))
 	}
 	var delivered []int

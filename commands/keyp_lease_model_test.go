@@ -68,14 +68,18 @@ func TestLeaseModel(t *testing.T) {
 	handed := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		fs := vfs.NewMem()
-		h := &harness{t: rt, dir: t.TempDir(), clock: clock.NewFake(epoch), fs: fs, bare: true, sync: wal.Always}
-		m := &leaseMachine{h: h, rt: rt, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)), fs: fs}
+		h := &harness{t: rt, dir: t.TempDir(), clock: clock.NewFake(epoch), fs: fs, bare: true,
+			sync: wal.Always}
+		m := &leaseMachine{h: h, rt: rt,
+			rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)), fs: fs}
 		h.open()
 		defer func() { _ = h.store.Close(false) }() // after a failure, too
 		m.durable()
 		rt.Repeat(map[string]func(*rapid.T){
-			"acquire": m.acquire, "acquire again": m.acquire, "wait": m.acquire, "renew": m.renew, "release": m.release, "check": m.check, "delete": m.remove,
-			"copy": m.rename, "advance": m.advance, "advance more": m.advance, "leave": m.leave, "exec": m.exec, "reopen": m.reopen, "crash": m.crash,
+			"acquire": m.acquire, "acquire again": m.acquire, "wait": m.acquire, "renew": m.renew,
+			"release": m.release, "check": m.check, "delete": m.remove,
+			"copy": m.rename, "advance": m.advance, "advance more": m.advance, "leave": m.leave,
+			"exec": m.exec, "reopen": m.reopen, "crash": m.crash,
 			"": m.verify,
 		})
 		handed += m.handed
@@ -133,9 +137,11 @@ func (m *leaseMachine) granted(reply, owner string, ttl, delay int64) {
 
 func (m *leaseMachine) acquire(rt *rapid.T) {
 	owner := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "owner")
-	ttl, delay := rapid.Int64Range(1, 50).Draw(rt, "ttl"), rapid.SampledFrom([]int64{0, 0, 20}).Draw(rt, "delay")
+	ttl, delay := rapid.Int64Range(1, 50).Draw(rt, "ttl"),
+		rapid.SampledFrom([]int64{0, 0, 20}).Draw(rt, "delay")
 	waits := rapid.Bool().Draw(rt, "waits")
-	args := []string{"KEYP.LEASE", "ACQUIRE", "l", owner, fmt.Sprint(ttl), "DELAY", fmt.Sprint(delay)}
+	args := []string{"KEYP.LEASE", "ACQUIRE", "l", owner, fmt.Sprint(ttl), "DELAY",
+		fmt.Sprint(delay)}
 	if waits {
 		args = append(args, "WAIT", "0")
 	}
@@ -158,7 +164,8 @@ func (m *leaseMachine) acquire(rt *rapid.T) {
 		wait := m.h.ctx.Wait
 		wait.Keys = slices.Clone(wait.Keys)
 		wait.Keys[0].Name = bytes.Clone(wait.Keys[0].Name)
-		m.queue = append(m.queue, &leaseWaiter{client: c, waiter: m.h.env.Waiters.Add(c, wait), args: args, owner: owner, ttl: ttl, delay: delay})
+		m.queue = append(m.queue, &leaseWaiter{client: c, waiter: m.h.env.Waiters.Add(c, wait),
+			args: args, owner: owner, ttl: ttl, delay: delay})
 	case reply != "nilarray":
 		rt.Fatalf("%s has the lease of %+v, for which %d wait: %s", owner, s, len(m.queue), reply)
 	}
@@ -188,7 +195,8 @@ func (m *leaseMachine) Again(w *Waiter) bool {
 		s.deadline = max(s.deadline, m.now()+first.ttl)
 		m.state = s
 		if want := fmt.Sprintf("[%d, %d]", s.token, s.deadline); reply != want {
-			m.rt.Fatalf("%s, who has the lease, waited for it: %s, want %s", first.owner, reply, want)
+			m.rt.Fatalf("%s, who has the lease, waited for it: %s, want %s", first.owner, reply,
+				want)
 		}
 	default:
 		m.rt.Fatalf("%s has the lease of %+v: %s", first.owner, s, reply)
@@ -218,7 +226,8 @@ func (m *leaseMachine) serve() {
 		m.h.env.Waiters.Resume()
 		m.h.env.Waiters.Serve(m.h.store.NewTxn(), m)
 	}
-	if s := m.state.at(m.now()); s.held(m.now()) && slices.ContainsFunc(m.queue, func(q *leaseWaiter) bool { return q.owner == s.owner }) {
+	if s := m.state.at(m.now()); s.held(m.now()) && slices.ContainsFunc(m.queue,
+		func(q *leaseWaiter) bool { return q.owner == s.owner }) {
 		m.rt.Fatalf("%s has the lease, and waits for it", s.owner)
 	}
 }
@@ -232,7 +241,8 @@ func (m *leaseMachine) token(rt *rapid.T) (token int64, right bool) {
 func (m *leaseMachine) renew(rt *rapid.T) {
 	token, right := m.token(rt)
 	ttl := rapid.Int64Range(1, 50).Draw(rt, "ttl")
-	reply, want := m.as(m.newClient(), "KEYP.LEASE", "RENEW", "l", fmt.Sprint(token), fmt.Sprint(ttl)), "-"+string(errNotHeld)
+	reply, want := m.as(m.newClient(), "KEYP.LEASE", "RENEW", "l", fmt.Sprint(token),
+		fmt.Sprint(ttl)), "-"+string(errNotHeld)
 	if right {
 		m.state.deadline = m.now() + ttl
 		want = fmt.Sprint(m.state.deadline)
@@ -265,7 +275,8 @@ func (m *leaseMachine) check(rt *rapid.T) {
 }
 
 func (m *leaseMachine) remove(rt *rapid.T) {
-	m.as(m.newClient(), strings.Fields(rapid.SampledFrom([]string{"DEL l", "UNLINK l", "FLUSHALL", "FLUSHDB", "PEXPIREAT l 1"}).Draw(rt, "how"))...)
+	m.as(m.newClient(), strings.Fields(rapid.SampledFrom([]string{"DEL l", "UNLINK l", "FLUSHALL",
+		"FLUSHDB", "PEXPIREAT l 1"}).Draw(rt, "how"))...)
 	m.state = leaseState{}
 	m.ends(rt)
 }
@@ -369,7 +380,8 @@ func (m *leaseMachine) info(s leaseState) string {
 	}
 	var queue []string
 	for _, w := range m.queue {
-		queue = append(queue, fmt.Sprintf(`["owner", %q, "client", %d, "since", %d]`, w.owner, w.client.ID, w.waiter.since))
+		queue = append(queue, fmt.Sprintf(`["owner", %q, "client", %d, "since", %d]`, w.owner,
+			w.client.ID, w.waiter.since))
 	}
 	return fmt.Sprintf(`["state", %q, "owner", %q, "token", %d, "deadline", %d, "delay", %d, "waiting", %d, "queue", [%s]]`,
 		state, s.owner, s.token, s.deadline, s.delay, len(queue), strings.Join(queue, ", "))

@@ -78,8 +78,10 @@ func TestLeaseTokensGrow(t *testing.T) {
 	}
 	grow("nothing")
 	for _, s := range []struct{ name, does string }{
-		{"RELEASE", "KEYP.LEASE RELEASE l TOKEN"}, {"DEL", "DEL l"}, {"SET", "SET l v\nDEL l"}, {"FLUSHALL", "FLUSHALL"}, {"FLUSHDB", "FLUSHDB ASYNC"},
-		{"the deadline", "advance 1000ms"}, {"a restart", "DEL l\nreopen"}, {"two restarts", "DEL l\nreopen\nreopen"},
+		{"RELEASE", "KEYP.LEASE RELEASE l TOKEN"}, {"DEL", "DEL l"}, {"SET", "SET l v\nDEL l"},
+		{"FLUSHALL", "FLUSHALL"}, {"FLUSHDB", "FLUSHDB ASYNC"},
+		{"the deadline", "advance 1000ms"}, {"a restart", "DEL l\nreopen"},
+		{"two restarts", "DEL l\nreopen\nreopen"},
 		{"RENAME", "RENAME l m"}, {"COPY of an older one", "COPY l old\nDEL l\nCOPY old l\nDEL l"},
 	} {
 		var steps strings.Builder
@@ -122,7 +124,8 @@ func TestLeaseTokensAhead(t *testing.T) {
 	var last int64
 	for i := range 100 {
 		key := fmt.Sprint("l", i)
-		if n, _ := fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", key, "a", "1000"), "[%d,", &last); n != 1 || last != epoch*1000+int64(i)+1 {
+		if n, _ := fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", key, "a", "1000"), "[%d,",
+			&last); n != 1 || last != epoch*1000+int64(i)+1 {
 			t.Fatalf("token %d is %d", i+1, last)
 		}
 	}
@@ -171,14 +174,17 @@ func TestLeaseArguments(t *testing.T) {
 		COMMAND GETKEYSANDFLAGS KEYP.LEASE ACQUIRE l a 5 -> [["l", [+RW, +access, +update]]]
 	`)
 	h := newHarness(t)
-	if got := h.do("KEYP.LEASE", "ACQUIRE", "l", strings.Repeat("o", object.MaxOwner+1), "5"); got != "-"+string(errLeaseOwner) {
+	if got := h.do("KEYP.LEASE", "ACQUIRE", "l", strings.Repeat("o", object.MaxOwner+1),
+		"5"); got != "-"+string(errLeaseOwner) {
 		t.Errorf("a long owner: %s", got)
 	}
-	if got := h.do("KEYP.LEASE", "ACQUIRE", "l", strings.Repeat("o", object.MaxOwner), "5000"); got[0] != '[' {
+	if got := h.do("KEYP.LEASE", "ACQUIRE", "l", strings.Repeat("o", object.MaxOwner),
+		"5000"); got[0] != '[' {
 		t.Errorf("the longest owner: %s", got)
 	}
 	h.reopen()
-	if got := h.do("KEYP.LEASE", "INFO", "l"); !strings.Contains(got, strings.Repeat("o", object.MaxOwner)) {
+	if got := h.do("KEYP.LEASE", "INFO", "l"); !strings.Contains(got,
+		strings.Repeat("o", object.MaxOwner)) {
 		t.Errorf("the longest owner after a restart: %s", got)
 	}
 }
@@ -402,18 +408,23 @@ func TestLeaseTokensOfPayloads(t *testing.T) {
 	for _, step := range []struct {
 		token uint64
 		want  int64
-	}{{uint64(epoch)*1000 + 5_000_000, epoch*1000 + 5_000_001}, {7, epoch*1000 + 5_000_002}, {math.MaxUint64, 1<<52 + 1}} {
-		payload := rdb.Encode(rdb.Value{Type: rdb.Lease, Lease: &rdb.LeaseValue{Owner: []byte("o"), Token: step.token}})
+	}{{uint64(epoch)*1000 + 5_000_000, epoch*1000 + 5_000_001}, {7, epoch*1000 + 5_000_002},
+		{math.MaxUint64, 1<<52 + 1}} {
+		payload := rdb.Encode(rdb.Value{Type: rdb.Lease, Lease: &rdb.LeaseValue{Owner: []byte("o"),
+			Token: step.token}})
 		if got := h.do("RESTORE", "r", "5000", string(payload), "REPLACE"); got != "+OK" {
 			t.Fatalf("RESTORE of token %d: %s", step.token, got)
 		}
-		if got, want := h.do("KEYP.LEASE", "CHECK", "r", fmt.Sprint(step.want)), "+OK"; got != want {
-			t.Errorf("after token %d the next one is not %d: %s", step.token, step.want, h.do("KEYP.LEASE", "INFO", "r"))
+		if got, want := h.do("KEYP.LEASE", "CHECK", "r", fmt.Sprint(step.want)),
+			"+OK"; got != want {
+			t.Errorf("after token %d the next one is not %d: %s", step.token, step.want,
+				h.do("KEYP.LEASE", "INFO", "r"))
 		}
 	}
 	h.reopen()
 	var token int64
-	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "other", "a", "1000"), "[%d,", &token); token <= 1<<52 {
+	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "other", "a", "1000"), "[%d,",
+		&token); token <= 1<<52 {
 		t.Errorf("after a restart tokens go on at %d", token)
 	}
 }
@@ -446,7 +457,8 @@ func TestLeaseRestored(t *testing.T) {
 	defer x.End()
 	const most = uint64(epoch)*1000 + 1<<32 // that could have been granted
 	if token := leases.In(s).Next(x, s.Key(0, []byte("l"))); token <= most {
-		t.Errorf("the first token after the restore is %d, and %d may have been granted", token, most)
+		t.Errorf("the first token after the restore is %d, and %d may have been granted", token,
+			most)
 	}
 }
 
@@ -463,7 +475,8 @@ func TestLeaseLeads(t *testing.T) {
 	h.store.SetFollower(true)
 	h.store.SetFollower(false)
 	var token uint64
-	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "l", "a", "1000"), "[%d,", &token); token <= reserved {
+	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "l", "a", "1000"), "[%d,",
+		&token); token <= reserved {
 		t.Errorf("the token is %d, and up to %d were reserved", token, reserved)
 	}
 }
@@ -486,7 +499,8 @@ func TestLeaseWaiterMemory(t *testing.T) {
 		}
 		return n
 	}
-	if short, long := counted("a"), counted(strings.Repeat("a", object.MaxOwner)); long-short != object.MaxOwner-1 {
+	if short, long := counted("a"),
+		counted(strings.Repeat("a", object.MaxOwner)); long-short != object.MaxOwner-1 {
 		t.Errorf("a waiter takes %d bytes with a short name, and %d with a long one", short, long)
 	}
 }
@@ -516,7 +530,8 @@ func TestLeaseOwnerWaitsOften(t *testing.T) {
 			ws.Remove(w)
 		}
 		if a := ws.lines.mu.keys[0]["l"]; len(a.owners) != 1 || a.waitsAs("other").by != other {
-			t.Errorf("number %d has left: %d owners are listed, want the other one", leaves, len(a.owners))
+			t.Errorf("number %d has left: %d owners are listed, want the other one",
+				leaves, len(a.owners))
 		}
 	}
 	ws.Remove(other)
@@ -526,10 +541,14 @@ func TestLeaseOwnerWaitsOften(t *testing.T) {
 func TestLeaseForged(t *testing.T) {
 	h := newHarness(t)
 	for _, l := range []rdb.LeaseValue{
-		{Owner: []byte("o")}, {Token: 1}, {Owner: []byte(strings.Repeat("o", object.MaxOwner+1)), Token: 1},
-		{Owner: []byte("o"), Token: 1, Delay: uint64(object.MaxDelay) + 1}, {Owner: []byte("o"), Token: 1, Delay: math.MaxUint64},
+		{Owner: []byte("o")}, {Token: 1},
+		{Owner: []byte(strings.Repeat("o", object.MaxOwner+1)), Token: 1},
+		{Owner: []byte("o"), Token: 1, Delay: uint64(object.MaxDelay) + 1},
+		{Owner: []byte("o"), Token: 1, Delay: math.MaxUint64},
 	} {
-		if got := h.do("RESTORE", "r", "0", string(rdb.Encode(rdb.Value{Type: rdb.Lease, Lease: &l}))); !strings.HasPrefix(got, "-ERR Bad data format") {
+		if got := h.do("RESTORE", "r", "0",
+			string(rdb.Encode(rdb.Value{Type: rdb.Lease, Lease: &l}))); !strings.HasPrefix(got,
+			"-ERR Bad data format") {
 			t.Errorf("%+v: %s", l, got)
 		}
 	}

@@ -374,7 +374,8 @@ func TestLimitReservationsReported(t *testing.T) {
 	`)
 	h.report(5 * time.Second)
 	got := h.reported("s")
-	for _, want := range []string{`"alone", "element", "a"`, `"more", "element", "b"`, `"many", "element", "c"`, `"many", "element", "d"`} {
+	for _, want := range []string{`"alone", "element", "a"`, `"more", "element", "b"`,
+		`"many", "element", "c"`, `"many", "element", "d"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the stream lacks %s: %s", want, got)
 		}
@@ -490,41 +491,59 @@ func TestLimitRestoreAtBounds(t *testing.T) {
 		ok   bool
 	}{
 		{"tokens", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, last, count-1, count)}, true},
-		{"a later arrival", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, last+1, 0, 1)}, false},
+		{"a later arrival", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, last+1, 0, 1)},
+			false},
 		{"a higher rate", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, 1, 0, count+1)}, false},
 		{"a window", rdb.Element{Name: []byte{1, 15}, Value: numbers(2, count)}, true},
 		{"a longer window", rdb.Element{Name: []byte{1, 15}, Value: numbers(2, count+1)}, false},
 		{"another place", rdb.Element{Name: []byte{1, 16}, Value: numbers(2, count)}, false},
-		{"an admission", rdb.Element{Name: admitted(last), Value: binary.AppendUvarint(nil, count)}, true},
-		{"a larger admission", rdb.Element{Name: admitted(last), Value: binary.AppendUvarint(nil, count+1)}, false},
+		{"an admission", rdb.Element{Name: admitted(last), Value: binary.AppendUvarint(nil, count)},
+			true},
+		{"a larger admission", rdb.Element{Name: admitted(last),
+			Value: binary.AppendUvarint(nil, count+1)}, false},
 		{"a later admission", rdb.Element{Name: admitted(last + 1), Value: []byte{1}}, false},
-		{"cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, last/count, count, count)}, true},
-		{"short cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, 1, last, count, count)}, true},
-		{"later cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, last/count+1, count, count)}, false},
-		{"fuller cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, 1, count+1, 1)}, false},
+		{"cells", rdb.Element{Name: []byte{1, 0},
+			Value: numbers(3, count, last/count, count, count)}, true},
+		{"short cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, 1, last, count, count)},
+			true},
+		{"later cells", rdb.Element{Name: []byte{1, 0},
+			Value: numbers(3, count, last/count+1, count, count)}, false},
+		{"fuller cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, 1, count+1, 1)},
+			false},
 		{"until", rdb.Element{Name: []byte{1, 0}, Value: numbers(4, last, count)}, true},
-		{"until with more", rdb.Element{Name: []byte{1, 0}, Value: numbers(4, last, count+1)}, false},
-		{"a reservation", rdb.Element{Name: held(strings.Repeat("i", 256)), Value: reservation(count), Deadline: never}, true},
-		{"a longer id", rdb.Element{Name: held(strings.Repeat("i", 257)), Value: reservation(1), Deadline: never}, false},
-		{"a larger reservation", rdb.Element{Name: held("i"), Value: reservation(count + 1), Deadline: never}, false},
+		{"until with more", rdb.Element{Name: []byte{1, 0}, Value: numbers(4, last, count+1)},
+			false},
+		{"a reservation", rdb.Element{Name: held(strings.Repeat("i", 256)),
+			Value: reservation(count), Deadline: never}, true},
+		{"a longer id", rdb.Element{Name: held(strings.Repeat("i", 257)), Value: reservation(1),
+			Deadline: never}, false},
+		{"a larger reservation", rdb.Element{Name: held("i"), Value: reservation(count + 1),
+			Deadline: never}, false},
 	} {
 		h := newHarness(t)
-		payload := string(rdb.Encode(rdb.Value{Type: rdb.Limit, Elements: slices.Values([]rdb.Element{c.e})}))
+		payload := string(rdb.Encode(rdb.Value{Type: rdb.Limit,
+			Elements: slices.Values([]rdb.Element{c.e})}))
 		if reply := h.do("RESTORE", "k", "0", payload); (reply == "+OK") != c.ok {
 			t.Errorf("%s: %s", c.what, reply)
 		}
 		if !c.ok {
 			continue
 		}
-		for _, limit := range []string{"TOKENS 1000000000000 1000000000000 1000000000000", "TOKENS 1 1 1", "TOKENS 1 1 1000000000000", "WINDOW 1000000000000 1",
-			"WINDOW 1 1000000000000", "WINDOW 1000000000000 1000000000000 APPROX", "WINDOW 1 1 APPROX", "UNTIL 1000000000000 288230376151711743", "UNTIL 1 288230376151711743"} {
+		for _, limit := range []string{"TOKENS 1000000000000 1000000000000 1000000000000",
+			"TOKENS 1 1 1", "TOKENS 1 1 1000000000000", "WINDOW 1000000000000 1",
+			"WINDOW 1 1000000000000", "WINDOW 1000000000000 1000000000000 APPROX",
+			"WINDOW 1 1 APPROX", "UNTIL 1000000000000 288230376151711743",
+			"UNTIL 1 288230376151711743"} {
 			for _, cost := range []string{"1", "1000000000000"} {
 				for _, form := range []string{"PEEK", "TAKE"} {
-					args := append([]string{"KEYP.LIMIT", form, "k", cost}, strings.Fields(limit)...)
+					args := append([]string{"KEYP.LIMIT", form, "k", cost},
+						strings.Fields(limit)...)
 					reply := h.do(args...)
 					var admits, refuses, retry, left, reset int64
-					if _, err := fmt.Sscanf(reply, "[%d, %d, %d, [%d], [%d]]", &admits, &refuses, &retry, &left, &reset); err != nil ||
-						admits != 1-refuses || retry < -1 || left < 0 || left > count || reset < 0 || admits == 1 && retry != 0 {
+					if _, err := fmt.Sscanf(reply, "[%d, %d, %d, [%d], [%d]]", &admits, &refuses,
+						&retry, &left, &reset); err != nil ||
+						admits != 1-refuses || retry < -1 || left < 0 || left > count ||
+						reset < 0 || admits == 1 && retry != 0 {
 						t.Errorf("%s, %q: %s", c.what, args, reply)
 					}
 				}
@@ -563,7 +582,8 @@ func TestLimitInfo(t *testing.T) {
 func TestLimitHeldManyIsJob(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {
-		h.do("KEYP.LIMIT", "TAKE", "k", "1", "UNTIL", "100000", "1800000000000", "RESERVE", fmt.Sprintf("%0100d", i), "60000")
+		h.do("KEYP.LIMIT", "TAKE", "k", "1", "UNTIL", "100000", "1800000000000", "RESERVE",
+			fmt.Sprintf("%0100d", i), "60000")
 	}
 	dispatch := func(sub string) Outcome {
 		h.ctx.Args = byteArgs("KEYP.LIMIT", sub, "k")
@@ -573,7 +593,8 @@ func TestLimitHeldManyIsJob(t *testing.T) {
 	if got := dispatch("INFO"); got != Done {
 		t.Errorf("INFO: outcome %d", got)
 	}
-	if reply := h.do("KEYP.LIMIT", "INFO", "k"); strings.Count(reply, "1700000060000") != limitHeldShown {
+	if reply := h.do("KEYP.LIMIT", "INFO", "k"); strings.Count(reply,
+		"1700000060000") != limitHeldShown {
 		t.Errorf("INFO shows %d reservations", strings.Count(reply, "1700000060000"))
 	}
 	if got := dispatch("HELD"); got != Job {

@@ -8,7 +8,8 @@ import (
 
 // optionSamples are values that options and arguments take whose names are not valid values.
 var optionSamples = map[string]string{
-	"from": "-", "to": "-", "start": "-", "end": "-", "due": "+1", "cursor": "0", "type": "hash", "default": "1", "max": "1",
+	"from": "-", "to": "-", "start": "-", "end": "-", "due": "+1", "cursor": "0", "type": "hash",
+	"default": "1", "max": "1",
 	"slide": "1", "limit": "1", "maxage": "1",
 }
 
@@ -73,7 +74,8 @@ func TestOptionsOnce(t *testing.T) {
 	h.do("KEYP.POLICY", "SET", "name", "PATTERN", "*", "REQUIRE") // for APPLY
 	tried := 0
 	for _, spec := range h.env.Table.specs {
-		if spec.Group != KeypGroup || len(spec.Sub) > 0 || !slices.ContainsFunc(spec.Args, func(a Arg) bool { return len(a.tokens()) > 0 }) {
+		if spec.Group != KeypGroup || len(spec.Sub) > 0 ||
+			!slices.ContainsFunc(spec.Args, func(a Arg) bool { return len(a.tokens()) > 0 }) {
 			continue
 		}
 		call := strings.Split(strings.ToUpper(spec.full), "|")
@@ -89,7 +91,8 @@ func TestOptionsOnce(t *testing.T) {
 			t.Helper()
 			tried++
 			args := slices.Concat(call, words)
-			if got := h.do(args...); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, want) {
+			if got := h.do(args...); !strings.HasPrefix(got, "-ERR ") ||
+				!strings.Contains(got, want) {
 				t.Errorf("%s: %s, want an error with %q", strings.Join(args, " "), got, want)
 			}
 		}

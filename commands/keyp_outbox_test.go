@@ -22,7 +22,8 @@ func (h *harness) report(d time.Duration) {
 func (h *harness) reported(stream string) string {
 	h.t.Helper()
 	text := h.do("XRANGE", stream, "-", "+")
-	return strings.ReplaceAll(regexp.MustCompile(`\["\d+-\d+", (\[[^]]*\])\]`).ReplaceAllString(text, "$1"), fmt.Sprint(epoch), "T")
+	return strings.ReplaceAll(regexp.MustCompile(`\["\d+-\d+", (\[[^]]*\])\]`).ReplaceAllString(
+		text, "$1"), fmt.Sprint(epoch), "T")
 }
 
 func TestOutboxCommands(t *testing.T) {
@@ -94,11 +95,13 @@ func TestOutboxReports(t *testing.T) {
 		`["rule", "r", "db", "0", "key", "k3", "element", "f", "type", "hash", "deadline", "1700000000030", "removed", "1700000000040", "value", "v"], ` +
 		`["rule", "r", "db", "0", "key", "k3", "element", "g", "type", "hash", "deadline", "1700000000030", "removed", "1700000000040", "value", "longer-tha", "value-bytes", "15"], ` +
 		`["rule", "r", "db", "0", "key", "k4", "element", "m", "type", "set", "deadline", "1700000000040", "removed", "1700000000040"]]`
-	got := regexp.MustCompile(`("list"[^]]*"value-bytes", )"\d+"`).ReplaceAllString(h.reported("s"), `$1"N"`)
+	got := regexp.MustCompile(`("list"[^]]*"value-bytes", )"\d+"`).ReplaceAllString(h.reported("s"),
+		`$1"N"`)
 	if got != wanted {
 		t.Errorf("the stream has\n%s\nwant\n%s", got, wanted)
 	}
-	if got := h.do("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"); strings.Count(got, `"key"`) != 5 {
+	if got := h.do("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"); strings.Count(got,
+		`"key"`) != 5 {
 		t.Errorf("a group reads %s", got)
 	}
 	h.run(`
@@ -111,10 +114,12 @@ func TestOutboxReports(t *testing.T) {
 	if got := h.reported("s"); !strings.Contains(got, `"value", `+dump+`]`) {
 		t.Errorf("the value of a list is not what DUMP replied, %s: %s", dump, got)
 	}
-	if got := h.do("LATENCY", "HISTOGRAM", "lateness|outbox"); !strings.HasPrefix(got, `["lateness|outbox", ["calls", 6, `) {
+	if got := h.do("LATENCY", "HISTOGRAM", "lateness|outbox"); !strings.HasPrefix(got,
+		`["lateness|outbox", ["calls", 6, `) {
 		t.Errorf("LATENCY HISTOGRAM: %s", got)
 	}
-	if got := h.do("INFO", "expiry"); !strings.Contains(got, "outbox_entries_written:6") || !strings.Contains(got, "outbox_entries_waiting:0") {
+	if got := h.do("INFO", "expiry"); !strings.Contains(got, "outbox_entries_written:6") ||
+		!strings.Contains(got, "outbox_entries_waiting:0") {
 		t.Errorf("INFO: %s", got)
 	}
 }
@@ -142,7 +147,8 @@ func TestOutboxPassed(t *testing.T) {
 		SET src v -> +OK
 	`)
 	payload := h.dumpOf("src")
-	if got := h.raw([]byte("RESTORE"), []byte("k6"), []byte("12"), payload, []byte("ABSTTL")); string(got) != "+OK\r\n" {
+	if got := h.raw([]byte("RESTORE"), []byte("k6"), []byte("12"), payload,
+		[]byte("ABSTTL")); string(got) != "+OK\r\n" {
 		t.Errorf("RESTORE: %s", got)
 	}
 	h.run(`
@@ -161,7 +167,8 @@ func TestOutboxPassed(t *testing.T) {
 	fields, scores := h.dumpOf("fields"), h.dumpOf("scores")
 	h.clock.Set(h.clock.Now() + 200)
 	for key, payload := range map[string][]byte{"kf": fields, "kz": scores} {
-		if got := h.raw([]byte("RESTORE"), []byte(key), []byte("0"), payload); string(got) != "+OK\r\n" {
+		if got := h.raw([]byte("RESTORE"), []byte(key), []byte("0"),
+			payload); string(got) != "+OK\r\n" {
 			t.Errorf("RESTORE %s: %s", key, got)
 		}
 	}
@@ -175,8 +182,9 @@ func TestOutboxPassed(t *testing.T) {
 		got = append(got, strings.Join(m[1:], "/"))
 	}
 	slices.Sort(got) // the mover may have come between
-	want := "k1//string/5/v k2//string/6/new k3//string/7/v k4/f/hash/8/v k4/g/hash/9/w k4/h/hash/10/new k5/m/set/11/ k6//string/12/v k8//string/13/v k9//string/14/v" +
-		fmt.Sprintf(" kf/f/hash/%d/v kz/m/zset/%[1]d/1.5", int64(epoch)+100)
+	want :=
+		"k1//string/5/v k2//string/6/new k3//string/7/v k4/f/hash/8/v k4/g/hash/9/w k4/h/hash/10/new k5/m/set/11/ k6//string/12/v k8//string/13/v k9//string/14/v" +
+			fmt.Sprintf(" kf/f/hash/%d/v kz/m/zset/%[1]d/1.5", int64(epoch)+100)
 	if text := strings.Join(got, " "); text != want {
 		t.Errorf("reported: %s\nwant: %s\n%s", text, want, h.reported("s"))
 	}
@@ -235,7 +243,8 @@ func TestOutboxRefuses(t *testing.T) {
 	if r := h.env.Outboxes.List()[0]; r.Waiting != 2 || r.Failure == "" || !r.Full {
 		t.Errorf("%+v", r)
 	}
-	if got := h.do("KEYP.OUTBOX", "GET", "r"); !strings.Contains(got, `"waiting", 2, "oldest", 1700000000001, "lost", 0, "full", 1, "error", "the stream's key holds another type"`) {
+	if got := h.do("KEYP.OUTBOX", "GET", "r"); !strings.Contains(got,
+		`"waiting", 2, "oldest", 1700000000001, "lost", 0, "full", 1, "error", "the stream's key holds another type"`) {
 		t.Errorf("GET: %s", got)
 	}
 	h.run(`
@@ -316,8 +325,10 @@ func TestOutboxRights(t *testing.T) {
 		keys string
 		ok   bool
 	}{
-		{"~*", true}, {"%R~* %W~s", true}, {"%W~* %R~k:*", true}, {"%W~s %R~k:*", true}, {"%RW~s %R~k:*", true}, {"%RW~s %R~k:a*", true},
-		{"%RW~s %R~k:a", false}, {"%RW~s %R~*:a*", false}, {"%RW~s %W~*", false}, {"%R~* %R~s", false}, {"%RW~s %R~k:[a]*", false},
+		{"~*", true}, {"%R~* %W~s", true}, {"%W~* %R~k:*", true}, {"%W~s %R~k:*", true},
+		{"%RW~s %R~k:*", true}, {"%RW~s %R~k:a*", true},
+		{"%RW~s %R~k:a", false}, {"%RW~s %R~*:a*", false}, {"%RW~s %W~*", false},
+		{"%R~* %R~s", false}, {"%RW~s %R~k:[a]*", false},
 	} {
 		h.do("ACL", "SETUSER", fmt.Sprint("u", i), "reset", "on", "nopass", "+@all")
 		h.do(append([]string{"ACL", "SETUSER", fmt.Sprint("u", i)}, strings.Fields(c.keys)...)...)

@@ -69,7 +69,8 @@ func untimed(h *harness, count func() int, options ...string) map[string]int {
 	found := map[string]int{}
 	cursor := "0"
 	for range 100_000 {
-		reply := h.raw(byteArgs(append([]string{"KEYP.UNTIMED", "CURSOR", cursor, "COUNT", strconv.Itoa(count())}, options...)...)...)
+		reply := h.raw(byteArgs(append([]string{"KEYP.UNTIMED", "CURSOR", cursor, "COUNT",
+			strconv.Itoa(count())}, options...)...)...)
 		parts := strings.Split(string(reply), "\r\n") // keys have no line ends
 		cursor = parts[2]
 		for i := 5; i < len(parts); i += 2 {
@@ -109,7 +110,9 @@ func TestUntimedFindsAll(t *testing.T) {
 		t.Helper()
 		rapid.Check(t, func(rt *rapid.T) {
 			sizes := rapid.SampledFrom([]int{3, 50, 2000, 20_000}).Draw(rt, "sizes")
-			found := untimed(h, func() int { return rapid.IntRange(1+sizes/10, sizes).Draw(rt, "count") })
+			found := untimed(h, func() int {
+				return rapid.IntRange(1+sizes/10, sizes).Draw(rt, "count")
+			})
 			if !maps.Equal(found, want) {
 				rt.Fatalf("%s: %d keys, want %d", place, len(found), len(want))
 			}
@@ -214,7 +217,8 @@ func TestExpiring(t *testing.T) {
 		SET s v PXAT AT2 -> +OK
 		KEYP.EXPIRING - + -> ["0", [["s", AT2]]]
 	`
-	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2", fmt.Sprint(at+2), "EARLY", fmt.Sprint(at-1000)).Replace(steps))
+	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2",
+		fmt.Sprint(at+2), "EARLY", fmt.Sprint(at-1000)).Replace(steps))
 }
 
 func TestExpiringElements(t *testing.T) {
@@ -268,7 +272,8 @@ func TestExpiringElements(t *testing.T) {
 		advance 2ms
 		KEYP.EXPIRING - + ELEMENTS z -> ["0", [["n", AT3]]]
 	`
-	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2", fmt.Sprint(at+2), "AT3", fmt.Sprint(at+3)).Replace(steps))
+	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2",
+		fmt.Sprint(at+2), "AT3", fmt.Sprint(at+3)).Replace(steps))
 }
 
 // Pages of fields, of which many have one deadline, come to all of them, once and in order. Fields
@@ -292,13 +297,16 @@ func TestExpiringElementPages(t *testing.T) {
 			h.do("HSET", key, "stays", "v")
 			got, cursor, last := map[string]int64{}, "0", int64(0)
 			for pages := 0; pages == 0 || cursor != "0"; pages++ {
-				text, _ := render(h.raw(byteArgs("KEYP.EXPIRING", "-", "+", "ELEMENTS", key, "CURSOR", cursor, "COUNT", strconv.Itoa(count))...))
-				found := regexp.MustCompile(`^\["([-0-9a-f]+)", \[(.*)\]\]$`).FindStringSubmatch(text)
+				text, _ := render(h.raw(byteArgs("KEYP.EXPIRING", "-", "+", "ELEMENTS", key,
+					"CURSOR", cursor, "COUNT", strconv.Itoa(count))...))
+				found := regexp.MustCompile(`^\["([-0-9a-f]+)", \[(.*)\]\]$`).FindStringSubmatch(
+					text)
 				if found == nil || pages > 1000 {
 					t.Fatalf("page %d: %s", pages, text)
 				}
 				cursor = found[1]
-				entries := regexp.MustCompile(`\["([^"]+)", (\d+)\]`).FindAllStringSubmatch(found[2], -1)
+				entries := regexp.MustCompile(`\["([^"]+)", (\d+)\]`).FindAllStringSubmatch(
+					found[2], -1)
 				if len(entries) > count+1 { // two fields may have one hash
 					t.Fatalf("page %d of %d has %d fields", pages, count, len(entries))
 				}
@@ -316,7 +324,9 @@ func TestExpiringElementPages(t *testing.T) {
 					h.do("HDEL", key, another)
 				}
 			}
-			maps.DeleteFunc(got, func(field string, _ int64) bool { return strings.HasPrefix(field, "another:") })
+			maps.DeleteFunc(got, func(field string, _ int64) bool {
+				return strings.HasPrefix(field, "another:")
+			})
 			if !maps.Equal(got, want) {
 				t.Errorf("%d fields by %d: %d are listed", len(want), count, len(got))
 			}
@@ -351,14 +361,18 @@ func TestExpiringElementsLooks(t *testing.T) {
 	}{
 		{keypOptions{scanOptions: scanOptions{count: 10}}, 10, 11, true},
 		{keypOptions{scanOptions: scanOptions{count: 10, match: []byte("*5")}}, 10, 97, true},
-		{keypOptions{scanOptions: scanOptions{count: 10, match: []byte("none")}}, 0, keypCountMax/2 + 1, true},
-		{keypOptions{scanOptions: scanOptions{count: keypCountMax / 2}}, keypCountMax / 2, keypCountMax/2 + 1, true},
+		{keypOptions{scanOptions: scanOptions{count: 10, match: []byte("none")}}, 0,
+			keypCountMax/2 + 1, true},
+		{keypOptions{scanOptions: scanOptions{count: keypCountMax / 2}}, keypCountMax / 2,
+			keypCountMax/2 + 1, true},
 	} {
 		v := &countedDeadlines{timedValue: hash}
-		page := elementsPage{c: &Ctx{steps: patternSteps}, options: &expiringOptions{keypOptions: tt.options}, until: storage.DueEnd}
+		page := elementsPage{c: &Ctx{steps: patternSteps},
+			options: &expiringOptions{keypOptions: tt.options}, until: storage.DueEnd}
 		v.Deadlines(0, func(at int64) bool { return page.add(hash, at) })
 		if len(page.list) != tt.list || v.seen != tt.seen || page.more != tt.more {
-			t.Errorf("%+v: %d of %d deadlines are listed, more: %v", tt.options, len(page.list), v.seen, page.more)
+			t.Errorf("%+v: %d of %d deadlines are listed, more: %v", tt.options, len(page.list),
+				v.seen, page.more)
 		}
 	}
 }
@@ -433,7 +447,9 @@ func TestTimeline(t *testing.T) {
 // A cursor is a position that fits its bound, and reads as it was written.
 func TestKeypCursor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := storage.DuePlace{Deadline: rapid.Int64Min(0).Draw(t, "deadline"), Slot: rapid.Uint16Range(0, storage.Slots).Draw(t, "slot"), Hash: rapid.Uint64().Draw(t, "hash")}
+		p := storage.DuePlace{Deadline: rapid.Int64Min(0).Draw(t, "deadline"),
+			Slot: rapid.Uint16Range(0, storage.Slots).Draw(t, "slot"),
+			Hash: rapid.Uint64().Draw(t, "hash")}
 		text := appendPlace(nil, p)
 		if got, ok := parsePlace(text); !ok || got != p || len(text) > keypCursorMax {
 			t.Fatalf("%s of %v is %v, %v", text, p, got, ok)
@@ -469,24 +485,31 @@ func TestExpiringPages(t *testing.T) {
 		for _, most := range []int{20, 300, 5000} {
 			got, cursor, last := map[string]int64{}, "0", int64(0)
 			for pages := 0; pages == 0 || cursor != "0"; pages++ {
-				reply := h.raw(byteArgs("KEYP.EXPIRING", "-", "+", "CURSOR", cursor, "COUNT", strconv.Itoa(1+rng.IntN(most)))...)
+				reply := h.raw(byteArgs("KEYP.EXPIRING", "-", "+", "CURSOR", cursor, "COUNT",
+					strconv.Itoa(1+rng.IntN(most)))...)
 				text, _ := render(reply)
-				found := regexp.MustCompile(`^\["([-0-9a-f]+)", \[(.*)\]\]$`).FindStringSubmatch(text)
+				found := regexp.MustCompile(`^\["([-0-9a-f]+)", \[(.*)\]\]$`).FindStringSubmatch(
+					text)
 				if found == nil || pages > 10_000 {
 					t.Fatalf("%s: page %d: %s", place, pages, text)
 				}
 				cursor = found[1]
-				for _, entry := range regexp.MustCompile(`\["([^"]+)", (\d+)\]`).FindAllStringSubmatch(found[2], -1) {
+				for _, entry := range regexp.MustCompile(
+					`\["([^"]+)", (\d+)\]`).FindAllStringSubmatch(found[2], -1) {
 					at, _ := strconv.ParseInt(entry[2], 10, 64)
 					if _, twice := got[entry[1]]; twice || at < last {
-						t.Fatalf("%s: %s at %d after %d, twice: %v", place, entry[1], at, last, twice)
+						t.Fatalf("%s: %s at %d after %d, twice: %v", place, entry[1],
+							at, last, twice)
 					}
 					got[entry[1]], last = at, at
 				}
-				h.do("SET", fmt.Sprint("other", pages), "v", "PXAT", fmt.Sprint(epoch+100_000+int64(pages)))
+				h.do("SET", fmt.Sprint("other", pages), "v", "PXAT",
+					fmt.Sprint(epoch+100_000+int64(pages)))
 				h.do("DEL", fmt.Sprint("other", pages-3))
 			}
-			maps.DeleteFunc(got, func(key string, _ int64) bool { return strings.HasPrefix(key, "other") })
+			maps.DeleteFunc(got, func(key string, _ int64) bool {
+				return strings.HasPrefix(key, "other")
+			})
 			if !maps.Equal(got, want) {
 				t.Errorf("%s, by up to %d: %d keys, want %d", place, most, len(got), len(want))
 			}
@@ -549,7 +572,8 @@ func TestKeypRights(t *testing.T) {
 		COMMAND INFO keyp.untimed -> [["keyp.untimed", -1, [+readonly], 0, 0, 0, [+@keyspace, +@read, +@slow, +@keyp], ["nondeterministic_output", "request_policy:special"], [], []]]
 	`)
 	for _, spec := range keypCommands {
-		if words := h.env.Table.Lookup([]byte(spec.Name)).categories(); !slices.Contains(words, "@keyp") || slices.Contains(words, "@dangerous") {
+		if words := h.env.Table.Lookup([]byte(spec.Name)).categories(); !slices.Contains(words,
+			"@keyp") || slices.Contains(words, "@dangerous") {
 			t.Errorf("%s: categories %v", spec.Name, words)
 		}
 	}

@@ -19,11 +19,15 @@ func BenchmarkLimits(b *testing.B) {
 	}{
 		{"INCR", 1, []string{"INCR", ""}, []string{"SET", "", "1", "EX", "36000"}},
 		{"SET EX", 1, []string{"SET", "", "1", "EX", "3600"}, nil},
-		{"TOKENS", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "TOKENS", "1000", "1000", "3600000"}, nil},
-		{"TOKENS of a millisecond", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "TOKENS", "1000000", "1000000", "1000"}, nil},
+		{"TOKENS", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "TOKENS", "1000", "1000", "3600000"},
+			nil},
+		{"TOKENS of a millisecond", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "TOKENS", "1000000",
+			"1000000", "1000"}, nil},
 		{"WINDOW", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "WINDOW", "100000", "60000"}, nil},
-		{"WINDOW APPROX", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "WINDOW", "100000", "60000", "APPROX"}, nil},
-		{"UNTIL", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "UNTIL", "100000000", "4102444800000"}, nil},
+		{"WINDOW APPROX", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "WINDOW", "100000", "60000",
+			"APPROX"}, nil},
+		{"UNTIL", 2, []string{"KEYP.LIMIT", "TAKE", "", "1", "UNTIL", "100000000", "4102444800000"},
+			nil},
 		{"CL.THROTTLE", 1, []string{"CL.THROTTLE", "", "1000", "1000", "3600"}, nil},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -20,7 +20,8 @@ func TestValueLimits(t *testing.T) {
 		CONFIG SET stream-node-max-bytes 8k stream-node-max-entries 7 -> +OK
 		CONFIG SET zset-max-listpack-entries 7 zset-max-listpack-value 8 -> +OK
 	`)
-	want := object.Limits{StreamBytes: 8000, StreamEntries: 7, HashEntries: 1, HashValue: 2000, ListSize: -3, SetInts: 4, SetEntries: 5, SetValue: 6, ZSetEntries: 7, ZSetValue: 8}
+	want := object.Limits{StreamBytes: 8000, StreamEntries: 7, HashEntries: 1, HashValue: 2000,
+		ListSize: -3, SetInts: 4, SetEntries: 5, SetValue: 6, ZSetEntries: 7, ZSetValue: 8}
 	if got := object.CurrentLimits(); got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}
@@ -35,7 +36,8 @@ func TestValueLimits(t *testing.T) {
 		CONFIG SET list-compress-depth -1 -> -ERR CONFIG SET failed (possibly related to argument 'list-compress-depth') - argument must be between 0 and 2147483647 inclusive
 		CONFIG SET list-compress-depth 2 -> +OK
 	`)
-	want.HashEntries, want.HashValue, want.ListSize, want.ZSetEntries, want.ZSetValue = 10, 11, 12, 13, 14
+	want.HashEntries, want.HashValue, want.ListSize, want.ZSetEntries, want.ZSetValue = 10, 11, 12,
+		13, 14
 	if got := object.CurrentLimits(); got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}

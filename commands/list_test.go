@@ -315,10 +315,12 @@ func TestListHits(t *testing.T) {
 		SET s v -> +OK
 	`)
 	hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load()
-	for _, line := range []string{"LLEN k", "LINDEX k 0", "LRANGE k 0 1", "LPOS k a", "LLEN s", "LLEN none", "LRANGE none 0 1"} {
+	for _, line := range []string{"LLEN k", "LINDEX k 0", "LRANGE k 0 1", "LPOS k a", "LLEN s",
+		"LLEN none", "LRANGE none 0 1"} {
 		h.do(strings.Fields(line)...)
 	}
-	if hits, misses := h.env.Stats.Hits.Load()-hits, h.env.Stats.Misses.Load()-misses; hits != 5 || misses != 2 {
+	if hits, misses := h.env.Stats.Hits.Load()-hits, h.env.Stats.Misses.Load()-misses; hits != 5 ||
+		misses != 2 {
 		t.Errorf("%d hits and %d misses, want 5 and 2", hits, misses)
 	}
 }

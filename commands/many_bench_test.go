@@ -39,11 +39,13 @@ func BenchmarkManyKeys(b *testing.B) {
 		{"EXISTS missing", nil, numbered(many, "none:1", "", "EXISTS")},
 		{"MGET", nil, numbered(many, "key:1", "", "MGET")},
 		{"TOUCH", nil, numbered(many, "key:1", "", "TOUCH")},
-		{"MSET of new keys", numbered(many, "new:", "", "DEL"), numbered(many, "new:", value, "MSET")},
+		{"MSET of new keys", numbered(many, "new:", "", "DEL"),
+			numbered(many, "new:", value, "MSET")},
 		{"MSET", nil, numbered(many, "key:1", value, "MSET")},
 		{"DEL", numbered(many, "key:1", value, "MSET"), numbered(many, "key:1", "", "DEL")},
 		{"SORT BY", nil, byteArgs("SORT", "list", "BY", "key:2*", "LIMIT", "0", "10", "ALPHA")},
-		{"SORT BY missing", nil, byteArgs("SORT", "list", "BY", "none:2*", "LIMIT", "0", "10", "ALPHA")},
+		{"SORT BY missing", nil, byteArgs("SORT", "list", "BY", "none:2*", "LIMIT", "0",
+			"10", "ALPHA")},
 		{"SUBSCRIBE", byteArgs("RESET"), numbered(many, "channel:", "", "SUBSCRIBE")},
 		{"PSUBSCRIBE", byteArgs("RESET"), numbered(many, "channel:", "", "PSUBSCRIBE")},
 		{"WATCH", byteArgs("RESET"), numbered(many, "key:1", "", "WATCH")},
@@ -71,7 +73,8 @@ func BenchmarkRemoveMost(b *testing.B) {
 	h.store.SetEvents(0)
 	members := byteArgs("ZADD", "zset")
 	for _, i := range rand.Perm(many) {
-		members = append(members, strconv.AppendInt(nil, int64(i), 10), strconv.AppendInt([]byte("m"), int64(i), 10))
+		members = append(members, strconv.AppendInt(nil, int64(i), 10),
+			strconv.AppendInt([]byte("m"), int64(i), 10))
 	}
 	for _, c := range []struct {
 		name   string
@@ -79,9 +82,11 @@ func BenchmarkRemoveMost(b *testing.B) {
 		args   [][]byte
 	}{
 		{"LTRIM", numbered(many, "", "", "RPUSH", "list"), byteArgs("LTRIM", "list", "0", "0")},
-		{"LTRIM to half", numbered(many, "", "", "RPUSH", "list"), byteArgs("LTRIM", "list", "0", strconv.Itoa(many/2))},
+		{"LTRIM to half", numbered(many, "", "", "RPUSH", "list"),
+			byteArgs("LTRIM", "list", "0", strconv.Itoa(many/2))},
 		{"ZREMRANGEBYRANK", members, byteArgs("ZREMRANGEBYRANK", "zset", "1", "-1")},
-		{"ZREMRANGEBYRANK of half", members, byteArgs("ZREMRANGEBYRANK", "zset", "0", strconv.Itoa(many/2-10))},
+		{"ZREMRANGEBYRANK of half", members, byteArgs("ZREMRANGEBYRANK", "zset", "0",
+			strconv.Itoa(many/2-10))},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

@@ -40,11 +40,13 @@ func TestManyKeys(t *testing.T) {
 	if got := h.raw(append(byteArgs("MGET"), names...)...); !bytes.Equal(got, want) {
 		t.Errorf("MGET replies %.200q, and not %.200q", got, want)
 	}
-	if got := h.env.Stats.Hits.Load() - hits; got != exist || h.env.Stats.Misses.Load()-misses != int64(len(names))-exist {
+	if got := h.env.Stats.Hits.Load() - hits; got != exist ||
+		h.env.Stats.Misses.Load()-misses != int64(len(names))-exist {
 		t.Errorf("%d hits, and not %d", got, exist)
 	}
 	for _, name := range []string{"EXISTS", "TOUCH"} {
-		if got := string(h.raw(append(byteArgs(name), names...)...)); got != fmt.Sprintf(":%d\r\n", exist) {
+		if got := string(h.raw(append(byteArgs(name), names...)...)); got != fmt.Sprintf(":%d\r\n",
+			exist) {
 			t.Errorf("%s replies %q, and not %d", name, got, exist)
 		}
 	}
@@ -65,7 +67,8 @@ func TestManyKeys(t *testing.T) {
 	h.reopen()
 	must(t, h, strconv.Itoa(many), "DBSIZE")
 	must(t, h, "-1", "TTL", "key:10")
-	if got := string(h.raw(append(byteArgs("UNLINK"), names...)...)); got != fmt.Sprintf(":%d\r\n", many) {
+	if got := string(h.raw(append(byteArgs("UNLINK"), names...)...)); got != fmt.Sprintf(":%d\r\n",
+		many) {
 		t.Errorf("UNLINK replies %q", got)
 	}
 	must(t, h, "0", "DBSIZE")

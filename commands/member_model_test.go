@@ -81,7 +81,8 @@ func TestMemberDeadlinesProperty(t *testing.T) {
 				must(t, h, count(there), name, key, m)
 				delete(model, m)
 			case 7:
-				h.clock.Advance(time.Duration(rapid.SampledFrom([]int{1, 499, 1000}).Draw(t, "advance")) * time.Millisecond)
+				h.clock.Advance(time.Duration(rapid.SampledFrom([]int{1, 499, 1000}).Draw(t,
+					"advance")) * time.Millisecond)
 			case 8:
 				h.store.Reap()
 			case 9:

@@ -39,11 +39,15 @@ func TestMonitor(t *testing.T) {
 	run("SET a 1 -> +OK", `+1700000000.000000 [0 127.0.0.1:1001] "SET" "a" "1"`)
 	run("advance 1234ms")
 	run("select 9")
-	run(`GET "\x00\"\\\n\r\t\a\b ~\x7f\xff" -> nil`, `+1700000001.234000 [9 127.0.0.1:1001] "GET" "\x00\"\\\n\r\t\a\b ~\x7f\xff"`)
+	run(`GET "\x00\"\\\n\r\t\a\b ~\x7f\xff" -> nil`,
+		`+1700000001.234000 [9 127.0.0.1:1001] "GET" "\x00\"\\\n\r\t\a\b ~\x7f\xff"`)
 	run("SELECT 0 -> +OK", `+1700000001.234000 [0 127.0.0.1:1001] "SELECT" "0"`)
-	run("LPUSH a x -> -WRONGTYPE Operation against a key holding the wrong kind of value", `+1700000001.234000 [0 127.0.0.1:1001] "LPUSH" "a" "x"`)
-	run("AUTH secret -> -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", `+1700000001.234000 [0 127.0.0.1:1001] "AUTH" "(redacted)"`)
-	run("HELLO 2 AUTH a b SETNAME c -> -WRONGPASS invalid username-password pair or user is disabled.", `+1700000001.234000 [0 127.0.0.1:1001] "HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "c"`)
+	run("LPUSH a x -> -WRONGTYPE Operation against a key holding the wrong kind of value",
+		`+1700000001.234000 [0 127.0.0.1:1001] "LPUSH" "a" "x"`)
+	run("AUTH secret -> -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+		`+1700000001.234000 [0 127.0.0.1:1001] "AUTH" "(redacted)"`)
+	run("HELLO 2 AUTH a b SETNAME c -> -WRONGPASS invalid username-password pair or user is disabled.",
+		`+1700000001.234000 [0 127.0.0.1:1001] "HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "c"`)
 	// Commands that did not run, and those of administration, are not shown.
 	run("GET -> -ERR wrong number of arguments for 'get' command")
 	run("CLIENT NONE -> -ERR unknown subcommand 'NONE'. Try CLIENT HELP.")
@@ -67,8 +71,12 @@ func TestMonitor(t *testing.T) {
 	run("PING -> +PONG", `+1700000001.234000 [0 unix:/run/keyp.sock] "PING"`)
 	// A transaction's commands are shown as they run, and EXEC after them.
 	h.client.Addr = "127.0.0.1:1001"
-	for _, line := range []string{"MULTI -> +OK", "SET a 3 -> +QUEUED", "MONITOR -> +QUEUED", "CONFIG GET save -> +QUEUED", "GET a -> +QUEUED"} {
-		run(line, map[bool][]string{true: {`+1700000001.234000 [0 127.0.0.1:1001] "MULTI"`}}[strings.HasPrefix(line, "MULTI")]...)
+	for _, line := range []string{"MULTI -> +OK", "SET a 3 -> +QUEUED", "MONITOR -> +QUEUED",
+		"CONFIG GET save -> +QUEUED", "GET a -> +QUEUED"} {
+		run(line,
+			map[bool][]string{
+				true: {`+1700000001.234000 [0 127.0.0.1:1001] "MULTI"`}}[strings.HasPrefix(line,
+				"MULTI")]...)
 	}
 	run(`EXEC -> [+OK, -ERR MONITOR isn't allowed for DENY BLOCKING client, ["save", ""], "3"]`,
 		`+1700000001.234000 [0 127.0.0.1:1001] "SET" "a" "3"`,
@@ -88,7 +96,8 @@ func TestMonitorCostsNothingWithoutMonitors(t *testing.T) {
 	c := &h.ctx
 	c.Args = [][]byte{[]byte("GET"), []byte("a")}
 	c.Env, c.Spec = h.env, h.env.Table.Lookup(c.Args[0])
-	if n := testing.AllocsPerRun(100, func() { h.env.feedMonitors(c) }); n != 0 || len(c.emitted) > 0 {
+	if n := testing.AllocsPerRun(100, func() { h.env.feedMonitors(c) }); n != 0 ||
+		len(c.emitted) > 0 {
 		t.Errorf("%.0f allocations, %d messages", n, len(c.emitted))
 	}
 }

@@ -16,14 +16,21 @@ import (
 
 // execCalls are commands whose replies depend on nothing but the data.
 var execCalls = []string{
-	"SET a 1", "SET b x PX 700", "SET {a}c y", "GET a", "GET b", "GETDEL {a}c", "INCR a", "APPEND b z", "DEL a l", "MSET a 5 b 6 c 7",
-	"RPUSH l 1 2 3", "LPOP l", "LRANGE l 0 -1", "LMOVE l m LEFT RIGHT", "HSET h f 1 g 2", "HDEL h f", "HGET h g",
-	"HPEXPIRE h 300 FIELDS 1 g", "SADD s 1 2", "SREM s 1 2", "SCARD s", "ZADD z 1 m 2 n", "ZPOPMIN z", "ZRANGE z 0 -1",
-	"RENAME a b", "RENAME l a", "COPY b c", "MOVE b 1", "EXPIRE a 1", "PERSIST a", "PTTL a", "PTTL b", "EXISTS a b c l h s z m", "TYPE a",
+	"SET a 1", "SET b x PX 700", "SET {a}c y", "GET a", "GET b", "GETDEL {a}c", "INCR a",
+	"APPEND b z", "DEL a l", "MSET a 5 b 6 c 7",
+	"RPUSH l 1 2 3", "LPOP l", "LRANGE l 0 -1", "LMOVE l m LEFT RIGHT", "HSET h f 1 g 2",
+	"HDEL h f", "HGET h g",
+	"HPEXPIRE h 300 FIELDS 1 g", "SADD s 1 2", "SREM s 1 2", "SCARD s", "ZADD z 1 m 2 n",
+	"ZPOPMIN z", "ZRANGE z 0 -1",
+	"RENAME a b", "RENAME l a", "COPY b c", "MOVE b 1", "EXPIRE a 1", "PERSIST a", "PTTL a",
+	"PTTL b", "EXISTS a b c l h s z m", "TYPE a",
 	"SELECT 1", "SELECT 0", "SELECT 99", "BLPOP l nolist 0", "LPUSH b 1", "EXPIRE nokey 5",
-	"XADD q MAXLEN 5 1-* f v", "XADD q 1-* f w", "XGROUP CREATE q g 0 MKSTREAM", "XGROUP CREATE q {a}g $", "XGROUP CREATECONSUMER q g c",
-	"XREADGROUP GROUP g c COUNT 1 STREAMS q >", "XREADGROUP GROUP {a}g c NOACK STREAMS q >", "XACK q g 1-0 1-1", "XNACK q g FAIL IDS 1 1-0",
-	"XDEL q 1-1", "XTRIM q MAXLEN 1", "XSETID q 1-9", "XGROUP SETID q g 0", "XGROUP DELCONSUMER q g c", "XGROUP DESTROY q g", "XRANGE q - +",
+	"XADD q MAXLEN 5 1-* f v", "XADD q 1-* f w", "XGROUP CREATE q g 0 MKSTREAM",
+	"XGROUP CREATE q {a}g $", "XGROUP CREATECONSUMER q g c",
+	"XREADGROUP GROUP g c COUNT 1 STREAMS q >", "XREADGROUP GROUP {a}g c NOACK STREAMS q >",
+	"XACK q g 1-0 1-1", "XNACK q g FAIL IDS 1 1-0",
+	"XDEL q 1-1", "XTRIM q MAXLEN 1", "XSETID q 1-9", "XGROUP SETID q g 0",
+	"XGROUP DELCONSUMER q g c", "XGROUP DESTROY q g", "XRANGE q - +",
 	"SETBIT a 9 1", "SETRANGE b 3 x", "PFADD p x y", "PFADD p z", "GEOADD z 13 38 m",
 	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need a global job
 	"DBSIZE", "KEYS a", "SCAN 0 COUNT 100 MATCH b", "FLUSHDB", "SWAPDB 0 1",
@@ -41,7 +48,8 @@ func (h *harness) dumpAll() string {
 	for db := range 2 {
 		h.client.DB = db
 		for _, key := range execKeys {
-			fmt.Fprintln(&b, db, key, h.do("PEXPIRETIME", key), h.do("DUMP", key), h.do("HPEXPIRETIME", key, "FIELDS", "1", "g"))
+			fmt.Fprintln(&b, db, key, h.do("PEXPIRETIME", key), h.do("DUMP", key),
+				h.do("HPEXPIRETIME", key, "FIELDS", "1", "g"))
 		}
 	}
 	return b.String()
@@ -120,7 +128,8 @@ func TestEveryChangeIsWatched(t *testing.T) {
 		if h.do("TYPE", key) == "+stream" {
 			return h.do("XRANGE", key, "-", "+") + h.do("PEXPIRETIME", key)
 		}
-		return h.do("DUMP", key) + h.do("PEXPIRETIME", key) + h.do("HPEXPIRETIME", key, "FIELDS", "1", "g")
+		return h.do("DUMP", key) + h.do("PEXPIRETIME", key) + h.do("HPEXPIRETIME", key,
+			"FIELDS", "1", "g")
 	}
 	type watcher struct {
 		*Client
@@ -132,7 +141,9 @@ func TestEveryChangeIsWatched(t *testing.T) {
 		h.client.DB = 0
 		h.do("FLUSHALL")
 		key := rapid.SampledFrom(execKeys).Draw(t, "key")
-		some := slices.DeleteFunc(slices.Clone(execCalls), func(call string) bool { return !slices.Contains(strings.Fields(call)[1:], key) })
+		some := slices.DeleteFunc(slices.Clone(execCalls), func(call string) bool {
+			return !slices.Contains(strings.Fields(call)[1:], key)
+		})
 		for range rapid.IntRange(1, 12).Draw(t, "transactions") {
 			var watchers []watcher
 			for db := range 2 {
@@ -153,11 +164,13 @@ func TestEveryChangeIsWatched(t *testing.T) {
 				h.env.Gone(w.Client)
 				if after := shown(w.DB, w.key); after != w.before {
 					if changes++; !seen {
-						t.Fatalf("%q %s:\nunseen, %s of database %d became\n%s, was\n%s", calls, reply, w.key, w.DB, after, w.before)
+						t.Fatalf("%q %s:\nunseen, %s of database %d became\n%s, was\n%s", calls,
+							reply, w.key, w.DB, after, w.before)
 					}
 				}
 			}
-			h.step([]string{"advance", rapid.SampledFrom([]string{"0s", "100ms", "800ms"}).Draw(t, "pause")})
+			h.step([]string{"advance", rapid.SampledFrom([]string{"0s", "100ms", "800ms"}).Draw(t,
+				"pause")})
 		}
 	})
 	if changes == 0 {
@@ -180,7 +193,8 @@ func TestExecAndCrash(t *testing.T) {
 	state := func() string {
 		var b strings.Builder
 		for i := range 30 {
-			fmt.Fprintf(&b, "%s %s ", h.do("GET", fmt.Sprint("k", i)), h.do("LRANGE", fmt.Sprint("l", i), "0", "-1"))
+			fmt.Fprintf(&b, "%s %s ", h.do("GET", fmt.Sprint("k", i)),
+				h.do("LRANGE", fmt.Sprint("l", i), "0", "-1"))
 		}
 		return b.String()
 	}
@@ -192,8 +206,10 @@ func TestExecAndCrash(t *testing.T) {
 			for range rng.IntN(12) {
 				i := fmt.Sprint(rng.IntN(30))
 				one := [][]string{
-					{"SET", "k" + i, fmt.Sprint(round, ".", n)}, {"DEL", "k" + i, "l" + i}, {"RPUSH", "l" + i, fmt.Sprint(round), fmt.Sprint(n)},
-					{"APPEND", "k" + i, strings.Repeat("x", rng.IntN(3000))}, {"RENAME", "l" + i, "l" + fmt.Sprint(rng.IntN(30))},
+					{"SET", "k" + i, fmt.Sprint(round, ".", n)}, {"DEL", "k" + i, "l" + i},
+					{"RPUSH", "l" + i, fmt.Sprint(round), fmt.Sprint(n)},
+					{"APPEND", "k" + i, strings.Repeat("x", rng.IntN(3000))},
+					{"RENAME", "l" + i, "l" + fmt.Sprint(rng.IntN(30))},
 					{"DBSIZE"}, {"LPOP", "l" + i},
 				}[rng.IntN(7)]
 				h.do(one...)
@@ -223,7 +239,8 @@ func TestExecAndCrash(t *testing.T) {
 			}
 		}
 		if at < 0 {
-			t.Fatalf("round %d: after the crash there is\n%s\nwhich no transaction left; the last was\n%s", round, got, states[len(states)-1])
+			t.Fatalf("round %d: after the crash there is\n%s\nwhich no transaction left; the last was\n%s",
+				round, got, states[len(states)-1])
 		}
 		lost += len(states) - 1 - at
 		states = []string{got}

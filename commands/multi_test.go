@@ -178,7 +178,8 @@ func (h *harness) second(args ...string) string {
 
 // other is another client.
 func (h *harness) other(db int) *Client {
-	return &Client{ID: 2, Proto: 2, DB: db, Authenticated: true, user: identity{h.env.users.byDefault}}
+	return &Client{ID: 2, Proto: 2, DB: db, Authenticated: true,
+		user: identity{h.env.users.byDefault}}
 }
 
 // doAs runs a command for another client.
@@ -240,7 +241,8 @@ func TestWatch(t *testing.T) {
 				if got := h.do("EXEC"); got != c.want {
 					t.Errorf("EXEC gives %s, want %s", got, c.want)
 				}
-				if n, _ := h.env.Changes.watches(h.client); n != 0 || len(h.env.Changes.mu.watched) != 0 || h.env.Changes.mu.reported {
+				if n, _ := h.env.Changes.watches(h.client); n != 0 ||
+					len(h.env.Changes.mu.watched) != 0 || h.env.Changes.mu.reported {
 					t.Errorf("%d keys are still watched", n)
 				}
 			})

@@ -43,7 +43,8 @@ func TestRestoreFreq(t *testing.T) {
 		SET k v -> +OK
 	`)
 	payload := h.dump("k")
-	for _, c := range []struct{ option, value, want string }{{"FREQ", "200", "200"}, {"IDLETIME", "7", "5"}} {
+	for _, c := range []struct{ option, value, want string }{{"FREQ", "200", "200"},
+		{"IDLETIME", "7", "5"}} {
 		h.do("DEL", "l")
 		must(t, h, "+OK", "RESTORE", "l", "0", payload, c.option, c.value)
 		must(t, h, c.want, "OBJECT", "FREQ", "l")

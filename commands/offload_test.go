@@ -29,7 +29,8 @@ func TestOffloadStores(t *testing.T) {
 	h.do("PEXPIRE", "text", "100000")
 	for _, command := range []string{
 		"SUNIONSTORE DST s s2", "SINTERSTORE DST s s2", "SDIFFSTORE DST s s2", "SDIFFSTORE DST s s",
-		"ZUNIONSTORE DST 2 z s WEIGHTS 2 1", "ZINTERSTORE DST 2 z s2", "ZDIFFSTORE DST 2 z s2", "ZRANGESTORE DST z 5 3000",
+		"ZUNIONSTORE DST 2 z s WEIGHTS 2 1", "ZINTERSTORE DST 2 z s2", "ZDIFFSTORE DST 2 z s2",
+		"ZRANGESTORE DST z 5 3000",
 		"SORT l ALPHA DESC STORE DST", "COPY s DST REPLACE", "COPY text DST REPLACE", "COPY l DST",
 		"SET DST " + strings.Repeat("set", largeStore/2),
 	} {
@@ -49,19 +50,23 @@ func TestOffloadStores(t *testing.T) {
 				} else {
 					reply[dst] = h.do(words...)
 				}
-				dumps[dst] = h.do("OBJECT", "ENCODING", dst) + h.do("PTTL", dst) + h.do("SORT", dst, "ALPHA") + h.do("GET", dst) + h.do("TYPE", dst)
+				dumps[dst] = h.do("OBJECT", "ENCODING", dst) + h.do("PTTL", dst) + h.do("SORT", dst,
+					"ALPHA") + h.do("GET", dst) + h.do("TYPE", dst)
 			}
 			if reply["offloaded"] != reply["within"] || dumps["offloaded"] != dumps["within"] {
-				t.Errorf("%.60s behind %q gives %s offloaded, %s within EXEC, or other values", command, before, reply["offloaded"], reply["within"])
+				t.Errorf("%.60s behind %q gives %s offloaded, %s within EXEC, or other values",
+					command, before, reply["offloaded"], reply["within"])
 			}
 		}
 		h.do("COPY", "offloaded", fmt.Sprintf("kept:%.60s", command))
 	}
 	dumps := func() (all string) {
-		for _, k := range strings.Fields(strings.NewReplacer("[", "", "]", "", `"`, "", ",", " ").Replace(h.do("KEYS", "s*"))) {
+		for _, k := range strings.Fields(strings.NewReplacer("[", "", "]", "", `"`, "", ",",
+			" ").Replace(h.do("KEYS", "s*"))) {
 			all += k + h.do("SORT", k, "ALPHA")
 		}
-		return all + h.do("SORT", "offloaded", "ALPHA") + h.do("SORT", "kept:SORT l ALPHA DESC STORE DST", "ALPHA")
+		return all + h.do("SORT", "offloaded", "ALPHA") +
+			h.do("SORT", "kept:SORT l ALPHA DESC STORE DST", "ALPHA")
 	}
 	want := dumps()
 	h.reopen()
@@ -98,7 +103,8 @@ func TestOffloadDeadlines(t *testing.T) {
 	h.clock.Advance(time.Second)
 	h.store.Reap()
 	for _, args := range [][]string{
-		{"HGET", "h", "field7"}, {"HLEN", "h"}, {"EXISTS", "none", "h"}, {"HGETALL", "h"}, {"HSET", "h", "a", "b"}, {"WATCH", "h"},
+		{"HGET", "h", "field7"}, {"HLEN", "h"}, {"EXISTS", "none", "h"}, {"HGETALL", "h"},
+		{"HSET", "h", "a", "b"}, {"WATCH", "h"},
 		{"SORT", "none", "BY", "nosort*", "GET", "h->field7"}, {"SORT", "none", "BY", "x*"},
 	} {
 		if got := dispatch(args...); got != Wait || h.ctx.Reason != ForJob {
@@ -115,7 +121,8 @@ func TestOffloadDeadlines(t *testing.T) {
 	if got := string(out.Buf[:6]); got != fmt.Sprintf("*%d\r", 2*(2*largeCount-1)) {
 		t.Errorf("the reply begins with %q", got)
 	}
-	if got := h.do("HGET", "h", "field7") + h.do("HLEN", "h"); got != fmt.Sprint("nil", 2*largeCount-2) {
+	if got := h.do("HGET", "h", "field7") + h.do("HLEN", "h"); got != fmt.Sprint("nil",
+		2*largeCount-2) {
 		t.Errorf("afterwards there is %s", got)
 	}
 }
@@ -183,7 +190,8 @@ func TestOffloadRestore(t *testing.T) {
 				t.Errorf("RESTORE of a %s with %.50q: %s, want %s", key, args[3:], got, want)
 			}
 			if got := h.heard(); got != events {
-				t.Errorf("RESTORE of a %s with %.50q raises %s, want %s", key, args[3:], got, events)
+				t.Errorf("RESTORE of a %s with %.50q raises %s, want %s", key,
+					args[3:], got, events)
 			}
 		}
 		job("+OK", "restore:dst", "dst", "0", p)
@@ -195,7 +203,8 @@ func TestOffloadRestore(t *testing.T) {
 		if got := h.dump("dst"); got != p {
 			t.Errorf("%s: %.100q came back, not %.100q", key, got, p)
 		}
-		job("-ERR DUMP payload version or checksum are wrong", "", "dst", "0", p[:len(p)-1]+"x", "REPLACE")
+		job("-ERR DUMP payload version or checksum are wrong", "", "dst", "0", p[:len(p)-1]+"x",
+			"REPLACE")
 		must(t, h, "1", "EXISTS", "dst")
 		job("+OK", "del:dst", "dst", "1", p, "REPLACE", "ABSTTL")
 		must(t, h, "0", "EXISTS", "dst")

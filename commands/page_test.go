@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
+var updatePage = flag.Bool("update", false,
+	"write the generated part of the page again instead of comparing it")
 
 const (
 	commandsPage = "../docs/reference/commands.md"
@@ -58,7 +59,8 @@ func TestCommandsPage(t *testing.T) {
 		return
 	}
 	if !*updatePage {
-		t.Fatalf("%s is not what the declarations say; run %s\n%s", commandsPage, updateHow, firstDifference(string(have), want))
+		t.Fatalf("%s is not what the declarations say; run %s\n%s", commandsPage, updateHow,
+			firstDifference(string(have), want))
 	}
 	if err := os.WriteFile(commandsPage, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
@@ -111,7 +113,8 @@ func renderCommands(t *testing.T, specs []*Spec) string {
 			}
 			name := "`" + spec.fullName() + "`"
 			if redisDocuments(spec) {
-				name = "[" + name + "](" + redisCommands + strings.ReplaceAll(strings.ToLower(spec.fullName()), " ", "-") + "/)"
+				name = "[" + name + "](" + redisCommands +
+					strings.ReplaceAll(strings.ToLower(spec.fullName()), " ", "-") + "/)"
 			}
 			b.WriteString(name + end)
 		}
@@ -157,7 +160,8 @@ func renderOwn(t *testing.T, b *strings.Builder, list []*Spec) {
 		case !strings.Contains(all, "\n> "+name+" ") && !strings.Contains(all, "\n> "+name+"\n"):
 			t.Errorf("%s has no example", name)
 		}
-		cells := []string{"`" + synopsis(spec) + "`", what, strings.TrimSuffix(spec.Complexity, ".")}
+		cells := []string{"`" + synopsis(spec) + "`", what,
+			strings.TrimSuffix(spec.Complexity, ".")}
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(cell, "|", `\|`)
 		}
@@ -165,7 +169,8 @@ func renderOwn(t *testing.T, b *strings.Builder, list []*Spec) {
 	}
 	b.WriteString("\nSessions with these commands, as redis-cli shows them. The first begins at the time 1700000000000.\n")
 	for _, example := range keypExamples {
-		fmt.Fprintf(b, "\n### %s\n\n```\n%s```\n", example.title, strings.TrimSpace(session(t, example.session))+"\n")
+		fmt.Fprintf(b, "\n### %s\n\n```\n%s```\n", example.title,
+			strings.TrimSpace(session(t, example.session))+"\n")
 	}
 }
 
@@ -235,9 +240,11 @@ func TestSynopsis(t *testing.T) {
 		{oneOf("mode", word("ON"), word("OFF")), "<ON | OFF>"},
 		{oneOf("mode", word("ON"), intArg("n").after("IN")).opt(), "[ON | IN n]"},
 		{oneOf("skipme", word("YES"), word("NO")).after("SKIPME").opt(), "[SKIPME <YES | NO>]"},
-		{oneOf("filter", intArg("id").after("ID").opt(), stringArg("addr").after("ADDR").opt()).many(), "<ID id | ADDR addr> ..."},
+		{oneOf("filter", intArg("id").after("ID").opt(),
+			stringArg("addr").after("ADDR").opt()).many(), "<ID id | ADDR addr> ..."},
 		{block("pair", keyArg("key"), stringArg("value")).many(), "key value [key value ...]"},
-		{block("auth", stringArg("user"), stringArg("password")).after("AUTH").opt(), "[AUTH user password]"},
+		{block("auth", stringArg("user"), stringArg("password")).after("AUTH").opt(),
+			"[AUTH user password]"},
 	}
 	for _, tt := range tests {
 		if got := tt.arg.synopsis(); got != tt.want {

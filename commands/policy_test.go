@@ -51,7 +51,9 @@ func (h *harness) keyspace() map[string]keyState {
 				if err := digest.addItem(item); err != nil {
 					h.t.Fatalf("%v", err)
 				}
-				all[fmt.Sprintf("%d:%s", db, name)] = keyState{item.Deadline(), txn.Now()/1000 - int64(item.Access()), digest.text() + fmt.Sprint(item.Due()), item.Type().OwnDeadline()}
+				all[fmt.Sprintf("%d:%s", db, name)] = keyState{item.Deadline(),
+					txn.Now()/1000 - int64(item.Access()), digest.text() + fmt.Sprint(item.Due()),
+					item.Type().OwnDeadline()}
 			}
 			txn.End()
 		}
@@ -70,7 +72,8 @@ func governed(t *testing.T, seed uint64, policy string) *fuzzed {
 	}
 	f := newFuzzed(t, data)
 	f.specs = slices.DeleteFunc(f.specs, func(s *Spec) bool {
-		return s.full == "restore" || s.full == "keyp.policy|set" || s.full == "keyp.policy|del" || s.full == "keyp.outbox|set"
+		return s.full == "restore" || s.full == "keyp.policy|set" || s.full == "keyp.policy|del" ||
+			s.full == "keyp.outbox|set"
 	})
 	f.govern(policy)
 	return f
@@ -78,7 +81,8 @@ func governed(t *testing.T, seed uint64, policy string) *fuzzed {
 
 // policyEvents are those that a command which is refused must not raise. Misses are not among them:
 // it may have read.
-const policyEvents = storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream |
+const policyEvents = storage.EventGeneric | storage.EventString | storage.EventList |
+	storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream |
 	storage.EventExpired | storage.EventNew | storage.EventOverwritten | storage.EventTypeChanged
 
 // govern gives each database a policy.
@@ -111,12 +115,14 @@ func TestPoliciesOnEveryCommand(t *testing.T) {
 		filled       string // a policy for the time while there are no keys yet
 		broken       func(deadline, now int64) bool
 	}{
-		{"default and cut", "ENFORCE DEFAULT 100s MAX 200s CUT JITTER 20", "", func(deadline, now int64) bool {
-			return deadline == ttl.None || deadline > now+most
-		}},
-		{"required and refused", "ENFORCE MAX 200s REFUSE REQUIRE", "ENFORCE DEFAULT 100s MAX 200s CUT", func(deadline, now int64) bool {
-			return deadline == ttl.None || deadline > now+most
-		}},
+		{"default and cut", "ENFORCE DEFAULT 100s MAX 200s CUT JITTER 20", "",
+			func(deadline, now int64) bool {
+				return deadline == ttl.None || deadline > now+most
+			}},
+		{"required and refused", "ENFORCE MAX 200s REFUSE REQUIRE",
+			"ENFORCE DEFAULT 100s MAX 200s CUT", func(deadline, now int64) bool {
+				return deadline == ttl.None || deadline > now+most
+			}},
 	} {
 		for seed := range randomRuns {
 			t.Run(fmt.Sprintf("%s %d", tt.name, seed), func(t *testing.T) {
@@ -150,23 +156,28 @@ func TestPoliciesOnEveryCommand(t *testing.T) {
 					case 0:
 						f.transaction()
 					case 1:
-						f.send(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"}, f.call()...))
+						f.send(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"},
+							f.call()...))
 					default:
 						f.send(f.call())
 					}
 					after := f.keyspace()
 					for name, k := range after {
 						if !k.own && tt.broken(k.deadline, f.clock.Now()) {
-							f.fail("%s has the deadline %d, now it is %d", name, k.deadline, f.clock.Now())
+							f.fail("%s has the deadline %d, now it is %d", name,
+								k.deadline, f.clock.Now())
 						}
 					}
 					if reply := f.ctx.Out.Buf; bytes.HasPrefix(reply, []byte("-POLICY")) {
 						refused++
-						if events := f.heard(); !maps.EqualFunc(before, after, sameValue) || events != "" {
-							f.fail("is refused, raises %q, and changes\n%v\nto\n%v", events, before, after)
+						if events := f.heard(); !maps.EqualFunc(before, after, sameValue) ||
+							events != "" {
+							f.fail("is refused, raises %q, and changes\n%v\nto\n%v",
+								events, before, after)
 						}
 					}
-					if conn := f.client.Conn.(*fakeConn); conn.killed || f.client.Closing || f.client.queue != nil || f.One(24) {
+					if conn := f.client.Conn.(*fakeConn); conn.killed || f.client.Closing ||
+						f.client.queue != nil || f.One(24) {
 						f.connect()
 					}
 				}
@@ -209,7 +220,9 @@ func TestEveryReadSlides(t *testing.T) {
 					slid[spec.full] = true
 				}
 				if k.deadline != want {
-					f.fail("%s was idle for %d s and is for %d s, its deadline was %d and is %d, now it is %d", name, before[name].idle, k.idle, before[name].deadline, k.deadline, f.clock.Now())
+					f.fail("%s was idle for %d s and is for %d s, its deadline was %d and is %d, now it is %d",
+						name, before[name].idle, k.idle, before[name].deadline,
+						k.deadline, f.clock.Now())
 				}
 			}
 		}
@@ -298,7 +311,8 @@ func TestPolicyCommands(t *testing.T) {
 // TestWarningPolicy: a policy that warns changes nothing, and counts what it would do.
 func TestWarningPolicy(t *testing.T) {
 	var log strings.Builder
-	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true, sync: wal.No, log: &log}
+	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true,
+		sync: wal.No, log: &log}
 	h.open()
 	t.Cleanup(h.close)
 	h.run(`
@@ -330,10 +344,12 @@ func TestWarningPolicy(t *testing.T) {
 		SET r:4 v -> +OK
 		SET r:5 v -> +OK
 	`)
-	if text := log.String(); !strings.Contains(text, `msg="a policy would refuse the command" policy=r times=3 db=0 key=r:4`) {
+	if text := log.String(); !strings.Contains(text,
+		`msg="a policy would refuse the command" policy=r times=3 db=0 key=r:4`) {
 		t.Errorf("after an hour the log has %s", text)
 	}
-	if text := log.String(); strings.Count(text, "a policy would give the key a deadline") != 1 || strings.Count(text, "a policy would refuse the command") != 2 {
+	if text := log.String(); strings.Count(text, "a policy would give the key a deadline") != 1 ||
+		strings.Count(text, "a policy would refuse the command") != 2 {
 		t.Errorf("the log has %s", text)
 	}
 }
@@ -435,13 +451,15 @@ func TestApplyPolicy(t *testing.T) {
 	h.heard()
 	for _, mode := range []string{"WARN", "ENFORCE", "again"} {
 		if mode != "again" {
-			h.do("KEYP.POLICY", "SET", "p", "PATTERN", "a:*", mode, "DEFAULT", "100s", "MAX", "100s", "CUT")
+			h.do("KEYP.POLICY", "SET", "p", "PATTERN", "a:*", mode, "DEFAULT", "100s",
+				"MAX", "100s", "CUT")
 		}
 		met, changed, cursor := 0, 0, "0"
 		for pages := 0; pages == 0 || cursor != "0"; pages++ {
 			var m, c int
 			reply := h.do("KEYP.POLICY", "APPLY", "p", "CURSOR", cursor, "COUNT", "50")
-			if _, err := fmt.Sscanf(strings.ReplaceAll(reply, ",", ""), "[%q %d %d]", &cursor, &m, &c); err != nil {
+			if _, err := fmt.Sscanf(strings.ReplaceAll(reply, ",", ""), "[%q %d %d]", &cursor, &m,
+				&c); err != nil {
 				t.Fatalf("%s: %v", reply, err)
 			}
 			met, changed = met+m, changed+c
@@ -453,7 +471,8 @@ func TestApplyPolicy(t *testing.T) {
 		if met != n+2 || changed != want {
 			t.Errorf("%s meets %d and changes %d", mode, met, changed)
 		}
-		if events := strings.Fields(h.heard()); mode == "ENFORCE" && len(events) != n || mode != "ENFORCE" && len(events) != 0 {
+		if events := strings.Fields(h.heard()); mode == "ENFORCE" && len(events) != n ||
+			mode != "ENFORCE" && len(events) != 0 {
 			t.Errorf("%s raises %d events", mode, len(events))
 		}
 		ttl := "-1"
@@ -488,7 +507,8 @@ func TestLargeReadsSlide(t *testing.T) {
 // leaves the deadline as it is, does not have the time of LIMIT begin again.
 func TestLimitCountsFromTheDeadline(t *testing.T) {
 	h := newHarness(t)
-	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s", "LIMIT", "150s")
+	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s",
+		"LIMIT", "150s")
 	h.raw(append(byteArgs("SADD", "set"), numbered(400, "", "")...)...)
 	h.run(`
 		SET kept v -> +OK
@@ -522,10 +542,12 @@ func TestWarningCountsOnce(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "REQUIRE")
 	for i, line := range []string{
-		"SET a v", "APPEND b v", "SETRANGE c 5 v", "SETRANGE d 100000 v", "SETBIT e 5 1", "BITFIELD f SET u8 0 1", "HSET g f v", "PFADD h v", "MSET i v", "COPY a j", "XADD k * f v",
+		"SET a v", "APPEND b v", "SETRANGE c 5 v", "SETRANGE d 100000 v", "SETBIT e 5 1",
+		"BITFIELD f SET u8 0 1", "HSET g f v", "PFADD h v", "MSET i v", "COPY a j", "XADD k * f v",
 	} {
 		h.runOne(line)
-		if got, want := h.do("KEYP.POLICY", "GET", "p"), fmt.Sprintf(`"refused", %d,`, i+1); !strings.Contains(got, want) {
+		if got, want := h.do("KEYP.POLICY", "GET", "p"),
+			fmt.Sprintf(`"refused", %d,`, i+1); !strings.Contains(got, want) {
 			t.Fatalf("%s: the policy counts %s, want %s", line, got, want)
 		}
 	}
@@ -573,7 +595,8 @@ func TestRestoreIsExempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.run("KEYP.POLICY SET r PATTERN r* ENFORCE REQUIRE MAX 10s CUT -> +OK")
-	for _, call := range [][]string{{"RESTORE", "r1", "0", payload}, {"RESTORE", "r2", "100000", payload}} {
+	for _, call := range [][]string{{"RESTORE", "r1", "0", payload},
+		{"RESTORE", "r2", "100000", payload}} {
 		if got := h.do(call...); got != "+OK" {
 			t.Errorf("%q: %s", call, got)
 		}

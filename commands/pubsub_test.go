@@ -110,7 +110,8 @@ func TestRestricted(t *testing.T) {
 			PING a b -> -ERR wrong number of arguments for 'ping' command
 			SUBSCRIBE b -> ["subscribe", "b", ` + map[bool]string{true: "1", false: "2"}[kind == "SSUBSCRIBE"] + `]
 			QUIT -> +OK`)
-		if stat := h.env.Stats.PerCommand.of(h.env.Table.Lookup([]byte("get"))); stat.rejected.Load() != 0 {
+		if stat := h.env.Stats.PerCommand.of(
+			h.env.Table.Lookup([]byte("get"))); stat.rejected.Load() != 0 {
 			t.Error("Observe is the session's to call")
 		}
 	}
@@ -118,7 +119,8 @@ func TestRestricted(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	h, _, own, other := hosted(t)
-	h.env.Clients[3] = &Client{ID: 3, Conn: own, Proto: 2, user: identity{h.env.users.byDefault}, Authenticated: true}
+	h.env.Clients[3] = &Client{ID: 3, Conn: own, Proto: 2, user: identity{h.env.users.byDefault},
+		Authenticated: true}
 	publish := func(line, toOwn, toOther string) {
 		t.Helper()
 		h.as(1)
@@ -141,8 +143,10 @@ func TestPublish(t *testing.T) {
 	publish(`PUBLISH news hello -> 6`,
 		`["message", "news", "hello"] ["pmessage", "n*", "news", "hello"] ["pmessage", "new[r-t]", "news", "hello"]`,
 		`>["message", "news", "hello"] >["pmessage", "n*", "news", "hello"] >["pmessage", "new[r-t]", "news", "hello"]`)
-	publish(`SPUBLISH news hello -> 2`, `["smessage", "news", "hello"]`, `>["smessage", "news", "hello"]`)
-	publish(`PUBLISH nose "" -> 2`, `["pmessage", "n*", "nose", ""]`, `>["pmessage", "n*", "nose", ""]`)
+	publish(`SPUBLISH news hello -> 2`, `["smessage", "news", "hello"]`,
+		`>["smessage", "news", "hello"]`)
+	publish(`PUBLISH nose "" -> 2`, `["pmessage", "n*", "nose", ""]`,
+		`>["pmessage", "n*", "nose", ""]`)
 	publish(`SPUBLISH nose x -> 0`, "", "")
 	h.env.Gone(h.env.Clients[3])
 	publish(`PUBLISH z y -> 1`, "", `>["pmessage", "z", "z", "y"]`)
@@ -177,7 +181,8 @@ func TestPubSubCommand(t *testing.T) {
 			t.Errorf("CLIENT LIST has no %s: %s", want, list)
 		}
 	}
-	for _, want := range []string{"pubsub_channels:4", "pubsub_patterns:2", "pubsubshard_channels:2", "pubsub_clients:1"} {
+	for _, want := range []string{"pubsub_channels:4", "pubsub_patterns:2",
+		"pubsubshard_channels:2", "pubsub_clients:1"} {
 		if !strings.Contains(h.all("INFO"), want) {
 			t.Errorf("INFO has no %s", want)
 		}
@@ -206,7 +211,8 @@ func TestSubscriptionsModel(t *testing.T) {
 		}
 		draw := func(t *rapid.T) entry {
 			return entry{
-				rapid.Uint64Range(0, 4).Draw(t, "client"), Topic(rapid.IntRange(0, 2).Draw(t, "topic")),
+				rapid.Uint64Range(0, 4).Draw(t, "client"),
+				Topic(rapid.IntRange(0, 2).Draw(t, "topic")),
 				rapid.SampledFrom([]string{"a", "b", "ab", "a*", "?", "*"}).Draw(t, "name"),
 			}
 		}
@@ -222,14 +228,16 @@ func TestSubscriptionsModel(t *testing.T) {
 			"subscribe": func(t *rapid.T) {
 				e := draw(t)
 				model[e] = true
-				if got := p.subscribe(clients[e.client], e.topic, []byte(e.name)); got != count(e.client, e.topic == ShardChannel) {
+				if got := p.subscribe(clients[e.client], e.topic,
+					[]byte(e.name)); got != count(e.client, e.topic == ShardChannel) {
 					t.Fatalf("%v: count %d", e, got)
 				}
 			},
 			"unsubscribe": func(t *rapid.T) {
 				e := draw(t)
 				delete(model, e)
-				if got := p.unsubscribe(clients[e.client], e.topic, []byte(e.name)); got != count(e.client, e.topic == ShardChannel) {
+				if got := p.unsubscribe(clients[e.client], e.topic,
+					[]byte(e.name)); got != count(e.client, e.topic == ShardChannel) {
 					t.Fatalf("%v: count %d", e, got)
 				}
 			},
@@ -250,7 +258,8 @@ func TestSubscriptionsModel(t *testing.T) {
 							switch {
 							case e.topic == topic && e.name == channel:
 								want[fmt.Sprint(e.client)]++
-							case topic == Channel && e.topic == Pattern && globMatch([]byte(e.name), []byte(channel)):
+							case topic == Channel && e.topic == Pattern &&
+								globMatch([]byte(e.name), []byte(channel)):
 								want[fmt.Sprint(e.client, " by ", e.name)]++
 							}
 						}
@@ -268,7 +277,8 @@ func TestSubscriptionsModel(t *testing.T) {
 						}
 						for who, left := range want {
 							if left != 0 {
-								t.Fatalf("%s of topic %d: %s is missed or reported twice", channel, topic, who)
+								t.Fatalf("%s of topic %d: %s is missed or reported twice",
+									channel, topic, who)
 							}
 						}
 						if n != total {

@@ -31,7 +31,8 @@ func startRedisSide(t *testing.T) *redisSide {
 	t.Helper()
 	program := testkit.Program(t, "redis-server")
 	socket := testkit.MemoryDir(t) + "/redis.sock"
-	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", testkit.MemoryDir(t))
+	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "",
+		"--appendonly", "no", "--dir", testkit.MemoryDir(t))
 	server.Stderr = os.Stderr
 	if err := childproc.Start(server); err != nil {
 		t.Fatal(err)
@@ -85,23 +86,32 @@ func (r *redisSide) do(t tb, args ...string) string {
 var (
 	someKey   = rapid.SampledFrom([]string{"a", "b", "c", "{a}d", "", "k ey"})
 	someValue = rapid.SampledFrom([]string{
-		"", "0", "1", "-1", "12", "10", "007", "3.5", "-2.25", "1e3", "0x1f", "inf", " 1", "abc", "hello world", "ohmytext", "mynewtext",
-		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1.0", "\x00\xff\r\n", strings.Repeat("x", 44), strings.Repeat("x", 45),
+		"", "0", "1", "-1", "12", "10", "007", "3.5", "-2.25", "1e3", "0x1f", "inf", " 1", "abc",
+		"hello world", "ohmytext", "mynewtext",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1.0", "\x00\xff\r\n",
+		strings.Repeat("x", 44), strings.Repeat("x", 45),
 	})
 	someInt = rapid.SampledFrom([]string{
-		"0", "1", "-1", "2", "5", "-5", "100", "-100", "", "x", "1.5", " 1", "+1", "01", "-0", "2147483648",
-		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "-9223372036854775809",
+		"0", "1", "-1", "2", "5", "-5", "100", "-100", "", "x", "1.5", " 1", "+1", "01",
+		"-0", "2147483648",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808",
+		"-9223372036854775809",
 	})
 	// noTime has no time to live so short that it ends before the next command.
-	noTime   = rapid.SampledFrom([]string{"0", "-1", "-100", "", "x", "1.5", " 1", "+1", "01", "-0", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "9223372036854775"})
-	smallInt = rapid.SampledFrom([]string{"0", "1", "-1", "3", "-3", "7", "1000", "-1000", "abc", "9223372036854775807", "-9223372036854775808"})
+	noTime = rapid.SampledFrom([]string{"0", "-1", "-100", "", "x", "1.5", " 1", "+1", "01", "-0",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "9223372036854775"})
+	smallInt = rapid.SampledFrom([]string{"0", "1", "-1", "3", "-3", "7", "1000", "-1000", "abc",
+		"9223372036854775807", "-9223372036854775808"})
 	// Not **, which with Redis does not match the empty key, while * does.
-	somePattern = rapid.SampledFrom([]string{"*", "?", "[ab]", "[^a]", "[a-c]*", "*d", "{a}*", `\a`, `k\ ey`, "[", "[a", "[a-", "[^", "[]", "?*", "", "[c-a]"})
-	someDB      = rapid.SampledFrom([]string{"0", "1", "2", "15", "16", "-1", "x", "99999999999", "2147483647"})
-	condition   = rapid.SampledFrom([]string{"NX", "XX", "GT", "LT", "gt", "FOO"})
-	setOption   = rapid.SampledFrom([]string{"NX", "XX", "GET", "KEEPTTL", "get", "FOO", "PERSIST"})
-	lcsOption   = rapid.SampledFrom([]string{"LEN", "IDX", "WITHMATCHLEN", "MINMATCHLEN", "2", "FOO"})
-	expiryWord  = rapid.SampledFrom([]string{"EX", "PX", "EXAT", "PXAT", "ex"})
+	somePattern = rapid.SampledFrom([]string{"*", "?", "[ab]", "[^a]", "[a-c]*", "*d", "{a}*", `\a`,
+		`k\ ey`, "[", "[a", "[a-", "[^", "[]", "?*", "", "[c-a]"})
+	someDB = rapid.SampledFrom([]string{"0", "1", "2", "15", "16", "-1", "x",
+		"99999999999", "2147483647"})
+	condition = rapid.SampledFrom([]string{"NX", "XX", "GT", "LT", "gt", "FOO"})
+	setOption = rapid.SampledFrom([]string{"NX", "XX", "GET", "KEEPTTL", "get", "FOO", "PERSIST"})
+	lcsOption = rapid.SampledFrom([]string{"LEN", "IDX", "WITHMATCHLEN", "MINMATCHLEN", "2",
+		"FOO"})
+	expiryWord = rapid.SampledFrom([]string{"EX", "PX", "EXAT", "PXAT", "ex"})
 )
 
 // later draws an argument for an expiry: from now on or as an instant, often wrong.
@@ -126,11 +136,13 @@ func later(t *rapid.T, now int64, word string) string {
 // Redis counts keys that have expired and that it has not found yet.
 var draws = []func(t *rapid.T, now int64) []string{
 	func(t *rapid.T, _ int64) []string { // a key
-		name := rapid.SampledFrom([]string{"GET", "GETDEL", "STRLEN", "INCR", "DECR", "TYPE", "PERSIST", "EXISTS", "TOUCH", "DEL", "UNLINK", "MGET"}).Draw(t, "name")
+		name := rapid.SampledFrom([]string{"GET", "GETDEL", "STRLEN", "INCR", "DECR", "TYPE",
+			"PERSIST", "EXISTS", "TOUCH", "DEL", "UNLINK", "MGET"}).Draw(t, "name")
 		return []string{name, someKey.Draw(t, "key")}
 	},
 	func(t *rapid.T, _ int64) []string { // a key and a value
-		name := rapid.SampledFrom([]string{"SET", "SETNX", "GETSET", "APPEND", "INCRBYFLOAT", "SET", "APPEND"}).Draw(t, "name")
+		name := rapid.SampledFrom([]string{"SET", "SETNX", "GETSET", "APPEND", "INCRBYFLOAT", "SET",
+			"APPEND"}).Draw(t, "name")
 		return []string{name, someKey.Draw(t, "key"), someValue.Draw(t, "value")}
 	},
 	func(t *rapid.T, _ int64) []string { // a key and a number
@@ -138,7 +150,8 @@ var draws = []func(t *rapid.T, now int64) []string{
 		return []string{name, someKey.Draw(t, "key"), someInt.Draw(t, "number")}
 	},
 	func(t *rapid.T, _ int64) []string { // several keys
-		name := rapid.SampledFrom([]string{"MGET", "EXISTS", "DEL", "TOUCH", "UNLINK"}).Draw(t, "name")
+		name := rapid.SampledFrom([]string{"MGET", "EXISTS", "DEL", "TOUCH", "UNLINK"}).Draw(t,
+			"name")
 		return append([]string{name}, rapid.SliceOfN(someKey, 0, 4).Draw(t, "keys")...)
 	},
 	func(t *rapid.T, _ int64) []string {
@@ -165,11 +178,13 @@ var draws = []func(t *rapid.T, now int64) []string{
 		if word := expiryWord.Draw(t, "word"); rapid.Bool().Draw(t, "expiry") {
 			args = append(args, word, later(t, now, word))
 		}
-		return append(args, rapid.SliceOfN(rapid.SampledFrom([]string{"PERSIST", "GET", "EX"}), 0, 1).Draw(t, "options")...)
+		return append(args, rapid.SliceOfN(rapid.SampledFrom([]string{"PERSIST", "GET", "EX"}), 0,
+			1).Draw(t, "options")...)
 	},
 	func(t *rapid.T, now int64) []string {
 		name := rapid.SampledFrom([]string{"SETEX", "PSETEX"}).Draw(t, "name")
-		return []string{name, someKey.Draw(t, "key"), later(t, now, name), someValue.Draw(t, "value")}
+		return []string{name, someKey.Draw(t, "key"), later(t, now, name),
+			someValue.Draw(t, "value")}
 	},
 	func(t *rapid.T, now int64) []string { // no conditions: the two clocks are not quite the same
 		name := rapid.SampledFrom([]string{"EXPIRE", "PEXPIRE"}).Draw(t, "name")
@@ -182,10 +197,12 @@ var draws = []func(t *rapid.T, now int64) []string{
 	},
 	func(t *rapid.T, _ int64) []string {
 		name := rapid.SampledFrom([]string{"GETRANGE", "SUBSTR"}).Draw(t, "name")
-		return []string{name, someKey.Draw(t, "key"), smallInt.Draw(t, "start"), smallInt.Draw(t, "end")}
+		return []string{name, someKey.Draw(t, "key"), smallInt.Draw(t, "start"),
+			smallInt.Draw(t, "end")}
 	},
 	func(t *rapid.T, _ int64) []string {
-		return []string{"SETRANGE", someKey.Draw(t, "key"), smallInt.Draw(t, "offset"), someValue.Draw(t, "value")}
+		return []string{"SETRANGE", someKey.Draw(t, "key"), smallInt.Draw(t, "offset"),
+			someValue.Draw(t, "value")}
 	},
 	func(t *rapid.T, _ int64) []string {
 		args := []string{"LCS", someKey.Draw(t, "key1"), someKey.Draw(t, "key2")}
@@ -200,7 +217,8 @@ var draws = []func(t *rapid.T, now int64) []string{
 		if rapid.Bool().Draw(t, "db") {
 			args = append(args, "DB", someDB.Draw(t, "db"))
 		}
-		return append(args, rapid.SliceOfN(rapid.SampledFrom([]string{"REPLACE", "DB", "FOO"}), 0, 1).Draw(t, "options")...)
+		return append(args, rapid.SliceOfN(rapid.SampledFrom([]string{"REPLACE", "DB", "FOO"}), 0,
+			1).Draw(t, "options")...)
 	},
 	func(t *rapid.T, _ int64) []string {
 		return []string{"MOVE", someKey.Draw(t, "key"), someDB.Draw(t, "db")}
@@ -218,13 +236,16 @@ var draws = []func(t *rapid.T, now int64) []string{
 		return []string{"FLUSHDB", option}
 	},
 	func(t *rapid.T, _ int64) []string { // too few or too many arguments
-		name := rapid.SampledFrom([]string{"GET", "SET", "EXPIRE", "TTL", "SCAN", "KEYS", "RENAME", "OBJECT", "LCS", "NONE", "SETRANGE", "SWAPDB"}).Draw(t, "name")
+		name := rapid.SampledFrom([]string{"GET", "SET", "EXPIRE", "TTL", "SCAN", "KEYS", "RENAME",
+			"OBJECT", "LCS", "NONE", "SETRANGE", "SWAPDB"}).Draw(t, "name")
 		return append([]string{name}, rapid.SliceOfN(rapid.Just("x"), 0, 1).Draw(t, "arguments")...)
 	},
 	func(t *rapid.T, _ int64) []string {
-		args := []string{"SCAN", rapid.SampledFrom([]string{"0", "x", "18446744073709551616"}).Draw(t, "cursor"), "COUNT", "1000000"}
+		args := []string{"SCAN", rapid.SampledFrom([]string{"0", "x", "18446744073709551616"}).Draw(
+			t, "cursor"), "COUNT", "1000000"}
 		return append(args, rapid.SampledFrom([][]string{
-			nil, {"MATCH", "[ab]"}, {"TYPE", "string"}, {"TYPE", "list"}, {"TYPE", "no such type"}, {"COUNT", "0"}, {"COUNT", "x"}, {"FOO", "1"}, {"COUNT"},
+			nil, {"MATCH", "[ab]"}, {"TYPE", "string"}, {"TYPE", "list"}, {"TYPE", "no such type"},
+			{"COUNT", "0"}, {"COUNT", "x"}, {"FOO", "1"}, {"COUNT"},
 		}).Draw(t, "options")...)
 	},
 }
@@ -243,7 +264,8 @@ func sorted(args []string, reply string) string {
 // byte before 8.0.
 func endsBefore(args []string, reply string) bool {
 	text, err := strconv.Unquote(reply)
-	return (args[0] == "GETRANGE" || args[0] == "SUBSTR") && strings.HasPrefix(args[3], "-") && err == nil && len(text) == 1
+	return (args[0] == "GETRANGE" || args[0] == "SUBSTR") && strings.HasPrefix(args[3], "-") &&
+		err == nil && len(text) == 1
 }
 
 // Every command answers as Redis does, errors word for word, and leaves the same keys

@@ -11,7 +11,8 @@ import (
 // Users' rights, and COMMAND, name it as before.
 func TestRenamedCommands(t *testing.T) {
 	h := newHarness(t)
-	if err := h.env.Table.Rename([]config.Rename{{Old: "get", New: "Fetch"}, {Old: "CONFIG", New: ""}, {Old: "fetch", New: "Bring"}}); err != nil {
+	if err := h.env.Table.Rename([]config.Rename{{Old: "get", New: "Fetch"},
+		{Old: "CONFIG", New: ""}, {Old: "fetch", New: "Bring"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.run(`
@@ -29,11 +30,13 @@ func TestRenamedCommands(t *testing.T) {
 			t.Errorf("%v: %s", args, got)
 		}
 	}
-	if got := h.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "k"); !strings.Contains(got, "Unknown Redis command called from script") {
+	if got := h.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "k"); !strings.Contains(got,
+		"Unknown Redis command called from script") {
 		t.Error(got)
 	}
 	names := h.do("COMMAND", "LIST")
-	if !strings.Contains(names, `"get"`) || strings.Contains(names, `"config"`) || strings.Contains(names, `"config|get"`) {
+	if !strings.Contains(names, `"get"`) || strings.Contains(names, `"config"`) ||
+		strings.Contains(names, `"config|get"`) {
 		t.Error(names)
 	}
 	for _, tt := range []struct {
@@ -41,9 +44,12 @@ func TestRenamedCommands(t *testing.T) {
 		want    string
 	}{
 		{[]config.Rename{{Old: "NOPE", New: "x", At: "f:1"}}, `f:1: there is no command "NOPE"`},
-		{[]config.Rename{{Old: "GET", New: "set", At: "f:1"}}, `f:1: another command is called "set"`},
-		{[]config.Rename{{Old: "GET", New: ""}, {Old: "GET", New: "x", At: "f:1"}}, `f:1: there is no command "GET"`},
-		{[]config.Rename{{Old: "GET", New: "get"}, {Old: "SET", New: ""}, {Old: "GET", New: "SET"}}, ""},
+		{[]config.Rename{{Old: "GET", New: "set", At: "f:1"}},
+			`f:1: another command is called "set"`},
+		{[]config.Rename{{Old: "GET", New: ""}, {Old: "GET", New: "x", At: "f:1"}},
+			`f:1: there is no command "GET"`},
+		{[]config.Rename{{Old: "GET", New: "get"}, {Old: "SET", New: ""}, {Old: "GET", New: "SET"}},
+			""},
 	} {
 		err := NewTable().Rename(tt.renames)
 		if err == nil && tt.want != "" || err != nil && err.Error() != tt.want {

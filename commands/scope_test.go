@@ -36,7 +36,9 @@ func confine(h *harness) *confined {
 // onLoop is what RunJob is given, and what runs that belongs to the loop.
 func (cf *confined) onLoop(fn func()) bool {
 	e := cf.h.env
-	defer func(lent bool, host Host, ofLoop *OfLoop) { cf.lent, e.Host, e.OfLoop = lent, host, ofLoop }(cf.lent, e.Host, e.OfLoop)
+	defer func(lent bool, host Host, ofLoop *OfLoop) {
+		cf.lent, e.Host, e.OfLoop = lent, host, ofLoop
+	}(cf.lent, e.Host, e.OfLoop)
 	cf.lent, e.Host, e.OfLoop = true, cf.loop.host, cf.loop.ofLoop
 	fn()
 	return true
@@ -60,7 +62,9 @@ func (cf *confined) enter(c *Ctx) reach {
 	if !c.Nested && c.Scope < KeysOnly {
 		had.held = e.Store.NewTxn()
 		e.Store.BeginAll(had.held)
-		had.stuck = time.AfterFunc(await.Bound, func() { panic(c.Spec.full + " waits for keys that its scope does not have") })
+		had.stuck = time.AfterFunc(await.Bound, func() {
+			panic(c.Spec.full + " waits for keys that its scope does not have")
+		})
 	}
 	if !c.Nested {
 		cf.loop = had
@@ -160,8 +164,10 @@ func TestBlockingRunsInline(t *testing.T) {
 			continue
 		}
 		seen++
-		if spec.Offload != nil || spec.Escalate != nil || spec.Scope != KeysOnly && spec.Scope != OwnClient && spec.Scope != OnLoop {
-			t.Errorf("%s, which may wait, has scope %d, or may have another one or become a job", spec.full, spec.Scope)
+		if spec.Offload != nil || spec.Escalate != nil ||
+			spec.Scope != KeysOnly && spec.Scope != OwnClient && spec.Scope != OnLoop {
+			t.Errorf("%s, which may wait, has scope %d, or may have another one or become a job",
+				spec.full, spec.Scope)
 		}
 	}
 	if seen < 9 {

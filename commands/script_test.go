@@ -119,7 +119,8 @@ func TestScriptCache(t *testing.T) {
 	if first != "0" || again != "1" || n != maxEvaluated+1 || evicted != 3 {
 		t.Errorf("%d scripts, %d evicted", n, evicted)
 	}
-	for source, want := range map[string]string{source(-1): "[1]", source(0): "[0]", source(1): "[1]", source(2): "[0]"} {
+	for source, want := range map[string]string{source(-1): "[1]", source(0): "[0]",
+		source(1): "[1]", source(2): "[0]"} {
 		if got := h.do("SCRIPT", "EXISTS", scripting.SHA1(source)); got != want {
 			t.Errorf("SCRIPT EXISTS of %s: %s, want %s (loaded: %s)", source, got, want, loaded)
 		}
@@ -138,7 +139,9 @@ func TestScriptFromDisk(t *testing.T) {
 	h.do("SET", "a", "1")
 	h.do("RPUSH", "l", "x", "y")
 	h.reopen()
-	got := h.do("EVAL", "return {redis.call('INCR', 'a'), redis.call('LRANGE', 'l', 0, -1), redis.call('DBSIZE')}", "0")
+	got := h.do("EVAL",
+		"return {redis.call('INCR', 'a'), redis.call('LRANGE', 'l', 0, -1), redis.call('DBSIZE')}",
+		"0")
 	if got != `[2, ["x", "y"], 2]` {
 		t.Errorf("reply %s", got)
 	}
@@ -151,10 +154,14 @@ func TestScriptKill(t *testing.T) {
 	tests := []struct{ at, script, said, reply string }{
 		{"compile", "while true do end", "+OK", killed},
 		{"compile", "return 1", "+OK", killed}, // at the end of a compilation that is short
-		{"log", "redis.log(redis.LOG_WARNING, 'now') while true do pcall(function() while true do end end) end", "+OK", killed},
-		{"log", "redis.call('SET', 'k', 1) redis.log(redis.LOG_WARNING, 'now') return 2", "-" + string(errUnkillable), "2"},
+		{"log",
+			"redis.log(redis.LOG_WARNING, 'now') while true do pcall(function() while true do end end) end",
+			"+OK", killed},
+		{"log", "redis.call('SET', 'k', 1) redis.log(redis.LOG_WARNING, 'now') return 2",
+			"-" + string(errUnkillable), "2"},
 		{"", "return 3", "-" + string(errNotBusy), "3"},
-		{"compile", library, "+OK", "-ERR Error registering functions: ERR Script killed by user with FUNCTION KILL."},
+		{"compile", library, "+OK",
+			"-ERR Error registering functions: ERR Script killed by user with FUNCTION KILL."},
 		{"", library, "-" + string(errNotBusy), `"l"`},
 	}
 	for _, tt := range tests {
@@ -207,7 +214,8 @@ func TestScriptStats(t *testing.T) {
 	h := newHarness(t)
 	h.do("RPUSH", "l", "x")
 	h.do("CONFIG", "RESETSTAT")
-	h.do("EVAL", "redis.call('SET', 'k', 1) redis.pcall('INCR', 'l') return redis.call('INCR', 'l')", "0")
+	h.do("EVAL",
+		"redis.call('SET', 'k', 1) redis.pcall('INCR', 'l') return redis.call('INCR', 'l')", "0")
 	stat := h.env.Stats.PerCommand.of(h.env.Table.Lookup([]byte("incr")))
 	if calls, failed := stat.calls.Load(), stat.failed.Load(); calls != 2 || failed != 2 {
 		t.Errorf("INCR was called %d times and failed %d times", calls, failed)
@@ -223,7 +231,8 @@ func TestScriptCacheIsBounded(t *testing.T) {
 	h := newHarness(t)
 	s := &h.env.Scripts
 	for i := range 40 {
-		source := "return " + strconv.Itoa(i) + strings.Repeat(" or function() return {1, 2, 'a'} end", 5000)
+		source := "return " + strconv.Itoa(i) +
+			strings.Repeat(" or function() return {1, 2, 'a'} end", 5000)
 		if got := h.do("EVAL", source, "0"); got != strconv.Itoa(i) {
 			t.Fatalf("EVAL: %.100s", got)
 		}
@@ -242,7 +251,8 @@ func TestScriptCacheIsBounded(t *testing.T) {
 	if sum != bytes {
 		t.Errorf("%d bytes are counted, there are %d", bytes, sum)
 	}
-	if got := h.do("EVALSHA", "abc", "x", "y"); got != "-NOSCRIPT No matching script. Please use EVAL." {
+	if got := h.do("EVALSHA", "abc", "x",
+		"y"); got != "-NOSCRIPT No matching script. Please use EVAL." {
 		t.Errorf("no digest: %s", got)
 	}
 	h.do("SCRIPT", "FLUSH")
@@ -257,9 +267,12 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 	h := newHarness(t)
 	const limit = 4 << 20
 	h.do("CONFIG", "SET", "maxmemory", strconv.Itoa(limit))
-	source := func(i int) string { return "return " + strconv.Itoa(i) + strings.Repeat(" or {1, 2, 'a'}", 500) }
+	source := func(i int) string {
+		return "return " + strconv.Itoa(i) + strings.Repeat(" or {1, 2, 'a'}", 500)
+	}
 	library := func(i int) string {
-		return fmt.Sprintf("#!lua name=lib%d\nredis.register_function('f%d', function() %s end)", i, i, source(i))
+		return fmt.Sprintf("#!lua name=lib%d\nredis.register_function('f%d', function() %s end)",
+			i, i, source(i))
 	}
 	fill := func(call func(i int) string) (n int) {
 		t.Helper()
@@ -271,7 +284,8 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 			}
 		}
 		s := &h.env.Scripts
-		if taken := s.loaded() + s.functions.totalBytes(); taken > limit/programShare || taken < limit/programShare/2 {
+		if taken := s.loaded() + s.functions.totalBytes(); taken > limit/programShare ||
+			taken < limit/programShare/2 {
 			t.Errorf("%d bytes are taken when the first is refused", taken)
 		}
 		return n
@@ -281,7 +295,8 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 	if want := fmt.Sprintf("number_of_cached_scripts:%d", n); !strings.Contains(info, want) {
 		t.Errorf("INFO has no %s: %s", want, info)
 	}
-	if want := fmt.Sprintf("used_memory_scripts_eval:%d", h.env.Scripts.loaded()); !strings.Contains(info, want) {
+	if want := fmt.Sprintf("used_memory_scripts_eval:%d",
+		h.env.Scripts.loaded()); !strings.Contains(info, want) {
 		t.Errorf("INFO has no %s: %s", want, info)
 	}
 	if got := h.do("EVAL", source(n), "0"); got != strconv.Itoa(n) { // it makes room for others
@@ -355,14 +370,16 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 // had come to its end.
 func TestScriptKilledAtItsEnd(t *testing.T) {
 	h := newHarness(t)
-	c, said := &Ctx{Env: h.env, Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: h.store.NewTxn()}, &resp.Writer{Proto: 2}
+	c, said := &Ctx{Env: h.env, Client: h.client, Out: &resp.Writer{Proto: 2},
+		Txn: h.store.NewTxn()}, &resp.Writer{Proto: 2}
 	newCompilation(c, false).run(errBusyScript, func() {
 		c.Out.Int(3)
 		if err := killScript(&Ctx{Env: h.env, Out: said}, false); err != nil {
 			t.Error(err)
 		}
 	})
-	if got := string(c.Out.Buf); string(said.Buf) != "+OK\r\n" || got != "-ERR Script killed by user with SCRIPT KILL...\r\n" {
+	if got := string(c.Out.Buf); string(said.Buf) != "+OK\r\n" ||
+		got != "-ERR Script killed by user with SCRIPT KILL...\r\n" {
 		t.Errorf("SCRIPT KILL said %q, the script %q", said.Buf, got)
 	}
 }

@@ -47,7 +47,8 @@ func session(t *testing.T, block string) string {
 	h := newHarness(t)
 	var out strings.Builder
 	for _, line := range strings.Split(block, "\n") {
-		if later, ok := strings.CutSuffix(strings.TrimPrefix(line, "("), " later)"); ok && line[0] == '(' {
+		if later, ok := strings.CutSuffix(strings.TrimPrefix(line, "("), " later)"); ok &&
+			line[0] == '(' {
 			d, err := time.ParseDuration(later)
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)

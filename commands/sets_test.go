@@ -264,13 +264,16 @@ func drawsEnd(t *testing.T, store, draw string) {
 	h.ctx.Out.Max = most
 	h.env.MaxReply.Store(most)
 	words, _ := resp.SplitArgs([]byte(draw))
-	if h.raw(words...); !h.ctx.Out.Full || len(h.ctx.Out.Buf) < most*9/10 || len(h.ctx.Out.Buf) > most+100 {
+	if h.raw(words...); !h.ctx.Out.Full || len(h.ctx.Out.Buf) < most*9/10 ||
+		len(h.ctx.Out.Buf) > most+100 {
 		t.Errorf("%s: %d bytes, too long: %v", draw, len(h.ctx.Out.Buf), h.ctx.Out.Full)
 	}
-	if got := h.do("EVAL", "return #redis.call(unpack(ARGV))", "0", "SRANDMEMBER", "none", "-1"); got != "0" {
+	if got := h.do("EVAL", "return #redis.call(unpack(ARGV))", "0", "SRANDMEMBER", "none",
+		"-1"); got != "0" {
 		t.Error(got)
 	}
-	call := append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"}, strings.Fields(draw)...)
+	call := append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"},
+		strings.Fields(draw)...)
 	if got := h.do(call...); !strings.Contains(got, "not enough memory") {
 		t.Errorf("in a script: %.200q", got)
 	}

@@ -227,13 +227,16 @@ func TestSortFindsKeysOnDisk(t *testing.T) {
 		if got != array(want) {
 			t.Errorf("final %v: %.300s", final, got)
 		}
-		if hits, misses := h.env.Stats.Hits.Load()-hits, h.env.Stats.Misses.Load()-misses; hits != 1+2*n || misses != 0 {
+		if hits, misses := h.env.Stats.Hits.Load()-hits,
+			h.env.Stats.Misses.Load()-misses; hits != 1+2*n || misses != 0 {
 			t.Errorf("final %v: %d hits, %d misses", final, hits, misses)
 		}
-		if got := h.late(final, "SORT", "k", "BY", "w_*", "GET", "x_*", "GET", "#", "LIMIT", "0", "2", "STORE", "d"); got != "4" {
+		if got := h.late(final, "SORT", "k", "BY", "w_*", "GET", "x_*", "GET", "#", "LIMIT", "0",
+			"2", "STORE", "d"); got != "4" {
 			t.Errorf("final %v: %s", final, got)
 		}
-		if got, want := h.late(final, "LRANGE", "d", "0", "-1"), array([]string{"", "299", "", "298"}); got != want {
+		if got, want := h.late(final, "LRANGE", "d", "0", "-1"),
+			array([]string{"", "299", "", "298"}); got != want {
 			t.Errorf("final %v: %s, want %s", final, got, want)
 		}
 	}
@@ -314,7 +317,8 @@ func TestSortSorts(t *testing.T) {
 		if alpha {
 			args = append(args, "ALPHA")
 		}
-		offset, count := rapid.IntRange(0, 45).Draw(rt, "offset"), rapid.IntRange(0, 45).Draw(rt, "count")
+		offset, count := rapid.IntRange(0, 45).Draw(rt, "offset"),
+			rapid.IntRange(0, 45).Draw(rt, "count")
 		args = append(args, "LIMIT", strconv.Itoa(offset), strconv.Itoa(count))
 		want = want[min(offset, len(want)):]
 		want = want[:min(count, len(want))]
@@ -323,15 +327,20 @@ func TestSortSorts(t *testing.T) {
 }
 
 func TestRanks(t *testing.T) {
-	numbers := []float64{math.Inf(-1), -1e300, -2, -1.5, -5e-324, 0, 5e-324, 1, 1.5, 2, 1e300, math.Inf(1)}
-	if !slices.IsSortedFunc(numbers, func(a, b float64) int { return cmp.Compare(floatRank(a), floatRank(b)) }) {
+	numbers := []float64{math.Inf(-1), -1e300, -2, -1.5, -5e-324, 0, 5e-324, 1, 1.5, 2,
+		1e300, math.Inf(1)}
+	if !slices.IsSortedFunc(numbers, func(a, b float64) int {
+		return cmp.Compare(floatRank(a), floatRank(b))
+	}) {
 		t.Error("the ranks of numbers are not in their order")
 	}
 	if floatRank(math.Copysign(0, -1)) != floatRank(0) {
 		t.Error("-0 is not 0")
 	}
 	texts := []string{"", "\x00", "a", "ab", "abcdefgh", "abcdefghi", "b", "\xff"}
-	if !slices.IsSortedFunc(texts, func(a, b string) int { return cmp.Compare(textRank([]byte(a)), textRank([]byte(b))) }) {
+	if !slices.IsSortedFunc(texts, func(a, b string) int {
+		return cmp.Compare(textRank([]byte(a)), textRank([]byte(b)))
+	}) {
 		t.Error("the ranks of texts are not in their order")
 	}
 }

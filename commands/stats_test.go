@@ -102,7 +102,8 @@ func TestSlowlog(t *testing.T) {
 	h.observe(10*time.Millisecond, "GET", "slow")
 	h.observe(20*time.Millisecond, "AUTH", "default", "secret")
 	h.observe(20*time.Millisecond, "HELLO", "2", "AUTH", "default", "secret", "SETNAME", "joe")
-	h.observe(20*time.Millisecond, "CONFIG", "SET", "timeout", "1", "requirepass", "secret", "TLS-Key-File-Pass", "secret", "hz", "11")
+	h.observe(20*time.Millisecond, "CONFIG", "SET", "timeout", "1", "requirepass", "secret",
+		"TLS-Key-File-Pass", "secret", "hz", "11")
 	h.observe(20*time.Millisecond, "PING", strings.Repeat("x", 130))
 	h.run(`
 		SLOWLOG LEN -> 5
@@ -122,7 +123,8 @@ func TestSlowlog(t *testing.T) {
 	}
 	many := append([]string{"DEL"}, make([]string, 40)...)
 	h.observe(time.Second, many...)
-	if text := h.do("SLOWLOG", "GET", "1"); !strings.Contains(text, `"... (10 more arguments)"]`) || strings.Count(text, `""`) != 30 {
+	if text := h.do("SLOWLOG", "GET", "1"); !strings.Contains(text, `"... (10 more arguments)"]`) ||
+		strings.Count(text, `""`) != 30 {
 		t.Errorf("a long command: %s", text)
 	}
 	h.run(`
@@ -197,7 +199,8 @@ func TestHistogramError(t *testing.T) {
 				t.Fatalf("%d is in the bucket that ends at %d", v, upper(b))
 			}
 		}
-		if got := percentile(counts, total, 100); got < top || float64(got) > float64(top)*(1+1.0/32)+1 {
+		if got := percentile(counts, total, 100); got < top ||
+			float64(got) > float64(top)*(1+1.0/32)+1 {
 			t.Fatalf("the largest of the values is %d, the 100th percentile %d", top, got)
 		}
 		if low, high := percentile(counts, total, 10), percentile(counts, total, 90); low > high {
@@ -235,7 +238,8 @@ func TestInfo(t *testing.T) {
 	titles := func(args ...string) string {
 		var list []string
 		for _, line := range strings.Split(h.do(append([]string{"INFO"}, args...)...), `\r\n`) {
-			if title, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(line, "=txt:"), `"`), "# "); ok {
+			if title, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(line, "=txt:"),
+				`"`), "# "); ok {
 				list = append(list, strings.ToLower(title))
 			}
 		}
@@ -265,16 +269,20 @@ func TestInfo(t *testing.T) {
 		fields[name] = value
 	}
 	for name, want := range map[string]string{
-		"redis_version": RedisVersion, "keyp_version": config.Version, "redis_mode": "standalone", "tcp_port": "6379",
-		"connected_clients": "2", "maxclients": "10000", "maxmemory_policy": "noeviction", "aof_enabled": "1",
-		"rdb_last_bgsave_status": "ok", "aof_last_write_status": "ok", "disk_full": "0", "role": "master",
+		"redis_version": RedisVersion, "keyp_version": config.Version, "redis_mode": "standalone",
+		"tcp_port":          "6379",
+		"connected_clients": "2", "maxclients": "10000", "maxmemory_policy": "noeviction",
+		"aof_enabled":            "1",
+		"rdb_last_bgsave_status": "ok", "aof_last_write_status": "ok", "disk_full": "0",
+		"role":      "master",
 		"listener1": "name=unix,bind=/run/keyp.sock", "mem_clients_normal": "2000",
 	} {
 		if fields[name] != want {
 			t.Errorf("%s is %q, want %q", name, fields[name], want)
 		}
 	}
-	for _, name := range []string{"used_memory", "used_memory_rss", "total_system_memory", "used_memory_dataset", "data_file_bytes"} {
+	for _, name := range []string{"used_memory", "used_memory_rss", "total_system_memory",
+		"used_memory_dataset", "data_file_bytes"} {
 		if v := fields[name]; v == "" || v == "0" || v[0] == '-' {
 			t.Errorf("%s is %q", name, v)
 		}
@@ -282,7 +290,8 @@ func TestInfo(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1015104: "991.31K", 25276514304: "23.54G", 1 << 52: "4.00P"} {
+	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1015104: "991.31K",
+		25276514304: "23.54G", 1 << 52: "4.00P"} {
 		if got := human(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
@@ -311,7 +320,8 @@ func TestLazyFreed(t *testing.T) {
 	}
 	freed := func(want string) {
 		t.Helper()
-		if got := h.do("INFO", "memory"); !strings.Contains(got, `lazyfreed_objects:`+want+`\r\n`) || !strings.Contains(got, `lazyfree_pending_objects:0\r\n`) {
+		if got := h.do("INFO", "memory"); !strings.Contains(got, `lazyfreed_objects:`+want+
+			`\r\n`) || !strings.Contains(got, `lazyfree_pending_objects:0\r\n`) {
 			t.Errorf("want %s, INFO has %q", want, got)
 		}
 	}
@@ -325,7 +335,8 @@ func TestLazyFreed(t *testing.T) {
 	freed("7")
 	h.run("FUNCTION FLUSH ASYNC -> +OK")
 	freed("7")
-	functions := "#!lua name=many\nfor i=1,65 do redis.register_function('f'..i, function() end) end"
+	functions :=
+		"#!lua name=many\nfor i=1,65 do redis.register_function('f'..i, function() end) end"
 	for _, mode := range []string{"SYNC", "ASYNC"} {
 		h.do("FUNCTION", "LOAD", functions)
 		h.do("FUNCTION", "FLUSH", mode)
@@ -346,7 +357,8 @@ func TestAppendOnlyWarning(t *testing.T) {
 		CONFIG GET timeout -> ["timeout", "5"]
 		CONFIG SET appendonly perhaps -> -ERR CONFIG SET failed (possibly related to argument 'appendonly') - argument must be 'yes' or 'no'
 	`)
-	if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "appendonly no has no effect: ") {
+	if strings.Count(log.String(), "\n") != 1 ||
+		!strings.Contains(log.String(), "appendonly no has no effect: ") {
 		t.Errorf("the log has %q", log.String())
 	}
 }
@@ -358,7 +370,8 @@ type fastClock struct{ clock.Clock }
 func (c fastClock) Mono() time.Duration { return 1000 * c.Clock.Mono() }
 
 func TestExpireCycle(t *testing.T) {
-	store, _, err := storage.Open(storage.Options{Dir: t.TempDir(), Clock: fastClock{clock.System}, Databases: 1, Shards: 1, SegmentSize: 1 << 20, Hooks: Features})
+	store, _, err := storage.Open(storage.Options{Dir: t.TempDir(), Clock: fastClock{clock.System},
+		Databases: 1, Shards: 1, SegmentSize: 1 << 20, Hooks: Features})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,11 +414,15 @@ func TestChangesAsOne(t *testing.T) {
 		command string
 		changes int
 	}{
-		{"RPUSH a x y z", 1}, {"LMOVE a b LEFT LEFT", 1}, {"LMOVEM a b LEFT LEFT COUNT 2 BULK", 1}, {"EXISTS a", 0}, {"RPOPLPUSH b b", 1},
+		{"RPUSH a x y z", 1}, {"LMOVE a b LEFT LEFT", 1}, {"LMOVEM a b LEFT LEFT COUNT 2 BULK", 1},
+		{"EXISTS a", 0}, {"RPOPLPUSH b b", 1},
 		{"XADD s 1-1 a b", 1}, {"XGROUP CREATE s g 0", 1}, {"XREADGROUP GROUP g c STREAMS s >", 1},
-		{"XREADGROUP GROUP g c STREAMS s 0", 0}, {"XREADGROUP GROUP g c STREAMS s >", 0}, {"XADD s 2-1 a b", 1},
+		{"XREADGROUP GROUP g c STREAMS s 0", 0}, {"XREADGROUP GROUP g c STREAMS s >", 0},
+		{"XADD s 2-1 a b", 1},
 		{"XREADGROUP GROUP g d STREAMS s 0", 1}, {"XREADGROUP GROUP g d STREAMS s 0", 0},
-		{"EVAL redis.call('XREADGROUP','GROUP','g','d','STREAMS','s','0');redis.call('XADD','s','3-1','a','b') 0", 1},
+		{
+			"EVAL redis.call('XREADGROUP','GROUP','g','d','STREAMS','s','0');redis.call('XADD','s','3-1','a','b') 0",
+			1},
 	} {
 		before := h.changesSinceSave()
 		h.do(strings.Fields(tt.command)...)
@@ -427,12 +444,19 @@ func TestChangesSinceSave(t *testing.T) {
 		command string
 		changes int
 	}{
-		{"SET a 1", 1}, {"GET a", 0}, {"MSET a 1 b 2 c 3", 3}, {"DEL a b none", 2}, {"EXPIRE c 100", 1}, {"SET none 1 XX", 0},
-		{"HSET h a 1 b 2 c 3", 1}, {"RPUSH l a b c", 1}, {"LTRIM l 1 1", 1}, {"XADD s 1-1 a b", 1}, {"XTRIM s MAXLEN 0", 1},
-		{"SETBIT bits 0 0", 1}, {"SETBIT bits 0 0", 0}, {"SETBIT bits 90 0", 1}, {"BITFIELD bits SET i5 0 3 SET i5 8 3", 1},
-		{"BITFIELD new INCRBY i5 0 1", 1}, {"BITFIELD new SET i5 90 1", 1}, {"BITFIELD new SET i5 90 1", 0},
-		{"SET large " + long, 1}, {"COPY large copy", 1}, {"RENAME large renamed", 1}, {"SETRANGE renamed 10 y", 1},
-		{"RPUSH e x", 1}, {"LPOP e", 1}, {"SADD one x", 1}, {"SMOVE one two x", 2}, {"HSET f a 1", 1}, {"HDEL f a", 1}, {"SWAPDB 0 1", 1}, {"FLUSHDB", 0}, {"SET a 1", 1}, {"FLUSHDB", 1}, {"PUBLISH a b", 0},
+		{"SET a 1", 1}, {"GET a", 0}, {"MSET a 1 b 2 c 3", 3}, {"DEL a b none", 2},
+		{"EXPIRE c 100", 1}, {"SET none 1 XX", 0},
+		{"HSET h a 1 b 2 c 3", 1}, {"RPUSH l a b c", 1}, {"LTRIM l 1 1", 1}, {"XADD s 1-1 a b", 1},
+		{"XTRIM s MAXLEN 0", 1},
+		{"SETBIT bits 0 0", 1}, {"SETBIT bits 0 0", 0}, {"SETBIT bits 90 0", 1},
+		{"BITFIELD bits SET i5 0 3 SET i5 8 3", 1},
+		{"BITFIELD new INCRBY i5 0 1", 1}, {"BITFIELD new SET i5 90 1", 1},
+		{"BITFIELD new SET i5 90 1", 0},
+		{"SET large " + long, 1}, {"COPY large copy", 1}, {"RENAME large renamed", 1},
+		{"SETRANGE renamed 10 y", 1},
+		{"RPUSH e x", 1}, {"LPOP e", 1}, {"SADD one x", 1}, {"SMOVE one two x", 2},
+		{"HSET f a 1", 1}, {"HDEL f a", 1}, {"SWAPDB 0 1", 1}, {"FLUSHDB", 0}, {"SET a 1", 1},
+		{"FLUSHDB", 1}, {"PUBLISH a b", 0},
 	} {
 		h.do(strings.Fields(tt.command)...)
 		if want += tt.changes; changes() != want {
@@ -461,7 +485,8 @@ func TestChangesSinceSave(t *testing.T) {
 // one, else ERR is.
 func TestErrorCodes(t *testing.T) {
 	for reply, want := range map[string]string{
-		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR", "a\x00b c": "ERR", strings.Repeat("A", 33) + " x": "ERR",
+		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR",
+		"a\x00b c": "ERR", strings.Repeat("A", 33) + " x": "ERR",
 	} {
 		if got := string(errorCode([]byte(reply))); got != want {
 			t.Errorf("the code of %.40q is %q, want %q", reply, got, want)

@@ -302,7 +302,8 @@ func TestMaxAgeProperty(t *testing.T) {
 				m.ids = m.ids[max(len(m.ids)-n, 0):]
 			case 10, 11:
 				m.expire(now)
-				age, refs := draw("age", 20), rapid.SampledFrom([]string{"KEEPREF", "DELREF", "ACKED"}).Draw(rt, "refs")
+				age, refs := draw("age", 20),
+					rapid.SampledFrom([]string{"KEEPREF", "DELREF", "ACKED"}).Draw(rt, "refs")
 				do("XCFGSET", "s", "MAXAGE", fmt.Sprint(age), refs)
 				m.age, m.refs = age, refs
 			case 12:
@@ -338,7 +339,8 @@ func agedState(h *harness) string {
 	s := h.do("XRANGE", "s", "-", "+")
 	for _, g := range []string{"g0", "g1"} {
 		var list []string
-		for _, found := range pendingID.FindAllStringSubmatch(h.do("XPENDING", "s", g, "-", "+", "1000"), -1) {
+		for _, found := range pendingID.FindAllStringSubmatch(h.do("XPENDING", "s", g, "-",
+			"+", "1000"), -1) {
 			list = append(list, found[1])
 		}
 		s += fmt.Sprint(list)

@@ -418,7 +418,8 @@ func TestStreamWaiters(t *testing.T) {
 	stays, busy := map[string]bool{"reader 2": true}, ""
 	wait := func(name string, gone bool) {
 		c := &Client{Name: name}
-		by[c] = ws.Add(c, BlockedOn{Type: object.TypeStream, Gone: gone, Keys: []storage.Key{h.store.Key(0, []byte("s"))}})
+		by[c] = ws.Add(c, BlockedOn{Type: object.TypeStream, Gone: gone,
+			Keys: []storage.Key{h.store.Key(0, []byte("s"))}})
 	}
 	host := &lookers{again: func(c *Client) bool {
 		if c.Name == busy {
@@ -448,7 +449,8 @@ func TestStreamWaiters(t *testing.T) {
 	}
 	onNoKey := func(want string) {
 		t.Helper()
-		if info := h.do("INFO", "clients"); !strings.Contains(info, `total_blocking_keys:1\r\ntotal_blocking_keys_on_nokey:`+want+`\r\n`) {
+		if info := h.do("INFO", "clients"); !strings.Contains(info,
+			`total_blocking_keys:1\r\ntotal_blocking_keys_on_nokey:`+want+`\r\n`) {
 			t.Errorf("want %s, INFO has %s", want, info)
 		}
 	}
@@ -506,7 +508,8 @@ func (r *lookers) Load(storage.Key, func(bool)) { panic("all is in memory") }
 func TestLatestIsResolvedOnce(t *testing.T) {
 	h := newHarness(t)
 	h.do("XADD", "s", "1-1", "a", "1")
-	args := [][]byte{[]byte("XREAD"), []byte("BLOCK"), []byte("0"), []byte("STREAMS"), []byte("s"), []byte("$")}
+	args := [][]byte{[]byte("XREAD"), []byte("BLOCK"), []byte("0"), []byte("STREAMS"),
+		[]byte("s"), []byte("$")}
 	if got, _ := render(h.raw(args...)); got != "+(blocked)" {
 		t.Fatal(got)
 	}

@@ -71,11 +71,14 @@ func TestStreamJobs(t *testing.T) {
 		for _, k := range []string{key, within} {
 			h.do("COPY", base, k, "REPLACE")
 		}
-		words := func(k string) []string { return strings.Fields(strings.ReplaceAll(tt.command, "KEY", k)) }
+		words := func(k string) []string {
+			return strings.Fields(strings.ReplaceAll(tt.command, "KEY", k))
+		}
 		h.do("MULTI")
 		h.do(words(within)...)
 		reply[within] = strings.ReplaceAll(h.do("EXEC"), within, key)
-		if got := h.env.Dispatch(h.given(words(key)...)); (got == Job) != (tt.scope != 0) || got == Job && h.ctx.Scope != tt.scope {
+		if got := h.env.Dispatch(h.given(words(key)...)); (got == Job) != (tt.scope != 0) ||
+			got == Job && h.ctx.Scope != tt.scope {
 			t.Errorf("%s: outcome %d, scope %d, want %d", tt.command, got, h.ctx.Scope, tt.scope)
 			continue
 		} else if got == Job {
@@ -90,7 +93,8 @@ func TestStreamJobs(t *testing.T) {
 		text, _ := render(h.ctx.Out.Buf)
 		reply[key] = "[" + text + "]"
 		if reply[key] != reply[within] {
-			t.Errorf("%s: the reply is %.100s, within EXEC %.100s", tt.command, reply[key], reply[within])
+			t.Errorf("%s: the reply is %.100s, within EXEC %.100s", tt.command,
+				reply[key], reply[within])
 		}
 		if h.dump(key) != h.dump(within) {
 			t.Errorf("%s: the stream is another one than within EXEC", tt.command)

@@ -47,7 +47,8 @@ func (m *groupModel) state(now int64) string {
 		if p.consumer == "" {
 			idle = -1
 		}
-		list = append(list, fmt.Sprintf("[%q, %q, %d, %d]", streamIDText(id), p.consumer, idle, p.count))
+		list = append(list, fmt.Sprintf("[%q, %q, %d, %d]", streamIDText(id), p.consumer, idle,
+			p.count))
 	}
 	return "[" + strings.Join(list, ", ") + "]"
 }
@@ -106,7 +107,8 @@ func TestGroupProperty(t *testing.T) {
 				now += 3
 				h.clock.Advance(3_000_000)
 			}
-			if got, want := h.do("XPENDING", "s", "g", "-", "+", "1000"), m.state(now); got != want {
+			if got, want := h.do("XPENDING", "s", "g", "-", "+", "1000"),
+				m.state(now); got != want {
 				rt.Fatalf("%s\npending %s\nwant    %s", strings.Join(history, "\n"), got, want)
 			}
 		}

@@ -23,7 +23,8 @@ func (h *harness) coldTwins(cold, warm string) {
 		h.do("DEL", key)
 		h.do("MULTI")
 		for i := 1; i <= 2000; i++ {
-			h.do("XADD", key, fmt.Sprint("1-", i), "field", fmt.Sprint("value ", i), "other", "text")
+			h.do("XADD", key, fmt.Sprint("1-", i), "field", fmt.Sprint("value ", i),
+				"other", "text")
 		}
 		h.do("XGROUP", "CREATE", key, "g", "0")
 		h.do("XREADGROUP", "GROUP", "g", "one", "COUNT", "900", "STREAMS", key, ">")
@@ -65,17 +66,28 @@ func (h *harness) absentEntries(key string) (n int) {
 // coldCommands are commands that need entries of a stream, KEY. Those with a * need none, or so
 // many that they are read one run after the other.
 var coldCommands = []string{
-	"*XLEN KEY", "*XADD KEY 2-1 field value", "*XADD KEY MAXLEN ~ 1000 2-1 field value", "*XTRIM KEY MAXLEN ~ 1000", "*XPENDING KEY g",
-	"*XACK KEY g 1-7 1-8", "*XINFO GROUPS KEY", "*XGROUP SETID KEY g 1-1000", "*XGROUP DESTROY KEY g", "*XTRIM KEY MAXLEN 0", "*DEL KEY",
-	"*XDEL KEY 3-3", "*XRANGE KEY 2-1 +", "*EXPIRE KEY 100", "*TYPE KEY", "*OBJECT ENCODING KEY", "*XSETID KEY 5-5", "*XRANGE KEY - +",
+	"*XLEN KEY", "*XADD KEY 2-1 field value", "*XADD KEY MAXLEN ~ 1000 2-1 field value",
+	"*XTRIM KEY MAXLEN ~ 1000", "*XPENDING KEY g",
+	"*XACK KEY g 1-7 1-8", "*XINFO GROUPS KEY", "*XGROUP SETID KEY g 1-1000",
+	"*XGROUP DESTROY KEY g", "*XTRIM KEY MAXLEN 0", "*DEL KEY",
+	"*XDEL KEY 3-3", "*XRANGE KEY 2-1 +", "*EXPIRE KEY 100", "*TYPE KEY", "*OBJECT ENCODING KEY",
+	"*XSETID KEY 5-5", "*XRANGE KEY - +",
 	"*DUMP KEY", "*DEBUG DIGEST-VALUE KEY",
-	"XRANGE KEY - + COUNT 3", "XRANGE KEY 1-250 1-350", "XRANGE KEY 1-1650 + COUNT 400", "XREVRANGE KEY 1-1000 - COUNT 150", "XREVRANGE KEY + - COUNT 150",
-	"XINFO STREAM KEY", "XINFO STREAM KEY FULL COUNT 5", "XREAD COUNT 120 STREAMS KEY 1-500", "XREAD MAXCOUNT 5 STREAMS KEY 0",
-	"XREADGROUP GROUP g two COUNT 120 STREAMS KEY >", "XREADGROUP GROUP g one COUNT 120 STREAMS KEY 1-200", "XREADGROUP GROUP g two CLAIM 0 COUNT 20 STREAMS KEY >",
-	"XTRIM KEY MAXLEN 1000", "XTRIM KEY MINID 1-777", "XADD KEY MAXLEN 999 2-1 field value", "XADD KEY MINID 1-430 2-1 field value",
-	"XTRIM KEY MAXLEN 1900 ACKED", "XTRIM KEY MINID 1-130 DELREF", "XDEL KEY 1-1 1-2 1-777 1-300 1-1999",
-	"XDELEX KEY DELREF IDS 3 1-1 1-800 1-300", "XACKDEL KEY g IDS 3 1-1 1-800 1-5", "XCLAIM KEY g two 0 1-5 1-7 1-800", "XCLAIM KEY g two 0 1-1200 FORCE JUSTID",
-	"XAUTOCLAIM KEY g two 0 1-290 COUNT 30", "XNACK KEY g FAIL IDS 3 1-5 1-7 1-800", "XIDMPRECORD KEY pid iid 1-900",
+	"XRANGE KEY - + COUNT 3", "XRANGE KEY 1-250 1-350", "XRANGE KEY 1-1650 + COUNT 400",
+	"XREVRANGE KEY 1-1000 - COUNT 150", "XREVRANGE KEY + - COUNT 150",
+	"XINFO STREAM KEY", "XINFO STREAM KEY FULL COUNT 5", "XREAD COUNT 120 STREAMS KEY 1-500",
+	"XREAD MAXCOUNT 5 STREAMS KEY 0",
+	"XREADGROUP GROUP g two COUNT 120 STREAMS KEY >",
+	"XREADGROUP GROUP g one COUNT 120 STREAMS KEY 1-200",
+	"XREADGROUP GROUP g two CLAIM 0 COUNT 20 STREAMS KEY >",
+	"XTRIM KEY MAXLEN 1000", "XTRIM KEY MINID 1-777", "XADD KEY MAXLEN 999 2-1 field value",
+	"XADD KEY MINID 1-430 2-1 field value",
+	"XTRIM KEY MAXLEN 1900 ACKED", "XTRIM KEY MINID 1-130 DELREF",
+	"XDEL KEY 1-1 1-2 1-777 1-300 1-1999",
+	"XDELEX KEY DELREF IDS 3 1-1 1-800 1-300", "XACKDEL KEY g IDS 3 1-1 1-800 1-5",
+	"XCLAIM KEY g two 0 1-5 1-7 1-800", "XCLAIM KEY g two 0 1-1200 FORCE JUSTID",
+	"XAUTOCLAIM KEY g two 0 1-290 COUNT 30", "XNACK KEY g FAIL IDS 3 1-5 1-7 1-800",
+	"XIDMPRECORD KEY pid iid 1-900",
 }
 
 // TestColdCommands: a command replies and does to a stream, whose entries are only on disk, what it
@@ -94,14 +106,16 @@ func TestColdCommands(t *testing.T) {
 		for _, way := range ways {
 			none := strings.HasPrefix(command, "*")
 			call := func(key string) string {
-				args := strings.Fields(strings.ReplaceAll(strings.TrimPrefix(command, "*"), "KEY", key))
+				args := strings.Fields(strings.ReplaceAll(strings.TrimPrefix(command, "*"), "KEY",
+					key))
 				switch way {
 				case "exec":
 					h.do("MULTI")
 					h.do(args...)
 					return h.do("EXEC")
 				case "script":
-					return h.do(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "1", key}, args...)...)
+					return h.do(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "1",
+						key}, args...)...)
 				}
 				return h.do(args...)
 			}
@@ -120,7 +134,8 @@ func TestColdCommands(t *testing.T) {
 				h.ctx.Args, h.ctx.Past = args, Past{}
 				h.ctx.Out.Truncate(0)
 				if out := h.env.Dispatch(&h.ctx); out != Load || len(h.ctx.Runs) == 0 {
-					t.Fatalf("%q: the outcome is %d, with %d runs to load", command, out, len(h.ctx.Runs))
+					t.Fatalf("%q: the outcome is %d, with %d runs to load", command, out,
+						len(h.ctx.Runs))
 				}
 				loaded := make(chan error, 1)
 				h.store.LoadWith(h.ctx.Keys, h.ctx.Runs, func(err error) { loaded <- err })
@@ -132,11 +147,13 @@ func TestColdCommands(t *testing.T) {
 			}
 			got, want := call(cold), call(warm)
 			if got = strings.ReplaceAll(got, cold, warm); got != want {
-				t.Errorf("%q, %s: it replies %.300s, and for a stream in memory %.300s", command, way, got, want)
+				t.Errorf("%q, %s: it replies %.300s, and for a stream in memory %.300s",
+					command, way, got, want)
 			}
 			reads := h.store.Stats().Loads - before
 			switch {
-			case strings.Contains(command, "MINID 1-130"): // once it knows how many entries go, it needs further ones
+			case strings.Contains(command, "MINID 1-130"):
+				// Once it knows how many entries go, it needs further ones.
 			case way == "alone" && !none && reads > 0:
 				t.Errorf("%q: %d reads more with the runs that it wanted", command, reads)
 			case !none && way != "alone" && reads == 0:
@@ -192,16 +209,21 @@ func TestDamagedRunReplies(t *testing.T) {
 		t.Errorf("a walk over all gives %.200s", got)
 	}
 	for _, args := range [][]string{
-		{"XDEL", cold, "1-1", "1-1000"}, {"XTRIM", cold, "MAXLEN", "1050"}, {"XRANGE", cold, "1-950", "+", "COUNT", "3"},
-		{"XCLAIM", cold, "g", "two", "0", "1-7", "1-999", "FORCE"}, {"COPY", cold, "{s}copy"}, {"DUMP", cold}, {"XREADGROUP", "GROUP", "g", "two", "STREAMS", cold, ">"}, {"XREAD", "STREAMS", cold, "0"},
+		{"XDEL", cold, "1-1", "1-1000"}, {"XTRIM", cold, "MAXLEN", "1050"},
+		{"XRANGE", cold, "1-950", "+", "COUNT", "3"},
+		{"XCLAIM", cold, "g", "two", "0", "1-7", "1-999", "FORCE"}, {"COPY", cold, "{s}copy"},
+		{"DUMP", cold}, {"XREADGROUP", "GROUP", "g", "two", "STREAMS", cold, ">"},
+		{"XREAD", "STREAMS", cold, "0"},
 	} {
 		if got := within(args...); got != "["+failed+"]" {
 			t.Errorf("%v gives %.200s", args, got)
 		}
 	}
 	for _, step := range []struct{ command, reply string }{
-		{"XLEN " + cold, "1996"}, {"EXISTS {s}copy", "0"}, {"XADD " + cold + " 2-1 f v", `"2-1"`}, {"XDEL " + cold + " 1-7", "1"},
-		{"XRANGE " + cold + " 1-8 1-8", `[["1-8", ["field", "value 8", "other", "text"]]]`}, {"XTRIM " + cold + " MAXLEN 500", "1496"},
+		{"XLEN " + cold, "1996"}, {"EXISTS {s}copy", "0"}, {"XADD " + cold + " 2-1 f v", `"2-1"`},
+		{"XDEL " + cold + " 1-7", "1"},
+		{"XRANGE " + cold + " 1-8 1-8", `[["1-8", ["field", "value 8", "other", "text"]]]`},
+		{"XTRIM " + cold + " MAXLEN 500", "1496"},
 		{"DEL " + cold + " " + warm, "2"},
 	} {
 		if got := h.do(strings.Fields(step.command)...); got != step.reply {

@@ -53,7 +53,8 @@ func TestParseSet(t *testing.T) {
 		{[]string{""}, "ERR syntax error"},
 	} {
 		o, err := parseSet(cursor(c.args...))
-		got := fmt.Sprintf("%d %s get=%v keep=%v %s", o.condition.when, o.condition.match, o.get, o.expiry.other, showExpiry(&o.expiry))
+		got := fmt.Sprintf("%d %s get=%v keep=%v %s", o.condition.when, o.condition.match, o.get,
+			o.expiry.other, showExpiry(&o.expiry))
 		if err != nil {
 			got = err.Error()
 		}
@@ -331,7 +332,8 @@ func TestHitsAndMisses(t *testing.T) {
 		INCR n -> 1
 		DEL missing -> 0
 	`)
-	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 3 || misses != 3 {
+	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 3 ||
+		misses != 3 {
 		t.Errorf("%d hits and %d misses, want 3 and 3", hits, misses)
 	}
 }

@@ -21,7 +21,9 @@ func newCachers(t *testing.T) *cachers {
 	h.env.Host = &fakeHost{}
 	cs := &cachers{h, map[string]*Client{}}
 	for i, name := range []string{"a", "b", "c", "old"} {
-		cs.clients[name] = &Client{ID: uint64(i + 1), Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{h.env.users.byDefault}, Addr: "127.0.0.1:" + strconv.Itoa(i+1)}
+		cs.clients[name] = &Client{ID: uint64(i + 1), Conn: &fakeConn{}, Proto: 3,
+			Authenticated: true, user: identity{h.env.users.byDefault},
+			Addr: "127.0.0.1:" + strconv.Itoa(i+1)}
 	}
 	cs.clients["old"].Proto = 2
 	for _, c := range cs.clients {
@@ -49,7 +51,8 @@ func (cs *cachers) heard(name string) string {
 		list = append(list, strings.TrimPrefix(text, `>["invalidate", `))
 	}
 	conn.pushed = nil
-	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(list, " "), `["message", "__redis__:invalidate", `, "message "), `"`, "")
+	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(list, " "),
+		`["message", "__redis__:invalidate", `, "message "), `"`, "")
 }
 
 // play goes through steps, one a line:
@@ -409,7 +412,8 @@ func TestTrackingTable(t *testing.T) {
 	info := func(want string) {
 		t.Helper()
 		tr := cs.env.Tracking.totals()
-		if got := fmt.Sprintf("%d clients, %d keys, %d items, %d prefixes", tr.clients, tr.keys, tr.items, tr.prefixes); got != want {
+		if got := fmt.Sprintf("%d clients, %d keys, %d items, %d prefixes", tr.clients, tr.keys,
+			tr.items, tr.prefixes); got != want {
 			t.Errorf("%s; want %s", got, want)
 		}
 	}
@@ -439,7 +443,8 @@ func TestTrackingTable(t *testing.T) {
 			t.Errorf("CLIENT LIST has no %q: %s", want, list)
 		}
 	}
-	if text := cs.do("INFO", "stats"); !strings.Contains(text, "tracking_total_keys:10") || !strings.Contains(text, "tracking_total_prefixes:1") {
+	if text := cs.do("INFO", "stats"); !strings.Contains(text, "tracking_total_keys:10") ||
+		!strings.Contains(text, "tracking_total_prefixes:1") {
 		t.Errorf("INFO has %s", text)
 	}
 	cs.heard("a")
@@ -475,7 +480,8 @@ func TestTrackingManyReaders(t *testing.T) {
 	cs := newCachers(t)
 	for id := uint64(10); id < 100; id++ {
 		name := strconv.FormatUint(id, 10)
-		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.env.users.byDefault}}
+		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true,
+			user: identity{cs.env.users.byDefault}}
 		cs.env.Clients[id] = cs.clients[name]
 		cs.as(name, "CLIENT TRACKING on -> +OK")
 		cs.as(name, "GET k -> null")
@@ -531,7 +537,8 @@ func TestTrackingTableBytes(t *testing.T) {
 	}
 	for id := uint64(10); id < 150; id++ {
 		name := strconv.FormatUint(id, 10)
-		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.env.users.byDefault}}
+		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true,
+			user: identity{cs.env.users.byDefault}}
 		cs.env.Clients[id] = cs.clients[name]
 		cs.as(name, "CLIENT TRACKING on -> +OK")
 		for i := range most / 4 {

@@ -31,10 +31,13 @@ func property(t *testing.T, name string, prop func(t *rapid.T, h *harness)) {
 }
 
 var (
-	anyKey   = rapid.OneOf(rapid.StringN(0, 20, 40), rapid.StringMatching(`\{[a-z]\}[a-z0-9:]{1,8}`))
-	anyValue = rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 40000, 40000))
-	anyTTL   = rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 100_000), rapid.Int64Range(1, 1<<40))
-	anyWait  = rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 200_000))
+	anyKey = rapid.OneOf(rapid.StringN(0, 20, 40),
+		rapid.StringMatching(`\{[a-z]\}[a-z0-9:]{1,8}`))
+	anyValue = rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("abc")),
+		0, 40000, 40000))
+	anyTTL = rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 100_000),
+		rapid.Int64Range(1, 1<<40))
+	anyWait = rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 200_000))
 )
 
 // way is one of the commands that give a key a deadline, n of its units from now.
@@ -63,11 +66,15 @@ func relative(name string) func(string, string, int64, int64) []string {
 }
 
 func absolute(name string, unit ttl.Unit) func(string, string, int64, int64) []string {
-	return func(key, _ string, now, n int64) []string { return []string{name, key, decimal(now/int64(unit) + n)} }
+	return func(key, _ string, now, n int64) []string {
+		return []string{name, key, decimal(now/int64(unit) + n)}
+	}
 }
 
 func setFirst(name string) func(string, string, int64, int64) []string {
-	return func(key, value string, _, n int64) []string { return []string{name, key, decimal(n), value} }
+	return func(key, value string, _, n int64) []string {
+		return []string{name, key, decimal(n), value}
+	}
 }
 
 func option(name, word string) func(string, string, int64, int64) []string {
@@ -82,7 +89,9 @@ func option(name, word string) func(string, string, int64, int64) []string {
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 func drawWay(t *rapid.T) way {
-	return rapid.Custom(func(t *rapid.T) way { return ways[rapid.IntRange(0, len(ways)-1).Draw(t, "way")] }).Draw(t, "command")
+	return rapid.Custom(func(t *rapid.T) way {
+		return ways[rapid.IntRange(0, len(ways)-1).Draw(t, "way")]
+	}).Draw(t, "command")
 }
 
 // expireIn makes key exist with value and a deadline, by a way that is drawn, and
@@ -122,73 +131,76 @@ func maybeReopen(t *rapid.T, h *harness) {
 }
 
 func TestPropertySetting(t *testing.T) {
-	property(t, "Feature: ttl-commands, Property 1: TTL Setting Consistency", func(t *rapid.T, h *harness) {
-		advance(h, anyWait.Draw(t, "start"))
-		key, value := anyKey.Draw(t, "key"), anyValue.Draw(t, "value")
-		for range rapid.IntRange(1, 3).Draw(t, "times") { // the last one counts
-			deadline := expireIn(t, h, key, value)
-			left := deadline - h.clock.Now()
-			if left <= 0 { // EXPIREAT of the present second: deleted at once
-				must(t, h, "-2", "TTL", key)
-				continue
+	property(t, "Feature: ttl-commands, Property 1: TTL Setting Consistency",
+		func(t *rapid.T, h *harness) {
+			advance(h, anyWait.Draw(t, "start"))
+			key, value := anyKey.Draw(t, "key"), anyValue.Draw(t, "value")
+			for range rapid.IntRange(1, 3).Draw(t, "times") { // the last one counts
+				deadline := expireIn(t, h, key, value)
+				left := deadline - h.clock.Now()
+				if left <= 0 { // EXPIREAT of the present second: deleted at once
+					must(t, h, "-2", "TTL", key)
+					continue
+				}
+				must(t, h, decimal(left), "PTTL", key)
+				must(t, h, decimal((left+500)/1000), "TTL", key)
+				must(t, h, decimal(deadline), "PEXPIRETIME", key)
+				must(t, h, decimal((deadline+500)/1000), "EXPIRETIME", key)
+				must(t, h, strconv.Quote(value), "GET", key)
 			}
-			must(t, h, decimal(left), "PTTL", key)
-			must(t, h, decimal((left+500)/1000), "TTL", key)
-			must(t, h, decimal(deadline), "PEXPIRETIME", key)
-			must(t, h, decimal((deadline+500)/1000), "EXPIRETIME", key)
-			must(t, h, strconv.Quote(value), "GET", key)
-		}
-	})
+		})
 }
 
 func TestPropertyQuery(t *testing.T) {
-	property(t, "Feature: ttl-commands, Property 2: TTL Query Accuracy", func(t *rapid.T, h *harness) {
-		key := anyKey.Draw(t, "key")
-		deadline := expireIn(t, h, key, "v")
-		last := deadline - h.clock.Now()
-		for range rapid.IntRange(1, 8).Draw(t, "questions") {
-			advance(h, anyWait.Draw(t, "wait"))
-			maybeReopen(t, h)
-			left := deadline - h.clock.Now()
-			if left <= 0 {
-				must(t, h, "-2", "PTTL", key)
-				must(t, h, "-2", "TTL", key)
-				must(t, h, "-2", "PEXPIRETIME", key)
-				return
+	property(t, "Feature: ttl-commands, Property 2: TTL Query Accuracy",
+		func(t *rapid.T, h *harness) {
+			key := anyKey.Draw(t, "key")
+			deadline := expireIn(t, h, key, "v")
+			last := deadline - h.clock.Now()
+			for range rapid.IntRange(1, 8).Draw(t, "questions") {
+				advance(h, anyWait.Draw(t, "wait"))
+				maybeReopen(t, h)
+				left := deadline - h.clock.Now()
+				if left <= 0 {
+					must(t, h, "-2", "PTTL", key)
+					must(t, h, "-2", "TTL", key)
+					must(t, h, "-2", "PEXPIRETIME", key)
+					return
+				}
+				if left > last {
+					t.Fatalf("the remaining time rose from %d to %d", last, left)
+				}
+				last = left
+				must(t, h, decimal(left), "PTTL", key)
+				must(t, h, decimal((left+500)/1000), "TTL", key)
+				must(t, h, decimal(deadline), "PEXPIRETIME", key)
 			}
-			if left > last {
-				t.Fatalf("the remaining time rose from %d to %d", last, left)
-			}
-			last = left
-			must(t, h, decimal(left), "PTTL", key)
-			must(t, h, decimal((left+500)/1000), "TTL", key)
-			must(t, h, decimal(deadline), "PEXPIRETIME", key)
-		}
-	})
+		})
 }
 
 func TestPropertyPersist(t *testing.T) {
-	property(t, "Feature: ttl-commands, Property 3: Persist Operation Idempotency", func(t *rapid.T, h *harness) {
-		key, value := anyKey.Draw(t, "key"), anyValue.Draw(t, "value")
-		deadline := expireIn(t, h, key, value)
-		advance(h, anyWait.Draw(t, "wait"))
-		maybeReopen(t, h)
-		if deadline <= h.clock.Now() {
-			must(t, h, "0", "PERSIST", key)
-			must(t, h, "-2", "TTL", key)
-			return
-		}
-		must(t, h, "1", "PERSIST", key)
-		for range rapid.IntRange(1, 3).Draw(t, "again") {
-			must(t, h, "0", "PERSIST", key)
-			must(t, h, "-1", "TTL", key)
-			must(t, h, "-1", "PEXPIRETIME", key)
-			must(t, h, strconv.Quote(value), "GET", key)
+	property(t, "Feature: ttl-commands, Property 3: Persist Operation Idempotency",
+		func(t *rapid.T, h *harness) {
+			key, value := anyKey.Draw(t, "key"), anyValue.Draw(t, "value")
+			deadline := expireIn(t, h, key, value)
+			advance(h, anyWait.Draw(t, "wait"))
 			maybeReopen(t, h)
-		}
-		advance(h, deadline-h.clock.Now()) // when it would have ended
-		must(t, h, strconv.Quote(value), "GET", key)
-	})
+			if deadline <= h.clock.Now() {
+				must(t, h, "0", "PERSIST", key)
+				must(t, h, "-2", "TTL", key)
+				return
+			}
+			must(t, h, "1", "PERSIST", key)
+			for range rapid.IntRange(1, 3).Draw(t, "again") {
+				must(t, h, "0", "PERSIST", key)
+				must(t, h, "-1", "TTL", key)
+				must(t, h, "-1", "PEXPIRETIME", key)
+				must(t, h, strconv.Quote(value), "GET", key)
+				maybeReopen(t, h)
+			}
+			advance(h, deadline-h.clock.Now()) // when it would have ended
+			must(t, h, strconv.Quote(value), "GET", key)
+		})
 }
 
 // questions are commands to which an expired key answers as a missing one does.
@@ -223,129 +235,144 @@ var questions = []struct {
 }
 
 func TestPropertyExpiration(t *testing.T) {
-	property(t, "Feature: ttl-commands, Property 4: Expiration Consistency", func(t *rapid.T, h *harness) {
-		key := anyKey.Draw(t, "key")
-		deadline := expireIn(t, h, key, anyValue.Draw(t, "value"))
-		if left := deadline - h.clock.Now(); left > 0 {
-			advance(h, left-1)
-			must(t, h, "1", "EXISTS", key) // to the last millisecond
-			advance(h, 1)
-		}
-		if rapid.Bool().Draw(t, "later") {
-			advance(h, anyWait.Draw(t, "wait"))
-		}
-		maybeReopen(t, h)
-		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(questions)-1), 1, 5).Draw(t, "questions") {
-			args := append([]string(nil), questions[i].args...)
-			if len(args) > 1 && args[1] == "k" {
-				args[1] = key
-			} else if len(args) > 2 && args[0] == "OBJECT" {
-				args[2] = key
+	property(t, "Feature: ttl-commands, Property 4: Expiration Consistency",
+		func(t *rapid.T, h *harness) {
+			key := anyKey.Draw(t, "key")
+			deadline := expireIn(t, h, key, anyValue.Draw(t, "value"))
+			if left := deadline - h.clock.Now(); left > 0 {
+				advance(h, left-1)
+				must(t, h, "1", "EXISTS", key) // to the last millisecond
+				advance(h, 1)
 			}
-			must(t, h, questions[i].want, args...)
-		}
-		// It is removed, not only hidden.
-		h.store.SetActiveExpire(true)
-		await.Until(t, "no key and no deadline is left", func() bool {
-			keys, expires := h.store.Count(0)
-			return keys == 0 && expires == 0
+			if rapid.Bool().Draw(t, "later") {
+				advance(h, anyWait.Draw(t, "wait"))
+			}
+			maybeReopen(t, h)
+			for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(questions)-1), 1,
+				5).Draw(t, "questions") {
+				args := append([]string(nil), questions[i].args...)
+				if len(args) > 1 && args[1] == "k" {
+					args[1] = key
+				} else if len(args) > 2 && args[0] == "OBJECT" {
+					args[2] = key
+				}
+				must(t, h, questions[i].want, args...)
+			}
+			// It is removed, not only hidden.
+			h.store.SetActiveExpire(true)
+			await.Until(t, "no key and no deadline is left", func() bool {
+				keys, expires := h.store.Count(0)
+				return keys == 0 && expires == 0
+			})
+			maybeReopen(t, h)
+			must(t, h, "nil", "GET", key)
 		})
-		maybeReopen(t, h)
-		must(t, h, "nil", "GET", key)
-	})
 }
 
 func TestPropertyRoundTrip(t *testing.T) {
-	property(t, "Feature: ttl-commands, Property 5: TTL Persistence Round-trip", func(t *rapid.T, h *harness) {
-		type entry struct {
-			value    string
-			deadline int64
-		}
-		model := map[string]entry{}
-		for range rapid.IntRange(1, 6).Draw(t, "keys") {
-			key, value := anyKey.Draw(t, "key"), anyValue.Draw(t, "value")
-			if rapid.IntRange(0, 3).Draw(t, "persistent") == 0 {
-				must(t, h, "+OK", "SET", key, value)
-				model[key] = entry{value, ttl.None}
-			} else {
-				model[key] = entry{value, expireIn(t, h, key, value)}
+	property(t, "Feature: ttl-commands, Property 5: TTL Persistence Round-trip",
+		func(t *rapid.T, h *harness) {
+			type entry struct {
+				value    string
+				deadline int64
 			}
-		}
-		for range rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "restarts") {
-			advance(h, anyWait.Draw(t, "wait"))
-			h.save = rapid.Bool().Draw(t, "checkpoint")
-			h.reopen()
-			for key, e := range model {
-				if ttl.Expired(e.deadline, h.clock.Now()) {
-					must(t, h, "nil", "GET", key)
-					must(t, h, "-2", "PTTL", key)
-					continue
+			model := map[string]entry{}
+			for range rapid.IntRange(1, 6).Draw(t, "keys") {
+				key, value := anyKey.Draw(t, "key"), anyValue.Draw(t, "value")
+				if rapid.IntRange(0, 3).Draw(t, "persistent") == 0 {
+					must(t, h, "+OK", "SET", key, value)
+					model[key] = entry{value, ttl.None}
+				} else {
+					model[key] = entry{value, expireIn(t, h, key, value)}
 				}
-				must(t, h, decimal(ttl.ExpireTimeMS(e.deadline, h.clock.Now())), "PEXPIRETIME", key)
-				must(t, h, decimal(ttl.RemainingMS(e.deadline, h.clock.Now())), "PTTL", key)
-				must(t, h, strconv.Quote(e.value), "GET", key)
 			}
-		}
-	})
+			for range rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "restarts") {
+				advance(h, anyWait.Draw(t, "wait"))
+				h.save = rapid.Bool().Draw(t, "checkpoint")
+				h.reopen()
+				for key, e := range model {
+					if ttl.Expired(e.deadline, h.clock.Now()) {
+						must(t, h, "nil", "GET", key)
+						must(t, h, "-2", "PTTL", key)
+						continue
+					}
+					must(t, h, decimal(ttl.ExpireTimeMS(e.deadline, h.clock.Now())),
+						"PEXPIRETIME", key)
+					must(t, h, decimal(ttl.RemainingMS(e.deadline, h.clock.Now())), "PTTL", key)
+					must(t, h, strconv.Quote(e.value), "GET", key)
+				}
+			}
+		})
 }
 
 // invalid draws a TTL command with wrong arguments, and the error it must give.
 func invalid(t *rapid.T, key string) (args []string, want string) {
-	name := rapid.SampledFrom([]string{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"}).Draw(t, "command")
-	notNumber := rapid.SampledFrom([]string{"", "abc", "1.5", " 1", "1 ", "+1", "01", "9223372036854775808", "0x10", "1e3"}).Draw(t, "number")
-	lower := map[string]string{"EXPIRE": "expire", "PEXPIRE": "pexpire", "EXPIREAT": "expireat", "PEXPIREAT": "pexpireat"}[name]
+	name := rapid.SampledFrom([]string{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"}).Draw(t,
+		"command")
+	notNumber := rapid.SampledFrom([]string{"", "abc", "1.5", " 1", "1 ", "+1", "01",
+		"9223372036854775808", "0x10", "1e3"}).Draw(t, "number")
+	lower := map[string]string{"EXPIRE": "expire", "PEXPIRE": "pexpire", "EXPIREAT": "expireat",
+		"PEXPIREAT": "pexpireat"}[name]
 	switch rapid.IntRange(0, 6).Draw(t, "mistake") {
 	case 0:
-		return []string{name, key}, fmt.Sprintf("-ERR wrong number of arguments for '%s' command", lower)
+		return []string{name, key}, fmt.Sprintf("-ERR wrong number of arguments for '%s' command",
+			lower)
 	case 1:
 		return []string{name, key, notNumber}, "-ERR value is not an integer or out of range"
 	case 2:
 		return []string{name, key, "100", "FOO"}, "-ERR Unsupported option FOO"
 	case 3:
 		other := rapid.SampledFrom([]string{"XX", "GT", "LT"}).Draw(t, "other")
-		return []string{name, key, "100", "NX", other}, "-ERR NX and XX, GT or LT options at the same time are not compatible"
+		return []string{name, key, "100", "NX", other},
+			"-ERR NX and XX, GT or LT options at the same time are not compatible"
 	case 4:
-		return []string{name, key, "100", "GT", "LT"}, "-ERR GT and LT options at the same time are not compatible"
+		return []string{name, key, "100", "GT", "LT"},
+			"-ERR GT and LT options at the same time are not compatible"
 	case 5:
 		if name == "PEXPIREAT" { // takes every number
 			return []string{name, key, notNumber}, "-ERR value is not an integer or out of range"
 		}
-		return []string{name, key, "9223372036854775807"}, fmt.Sprintf("-ERR invalid expire time in '%s' command", lower)
+		return []string{name, key, "9223372036854775807"},
+			fmt.Sprintf("-ERR invalid expire time in '%s' command", lower)
 	default:
-		name := rapid.SampledFrom([]string{"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST"}).Draw(t, "query")
-		lower := map[string]string{"TTL": "ttl", "PTTL": "pttl", "EXPIRETIME": "expiretime", "PEXPIRETIME": "pexpiretime", "PERSIST": "persist"}[name]
-		return []string{name, key, "member", "extra"}, fmt.Sprintf("-ERR wrong number of arguments for '%s' command", lower)
+		name := rapid.SampledFrom([]string{"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME",
+			"PERSIST"}).Draw(t, "query")
+		lower := map[string]string{"TTL": "ttl", "PTTL": "pttl", "EXPIRETIME": "expiretime",
+			"PEXPIRETIME": "pexpiretime", "PERSIST": "persist"}[name]
+		return []string{name, key, "member", "extra"},
+			fmt.Sprintf("-ERR wrong number of arguments for '%s' command", lower)
 	}
 }
 
 func TestPropertyValidation(t *testing.T) {
-	property(t, "Feature: ttl-commands, Property 6: Command Validation Consistency", func(t *rapid.T, h *harness) {
-		key := anyKey.Draw(t, "key")
-		exists := rapid.Bool().Draw(t, "exists")
-		if exists {
-			must(t, h, "+OK", "SET", key, "v")
-			if rapid.Bool().Draw(t, "deadline") {
-				must(t, h, "1", "EXPIRE", key, "1000")
+	property(t, "Feature: ttl-commands, Property 6: Command Validation Consistency",
+		func(t *rapid.T, h *harness) {
+			key := anyKey.Draw(t, "key")
+			exists := rapid.Bool().Draw(t, "exists")
+			if exists {
+				must(t, h, "+OK", "SET", key, "v")
+				if rapid.Bool().Draw(t, "deadline") {
+					must(t, h, "1", "EXPIRE", key, "1000")
+				}
 			}
-		}
-		h.heard()
-		before := h.do("PEXPIRETIME", key)
-		end := h.store.Log().End()
-		for range rapid.IntRange(1, 5).Draw(t, "mistakes") {
-			args, want := invalid(t, key)
-			must(t, h, want, args...)
-		}
-		if events := h.heard(); events != "" {
-			t.Fatalf("events: %s", events)
-		}
-		if h.store.Log().End() != end {
-			t.Fatalf("a refused command wrote to the log")
-		}
-		must(t, h, before, "PEXPIRETIME", key)
-		value := "nil"
-		if exists {
-			value = `"v"`
-		}
-		must(t, h, value, "GET", key)
-	})
+			h.heard()
+			before := h.do("PEXPIRETIME", key)
+			end := h.store.Log().End()
+			for range rapid.IntRange(1, 5).Draw(t, "mistakes") {
+				args, want := invalid(t, key)
+				must(t, h, want, args...)
+			}
+			if events := h.heard(); events != "" {
+				t.Fatalf("events: %s", events)
+			}
+			if h.store.Log().End() != end {
+				t.Fatalf("a refused command wrote to the log")
+			}
+			must(t, h, before, "PEXPIRETIME", key)
+			value := "nil"
+			if exists {
+				value = `"v"`
+			}
+			must(t, h, value, "GET", key)
+		})
 }

@@ -507,13 +507,15 @@ func TestZRandMember(t *testing.T) {
 		h.do("ZADD", "big", strconv.Itoa(i), strconv.Itoa(i))
 	}
 	for _, count := range []int{1, 10, 99, 150, 299, 300, 1000} {
-		members := strings.Split(strings.Trim(h.do("ZRANDMEMBER", "big", strconv.Itoa(count)), "[]"), ", ")
+		members := strings.Split(strings.Trim(h.do("ZRANDMEMBER", "big", strconv.Itoa(count)),
+			"[]"), ", ")
 		seen := map[string]bool{}
 		for _, m := range members {
 			seen[m] = true
 		}
 		if len(members) != min(count, 300) || len(seen) != len(members) {
-			t.Errorf("%d members asked for, %d replied, %d different", count, len(members), len(seen))
+			t.Errorf("%d members asked for, %d replied, %d different", count,
+				len(members), len(seen))
 		}
 	}
 }
@@ -577,7 +579,8 @@ func TestZSetHits(t *testing.T) {
 		ZUNION 3 z none z -> ["a"]
 		ZPOPMIN none -> []
 	`)
-	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 4 || misses != 2 {
+	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 4 ||
+		misses != 2 {
 		t.Errorf("%d hits and %d misses, want 4 and 2", hits, misses)
 	}
 }
@@ -623,7 +626,8 @@ type zmodel map[string]float64
 func (m zmodel) sorted() (members []string) {
 	for member := range m {
 		at := 0
-		for at < len(members) && (m[members[at]] < m[member] || m[members[at]] == m[member] && members[at] < member) {
+		for at < len(members) &&
+			(m[members[at]] < m[member] || m[members[at]] == m[member] && members[at] < member) {
 			at++
 		}
 		members = append(members[:at:at], append([]string{member}, members[at:]...)...)

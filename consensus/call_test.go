@@ -52,9 +52,11 @@ func TestCalls(t *testing.T) {
 		}
 		return err
 	})
-	for request, want := range map[string]string{"": "", "x": "x", "long": long, "bytes": long[:1000], long[:maxRequest-100]: long[:maxRequest-100]} {
+	for request, want := range map[string]string{"": "", "x": "x", "long": long,
+		"bytes": long[:1000], long[:maxRequest-100]: long[:maxRequest-100]} {
 		if got, err := ask(t, a, b, request); err != nil || got != want {
-			t.Errorf("%d bytes are asked: %d bytes come, %v; want %d", len(request), len(got), err, len(want))
+			t.Errorf("%d bytes are asked: %d bytes come, %v; want %d", len(request),
+				len(got), err, len(want))
 		}
 	}
 }
@@ -75,9 +77,11 @@ func TestCallsFail(t *testing.T) {
 		}
 		return errors.New(string(request))
 	})
-	for request, want := range map[string]string{"no room": "no room", "": "", "gone": "", strings.Repeat("x", 5000): strings.Repeat("x", 1000)} {
+	for request, want := range map[string]string{"no room": "no room", "": "", "gone": "",
+		strings.Repeat("x", 5000): strings.Repeat("x", 1000)} {
 		got, err := ask(t, a, b, request)
-		if got != "part" || err == nil || !strings.Contains(err.Error(), want) || request != "gone" && !errors.Is(err, ErrCall) {
+		if got != "part" || err == nil || !strings.Contains(err.Error(), want) ||
+			request != "gone" && !errors.Is(err, ErrCall) {
 			t.Errorf("%.20q: %q and %v, want an error with %.20q", request, got, err, want)
 		}
 	}
@@ -93,7 +97,9 @@ func TestCallsFail(t *testing.T) {
 // A request longer than maxRequest is refused.
 func TestCallsBoundRequests(t *testing.T) {
 	a := newStand(t, 1, nil)
-	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error { return nil })
+	b := serving(t, 2, func(_ context.Context, _ uint64, _ []byte, w io.Writer) error {
+		return nil
+	})
 	if _, err := ask(t, a, b, strings.Repeat("x", maxRequest+1)); err == nil {
 		t.Error("a request that is too long is answered")
 	}
@@ -220,7 +226,8 @@ func TestCallsAreChecked(t *testing.T) {
 // A change of any byte of an answer makes reading it fail.
 func TestAnswersAreChecked(t *testing.T) {
 	var whole bytes.Buffer
-	for _, f := range []Frame{{Kind: KindPart, Body: []byte("abc")}, {Kind: KindPart, Body: []byte("d")}, {Kind: KindEnd}} {
+	for _, f := range []Frame{{Kind: KindPart, Body: []byte("abc")},
+		{Kind: KindPart, Body: []byte("d")}, {Kind: KindEnd}} {
 		if err := writeFrame(&whole, f.Kind, f.Body); err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +284,8 @@ func TestCallersThatReadNothing(t *testing.T) {
 	}
 	defer r.Close()
 	var timeout net.Error
-	if err := await.For(t, "the answer is given up", ended); !errors.As(err, &timeout) || !timeout.Timeout() {
+	if err := await.For(t, "the answer is given up", ended); !errors.As(err, &timeout) ||
+		!timeout.Timeout() {
 		t.Errorf("%v", err)
 	}
 }

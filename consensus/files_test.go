@@ -39,7 +39,8 @@ func newFiles(base consensus.Base, random *rand.Rand) consensus.SimDisk {
 	d := &files{mem: vfs.NewMem(), random: random}
 	d.options()
 	b := raftlog.Base{Base: base, Position: base.Index}
-	first, err := raftlog.Create(d.o, raftlog.Identity{Cluster: "simulated", Group: 1, Member: 1}, b)
+	first, err := raftlog.Create(d.o, raftlog.Identity{Cluster: "simulated", Group: 1, Member: 1},
+		b)
 	if err != nil {
 		panic(err)
 	}
@@ -59,7 +60,8 @@ func (d *files) options() {
 			}
 			return nil
 		}),
-		Dir: "/raft", Clock: clock.NewFake(1), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SegmentSize: 64 << 10,
+		Dir: "/raft", Clock: clock.NewFake(1),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SegmentSize: 64 << 10,
 		NoBackground: true, Random: d.random.Uint64,
 	}
 }

@@ -141,7 +141,8 @@ func newProcesses(t *testing.T, n uint64, change func(log *memLog)) []*process {
 	}
 	for i, p := range all {
 		g, err := Start(Options{
-			ID: uint64(i + 1), Group: 1, Log: p.log, Applied: base, Machine: p.machine, Network: p.net.Transport, Logger: slog.New(slog.DiscardHandler),
+			ID: uint64(i + 1), Group: 1, Log: p.log, Applied: base, Machine: p.machine,
+			Network: p.net.Transport, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +169,9 @@ func TestGroupsOverConnections(t *testing.T) {
 			for round := range 2 {
 				// On a busy machine a leader may lose its lead at any time.
 				leads := func() *process {
-					i := slices.IndexFunc(all, func(p *process) bool { return p.machine.ready() && p.Leased() })
+					i := slices.IndexFunc(all, func(p *process) bool {
+						return p.machine.ready() && p.Leased()
+					})
 					if i < 0 {
 						return nil
 					}
@@ -204,7 +207,8 @@ func TestGroupsOverConnections(t *testing.T) {
 				await.Until(t, "all have all", func() bool {
 					for _, p := range all {
 						if term, got, ok := p.machine.leading(); ok {
-							terms.Range(func(entry, at any) bool { // an entry that was lost with its leader is proposed again
+							terms.Range(func(entry, at any) bool {
+								// An entry that was lost with its leader is proposed again.
 								is := func(e []byte) bool { return string(e) == entry }
 								if at.(uint64) < term && !slices.ContainsFunc(got, is) {
 									propose(entry.(string))
@@ -213,7 +217,9 @@ func TestGroupsOverConnections(t *testing.T) {
 							})
 						}
 					}
-					return !slices.ContainsFunc(all, func(p *process) bool { return len(p.machine.entries()) < proposed })
+					return !slices.ContainsFunc(all, func(p *process) bool {
+						return len(p.machine.entries()) < proposed
+					})
 				})
 				want := all[0].machine.entries()
 				for _, p := range all[1:] {
@@ -232,7 +238,8 @@ func TestGroupsOverConnections(t *testing.T) {
 				})
 				leader.Close()
 				leader.net.Close()
-				if _, err := leader.Propose([]byte("late")); !errors.Is(err, ErrClosed) || leader.Leased() {
+				if _, err := leader.Propose([]byte("late")); !errors.Is(err, ErrClosed) ||
+					leader.Leased() {
 					t.Errorf("a closed group: %v, %v", err, leader.Leased())
 				}
 				all = slices.DeleteFunc(all, func(p *process) bool { return p == leader })
@@ -293,7 +300,8 @@ func TestGroupAlone(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(wrong), err)
 		}
 	}
-	if _, err := p.Change(&pb.ConfChangeSingle{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: new(uint64(1))}); !errors.Is(err, ErrChange) {
+	if _, err := p.Change(&pb.ConfChangeSingle{Type: pb.ConfChangeRemoveNode.Enum(),
+		NodeId: new(uint64(1))}); !errors.Is(err, ErrChange) {
 		t.Errorf("the last member is removed: %v", err)
 	}
 	if _, err := p.Change(); !errors.Is(err, ErrChange) {
@@ -318,10 +326,12 @@ func TestForgotten(t *testing.T) {
 		{2, last + 1, true},
 	} {
 		p.Receive([]*Message{{Group: 1, Raft: &pb.Message{
-			Type: &heartbeat, From: new(uint64(2)), To: new(uint64(1)), Term: new(p.Status().Term + c.term - 1), Commit: &c.commit,
+			Type: &heartbeat, From: new(uint64(2)), To: new(uint64(1)),
+			Term: new(p.Status().Term + c.term - 1), Commit: &c.commit,
 		}}})
 		if err := p.Status().Ended; errors.Is(err, ErrForgot) != c.forgot {
-			t.Errorf("entry %d of %d is committed in a term later by %d - 1: %v", c.commit, last, c.term, err)
+			t.Errorf("entry %d of %d is committed in a term later by %d - 1: %v", c.commit,
+				last, c.term, err)
 		}
 	}
 	if err := await.For(t, "the failure", p.machine.fails); !errors.Is(err, ErrForgot) {
@@ -344,7 +354,8 @@ func TestEntriesAreCopiedOnce(t *testing.T) {
 		t.Errorf("%d bytes are allocated for an entry of %d", n, len(entry))
 	}
 	clear(entry)
-	if got := p.machine.entries(); len(got) != 1 || got[0][0] != 'x' || got[0][len(got[0])-1] != 'x' {
+	if got := p.machine.entries(); len(got) != 1 || got[0][0] != 'x' ||
+		got[0][len(got[0])-1] != 'x' {
 		t.Error("the entry is the caller's memory")
 	}
 }

@@ -30,14 +30,18 @@ func dice(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
 // shake runs a handshake of two members. on gets each frame, in order, and may change its body. It
 // is called by one side at a time.
-func shake(caller, called Member, to uint64, callersSecret, calledsSecret string, on func(n int, body []byte)) (o outcome) {
+func shake(caller, called Member, to uint64, callersSecret, calledsSecret string,
+	on func(n int, body []byte)) (o outcome) {
 	a, b := net.Pipe()
 	n := 0
-	end := func(c net.Conn) *meddler { return &meddler{Conn: c, on: func(body []byte) { n++; on(n, body) }} }
+	end := func(c net.Conn) *meddler {
+		return &meddler{Conn: c, on: func(body []byte) { n++; on(n, body) }}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o.from, o.channel, o.answer = Answer(bufio.NewReader(b), end(b), called, []byte(calledsSecret), dice(2))
+		o.from, o.channel, o.answer = Answer(bufio.NewReader(b), end(b), called,
+			[]byte(calledsSecret), dice(2))
 		b.Close()
 	}()
 	o.call = Call(bufio.NewReader(a), end(a), caller, to, Entries, []byte(callersSecret), dice(1))
@@ -78,7 +82,8 @@ func TestHandshake(t *testing.T) {
 		{"the caller has none", one, two, 2, "", "secret", io.EOF, ErrSecret},
 		{"the called has none", one, two, 2, "secret", "", io.EOF, ErrSecret},
 		{"another member is meant", one, two, 3, "secret", "secret", io.EOF, ErrMember},
-		{"another cluster", Member{Cluster: 8, Node: 1}, two, 2, "secret", "secret", io.EOF, ErrMember},
+		{"another cluster", Member{Cluster: 8, Node: 1}, two, 2, "secret", "secret",
+			io.EOF, ErrMember},
 		{"a member calls itself", two, two, 2, "secret", "secret", io.EOF, ErrMember},
 	} {
 		o := shake(c.caller, c.called, c.to, c.callers, c.calleds, asItIs)
@@ -103,7 +108,8 @@ func TestPropertyHandshakeChanged(t *testing.T) {
 			}
 		})
 		if o.call == nil || frame < 4 && o.answer == nil {
-			t.Fatalf("frame %d is changed: the caller has %v, the called %v", frame, o.call, o.answer)
+			t.Fatalf("frame %d is changed: the caller has %v, the called %v", frame,
+				o.call, o.answer)
 		}
 	})
 }
@@ -112,13 +118,16 @@ func TestPropertyHandshakeChanged(t *testing.T) {
 // another nonce.
 func TestHandshakeReplayed(t *testing.T) {
 	var sent [][]byte
-	shake(one, two, 2, "secret", "secret", func(n int, body []byte) { sent = append(sent, bytes.Clone(body)) })
+	shake(one, two, 2, "secret", "secret", func(n int, body []byte) {
+		sent = append(sent, bytes.Clone(body))
+	})
 	if len(sent) != 4 {
 		t.Fatalf("%d frames", len(sent))
 	}
 	wire := AppendFrame(AppendFrame(nil, KindHello, 0, sent[0]), KindProof, 0, sent[2])
 	for seed, want := range map[byte]error{2: nil, 3: ErrSecret} { // with the same nonce it would
-		_, _, err := Answer(bufio.NewReader(bytes.NewReader(wire)), io.Discard, two, []byte("secret"), dice(seed))
+		_, _, err := Answer(bufio.NewReader(bytes.NewReader(wire)), io.Discard, two,
+			[]byte("secret"), dice(seed))
 		if !errors.Is(err, want) {
 			t.Errorf("nonce %d: %v", seed, err)
 		}
@@ -128,9 +137,12 @@ func TestHandshakeReplayed(t *testing.T) {
 // TestHandshakeReflected: a caller refuses its own proof if the other side sends it back.
 func TestHandshakeReflected(t *testing.T) {
 	var sent [][]byte
-	shake(one, two, 2, "secret", "secret", func(n int, body []byte) { sent = append(sent, bytes.Clone(body)) })
+	shake(one, two, 2, "secret", "secret", func(n int, body []byte) {
+		sent = append(sent, bytes.Clone(body))
+	})
 	wire := AppendFrame(AppendFrame(nil, KindAnswer, 0, sent[1]), KindProof, 0, sent[2])
-	err := Call(bufio.NewReader(bytes.NewReader(wire)), io.Discard, one, 2, Entries, []byte("secret"), dice(1))
+	err := Call(bufio.NewReader(bytes.NewReader(wire)), io.Discard, one, 2, Entries,
+		[]byte("secret"), dice(1))
 	if !errors.Is(err, ErrSecret) {
 		t.Errorf("the caller has %v", err)
 	}
@@ -158,22 +170,31 @@ func TestHandshakeBounds(t *testing.T) {
 // TestHandshakeVersions: two members with different versions learn each other's version, whichever
 // of them calls. Neither sends a proof.
 func TestHandshakeVersions(t *testing.T) {
-	hello := func(version byte, size int) []byte { return append([]byte{version}, make([]byte, size-1)...) }
+	hello := func(version byte, size int) []byte {
+		return append([]byte{version}, make([]byte, size-1)...)
+	}
 	for _, c := range []struct {
 		name, words string
 		hello       []byte
 	}{
-		{"a newer caller", "another version of the protocol: 2, and this one 1", hello(2, helloSize)},
-		{"an older caller", "another version of the protocol: 0, and this one 1", hello(0, helloSize)},
-		{"a newer caller that says more", "another version of the protocol", hello(2, helloSize+16)},
-		{"an older caller that says less", "another version of the protocol", hello(0, helloSize-16)},
+		{"a newer caller", "another version of the protocol: 2, and this one 1",
+			hello(2, helloSize)},
+		{"an older caller", "another version of the protocol: 0, and this one 1",
+			hello(0, helloSize)},
+		{"a newer caller that says more", "another version of the protocol",
+			hello(2, helloSize+16)},
+		{"an older caller that says less", "another version of the protocol",
+			hello(0, helloSize-16)},
 	} {
 		var answer bytes.Buffer
-		_, _, err := Answer(bufio.NewReader(bytes.NewReader(AppendFrame(nil, KindHello, 0, c.hello))), &answer, two, []byte("secret"), dice(2))
+		_, _,
+			err := Answer(bufio.NewReader(bytes.NewReader(AppendFrame(nil, KindHello, 0, c.hello))),
+			&answer, two, []byte("secret"), dice(2))
 		if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if want := AppendFrame(nil, KindAnswer, 0, []byte{protocolVersion}); !bytes.Equal(answer.Bytes(), want) {
+		if want := AppendFrame(nil, KindAnswer, 0, []byte{protocolVersion}); !bytes.Equal(
+			answer.Bytes(), want) {
 			t.Errorf("%s: the answer is %q", c.name, answer.Bytes())
 		}
 	}
@@ -181,17 +202,21 @@ func TestHandshakeVersions(t *testing.T) {
 		name, words string
 		answer      []byte
 	}{
-		{"the called says its version", "another version of the protocol: 2, and this one 1", []byte{2}},
+		{"the called says its version", "another version of the protocol: 2, and this one 1",
+			[]byte{2}},
 		{"the called says more", "another version of the protocol", make([]byte, answerSize+8)},
 		{"the called says less", "another version of the protocol", make([]byte, answerSize-8)},
 	} {
 		var said bytes.Buffer
-		wire := AppendFrame(AppendFrame(nil, KindAnswer, 0, c.answer), KindProof, 0, make([]byte, sha256.Size))
-		err := Call(bufio.NewReader(bytes.NewReader(wire)), &said, one, 2, Entries, []byte("secret"), dice(1))
+		wire := AppendFrame(AppendFrame(nil, KindAnswer, 0, c.answer), KindProof, 0,
+			make([]byte, sha256.Size))
+		err := Call(bufio.NewReader(bytes.NewReader(wire)), &said, one, 2, Entries,
+			[]byte("secret"), dice(1))
 		if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if f, err := ReadFrame(bufio.NewReader(&said), handshakeLimit); err != nil || f.Kind != KindHello || said.Len() > 0 {
+		if f, err := ReadFrame(bufio.NewReader(&said), handshakeLimit); err != nil ||
+			f.Kind != KindHello || said.Len() > 0 {
 			t.Errorf("%s: the caller goes on after %v (%v)", c.name, f, err)
 		}
 	}
@@ -231,8 +256,10 @@ func TestTransportVersions(t *testing.T) {
 	b := newStand(t, 2, func(o *TransportOptions) { o.times = quick() })
 	a.SetPeers(map[uint64]string{2: b.addr, 3: newer.Addr().String()})
 	await.Until(t, "the caller's log says so", func() bool {
-		return strings.Contains(lines.String(), "another member runs a version of Keyp that this one cannot talk to") &&
-			strings.Contains(lines.String(), "member=3") && strings.Contains(lines.String(), "another version of the protocol: 2, and this one 1")
+		return strings.Contains(lines.String(),
+			"another member runs a version of Keyp that this one cannot talk to") &&
+			strings.Contains(lines.String(), "member=3") && strings.Contains(lines.String(),
+			"another version of the protocol: 2, and this one 1")
 	})
 	c, err := await.Dial("tcp", a.addr)
 	if err != nil {
@@ -249,14 +276,17 @@ func TestTransportVersions(t *testing.T) {
 	}
 	_, _ = c.Write(m) // which may have ended
 	in := bufio.NewReader(c)
-	if f, err := ReadFrame(in, handshakeLimit); err != nil || f.Kind != KindAnswer || !bytes.Equal(f.Body, []byte{protocolVersion}) {
+	if f, err := ReadFrame(in, handshakeLimit); err != nil || f.Kind != KindAnswer ||
+		!bytes.Equal(f.Body, []byte{protocolVersion}) {
 		t.Errorf("the answer is %v, %v", f, err)
 	}
 	if _, err := ReadFrame(in, handshakeLimit); err == nil {
 		t.Error("the connection goes on")
 	}
 	await.Until(t, "the log of who was called says so", func() bool {
-		return strings.Contains(lines.String(), "a connection to the port for members was refused") && strings.Count(lines.String(), "another version of the protocol: 2, and this one 1") >= 2
+		return strings.Contains(lines.String(),
+			"a connection to the port for members was refused") && strings.Count(lines.String(),
+			"another version of the protocol: 2, and this one 1") >= 2
 	})
 	deliver(t, a, b, raftMessage(pb.MsgApp, 1, 2, 6, []byte("data")))
 	if got := a.box.messages(); len(got) > 0 {

@@ -75,7 +75,8 @@ func (s *sim) act() {
 	case n < 71:
 		s.heal()
 	case n < 76:
-		s.loss, s.double, s.slow = 0.3*s.random.Float64()*float64(s.random.IntN(2)), 0.1*s.random.Float64(), 0.3*s.random.Float64()*float64(s.random.IntN(2))
+		s.loss, s.double, s.slow = 0.3*s.random.Float64()*float64(s.random.IntN(2)),
+			0.1*s.random.Float64(), 0.3*s.random.Float64()*float64(s.random.IntN(2))
 	case n < 80:
 		if m := s.pick(up); m != nil {
 			s.logf("member %d is stopped", m.id)
@@ -204,7 +205,9 @@ func (s *sim) hunt() {
 			s.cut[[2]uint64{leader.id, m.id}] = true
 			s.pass(s.between(200*time.Millisecond, 500*time.Millisecond))
 			for range 20 {
-				if other := s.pick(func(o *simMember) bool { return o != m && o != leader && o.up && !o.stopped }); other != nil {
+				if other := s.pick(func(o *simMember) bool {
+					return o != m && o != leader && o.up && !o.stopped
+				}); other != nil {
 					other.crash()
 					s.pass(s.between(0, 10*time.Millisecond))
 					other.start()
@@ -268,9 +271,11 @@ func (s *sim) changeMembers() {
 	case n == 2 && len(voters) > 3:
 		changes = append(changes, one(pb.ConfChangeRemoveNode, from(voters)))
 	case n == 3 && len(learners) > 0:
-		changes = append(changes, one(pb.ConfChangeRemoveNode, from(voters)), one(pb.ConfChangeAddNode, from(learners)))
+		changes = append(changes, one(pb.ConfChangeRemoveNode, from(voters)),
+			one(pb.ConfChangeAddNode, from(learners)))
 	case n == 4 && len(s.members) < 8:
-		changes = append(changes, one(pb.ConfChangeAddNode, fresh()), one(pb.ConfChangeRemoveNode, from(voters)))
+		changes = append(changes, one(pb.ConfChangeAddNode, fresh()),
+			one(pb.ConfChangeRemoveNode, from(voters)))
 	default:
 		return
 	}
@@ -278,7 +283,8 @@ func (s *sim) changeMembers() {
 	s.logf("member %d changes the members by %v in entry %d: %v", m.id, changes, index, err)
 	if err == nil {
 		s.changes++
-	} else if !errors.Is(err, ErrChange) && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrFull) {
+	} else if !errors.Is(err, ErrChange) && !errors.Is(err, ErrNotLeader) &&
+		!errors.Is(err, ErrFull) {
 		s.fail("a change of members: %v", err)
 	}
 	m.follow()
@@ -325,11 +331,13 @@ func (s *sim) settle() {
 		for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
 			// As long as it does not know that the change of members has ended, it needs those that
 			// left.
-			if a := s.members[id].state.applied; a.Index < index || len(a.Conf.GetVotersOutgoing()) > 0 {
+			if a := s.members[id].state.applied; a.Index < index ||
+				len(a.Conf.GetVotersOutgoing()) > 0 {
 				return false
 			}
 		}
-		return len(conf.GetVotersOutgoing()) == 0 && leader.state.applied.Index == leader.g.Status().Last
+		return len(conf.GetVotersOutgoing()) == 0 &&
+			leader.state.applied.Index == leader.g.Status().Last
 	})
 	for index := range s.acked {
 		if _, ok := s.sums[index]; !ok {
@@ -351,7 +359,9 @@ func (s *sim) settle() {
 func (s *sim) progress(when string) (index uint64) {
 	var leader *simMember
 	s.until("an entry is proposed"+when, func() bool {
-		leader = s.pick(func(m *simMember) bool { return m.leads() && m.machine.ready() && m.g.Leased() })
+		leader = s.pick(func(m *simMember) bool {
+			return m.leads() && m.machine.ready() && m.g.Leased()
+		})
 		return leader != nil && s.propose(leader, 1)
 	})
 	index = leader.machine.executed()
@@ -427,7 +437,8 @@ func observeOn(seed uint64, disk NewDisk, play func(s *sim)) (s *sim, err error)
 			if os.Getenv("KEYP_CONSENSUS_TRACE") != "" {
 				last = len(s.trace)
 			}
-			err = fmt.Errorf("seed %d, at %v: %s\nbefore that:\n%s", seed, s.now, f.text, strings.Join(s.trace[max(0, len(s.trace)-last):], "\n"))
+			err = fmt.Errorf("seed %d, at %v: %s\nbefore that:\n%s", seed, s.now, f.text,
+				strings.Join(s.trace[max(0, len(s.trace)-last):], "\n"))
 		}
 	}()
 	s = &sim{}
@@ -501,7 +512,9 @@ func Histories(t *testing.T, disk NewDisk, least int) {
 		all.now += s.now
 	}
 	t.Logf("%d histories, %v of simulated time in %v: %d crashes, %d partitions, %d stopped processes, %d elections, %d transfers, %d changes of members, %d entries, %d looks at a lease",
-		n, all.now.Round(time.Second), time.Since(began).Round(time.Millisecond), all.crashes, all.partitions, all.stops, all.elections, all.transfers, all.changes, all.proposed, all.leases)
+		n, all.now.Round(time.Second), time.Since(began).Round(time.Millisecond), all.crashes,
+		all.partitions, all.stops, all.elections, all.transfers, all.changes,
+		all.proposed, all.leases)
 }
 
 // TestSimulationReproduces runs a history twice.
@@ -554,7 +567,8 @@ func commitRidesAlong(t *testing.T, s *sim) {
 	}
 	for _, m := range s.sorted() {
 		if m.state.applied.Index != leader.g.Status().Last {
-			t.Errorf("member %d has applied %d of %d entries", m.id, m.state.applied.Index, leader.g.Status().Last)
+			t.Errorf("member %d has applied %d of %d entries", m.id, m.state.applied.Index,
+				leader.g.Status().Last)
 		}
 	}
 }
@@ -571,7 +585,9 @@ func TestSnapshotReplacesEntries(t *testing.T) {
 		if !s.propose(old, 3) {
 			t.Fatal("nothing is proposed")
 		}
-		s.until("another member leads", func() bool { return !old.machine.leading && s.pick((*simMember).leads) != nil })
+		s.until("another member leads", func() bool {
+			return !old.machine.leading && s.pick((*simMember).leads) != nil
+		})
 		if len(old.machine.ahead) != 3 {
 			t.Fatalf("%d entries are open", len(old.machine.ahead))
 		}
@@ -618,7 +634,9 @@ func TestPeersStayActive(t *testing.T) {
 		}
 		s.until("the leader does not hear who is cut off", func() bool {
 			leader := s.pick((*simMember).leads)
-			return leader != nil && slices.ContainsFunc(leader.g.Peers(), func(p Peer) bool { return p.ID == gone.id && !p.Active })
+			return leader != nil && slices.ContainsFunc(leader.g.Peers(), func(p Peer) bool {
+				return p.ID == gone.id && !p.Active
+			})
 		})
 	})
 	if err != nil {

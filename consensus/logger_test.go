@@ -22,7 +22,8 @@ func TestLogger(t *testing.T) {
 	}
 	l.Errorf("error %d", 1)
 	l.Error("error")
-	if got := out.String(); strings.Count(got, "level=WARN") != 2 || strings.Count(got, "raft: error") != 2 {
+	if got := out.String(); strings.Count(got, "level=WARN") != 2 ||
+		strings.Count(got, "raft: error") != 2 {
 		t.Errorf("%s", got)
 	}
 }

@@ -102,7 +102,8 @@ func newMemLog(base Base) *memLog {
 
 func (l *memLog) Hard() *pb.HardState {
 	h := l.now.hard
-	return &pb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()), Commit: new(min(h.GetCommit(), l.now.last()))}
+	return &pb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()),
+		Commit: new(min(h.GetCommit(), l.now.last()))}
 }
 
 func (l *memLog) Base() Base                      { return l.now.base }
@@ -142,7 +143,9 @@ func (l *memLog) Begin(later func(f func()), snapshot func() (*pb.Snapshot, erro
 	l.later, l.snapshot = later, snapshot
 }
 
-func (l *memLog) Vote() (term, vote uint64)   { return l.disk.hard.GetTerm(), l.disk.hard.GetVote() }
+func (l *memLog) Vote() (term, vote uint64) {
+	return l.disk.hard.GetTerm(), l.disk.hard.GetVote()
+}
 func (l *memLog) Saved() uint64               { return l.disk.last() }
 func (l *memLog) Has(index, term uint64) bool { return l.disk.has(index, term) }
 func (l *memLog) Compact(older, _ Base)       { l.do(change{upTo: &older}) }

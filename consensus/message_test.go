@@ -21,7 +21,8 @@ func drawMessage(t *rapid.T) *Message {
 	}
 	m := &pb.Message{
 		Type: pb.MessageType(rapid.IntRange(0, len(pb.MessageType_name)-1).Draw(t, "type")).Enum(),
-		To:   number("to"), From: number("from"), Term: number("term"), LogTerm: number("logTerm"), Index: number("index"),
+		To:   number("to"), From: number("from"), Term: number("term"), LogTerm: number("logTerm"),
+		Index:  number("index"),
 		Commit: number("commit"), Vote: number("vote"), RejectHint: number("rejectHint"),
 		Context: rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "context"),
 	}
@@ -31,16 +32,19 @@ func drawMessage(t *rapid.T) *Message {
 	if rapid.Bool().Draw(t, "has a snapshot") {
 		m.Snapshot = &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
 			Index: number("snapshot's index"), Term: number("snapshot's term"),
-			ConfState: &pb.ConfState{Voters: rapid.SliceOfN(rapid.Uint64(), 1, 3).Draw(t, "voters")},
+			ConfState: &pb.ConfState{Voters: rapid.SliceOfN(rapid.Uint64(), 1,
+				3).Draw(t, "voters")},
 		}}
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "entries") {
 		m.Entries = append(m.Entries, &pb.Entry{
 			Type: pb.EntryType(rapid.IntRange(0, 2).Draw(t, "entry type")).Enum(),
-			Term: number("entry term"), Index: number("entry index"), Data: rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data"),
+			Term: number("entry term"), Index: number("entry index"),
+			Data: rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data"),
 		})
 	}
-	return &Message{Group: *number("group"), Time: int64(*number("time")), Stamp: *number("stamp"), Raft: m}
+	return &Message{Group: *number("group"), Time: int64(*number("time")), Stamp: *number("stamp"),
+		Raft: m}
 }
 
 // equal compares as the library sees messages: a field that is not there is zero.
@@ -58,7 +62,8 @@ func equal(a, b *Message) bool {
 		}
 		return m
 	}
-	return a.Group == b.Group && a.Time == b.Time && a.Stamp == b.Stamp && proto.Equal(plain(a.Raft), plain(b.Raft))
+	return a.Group == b.Group && a.Time == b.Time && a.Stamp == b.Stamp &&
+		proto.Equal(plain(a.Raft), plain(b.Raft))
 }
 
 // TestPropertyMessages: any sequence of messages is parsed as it was appended.
@@ -108,7 +113,8 @@ func TestPropertyDamage(t *testing.T) {
 		}
 		wire[bit/8] ^= 1 << (bit % 8)
 		end := rapid.IntRange(1, len(wire)-1).Draw(t, "end")
-		if _, err := ReadFrame(bufio.NewReader(bytes.NewReader(wire[:end])), MaxFrame); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := ReadFrame(bufio.NewReader(bytes.NewReader(wire[:end])),
+			MaxFrame); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("of %d bytes %d are there: %v", len(wire), end, err)
 		}
 	})
@@ -152,7 +158,8 @@ func TestFrameLimits(t *testing.T) {
 	}
 	for _, length := range []uint32{0, frameHeader - 1, MaxFrame + 1, 1<<32 - 1} {
 		wire := le.AppendUint32(nil, length)
-		if _, err := ReadFrame(bufio.NewReader(bytes.NewReader(wire)), MaxFrame); !errors.Is(err, ErrFrame) {
+		if _, err := ReadFrame(bufio.NewReader(bytes.NewReader(wire)), MaxFrame); !errors.Is(err,
+			ErrFrame) {
 			t.Errorf("length %d: %v", length, err)
 		}
 	}
@@ -175,7 +182,8 @@ func TestWhole(t *testing.T) {
 }
 
 func BenchmarkMessage(b *testing.B) {
-	m := &Message{Group: 1, Raft: &pb.Message{Type: pb.MsgApp.Enum(), Entries: []*pb.Entry{{Data: make([]byte, 4096)}}}}
+	m := &Message{Group: 1, Raft: &pb.Message{Type: pb.MsgApp.Enum(),
+		Entries: []*pb.Entry{{Data: make([]byte, 4096)}}}}
 	var wire []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -104,7 +104,8 @@ type NewDisk func(base Base, random *rand.Rand) SimDisk
 
 func newSim(seed uint64, disk NewDisk) *sim {
 	s := &sim{
-		random: rand.New(rand.NewPCG(seed, 1)), disk: disk, members: map[uint64]*simMember{}, cut: map[[2]uint64]bool{}, far: map[[2]uint64]time.Duration{}, sums: map[uint64]uint64{},
+		random: rand.New(rand.NewPCG(seed, 1)), disk: disk, members: map[uint64]*simMember{},
+		cut: map[[2]uint64]bool{}, far: map[[2]uint64]time.Duration{}, sums: map[uint64]uint64{},
 		terms: map[uint64]uint64{}, leaders: map[uint64]uint64{}, acked: map[uint64]uint64{},
 	}
 	n := uint64(3 + 2*s.random.IntN(2))
@@ -171,7 +172,8 @@ func (s *sim) until(what string, done func() bool) {
 			var state []string
 			for _, m := range s.sorted() {
 				if m.up {
-					state = append(state, fmt.Sprintf("%d: %+v, applied %d", m.id, m.g.Status(), m.state.applied.Index))
+					state = append(state, fmt.Sprintf("%d: %+v, applied %d", m.id, m.g.Status(),
+						m.state.applied.Index))
 				}
 			}
 			s.fail("not within %v: %s; %v", bound, what, state)
@@ -223,9 +225,11 @@ func (s *sim) check() {
 		case !st.Leading:
 			s.fail("member %d has the lease, and does not lead", m.id)
 		case st.Term < s.lastTerm:
-			s.fail("member %d has the lease of term %d, and in term %d entries were committed", m.id, st.Term, s.lastTerm)
+			s.fail("member %d has the lease of term %d, and in term %d entries were committed",
+				m.id, st.Term, s.lastTerm)
 		case m.machine.executed() < s.lastAcked:
-			s.fail("member %d has the lease, and reads what is there up to entry %d, while %d is acknowledged", m.id, m.machine.executed(), s.lastAcked)
+			s.fail("member %d has the lease, and reads what is there up to entry %d, while %d is acknowledged",
+				m.id, m.machine.executed(), s.lastAcked)
 		}
 		holder = m.id
 	}
@@ -269,7 +273,8 @@ type simState struct {
 func (s *sim) join(base Base) *simMember {
 	s.next++
 	m := &simMember{
-		s: s, id: s.next, log: s.disk(base, s.random), rate: 0.96 + 0.08*s.random.Float64(), boot: s.between(0, time.Hour), wall: s.between(0, time.Hour),
+		s: s, id: s.next, log: s.disk(base, s.random), rate: 0.96 + 0.08*s.random.Float64(),
+		boot: s.between(0, time.Hour), wall: s.between(0, time.Hour),
 		saved: simState{applied: base, sum: 1},
 	}
 	m.older = m.saved
@@ -294,12 +299,14 @@ func (m *simMember) start() {
 			return nil, raft.ErrSnapshotTemporarilyUnavailable
 		}
 		b := m.state.applied
-		return &pb.Snapshot{Data: le.AppendUint64(nil, m.state.sum), Metadata: &pb.SnapshotMetadata{Index: &b.Index, Term: &b.Term, ConfState: b.Conf}}, nil
+		return &pb.Snapshot{Data: le.AppendUint64(nil, m.state.sum),
+			Metadata: &pb.SnapshotMetadata{Index: &b.Index, Term: &b.Term, ConfState: b.Conf}}, nil
 	})
 	m.term, m.commit = 0, 0
 	m.up, m.stopped = true, false
 	g, err := Start(Options{
-		ID: m.id, Group: 1, Log: m.log, Applied: m.saved.applied, Machine: m.machine, Network: simNet{m}, Clock: m,
+		ID: m.id, Group: 1, Log: m.log, Applied: m.saved.applied, Machine: m.machine,
+		Network: simNet{m}, Clock: m,
 		After: func(d time.Duration, f func()) func() {
 			stopped := false
 			m.after(time.Duration(float64(d)/m.rate), func() {
@@ -342,11 +349,13 @@ func (m *simMember) follow() {
 	}
 	st := m.g.Status()
 	if st.Term < m.term || st.Committed < m.commit {
-		m.s.fail("member %d was in term %d with %d committed, and is in term %d with %d", m.id, m.term, m.commit, st.Term, st.Committed)
+		m.s.fail("member %d was in term %d with %d committed, and is in term %d with %d", m.id,
+			m.term, m.commit, st.Term, st.Committed)
 	}
 	m.term, m.commit = st.Term, st.Committed
 	if st.Ended == nil && st.Leading != m.machine.leading {
-		m.s.fail("member %d leads: %v, and its machine was notified of %v", m.id, st.Leading, m.machine.leading)
+		m.s.fail("member %d leads: %v, and its machine was notified of %v", m.id, st.Leading,
+			m.machine.leading)
 	}
 }
 
@@ -397,11 +406,14 @@ func (n simNet) Send(m *Message) bool {
 	case r.GetReject():
 	case r.GetType() == pb.MsgVoteResp:
 		if term, vote := disk.Vote(); term < r.GetTerm() || term == r.GetTerm() && vote != to {
-			s.fail("member %d votes for %d in term %d, and its disk has a vote for %d in term %d", from, to, r.GetTerm(), vote, term)
+			s.fail("member %d votes for %d in term %d, and its disk has a vote for %d in term %d",
+				from, to, r.GetTerm(), vote, term)
 		}
 	case r.GetType() == pb.MsgAppResp:
 		if disk.Saved() < r.GetIndex() && !cutLater(disk, r.GetTerm()) {
-			s.fail("member %d says in term %d it has entries up to %d, and its disk has them up to %d", from, r.GetTerm(), r.GetIndex(), disk.Saved())
+			s.fail(
+				"member %d says in term %d it has entries up to %d, and its disk has them up to %d",
+				from, r.GetTerm(), r.GetIndex(), disk.Saved())
 		}
 	}
 	other := s.members[to]
@@ -429,7 +441,8 @@ func (n simNet) Send(m *Message) bool {
 		case r.GetType() == pb.MsgTimeoutNow && s.lateOrder:
 			d = s.between(300*time.Millisecond, 900*time.Millisecond)
 		case s.chance(late):
-			d = time.Duration(math.Pow(10, 3*s.random.Float64()) * float64(2*time.Millisecond)) // up to 2 s
+			// Up to 2 s.
+			d = time.Duration(math.Pow(10, 3*s.random.Float64()) * float64(2*time.Millisecond))
 		}
 		if link := [2]uint64{from, to}; s.inOrder != nil {
 			at := max(s.now+d, s.inOrder[link])
@@ -449,7 +462,9 @@ func (n simNet) Send(m *Message) bool {
 		astray = 4
 	}
 	if s.one(astray) { // the address is another member's now
-		if third := s.pick(func(m *simMember) bool { return m.id != from && m.id != to }); third != nil {
+		if third := s.pick(func(m *simMember) bool {
+			return m.id != from && m.id != to
+		}); third != nil {
 			s.after(s.between(0, 2*time.Millisecond), func() { third.arrive(wire) })
 		}
 	}
@@ -577,15 +592,18 @@ func (x *simMachine) Committed(index uint64) {
 	}
 	confs := []*pb.ConfState{x.m.state.applied.Conf, x.m.g.Status().Conf}
 	if !slices.ContainsFunc(confs, func(c *pb.ConfState) bool {
-		return s.majorityHas(c.GetVoters(), index, x.term) && s.majorityHas(c.GetVotersOutgoing(), index, x.term)
+		return s.majorityHas(c.GetVoters(), index, x.term) &&
+			s.majorityHas(c.GetVotersOutgoing(), index, x.term)
 	}) {
-		s.fail("member %d says that entry %d of term %d is committed, and it is not on the disks of a majority of %v", x.m.id, index, x.term, confs)
+		s.fail("member %d says that entry %d of term %d is committed, and it is not on the disks of a majority of %v",
+			x.m.id, index, x.term, confs)
 	}
 }
 
 func (s *sim) acknowledge(m *simMember, a simAhead) {
 	if known, ok := s.acked[a.index]; ok && known != a.hash {
-		s.fail("member %d acknowledges another entry %d than was acknowledged before", m.id, a.index)
+		s.fail("member %d acknowledges another entry %d than was acknowledged before", m.id,
+			a.index)
 	}
 	s.acked[a.index] = a.hash
 	s.lastAcked = max(s.lastAcked, a.index)
@@ -594,7 +612,8 @@ func (s *sim) acknowledge(m *simMember, a simAhead) {
 func (s *sim) majorityHas(ids []uint64, index, term uint64) bool {
 	n := 0
 	for _, id := range ids {
-		if m := s.members[id]; m == nil || m.log.Has(index, term) { // a member that is gone counts as having it
+		if m := s.members[id]; m == nil || m.log.Has(index, term) {
+			// A member that is gone counts as having it.
 			n++
 		}
 	}
@@ -606,7 +625,8 @@ func (x *simMachine) Apply(a Applying, done func()) {
 	conf := st.applied.Conf
 	for _, e := range a.Entries {
 		if e.GetIndex() != st.applied.Index+1 || e.GetTerm() < st.applied.Term {
-			s.fail("member %d applies entry %d of term %d after %d of term %d", x.m.id, e.GetIndex(), e.GetTerm(), st.applied.Index, st.applied.Term)
+			s.fail("member %d applies entry %d of term %d after %d of term %d", x.m.id,
+				e.GetIndex(), e.GetTerm(), st.applied.Index, st.applied.Term)
 		}
 		content := hashOf(e.Data)
 		st.sum = st.sum*0x9e3779b97f4a7c15 ^ content ^ e.GetIndex()<<32 ^ e.GetTerm()
@@ -619,8 +639,10 @@ func (x *simMachine) Apply(a Applying, done func()) {
 			s.fail("member %d applies another entry %d than was acknowledged", x.m.id, e.GetIndex())
 		}
 		if len(x.ahead) > 0 && x.ahead[0].index <= e.GetIndex() {
-			if own := x.ahead[0]; own.index != e.GetIndex() || own.term != e.GetTerm() || own.hash != content {
-				s.fail("member %d has run %+v, and applies entry %d of term %d", x.m.id, own, e.GetIndex(), e.GetTerm())
+			if own := x.ahead[0]; own.index != e.GetIndex() || own.term != e.GetTerm() ||
+				own.hash != content {
+				s.fail("member %d has run %+v, and applies entry %d of term %d", x.m.id, own,
+					e.GetIndex(), e.GetTerm())
 			}
 			x.ahead = x.ahead[1:]
 		}
@@ -635,7 +657,8 @@ func (x *simMachine) Apply(a Applying, done func()) {
 		}
 	}
 	if confText(conf) != confText(a.Conf) {
-		s.fail("member %d has the members %s after entry %d, which should be %s", x.m.id, confText(a.Conf), st.applied.Index, confText(conf))
+		s.fail("member %d has the members %s after entry %d, which should be %s", x.m.id,
+			confText(a.Conf), st.applied.Index, confText(conf))
 	}
 	st.applied.Conf = a.Conf
 	if s.one(5) {
@@ -658,10 +681,12 @@ func (x *simMachine) Restore(snapshot *pb.Snapshot, done func(error)) {
 	end := func() {
 		sum := le.Uint64(snapshot.GetData())
 		if known := s.sums[meta.GetIndex()]; known != sum {
-			s.fail("member %d gets a snapshot that ends with entry %d, and is not what was applied", x.m.id, meta.GetIndex())
+			s.fail("member %d gets a snapshot that ends with entry %d, and is not what was applied",
+				x.m.id, meta.GetIndex())
 		}
 		if meta.GetIndex() < x.m.state.applied.Index {
-			s.fail("member %d has applied %d, and gets a snapshot that ends with %d", x.m.id, x.m.state.applied.Index, meta.GetIndex())
+			s.fail("member %d has applied %d, and gets a snapshot that ends with %d", x.m.id,
+				x.m.state.applied.Index, meta.GetIndex())
 		}
 		*x.m.state = simState{Base{meta.GetIndex(), meta.GetTerm(), meta.GetConfState()}, sum}
 		x.m.saved = *x.m.state
@@ -697,7 +722,9 @@ func confAfter(c *pb.ConfState, e *pb.Entry) *pb.ConfState {
 		return c
 	}
 	v2 := change.AsV2()
-	after := &pb.ConfState{Voters: slices.Clone(c.GetVoters()), Learners: slices.Clone(c.GetLearners()), VotersOutgoing: slices.Clone(c.GetVotersOutgoing())}
+	after := &pb.ConfState{Voters: slices.Clone(c.GetVoters()),
+		Learners:       slices.Clone(c.GetLearners()),
+		VotersOutgoing: slices.Clone(c.GetVotersOutgoing())}
 	switch len(v2.GetChanges()) {
 	case 0:
 		after.VotersOutgoing = nil
@@ -722,7 +749,9 @@ func confAfter(c *pb.ConfState, e *pb.Entry) *pb.ConfState {
 }
 
 func confText(c *pb.ConfState) string {
-	return fmt.Sprint(slices.Sorted(slices.Values(c.GetVoters())), slices.Sorted(slices.Values(c.GetLearners())), slices.Sorted(slices.Values(c.GetVotersOutgoing())))
+	return fmt.Sprint(slices.Sorted(slices.Values(c.GetVoters())),
+		slices.Sorted(slices.Values(c.GetLearners())),
+		slices.Sorted(slices.Values(c.GetVotersOutgoing())))
 }
 
 // propose makes a leader run commands.

@@ -41,8 +41,11 @@ func TestTimeOfMessages(t *testing.T) {
 	base := Base{Index: 1, Term: 1, Conf: &pb.ConfState{Voters: []uint64{1, 2, 3}}}
 	h := &heardTime{}
 	g, err := Start(Options{
-		ID: 1, Group: 1, Log: newMemLog(base), Applied: base, Machine: &plainMachine{}, Network: h, Clock: clock.NewFake(7_000), Time: h,
-		After: func(time.Duration, func()) func() { return func() {} }, Logger: slog.New(slog.DiscardHandler),
+		ID: 1, Group: 1, Log: newMemLog(base), Applied: base, Machine: &plainMachine{}, Network: h,
+		Clock: clock.NewFake(7_000), Time: h,
+		After: func(time.Duration, func()) func() {
+			return func() {}
+		}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +53,8 @@ func TestTimeOfMessages(t *testing.T) {
 	defer g.Close()
 	receive := func(kind pb.MessageType, from, term, stamp uint64, at int64) {
 		g.Receive([]*Message{{Group: 1, Time: at, Stamp: stamp, Raft: &pb.Message{
-			Type: kind.Enum(), From: proto.Uint64(from), To: proto.Uint64(1), Term: proto.Uint64(term),
+			Type: kind.Enum(), From: proto.Uint64(from), To: proto.Uint64(1),
+			Term: proto.Uint64(term),
 		}}})
 	}
 	receive(pb.MsgHeartbeat, 2, 5, 100, 1000)
@@ -63,7 +67,8 @@ func TestTimeOfMessages(t *testing.T) {
 	receive(pb.MsgPreVoteResp, 2, 7, 0, 1011)
 	receive(pb.MsgPreVoteResp, 2, 7, 0, 0)
 	receive(pb.MsgHeartbeatResp, 3, 6, 0, 9000)
-	want := []string{"leader 1000", "leader 1001", "advice 4000", "leader 1010", "advice 1011", "wall 9000 of 3"}
+	want := []string{"leader 1000", "leader 1001", "advice 4000", "leader 1010", "advice 1011",
+		"wall 9000 of 3"}
 	if !slices.Equal(h.heard, want) {
 		t.Errorf("heard\n%q\nwant\n%q", h.heard, want)
 	}

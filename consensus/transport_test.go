@@ -80,7 +80,8 @@ func patient() *times {
 // quick are times of tests that wait for their end.
 func quick() *times {
 	return &times{
-		shake: 100 * time.Millisecond, write: 100 * time.Millisecond, idle: 20 * time.Millisecond, silence: 100 * time.Millisecond,
+		shake: 100 * time.Millisecond, write: 100 * time.Millisecond, idle: 20 * time.Millisecond,
+		silence:   100 * time.Millisecond,
 		firstWait: time.Millisecond, mostWait: 10 * time.Millisecond,
 	}
 }
@@ -105,7 +106,8 @@ func listen(t testing.TB, addr string) net.Listener {
 func newStand(t testing.TB, node uint64, change func(o *TransportOptions)) *stand {
 	t.Helper()
 	box := newMailbox()
-	o := TransportOptions{Me: Member{Cluster: 7, Node: node}, Receiver: box, Secret: []byte("secret"), Logger: slog.New(slog.DiscardHandler)}
+	o := TransportOptions{Me: Member{Cluster: 7, Node: node}, Receiver: box,
+		Secret: []byte("secret"), Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&o)
 	}
@@ -136,8 +138,11 @@ func deliver(t testing.TB, from *stand, to *stand, m *Message) {
 		from.Send(m)
 		from.Flush()
 		return slices.ContainsFunc(to.box.messages(), func(got *Message) bool {
-			return got.Raft.GetType() == m.Raft.GetType() && got.Raft.GetIndex() == m.Raft.GetIndex() &&
-				slices.EqualFunc(got.Raft.Entries, m.Raft.Entries, func(a, b *pb.Entry) bool { return bytes.Equal(a.Data, b.Data) })
+			return got.Raft.GetType() == m.Raft.GetType() &&
+				got.Raft.GetIndex() == m.Raft.GetIndex() &&
+				slices.EqualFunc(got.Raft.Entries, m.Raft.Entries, func(a, b *pb.Entry) bool {
+					return bytes.Equal(a.Data, b.Data)
+				})
 		})
 	})
 }
@@ -154,7 +159,8 @@ func certificates(t testing.TB, a *testkit.Authority, name string) *tls.Config {
 	if err != nil || !pool.AppendCertsFromPEM(text) {
 		t.Fatalf("the authority's certificate: %v", err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert}
 }
 
 func TestTransport(t *testing.T) {
@@ -166,7 +172,9 @@ func TestTransport(t *testing.T) {
 		{"with a secret", nil},
 		{"within the machine", func(o *TransportOptions) { o.Secret = nil }},
 		{"with TLS", func(o *TransportOptions) { o.TLS = certificates(t, authority, "member") }},
-		{"with TLS and no secret", func(o *TransportOptions) { o.TLS, o.Secret = certificates(t, authority, "member"), nil }},
+		{"with TLS and no secret", func(o *TransportOptions) {
+			o.TLS, o.Secret = certificates(t, authority, "member"), nil
+		}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			change := func(o *TransportOptions) {
@@ -236,7 +244,10 @@ func TestTransportStrangers(t *testing.T) {
 		{"no TLS", withTLS(authority), nil},
 		{"no certificate", withTLS(authority), func(o *TransportOptions) {
 			withTLS(authority)(o)
-			o.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
+			o.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+				error) {
+				return &tls.Certificate{}, nil
+			}
 		}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
@@ -281,7 +292,8 @@ func call(t *testing.T, to *stand, as uint64, channel Channel) (*await.Conn, *bu
 	}
 	t.Cleanup(func() { c.Close() })
 	in := bufio.NewReader(c)
-	if err := Call(in, c, Member{Cluster: 7, Node: as}, to.o.Me.Node, channel, to.o.Secret, rand.Reader); err != nil {
+	if err := Call(in, c, Member{Cluster: 7, Node: as}, to.o.Me.Node, channel, to.o.Secret,
+		rand.Reader); err != nil {
 		t.Fatal(err)
 	}
 	return c, in
@@ -365,7 +377,8 @@ func TestTransportGarbage(t *testing.T) {
 	}{
 		{"a damaged frame", Votes, damaged},
 		{"a frame over the limit", Entries, le.AppendUint32(nil, MaxFrame+1)},
-		{"a large frame among votes", Votes, wire(raftMessage(pb.MsgHeartbeat, 2, 1, 1, make([]byte, 5<<10)))},
+		{"a large frame among votes", Votes,
+			wire(raftMessage(pb.MsgHeartbeat, 2, 1, 1, make([]byte, 5<<10)))},
 		{"entries among votes", Votes, wire(raftMessage(pb.MsgApp, 2, 1, 1))},
 		{"votes among entries", Entries, heartbeat},
 		{"a message of another member", Votes, wire(raftMessage(pb.MsgHeartbeat, 3, 1, 1))},
@@ -511,7 +524,8 @@ func TestTransportSlowReader(t *testing.T) {
 			t.Errorf("%d bytes wait", waits)
 		}
 		deliver(t, a, good, raftMessage(pb.MsgApp, 1, 2, 3, []byte("entry")))
-		deliver(t, a, slow, raftMessage(pb.MsgHeartbeat, 1, 3, 4)) // which is another connection, whose reader it blocks then
+		// Which is another connection, whose reader it blocks then.
+		deliver(t, a, slow, raftMessage(pb.MsgHeartbeat, 1, 3, 4))
 	}
 }
 
@@ -523,7 +537,9 @@ func TestTransportReconnects(t *testing.T) {
 	a.SetPeers(map[uint64]string{2: b.addr})
 	deliver(t, a, b, raftMessage(pb.MsgHeartbeat, 1, 2, 1))
 	b.Close()
-	await.Until(t, "the connection has ended", func() bool { return !a.Send(raftMessage(pb.MsgHeartbeat, 1, 2, 2)) })
+	await.Until(t, "the connection has ended", func() bool {
+		return !a.Send(raftMessage(pb.MsgHeartbeat, 1, 2, 2))
+	})
 	b = newStand(t, 2, func(o *TransportOptions) { o.Listener = listen(t, b.addr) })
 	deliver(t, a, b, raftMessage(pb.MsgHeartbeat, 1, 2, 3))
 	moved := newStand(t, 2, nil)
@@ -558,7 +574,9 @@ func TestTransportEnds(t *testing.T) {
 		a.SetPeers(map[uint64]string{2: b.addr})
 		stranger.Close()
 	}
-	await.Until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+	await.Until(t, "all goroutines have ended", func() bool {
+		return runtime.NumGoroutine() <= before
+	})
 }
 
 // FuzzTransport sends a member any bytes after a handshake. It delivers whole messages for this
@@ -583,7 +601,8 @@ func FuzzTransport(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if m != nil && (m.Raft.GetFrom() != 2 || m.Raft.GetTo() != 1 || len(m.Raft.Entries)*10 > 4<<10) {
+			if m != nil && (m.Raft.GetFrom() != 2 || m.Raft.GetTo() != 1 ||
+				len(m.Raft.Entries)*10 > 4<<10) {
 				t.Fatalf("%v", m)
 			}
 		}

@@ -63,7 +63,8 @@ func newArchives(t *testing.T, without int) *archives {
 func (a *archives) writes(n int) {
 	a.t.Helper()
 	for range n {
-		a.write(fmt.Sprint("k", a.rng.IntN(200)), fmt.Sprint("value ", a.n, strings.Repeat(".", a.rng.IntN(100))))
+		a.write(fmt.Sprint("k", a.rng.IntN(200)),
+			fmt.Sprint("value ", a.n, strings.Repeat(".", a.rng.IntN(100))))
 		if a.n++; a.rng.IntN(4) == 0 {
 			a.note()
 		}
@@ -86,7 +87,9 @@ func (a *archives) note() {
 	lsn, ms := log.Durable(), p.store.Now()
 	if log.End() == lsn && a.leader() == s {
 		a.all = append(a.all, archivePoint{lsn, ms, maps.Clone(a.model)})
-		a.await("a millisecond passes", func() bool { return p.store.Now() > ms || s.process() != p })
+		a.await("a millisecond passes", func() bool {
+			return p.store.Now() > ms || s.process() != p
+		})
 	}
 }
 
@@ -125,7 +128,8 @@ func (a *archives) restores(backup []byte, at archivePoint, byTime bool, from ..
 		return
 	}
 	if got := aloneIn(a.t, dir); !maps.Equal(got, at.want) {
-		a.t.Errorf("a restore to LSN %d, by time: %t, has %d keys instead of %d, of LSN %d: %s", at.lsn, byTime, len(got), len(at.want), m.Through, (&ring{model: at.want}).agrees(got))
+		a.t.Errorf("a restore to LSN %d, by time: %t, has %d keys instead of %d, of LSN %d: %s",
+			at.lsn, byTime, len(got), len(at.want), m.Through, (&ring{model: at.want}).agrees(got))
 	}
 }
 
@@ -188,10 +192,12 @@ func TestArchives(t *testing.T) {
 		a.note()
 		a.archived(a.servers[1:]...)
 	}
-	last := a.all[len(a.all)-1].lsn // when that was written the archive says, and not that nothing came for a millisecond
+	// When that was written the archive says, and not that nothing came for a millisecond.
+	last := a.all[len(a.all)-1].lsn
 	for i, s := range a.servers[1:] {
 		if st := a.running(s).store.Stats().Archive; st.Holes != 0 || st.Failures != 0 {
-			t.Errorf("server %d has %d holes and %d failures in its archive: %v", 1+i, st.Holes, st.Failures, st.Err)
+			t.Errorf("server %d has %d holes and %d failures in its archive: %v", 1+i, st.Holes,
+				st.Failures, st.Err)
 		}
 	}
 	for range 60 {
@@ -242,12 +248,14 @@ func TestArchiveBehindSnapshot(t *testing.T) {
 	}
 	dir := testkit.MemoryDir(t)
 	o := storeOptions(dir, newDisk(dir, nil), slog.New(slog.DiscardHandler))
-	if _, err := storage.RestoreTo(context.Background(), o, bytes.NewReader(stream), storage.Source{Archives: a.files(of), LSN: last.lsn}); !errors.Is(err, archive.ErrHole) {
+	if _, err := storage.RestoreTo(context.Background(), o, bytes.NewReader(stream),
+		storage.Source{Archives: a.files(of), LSN: last.lsn}); !errors.Is(err, archive.ErrHole) {
 		t.Errorf("with an archive that has a hole the restore ends with %v", err)
 	}
 	for range 20 {
 		if at := a.all[a.rng.IntN(len(a.all))]; at.lsn >= h.Through && at.ms >= h.Time {
-			a.restores(stream, at, a.rng.IntN(2) == 0 && at.lsn < last.lsn, a.files(of, (of+1)%3)...)
+			a.restores(stream, at, a.rng.IntN(2) == 0 && at.lsn < last.lsn,
+				a.files(of, (of+1)%3)...)
 		}
 	}
 	a.restores(stream, last, false, a.files(of, (of+2)%3)...)
@@ -270,7 +278,9 @@ func TestArchiveOfOther(t *testing.T) {
 	a.writes(10)
 	a.await("the archive is refused", func() bool {
 		p := s.process()
-		return p != nil && p.store.Stats().Archive.Err != nil && strings.Contains(p.store.Stats().Archive.Err.Error(), "each member needs a directory of its own")
+		return p != nil && p.store.Stats().Archive.Err != nil &&
+			strings.Contains(p.store.Stats().Archive.Err.Error(),
+				"each member needs a directory of its own")
 	})
 	if n := a.running(s).store.Stats().Archive.Files; n != 0 {
 		t.Errorf("%d files are archived", n)

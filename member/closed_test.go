@@ -20,7 +20,8 @@ import (
 
 // backupOf returns a whole backup of a store. meanwhile, if not nil, is called after the backup is
 // opened and before its first byte.
-func backupOf(t *testing.T, store *storage.Store, meanwhile func()) (stream []byte, h snapshotfile.Header) {
+func backupOf(t *testing.T, store *storage.Store,
+	meanwhile func()) (stream []byte, h snapshotfile.Header) {
 	t.Helper()
 	sn, err := store.OpenBackup(context.Background())
 	if err != nil {
@@ -41,7 +42,8 @@ func backupOf(t *testing.T, store *storage.Store, meanwhile func()) (stream []by
 func restoredOf(t *testing.T, stream []byte) map[string]string {
 	t.Helper()
 	dir := testkit.MemoryDir(t)
-	if _, err := storage.RestoreBackup(storeOptions(dir, newDisk(dir, nil), slog.New(slog.DiscardHandler)), bytes.NewReader(stream)); err != nil {
+	if _, err := storage.RestoreBackup(storeOptions(dir, newDisk(dir, nil),
+		slog.New(slog.DiscardHandler)), bytes.NewReader(stream)); err != nil {
 		t.Fatal(err)
 	}
 	return aloneIn(t, dir)
@@ -98,7 +100,8 @@ func TestBackupOfMembers(t *testing.T) {
 				t.Errorf("the header is %+v, with %+v, %v", h, note, err)
 			}
 			if got := restoredOf(t, stream); !maps.Equal(got, want) {
-				t.Errorf("round %d: the backup has %d keys: %s", round, len(got), (&ring{model: want}).agrees(got))
+				t.Errorf("round %d: the backup has %d keys: %s", round, len(got),
+					(&ring{model: want}).agrees(got))
 			}
 		}
 	}
@@ -120,9 +123,12 @@ func TestClosed(t *testing.T) {
 		if !ok {
 			return false
 		}
-		r.await("the last entry is on the old leader's disk, or that one has been deposed before", func() bool {
-			return old.process() != p || p.m.journal.log.SyncedIndex() > p.m.group.Status().Committed || !p.m.status.Load().Role.Leads()
-		})
+		r.await("the last entry is on the old leader's disk, or that one has been deposed before",
+			func() bool {
+				return old.process() != p ||
+					p.m.journal.log.SyncedIndex() > p.m.group.Status().Committed ||
+					!p.m.status.Load().Role.Leads()
+			})
 		if old.process() != p || p.m.journal.log.SyncedIndex() <= p.m.group.Status().Committed {
 			return false
 		}
@@ -139,13 +145,15 @@ func TestClosed(t *testing.T) {
 				if s == old && all {
 					want = with
 				}
-				if all && s == old && (c.Last <= c.Committed || c.Taken != c.Last) || !all && c.Taken != c.Committed || c.Part != 0 || c.Written.IsZero() {
+				if all && s == old && (c.Last <= c.Committed || c.Taken != c.Last) ||
+					!all && c.Taken != c.Committed || c.Part != 0 || c.Written.IsZero() {
 					t.Errorf("the directory is %+v", c)
 				}
 				if all && s != old && c.Last > best {
 					best, most = c.Last, len(got)
 				}
-				if s == old && !maps.Equal(got, want) { // a follower may not know yet that the last ones are committed
+				if s == old && !maps.Equal(got, want) {
+					// A follower may not know yet that the last ones are committed.
 					t.Errorf("all: %t: %s", all, (&ring{model: want}).agrees(got))
 				}
 				if err := store.Check(); err != nil {
@@ -153,15 +161,18 @@ func TestClosed(t *testing.T) {
 				}
 				stream, _ := backupOf(t, store, nil)
 				if again := restoredOf(t, stream); !maps.Equal(again, got) {
-					t.Errorf("all: %t: the directory has %d keys and its backup %d", all, len(got), len(again))
+					t.Errorf("all: %t: the directory has %d keys and its backup %d", all,
+						len(got), len(again))
 				}
 				if all {
 					to := testkit.MemoryDir(t)
-					if err := c.Recover(context.Background(), store, storeOptions(to, newDisk(to, nil), slog.New(slog.DiscardHandler))); err != nil {
+					if err := c.Recover(context.Background(), store, storeOptions(to,
+						newDisk(to, nil), slog.New(slog.DiscardHandler))); err != nil {
 						t.Error(err)
 					}
 					if again := aloneIn(t, to); !maps.Equal(again, got) {
-						t.Errorf("the directory has %d keys and what was recovered %d", len(got), len(again))
+						t.Errorf("the directory has %d keys and what was recovered %d",
+							len(got), len(again))
 					}
 				}
 				if err := store.Close(false); err != nil {
@@ -197,7 +208,8 @@ func (s *server) closed(t *testing.T, all bool) (*storage.Store, *Closed) {
 }
 
 func (s *server) tryClosed(all bool) (*storage.Store, *Closed, error) {
-	store, _, c, err := OpenClosed(storeOptions(s.dir, newDisk(s.dir, s.mu.mem), slog.New(slog.DiscardHandler)), all)
+	store, _, c, err := OpenClosed(storeOptions(s.dir, newDisk(s.dir, s.mu.mem),
+		slog.New(slog.DiscardHandler)), all)
 	return store, c, err
 }
 
@@ -229,7 +241,8 @@ func TestClosedRefused(t *testing.T) {
 	r.agree()
 	s := r.servers[1]
 	dir, _ := alone(t, 3)
-	if _, _, _, err := OpenClosed(storeOptions(dir, newDisk(dir, nil), slog.New(slog.DiscardHandler)), true); !errors.Is(err, storage.ErrAlone) {
+	if _, _, _, err := OpenClosed(storeOptions(dir, newDisk(dir, nil),
+		slog.New(slog.DiscardHandler)), true); !errors.Is(err, storage.ErrAlone) {
 		t.Errorf("the directory of a server that is alone: %v", err)
 	}
 	if _, _, err := s.tryClosed(true); !errors.Is(err, storage.ErrLocked) {
@@ -241,11 +254,14 @@ func TestClosedRefused(t *testing.T) {
 		damage func(dir string) error
 		want   string
 	}{
-		{"a snapshot", func(dir string) error { return os.WriteFile(filepath.Join(dir, snapshotName), nil, 0o600) }, "not installed"},
+		{"a snapshot", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, snapshotName), nil, 0o600)
+		}, "not installed"},
 		{"leaving", func(dir string) error {
 			return os.Rename(filepath.Join(dir, identityFile), filepath.Join(dir, leavingFile))
 		}, "has left its group"},
-		{"nobody's", func(dir string) error { return os.Remove(filepath.Join(dir, identityFile)) }, "is missing"},
+		{"nobody's", func(dir string) error { return os.Remove(filepath.Join(dir, identityFile)) },
+			"is missing"},
 		{"another's", func(dir string) error {
 			id := someIdentity()
 			return id.write(newDisk(dir, nil), dir)
@@ -256,7 +272,8 @@ func TestClosedRefused(t *testing.T) {
 		if err := tt.damage(copy.dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := copy.tryClosed(true); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := copy.tryClosed(true); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.what, err)
 		}
 	}

@@ -31,7 +31,8 @@ type disk struct {
 	}
 	ops struct {
 		sync.Mutex
-		n, last int // the process is killed instead of the operation after the last one; 0: it is not
+		// The process is killed instead of the operation after the last one; 0: it is not.
+		n, last int
 	}
 }
 
@@ -92,7 +93,8 @@ func (d *disk) change(do func() error) error {
 func (d *disk) step(storage.Step) error { return d.change(func() error { return nil }) }
 
 func (d *disk) of(name string) vfs.FS {
-	if d.mem != nil && (name == d.raft || strings.HasPrefix(name, d.raft+string(filepath.Separator))) {
+	if d.mem != nil && (name == d.raft ||
+		strings.HasPrefix(name, d.raft+string(filepath.Separator))) {
 		return d.log
 	}
 	return vfs.OS

@@ -63,14 +63,25 @@ func TestStream(t *testing.T) {
 		end     uint64
 		between bool
 	}{
-		{"several in an entry", []*pb.Entry{entryOf(1, nil), entryOf(1, batchesEntry(0, "a", "bcd")), entryOf(1, batchesEntry(6, "e"))}, []string{"2:a", "6:bcd", "8:e"}, 8, true},
-		{"parts", []*pb.Entry{entryOf(1, partEntry(0, 5, 0, "ab")), entryOf(1, partEntry(0, 5, 2, "cd")), entryOf(1, partEntry(0, 5, 4, "e"))}, []string{"6:abcde"}, 6, true},
-		{"others between parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), change, joins, entryOf(1, nil), entryOf(1, partEntry(0, 3, 2, "c"))}, []string{"4:abc"}, 4, true},
+		{"several in an entry", []*pb.Entry{entryOf(1, nil),
+			entryOf(1, batchesEntry(0, "a", "bcd")), entryOf(1, batchesEntry(6, "e"))},
+			[]string{"2:a", "6:bcd", "8:e"}, 8, true},
+		{"parts", []*pb.Entry{entryOf(1, partEntry(0, 5, 0, "ab")),
+			entryOf(1, partEntry(0, 5, 2, "cd")), entryOf(1, partEntry(0, 5, 4, "e"))},
+			[]string{"6:abcde"}, 6, true},
+		{"others between parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), change, joins,
+			entryOf(1, nil), entryOf(1, partEntry(0, 3, 2, "c"))}, []string{"4:abc"}, 4, true},
 		{"not all parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab"))}, nil, 0, false},
-		{"a new leader after some parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(2, nil)}, nil, 0, true},
-		{"its batches", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(2, nil), entryOf(2, batchesEntry(0, "x"))}, []string{"2:x"}, 2, true},
-		{"its parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(2, partEntry(0, 2, 0, "x")), entryOf(2, partEntry(0, 2, 1, "y"))}, []string{"3:xy"}, 3, true},
-		{"parts once more, as after a start", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(1, partEntry(0, 3, 2, "c"))}, []string{"4:abc"}, 4, true},
+		{"a new leader after some parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")),
+			entryOf(2, nil)}, nil, 0, true},
+		{"its batches", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(2, nil),
+			entryOf(2, batchesEntry(0, "x"))}, []string{"2:x"}, 2, true},
+		{"its parts", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")),
+			entryOf(2, partEntry(0, 2, 0, "x")), entryOf(2, partEntry(0, 2, 1, "y"))},
+			[]string{"3:xy"}, 3, true},
+		{"parts once more, as after a start", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "ab")),
+			entryOf(1, partEntry(0, 3, 0, "ab")), entryOf(1, partEntry(0, 3, 2, "c"))},
+			[]string{"4:abc"}, 4, true},
 	} {
 		var k taken
 		for i, e := range c.entries {
@@ -79,7 +90,8 @@ func TestStream(t *testing.T) {
 			}
 		}
 		if !slices.Equal(k.batches, c.want) || k.position != c.end || k.between() != c.between {
-			t.Errorf("%s: %q, at %d, between batches: %t", c.name, k.batches, k.position, k.between())
+			t.Errorf("%s: %q, at %d, between batches: %t", c.name, k.batches,
+				k.position, k.between())
 		}
 	}
 	var k taken
@@ -103,9 +115,12 @@ func TestStreamErrors(t *testing.T) {
 		{"a part without bytes", []*pb.Entry{entryOf(1, partEntry(0, 2, 0, ""))}},
 		{"a part that is too long", []*pb.Entry{entryOf(1, partEntry(0, 2, 0, "abc"))}},
 		{"a part without those before", []*pb.Entry{entryOf(1, partEntry(0, 2, 1, "a"))}},
-		{"a part of another leader", []*pb.Entry{entryOf(1, partEntry(0, 2, 0, "a")), entryOf(2, partEntry(0, 2, 1, "b"))}},
-		{"a part of a batch of another length", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "a")), entryOf(1, partEntry(0, 2, 1, "b"))}},
-		{"parts with a gap", []*pb.Entry{entryOf(1, partEntry(0, 4, 0, "a")), entryOf(1, partEntry(0, 4, 2, "b"))}},
+		{"a part of another leader", []*pb.Entry{entryOf(1, partEntry(0, 2, 0, "a")),
+			entryOf(2, partEntry(0, 2, 1, "b"))}},
+		{"a part of a batch of another length", []*pb.Entry{entryOf(1, partEntry(0, 3, 0, "a")),
+			entryOf(1, partEntry(0, 2, 1, "b"))}},
+		{"parts with a gap", []*pb.Entry{entryOf(1, partEntry(0, 4, 0, "a")),
+			entryOf(1, partEntry(0, 4, 2, "b"))}},
 		{"a batch beyond all limits", []*pb.Entry{entryOf(1, partEntry(0, mostBatch+1, 0, "a"))}},
 		{"an offset that overflows", []*pb.Entry{entryOf(1, partEntry(0, 3, -2, "abc"))}},
 		{"a member without an id", []*pb.Entry{entryOf(1, memberEntry(&commands.Member{}))}},
@@ -127,7 +142,8 @@ func TestStreamErrors(t *testing.T) {
 // FuzzStream: no bytes make a stream panic, or return a batch with an LSN other than the position.
 func FuzzStream(f *testing.F) {
 	f.Add(batchesEntry(0, "a", "bcd"), partEntry(6, 3, 0, "ab"), partEntry(6, 3, 2, "c"), uint8(1))
-	f.Add(partEntry(0, 3, 0, "ab"), memberEntry(&commands.Member{ID: 5}), partEntry(0, 3, 2, "c"), uint8(1))
+	f.Add(partEntry(0, 3, 0, "ab"), memberEntry(&commands.Member{ID: 5}), partEntry(0, 3, 2, "c"),
+		uint8(1))
 	f.Add(partEntry(0, 3, 0, "ab"), []byte{}, batchesEntry(0, "x"), uint8(7))
 	f.Fuzz(func(t *testing.T, a, b, c []byte, terms uint8) {
 		var s stream
@@ -137,7 +153,8 @@ func FuzzStream(f *testing.F) {
 			before := bytes.Clone(data)
 			err := s.take(entryOf(term, data), func(lsn uint64, b []byte) error {
 				if lsn != s.position || lsn < end+uint64(len(b))+1 {
-					t.Fatalf("a batch of %d bytes after %d ends at %d, and the position is %d", len(b), end, lsn, s.position)
+					t.Fatalf("a batch of %d bytes after %d ends at %d, and the position is %d",
+						len(b), end, lsn, s.position)
 				}
 				end = lsn
 				return nil

@@ -52,7 +52,8 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 		if x.GetFrom() == id && !x.GetReject() {
 			switch now := max(synced, log.SyncedIndex()); {
 			case x.GetType() == pb.MsgAppResp && x.GetIndex() > now:
-				r.t.Errorf("the member whose disk fails says that it has entry %d, and has synced entry %d", x.GetIndex(), now)
+				r.t.Errorf("the member whose disk fails says that it has entry %d, and has synced entry %d",
+					x.GetIndex(), now)
 			case x.GetType() == pb.MsgVoteResp && x.GetTerm() > term:
 				r.t.Errorf("the member whose disk fails has voted in term %d", x.GetTerm())
 			}
@@ -66,8 +67,12 @@ func (r *ring) breaks(victim *server, op vfs.Op, away *server) *failing {
 // longer takes part in the group. The victim loses unsynced data.
 func (f *failing) ends() {
 	f.t.Helper()
-	f.await("the member fails", func() bool { return len(f.victim.failed) > 0 || f.victim.process() != f.p })
-	if f.victim.process() != f.p { // others elected another leader first, so that it has started again, with a disk that works
+	f.await("the member fails", func() bool {
+		return len(f.victim.failed) > 0 || f.victim.process() != f.p
+	})
+	if f.victim.process() != f.p {
+		// Others elected another leader first, so that it has started again, with a disk that
+		// works.
 		f.victim.kill()
 		return
 	}
@@ -75,7 +80,9 @@ func (f *failing) ends() {
 	if !strings.Contains(err.Error(), syscall.EIO.Error()) || f.p.store.Err() == nil {
 		f.t.Errorf("the store has failed with %v, and says %v", err, f.p.store.Err())
 	}
-	f.await("the member takes part no more", func() bool { return f.p.m.group.Status().Ended != nil })
+	f.await("the member takes part no more", func() bool {
+		return f.p.m.group.Status().Ended != nil
+	})
 	st := f.p.m.group.Status()
 	if st.Leading || f.p.m.Leased(st.Term) {
 		f.t.Errorf("the member has failed, and leads: %+v", st)
@@ -85,10 +92,14 @@ func (f *failing) ends() {
 		f.t.Error("a member that has failed acknowledges a write")
 	}
 	if now := f.p.store.Log().Durable(); now != before {
-		f.t.Errorf("a member that has failed acknowledges what it has run up to %d, which was %d before", now, before)
+		f.t.Errorf(
+			"a member that has failed acknowledges what it has run up to %d, which was %d before",
+			now, before)
 	}
 	f.ring.lines.mu.Lock()
-	if text := f.ring.lines.mu.String(); !strings.Contains(text, "the store has failed and accepts no more writes") || !strings.Contains(text, "input/output error") {
+	if text := f.ring.lines.mu.String(); !strings.Contains(text,
+		"the store has failed and accepts no more writes") ||
+		!strings.Contains(text, "input/output error") {
 		f.t.Error("the log does not say that the disk has failed")
 	}
 	f.ring.lines.mu.Unlock()
@@ -221,7 +232,8 @@ func TestDisksFail(t *testing.T) {
 			return syscall.EIO
 		})
 		n := 0
-		r.await(fmt.Sprint("the member fails: ", op), func() bool { // segments end after some writes
+		r.await(fmt.Sprint("the member fails: ", op), func() bool {
+			// Segments end after some writes.
 			// On a busy machine a leader may be deposed: it starts again, as a process with a disk
 			// of its own.
 			if p := victim.process(); p != nil {

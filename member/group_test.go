@@ -179,9 +179,13 @@ func TestTentativeTwice(t *testing.T) {
 			}
 			return true
 		})
-		r.await("the leader is elected again", func() bool { return p.m.Status().Role == commands.Rising })
+		r.await("the leader is elected again", func() bool {
+			return p.m.Status().Role == commands.Rising
+		})
 		r.cut(none)
-		r.await("the leader is deposed again", func() bool { return p.m.Status().Role != commands.Rising })
+		r.await("the leader is deposed again", func() bool {
+			return p.m.Status().Role != commands.Rising
+		})
 		if got := p.m.Status().Role; got != commands.Tentative {
 			t.Errorf("the role is %s", got)
 		}
@@ -219,7 +223,9 @@ func TestTransfer(t *testing.T) {
 				continue
 			}
 			lsn, ok := p.set(fmt.Sprint("x", n), "1")
-			if ok && await.Reached(func() bool { return p.m.Status().Role != commands.Leader || p.store.Log().Durable() >= lsn }) && p.store.Log().Durable() >= lsn {
+			if ok && await.Reached(func() bool {
+				return p.m.Status().Role != commands.Leader || p.store.Log().Durable() >= lsn
+			}) && p.store.Log().Durable() >= lsn {
 				n++
 				some.Store(true)
 			}
@@ -300,7 +306,8 @@ func TestPartsCut(t *testing.T) {
 		r.cut(func(m *consensus.Message) bool {
 			from := m.Raft.GetFrom() == id
 			for _, e := range m.Raft.Entries {
-				if d := e.Data; from && len(d) > partHeader && d[0] == partTag && le.Uint64(d[17:]) >= 2<<20 {
+				if d := e.Data; from && len(d) > partHeader && d[0] == partTag &&
+					le.Uint64(d[17:]) >= 2<<20 {
 					cut = true
 				}
 			}
@@ -378,7 +385,8 @@ func TestTruncated(t *testing.T) {
 				return false // another one leads, whose log may go back further
 			}
 			if got < before[away.name]+2 {
-				t.Errorf("round %d: the member has started %d times, and %d before: it took no snapshot",
+				t.Errorf(
+					"round %d: the member has started %d times, and %d before: it took no snapshot",
 					round, got, before[away.name])
 			}
 			round++
@@ -419,7 +427,8 @@ func TestCheckpointBetween(t *testing.T) {
 		})
 		txn.End()
 		r.write(key, "after")
-		_ = await.For(t, "the checkpoint", saved) // the next one will do, if the member's role changes
+		// The next one will do, if the member's role changes.
+		_ = await.For(t, "the checkpoint", saved)
 		s.kill()
 		s.start()
 		r.agree()
@@ -573,12 +582,15 @@ func TestSettledSurvives(t *testing.T) {
 			return s.process() != p || p.store.Checkpointing() || len(saved) > 0
 		})
 		r.cut(nil)
-		if err := await.For(t, "the checkpoint", saved); err == nil { // otherwise another member leads
+		if err := await.For(t, "the checkpoint", saved); err == nil {
+			// Otherwise another member leads.
 			noted++
 		}
 		r.blackout() // a store refuses to open that has more than its log
 		r.await("all have started", func() bool {
-			return !slices.ContainsFunc(r.servers, func(s *server) bool { return s.process() == nil })
+			return !slices.ContainsFunc(r.servers, func(s *server) bool {
+				return s.process() == nil
+			})
 		})
 		delete(r.model, "last")
 		r.write("last", "2")

@@ -92,7 +92,8 @@ func newRingWith(t *testing.T, n int, setUp func(i int, s *server)) *ring {
 	r.mu.rng = rand.New(rand.NewPCG(setup.Seed, 1))
 	r.mu.start = map[string]int{}
 	for i := range n {
-		s := &server{ring: r, clock: clock.System, name: strings.Repeat(fmt.Sprint(i), 40), dir: testkit.MemoryDir(t), door: newDoor(t)}
+		s := &server{ring: r, clock: clock.System, name: strings.Repeat(fmt.Sprint(i), 40),
+			dir: testkit.MemoryDir(t), door: newDoor(t)}
 		s.mu.mem = vfs.NewMem()
 		setUp(i, s)
 		r.servers = append(r.servers, s)
@@ -131,8 +132,12 @@ func (r *ring) join() {
 	r.do("found", r.servers[0], func(m *Member, done func(error)) { m.Found(done) })
 	r.await("the first server leads", func() bool { return r.servers[0].role() == commands.Leader })
 	for _, s := range r.servers[1:] {
-		r.do("meet", s, func(m *Member, done func(error)) { m.Meet("127.0.0.1", 1, r.servers[0].door.port(), done) })
-		r.do("replicate", s, func(m *Member, done func(error)) { m.Replicate(r.servers[0].name, done) })
+		r.do("meet", s, func(m *Member, done func(error)) {
+			m.Meet("127.0.0.1", 1, r.servers[0].door.port(), done)
+		})
+		r.do("replicate", s, func(m *Member, done func(error)) {
+			m.Replicate(r.servers[0].name, done)
+		})
 	}
 	r.await("all vote", func() bool { return r.voters() == len(r.servers) })
 }
@@ -287,7 +292,8 @@ func (s *server) begin() {
 // storeOptions are those of the store in a directory.
 func storeOptions(dir string, disk *disk, logger *slog.Logger) storage.Options {
 	return storage.Options{
-		FS: disk, Dir: dir, Clock: clock.System, Logger: logger, Databases: 1, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, DiskReserve: 1,
+		FS: disk, Dir: dir, Clock: clock.System, Logger: logger, Databases: 1, Shards: 4,
+		Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, DiskReserve: 1,
 		Hooks: commands.Features,
 	}
 }
@@ -505,7 +511,8 @@ var setEvent = storage.Event{Class: storage.EventString, Name: "set"}
 // set sets a key, if the process may write, and returns the LSN.
 func (p *process) set(key, value string) (lsn uint64, ok bool) {
 	p.loop.call(func() {
-		if role := p.m.Status().Role; role != commands.Leader && role != commands.Alone || p.store.Follower() {
+		if role := p.m.Status().Role; role != commands.Leader && role != commands.Alone ||
+			p.store.Follower() {
 			return
 		}
 		k := p.store.Key(0, []byte(key))
@@ -534,9 +541,11 @@ func (r *ring) write(key, value string) {
 		}
 		lsn, ok := p.set(key, value)
 		return ok && await.Reached(func() bool {
-			return s.process() != p || p.m.Status().Role != commands.Leader || p.store.Log().Durable() >= lsn
+			return s.process() != p || p.m.Status().Role != commands.Leader ||
+				p.store.Log().Durable() >= lsn
 		}) &&
-			s.process() == p && p.m.Status().Role == commands.Leader && p.store.Log().Durable() >= lsn
+			s.process() == p && p.m.Status().Role == commands.Leader &&
+			p.store.Log().Durable() >= lsn
 	})
 	r.model[key] = value
 }
@@ -565,7 +574,10 @@ func (s *server) content() map[string]string {
 func contentOf(t testing.TB, store *storage.Store) map[string]string {
 	got, txn := map[string]string{}, store.NewTxn()
 	var names []string
-	if err := store.View.Walk(0, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true }); err != nil {
+	if err := store.View.Walk(0, func(name []byte, _ object.Type) bool {
+		names = append(names, string(name))
+		return true
+	}); err != nil {
 		t.Errorf("reading all keys: %v", err)
 	}
 	for _, name := range names {

@@ -19,10 +19,12 @@ import (
 func TestIdentity(t *testing.T) {
 	dir, model := alone(t, 5)
 	logger := slog.New(slog.DiscardHandler)
-	if err := convert(storeOptions(dir, newDisk(dir, nil), logger), someIdentity(), founded()); err != nil {
+	if err := convert(storeOptions(dir, newDisk(dir, nil), logger), someIdentity(),
+		founded()); err != nil {
 		t.Fatal(err)
 	}
-	if s, _, err := storage.Open(storeOptions(dir, newDisk(dir, nil), logger)); !errors.Is(err, storage.ErrMember) {
+	if s, _, err := storage.Open(storeOptions(dir, newDisk(dir, nil), logger)); !errors.Is(err,
+		storage.ErrMember) {
 		t.Errorf("a server without cluster-enabled opens it: %v, %v", s != nil, err)
 	}
 	path := filepath.Join(dir, identityFile)
@@ -32,7 +34,8 @@ func TestIdentity(t *testing.T) {
 	}
 	refused := func(what, want string) {
 		t.Helper()
-		if got, err := openDir(dir, newDisk(dir, nil), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := openDir(dir, newDisk(dir, nil), nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", what, got.store != nil, err)
 		}
 	}
@@ -53,7 +56,8 @@ func TestIdentity(t *testing.T) {
 		}
 		refused(what, path+" cannot be read")
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(whole), `"id": 5`, `"id": 6`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(string(whole), `"id": 5`, `"id": 6`, 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	refused("of another member", "is of another member than "+identityFile)
@@ -84,7 +88,8 @@ func TestIdentity(t *testing.T) {
 func TestLeave(t *testing.T) {
 	start, model := alone(t, 5)
 	logger := slog.New(slog.DiscardHandler)
-	if err := convert(storeOptions(start, newDisk(start, nil), logger), someIdentity(), founded()); err != nil {
+	if err := convert(storeOptions(start, newDisk(start, nil), logger), someIdentity(),
+		founded()); err != nil {
 		t.Fatal(err)
 	}
 	gone := []string{format.DataName, logDir, identityFile, format.LogDir}
@@ -104,7 +109,8 @@ func TestLeave(t *testing.T) {
 				t.Fatal(err)
 			}
 		default: // when some things are removed
-			if err := os.Rename(filepath.Join(dir, identityFile), filepath.Join(dir, leavingFile)); err != nil {
+			if err := os.Rename(filepath.Join(dir, identityFile),
+				filepath.Join(dir, leavingFile)); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range gone[:n-1] {
@@ -124,7 +130,8 @@ func TestLeave(t *testing.T) {
 		if err := got.store.Close(true); err != nil {
 			t.Error(err)
 		}
-		if names, err := vfs.OS.List(dir); err != nil || n > 0 && strings.Contains(strings.Join(names, " "), identityFile) {
+		if names, err := vfs.OS.List(dir); err != nil ||
+			n > 0 && strings.Contains(strings.Join(names, " "), identityFile) {
 			t.Errorf("%d: it has %q: %v", n, names, err)
 		}
 	}
@@ -132,7 +139,8 @@ func TestLeave(t *testing.T) {
 	if err := os.Remove(filepath.Join(start, format.DataName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDir(start, newDisk(start, nil), nil); err == nil || !strings.Contains(err.Error(), "has no data file") {
+	if _, err := openDir(start, newDisk(start, nil), nil); err == nil ||
+		!strings.Contains(err.Error(), "has no data file") {
 		t.Errorf("without a data file: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(start, logDir)); err != nil {

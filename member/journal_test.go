@@ -56,7 +56,8 @@ func TestSettledIsCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := j.log.Hard().GetCommit(); got < known || got > known+1 {
-		t.Errorf("the commit index on disk is %d, and entry %d is the last that is committed", got, known+1)
+		t.Errorf("the commit index on disk is %d, and entry %d is the last that is committed", got,
+			known+1)
 	}
 	if got := j.Synced(); got < 3*known {
 		t.Errorf("%d is synced", got)
@@ -126,11 +127,12 @@ func TestRoomWhenApplied(t *testing.T) {
 		done := false
 		e := entryOf(1, nil)
 		e.Index = &index
-		machine{o.Member}.Apply(consensus.Applying{Entries: []*pb.Entry{e}, Conf: founded().Conf}, func() {
-			if done = true; len(j.kick) > 0 {
-				t.Error("it is tried before there is room")
-			}
-		})
+		machine{o.Member}.Apply(consensus.Applying{Entries: []*pb.Entry{e}, Conf: founded().Conf},
+			func() {
+				if done = true; len(j.kick) > 0 {
+					t.Error("it is tried before there is room")
+				}
+			})
 		if !done {
 			t.Fatal("the entry is not applied")
 		}
@@ -158,7 +160,8 @@ func TestRoomWhenApplied(t *testing.T) {
 // otherwise does not.
 func TestMembersOnDisk(t *testing.T) {
 	dir, _ := alone(t, 1)
-	if err := convert(storeOptions(dir, newDisk(dir, nil), nil), someIdentity(), founded()); err != nil {
+	if err := convert(storeOptions(dir, newDisk(dir, nil), nil), someIdentity(),
+		founded()); err != nil {
 		t.Fatal(err)
 	}
 	created := 0
@@ -191,8 +194,11 @@ func TestMembersOnDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(got.Members, func(m commands.Member) bool { return m.ID == c.joins.ID }); i < 0 || got.Members[i] != c.joins || created != c.want {
-			t.Errorf("%+v has come, and on disk is %+v; it was written %d times", c.joins, got.Members, created)
+		if i := slices.IndexFunc(got.Members, func(m commands.Member) bool {
+			return m.ID == c.joins.ID
+		}); i < 0 || got.Members[i] != c.joins || created != c.want {
+			t.Errorf("%+v has come, and on disk is %+v; it was written %d times", c.joins,
+				got.Members, created)
 		}
 	}
 }

@@ -33,7 +33,8 @@ func TestMoved(t *testing.T) {
 		r.await("all know where all are", func() bool {
 			for _, s := range r.servers {
 				for _, other := range r.servers {
-					if o := s.status().Member(other.status().ID); o == nil || o.Bus != other.door.port() {
+					if o := s.status().Member(other.status().ID); o == nil ||
+						o.Bus != other.door.port() {
 						return false
 					}
 				}
@@ -103,7 +104,8 @@ func TestLogIsKept(t *testing.T) {
 	}
 	gone.start()
 	r.agree()
-	if p := r.running(leader).m.Progress(); leader.role() == commands.Leader && p.Snapshot.Sent > 0 {
+	if p := r.running(leader).m.Progress(); leader.role() == commands.Leader &&
+		p.Snapshot.Sent > 0 {
 		t.Error("it was sent a snapshot")
 	}
 }
@@ -115,7 +117,9 @@ func TestMembersAreRemembered(t *testing.T) {
 	for _, s := range r.servers {
 		r.await("a member knows that all vote", func() bool {
 			members := s.status().Members
-			return len(members) == 3 && !slices.ContainsFunc(members, func(o commands.Member) bool { return o.Learner })
+			return len(members) == 3 && !slices.ContainsFunc(members, func(o commands.Member) bool {
+				return o.Learner
+			})
 		})
 		done := make(chan struct{})
 		r.running(s).m.do(task{waits: true, run: func() { close(done) }})

@@ -27,7 +27,8 @@ func TestStall(t *testing.T) {
 		{5*stallTime + 1, false, 2, 6, true, false},
 		{6*stallTime + 1, true, 2, 6, true, true},
 	} {
-		if got := s.look(step.at, step.leads, step.term, step.committed, step.waits); got != step.want {
+		if got := s.look(step.at, step.leads, step.term, step.committed,
+			step.waits); got != step.want {
 			t.Errorf("step %d: refused is %t", i, got)
 		}
 	}

@@ -81,11 +81,13 @@ func alone(t *testing.T, keys int) (dir string, model map[string]string) {
 
 func someIdentity() *identity {
 	node, shard := strings.Repeat("a", 40), strings.Repeat("b", 40)
-	return &identity{Cluster: 3, ID: 5, Node: node, Shard: shard, Members: []commands.Member{{ID: 5, Node: node, IP: "127.0.0.1", Bus: 1}}}
+	return &identity{Cluster: 3, ID: 5, Node: node, Shard: shard,
+		Members: []commands.Member{{ID: 5, Node: node, IP: "127.0.0.1", Bus: 1}}}
 }
 
 func founded() raftlog.Base {
-	return raftlog.Base{Base: consensus.Base{Index: 1, Term: 1, Conf: &pb.ConfState{Voters: []uint64{5}}}}
+	return raftlog.Base{Base: consensus.Base{Index: 1, Term: 1,
+		Conf: &pb.ConfState{Voters: []uint64{5}}}}
 }
 
 // has fails the test unless the store has what it must have.
@@ -133,9 +135,11 @@ func TestConvertInterrupted(t *testing.T) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(dir, logDir)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("after step %d the directory of a server that is alone has a member's log: %v", n, err)
+			t.Errorf("after step %d the directory of a server that is alone has a member's log: %v",
+				n, err)
 		}
-		if err := convert(storeOptions(dir, newDisk(dir, nil), slog.New(slog.DiscardHandler)), someIdentity(), founded()); err != nil {
+		if err := convert(storeOptions(dir, newDisk(dir, nil), slog.New(slog.DiscardHandler)),
+			someIdentity(), founded()); err != nil {
 			t.Fatalf("again after step %d: %v", n, err)
 		}
 		if got, err = openDir(dir, newDisk(dir, nil), nil); err != nil {
@@ -184,7 +188,8 @@ func TestInstallInterrupted(t *testing.T) {
 	if err := convert(o, id, raftlog.Base{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := snapshotfile.Keep(vfs.OS, filepath.Join(start, snapshotName), func(w io.Writer) error { _, err := w.Write(stream); return err }); err != nil {
+	if err := snapshotfile.Keep(vfs.OS, filepath.Join(start, snapshotName),
+		func(w io.Writer) error { _, err := w.Write(stream); return err }); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(setup.Seed, 2))
@@ -280,7 +285,10 @@ func TestOldSnapshot(t *testing.T) {
 	})
 	s.kill()
 	path := filepath.Join(s.dir, snapshotName)
-	if err := snapshotfile.Keep(vfs.OS, path, func(w io.Writer) error { _, err := w.Write(stream); return err }); err != nil {
+	if err := snapshotfile.Keep(vfs.OS, path, func(w io.Writer) error {
+		_, err := w.Write(stream)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.start()
@@ -310,7 +318,8 @@ func TestSnapshotEntries(t *testing.T) {
 			theirs = append(theirs, entry(i, 1+2*(i/6), fmt.Sprint("theirs ", i)))
 		}
 	}
-	log.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(5))}, Entries: mine})
+	log.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(5))},
+		Entries: mine})
 	var b bytes.Buffer
 	w, err := snapshotfile.NewWriter(&b, snapshotfile.Header{PageSize: 4096, Size: 4096})
 	for _, e := range theirs {
@@ -325,8 +334,10 @@ func TestSnapshotEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	last, err := appendEntries(log, 1, from)
-	if err != nil || last != 7 || log.Last() != 7 || log.Hard().GetCommit() != 7 || log.Hard().GetTerm() != 3 {
-		t.Errorf("the entries end with %d, the log with %d, %v: %v", last, log.Last(), log.Hard(), err)
+	if err != nil || last != 7 || log.Last() != 7 || log.Hard().GetCommit() != 7 ||
+		log.Hard().GetTerm() != 3 {
+		t.Errorf("the entries end with %d, the log with %d, %v: %v", last, log.Last(),
+			log.Hard(), err)
 	}
 	got, err := log.Entries(2, 8, 1<<20)
 	if err != nil {
@@ -334,7 +345,8 @@ func TestSnapshotEntries(t *testing.T) {
 	}
 	for i, e := range got {
 		want := theirs[i]
-		if e.GetTerm() != want.GetTerm() || e.GetIndex() != want.GetIndex() || want.GetTerm() > 1 && string(e.Data) != string(want.Data) {
+		if e.GetTerm() != want.GetTerm() || e.GetIndex() != want.GetIndex() ||
+			want.GetTerm() > 1 && string(e.Data) != string(want.Data) {
 			t.Errorf("entry %d of term %d is %q", e.GetIndex(), e.GetTerm(), e.Data)
 		}
 	}

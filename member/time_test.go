@@ -35,7 +35,9 @@ func newApart(t *testing.T, ahead ...int64) *apart {
 	}
 	a.ring = newRingWith(t, len(ahead), func(i int, s *server) {
 		s.clock = a.fakes[i]
-		s.options = func(o *storage.Options) { o.ClockJumpLimit, o.ClockJumpPatience = 10*time.Minute, 48*time.Hour }
+		s.options = func(o *storage.Options) {
+			o.ClockJumpLimit, o.ClockJumpPatience = 10*time.Minute, 48*time.Hour
+		}
 	})
 	a.join()
 	return a
@@ -91,7 +93,8 @@ func (a *apart) reportExpiries(pattern string) {
 	p := a.running(a.leader())
 	p.loop.call(func() {
 		p.store.BeginAll(p.loop.txn)
-		if err := outbox.Of(p.store).Set(p.loop.txn, &outbox.Rule{Name: "r", Pattern: []byte(pattern), Stream: []byte("gone")}); err != nil {
+		if err := outbox.Of(p.store).Set(p.loop.txn,
+			&outbox.Rule{Name: "r", Pattern: []byte(pattern), Stream: []byte("gone")}); err != nil {
 			a.t.Error(err)
 		}
 		p.loop.txn.End()
@@ -181,7 +184,8 @@ func (a *apart) shown(when, key string, want bool) {
 		n = len(a.servers)
 	}
 	if got := a.have(key); got != n {
-		a.t.Errorf("%s: %d of the servers show %s, want %d; their times are %d", when, got, key, n, a.times())
+		a.t.Errorf("%s: %d of the servers show %s, want %d; their times are %d", when, got,
+			key, n, a.times())
 	}
 }
 
@@ -203,15 +207,18 @@ func TestClocksApart(t *testing.T) {
 		a.shown("before the failover", key, true)
 		a.leads(a.servers[next])
 		if got := a.agreeOnTime(); got != began+(20*time.Minute).Milliseconds() {
-			t.Errorf("round %d: when member %d leads, time is off by %d ms", round, next, got-began-(20*time.Minute).Milliseconds())
+			t.Errorf("round %d: when member %d leads, time is off by %d ms", round, next,
+				got-began-(20*time.Minute).Milliseconds())
 		}
-		a.await("time is guarded under a member whose clock is apart, and under no other one", func() bool { // soon
-			p := a.servers[next].process()
-			if p == nil || !p.m.Status().Role.Leads() {
-				return true // another one was elected meanwhile
-			}
-			return (p.store.ClockGuard().Since != 0) == (next != 0)
-		})
+		a.await("time is guarded under a member whose clock is apart, and under no other one",
+			func() bool {
+				// Soon.
+				p := a.servers[next].process()
+				if p == nil || !p.m.Status().Role.Leads() {
+					return true // another one was elected meanwhile
+				}
+				return (p.store.ClockGuard().Since != 0) == (next != 0)
+			})
 		a.advance(20 * time.Minute)
 		a.shown("after the failover", key, true)
 		if round >= 3 { // restart the old leader, which has crashed
@@ -226,7 +233,9 @@ func TestClocksApart(t *testing.T) {
 		a.shown("in the end", key, false)
 		a.shown("in the end", "stays", true)
 		entries++
-		a.await("the expiry is reported everywhere", func() bool { return a.reported() >= entries*len(a.servers) })
+		a.await("the expiry is reported everywhere", func() bool {
+			return a.reported() >= entries*len(a.servers)
+		})
 		if got := a.reported(); got != entries*len(a.servers) {
 			t.Errorf("round %d: the servers have %d entries of %d expiries", round, got, entries)
 		}
@@ -266,7 +275,8 @@ func (d *drift) pass(by time.Duration) {
 		d.beats.Lock()
 		defer d.beats.Unlock()
 		n := 0
-		for id, heard := range d.beats.of { // the first may be from before the change, and the last may not be handled yet
+		for id, heard := range d.beats.of {
+			// The first may be from before the change, and the last may not be handled yet.
 			if heard >= 3 && id != 0 {
 				n++
 			}
@@ -305,12 +315,14 @@ func (d *drift) look(key string) (shown bool) {
 			gone = append(gone, s)
 		}
 		if at, now := s.time(), leader.time(); at > now+d.ahead {
-			d.errorf("a follower's time is %d ms ahead of the leader's, and may be %d", at-now, d.ahead)
+			d.errorf("a follower's time is %d ms ahead of the leader's, and may be %d",
+				at-now, d.ahead)
 		}
 	}
 	shown = leader.has(key)
 	if left := d.deadline(key) - leader.time(); shown && len(gone) > 0 && left > d.ahead {
-		d.errorf("a follower shows %s as gone %d ms before the leader does, and may be %d ms ahead", key, left, d.ahead)
+		d.errorf("a follower shows %s as gone %d ms before the leader does, and may be %d ms ahead",
+			key, left, d.ahead)
 	}
 	return shown
 }
@@ -378,7 +390,9 @@ func TestClocksDrift(t *testing.T) {
 			old.start()
 			d.await("all know the time", func() bool { return d.times() != nil })
 			// A start knows only what was committed then.
-			d.await("it has the key again", func() bool { return old.has(key) || d.term() > term+1 })
+			d.await("it has the key again", func() bool {
+				return old.has(key) || d.term() > term+1
+			})
 		}
 		d.ahead += 1000 // the new leader's time may stand still, or follow its clock
 		for steps := 0; d.look(key) && d.term() == term+1; steps++ {
@@ -483,7 +497,8 @@ func TestClockSkews(t *testing.T) {
 	a.await("the leader knows all clocks", func() bool {
 		a.hands(a.servers[0])
 		got := skews(a.servers[0])
-		return len(got) == 3 && got[ids[0]] == 0 && got[ids[1]] == 2*time.Hour && got[ids[2]] == -5*time.Second
+		return len(got) == 3 && got[ids[0]] == 0 && got[ids[1]] == 2*time.Hour &&
+			got[ids[2]] == -5*time.Second
 	})
 	a.await("a follower knows its own clock", func() bool {
 		a.hands(a.servers[0])

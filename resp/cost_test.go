@@ -37,13 +37,15 @@ func TestLinearWork(t *testing.T) {
 		piece    int
 		commands int
 	}{
-		"inline line":           {"PING " + strings.Repeat("a", 1<<16-10) + "\n", 1, 1},
-		"many arguments":        {multibulk(strings.Split(strings.Repeat("ab ", 100_000), " ")...), 1, 1},
+		"inline line": {"PING " + strings.Repeat("a", 1<<16-10) + "\n", 1, 1},
+		"many arguments": {multibulk(strings.Split(strings.Repeat("ab ", 100_000), " ")...),
+			1, 1},
 		"large bulk":            {multibulk("SET", "k", strings.Repeat("v", 1<<23)), 100, 1},
 		"pipeline":              {strings.Repeat(small, 10_000), 7, 10_000},
 		"pipeline, large reads": {strings.Repeat(small, 10_000), 16 << 10, 10_000},
 		"empty commands":        {strings.Repeat("*0\r\n\r\n", 10_000), 1, 0},
-		"large after small":     {strings.Repeat(small+multibulk("SET", "k", strings.Repeat("v", 20_000)), 50), 1000, 100},
+		"large after small": {strings.Repeat(small+multibulk("SET", "k",
+			strings.Repeat("v", 20_000)), 50), 1000, 100},
 	}
 	for name, tt := range inputs {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +158,8 @@ func TestLargeBufferIsGivenBack(t *testing.T) {
 
 	r = Reader{}
 	inPieces(t, &r, large, 16<<10)
-	inPieces(t, &r, ping+strings.Repeat(small, 200_000), 50*len(small)) // every piece ends within a command
+	// Every piece ends within a command.
+	inPieces(t, &r, ping+strings.Repeat(small, 200_000), 50*len(small))
 	if len(r.buf) > keptBuffer {
 		t.Errorf("%d bytes kept in a stream of small commands", len(r.buf))
 	}

@@ -123,7 +123,8 @@ var protocolCases = []protocolCase{
 	{input: "*1\r\n\xff\r\n", err: "expected '$', got '\xff'"},
 	{input: "*2\r\n$4\r\nPING\r\n*1\r\n", err: "expected '$', got '*'"},
 	{input: ping + "*1\r\n:4\r\n", commands: one("PING"), err: "expected '$', got ':'"},
-	{input: "*1\r\n\x00\r\n", err: "expected '$', got '\x00'", here: "Redis looks for the line end in a C string and waits"},
+	{input: "*1\r\n\x00\r\n", err: "expected '$', got '\x00'",
+		here: "Redis looks for the line end in a C string and waits"},
 
 	{input: "\r\n\n  \t\r\n" + ping, commands: one("PING")},
 	{input: "PING\n", commands: one("PING")},
@@ -132,7 +133,8 @@ var protocolCases = []protocolCase{
 	{input: "PI\rNG\r\n", commands: one("PI", "NG")},
 	{input: "PING\vx\r\n", commands: one("PING\vx")},
 	{input: "$4\r\nPING\r\n", commands: [][]string{{"$4"}, {"PING"}}},
-	{input: "PING \"a\\x41\\xfF\\n\\r\\t\\b\\a\\\\\\\"\\q\\x4\\xZZ\\x\"\r\n", commands: one("PING", "aA\xff\n\r\t\b\a\\\"qx4xZZx")},
+	{input: "PING \"a\\x41\\xfF\\n\\r\\t\\b\\a\\\\\\\"\\q\\x4\\xZZ\\x\"\r\n",
+		commands: one("PING", "aA\xff\n\r\t\b\a\\\"qx4xZZx")},
 	{input: "PING 'a\\'b\\n\\\\'\r\n", err: "unbalanced quotes in request"},
 	{input: "PING 'a\\'b\\n\\\\x'\r\n", commands: one("PING", "a'b\\n\\\\x")},
 	{input: "PING a\"b c\"\r\n", commands: one("PING", "ab c")},
@@ -147,10 +149,13 @@ var protocolCases = []protocolCase{
 	{input: "PING \"a\"b\r\n", err: "unbalanced quotes in request"},
 	{input: "PING 'a'\"b\"\r\n", err: "unbalanced quotes in request"},
 	{input: "PING \"a\r\n\"\r\n", err: "unbalanced quotes in request"},
-	{input: "PING a\x00b '\x00'\r\n", commands: one("PING", "a\x00b", "\x00"), here: "Redis looks for the line end in a C string and waits"},
+	{input: "PING a\x00b '\x00'\r\n", commands: one("PING", "a\x00b", "\x00"),
+		here: "Redis looks for the line end in a C string and waits"},
 
-	{input: "PING " + strings.Repeat("a", 1<<16-5) + "\n", commands: one("PING", strings.Repeat("a", 1<<16-5))},
-	{input: "PING " + strings.Repeat("a", 1<<16-4) + "\n", err: "too big inline request", here: "Redis lets one pass when its end comes with the same read"},
+	{input: "PING " + strings.Repeat("a", 1<<16-5) + "\n",
+		commands: one("PING", strings.Repeat("a", 1<<16-5))},
+	{input: "PING " + strings.Repeat("a", 1<<16-4) + "\n", err: "too big inline request",
+		here: "Redis lets one pass when its end comes with the same read"},
 	{input: strings.Repeat("a", 1<<16)},
 	{input: strings.Repeat("a", 1<<16+1), err: "too big inline request"},
 	{input: "*" + strings.Repeat("1", 1<<16-1)},
@@ -172,7 +177,8 @@ func TestReader(t *testing.T) {
 				if tt.err == "" {
 					continue
 				}
-				if args, err := r.Next(nil); args != nil || err == nil || err.Error() != "Protocol error: "+tt.err {
+				if args, err := r.Next(nil); args != nil || err == nil ||
+					err.Error() != "Protocol error: "+tt.err {
 					t.Errorf("%s: after the error Next gives %q, %v", name, args, err)
 				}
 			}
@@ -196,14 +202,16 @@ var unauthenticatedCases = []protocolCase{
 	{input: "*1\r\n$16384\r\n"},
 	{input: "*1\r\n$16385\r\n", err: "unauthenticated bulk length"},
 	{input: "*1\r\n$536870913\r\n", err: "invalid bulk length"},
-	{input: "PING 1 2 3 4 5 6 7 8 9 10 11\r\n", commands: one("PING", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11")},
+	{input: "PING 1 2 3 4 5 6 7 8 9 10 11\r\n", commands: one("PING", "1", "2", "3", "4", "5", "6",
+		"7", "8", "9", "10", "11")},
 }
 
 func TestUnauthenticatedLimits(t *testing.T) {
 	l := DefaultLimits
 	l.Unauthenticated = true
 	for _, tt := range unauthenticatedCases {
-		if got := feed(new(Reader), &l, tt.input, whole); !reflect.DeepEqual(got, parsed{tt.commands, tt.err}) {
+		if got := feed(new(Reader), &l, tt.input, whole); !reflect.DeepEqual(got,
+			parsed{tt.commands, tt.err}) {
 			t.Errorf("%q: %q, want %q", tt.input, got, tt)
 		}
 	}
@@ -229,12 +237,14 @@ func TestOtherLimits(t *testing.T) {
 		strings.Repeat("a", 20) + "\n":    "",
 		strings.Repeat("a", 21) + "\n":    "too big inline request",
 	} {
-		if got := feed(new(Reader), &l, input, bytewise); got.err != want || (want == "") != (len(got.commands) == 1) {
+		if got := feed(new(Reader), &l, input, bytewise); got.err != want ||
+			(want == "") != (len(got.commands) == 1) {
 			t.Errorf("%q: %q, want %q", input, got, want)
 		}
 	}
 	l.MaxBulk = 1<<63 - 1
-	if got := feed(new(Reader), &l, "*1\r\n$9223372036854775807\r\nabc", whole); got.err != "invalid bulk length" {
+	if got := feed(new(Reader), &l, "*1\r\n$9223372036854775807\r\nabc",
+		whole); got.err != "invalid bulk length" {
 		t.Errorf("a length that no buffer can have: %q", got)
 	}
 }
@@ -322,7 +332,8 @@ func TestAhead(t *testing.T) {
 		var r Reader
 		r.Advance(copy(r.Space(len(sent)), sent[:cut]))
 		var hints []string
-		for _, name := range r.Ahead(make([][]byte, 0, rapid.IntRange(0, 20).Draw(t, "room")), place) {
+		for _, name := range r.Ahead(make([][]byte, 0, rapid.IntRange(0, 20).Draw(t, "room")),
+			place) {
 			hints = append(hints, string(name))
 		}
 		if again := r.Ahead(make([][]byte, 0, 20), place); len(again) < len(hints) {
@@ -371,7 +382,8 @@ func TestSplitArgs(t *testing.T) {
 	line := []byte(`save "9\x300" 'it\'s' ""`)
 	kept := string(line)
 	args, ok := SplitArgs(line)
-	if want := []string{"save", "900", "it's", ""}; !ok || fmt.Sprintf("%q", args) != fmt.Sprintf("%q", want) {
+	if want := []string{"save", "900", "it's", ""}; !ok ||
+		fmt.Sprintf("%q", args) != fmt.Sprintf("%q", want) {
 		t.Errorf("got %q, %v", args, ok)
 	}
 	if string(line) != kept {
@@ -405,14 +417,16 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("in pieces %q, at once %q", got, want)
 		}
 		if most := 2*len(input) + 64; len(cut.buf) > most || cap(cut.spans) > most {
-			t.Fatalf("%d bytes took a buffer of %d and %d spans", len(input), len(cut.buf), cap(cut.spans))
+			t.Fatalf("%d bytes took a buffer of %d and %d spans", len(input),
+				len(cut.buf), cap(cut.spans))
 		}
 		if most := int64(14*len(input) + 100); cut.examined > most || cut.moved > most {
 			t.Fatalf("%d bytes: %d examined, %d moved", len(input), cut.examined, cut.moved)
 		}
 		again := new(Reader)
 		for _, command := range want.commands {
-			if got := feed(again, nil, multibulk(command...), bytewise); !reflect.DeepEqual(got.commands, [][]string{command}) {
+			if got := feed(again, nil, multibulk(command...),
+				bytewise); !reflect.DeepEqual(got.commands, [][]string{command}) {
 				t.Fatalf("%q encoded again is read as %q", command, got)
 			}
 		}
@@ -424,7 +438,8 @@ func FuzzReader(f *testing.F) {
 func TestReaderGoesOnInALargerBuffer(t *testing.T) {
 	const long = 300_000
 	value := strings.Repeat("v", long)
-	input := "*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + strconv.Itoa(long) + "\r\n" + value + "\r\n*1\r\n$4\r\nQUIT\r\n"
+	input := "*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + strconv.Itoa(long) + "\r\n" +
+		value + "\r\n*1\r\n$4\r\nQUIT\r\n"
 	var r Reader
 	var got []string
 	moves := 0

@@ -71,7 +71,8 @@ func ask(t interface{ Fatal(...any) }, socket, input string) string {
 	defer conn.Close()
 	// After a protocol error Redis closes the connection without reading the rest, so writing
 	// a long input fails. Its answer can still be read.
-	if _, err := io.WriteString(conn, input); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+	if _, err := io.WriteString(conn, input); err != nil && !errors.Is(err, syscall.EPIPE) &&
+		!errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
 	}
 	_ = conn.CloseWrite() // fails when Redis has closed already
@@ -147,9 +148,12 @@ func TestRedisUnauthenticated(t *testing.T) {
 
 // fragments of protocol, right and wrong; no NUL, at which Redis stops.
 var fragments = []string{
-	"*1\r\n", "*2\r\n", "*3\r\n", "*0\r\n", "*-1\r\n", "*1\n", "*", "$4\r\nPING\r\n", "$4\r\nPING\r\n",
-	"$0\r\n\r\n", "$3\r\na\r\n\r\n", "$1\r\nxyz", "$1\r", "$", "$-1\r\n", "\r\n", "\n", "\r", "PING ", "ping\r\n",
-	"'a b' ", "\"\\x41\\n\"", "\"", "'", "\\", " ", "\t", "\v", "x", "1", "0", "é", ping, ping, multibulk("PING", "a"),
+	"*1\r\n", "*2\r\n", "*3\r\n", "*0\r\n", "*-1\r\n", "*1\n", "*", "$4\r\nPING\r\n",
+	"$4\r\nPING\r\n",
+	"$0\r\n\r\n", "$3\r\na\r\n\r\n", "$1\r\nxyz", "$1\r", "$", "$-1\r\n", "\r\n", "\n", "\r",
+	"PING ", "ping\r\n",
+	"'a b' ", "\"\\x41\\n\"", "\"", "'", "\\", " ", "\t", "\v", "x", "1", "0", "é", ping, ping,
+	multibulk("PING", "a"),
 }
 
 // TestRedisSameAnswers: on any mixture of fragments Redis and Reader see the same
@@ -157,7 +161,8 @@ var fragments = []string{
 func TestRedisSameAnswers(t *testing.T) {
 	socket := startRedis(t)
 	rapid.Check(t, func(t *rapid.T) {
-		input := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 1, 20).Draw(t, "input"), "")
+		input := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 1, 20).Draw(t, "input"),
+			"")
 		p := feed(new(Reader), nil, input, bytewise)
 		if got, want := ask(t, socket, input), answer(p); got != want {
 			t.Fatalf("%q: Redis says %q, we %q", input, got, want)
@@ -201,8 +206,12 @@ func (c *redisConn) do(args ...string) string {
 
 // floats is text that is, or nearly is, a floating point number.
 var floats = rapid.OneOf(
-	rapid.Map(rapid.Float64(), func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }),
-	rapid.Map(rapid.Float64Range(-1e9, 1e9), func(f float64) string { return strconv.FormatFloat(f, 'f', 5, 64) }),
+	rapid.Map(rapid.Float64(), func(f float64) string {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}),
+	rapid.Map(rapid.Float64Range(-1e9, 1e9), func(f float64) string {
+		return strconv.FormatFloat(f, 'f', 5, 64)
+	}),
 	rapid.Map(rapid.Int64(), func(n int64) string { return strconv.FormatInt(n, 10) }),
 	rapid.StringMatching(`[-+]?[0-9]{0,25}(\.[0-9]{0,25})?([eE][-+]?[0-9]{1,4})?`),
 	rapid.StringMatching(`[-+]?0[xX][0-9a-fA-F]{0,20}(\.[0-9a-fA-F]{0,20})?([pP][-+]?[0-9]{1,5})?`),

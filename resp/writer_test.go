@@ -28,15 +28,21 @@ func TestWriter(t *testing.T) {
 		{"simple", func(w *Writer) { w.Simple("QUEUED") }, "+QUEUED\r\n", ""},
 		{"simple with line ends", func(w *Writer) { w.Simple("a\r\nb") }, "+a  b\r\n", ""},
 		{"error", func(w *Writer) { w.Error("ERR syntax error") }, "-ERR syntax error\r\n", ""},
-		{"error with line ends", func(w *Writer) { w.Error("ERR bad 'x\r\n+OK\r\n'\r\n") }, "-ERR bad 'x  +OK  '\r\n", ""},
+		{"error with line ends", func(w *Writer) { w.Error("ERR bad 'x\r\n+OK\r\n'\r\n") },
+			"-ERR bad 'x  +OK  '\r\n", ""},
 		{"int", func(w *Writer) { w.Int(-2) }, ":-2\r\n", ""},
 		{"largest int", func(w *Writer) { w.Int(math.MaxInt64) }, ":9223372036854775807\r\n", ""},
 		{"smallest int", func(w *Writer) { w.Int(math.MinInt64) }, ":-9223372036854775808\r\n", ""},
 		{"bulk", func(w *Writer) { w.Bulk([]byte("a\r\nb\x00")) }, "$5\r\na\r\nb\x00\r\n", ""},
 		{"empty bulk", func(w *Writer) { w.Bulk(nil) }, "$0\r\n\r\n", ""},
-		{"bulk string", func(w *Writer) { w.BulkString("0123456789") }, "$10\r\n0123456789\r\n", ""},
-		{"bulk int", func(w *Writer) { w.BulkInt(math.MinInt64) }, "$20\r\n-9223372036854775808\r\n", ""},
-		{"bulk uint", func(w *Writer) { w.BulkUint(math.MaxUint64) }, "$20\r\n18446744073709551615\r\n", ""},
+		{"bulk string", func(w *Writer) { w.BulkString("0123456789") }, "$10\r\n0123456789\r\n",
+			""},
+		{"bulk int", func(w *Writer) {
+			w.BulkInt(math.MinInt64)
+		}, "$20\r\n-9223372036854775808\r\n", ""},
+		{"bulk uint", func(w *Writer) {
+			w.BulkUint(math.MaxUint64)
+		}, "$20\r\n18446744073709551615\r\n", ""},
 		{"null", func(w *Writer) { w.Null() }, "$-1\r\n", "_\r\n"},
 		{"null array", func(w *Writer) { w.NullArray() }, "*-1\r\n", "_\r\n"},
 		{"array", func(w *Writer) { w.Array(12) }, "*12\r\n", ""},
@@ -48,11 +54,15 @@ func TestWriter(t *testing.T) {
 		{"not a number", func(w *Writer) { w.Double(math.NaN()) }, "$3\r\nnan\r\n", ",nan\r\n"},
 		{"true", func(w *Writer) { w.Bool(true) }, ":1\r\n", "#t\r\n"},
 		{"false", func(w *Writer) { w.Bool(false) }, ":0\r\n", "#f\r\n"},
-		{"big number", func(w *Writer) { w.BigNumber("-123456789012345678901") }, "$22\r\n-123456789012345678901\r\n", "(-123456789012345678901\r\n"},
-		{"verbatim", func(w *Writer) { w.Verbatim("txt", "a\r\nb") }, "$4\r\na\r\nb\r\n", "=8\r\ntxt:a\r\nb\r\n"},
+		{"big number", func(w *Writer) { w.BigNumber("-123456789012345678901") },
+			"$22\r\n-123456789012345678901\r\n", "(-123456789012345678901\r\n"},
+		{"verbatim", func(w *Writer) { w.Verbatim("txt", "a\r\nb") }, "$4\r\na\r\nb\r\n",
+			"=8\r\ntxt:a\r\nb\r\n"},
 		{"later, empty", func(w *Writer) { w.SetLen(w.ArrayLater(), 0) }, "*0\r\n", ""},
-		{"later, map", func(w *Writer) { m := w.MapLater(); w.Int(1); w.Int(2); w.SetLen(m, 1) }, "*2\r\n:1\r\n:2\r\n", "%1\r\n:1\r\n:2\r\n"},
-		{"later, set", func(w *Writer) { m := w.SetLater(); w.Int(1); w.SetLen(m, 1) }, "*1\r\n:1\r\n", "~1\r\n:1\r\n"},
+		{"later, map", func(w *Writer) { m := w.MapLater(); w.Int(1); w.Int(2); w.SetLen(m, 1) },
+			"*2\r\n:1\r\n:2\r\n", "%1\r\n:1\r\n:2\r\n"},
+		{"later, set", func(w *Writer) { m := w.SetLater(); w.Int(1); w.SetLen(m, 1) },
+			"*1\r\n:1\r\n", "~1\r\n:1\r\n"},
 		{"later, map whose RESP2 count has more digits", func(w *Writer) {
 			m := w.MapLater()
 			for range 5 {
@@ -60,7 +70,8 @@ func TestWriter(t *testing.T) {
 				w.Int(2)
 			}
 			w.SetLen(m, 5)
-		}, "*10\r\n" + strings.Repeat(":1\r\n:2\r\n", 5), "%5\r\n" + strings.Repeat(":1\r\n:2\r\n", 5)},
+		}, "*10\r\n" + strings.Repeat(":1\r\n:2\r\n", 5),
+			"%5\r\n" + strings.Repeat(":1\r\n:2\r\n", 5)},
 		{"truncate", func(w *Writer) {
 			w.OK()
 			at := w.Len()
@@ -178,12 +189,14 @@ func TestDoubleText(t *testing.T) {
 		{0, "0"}, {math.Copysign(0, -1), "-0"}, {1, "1"}, {-1, "-1"},
 		{0.1, "0.1"}, {-0.1, "-0.1"}, {0.30000000000000004, "0.30000000000000004"},
 		{3.141592653589793, "3.141592653589793"},
-		{1e17, "100000000000000000"}, {1 << 62, "4611686018427387904"}, {-(1 << 62), "-4611686018427387904"},
+		{1e17, "100000000000000000"}, {1 << 62, "4611686018427387904"},
+		{-(1 << 62), "-4611686018427387904"},
 		{1e19, "1e+19"}, {-1e19, "-1e+19"}, {9223372036854775808, "9223372036854776000"},
 		{1e100, "1e+100"}, {1.5e300, "1.5e+300"}, {math.MaxFloat64, "1.7976931348623157e+308"},
 		{0.000001, "0.000001"}, {0.0000015, "1.5e-6"}, {1e-7, "1e-7"}, {5e-324, "5e-324"},
 		{0.0012345678, "0.0012345678"}, {0.00012345678, "1.2345678e-4"},
-		{1234.5678901234, "1234.5678901234"}, {12345.678901234, "1.2345678901234e+4"}, {12345.678901, "12345.678901"},
+		{1234.5678901234, "1234.5678901234"}, {12345.678901234, "1.2345678901234e+4"},
+		{12345.678901, "12345.678901"},
 		{1700000000.123456, "1700000000.123456"}, {1700000000.1234567, "1.7000000001234567e+9"},
 		{math.Inf(1), "inf"}, {math.Inf(-1), "-inf"}, {math.NaN(), "nan"},
 	}
@@ -198,7 +211,8 @@ func TestDoubleText(t *testing.T) {
 func TestDoubleReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e6, 1e6),
-			rapid.Map(rapid.Int64(), func(n int64) float64 { return float64(n) / 1000 })).Draw(t, "f")
+			rapid.Map(rapid.Int64(), func(n int64) float64 { return float64(n) / 1000 })).Draw(t,
+			"f")
 		text := string(AppendDouble(nil, f))
 		back, err := strconv.ParseFloat(text, 64)
 		if err != nil || back != f || math.Signbit(back) != math.Signbit(f) {
@@ -214,14 +228,16 @@ func TestDoubleReadsBack(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	for n := int64(1); n > 0 && n < math.MaxInt64/10; n *= 10 {
 		for _, n := range []int64{n - 1, n, n + 1, -n} {
-			if got, want := written(2, func(w *Writer) { w.Int(n) }), string(redcon.AppendInt(nil, n)); got != want {
+			if got, want := written(2, func(w *Writer) { w.Int(n) }),
+				string(redcon.AppendInt(nil, n)); got != want {
 				t.Errorf("Int(%d) = %q, want %q", n, got, want)
 			}
 			if n < 0 || n > 100_000 {
 				continue
 			}
 			value := strings.Repeat("v", int(n))
-			if got, want := written(2, func(w *Writer) { w.BulkString(value) }), string(redcon.AppendBulkString(nil, value)); got != want {
+			if got, want := written(2, func(w *Writer) { w.BulkString(value) }),
+				string(redcon.AppendBulkString(nil, value)); got != want {
 				t.Errorf("a bulk of %d bytes begins with %.10q, want %.10q", n, got, want)
 			}
 		}

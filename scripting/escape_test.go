@@ -152,7 +152,8 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 	}
 	call := func(lib *Library) string {
 		out := &resp.Writer{Proto: 2}
-		e.Call(lib, lib.Function("f"), &Run{Host: h, Name: "f", Keys: [][]byte{[]byte("k1")}, Args: [][]byte{[]byte("3")}}, out)
+		e.Call(lib, lib.Function("f"), &Run{Host: h, Name: "f", Keys: [][]byte{[]byte("k1")},
+			Args: [][]byte{[]byte("3")}}, out)
 		return string(out.Buf)
 	}
 	load := func(source string) *Library {
@@ -174,18 +175,24 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 	if after := call(load(wrap(probe))); after != before {
 		t.Errorf("a later library gives\n%s\nbefore that\n%s", after, before)
 	}
-	for _, source := range []string{`x = 1`, `redis.x = 1`, `redis.register_function = nil`, `redis.log = function() end`, `redis = nil`, `local t = redis t.call = 1`, `("").x.y = 1`} {
+	for _, source := range []string{`x = 1`, `redis.x = 1`, `redis.register_function = nil`,
+		`redis.log = function() end`, `redis = nil`, `local t = redis t.call = 1`, `("").x.y = 1`} {
 		if _, err := e.Load(source+" "+wrap("return 1"), time.Minute, nil); err == nil {
 			t.Errorf("while it is loaded a library may run %s", source)
 		}
 	}
-	for _, name := range []string{"_G", "pcall", "math", "os", "string", "setmetatable", "getmetatable", "rawset", "load", "loadstring", "KEYS", "coroutine", "cjson", "redis.call", "redis.setresp", "redis.nosuch"} {
-		want := "Script attempted to access nonexistent global variable '" + strings.TrimPrefix(name, "redis.") + "'"
-		if _, err := e.Load("local x = "+name, time.Minute, nil); err == nil || !strings.Contains(err.Error(), want) {
+	for _, name := range []string{"_G", "pcall", "math", "os", "string", "setmetatable",
+		"getmetatable", "rawset", "load", "loadstring", "KEYS", "coroutine", "cjson", "redis.call",
+		"redis.setresp", "redis.nosuch"} {
+		want := "Script attempted to access nonexistent global variable '" +
+			strings.TrimPrefix(name, "redis.") + "'"
+		if _, err := e.Load("local x = "+name, time.Minute, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("while it is loaded a library finds %s: %v", name, err)
 		}
 	}
-	late := load(`local r = redis redis.register_function('f', function() return {select(2, pcall(function() return r.call end)), select(2, pcall(r.register_function, 'g', function() end))} end)`)
+	late :=
+		load(`local r = redis redis.register_function('f', function() return {select(2, pcall(function() return r.call end)), select(2, pcall(r.register_function, 'g', function() end))} end)`)
 	if got := call(late); !strings.Contains(got, "nonexistent global variable 'call'") {
 		t.Errorf("redis as it was while it was loaded: %s", got)
 	}
@@ -193,15 +200,33 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 
 // takeovers are programs that try to change the behavior of other users' scripts. Some once did.
 var takeovers = []string{
-	`_G["(concat)"] = function() return "taken" end`, `_G["(concat)"] = nil`, `rawset(_G, "(concat)", nil)`, `getmetatable("").__index = function() return "taken" end`,
-	`getmetatable("").__add = function() return 1 end`, `getmetatable("").__metatable = 1`, `setmetatable(_G, nil)`, `setmetatable(_G, {__index = {KEYS = {"taken"}}})`, `getmetatable(_G).__index = nil`,
-	`getmetatable(_G).__newindex = nil x = 1`, `string.rep = nil`, `string.format = function() return "taken" end`, `table.insert(_G, 1)`, `table.insert(string, 1, "x")`, `table.sort(_G, function() end)`,
-	`setfenv(1, {})`, `setfenv(0, {})`, `getfenv(0).x = 1`, `debug.setmetatable("", nil)`, `redis.call = nil`, `redis.sha1hex = function() return "taken" end`, `KEYS = nil`, `ARGV = {1}`, `KEYS.x = 1 KEYS[1] = "taken"`,
-	`math.randomseed(1)`, `cjson.encode = nil`, `cjson.encode_max_depth(1)`, `cjson.encode_sparse_array(true)`, `cjson.null = nil`, `pcall = error`, `error = nil`, `next = nil`, `_G._G = {}`, `_G = {}`, `_VERSION = "x"`,
-	`for k in next, _G do rawset(_G, k, nil) end`, `for k, v in pairs(_G) do if type(v) == "table" then for n in pairs(v) do v[n] = nil end end end`, `setmetatable(getmetatable(""), {__index = error})`,
-	`coroutine.wrap(function() string.x = 1 end)()`, `pcall(function() string.x = 1 end) error(setmetatable({}, {__tostring = function() string.x = 1 return "" end}))`, `xpcall(error, function() _G.x = 1 end)`,
-	`table.foreach(_G, function(k) _G[k] = nil end)`, `string.gsub("a", "a", function() string.x = 1 end)`, `loadstring("string.rep = nil")()`, `load(function() string.x = 1 end)`, `redis.setresp(3)`,
-	`local t = setmetatable({}, {__gc = function() string.x = 1 end}) t = nil collectgarbage()`, `newproxy(true)`, `require("os")`, `package.loaded = nil`, `error(redis)`, `error(_G)`, `error(getmetatable(""))`, `coroutine.wrap(function() error(string) end)()`, `os.clock = nil`, `io.open("x")`,
+	`_G["(concat)"] = function() return "taken" end`, `_G["(concat)"] = nil`,
+	`rawset(_G, "(concat)", nil)`, `getmetatable("").__index = function() return "taken" end`,
+	`getmetatable("").__add = function() return 1 end`, `getmetatable("").__metatable = 1`,
+	`setmetatable(_G, nil)`, `setmetatable(_G, {__index = {KEYS = {"taken"}}})`,
+	`getmetatable(_G).__index = nil`,
+	`getmetatable(_G).__newindex = nil x = 1`, `string.rep = nil`,
+	`string.format = function() return "taken" end`, `table.insert(_G, 1)`,
+	`table.insert(string, 1, "x")`, `table.sort(_G, function() end)`,
+	`setfenv(1, {})`, `setfenv(0, {})`, `getfenv(0).x = 1`, `debug.setmetatable("", nil)`,
+	`redis.call = nil`, `redis.sha1hex = function() return "taken" end`, `KEYS = nil`, `ARGV = {1}`,
+	`KEYS.x = 1 KEYS[1] = "taken"`,
+	`math.randomseed(1)`, `cjson.encode = nil`, `cjson.encode_max_depth(1)`,
+	`cjson.encode_sparse_array(true)`, `cjson.null = nil`, `pcall = error`, `error = nil`,
+	`next = nil`, `_G._G = {}`, `_G = {}`, `_VERSION = "x"`,
+	`for k in next, _G do rawset(_G, k, nil) end`,
+	`for k, v in pairs(_G) do if type(v) == "table" then for n in pairs(v) do v[n] = nil end end end`,
+	`setmetatable(getmetatable(""), {__index = error})`,
+	`coroutine.wrap(function() string.x = 1 end)()`,
+	`pcall(function() string.x = 1 end) error(setmetatable({}, {__tostring = function() string.x = 1 return "" end}))`,
+	`xpcall(error, function() _G.x = 1 end)`,
+	`table.foreach(_G, function(k) _G[k] = nil end)`,
+	`string.gsub("a", "a", function() string.x = 1 end)`, `loadstring("string.rep = nil")()`,
+	`load(function() string.x = 1 end)`, `redis.setresp(3)`,
+	`local t = setmetatable({}, {__gc = function() string.x = 1 end}) t = nil collectgarbage()`,
+	`newproxy(true)`, `require("os")`, `package.loaded = nil`, `error(redis)`, `error(_G)`,
+	`error(getmetatable(""))`, `coroutine.wrap(function() error(string) end)()`, `os.clock = nil`,
+	`io.open("x")`,
 }
 
 // TestTakeovers: no takeover changes the result of another user's script.
@@ -213,7 +238,8 @@ func TestTakeovers(t *testing.T) {
 		for _, source := range []string{attack, "pcall(function() " + attack + " end)"} {
 			eval(t, e, h, source, 2)
 			if after := eval(t, e, h, probe, 2); after != before {
-				t.Fatalf("after %s another script gives\n%s\nbefore that\n%s", source, after, before)
+				t.Fatalf("after %s another script gives\n%s\nbefore that\n%s",
+					source, after, before)
 			}
 		}
 	}
@@ -223,32 +249,97 @@ func TestTakeovers(t *testing.T) {
 // keep one builtin busy for as long as they can.
 var endless = []string{
 	// deep
-	`local function f() return (("a"):gsub("a", f)) end f()`, `local function f() return pcall(f) end f()`, `local function f() return xpcall(f, f) end f()`, `local function f() table.sort({1, 2, 3}, f) end f()`,
-	`local function f() load(f) end f()`, `local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return tostring(t) end tostring(t)`, `local function f() table.foreach({1}, f) end f()`,
-	`local function f() table.foreachi({1}, f) end f()`, `local function f() coroutine.wrap(f)() end f()`, `local function f() pcall(string.gsub, "a", "a", f) end f()`, `local function f() return pcall(pcall, pcall, f) end f()`,
-	`local function f() for i = 1, 3 do pcall(function() return (("abc"):gsub(".", f)) end) end end f()`, `local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end local x = t.x`,
-	`local t = setmetatable({}, {}) getmetatable(t).__concat = function(a, b) return a .. b end local x = t .. t`, `local t = setmetatable({}, {}) getmetatable(t).__lt = function(a, b) return a < b end table.sort({t, t, t})`,
-	`local t = {} for i = 1, 1e5 do t = {t} end return cjson.encode(t)`, `local t = {} t[1] = t return cjson.encode(t)`, `local t = {} t[1] = t cjson.encode_max_depth(2^31 - 1) return cjson.encode(t)`, `local t = {} t[1] = t return cmsgpack.pack(t)`,
-	`local t = {} t[1] = t return t`, `cjson.decode_max_depth(2^31 - 1) return cjson.decode(("["):rep(1e6))`, `return cmsgpack.unpack(("\145"):rep(1e6))`, `local function f() return f() .. "" end f()`, `local function f(...) return f(1, ...) end f()`,
-	`local s = "return 1" for i = 1, 1e4 do s = "return loadstring(" .. string.format("%q", s) .. ")()" end return loadstring(s)()`, `return loadstring(("("):rep(1e5))`, `return loadstring("return " .. ("-"):rep(1e6) .. "1")`,
-	`local co co = coroutine.wrap(function() co() end) co()`, `local f f = function(e) error(e) end xpcall(f, f)`, `local function f() setmetatable({}, {__newindex = f}).x = 1 end f()`, `local function f() setmetatable({}, {__call = f})() end f()`,
+	`local function f() return (("a"):gsub("a", f)) end f()`,
+	`local function f() return pcall(f) end f()`, `local function f() return xpcall(f, f) end f()`,
+	`local function f() table.sort({1, 2, 3}, f) end f()`,
+	`local function f() load(f) end f()`,
+	`local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return tostring(t) end tostring(t)`,
+	`local function f() table.foreach({1}, f) end f()`,
+	`local function f() table.foreachi({1}, f) end f()`,
+	`local function f() coroutine.wrap(f)() end f()`,
+	`local function f() pcall(string.gsub, "a", "a", f) end f()`,
+	`local function f() return pcall(pcall, pcall, f) end f()`,
+	`local function f() for i = 1, 3 do pcall(function() return (("abc"):gsub(".", f)) end) end end f()`,
+	`local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end local x = t.x`,
+	`local t = setmetatable({}, {}) getmetatable(t).__concat = function(a, b) return a .. b end local x = t .. t`,
+	`local t = setmetatable({}, {}) getmetatable(t).__lt = function(a, b) return a < b end table.sort({t, t, t})`,
+	`local t = {} for i = 1, 1e5 do t = {t} end return cjson.encode(t)`,
+	`local t = {} t[1] = t return cjson.encode(t)`,
+	`local t = {} t[1] = t cjson.encode_max_depth(2^31 - 1) return cjson.encode(t)`,
+	`local t = {} t[1] = t return cmsgpack.pack(t)`,
+	`local t = {} t[1] = t return t`,
+	`cjson.decode_max_depth(2^31 - 1) return cjson.decode(("["):rep(1e6))`,
+	`return cmsgpack.unpack(("\145"):rep(1e6))`, `local function f() return f() .. "" end f()`,
+	`local function f(...) return f(1, ...) end f()`,
+	`local s = "return 1" for i = 1, 1e4 do s = "return loadstring(" .. string.format("%q", s) .. ")()" end return loadstring(s)()`,
+	`return loadstring(("("):rep(1e5))`, `return loadstring("return " .. ("-"):rep(1e6) .. "1")`,
+	`local co co = coroutine.wrap(function() co() end) co()`,
+	`local f f = function(e) error(e) end xpcall(f, f)`,
+	`local function f() setmetatable({}, {__newindex = f}).x = 1 end f()`,
+	`local function f() setmetatable({}, {__call = f})() end f()`,
 	// large
-	`local t = {} for i = 1, 1e9 do t[i] = i end`, `local s = "x" while true do s = s .. s end`, `return ("x"):rep(2^31 - 1)`, `return (("x"):rep(1e6):gsub("x", ("y"):rep(1e6)))`, `local t = {} for i = 1, 1e6 do t[i] = ("x"):rep(1000) end return table.concat(t)`,
-	`return cmsgpack.unpack("\221\127\255\255\255" .. ("\192"):rep(1e7))`, `return cmsgpack.unpack(("\220\255\255" .. ("\128"):rep(65535)):rep(100))`, `return cjson.decode("[" .. ("{},"):rep(4e6) .. "1]")`, `return cjson.decode("[" .. ("[],"):rep(4e6) .. "1]")`,
-	`return cjson.decode('"' .. ("\\u0041"):rep(3e6) .. '"')`, `cjson.encode_sparse_array(false, 0) return cjson.encode({[2^31 - 1] = 1})`, `cjson.encode_sparse_array(false, 0) return cjson.encode({[2^53] = 1})`, `return unpack({}, 1, 2^30)`, `return string.byte(("x"):rep(1e7), 1, -1)`,
-	`return struct.pack("c" .. 2^31 - 1, "")`, `return struct.pack(("i32"):rep(1e6), 1)`, `return string.format(("%99d"):rep(1e5), 1)`, `local t = {} for w in ("ab "):rep(1e7):gmatch("%w") do t[#t + 1] = w end`, `local t = {} while true do t[#t + 1] = coroutine.create(function() end) end`,
-	`local t = {} while true do t[#t + 1] = function() return t end end`, `local t = {} while true do t[#t + 1] = loadstring("return function() return 1 end") end`, `local s = ("x = 1 "):rep(1e6) while true do loadstring(s) end`, `return loadstring("return {" .. ("'a',"):rep(1e6) .. "}")`,
-	`local t = {} for i = 1, 1e6 do t[i] = "'" .. i .. "'" end return #loadstring("return {" .. table.concat(t, ",") .. "}")()`, `local x = {} for i = 1, 60 do x = {x, x} end return x`, `local t = {} while true do t[#t + 1] = redis.pcall("list") end`,
-	`local t = {} for i = 1, 1e9 do t[i % 1000] = ("x"):rep(1e5) .. i end`, `local a = {} for i = 1, 1e9 do a = {a} end`, `local t = {} t[2^25] = 1 for i = 1, 1e9 do t[i] = i end`, `return cmsgpack.pack(unpack({("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6)}))`,
+	`local t = {} for i = 1, 1e9 do t[i] = i end`, `local s = "x" while true do s = s .. s end`,
+	`return ("x"):rep(2^31 - 1)`, `return (("x"):rep(1e6):gsub("x", ("y"):rep(1e6)))`,
+	`local t = {} for i = 1, 1e6 do t[i] = ("x"):rep(1000) end return table.concat(t)`,
+	`return cmsgpack.unpack("\221\127\255\255\255" .. ("\192"):rep(1e7))`,
+	`return cmsgpack.unpack(("\220\255\255" .. ("\128"):rep(65535)):rep(100))`,
+	`return cjson.decode("[" .. ("{},"):rep(4e6) .. "1]")`,
+	`return cjson.decode("[" .. ("[],"):rep(4e6) .. "1]")`,
+	`return cjson.decode('"' .. ("\\u0041"):rep(3e6) .. '"')`,
+	`cjson.encode_sparse_array(false, 0) return cjson.encode({[2^31 - 1] = 1})`,
+	`cjson.encode_sparse_array(false, 0) return cjson.encode({[2^53] = 1})`,
+	`return unpack({}, 1, 2^30)`, `return string.byte(("x"):rep(1e7), 1, -1)`,
+	`return struct.pack("c" .. 2^31 - 1, "")`, `return struct.pack(("i32"):rep(1e6), 1)`,
+	`return string.format(("%99d"):rep(1e5), 1)`,
+	`local t = {} for w in ("ab "):rep(1e7):gmatch("%w") do t[#t + 1] = w end`,
+	`local t = {} while true do t[#t + 1] = coroutine.create(function() end) end`,
+	`local t = {} while true do t[#t + 1] = function() return t end end`,
+	`local t = {} while true do t[#t + 1] = loadstring("return function() return 1 end") end`,
+	`local s = ("x = 1 "):rep(1e6) while true do loadstring(s) end`,
+	`return loadstring("return {" .. ("'a',"):rep(1e6) .. "}")`,
+	`local t = {} for i = 1, 1e6 do t[i] = "'" .. i .. "'" end return #loadstring("return {" .. table.concat(t, ",") .. "}")()`,
+	`local x = {} for i = 1, 60 do x = {x, x} end return x`,
+	`local t = {} while true do t[#t + 1] = redis.pcall("list") end`,
+	`local t = {} for i = 1, 1e9 do t[i % 1000] = ("x"):rep(1e5) .. i end`,
+	`local a = {} for i = 1, 1e9 do a = {a} end`,
+	`local t = {} t[2^25] = 1 for i = 1, 1e9 do t[i] = i end`,
+	`return cmsgpack.pack(unpack({("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6), ("x"):rep(3e6)}))`,
 	// long
-	`return cjson.decode(("1"):rep(1e6) .. ("e"):rep(1e6))`, `return cjson.decode("[" .. (("1"):rep(1e4) .. ("e"):rep(1e4) .. ","):rep(100) .. "]")`, `return ("("):rep(1e6):find("%b()")`, `return ("a"):rep(1e6):find(("a*"):rep(20) .. "b")`, `return ("a"):rep(1e6):find(("a-"):rep(20) .. "b")`,
-	`return ("a"):rep(1e6):gsub("a*b", "")`, `return ("a"):rep(1e6):match("(.-)(.-)(.-)(.-)b")`, `return ("a"):rep(1e5):find("[" .. ("b"):rep(1e5) .. "]")`, `return ("a"):rep(3e6):find("(a+)%1b")`, `return ("ab"):rep(1e6):find(("ab"):rep(5e5) .. "x", 1, true)`, `return ("x"):rep(1e6):find(".-%f[y]")`,
-	`table.insert({}, -2^31, 1)`, `local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 1) end`, `local t = {} for i = 1, 1e6 do t[i] = i end while true do table.remove(t, 1) end`, `table.concat({}, "", -2^31, 2^31 - 2)`, `table.concat(setmetatable({}, {__index = function() return "" end}), "", 1, 2^31 - 2)`,
-	`local t = {} for i = 1, 1e6 do t[i] = -i end table.sort(t, function() return true end)`, `local t = {} for i = 1, 1e6 do t[i] = i % 2 end table.sort(t)`, `while true do end`, `for i = 1, 1e300 do end`, `local i = 0 repeat i = i + 1 until false`, `while true do pcall(error) end`,
-	`for _ in function() return 1 end do end`, `while true do coroutine.wrap(function() end)() end`, `while true do redis.pcall("list") end`, `while true do setmetatable({}, {__index = _G}) end`, `while true do pcall(function() while true do end end) end`, `xpcall(function() while true do end end, function() while true do end end)`,
-	`coroutine.wrap(function() while true do end end)()`, `table.foreach({1}, function() while true do end end)`, `tostring(setmetatable({}, {__tostring = function() while true do end end}))`, `load(function() return " " end)`, `load(function() while true do end end)`, `math.randomseed(0) while true do math.random() end`,
-	`local s = ("x"):rep(1e7) while true do s:reverse():upper():lower() end`, `local t = {} for i = 1, 1e6 do t[i] = true end while true do cjson.encode(t) end`, `local t = {} for i = 1, 1e6 do t[i] = true end while true do cmsgpack.pack(t) end`, `local s = struct.pack(("d"):rep(1e5), 1) while true do struct.unpack(("d"):rep(1e5), s) end`,
-	`for k in next, setmetatable({}, {__index = next}) do end while true do next({}) end`, `local s = ("%d"):rep(1e5) while true do pcall(string.format, s, 1) end`, `while true do redis.sha1hex(("x"):rep(1e6)) end`, `local t = {} for i = 1, 1e6 do t["k" .. i] = i end for i = 1, 1e6 do t["k" .. i] = nil end while next(t) == nil do end`,
+	`return cjson.decode(("1"):rep(1e6) .. ("e"):rep(1e6))`,
+	`return cjson.decode("[" .. (("1"):rep(1e4) .. ("e"):rep(1e4) .. ","):rep(100) .. "]")`,
+	`return ("("):rep(1e6):find("%b()")`, `return ("a"):rep(1e6):find(("a*"):rep(20) .. "b")`,
+	`return ("a"):rep(1e6):find(("a-"):rep(20) .. "b")`,
+	`return ("a"):rep(1e6):gsub("a*b", "")`, `return ("a"):rep(1e6):match("(.-)(.-)(.-)(.-)b")`,
+	`return ("a"):rep(1e5):find("[" .. ("b"):rep(1e5) .. "]")`,
+	`return ("a"):rep(3e6):find("(a+)%1b")`,
+	`return ("ab"):rep(1e6):find(("ab"):rep(5e5) .. "x", 1, true)`,
+	`return ("x"):rep(1e6):find(".-%f[y]")`,
+	`table.insert({}, -2^31, 1)`,
+	`local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 1) end`,
+	`local t = {} for i = 1, 1e6 do t[i] = i end while true do table.remove(t, 1) end`,
+	`table.concat({}, "", -2^31, 2^31 - 2)`,
+	`table.concat(setmetatable({}, {__index = function() return "" end}), "", 1, 2^31 - 2)`,
+	`local t = {} for i = 1, 1e6 do t[i] = -i end table.sort(t, function() return true end)`,
+	`local t = {} for i = 1, 1e6 do t[i] = i % 2 end table.sort(t)`, `while true do end`,
+	`for i = 1, 1e300 do end`, `local i = 0 repeat i = i + 1 until false`,
+	`while true do pcall(error) end`,
+	`for _ in function() return 1 end do end`, `while true do coroutine.wrap(function() end)() end`,
+	`while true do redis.pcall("list") end`, `while true do setmetatable({}, {__index = _G}) end`,
+	`while true do pcall(function() while true do end end) end`,
+	`xpcall(function() while true do end end, function() while true do end end)`,
+	`coroutine.wrap(function() while true do end end)()`,
+	`table.foreach({1}, function() while true do end end)`,
+	`tostring(setmetatable({}, {__tostring = function() while true do end end}))`,
+	`load(function() return " " end)`, `load(function() while true do end end)`,
+	`math.randomseed(0) while true do math.random() end`,
+	`local s = ("x"):rep(1e7) while true do s:reverse():upper():lower() end`,
+	`local t = {} for i = 1, 1e6 do t[i] = true end while true do cjson.encode(t) end`,
+	`local t = {} for i = 1, 1e6 do t[i] = true end while true do cmsgpack.pack(t) end`,
+	`local s = struct.pack(("d"):rep(1e5), 1) while true do struct.unpack(("d"):rep(1e5), s) end`,
+	`for k in next, setmetatable({}, {__index = next}) do end while true do next({}) end`,
+	`local s = ("%d"):rep(1e5) while true do pcall(string.format, s, 1) end`,
+	`while true do redis.sha1hex(("x"):rep(1e6)) end`,
+	`local t = {} for i = 1, 1e6 do t["k" .. i] = i end for i = 1, 1e6 do t["k" .. i] = nil end while next(t) == nil do end`,
 }
 
 // attackKill is after how long an attack is killed.
@@ -259,7 +350,8 @@ const attackKill = 20 * time.Millisecond
 func TestAttacks(t *testing.T) {
 	e := testEngine(fuzzMemory)
 	for i, source := range endless {
-		programs := []string{source, "return pcall(function() " + source + " end)", "return coroutine.wrap(function() " + source + " end)()"}
+		programs := []string{source, "return pcall(function() " + source + " end)",
+			"return coroutine.wrap(function() " + source + " end)()"}
 		for j, program := range programs {
 			if j > 0 && i%4 != j && !testkit.Long() {
 				continue
@@ -272,7 +364,9 @@ func TestAttacks(t *testing.T) {
 	}
 	// Without a memory limit: otherwise these programs end at the limit, before the kill is tested.
 	e = testEngine(0)
-	for _, source := range []string{`load(math.random)`, `load(function() return " " end)`, `load(coroutine.wrap(function() while true do coroutine.yield(" ") end end))`, `pcall(load, math.random)`} {
+	for _, source := range []string{`load(math.random)`, `load(function() return " " end)`,
+		`load(coroutine.wrap(function() while true do coroutine.yield(" ") end end))`,
+		`pcall(load, math.random)`} {
 		attack(t, e, source)
 	}
 }
@@ -303,13 +397,25 @@ func attack(t *testing.T, e *Engine, program string) {
 // builders are programs that hold more and more memory. They call step where the test measures the
 // heap.
 var builders = []string{
-	`local t = {} for i = 1, 1e9 do t[i] = i if i % 1e5 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = {} if i % 2e4 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t["k" .. i] = i if i % 2e4 == 0 then step() end end`,
-	`local t = {} for i = 1, 1e9 do t[i] = function() return i end if i % 1e4 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1000) if i % 2000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = coroutine.create(function() end) if i % 500 == 0 then step() end end`,
-	`local t = {} for i = 1, 1e9 do t[i] = cjson.decode('[1,{"a":"b"},[[]],"text"]') if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = cmsgpack.unpack("\146\1\163abc") if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = redis.call("list") if i % 5000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = i if i % 1e5 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = {} if i % 2e4 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t["k" .. i] = i if i % 2e4 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = function() return i end if i % 1e4 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1000) if i % 2000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = coroutine.create(function() end) if i % 500 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = cjson.decode('[1,{"a":"b"},[[]],"text"]') if i % 5000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = cmsgpack.unpack("\146\1\163abc") if i % 5000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = redis.call("list") if i % 5000 == 0 then step() end end`,
 	`local s = ("x"):rep(2e5) local function f() local n = 0 load(function() n = n + 1 if n < 4 then return s end step() f() end) end f()`,
-	`local t = {} for i = 1, 1e9 do t[i] = ("a,b,c"):gmatch("%w") if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = loadstring("return {1, 'a', function() return " .. i .. " end}") if i % 500 == 0 then step() end end`, `local s = "" for i = 1, 1e9 do s = s .. ("x"):rep(1e5) if i % 20 == 0 then step() end end`,
-	`local t = {} for i = 1, 1e9 do t[i] = {a = 1, b = 2, c = {i}} if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = setmetatable({}, {__index = t}) if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = cjson.new() if i % 500 == 0 then step() end end`,
-	`local n = 0 local function f(a) n = n + 1 if n % 1000 == 0 then step() end return {a, f(("x"):rep(1000))} end f()`, `local s = ("x"):rep(1e6) local t = {} for i = 1, 1e9 do t[i] = s:sub(2) .. i step() end`, `local t = {} for i = 1, 1e9 do t[i] = i .. "" if i % 2e4 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = ("a,b,c"):gmatch("%w") if i % 5000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = loadstring("return {1, 'a', function() return " .. i .. " end}") if i % 500 == 0 then step() end end`,
+	`local s = "" for i = 1, 1e9 do s = s .. ("x"):rep(1e5) if i % 20 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = {a = 1, b = 2, c = {i}} if i % 5000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = setmetatable({}, {__index = t}) if i % 5000 == 0 then step() end end`,
+	`local t = {} for i = 1, 1e9 do t[i] = cjson.new() if i % 500 == 0 then step() end end`,
+	`local n = 0 local function f(a) n = n + 1 if n % 1000 == 0 then step() end return {a, f(("x"):rep(1000))} end f()`,
+	`local s = ("x"):rep(1e6) local t = {} for i = 1, 1e9 do t[i] = s:sub(2) .. i step() end`,
+	`local t = {} for i = 1, 1e9 do t[i] = i .. "" if i % 2e4 == 0 then step() end end`,
 }
 
 // TestMemoryIsReal: when a script is ended for its memory, the heap has not grown by more than
@@ -353,18 +459,24 @@ func TestTextsManyTimesOver(t *testing.T) {
 	h := &host{replies: fuzzReplies}
 	const text = `local s = ("x"):rep(7e6) `
 	for _, source := range []string{
-		text + `collectgarbage(s)`, text + `return _G[s]`, text + `cjson.encode_keep_buffer(s)`, text + `return redis.call("list", s, s, s, s, s)`, text + `return redis.pcall("list", s, s, s, s)`,
+		text + `collectgarbage(s)`, text + `return _G[s]`, text + `cjson.encode_keep_buffer(s)`,
+		text + `return redis.call("list", s, s, s, s, s)`,
+		text + `return redis.pcall("list", s, s, s, s)`,
 	} {
 		h.calls = nil
-		if got := eval(t, e, h, source, 2); !strings.Contains(got, "not enough memory") || len(h.calls) > 0 {
+		if got := eval(t, e, h, source, 2); !strings.Contains(got, "not enough memory") ||
+			len(h.calls) > 0 {
 			t.Errorf("%s: %.200q", source, got)
 		}
 	}
-	if got := eval(t, e, h, text+`redis.log(redis.LOG_WARNING, "a", s, s, s) return 1`, 2); got != ":1\r\n" || log.Len() < longestLog || log.Len() > longestLog+1000 {
+	if got := eval(t, e, h, text+`redis.log(redis.LOG_WARNING, "a", s, s, s) return 1`,
+		2); got != ":1\r\n" || log.Len() < longestLog || log.Len() > longestLog+1000 {
 		t.Errorf("redis.log writes %d bytes: %.200q", log.Len(), got)
 	}
-	for _, source := range []string{text + `error(s)`, text + `error({err = s})`, text + `return {err = s}`} {
-		if got := eval(t, e, h, source, 2); len(got) < longestError || len(got) > longestError+1000 {
+	for _, source := range []string{text + `error(s)`, text + `error({err = s})`,
+		text + `return {err = s}`} {
+		if got := eval(t, e, h, source, 2); len(got) < longestError ||
+			len(got) > longestError+1000 {
 			t.Errorf("%s: a reply of %d bytes", source, len(got))
 		}
 	}
@@ -398,7 +510,8 @@ func TestKilledWithinAStep(t *testing.T) {
 // TestPlusSignInJSON: the decoder accepts a plus sign before a number, as cjson does, though JSON
 // does not.
 func TestPlusSignInJSON(t *testing.T) {
-	if got := eval(t, testEngine(0), &host{}, `return cjson.decode("[+1,[+2]]")`, 2); got != "*2\r\n:1\r\n*1\r\n:2\r\n" {
+	if got := eval(t, testEngine(0), &host{}, `return cjson.decode("[+1,[+2]]")`,
+		2); got != "*2\r\n:1\r\n*1\r\n:2\r\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -420,11 +533,15 @@ func TestLibraryTextsAreCounted(t *testing.T) {
 		`local s = ("x"):rep(2e6) for i = 1, 40 do redis.register_function{function_name = "f" .. i, callback = function() end, description = s .. i} end`,
 		`local s = ("x"):rep(2e6) for i = 1, 40 do redis.register_function(s .. i, function() end) end`,
 	} {
-		if _, err := e.Load(source, time.Hour, &Run{}); err == nil || !strings.Contains(err.Error(), "not enough memory") {
+		if _, err := e.Load(source, time.Hour, &Run{}); err == nil ||
+			!strings.Contains(err.Error(), "not enough memory") {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
-	lib, err := e.Load(`local flags = {} for i = 1, 1000 do flags[i] = "no-writes" end redis.register_function{function_name = "f", callback = function() end, flags = flags}`, time.Hour, &Run{})
+	lib,
+		err :=
+		e.Load(`local flags = {} for i = 1, 1000 do flags[i] = "no-writes" end redis.register_function{function_name = "f", callback = function() end, flags = flags}`,
+			time.Hour, &Run{})
 	if err != nil || len(lib.Function("f").Flags) != 1 {
 		t.Errorf("a flag a thousand times over: %v", err)
 	}

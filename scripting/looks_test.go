@@ -12,20 +12,47 @@ import (
 
 // overTexts are calls of builtins that go at least once over n bytes or over a large table.
 var overTexts = []string{
-	`_G.tonumber, ("1"):rep(n)`, `_G.tonumber, ("0"):rep(n)`, `_G.tonumber, (" "):rep(n)`, `_G.tonumber, "0x" .. ("f"):rep(n)`, `_G.tonumber, "1e" .. ("1"):rep(n)`, `_G.tonumber, "." .. ("0"):rep(n)`, `_G.tonumber, ("1"):rep(n), 7`, `_G.tonumber, (" "):rep(n), 7`,
-	`_G.loadstring, "return " .. ("1"):rep(n)`, `_G.loadstring, "return " .. ("1"):rep(n) .. "x"`, `_G.loadstring, "return 0x" .. ("1"):rep(n)`, `_G.loadstring, ("a"):rep(n)`, `_G.loadstring, "--" .. ("a"):rep(n)`, `_G.loadstring, "--[" .. ("="):rep(n)`,
-	`_G.loadstring, ("\n"):rep(n)`, `_G.loadstring, (" "):rep(n)`, `_G.loadstring, "return [[" .. ("a"):rep(n) .. "]]"`, `_G.loadstring, "return '" .. ("a"):rep(n) .. "'"`, `_G.loadstring, "return '" .. ("\\a"):rep(n / 2) .. "'"`, `_G.loadstring, "return a" .. (" and a"):rep(n / 32)`,
+	`_G.tonumber, ("1"):rep(n)`, `_G.tonumber, ("0"):rep(n)`, `_G.tonumber, (" "):rep(n)`,
+	`_G.tonumber, "0x" .. ("f"):rep(n)`, `_G.tonumber, "1e" .. ("1"):rep(n)`,
+	`_G.tonumber, "." .. ("0"):rep(n)`, `_G.tonumber, ("1"):rep(n), 7`,
+	`_G.tonumber, (" "):rep(n), 7`,
+	`_G.loadstring, "return " .. ("1"):rep(n)`, `_G.loadstring, "return " .. ("1"):rep(n) .. "x"`,
+	`_G.loadstring, "return 0x" .. ("1"):rep(n)`, `_G.loadstring, ("a"):rep(n)`,
+	`_G.loadstring, "--" .. ("a"):rep(n)`, `_G.loadstring, "--[" .. ("="):rep(n)`,
+	`_G.loadstring, ("\n"):rep(n)`, `_G.loadstring, (" "):rep(n)`,
+	`_G.loadstring, "return [[" .. ("a"):rep(n) .. "]]"`,
+	`_G.loadstring, "return '" .. ("a"):rep(n) .. "'"`,
+	`_G.loadstring, "return '" .. ("\\a"):rep(n / 2) .. "'"`,
+	`_G.loadstring, "return a" .. (" and a"):rep(n / 32)`,
 	`_G.load, (function(s) local done return function() if not done then done = true return s end end end)((" "):rep(n))`,
-	`bit.band, ("1"):rep(n), 1`, `bit.tobit, ("1"):rep(n)`, `math.abs, ("1"):rep(n)`, `math.max, 1, ("1"):rep(n)`,
-	`cjson.encode, ("a"):rep(n)`, `cjson.encode, big`, `cjson.decode, '"' .. ("a"):rep(n) .. '"'`, `cjson.decode, (" "):rep(n) .. "1"`, `cjson.decode, "[" .. ("1"):rep(n) .. "]"`,
-	`cmsgpack.pack, ("a"):rep(n)`, `cmsgpack.pack, big`, `cmsgpack.unpack, cmsgpack.pack(("a"):rep(n))`, `cmsgpack.unpack, cmsgpack.pack(big)`, `cmsgpack.unpack_one, cmsgpack.pack(("a"):rep(n))`, `cmsgpack.unpack_limit, cmsgpack.pack(("a"):rep(n)), 1`,
-	`struct.pack, "s", ("a"):rep(n)`, `struct.pack, "c0", ("a"):rep(n)`, `struct.pack, ("<"):rep(n)`, `struct.unpack, "s", ("a"):rep(n) .. "\0"`, `struct.unpack, ("<"):rep(n), ""`, `struct.size, ("x"):rep(n)`,
-	`redis.sha1hex, ("a"):rep(n)`, `redis.error_reply, ("a"):rep(n)`, `redis.error_reply, ("\n"):rep(n)`, `redis.log, ("1"):rep(n), ""`,
-	`string.find, ("a"):rep(n), "b", 1, true`, `string.find, ("a"):rep(n), ("a"):rep(n / 2) .. "b", 1, true`, `string.find, "x", ("a"):rep(n)`, `string.find, ("a"):rep(n), "^.-b"`, `string.find, "a", "[" .. ("b"):rep(n) .. "]"`, `string.match, ("a"):rep(n), "^a*$"`,
-	`string.gmatch(("a"):rep(n), "b")`, `string.gsub, ("a"):rep(n), "b", ""`, `string.gsub, "b", "b", ("a"):rep(n)`, `string.gsub, "b", "b", {b = ("a"):rep(n)}`, `string.rep, "a", n`, `string.rep, "abc", n / 3`,
-	`string.reverse, ("a"):rep(n)`, `string.upper, ("a"):rep(n)`, `string.lower, ("A"):rep(n)`, `string.sub, ("a"):rep(n), 2`, `string.format, "%q", ("a"):rep(n)`, `string.format, "%s", ("a"):rep(n)`, `string.format, "%-5s", ("a"):rep(n)`, `string.format, ("a"):rep(n)`,
+	`bit.band, ("1"):rep(n), 1`, `bit.tobit, ("1"):rep(n)`, `math.abs, ("1"):rep(n)`,
+	`math.max, 1, ("1"):rep(n)`,
+	`cjson.encode, ("a"):rep(n)`, `cjson.encode, big`, `cjson.decode, '"' .. ("a"):rep(n) .. '"'`,
+	`cjson.decode, (" "):rep(n) .. "1"`, `cjson.decode, "[" .. ("1"):rep(n) .. "]"`,
+	`cmsgpack.pack, ("a"):rep(n)`, `cmsgpack.pack, big`,
+	`cmsgpack.unpack, cmsgpack.pack(("a"):rep(n))`, `cmsgpack.unpack, cmsgpack.pack(big)`,
+	`cmsgpack.unpack_one, cmsgpack.pack(("a"):rep(n))`,
+	`cmsgpack.unpack_limit, cmsgpack.pack(("a"):rep(n)), 1`,
+	`struct.pack, "s", ("a"):rep(n)`, `struct.pack, "c0", ("a"):rep(n)`,
+	`struct.pack, ("<"):rep(n)`, `struct.unpack, "s", ("a"):rep(n) .. "\0"`,
+	`struct.unpack, ("<"):rep(n), ""`, `struct.size, ("x"):rep(n)`,
+	`redis.sha1hex, ("a"):rep(n)`, `redis.error_reply, ("a"):rep(n)`,
+	`redis.error_reply, ("\n"):rep(n)`, `redis.log, ("1"):rep(n), ""`,
+	`string.find, ("a"):rep(n), "b", 1, true`,
+	`string.find, ("a"):rep(n), ("a"):rep(n / 2) .. "b", 1, true`, `string.find, "x", ("a"):rep(n)`,
+	`string.find, ("a"):rep(n), "^.-b"`, `string.find, "a", "[" .. ("b"):rep(n) .. "]"`,
+	`string.match, ("a"):rep(n), "^a*$"`,
+	`string.gmatch(("a"):rep(n), "b")`, `string.gsub, ("a"):rep(n), "b", ""`,
+	`string.gsub, "b", "b", ("a"):rep(n)`, `string.gsub, "b", "b", {b = ("a"):rep(n)}`,
+	`string.rep, "a", n`, `string.rep, "abc", n / 3`,
+	`string.reverse, ("a"):rep(n)`, `string.upper, ("a"):rep(n)`, `string.lower, ("A"):rep(n)`,
+	`string.sub, ("a"):rep(n), 2`, `string.format, "%q", ("a"):rep(n)`,
+	`string.format, "%s", ("a"):rep(n)`, `string.format, "%-5s", ("a"):rep(n)`,
+	`string.format, ("a"):rep(n)`,
 	`string.format, ("%%"):rep(n / 2)`, `string.format, "%d", ("1"):rep(n)`,
-	`table.concat, {("a"):rep(n), "b"}`, `table.concat, big`, `table.insert, big, 1, 1`, `table.remove, big, 1`, `table.sort, big`, `table.foreach, big, function() end`, `table.foreachi, big, function() end`,
+	`table.concat, {("a"):rep(n), "b"}`, `table.concat, big`, `table.insert, big, 1, 1`,
+	`table.remove, big, 1`, `table.sort, big`, `table.foreach, big, function() end`,
+	`table.foreachi, big, function() end`,
 }
 
 // quick are builtins without long work of their own: they go over no text, and at most once over a
@@ -90,7 +117,8 @@ func TestLongWorkLooks(t *testing.T) {
 	calls := slices.Clone(overTexts)
 	all := builtins(t, st)
 	for _, name := range all {
-		if library, _, _ := strings.Cut(name, "."); (library == "math" || library == "bit") && !slices.Contains(quick, name) {
+		if library, _, _ := strings.Cut(name, "."); (library == "math" || library == "bit") &&
+			!slices.Contains(quick, name) {
 			calls = append(calls, name+`, ("1"):rep(n), ("1"):rep(n)`)
 		}
 	}
@@ -121,8 +149,12 @@ func TestLongWorkLooks(t *testing.T) {
 		}
 	}
 	// The compiler polls once a step: the polls show that the steps grow linearly with the program.
-	for _, chain := range []string{`"return a" .. (" and a"):rep(n)`, `"return a" .. (" or a"):rep(n)`, `"if a then " .. ("elseif a then "):rep(n) .. "end"`, `"while a do " .. ("if a then break end "):rep(n) .. "end"`, `"return " .. ("a and b or "):rep(n) .. "a"`} {
-		if once, twice := looks("_G.loadstring, "+chain, 4000), looks("_G.loadstring, "+chain, 8000); once == 0 || twice > 3*once {
+	for _, chain := range []string{`"return a" .. (" and a"):rep(n)`,
+		`"return a" .. (" or a"):rep(n)`, `"if a then " .. ("elseif a then "):rep(n) .. "end"`,
+		`"while a do " .. ("if a then break end "):rep(n) .. "end"`,
+		`"return " .. ("a and b or "):rep(n) .. "a"`} {
+		if once, twice := looks("_G.loadstring, "+chain, 4000),
+			looks("_G.loadstring, "+chain, 8000); once == 0 || twice > 3*once {
 			t.Errorf("%s: %d looks at 4,000 and %d at 8,000", chain, once, twice)
 		}
 	}
@@ -134,17 +166,22 @@ func TestKilledCallbacks(t *testing.T) {
 	st := testEngine(0).newState(false)
 	called := map[string]bool{}
 	for _, name := range builtins(t, st) {
-		for _, args := range []string{"f", "f, f", "f, 1", "{3, 1, 2, 4}, f", "'aaaa', 'a', f", "meta", "meta, meta", "meta, ','", "meta, ',', 1, 4", "'%s%s', meta, meta"} {
-			for _, f := range []string{"kill", "function() kill() return ' ' end", "function() return kill() end"} {
+		for _, args := range []string{"f", "f, f", "f, 1", "{3, 1, 2, 4}, f", "'aaaa', 'a', f",
+			"meta", "meta, meta", "meta, ','", "meta, ',', 1, 4", "'%s%s', meta, meta"} {
+			for _, f := range []string{"kill", "function() kill() return ' ' end",
+				"function() return kill() end"} {
 				st := testEngine(0).newState(false)
 				calls := 0
-				st.L.Globals().Set(st.L, st.L.String("kill"), st.L.NewFunction("kill", func(L *lua.State) int {
-					calls++
-					L.Kill(ErrKilled)
-					L.Push(L.String(" "))
-					return 1
-				}))
-				v := values(t, st, "local f = "+f+" local meta = setmetatable({}, {__index = f, __newindex = f, __tostring = f, __concat = f, __lt = f, __le = f, __eq = f, __call = f}) return "+strings.Replace(name, "_G.", "", 1)+", "+args)
+				st.L.Globals().Set(st.L, st.L.String("kill"),
+					st.L.NewFunction("kill", func(L *lua.State) int {
+						calls++
+						L.Kill(ErrKilled)
+						L.Push(L.String(" "))
+						return 1
+					}))
+				v := values(t, st, "local f = "+f+
+					" local meta = setmetatable({}, {__index = f, __newindex = f, __tostring = f, __concat = f, __lt = f, __le = f, __eq = f, __call = f}) return "+strings.Replace(name,
+					"_G.", "", 1)+", "+args)
 				inState(st, func(L *lua.State) { _, _ = L.PCall(v[0], v[1:], nil) })
 				called[name] = called[name] || calls > 0
 				if calls > 1 {
@@ -153,7 +190,8 @@ func TestKilledCallbacks(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"_G.load", "_G.pcall", "_G.xpcall", "_G.tostring", "string.gsub", "table.sort", "table.foreach", "table.foreachi"} {
+	for _, name := range []string{"_G.load", "_G.pcall", "_G.xpcall", "_G.tostring", "string.gsub",
+		"table.sort", "table.foreach", "table.foreachi"} {
 		if !called[name] {
 			t.Errorf("%s called nothing", name)
 		}

@@ -26,12 +26,15 @@ func TestDeafMonitorIsCut(t *testing.T) {
 	ts.onLoop(func(*loop) {
 		for n := range 16 {
 			s.Push(0, line)
-			if waits := s.out.pushed(); s.takes() == (waits > pushMost) || waits > pushMost+len(line) {
+			if waits := s.out.pushed(); s.takes() == (waits > pushMost) ||
+				waits > pushMost+len(line) {
 				t.Errorf("%d bytes wait for it after message %d, cut: %v", waits, n, !s.takes())
 			}
 		}
 	})
-	await.Until(t, "it is closed", func() bool { return ts.env.Stats.OutputBufferLimit.Load() == 1 })
+	await.Until(t, "it is closed", func() bool {
+		return ts.env.Stats.OutputBufferLimit.Load() == 1
+	})
 	if got := asks.reply(); len(got) < len(value) {
 		t.Errorf("%d bytes of a reply", len(got))
 	}
@@ -77,7 +80,8 @@ func TestTurnsAreBrief(t *testing.T) {
 			return run(c)
 		}
 	}
-	ts := start(t, func(o *storage.Options) { o.Clock = clock.NewFake(1_700_000_000_000) }, slow, func(l *loop) { at = l })
+	ts := start(t, func(o *storage.Options) { o.Clock = clock.NewFake(1_700_000_000_000) }, slow,
+		func(l *loop) { at = l })
 	c := ts.dial()
 	const sent = 100
 	c.send(strings.Repeat("PING\n", sent))

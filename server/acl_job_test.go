@@ -24,7 +24,9 @@ func TestUserDeletedBesideJob(t *testing.T) {
 	if err := os.WriteFile(path, []byte("user bob on\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	script := multibulk("EVAL", "redis.call('lolwut') redis.pcall('set', 'u1', 'late') redis.pcall('set', 'secret', 'changed') return redis.call('get', 'secret')", "0")
+	script := multibulk("EVAL",
+		"redis.call('lolwut') redis.pcall('set', 'u1', 'late') redis.pcall('set', 'secret', 'changed') return redis.call('get', 'secret')",
+		"0")
 	jobs := map[string]string{
 		"EXEC":        "MULTI\nSET u0 before\nLOLWUT\nSET u1 late\n@SCRIPT\nEXEC\n",
 		"script":      "SET u0 before\n@EVAL",
@@ -33,7 +35,8 @@ func TestUserDeletedBesideJob(t *testing.T) {
 	reads := multibulk("EVAL", "redis.pcall('set', 'secret', 'changed')", "0")
 	for name, job := range jobs {
 		job = strings.ReplaceAll(job, "\n", "\r\n")
-		job = strings.ReplaceAll(strings.ReplaceAll(job, "@EVAL", script), "@SCRIPT", strings.TrimSuffix(reads, "\r\n"))
+		job = strings.ReplaceAll(strings.ReplaceAll(job, "@EVAL", script), "@SCRIPT",
+			strings.TrimSuffix(reads, "\r\n"))
 		for _, end := range []string{"ACL DELUSER alice", "ACL LOAD"} {
 			t.Run(name+", "+end, func(t *testing.T) {
 				h := &hog{}
@@ -50,7 +53,8 @@ func TestUserDeletedBesideJob(t *testing.T) {
 				// Within a transaction they run beside the job. The new alice is somebody else.
 				admin.send("MULTI\n" + end + "\nACL SETUSER alice on nopass ~* +@all\nEXEC\n")
 				admin.expect("+OK", "+QUEUED", "+QUEUED")
-				if got := admin.reply(); !strings.HasPrefix(got, "*2 ") || strings.Contains(got, "-") {
+				if got := admin.reply(); !strings.HasPrefix(got, "*2 ") ||
+					strings.Contains(got, "-") {
 					t.Fatal(got)
 				}
 				h.end <- struct{}{}
@@ -76,7 +80,8 @@ func TestWaitingUserDeleted(t *testing.T) {
 	admin.do("ACL SETUSER alice on nopass ~* &* +@all")
 	commands := []string{
 		"BLMOVE from to LEFT RIGHT 0", "SET u 1", "MULTI\nSET u 2\nEXEC",
-		strings.TrimSuffix(multibulk("EVAL", "redis.call('set', 'u', 3)", "0"), "\r\n"), "COPY u to", "MULTI\nKEYS *\nSET u 4\nEXEC",
+		strings.TrimSuffix(multibulk("EVAL", "redis.call('set', 'u', 3)", "0"), "\r\n"),
+		"COPY u to", "MULTI\nKEYS *\nSET u 4\nEXEC",
 	}
 	job.send("LOLWUT\n")
 	await.For(t, "the job runs", h.runs)
@@ -104,8 +109,9 @@ func TestWaitingUserDeleted(t *testing.T) {
 
 // rights are what a user may do from a step of the administrator on.
 type rights struct {
-	user           string
-	keys           string // of which the user may use those that are one of these letters; "" after deletion
+	user string
+	// Of which the user may use those that are one of these letters; "" after deletion.
+	keys           string
 	there          bool
 	began, settled int64 // the step took place between these instants
 }
@@ -144,7 +150,9 @@ func (r *rightsRun) client(c *client, user string, dice *rand.Rand, name string)
 		r.calls[id] = call
 		r.mu.Unlock()
 		key := []string{"a", "b", "ab", "secret"}[dice.IntN(4)]
-		slow := fmt.Sprintf("for i = 1, %d do for _, k in ipairs({'a', 'b', 'ab', 'secret'}) do redis.pcall('rpush', k, ARGV[1]) end for j = 1, 500 do end end", 1+dice.IntN(20))
+		slow :=
+			fmt.Sprintf("for i = 1, %d do for _, k in ipairs({'a', 'b', 'ab', 'secret'}) do redis.pcall('rpush', k, ARGV[1]) end for j = 1, 500 do end end",
+				1+dice.IntN(20))
 		push := multibulk("RPUSH", key, id)
 		text, replies := "", 1
 		switch dice.IntN(6) {
@@ -153,7 +161,8 @@ func (r *rightsRun) client(c *client, user string, dice *rand.Rand, name string)
 		case 1:
 			text, replies = "MULTI\r\n"+push+multibulk("RPUSH", "a", id)+"EXEC\r\n", 4
 		case 2:
-			text, replies = "MULTI\r\n"+multibulk("RPUSH", "a", id)+"RANDOMKEY\r\n"+multibulk("EVAL", slow, "0", id)+multibulk("RPUSH", "b", id)+"EXEC\r\n", 6
+			text, replies = "MULTI\r\n"+multibulk("RPUSH", "a", id)+"RANDOMKEY\r\n"+
+				multibulk("EVAL", slow, "0", id)+multibulk("RPUSH", "b", id)+"EXEC\r\n", 6
 		case 3:
 			text = multibulk("EVAL", slow, "0", id)
 		case 4:
@@ -285,7 +294,8 @@ func TestRightsBesideJobs(t *testing.T) {
 	ts := start(t, "aclfile="+path)
 	r := &rightsRun{ts: ts, history: map[string][]rights{}, calls: map[string]rightsCall{}}
 	admin := ts.dial()
-	admin.raw(multibulk("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('push', function(keys, args) for i = 1, 20 do for _, k in ipairs({'a', 'b', 'ab', 'secret'}) do redis.pcall('rpush', k, args[1]) end for j = 1, 500 do end end end)"))
+	admin.raw(multibulk("FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function('push', function(keys, args) for i = 1, 20 do for _, k in ipairs({'a', 'b', 'ab', 'secret'}) do redis.pcall('rpush', k, args[1]) end for j = 1, 500 do end end end)"))
 	admin.expect("l")
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -299,7 +309,8 @@ func TestRightsBesideJobs(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				r.client(newClient(t, conn.Conn, 4<<10), users[i%len(users)], dice, fmt.Sprintf("%d-%d", i, n))
+				r.client(newClient(t, conn.Conn, 4<<10), users[i%len(users)], dice,
+					fmt.Sprintf("%d-%d", i, n))
 				_ = conn.Close()
 			}
 		})
@@ -331,7 +342,8 @@ func (r *rightsRun) check(admin *client) {
 			}
 			ran++
 			if call := r.calls[id]; !r.mayHaveRun(call, key) {
-				admin.t.Errorf("%s has %s, which %s had no right to: %+v\n%+v", key, id, call.user, call, r.history[call.user])
+				admin.t.Errorf("%s has %s, which %s had no right to: %+v\n%+v", key, id, call.user,
+					call, r.history[call.user])
 			}
 		}
 	}

@@ -14,7 +14,8 @@ func (ts *testServer) apart(n int) (keys []string) {
 	seen := map[uint16]bool{}
 	for i := 0; len(keys) < n; i++ {
 		name := fmt.Sprint("k", i)
-		if shard := ts.store.Key(0, []byte(name)).Slot / (storage.Slots / storage.DefaultShards); !seen[shard] {
+		if shard := ts.store.Key(0,
+			[]byte(name)).Slot / (storage.Slots / storage.DefaultShards); !seen[shard] {
 			seen[shard] = true
 			keys = append(keys, name)
 		}
@@ -31,14 +32,17 @@ func (ts *testServer) loops(declared string, keys ...string) *client {
 		source += "redis.call('GET', '" + k + "') "
 	}
 	c := ts.dial()
-	args := []string{"EVAL", source + "redis.log(redis.LOG_WARNING, 'the script has its keys') while true do end", "0"}
+	args := []string{"EVAL",
+		source + "redis.log(redis.LOG_WARNING, 'the script has its keys') while true do end", "0"}
 	if declared != "" {
 		args[2] = "1"
 		args = append(args, declared)
 	}
 	before := strings.Count(ts.log.String(), "the script has its keys")
 	c.raw(multibulk(args...))
-	await.Until(ts.t, "the script has its keys", func() bool { return strings.Count(ts.log.String(), "the script has its keys") > before })
+	await.Until(ts.t, "the script has its keys", func() bool {
+		return strings.Count(ts.log.String(), "the script has its keys") > before
+	})
 	return c
 }
 
@@ -62,9 +66,12 @@ func TestBeside(t *testing.T) {
 	script := ts.loops(declared, touched)
 	a := ts.dial()
 	for _, exchange := range [][2]string{
-		{"SET " + free + " 1", "+OK"}, {"GET " + free, "1"}, {"MSET " + free + " 2 " + other + " 3", "+OK"},
-		{"PING", "+PONG"}, {"SELECT 1", "+OK"}, {"SET " + free + " 4", "+OK"}, {"SELECT 0", "+OK"}, {"PUBLISH c m", ":0"},
-		{"WATCH " + other, "+OK"}, {"MULTI", "+OK"}, {"INCR " + free, "+QUEUED"}, {"PING", "+QUEUED"}, {"EXEC", "*2 :3 +PONG"},
+		{"SET " + free + " 1", "+OK"}, {"GET " + free, "1"},
+		{"MSET " + free + " 2 " + other + " 3", "+OK"},
+		{"PING", "+PONG"}, {"SELECT 1", "+OK"}, {"SET " + free + " 4", "+OK"}, {"SELECT 0", "+OK"},
+		{"PUBLISH c m", ":0"},
+		{"WATCH " + other, "+OK"}, {"MULTI", "+OK"}, {"INCR " + free, "+QUEUED"},
+		{"PING", "+QUEUED"}, {"EXEC", "*2 :3 +PONG"},
 		{"SORT " + free + "list", "*0"}, {"RENAME " + other + " " + other, "+OK"},
 	} {
 		if got := a.do(exchange[0]); got != exchange[1] {
@@ -73,8 +80,10 @@ func TestBeside(t *testing.T) {
 	}
 	var waits []*client
 	for i, command := range []string{
-		"GET " + touched, "SET " + declared + " 1", "MGET " + free + " " + touched, "DBSIZE", "KEYS *", "FLUSHDB", "INFO", "SCAN 0",
-		"EVAL return 0", "BLPOP " + touched + " 0", "WATCH " + touched, "CLIENT LIST", "MULTI\nKEYS *\nEXEC", "MULTI\nGET " + touched + "\nEXEC",
+		"GET " + touched, "SET " + declared + " 1", "MGET " + free + " " + touched, "DBSIZE",
+		"KEYS *", "FLUSHDB", "INFO", "SCAN 0",
+		"EVAL return 0", "BLPOP " + touched + " 0", "WATCH " + touched, "CLIENT LIST",
+		"MULTI\nKEYS *\nEXEC", "MULTI\nGET " + touched + "\nEXEC",
 	} {
 		c := ts.dial()
 		c.send(command + "\n")
@@ -106,7 +115,9 @@ func TestBesideBlocked(t *testing.T) {
 	timed := ts.dial() // on a busy machine its wait is over before anybody could see it wait
 	timed.send("BLPOP " + touched + " 0.1\n")
 	a := ts.dial()
-	await.Until(t, "all four have begun", func() bool { return strings.Count(a.do("CLIENT LIST"), "cmd=blpop") == 4 })
+	await.Until(t, "all four have begun", func() bool {
+		return strings.Count(a.do("CLIENT LIST"), "cmd=blpop") == 4
+	})
 	script := ts.loops("", touched)
 	if got := a.do("RPUSH " + other + " x"); got != ":1" {
 		t.Errorf("RPUSH: %s", got)
@@ -136,8 +147,10 @@ func TestBesideBusy(t *testing.T) {
 	script := ts.loops("", touched)
 	waitBusy(t, a)
 	for _, exchange := range [][2]string{
-		{"SET " + free + " 1", "+OK"}, {"GET " + free, "1"}, {"DEL " + free, ":1"}, {"RPUSH " + free + " x", ":1"},
-		{"GET " + touched, busyScript}, {"MGET " + free + " " + touched, busyScript}, {"DBSIZE", busyScript}, {"EVAL return 0", busyScript},
+		{"SET " + free + " 1", "+OK"}, {"GET " + free, "1"}, {"DEL " + free, ":1"},
+		{"RPUSH " + free + " x", ":1"},
+		{"GET " + touched, busyScript}, {"MGET " + free + " " + touched, busyScript},
+		{"DBSIZE", busyScript}, {"EVAL return 0", busyScript},
 		{"MULTI", "+OK"}, {"GET " + free, busyScript}, {"DISCARD", "+OK"},
 	} {
 		if got := a.do(exchange[0]); got != exchange[1] {

@@ -15,7 +15,8 @@ func (c *client) job(id, payload string, deliveries int) (receipt string) {
 	c.t.Helper()
 	reply := c.reply()
 	words := strings.Fields(reply)
-	if len(words) != 6 || words[2] != id || words[3] != payload || words[5] != fmt.Sprint(":", deliveries) {
+	if len(words) != 6 || words[2] != id || words[3] != payload ||
+		words[5] != fmt.Sprint(":", deliveries) {
 		c.t.Fatalf("POP: %s, want job %s (%s), delivered %d times", reply, id, payload, deliveries)
 	}
 	return words[4]
@@ -28,8 +29,10 @@ func TestDelayInOrder(t *testing.T) {
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
 	c := ts.dial()
 	wait := func(options string) *client { return ts.blocks("KEYP.DELAY POP q BLOCK " + options) }
-	first, dead, second := wait("0 VISIBILITY 1000000"), wait("0 NOACK"), wait("0 VISIBILITY 1000000")
-	timed, third, fourth, fifth := wait("600 NOACK"), wait("0 VISIBILITY 1000000"), wait("0 VISIBILITY 200"), wait("0 VISIBILITY 1000000")
+	first, dead, second := wait("0 VISIBILITY 1000000"), wait("0 NOACK"),
+		wait("0 VISIBILITY 1000000")
+	timed, third, fourth, fifth := wait("600 NOACK"), wait("0 VISIBILITY 1000000"),
+		wait("0 VISIBILITY 200"), wait("0 VISIBILITY 1000000")
 	if got := c.do("KEYP.DELAY INFO q"); !strings.Contains(got, "waiting :7") {
 		t.Errorf("INFO: %s", got)
 	}
@@ -60,7 +63,8 @@ func TestDelayInOrder(t *testing.T) {
 	c.do("DEL q")
 	c.send("MULTI\nKEYP.DELAY ADD q e 0 five\nKEYP.DELAY ADD q f 0 six\nKEYP.DELAY POP q NOACK\nEXEC\n")
 	c.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3 :1 :1 *-1")
-	if got := sixth.reply(); !strings.HasPrefix(got, "*2 *4 e five ") || !strings.Contains(got, " *4 f six ") {
+	if got := sixth.reply(); !strings.HasPrefix(got, "*2 *4 e five ") ||
+		!strings.Contains(got, " *4 f six ") {
 		t.Errorf("POP COUNT: %s", got)
 	}
 }
@@ -71,7 +75,8 @@ func TestDelayFirstLeaves(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
 	c := ts.dial()
-	first, second := ts.blocks("KEYP.DELAY POP q BLOCK 0 NOACK"), ts.blocks("KEYP.DELAY POP q BLOCK 0 NOACK")
+	first, second := ts.blocks("KEYP.DELAY POP q BLOCK 0 NOACK"),
+		ts.blocks("KEYP.DELAY POP q BLOCK 0 NOACK")
 	c.do("KEYP.DELAY ADD q a +1000 one")
 	first.Close()
 	waitBlocked(ts, 1)
@@ -92,7 +97,8 @@ func TestDelayDeadLettersWhileWaiting(t *testing.T) {
 	reader := ts.blocks("XREAD BLOCK 0 STREAMS dead $")
 	waiting := ts.blocks("KEYP.DELAY POP q BLOCK 0 NOACK MAXDELIVERIES 1 DEADLETTER dead")
 	clk.Advance(500 * time.Millisecond)
-	if got := reader.reply(); !strings.Contains(got, "id a payload one queue q deliveries 1 due 1700000000500") {
+	if got := reader.reply(); !strings.Contains(got,
+		"id a payload one queue q deliveries 1 due 1700000000500") {
 		t.Errorf("the dead letters: %s", got)
 	}
 	c.do("KEYP.DELAY ADD q b 0 two")
@@ -108,7 +114,8 @@ func TestDelayDueAtTimeout(t *testing.T) {
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
 	c := ts.dial()
 	c.do("KEYP.DELAY ADD q a +60000 one")
-	first, second := ts.blocks("KEYP.DELAY POP q BLOCK 1000 NOACK"), ts.blocks("KEYP.DELAY POP q BLOCK 1000 NOACK")
+	first, second := ts.blocks("KEYP.DELAY POP q BLOCK 1000 NOACK"),
+		ts.blocks("KEYP.DELAY POP q BLOCK 1000 NOACK")
 	clk.Set(1_700_000_070_000)
 	clk.Advance(time.Second)
 	if got := first.reply(); got != "*1 *4 a one $-1 :1" {

@@ -37,11 +37,15 @@ func TestLeaseInOrder(t *testing.T) {
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
 	c := ts.dial()
 	last := c.lease("l", "first", 1_000_000)
-	wait := func(owner string) *client { return ts.blocks("KEYP.LEASE ACQUIRE l " + owner + " 1000000 WAIT 0") }
+	wait := func(owner string) *client {
+		return ts.blocks("KEYP.LEASE ACQUIRE l " + owner + " 1000000 WAIT 0")
+	}
 	second, dead, third, fourth := wait("second"), wait("dead"), wait("third"), wait("fourth")
-	fifth, timed, unblocked := wait("fifth"), ts.blocks("KEYP.LEASE ACQUIRE l timed 1000000 WAIT 600"), wait("unblocked")
+	fifth, timed, unblocked := wait("fifth"),
+		ts.blocks("KEYP.LEASE ACQUIRE l timed 1000000 WAIT 600"), wait("unblocked")
 	info := c.do("KEYP.LEASE INFO l")
-	for _, want := range []string{"state held owner first", "waiting :7", "owner second client :", "owner dead client :", " since :1700000000000"} {
+	for _, want := range []string{"state held owner first", "waiting :7", "owner second client :",
+		"owner dead client :", " since :1700000000000"} {
 		if !strings.Contains(info, want) {
 			t.Errorf("INFO has no %q: %s", want, info)
 		}
@@ -66,7 +70,8 @@ func TestLeaseInOrder(t *testing.T) {
 	c.do("DEL l")
 	handed(third, "DEL")
 	// One transaction that releases it and asks for it.
-	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nKEYP.LEASE ACQUIRE l new 1000\nEXEC\n", last))
+	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nKEYP.LEASE ACQUIRE l new 1000\nEXEC\n",
+		last))
 	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 *-1")
 	handed(fourth, "a transaction")
 	c.do("PEXPIRE l 1")
@@ -117,7 +122,8 @@ func TestLeaseFirstLeaves(t *testing.T) {
 	token := c.lease("l", "holder", 1_000_000)
 	first := ts.blocks("KEYP.LEASE ACQUIRE l first 1000 WAIT 0")
 	second := ts.blocks("KEYP.LEASE ACQUIRE l second 1000 WAIT 0")
-	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", token)) // so first is not served at once
+	// So first is not served at once.
+	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", token))
 	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 +OK")
 	first.Close()
 	waitBlocked(ts, 1)
@@ -142,7 +148,8 @@ func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
 		t.Errorf("RENEW: %s", got)
 	}
 	clk.Advance(3499 * time.Millisecond)
-	if got := c.do("KEYP.LEASE INFO l"); !strings.Contains(got, "state delayed") || !strings.Contains(got, "waiting :1 ") {
+	if got := c.do("KEYP.LEASE INFO l"); !strings.Contains(got, "state delayed") ||
+		!strings.Contains(got, "waiting :1 ") {
 		t.Errorf("INFO: %s", got)
 	}
 	clk.Advance(time.Millisecond)
@@ -158,7 +165,8 @@ func TestLeaseShorterDelay(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })
 	c := ts.dial()
-	if got := c.do("KEYP.LEASE ACQUIRE l holder 1000 DELAY 60000"); !strings.HasSuffix(got, ":1700000001000") {
+	if got := c.do("KEYP.LEASE ACQUIRE l holder 1000 DELAY 60000"); !strings.HasSuffix(got,
+		":1700000001000") {
 		t.Fatalf("ACQUIRE: %s", got)
 	}
 	clk.Advance(time.Second)

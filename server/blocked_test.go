@@ -57,10 +57,12 @@ func TestBlockedInOrder(t *testing.T) {
 	third := ts.blocks("BLMPOP 0 2 b c LEFT COUNT 2")
 	members := ts.blocks("BZPOPMIN b 0")
 	if info := c.do("INFO clients"); !strings.Contains(info, "\nblocked_clients:4\r\n") ||
-		!strings.Contains(info, "\ntotal_blocking_keys:3\r\n") || !strings.Contains(info, "\nclients_in_timeout_table:0\r\n") {
+		!strings.Contains(info, "\ntotal_blocking_keys:3\r\n") ||
+		!strings.Contains(info, "\nclients_in_timeout_table:0\r\n") {
 		t.Errorf("INFO:\n%s", info)
 	}
-	if list := c.do("CLIENT LIST"); strings.Count(list, " flags=b ") != 4 || !strings.Contains(list, " cmd=bzpopmin ") {
+	if list := c.do("CLIENT LIST"); strings.Count(list, " flags=b ") != 4 ||
+		!strings.Contains(list, " cmd=bzpopmin ") {
 		t.Errorf("CLIENT LIST:\n%s", list)
 	}
 	c.send("RPUSH b 1 2 3 4 5\nLLEN b\n")
@@ -109,7 +111,8 @@ func TestBlockedAreWoken(t *testing.T) {
 		{"BLPOP k 0", "RESTORE k 0 dump", "*2 k v"},
 		{"BLPOP k 0", "SELECT 1; RPUSH k v; MOVE k 0; SELECT 0", "*2 k v"},
 		{"BLPOP k 0", "SELECT 1; RPUSH k v; SELECT 0; SWAPDB 0 1", "*2 k v"},
-		{"BLPOP k 0", "SET k x; SADD s v; RPUSH l v; COPY s k REPLACE; SORT s ALPHA STORE k", "*2 k v"},
+		{"BLPOP k 0", "SET k x; SADD s v; RPUSH l v; COPY s k REPLACE; SORT s ALPHA STORE k",
+			"*2 k v"},
 		{"BLPOP k 0", "ZADD k 1 x; LPUSH l v; COPY l k REPLACE", "*2 k v"},
 		{"BLPOP k 0", "RPUSH k a v; LTRIM k 1 -1", "*2 k a"},
 		{"BLMPOP 0 1 k RIGHT COUNT 3", "RPUSH k a b; LINSERT k BEFORE a x", "*2 k *2 b a"},
@@ -117,17 +120,26 @@ func TestBlockedAreWoken(t *testing.T) {
 		{"BZPOPMIN k 0", "ZINCRBY k 2 a", "*3 k a 2"},
 		{"BZPOPMIN k 0", "ZADD z 1 a; ZADD y 2 a; ZUNIONSTORE k 2 z y", "*3 k a 3"},
 		{"BZPOPMIN k 0", "ZADD z 1 a; ZRANGESTORE k z 0 -1", "*3 k a 1"},
-		{"BZMPOP 0 2 j k MIN COUNT 2", "ZADD z 1 a 2 b; ZDIFFSTORE k 2 z none", "*2 k *2 *2 a 1 *2 b 2"},
+		{"BZMPOP 0 2 j k MIN COUNT 2", "ZADD z 1 a 2 b; ZDIFFSTORE k 2 z none",
+			"*2 k *2 *2 a 1 *2 b 2"},
 		{"BZPOPMIN k 0", "SADD s a; ZINTERSTORE k 1 s", "*3 k a 1"},
 		{"BZPOPMIN k 0", "ZADD z 1 a; RENAME z k", "*3 k a 1"},
 		{"BLMOVE k l LEFT RIGHT 0", "LPUSH k v", "v"},
 		{"BLPOP k 0", "MULTI; RPUSH k a; DEL k; RPUSH k v w; EXEC", "*2 k v"},
 		{"BLPOP k 0", "MULTI; DBSIZE; RPUSH k v; EXEC", "*2 k v"}, // with the whole keyspace
-		{"BLPOP k 0", "EVAL redis.call('set','k','x')redis.call('del','k')redis.call('rpush','k','v') 0", "*2 k v"},
-		{"BZPOPMIN k 0", "EVAL redis.call('rpush','k','x');redis.call('del','k');redis.call('zadd','k',1,'v') 1 k", "*3 k v 1"},
-		{"BRPOP k 0", "EVAL assert(redis.call('blpop','k',0)==false);redis.call('rpush','k','v','w');redis.call('blpop','k',0) 0", "*2 k w"},
-		{"BRPOPLPUSH k l 0", "SET l x; LPUSH k v", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
-		{"BLPOP j k 0", "SET j x; LPUSH k v", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		{"BLPOP k 0",
+			"EVAL redis.call('set','k','x')redis.call('del','k')redis.call('rpush','k','v') 0",
+			"*2 k v"},
+		{"BZPOPMIN k 0",
+			"EVAL redis.call('rpush','k','x');redis.call('del','k');redis.call('zadd','k',1,'v') 1 k",
+			"*3 k v 1"},
+		{"BRPOP k 0",
+			"EVAL assert(redis.call('blpop','k',0)==false);redis.call('rpush','k','v','w');redis.call('blpop','k',0) 0",
+			"*2 k w"},
+		{"BRPOPLPUSH k l 0", "SET l x; LPUSH k v",
+			"-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		{"BLPOP j k 0", "SET j x; LPUSH k v",
+			"-WRONGTYPE Operation against a key holding the wrong kind of value"},
 	} {
 		c.do("FLUSHALL")
 		waiter := ts.blocks(w.waits)
@@ -205,7 +217,8 @@ func TestBlockedTimeout(t *testing.T) {
 	if stats := two.do("INFO commandstats"); !strings.Contains(stats, "cmdstat_blpop:calls=5,") {
 		t.Errorf("commandstats:\n%s", stats)
 	}
-	if stats := two.do("INFO clients"); !strings.Contains(stats, "\nclients_in_timeout_table:0\r\n") {
+	if stats := two.do("INFO clients"); !strings.Contains(stats,
+		"\nclients_in_timeout_table:0\r\n") {
 		t.Errorf("clients:\n%s", stats)
 	}
 }
@@ -256,7 +269,9 @@ func TestClientUnblock(t *testing.T) {
 	// One that CLIENT PAUSE holds back is none that waits.
 	c.do("CLIENT PAUSE 100000 WRITE")
 	w.send("BLPOP k 0.001\n")
-	await.Until(t, "it is held", func() bool { return strings.Contains(c.do("INFO clients"), "\nblocked_clients:1\r\n") })
+	await.Until(t, "it is held", func() bool {
+		return strings.Contains(c.do("INFO clients"), "\nblocked_clients:1\r\n")
+	})
 	if got := c.do("CLIENT UNBLOCK " + id); got != ":0" {
 		t.Errorf("one that is held back: %s", got)
 	}
@@ -328,7 +343,8 @@ func TestBlockedInPause(t *testing.T) {
 
 	// What was there when the pause began may have expired when it ends.
 	w.blocks(ts, "BLPOP k l 0")
-	for _, command := range []string{"MULTI", "RPUSH k v", "PEXPIRE k 100", "RPUSH l w", "CLIENT PAUSE 1000"} {
+	for _, command := range []string{"MULTI", "RPUSH k v", "PEXPIRE k 100", "RPUSH l w",
+		"CLIENT PAUSE 1000"} {
 		c.do(command)
 	}
 	if got := c.do("EXEC"); got != "*4 :1 :1 :1 +OK" {
@@ -471,7 +487,8 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 		unload()
 		waiters := []*client{
 			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BLPOP from 0"),
-			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BZPOPMIN from 0"), ts.blocks("BLPOP from 0"),
+			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BZPOPMIN from 0"),
+			ts.blocks("BLPOP from 0"),
 		}
 		ts.onLoop(func(l *loop) {
 			for _, s := range l.sessions {
@@ -564,7 +581,8 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
 	w.blocks(ts, "BLPOP k 0")
 	next.blocks(ts, "BLPOP k 0")
-	for _, commands := range []string{"RPUSH k v; DEL k", "RPUSH k v; DEL k; SET k x", "SET k y; DEL k; RPUSH k a b"} {
+	for _, commands := range []string{"RPUSH k v; DEL k", "RPUSH k v; DEL k; SET k x",
+		"SET k y; DEL k; RPUSH k a b"} {
 		ts.onSession(id, func(_ *loop, s *session) { s.blocked.loads = true })
 		for _, command := range strings.Split(commands, "; ") {
 			c.do(command)

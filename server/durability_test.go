@@ -159,7 +159,9 @@ func TestLongRepliesLeaveEarly(t *testing.T) {
 	c.send("GET long\nINCR n\nGET long\nGET long\n")
 	c.expect(long)
 	await.Until(t, "the rest has run", func() (ran bool) {
-		ts.onLoop(func(l *loop) { ran = len(l.waiting) == 1 && l.waiting[0].out.pending() > 2*earlyOutput })
+		ts.onLoop(func(l *loop) {
+			ran = len(l.waiting) == 1 && l.waiting[0].out.pending() > 2*earlyOutput
+		})
 		return ran
 	})
 	if n := c.r.Buffered(); n > 0 {

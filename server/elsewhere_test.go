@@ -65,7 +65,8 @@ func TestElsewhereTakesNoPlace(t *testing.T) {
 	}
 	ts.migrations(maxUnlocked)
 	for command, want := range map[string]string{
-		"SCAN 0": "*2 0 *1 k", "KEYS *": "*1 k", "RANDOMKEY": "k", "SAVE": "+OK", "SET k w": "+OK", "CONFIG REWRITE": "-ERR The server is running without a config file",
+		"SCAN 0": "*2 0 *1 k", "KEYS *": "*1 k", "RANDOMKEY": "k", "SAVE": "+OK", "SET k w": "+OK",
+		"CONFIG REWRITE": "-ERR The server is running without a config file",
 	} {
 		if got := other.do(command); got != want {
 			t.Errorf("%s: %s", command, got)
@@ -80,7 +81,9 @@ func TestElsewhereTakesNoPlace(t *testing.T) {
 // theirs.
 func TestOperatorsHaveAPlace(t *testing.T) {
 	g := &unlockedGate{}
-	ts := start(t, g.use, func(e *commands.Env) { e.Table.Lookup([]byte("SAVE")).Flags |= commands.Admin })
+	ts := start(t, g.use, func(e *commands.Env) {
+		e.Table.Lookup([]byte("SAVE")).Flags |= commands.Admin
+	})
 	g.fill(ts)
 	defer close(g.gate)
 	if got := ts.dial().do("DEBUG DIGEST"); got != "+"+strings.Repeat("0", 40) {
@@ -96,7 +99,9 @@ func TestElsewhereEndsWithItsClient(t *testing.T) {
 	for name, leave := range map[string]func(ts *testServer, c *client){
 		"closed": func(_ *testServer, c *client) { _ = c.Close() },
 		"reset":  func(_ *testServer, c *client) { reset(c) },
-		"killed": func(ts *testServer, c *client) { ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String()) },
+		"killed": func(ts *testServer, c *client) {
+			ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ts := start(t)
@@ -220,7 +225,9 @@ func TestPauseComesBeforeQueued(t *testing.T) {
 		ts.dial().send(migrate)
 	}
 	await.Until(t, "all wait or run", func() (yes bool) {
-		ts.onLoop(func(l *loop) { yes = len(l.jobs.places[commands.Elsewhere].queue) == 3*maxUnlocked })
+		ts.onLoop(func(l *loop) {
+			yes = len(l.jobs.places[commands.Elsewhere].queue) == 3*maxUnlocked
+		})
 		return yes && connections.Load() == maxUnlocked
 	})
 	if got := other.do("CLIENT PAUSE 1000000 WRITE"); got != "+OK" {
@@ -238,7 +245,8 @@ func TestPauseComesBeforeQueued(t *testing.T) {
 // the same pass, after it. The jobs that it waits for end, and then one that was queued, whose
 // command is to run again: the loop hears of all at once.
 func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
-	const next = maxUnlocked + 2 // the call before the queued job: behind those before all that run, and one at the end of one
+	// The call before the queued job: behind those before all that run, and one at the end of one.
+	const next = maxUnlocked + 2
 	var calls atomic.Int64
 	late := make(chan struct{})
 	ts := start(t, func(l *loop) {
@@ -289,7 +297,8 @@ func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
 	s := ts.sessionOf(queued)
 	ts.onLoop(func(*loop) {
 		if s.state != forPause {
-			t.Errorf("the queued command did not wait for the pause, but is in state %s", stateNames[s.state])
+			t.Errorf("the queued command did not wait for the pause, but is in state %s",
+				stateNames[s.state])
 		}
 	})
 	if !t.Failed() {

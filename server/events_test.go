@@ -31,7 +31,8 @@ func TestKeyspaceEvents(t *testing.T) {
 		for _, want := range []string{
 			"__keyspace@0__:a set", "__keyevent@0__:set a",
 			"__keyspace@3__:l rpush", "__keyevent@3__:rpush l",
-			"__keyspace@3__:l lpop", "__keyevent@3__:lpop l", "__keyspace@3__:l del", "__keyevent@3__:del l",
+			"__keyspace@3__:l lpop", "__keyevent@3__:lpop l", "__keyspace@3__:l del",
+			"__keyevent@3__:del l",
 		} {
 			l.expect(header + want)
 		}
@@ -64,7 +65,8 @@ func TestFieldEvents(t *testing.T) {
 		}
 		joined := strings.Join(list, ",")
 		const header = "*4 pmessage * __subkey"
-		l.expect(header+"space@0__:"+key+" "+event+"|"+joined, header+fmt.Sprintf("event@0__:%s %d:%s|%s", event, len(key), key, joined))
+		l.expect(header+"space@0__:"+key+" "+event+"|"+joined,
+			header+fmt.Sprintf("event@0__:%s %d:%s|%s", event, len(key), key, joined))
 		for _, f := range fields {
 			l.expect(header + "spaceitem@0__:" + key + "\n" + f + " " + event)
 		}
@@ -90,10 +92,12 @@ func TestFieldEvents(t *testing.T) {
 	c.do("CONFIG SET notify-keyspace-events SVh")
 	c.do("HSETEX new EX 100 FIELDS 2 x 1 y 2")
 	for _, event := range []string{"hset", "hexpire"} {
-		l.expect("*4 pmessage * __subkeyspace@0__:new "+event+"|1:x,1:y", "*4 pmessage * __subkeyspaceevent@0__:"+event+"|new 1:x,1:y")
+		l.expect("*4 pmessage * __subkeyspace@0__:new "+event+"|1:x,1:y",
+			"*4 pmessage * __subkeyspaceevent@0__:"+event+"|new 1:x,1:y")
 	}
 	c.do("CONFIG SET notify-keyspace-events Ih")
-	c.raw("*4\r\n$4\r\nHSET\r\n$3\r\na\nb\r\n$1\r\nf\r\n$1\r\nv\r\n") // such a key has no channel of this kind
+	// Such a key has no channel of this kind.
+	c.raw("*4\r\n$4\r\nHSET\r\n$3\r\na\nb\r\n$1\r\nf\r\n$1\r\nv\r\n")
 	c.reply()
 	c.do("CONFIG SET notify-keyspace-events Th$")
 	c.do("SET string v")
@@ -284,7 +288,8 @@ func TestEventsAreNotForgotten(t *testing.T) {
 			t.Error("the key is not in memory")
 			return
 		}
-		txn.SetString(k, []byte("v"), ttl.Deadline{}, storage.Event{Class: storage.EventString, Name: "set"})
+		txn.SetString(k, []byte("v"), ttl.Deadline{},
+			storage.Event{Class: storage.EventString, Name: "set"})
 		txn.End()
 		l.box.quiet()
 		if wait := l.timeout(); wait != 0 {

@@ -24,24 +24,34 @@ type inputMaker struct {
 
 // calls are commands with one reply each, right and wrong ones.
 var calls = [][]string{
-	{"PING"}, {"ping", "x"}, {"PING", "a", "b"}, {"ECHO", "a\r\nb"}, {"ECHO", ""}, {"SET", "k", "v"}, {"GET", "k"}, {"GET"}, {"NOSUCH", "\r\n$5\r\n"}, {""}, {"", ""},
-	{"INCR", "n"}, {"INCR", "k"}, {"MGET", "k", "n", "none"}, {"LPUSH", "l", "a"}, {"LRANGE", "l", "0", "3"}, {"DEL", "l"}, {"HELLO", "2"}, {"SELECT", "0"}, {"SELECT", "99"},
-	{"CLIENT", "GETNAME"}, {"CLIENT", "NOSUCH"}, {"COMMAND", "COUNT"}, {"EVAL", "return {1,'a'}", "0"}, {"EVAL", "x x", "0"}, {"MULTI"}, {"EXEC"}, {"DISCARD"}, {"WATCH", "k"},
-	{"BLPOP", "none", "0.001"}, {"KEYS", "*"}, {"ECHO", strings.Repeat("x", 20_000)}, {"MSET", "a"}, {"RESET"}, {"CONFIG", "GET", "port"}, {"\x00\xff"},
+	{"PING"}, {"ping", "x"}, {"PING", "a", "b"}, {"ECHO", "a\r\nb"}, {"ECHO", ""},
+	{"SET", "k", "v"}, {"GET", "k"}, {"GET"}, {"NOSUCH", "\r\n$5\r\n"}, {""}, {"", ""},
+	{"INCR", "n"}, {"INCR", "k"}, {"MGET", "k", "n", "none"}, {"LPUSH", "l", "a"},
+	{"LRANGE", "l", "0", "3"}, {"DEL", "l"}, {"HELLO", "2"}, {"SELECT", "0"}, {"SELECT", "99"},
+	{"CLIENT", "GETNAME"}, {"CLIENT", "NOSUCH"}, {"COMMAND", "COUNT"}, {"EVAL", "return {1,'a'}",
+		"0"}, {"EVAL", "x x", "0"}, {"MULTI"}, {"EXEC"}, {"DISCARD"}, {"WATCH", "k"},
+	{"BLPOP", "none", "0.001"}, {"KEYS", "*"}, {"ECHO", strings.Repeat("x", 20_000)}, {"MSET", "a"},
+	{"RESET"}, {"CONFIG", "GET", "port"}, {"\x00\xff"},
 }
 
 // wrongs end a connection with these errors.
 var wrongs = [][2]string{
-	{"*1\r\n$-1\r\n", "invalid bulk length"}, {"*x\r\n", "invalid multibulk length"}, {"*2147483648\r\n", "invalid multibulk length"}, {"*1\r\n:1\r\n", "expected '$', got ':'"},
-	{"GET \"a\r\n", "unbalanced quotes in request"}, {"*1\r\n$99999999999999999999\r\n", "invalid bulk length"}, {"*2\r\n$3\r\nGET\r\n$536870913\r\n", "invalid bulk length"}, {"*-9223372036854775809\r\n", "invalid multibulk length"},
-	{"*1\r\n$" + strings.Repeat("1", 70_000), "too big bulk count string"}, {strings.Repeat("a", 70_000), "too big inline request"},
+	{"*1\r\n$-1\r\n", "invalid bulk length"}, {"*x\r\n", "invalid multibulk length"},
+	{"*2147483648\r\n", "invalid multibulk length"}, {"*1\r\n:1\r\n", "expected '$', got ':'"},
+	{"GET \"a\r\n", "unbalanced quotes in request"},
+	{"*1\r\n$99999999999999999999\r\n", "invalid bulk length"},
+	{"*2\r\n$3\r\nGET\r\n$536870913\r\n", "invalid bulk length"},
+	{"*-9223372036854775809\r\n", "invalid multibulk length"},
+	{"*1\r\n$" + strings.Repeat("1", 70_000), "too big bulk count string"},
+	{strings.Repeat("a", 70_000), "too big inline request"},
 }
 
 // add adds a command, an empty one, or what is wrong.
 func (m *inputMaker) add() {
 	switch m.N(16) {
 	case 0:
-		m.b.WriteString(m.From([]string{"\r\n", "\n", "*0\r\n", "*-1\r\n", "  \t\r\n", "*-9223372036854775808\r\n"}))
+		m.b.WriteString(m.From([]string{"\r\n", "\n", "*0\r\n", "*-1\r\n", "  \t\r\n",
+			"*-9223372036854775808\r\n"}))
 		return
 	case 1:
 		if m.One(8) {

@@ -78,7 +78,8 @@ func TestEveryCommandInExec(t *testing.T) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer close(stop)
-	for _, commands := range []string{"CLIENT LIST", "INFO everything", "SET key1 1", "DEL key1 key2 key3", "DBSIZE", "WATCH key1", "KEYS *", "CLIENT UNPAUSE"} {
+	for _, commands := range []string{"CLIENT LIST", "INFO everything", "SET key1 1",
+		"DEL key1 key2 key3", "DBSIZE", "WATCH key1", "KEYS *", "CLIENT UNPAUSE"} {
 		c := ts.dial()
 		beside.Go(func() {
 			for {
@@ -110,7 +111,9 @@ func TestEveryCommandInExec(t *testing.T) {
 			c.raw("MULTI\r\n" + multibulk(call...) + with + "\r\n")
 			c.expect("+OK", "+QUEUED", "+QUEUED")
 			c.send("EXEC\n")
-			if got := c.reply(); strings.Contains(got, "-ERR internal error") || !strings.HasPrefix(got, "*2 ") && spec.Flags&commands.Pushes == 0 && call[0] != "client" {
+			if got := c.reply(); strings.Contains(got, "-ERR internal error") ||
+				!strings.HasPrefix(got, "*2 ") && spec.Flags&commands.Pushes == 0 &&
+					call[0] != "client" {
 				t.Errorf("%q with %s: %.200q", call, with, got)
 			}
 			_ = c.Close()
@@ -295,8 +298,10 @@ func TestBusy(t *testing.T) {
 	a := ts.loops("", "k") // a script that has not come to its first command shares k, too
 	a.send("PING\n")
 	b.send("GET k\nPING\nMULTI\nGET k\nEXEC\nEXEC\nMULTI\nNOSUCH\nDISCARD\nWATCH k\n")
-	b.expect("-"+busy, "-"+busy, "+OK", "-"+busy, "-EXECABORT Transaction discarded because of: "+busy,
-		"-EXECABORT Transaction discarded because of: "+busy, "+OK", "-ERR unknown command 'NOSUCH', with args beginning with: ", "+OK")
+	b.expect("-"+busy, "-"+busy, "+OK", "-"+busy, "-EXECABORT Transaction discarded because of: "+
+		busy,
+		"-EXECABORT Transaction discarded because of: "+busy, "+OK",
+		"-ERR unknown command 'NOSUCH', with args beginning with: ", "+OK")
 	c.send("UNWATCH\nDBSIZE\nINFO\nSCRIPT KILL\n")
 	c.expect("+OK", "-"+busy, "-"+busy, "+OK")
 	if got := a.reply(); !strings.HasPrefix(got, "-ERR Script killed by user") {
@@ -370,7 +375,9 @@ func TestBusyTransaction(t *testing.T) {
 	a.raw(multibulk("EVAL", "while true do end", "0"))
 	a.send("SET l 3\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED")
-	await.Until(t, "others are refused", func() bool { return strings.HasPrefix(b.do("GET k"), "-BUSY") })
+	await.Until(t, "others are refused", func() bool {
+		return strings.HasPrefix(b.do("GET k"), "-BUSY")
+	})
 	if got := b.do("SCRIPT KILL"); got != "+OK" {
 		t.Errorf("SCRIPT KILL: %q", got)
 	}
@@ -393,7 +400,8 @@ func TestTakeOver(t *testing.T) {
 		all.Go(func() {
 			for n := range each {
 				seconds := []string{"0", "0.001", "0.003", "0.004", "0.006"}[(i+n)%5]
-				c.send("INCR n\nMULTI\nINCR n\nDEBUG SLEEP " + seconds + "\nCLIENT ID\nINCR n\nEXEC\nINCR n\n")
+				c.send("INCR n\nMULTI\nINCR n\nDEBUG SLEEP " + seconds +
+					"\nCLIENT ID\nINCR n\nEXEC\nINCR n\n")
 				for range 8 {
 					if got := c.reply(); got[0] == '-' || got[0] == '(' {
 						t.Errorf("reply %q", got)
@@ -432,8 +440,11 @@ func TestBusyExec(t *testing.T) {
 	b.expect("+OK", "+QUEUED")
 	a.raw(multibulk("EVAL", "while true do end", "0"))
 	c := ts.dial()
-	await.Until(t, "others are refused", func() bool { return strings.HasPrefix(c.do("DBSIZE"), "-BUSY") })
-	if got := b.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") || !strings.Contains(got, "BUSY") {
+	await.Until(t, "others are refused", func() bool {
+		return strings.HasPrefix(c.do("DBSIZE"), "-BUSY")
+	})
+	if got := b.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") ||
+		!strings.Contains(got, "BUSY") {
 		t.Errorf("EXEC: %q", got)
 	}
 	c.send("SCRIPT KILL\n")

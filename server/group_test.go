@@ -32,7 +32,8 @@ func inGroup(g *fakegroup.Group) setting {
 }
 
 // startMember starts a member of a group of three, whose others are nowhere, in a role.
-func startMember(t *testing.T, role commands.Role, leader uint64, settings ...setting) (*testServer, *fakegroup.Group) {
+func startMember(t *testing.T, role commands.Role, leader uint64,
+	settings ...setting) (*testServer, *fakegroup.Group) {
 	g := fakegroup.New(1)
 	ts := start(t, append([]setting{"cluster-enabled=yes", inGroup(g)}, settings...)...)
 	g.Join(ts.Port(), 7002, 7003)
@@ -51,7 +52,8 @@ const (
 // Then it is run, or the client is sent to the new leader.
 func TestGroupWaits(t *testing.T) {
 	t.Parallel()
-	for _, role := range []commands.Role{commands.Rising, commands.Resigning, commands.Tentative, commands.Follower} {
+	for _, role := range []commands.Role{commands.Rising, commands.Resigning, commands.Tentative,
+		commands.Follower} {
 		t.Run(role.String(), func(t *testing.T) {
 			t.Parallel()
 			clk, _ := stopped(t)
@@ -65,7 +67,8 @@ func TestGroupWaits(t *testing.T) {
 			ts.waits(slots, forGroup)
 			flushes.send("FLUSHALL\n")
 			ts.waits(flushes, forGroup)
-			for _, command := range []string{"PING", "INFO replication", "CLUSTER INFO", "CONFIG GET port", "ACL WHOAMI", "CLIENT ID"} {
+			for _, command := range []string{"PING", "INFO replication", "CLUSTER INFO",
+				"CONFIG GET port", "ACL WHOAMI", "CLIENT ID"} {
 				if got := other.do(command); strings.HasPrefix(got, "-") {
 					t.Errorf("%s: %s", command, got)
 				}
@@ -106,7 +109,9 @@ func TestGroupPatience(t *testing.T) {
 	}
 	goOn()
 	c.expect(clusterDown)
-	await.Until(t, "reads are refused", func() bool { return strings.HasPrefix(reads.do("GET a"), "-MASTERDOWN Link with MASTER is down") })
+	await.Until(t, "reads are refused", func() bool {
+		return strings.HasPrefix(reads.do("GET a"), "-MASTERDOWN Link with MASTER is down")
+	})
 	if got := lists.do("DBSIZE"); !strings.HasPrefix(got, "-MASTERDOWN ") {
 		t.Error(got)
 	}
@@ -119,7 +124,8 @@ func TestGroupPatience(t *testing.T) {
 	if got := lists.do("CLUSTER NODES"); !strings.Contains(got, " myself,") {
 		t.Errorf("CLUSTER NODES: %s", got)
 	}
-	for command, want := range map[string]string{"SET a 1": clusterDown, "FLUSHALL": readOnlyReplica, "PING": "+PONG", "DBSIZE": ":0"} {
+	for command, want := range map[string]string{"SET a 1": clusterDown,
+		"FLUSHALL": readOnlyReplica, "PING": "+PONG", "DBSIZE": ":0"} {
 		if got := lists.do(command); got != want {
 			t.Errorf("%s: %s", command, got)
 		}
@@ -142,9 +148,11 @@ func TestGroupWithoutData(t *testing.T) {
 		ts, _ := startMember(t, role, 2)
 		c := ts.dial()
 		for _, step := range [][2]string{
-			{"GET a", toSecond}, {"SET a 1", toSecond}, {"DBSIZE", "-LOADING Redis is loading the dataset in memory"},
+			{"GET a", toSecond}, {"SET a 1", toSecond},
+			{"DBSIZE", "-LOADING Redis is loading the dataset in memory"},
 			{"KEYP.BACKUP BEGIN", "-LOADING Redis is loading the dataset in memory"},
-			{"READONLY", "+OK"}, {"GET a", "-LOADING Redis is loading the dataset in memory"}, {"SET a 1", toSecond}, {"PING", "+PONG"},
+			{"READONLY", "+OK"}, {"GET a", "-LOADING Redis is loading the dataset in memory"},
+			{"SET a 1", toSecond}, {"PING", "+PONG"},
 		} {
 			if got := c.do(step[0]); got != step[1] {
 				t.Errorf("%v: %s: %s", role, step[0], got)
@@ -215,7 +223,8 @@ func TestGroupBackup(t *testing.T) {
 	at, err := strconv.ParseInt(words[i][1:], 10, 64)
 	seconds, bad := strconv.ParseInt(now[1], 10, 64)
 	if err = errors.Join(err, bad); err != nil || at > (seconds+1)*1000-time.Hour.Milliseconds() {
-		t.Errorf("it is %d, nothing was heard for an hour, and a backup is of %d: %v", seconds, at, err)
+		t.Errorf("it is %d, nothing was heard for an hour, and a backup is of %d: %v",
+			seconds, at, err)
 	}
 }
 
@@ -224,8 +233,11 @@ func TestGroupBackup(t *testing.T) {
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*fakegroup.Group){
-		"follows":     func(g *fakegroup.Group) { g.Become(commands.Follower, 2, 2) },
-		"leads again": func(g *fakegroup.Group) { g.Lease.Store(3); g.Become(commands.Leader, 1, 3) },
+		"follows": func(g *fakegroup.Group) { g.Become(commands.Follower, 2, 2) },
+		"leads again": func(g *fakegroup.Group) {
+			g.Lease.Store(3)
+			g.Become(commands.Leader, 1, 3)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -398,7 +410,8 @@ func TestDeposedBlocked(t *testing.T) {
 	g.Become(commands.Follower, 2, 2)
 	pops.expect(toSecond)
 	reads.expect(toSecond)
-	if got := leases.reply(); !strings.HasPrefix(got, "-MOVED ") || !strings.HasSuffix(got, " 127.0.0.1:7002") {
+	if got := leases.reply(); !strings.HasPrefix(got, "-MOVED ") ||
+		!strings.HasSuffix(got, " 127.0.0.1:7002") {
 		t.Error(got)
 	}
 	ts.waits(kept, forUnblock) // it has said READONLY
@@ -412,14 +425,17 @@ func TestDeposedBlocked(t *testing.T) {
 func TestDeposedScript(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
-		"reads": "redis.call('GET', KEYS[1]) while true do end", "has written": "redis.call('SET', KEYS[1], 1) redis.call('GET', KEYS[1]) while true do end",
+		"reads":       "redis.call('GET', KEYS[1]) while true do end",
+		"has written": "redis.call('SET', KEYS[1], 1) redis.call('GET', KEYS[1]) while true do end",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ts, g := startMember(t, commands.Leader, 1)
 			c, other := ts.dial(), ts.dial()
 			c.raw(multibulk("EVAL", script, "1", "a"))
-			await.Until(t, "the script runs", func() bool { return ts.env.Stats.Hits.Load()+ts.env.Stats.Misses.Load() > 0 })
+			await.Until(t, "the script runs", func() bool {
+				return ts.env.Stats.Hits.Load()+ts.env.Stats.Misses.Load() > 0
+			})
 			g.Become(commands.Follower, 2, 2)
 			c.expect("(eof)") // what it would reply is not the group's
 			if got := other.do("GET a"); got != toSecond {
@@ -488,15 +504,18 @@ func TestGroupActions(t *testing.T) {
 	do("CLUSTER FAILOVER", "", nil, "-ERR This server is alone, and no member of a group")
 	do("CLUSTER FOUND", "found", nil, "+OK")
 	do("CLUSTER MEET 127.0.0.1 7002", "meet 127.0.0.1 7002 0", nil, "+OK")
-	do("CLUSTER MEET 127.0.0.1 7002 99", "meet 127.0.0.1 7002 99", errors.New("nobody answers at 127.0.0.1:99"), "-ERR nobody answers at 127.0.0.1:99")
+	do("CLUSTER MEET 127.0.0.1 7002 99", "meet 127.0.0.1 7002 99",
+		errors.New("nobody answers at 127.0.0.1:99"), "-ERR nobody answers at 127.0.0.1:99")
 	do("CLUSTER REPLICATE "+fakegroup.NodeID(2), "replicate "+fakegroup.NodeID(2), nil, "+OK")
 	g.Become(commands.Leader, 1, 1)
 	do("CLUSTER FOUND", "", nil, "-ERR This server is a member of a group already")
-	do("CLUSTER FORGET "+fakegroup.NodeID(3), "forget "+fakegroup.NodeID(3), commands.Error("NOTYET wait"), "-NOTYET wait")
+	do("CLUSTER FORGET "+fakegroup.NodeID(3), "forget "+fakegroup.NodeID(3),
+		commands.Error("NOTYET wait"), "-NOTYET wait")
 	do("CLUSTER FAILOVER", "", nil, "-ERR You should send CLUSTER FAILOVER to a replica")
 	do("MULTI", "", nil, "+OK")
 	do("CLUSTER FORGET "+fakegroup.NodeID(3), "", nil, "+QUEUED")
-	do("EXEC", "", nil, "*1 -ERR The members of a group can't be changed within a transaction or a script")
+	do("EXEC", "", nil,
+		"*1 -ERR The members of a group can't be changed within a transaction or a script")
 	g.Become(commands.Follower, 2, 2)
 	do("CLUSTER FAILOVER", "failover false", nil, "+OK")
 	do("CLUSTER FAILOVER FORCE", "failover true", nil, "+OK")
@@ -517,7 +536,9 @@ func replicaAsRedis(t *testing.T, master, replica *testkit.Server) {
 	ts, g := startMember(t, commands.Follower, 2)
 	g.Join(ts.Port(), port(t, master))
 	g.Become(commands.Follower, 2, 1)
-	ids := map[string]string{fakegroup.NodeID(1): "<replica>", fakegroup.NodeID(2): "<master>", askRedis(t, master, "CLUSTER", "MYID"): "<master>", askRedis(t, replica, "CLUSTER", "MYID"): "<replica>"}
+	ids := map[string]string{fakegroup.NodeID(1): "<replica>", fakegroup.NodeID(2): "<master>",
+		askRedis(t, master, "CLUSTER", "MYID"):  "<master>",
+		askRedis(t, replica, "CLUSTER", "MYID"): "<replica>"}
 	for _, id := range []*testkit.Server{master, replica} {
 		ids[strconv.Itoa(port(t, id))] = "<port of " + ids[askRedis(t, id, "CLUSTER", "MYID")] + ">"
 	}
@@ -624,7 +645,8 @@ func replicaAsRedis(t *testing.T, master, replica *testkit.Server) {
 	fields(t, keyp, redis, "INFO replication")
 	cluster := func(c *client) string { return c.do("CLUSTER INFO") }
 	for line := range strings.Lines(cluster(redis)) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); !strings.HasPrefix(name, "cluster_stats_messages_") && !strings.HasSuffix(name, "_epoch") &&
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); !strings.HasPrefix(name,
+			"cluster_stats_messages_") && !strings.HasSuffix(name, "_epoch") &&
 			!strings.Contains(cluster(keyp), name+":"+value) {
 			t.Errorf("CLUSTER INFO lacks %s:%s", name, value)
 		}
@@ -637,8 +659,10 @@ func leaderAsRedis(t *testing.T, master, replica *testkit.Server) {
 	g.Join(ts.Port(), port(t, replica))
 	g.Become(commands.Leader, 1, 1)
 	g.SyncTo(2, math.MaxInt64)
-	ids := map[string]string{fakegroup.NodeID(1): "<master>", fakegroup.NodeID(2): "<replica>", askRedis(t, master, "CLUSTER", "MYID"): "<master>", askRedis(t, replica, "CLUSTER", "MYID"): "<replica>",
-		strconv.Itoa(ts.Port()): "<port>", master.Port(): "<port>"}
+	ids := map[string]string{fakegroup.NodeID(1): "<master>", fakegroup.NodeID(2): "<replica>",
+		askRedis(t, master, "CLUSTER", "MYID"):  "<master>",
+		askRedis(t, replica, "CLUSTER", "MYID"): "<replica>",
+		strconv.Itoa(ts.Port()):                 "<port>", master.Port(): "<port>"}
 	keyp, redis := ts.dial(), dial(t, "tcp", master.Addr())
 	compare(t, keyp, redis, ids, `
 		SET a 1
@@ -705,7 +729,9 @@ var (
 // sorted.
 func plain(reply string, ids map[string]string) string {
 	reply = times.ReplaceAllString(reply, "<time>") // before what may be a part of one
-	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b string) int { return len(b) - len(a) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b string) int {
+		return len(b) - len(a)
+	}) {
 		reply = strings.ReplaceAll(reply, id, ids[id])
 	}
 	reply = buses.ReplaceAllString(reply, "@<bus>")
@@ -753,18 +779,26 @@ func askRedis(t *testing.T, s *testkit.Server, args ...string) string {
 // redisPair is a master of redis-server with all slots, and its replica.
 func redisPair(t *testing.T) (master, replica *testkit.Server) {
 	t.Helper()
-	master, replica = testkit.Redis(t, "--cluster-enabled", "yes"), testkit.Redis(t, "--cluster-enabled", "yes")
+	master, replica = testkit.Redis(t, "--cluster-enabled", "yes"),
+		testkit.Redis(t, "--cluster-enabled", "yes")
 	id := askRedis(t, master, "CLUSTER", "MYID")
-	for _, got := range []string{askRedis(t, master, "CLUSTER", "ADDSLOTSRANGE", "0", "16383"), askRedis(t, replica, "CLUSTER", "MEET", "127.0.0.1", master.Port())} {
+	for _, got := range []string{askRedis(t, master, "CLUSTER", "ADDSLOTSRANGE", "0", "16383"),
+		askRedis(t, replica, "CLUSTER", "MEET", "127.0.0.1", master.Port())} {
 		if got != "+OK" {
 			t.Fatal(got)
 		}
 	}
-	await.Until(t, "the replica knows its master", func() bool { return askRedis(t, replica, "CLUSTER", "REPLICATE", id) == "+OK" })
+	await.Until(t, "the replica knows its master", func() bool {
+		return askRedis(t, replica, "CLUSTER", "REPLICATE", id) == "+OK"
+	})
 	await.Until(t, "it is connected", func() bool {
-		return strings.Contains(askRedis(t, replica, "INFO", "replication"), "master_link_status:up") && strings.Contains(askRedis(t, replica, "CLUSTER", "INFO"), "cluster_state:ok") &&
-			strings.Contains(askRedis(t, master, "CLUSTER", "NODES"), "slave "+id) && strings.Contains(askRedis(t, master, "INFO", "replication"), "state=online") &&
-			strings.Contains(askRedis(t, master, "CLUSTER", "INFO"), "cluster_state:ok") && offsetsKnown(askRedis(t, master, "CLUSTER", "SLOTS"))
+		return strings.Contains(askRedis(t, replica, "INFO", "replication"),
+			"master_link_status:up") && strings.Contains(askRedis(t, replica, "CLUSTER", "INFO"),
+			"cluster_state:ok") &&
+			strings.Contains(askRedis(t, master, "CLUSTER", "NODES"), "slave "+id) &&
+			strings.Contains(askRedis(t, master, "INFO", "replication"), "state=online") &&
+			strings.Contains(askRedis(t, master, "CLUSTER", "INFO"), "cluster_state:ok") &&
+			offsetsKnown(askRedis(t, master, "CLUSTER", "SLOTS"))
 	})
 	return master, replica
 }
@@ -821,12 +855,18 @@ func TestGroupClients(t *testing.T) {
 		}
 		masters, replicas := 0, 0
 		if err := errors.Join(
-			c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error { masters++; return m.Ping(ctx).Err() }),
-			c.ForEachSlave(ctx, func(ctx context.Context, r *redis.Client) error { return r.Ping(ctx).Err() }),
+			c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error {
+				masters++
+				return m.Ping(ctx).Err()
+			}),
+			c.ForEachSlave(ctx, func(ctx context.Context, r *redis.Client) error {
+				return r.Ping(ctx).Err()
+			}),
 		); err != nil || masters != 1 {
 			t.Errorf("%d masters, %v", masters, err)
 		}
-		if slots, err := c.ClusterShards(ctx).Result(); err != nil || len(slots) != 1 || len(slots[0].Nodes) != 3 {
+		if slots, err := c.ClusterShards(ctx).Result(); err != nil || len(slots) != 1 ||
+			len(slots[0].Nodes) != 3 {
 			t.Errorf("CLUSTER SHARDS: %v, %v", slots, err)
 		} else {
 			replicas = len(slots[0].Nodes) - 1
@@ -859,7 +899,9 @@ func TestGroupClients(t *testing.T) {
 	await.Until(t, "it waits at the old leader", func() bool {
 		waits := false
 		servers[0].onLoop(func(l *loop) {
-			waits = slices.ContainsFunc(l.sessions, func(s *session) bool { return s != nil && s.state == forGroup })
+			waits = slices.ContainsFunc(l.sessions, func(s *session) bool {
+				return s != nil && s.state == forGroup
+			})
 		})
 		return waits
 	})

@@ -52,13 +52,15 @@ type withTLS struct {
 }
 
 // prepareServer makes a store and a server that does not run yet.
-func prepareServer(t testing.TB, dir string, listen []string, settings ...setting) (*testServer, error) {
+func prepareServer(t testing.TB, dir string, listen []string,
+	settings ...setting) (*testServer, error) {
 	ts := &testServer{t: t, log: &testkit.Output{}, bell: &Bell{}, done: make(chan error, 1)}
 	log := slog.New(slog.NewTextHandler(ts.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	args := []string{"--dir", dir}
 	var listenTLS []string
 	storeOptions := storage.Options{
-		Dir: dir, Clock: clock.System, Logger: log, OnDurable: ts.bell.Durable, OnFail: ts.bell.Fail, Hooks: commands.Features,
+		Dir: dir, Clock: clock.System, Logger: log, OnDurable: ts.bell.Durable,
+		OnFail: ts.bell.Fail, Hooks: commands.Features,
 	}
 	for _, s := range settings {
 		switch s := s.(type) {
@@ -87,7 +89,8 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 		}
 	}
 	ts.Server, err = New(Options{
-		Config: ts.cfg, Env: ts.env, Log: log, Clock: storeOptions.Clock, Bell: ts.bell, Listen: listen, ListenTLS: listenTLS,
+		Config: ts.cfg, Env: ts.env, Log: log, Clock: storeOptions.Clock, Bell: ts.bell,
+		Listen: listen, ListenTLS: listenTLS,
 	})
 	if err != nil {
 		return nil, firstError(err, ts.store.Close(false))
@@ -109,7 +112,8 @@ func start(t testing.TB, settings ...setting) *testServer {
 	small := func(o *storage.Options) { o.SegmentSize = 64 << 10 } // quicker to prepare
 	// A machine may be so slow that any script would be reported as busy.
 	const patient = "busy-reply-threshold=3600000"
-	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"}, append([]setting{small, patient}, settings...)...)
+	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"},
+		append([]setting{small, patient}, settings...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,12 +192,14 @@ func (ts *testServer) standing() string {
 func (ts *testServer) summary() string {
 	var b strings.Builder
 	ts.onLoop(func(l *loop) {
-		fmt.Fprintf(&b, "durable %d, requested %d, owed %d of %d; delay %v, busy %q; jobs %d, unlocked %d, global %t; %d delayed",
+		fmt.Fprintf(&b,
+			"durable %d, requested %d, owed %d of %d; delay %v, busy %q; jobs %d, unlocked %d, global %t; %d delayed",
 			l.log.Durable(), l.requested, l.owed, l.log.End(), l.env.Store.Delay(), l.env.Busy,
 			l.jobs.count, l.unlocked(), l.jobs.global != nil, len(l.delayed))
 		for _, s := range l.sessions {
 			if s != nil {
-				fmt.Fprintf(&b, "\nclient %d: %s, command %.40q, queued %t, readable %t, output %d", s.client.ID, stateNames[s.state], s.args, s.queued, s.readable, s.out.pending())
+				fmt.Fprintf(&b, "\nclient %d: %s, command %.40q, queued %t, readable %t, output %d",
+					s.client.ID, stateNames[s.state], s.args, s.queued, s.readable, s.out.pending())
 			}
 		}
 	})
@@ -244,7 +250,9 @@ func busy(l *loop) {
 		}()
 	}
 	l.seams.superviseEvery = 100 * time.Microsecond
-	l.seams.besideLoop = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
+	l.seams.besideLoop = func() {
+		await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond)
+	}
 }
 
 // client is a raw connection.

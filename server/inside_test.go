@@ -36,12 +36,17 @@ func (ts *testServer) inside(addr, commands string) string {
 // has the address of its client.
 func TestConnect(t *testing.T) {
 	ts := start(t)
-	members := strings.Repeat("SADD set 0123456789012345678901234567890123456789 a b c d e f g h\r\n", 1) + "SCRIPT LOAD x\r\n"
-	text := ts.inside("127.0.0.1:4711", "SET k v\r\nGET k\r\n"+members+"EVAL 'for i=1,100000 do redis.call(\"INCR\",\"n\") end return redis.call(\"GET\",\"n\")' 0\r\nCLIENT INFO\r\n")
-	if !strings.HasPrefix(text, "+OK\r\n$1\r\nv\r\n:9\r\n") || !strings.Contains(text, "100000\r\n") || !strings.Contains(text, "addr=127.0.0.1:4711 laddr=http") {
+	members := strings.Repeat(
+		"SADD set 0123456789012345678901234567890123456789 a b c d e f g h\r\n", 1) +
+		"SCRIPT LOAD x\r\n"
+	text := ts.inside("127.0.0.1:4711", "SET k v\r\nGET k\r\n"+members+
+		"EVAL 'for i=1,100000 do redis.call(\"INCR\",\"n\") end return redis.call(\"GET\",\"n\")' 0\r\nCLIENT INFO\r\n")
+	if !strings.HasPrefix(text, "+OK\r\n$1\r\nv\r\n:9\r\n") || !strings.Contains(text,
+		"100000\r\n") || !strings.Contains(text, "addr=127.0.0.1:4711 laddr=http") {
 		t.Errorf("%q", text)
 	}
-	if text := ts.inside("127.0.0.1:4711", "BLPOP nothing 0\r\nSET k w\r\n"); strings.Contains(text, "+OK") {
+	if text := ts.inside("127.0.0.1:4711", "BLPOP nothing 0\r\nSET k w\r\n"); strings.Contains(text,
+		"+OK") {
 		t.Errorf("what waits does not end with its connection: %q", text)
 	}
 	await.Until(t, "the connections are gone", func() bool {
@@ -49,7 +54,8 @@ func TestConnect(t *testing.T) {
 		ts.Post(func() { left <- len(ts.env.Clients) })
 		return await.For(t, "the loop", left) == 0
 	})
-	if text := ts.inside("127.0.0.1:4711", "CONFIG SET maxclients 1\r\nPING\r\n"); text != "+OK\r\n+PONG\r\n" {
+	if text := ts.inside("127.0.0.1:4711",
+		"CONFIG SET maxclients 1\r\nPING\r\n"); text != "+OK\r\n+PONG\r\n" {
 		t.Errorf("%q", text)
 	}
 	first, err := ts.Connect("127.0.0.1:1")
@@ -68,7 +74,8 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if text, err := io.ReadAll(second); err != nil || !strings.HasPrefix(string(text), "-ERR max number of clients") {
+	if text, err := io.ReadAll(second); err != nil ||
+		!strings.HasPrefix(string(text), "-ERR max number of clients") {
 		t.Errorf("beyond maxclients: %q %v", text, err)
 	}
 }
@@ -82,11 +89,12 @@ func TestConnectInPause(t *testing.T) {
 		t.Fatalf("%q", text)
 	}
 	for commands, want := range map[string]string{
-		"GET k\r\nSET k v\r\nECHO behind\r\n":                                                      "$-1\r\n" + refused,
-		"MULTI\r\nSET k v\r\nEXEC\r\n":                                                             "+OK\r\n" + refused,
-		"HELLO 3\r\nCLIENT REPLY OFF\r\nPING\r\nSET k v\r\n":                                       "",
-		"EVAL 'return redis.call(\"SET\",\"k\",\"v\")' 0\r\n":                                      refused,
-		"*40001\r\n$4\r\nMSET\r\n" + strings.Repeat("$1\r\nk\r\n$1\r\nv\r\n", 20_000) + "PING\r\n": refused,
+		"GET k\r\nSET k v\r\nECHO behind\r\n":                 "$-1\r\n" + refused,
+		"MULTI\r\nSET k v\r\nEXEC\r\n":                        "+OK\r\n" + refused,
+		"HELLO 3\r\nCLIENT REPLY OFF\r\nPING\r\nSET k v\r\n":  "",
+		"EVAL 'return redis.call(\"SET\",\"k\",\"v\")' 0\r\n": refused,
+		"*40001\r\n$4\r\nMSET\r\n" + strings.Repeat("$1\r\nk\r\n$1\r\nv\r\n", 20_000) +
+			"PING\r\n": refused,
 	} {
 		text := ts.inside("", commands)
 		if want == "" {
@@ -107,7 +115,9 @@ func TestConnectInPause(t *testing.T) {
 	}
 	await.Until(t, "the command waits", func() (waits bool) {
 		ts.onLoop(func(l *loop) {
-			waits = slices.ContainsFunc(l.sessions, func(s *session) bool { return s != nil && s.state == forPause })
+			waits = slices.ContainsFunc(l.sessions, func(s *session) bool {
+				return s != nil && s.state == forPause
+			})
 		})
 		return waits
 	})

@@ -23,7 +23,8 @@ type replicated struct {
 
 // use is a setting.
 func (r *replicated) use(o *storage.Options) {
-	o.OpenLog = func(o wal.Options, from storage.Place, replay func(uint64, []byte) error) (storage.Journal, error) {
+	o.OpenLog = func(o wal.Options, from storage.Place,
+		replay func(uint64, []byte) error) (storage.Journal, error) {
 		r.onDurable, r.changed, r.free = o.OnDurable, sync.NewCond(&r.mu), true
 		log, err := wal.Open(o, from.Segment, replay)
 		r.Log = log
@@ -91,7 +92,8 @@ func TestRepliesWaitForCommit(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		d, r := &disk{}, &replicated{}
 		ts := start(t, d.use, r.use)
-		reader, seer, counter, sub, blocked, c := ts.dial(), ts.dial(), ts.dial(), ts.dial(), ts.dial(), ts.dial()
+		reader, seer, counter, sub, blocked, c := ts.dial(), ts.dial(), ts.dial(), ts.dial(),
+			ts.dial(), ts.dial()
 		reader.do("SET clean 1")
 		sub.do("SUBSCRIBE news")
 		if slow {

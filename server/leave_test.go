@@ -135,7 +135,9 @@ func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
 func (ts *testServer) queued(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, "jobs wait for others", func() (yes bool) {
-		ts.onLoop(func(l *loop) { yes = len(l.jobs.places[0].queue) == n && len(l.jobs.places[0].running) == maxUnlocked })
+		ts.onLoop(func(l *loop) {
+			yes = len(l.jobs.places[0].queue) == n && len(l.jobs.places[0].running) == maxUnlocked
+		})
 		return yes
 	})
 }

@@ -102,7 +102,9 @@ func heapInUse() int64 {
 func TestQueryBufferLimit(t *testing.T) {
 	ts := start(t, "client-query-buffer-limit=1mb")
 	c := ts.dial()
-	go func() { _, _ = io.WriteString(c, "*2\r\n$4\r\nECHO\r\n$9000000\r\n"+strings.Repeat("x", 3<<20)) }()
+	go func() {
+		_, _ = io.WriteString(c, "*2\r\n$4\r\nECHO\r\n$9000000\r\n"+strings.Repeat("x", 3<<20))
+	}()
 	if got := c.reply(); got[0] != '(' {
 		t.Fatalf("got %.100q", got)
 	}
@@ -139,11 +141,14 @@ func TestOutputBufferSoftLimit(t *testing.T) {
 	c := ts.dial()
 	c.raw(multibulk("SET", "k", strings.Repeat("x", 16<<20)))
 	c.expect("+OK")
-	if got := ts.dial(); got.do(`CONFIG SET client-output-buffer-limit "normal 0 1000 0"`) != "+OK" {
+	if got := ts.dial(); got.do(
+		`CONFIG SET client-output-buffer-limit "normal 0 1000 0"`) != "+OK" {
 		t.Fatal("CONFIG SET")
 	}
 	c.raw(multibulk("GET", "k"))
-	await.Until(t, "the client is cut", func() bool { return ts.env.Stats.OutputBufferLimit.Load() == 1 })
+	await.Until(t, "the client is cut", func() bool {
+		return ts.env.Stats.OutputBufferLimit.Load() == 1
+	})
 }
 
 // TestGuestThatNeverReads: of what a client is answered before it has authenticated some 1 KB
@@ -154,7 +159,8 @@ func TestGuestThatNeverReads(t *testing.T) {
 	s := ts.sessionOf(c)
 	most := 0
 	ts.onLoop(func(l *loop) {
-		l.env.Table.Lookup([]byte("AUTH")).Run = func(c *commands.Ctx) error { // runs for each reply
+		l.env.Table.Lookup([]byte("AUTH")).Run = func(c *commands.Ctx) error {
+			// Runs for each reply.
 			most = max(most, s.out.pending())
 			return commands.Error("ERR no")
 		}
@@ -223,7 +229,8 @@ func TestIdleTimeout(t *testing.T) {
 		clk.Set(clk.Now() + step)
 		clk.Advance(4 * time.Second)
 		passes()
-		if got := busy.do("CLIENT LIST"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "age=") {
+		if got := busy.do("CLIENT LIST"); strings.Count(got, "\n") != 2 ||
+			!strings.Contains(got, "age=") {
 			t.Fatalf("a step of %d ms closed clients: %s", step, got)
 		}
 	}
@@ -244,7 +251,8 @@ func TestPauseOverClockSteps(t *testing.T) {
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
 	c := ts.dial()
 	for _, step := range []int64{3_600_000, -3_600_000} {
-		if got := c.do("CLIENT PAUSE 10000 WRITE") + c.do("CLIENT PAUSE 5000 ALL"); got != "+OK+OK" {
+		if got := c.do("CLIENT PAUSE 10000 WRITE") +
+			c.do("CLIENT PAUSE 5000 ALL"); got != "+OK+OK" {
 			t.Fatal(got)
 		}
 		c.send("PING\n")
@@ -311,7 +319,9 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 	})
 	most := int64(2500) // the client's end takes about 1000
 	if testkit.Race {
-		most += 1000 // with the race detector each of the smallest objects takes 16 bytes, and pools drop what they are given
+		// With the race detector each of the smallest objects takes 16 bytes, and pools drop what
+		// they are given.
+		most += 1000
 	}
 	if per := (heapInUse() - base) / n; per > most {
 		t.Errorf("%d bytes of heap for a connection, both ends together", per)
@@ -332,7 +342,8 @@ func TestNoAllocationPerCommand(t *testing.T) {
 	s := &session{loop: l, fd: -1}
 	s.client = commands.Client{ID: 1, Conn: s}
 	l.env.Reset(&s.client)
-	input := strings.Repeat(multibulk("SET", "key", "value")+multibulk("GET", "key")+multibulk("GET", "nokey"), 5)
+	input := strings.Repeat(multibulk("SET", "key", "value")+multibulk("GET", "key")+
+		multibulk("GET", "nokey"), 5)
 	round := func() {
 		l.pass++
 		s.reader = l.readers.get()

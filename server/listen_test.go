@@ -48,7 +48,8 @@ func TestSeveralAddresses(t *testing.T) {
 	for _, addr := range ts.Addrs() {
 		c := dial(t, "tcp", addr)
 		c.send("CLIENT INFO\n")
-		if got := c.reply(); !strings.Contains(got, "laddr="+addr+" ") || !strings.Contains(got, "addr="+c.LocalAddr().String()+" ") {
+		if got := c.reply(); !strings.Contains(got, "laddr="+addr+" ") ||
+			!strings.Contains(got, "addr="+c.LocalAddr().String()+" ") {
 			t.Errorf("%s: %s", addr, got)
 		}
 	}
@@ -72,7 +73,8 @@ func TestBindSetting(t *testing.T) {
 	if got := ts.dial().do("PING"); got != "+PONG" {
 		t.Fatal(got)
 	}
-	_, err = prepareServer(t, t.TempDir(), nil, "port="+strconv.Itoa(testkit.FreePort(t)), "bind=192.0.2.77")
+	_, err = prepareServer(t, t.TempDir(), nil, "port="+strconv.Itoa(testkit.FreePort(t)),
+		"bind=192.0.2.77")
 	if !errors.Is(err, unix.EADDRNOTAVAIL) {
 		t.Fatalf("got %v", err)
 	}
@@ -99,7 +101,8 @@ func TestUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ts, err := prepareServer(t, t.TempDir(), nil, "port=0", "unixsocket="+path, "unixsocketperm=700")
+	ts, err := prepareServer(t, t.TempDir(), nil, "port=0", "unixsocket="+path,
+		"unixsocketperm=700")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func (ts *testServer) checkMemory() {
 		}
 		for class, list := range l.memory.classes {
 			for at, s := range list {
-				if listed++; s.class != class || s.place != at || s.state == closed || s.client.NoEvict {
+				if listed++; s.class != class || s.place != at || s.state == closed ||
+					s.client.NoEvict {
 					ts.t.Errorf("client %d is at %d of class %d: %+v", s.client.ID, at, class, s)
 				}
 			}
@@ -59,7 +60,8 @@ func TestClientsThatReadNothing(t *testing.T) {
 		if got := c.do("PING"); got != "+PONG" {
 			t.Fatal(got)
 		}
-		return strings.Count(c.do("CLIENT LIST"), "cmd=get")+int(ts.env.Stats.EvictedClients.Load()) == clients+1
+		return strings.Count(c.do("CLIENT LIST"), "cmd=get")+
+			int(ts.env.Stats.EvictedClients.Load()) == clients+1
 	})
 	if most > limit+value+1<<20 {
 		t.Errorf("clients took %d bytes", most)
@@ -94,9 +96,10 @@ func TestMaxMemoryClients(t *testing.T) {
 		"watches":       multibulk("WATCH", argument),
 		"channels":      multibulk("SUBSCRIBE", argument),
 		"patterns":      multibulk("PSUBSCRIBE", argument),
-		"prefixes":      "HELLO 3\r\n" + multibulk("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", argument),
-		"waits":         multibulk("BLPOP", argument, "0"),
-		"attributes":    multibulk("CLIENT", "SETNAME", argument),
+		"prefixes": "HELLO 3\r\n" + multibulk("CLIENT", "TRACKING", "ON", "BCAST",
+			"PREFIX", argument),
+		"waits":      multibulk("BLPOP", argument, "0"),
+		"attributes": multibulk("CLIENT", "SETNAME", argument),
 	}
 	ts := start(t)
 	admin, small := ts.dial(), ts.dial()
@@ -225,14 +228,16 @@ func TestEndlessReplies(t *testing.T) {
 			}
 		}
 	}
-	for _, why := range []string{"whose reply is longer than there is memory for", "reached client-output-buffer-limit"} {
+	for _, why := range []string{"whose reply is longer than there is memory for",
+		"reached client-output-buffer-limit"} {
 		if n := strings.Count(ts.log.String(), why); n != 5 {
 			t.Errorf("%d times in the log: %s", n, why)
 		}
 	}
 	c.do(`CONFIG SET client-output-buffer-limit "normal 0 0 0"`)
 	ts.onLoop(func(*loop) { ts.env.MaxReply.Store(most) })
-	c.raw(multibulk(append([]string{"EVAL", "return {#redis.call('MGET', unpack(ARGV, 1, 2)), redis.pcall('MGET', unpack(ARGV))}", "0"},
+	c.raw(multibulk(append([]string{"EVAL",
+		"return {#redis.call('MGET', unpack(ARGV, 1, 2)), redis.pcall('MGET', unpack(ARGV))}", "0"},
 		strings.Fields(get)[1:101]...)...))
 	if got := c.reply(); !strings.Contains(got, "not enough memory") {
 		t.Errorf("a script got %.100q", got)

@@ -68,7 +68,9 @@ func TestMonitorWaitsForTheLog(t *testing.T) {
 	release := d.hold()
 	writer.send("SET a 1\n")
 	await.Until(t, "the command waits", func() (waits bool) {
-		ts.onLoop(func(l *loop) { waits = len(s.out.needs) > 0 && len(s.out.ready(l.durable)) == 0 })
+		ts.onLoop(func(l *loop) {
+			waits = len(s.out.needs) > 0 && len(s.out.ready(l.durable)) == 0
+		})
 		return waits
 	})
 	release()

@@ -62,11 +62,14 @@ func TestMultiLeaves(t *testing.T) {
 	a.send("WATCH k l\nMULTI\nSET k 1\n")
 	a.expect("+OK", "+OK", "+QUEUED")
 	b := ts.dial()
-	if got := b.do("INFO clients"); !strings.Contains(got, "watching_clients:1\r\n") || !strings.Contains(got, "total_watched_keys:2\r\n") {
+	if got := b.do("INFO clients"); !strings.Contains(got, "watching_clients:1\r\n") ||
+		!strings.Contains(got, "total_watched_keys:2\r\n") {
 		t.Error(got)
 	}
 	_ = a.Close()
-	await.Until(t, "nobody watches", func() bool { return strings.Contains(b.do("INFO clients"), "watching_clients:0\r\n") })
+	await.Until(t, "nobody watches", func() bool {
+		return strings.Contains(b.do("INFO clients"), "watching_clients:0\r\n")
+	})
 	if got := b.do("EXISTS k"); got != ":0" {
 		t.Errorf("EXISTS: %s", got)
 	}
@@ -77,7 +80,9 @@ func TestStopWithScript(t *testing.T) {
 	ts := start(t, "busy-reply-threshold=20", neverGiveUp)
 	a, b := ts.dial(), ts.dial()
 	a.raw(multibulk("EVAL", "while true do end", "0"))
-	await.Until(t, "others are refused", func() bool { return strings.HasPrefix(b.do("PING"), "-BUSY") })
+	await.Until(t, "others are refused", func() bool {
+		return strings.HasPrefix(b.do("PING"), "-BUSY")
+	})
 	b.send("SHUTDOWN NOSAVE\n")
 	if err := await.For(t, "the server stops", ts.done); err != nil {
 		t.Errorf("Run: %v", err)

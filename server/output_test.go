@@ -32,7 +32,8 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 			pass    uint64
 		)
 		write := func() {
-			text := bytes.Repeat([]byte{byte('a' + len(replies)%26)}, rapid.SampledFrom([]int{1, 5, 300, 20_000, blockSize}).Draw(t, "size"))
+			text := bytes.Repeat([]byte{byte('a' + len(replies)%26)},
+				rapid.SampledFrom([]int{1, 5, 300, 20_000, blockSize}).Draw(t, "size"))
 			var mark int
 			if rapid.IntRange(0, 3).Draw(t, "how") == 0 {
 				mark = o.add(bytes.Clone(text), &pool)
@@ -66,9 +67,11 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 			return most
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"write":   func(*rapid.T) { write() },
-			"pass":    func(*rapid.T) { pass++ },
-			"durable": func(t *rapid.T) { durable = uint64(rapid.IntRange(int(durable), int(lsn)).Draw(t, "to")) },
+			"write": func(*rapid.T) { write() },
+			"pass":  func(*rapid.T) { pass++ },
+			"durable": func(t *rapid.T) {
+				durable = uint64(rapid.IntRange(int(durable), int(lsn)).Draw(t, "to"))
+			},
 			"send": func(t *rapid.T) {
 				ready := o.ready(durable)
 				n := rapid.IntRange(0, len(ready)).Draw(t, "taken")
@@ -77,7 +80,8 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if len(sent)+len(o.ready(durable)) > allowed() {
-					t.Fatalf("%d bytes may leave, %d are durable", len(sent)+len(o.ready(durable)), allowed())
+					t.Fatalf("%d bytes may leave, %d are durable", len(sent)+len(o.ready(durable)),
+						allowed())
 				}
 				if len(sent)+o.pending() != len(written) {
 					t.Fatalf("%d sent and %d pending of %d", len(sent), o.pending(), len(written))

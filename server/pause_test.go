@@ -65,7 +65,8 @@ var heldCalls = []struct{ call, reply, k string }{
 // end of the pause.
 func TestPauseAwaitsWriters(t *testing.T) {
 	for _, tt := range heldCalls {
-		for _, pause := range []string{"CLIENT PAUSE 1000000 WRITE\n", "MULTI\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", "CLIENT PAUSE 1000000 ALL\n"} {
+		for _, pause := range []string{"CLIENT PAUSE 1000000 WRITE\n",
+			"MULTI\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", "CLIENT PAUSE 1000000 ALL\n"} {
 			h := &held{}
 			ts := start(t, h.use)
 			writer, again, pauses, other := ts.dial(), ts.dial(), ts.dial(), ts.dial()
@@ -144,7 +145,8 @@ func TestWritersWaitBehindPause(t *testing.T) {
 	await.For(t, "the job runs", h.runs)
 	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
 	ts.waits(pauses, forJob)
-	replies := ts.behindJob("SET small 1", "PUBLISH c m", "UNLINK k", "EVAL 'return 1' 0", "MSET m 1 n 2")
+	replies := ts.behindJob("SET small 1", "PUBLISH c m", "UNLINK k", "EVAL 'return 1' 0",
+		"MSET m 1 n 2")
 	multi.send("MULTI\nSET q 1\nGET k\nEXEC\n")
 	multi.expect("+OK", "+QUEUED", "+QUEUED")
 	ts.waits(multi, forJob)
@@ -316,10 +318,12 @@ func TestPauseDelays(t *testing.T) {
 	c := ts.dial()
 	c.send("PFADD h a\nSCRIPT LOAD 'return 1'\n")
 	c.expect(":1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db")
-	c.raw(multibulk("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function{function_name = 'f', callback = function() return 1 end, flags = {'no-writes'}}"))
+	c.raw(multibulk("FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function{function_name = 'f', callback = function() return 1 end, flags = {'no-writes'}}"))
 	c.expect("l")
 	const sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0"
-	calls := []string{"EVAL 'return 1' 0", "EVALSHA " + sha, "FCALL f 0", "PUBLISH c m", "SPUBLISH c m", "PFCOUNT h"}
+	calls := []string{"EVAL 'return 1' 0", "EVALSHA " + sha, "FCALL f 0", "PUBLISH c m",
+		"SPUBLISH c m", "PFCOUNT h"}
 	var delayed []*client
 	for _, call := range calls {
 		queued := ts.dial()

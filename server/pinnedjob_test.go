@@ -82,7 +82,8 @@ func TestPinned(t *testing.T) {
 	if got := p.do("APPEND c y"); got != ":2" {
 		t.Errorf("changed beside it: %s", got)
 	}
-	replies := ts.behindJob("SADD a 4", "DEL b", "SUNION a b", "EVAL 'return redis.call(\"GET\", \"c\")' 0")
+	replies := ts.behindJob("SADD a 4", "DEL b", "SUNION a b",
+		"EVAL 'return redis.call(\"GET\", \"c\")' 0")
 	if got := p.do("FLUSHALL"); got != "+OK" {
 		t.Errorf("FLUSHALL beside it: %s", got)
 	}
@@ -107,7 +108,9 @@ func TestPinnedEstimate(t *testing.T) {
 		}
 	})
 	p, reader, counts := ts.dial(), ts.dial(), ts.dial()
-	p.raw(multibulk("EVAL", "for i = 1, 5000 do redis.call('PFADD', KEYS[1], i) end return redis.call('STRLEN', KEYS[1])", "1", "h"))
+	p.raw(multibulk("EVAL",
+		"for i = 1, 5000 do redis.call('PFADD', KEYS[1], i) end return redis.call('STRLEN', KEYS[1])",
+		"1", "h"))
 	p.expect(":12304")
 	reader.send("LCS h h\n")
 	ts.waits(reader, forOwnJob)
@@ -171,14 +174,16 @@ func TestPinnedSeesOneInstant(t *testing.T) {
 					}
 				}
 				reader.do("SORT l DESC LIMIT 0 1")
-				if got := reader.do("SORT l BY w:* LIMIT 0 1 GET name"); got != "*1 $-1" && got != "*0" {
+				if got := reader.do("SORT l BY w:* LIMIT 0 1 GET name"); got != "*1 $-1" &&
+					got != "*0" {
 					t.Errorf("SORT BY gives %s", got)
 				}
 			}
 		})
 		all.Go(func() {
 			for range rounds {
-				if got := script.do("EVAL 'return #redis.call(\"LRANGE\", \"l\", 0, -1) % 100' 0"); got != ":0" {
+				if got := script.do(
+					"EVAL 'return #redis.call(\"LRANGE\", \"l\", 0, -1) % 100' 0"); got != ":0" {
 					t.Errorf("a script sees %s elements too many", got)
 				}
 			}
@@ -325,7 +330,8 @@ func TestMessagesEndWhoRunsAgain(t *testing.T) {
 // TestPinnedSmallSources: BITOP runs beside the loop, and one of its sources, which is small,
 // changes meanwhile: it runs again, so the change is not lost.
 func TestPinnedSmallSources(t *testing.T) {
-	for _, change := range []string{"SETBIT d 5 1", "DEL d", "SET d " + strings.Repeat("x", 2000), "SETBIT b 7 1"} {
+	for _, change := range []string{"SETBIT d 5 1", "DEL d", "SET d " + strings.Repeat("x", 2000),
+		"SETBIT b 7 1"} {
 		gate := make(chan struct{})
 		ts := start(t, func(e *commands.Env) {
 			spec := e.Table.Lookup([]byte("BITOP"))

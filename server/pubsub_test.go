@@ -209,7 +209,9 @@ func TestScriptsPublish(t *testing.T) {
 	}
 	for range rounds {
 		c.expect(":1")
-		l.expect("*3 message __keyevent@0__:set k", "*3 message a x", "*3 message __keyevent@0__:set l")
-		other.expect("*3 subscribe b :1", "*3 psubscribe b* :2", "*3 unsubscribe b :1", "*3 punsubscribe b* :0")
+		l.expect("*3 message __keyevent@0__:set k", "*3 message a x",
+			"*3 message __keyevent@0__:set l")
+		other.expect("*3 subscribe b :1", "*3 psubscribe b* :2", "*3 unsubscribe b :1",
+			"*3 punsubscribe b* :0")
 	}
 }

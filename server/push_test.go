@@ -142,7 +142,8 @@ func TestKeptPushesAreBounded(t *testing.T) {
 			})
 			ts.onLoop(func(l *loop) {
 				if s.state != closed || l.jobs.global == nil {
-					t.Errorf("closed %v, while its command runs %v", s.state == closed, l.jobs.global != nil)
+					t.Errorf("closed %v, while its command runs %v", s.state == closed,
+						l.jobs.global != nil)
 				}
 			})
 		})
@@ -154,7 +155,8 @@ func TestKeptPushesAreBounded(t *testing.T) {
 func TestSoftLimit(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
-	if got := ts.dial().do(`CONFIG SET client-output-buffer-limit "normal 0 1000 60"`); got != "+OK" {
+	if got :=
+		ts.dial().do(`CONFIG SET client-output-buffer-limit "normal 0 1000 60"`); got != "+OK" {
 		t.Fatal(got)
 	}
 	s := ts.runsAJob(h)

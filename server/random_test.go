@@ -67,11 +67,14 @@ func TestRandomClients(t *testing.T) {
 		}
 	}
 	await.Until(t, "the clients are gone", func() (gone bool) {
-		ts.onLoop(func(l *loop) { gone = l.count == 1 && l.jobs.global == nil && l.jobs.count == 0 })
+		ts.onLoop(func(l *loop) {
+			gone = l.count == 1 && l.jobs.global == nil && l.jobs.count == 0
+		})
 		return gone
 	})
 	info := probe.do("INFO clients")
-	for _, none := range []string{"blocked_clients:0", "tracking_clients:0", "pubsub_clients:0", "total_blocking_keys:0", "total_blocking_keys_on_nokey:0"} {
+	for _, none := range []string{"blocked_clients:0", "tracking_clients:0", "pubsub_clients:0",
+		"total_blocking_keys:0", "total_blocking_keys_on_nokey:0"} {
 		if !strings.Contains(info, none+"\r\n") {
 			t.Errorf("KEYP_RANDOM_SEED=%d: not %s:\n%s", seed, none, info)
 		}
@@ -124,9 +127,14 @@ func someone(rng *rand.Rand) string { return strconv.Itoa(2 + rng.IntN(250)) }
 // mode says what a client is for.
 func (c *crowd) mode(rng *rand.Rand) string {
 	modes := []string{
-		"CLIENT TRACKING ON", "CLIENT TRACKING ON NOLOOP", "CLIENT TRACKING ON BCAST", "CLIENT TRACKING ON BCAST PREFIX a- PREFIX l", "CLIENT TRACKING ON OPTIN\r\nCLIENT CACHING YES",
-		"CLIENT TRACKING ON OPTOUT", "CLIENT TRACKING ON REDIRECT " + someone(rng), "CLIENT TRACKING ON BCAST REDIRECT " + someone(rng), "SUBSCRIBE __redis__:invalidate ch", "PSUBSCRIBE *",
-		"SSUBSCRIBE ch", "MONITOR", "BLPOP l 0", "BZPOPMIN z 0.01", "BLMOVE l m LEFT RIGHT 0", "CLIENT REPLY OFF", "PING",
+		"CLIENT TRACKING ON", "CLIENT TRACKING ON NOLOOP", "CLIENT TRACKING ON BCAST",
+		"CLIENT TRACKING ON BCAST PREFIX a- PREFIX l",
+		"CLIENT TRACKING ON OPTIN\r\nCLIENT CACHING YES",
+		"CLIENT TRACKING ON OPTOUT", "CLIENT TRACKING ON REDIRECT " + someone(rng),
+		"CLIENT TRACKING ON BCAST REDIRECT " + someone(rng), "SUBSCRIBE __redis__:invalidate ch",
+		"PSUBSCRIBE *",
+		"SSUBSCRIBE ch", "MONITOR", "BLPOP l 0", "BZPOPMIN z 0.01", "BLMOVE l m LEFT RIGHT 0",
+		"CLIENT REPLY OFF", "PING",
 	}
 	return modes[rng.IntN(len(modes))] + "\r\n"
 }
@@ -141,12 +149,21 @@ func (c *crowd) act(rng *rand.Rand) string {
 	}
 	big := strings.Repeat("x", 1000*rng.IntN(20))
 	acts := []string{
-		"PUBLISH ch " + big, "SPUBLISH ch " + big, "LPUSH l 1 2 3", "ZADD z 1 a", "RPUSH m " + big, "FLUSHALL", "SWAPDB 0 1", "CLIENT LIST", "INFO", "RESET",
-		"MULTI\r\nKEYS l*\r\nPUBLISH ch " + big + "\r\nLPUSH l 1\r\nEXEC", "WATCH l\r\nMULTI\r\nLPUSH l 1\r\nEXEC", "MULTI\r\nCLIENT LIST\r\nCLIENT KILL ID " + someone(rng) + "\r\nKEYS z*\r\nEXEC",
-		`EVAL "for i = 1, 20 do redis.call('publish', 'ch', ARGV[1]) end" 0 ` + big, `EVAL "for i = 1, 1500 do redis.call('set', string.format('a-key-of-24-bytes-%06d', i), 'v', 'px', 1) end" 0`,
-		"CLIENT KILL ID " + someone(rng), "CLIENT KILL TYPE pubsub", "CLIENT UNBLOCK " + someone(rng) + " ERROR", "CLIENT PAUSE 3 WRITE", "CLIENT NO-EVICT ON", "CLIENT REPLY SKIP", "DEBUG SLEEP 0.005",
-		"CONFIG SET maxmemory-clients 300000", "CONFIG SET maxmemory-clients 0", `CONFIG SET client-output-buffer-limit "normal 30000 10000 1 pubsub 20000 8000 1"`,
-		`CONFIG SET client-output-buffer-limit "normal 0 0 0 pubsub 0 0 0"`, "CONFIG SET tracking-table-max-keys 100", "CONFIG SET tracking-table-max-keys 100000", "UNSUBSCRIBE", "CLIENT TRACKING OFF", "QUIT",
+		"PUBLISH ch " + big, "SPUBLISH ch " + big, "LPUSH l 1 2 3", "ZADD z 1 a", "RPUSH m " + big,
+		"FLUSHALL", "SWAPDB 0 1", "CLIENT LIST", "INFO", "RESET",
+		"MULTI\r\nKEYS l*\r\nPUBLISH ch " + big + "\r\nLPUSH l 1\r\nEXEC",
+		"WATCH l\r\nMULTI\r\nLPUSH l 1\r\nEXEC", "MULTI\r\nCLIENT LIST\r\nCLIENT KILL ID " +
+			someone(rng) + "\r\nKEYS z*\r\nEXEC",
+		`EVAL "for i = 1, 20 do redis.call('publish', 'ch', ARGV[1]) end" 0 ` + big,
+		`EVAL "for i = 1, 1500 do redis.call('set', string.format('a-key-of-24-bytes-%06d', i), 'v', 'px', 1) end" 0`,
+		"CLIENT KILL ID " + someone(rng), "CLIENT KILL TYPE pubsub",
+		"CLIENT UNBLOCK " + someone(rng) + " ERROR", "CLIENT PAUSE 3 WRITE", "CLIENT NO-EVICT ON",
+		"CLIENT REPLY SKIP", "DEBUG SLEEP 0.005",
+		"CONFIG SET maxmemory-clients 300000", "CONFIG SET maxmemory-clients 0",
+		`CONFIG SET client-output-buffer-limit "normal 30000 10000 1 pubsub 20000 8000 1"`,
+		`CONFIG SET client-output-buffer-limit "normal 0 0 0 pubsub 0 0 0"`,
+		"CONFIG SET tracking-table-max-keys 100", "CONFIG SET tracking-table-max-keys 100000",
+		"UNSUBSCRIBE", "CLIENT TRACKING OFF", "QUIT",
 	}
 	return acts[rng.IntN(len(acts))] + "\r\n"
 }

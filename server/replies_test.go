@@ -35,7 +35,9 @@ func TestReplyTimes(t *testing.T) {
 	}
 	counted := func(r, w uint64) { // a reply is counted just after it has left
 		t.Helper()
-		await.Until(t, "the replies are counted", func() bool { return reads.Read().Count >= had+r && writes.Read().Count >= w })
+		await.Until(t, "the replies are counted", func() bool {
+			return reads.Read().Count >= had+r && writes.Read().Count >= w
+		})
 		if got, wrote := reads.Read().Count-had, writes.Read().Count; got != r || wrote != w {
 			t.Errorf("%d reads and %d writes are counted, want %d and %d", got, wrote, r, w)
 		}

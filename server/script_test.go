@@ -46,7 +46,8 @@ func TestScriptBusy(t *testing.T) {
 	other.expect(busyScript)
 	other.send("SCRIPT KILL\n")
 	other.expect("+OK")
-	if got := script.reply(); !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL...") {
+	if got := script.reply(); !strings.HasPrefix(got,
+		"-ERR Script killed by user with SCRIPT KILL...") {
 		t.Errorf("the script replies %s", got)
 	}
 	other.send("SET k v\nGET k\nSCRIPT KILL\n")
@@ -61,13 +62,16 @@ func TestScriptUnkillable(t *testing.T) {
 	unkillable := false
 	for n := 1_000_000; !unkillable; n *= 4 {
 		other.do("DEL k")
-		script.raw(multibulk("EVAL", "redis.call('SET', 'k', 'v') local n = 0 while n < tonumber(ARGV[1]) do n = n + 1 end return n", "0", strconv.Itoa(n)))
+		script.raw(multibulk("EVAL",
+			"redis.call('SET', 'k', 'v') local n = 0 while n < tonumber(ARGV[1]) do n = n + 1 end return n",
+			"0", strconv.Itoa(n)))
 		await.Until(t, "it has written", func() bool {
 			got := other.do("GET k")
 			return strings.HasPrefix(got, "-BUSY") || got == "v"
 		})
 		got := other.do("SCRIPT KILL")
-		if got == "+OK" { // it took so long to come to its first command that others were refused before
+		if got == "+OK" {
+			// It took so long to come to its first command that others were refused before.
 			if got = script.reply(); !strings.HasPrefix(got, "-ERR Script killed by user") {
 				t.Fatalf("a killed script replies %s", got)
 			}
@@ -90,22 +94,26 @@ func TestScriptUnkillable(t *testing.T) {
 func TestFunctionKill(t *testing.T) {
 	ts := busyServer(t)
 	script, other := ts.dial(), ts.dial()
-	script.raw(multibulk("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() while true do end end)"))
+	script.raw(multibulk("FUNCTION", "LOAD",
+		"#!lua name=lib\nredis.register_function('f', function() while true do end end)"))
 	script.expect("lib")
 	script.send("FCALL f 0\n")
-	want := "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+	want :=
+		"-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
 	if got := waitBusy(t, other); got != want {
 		t.Errorf("others hear %s", got)
 	}
 	other.send("SCRIPT KILL\n")
 	other.expect(want)
 	other.send("FUNCTION STATS\n")
-	if got := other.reply(); !strings.Contains(got, "running_script *6 name f command *3 FCALL f 0 duration_ms :") {
+	if got := other.reply(); !strings.Contains(got,
+		"running_script *6 name f command *3 FCALL f 0 duration_ms :") {
 		t.Errorf("FUNCTION STATS: %s", got)
 	}
 	other.send("FUNCTION KILL\n")
 	other.expect("+OK")
-	if got := script.reply(); !strings.HasPrefix(got, "-ERR Script killed by user with FUNCTION KILL.") {
+	if got := script.reply(); !strings.HasPrefix(got,
+		"-ERR Script killed by user with FUNCTION KILL.") {
 		t.Errorf("the function replies %s", got)
 	}
 	script.send("FCALL f x\n")
@@ -117,8 +125,10 @@ func TestFunctionKill(t *testing.T) {
 func TestScriptsBeside(t *testing.T) {
 	ts := start(t)
 	const connections, rounds = 8, 40
-	plain := "local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n)"
-	calling := "local function f() local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n) end return f()"
+	plain :=
+		"local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n)"
+	calling :=
+		"local function f() local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n) end return f()"
 	done := make(chan string, connections)
 	for i := range connections {
 		c := ts.dial()
@@ -168,19 +178,26 @@ func TestCompileBeside(t *testing.T) {
 			<-goOn
 		}
 	})
-	program := strings.Repeat("local _ = 'a' do local _ = {} end ", 60) + strings.Repeat("a = 1 ", 20000) + "return 1 "
+	program := strings.Repeat("local _ = 'a' do local _ = {} end ", 60) + strings.Repeat("a = 1 ",
+		20000) + "return 1 "
 	library := "redis.register_function('f', function() return 1 end)"
 	for i, tt := range []struct{ call, kill, reply, killed string }{
-		{"EVAL", "SCRIPT KILL", ":1", "-ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
-		{"LOAD", "SCRIPT KILL", "", "-ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
-		{"FUNCTION", "FUNCTION KILL", "lib", "-ERR Error compiling function: Script killed by user with FUNCTION KILL."},
-		{"RESTORE", "FUNCTION KILL", "+OK", "-ERR Error compiling function: Script killed by user with FUNCTION KILL."},
-		{"EXEC", "SCRIPT KILL", "*1 :1", "*1 -ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
+		{"EVAL", "SCRIPT KILL", ":1",
+			"-ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
+		{"LOAD", "SCRIPT KILL", "",
+			"-ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
+		{"FUNCTION", "FUNCTION KILL", "lib",
+			"-ERR Error compiling function: Script killed by user with FUNCTION KILL."},
+		{"RESTORE", "FUNCTION KILL", "+OK",
+			"-ERR Error compiling function: Script killed by user with FUNCTION KILL."},
+		{"EXEC", "SCRIPT KILL", "*1 :1",
+			"*1 -ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
 	} {
 		for _, kill := range []bool{true, false} {
 			compiler, other := ts.dial(), ts.dial()
 			source := strings.Repeat(" ", i) + "local a " + program
-			functions := "#!lua name=lib\nlocal a " + strings.Replace(program, "return 1 ", library, 1)
+			functions := "#!lua name=lib\nlocal a " + strings.Replace(program, "return 1 ", library,
+				1)
 			switch tt.call {
 			case "EVAL":
 				compiler.raw(multibulk("EVAL", source, "0"))
@@ -189,7 +206,8 @@ func TestCompileBeside(t *testing.T) {
 			case "FUNCTION":
 				compiler.raw(multibulk("FUNCTION", "LOAD", "REPLACE", functions))
 			case "RESTORE":
-				compiler.raw(multibulk("FUNCTION", "RESTORE", string(rdb.EncodeLibraries([]string{functions})), "REPLACE"))
+				compiler.raw(multibulk("FUNCTION", "RESTORE",
+					string(rdb.EncodeLibraries([]string{functions})), "REPLACE"))
 			case "EXEC":
 				compiler.raw(multibulk("MULTI") + multibulk("EVAL", source, "0"))
 				compiler.expect("+OK", "+QUEUED")

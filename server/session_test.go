@@ -168,7 +168,8 @@ func TestProtocolErrors(t *testing.T) {
 // the error is in the last byte that was sent.
 func TestProtocolErrorStaysWithItsClient(t *testing.T) {
 	ts := start(t)
-	for _, input := range []string{"ECHO \"a\r\n", "*1\r\n$-2\r\n", "*1\r\n:\r\n", "*x\r\n", strings.Repeat("x", 70_000)} {
+	for _, input := range []string{"ECHO \"a\r\n", "*1\r\n$-2\r\n", "*1\r\n:\r\n", "*x\r\n",
+		strings.Repeat("x", 70_000)} {
 		c := ts.dial()
 		c.raw(input)
 		if got := c.reply(); !strings.HasPrefix(got, "-ERR Protocol error: ") {
@@ -427,7 +428,8 @@ func TestReplySkip(t *testing.T) {
 		c := ts.dial()
 		c.send(input + "\nQUIT\n")
 		var got []string
-		for line, err := c.r.ReadString('\n'); err == nil && line != "+OK\r\n" || len(got) == 0; line, err = c.r.ReadString('\n') {
+		for line, err := c.r.ReadString('\n'); err == nil && line != "+OK\r\n" ||
+			len(got) == 0; line, err = c.r.ReadString('\n') {
 			got = append(got, strings.TrimSpace(line))
 		}
 		if strings.Join(got, " ") != want {

@@ -10,8 +10,10 @@ import (
 )
 
 var stateNames = [states]string{
-	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause", forUnblock: "forUnblock", forJob: "forJob", forGroup: "forGroup",
-	forRoom: "forRoom", forHandshake: "forHandshake", released: "released", halted: "halted", closing: "closing",
+	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause",
+	forUnblock: "forUnblock", forJob: "forJob", forGroup: "forGroup",
+	forRoom: "forRoom", forHandshake: "forHandshake", released: "released", halted: "halted",
+	closing:   "closing",
 	lingering: "lingering", condemned: "condemned", closed: "closed",
 }
 
@@ -19,11 +21,13 @@ var stateNames = [states]string{
 // and change nothing.
 func TestStates(t *testing.T) {
 	methods := map[string]func(*session){
-		"release": (*session).release, "wake": (*session).wake, "halt": (*session).halt, "finish": (*session).finish,
+		"release": (*session).release, "wake": (*session).wake, "halt": (*session).halt,
+		"finish": (*session).finish,
 		"linger": (*session).linger, "condemn": (*session).condemn, "end": (*session).end,
 	}
 	to := map[string]state{
-		"release": released, "wake": serving, "halt": halted, "finish": closing, "linger": lingering, "condemn": condemned, "end": closed,
+		"release": released, "wake": serving, "halt": halted, "finish": closing,
+		"linger": lingering, "condemn": condemned, "end": closed,
 	}
 	for why := forLoad; why <= forHandshake; why++ {
 		name := "wait " + stateNames[why]
@@ -66,10 +70,12 @@ func TestStates(t *testing.T) {
 				want = from
 			}
 			if panicked == allowed[method] || s.state != want {
-				t.Errorf("%s from %s: refused %v, then %s", name, stateNames[from], panicked, stateNames[s.state])
+				t.Errorf("%s from %s: refused %v, then %s", name, stateNames[from], panicked,
+					stateNames[s.state])
 			}
 			if s.client.Closing != (s.state == closing && from != closing) {
-				t.Errorf("%s from %s: CLIENT LIST shows that it closes: %v", name, stateNames[from], s.client.Closing)
+				t.Errorf("%s from %s: CLIENT LIST shows that it closes: %v", name, stateNames[from],
+					s.client.Closing)
 			}
 		}
 	}

@@ -14,12 +14,15 @@ import (
 // TestPanicOfStoreEndsServer: a panic that gets out of the store ends the server, as nobody knows
 // what it has left locked, whichever way the command runs.
 func TestPanicOfStoreEndsServer(t *testing.T) {
-	for name, call := range map[string][]string{"inline": {"SET", "a", "v"}, "beside the loop": {"MSET", "a", "v"}} {
+	for name, call := range map[string][]string{"inline": {"SET", "a", "v"},
+		"beside the loop": {"MSET", "a", "v"}} {
 		t.Run(name, func(t *testing.T) {
 			var once atomic.Bool
 			// What the panic has left locked stays so: the test's close of the store would wait for
 			// who wants that in the background.
-			ts := start(t, func(o *storage.Options) { o.NoBackground = true }, func(e *commands.Env) {
+			ts := start(t, func(o *storage.Options) {
+				o.NoBackground = true
+			}, func(e *commands.Env) {
 				beside(e, "MSET")
 				e.Store.SetEvents(storage.EventString)
 				e.Store.Listen(func(storage.Happened) {
@@ -33,7 +36,8 @@ func TestPanicOfStoreEndsServer(t *testing.T) {
 			if got := c.reply(); got != "(eof)" {
 				t.Fatalf("the command is answered: %s", got)
 			}
-			if err := await.For(t, "the server ends", ts.done); err == nil || !strings.Contains(err.Error(), "internal error in the store: in a test") {
+			if err := await.For(t, "the server ends", ts.done); err == nil ||
+				!strings.Contains(err.Error(), "internal error in the store: in a test") {
 				t.Errorf("the server ended with %v", err)
 			}
 		})
@@ -61,7 +65,8 @@ func TestPanicOfLoop(t *testing.T) {
 	c.send("SET a 1\n")
 	c.expect("+OK")
 	ts.onLoop(func(l *loop) { l.box.post(func() { panic("in a test") }) })
-	if err := await.For(t, "the server ends", ts.done); err == nil || !strings.Contains(err.Error(), "internal error: in a test") {
+	if err := await.For(t, "the server ends", ts.done); err == nil ||
+		!strings.Contains(err.Error(), "internal error: in a test") {
 		t.Errorf("the server ended with %v", err)
 	}
 	ts.done <- nil

@@ -114,7 +114,8 @@ func tlsStream(t *testing.T, ts *testServer, a *testkit.Authority, random *rand.
 		commands = append(commands, multibulk("ECHO", word), multibulk("SET", key, fmt.Sprint(i)))
 		wants = append(wants, word, "+OK")
 	}
-	r.armed, r.after, r.flip = random.IntN(2) == 0, random.IntN(len(strings.Join(commands, ""))), random.IntN(2) == 0
+	r.armed, r.after, r.flip = random.IntN(2) == 0, random.IntN(len(strings.Join(commands, ""))),
+		random.IntN(2) == 0
 	allowed := -1 // what SET may have left, if it is to come before the fault
 	for i, length := 0, 0; i < len(commands); i++ {
 		if length += len(commands[i]); length <= r.after && i%2 == 1 {
@@ -158,7 +159,8 @@ func tlsStream(t *testing.T, ts *testServer, a *testkit.Authority, random *rand.
 	if !r.armed && got < len(wants) {
 		t.Errorf("%d replies of %d came, and the connection was whole", got, len(wants))
 	}
-	if last, err := strconv.Atoi(publisher.do("GET " + key)); r.armed && (err != nil || last > allowed) {
+	if last, err := strconv.Atoi(publisher.do("GET " + key)); r.armed &&
+		(err != nil || last > allowed) {
 		t.Errorf("SET %d has run, %v, and the last before the fault was %d", last, err, allowed)
 	}
 	return !r.armed

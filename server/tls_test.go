@@ -69,7 +69,8 @@ func TestTLSServes(t *testing.T) {
 				t.Fatal(got)
 			}
 			info := c.do("CLIENT INFO")
-			if !strings.Contains(info, " laddr="+ts.tlsAddr()+" ") || !strings.Contains(info, " addr="+c.LocalAddr().String()+" ") {
+			if !strings.Contains(info, " laddr="+ts.tlsAddr()+" ") ||
+				!strings.Contains(info, " addr="+c.LocalAddr().String()+" ") {
 				t.Error(info)
 			}
 			// A pipeline longer than a record, and its replies in order.
@@ -87,7 +88,8 @@ func TestTLSServes(t *testing.T) {
 			c.expect("+OK", big)
 		})
 	}
-	if info := ts.dial().do("INFO server"); !strings.Contains(info, "listener1:name=tls,bind="+ts.tlsAddr()) {
+	if info := ts.dial().do("INFO server"); !strings.Contains(info,
+		"listener1:name=tls,bind="+ts.tlsAddr()) {
 		t.Error(info)
 	}
 }
@@ -106,7 +108,8 @@ func TestTLSMemoryDuringHandshake(t *testing.T) {
 		before := s.Memory()
 		s.tls.wire.out = make([]byte, 50_000) // as the goroutine may do meanwhile
 		if after := s.Memory(); after != before || before <= plain {
-			t.Errorf("%d bytes without TLS, %d in a handshake, %d when that has written", plain, before, after)
+			t.Errorf("%d bytes without TLS, %d in a handshake, %d when that has written",
+				plain, before, after)
 		}
 		s.tls = nil
 	})
@@ -202,7 +205,9 @@ func TestTLSClientCertificates(t *testing.T) {
 	wrong := a.Trust()
 	wrong.Certificates = stranger.Trust(foreignCert, foreignKey).Certificates
 	// Shown even though the server does not name its authority.
-	wrong.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &wrong.Certificates[0], nil }
+	wrong.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &wrong.Certificates[0], nil
+	}
 	for _, tt := range []struct {
 		option             string
 		right, wrong, none bool
@@ -223,8 +228,10 @@ func TestTLSClientCertificates(t *testing.T) {
 				} else {
 					got = err.Error()
 				}
-				if (got == "+PONG") != try.want || got != "+PONG" && !strings.Contains(got, "remote error: tls: ") {
-					t.Errorf("tls-auth-clients %s, %s, certificate %s: %s", tt.option, tls.VersionName(version), try.name, got)
+				if (got == "+PONG") != try.want || got != "+PONG" && !strings.Contains(got,
+					"remote error: tls: ") {
+					t.Errorf("tls-auth-clients %s, %s, certificate %s: %s", tt.option,
+						tls.VersionName(version), try.name, got)
 				}
 			}
 		}
@@ -259,7 +266,8 @@ func TestTLSBadHandshakes(t *testing.T) {
 	}
 	for i, c := range conns {
 		if i%5 == 1 || i%5 == 4 {
-			if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			if _, err := io.Copy(io.Discard, c); err != nil &&
+				!strings.Contains(err.Error(), "reset") {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
@@ -270,7 +278,8 @@ func TestTLSBadHandshakes(t *testing.T) {
 	await.Until(t, "nothing is left", func() bool {
 		return descriptors(t) <= files && runtime.NumGoroutine() <= routines
 	})
-	if n := strings.Count(ts.log.String(), "level=WARN msg=\"a TLS handshake failed\""); n == 0 || n > 20 {
+	if n := strings.Count(ts.log.String(), "level=WARN msg=\"a TLS handshake failed\""); n == 0 ||
+		n > 20 {
 		t.Errorf("%d lines in the log", n)
 	}
 	if got := ts.mustDialTLS(a.Trust()).do("PING"); got != "+PONG" {
@@ -287,7 +296,9 @@ func TestTLSGreetingTime(t *testing.T) {
 	plain.do("PING")
 	slow := []*client{dial(t, "tcp", ts.tlsAddr()), dial(t, "tcp", ts.tlsAddr())}
 	slow[1].raw("\x16\x03\x01\x02\x00\x01\x00")
-	await.Until(t, "both are seen", func() bool { return strings.Count(plain.do("CLIENT LIST"), "id=") == 3 })
+	await.Until(t, "both are seen", func() bool {
+		return strings.Count(plain.do("CLIENT LIST"), "id=") == 3
+	})
 	ts.dial().expect("-ERR max number of clients reached")
 	if got := dial(t, "tcp", ts.tlsAddr()).reply(); got != "(eof)" {
 		t.Errorf("beyond maxclients: %s", got)
@@ -322,15 +333,19 @@ func TestTLSKill(t *testing.T) {
 	plain.do("PING")
 	ts.mustDialTLS(a.Trust()).do("PING")
 	files, routines := descriptors(t), runtime.NumGoroutine()
-	half, ready, blocked := dial(t, "tcp", ts.tlsAddr()), ts.mustDialTLS(a.Trust()), ts.mustDialTLS(a.Trust())
+	half, ready, blocked := dial(t, "tcp", ts.tlsAddr()), ts.mustDialTLS(a.Trust()),
+		ts.mustDialTLS(a.Trust())
 	half.raw("\x16\x03\x01\x02\x00\x01\x00")
 	blocked.send("BLPOP nothing 0\n")
 	if got := ready.do("PING"); got != "+PONG" {
 		t.Fatal(got)
 	}
-	await.Until(t, "one is blocked", func() bool { return strings.Contains(plain.do("INFO clients"), "blocked_clients:1") })
+	await.Until(t, "one is blocked", func() bool {
+		return strings.Contains(plain.do("INFO clients"), "blocked_clients:1")
+	})
 	for _, c := range []*client{half, ready, blocked} {
-		if got := plain.do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" && got != "+OK" {
+		if got := plain.do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" &&
+			got != "+OK" {
 			t.Error(got)
 		}
 		if got := c.reply(); got != "(eof)" && !strings.Contains(got, "reset") {
@@ -350,7 +365,9 @@ func TestTLSReload(t *testing.T) {
 	ts := startTLS(t, a)
 	old := ts.mustDialTLS(a.Trust())
 	cert, key := next.Issue("server")
-	if got, want := old.do("CONFIG SET tls-cert-file "+cert), "-ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - "+errUpdateTLS.Error(); !strings.HasPrefix(got, want) {
+	if got, want := old.do("CONFIG SET tls-cert-file "+cert),
+		"-ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - "+
+			errUpdateTLS.Error(); !strings.HasPrefix(got, want) {
 		t.Errorf("a certificate without its key: %s", got)
 	}
 	ts.mustDialTLS(a.Trust()).do("PING")
@@ -431,7 +448,8 @@ func TestTLSPortAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	ts.run()
-	if got := ts.Addrs(); len(got) != 1 || got[0] != "127.0.0.1:"+port || fmt.Sprint(ts.Port()) != port {
+	if got := ts.Addrs(); len(got) != 1 || got[0] != "127.0.0.1:"+port ||
+		fmt.Sprint(ts.Port()) != port {
 		t.Errorf("listening on %q, port %d", got, ts.Port())
 	}
 	conn, err := tls.Dial("tcp", ts.Addrs()[0], a.Trust())
@@ -446,7 +464,8 @@ func TestTLSPortAlone(t *testing.T) {
 	if info := c.do("INFO server"); !strings.Contains(info, "tcp_port:"+port) {
 		t.Error(info)
 	}
-	if _, err := prepareServer(t, t.TempDir(), nil, "port=0", "tls-port=16352"); err == nil || !strings.Contains(err.Error(), "no tls-cert-file") {
+	if _, err := prepareServer(t, t.TempDir(), nil, "port=0", "tls-port=16352"); err == nil ||
+		!strings.Contains(err.Error(), "no tls-cert-file") {
 		t.Errorf("without a certificate: %v", err)
 	}
 }
@@ -467,7 +486,8 @@ func TestTLSOldVersions(t *testing.T) {
 	for _, only := range []uint16{tls.VersionTLS13, tls.VersionTLS12} {
 		for version := uint16(tls.VersionTLS10); version <= tls.VersionTLS13; version++ {
 			if got := speaks(version); got != (version == only) {
-				t.Errorf("with %s alone, %s is spoken: %v", tls.VersionName(only), tls.VersionName(version), got)
+				t.Errorf("with %s alone, %s is spoken: %v", tls.VersionName(only),
+					tls.VersionName(version), got)
 			}
 		}
 		if err := ts.cfg.Set(config.Pair{Name: "tls-protocols", Value: "TLSv1.2"}); err != nil {

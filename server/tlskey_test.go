@@ -95,14 +95,17 @@ func TestEncryptedKeys(t *testing.T) {
 		}
 		block, _ := pem.Decode([]byte(text))
 		for i := range block.Bytes { // a damaged file is an error, never a panic
-			damaged := pem.Block{Type: block.Type, Headers: block.Headers, Bytes: bytes.Clone(block.Bytes)}
+			damaged := pem.Block{Type: block.Type, Headers: block.Headers,
+				Bytes: bytes.Clone(block.Bytes)}
 			damaged.Bytes[i] ^= 0x41
-			if plain, err := plainKey(pem.EncodeToMemory(&damaged), "secret"); err == nil && block.Type == "ENCRYPTED PRIVATE KEY" {
+			if plain, err := plainKey(pem.EncodeToMemory(&damaged), "secret"); err == nil &&
+				block.Type == "ENCRYPTED PRIVATE KEY" {
 				_ = keyOf(t, plain)
 			}
 		}
 	}
-	if plain, err := plainKey([]byte(plainTestKey), "not needed"); err != nil || !keyOf(t, plain).Equal(want) {
+	if plain, err := plainKey([]byte(plainTestKey), "not needed"); err != nil ||
+		!keyOf(t, plain).Equal(want) {
 		t.Errorf("a plain key: %v", err)
 	}
 	if _, err := plainKey([]byte(des3TestKey), "secret"); !errors.Is(err, errKeyForm) {
@@ -115,7 +118,8 @@ func TestTLSCiphers(t *testing.T) {
 	if err != nil || len(all) < 6 {
 		t.Fatalf("%v, %v", all, err)
 	}
-	const gcm, chacha = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+	const gcm, chacha = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
 	for _, tt := range []struct {
 		text string
 		want []uint16
@@ -123,16 +127,20 @@ func TestTLSCiphers(t *testing.T) {
 	}{
 		{text: "", want: nil},
 		{text: "HIGH:!aNULL:!MD5", want: all},
-		{text: "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305", want: []uint16{gcm, chacha}},
+		{text: "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305",
+			want: []uint16{gcm, chacha}},
 		{text: "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", want: []uint16{gcm}},
 		{text: "ECDHE-ECDSA-AES256-SHA", want: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA}},
-		{text: "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305:!ECDHE-RSA-CHACHA20-POLY1305", want: []uint16{gcm}},
+		{
+			text: "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305:!ECDHE-RSA-CHACHA20-POLY1305",
+			want: []uint16{gcm}},
 		{text: "RC4-SHA", err: `"RC4-SHA" is not supported`},
 		{text: "DEFAULT:@SECLEVEL=2", err: `"@SECLEVEL=2" is not supported`},
 		{text: "!DEFAULT", err: "nothing is left"},
 	} {
 		got, err := tlsCiphers(tt.text)
-		if !slices.Equal(got, tt.want) || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+		if !slices.Equal(got, tt.want) || (err == nil) != (tt.err == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%q: %v, %v", tt.text, got, err)
 		}
 	}
@@ -144,7 +152,8 @@ func TestTLSConfigErrors(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	cert, key := a.Issue("server")
 	locked, dir := filepath.Join(t.TempDir(), "key.pem"), t.TempDir()
-	if err := os.WriteFile(locked, []byte(encryptedTestKeys["PBES2, SHA-256, AES-256"]), 0o600); err != nil {
+	if err := os.WriteFile(locked, []byte(encryptedTestKeys["PBES2, SHA-256, AES-256"]),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	good := []string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.File}
@@ -157,12 +166,16 @@ func TestTLSConfigErrors(t *testing.T) {
 		{[]string{"--tls-key-file", ""}, "no tls-key-file"},
 		{[]string{"--tls-cert-file", "/nowhere"}, "tls-cert-file: open /nowhere"},
 		{[]string{"--tls-key-file", cert}, "tls-cert-file and tls-key-file: "},
-		{[]string{"--tls-key-file", locked}, "tls-key-file: the key is encrypted, and tls-key-file-pass is not set"},
-		{[]string{"--tls-key-file", locked, "--tls-key-file-pass", "sesame"}, "tls-key-file: the key cannot be decrypted"},
-		{[]string{"--tls-key-file", locked, "--tls-key-file-pass", "secret"}, "private key does not match"},
+		{[]string{"--tls-key-file", locked},
+			"tls-key-file: the key is encrypted, and tls-key-file-pass is not set"},
+		{[]string{"--tls-key-file", locked, "--tls-key-file-pass", "sesame"},
+			"tls-key-file: the key cannot be decrypted"},
+		{[]string{"--tls-key-file", locked, "--tls-key-file-pass", "secret"},
+			"private key does not match"},
 		{[]string{"--tls-ca-cert-file", ""}, "either tls-ca-cert-file or tls-ca-cert-dir"},
 		{[]string{"--tls-ca-cert-file", "", "--tls-auth-clients", "no"}, ""},
-		{[]string{"--tls-ca-cert-file", "", "--tls-auth-clients", "optional"}, "either tls-ca-cert-file or tls-ca-cert-dir"},
+		{[]string{"--tls-ca-cert-file", "", "--tls-auth-clients", "optional"},
+			"either tls-ca-cert-file or tls-ca-cert-dir"},
 		{[]string{"--tls-cert-file", "/dev/zero"}, "tls-cert-file: /dev/zero is not a file"},
 		{[]string{"--tls-key-file", dir}, "tls-key-file: " + dir + " is not a file"},
 		{[]string{"--tls-ca-cert-file", key}, "has no certificate"},
@@ -172,19 +185,23 @@ func TestTLSConfigErrors(t *testing.T) {
 		{[]string{"--tls-protocols", "TLSv1.1 TLSv1.2"}, "tls-protocols: tlsv1.1 is not served"},
 		{[]string{"--tls-protocols", "SSLv3"}, "tls-protocols: \"sslv3\" is none of"},
 		{[]string{"--tls-ciphers", "RC4-SHA"}, "tls-ciphers: "},
-		{[]string{"--tls-ciphersuites", "TLS_AES_256_GCM_SHA384"}, "tls-ciphersuites: TLS 1.3 comes with all its suites"},
+		{[]string{"--tls-ciphersuites", "TLS_AES_256_GCM_SHA384"},
+			"tls-ciphersuites: TLS 1.3 comes with all its suites"},
 		{[]string{"--tls-ciphersuites", "TLS_X"}, "tls-ciphersuites: \"TLS_X\" is none of TLS_AES"},
-		{[]string{"--tls-key-file", "/nokey", "--tls-cert-file", "", "--tls-ca-cert-file", "/noca", "--tls-ca-cert-dir", "/nodir", "--tls-protocols", "SSLv3"},
+		{[]string{"--tls-key-file", "/nokey", "--tls-cert-file", "", "--tls-ca-cert-file", "/noca",
+			"--tls-ca-cert-dir", "/nodir", "--tls-protocols", "SSLv3"},
 			"tls-protocols: \"sslv3\" is none of TLSv1.2, TLSv1.3\nno tls-cert-file is configured\ntls-key-file: open /nokey: no such file or directory\n" +
 				"tls-ca-cert-file: open /noca: no such file or directory\ntls-ca-cert-dir: open /nodir: no such file or directory"},
-		{[]string{"--tls-ciphersuites", "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"}, ""},
+		{[]string{"--tls-ciphersuites",
+			"TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"}, ""},
 	} {
 		cfg, err := config.Load(append(slices.Clone(good), tt.args...), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = newTLSConfig(cfg)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+		if (err == nil) != (tt.want == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v", tt.args, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "sesame") {

@@ -19,7 +19,8 @@ import (
 // States of a key have ranks: 2v for version v, 2v+1 for its absence after that.
 func TestCacheIsNeverStale(t *testing.T) {
 	ts := start(t)
-	truth := &truth{started: map[string]int{}, acked: map[string]int{}, turn: map[string]*sync.Mutex{}}
+	truth := &truth{started: map[string]int{}, acked: map[string]int{},
+		turn: map[string]*sync.Mutex{}}
 	for i := range 12 {
 		key := fmt.Sprint("k", i)
 		truth.keys = append(truth.keys, key)
@@ -38,8 +39,10 @@ func TestCacheIsNeverStale(t *testing.T) {
 			}
 		})
 	}
-	for i, options := range []string{"", "", "NOLOOP", "OPTIN", "OPTOUT", "BCAST", "BCAST PREFIX k", "BCAST PREFIX k NOLOOP"} {
-		r := &cacheReader{cacheConn: newCacheConn(ts.tracks(options), uint64(100+i)), truth: truth, optIn: options == "OPTIN", cache: map[string]int{}}
+	for i, options := range []string{"", "", "NOLOOP", "OPTIN", "OPTOUT", "BCAST", "BCAST PREFIX k",
+		"BCAST PREFIX k NOLOOP"} {
+		r := &cacheReader{cacheConn: newCacheConn(ts.tracks(options), uint64(100+i)), truth: truth,
+			optIn: options == "OPTIN", cache: map[string]int{}}
 		readers.Go(func() {
 			for range 300 {
 				r.step()
@@ -170,7 +173,8 @@ func (w *cacheWriter) step() {
 	case 2:
 		w.ask("MULTI", "SCAN 0", "MSET "+strings.Join(pairs, " "), "EXEC") // beside the loop
 	case 3:
-		w.ask(fmt.Sprintf(`EVAL "for i = 1, #KEYS do redis.call('set', KEYS[i], ARGV[i]) end" %d %s %s`,
+		w.ask(fmt.Sprintf(
+			`EVAL "for i = 1, #KEYS do redis.call('set', KEYS[i], ARGV[i]) end" %d %s %s`,
 			len(keys), strings.Join(keys, " "), strings.Join(versions, " ")))
 	case 4:
 		w.ask("SET "+w.spare+" "+versions[0], "RENAME "+w.spare+" "+keys[0])
@@ -232,9 +236,13 @@ func (r *cacheReader) step() {
 		reply = r.ask(append(before, "MULTI", "DBSIZE", "SCAN 0", "MGET "+list, "EXEC")...)
 		reply = reply[max(0, strings.LastIndex(reply, "*")):]
 	case 2:
-		reply = r.ask(append(before, fmt.Sprintf(`EVAL "return redis.call('mget', unpack(KEYS))" %d %s`, len(keys), list))...)
+		reply = r.ask(append(before,
+			fmt.Sprintf(`EVAL "return redis.call('mget', unpack(KEYS))" %d %s`,
+				len(keys), list))...)
 	case 3:
-		reply = r.ask(append(before, fmt.Sprintf(`EVAL_RO "local all = {} for i, key in ipairs(KEYS) do all[i] = redis.call('get', key) end return all" %d %s`, len(keys), list))...)
+		reply = r.ask(append(before,
+			fmt.Sprintf(`EVAL_RO "local all = {} for i, key in ipairs(KEYS) do all[i] = redis.call('get', key) end return all" %d %s`,
+				len(keys), list))...)
 	default:
 		reply = r.ask(append(before, "MGET "+list)...)
 	}
@@ -259,7 +267,8 @@ func (r *cacheReader) step() {
 	r.ask("PING")
 	for key, rank := range r.cache {
 		if rank < floor[key] {
-			r.err = fmt.Errorf("%s is cached with rank %d, and had %d before", key, rank, floor[key])
+			r.err = fmt.Errorf("%s is cached with rank %d, and had %d before", key,
+				rank, floor[key])
 		}
 	}
 }

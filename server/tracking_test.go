@@ -31,12 +31,14 @@ func TestTrackingNotifies(t *testing.T) {
 	b.do("MSET k 1 l 1")
 	all.expect(">2 invalidate *2 k l")
 	a.send("GET k\nSET k 2\nGET k\nMULTIPLY\n")
-	a.expect("1", "+OK", ">2 invalidate *1 k", "2", "-ERR unknown command 'MULTIPLY', with args beginning with: ")
+	a.expect("1", "+OK", ">2 invalidate *1 k", "2",
+		"-ERR unknown command 'MULTIPLY', with args beginning with: ")
 	all.expect(">2 invalidate *1 k")
 	b.do("SET k 3")
 	a.expect(">2 invalidate *1 k")
 	all.expect(">2 invalidate *1 k")
-	a.send("MULTI\nSET short 1 PX 300\nGET short\nEXEC\n") // so that it is still there when it is read
+	// So that it is still there when it is read.
+	a.send("MULTI\nSET short 1 PX 300\nGET short\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "*2 +OK 1")
 	all.expect(">2 invalidate *1 short")
 	a.expect(">2 invalidate *1 short")
@@ -87,7 +89,8 @@ func TestTrackingExclusive(t *testing.T) {
 	b.expect("+OK") // which may have run before the loop knew that the transaction has ended
 	messages := []string{a.reply(), a.reply()}
 	slices.Sort(messages)
-	if want := []string{">2 invalidate *1 k", ">2 invalidate *1 short"}; !slices.Equal(messages, want) {
+	if want := []string{">2 invalidate *1 k", ">2 invalidate *1 short"}; !slices.Equal(messages,
+		want) {
 		t.Errorf("got %q, want %q", messages, want)
 	}
 }
@@ -110,7 +113,8 @@ func TestTrackingOfTheGone(t *testing.T) {
 	})
 	goOn()
 	b.do("SET k 1") // waits for its end
-	if info := b.do("INFO clients"); !strings.Contains(info, "tracking_clients:0\r\npubsub_clients:0\r\n") {
+	if info := b.do("INFO clients"); !strings.Contains(info,
+		"tracking_clients:0\r\npubsub_clients:0\r\n") {
 		t.Error(info)
 	}
 }
@@ -149,7 +153,9 @@ func TestTrackingWaitsForTheLog(t *testing.T) {
 	release := d.hold()
 	b.send("SET k 1\n")
 	await.Until(t, "the message waits", func() (waits bool) {
-		ts.onLoop(func(l *loop) { waits = len(s.out.needs) > 0 && len(s.out.ready(l.durable)) == 0 })
+		ts.onLoop(func(l *loop) {
+			waits = len(s.out.needs) > 0 && len(s.out.ready(l.durable)) == 0
+		})
 		return waits
 	})
 	release()
@@ -166,7 +172,9 @@ func TestTrackingEnds(t *testing.T) {
 	_ = b.Close()
 	a.send("RESET\n")
 	a.expect("+RESET")
-	await.Until(t, "nobody tracks", func() bool { return strings.Contains(c.do("INFO clients"), "tracking_clients:0") })
+	await.Until(t, "nobody tracks", func() bool {
+		return strings.Contains(c.do("INFO clients"), "tracking_clients:0")
+	})
 	c.do("SET k 1")
 	a.do("PING")
 }

@@ -50,7 +50,8 @@ func TestNoEventIsLost(t *testing.T) {
 			const n = 200
 			go func() {
 				for i := range n {
-					text := multibulk("GET", "k") + multibulk("SET", "own"+strconv.Itoa(g), strconv.Itoa(i))
+					text := multibulk("GET", "k") + multibulk("SET", "own"+strconv.Itoa(g),
+						strconv.Itoa(i))
 					if i%20 == 0 {
 						text += multibulk("DEBUG", "SLEEP", "0")
 					}
@@ -105,7 +106,9 @@ func TestResetConnections(t *testing.T) {
 		}
 	}
 	await.Until(t, "all broken connections are gone", func() (gone bool) {
-		ts.onLoop(func(l *loop) { gone = l.count == 1 && len(l.env.Clients) == 1 && l.jobs.count == 0 })
+		ts.onLoop(func(l *loop) {
+			gone = l.count == 1 && len(l.env.Clients) == 1 && l.jobs.count == 0
+		})
 		return gone
 	})
 }

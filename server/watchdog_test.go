@@ -16,9 +16,13 @@ func TestWatchdog(t *testing.T) {
 	ts := start(t, func(l *loop) { l.seams.watchdogPause = 10 * time.Millisecond })
 	release := make(chan struct{})
 	ts.loop.box.post(func() { heldUpBy(release) })
-	await.Until(t, "the report", func() bool { return strings.Contains(ts.log.String(), "server.heldUpBy") })
+	await.Until(t, "the report", func() bool {
+		return strings.Contains(ts.log.String(), "server.heldUpBy")
+	})
 	close(release)
-	await.Until(t, "the end of the standstill", func() bool { return strings.Contains(ts.log.String(), "the event loop continues") })
+	await.Until(t, "the end of the standstill", func() bool {
+		return strings.Contains(ts.log.String(), "the event loop continues")
+	})
 }
 
 //go:noinline
@@ -28,7 +32,8 @@ func heldUpBy(c chan struct{}) { <-c }
 // sleeps or goes on never.
 func TestWatchdogReportsOnce(t *testing.T) {
 	log := &testkit.Output{}
-	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))}, seams: seams{watchdogPause: watchdogPause}}
+	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))},
+		seams: seams{watchdogPause: watchdogPause}}
 	l.box.asleep.Store(true)
 	w := &l.watchdog
 	looks := func(n int, before func()) {

@@ -24,7 +24,9 @@ func TestCheckpointBesideRenames(t *testing.T) {
 			defer func() { _ = h.s.Close(false) }()
 			h.portions = true
 			h.reopen()
-			key := func(i, turn int) Key { return h.s.Key(turn%2, fmt.Appendf(nil, "%d:%d", i, turn%7)) }
+			key := func(i, turn int) Key {
+				return h.s.Key(turn%2, fmt.Appendf(nil, "%d:%d", i, turn%7))
+			}
 			push := func(k Key, n int) {
 				h.do(func(x *Txn) {
 					l, err := x.List(k)
@@ -73,7 +75,8 @@ func TestCheckpointBesideRenames(t *testing.T) {
 					k := key(i, turn)
 					h.do(func(x *Txn) {
 						if l, err := x.List(k); err != nil || l.Value().Len() != size+pushed[i] {
-							t.Fatalf("%d elements at %q, want %d (%v)", l.Value().Len(), k.Name, size+pushed[i], err)
+							t.Fatalf("%d elements at %q, want %d (%v)", l.Value().Len(), k.Name,
+								size+pushed[i], err)
 						}
 					}, k)
 				}

@@ -23,7 +23,8 @@ import (
 // restored is an empty directory to restore a backup of h to, with the model of the present moment.
 func restored(t *testing.T, h *faulty) *harness {
 	dir := t.TempDir()
-	return &harness{t: h.t, dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(h.clock.Now()), model: h.model.clone(), databases: h.databases}
+	return &harness{t: h.t, dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(h.clock.Now()),
+		model: h.model.clone(), databases: h.databases}
 }
 
 // TestBackupIsOneMoment: while a backup is sent, keys are written and checkpoints run, which
@@ -49,8 +50,10 @@ func TestBackupIsOneMoment(t *testing.T) {
 			h.change()
 			h.saved()
 		}
-		if n := h.s.log.Size(); h.s.log.First() < sn.Header.Segment || n > 1<<20 && log.Held() == 0 {
-			h.t.Fatalf("the log begins at segment %d, with %d bytes of which %d are held, and the backup needs %d", h.s.log.First(), n, log.Held(), sn.Header.Segment)
+		if n := h.s.log.Size(); h.s.log.First() < sn.Header.Segment ||
+			n > 1<<20 && log.Held() == 0 {
+			h.t.Fatalf("the log begins at segment %d, with %d bytes of which %d are held, and the backup needs %d",
+				h.s.log.First(), n, log.Held(), sn.Header.Segment)
 		}
 		h.s.options.Testing.OnStep = only(StepPiece, func() error {
 			if rapid.Bool().Draw(rt, "meanwhile") {
@@ -140,7 +143,8 @@ func TestRestoreDamaged(t *testing.T) {
 	}
 	refused := func(what string, b []byte) {
 		t.Helper()
-		if _, err := RestoreBackup(restored(t, h).options(), bytes.NewReader(b)); !errors.Is(err, snapshotfile.ErrBad) {
+		if _, err := RestoreBackup(restored(t, h).options(), bytes.NewReader(b)); !errors.Is(err,
+			snapshotfile.ErrBad) {
 			t.Fatalf("%s, byte %d: %v", what, len(b), err)
 		}
 	}
@@ -151,7 +155,8 @@ func TestRestoreDamaged(t *testing.T) {
 		refused("cut", stream[:at])
 	}
 	var other bytes.Buffer // a snapshot for a member
-	w, err := snapshotfile.NewWriter(&other, snapshotfile.Header{PageSize: 8192, Size: 8192, DataFormat: format.Version})
+	w, err := snapshotfile.NewWriter(&other, snapshotfile.Header{PageSize: 8192, Size: 8192,
+		DataFormat: format.Version})
 	if err = errors.Join(err, w.Record(9, []byte{7}), w.End()); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +274,8 @@ func TestRestoreHostile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		number := rapid.OneOf(rapid.SampledFrom([]uint64{0, 1, 1 << 20, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64}), rapid.Uint64())
+		number := rapid.OneOf(rapid.SampledFrom([]uint64{0, 1, 1 << 20, math.MaxInt64,
+			math.MaxInt64 + 1, math.MaxUint64}), rapid.Uint64())
 		head := from.Header
 		switch rapid.IntRange(0, 9).Draw(rt, "header") {
 		case 0:
@@ -281,7 +287,8 @@ func TestRestoreHostile(t *testing.T) {
 		case 3:
 			head.Time = int64(number.Draw(rt, "time"))
 		case 4:
-			head.Size = int64(number.Draw(rt, "size")%(1<<40)) / int64(head.PageSize) * int64(head.PageSize)
+			head.Size = int64(number.Draw(rt, "size")%(1<<40)) / int64(head.PageSize) * int64(
+				head.PageSize)
 		case 5:
 			head.Note = []byte(`{"history":"h","databases":-1}`)
 		}

@@ -128,7 +128,9 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkCheckpoint(b *testing.B) {
 	for _, changed := range []int{100_000, 1_000_000} {
 		for _, ttl := range []bool{false, true} {
-			b.Run(fmt.Sprintf("keys=%d/ttl=%v", changed, ttl), func(b *testing.B) { benchCheckpoint(b, changed, ttl) })
+			b.Run(fmt.Sprintf("keys=%d/ttl=%v", changed, ttl), func(b *testing.B) {
+				benchCheckpoint(b, changed, ttl)
+			})
 		}
 	}
 }
@@ -228,18 +230,21 @@ func BenchmarkTimeline(b *testing.B) {
 		from, to int64
 		spans    int
 	}{
-		{"24 hours", 0, day, 24}, {"30 days", 0, 30 * day, 30}, {"a minute by seconds", day, day + 60_000, 60}, {"30 days by 1000", 0, 30 * day, 1000},
+		{"24 hours", 0, day, 24}, {"30 days", 0, 30 * day, 30},
+		{"a minute by seconds", day, day + 60_000, 60}, {"30 days by 1000", 0, 30 * day, 1000},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var width float64
 			for b.Loop() {
-				list, err := s.Timeline(0, Instant{At: now + c.from}, Instant{At: now + c.to}, c.spans, nil)
+				list, err := s.Timeline(0, Instant{At: now + c.from}, Instant{At: now + c.to},
+					c.spans, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
 				width = 0
 				for _, span := range list {
-					width += float64(span.High-span.Low) / float64(max(span.Estimate, 1)) / float64(len(list))
+					width += float64(span.High-span.Low) / float64(max(span.Estimate, 1)) / float64(
+						len(list))
 				}
 			}
 			b.ReportMetric(100*width, "%between")

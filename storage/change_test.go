@@ -14,7 +14,8 @@ import (
 func TestObserve(t *testing.T) {
 	h := newHarness(t)
 	defer h.s.Close(false)
-	a, b, l, q := h.s.Key(0, []byte("a")), h.s.Key(1, []byte("b")), h.s.Key(0, []byte("l")), h.s.Key(0, []byte("q"))
+	a, b, l, q := h.s.Key(0, []byte("a")), h.s.Key(1, []byte("b")), h.s.Key(0, []byte("l")),
+		h.s.Key(0, []byte("q"))
 	var heard []string
 	h.s.Observe(func(changes []Change) {
 		for _, c := range changes {
@@ -34,7 +35,8 @@ func TestObserve(t *testing.T) {
 	}{
 		{"a look-up", func(x *Txn) { x.Get(a) }, "[]"},
 		{"SET", func(x *Txn) { x.SetString(a, []byte("1"), ttl.Deadline{}, Event{}) }, "[0/a]"},
-		{"a deadline", func(x *Txn) { x.SetDeadline(a, ttl.At(h.clock.Now()+10), Event{}) }, "[0/a]"},
+		{"a deadline", func(x *Txn) { x.SetDeadline(a, ttl.At(h.clock.Now()+10), Event{}) },
+			"[0/a]"},
 		{"a move", func(x *Txn) { x.Rename(a, b) }, "[0/a 1/b]"},
 		{"two elements", func(x *Txn) {
 			list, _ := x.List(l)
@@ -55,7 +57,11 @@ func TestObserve(t *testing.T) {
 			}
 		}, "[0/q 0/q]"},
 		{"removing what is not there", func(x *Txn) { x.Delete(a, Event{}) }, "[]"},
-		{"a look-up after the deadline", func(x *Txn) { h.clock.Advance(20 * time.Millisecond); x.now = h.clock.Now(); x.Get(b) }, "[1/b]"},
+		{"a look-up after the deadline", func(x *Txn) {
+			h.clock.Advance(20 * time.Millisecond)
+			x.now = h.clock.Now()
+			x.Get(b)
+		}, "[1/b]"},
 	} {
 		heard = nil
 		h.do(c.do, a, b, l, q)
@@ -103,7 +109,8 @@ func TestChangeSaysWhose(t *testing.T) {
 		x.Get(a)
 		x.SetString(a, []byte("2"), ttl.Deadline{}, Event{})
 		x.SetString(a, []byte("3"), ttl.Deadline{}, Event{})
-		if news := x.News(); len(news) != 2 || text(news[0]) != "a by 7 due true" || text(news[1]) != "a by 7 due false" {
+		if news := x.News(); len(news) != 2 || text(news[0]) != "a by 7 due true" ||
+			text(news[1]) != "a by 7 due false" {
 			t.Errorf("news %v", news)
 		}
 		if news := x.News(); len(news) != 0 {

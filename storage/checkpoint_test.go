@@ -33,14 +33,18 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 	for i := range 40 {
 		k := h.s.Key(0, fmt.Appendf(nil, "{tag}%d", i))
 		keys = append(keys, k)
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, 100), ttl.Deadline{}, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, make([]byte, 100), ttl.Deadline{}, Event{EventString, "set"})
+		}, k)
 	}
 	h.saved()
 	for _, k := range keys[20:] {
 		h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
 	}
 	for _, k := range keys[:10] {
-		h.do(func(x *Txn) { x.SetString(k, []byte("new"), ttl.Deadline{}, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte("new"), ttl.Deadline{}, Event{EventString, "set"})
+		}, k)
 	}
 	h.commit()
 	m, err := h.s.checkpointer.rotate()
@@ -79,7 +83,9 @@ func (h *harness) copySlot(b *cpBatch, k Key) {
 func TestTwoRecordsOfOneValue(t *testing.T) {
 	for _, first := range []string{"", "a", "b", "ab"} { // the slots it comes to between
 		for _, crash := range []bool{false, true} {
-			t.Run(fmt.Sprintf("first=%s,crash=%v", first, crash), func(t *testing.T) { renameTwice(t, first, crash) })
+			t.Run(fmt.Sprintf("first=%s,crash=%v", first, crash), func(t *testing.T) {
+				renameTwice(t, first, crash)
+			})
 		}
 	}
 }
@@ -88,7 +94,8 @@ func renameTwice(t *testing.T, first string, crash bool) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
 	a, b, c := h.s.Key(0, []byte("a")), h.s.Key(0, []byte("b")), h.s.Key(0, []byte("c"))
-	for i := 0; b.Slot == a.Slot || h.s.shardOf(a.Slot) != h.s.shardOf(b.Slot); i++ { // another slot, the same part
+	for i := 0; b.Slot == a.Slot || h.s.shardOf(a.Slot) != h.s.shardOf(b.Slot); i++ {
+		// Another slot, the same part.
 		b = h.s.Key(0, fmt.Appendf(nil, "b%d", i))
 	}
 	h.do(func(x *Txn) { x.SetString(a, make([]byte, 20_000), ttl.Deadline{}, Event{}) }, a)
@@ -142,7 +149,8 @@ func TestDamageWhileIdle(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	set := func(i int) {
 		k := h.s.Key(0, fmt.Append(nil, "large", i))
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, staleBytes/2), ttl.Deadline{}, Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, staleBytes/2), ttl.Deadline{}, Event{}) },
+			k)
 		h.commit()
 	}
 	set(0)
@@ -218,12 +226,15 @@ func TestSteadyLoadReusesSegments(t *testing.T) {
 	for round := range 4 {
 		before := made
 		for s.log.Size() <= o.CheckpointBytes {
-			h.do(func(x *Txn) { x.SetString(k, make([]byte, 10_000), ttl.Deadline{}, Event{EventString, "set"}) }, k)
+			h.do(func(x *Txn) {
+				x.SetString(k, make([]byte, 10_000), ttl.Deadline{}, Event{EventString, "set"})
+			}, k)
 			h.commit()
 		}
 		h.saved()
 		if n := made - before; round > 0 && n > 2 {
-			t.Errorf("%d new segments in round %d, of some %d used", n, round, o.CheckpointBytes/o.SegmentSize)
+			t.Errorf("%d new segments in round %d, of some %d used", n, round,
+				o.CheckpointBytes/o.SegmentSize)
 		}
 	}
 	files, err := h.fs.List(filepath.Join(h.dir, format.LogDir))

@@ -155,8 +155,12 @@ func TestReplace(t *testing.T) {
 	v := &object.Set{}
 	v.Add([]byte("a"), 0)
 	h.do(func(t *Txn) { t.Replace(k, v, ttl.Deadline{}, Event{EventSet, "sunionstore"}) }, k)
-	h.do(func(t *Txn) { t.Replace(k, &object.Set{}, ttl.Deadline{}, Event{EventSet, "sunionstore"}) }, k)
-	h.do(func(t *Txn) { t.Replace(k, &object.Set{}, ttl.Deadline{}, Event{EventSet, "sunionstore"}) }, k)
+	h.do(func(t *Txn) {
+		t.Replace(k, &object.Set{}, ttl.Deadline{}, Event{EventSet, "sunionstore"})
+	}, k)
+	h.do(func(t *Txn) {
+		t.Replace(k, &object.Set{}, ttl.Deadline{}, Event{EventSet, "sunionstore"})
+	}, k)
 	if got := h.eventNames(); !slices.Equal(got, []string{"sunionstore", "del"}) {
 		t.Fatalf("events %v", got)
 	}

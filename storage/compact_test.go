@@ -43,7 +43,9 @@ func filled(t *testing.T) (*harness, map[name]bool) {
 		names[n] = true
 		h.model[n] = value{data: data, deadline: deadline}
 		k := h.s.Key(n.db, []byte(n.key))
-		h.do(func(x *Txn) { x.SetString(k, []byte(data), ttl.At(deadline), Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte(data), ttl.At(deadline), Event{EventString, "set"})
+		}, k)
 	}
 	for i := range 600 {
 		size := []int{0, 20, 300, 4000, 50_000}[i%5]
@@ -168,7 +170,9 @@ func TestCrashDuringCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	torn := h.at("", rng)
-	torn.step, torn.files = "torn", map[string][]byte{format.DataName: moments[0].files[format.DataName], compactFile: []byte("half a page")}
+	torn.step, torn.files = "torn",
+		map[string][]byte{format.DataName: moments[0].files[format.DataName],
+			compactFile: []byte("half a page")}
 	moments = append(moments, torn)
 	seen := map[Step]bool{}
 	for _, m := range moments {
@@ -202,13 +206,29 @@ func TestCompactionGivesUp(t *testing.T) {
 		undo func(h *harness)
 		want error
 	}{
-		{"an error between transactions", "batch", func(*harness) error { return broken }, nil, broken},
-		{"an error before the renaming", "proven", func(*harness) error { return broken }, nil, broken},
-		{"no room for the copy", "", func(h *harness) error { h.fs.SetFree(1000); return nil }, func(h *harness) { h.fs.SetFree(1 << 40) }, syscall.ENOSPC},
-		{"the disk fills up", "batch", func(h *harness) error { h.fs.SetFree(0); return nil }, func(h *harness) { h.fs.SetFree(1 << 40) }, syscall.ENOSPC},
-		{"writers would be slowed down", "batch", func(h *harness) error { h.s.checkpointer.hurry.Store(true); return nil },
+		{"an error between transactions", "batch", func(*harness) error {
+			return broken
+		}, nil, broken},
+		{"an error before the renaming", "proven", func(*harness) error {
+			return broken
+		}, nil, broken},
+		{"no room for the copy", "", func(h *harness) error {
+			h.fs.SetFree(1000)
+			return nil
+		}, func(h *harness) { h.fs.SetFree(1 << 40) }, syscall.ENOSPC},
+		{"the disk fills up", "batch", func(h *harness) error {
+			h.fs.SetFree(0)
+			return nil
+		}, func(h *harness) { h.fs.SetFree(1 << 40) }, syscall.ENOSPC},
+		{"writers would be slowed down", "batch", func(h *harness) error {
+			h.s.checkpointer.hurry.Store(true)
+			return nil
+		},
 			func(h *harness) { h.s.checkpointer.hurry.Store(false) }, errCompactStopped},
-		{"the store closes", "batch", func(h *harness) error { h.s.stop(); return nil }, nil, ErrClosed},
+		{"the store closes", "batch", func(h *harness) error {
+			h.s.stop()
+			return nil
+		}, nil, ErrClosed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -229,7 +249,8 @@ func TestCompactionGivesUp(t *testing.T) {
 			if !errors.Is(err, tt.want) || before != after {
 				t.Fatalf("from %d to %d, %v, want %v", before, after, err, tt.want)
 			}
-			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.file.mu.db != old || len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
+			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.file.mu.db != old ||
+				len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
 				t.Errorf("the files have changed")
 			}
 			if tt.undo != nil {
@@ -293,9 +314,13 @@ func TestDamagedFileIsNotCompacted(t *testing.T) {
 	flip := func(b *bolt.Bucket, at, v []byte) error { v[0] ^= 1; return b.Put(at, v) }
 	remove := func(b *bolt.Bucket, at, _ []byte) error { return b.Delete(at) }
 	for name, damage := range map[string]func(*harness){
-		"record": entry(format.BucketValues, flip), "missing record": entry(format.BucketValues, remove),
-		"element": entry(format.BucketElements, flip), "slot": entry(format.BucketSlots, flip), "missing slot": entry(format.BucketSlots, remove),
-		"ttl": entry(format.BucketTTL, flip), "missing ttl": entry(format.BucketTTL, remove),
+		"record":         entry(format.BucketValues, flip),
+		"missing record": entry(format.BucketValues, remove),
+		"element":        entry(format.BucketElements, flip),
+		"slot":           entry(format.BucketSlots, flip),
+		"missing slot":   entry(format.BucketSlots, remove),
+		"ttl":            entry(format.BucketTTL, flip),
+		"missing ttl":    entry(format.BucketTTL, remove),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := filled(t)
@@ -304,7 +329,8 @@ func TestDamagedFileIsNotCompacted(t *testing.T) {
 			if _, _, err := h.s.Compact(); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("Compact gave %v, want ErrCorrupt", err)
 			}
-			if now := h.at("", rand.New(rand.NewPCG(9, 9))).files; len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
+			if now := h.at("", rand.New(rand.NewPCG(9, 9))).files; len(now) != 1 ||
+				!bytes.Equal(now[format.DataName], was[format.DataName]) {
 				t.Error("the files have changed")
 			}
 		})
@@ -318,7 +344,9 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 	t.Cleanup(func() { h.s.Close(false) })
 	for i := range garbageStep + 100 {
 		k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"})
+		}, k)
 	}
 	h.saved()
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
@@ -352,9 +380,11 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 // time.
 func TestCompactionBesideEverything(t *testing.T) {
 	options := Options{
-		Dir: t.TempDir(), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 4,
-		SegmentSize: 256 << 10, CheckpointBytes: 16 << 20, MaxMemory: 5 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
-		Sync: wal.Always,
+		Dir: t.TempDir(), Clock: clock.System, Logger: slog.New(slog.DiscardHandler),
+		Databases: 2, Shards: 4,
+		SegmentSize: 256 << 10, CheckpointBytes: 16 << 20, MaxMemory: 5 << 20, InitialMmap: 1 << 20,
+		DiskReserve: 1,
+		Sync:        wal.Always,
 	}
 	const writers, ops, keys = 4, 2000, 1500
 	var s *Store
@@ -401,7 +431,8 @@ func TestCompactionBesideEverything(t *testing.T) {
 		wg.Wait()
 		st := s.Stats()
 		round++
-		return t.Failed() || round >= 2 && replaced.Load() > 2 && st.Evictions > 0 && st.Loads > 0 && st.Checkpoints > 2
+		return t.Failed() || round >= 2 && replaced.Load() > 2 && st.Evictions > 0 &&
+			st.Loads > 0 && st.Checkpoints > 2
 	})
 	close(stop)
 	await.For(t, "the compaction ends", compacted)
@@ -427,7 +458,8 @@ func TestFileDoesNotGrow(t *testing.T) {
 		for i := range 3000 {
 			k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
 			h.do(func(x *Txn) {
-				x.SetString(k, make([]byte, 100+i%7*2000), ttl.At(h.clock.Now()+int64(1000+i)), Event{EventString, "set"})
+				x.SetString(k, make([]byte, 100+i%7*2000), ttl.At(h.clock.Now()+int64(1000+i)),
+					Event{EventString, "set"})
 			}, k)
 		}
 		if save {
@@ -485,7 +517,8 @@ func TestWorthCompacting(t *testing.T) {
 	} {
 		h.fs.SetFree(tt.free)
 		if got := h.s.checkpointer.worthCompacting(tt.size, tt.unused); got != tt.want {
-			t.Errorf("%d MB, %d of them unused, %d free: %t", tt.size/mb, tt.unused/mb, tt.free/mb, got)
+			t.Errorf("%d MB, %d of them unused, %d free: %t", tt.size/mb, tt.unused/mb,
+				tt.free/mb, got)
 		}
 	}
 }
@@ -504,7 +537,9 @@ func TestExpiredKeysAskForACheckpoint(t *testing.T) {
 	padding := strings.Repeat("x", 10_000)
 	for i := range staleBytes / len(padding) * 3 / 2 {
 		k := h.s.Key(0, fmt.Appendf(nil, "{%d}%s", i, padding)) // only the tag makes its slot
-		h.do(func(x *Txn) { x.SetString(k, nil, ttl.At(h.clock.Now()+1000), Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, nil, ttl.At(h.clock.Now()+1000), Event{EventString, "set"})
+		}, k)
 	}
 	h.commit()
 	stale("written", busy, false)

@@ -25,8 +25,10 @@ import (
 func TestBesideBackground(t *testing.T) {
 	dir := t.TempDir()
 	options := Options{
-		Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 4,
-		SegmentSize: 256 << 10, CheckpointBytes: 256 << 10, MaxMemory: 3 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
+		Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler),
+		Databases: 2, Shards: 4,
+		SegmentSize: 256 << 10, CheckpointBytes: 256 << 10, MaxMemory: 3 << 20,
+		InitialMmap: 1 << 20, DiskReserve: 1,
 		Sync: wal.Always,
 	}
 	s, _, err := Open(options)
@@ -48,7 +50,8 @@ func TestBesideBackground(t *testing.T) {
 				return
 			default:
 				for i := range keys {
-					s.Prefetch(i%options.Databases, [][]byte{fmt.Appendf(nil, "w%d:%d", i%writers, i), []byte("none")})
+					s.Prefetch(i%options.Databases,
+						[][]byte{fmt.Appendf(nil, "w%d:%d", i%writers, i), []byte("none")})
 				}
 				if err := s.Walk(0, func([]byte, object.Type) bool { return true }); err != nil {
 					t.Errorf("walk: %v", err)
@@ -103,11 +106,14 @@ func until(t *testing.T, what string, round func() bool) {
 func TestKillsDoNotPileUpSegments(t *testing.T) {
 	dir := t.TempDir()
 	for range 12 {
-		s, _, err := Open(Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), SegmentSize: 64 << 10, InitialMmap: 1 << 20})
+		s, _, err := Open(Options{Dir: dir, Clock: clock.System,
+			Logger: slog.New(slog.DiscardHandler), SegmentSize: 64 << 10, InitialMmap: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
-		await.Until(t, "the checkpoint of the start releases the old segments", func() bool { return s.Stats().LogBytes <= 200 })
+		await.Until(t, "the checkpoint of the start releases the old segments", func() bool {
+			return s.Stats().LogBytes <= 200
+		})
 		txn, k := s.NewTxn(), s.Key(0, []byte("k"))
 		if _, err := s.BeginLoading(txn, []Key{k}); err != nil {
 			t.Fatal(err)
@@ -156,7 +162,8 @@ func write(t *testing.T, s *Store, w, ops, keys int, own map[string]value) {
 			t.Errorf("%s: found %t, want %t", key, ok, had)
 		case ok:
 			if got, _ := it.String(); string(got) != was.data || it.Deadline() != was.deadline {
-				t.Errorf("%s: has %d bytes until %d, want %d until %d", key, len(got), it.Deadline(), len(was.data), was.deadline)
+				t.Errorf("%s: has %d bytes until %d, want %d until %d", key, len(got),
+					it.Deadline(), len(was.data), was.deadline)
 			}
 		}
 		switch op % 5 {
@@ -197,7 +204,8 @@ func compare(t *testing.T, s *Store, owned []map[string]value) {
 			if live := want.deadline == 0 || want.deadline > txn.Now(); ok != live {
 				t.Errorf("%s: found %t, want %t", key, ok, live)
 			} else if ok {
-				if got, _ := it.String(); string(got) != want.data || it.Deadline() != want.deadline {
+				if got, _ := it.String(); string(got) != want.data ||
+					it.Deadline() != want.deadline {
 					t.Errorf("%s differs", key)
 				}
 			}

@@ -71,7 +71,9 @@ func TestRenameBetweenPortions(t *testing.T) {
 		h.reopen()
 		from, to := h.s.Key(0, []byte("{1}from")), h.s.Key(0, []byte("{1}to"))
 		h.fields(from, 2000, 100_000)
-		h.do(func(x *Txn) { x.SetString(to, []byte(strings.Repeat("v", 100)), ttl.Deadline{}, Event{}) }, to)
+		h.do(func(x *Txn) {
+			x.SetString(to, []byte(strings.Repeat("v", 100)), ttl.Deadline{}, Event{})
+		}, to)
 		portions := 0
 		h.s.options.Testing.OnStep = only(StepPortion, func() error {
 			if portions++; portions == 5 {
@@ -146,7 +148,8 @@ func TestChangeBetweenPortions(t *testing.T) {
 		h.verify(names)
 		h.hash(k, func(_ *Txn, v *Hash) {
 			for i := range many {
-				if val, _, _ := v.Value().Get(fmt.Appendf(nil, "field%d", i)); string(val) != "last" {
+				if val, _, _ := v.Value().Get(fmt.Appendf(nil, "field%d", i)); string(
+					val) != "last" {
 					t.Fatalf("first copy %v: field%d is %q after a restart", first, i, val)
 				}
 			}

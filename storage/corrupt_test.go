@@ -31,16 +31,18 @@ import (
 // end the process. KEYP_CORRUPT is how many cases there are, KEYP_CORRUPT_CASE the number of
 // the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made again.
 func TestCorruption(t *testing.T) {
-	runDamage(t, 20, 1, 20, []string{"refused", "errors", "unnoticed"}, func(c *corruptCase, _ string) string {
-		c.run()
-		return c.damage
-	})
+	runDamage(t, 20, 1, 20, []string{"refused", "errors", "unnoticed"},
+		func(c *corruptCase, _ string) string {
+			c.run()
+			return c.damage
+		})
 }
 
 // runDamage makes a sound directory and runs cases: as many as usual, or a part of KEYP_CORRUPT.
 // A case draws from its number and stream, and describes itself if it fails. As many as usual
 // show each of some outcomes.
-func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run func(c *corruptCase, base string) string) {
+func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string,
+	run func(c *corruptCase, base string) string) {
 	t.Helper()
 	if testkit.Long() {
 		usual *= 3
@@ -58,7 +60,8 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run 
 	sound := makeSound(t, filepath.Join(base, "sound"))
 	counts := map[string]int{}
 	for n := first; n < first+cases; n++ {
-		c := &corruptCase{t: t, n: n, rng: rand.New(rand.NewPCG(n, stream)), dir: filepath.Join(base, "case"), sound: sound, counts: counts}
+		c := &corruptCase{t: t, n: n, rng: rand.New(rand.NewPCG(n, stream)),
+			dir: filepath.Join(base, "case"), sound: sound, counts: counts}
 		about := run(c, base)
 		if (n-first)%500 == 499 {
 			t.Logf("%d cases: %v", n-first+1, counts)
@@ -68,7 +71,9 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run 
 		}
 	}
 	t.Logf("%d cases, numbers %d to %d: %v", cases, first, first+cases-1, counts)
-	if cases >= usual && slices.ContainsFunc(outcomes, func(o string) bool { return counts[o] == 0 }) {
+	if cases >= usual && slices.ContainsFunc(outcomes, func(o string) bool {
+		return counts[o] == 0
+	}) {
 		t.Errorf("the cases do not show much: %v", counts)
 	}
 }
@@ -173,7 +178,10 @@ func entriesOf(t *testing.T, s *Store) map[string]map[string]string {
 		for _, name := range format.Buckets {
 			b := map[string]string{}
 			all[string(name)] = b
-			if err := each(tx, name, nil, nil, func(k, v []byte) error { b[string(k)] = string(v); return nil }); err != nil {
+			if err := each(tx, name, nil, nil, func(k, v []byte) error {
+				b[string(k)] = string(v)
+				return nil
+			}); err != nil {
 				return err
 			}
 		}
@@ -197,7 +205,8 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 		}
 	}
 	must(os.Remove(path))
-	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize, FreelistType: freelistType, NoSync: true})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize,
+		FreelistType: freelistType, NoSync: true})
 	must(err)
 	db.AllocSize = 64 << 10
 	for _, name := range format.Buckets {
@@ -207,7 +216,10 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 		for _, name := range format.Buckets {
 			var keys []string
 			must(db.View(func(tx *bolt.Tx) error {
-				return tx.Bucket(name).ForEach(func(k, _ []byte) error { keys = append(keys, string(k)); return nil })
+				return tx.Bucket(name).ForEach(func(k, _ []byte) error {
+					keys = append(keys, string(k))
+					return nil
+				})
 			}))
 			keys = append(keys, slices.Collect(maps.Keys(now[string(name)]))...)
 			slices.Sort(keys)
@@ -328,11 +340,13 @@ func (b *soundBuilder) value(x *Txn, k Key, i int) {
 		if i%29 == 0 {
 			size = 30_000
 		}
-		x.SetString(k, []byte(strings.Repeat(string(rune('a'+i%26)), size)), ttl.Deadline{}, Event{})
+		x.SetString(k, []byte(strings.Repeat(string(rune('a'+i%26)), size)),
+			ttl.Deadline{}, Event{})
 	case 3:
 		hash, _ := x.Hash(k)
 		for j := range few {
-			hash.Set([]byte(fmt.Sprint("field", j)), []byte(fmt.Sprint("value", i, b.rng.IntN(1000))), ttl.At(max(0, b.deadline())))
+			hash.Set([]byte(fmt.Sprint("field", j)),
+				[]byte(fmt.Sprint("value", i, b.rng.IntN(1000))), ttl.At(max(0, b.deadline())))
 		}
 		hash.Set([]byte("stays"), nil, ttl.Deadline{})
 	case 4:
@@ -439,7 +453,8 @@ func (c *corruptCase) harm() {
 		used--
 	}
 	if page == 4096 {
-		used -= used % page // what the last page of a log says nothing proves, see docs/internals/reliability.md
+		// What the last page of a log says nothing proves, see docs/internals/reliability.md.
+		used -= used % page
 	}
 	at := c.rng.IntN(max(used, 1))
 	kind := "bit"
@@ -473,7 +488,9 @@ func (c *corruptCase) segment() string {
 }
 
 func (c *corruptCase) run() {
-	stuck := time.AfterFunc(await.Bound, func() { panic(fmt.Sprintf("case %d does not end: %s", c.n, c.damage)) })
+	stuck := time.AfterFunc(await.Bound, func() {
+		panic(fmt.Sprintf("case %d does not end: %s", c.n, c.damage))
+	})
 	defer stuck.Stop()
 	c.copy()
 	c.harm()
@@ -516,7 +533,8 @@ func (c *corruptCase) run() {
 // that Inspect had not.
 func (c *corruptCase) inspect() func() {
 	found := 0
-	_, err := InspectDir(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22}, func(string, bool) { found++ })
+	_, err := InspectDir(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler),
+		InitialMmap: 1 << 22}, func(string, bool) { found++ })
 	c.counts["inspected"]++
 	return func() {
 		if c.errors > 0 && found == 0 && err == nil {
@@ -538,7 +556,8 @@ func (c *corruptCase) may(err error) {
 	var log *wal.CorruptError
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrCorrupt), errors.As(err, &log), errors.Is(err, ErrFormat), errors.Is(err, wal.ErrVersion):
+	case errors.Is(err, ErrCorrupt), errors.As(err, &log), errors.Is(err, ErrFormat),
+		errors.Is(err, wal.ErrVersion):
 		c.errors++
 	default:
 		c.t.Errorf("an error that is not about damage: %v", err)
@@ -550,7 +569,9 @@ func (c *corruptCase) read(n name) (v value, found bool, err error) {
 	k := c.s.Key(n.db, []byte(n.key))
 	x := c.s.NewTxn()
 	for !c.s.Begin(x, []Key{k}) {
-		for _, slow := range c.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(e error) { err = e }}}) {
+		for _, slow := range c.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(e error) {
+			err = e
+		}}}) {
 			c.s.loads.serve(slow)
 		}
 		if err != nil {
@@ -587,7 +608,8 @@ func (c *corruptCase) readAll(when string) {
 		}
 		if found != there || found && !same(model{n: got}, model{n: want}) {
 			c.t.Errorf("%s %.40q of database %d is there %t with %.60q, deadline %d, %v; it must be there %t with %.60q, deadline %d, %v",
-				when, n.key, n.db, found, got.data, got.deadline, got.coll, there, want.data, want.deadline, want.coll)
+				when, n.key, n.db, found, got.data, got.deadline, got.coll, there, want.data,
+				want.deadline, want.coll)
 			return
 		}
 	}
@@ -609,7 +631,8 @@ func (c *corruptCase) write() {
 			x.Delete(k, Deleted)
 			delete(c.want, n)
 		} else {
-			v := value{data: strings.Repeat("new", 1+c.rng.IntN(300)), deadline: []int64{0, corruptNow + 10_000, corruptNow + 1_000_000}[c.rng.IntN(3)]}
+			v := value{data: strings.Repeat("new", 1+c.rng.IntN(300)),
+				deadline: []int64{0, corruptNow + 10_000, corruptNow + 1_000_000}[c.rng.IntN(3)]}
 			x.SetString(k, []byte(v.data), ttl.At(v.deadline), Event{})
 			c.want[n] = v
 		}

@@ -64,7 +64,9 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 		"loaded with its slot": func(h *harness, _ Key) { h.s.loads.loadAll() },
 		"found by the window":  func(*harness, Key) {},
 		"replayed": func(h *harness, k Key) {
-			h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("other")), nil, ttl.Deadline{}, Event{}) }, h.s.Key(0, []byte("other")))
+			h.do(func(x *Txn) {
+				x.SetString(h.s.Key(0, []byte("other")), nil, ttl.Deadline{}, Event{})
+			}, h.s.Key(0, []byte("other")))
 			h.clock.Advance(6 * time.Second)
 			h.s.Reap()
 			h.commit()
@@ -102,7 +104,8 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 // the key is due. One damaged bit costs neither deadline all the same, whichever bit it is.
 func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 	const check, times, size = 4, 10, 20 // where these are in a record whose id takes a byte
-	for _, damaged := range []int{check, check + 3, times, times + 7, times + 11, times + 12, times + size - 1} {
+	for _, damaged := range []int{check, check + 3, times, times + 7, times + 11, times + 12,
+		times + size - 1} {
 		for how, load := range map[string]func(h *harness, k Key){
 			"loaded":               func(h *harness, k Key) { h.load([]Key{k}) },
 			"loaded with its slot": func(h *harness, _ Key) { h.s.loads.loadAll() },
@@ -132,8 +135,10 @@ func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 				for after, fields := range []int{2, 1, 1, 1, 1, 0} {
 					h.s.Reap()
 					v, there := h.state(map[name]bool{{0, "k"}: true})[name{0, "k"}]
-					if there != (fields > 0) || there && (v.deadline != now+5000 || len(v.coll.elems) != fields) {
-						t.Errorf("after %d s the key is there: %t, with deadline %d and %v; want %d fields", after, there, v.deadline, v.coll, fields)
+					if there != (fields > 0) ||
+						there && (v.deadline != now+5000 || len(v.coll.elems) != fields) {
+						t.Errorf("after %d s the key is there: %t, with deadline %d and %v; want %d fields",
+							after, there, v.deadline, v.coll, fields)
 					}
 					h.clock.Advance(time.Second)
 				}
@@ -148,7 +153,10 @@ func TestCorruptDeadlineBehindAnElement(t *testing.T) {
 func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
 	h, k := stored(t, "k", "v", 5000)
 	h.damageDeadline(k)
-	if err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaDoubt, nil) }); err != nil { // so ttl proves nothing
+	if err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+		return putMeta(tx, format.MetaDoubt, nil)
+	}); err != nil {
+		// So ttl proves nothing.
 		t.Fatal(err)
 	}
 	h.load([]Key{k})
@@ -191,7 +199,8 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 				h.alter(k, func(r []byte) []byte { r[len(r)-1] ^= 0x10; return r })
 			}
 			var got error
-			for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(err error) { got = err }}}) {
+			for _, slow := range h.s.loads.serveBatch(
+				[]load{{keys: []Key{k}, done: func(err error) { got = err }}}) {
 				h.s.loads.serve(slow)
 			}
 			if !errors.Is(got, ErrCorrupt) {
@@ -213,7 +222,9 @@ func TestMissingDataFileIsNamed(t *testing.T) {
 	h := newHarness(t)
 	k := h.s.Key(0, []byte("k"))
 	for range 4 {
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, h.options().SegmentSize), ttl.Deadline{}, Event{}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, make([]byte, h.options().SegmentSize), ttl.Deadline{}, Event{})
+		}, k)
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -221,14 +232,16 @@ func TestMissingDataFileIsNamed(t *testing.T) {
 	if err := h.s.Close(false); err != nil {
 		t.Fatal(err)
 	}
-	if lowest, err := wal.Lowest(h.fs, filepath.Join(h.dir, format.LogDir)); err != nil || lowest < 2 {
+	if lowest, err := wal.Lowest(h.fs, filepath.Join(h.dir, format.LogDir)); err != nil ||
+		lowest < 2 {
 		t.Fatalf("the lowest segment is %d, %v", lowest, err)
 	}
 	path := filepath.Join(h.dir, format.DataName)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.tryOpen(); err == nil || !strings.Contains(err.Error(), "the data file "+path+" is missing") {
+	if err := h.tryOpen(); err == nil ||
+		!strings.Contains(err.Error(), "the data file "+path+" is missing") {
 		t.Errorf("opening gives %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -240,7 +253,8 @@ func TestMissingRecordIsFoundByTheDigest(t *testing.T) {
 	h, k := stored(t, "{tag}1", "v", 5000)
 	h.alter(k, func([]byte) []byte { return nil })
 	sh := h.s.shards[h.s.shardOf(k.Slot)]
-	if _, err := h.s.loads.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err, ErrCorrupt) {
+	if _, err := h.s.loads.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err,
+		ErrCorrupt) {
 		t.Fatalf("loading the slot gave %v, want ErrCorrupt", err)
 	}
 	if !sh.mu.parts[0].slot(k).partial {
@@ -285,8 +299,10 @@ func TestWritersAreSlowedDown(t *testing.T) {
 		if d < last || d > maxDelay || (d > 0) != (h.s.log.Size() > 20_000) {
 			t.Fatalf("after %d0 kB the delay is %v, before it was %v", n+1, d, last)
 		}
-		if paced := h.s.DelayOf(1<<20) - d; (paced > 0) != (h.s.log.Size() > 20_000) || h.s.DelayOf(1<<40) > d+paceMost {
-			t.Fatalf("after %d0 kB a commit of 1 MiB waits %v more, and a large one %v", n+1, paced, h.s.DelayOf(1<<40)-d)
+		if paced := h.s.DelayOf(1<<20) - d; (paced > 0) != (h.s.log.Size() > 20_000) ||
+			h.s.DelayOf(1<<40) > d+paceMost {
+			t.Fatalf("after %d0 kB a commit of 1 MiB waits %v more, and a large one %v", n+1, paced,
+				h.s.DelayOf(1<<40)-d)
 		}
 		last = d
 	}
@@ -294,8 +310,10 @@ func TestWritersAreSlowedDown(t *testing.T) {
 		t.Error("a server that is alone waits as a follower")
 	}
 	h.s.follower.on.Store(true)
-	if one, large := h.s.FollowDelay(1<<20), h.s.FollowDelay(1<<40); one == 0 || large != paceMost || h.s.DelayOf(1<<40) != h.s.Delay() {
-		t.Errorf("a follower waits %v with 1 MiB, %v with much more, and the loop %v", one, large, h.s.DelayOf(1<<40))
+	if one, large := h.s.FollowDelay(1<<20), h.s.FollowDelay(1<<40); one == 0 ||
+		large != paceMost || h.s.DelayOf(1<<40) != h.s.Delay() {
+		t.Errorf("a follower waits %v with 1 MiB, %v with much more, and the loop %v", one, large,
+			h.s.DelayOf(1<<40))
 	}
 	h.s.follower.on.Store(false)
 	if err := h.s.Checkpoint(); err != nil {
@@ -324,14 +342,16 @@ func TestLongReplayIsBounded(t *testing.T) {
 		h.s.house.round()
 		due := len(h.s.checkpointer.kick) > 0
 		if due != c.due || (h.s.Delay() > 0) != c.delays {
-			t.Errorf("at %v times the budget a checkpoint is due: %t, commits wait %v; want %t, %t", c.budgets, due, h.s.Delay(), c.due, c.delays)
+			t.Errorf("at %v times the budget a checkpoint is due: %t, commits wait %v; want %t, %t",
+				c.budgets, due, h.s.Delay(), c.due, c.delays)
 		}
 	}
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
 	if h.s.house.round(); h.s.replayTime() != 0 || h.s.Delay() != 0 {
-		t.Errorf("after a checkpoint the log takes %v to replay, commits wait %v", h.s.replayTime(), h.s.Delay())
+		t.Errorf("after a checkpoint the log takes %v to replay, commits wait %v", h.s.replayTime(),
+			h.s.Delay())
 	}
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	h.commit()
@@ -417,7 +437,8 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	}
 	for i := range 3000 {
-		key := "{one}" + string(rune('a'+i%26)) + strings.Repeat("k", i%7) + time.Duration(i).String()
+		key := "{one}" + string(rune('a'+i%26)) + strings.Repeat("k", i%7) +
+			time.Duration(i).String()
 		if i%3 == 0 {
 			key = key[5:] // other slots
 		}
@@ -428,7 +449,10 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 		seen, steps := map[string]bool{}, 0
 		for cursor := uint64(0); ; steps++ {
 			n := 0
-			next, err := h.s.Scan(0, cursor, 10, func(name []byte, _ object.Type) { seen[string(name)] = true; n++ })
+			next, err := h.s.Scan(0, cursor, 10, func(name []byte, _ object.Type) {
+				seen[string(name)] = true
+				n++
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -459,7 +483,9 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 func TestDamagedMeta(t *testing.T) {
 	t.Parallel()
 	load := func(h *harness, k Key) (got error) {
-		for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(err error) { got = err }}}) {
+		for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(err error) {
+			got = err
+		}}}) {
 			h.s.loads.serve(slow)
 		}
 		return got
@@ -487,13 +513,15 @@ func TestDamagedMeta(t *testing.T) {
 				h, k := stored(t, "k", strings.Repeat("v", 100), 5000)
 				other := h.s.Key(0, []byte("other"))
 				h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(0), Event{}) }, other)
-				if err := damage(filepath.Join(h.s.options.Dir, format.DataName), 2*h.s.file.mu.db.Info().PageSize); err != nil {
+				if err := damage(filepath.Join(h.s.options.Dir, format.DataName),
+					2*h.s.file.mu.db.Info().PageSize); err != nil {
 					t.Fatal(err)
 				}
 				ended := make(chan string)
 				go func() {
 					defer close(ended)
-					for _, step := range []string{use, "load", "checkpoint", "snapshot", "close", "load"} {
+					for _, step := range []string{use, "load", "checkpoint", "snapshot",
+						"close", "load"} {
 						if err := uses[step](h, k); err == nil {
 							ended <- step
 						}

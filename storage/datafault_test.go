@@ -192,7 +192,8 @@ func TestDataFileFaults(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%v/%s", what, failure, how), func(t *testing.T) {
 					faulted := 0
-					for nth := 1 + offset%step; faultAt(t, what, dataFault{err: failure, how: how, nth: nth}); nth += step {
+					for nth := 1 + offset%step; faultAt(t, what,
+						dataFault{err: failure, how: how, nth: nth}); nth += step {
 						faulted++
 					}
 					if offset++; faulted == 0 && what != "start" {
@@ -282,7 +283,8 @@ func TestDirectoriesAreDurable(t *testing.T) {
 		h := newFaulty(t)
 		h.dir = filepath.Join(h.dir, "a", "b", "c")
 		if made {
-			if err := errors.Join(os.MkdirAll(h.dir, 0o700), h.fs.MkdirAll(filepath.Join(h.dir, format.LogDir))); err != nil {
+			if err := errors.Join(os.MkdirAll(h.dir, 0o700),
+				h.fs.MkdirAll(filepath.Join(h.dir, format.LogDir))); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -36,7 +36,9 @@ func (m *machine) moveBlocks(rt *rapid.T) {
 }
 
 // copyObjects replaces some objects by copies, as defragmentHeap may at any time.
-func (m *machine) copyObjects(rt *rapid.T) { m.h.copyObjects(rapid.IntRange(1, 4).Draw(rt, "oneIn")) }
+func (m *machine) copyObjects(rt *rapid.T) {
+	m.h.copyObjects(rapid.IntRange(1, 4).Draw(rt, "oneIn"))
+}
 
 func (h *harness) copyObjects(oneIn int) {
 	for _, sh := range h.s.shards {
@@ -70,11 +72,14 @@ func TestDefragmentHeap(t *testing.T) {
 	for i := range keys {
 		h.hash(key(i), func(_ *Txn, v *Hash) {
 			for f := range 1 + i%30 {
-				v.Set(fmt.Appendf(nil, "%d", f), []byte(field), ttl.At(int64(i%2)*(h.clock.Now()+hour)))
+				v.Set(fmt.Appendf(nil, "%d", f), []byte(field),
+					ttl.At(int64(i%2)*(h.clock.Now()+hour)))
 			}
 		})
 	}
-	h.hash(h.s.Key(0, []byte("large")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), make([]byte, 2*defragBytes), ttl.Deadline{}) })
+	h.hash(h.s.Key(0, []byte("large")), func(_ *Txn, v *Hash) {
+		v.Set([]byte("f"), make([]byte, 2*defragBytes), ttl.Deadline{})
+	})
 	h.saved()
 	h.hash(key(0), func(_ *Txn, v *Hash) { v.Set([]byte("new"), nil, ttl.Deadline{}) })
 	objects := func() (all []*Object) {
@@ -125,7 +130,8 @@ func TestDefragmentHeap(t *testing.T) {
 		{2 * share, keys - 1},
 	} {
 		if got := pass(step.gaps); got != step.copies {
-			t.Errorf("%d: with gaps of %d bytes %d objects are copied, not %d", i, step.gaps, got, step.copies)
+			t.Errorf("%d: with gaps of %d bytes %d objects are copied, not %d", i, step.gaps,
+				got, step.copies)
 		}
 	}
 	for _, pause := range []time.Duration{heapPause, 2 * heapPause} {
@@ -135,7 +141,8 @@ func TestDefragmentHeap(t *testing.T) {
 		h.clock.Advance(pause)
 		now += pause
 		if got := pass(2 * share); got != keys-1 {
-			t.Errorf("%v after copying was useless %d objects are copied, not %d", pause, got, keys-1)
+			t.Errorf("%v after copying was useless %d objects are copied, not %d",
+				pause, got, keys-1)
 		}
 	}
 	left = share
@@ -184,7 +191,8 @@ func TestDefragment(t *testing.T) {
 		}
 	}
 	each(func(x *Txn, k Key, n name) {
-		v := value{data: strings.Repeat("x", 100+rng.IntN(3)*60), deadline: rng.Int64N(2) * (h.clock.Now() + hour + rng.Int64N(hour))}
+		v := value{data: strings.Repeat("x", 100+rng.IntN(3)*60),
+			deadline: rng.Int64N(2) * (h.clock.Now() + hour + rng.Int64N(hour))}
 		x.SetString(k, []byte(v.data), ttl.At(v.deadline), Event{})
 		h.model[n], names[n] = v, true
 	})
@@ -216,7 +224,8 @@ func TestDefragment(t *testing.T) {
 	}
 	// Of each of the five classes a shard may have gaps of nearly a chunk.
 	if most := live + 5*chunkSize*int64(len(h.s.shards)); after > most || before < most+most/4 {
-		t.Errorf("slabs of %d bytes, %d of them live, were made %d bytes: at most %d are right", before, live, after, most)
+		t.Errorf("slabs of %d bytes, %d of them live, were made %d bytes: at most %d are right",
+			before, live, after, most)
 	}
 	h.commit()
 	h.verify(names)

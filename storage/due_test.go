@@ -29,7 +29,8 @@ func TestWalkDue(t *testing.T) {
 		found = map[string]DueKey{}
 		if !h.s.WalkDue(from, until, every, func(list []DueKey) bool {
 			for _, k := range list {
-				if _, twice := found[string(k.Name)]; twice || k.At < from || k.At >= until || k.Element {
+				if _, twice := found[string(k.Name)]; twice || k.At < from ||
+					k.At >= until || k.Element {
 					t.Errorf("%s is visited at %+v, twice: %v", k.Name, k, twice)
 				}
 				found[string(k.Name)] = DueKey{DB: k.DB, At: k.At}
@@ -84,9 +85,11 @@ func TestListDue(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 300 {
 		k := h.s.Key(1, fmt.Appendf(nil, "k%03d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+int64(i/3)*1000+1), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+int64(i/3)*1000+1), Event{}) },
+			k)
 	}
-	list := func(from, until int64, limit int, keep func([]byte) bool) (names []string, through int64) {
+	list := func(from, until int64, limit int,
+		keep func([]byte) bool) (names []string, through int64) {
 		found, through, ok := h.s.ListDue(1, from, until, limit, keep)
 		if !ok {
 			t.Fatal("nothing can be listed")
@@ -98,13 +101,16 @@ func TestListDue(t *testing.T) {
 	}
 	odd := func(name []byte) bool { return name[len(name)-1]%2 == 1 }
 	for _, place := range []string{"in memory", "on disk"} {
-		if names, through := list(now+1000, now+3000, 100, anyName); !slices.Equal(names, []string{"k003", "k004", "k005", "k006", "k007", "k008"}) || through != now+3000 {
+		if names, through := list(now+1000, now+3000, 100, anyName); !slices.Equal(names,
+			[]string{"k003", "k004", "k005", "k006", "k007", "k008"}) || through != now+3000 {
 			t.Errorf("%s: %v up to %d", place, names, through-now)
 		}
-		if names, through := list(now, now+300_000, 4, odd); !slices.Equal(names, []string{"k001", "k003", "k005", "k007"}) || through != now+3001 {
+		if names, through := list(now, now+300_000, 4, odd); !slices.Equal(names,
+			[]string{"k001", "k003", "k005", "k007"}) || through != now+3001 {
 			t.Errorf("%s: %v up to %d", place, names, through-now)
 		}
-		if names, through := list(now+900_000, now+999_000, 4, anyName); len(names) != 0 || through != now+999_000 {
+		if names, through := list(now+900_000, now+999_000, 4, anyName); len(names) != 0 ||
+			through != now+999_000 {
 			t.Errorf("%s: %v up to %d", place, names, through-now)
 		}
 		if err := h.s.Checkpoint(); err != nil {
@@ -141,9 +147,11 @@ func (h *harness) verifyDue() {
 			}
 			v.coll = h.model[n].coll
 			due, certain := v.earliest(), true
-			v.coll.eachDeadline(func(_ string, at int64) { certain = certain && at > now }) // else the store may still have it to remove
+			// Else the store may still have it to remove.
+			v.coll.eachDeadline(func(_ string, at int64) { certain = certain && at > now })
 			if at, listed := got[n.key]; certain && (at != due || listed != (due != 0)) {
-				h.t.Fatalf("key %q of database %d is due at %d, and listed at %d (%v)", n.key, db, due, at, listed)
+				h.t.Fatalf("key %q of database %d is due at %d, and listed at %d (%v)", n.key, db,
+					due, at, listed)
 			}
 			delete(got, n.key)
 		}
@@ -200,7 +208,10 @@ func TestDueWaitsForGlobal(t *testing.T) {
 		}
 		for _, from := range begins {
 			n, step := 0, beside(from)
-			whole := h.s.WalkDue(now, now+10_000, 1, func(list []DueKey) bool { n += len(list); return step() })
+			whole := h.s.WalkDue(now, now+10_000, 1, func(list []DueKey) bool {
+				n += len(list)
+				return step()
+			})
 			if !whole || n != keys {
 				t.Errorf("%s, from step %d: %d keys are visited (%v)", place, from, n, whole)
 			}
@@ -235,8 +246,10 @@ func TestListDueOnce(t *testing.T) {
 		raised = true
 		return true
 	})
-	if first, last := string(list[0].Name), list[len(list)-1]; !ok || len(list) != keys || first != "{same}k001" || string(last.Name) != "{same}k000" || last.At != now+50_000 {
-		t.Errorf("%d keys of %d, from %s to %s at %d (%v)", len(list), keys, first, last.Name, last.At-now, ok)
+	if first, last := string(list[0].Name), list[len(list)-1]; !ok || len(list) != keys ||
+		first != "{same}k001" || string(last.Name) != "{same}k000" || last.At != now+50_000 {
+		t.Errorf("%d keys of %d, from %s to %s at %d (%v)", len(list), keys, first, last.Name,
+			last.At-now, ok)
 	}
 }
 

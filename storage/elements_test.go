@@ -28,7 +28,10 @@ func (h *harness) fields(k Key, n int, left int64) {
 
 func (h *harness) scan() (names []string) {
 	h.t.Helper()
-	if err := h.s.Walk(0, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true }); err != nil {
+	if err := h.s.Walk(0, func(name []byte, _ object.Type) bool {
+		names = append(names, string(name))
+		return true
+	}); err != nil {
 		h.t.Fatalf("walk: %v", err)
 	}
 	return names
@@ -76,7 +79,9 @@ func TestKeyOnDiskGoesWithItsElements(t *testing.T) {
 		h := newHarness(t)
 		k := h.s.Key(0, []byte("k"))
 		h.fields(k, n, 100)
-		h.hash(k, func(_ *Txn, v *Hash) { v.SetDeadline([]byte("stays"), ttl.At(h.clock.Now()+100)) })
+		h.hash(k, func(_ *Txn, v *Hash) {
+			v.SetDeadline([]byte("stays"), ttl.At(h.clock.Now()+100))
+		})
 		h.reopen()
 		if got := h.scan(); len(got) != 1 {
 			t.Fatalf("the scan shows %v before the deadline", got)
@@ -173,7 +178,8 @@ func TestLongElements(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	k, l := h.s.Key(0, []byte("k")), h.s.Key(0, []byte("l"))
 	field := func(n int, end string) []byte { return []byte(strings.Repeat("x", n-len(end)) + end) }
-	sizes := []int{format.LongName - 1, format.LongName, format.LongName + 1, format.LongName + 32, 40_000, 1_000_000}
+	sizes := []int{format.LongName - 1, format.LongName, format.LongName + 1, format.LongName + 32,
+		40_000, 1_000_000}
 	h.hash(k, func(_ *Txn, v *Hash) {
 		for _, n := range sizes {
 			v.Set(field(n, "a"), []byte("1"), ttl.Deadline{})
@@ -204,7 +210,8 @@ func TestLongElements(t *testing.T) {
 		}
 		for _, n := range sizes {
 			val, _, ok := v.Value().Get(field(n, "c"))
-			if _, deadline, timed := v.Value().Get(field(n, "b")); !ok || string(val) != "4" || !timed || deadline == 0 {
+			if _, deadline, timed := v.Value().Get(field(n, "b")); !ok || string(val) != "4" ||
+				!timed || deadline == 0 {
 				t.Fatalf("a field of %d bytes: %q, deadline %d", n, val, deadline)
 			}
 		}
@@ -239,7 +246,8 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
-		h.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), ttl.Deadline{}) }) // replay reads the key for that
+		// Replay reads the key for that.
+		h.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), ttl.Deadline{}) })
 		h.clock.Advance(10 * time.Second)
 		h.s.now()
 		h.clock.Set(h.clock.Now() - 9000)

@@ -140,7 +140,9 @@ func TestExpiredNames(t *testing.T) {
 	const keys = 12_000
 	for i := range keys {
 		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, make([]byte, 900), ttl.At(h.clock.Now()+10_000), Event{}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, make([]byte, 900), ttl.At(h.clock.Now()+10_000), Event{})
+		}, k)
 	}
 	h.clock.Advance(10 * time.Second)
 	h.eventNames()

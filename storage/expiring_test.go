@@ -22,7 +22,8 @@ import (
 
 // expiring lists keys page by page, and checks the order over all pages. The last page is the one
 // after which there is no more.
-func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string) (all []DueKey) {
+func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int,
+	match func([]byte) bool, typ string) (all []DueKey) {
 	h.t.Helper()
 	last := DuePlace{}
 	for range 100_000 {
@@ -33,8 +34,10 @@ func (h *harness) expiring(v View, db int, from, until DuePlace, count func() in
 		}
 		for i, k := range list {
 			at := DuePlace{Deadline: k.At, Slot: Slot(k.Name), Hash: h.s.hash(k.Name)}
-			if at.Before(from) || !last.Before(at) && last != (DuePlace{}) || !at.Before(until) || more && !at.Before(next) {
-				h.t.Fatalf("%.20q at %v comes after %v, from %v until %v, next %v (%v)", k.Name, at, last, from, until, next, more)
+			if at.Before(from) || !last.Before(at) && last != (DuePlace{}) || !at.Before(until) ||
+				more && !at.Before(next) {
+				h.t.Fatalf("%.20q at %v comes after %v, from %v until %v, next %v (%v)", k.Name, at,
+					last, from, until, next, more)
 			}
 			if last = at; i >= n {
 				h.t.Fatalf("%d keys in a page of %d", len(list), n)
@@ -111,7 +114,9 @@ func (h *harness) mixed(db, keys int) (want map[string]int64) {
 				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(deadline), Event{}) }, k)
 			}
 		case 1:
-			h.do(func(x *Txn) { x.SetString(k, bytes.Repeat([]byte("v"), 9000), ttl.At(deadline), Event{}) }, k)
+			h.do(func(x *Txn) {
+				x.SetString(k, bytes.Repeat([]byte("v"), 9000), ttl.At(deadline), Event{})
+			}, k)
 		default:
 			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{}) }, k)
 		}
@@ -138,7 +143,8 @@ func TestExpiring(t *testing.T) {
 				size = 3
 			}
 			got := map[string]int64{}
-			for _, k := range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(size), anyName, "") {
+			for _, k := range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(size), anyName,
+				"") {
 				got[string(k.Name)] = k.At
 			}
 			if !maps.Equal(got, want) {
@@ -150,12 +156,20 @@ func TestExpiring(t *testing.T) {
 			typ         string
 			has         func(i int, at int64) bool
 		}{
-			{DuePlace{Deadline: now + 10_001}, DuePlace{Deadline: now + 10_002}, "", func(_ int, at int64) bool { return at == now+10_001 }},
-			{DuePlace{Deadline: now + 10_002}, DueEnd, "", func(_ int, at int64) bool { return at >= now+10_002 }},
-			{DuePlace{Deadline: math.MaxInt64}, DueEnd, "", func(_ int, at int64) bool { return at == math.MaxInt64 }},
-			{DuePlace{Deadline: now + 10_003}, DuePlace{Deadline: math.MaxInt64}, "", func(int, int64) bool { return false }},
+			{DuePlace{Deadline: now + 10_001}, DuePlace{Deadline: now + 10_002}, "",
+				func(_ int, at int64) bool { return at == now+10_001 }},
+			{DuePlace{Deadline: now + 10_002}, DueEnd, "", func(_ int, at int64) bool {
+				return at >= now+10_002
+			}},
+			{DuePlace{Deadline: math.MaxInt64}, DueEnd, "", func(_ int, at int64) bool {
+				return at == math.MaxInt64
+			}},
+			{DuePlace{Deadline: now + 10_003}, DuePlace{Deadline: math.MaxInt64}, "",
+				func(int, int64) bool { return false }},
 			{DueEnd, DueEnd, "", func(int, int64) bool { return false }},
-			{DuePlace{Deadline: now + 10_002}, DuePlace{}, "", func(int, int64) bool { return false }},
+			{DuePlace{Deadline: now + 10_002}, DuePlace{}, "", func(int, int64) bool {
+				return false
+			}},
 			{DuePlace{}, DuePlace{Deadline: now}, "", func(int, int64) bool { return false }},
 			{DuePlace{}, DueEnd, "hash", func(i int, _ int64) bool { return i%5 == 0 }},
 			{DuePlace{}, DueEnd, "list", func(int, int64) bool { return false }},
@@ -167,17 +181,21 @@ func TestExpiring(t *testing.T) {
 			some := maps.Clone(want)
 			maps.DeleteFunc(some, func(text string, at int64) bool {
 				var i int
-				if _, err := fmt.Sscanf(strings.TrimPrefix(strings.TrimPrefix(text, "{same}"), "key"), "%d", &i); err != nil {
+				if _, err := fmt.Sscanf(strings.TrimPrefix(strings.TrimPrefix(text, "{same}"),
+					"key"), "%d", &i); err != nil {
 					t.Fatal(err)
 				}
 				return !c.has(i, at)
 			})
 			if !maps.Equal(got, some) {
-				t.Errorf("%s, %v to %v, type %q: %d keys, want %d", place, c.from, c.until, c.typ, len(got), len(some))
+				t.Errorf("%s, %v to %v, type %q: %d keys, want %d", place, c.from, c.until, c.typ,
+					len(got), len(some))
 			}
 		}
 		some := 0
-		for range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(20), func(name []byte) bool { return bytes.HasSuffix(name, []byte("7")) }, "") {
+		for range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(20), func(name []byte) bool {
+			return bytes.HasSuffix(name, []byte("7"))
+		}, "") {
 			some++
 		}
 		match := 0
@@ -190,7 +208,8 @@ func TestExpiring(t *testing.T) {
 			t.Errorf("%s: %d names match, want %d", place, some, match)
 		}
 		h.doAll(func(x *Txn) {
-			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(100), anyName, "")); n != len(want) {
+			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(100), anyName,
+				"")); n != len(want) {
 				t.Errorf("%s, within a transaction: %d keys, want %d", place, n, len(want))
 			}
 		})
@@ -212,15 +231,18 @@ func TestExpiring(t *testing.T) {
 	h.open()
 	h.s.bounds.cover = 40 // pages are empty until what ttl has before them is known
 	compare("after a restart")
-	if of := h.s.later.mu.of[h.s.spaces.ids[1]]; of == nil || of.index.Len() == 0 || of.through.Before(DuePlace{Deadline: now + 10_000}) {
+	if of := h.s.later.mu.of[h.s.spaces.ids[1]]; of == nil || of.index.Len() == 0 ||
+		of.through.Before(DuePlace{Deadline: now + 10_000}) {
 		t.Errorf("the next page reads ttl again: %+v", of)
 	}
 	h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
-	if n := len(h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName, "")); n != len(want) {
+	if n := len(h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName, "")); n != len(
+		want) {
 		t.Errorf("swapped: %d keys, want %d", n, len(want))
 	}
 	h.doAll(func(x *Txn) { x.FlushDB(2) })
-	if list := h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName, ""); len(list) != 0 {
+	if list := h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName,
+		""); len(list) != 0 {
 		t.Errorf("emptied: %d keys", len(list))
 	}
 }
@@ -300,7 +322,8 @@ func TestExpiringBesideChanges(t *testing.T) {
 				h.load([]Key{key(i)})
 			case 4, 5: // of the same deadline, elsewhere in memory, or with another first element
 				if i%2 == 0 {
-					hash(i, fmt.Sprint(rapid.IntRange(0, 3).Draw(rt, "field")), now+rapid.SampledFrom([]int64{1000, 4999, 5001, 9000}).Draw(rt, "due"))
+					hash(i, fmt.Sprint(rapid.IntRange(0, 3).Draw(rt, "field")),
+						now+rapid.SampledFrom([]int64{1000, 4999, 5001, 9000}).Draw(rt, "due"))
 					return
 				}
 				size := rapid.SampledFrom([]int{1, 50, 5000}).Draw(rt, "size")
@@ -316,7 +339,8 @@ func TestExpiringBesideChanges(t *testing.T) {
 			case 7:
 				if i >= stay {
 					h.do(func(x *Txn) {
-						x.SetDeadline(key(i), ttl.At(now+rapid.Int64Range(1, 9000).Draw(rt, "deadline")), Event{})
+						x.SetDeadline(key(i),
+							ttl.At(now+rapid.Int64Range(1, 9000).Draw(rt, "deadline")), Event{})
 					}, key(i))
 				}
 			}
@@ -330,12 +354,13 @@ func TestExpiringBesideChanges(t *testing.T) {
 			var list []DueKey
 			var err error
 			count := rapid.IntRange(1, 10).Draw(rt, "count")
-			list, from, more, err = h.s.Expiring(0, from, DuePlace{Deadline: now + 5100}, count, func([]byte) bool {
-				if rapid.IntRange(0, 7).Draw(rt, "changes") == 0 {
-					change()
-				}
-				return true
-			}, "")
+			list, from, more, err = h.s.Expiring(0, from, DuePlace{Deadline: now + 5100}, count,
+				func([]byte) bool {
+					if rapid.IntRange(0, 7).Draw(rt, "changes") == 0 {
+						change()
+					}
+					return true
+				}, "")
 			if err != nil || pages > 1000 {
 				rt.Fatalf("page %d: %v", pages, err)
 			}
@@ -408,7 +433,11 @@ func TestExpiringLongNames(t *testing.T) {
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for db, n := range map[int]int{1: long, 2: short} {
-			l := expiring{View: h.s.View, db: db, now: now, count: 10_000, match: func([]byte) bool { h.unlocked(place); return true }, from: DuePlace{Deadline: now + 1}, through: DueEnd}
+			l := expiring{View: h.s.View, db: db, now: now, count: 10_000,
+				match: func([]byte) bool {
+					h.unlocked(place)
+					return true
+				}, from: DuePlace{Deadline: now + 1}, through: DueEnd}
 			before := allocated()
 			for _, sh := range h.s.shards {
 				if err := l.inMemory(sh); err != nil {
@@ -425,7 +454,8 @@ func TestExpiringLongNames(t *testing.T) {
 			for from, more := (DuePlace{}), true; more; {
 				var list []DueKey
 				var err error
-				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match, ""); err != nil {
+				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match,
+					""); err != nil {
 					t.Fatal(err)
 				}
 				size := 0
@@ -458,7 +488,8 @@ func TestExpiringDamage(t *testing.T) {
 		b := tx.Bucket(format.BucketTTL)
 		var err error
 		for n := range 30 {
-			err = errors.Join(err, b.Put(format.TTLKey(nil, now+10_000, nil)[:1+n%8], []byte("x")), b.Put(format.TTLKey(nil, now+9000, make([]byte, n)), make([]byte, n%9)))
+			err = errors.Join(err, b.Put(format.TTLKey(nil, now+10_000, nil)[:1+n%8], []byte("x")),
+				b.Put(format.TTLKey(nil, now+9000, make([]byte, n)), make([]byte, n%9)))
 		}
 		k := h.s.Key(0, []byte("{same}2"))
 		at := format.TTLKey(nil, now+10_002, format.DiskKey(nil, h.s.spaces.ids[0], k))
@@ -567,12 +598,14 @@ func TestExpiringOneSlot(t *testing.T) {
 	now := h.clock.Now()
 	for i := range 5000 {
 		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i/200)), Event{}) }, k)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i/200)), Event{}) },
+			k)
 	}
 	for from, pages, more := (DuePlace{}), 0, true; more; pages++ {
 		var list []DueKey
 		var err error
-		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, ""); err != nil || len(list) != 500 {
+		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, ""); err != nil ||
+			len(list) != 500 {
 			t.Fatalf("page %d has %d keys (%v)", pages, len(list), err)
 		}
 	}
@@ -607,19 +640,23 @@ func TestExpiringBesideDatabase(t *testing.T) {
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+others), Event{}) }, k)
 	h.saved()
 	h.evict()
-	l := expiring{View: h.s.View, db: 1, now: now, count: 1, match: anyName, from: DuePlace{Deadline: now + 1}, through: DueEnd}
+	l := expiring{View: h.s.View, db: 1, now: now, count: 1, match: anyName,
+		from: DuePlace{Deadline: now + 1}, through: DueEnd}
 	space, _, err := l.beginOnDisk()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at, steps := l.from, 0; at.Before(DueEnd); steps++ {
 		keys, next, looks, err := l.readTTL(space, at, DueEnd, 10, true)
-		if err != nil || looks > 10+2*walkNames || !at.Before(next) || len(keys) > 0 == next.Before(DueEnd) {
-			t.Fatalf("step %d has %d keys of %d entries, from %v on to %v (%v)", steps, len(keys), looks, at, next, err)
+		if err != nil || looks > 10+2*walkNames || !at.Before(next) ||
+			len(keys) > 0 == next.Before(DueEnd) {
+			t.Fatalf("step %d has %d keys of %d entries, from %v on to %v (%v)", steps, len(keys),
+				looks, at, next, err)
 		}
 		at = next
 	}
-	if list := h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(10), anyName, ""); len(list) != 1 {
+	if list := h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(10), anyName,
+		""); len(list) != 1 {
 		t.Errorf("%d keys", len(list))
 	}
 }
@@ -657,10 +694,13 @@ func TestExpiringSwapped(t *testing.T) {
 		}
 		h.doAll(func(x *Txn) {
 			list, next, more, err := x.View().Expiring(1, DuePlace{}, DueEnd, 10_000, anyName, "")
-			if err != nil || !more || len(list) == 0 || len(list) > withinMost || !(DuePlace{Deadline: now}).Before(next) {
-				t.Errorf("%s: a page within a transaction has %d entries, up to %v: %v", place, len(list), next, err)
+			if err != nil || !more || len(list) == 0 || len(list) > withinMost ||
+				!(DuePlace{Deadline: now}).Before(next) {
+				t.Errorf("%s: a page within a transaction has %d entries, up to %v: %v", place,
+					len(list), next, err)
 			}
-			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(10_000), anyName, "")); n != keys {
+			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(10_000), anyName,
+				"")); n != keys {
 				t.Errorf("%s: %d entries within a transaction", place, n)
 			}
 		})
@@ -689,7 +729,8 @@ func BenchmarkExpiringWithin(b *testing.B) {
 	for i := range keys {
 		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
 		if i%2 == 0 {
-			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000+int64(i)), Event{}) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000+int64(i)), Event{}) },
+				k)
 			continue
 		}
 		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i))

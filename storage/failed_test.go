@@ -38,7 +38,10 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 		t.Errorf("%d elements of an emptied database are left on disk", n)
 	}
 	err := h.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketValues, nil, nil, func(at, _ []byte) error { t.Errorf("record %x is left", at); return nil })
+		return each(tx, format.BucketValues, nil, nil, func(at, _ []byte) error {
+			t.Errorf("record %x is left", at)
+			return nil
+		})
 	})
 	if err != nil {
 		t.Error(err)
@@ -67,7 +70,8 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 			deleted = true
 			h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
 			h.commit()
-		case step == StepWrite && deleted && len(h.s.garbage.mu.items) == 0: // the last transaction has taken the items
+		case step == StepWrite && deleted && len(h.s.garbage.mu.items) == 0:
+			// The last transaction has taken the items.
 			return syscall.ENOSPC
 		}
 		return nil

@@ -29,7 +29,8 @@ func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
 // tooLarge is a record that parses and cannot be applied: only the replay that the key
 // belongs to finds out.
 func tooLarge(s *Store, k Key) []byte {
-	rec := format.AppendBytes(format.AppendRecord(nil, format.RecPut, uint64(s.spaces.ids[0])), k.Name)
+	rec := format.AppendBytes(format.AppendRecord(nil, format.RecPut, uint64(s.spaces.ids[0])),
+		k.Name)
 	rec = format.AppendDeadline(rec, 0, 0)
 	return format.AppendBytes(rec, make([]byte, 1<<20))
 }
@@ -44,7 +45,10 @@ func TestFirstBadRecordIsReported(t *testing.T) {
 				var at []uint64
 				for _, which := range order {
 					for range 300 {
-						h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("x")), []byte("y"), ttl.Deadline{}, Event{}) }, h.s.Key(0, []byte("x")))
+						h.do(func(x *Txn) {
+							x.SetString(h.s.Key(0, []byte("x")), []byte("y"),
+								ttl.Deadline{}, Event{})
+						}, h.s.Key(0, []byte("x")))
 					}
 					a, b := keysOfReplays(t, h.s)
 					if which == 'b' {
@@ -60,9 +64,12 @@ func TestFirstBadRecordIsReported(t *testing.T) {
 				if err := h.s.Close(false); err != nil {
 					t.Fatal(err)
 				}
-				_, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
-					Databases: 3, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, NoBackground: true})
-				if !errors.Is(err, format.ErrBadRecord) || !strings.Contains(err.Error(), fmt.Sprintf("position %d:", at[0])) {
+				_, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock,
+					Logger:    slog.New(slog.DiscardHandler),
+					Databases: 3, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10,
+					InitialMmap: 1 << 22, NoBackground: true})
+				if !errors.Is(err, format.ErrBadRecord) ||
+					!strings.Contains(err.Error(), fmt.Sprintf("position %d:", at[0])) {
 					t.Fatalf("opened with: %v; want the record before position %d", err, at[0])
 				}
 			})

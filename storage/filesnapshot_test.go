@@ -77,8 +77,10 @@ func TestSnapshotAndLog(t *testing.T) {
 			h.t.Fatalf("the log ends at %d, and the header is %+v", h.s.Log().End(), sn.Header)
 		}
 		dir := t.TempDir()
-		then := harness{t: h.t, dir: dir, fs: h.logOf(dir), clock: clock.NewFake(h.clock.Now()), model: h.model.clone(), databases: h.databases}
-		for range rapid.IntRange(0, 3).Draw(rt, "checkpoints before the first piece") { // they write pages, and both meta pages
+		then := harness{t: h.t, dir: dir, fs: h.logOf(dir), clock: clock.NewFake(h.clock.Now()),
+			model: h.model.clone(), databases: h.databases}
+		for range rapid.IntRange(0, 3).Draw(rt, "checkpoints before the first piece") {
+			// They write pages, and both meta pages.
 			h.change()
 			h.saved()
 		}
@@ -95,25 +97,29 @@ func TestSnapshotAndLog(t *testing.T) {
 			return nil
 		})
 		var b bytes.Buffer
-		err = sn.Send(context.Background(), &b, func(w *snapshotfile.Writer) error { return w.Record(5, []byte("record")) })
+		err = sn.Send(context.Background(), &b, func(w *snapshotfile.Writer) error {
+			return w.Record(5, []byte("record"))
+		})
 		h.s.options.Testing.OnStep = nil
 		if err = errors.Join(err, sn.Close()); err != nil || pieces == 0 {
 			h.t.Fatalf("%d pieces, %v", pieces, err)
 		}
 		h.commit()
 		dir = t.TempDir()
-		end := harness{t: h.t, dir: dir, fs: h.logOf(dir), clock: clock.NewFake(h.clock.Now()), model: h.model.clone(), databases: h.databases}
+		end := harness{t: h.t, dir: dir, fs: h.logOf(dir), clock: clock.NewFake(h.clock.Now()),
+			model: h.model.clone(), databases: h.databases}
 		for what, to := range map[string]*harness{"then": &then, "end": &end} {
 			if what == "end" && sn.Header.Segment < h.s.log.First() {
 				continue // checkpoints have released a part of the log that it needs
 			}
 			records := 0
-			got, err := Receive(to.options(), bytes.NewReader(b.Bytes()), sn.Header.Segment, func(position uint64, b []byte) error {
-				if records++; position != 5 || string(b) != "record" {
-					h.t.Fatalf("record %q of %d", b, position)
-				}
-				return nil
-			})
+			got, err := Receive(to.options(), bytes.NewReader(b.Bytes()), sn.Header.Segment,
+				func(position uint64, b []byte) error {
+					if records++; position != 5 || string(b) != "record" {
+						h.t.Fatalf("record %q of %d", b, position)
+					}
+					return nil
+				})
 			if err != nil || records != 1 || got.Position != sn.Header.Position {
 				h.t.Fatalf("%s: %d records, %+v, %v", what, records, got, err)
 			}
@@ -155,7 +161,9 @@ func TestSnapshotGivenUp(t *testing.T) {
 		"start it again": func(h *faulty) error {
 			for i := range 80 { // more than InitialMmap
 				k := h.s.Key(0, []byte(fmt.Sprint("long", i)))
-				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet) }, k)
+				h.do(func(x *Txn) {
+					x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet)
+				}, k)
 				h.saved()
 				h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 			}
@@ -165,7 +173,9 @@ func TestSnapshotGivenUp(t *testing.T) {
 			h.s.bounds.snapshotGrowth = 64 << 10
 			for i := range 20 {
 				k := h.s.Key(0, []byte(fmt.Sprint("long", i)))
-				h.do(func(x *Txn) { x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet) }, k)
+				h.do(func(x *Txn) {
+					x.SetString(k, []byte(strings.Repeat("v", 100_000)), ttl.Deadline{}, eventSet)
+				}, k)
 			}
 			h.saved()
 			h.s.file.snapshots.giveUp((*FileSnapshot).outgrown)
@@ -309,7 +319,8 @@ func TestReceiveDamaged(t *testing.T) {
 	h, stream, _, segment := receiver(t)
 	refuse := func(what string, b []byte) {
 		t.Helper()
-		if _, err := Receive(h.options(), bytes.NewReader(b), segment, nil); !errors.Is(err, snapshotfile.ErrBad) {
+		if _, err := Receive(h.options(), bytes.NewReader(b), segment, nil); !errors.Is(err,
+			snapshotfile.ErrBad) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -326,7 +337,8 @@ func TestReceiveDamaged(t *testing.T) {
 	}
 	h.open()
 	h.verify(h.names)
-	if _, err := Receive(h.options(), bytes.NewReader(stream), segment, nil); !errors.Is(err, ErrLocked) {
+	if _, err := Receive(h.options(), bytes.NewReader(stream), segment, nil); !errors.Is(err,
+		ErrLocked) {
 		t.Errorf("a data file in use is replaced: %v", err)
 	}
 	if err := h.s.Close(true); err != nil {

@@ -69,7 +69,9 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 func TestSwapIsShown(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
-	h.do(func(x *Txn) { x.SetString(h.s.Key(1, []byte("k")), []byte("v"), ttl.Deadline{}, Event{}) }, h.s.Key(1, []byte("k")))
+	h.do(func(x *Txn) {
+		x.SetString(h.s.Key(1, []byte("k")), []byte("v"), ttl.Deadline{}, Event{})
+	}, h.s.Key(1, []byte("k")))
 	h.commit()
 	h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
 	swapped := h.s.Log().End()
@@ -107,7 +109,8 @@ func TestFlushOfNothing(t *testing.T) {
 		flush()
 	}
 	if end := h.s.Log().End(); end != h.s.Log().Durable() {
-		t.Errorf("the log is at %d and was at %d before databases without a key were emptied", end, h.s.Log().Durable())
+		t.Errorf("the log is at %d and was at %d before databases without a key were emptied", end,
+			h.s.Log().Durable())
 	}
 	for range 100 {
 		set()

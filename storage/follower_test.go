@@ -59,7 +59,9 @@ func TestFollowerLeavesDue(t *testing.T) {
 				v.Set([]byte("g"), []byte("2"), ttl.At(start+2000))
 				v.Set([]byte("h"), []byte("3"), ttl.Deadline{})
 			})
-			h.hash(whole, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), ttl.At(start+999)) })
+			h.hash(whole, func(_ *Txn, v *Hash) {
+				v.Set([]byte("f"), []byte("1"), ttl.At(start+999))
+			})
 			h.clock.Set(start + 500)
 			h.s.Reap()
 			if evicted { // otherwise what is hidden is not in the data file yet
@@ -135,7 +137,8 @@ func TestFollowerTime(t *testing.T) {
 	h.restless()
 	h.lives("the clock is back", "k", false)
 	if got := h.s.Log().End(); got != end || h.s.now() != start+5000 {
-		t.Errorf("a follower whose clock went back has logged %d bytes, and its time is %d", got-end, h.s.now()-start)
+		t.Errorf("a follower whose clock went back has logged %d bytes, and its time is %d",
+			got-end, h.s.now()-start)
 	}
 	h.s.SetFollower(false)
 	h.s.Manual().AwaitClock()
@@ -276,13 +279,14 @@ func TestFollowerOpens(t *testing.T) {
 	h.puts(0, "k", "v", h.clock.Now()+1000)
 	h.commit()
 	var end uint64
-	h.follower, h.openLog = true, func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
-		log, err := openAlone(o, from, replay)
-		if err == nil {
-			end = log.End()
+	h.follower, h.openLog = true,
+		func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+			log, err := openAlone(o, from, replay)
+			if err == nil {
+				end = log.End()
+			}
+			return log, err
 		}
-		return log, err
-	}
 	h.clock.Advance(time.Hour)
 	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
 	h.restless()
@@ -325,18 +329,23 @@ func TestLeaderRecordsClock(t *testing.T) {
 func (m *machine) follow(rt *rapid.T) {
 	h := m.h
 	h.s.SetFollower(true)
-	beside := []func(*rapid.T){m.advance, m.evict, m.leave, m.loadAll, m.checkpoint, m.moveBlocks, m.copyObjects,
+	beside := []func(*rapid.T){m.advance, m.evict, m.leave, m.loadAll, m.checkpoint,
+		m.moveBlocks, m.copyObjects,
 		func(rt *rapid.T) {
 			m.advance(rt)
 			h.compareWalk(rapid.Bool().Draw(rt, "within"), rapid.Bool().Draw(rt, "pages"))
 		},
-		func(*rapid.T) { h.verify(m.names) }, func(*rapid.T) { h.crash(m.rng, m.names); h.s.SetFollower(true) }}
+		func(*rapid.T) { h.verify(m.names) }, func(*rapid.T) {
+			h.crash(m.rng, m.names)
+			h.s.SetFollower(true)
+		}}
 	for range rapid.IntRange(1, 6).Draw(rt, "beside") {
 		counted, expires := h.s.Count(0)
 		i := rapid.IntRange(0, len(beside)-1).Draw(rt, "what")
 		beside[i](rt)
 		if k, e := h.s.Count(0); i < len(beside)-1 && (k != counted || e != expires) {
-			h.t.Fatalf("a follower counts %d and %d keys, and had %d and %d", k, e, counted, expires)
+			h.t.Fatalf("a follower counts %d and %d keys, and had %d and %d", k, e,
+				counted, expires)
 		}
 	}
 	if err := h.s.Err(); err != nil {
@@ -352,7 +361,8 @@ func TestFollowerBesideBackground(t *testing.T) {
 	h := closedHarness(t)
 	o := h.options()
 	o.NoBackground = false
-	o.CheckpointBytes = 1 << 40 // a checkpoint begins another segment of the log, with an empty batch
+	// A checkpoint begins another segment of the log, with an empty batch.
+	o.CheckpointBytes = 1 << 40
 	s, _, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +387,9 @@ func TestFollowerBesideBackground(t *testing.T) {
 		s.SetFollower(false)
 	}
 	h.s.Reap()
-	await.Until(t, "all expiries are recorded", func() bool { return len(h.recorded()) >= rounds*keys })
+	await.Until(t, "all expiries are recorded", func() bool {
+		return len(h.recorded()) >= rounds*keys
+	})
 	if n := len(h.recorded()); n != rounds*keys {
 		t.Errorf("%d expiries are recorded, want %d", n, rounds*keys)
 	}

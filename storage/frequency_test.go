@@ -18,7 +18,9 @@ func TestFrequentKeysStay(t *testing.T) {
 		}
 		often, lately := h.s.Key(0, []byte("{slot}often")), h.s.Key(0, []byte("{slot}lately"))
 		for _, k := range []Key{often, lately} {
-			h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"}) }, k)
+			h.do(func(x *Txn) {
+				x.SetString(k, []byte("v"), ttl.Deadline{}, Event{EventString, "set"})
+			}, k)
 		}
 		for range 1000 {
 			h.do(func(x *Txn) { x.Get(often) }, often)
@@ -32,7 +34,8 @@ func TestFrequentKeysStay(t *testing.T) {
 			t.Fatal("nothing left memory")
 		}
 		if h.s.resident(often) != counted || h.s.resident(lately) == counted {
-			t.Errorf("counted %v: in memory are often %v, lately %v", counted, h.s.resident(often), h.s.resident(lately))
+			t.Errorf("counted %v: in memory are often %v, lately %v", counted, h.s.resident(often),
+				h.s.resident(lately))
 		}
 		h.check()
 	}

@@ -25,7 +25,8 @@ var fuzzKeys = []string{"small", "due", "string", "h", "set", "z", "l", "hl", "n
 // fillAll makes keys of every type, in memory and by element on disk.
 func fillAll(h *harness) {
 	key := func(name string) Key { return h.s.Key(0, []byte(name)) }
-	hash, set, zset, list, large := &object.Hash{}, &object.Set{}, &object.ZSet{}, &object.List{}, &object.Hash{}
+	hash, set, zset, list, large := &object.Hash{}, &object.Set{}, &object.ZSet{},
+		&object.List{}, &object.Hash{}
 	for i := range 3 {
 		name := fmt.Appendf(nil, "e%d", i)
 		hash.Set(name, []byte("v"), int64(i)*1_700_000_000_500)
@@ -40,7 +41,8 @@ func fillAll(h *harness) {
 	h.doAll(func(x *Txn) {
 		x.SetString(key("small"), []byte("v"), ttl.Deadline{}, Event{})
 		x.SetString(key("due"), []byte("v"), ttl.At(h.clock.Now()+1000), Event{})
-		x.SetString(key("string"), []byte(strings.Repeat("0123456789", 3000)), ttl.Deadline{}, Event{})
+		x.SetString(key("string"), []byte(strings.Repeat("0123456789", 3000)),
+			ttl.Deadline{}, Event{})
 		for _, name := range []string{"h", "set", "z", "l", "hl"} {
 			x.Replace(key(name), values[name], ttl.Deadline{}, Event{})
 		}
@@ -115,14 +117,16 @@ func (m *batchMaker) int(b []byte) []byte {
 	if !m.One(3) {
 		return binary.AppendUvarint(b, uint64(m.N(20)))
 	}
-	edges := []uint64{1_700_000_000_000, 1_700_000_000_500, 1<<48 - 1, 1 << 62, math.MaxInt64, 1 << 63, math.MaxUint64, 65536}
+	edges := []uint64{1_700_000_000_000, 1_700_000_000_500, 1<<48 - 1, 1 << 62, math.MaxInt64,
+		1 << 63, math.MaxUint64, 65536}
 	return binary.AppendUvarint(b, edges[m.N(len(edges))])
 }
 
 // offset appends a place in a string: near its begin, or where none can have one. What is
 // between would be filled with zeros, as SETRANGE may do.
 func (m *batchMaker) offset(b []byte) []byte {
-	edges := []uint64{0, 5, 29_999, 30_000, 16 << 10, 100_000, object.MaxString, math.MaxInt64, 1 << 63, math.MaxUint64}
+	edges := []uint64{0, 5, 29_999, 30_000, 16 << 10, 100_000, object.MaxString, math.MaxInt64,
+		1 << 63, math.MaxUint64}
 	return binary.AppendUvarint(b, edges[m.N(len(edges))])
 }
 
@@ -167,24 +171,30 @@ func (m *batchMaker) deadlineOf(b []byte) []byte {
 // strings have.
 func (m *batchMaker) elem() []byte {
 	if m.One(3) {
-		return []byte(m.From([]string{"\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01", "\x03\x00\x00\x00\x01", "\x04\x00\x00\x00\x01\x00\x00\x00\x01",
-			"\x05\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01", "\x80\x00\x00\x00\x00\x01\x00\x00"}))
+		return []byte(m.From([]string{"\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01",
+			"\x03\x00\x00\x00\x01", "\x04\x00\x00\x00\x01\x00\x00\x00\x01",
+			"\x05\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01",
+			"\x80\x00\x00\x00\x00\x01\x00\x00"}))
 	}
 	if m.One(2) {
 		return []byte(m.From([]string{"e0", "e1", "e2", "new", "", "0"}))
 	}
-	edges := []uint64{0, 1, 2, 3, 100, 1 << 40, math.MaxInt64, 1 << 63, math.MaxUint64, 1<<63 + 1, 1 << 51}
+	edges := []uint64{0, 1, 2, 3, 100, 1 << 40, math.MaxInt64, 1 << 63, math.MaxUint64,
+		1<<63 + 1, 1 << 51}
 	return binary.BigEndian.AppendUint64(nil, edges[m.N(len(edges))])
 }
 
 func (m *batchMaker) text() []byte {
 	switch m.N(8) {
 	case 3: // of a stream's entry, or its metadata
-		return []byte(m.From([]string{"\x02\x01\x01\x01f\x01v", "\x03\x01\x01\x01f\x01v", "\x09\x01\x00\x00\x03\x00\x01\x01\x01\x00"}))
+		return []byte(m.From([]string{"\x02\x01\x01\x01f\x01v", "\x03\x01\x01\x01f\x01v",
+			"\x09\x01\x00\x00\x03\x00\x01\x01\x01\x00"}))
 	case 4: // of a group, a consumer, a pending entry
-		return []byte(m.From([]string{"\x01g\x02\x01\x02", "\x01c\x05\x00", "\x01\x07\x01", "\x00\x00\x01"}))
+		return []byte(m.From([]string{"\x01g\x02\x01\x02", "\x01c\x05\x00", "\x01\x07\x01",
+			"\x00\x00\x01"}))
 	case 0:
-		return binary.BigEndian.AppendUint64(nil, math.Float64bits([]float64{1, -1, math.Inf(1), math.NaN(), 0}[m.N(5)]))
+		return binary.BigEndian.AppendUint64(nil,
+			math.Float64bits([]float64{1, -1, math.Inf(1), math.NaN(), 0}[m.N(5)]))
 	case 1:
 		return []byte(strings.Repeat("x", m.N(5000)))
 	case 2:
@@ -241,7 +251,8 @@ func startAgain(h *harness) error {
 		for db := range h.databases {
 			k := h.s.Key(db, []byte(name))
 			for try := 0; !h.s.Begin(h.txn, []Key{k}); try++ {
-				for _, slow := range h.s.loads.serveBatch([]load{{keys: []Key{k}, done: func(e error) { err = e }}}) {
+				for _, slow := range h.s.loads.serveBatch(
+					[]load{{keys: []Key{k}, done: func(e error) { err = e }}}) {
 					h.s.loads.serve(slow)
 				}
 				if err != nil || try == 100 {
@@ -274,7 +285,8 @@ type fileMaker struct{ testkit.Dice }
 
 // change changes one entry of a bucket, and makes its checksum right again.
 func (m *fileMaker) change(tx *bolt.Tx) error {
-	buckets := [][]byte{format.BucketValues, format.BucketElements, format.BucketTTL, format.BucketSlots, format.BucketMeta, format.BucketGarbage, format.BucketPending}
+	buckets := [][]byte{format.BucketValues, format.BucketElements, format.BucketTTL,
+		format.BucketSlots, format.BucketMeta, format.BucketGarbage, format.BucketPending}
 	name := buckets[m.N(len(buckets))]
 	b := tx.Bucket(name)
 	at, v := b.Cursor().First()
@@ -332,8 +344,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func reseal(bucket, at, v []byte) {
 	switch {
 	case len(v) < 4:
-	case string(bucket) == string(format.BucketElements), string(bucket) == string(format.BucketTTL):
-		binary.LittleEndian.PutUint32(v, crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, v[4:]))
+	case string(bucket) == string(format.BucketElements),
+		string(bucket) == string(format.BucketTTL):
+		binary.LittleEndian.PutUint32(v, crc32.Update(crc32.Checksum(at, castagnoli),
+			castagnoli, v[4:]))
 	case string(bucket) == string(format.BucketPending):
 		format.SealChanges(v)
 	case string(bucket) == string(format.BucketValues) && len(v) > 9:
@@ -370,7 +384,8 @@ func FuzzDataFile(f *testing.F) {
 		if m.One(2) { // pending is empty after a clean stop
 			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 				var d dueChanges
-				d.add(format.DiskKey(nil, h.s.spaces.ids[0], h.s.Key(0, []byte("due"))), format.Times{Deadline: h.clock.Now() + 1000}, format.Times{Deadline: 5})
+				d.add(format.DiskKey(nil, h.s.spaces.ids[0], h.s.Key(0, []byte("due"))),
+					format.Times{Deadline: h.clock.Now() + 1000}, format.Times{Deadline: 5})
 				_, err := d.write(tx)
 				return err
 			})

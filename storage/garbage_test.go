@@ -17,7 +17,9 @@ import (
 // does.
 func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 	ends := map[string]func(h *harness, to, next, other Key){
-		"deleted": func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.Delete(to, Deleted) }, to) },
+		"deleted": func(h *harness, to, _, _ Key) {
+			h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
+		},
 		"overwritten": func(h *harness, to, _, _ Key) {
 			h.do(func(x *Txn) { x.SetString(to, []byte("v"), ttl.Deadline{}, eventSet) }, to)
 		},
@@ -47,16 +49,18 @@ func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 		for _, shards := range [][3]int{{0, 2, 3}, {2, 0, 3}, {3, 2, 0}} {
 			for at := 1; at <= 8; at++ {
 				for _, crash := range []bool{false, true} {
-					t.Run(fmt.Sprint(end, shards, ", step ", at, ", crash ", crash), func(t *testing.T) {
-						testRenamedBeside(t, shards, at, crash, happens)
-					})
+					t.Run(fmt.Sprint(end, shards, ", step ", at, ", crash ", crash),
+						func(t *testing.T) {
+							testRenamedBeside(t, shards, at, crash, happens)
+						})
 				}
 			}
 		}
 	}
 }
 
-func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool, happens func(h *harness, to, next, other Key)) {
+func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool,
+	happens func(h *harness, to, next, other Key)) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
 	h.s.bounds.batchBytes = 1 // one commit for each slot
@@ -93,7 +97,9 @@ func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool, happens 
 		h.saved()
 	}
 	h.check()
-	if err := h.s.Orphans(func(id uint64, n, _ int) { t.Errorf("%d elements of value %d belong to no key", n, id) }); err != nil {
+	if err := h.s.Orphans(func(id uint64, n, _ int) {
+		t.Errorf("%d elements of value %d belong to no key", n, id)
+	}); err != nil {
 		t.Error(err)
 	}
 	want := 0
@@ -119,7 +125,10 @@ func (h *harness) keyOf(shard int) Key {
 // elements is how many the data file has of all values.
 func (h *harness) elements() (n int) {
 	err := h.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error { n++; return nil })
+		return each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error {
+			n++
+			return nil
+		})
 	})
 	if err != nil {
 		h.t.Error(err)

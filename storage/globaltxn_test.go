@@ -135,7 +135,10 @@ func TestShareInstant(t *testing.T) {
 	}
 	long.UseAll()
 	seen := 0
-	if err := long.View().Walk(0, func([]byte, object.Type) bool { seen++; return true }); err != nil || seen != 2 {
+	if err := long.View().Walk(0, func([]byte, object.Type) bool {
+		seen++
+		return true
+	}); err != nil || seen != 2 {
 		t.Errorf("it sees %d keys, %v", seen, err)
 	}
 	long.End()
@@ -183,7 +186,8 @@ func TestShareClockStep(t *testing.T) {
 	h.s.now() // it begins to remove what is due
 	await.Until(t, "it removes what is due", func() bool { return h.s.stats.Expired.Load() != 0 })
 	long.Use(keys[1:])
-	long.SetString(keys[1], []byte("y"), ttl.At(now+30_000), setEvent) // due a minute after now, not due at the clock's time
+	// Due a minute after now, not due at the clock's time.
+	long.SetString(keys[1], []byte("y"), ttl.At(now+30_000), setEvent)
 	long.End()
 	h.s.Manual().AwaitClock()
 	if n, _ := h.s.Count(0); n != 1 {
@@ -204,8 +208,10 @@ func TestShareClockStep(t *testing.T) {
 func TestShareBesideAll(t *testing.T) {
 	const accounts, opening = 64, 100
 	s, _, err := Open(Options{
-		Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 16,
-		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1 << 20, InitialMmap: 1 << 20, DiskReserve: 1, Sync: wal.No,
+		Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler),
+		Databases: 2, Shards: 16,
+		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1 << 20, InitialMmap: 1 << 20,
+		DiskReserve: 1, Sync: wal.No,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +273,9 @@ func TestShareBesideAll(t *testing.T) {
 	})
 	all.Go(func() {
 		for time.Now().Before(end) {
-			if err := errors.Join(s.Checkpoint(), s.Walk(0, func([]byte, object.Type) bool { return true })); err != nil {
+			if err := errors.Join(s.Checkpoint(), s.Walk(0, func([]byte, object.Type) bool {
+				return true
+			})); err != nil {
 				t.Error(err)
 			}
 		}
@@ -312,6 +320,8 @@ func balance(t *testing.T, txn *Txn, k Key) int {
 }
 
 func move(t *testing.T, txn *Txn, from, to Key) {
-	txn.SetString(from, strconv.AppendInt(nil, int64(balance(t, txn, from)-1), 10), ttl.Deadline{}, setEvent)
-	txn.SetString(to, strconv.AppendInt(nil, int64(balance(t, txn, to)+1), 10), ttl.Deadline{}, setEvent)
+	txn.SetString(from, strconv.AppendInt(nil, int64(balance(t, txn, from)-1), 10),
+		ttl.Deadline{}, setEvent)
+	txn.SetString(to, strconv.AppendInt(nil, int64(balance(t, txn, to)+1), 10),
+		ttl.Deadline{}, setEvent)
 }

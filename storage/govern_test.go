@@ -17,7 +17,9 @@ func (g *slider) Read(t *Txn, k Key, item Item) {
 	t.MoveDeadline(k, ttl.In(item.Deadline()+3_600_000))
 }
 
-func (g *slider) Decide(_ *Txn, _ Key, deadline ttl.Deadline, _ bool) ttl.Deadline { return deadline }
+func (g *slider) Decide(_ *Txn, _ Key, deadline ttl.Deadline, _ bool) ttl.Deadline {
+	return deadline
+}
 
 // TestReadsAskNoGovernor: the governor is called for a read only if it moves deadlines.
 func TestReadsAskNoGovernor(t *testing.T) {

@@ -56,7 +56,8 @@ func TestGroupTimeFollower(t *testing.T) {
 			h.lives("a millisecond before", "k", true)
 			h.clock.Advance(time.Millisecond)
 			h.lives("in the end", "k", false)
-			if c := h.s.ClockGuard(); c.Since != 0 || c.Ahead != c.Wall-c.Now || max(c.Ahead+off, -c.Ahead-off) > 1000 {
+			if c := h.s.ClockGuard(); c.Since != 0 || c.Ahead != c.Wall-c.Now ||
+				max(c.Ahead+off, -c.Ahead-off) > 1000 {
 				t.Errorf("a follower shows %+v, and its clock is %d ms ahead", c, -off)
 			}
 		})
@@ -113,7 +114,8 @@ func TestGroupTimeStarts(t *testing.T) {
 // says: a key lives as long as it was given, give or take the second that is within the tolerance,
 // and there is one entry for its expiry.
 func TestGroupTimeLeads(t *testing.T) {
-	for _, c := range []struct{ off, error int64 }{{0, 0}, {700, -700}, {-700, 0}, {5000, 0}, {-5000, 0}, {3 * hourMs, 0}, {-3 * hourMs, 0}} {
+	for _, c := range []struct{ off, error int64 }{{0, 0}, {700, -700}, {-700, 0}, {5000, 0},
+		{-5000, 0}, {3 * hourMs, 0}, {-3 * hourMs, 0}} {
 		t.Run(fmt.Sprint(c.off), func(t *testing.T) {
 			h := groupMember(t)
 			start := h.clock.Now()
@@ -126,7 +128,8 @@ func TestGroupTimeLeads(t *testing.T) {
 			h.s.SetFollower(false)
 			h.s.Manual().AwaitClock()
 			h.timeIs("leads", start, 1000+max(0, -c.error))
-			if guarded := h.s.ClockGuard().Since != 0; guarded != (max(c.off, -c.off) > stepTolerance) {
+			if guarded := h.s.ClockGuard().Since != 0; guarded != (max(c.off,
+				-c.off) > stepTolerance) {
 				t.Errorf("time is guarded: %t", guarded)
 			}
 			h.s.HoldClock(true)

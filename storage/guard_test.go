@@ -187,7 +187,9 @@ func TestClockConfirm(t *testing.T) {
 	for why, end := range ends {
 		for _, evicted := range []bool{false, true} {
 			for _, kill := range []int{0, 1, 2} {
-				t.Run(fmt.Sprint(why, " evicted ", evicted, " restart ", kill), func(t *testing.T) { confirmStep(t, end, evicted, kill) })
+				t.Run(fmt.Sprint(why, " evicted ", evicted, " restart ", kill), func(t *testing.T) {
+					confirmStep(t, end, evicted, kill)
+				})
 			}
 		}
 	}
@@ -202,7 +204,8 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 	h.clock.Set(h.clock.Now() + day)
 	h.isAhead("a step", day)
 	now := h.s.now()
-	for _, name := range []string{"relative", "kept", "gone", "renewed", "persistent", "exchanged", "renamed", "copied", "overwritten"} {
+	for _, name := range []string{"relative", "kept", "gone", "renewed", "persistent", "exchanged",
+		"renamed", "copied", "overwritten"} {
 		h.set(name, hour, false)
 	}
 	h.set("absolute", now+2*day, true)
@@ -212,10 +215,13 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 		v.Set([]byte("absolute"), []byte("v"), ttl.At(now+2*day))
 		v.Set([]byte("none"), []byte("v"), ttl.Deadline{})
 	})
-	h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("kept")), []byte("w"), ttl.At(now+hour), eventSet) }, h.s.Key(0, []byte("kept")))
+	h.do(func(x *Txn) {
+		x.SetString(h.s.Key(0, []byte("kept")), []byte("w"), ttl.At(now+hour), eventSet)
+	}, h.s.Key(0, []byte("kept")))
 	h.do(func(x *Txn) { x.Delete(h.s.Key(0, []byte("gone")), Deleted) }, h.s.Key(0, []byte("gone")))
 	h.set("renewed", now+2*day, true)
-	h.do(func(x *Txn) { x.Persist(h.s.Key(0, []byte("persistent"))) }, h.s.Key(0, []byte("persistent")))
+	h.do(func(x *Txn) { x.Persist(h.s.Key(0, []byte("persistent"))) },
+		h.s.Key(0, []byte("persistent")))
 	h.set("overwritten", now+hour+1, true)
 	for from, to := range map[string]string{"renamed": "renamed again", "h": "h again"} {
 		a, b := h.s.Key(0, []byte(from)), h.s.Key(0, []byte(to))
@@ -239,16 +245,19 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 	end(h)
 	h.isAhead("confirmed", 0)
 	for name, want := range map[string]int64{
-		"before": now + day + hour, "relative": now + hour + day, "kept": now + hour + day, "exchanged": now + hour + day,
+		"before": now + day + hour, "relative": now + hour + day, "kept": now + hour + day,
+		"exchanged":     now + hour + day,
 		"renamed again": now + hour + day, "copied": now + hour + day, "copy": now + hour + day,
-		"far": now + 4*day, "absolute": now + 2*day, "renewed": now + 2*day, "persistent": 0, "gone": 0, "short": 0, "overwritten": 0, "renamed": 0,
+		"far": now + 4*day, "absolute": now + 2*day, "renewed": now + 2*day, "persistent": 0,
+		"gone": 0, "short": 0, "overwritten": 0, "renamed": 0,
 	} {
 		if got := h.due(name, ""); got != want {
 			t.Errorf("%s is due at %d, want %d", name, got-now, want-now)
 		}
 	}
 	for _, name := range []string{"h again", "h copied"} {
-		if r, a, n := h.due(name, "relative"), h.due(name, "absolute"), h.due(name, "none"); r != now+hour+day || a != now+2*day || n != 0 {
+		if r, a, n := h.due(name, "relative"), h.due(name, "absolute"),
+			h.due(name, "none"); r != now+hour+day || a != now+2*day || n != 0 {
 			t.Errorf("the fields of %s are due at %d, %d and %d", name, r-now, a-now, n)
 		}
 	}
@@ -325,7 +334,8 @@ func TestClockGuardAtStart(t *testing.T) {
 	now := h.s.now()
 	h.again(true, func() { h.clock.Reboot(20 * time.Minute) })
 	if got := h.s.now(); got != now {
-		t.Errorf("the machine restarts while time is guarded: it goes on %d ms after where it was", got-now)
+		t.Errorf("the machine restarts while time is guarded: it goes on %d ms after where it was",
+			got-now)
 	}
 	if err := h.s.ConfirmClock(); err != nil {
 		t.Fatal(err)
@@ -393,7 +403,8 @@ func TestClockConfirmInterrupted(t *testing.T) {
 			}
 			h.isAhead(fmt.Sprint("stop ", stop), day-moved)
 			for i := range keys {
-				if got, want := h.due(fmt.Sprint("k", i), ""), now+moved+hour+int64(i); got != want {
+				if got, want := h.due(fmt.Sprint("k", i), ""),
+					now+moved+hour+int64(i); got != want {
 					t.Fatalf("stop %d: key %d is due at %d, want %d", stop, i, got-now, want-now)
 				}
 			}
@@ -475,7 +486,8 @@ func TestClockGuardAmidTransaction(t *testing.T) {
 			t.Error("time is not guarded")
 		}
 		if x.Now() != now || x.Micros() < now*1000 || x.Micros() > now*1000+999 {
-			t.Errorf("the transaction's instant is %d ms and %d µs later", x.Now()-now, x.Micros()-now*1000)
+			t.Errorf("the transaction's instant is %d ms and %d µs later", x.Now()-now,
+				x.Micros()-now*1000)
 		}
 		x.SetString(k, []byte("v"), ttl.In(now+hour), eventSet)
 	}, k)
@@ -557,7 +569,8 @@ func TestClockConfirmBesideWriters(t *testing.T) {
 	h := closedHarness(t)
 	machine := &clock.Machine{}
 	o := h.options()
-	o.Clock, o.NoBackground, o.ClockJumpLimit, o.ClockJumpPatience = machine, false, 10*time.Minute, time.Hour
+	o.Clock, o.NoBackground, o.ClockJumpLimit, o.ClockJumpPatience = machine, false,
+		10*time.Minute, time.Hour
 	s, _, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -752,7 +765,8 @@ func TestClockGuardModel(t *testing.T) {
 	var sum clockModel
 	for range 20 {
 		h := guardedHarness(t, 3*time.Hour)
-		m := &clockModel{h: h, patience: 3 * hour, lead: h.clock.Now() - h.clock.Boot(), keys: map[string]modelKey{}}
+		m := &clockModel{h: h, patience: 3 * hour, lead: h.clock.Now() - h.clock.Boot(),
+			keys: map[string]modelKey{}}
 		for i := range 60 {
 			m.step(rng)
 			m.look()
@@ -767,15 +781,18 @@ func TestClockGuardModel(t *testing.T) {
 				name := fmt.Sprint("k", n)
 				got := max(h.due(name, ""), h.due(name, "f"))
 				if want := m.keys[name].due; got != want {
-					t.Fatalf("step %d: %s is due at %d, want %d; the time is %d, guarded since %d", i, name, got, want, m.newest, m.since)
+					t.Fatalf("step %d: %s is due at %d, want %d; the time is %d, guarded since %d",
+						i, name, got, want, m.newest, m.since)
 				}
 			}
 		}
 		h.check()
 		_ = h.s.Close(false)
-		sum.guards, sum.moved, sum.confirmed, sum.backs, sum.expired = sum.guards+m.guards, sum.moved+m.moved, sum.confirmed+m.confirmed, sum.backs+m.backs, sum.expired+m.expired
+		sum.guards, sum.moved, sum.confirmed, sum.backs, sum.expired = sum.guards+m.guards,
+			sum.moved+m.moved, sum.confirmed+m.confirmed, sum.backs+m.backs, sum.expired+m.expired
 	}
-	t.Logf("time was guarded %d times, %d times confirmed, %d times the clock went back; %d deadlines moved, %d keys expired", sum.guards, sum.confirmed, sum.backs, sum.moved, sum.expired)
+	t.Logf("time was guarded %d times, %d times confirmed, %d times the clock went back; %d deadlines moved, %d keys expired",
+		sum.guards, sum.confirmed, sum.backs, sum.moved, sum.expired)
 	if sum.guards == 0 || sum.moved == 0 || sum.backs == 0 || sum.expired == 0 {
 		t.Error("that is too little")
 	}

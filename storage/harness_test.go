@@ -102,7 +102,8 @@ func (m model) live(now int64) model {
 func (m model) String() string {
 	var lines []string
 	for k, v := range m {
-		lines = append(lines, fmt.Sprintf("%d/%.20q=%.20q(%d)%v@%d", k.db, k.key, v.data, len(v.data), v.coll, v.deadline))
+		lines = append(lines, fmt.Sprintf("%d/%.20q=%.20q(%d)%v@%d", k.db, k.key, v.data,
+			len(v.data), v.coll, v.deadline))
 	}
 	sort.Strings(lines)
 	return strings.Join(lines, "\n")
@@ -116,15 +117,20 @@ func newHarness(t testing.TB) *harness {
 
 // closedHarness makes a harness whose store is not opened yet.
 func closedHarness(t testing.TB) *harness {
-	return &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
+	return &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(),
+		clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
 }
 
 func (h *harness) options() Options {
 	o := Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
-		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
-		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks, SmallSteps: h.smallSteps},
-		MaxMemory: h.maxMemory, OpenLog: h.openLog, Member: h.member, Follower: h.follower, Archive: h.archive, Hooks: newRecorder,
+		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10,
+		CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
+		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit,
+		ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks,
+			SmallSteps: h.smallSteps},
+		MaxMemory: h.maxMemory, OpenLog: h.openLog, Member: h.member, Follower: h.follower,
+		Archive: h.archive, Hooks: newRecorder,
 	}
 	if h.onLog != nil {
 		o.FS = vfs.Inject(h.fs, h.onLog)
@@ -157,7 +163,8 @@ func (h *harness) mirror(path string, f DataFile) DataFile {
 
 // renamed renames the mirrors of data files.
 func (h *harness) renamed(step Step) error {
-	from := map[Step]string{StepNamed: newFile, StepRenamed: compactFile, StepTaken: receivedFile}[step]
+	from := map[Step]string{StepNamed: newFile, StepRenamed: compactFile,
+		StepTaken: receivedFile}[step]
 	if from == "" {
 		return nil
 	}
@@ -212,7 +219,9 @@ func (h *harness) doAll(fn func(*Txn)) {
 
 func (h *harness) load(keys []Key) {
 	var got error
-	for _, slow := range h.s.loads.serveBatch([]load{{keys: keys, done: func(err error) { got = err }}}) {
+	for _, slow := range h.s.loads.serveBatch([]load{{keys: keys, done: func(err error) {
+		got = err
+	}}}) {
 		h.s.loads.serve(slow)
 	}
 	if got != nil {
@@ -258,7 +267,8 @@ func same(a, b model) bool {
 		return false
 	}
 	for k, v := range a {
-		if w, ok := b[k]; !ok || w.data != v.data || w.deadline != v.deadline || !w.coll.equal(v.coll) {
+		if w, ok := b[k]; !ok || w.data != v.data || w.deadline != v.deadline ||
+			!w.coll.equal(v.coll) {
 			return false
 		}
 	}

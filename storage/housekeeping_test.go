@@ -75,7 +75,8 @@ func TestEvictionHold(t *testing.T) {
 func TestMemoryOfDatabases(t *testing.T) {
 	const databases, most = 500, 24 << 10
 	s, _, err := Open(Options{
-		Dir: t.TempDir(), Clock: clock.NewFake(1_700_000_000_000), Logger: slog.New(slog.DiscardHandler),
+		Dir: t.TempDir(), Clock: clock.NewFake(1_700_000_000_000),
+		Logger:    slog.New(slog.DiscardHandler),
 		Databases: databases, InitialMmap: 1 << 22, NoBackground: true, DiskReserve: 1,
 	})
 	if err != nil {
@@ -211,7 +212,8 @@ func TestCleanMemorySlowsNobodyDown(t *testing.T) {
 		delays      bool
 	}{{3 * limit, 0, false}, {3 * limit, limit, true}, {limit, limit, false}} {
 		if h.s.house.slowDown(c.used, c.dirty, limit); (h.s.Delay() > 0) != c.delays {
-			t.Errorf("%d bytes used, %d dirty, of %d: delay %v", c.used, c.dirty, limit, h.s.Delay())
+			t.Errorf("%d bytes used, %d dirty, of %d: delay %v", c.used, c.dirty,
+				limit, h.s.Delay())
 		}
 	}
 }
@@ -251,13 +253,19 @@ func TestFullDiskIsReported(t *testing.T) {
 		low  bool
 		want string
 	}{
-		{false, ""}, {true, "level=ERROR msg=\"the disk is full: commands that may grow the data are refused until there is room\""},
-		{true, ""}, {false, "level=WARN msg=\"the disk has room again: no command is refused for it any more\""}, {false, ""},
+		{false, ""},
+		{true,
+			"level=ERROR msg=\"the disk is full: commands that may grow the data are refused until there is room\""},
+		{true, ""},
+		{false,
+			"level=WARN msg=\"the disk has room again: no command is refused for it any more\""},
+		{false, ""},
 	} {
 		log.Reset()
 		h.s.house.lowSpace.Store(tt.low)
 		h.s.house.reportFull()
-		if got := log.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" || tt.want != "" && !strings.Contains(got, "needed_bytes=123") {
+		if got := log.String(); !strings.Contains(got, tt.want) || tt.want == "" && got != "" ||
+			tt.want != "" && !strings.Contains(got, "needed_bytes=123") {
 			t.Errorf("low: %v: %q", tt.low, got)
 		}
 	}
@@ -270,7 +278,8 @@ func TestFilledLog(t *testing.T) {
 	const segment, reserve = 64 << 10, 8 << 20
 	disk := vfs.NewMem()
 	s, _, err := Open(Options{
-		FS: disk, Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
+		FS: disk, Dir: testkit.MemoryDir(t), Clock: clock.System,
+		Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
 		SegmentSize: segment, InitialMmap: 1 << 22, DiskReserve: reserve, Sync: wal.Always,
 	})
 	if err != nil {
@@ -304,8 +313,10 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 	disk := vfs.NewMem()
 	disk.SetFree(free)
 	s, _, err := Open(Options{
-		FS: disk, Dir: testkit.MemoryDir(t), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
-		SegmentSize: 256 << 10, CheckpointBytes: 1 << 30, InitialMmap: 1 << 22, DiskReserve: 2 << 20, Sync: wal.Always,
+		FS: disk, Dir: testkit.MemoryDir(t), Clock: clock.System,
+		Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
+		SegmentSize: 256 << 10, CheckpointBytes: 1 << 30, InitialMmap: 1 << 22,
+		DiskReserve: 2 << 20, Sync: wal.Always,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +325,9 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 	txn := s.NewTxn()
 	ended := func() bool { return s.Stats().Checkpoints > 0 }
 	for keys := 0; ; keys++ {
-		await.Until(t, "room in the log, or a checkpoint", func() bool { return !s.log.Full() || ended() })
+		await.Until(t, "room in the log, or a checkpoint", func() bool {
+			return !s.log.Full() || ended()
+		})
 		if ended() {
 			return
 		}
@@ -331,7 +344,9 @@ func TestLogLeavesRoomForACheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		if keys%16 == 0 {
-			await.Until(t, "the keys to be counted", func() bool { return s.house.needed.Load() > int64(keys*size) || ended() })
+			await.Until(t, "the keys to be counted", func() bool {
+				return s.house.needed.Load() > int64(keys*size) || ended()
+			})
 		}
 	}
 }

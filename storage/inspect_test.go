@@ -45,12 +45,16 @@ func TestInspect(t *testing.T) {
 	}
 	inspect := func(dir string) (findings []finding) {
 		before := sums(t, dir)
-		got, err := InspectDir(Options{Dir: dir, Clock: clock.NewFake(corruptNow), Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22},
-			func(what string, harmless bool) { findings = append(findings, finding{what, harmless}) })
+		got, err := InspectDir(Options{Dir: dir, Clock: clock.NewFake(corruptNow),
+			Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22},
+			func(what string, harmless bool) {
+				findings = append(findings, finding{what, harmless})
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(findings) == 0 && (got.Keys < 400 || got.Deadlines == 0 || got.Elements == 0 || got.Pages == 0 || got.Batches == 0) {
+		if len(findings) == 0 && (got.Keys < 400 || got.Deadlines == 0 || got.Elements == 0 ||
+			got.Pages == 0 || got.Batches == 0) {
 			t.Errorf("a sound directory gave %+v", got)
 		}
 		if !maps.Equal(before, sums(t, dir)) {

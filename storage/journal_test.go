@@ -68,7 +68,8 @@ func (h *harness) lag() *group {
 	return g
 }
 
-func (g *group) open(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+func (g *group) open(o wal.Options, from Place,
+	replay func(uint64, []byte) error) (Journal, error) {
 	log, err := wal.Open(o, from.Segment, func(lsn uint64, batch []byte) error {
 		for _, part := range g.void {
 			if part[0] < lsn && lsn <= part[1] {
@@ -94,7 +95,10 @@ func (g *group) open(o wal.Options, from Place, replay func(uint64, []byte) erro
 // stored is how many records the data file has.
 func (h *harness) stored() (n int) {
 	err := h.s.file.view(func(tx *bolt.Tx) error {
-		return each(tx, format.BucketValues, nil, nil, func([]byte, []byte) error { n++; return nil })
+		return each(tx, format.BucketValues, nil, nil, func([]byte, []byte) error {
+			n++
+			return nil
+		})
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -116,7 +120,8 @@ func TestDeposedCheckpoint(t *testing.T) {
 		set := func(db, i, size int) {
 			n, k := name{db, fmt.Sprint("key", i)}, h.s.Key(db, fmt.Append(nil, "key", i))
 			names[n], h.model[n] = true, value{data: strings.Repeat("v", size)}
-			h.do(func(x *Txn) { x.SetString(k, []byte(h.model[n].data), ttl.Deadline{}, eventSet) }, k)
+			h.do(func(x *Txn) { x.SetString(k, []byte(h.model[n].data), ttl.Deadline{}, eventSet) },
+				k)
 		}
 		for i := range 60 {
 			set(0, i, []int{10, 300, 9000}[i%3])
@@ -216,7 +221,8 @@ func TestLaggingModel(t *testing.T) {
 		h.t = failer{t, rt}
 		h.portions = rapid.Bool().Draw(rt, "portions")
 		m := &laggingMachine{g: h.lag(), deposed: &deposed, taken: &taken,
-			machine: &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}}
+			machine: &machine{h: h, rt: rt, names: map[name]bool{},
+				rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}}
 		h.open()
 		m.opened()
 		for key := range 12 {
@@ -227,16 +233,19 @@ func TestLaggingModel(t *testing.T) {
 		defer func() { h.s.Close(false) }()
 		steps := m.changes()
 		for what, step := range map[string]func(*rapid.T){
-			"evict": m.evict, "leave": m.leave, "loadAll": m.loadAll, "compact": m.compact, "moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
-			"commit": m.commitSome, "sync": m.sync, "checkpoint": m.checkpoint, "crash": m.crash, "reopen": m.reopen,
-			"": func(*rapid.T) { h.verify(m.names) },
+			"evict": m.evict, "leave": m.leave, "loadAll": m.loadAll, "compact": m.compact,
+			"moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
+			"commit": m.commitSome, "sync": m.sync, "checkpoint": m.checkpoint, "crash": m.crash,
+			"reopen": m.reopen,
+			"":       func(*rapid.T) { h.verify(m.names) },
 		} {
 			steps[what] = step
 		}
 		rt.Repeat(steps)
 	})
 	if deposed == 0 || taken == 0 {
-		t.Errorf("%d checkpoints were given up, %d batches were taken back: the test shows nothing", deposed, taken)
+		t.Errorf("%d checkpoints were given up, %d batches were taken back: the test shows nothing",
+			deposed, taken)
 	}
 	t.Logf("%d checkpoints were given up, %d batches were taken back", deposed, taken)
 }
@@ -244,8 +253,10 @@ func TestLaggingModel(t *testing.T) {
 // changes are the operations that change keys or have them expire.
 func (m *laggingMachine) changes() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete, "elements": m.elements, "fill": m.fill,
-		"thin": m.thin, "replace": m.replace, "rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
+		"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
+		"elements": m.elements, "fill": m.fill,
+		"thin": m.thin, "replace": m.replace, "rename": m.rename, "copy": m.copy, "flush": m.flush,
+		"swap": m.swap,
 		"many": m.many, "advance": m.advance, "reap": m.reap, "reapOne": m.reapOne,
 	}
 }
@@ -297,7 +308,8 @@ func (m *laggingMachine) sync(*rapid.T) {
 // checkpoint is one beside which other things happen. It may be given up.
 func (m *laggingMachine) checkpoint(rt *rapid.T) {
 	var beside []func(*rapid.T)
-	for _, what := range []string{"advance", "delete", "elements", "fill", "flush", "many", "range", "reap", "rename", "replace", "set", "swap", "thin"} {
+	for _, what := range []string{"advance", "delete", "elements", "fill", "flush", "many", "range",
+		"reap", "rename", "replace", "set", "swap", "thin"} {
 		beside = append(beside, m.changes()[what])
 	}
 	beside = append(beside, m.commitSome, m.evict, m.leave)
@@ -353,7 +365,8 @@ func (m *laggingMachine) resume(cut uint64) {
 	m.g.cut = cut
 	h.open()
 	if got, want := h.state(m.names), h.model.live(h.now()); !same(got, want) {
-		h.t.Fatalf("of what was committed up to %d the store has\n%v\nand must have\n%v", cut, got, want)
+		h.t.Fatalf("of what was committed up to %d the store has\n%v\nand must have\n%v", cut, got,
+			want)
 	}
 	h.model = h.model.live(h.now()) // the look-ups have removed the rest
 	m.opened()

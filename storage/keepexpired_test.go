@@ -40,7 +40,8 @@ type deadlined map[string]int64
 func (h *harness) expiringAll() (given map[name]deadlined) {
 	now := h.clock.Now()
 	given = map[name]deadlined{}
-	deadlines := map[string]int64{"passed": now + 1, "due": now + 50, "later": now + 24*hour, "never": 0}
+	deadlines := map[string]int64{"passed": now + 1, "due": now + 50, "later": now + 24*hour,
+		"never": 0}
 	for db := range 2 {
 		for what, own := range deadlines {
 			n := name{db, "string" + what}
@@ -91,18 +92,21 @@ func TestKeepExpired(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		h := changing(newHarness(t))
 		given, start := h.expiringAll(), h.clock.Now()
-		stream, young, lease, limit := h.s.Key(0, []byte("stream")), h.s.Key(0, []byte("young")), h.s.Key(0, []byte("lease")), h.s.Key(0, []byte("limit"))
+		stream, young, lease, limit := h.s.Key(0, []byte("stream")), h.s.Key(0, []byte("young")),
+			h.s.Key(0, []byte("lease")), h.s.Key(0, []byte("limit"))
 		h.aged(stream, 60, 20, object.KeepRefs)  // due from 20 to 79 ms from now
 		h.aged(young, 60, hour, object.DropRefs) // none is due
 		h.do(func(x *Txn) {
-			x.Replace(lease, &object.Lease{Owner: []byte("me"), Token: 1}, ttl.In(start+50), Event{})
+			x.Replace(lease, &object.Lease{Owner: []byte("me"), Token: 1}, ttl.In(start+50),
+				Event{})
 		}, lease)
 		h.do(func(x *Txn) {
 			l, err := x.Limit(limit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.Hold([]byte("id"), []object.LimitRule{{Kind: object.LimitWindow, Count: 1, Span: 20}}, 1, start+50)
+			l.Hold([]byte("id"), []object.LimitRule{{Kind: object.LimitWindow, Count: 1, Span: 20}},
+				1, start+50)
 			l.Settle()
 		}, limit)
 		if stored {
@@ -126,7 +130,8 @@ func TestKeepExpired(t *testing.T) {
 			to.s.Reap()
 			kept := 0
 			for n, d := range given {
-				want, without := d.restored(start+30, start+100, keep), d.restored(start+30, start+100, false)
+				want, without := d.restored(start+30, start+100, keep),
+					d.restored(start+30, start+100, false)
 				if len(want) > len(without) {
 					kept++
 				}
@@ -139,11 +144,14 @@ func TestKeepExpired(t *testing.T) {
 				t.Errorf("keep %v: the stream has %d entries, the first of %d", keep, n, first.Ms)
 			}
 			if keep && m.Kept != kept+1 || !keep && m.Kept != 0 {
-				t.Errorf("keep %v: %d keys are said to be kept, and %d and a stream are", keep, m.Kept, kept)
+				t.Errorf("keep %v: %d keys are said to be kept, and %d and a stream are",
+					keep, m.Kept, kept)
 			}
 			to.stream(young, func(_ *Txn, s *Stream) {
-				if age, refs := s.Value().Age(); s.Value().Entries() != 60 || age != hour || refs != object.DropRefs {
-					t.Errorf("the young stream has %d entries, and the age %d, %d", s.Value().Entries(), age, refs)
+				if age, refs := s.Value().Age(); s.Value().Entries() != 60 || age != hour ||
+					refs != object.DropRefs {
+					t.Errorf("the young stream has %d entries, and the age %d, %d",
+						s.Value().Entries(), age, refs)
 				}
 			})
 			for _, k := range []Key{lease, limit} {

@@ -18,8 +18,9 @@ func TestLoadInStretches(t *testing.T) {
 		fields    int
 	}{
 		"nothing": {func(*harness) {}, 2001},
-		"flush":   {func(h *harness) { h.doAll(func(x *Txn) { x.FlushDB(0) }); h.s.Checkpoint() }, 0},
-		"swap":    {func(h *harness) { h.doAll(func(x *Txn) { x.SwapDB(0, 1) }) }, 0},
+		"flush": {func(h *harness) { h.doAll(func(x *Txn) { x.FlushDB(0) }); h.s.Checkpoint() },
+			0},
+		"swap": {func(h *harness) { h.doAll(func(x *Txn) { x.SwapDB(0, 1) }) }, 0},
 		"change": {func(h *harness) {
 			h.load([]Key{k})
 			h.hash(k, func(_ *Txn, v *Hash) {
@@ -102,7 +103,8 @@ func TestLoadsAtOnce(t *testing.T) {
 	h.fields(large, 2000, 100_000)
 	wants := [][]Key{{large}}
 	for i := range 500 {
-		k, missing := h.s.Key(0, fmt.Appendf(nil, "k%d", i)), h.s.Key(i%2, fmt.Appendf(nil, "none%d", i))
+		k, missing := h.s.Key(0, fmt.Appendf(nil, "k%d", i)),
+			h.s.Key(i%2, fmt.Appendf(nil, "none%d", i))
 		h.do(func(x *Txn) { x.SetString(k, k.Name, ttl.Deadline{}, Event{}) }, k)
 		wants = append(wants, []Key{k}, []Key{missing}, []Key{k, missing, large})
 	}

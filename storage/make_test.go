@@ -15,7 +15,8 @@ import (
 func TestCrashWhileMade(t *testing.T) {
 	for _, at := range []Step{StepMade, StepNamed} {
 		t.Run(string(at), func(t *testing.T) {
-			o := Options{FS: vfs.NewMem(), Dir: t.TempDir(), Clock: clock.NewFake(1), NoBackground: true, InitialMmap: 1 << 20}
+			o := Options{FS: vfs.NewMem(), Dir: t.TempDir(), Clock: clock.NewFake(1),
+				NoBackground: true, InitialMmap: 1 << 20}
 			cut := errors.New("cut")
 			o.Testing.OnStep = func(step Step) error {
 				if step != at {
@@ -27,7 +28,8 @@ func TestCrashWhileMade(t *testing.T) {
 				t.Fatalf("open: %v", err)
 			}
 			if at == StepMade { // of what was not synced nothing may be left but the length
-				if err := os.WriteFile(filepath.Join(o.Dir, newFile), make([]byte, 4*format.PageSize), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(o.Dir, newFile),
+					make([]byte, 4*format.PageSize), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -18,7 +18,8 @@ func TestMarksModel(t *testing.T) {
 		var l object.List
 		var m, other marks
 		want := map[int64]bool{}
-		base := rapid.SampledFrom([]int64{0, -3 * object.NumberStep, math.MinInt64, math.MaxInt64 - 20*object.NumberStep}).Draw(rt, "base")
+		base := rapid.SampledFrom([]int64{0, -3 * object.NumberStep, math.MinInt64,
+			math.MaxInt64 - 20*object.NumberStep}).Draw(rt, "base")
 		number := rapid.Custom(func(rt *rapid.T) int64 {
 			at := base + rapid.Int64Range(0, 20).Draw(rt, "step")*object.NumberStep
 			return at + rapid.SampledFrom([]int64{0, 0, 0, 0, 7}).Draw(rt, "off")
@@ -56,7 +57,8 @@ func TestMarksModel(t *testing.T) {
 				continue
 			}
 			before := m.runs[i-1]
-			if last := before.first + int64(before.n-1)*object.NumberStep; r.first <= last || r.first == last+object.NumberStep {
+			if last := before.first + int64(before.n-1)*object.NumberStep; r.first <= last ||
+				r.first == last+object.NumberStep {
 				rt.Fatalf("the runs are %v", m.runs)
 			}
 		}
@@ -119,7 +121,9 @@ func TestNamesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var n names
 		want := map[string]bool{}
-		name := rapid.OneOf(rapid.StringMatching(`[ab]{0,4}`), rapid.Just(strings.Repeat("long", leastText)), rapid.Just(strings.Repeat("x", mostText+1)))
+		name := rapid.OneOf(rapid.StringMatching(`[ab]{0,4}`),
+			rapid.Just(strings.Repeat("long", leastText)),
+			rapid.Just(strings.Repeat("x", mostText+1)))
 		for _, s := range rapid.SliceOf(name).Draw(rt, "names") {
 			n.add(uint64(len(s)), []byte(s))
 			want[s] = true

@@ -15,11 +15,13 @@ import (
 func memberHarness(t testing.TB) (h *harness, opened *Place) {
 	h, opened = closedHarness(t), &Place{}
 	h.member = true
-	h.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+	h.openLog = func(o wal.Options, from Place,
+		replay func(uint64, []byte) error) (Journal, error) {
 		*opened = from
 		log, err := openAlone(o, from, func(lsn uint64, batch []byte) error {
 			if lsn <= from.Position && len(batch) > 0 { // and not the head of the segment
-				h.t.Fatalf("the batch that ends at %d is replayed, and the data file has everything up to %d", lsn, from.Position)
+				h.t.Fatalf("the batch that ends at %d is replayed, and the data file has everything up to %d",
+					lsn, from.Position)
 			}
 			return replay(lsn, batch)
 		})
@@ -128,7 +130,8 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 		t.Fatalf("after a checkpoint at %d the log is opened at %+v", mark, at)
 	}
 	place := *opened
-	for failures := 1; failures <= 3; failures++ { // before the keys are written; before the state is; before the keys, and the store goes on
+	for failures := 1; failures <= 3; failures++ {
+		// Before the keys are written; before the state is; before the keys, and the store goes on.
 		set(string(rune('a' + failures)))
 		h.commit()
 		writes := 0
@@ -148,7 +151,8 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 			break
 		}
 		if at := restart(); at != place {
-			t.Fatalf("after an unfinished checkpoint the log is opened at %+v instead of %+v", at, place)
+			t.Fatalf("after an unfinished checkpoint the log is opened at %+v instead of %+v", at,
+				place)
 		}
 	}
 	mark = h.s.Log().End()
@@ -164,7 +168,8 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 	o := h.options()
 	o.ReadOnly, o.FS, o.Member = true, nil, false
 	if s, _, err := Open(o); !errors.Is(err, ErrMember) {
-		t.Errorf("a member's directory is opened for reading, without its log: %v, %v", s != nil, err)
+		t.Errorf("a member's directory is opened for reading, without its log: %v, %v", s != nil,
+			err)
 	}
 }
 
@@ -194,7 +199,8 @@ func TestBecomeMember(t *testing.T) {
 		t.Fatalf("a member opens the directory of a server that is alone: %v", err)
 	}
 	var opened Place
-	h.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+	h.openLog = func(o wal.Options, from Place,
+		replay func(uint64, []byte) error) (Journal, error) {
 		opened = from
 		o.Dir += "-of-member"
 		return openAlone(o, Place{}, replay)
@@ -244,13 +250,16 @@ func TestStateOfMember(t *testing.T) {
 			t.Errorf("with position %d: %+v, %v", position, got, err)
 		}
 	}
-	for cut, want := range map[int]int64{0: 9, 1: 9, 2: 0} { // without the flags, and the time, it is a state of an older format
-		if got, err := format.ParseState(alone[:len(alone)-cut]); err != nil || got.Member || got.Position != 0 || got.Time != want {
+	for cut, want := range map[int]int64{0: 9, 1: 9, 2: 0} {
+		// Without the flags, and the time, it is a state of an older format.
+		if got, err := format.ParseState(alone[:len(alone)-cut]); err != nil || got.Member ||
+			got.Position != 0 || got.Time != want {
 			t.Errorf("without %d bytes: %+v, %v", cut, got, err)
 		}
 	}
 	for _, more := range [][]byte{{4, 0}, {1}, {1, 0, 0}, {2, 0}} {
-		if got, err := format.ParseState(append(alone[:len(alone)-1:len(alone)-1], more...)); err == nil {
+		if got, err := format.ParseState(append(alone[:len(alone)-1:len(alone)-1],
+			more...)); err == nil {
 			t.Errorf("with %v behind it a state is %+v", more, got)
 		}
 	}

@@ -48,7 +48,8 @@ type pair struct {
 func newPair(t testing.TB, set func(h *harness)) *pair {
 	p := &pair{leader: closedHarness(t), follower: closedHarness(t)}
 	p.follower.follower = true
-	p.leader.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+	p.leader.openLog = func(o wal.Options, from Place,
+		replay func(uint64, []byte) error) (Journal, error) {
 		log, err := wal.Open(o, from.Segment, replay)
 		return capture{log, p}, err
 	}
@@ -130,7 +131,10 @@ func (h *harness) dump() map[string]string {
 	got := map[string]string{}
 	for db := range h.databases + 1 {
 		var names []string
-		if err := h.s.View.Walk(db, func(key []byte, _ object.Type) bool { names = append(names, string(key)); return true }); err != nil {
+		if err := h.s.View.Walk(db, func(key []byte, _ object.Type) bool {
+			names = append(names, string(key))
+			return true
+		}); err != nil {
 			h.t.Fatalf("walk: %v", err)
 		}
 		for _, n := range names {
@@ -145,7 +149,8 @@ func (h *harness) dump() map[string]string {
 				} else {
 					v.coll = contentOf(it.Value())
 				}
-				got[fmt.Sprintf("%d/%s", db, data2([]byte(n)))] = fmt.Sprintf("%v %q @%d %v", it.Type(), v.data, v.deadline, v.coll.whole())
+				got[fmt.Sprintf("%d/%s", db, data2([]byte(n)))] = fmt.Sprintf("%v %q @%d %v",
+					it.Type(), v.data, v.deadline, v.coll.whole())
 			}
 			h.txn.End()
 		}
@@ -191,12 +196,14 @@ func (p *pair) verify(when string) {
 	if !maps.Equal(got, want) {
 		for k, v := range want {
 			if got[k] != v {
-				p.follower.t.Fatalf("%s: the follower has of %s\n%.2000s\nand its leader\n%.2000s", when, k, got[k], v)
+				p.follower.t.Fatalf("%s: the follower has of %s\n%.2000s\nand its leader\n%.2000s",
+					when, k, got[k], v)
 			}
 		}
 		for k, v := range got {
 			if want[k] == "" {
-				p.follower.t.Fatalf("%s: the follower has %s, which its leader has not:\n%.2000s", when, k, v)
+				p.follower.t.Fatalf("%s: the follower has %s, which its leader has not:\n%.2000s",
+					when, k, v)
 			}
 		}
 	}
@@ -212,7 +219,10 @@ func (p *pair) verify(when string) {
 // what its leader has, also after it has started again. In the end it becomes a leader.
 func TestMirror(t *testing.T) {
 	crashes, rises := 0, 0
-	defer func() { t.Logf("%d crashes of followers and new leaders, %d followers became leaders", crashes, rises) }()
+	defer func() {
+		t.Logf("%d crashes of followers and new leaders, %d followers became leaders", crashes,
+			rises)
+	}()
 	rapid.Check(t, func(rt *rapid.T) {
 		portions := rapid.Bool().Draw(rt, "portions")
 		slabs := rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "slabChunks")
@@ -223,7 +233,8 @@ func TestMirror(t *testing.T) {
 		})
 		defer p.close()
 		h := p.leader
-		m := &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+		m := &machine{h: h, rt: rt, names: map[name]bool{},
+			rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
 		for key := range 12 {
 			for db := range 3 {
 				m.names[name{db, keyName(key)}] = true
@@ -231,7 +242,9 @@ func TestMirror(t *testing.T) {
 		}
 		f := &machine{h: p.follower, rt: rt, names: m.names, rng: m.rng}
 		beside := []func(){
-			func() {}, func() {}, func() { f.h.evict() }, func() { f.h.evict() }, func() { f.h.s.loads.loadAll() },
+			func() {}, func() {}, func() { f.h.evict() }, func() { f.h.evict() }, func() {
+				f.h.s.loads.loadAll()
+			},
 			func() { f.moveBlocks(rt) }, func() { f.copyObjects(rt) }, func() { f.checkpoint(rt) },
 			func() { f.interrupted(rt) }, func() { f.compact(rt) }, func() { f.h.commit() },
 			func() { f.h.dump() },
@@ -246,8 +259,11 @@ func TestMirror(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
-			"rename": m.rename, "rename again": m.rename, "copy": m.copy, "many": m.many, "flush": m.flush, "swap": m.swap,
-			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward, "stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict, "leave": m.leave,
+			"rename": m.rename, "rename again": m.rename, "copy": m.copy, "many": m.many,
+			"flush": m.flush, "swap": m.swap,
+			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward,
+			"stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
+			"leave":      m.leave,
 			"checkpoint": m.checkpoint, "reopen": func(*rapid.T) { h.reopen() }, "extra": m.extra,
 			"": func(*rapid.T) {
 				h.commit()
@@ -295,7 +311,8 @@ func (p *pair) promote(m *machine) {
 // extra does something in a database of its own, of which the model knows nothing.
 func (m *machine) extra(rt *rapid.T) {
 	h := m.h
-	k := h.s.Key(3, fmt.Appendf(nil, "%s{%d}", rapid.SampledFrom([]string{"lease", "limit", "k"}).Draw(rt, "kind"), rapid.IntRange(0, 3).Draw(rt, "key")))
+	k := h.s.Key(3, fmt.Appendf(nil, "%s{%d}", rapid.SampledFrom([]string{"lease", "limit",
+		"k"}).Draw(rt, "kind"), rapid.IntRange(0, 3).Draw(rt, "key")))
 	deadline := h.s.now() + rapid.Int64Range(1, 4000).Draw(rt, "ttl")
 	deadline += deadline & 1
 	switch rapid.IntRange(0, 6).Draw(rt, "what") {
@@ -310,7 +327,8 @@ func (m *machine) extra(rt *rapid.T) {
 			switch item, ok := t.Get(k); {
 			case !ok:
 				m.granted++
-				l := &object.Lease{Owner: []byte("owner"), Token: m.granted, Delay: rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "delay")}
+				l := &object.Lease{Owner: []byte("owner"), Token: m.granted,
+					Delay: rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "delay")}
 				t.Replace(k, l, ttl.In(deadline+l.Delay), Event{})
 			case item.Type() == object.TypeLease:
 				t.SetDeadline(k, ttl.In(deadline), Event{})
@@ -324,7 +342,8 @@ func (m *machine) extra(rt *rapid.T) {
 			}
 			rules := []object.LimitRule{{Kind: object.LimitWindow, Count: 100, Span: 5000}}
 			if rapid.Bool().Draw(rt, "hold") {
-				l.Hold(fmt.Appendf(nil, "id%d", rapid.IntRange(0, 3).Draw(rt, "id")), rules, 1, deadline)
+				l.Hold(fmt.Appendf(nil, "id%d", rapid.IntRange(0, 3).Draw(rt, "id")),
+					rules, 1, deadline)
 			} else {
 				l.Admit(rules, 1)
 			}
@@ -433,7 +452,8 @@ func TestMirrorWhole(t *testing.T) {
 		t.Errorf("what a reader sees depends on %d, and was changed by %d", lsn, f.s.Applied())
 	}
 	if len(p.batches) < 300 || unlocked > 0 {
-		t.Errorf("at the end of one of %d batches, %d shards of its keys were not locked", len(p.batches), unlocked)
+		t.Errorf("at the end of one of %d batches, %d shards of its keys were not locked",
+			len(p.batches), unlocked)
 	}
 	p.verify("in the end")
 }
@@ -501,7 +521,8 @@ func TestMirrorReports(t *testing.T) {
 			if c.Key == nil {
 				name = "all"
 			}
-			got = append(got, fmt.Sprintf("%d/%s due=%t %t", c.DB, name, c.Due, c.LSN == f.s.Log().End()))
+			got = append(got, fmt.Sprintf("%d/%s due=%t %t", c.DB, name, c.Due,
+				c.LSN == f.s.Log().End()))
 		}
 	})
 	f.s.OnSystem(func(names []string) { system = append(system, names...) })
@@ -517,7 +538,9 @@ func TestMirrorReports(t *testing.T) {
 	want("at first")
 	l.puts(0, "a", "1", l.now()+10)
 	want("set", "0/a due=false true")
-	l.hash(l.s.Key(1, []byte("h")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("1"), ttl.Deadline{}) })
+	l.hash(l.s.Key(1, []byte("h")), func(_ *Txn, v *Hash) {
+		v.Set([]byte("f"), []byte("1"), ttl.Deadline{})
+	})
 	want("hash", "1/h due=false true")
 	a, b := l.s.Key(0, []byte("a")), l.s.Key(0, []byte("b"))
 	l.do(func(x *Txn) { x.Rename(a, b) }, a, b)
@@ -551,12 +574,14 @@ func TestMirrorOnce(t *testing.T) {
 		t.Error(err)
 	}
 	cost := f.s.replayCost.Load()
-	if err := p.mirror.Apply(p.lsns[n-1], p.batches[n-1]); err != nil || f.s.replayCost.Load() != cost {
+	if err := p.mirror.Apply(p.lsns[n-1], p.batches[n-1]); err != nil ||
+		f.s.replayCost.Load() != cost {
 		t.Errorf("the newest batch is applied again: %v", err)
 	}
 	p.verify("after a batch again")
 	f.s.SetFollower(false)
-	if err := p.mirror.Apply(f.s.Log().End()+1, p.batches[n-2]); err != ErrLeads || f.s.Err() != nil {
+	if err := p.mirror.Apply(f.s.Log().End()+1, p.batches[n-2]); err != ErrLeads ||
+		f.s.Err() != nil {
 		t.Errorf("at a leader: %v", err)
 	}
 	f.s.SetFollower(true)
@@ -622,7 +647,10 @@ func (h *harness) shownFields(k Key) (names []string) {
 	h.s.Begin(h.txn, []Key{k})
 	defer h.txn.End()
 	if it, ok := h.txn.Get(k); ok {
-		it.Value().Walk(func(elem, _ []byte, _ int64) bool { names = append(names, string(elem)); return true })
+		it.Value().Walk(func(elem, _ []byte, _ int64) bool {
+			names = append(names, string(elem))
+			return true
+		})
 	}
 	return names
 }
@@ -647,7 +675,8 @@ func TestReplicatedLogNames(t *testing.T) {
 		l.puts(0, fmt.Sprint("due", i), "v", l.now()+10)
 	}
 	p.send(func() {})
-	if err := f.s.Checkpoint(); err != nil { // the follower's file has the value inline, the leader's has nothing of it
+	if err := f.s.Checkpoint(); err != nil {
+		// The follower's file has the value inline, the leader's has nothing of it.
 		t.Fatal(err)
 	}
 	fill(10, 200)
@@ -669,7 +698,8 @@ func TestReplicatedLogNames(t *testing.T) {
 		}
 	}
 	if deleted != 6 {
-		t.Errorf("%d keys are named as deleted, want 5 that have expired and one that was renamed", deleted)
+		t.Errorf("%d keys are named as deleted, want 5 that have expired and one that was renamed",
+			deleted)
 	}
 	p.crash(rand.New(rand.NewPCG(1, 2)))
 	p.verify("after a crash")
@@ -679,7 +709,8 @@ func TestReplicatedLogNames(t *testing.T) {
 	f.reopen()
 	p.opened()
 	p.verify("after a checkpoint")
-	for _, record := range [][]byte{format.AppendRecord(nil, format.RecReaped, 0, uint64(l.now())), format.AppendRecord(nil, format.RecReaped, 99, 1)} {
+	for _, record := range [][]byte{format.AppendRecord(nil, format.RecReaped, 0, uint64(l.now())),
+		format.AppendRecord(nil, format.RecReaped, 99, 1)} {
 		if err := p.mirror.Apply(f.s.Log().End()+1, record); !errors.Is(err, format.ErrBadRecord) {
 			t.Errorf("a record of a server that is alone: %v", err)
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // collections are the types of collections.
-var collections = []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList, object.TypeStream, object.TypeLimit}
+var collections = []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList,
+	object.TypeStream, object.TypeLimit}
 
 // content is what a collection of the model holds. It does not change: who changes a
 // collection makes another.
@@ -57,7 +58,9 @@ func (c *content) live(now int64) *content {
 		s.Due(now, math.MaxInt, func(_, _ []byte, _ int64) {})
 		return contentOf(s)
 	}
-	return &content{c.typ, slices.DeleteFunc(slices.Clone(c.elems), func(e elem) bool { return e.deadline != 0 && e.deadline <= now })}
+	return &content{c.typ, slices.DeleteFunc(slices.Clone(c.elems), func(e elem) bool {
+		return e.deadline != 0 && e.deadline <= now
+	})}
 }
 
 // eachDeadline calls fn with the elements that have a deadline, as they are shown, and with that
@@ -119,7 +122,9 @@ func (c *content) find(key string) int {
 
 // put sets an element, where it is new at its place, and returns whether it is new.
 func (c *content) put(e elem) (created bool) {
-	at, ok := slices.BinarySearchFunc(c.elems, e.key, func(a elem, key string) int { return strings.Compare(a.key, key) })
+	at, ok := slices.BinarySearchFunc(c.elems, e.key, func(a elem, key string) int {
+		return strings.Compare(a.key, key)
+	})
 	if ok {
 		c.elems[at] = e
 	} else {
@@ -354,7 +359,8 @@ func (m *machine) elements(rt *rapid.T) {
 			}
 			switch rapid.IntRange(0, 3).Draw(rt, "op") {
 			case 0, 1:
-				e.put(key, strings.Repeat("v", rapid.SampledFrom([]int{0, 1, 50, 70}).Draw(rt, "size")), m.elemDeadline(rt))
+				e.put(key, strings.Repeat("v", rapid.SampledFrom([]int{0, 1, 50, 70}).Draw(rt,
+					"size")), m.elemDeadline(rt))
 			case 2:
 				e.remove(key)
 			case 3:
@@ -429,9 +435,11 @@ func (m *machine) replace(rt *rapid.T) {
 			val = object.AppendScore(nil, float64(i))
 		case object.TypeStream:
 			number := object.ListKey(int64(i) * object.NumberStep)
-			key, val = number[:], object.AppendStreamEntry(nil, object.StreamID{Ms: uint64(i) + 1}, [][]byte{key, val})
+			key, val = number[:], object.AppendStreamEntry(nil, object.StreamID{Ms: uint64(i) + 1},
+				[][]byte{key, val})
 		case object.TypeLimit: // a window
-			key, val = binary.BigEndian.AppendUint64([]byte{2, 0}, uint64(m.h.now()-int64(i))), []byte{1}
+			key, val = binary.BigEndian.AppendUint64([]byte{2, 0}, uint64(m.h.now()-int64(i))),
+				[]byte{1}
 		}
 		if err := v.Put(key, val, 0); err != nil {
 			rt.Fatal(err)
@@ -447,5 +455,7 @@ func (m *machine) replace(rt *rapid.T) {
 	} else {
 		m.h.model[n] = value{deadline: deadline, coll: c}
 	}
-	m.h.do(func(t *Txn) { t.Replace(m.key(n), v, m.given(deadline), Event{EventGeneric, "restore"}) }, m.key(n))
+	m.h.do(func(t *Txn) {
+		t.Replace(m.key(n), v, m.given(deadline), Event{EventGeneric, "restore"})
+	}, m.key(n))
 }

@@ -42,13 +42,17 @@ func (e *editor) limit(m *object.Limit, i int) {
 	for i := range rules {
 		switch r := &rules[i]; draw("kind", 4) {
 		case 1:
-			*r = object.LimitRule{Kind: object.LimitTokens, Count: draw("burst", 20), Rate: draw("rate", 7), Span: draw("per", 3000)}
+			*r = object.LimitRule{Kind: object.LimitTokens, Count: draw("burst", 20),
+				Rate: draw("rate", 7), Span: draw("per", 3000)}
 		case 2:
-			*r = object.LimitRule{Kind: object.LimitWindow, Count: draw("max", 300), Span: draw("span", 3000)}
+			*r = object.LimitRule{Kind: object.LimitWindow, Count: draw("max", 300),
+				Span: draw("span", 3000)}
 		case 3:
-			*r = object.LimitRule{Kind: object.LimitApprox, Count: draw("max", 300), Span: draw("span", 1000)}
+			*r = object.LimitRule{Kind: object.LimitApprox, Count: draw("max", 300),
+				Span: draw("span", 1000)}
 		default:
-			*r = object.LimitRule{Kind: object.LimitUntil, Count: draw("max", 300), Until: now + draw("end", 3000)}
+			*r = object.LimitRule{Kind: object.LimitUntil, Count: draw("max", 300),
+				Until: now + draw("end", 3000)}
 		}
 	}
 	var changes object.LimitChanges

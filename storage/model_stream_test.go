@@ -85,7 +85,8 @@ func (e *editor) groups(h *Stream, m *object.Stream, op int) {
 	if m.Group(name) == nil {
 		h.CreateGroup(name, id, 3)
 		m.CreateGroup(name, id, 3, nil)
-		e.must("CreateConsumer", h.CreateConsumer(name, []byte("c"), 5), m.CreateConsumer(name, []byte("c"), 5, nil))
+		e.must("CreateConsumer", h.CreateConsumer(name, []byte("c"), 5),
+			m.CreateConsumer(name, []byte("c"), 5, nil))
 		return
 	}
 	there := m.Group(name).Consumer([]byte("c")) != nil
@@ -93,7 +94,8 @@ func (e *editor) groups(h *Stream, m *object.Stream, op int) {
 	case op == 8:
 		h.SetGroup(name, id, 4)
 		m.SetGroup(name, id, 4, nil)
-		e.must("CreateConsumer", h.CreateConsumer(name, []byte("c"), 5), m.CreateConsumer(name, []byte("c"), 5, nil))
+		e.must("CreateConsumer", h.CreateConsumer(name, []byte("c"), 5),
+			m.CreateConsumer(name, []byte("c"), 5, nil))
 	case op == 9 && there:
 		for i := range rapid.SampledFrom([]int{1, 300}).Draw(e.rt, "entries") {
 			id := object.StreamID{Ms: id.Ms + uint64(i), Seq: 1}

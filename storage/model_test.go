@@ -35,7 +35,8 @@ func TestModel(t *testing.T) {
 		h.portions = rapid.Bool().Draw(rt, "portions")
 		h.slabChunks = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "slabChunks")
 		h.reopen()
-		m := &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+		m := &machine{h: h, rt: rt, names: map[name]bool{},
+			rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
 		for key := range 12 {
 			for db := range 3 {
 				m.names[name{db, keyName(key)}] = true
@@ -46,11 +47,16 @@ func TestModel(t *testing.T) {
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
 			"rename": m.rename, "copy": m.copy, "many": m.many, "flush": m.flush, "swap": m.swap,
-			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward, "stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict, "leave": m.leave,
+			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward,
+			"stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
+			"leave":      m.leave,
 			"moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
-			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
-			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
-			"walk": m.walk, "follow": m.follow, "reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
+			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted,
+			"disturbed": m.disturbed,
+			"commit":    func(*rapid.T) { h.commit() }, "compact": m.compact,
+			"walk": m.walk, "follow": m.follow, "reopen": func(*rapid.T) {
+				h.reopen()
+			}, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
 			"": func(*rapid.T) {
 				if m.rng.IntN(2) == 0 {
 					m.leave(rt)
@@ -97,7 +103,8 @@ type machine struct {
 }
 
 func (m *machine) name(rt *rapid.T, label string) name {
-	return name{rapid.IntRange(0, 2).Draw(rt, label+"DB"), keyName(rapid.IntRange(0, 11).Draw(rt, label))}
+	return name{rapid.IntRange(0, 2).Draw(rt, label+"DB"),
+		keyName(rapid.IntRange(0, 11).Draw(rt, label))}
 }
 
 func (m *machine) key(n name) Key { return m.h.s.Key(n.db, []byte(n.key)) }
@@ -114,7 +121,8 @@ func (m *machine) drawDeadline(rt *rapid.T) int64 {
 		return 0
 	}
 	if rapid.Bool().Draw(rt, "shared") { // by many keys
-		return m.tagged(m.h.now()/2000*2000+rapid.SampledFrom([]int64{2000, 4000}).Draw(rt, "instant"), m.h.ahead != 0)
+		return m.tagged(m.h.now()/2000*2000+rapid.SampledFrom([]int64{2000, 4000}).Draw(rt,
+			"instant"), m.h.ahead != 0)
 	}
 	relative := m.h.ahead != 0 && rapid.Bool().Draw(rt, "relative")
 	return m.tagged(m.h.now()+rapid.Int64Range(1, 5000).Draw(rt, "ttl"), relative)
@@ -128,7 +136,9 @@ func (m *machine) data(rt *rapid.T) string {
 func (m *machine) set(rt *rapid.T) {
 	n, data, deadline := m.name(rt, "key"), m.data(rt), m.drawDeadline(rt)
 	m.h.model[n] = value{data: data, deadline: deadline}
-	m.h.do(func(t *Txn) { t.SetString(m.key(n), []byte(data), m.given(deadline), Event{EventString, "set"}) }, m.key(n))
+	m.h.do(func(t *Txn) {
+		t.SetString(m.key(n), []byte(data), m.given(deadline), Event{EventString, "set"})
+	}, m.key(n))
 }
 
 func (m *machine) writeRange(rt *rapid.T) {
@@ -148,7 +158,8 @@ func (m *machine) writeRange(rt *rapid.T) {
 	copy(old[off:], data)
 	m.h.model[n] = value{data: string(old), deadline: v.deadline}
 	m.h.do(func(t *Txn) {
-		if got := t.WriteRange(m.key(n), off, []byte(data), Event{EventString, "setrange"}); got != len(old) {
+		if got := t.WriteRange(m.key(n), off, []byte(data),
+			Event{EventString, "setrange"}); got != len(old) {
 			rt.Fatalf("WriteRange gave %d, want %d", got, len(old))
 		}
 	}, m.key(n))
@@ -161,7 +172,8 @@ func (m *machine) deadline(rt *rapid.T) {
 		m.h.model[n] = value{data: v.data, deadline: deadline, coll: v.coll}
 	}
 	m.h.do(func(t *Txn) {
-		if got := t.SetDeadline(m.key(n), m.given(deadline), Event{EventGeneric, "expire"}); got != ok {
+		if got := t.SetDeadline(m.key(n), m.given(deadline),
+			Event{EventGeneric, "expire"}); got != ok {
 			rt.Fatalf("SetDeadline gave %t, want %t", got, ok)
 		}
 	}, m.key(n))
@@ -248,8 +260,9 @@ func (m *machine) stepBack(rt *rapid.T) {
 	h.model = h.model.live(h.now())
 	h.changed()
 	m.back(h.now() - rapid.Int64Range(1500, 6000).Draw(rt, "ms"))
-	h.s.now()                                                    // sees the step
-	if h.member && h.ahead == 0 && h.s.ClockGuard().Since != 0 { // a group's time does not go back before that is confirmed
+	h.s.now() // sees the step
+	if h.member && h.ahead == 0 && h.s.ClockGuard().Since != 0 {
+		// A group's time does not go back before that is confirmed.
 		if err := h.s.ConfirmClock(); err != nil {
 			rt.Fatal(err)
 		}
@@ -301,7 +314,8 @@ func (m *machine) walk(rt *rapid.T) {
 		// By more than the tolerance before the time in the log, too: else the store waits for
 		// that, and is ahead of the clock. A group's time does not go back: a member that starts
 		// goes on from the newest instant that its log has.
-		if back := rapid.Int64Range(stepTolerance+1, 8000).Draw(rt, "back"); !h.member || h.ahead != 0 {
+		if back := rapid.Int64Range(stepTolerance+1, 8000).Draw(rt, "back"); !h.member ||
+			h.ahead != 0 {
 			m.back(min(h.now(), shown, cmp.Or(h.s.shown.at.Load(), shown)) - back)
 		}
 		h.crash(m.rng, m.names)
@@ -321,11 +335,16 @@ func (h *harness) compareWalk(within, pages bool) {
 		for db := range 3 {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
 				var err error
-				if cursor, err = v.Untimed(db, cursor, 2, func(key []byte, _ object.Type) { untimed[name{db, string(key)}]++ }); err != nil {
+				if cursor, err = v.Untimed(db, cursor, 2, func(key []byte, _ object.Type) {
+					untimed[name{db, string(key)}]++
+				}); err != nil {
 					h.t.Fatalf("walk: %v", err)
 				}
 			}
-			if err := v.Walk(db, func(key []byte, _ object.Type) bool { got[name{db, string(key)}] = true; return true }); err != nil {
+			if err := v.Walk(db, func(key []byte, _ object.Type) bool {
+				got[name{db, string(key)}] = true
+				return true
+			}); err != nil {
 				h.t.Fatalf("walk: %v", err)
 			}
 		}
@@ -341,7 +360,8 @@ func (h *harness) compareWalk(within, pages bool) {
 			h.t.Fatalf("the walk does not show %d/%.20q", n.db, n.key)
 		}
 		if times := untimed[n]; times != 1 && v.deadline == 0 || times != 0 && v.deadline != 0 {
-			h.t.Fatalf("the walk over keys without a deadline shows %d/%.20q, whose deadline is %d, %d times", n.db, n.key, v.deadline, times)
+			h.t.Fatalf("the walk over keys without a deadline shows %d/%.20q, whose deadline is %d, %d times",
+				n.db, n.key, v.deadline, times)
 		}
 		delete(untimed, n)
 	}
@@ -480,8 +500,10 @@ func (m *machine) rotate() mark {
 func (m *machine) disturbed(rt *rapid.T) {
 	s := m.h.s
 	moment := m.rotate()
-	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace,
-		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict, m.leave,
+	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill,
+		m.thin, m.replace,
+		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne,
+		m.evict, m.leave,
 		m.many}
 	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }
 	between := func() error {
@@ -558,17 +580,22 @@ func TestFullSlabs(t *testing.T) {
 	names := map[name]bool{}
 	set := func(key, v string, deadline int64) {
 		n := name{0, key}
-		h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte(key)), []byte(v), ttl.At(deadline), Event{}) }, h.s.Key(0, []byte(key)))
+		h.do(func(x *Txn) {
+			x.SetString(h.s.Key(0, []byte(key)), []byte(v), ttl.At(deadline), Event{})
+		}, h.s.Key(0, []byte(key)))
 		names[n], h.model[n] = true, value{data: v, deadline: deadline}
 	}
 	for i := range 3000 { // of 300 bytes, in some 8 chunks of 32 KiB
-		set(fmt.Sprint("{tag}", i), strings.Repeat(string(rune('a'+i%26)), 270), int64(i%2)*(h.clock.Now()+hour))
+		set(fmt.Sprint("{tag}", i), strings.Repeat(string(rune('a'+i%26)), 270),
+			int64(i%2)*(h.clock.Now()+hour))
 	}
 	p := h.s.part(h.s.Key(0, []byte("{tag}")))
 	full := func() {
 		t.Helper()
-		if p := h.s.part(h.s.Key(0, []byte("{tag}"))); len(p.slabs.chunks) > h.slabChunks || len(p.objects.list) == len(p.objects.holes) {
-			t.Fatalf("%d chunks, %d objects", len(p.slabs.chunks), len(p.objects.list)-len(p.objects.holes))
+		if p := h.s.part(h.s.Key(0, []byte("{tag}"))); len(p.slabs.chunks) > h.slabChunks ||
+			len(p.objects.list) == len(p.objects.holes) {
+			t.Fatalf("%d chunks, %d objects", len(p.slabs.chunks),
+				len(p.objects.list)-len(p.objects.holes))
 		}
 	}
 	full()

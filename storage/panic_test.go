@@ -19,8 +19,12 @@ func TestPanicUnlocks(t *testing.T) {
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for name, walk := range map[string]func(){
-			"Walk": func() { _ = h.s.Walk(0, func([]byte, object.Type) bool { panic("in a test") }) },
-			"Scan": func() { _, _ = h.s.Scan(0, 0, 100, func([]byte, object.Type) { panic("in a test") }) },
+			"Walk": func() {
+				_ = h.s.Walk(0, func([]byte, object.Type) bool { panic("in a test") })
+			},
+			"Scan": func() {
+				_, _ = h.s.Scan(0, 0, 100, func([]byte, object.Type) { panic("in a test") })
+			},
 		} {
 			func() {
 				defer func() {

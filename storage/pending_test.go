@@ -46,7 +46,8 @@ func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
 
 func (m *machine) put(n name, data string, deadline int64) {
 	m.h.model[n] = value{data: data, deadline: deadline}
-	m.h.do(func(x *Txn) { x.SetString(m.key(n), []byte(data), ttl.At(deadline), Event{}) }, m.key(n))
+	m.h.do(func(x *Txn) { x.SetString(m.key(n), []byte(data), ttl.At(deadline), Event{}) },
+		m.key(n))
 }
 
 // change does something to a key, which depends on its deadline.
@@ -207,7 +208,8 @@ func TestPendingDeadlinesStayInMemory(t *testing.T) {
 func TestPendingChanges(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
-	keys := [][]byte{format.DiskKey(nil, 7, h.s.Key(0, []byte("a"))), format.DiskKey(nil, 7, h.s.Key(0, []byte("b"))), format.DiskKey(nil, 3, h.s.Key(0, []byte("a")))}
+	keys := [][]byte{format.DiskKey(nil, 7, h.s.Key(0, []byte("a"))), format.DiskKey(nil, 7,
+		h.s.Key(0, []byte("b"))), format.DiskKey(nil, 3, h.s.Key(0, []byte("a")))}
 	rapid.Check(t, func(rt *rapid.T) {
 		ttl := map[string]format.Times{}
 		step := rapid.IntRange(1, 5).Draw(rt, "step")
@@ -217,7 +219,9 @@ func TestPendingChanges(t *testing.T) {
 					var d dueChanges
 					for range rapid.IntRange(0, 6).Draw(rt, "changes") {
 						at := rapid.SampledFrom(keys).Draw(rt, "key")
-						to := format.Times{Deadline: rapid.Int64Range(0, 3).Draw(rt, "deadline"), Created: rapid.Uint32Range(1, 2).Draw(rt, "created"), First: rapid.Int64Range(0, 3).Draw(rt, "first")}
+						to := format.Times{Deadline: rapid.Int64Range(0, 3).Draw(rt, "deadline"),
+							Created: rapid.Uint32Range(1, 2).Draw(rt, "created"),
+							First:   rapid.Int64Range(0, 3).Draw(rt, "first")}
 						d.add(at, ttl[string(at)], to)
 						ttl[string(at)] = to
 					}
@@ -236,7 +240,8 @@ func TestPendingChanges(t *testing.T) {
 					return err
 				}
 				m.Sort()
-				for _, end := range []int{rapid.IntRange(0, len(m.List)).Draw(rt, "crash"), len(m.List)} {
+				for _, end := range []int{rapid.IntRange(0, len(m.List)).Draw(rt, "crash"),
+					len(m.List)} {
 					for next := 0; next < end; {
 						var err error
 						if next, err = m.some(tx, next, min(step, end-next)); err != nil {
@@ -258,7 +263,10 @@ func TestPendingChanges(t *testing.T) {
 			}
 			got := map[string]string{}
 			_ = h.s.file.view(func(tx *bolt.Tx) error {
-				return tx.Bucket(format.BucketTTL).ForEach(func(k, v []byte) error { got[string(k)] = string(v); return nil })
+				return tx.Bucket(format.BucketTTL).ForEach(func(k, v []byte) error {
+					got[string(k)] = string(v)
+					return nil
+				})
 			})
 			if !maps.Equal(got, want) {
 				rt.Fatalf("ttl has %x, and must have %x", got, want)
@@ -313,7 +321,10 @@ func TestFlushWithPendingDeadlines(t *testing.T) {
 		m.live()
 		h.saved()
 		left := 0
-		err := h.s.file.view(func(tx *bolt.Tx) error { left = tx.Bucket(format.BucketTTL).Stats().KeyN; return nil })
+		err := h.s.file.view(func(tx *bolt.Tx) error {
+			left = tx.Bucket(format.BucketTTL).Stats().KeyN
+			return nil
+		})
 		if _, expires := h.s.Count(1); err != nil || left != int(expires) {
 			t.Errorf("ttl has %d entries for %d keys, %v", left, expires, err)
 		}
@@ -385,7 +396,8 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	h.reopen()
 	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 		at := format.TTLKey(nil, now+500, format.DiskKey(nil, h.s.spaces.ids[0], k))
-		return errors.Join(tx.Bucket(format.BucketTTL).Put(at, format.Times{Deadline: now + 500, Created: 1}.Entry(at)), putMeta(tx, format.MetaDoubt, nil))
+		return errors.Join(tx.Bucket(format.BucketTTL).Put(at, format.Times{Deadline: now + 500,
+			Created: 1}.Entry(at)), putMeta(tx, format.MetaDoubt, nil))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +411,8 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	h.commit()
 	_ = h.s.Close(false)
 	h.open()
-	if got := h.state(map[name]bool{{0, "{tag}stays"}: true, {0, "{tag}goes"}: true}); len(got) != 1 {
+	if got := h.state(map[name]bool{{0, "{tag}stays"}: true, {0, "{tag}goes"}: true}); len(
+		got) != 1 {
 		t.Errorf("there are %v", got)
 	}
 	_ = h.s.Close(false)
@@ -415,7 +428,8 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	alter(func(tx *bolt.Tx) error {
-		err := errors.Join(tx.DeleteBucket(format.BucketPending), tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{1}))
+		err := errors.Join(tx.DeleteBucket(format.BucketPending),
+			tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{1}))
 		for _, name := range [][]byte{format.BucketMeta, format.BucketSlots, format.BucketGarbage} {
 			b := tx.Bucket(name)
 			plain := map[string][]byte{}
@@ -436,13 +450,15 @@ func TestFormats(t *testing.T) {
 	h.saved()
 	m.live()
 	alter(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(format.BucketMeta).Get(format.MetaFormat); !bytes.Equal(v, []byte{format.Version}) {
+		if v := tx.Bucket(format.BucketMeta).Get(format.MetaFormat); !bytes.Equal(v,
+			[]byte{format.Version}) {
 			t.Errorf("the file has format %v", v)
 		}
 		return tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version + 1})
 	})
 	_ = h.s.Close(false)
-	if _, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock, NoBackground: true}); !errors.Is(err, ErrFormat) {
+	if _, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock,
+		NoBackground: true}); !errors.Is(err, ErrFormat) {
 		t.Errorf("opening the file gave %v", err)
 	}
 }

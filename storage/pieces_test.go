@@ -25,7 +25,10 @@ func TestSharedStrings(t *testing.T) {
 	}
 	now := func(i int) string { return h.model[name{0, fmt.Sprint("{tag}", i)}].data }
 	put := func(i int, v string) { h.model[name{0, fmt.Sprint("{tag}", i)}] = value{data: v} }
-	set := func(x *Txn, i int, v string) { x.SetString(key(i), []byte(v), ttl.Deadline{}, Event{}); put(i, v) }
+	set := func(x *Txn, i int, v string) {
+		x.SetString(key(i), []byte(v), ttl.Deadline{}, Event{})
+		put(i, v)
+	}
 	change := func(x *Txn, i, at int, data string) {
 		x.WriteRange(key(i), at, []byte(data), Event{})
 		v := []byte(now(i))
@@ -44,7 +47,8 @@ func TestSharedStrings(t *testing.T) {
 		}, key(0), key(1), key(2))
 		for range rng.IntN(3) {
 			i := rng.IntN(3)
-			h.do(func(x *Txn) { change(x, i, rng.IntN(len(now(i))), "before it is durable") }, key(i))
+			h.do(func(x *Txn) { change(x, i, rng.IntN(len(now(i))), "before it is durable") },
+				key(i))
 		}
 		if rng.IntN(2) == 0 {
 			h.do(func(x *Txn) {

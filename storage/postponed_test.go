@@ -20,7 +20,9 @@ func TestReapPostponed(t *testing.T) {
 	now := h.clock.Now()
 	put := func(ms func(i int) int64) {
 		for i, k := range keys {
-			h.do(func(x *Txn) { x.SetString(k, []byte("value"), ttl.At(now+ms(i)), Event{EventString, "set"}) }, k)
+			h.do(func(x *Txn) {
+				x.SetString(k, []byte("value"), ttl.At(now+ms(i)), Event{EventString, "set"})
+			}, k)
 		}
 	}
 	put(func(int) int64 { return 100 })

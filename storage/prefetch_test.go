@@ -18,7 +18,8 @@ func TestPrefetchChangesNothing(t *testing.T) {
 	for i := range keys {
 		keys[i] = h.s.Key(i%2, fmt.Appendf(nil, "k%d", i))
 		h.do(func(x *Txn) {
-			x.SetString(keys[i], make([]byte, i*200), ttl.At(x.Now()+1000*int64(1+i%3)), Event{EventString, "set"})
+			x.SetString(keys[i], make([]byte, i*200), ttl.At(x.Now()+1000*int64(1+i%3)),
+				Event{EventString, "set"})
 		}, keys[i])
 	}
 	h.commit()

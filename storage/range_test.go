@@ -12,7 +12,8 @@ import (
 func TestGapIsBrief(t *testing.T) {
 	const far = 4 << 20
 	h := newHarness(t)
-	for name, before := range map[string]int{"missing": 0, "small": 100, "inline": 6000, "stored": 50_000} {
+	for name, before := range map[string]int{"missing": 0, "small": 100, "inline": 6000,
+		"stored": 50_000} {
 		k := h.s.Key(0, []byte(name))
 		value := bytes.Repeat([]byte{'a'}, before)
 		if before > 0 {

@@ -19,14 +19,24 @@ func TestHalfReapedCounts(t *testing.T) {
 		onDisk func(i int) bool
 		window bool // the window removes one, instead of the shard
 	}{
-		"one deadline":                 {ttl: func(int) int64 { return 100 }, onDisk: func(int) bool { return false }},
-		"many deadlines":               {ttl: ms, onDisk: func(int) bool { return false }},
-		"earlier ones on disk":         {ttl: ms, onDisk: func(i int) bool { return i < count/2 }},
-		"later ones on disk":           {ttl: ms, onDisk: func(i int) bool { return i >= count/2 }},
-		"all on disk":                  {ttl: ms, onDisk: func(int) bool { return true }, window: true},
-		"window, later ones on disk":   {ttl: ms, onDisk: func(i int) bool { return i >= count/2 }, window: true},
-		"window, earlier ones on disk": {ttl: ms, onDisk: func(i int) bool { return i < count/2 }, window: true},
-		"window, one deadline":         {ttl: func(int) int64 { return 100 }, onDisk: func(i int) bool { return i%2 == 0 }, window: true},
+		"one deadline": {ttl: func(int) int64 {
+			return 100
+		}, onDisk: func(int) bool { return false }},
+		"many deadlines":       {ttl: ms, onDisk: func(int) bool { return false }},
+		"earlier ones on disk": {ttl: ms, onDisk: func(i int) bool { return i < count/2 }},
+		"later ones on disk":   {ttl: ms, onDisk: func(i int) bool { return i >= count/2 }},
+		"all on disk": {ttl: ms, onDisk: func(int) bool {
+			return true
+		}, window: true},
+		"window, later ones on disk": {ttl: ms, onDisk: func(i int) bool {
+			return i >= count/2
+		}, window: true},
+		"window, earlier ones on disk": {ttl: ms, onDisk: func(i int) bool {
+			return i < count/2
+		}, window: true},
+		"window, one deadline": {ttl: func(int) int64 {
+			return 100
+		}, onDisk: func(i int) bool { return i%2 == 0 }, window: true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			h := newHarness(t)
@@ -36,7 +46,10 @@ func TestHalfReapedCounts(t *testing.T) {
 				for i := range count {
 					k := h.s.Key(0, fmt.Appendf(nil, "{tag}%d", i))
 					if c.onDisk(i) == stored {
-						h.do(func(x *Txn) { x.SetString(k, []byte("value"), ttl.At(at+1+c.ttl(i)), Event{EventString, "set"}) }, k)
+						h.do(func(x *Txn) {
+							x.SetString(k, []byte("value"), ttl.At(at+1+c.ttl(i)),
+								Event{EventString, "set"})
+						}, k)
 					}
 				}
 			}

@@ -11,17 +11,21 @@ import (
 // about the value that they name, and not lost because the other was not about it.
 func TestRecordsAmidElements(t *testing.T) {
 	for name, amid := range map[string]func(*Txn){
-		"nothing":  func(*Txn) {},
-		"SWAPDB":   func(t *Txn) { t.SwapDB(1, 2) },
-		"its own":  func(t *Txn) { t.SwapDB(0, 2); t.SwapDB(2, 0) },
-		"FLUSHDB":  func(t *Txn) { t.FlushDB(1) },
-		"a string": func(t *Txn) { t.SetString(t.s.Key(1, []byte("s")), []byte("v"), ttl.Deadline{}, Event{}) },
-		"expiry":   func(t *Txn) { t.s.shards[0].logReaped(t, t.now-1) },
+		"nothing": func(*Txn) {},
+		"SWAPDB":  func(t *Txn) { t.SwapDB(1, 2) },
+		"its own": func(t *Txn) { t.SwapDB(0, 2); t.SwapDB(2, 0) },
+		"FLUSHDB": func(t *Txn) { t.FlushDB(1) },
+		"a string": func(t *Txn) {
+			t.SetString(t.s.Key(1, []byte("s")), []byte("v"), ttl.Deadline{}, Event{})
+		},
+		"expiry": func(t *Txn) { t.s.shards[0].logReaped(t, t.now-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
 			k := h.s.Key(0, []byte("k"))
-			h.do(func(t *Txn) { t.SetString(h.s.Key(1, []byte("other")), []byte("v"), ttl.Deadline{}, Event{}) }, h.s.Key(1, []byte("other")))
+			h.do(func(t *Txn) {
+				t.SetString(h.s.Key(1, []byte("other")), []byte("v"), ttl.Deadline{}, Event{})
+			}, h.s.Key(1, []byte("other")))
 			h.doAll(func(txn *Txn) {
 				hash, err := txn.Hash(k)
 				if err != nil {

@@ -38,7 +38,9 @@ type recordedIn struct {
 
 func (n *recordedIn) Bytes() int { return n.bytes }
 
-func (r *recorder) list(shard int) Key { return r.s.SystemKey(recorderList + r.s.TagOf(shard) + "}") }
+func (r *recorder) list(shard int) Key {
+	return r.s.SystemKey(recorderList + r.s.TagOf(shard) + "}")
+}
 
 func (r *recorder) Start(context.Context) error {
 	return r.s.WalkSystem(func(name []byte, _ object.Type) bool {
@@ -98,7 +100,8 @@ func (r *recorder) note(t *Txn, k Key, line string) {
 		n = &recordedIn{}
 		t.Noted = n
 	}
-	n.lines, n.shard, n.bytes = append(n.lines, line), append(n.shard, r.s.ShardOf(k)), n.bytes+len(line)
+	n.lines, n.shard, n.bytes = append(n.lines, line), append(n.shard, r.s.ShardOf(k)),
+		n.bytes+len(line)
 }
 
 type recorderElements struct{ r *recorder }
@@ -112,8 +115,10 @@ func (r *recorder) Elements(k Key, _ object.Type) ElementHook {
 
 func (e recorderElements) Bytes(value int) int { return value }
 
-func (e recorderElements) Expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64) {
-	line := fmt.Sprintf("key=%s element=%s type=%s deadline=%d", k.Name, elem, typ, deadline-1_700_000_000_000)
+func (e recorderElements) Expired(t *Txn, k Key, typ object.Type, elem, val []byte,
+	deadline int64) {
+	line := fmt.Sprintf("key=%s element=%s type=%s deadline=%d", k.Name, elem, typ,
+		deadline-1_700_000_000_000)
 	if typ == object.TypeHash {
 		line += " value=" + string(val)
 	}
@@ -198,7 +203,8 @@ func recordedAt(line string) int {
 func (h *harness) wantRecorded(when string, want ...string) {
 	h.t.Helper()
 	if got := h.recorded(); !slices.Equal(got, want) {
-		h.t.Errorf("%s: recorded are\n%s\nwant\n%s", when, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		h.t.Errorf("%s: recorded are\n%s\nwant\n%s", when, strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 

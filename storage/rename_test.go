@@ -17,7 +17,8 @@ func TestRenameBeforeItIsCopied(t *testing.T) {
 		h := newHarness(t)
 		t.Cleanup(func() { h.s.Close(false) })
 		names := map[name]bool{{0, "from"}: true, {0, "to"}: true, {0, "other"}: true}
-		from, to, other := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to")), h.s.Key(0, []byte("other"))
+		from, to, other := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to")),
+			h.s.Key(0, []byte("other"))
 		set := func(k Key, v string) {
 			h.do(func(x *Txn) { x.SetString(k, []byte(v), ttl.Deadline{}, Event{}) }, k)
 			h.model[name{0, string(k.Name)}] = value{data: v}

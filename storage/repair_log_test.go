@@ -57,8 +57,10 @@ func (g *gapCase) hset(n string, fields ...string) {
 
 // open opens a store on real files, as damage is done there.
 func (g *gapCase) open(dir string, databases int) {
-	s, _, err := Open(Options{FS: vfs.OS, Dir: dir, Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: databases, Shards: 4,
-		Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, NoBackground: true, DiskReserve: 1})
+	s, _, err := Open(Options{FS: vfs.OS, Dir: dir, Clock: g.h.clock,
+		Logger: slog.New(slog.DiscardHandler), Databases: databases, Shards: 4,
+		Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, NoBackground: true,
+		DiskReserve: 1})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -69,7 +71,10 @@ func (g *gapCase) open(dir string, databases int) {
 func (g *gapCase) content(db int) string {
 	g.h.s.loads.loadAll()
 	var names, lines []string
-	err := g.h.s.Walk(db, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true })
+	err := g.h.s.Walk(db, func(name []byte, _ object.Type) bool {
+		names = append(names, string(name))
+		return true
+	})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -126,8 +131,11 @@ func (g *gapCase) repaired(before func(), lost func(x *Txn), after func(), datab
 	if err != nil || hit != 1 {
 		g.t.Fatalf("the batch stands in %d files; %v", hit, err)
 	}
-	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
-	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.reported = append(g.reported, l) }); err != nil {
+	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock,
+		Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) {
+		g.reported = append(g.reported, l)
+	}); err != nil {
 		g.t.Fatal(err)
 	}
 	g.open(filepath.Join(dir, "new"), databases)
@@ -148,7 +156,9 @@ func (g *gapCase) want(db int, want string) {
 func (g *gapCase) wantReported(kind LossKind, texts ...string) {
 	g.t.Helper()
 	for _, l := range g.reported {
-		if l.Kind == kind && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(l.What, s) }) {
+		if l.Kind == kind && !slices.ContainsFunc(texts, func(s string) bool {
+			return !strings.Contains(l.What, s)
+		}) {
 			return
 		}
 	}
@@ -160,7 +170,8 @@ func (g *gapCase) wantReported(kind LossKind, texts ...string) {
 func TestRepairBehindAGap(t *testing.T) {
 	g := &gapCase{t: t}
 	g.repaired(func() {
-		for _, n := range []string{"stays", "changed", "deleted", "set later", "deleted later", "renamed"} {
+		for _, n := range []string{"stays", "changed", "deleted", "set later",
+			"deleted later", "renamed"} {
 			g.set(n, "old")
 		}
 		g.hset("hash", "a", "b")
@@ -171,7 +182,8 @@ func TestRepairBehindAGap(t *testing.T) {
 		x.Delete(g.key("deleted"), Deleted)
 		x.SetString(g.key("set later"), []byte("in the gap"), ttl.Deadline{}, Event{})
 		x.SetString(g.key("only there"), []byte("lost"), ttl.Deadline{}, Event{})
-		for _, n := range []string{"hash", "emptied", "made", "made and emptied", "made and renamed"} {
+		for _, n := range []string{"hash", "emptied", "made", "made and emptied",
+			"made and renamed"} {
 			h, _ := x.Hash(g.key(n))
 			h.Set([]byte("lost"), nil, ttl.Deadline{})
 		}
@@ -190,15 +202,19 @@ func TestRepairBehindAGap(t *testing.T) {
 		}
 		g.do(func(x *Txn) { x.Rename(g.key("moves"), g.key("moved")) }, "moves", "moved")
 		g.do(func(x *Txn) { x.Rename(g.key("renamed"), g.key("new name")) }, "renamed", "new name")
-		g.do(func(x *Txn) { x.Rename(g.key("made and renamed"), g.key("renamed hash")) }, "made and renamed", "renamed hash")
+		g.do(func(x *Txn) { x.Rename(g.key("made and renamed"), g.key("renamed hash")) },
+			"made and renamed", "renamed hash")
 		g.hset("renamed hash", "later")
 		g.do(func(x *Txn) { x.WriteRange(g.key("long"), 49_999, []byte("more"), Event{}) }, "long")
-		g.do(func(x *Txn) { x.SetDeadline(g.key("stays"), ttl.At(corruptNow+1000), Event{}) }, "stays")
+		g.do(func(x *Txn) { x.SetDeadline(g.key("stays"), ttl.At(corruptNow+1000), Event{}) },
+			"stays")
 	}, 2)
-	g.want(0, "afterwards=new changed=old deleted=old hash=a,b,c, made=c, moved=a, new name=old renamed hash=later, set later=last stays=old whole=a,b,")
+	g.want(0,
+		"afterwards=new changed=old deleted=old hash=a,b,c, made=c, moved=a, new name=old renamed hash=later, set later=last stays=old whole=a,b,")
 	g.wantReported(Lost, "a part of the log", "it fails its checksum", `"changed", "deleted"`)
 	g.wantReported(Lost, "6 keys are as before")
-	for _, n := range []string{"hash", "emptied", "made", "made and emptied", "renamed hash", "long", "stays"} {
+	for _, n := range []string{"hash", "emptied", "made", "made and emptied", "renamed hash",
+		"long", "stays"} {
 		g.wantReported(Doubtful, fmt.Sprintf("key %q of database 0", n))
 	}
 	doubts := 0
@@ -216,7 +232,10 @@ func TestRepairBehindAGap(t *testing.T) {
 // saved, in a database of its own.
 func TestRepairAfterALostFlush(t *testing.T) {
 	g := &gapCase{t: t}
-	g.repaired(func() { g.set("old", "value") }, func(x *Txn) { x.FlushDB(0) }, func() { g.set("new", "value"); g.hset("hash", "a") }, 3)
+	g.repaired(func() { g.set("old", "value") }, func(x *Txn) { x.FlushDB(0) }, func() {
+		g.set("new", "value")
+		g.hset("hash", "a")
+	}, 3)
 	g.want(0, "old=value")
 	g.want(2, "hash=a, new=value")
 	g.wantReported(Lost, "which databases were emptied")
@@ -264,7 +283,8 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 		g.repaired(func() {
 			g.h.doAll(func(x *Txn) {
 				fill(x, g, 0, 300, 40)
-				x.SetString(g.key("string"), bytes.Repeat([]byte("s"), 40_000), ttl.Deadline{}, Event{})
+				x.SetString(g.key("string"), bytes.Repeat([]byte("s"), 40_000),
+					ttl.Deadline{}, Event{})
 				for i := range 4 {
 					h, _ := x.Hash(g.key(fmt.Sprintf("from%d", i)))
 					for j := range 300 {
@@ -332,10 +352,13 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 func TestRepairReadsAllRecords(t *testing.T) {
 	h := newHarness(t)
 	key := func(n string) Key { return h.s.Key(0, []byte(n)) }
-	h.do(func(x *Txn) { x.SetString(key("s"), []byte("v"), ttl.At(h.clock.Now()+1000), eventSet) }, key("s"))
-	h.do(func(x *Txn) { x.SetString(key("large"), make([]byte, 20_000), ttl.Deadline{}, eventSet) }, key("large"))
+	h.do(func(x *Txn) { x.SetString(key("s"), []byte("v"), ttl.At(h.clock.Now()+1000), eventSet) },
+		key("s"))
+	h.do(func(x *Txn) { x.SetString(key("large"), make([]byte, 20_000), ttl.Deadline{}, eventSet) },
+		key("large"))
 	h.do(func(x *Txn) { x.WriteRange(key("large"), 10, []byte("v"), eventSet) }, key("large"))
-	h.do(func(x *Txn) { x.SetDeadline(key("large"), ttl.At(h.clock.Now()+2000), eventSet) }, key("large"))
+	h.do(func(x *Txn) { x.SetDeadline(key("large"), ttl.At(h.clock.Now()+2000), eventSet) },
+		key("large"))
 	h.do(func(x *Txn) {
 		l, err := x.List(key("l"))
 		if err != nil {
@@ -378,16 +401,17 @@ func TestRepairReadsAllRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	met := map[byte]bool{}
-	_, err := wal.Check(wal.Options{FS: h.fs, Dir: filepath.Join(h.dir, format.LogDir)}, 0, func(_ uint64, batch []byte) error {
-		for f := (format.Fields{Rest: batch}); len(f.Rest) > 0; {
-			r := format.ReadRecord(&f)
-			if f.Bad {
-				return fmt.Errorf("a record of kind %d is not read", r.Tag)
+	_, err := wal.Check(wal.Options{FS: h.fs, Dir: filepath.Join(h.dir, format.LogDir)}, 0,
+		func(_ uint64, batch []byte) error {
+			for f := (format.Fields{Rest: batch}); len(f.Rest) > 0; {
+				r := format.ReadRecord(&f)
+				if f.Bad {
+					return fmt.Errorf("a record of kind %d is not read", r.Tag)
+				}
+				met[r.Tag] = true
 			}
-			met[r.Tag] = true
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ import (
 // value that is not whole is named, a string is whole or missing, and what is left of a hash is
 // what it had.
 func TestRepairRenamed(t *testing.T) {
-	for written := range 4 { // transactions before the checkpoint ends: 3 are about the old names, and 0 is for all
+	for written := range 4 {
+		// Transactions before the checkpoint ends: 3 are about the old names, and 0 is for all.
 		for _, damaged := range []string{"string", "hash", "nothing"} {
 			for _, page := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d/%s/page %t", written, damaged, page), func(t *testing.T) {
@@ -69,7 +70,8 @@ func TestRepairForeignPiece(t *testing.T) {
 	at := -1
 	for n := range uint64(3) {
 		piece := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, ids[from]), n)
-		if at = bytes.Index(b, piece); at >= 0 && !bytes.Contains(b[at+1:], piece) { // else it is the first of its page
+		if at = bytes.Index(b, piece); at >= 0 && !bytes.Contains(b[at+1:], piece) {
+			// Else it is the first of its page.
 			break
 		}
 		at = -1
@@ -81,14 +83,19 @@ func TestRepairForeignPiece(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
-	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.reported = append(g.reported, l) }); err != nil {
+	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock,
+		Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) {
+		g.reported = append(g.reported, l)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	g.open(filepath.Join(dir, "new"), 2)
 	defer func() { _ = g.h.s.Close(false) }()
 	g.wantReported(Lost, fmt.Sprintf("key %q of database 0", from))
-	kept := slices.DeleteFunc(strings.Split(want, " "), func(line string) bool { return strings.HasPrefix(line, from+"=") })
+	kept := slices.DeleteFunc(strings.Split(want, " "), func(line string) bool {
+		return strings.HasPrefix(line, from+"=")
+	})
 	if got := g.content(0); got != strings.Join(kept, " ") {
 		t.Errorf("there is %.60q…, %d bytes, want %d", got, len(got), len(strings.Join(kept, " ")))
 	}
@@ -106,11 +113,14 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	g.open(filepath.Join(dir, "data"), 2)
 	from, to := g.inOrder()
 	g.h.doAll(func(x *Txn) {
-		x.SetString(g.key("string"+from), fmt.Appendf(nil, "%016384d%s%016384d%d", 1, renamedPiece, 3, 4), ttl.Deadline{}, Event{})
-		x.SetString(g.key("other"+from), bytes.Repeat([]byte("other"), 5000), ttl.Deadline{}, Event{})
+		x.SetString(g.key("string"+from), fmt.Appendf(nil, "%016384d%s%016384d%d", 1, renamedPiece,
+			3, 4), ttl.Deadline{}, Event{})
+		x.SetString(g.key("other"+from), bytes.Repeat([]byte("other"), 5000),
+			ttl.Deadline{}, Event{})
 		hash, _ := x.Hash(g.key("hash" + from))
 		for i := range 500 {
-			hash.Set(fmt.Appendf(nil, "field%03d", i), fmt.Appendf(nil, "value of field %d %s", i, strings.Repeat("v", 50)), ttl.Deadline{})
+			hash.Set(fmt.Appendf(nil, "field%03d", i), fmt.Appendf(nil, "value of field %d %s", i,
+				strings.Repeat("v", 50)), ttl.Deadline{})
 		}
 	})
 	g.h.commit()
@@ -139,7 +149,10 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	for i := 1; g.h.s.shardOf(g.key(due).Slot) == 0; i++ {
 		due = fmt.Sprintf("due%d", i)
 	}
-	g.do(func(x *Txn) { x.SetString(g.key(due), []byte("later"), ttl.At(corruptNow+1000), Event{}) }, due) // so that ttl changes
+	// So that ttl changes.
+	g.do(func(x *Txn) {
+		x.SetString(g.key(due), []byte("later"), ttl.At(corruptNow+1000), Event{})
+	}, due)
 	want[due] = "later"
 	if err := g.h.s.checkpointInterrupted(); err != errInterrupted {
 		g.t.Fatalf("the checkpoint gave %v", err)
@@ -147,9 +160,13 @@ func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
 	if err := g.h.s.Close(false); err != nil {
 		g.t.Fatal(err)
 	}
-	g.damageElement(filepath.Join(dir, "data", format.DataName), map[string][]byte{"string": renamedPiece, "hash": []byte(renamedField)}[damaged], page)
-	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
-	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.reported = append(g.reported, l) }); err != nil {
+	g.damageElement(filepath.Join(dir, "data", format.DataName),
+		map[string][]byte{"string": renamedPiece, "hash": []byte(renamedField)}[damaged], page)
+	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock,
+		Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) {
+		g.reported = append(g.reported, l)
+	}); err != nil {
 		g.t.Fatal(err)
 	}
 	g.open(filepath.Join(dir, "new"), 2)
@@ -229,7 +246,8 @@ func (g *gapCase) judgeRenames(want map[string]string, to, damaged string) {
 		}
 		g.wantReported(Lost, fmt.Sprintf("key %q of database 0", name))
 	}
-	if same := got[damaged+to] == want[damaged+to]; damaged == "nothing" && lost > 0 || damaged != "nothing" && same {
+	if same := got[damaged+to] == want[damaged+to]; damaged == "nothing" && lost > 0 ||
+		damaged != "nothing" && same {
 		g.t.Errorf("%d keys are not as they were; reported was %v", lost, g.reported)
 	}
 	for name := range got {

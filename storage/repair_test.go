@@ -16,11 +16,12 @@ import (
 // every key is as it was at the end, or is reported, by name where damage does not hide that; the
 // new directory is sound, and the old one is as it was. KEYP_CORRUPT is the number of cases.
 func TestRepair(t *testing.T) {
-	runDamage(t, 14, 5, 30, []string{"all saved", "some lost", "log with gaps"}, func(c *corruptCase, base string) string {
-		r := repairCase{corruptCase: *c}
-		r.run(filepath.Join(base, "repaired"))
-		return fmt.Sprintf("%s; reported was %v", r.damage, r.reported)
-	})
+	runDamage(t, 14, 5, 30, []string{"all saved", "some lost", "log with gaps"},
+		func(c *corruptCase, base string) string {
+			r := repairCase{corruptCase: *c}
+			r.run(filepath.Join(base, "repaired"))
+			return fmt.Sprintf("%s; reported was %v", r.damage, r.reported)
+		})
 }
 
 type repairCase struct {
@@ -42,7 +43,8 @@ func (r *repairCase) run(to string) {
 		r.t.Fatal(err)
 	}
 	r.clock = clock.NewFake(corruptNow)
-	o := Options{Dir: r.dir, Clock: r.clock, Logger: slog.New(slog.DiscardHandler), Databases: 3, Shards: 4, SegmentSize: 32 << 10, InitialMmap: 1 << 22}
+	o := Options{Dir: r.dir, Clock: r.clock, Logger: slog.New(slog.DiscardHandler), Databases: 3,
+		Shards: 4, SegmentSize: 32 << 10, InitialMmap: 1 << 22}
 	var err error
 	r.named = map[string]bool{}
 	if r.log, err = RepairDir(o, to, r.loss); err != nil {
@@ -79,9 +81,11 @@ func (r *repairCase) run(to string) {
 }
 
 var (
-	nameReported = regexp.MustCompile(`^(?:key|elements of key|the deadline of key) ("(?:[^"\\\\]|\\\\.)*")`)
+	nameReported = regexp.MustCompile(
+		`^(?:key|elements of key|the deadline of key) ("(?:[^"\\\\]|\\\\.)*")`)
 	slotReported = regexp.MustCompile(`of (slot [0-9]+ of database [0-9]+), whose names`)
-	allReported  = regexp.MustCompile(`^(all of the|how many keys some slots|what the data file says of the last checkpoint)`)
+	allReported  = regexp.MustCompile(
+		`^(all of the|how many keys some slots|what the data file says of the last checkpoint)`)
 )
 
 func (r *repairCase) loss(l Loss) {
@@ -115,12 +119,16 @@ func (r *repairCase) compare() (wrong int) {
 		case r.all, named && r.log.Gaps > 0:
 		case r.log.Gaps > 0 && !r.log.Stated(n.db, n.key):
 			if !r.had(n, got, found) {
-				r.t.Errorf("%.40q of database %d is there %t with %.60q, deadline %d, %v; it never was so", n.key, n.db, found, got.data, got.deadline, got.coll)
+				r.t.Errorf(
+					"%.40q of database %d is there %t with %.60q, deadline %d, %v; it never was so",
+					n.key, n.db, found, got.data, got.deadline, got.coll)
 			}
-		case named && (!found || there && got.data == want.data && (got.deadline == 0 || got.deadline == want.deadline) && within(got.coll, want.coll)):
+		case named && (!found || there && got.data == want.data && (got.deadline == 0 ||
+			got.deadline == want.deadline) && within(got.coll, want.coll)):
 		default:
 			r.t.Errorf("%.40q of database %d is there %t with %.60q, deadline %d, %v; it was there %t with %.60q, deadline %d, %v, and named %t",
-				n.key, n.db, found, got.data, got.deadline, got.coll, there, want.data, want.deadline, want.coll, named)
+				n.key, n.db, found, got.data, got.deadline, got.coll, there, want.data,
+				want.deadline, want.coll, named)
 		}
 	}
 	return wrong

@@ -52,7 +52,8 @@ func newArchived(t testing.TB, seed uint64) *archived {
 	h := closedHarness(t)
 	h.archive = Archive{Dir: "/archive", FileSize: 2000}
 	a := &archived{faulty: changing(h), rng: rand.New(rand.NewPCG(setup.Seed, seed))}
-	h.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+	h.openLog = func(o wal.Options, from Place,
+		replay func(uint64, []byte) error) (Journal, error) {
 		log, err := openAlone(o, from, replay)
 		if err == nil {
 			a.end = log.End()
@@ -141,7 +142,8 @@ func (a *archived) step() {
 // restore restores a moment of a backup, and verifies that it is that one.
 func (a *archived) restore(b kept, from Source, want point) {
 	a.t.Helper()
-	to := &harness{t: a.t, dir: a.t.TempDir(), fs: a.fs, clock: clock.NewFake(want.time), model: want.model.clone(), databases: a.databases}
+	to := &harness{t: a.t, dir: a.t.TempDir(), fs: a.fs, clock: clock.NewFake(want.time),
+		model: want.model.clone(), databases: a.databases}
 	o := to.options()
 	o.CheckpointBytes = 4000 + a.rng.Int64N(20000) // so it is settled often
 	from.Archives = []archive.Files{archive.Dir(a.fs, "/archive")}
@@ -156,7 +158,8 @@ func (a *archived) restore(b kept, from Source, want point) {
 		to.model = to.model.kept(m.Time, to.clock.Now())
 	}
 	if from.LSN != 0 && m.Through > from.LSN || from.Time != 0 && m.Time > from.Time {
-		a.t.Errorf("restored is LSN %d of %d, and wanted %d of %d", m.Through, m.Time, want.lsn, want.time)
+		a.t.Errorf("restored is LSN %d of %d, and wanted %d of %d", m.Through, m.Time,
+			want.lsn, want.time)
 	}
 	to.open()
 	to.verify(a.names)
@@ -201,7 +204,8 @@ func TestPointInTime(t *testing.T) {
 				a.restore(b, Source{LSN: want.lsn}, want)
 				continue
 			}
-			for at+1 < len(a.points) && a.points[at+1].time == want.time { // all of that millisecond
+			for at+1 < len(a.points) && a.points[at+1].time == want.time {
+				// All of that millisecond.
 				at++
 			}
 			want = a.points[at]
@@ -249,7 +253,8 @@ func TestArchiveBesideClockSteps(t *testing.T) {
 	}
 	to := restored(t, a.faulty)
 	to.fs = a.fs
-	m, err := RestoreTo(t.Context(), to.options(), bytes.NewReader(a.backups[0].stream), Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}})
+	m, err := RestoreTo(t.Context(), to.options(), bytes.NewReader(a.backups[0].stream),
+		Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}})
 	if err != nil || m.Through < end {
 		t.Fatalf("LSN %d of %d is restored: %v", m.Through, end, err)
 	}
@@ -280,15 +285,19 @@ func TestArchiveRefused(t *testing.T) {
 	refused := func(what string, b kept, from Source, want error, words string) {
 		t.Helper()
 		from.Archives = []archive.Files{archive.Dir(a.fs, "/archive")}
-		_, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options(), bytes.NewReader(b.stream), from)
+		_, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock,
+			databases: 3}).options(), bytes.NewReader(b.stream), from)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	refused("an earlier LSN", late, Source{LSN: late.lsn - 1}, ErrMoment, "an earlier one is needed")
-	refused("an earlier time", late, Source{Time: late.time - 1}, ErrMoment, "an earlier one is needed")
+	refused("an earlier LSN", late, Source{LSN: late.lsn - 1}, ErrMoment,
+		"an earlier one is needed")
+	refused("an earlier time", late, Source{Time: late.time - 1}, ErrMoment,
+		"an earlier one is needed")
 	refused("a later LSN", first, Source{LSN: 1 << 40}, ErrMoment, "the archive ends with LSN")
-	refused("a later time", first, Source{Time: a.clock.Now() + 1}, ErrMoment, "the archive ends with LSN")
+	refused("a later time", first, Source{Time: a.clock.Now() + 1}, ErrMoment,
+		"the archive ends with LSN")
 	names, err := a.fs.List("/archive")
 	if err != nil || len(names) < 5 {
 		t.Fatalf("the archive has %d files, %v", len(names), err)
@@ -303,7 +312,10 @@ func TestArchiveRefused(t *testing.T) {
 	}
 	for at := 0; at < 10; at++ {
 		a.flip(middle, at)
-		if _, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options(), bytes.NewReader(first.stream), Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}}); err == nil {
+		if _, err := RestoreTo(t.Context(),
+			(&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options(),
+			bytes.NewReader(first.stream),
+			Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}}); err == nil {
 			t.Errorf("byte %d of ten is another one, and it is restored", at)
 		}
 		a.flip(middle, at)
@@ -311,14 +323,16 @@ func TestArchiveRefused(t *testing.T) {
 	a.restore(first, Source{}, point{model: a.model, time: a.clock.Now()})
 
 	// A copy of the directory goes on by itself.
-	other := &archived{faulty: changing(&harness{t: t, dir: copied, fs: a.fs, clock: a.clock, model: model{}, databases: 3}), rng: a.rng}
+	other := &archived{faulty: changing(&harness{t: t, dir: copied, fs: a.fs, clock: a.clock,
+		model: model{}, databases: 3}), rng: a.rng}
 	other.archive = a.archive
 	other.open()
 	for range 50 {
 		other.write()
 	}
 	other.commit()
-	if err := other.s.archiver.Round(true); !errors.Is(err, archive.ErrBad) || !strings.Contains(err.Error(), "a copy of another directory") {
+	if err := other.s.archiver.Round(true); !errors.Is(err, archive.ErrBad) ||
+		!strings.Contains(err.Error(), "a copy of another directory") {
 		t.Errorf("the copy's log is archived: %v", err)
 	}
 	if st, ok := other.s.archiveStatus(); !ok || st.Failures == 0 || st.Err == nil {
@@ -327,8 +341,10 @@ func TestArchiveRefused(t *testing.T) {
 	forked := kept{lsn: other.s.Log().End(), stream: other.backup()}
 	refused("a backup of the copy", forked, Source{}, archive.ErrHole, "two copies")
 	other.saved() // the log of the data file has nothing more
-	refused("a backup of the copy, after a checkpoint", kept{lsn: other.s.Log().End(), stream: other.backup()}, Source{}, archive.ErrHole, "two copies")
-	refused("a backup without its part of the log", kept{stream: withoutLog(t, other.backup())}, Source{}, errUnproven, "another backup is needed")
+	refused("a backup of the copy, after a checkpoint", kept{lsn: other.s.Log().End(),
+		stream: other.backup()}, Source{}, archive.ErrHole, "two copies")
+	refused("a backup without its part of the log", kept{stream: withoutLog(t, other.backup())},
+		Source{}, errUnproven, "another backup is needed")
 	if err := other.s.Close(false); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +383,8 @@ func (a *archived) copyDir() (dir string) {
 	dir = a.t.TempDir()
 	b, err := os.ReadFile(filepath.Join(a.dir, format.DataName))
 	log := filepath.Join(dir, format.LogDir)
-	err = errors.Join(err, os.WriteFile(filepath.Join(dir, format.DataName), b, 0o600), a.fs.MkdirAll(log),
+	err = errors.Join(err, os.WriteFile(filepath.Join(dir, format.DataName), b, 0o600),
+		a.fs.MkdirAll(log),
 		copyFiles(a.fs, filepath.Join(a.dir, format.LogDir), a.fs, log))
 	if err == nil {
 		b, err = readFile(a.fs, filepath.Join(a.dir, "archive.json"))
@@ -493,7 +510,10 @@ func TestArchiveKeepsTheLog(t *testing.T) {
 	if err := a.s.Close(true); err != nil {
 		t.Fatal(err)
 	}
-	_, err := RestoreTo(t.Context(), (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options(), bytes.NewReader(a.backups[0].stream), Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}})
+	_, err := RestoreTo(t.Context(),
+		(&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options(),
+		bytes.NewReader(a.backups[0].stream),
+		Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}})
 	if !errors.Is(err, archive.ErrHole) {
 		t.Errorf("over a hole: %v", err)
 	}
@@ -554,7 +574,8 @@ func TestWithoutArchive(t *testing.T) {
 	a.restore(b, Source{Time: after.time}, after)
 	for _, at := range []int64{amid.time, before.time + 1} {
 		o := (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options()
-		m, err := RestoreTo(t.Context(), o, bytes.NewReader(b.stream), Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}, Time: at})
+		m, err := RestoreTo(t.Context(), o, bytes.NewReader(b.stream),
+			Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}, Time: at})
 		if !errors.Is(err, ErrMoment) || !strings.Contains(err.Error(), "ran without its archive") {
 			t.Errorf("%d, amid that: %+v, %v", at, m, err)
 		}
@@ -581,7 +602,9 @@ func TestArchiveBegins(t *testing.T) {
 	a.restore(a.backups[0], Source{LSN: amid.lsn}, amid)
 	a.restore(a.backups[0], Source{Time: last.time}, last)
 	o := (&harness{t: t, dir: t.TempDir(), fs: a.fs, clock: a.clock, databases: 3}).options()
-	if m, err := RestoreTo(t.Context(), o, bytes.NewReader(a.backups[0].stream), Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")}, Time: amid.time}); !errors.Is(err, ErrMoment) {
+	if m, err := RestoreTo(t.Context(), o, bytes.NewReader(a.backups[0].stream),
+		Source{Archives: []archive.Files{archive.Dir(a.fs, "/archive")},
+			Time: amid.time}); !errors.Is(err, ErrMoment) {
 		t.Errorf("before the archive: %+v, %v", m, err)
 	}
 }
@@ -635,20 +658,23 @@ func TestArchiveInTheData(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, in := range map[string]bool{
-		h.dir: true, h.dir + "/archive": true, h.dir + "/a/b/c": true, link: true, link + "/x/y": true, h.dir + "/../other": false, h.dir + "2": false,
+		h.dir: true, h.dir + "/archive": true, h.dir + "/a/b/c": true, link: true,
+		link + "/x/y": true, h.dir + "/../other": false, h.dir + "2": false,
 	} {
 		if isWithin(dir, h.dir) != in {
 			t.Errorf("%s counts as in the data: %t", dir, !in)
 		}
 	}
 	missing := filepath.Join(h.dir, "missing")
-	for dir, in := range map[string]bool{missing: true, missing + "/archive": true, missing + "2": false, h.dir: false} {
+	for dir, in := range map[string]bool{missing: true, missing + "/archive": true,
+		missing + "2": false, h.dir: false} {
 		if got := CheckArchive(dir, missing) != nil; got != in {
 			t.Errorf("%s counts as in %s: %t", dir, missing, got)
 		}
 	}
 	h.archive = Archive{Dir: h.dir + "/archive"}
-	if err := h.tryOpen(); err == nil || !strings.Contains(err.Error(), "is the directory of the data, or in it") {
+	if err := h.tryOpen(); err == nil ||
+		!strings.Contains(err.Error(), "is the directory of the data, or in it") {
 		t.Errorf("it opens with %v", err)
 	}
 }

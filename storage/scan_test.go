@@ -26,7 +26,10 @@ func TestWalkVisitsUnlocked(t *testing.T) {
 			seen++
 			h.unlocked(place)
 		}
-		if err := h.s.Walk(1, func(name []byte, typ object.Type) bool { visit(name, typ); return true }); err != nil || seen < keys {
+		if err := h.s.Walk(1, func(name []byte, typ object.Type) bool {
+			visit(name, typ)
+			return true
+		}); err != nil || seen < keys {
 			t.Errorf("%s: %d keys, %v", place, seen, err)
 		}
 		seen = 0
@@ -59,7 +62,9 @@ func TestWalkCopiesLittle(t *testing.T) {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
 				var err error
 				before := size
-				cursor, err = w.scan(db, cursor, 1<<30, func(name []byte, _ object.Type) { seen, size = seen+1, size+len(name) })
+				cursor, err = w.scan(db, cursor, 1<<30, func(name []byte, _ object.Type) {
+					seen, size = seen+1, size+len(name)
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +105,9 @@ func TestWalkReadsOnce(t *testing.T) {
 		before, seen := allocated(), 0
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
 			var err error
-			if cursor, err = h.s.Scan(0, cursor, count, func([]byte, object.Type) { seen++ }); err != nil {
+			if cursor, err = h.s.Scan(0, cursor, count, func([]byte, object.Type) {
+				seen++
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -35,7 +35,8 @@ func TestPinnedDeadlines(t *testing.T) {
 					if i%2 == 0 {
 						deadline = now + 1000 + int64(i)
 					}
-					v.Set(fmt.Appendf(nil, "field%d", i), []byte("a value, so that all do not stand inline"), ttl.At(deadline))
+					v.Set(fmt.Appendf(nil, "field%d", i),
+						[]byte("a value, so that all do not stand inline"), ttl.At(deadline))
 				}
 			})
 			var pins Pins
@@ -56,7 +57,8 @@ func TestPinnedDeadlines(t *testing.T) {
 				if !pins.Overdue(t, nil, true) {
 					h.t.Error("what is pinned is not said to be overdue")
 				}
-				if want := meanwhile == "nothing" || meanwhile == "reaping" || meanwhile == "written"; pins.Overdue(t, []Key{k}, false) != want {
+				if want := meanwhile == "nothing" || meanwhile == "reaping" ||
+					meanwhile == "written"; pins.Overdue(t, []Key{k}, false) != want {
 					h.t.Errorf("it is the key's: %v", !want)
 				}
 				if pins.Overdue(t, []Key{other}, false) != (meanwhile == "swapped") {

@@ -29,7 +29,8 @@ func TestStampAfterMoves(t *testing.T) {
 	h.doAll(func(x *Txn) {
 		for i := range keys * 60 {
 			item, ok := x.Get(h.s.Key(0, fmt.Append(nil, "last", i)))
-			if value, err := item.String(); !ok || err != nil || !bytes.Equal(value, bytes.Repeat([]byte("x"), 900)) {
+			if value, err := item.String(); !ok || err != nil ||
+				!bytes.Equal(value, bytes.Repeat([]byte("x"), 900)) {
 				t.Fatalf("last%d: %q, %v", i, value, err)
 			}
 			if item.b.lsn() == 0 {

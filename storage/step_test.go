@@ -116,7 +116,8 @@ func TestCutWhileRefilling(t *testing.T) {
 	h.saved()
 	w := &h.s.window
 	w.mu.Lock()
-	w.mu.end = ttl.WindowEntry{Deadline: start + 1050} // as if it had been read to there, all being in memory
+	// As if it had been read to there, all being in memory.
+	w.mu.end = ttl.WindowEntry{Deadline: start + 1050}
 	from := w.mu.end
 	w.mu.refilling = true
 	w.mu.Unlock()

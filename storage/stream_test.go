@@ -23,7 +23,8 @@ func streamID(ms int) object.StreamID { return object.StreamID{Ms: uint64(ms), S
 
 func addEntries(v *Stream, from, to int) {
 	for i := from; i < to; i++ {
-		v.Add(streamID(i), [][]byte{[]byte("field"), fmt.Append(nil, "value ", i), []byte("other"), fmt.Append(nil, i)})
+		v.Add(streamID(i), [][]byte{[]byte("field"), fmt.Append(nil, "value ", i), []byte("other"),
+			fmt.Append(nil, i)})
 	}
 }
 
@@ -94,26 +95,36 @@ func TestStreamLogs(t *testing.T) {
 		{"XADD", func(v *Stream) { addEntries(v, 10_000, 10_001) }, []byte{format.RecElement}, 70},
 		{"XTRIM", func(v *Stream) { v.TrimFirst(5000) }, []byte{format.RecTrim}, 40},
 		{"XTRIM of one", func(v *Stream) { v.TrimFirst(1) }, []byte{format.RecRemove}, 40},
-		{"XDEL", func(v *Stream) { v.Delete(streamID(6000)) }, []byte{format.RecRemove, format.RecMore}, 60},
+		{"XDEL", func(v *Stream) {
+			v.Delete(streamID(6000))
+		}, []byte{format.RecRemove, format.RecMore}, 60},
 		{"XDEL below", func(v *Stream) { v.Delete(streamID(5999)) }, []byte{format.RecRemove}, 40},
 		{"delivery", func(v *Stream) {
 			v.SetGroup([]byte("g"), streamID(7000), 5)
 			v.Deliver([]byte("g"), []byte("c"), streamID(7000), 5, 1)
 		}, []byte{format.RecElement, format.RecMore}, 80},
-		{"XACK", func(v *Stream) { v.Ack([]byte("g"), streamID(7000)) }, []byte{format.RecRemove}, 50},
-		{"XTRIM of all", func(v *Stream) { v.TrimFirst(1 << 40) }, []byte{format.RecElement, format.RecTrim}, 80},
-		{"XADD of the next", func(v *Stream) { addEntries(v, 20_000, 20_001) }, []byte{format.RecElement}, 70},
+		{"XACK", func(v *Stream) { v.Ack([]byte("g"), streamID(7000)) }, []byte{format.RecRemove},
+			50},
+		{"XTRIM of all", func(v *Stream) {
+			v.TrimFirst(1 << 40)
+		}, []byte{format.RecElement, format.RecTrim}, 80},
+		{"XADD of the next", func(v *Stream) {
+			addEntries(v, 20_000, 20_001)
+		}, []byte{format.RecElement}, 70},
 	} {
 		batch := h.logged(k, c.run)
 		if got := records(batch); string(got) != string(c.want) || len(batch) > c.size {
-			t.Errorf("%s logs records %v in %d bytes, want %v in %d", c.what, got, len(batch), c.want, c.size)
+			t.Errorf("%s logs records %v in %d bytes, want %v in %d", c.what, got,
+				len(batch), c.want, c.size)
 		}
 	}
 	h.reopen()
 	h.stream(k, func(_ *Txn, v *Stream) {
 		s := v.Value()
-		if s.Entries() != 1 || s.Added() != 10_001 || s.LastID() != streamID(20_000) || s.MaxDeleted() != streamID(6000) {
-			t.Fatalf("%d entries, %d added, last %v, deleted %v", s.Entries(), s.Added(), s.LastID(), s.MaxDeleted())
+		if s.Entries() != 1 || s.Added() != 10_001 || s.LastID() != streamID(20_000) ||
+			s.MaxDeleted() != streamID(6000) {
+			t.Fatalf("%d entries, %d added, last %v, deleted %v", s.Entries(), s.Added(),
+				s.LastID(), s.MaxDeleted())
 		}
 	})
 	h.check()
@@ -144,7 +155,8 @@ func TestStreamCheckpointsChanges(t *testing.T) {
 		marked += r.n
 	}
 	if n := o.side.changed.names.len(); marked != 600 || n != 1 || o.side.rest {
-		t.Fatalf("%d entries and %d other elements are to be written, rest %t", marked, n, o.side.rest)
+		t.Fatalf("%d entries and %d other elements are to be written, rest %t",
+			marked, n, o.side.rest)
 	}
 	h.check()
 	if err := h.s.Checkpoint(); err != nil {
@@ -180,7 +192,8 @@ func TestStreamWithoutEntries(t *testing.T) {
 	h.reopen()
 	h.stream(k, func(_ *Txn, v *Stream) {
 		if !v.Exists() || v.Value().LastID() != streamID(2) || v.Value().Added() != 2 {
-			t.Fatalf("the trimmed stream has last id %v, %d added", v.Value().LastID(), v.Value().Added())
+			t.Fatalf("the trimmed stream has last id %v, %d added", v.Value().LastID(),
+				v.Value().Added())
 		}
 		v.SetID(streamID(1), 1, streamID(0))
 		addEntries(v, 2, 3)

@@ -33,7 +33,8 @@ func (h *harness) entries(k Key) (n int, first, last object.StreamID) {
 func TestReaperRemovesEntries(t *testing.T) {
 	const count = 20_000
 	for _, stored := range []bool{false, true} {
-		for _, refs := range []object.StreamRefs{object.KeepRefs, object.DropRefs, object.AckedRefs} {
+		for _, refs := range []object.StreamRefs{object.KeepRefs, object.DropRefs,
+			object.AckedRefs} {
 			t.Run(fmt.Sprint("stored ", stored, " refs ", refs), func(t *testing.T) {
 				h := newHarness(t)
 				defer func() { h.s.Close(false) }()
@@ -59,7 +60,8 @@ func TestReaperRemovesEntries(t *testing.T) {
 				h.s.Reap()
 				want := object.StreamID{Ms: uint64(start + count/2), Seq: 1}
 				if n, first, _ := h.entries(k); n != count/2 || first != want {
-					t.Errorf("%d entries from %v on are left, want %d from %v on", n, first, count/2, want)
+					t.Errorf("%d entries from %v on are left, want %d from %v on", n,
+						first, count/2, want)
 				}
 				h.saved()
 				h.check()
@@ -67,7 +69,8 @@ func TestReaperRemovesEntries(t *testing.T) {
 				h.clock.Set(start + 1000 + count)
 				h.s.Reap() // it is only on disk
 				n, _, last := h.entries(k)
-				if want := (object.StreamID{Ms: uint64(start + count - 1), Seq: 1}); n != 0 || last != want {
+				if want := (object.StreamID{Ms: uint64(start + count - 1), Seq: 1}); n != 0 ||
+					last != want {
 					t.Errorf("%d entries are left, the last ID is %v, want %v", n, last, want)
 				}
 				if removed := h.s.stats.ExpiredElements.Load(); removed == 0 {
@@ -108,7 +111,8 @@ func TestFollowerHidesEntries(t *testing.T) {
 	for at, want := range []int{4, 3, 2, 1, 0, 0} {
 		h.clock.Set(start + 999 + int64(at))
 		for range 2 {
-			if n, last := shown(); n != want || last != (object.StreamID{Ms: uint64(start + 3), Seq: 1}) {
+			if n, last := shown(); n != want ||
+				last != (object.StreamID{Ms: uint64(start + 3), Seq: 1}) {
 				t.Errorf("at %d a follower has %d entries, the last ID is %v", at, n, last)
 			}
 		}
@@ -123,7 +127,8 @@ func TestFollowerHidesEntries(t *testing.T) {
 	h.restless()
 	var want []string
 	for i := range 4 {
-		want = append(want, fmt.Sprintf("key=s element=%d-1 type=stream deadline=%d", start+int64(i), 1000+i))
+		want = append(want, fmt.Sprintf("key=s element=%d-1 type=stream deadline=%d",
+			start+int64(i), 1000+i))
 	}
 	h.wantRecorded("leader", want...)
 	h.check()

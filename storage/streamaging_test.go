@@ -54,13 +54,14 @@ func (a *ageing) see(t *Txn, rng *rand.Rand) {
 		}
 		from := oldest - 10 + rng.Int64N(max(last-oldest, 1)+20)
 		want := max(from, oldest)
-		v.Range(object.StreamID{Ms: uint64(from)}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
-			if e.ID.Ms != uint64(want) {
-				a.t.Errorf("entry %d at %d, want %d", e.ID.Ms, t.Now(), want)
-			}
-			want++
-			return want < from+20 && !a.t.Failed()
-		})
+		v.Range(object.StreamID{Ms: uint64(from)}, object.MaxStreamID, false,
+			func(e object.StreamEntry) bool {
+				if e.ID.Ms != uint64(want) {
+					a.t.Errorf("entry %d at %d, want %d", e.ID.Ms, t.Now(), want)
+				}
+				want++
+				return want < from+20 && !a.t.Failed()
+			})
 	})
 }
 
@@ -111,7 +112,8 @@ func TestMillionEntriesAge(t *testing.T) {
 	other(3, func(txn *Txn, rng *rand.Rand) { a.add(txn, 1+rng.IntN(3)) })
 
 	sh := h.s.shards[h.s.shardOf(a.k.Slot)]
-	reaper, rng, reader := &source{sh: sh, t: h.s.NewTxn()}, rand.New(rand.NewPCG(4, 1)), h.s.NewTxn()
+	reaper, rng, reader := &source{sh: sh, t: h.s.NewTxn()}, rand.New(rand.NewPCG(4, 1)),
+		h.s.NewTxn()
 	for last := start + a.age + count; h.clock.Now() < last && !t.Failed(); {
 		by := 1 + rng.Int64N(10_000)
 		if rng.IntN(4) == 0 {

@@ -48,18 +48,21 @@ func (h *harness) sees(k Key, from, to int) {
 	h.t.Helper()
 	h.stream(k, func(_ *Txn, s *Stream) {
 		at := from
-		s.Value().Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
-			e.EachField(func(field, val []byte) bool {
-				if want := fmt.Sprint("value ", at); string(field) != "field" || string(val) != want || e.ID != streamID(at) {
-					h.t.Fatalf("entry %v has %q %q, want %q", e.ID, field, val, want)
-				}
-				return false
+		s.Value().Range(object.StreamID{}, object.MaxStreamID, false,
+			func(e object.StreamEntry) bool {
+				e.EachField(func(field, val []byte) bool {
+					if want := fmt.Sprint("value ", at); string(field) != "field" ||
+						string(val) != want || e.ID != streamID(at) {
+						h.t.Fatalf("entry %v has %q %q, want %q", e.ID, field, val, want)
+					}
+					return false
+				})
+				at++
+				return true
 			})
-			at++
-			return true
-		})
 		if at != to || s.Value().Entries() != to-from {
-			h.t.Fatalf("the entries end before %d, there are %d; want them from %d to %d", at, s.Value().Entries(), from, to)
+			h.t.Fatalf("the entries end before %d, there are %d; want them from %d to %d", at,
+				s.Value().Entries(), from, to)
 		}
 	})
 }
@@ -87,7 +90,9 @@ func TestAbsentRuns(t *testing.T) {
 	h.sees(k, 151, coldEntries+201)
 	h.check()
 	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
-	h.stream(k, func(_ *Txn, s *Stream) { addEntries(s, int(s.Value().LastID().Ms)+1, coldEntries+301) })
+	h.stream(k, func(_ *Txn, s *Stream) {
+		addEntries(s, int(s.Value().LastID().Ms)+1, coldEntries+301)
+	})
 	h.saved()
 	h.leave()
 	h.check()
@@ -119,9 +124,12 @@ func TestRunsWaitForTheirBatch(t *testing.T) {
 				h.reopen()
 				h.s.bounds.pendingBytes = 1
 				k, to := h.coldStream("s"), h.s.Key(0, []byte("other"))
-				h.stream(k, func(_ *Txn, s *Stream) { addEntries(s, coldEntries+1, 2*coldEntries+1) })
+				h.stream(k, func(_ *Txn, s *Stream) {
+					addEntries(s, coldEntries+1, 2*coldEntries+1)
+				})
 				h.commit()
-				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+1_000_000), Event{}) }, k) // so that pending changes are made between two batches
+				// So that pending changes are made between two batches.
+				h.do(func(x *Txn) { x.SetDeadline(k, ttl.At(h.clock.Now()+1_000_000), Event{}) }, k)
 				steps, between := 0, false
 				h.s.options.Testing.OnStep = func(at Step) error {
 					if at != StepWrite && at != StepPortion && at != StepPending {
@@ -243,7 +251,9 @@ func TestDamagedRunOnDisk(t *testing.T) {
 		k := h.coldStream("s")
 		h.spoil(k, 1000, remove)
 		var w Runs
-		h.stream(k, func(_ *Txn, s *Stream) { w = s.Missing(s.Value().WantedID(nil, streamID(1000))) })
+		h.stream(k, func(_ *Txn, s *Stream) {
+			w = s.Missing(s.Value().WantedID(nil, streamID(1000)))
+		})
 		var got error
 		h.s.LoadWith([]Key{k}, []Runs{w}, func(err error) { got = err })
 		if h.s.Manual().Serve(); !errors.Is(got, ErrCorrupt) {
@@ -256,7 +266,8 @@ func TestDamagedRunOnDisk(t *testing.T) {
 		}, k)
 		h.stream(k, func(_ *Txn, s *Stream) {
 			var failed *object.ReadError
-			if err := object.Reading(func() { s.Delete(streamID(1000)) }); !errors.As(err, &failed) || !errors.Is(err, ErrCorrupt) {
+			if err := object.Reading(func() { s.Delete(streamID(1000)) }); !errors.As(err,
+				&failed) || !errors.Is(err, ErrCorrupt) {
 				t.Errorf("a removal gave %v", err)
 			}
 			for _, id := range []int{1, 500, 1500, coldEntries} {
@@ -314,12 +325,14 @@ func TestReaderOfRunsThatAreGone(t *testing.T) {
 			h.saved()
 			h.s.Manual().Leave(1)
 			read := object.Reading(func() {
-				s.Value().Range(object.StreamID{}, object.MaxStreamID, false, func(object.StreamEntry) bool { return true })
+				s.Value().Range(object.StreamID{}, object.MaxStreamID, false,
+					func(object.StreamEntry) bool { return true })
 			})
 			if read == nil {
 				t.Fatal("all could be read")
 			}
-			if again := job.Reread(read); again != (meanwhile != "damage") || job.Conflicted() != again {
+			if again := job.Reread(read); again != (meanwhile != "damage") ||
+				job.Conflicted() != again {
 				t.Errorf("%v: it runs again: %t", read, again)
 			}
 			job.End()
@@ -338,7 +351,8 @@ func TestCopiesOfAbsentRuns(t *testing.T) {
 			h, _ = memberHarness(t)
 			h.open()
 		}
-		k, copied, moved := h.coldStream("s"), h.s.Key(0, []byte("copied")), h.s.Key(1, []byte("moved"))
+		k, copied, moved := h.coldStream("s"), h.s.Key(0, []byte("copied")),
+			h.s.Key(1, []byte("moved"))
 		h.do(func(x *Txn) { x.Copy(k, copied) }, k, copied)
 		h.do(func(x *Txn) { x.Rename(k, moved) }, k, moved)
 		h.sees(copied, 1, coldEntries+1)
@@ -400,7 +414,10 @@ func TestLargeStreamIsTrimmedAsItIsRead(t *testing.T) {
 	for _, replayed := range []bool{false, true} {
 		h.s.maxMemory.Store(h.maxMemory)
 		if replayed {
-			h.stream(k, func(_ *Txn, s *Stream) { s.Delete(streamID(count / 2)); addEntries(s, count+1, count+2) })
+			h.stream(k, func(_ *Txn, s *Stream) {
+				s.Delete(streamID(count / 2))
+				addEntries(s, count+1, count+2)
+			})
 			h.commit()
 			_ = h.s.Close(false)
 			h.open()
@@ -471,7 +488,8 @@ func TestRunsLeaveInPlaceOfKeys(t *testing.T) {
 	after, dirty := h.s.measure()
 	v := h.value(k)
 	if after > limit+limit/10 || v.Resident() == v.Nodes() || dirty != 0 {
-		t.Errorf("memory has %d bytes of %d, %d of %d runs are in memory", after, limit, v.Resident(), v.Nodes())
+		t.Errorf("memory has %d bytes of %d, %d of %d runs are in memory", after, limit,
+			v.Resident(), v.Nodes())
 	}
 	if got := v.Wanted(nil, streamID(10_000), streamID(10_100), false, -1); len(got) != 0 {
 		t.Errorf("runs that were used have left before others: %v", got)

@@ -62,7 +62,8 @@ const (
 // and everything due is removed.
 func TestCountsBesideSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
-	st := &stress{t: t, dir: testkit.MemoryDir(t), clock: &tiredClock{}, rng: rng, keys: map[string]stressKey{}}
+	st := &stress{t: t, dir: testkit.MemoryDir(t), clock: &tiredClock{}, rng: rng,
+		keys: map[string]stressKey{}}
 	st.open()
 	for round := range testkit.Number(t, "KEYP_STRESS", 1) {
 		var writers sync.WaitGroup
@@ -90,7 +91,8 @@ func TestCountsBesideSteps(t *testing.T) {
 	st.step(10 * hour) // all that has a deadline is due
 	st.settled()
 	if keys, expires := st.s.Count(0); expires != 0 || keys == 0 {
-		t.Errorf("%d keys, %d with a deadline, are counted when all of these have been due", keys, expires)
+		t.Errorf("%d keys, %d with a deadline, are counted when all of these have been due", keys,
+			expires)
 	}
 	st.reopen(false)
 	st.settled()
@@ -101,8 +103,10 @@ func TestCountsBesideSteps(t *testing.T) {
 
 func (st *stress) open() {
 	s, _, err := Open(Options{
-		Dir: st.dir, Clock: st.clock, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4, Sync: wal.EverySec,
-		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1, InitialMmap: 1 << 22, DiskReserve: 1,
+		Dir: st.dir, Clock: st.clock, Logger: slog.New(slog.DiscardHandler), Databases: 1,
+		Shards: 4, Sync: wal.EverySec,
+		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1, InitialMmap: 1 << 22,
+		DiskReserve: 1,
 	})
 	if err != nil {
 		st.t.Fatal(err)
@@ -137,7 +141,9 @@ func (st *stress) open() {
 func (st *stress) reopen(save bool) {
 	st.t.Helper()
 	got := st.s.Stats()
-	st.t.Logf("%d expired, %d elements, %d left memory, %d loads, %d checkpoints, %d steps of the clock", got.Expired, got.ExpiredElements, got.Evictions, got.Loads, got.Checkpoints, got.ClockSteps)
+	st.t.Logf(
+		"%d expired, %d elements, %d left memory, %d loads, %d checkpoints, %d steps of the clock",
+		got.Expired, got.ExpiredElements, got.Evictions, got.Loads, got.Checkpoints, got.ClockSteps)
 	if err := st.s.Close(save); err != nil {
 		st.t.Fatal(err)
 	}
@@ -185,7 +191,8 @@ func (st *stress) expired(key string) {
 		high = max(high, h)
 	}
 	if k.deadline > high {
-		st.early = append(st.early, fmt.Sprintf("%s, %d ms before its deadline", key, k.deadline-high))
+		st.early = append(st.early, fmt.Sprintf("%s, %d ms before its deadline", key,
+			k.deadline-high))
 	}
 }
 
@@ -195,7 +202,8 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 	x := st.s.NewTxn()
 	for i := range stressOps {
 		name := fmt.Sprint(prefix, i)
-		k, other := st.s.Key(0, []byte(name)), st.s.Key(0, fmt.Appendf(nil, "%s%d", prefix, rng.IntN(i+1)))
+		k, other := st.s.Key(0, []byte(name)),
+			st.s.Key(0, fmt.Appendf(nil, "%s%d", prefix, rng.IntN(i+1)))
 		steps := st.steps()
 		if err := begin(st.s, x, k, other); err != nil {
 			st.t.Errorf("begin: %v", err)
@@ -219,7 +227,8 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 		case 3: // a value that stands by element, of which all or one are due
 			h, _ := x.Hash(k)
 			for j := range 90 {
-				h.Set(fmt.Appendf(nil, "f%d", j), make([]byte, 100), ttl.At(deadline*int64(min(1, j))))
+				h.Set(fmt.Appendf(nil, "f%d", j), make([]byte, 100),
+					ttl.At(deadline*int64(min(1, j))))
 			}
 		case 4:
 			x.Delete(other, Deleted)
@@ -229,7 +238,8 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 			}
 		}
 		x.End()
-		await.Pass(time.Duration(rng.IntN(1000)) * time.Microsecond) // so that the clock steps often
+		// So that the clock steps often.
+		await.Pass(time.Duration(rng.IntN(1000)) * time.Microsecond)
 		if i%16 == 0 {
 			if err := st.s.Log().Commit(); err != nil {
 				st.t.Errorf("commit: %v", err)
@@ -244,7 +254,8 @@ func (st *stress) settled() {
 	st.t.Helper()
 	var problem string
 	if !await.Reached(func() bool { problem = st.miscounted(); return problem == "" }) {
-		st.t.Errorf("%s; %d keys have expired, and time stands still: %t", problem, st.s.Stats().Expired, st.s.stepped.Load())
+		st.t.Errorf("%s; %d keys have expired, and time stands still: %t", problem,
+			st.s.Stats().Expired, st.s.stepped.Load())
 	}
 	if err := st.s.Check(); err != nil {
 		st.t.Errorf("check: %v", err)
@@ -264,7 +275,10 @@ func (st *stress) settled() {
 // counts are in neither.
 func (st *stress) miscounted() string {
 	var names []string
-	err := st.s.Walk(0, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true })
+	err := st.s.Walk(0, func(name []byte, _ object.Type) bool {
+		names = append(names, string(name))
+		return true
+	})
 	if err != nil {
 		return err.Error()
 	}
@@ -277,7 +291,8 @@ func (st *stress) miscounted() string {
 			return err.Error()
 		}
 		if it, ok := x.Peek(k); ok {
-			found = append(found, there{it.Deadline(), format.Earlier(it.Deadline(), lastElement(it))})
+			found = append(found, there{it.Deadline(),
+				format.Earlier(it.Deadline(), lastElement(it))})
 		}
 		x.End()
 	}
@@ -294,7 +309,8 @@ func (st *stress) miscounted() string {
 		}
 	}
 	if k != keys || e != expires {
-		return fmt.Sprintf("%d keys, %d with a deadline, are counted, and there are %d and %d", k, e, keys, expires)
+		return fmt.Sprintf("%d keys, %d with a deadline, are counted, and there are %d and %d", k,
+			e, keys, expires)
 	}
 	return ""
 }

@@ -17,10 +17,13 @@ func TestSurveyBesideGlobal(t *testing.T) {
 	defer h.check()
 	for i := range 100 {
 		k := h.s.Key(i%2, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(int64(i%4)*(h.clock.Now()+5000)), Event{}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte("v"), ttl.At(int64(i%4)*(h.clock.Now()+5000)), Event{})
+		}, k)
 	}
 	before, stats := h.s.Populations(), h.s.Stats()
-	if len(before) != 2 || before[0].Keys != 50 || before[1].Keys != 50 || before[0].Expires != 25 || before[1].Expires != 50 || stats.Resident != 100 {
+	if len(before) != 2 || before[0].Keys != 50 || before[1].Keys != 50 ||
+		before[0].Expires != 25 || before[1].Expires != 50 || stats.Resident != 100 {
 		t.Fatalf("%+v, %+v", before, stats)
 	}
 	global := h.s.NewTxn()
@@ -48,7 +51,8 @@ func TestCountTypes(t *testing.T) {
 	const each = 3 * typesStep
 	due := h.clock.Now() + 1000
 	for i := range each {
-		k, list := h.s.Key(1, fmt.Appendf(nil, "s%d", i)), h.s.Key(1, fmt.Appendf(nil, "{same}l%d", i))
+		k, list := h.s.Key(1, fmt.Appendf(nil, "s%d", i)),
+			h.s.Key(1, fmt.Appendf(nil, "{same}l%d", i))
 		h.do(func(x *Txn) {
 			x.SetString(k, []byte("v"), ttl.At(int64(i%2)*due), Event{})
 			l, err := x.List(list)
@@ -111,8 +115,10 @@ func (h *harness) verifyTypes() {
 		want[n.db][typ]++
 	}
 	for db := range want {
-		if got, whole := h.s.CountTypes(db, func() bool { return true }); !whole || got != want[db] {
-			h.t.Fatalf("database %d has %v of the types (%v), and must have %v", db, got, whole, want[db])
+		if got, whole := h.s.CountTypes(db, func() bool { return true }); !whole ||
+			got != want[db] {
+			h.t.Fatalf("database %d has %v of the types (%v), and must have %v", db, got,
+				whole, want[db])
 		}
 	}
 }

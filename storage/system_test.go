@@ -27,12 +27,16 @@ func TestSystem(t *testing.T) {
 	large := string(make([]byte, 100_000))
 	h.do(func(x *Txn) {
 		x.SetString(key, []byte("code"), ttl.Deadline{}, Event{EventString, "set"})
-		x.SetString(h.s.SystemKey("large"), []byte(large), ttl.Deadline{}, Event{EventString, "set"})
+		x.SetString(h.s.SystemKey("large"), []byte(large), ttl.Deadline{},
+			Event{EventString, "set"})
 	}, key, h.s.SystemKey("large"))
 	want := func(when string) {
 		t.Helper()
 		got := map[string]string{}
-		if err := h.s.WalkSystem(func(name []byte, _ object.Type) bool { got[string(name)] = ""; return true }); err != nil {
+		if err := h.s.WalkSystem(func(name []byte, _ object.Type) bool {
+			got[string(name)] = ""
+			return true
+		}); err != nil {
 			t.Fatal(err)
 		}
 		for name := range got {

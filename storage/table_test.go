@@ -55,7 +55,8 @@ func TestTable(t *testing.T) {
 			order = append(order, bucket...)
 		}
 		if len(order) != len(model) || !slices.IsSorted(order) {
-			rt.Fatalf("the walk gave %d cells of %d, sorted %t", len(order), len(model), slices.IsSorted(order))
+			rt.Fatalf("the walk gave %d cells of %d, sorted %t", len(order), len(model),
+				slices.IsSorted(order))
 		}
 	})
 }

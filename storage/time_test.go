@@ -20,7 +20,9 @@ func TestWalksLogTime(t *testing.T) {
 			start := h.clock.Now()
 			for i := range 20 {
 				k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
-				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000+int64(i%2)*1000), eventSet) }, k)
+				h.do(func(x *Txn) {
+					x.SetString(k, []byte("v"), ttl.At(start+1000+int64(i%2)*1000), eventSet)
+				}, k)
 			}
 			k := h.s.Key(0, []byte("h")) // its last field is due after its first
 			h.hash(k, func(_ *Txn, v *Hash) {
@@ -43,7 +45,8 @@ func TestWalksLogTime(t *testing.T) {
 					h.clock.Advance(10 * time.Millisecond)
 				}
 				if records != want {
-					t.Errorf("at %d walks have logged something %d times, want %d", h.clock.Now()-start, records, want)
+					t.Errorf("at %d walks have logged something %d times, want %d",
+						h.clock.Now()-start, records, want)
 				}
 			}
 			walks(0) // nothing is due
@@ -130,14 +133,16 @@ func TestStopAmidStepBack(t *testing.T) {
 // TestStateWithoutTime: a state that an earlier version wrote has no time, or does not say of how
 // many keys an element has a deadline.
 func TestStateWithoutTime(t *testing.T) {
-	st := format.State{First: 3, Generation: 4, NextSpace: 5, Shards: 4, Spaces: []uint32{1, 2}, Counts: []format.PartCounts{{Space: 1, Shard: 2, Keys: 3, Expires: 4, Timed: 1}}}
+	st := format.State{First: 3, Generation: 4, NextSpace: 5, Shards: 4, Spaces: []uint32{1, 2},
+		Counts: []format.PartCounts{{Space: 1, Shard: 2, Keys: 3, Expires: 4, Timed: 1}}}
 	b := st.Append(nil)
 	if got, err := format.ParseState(b); err != nil || got.Counts[0].Timed != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
 	b = b[:len(b)-2] // without flags
 	for want, b := range map[int64][]byte{0: b[:len(b)-1], 77: append(b[:len(b)-1:len(b)-1], 77)} {
-		if got, err := format.ParseState(b); err != nil || got.Time != want || len(got.Counts) != 1 || got.Counts[0].Timed != format.Unknown {
+		if got, err := format.ParseState(b); err != nil || got.Time != want ||
+			len(got.Counts) != 1 || got.Counts[0].Timed != format.Unknown {
 			t.Errorf("%v, %v; want time %d", got, err, want)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 
 // timeline counts the keys of a database in spans, and compares the bounds with the keys of the
 // model, by their next deadlines. exact reports whether all are known.
-func (h *harness) timeline(v View, db int, from, until Instant, spans int, match func([]byte) bool) (list []DueSpan, exact bool) {
+func (h *harness) timeline(v View, db int, from, until Instant, spans int,
+	match func([]byte) bool) (list []DueSpan, exact bool) {
 	h.t.Helper()
 	list, err := v.Timeline(db, from, until, spans, match)
 	if err != nil {
@@ -36,7 +37,8 @@ func (h *harness) timeline(v View, db int, from, until Instant, spans int, match
 	counts := make([]int64, len(list))
 	for n, v := range h.model.live(now) {
 		due := v.earliest()
-		if n.db != db || due == 0 || due < first || due > last || match != nil && !match([]byte(n.key)) {
+		if n.db != db || due == 0 || due < first || due > last ||
+			match != nil && !match([]byte(n.key)) {
 			continue
 		}
 		i := len(list) - 1
@@ -50,7 +52,8 @@ func (h *harness) timeline(v View, db int, from, until Instant, spans int, match
 	}
 	for i, s := range list {
 		if s.Low > counts[i] || counts[i] > s.High || s.Estimate < s.Low || s.Estimate > s.High {
-			h.t.Fatalf("database %d has %v keys from %v until %v, and counts %v", db, counts, from, until, list)
+			h.t.Fatalf("database %d has %v keys from %v until %v, and counts %v", db, counts,
+				from, until, list)
 		}
 		exact = exact && s.Exact()
 	}
@@ -76,7 +79,8 @@ func (h *harness) verifyTimeline(v View) {
 		} {
 			for _, match := range []func([]byte) bool{nil, anyName} {
 				for calls, exact := 0, false; !exact; calls++ {
-					if _, exact = h.timeline(v, db, c.from, c.until, c.spans, match); len(h.model) > 15 {
+					if _, exact = h.timeline(v, db, c.from, c.until, c.spans,
+						match); len(h.model) > 15 {
 						break
 					}
 					if calls > 1000 {
@@ -129,13 +133,19 @@ func TestTimeline(t *testing.T) {
 			onlyWithSame bool
 		}{
 			{open, open, 1, []int64{now}, math.MaxInt64, false},
-			{open, at(now + 20_000), 4, []int64{now, now + 5000, now + 10_000, now + 15_000}, now + 19_999, false},
-			{at(now + 10_000), at(now + 10_003), 3, []int64{now + 10_000, now + 10_001, now + 10_002}, now + 10_002, false},
-			{at(now + 10_000), at(now + 10_003), 500, []int64{now + 10_000, now + 10_001, now + 10_002}, now + 10_002, false},
-			{at(now + 9999), at(now + 10_003), 3, []int64{now + 9999, now + 10_000, now + 10_001}, now + 10_002, false},
-			{at(now + 5000), at(now + 10_001), 2, []int64{now + 5000, now + 7500}, now + 10_000, true},
+			{open, at(now + 20_000), 4, []int64{now, now + 5000, now + 10_000, now + 15_000},
+				now + 19_999, false},
+			{at(now + 10_000), at(now + 10_003), 3,
+				[]int64{now + 10_000, now + 10_001, now + 10_002}, now + 10_002, false},
+			{at(now + 10_000), at(now + 10_003), 500,
+				[]int64{now + 10_000, now + 10_001, now + 10_002}, now + 10_002, false},
+			{at(now + 9999), at(now + 10_003), 3, []int64{now + 9999, now + 10_000, now + 10_001},
+				now + 10_002, false},
+			{at(now + 5000), at(now + 10_001), 2, []int64{now + 5000, now + 7500},
+				now + 10_000, true},
 			{at(now - 1000), at(now + 1000), 2, []int64{now - 1000, now}, now + 999, false},
-			{at(math.MaxInt64 - 1), at(math.MaxInt64), 5, []int64{math.MaxInt64 - 1}, math.MaxInt64 - 1, false},
+			{at(math.MaxInt64 - 1), at(math.MaxInt64), 5, []int64{math.MaxInt64 - 1},
+				math.MaxInt64 - 1, false},
 			{at(math.MaxInt64), open, 5, []int64{math.MaxInt64}, math.MaxInt64, false},
 			{at(math.MinInt64), open, 2, []int64{math.MinInt64 + 1, 0}, math.MaxInt64, false},
 			{at(now + 5), at(now + 5), 5, nil, 0, false},
@@ -149,7 +159,8 @@ func TestTimeline(t *testing.T) {
 			}
 			list, err := v.Timeline(1, c.from, c.until, c.spans, match)
 			if err != nil || len(list) != len(c.starts) {
-				t.Fatalf("%s, %v to %v by %d: %v (%v), want %v", place, c.from, c.until, c.spans, list, err, c.starts)
+				t.Fatalf("%s, %v to %v by %d: %v (%v), want %v", place, c.from, c.until, c.spans,
+					list, err, c.starts)
 			}
 			for i, s := range list {
 				through := c.last
@@ -172,7 +183,8 @@ func TestTimeline(t *testing.T) {
 					}
 				}
 				if s.From != c.starts[i] || s.Span != ttl.Exactly(want) {
-					t.Errorf("%s, %v to %v by %d, span %d: %+v, want %d from %d on", place, c.from, c.until, c.spans, i, s, want, c.starts[i])
+					t.Errorf("%s, %v to %v by %d, span %d: %+v, want %d from %d on", place, c.from,
+						c.until, c.spans, i, s, want, c.starts[i])
 				}
 			}
 		}
@@ -198,7 +210,8 @@ func TestTimeline(t *testing.T) {
 	h.s.bounds.exact, h.s.bounds.dueStep = exactMost, dueStep
 	both("after a restart")
 	h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
-	if list, err := h.s.Timeline(2, open, open, 1, nil); err != nil || list[0].Span != ttl.Exactly(count(0, math.MaxInt64)) {
+	if list, err := h.s.Timeline(2, open, open, 1, nil); err != nil ||
+		list[0].Span != ttl.Exactly(count(0, math.MaxInt64)) {
 		t.Errorf("swapped: %v (%v)", list, err)
 	}
 	h.doAll(func(x *Txn) { x.FlushDB(2) })
@@ -242,14 +255,18 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 		}
 		h.clock.Advance(2000e6)
 		end, logged := h.s.Log().End(), h.s.shown.at.Load()
-		if list, err := h.s.Monitoring().Timeline(0, Instant{Open: true}, Instant{Open: true}, 1, nil); err != nil || list[0].Span != ttl.Exactly(2) {
+		if list, err := h.s.Monitoring().Timeline(0, Instant{Open: true}, Instant{Open: true}, 1,
+			nil); err != nil || list[0].Span != ttl.Exactly(2) {
 			t.Errorf("%s: %v (%v)", place, list, err)
 		}
 		if h.s.Log().End() != end || h.s.shown.at.Load() != logged {
 			t.Errorf("%s: monitoring has logged the time", place)
 		}
-		for _, match := range []func([]byte) bool{nil, anyName, func(name []byte) bool { return string(name) != "own deadline" }} {
-			want := []DueSpan{{now + 4000, ttl.Exactly(0)}, {now + 5000, ttl.Exactly(1)}, {now + 6000, ttl.Exactly(1)}}
+		for _, match := range []func([]byte) bool{nil, anyName, func(name []byte) bool {
+			return string(name) != "own deadline"
+		}} {
+			want := []DueSpan{{now + 4000, ttl.Exactly(0)}, {now + 5000, ttl.Exactly(1)},
+				{now + 6000, ttl.Exactly(1)}}
 			if match != nil && !match([]byte("own deadline")) {
 				want[2].Span = ttl.Exactly(0)
 			}
@@ -258,18 +275,21 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 				t.Errorf("%s: %v (%v), want %v", place, list, err, want)
 			}
 		}
-		if list, err := h.s.Timeline(0, Instant{Open: true}, Instant{Open: true}, 1, nil); err != nil || len(list) != 1 || list[0].Span != ttl.Exactly(2) {
+		if list, err := h.s.Timeline(0, Instant{Open: true}, Instant{Open: true}, 1,
+			nil); err != nil || len(list) != 1 || list[0].Span != ttl.Exactly(2) {
 			t.Errorf("%s: %v (%v)", place, list, err)
 		}
 		if logged = h.s.shown.at.Load(); logged != h.clock.Now() {
 			t.Errorf("%s: time is logged as %d, now is %d", place, logged, h.clock.Now())
 		}
 		end = h.s.Log().End()
-		if _, err := h.s.Timeline(0, Instant{At: 1}, Instant{At: 2}, 1, nil); err != nil || h.s.Log().End() != end {
+		if _, err := h.s.Timeline(0, Instant{At: 1}, Instant{At: 2}, 1, nil); err != nil ||
+			h.s.Log().End() != end {
 			t.Errorf("%s: the same time is logged again (%v)", place, err)
 		}
 		h.s.Reap()
-		if list, err := h.s.Timeline(0, Instant{At: now + 4000}, Instant{At: now + 7000}, 1, nil); err != nil || list[0].Span != ttl.Exactly(2) {
+		if list, err := h.s.Timeline(0, Instant{At: now + 4000}, Instant{At: now + 7000}, 1,
+			nil); err != nil || list[0].Span != ttl.Exactly(2) {
 			t.Errorf("%s, removed: %v (%v)", place, list, err)
 		}
 		h.check()
@@ -310,13 +330,16 @@ func TestTimelineOpenEndUnknown(t *testing.T) {
 			h.evict()
 		}
 		h.clock.Advance(2000e6)
-		for _, from := range []Instant{{Open: true}, {At: now + 5000}, {At: now + 9000}, {At: now + 9001}} {
+		for _, from := range []Instant{{Open: true}, {At: now + 5000}, {At: now + 9000},
+			{At: now + 9001}} {
 			for _, match := range []func([]byte) bool{nil, anyName} {
 				list, exact := h.timeline(h.s.View, 0, from, Instant{Open: true}, 3, match)
 				if exact || len(list) == 0 {
 					t.Errorf("%s: %v counts as if all were known", c.place, list)
 				}
-				h.doAll(func(x *Txn) { h.timeline(x.View(), 0, from, Instant{Open: true}, 3, match) })
+				h.doAll(func(x *Txn) {
+					h.timeline(x.View(), 0, from, Instant{Open: true}, 3, match)
+				})
 			}
 		}
 		h.check()
@@ -350,11 +373,13 @@ func TestTimelineBesideChanges(t *testing.T) {
 				h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{}) }, k)
 				return
 			}
-			first, second := now+rapid.Int64Range(1, 60).Draw(rt, "first")*100, now+rapid.Int64Range(0, 60).Draw(rt, "second")*100
+			first, second := now+rapid.Int64Range(1, 60).Draw(rt, "first")*100,
+				now+rapid.Int64Range(0, 60).Draw(rt, "second")*100
 			if second == now {
 				second = 0
 			}
-			h.model[n] = value{deadline: deadline, coll: &content{elems: []elem{{"f", "v", first}, {"g", "v", second}}}}
+			h.model[n] = value{deadline: deadline,
+				coll: &content{elems: []elem{{"f", "v", first}, {"g", "v", second}}}}
 			h.do(func(x *Txn) {
 				x.Delete(k, Event{})
 				v, err := x.Hash(k)
@@ -441,10 +466,14 @@ func TestTimelineBesideChanges(t *testing.T) {
 					}
 				}
 				from := now + rapid.Int64Range(-1, 60).Draw(rt, "from")*100
-				until := Instant{At: now + rapid.Int64Range(0, 70).Draw(rt, "until")*100, Open: rapid.Bool().Draw(rt, "open")}
-				db, spans := rapid.IntRange(0, 1).Draw(rt, "db"), rapid.IntRange(1, 9).Draw(rt, "spans")
+				until := Instant{At: now + rapid.Int64Range(0, 70).Draw(rt, "until")*100,
+					Open: rapid.Bool().Draw(rt, "open")}
+				db, spans := rapid.IntRange(0, 1).Draw(rt, "db"),
+					rapid.IntRange(1, 9).Draw(rt, "spans")
 				if match == nil && rapid.IntRange(0, 3).Draw(rt, "within") == 0 {
-					h.doAll(func(x *Txn) { h.timeline(x.View(), db, Instant{At: from}, until, spans, nil) })
+					h.doAll(func(x *Txn) {
+						h.timeline(x.View(), db, Instant{At: from}, until, spans, nil)
+					})
 					return
 				}
 				h.timeline(h.s.View, db, Instant{At: from}, until, spans, match)
@@ -516,7 +545,8 @@ func TestTimelineEstimates(t *testing.T) {
 		k := h.s.Key(0, name)
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i)*7), Event{}) }, k)
 	}
-	spans, err := h.s.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 100, nil)
+	spans, err := h.s.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 100,
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -536,7 +566,8 @@ func TestTimelineEstimates(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		match := func(name []byte) bool { return bytes.HasPrefix(name, []byte("3:")) }
 		count := func(v View) {
-			if spans, err = v.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 10, match); err != nil {
+			if spans, err = v.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys},
+				10, match); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -565,13 +596,15 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{}) }, k)
 	}
 	const hour = 3600_000
-	for i := range 4097 { // cells of a deadline each, which become fewer with hours between their ends
+	for i := range 4097 {
+		// Cells of a deadline each, which become fewer with hours between their ends.
 		at(i, now+hour+int64(i)*hour)
 	}
 	h.saved()
 	h.evict()
 	for range 50 {
-		if _, err := h.s.Timeline(0, Instant{At: now + 1}, Instant{Open: true}, 1, nil); err != nil {
+		if _, err := h.s.Timeline(0, Instant{At: now + 1}, Instant{Open: true}, 1,
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -580,7 +613,8 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 	}
 	h.saved()
 	h.evict()
-	list, err := h.s.Timeline(0, Instant{At: now + hour + hour/2 + 100}, Instant{At: now + hour + hour/2 + 110}, 2, nil)
+	list, err := h.s.Timeline(0, Instant{At: now + hour + hour/2 + 100},
+		Instant{At: now + hour + hour/2 + 110}, 2, nil)
 	if err != nil || list[0].Span != ttl.Exactly(5) || list[1].Span != ttl.Exactly(5) {
 		t.Errorf("%v (%v)", list, err)
 	}
@@ -599,16 +633,20 @@ func TestTimelineSwapped(t *testing.T) {
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 2*keys; swapAt += 111 {
-			for _, again := range []int{0, 1, 50} { // for how many further names it is another database's
+			for _, again := range []int{0, 1, 50} {
+				// For how many further names it is another database's.
 				calls := 0
-				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
-					if calls++; calls == swapAt || again > 0 && calls == swapAt+again {
-						h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
-					}
-					return true
-				})
-				if err != nil || list[0].Span != ttl.Exactly(keys) && list[0].Span != ttl.Exactly(2*keys) {
-					t.Fatalf("%s, swapped at %d, and back %d names later: %v (%v)", place, swapAt, again, list, err)
+				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1,
+					func([]byte) bool {
+						if calls++; calls == swapAt || again > 0 && calls == swapAt+again {
+							h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+						}
+						return true
+					})
+				if err != nil || list[0].Span != ttl.Exactly(keys) && list[0].Span != ttl.Exactly(
+					2*keys) {
+					t.Fatalf("%s, swapped at %d, and back %d names later: %v (%v)", place, swapAt,
+						again, list, err)
 				}
 			}
 			for _, flush := range []bool{false, true} {
@@ -616,17 +654,19 @@ func TestTimelineSwapped(t *testing.T) {
 					continue
 				}
 				calls := 0
-				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
-					if calls++; calls == swapAt {
-						h.doAll(func(x *Txn) {
-							if x.SwapDB(1, 2); flush {
-								x.FlushDB(1)
-							}
-						})
-					}
-					return true
-				})
-				if err != nil || list[0].Span != ttl.Exactly(keys) && list[0].Span != ttl.Exactly(2*keys) && !(flush && list[0].Span == ttl.Exactly(0)) {
+				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1,
+					func([]byte) bool {
+						if calls++; calls == swapAt {
+							h.doAll(func(x *Txn) {
+								if x.SwapDB(1, 2); flush {
+									x.FlushDB(1)
+								}
+							})
+						}
+						return true
+					})
+				if err != nil || list[0].Span != ttl.Exactly(keys) && list[0].Span != ttl.Exactly(
+					2*keys) && !(flush && list[0].Span == ttl.Exactly(0)) {
 					t.Fatalf("%s, swapped at %d: %v (%v)", place, swapAt, list, err)
 				}
 				if flush {
@@ -648,10 +688,11 @@ func TestTimelineSwappedAgain(t *testing.T) {
 		k := h.s.Key(1+min(i%3, 1), fmt.Appendf(nil, "key%d", i))
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000), Event{}) }, k)
 	}
-	list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
-		h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
-		return true
-	})
+	list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1,
+		func([]byte) bool {
+			h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+			return true
+		})
 	if err != nil || list[0].Low > 200 || list[0].High < 400 {
 		t.Errorf("of 200 or 400 keys: %+v (%v)", list, err)
 	}
@@ -740,7 +781,9 @@ func BenchmarkTimelineWithin(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range keys {
 		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+5000+rng.Int64N(30*24*3600_000)), Event{}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte("v"), ttl.At(now+5000+rng.Int64N(30*24*3600_000)), Event{})
+		}, k)
 	}
 	for _, place := range []string{"memory", "disk"} {
 		for _, c := range []struct {
@@ -753,7 +796,8 @@ func BenchmarkTimelineWithin(b *testing.B) {
 				for b.Loop() {
 					h.doAll(func(x *Txn) {
 						began := time.Now()
-						if _, err := x.View().Timeline(1, Instant{Open: true}, Instant{Open: true}, c.spans, c.match); err != nil {
+						if _, err := x.View().Timeline(1, Instant{Open: true}, Instant{Open: true},
+							c.spans, c.match); err != nil {
 							b.Fatal(err)
 						}
 						took = append(took, time.Since(began))

@@ -17,14 +17,17 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	const n = 500
 	for i := range n {
 		k := h.s.Key(i%3, fmt.Appendf(nil, "k%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(deadline), Event{EventString, "set"}) }, k)
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte("v"), ttl.At(deadline), Event{EventString, "set"})
+		}, k)
 		if i == n/2 {
 			h.s.Reap() // the window looks ahead, past the deadline
 		}
 	}
 	h.commit()
 	h.saved()
-	for rounds := 0; rounds < 1000 && h.s.Stats().Resident > 0; rounds++ { // slots are chosen at random
+	for rounds := 0; rounds < 1000 && h.s.Stats().Resident > 0; rounds++ {
+		// Slots are chosen at random.
 		h.s.house.evict(1 << 30)
 	}
 	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {

@@ -26,7 +26,8 @@ func spanOf(t *rapid.T, deadlines []int64, from, through int64, s Span) (n int64
 // few deadlines, and where the span cuts no cell.
 func TestCellsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newCells(rapid.SampledFrom([]int{2, 5, 40, maxCells}).Draw(t, "max"), rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "least"))
+		c := newCells(rapid.SampledFrom([]int{2, 5, 40, maxCells}).Draw(t, "max"),
+			rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "least"))
 		exact := c.max == maxCells && c.least == 1
 		var all []int64
 		wide := rapid.SampledFrom([]int64{10, 100, math.MaxInt64}).Draw(t, "wide")
@@ -63,13 +64,15 @@ func TestCellsAgainstModel(t *testing.T) {
 				if ok != (len(all) > 0) || ok && last < slices.Max(all) {
 					t.Fatalf("the last is %d, %v of %v", last, ok, all)
 				}
-				if whole := c.Count(math.MinInt64, math.MaxInt64, nil); whole != Exactly(int64(len(all))) {
+				if whole := c.Count(math.MinInt64, math.MaxInt64,
+					nil); whole != Exactly(int64(len(all))) {
 					t.Fatalf("all are %+v of %d", whole, len(all))
 				}
 				from, through := aTime.Draw(t, "from"), aTime.Draw(t, "through")
 				s := c.Count(from, through, nil)
 				if spanOf(t, all, from, through, s); exact && !s.Exact() {
-					t.Fatalf("each has a cell of its own, but [%d, %d] counts %+v", from, through, s)
+					t.Fatalf("each has a cell of its own, but [%d, %d] counts %+v",
+						from, through, s)
 				}
 			},
 		})
@@ -81,7 +84,8 @@ func TestCellsAgainstModel(t *testing.T) {
 func TestIndexCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := indexOfDegree(2)
-		x.cells = newCells(rapid.SampledFrom([]int{2, 6, 50}).Draw(t, "max"), rapid.SampledFrom([]int{2, 7, 30}).Draw(t, "least"))
+		x.cells = newCells(rapid.SampledFrom([]int{2, 6, 50}).Draw(t, "max"),
+			rapid.SampledFrom([]int{2, 7, 30}).Draw(t, "least"))
 		at := map[uint64]int64{}
 		wide := rapid.SampledFrom([]int64{5, 100, math.MaxInt64}).Draw(t, "wide")
 		aTime := rapid.OneOf(rapid.Int64Range(1, wide), rapid.Int64Range(1, 20))
@@ -124,8 +128,10 @@ func TestIndexCounts(t *testing.T) {
 				may := rapid.IntRange(0, 100).Draw(t, "most")
 				most := may
 				s := x.Count(from, through, &most)
-				if n := spanOf(t, all, from, through, s); n <= int64(may) && may > 0 && !s.Exact() && n < int64(may) {
-					t.Fatalf("[%d, %d] has %d, may look at %d, and counts %+v", from, through, n, may, s)
+				if n := spanOf(t, all, from, through, s); n <= int64(may) && may > 0 &&
+					!s.Exact() && n < int64(may) {
+					t.Fatalf("[%d, %d] has %d, may look at %d, and counts %+v", from,
+						through, n, may, s)
 				}
 				if most < may-len(all)-1 {
 					t.Fatalf("%d looks at %d entries", may-most, len(all))
@@ -175,7 +181,8 @@ func TestCellsAreEven(t *testing.T) {
 		}
 		for i, n := range x.cells.n {
 			if int(n) > 2*all/maxCells*4 && x.cells.first[i] != x.cells.last[i] {
-				t.Errorf("%s: a cell from %d through %d has %d of %d deadlines", name, x.cells.first[i], x.cells.last[i], n, all)
+				t.Errorf("%s: a cell from %d through %d has %d of %d deadlines", name,
+					x.cells.first[i], x.cells.last[i], n, all)
 				break
 			}
 		}

@@ -169,13 +169,15 @@ func TestFieldDeadline(t *testing.T) {
 	} {
 		got, err := FieldDeadline(now, c.n, c.unit, c.base)
 		if got.At != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-			t.Errorf("%d of %d from %d: %v, %v; want %d, %v", c.n, c.unit, c.base, got, err, c.want, c.err)
+			t.Errorf("%d of %d from %d: %v, %v; want %d, %v", c.n, c.unit, c.base, got,
+				err, c.want, c.err)
 		}
 	}
 }
 
 func TestCeilSeconds(t *testing.T) {
-	for ms, want := range map[int64]int64{Missing: Missing, Persistent: Persistent, 0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2, MaxField: 70368744178} {
+	for ms, want := range map[int64]int64{Missing: Missing, Persistent: Persistent, 0: 0, 1: 1,
+		999: 1, 1000: 1, 1001: 2, MaxField: 70368744178} {
 		if got := CeilSeconds(ms); got != want {
 			t.Errorf("%d ms: %d, want %d", ms, got, want)
 		}

@@ -39,7 +39,9 @@ func heapBytes() uint64 {
 //	go test ./ttl -run '^$' -bench Index
 func BenchmarkIndex(b *testing.B) {
 	for _, d := range []int{8, 16, 32, 64, 128} {
-		b.Run(fmt.Sprintf("degree=%d", d), func(b *testing.B) { benchmarkIndex(b, func() *Index { return indexOfDegree(d) }) })
+		b.Run(fmt.Sprintf("degree=%d", d), func(b *testing.B) {
+			benchmarkIndex(b, func() *Index { return indexOfDegree(d) })
+		})
 	}
 	b.Run("counted", func(b *testing.B) { benchmarkIndex(b, NewCounted) })
 }

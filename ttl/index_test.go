@@ -60,7 +60,9 @@ func checkIndex[K cmp.Ordered](t *rapid.T, x *IndexOf[K], id func(int) K) {
 				got = append(got, e)
 				return len(got) < limit
 			})
-			want := slices.DeleteFunc(m.sorted(), func(e EntryOf[K]) bool { return e.Deadline < from })
+			want := slices.DeleteFunc(m.sorted(), func(e EntryOf[K]) bool {
+				return e.Deadline < from
+			})
 			if want = want[:min(limit, len(want))]; !slices.Equal(got, want) {
 				t.Fatalf("Walk(%d), %d entries: %v, want %v", from, limit, got, want)
 			}

@@ -16,7 +16,8 @@ func TestLatenessBuckets(t *testing.T) {
 	for i := range numBuckets {
 		high := upperBound(i)
 		if bucketOf(low) != i || bucketOf(high) != i {
-			t.Fatalf("bucket %d is [%d, %d], but these are in %d and %d", i, low, high, bucketOf(low), bucketOf(high))
+			t.Fatalf("bucket %d is [%d, %d], but these are in %d and %d", i, low, high,
+				bucketOf(low), bucketOf(high))
 		}
 		if i < numBuckets-1 && (high-low)*16 > low {
 			t.Errorf("bucket %d is too wide: [%d, %d]", i, low, high)

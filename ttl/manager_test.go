@@ -321,16 +321,19 @@ func propertyValidation(t *rapid.T) {
 	var err, want error
 	switch rapid.IntRange(0, 3).Draw(t, "mistake") {
 	case 0:
-		n, err = m.SetExpire(key, rapid.Int64Range(maxSec-startOfTime/1000+1, maxMS).Draw(t, "seconds"), Seconds, 0)
+		n, err = m.SetExpire(key, rapid.Int64Range(maxSec-startOfTime/1000+1, maxMS).Draw(t,
+			"seconds"), Seconds, 0)
 		want = ErrInvalidTTL
 	case 1:
 		n, err = m.SetExpire(key, rapid.Int64Range(minMS, minSec-1).Draw(t, "seconds"), Seconds, 0)
 		want = ErrInvalidTTL
 	case 2:
-		n, err = m.SetExpireAt(key, rapid.Int64Range(maxSec+1, maxMS).Draw(t, "timestamp"), Seconds, 0)
+		n, err = m.SetExpireAt(key, rapid.Int64Range(maxSec+1, maxMS).Draw(t, "timestamp"), Seconds,
+			0)
 		want = ErrInvalidTimestamp
 	case 3:
-		cond := rapid.SampledFrom([]Condition{NX | XX, NX | GT, NX | LT, GT | LT}).Draw(t, "condition")
+		cond := rapid.SampledFrom([]Condition{NX | XX, NX | GT, NX | LT, GT | LT}).Draw(t,
+			"condition")
 		n, err = m.SetExpireAt(key, startOfTime+1, Milliseconds, cond)
 		want = cond.Check()
 	}
@@ -378,7 +381,8 @@ func TestManagerConditions(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			if n, err := m.SetExpireAt(key, c.new, Milliseconds, c.cond); n != c.want || err != nil {
+			if n, err := m.SetExpireAt(key, c.new, Milliseconds, c.cond); n != c.want ||
+				err != nil {
 				t.Errorf("SetExpireAt = %d, %v; want %d", n, err, c.want)
 			}
 			_, exists := keys.get(key)
@@ -392,10 +396,16 @@ func TestManagerConditions(t *testing.T) {
 // quietKeys does nothing, so that only the Manager can allocate.
 type quietKeys struct{ deadline int64 }
 
-func (*quietKeys) Now() int64                                      { return startOfTime }
-func (k *quietKeys) Deadline(string) (int64, bool)                 { return k.deadline, true }
-func (k *quietKeys) Persist(string) bool                           { k.deadline = None; return true }
-func (k *quietKeys) Expire(_ string, d Deadline, _ Condition) bool { k.deadline = d.At; return true }
+func (*quietKeys) Now() int64                      { return startOfTime }
+func (k *quietKeys) Deadline(string) (int64, bool) { return k.deadline, true }
+func (k *quietKeys) Persist(string) bool {
+	k.deadline = None
+	return true
+}
+func (k *quietKeys) Expire(_ string, d Deadline, _ Condition) bool {
+	k.deadline = d.At
+	return true
+}
 
 // Handlers make a Manager for each command.
 func TestManagerDoesNotAllocate(t *testing.T) {

@@ -36,7 +36,8 @@ func TestPostponedAgainstModel(t *testing.T) {
 				for {
 					all := m.sorted()
 					e, ok := x.PopDue(now)
-					if want := len(all) > 0 && all[0].Deadline <= now; ok != want || ok && e != all[0] {
+					if want := len(all) > 0 && all[0].Deadline <= now; ok != want ||
+						ok && e != all[0] {
 						t.Fatalf("PopDue(%d) = %v, %v of %v", now, e, ok, all)
 					}
 					if !ok {
@@ -47,15 +48,19 @@ func TestPostponedAgainstModel(t *testing.T) {
 			},
 			"settle": func(t *rapid.T) {
 				most, had := rapid.IntRange(0, 70).Draw(t, "most"), x.Postponed()
-				if more := x.Settle(most); more != (had > most) || x.Postponed() != max(had-most, 0) {
-					t.Fatalf("Settle(%d) of %d leaves %d, and more: %v", most, had, x.Postponed(), more)
+				if more := x.Settle(most); more != (had > most) ||
+					x.Postponed() != max(had-most, 0) {
+					t.Fatalf("Settle(%d) of %d leaves %d, and more: %v", most, had,
+						x.Postponed(), more)
 				}
 			},
 			"walk": func(t *rapid.T) {
 				var got []Entry
 				from := aTime.Draw(t, "from")
 				x.Walk(from, func(e Entry) bool { got = append(got, e); return true })
-				if want := slices.DeleteFunc(m.sorted(), func(e Entry) bool { return e.Deadline < from }); !slices.Equal(got, want) {
+				if want := slices.DeleteFunc(m.sorted(), func(e Entry) bool {
+					return e.Deadline < from
+				}); !slices.Equal(got, want) {
 					t.Fatalf("Walk(%d): %v, want %v", from, got, want)
 				}
 			},
@@ -90,7 +95,8 @@ func TestPostponedAgainstModel(t *testing.T) {
 					t.Fatalf("Len() = %d and Next() = %d, %v of %v", x.Len(), next, ok, all)
 				}
 				for _, e := range all {
-					if !x.Has(e.ID, e.Deadline) || x.Has(e.ID, e.Deadline+1) || x.Has(e.ID, e.Deadline-1) {
+					if !x.Has(e.ID, e.Deadline) || x.Has(e.ID, e.Deadline+1) ||
+						x.Has(e.ID, e.Deadline-1) {
 						t.Fatalf("Has is wrong about %v", e)
 					}
 				}
@@ -122,6 +128,7 @@ func TestPostponedIsBounded(t *testing.T) {
 		return true
 	})
 	if n := x.Postponed(); seen != many || n != 0 {
-		t.Errorf("%d entries of %d, and %d moves are postponed after a walk over them", seen, many, n)
+		t.Errorf("%d entries of %d, and %d moves are postponed after a walk over them", seen, many,
+			n)
 	}
 }

@@ -136,7 +136,9 @@ func (s *stage) eventually(what string, ok func() bool) {
 // asleep waits until the reaper sleeps, until target.
 func (s *stage) asleep(target int64) {
 	s.t.Helper()
-	s.eventually(fmt.Sprintf("sleep until %d", target), func() bool { return s.reaper.target.Load() == target })
+	s.eventually(fmt.Sprintf("sleep until %d", target), func() bool {
+		return s.reaper.target.Load() == target
+	})
 }
 
 // remaining waits until want keys remain, and proves that none went early.
@@ -203,7 +205,8 @@ func TestReaperAgainstModel(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
 			for range rapid.IntRange(0, 8).Draw(t, "sets") {
-				i, id := rapid.IntRange(0, shards-1).Draw(t, "shard"), rapid.Uint64Range(0, ids).Draw(t, "id")
+				i, id := rapid.IntRange(0, shards-1).Draw(t, "shard"),
+					rapid.Uint64Range(0, ids).Draw(t, "id")
 				deadline := s.clock.Now() + rapid.Int64Range(1, 30).Draw(t, "ms")
 				if rapid.IntRange(0, 4).Draw(t, "persist") == 0 {
 					deadline = None
@@ -278,8 +281,10 @@ func TestReaperClockJumps(t *testing.T) {
 	s.advance(1000)
 	s.asleep(startOfTime + 7_200_000)
 	s.remaining(1)
-	if got, batches := s.reaped(), s.shards[0].asked.Load(); got != 2 || batches < 2 || len(s.jumps) != 0 {
-		t.Errorf("%d keys removed in %d batches, %d more jumps reported", got, batches, len(s.jumps))
+	if got, batches := s.reaped(), s.shards[0].asked.Load(); got != 2 || batches < 2 ||
+		len(s.jumps) != 0 {
+		t.Errorf("%d keys removed in %d batches, %d more jumps reported", got,
+			batches, len(s.jumps))
 	}
 }
 
@@ -369,7 +374,9 @@ func TestReaperMissesNoDeadline(t *testing.T) {
 	done := make(chan struct{})
 	go func() { r.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
-	await.Until(t, "it sleeps until the deadline", func() bool { return r.target.Load() == startOfTime+5 })
+	await.Until(t, "it sleeps until the deadline", func() bool {
+		return r.target.Load() == startOfTime+5
+	})
 }
 
 // A source that cannot remove anything does not delay the others and does not keep the reaper busy.

@@ -67,7 +67,8 @@ func (s *served) redis(commands ...[]byte) string {
 // request returns a request for a page, as a user if user is not empty.
 func (s *served) request(path, user, password string) *http.Request {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodGet, "http://"+s.http+path, nil)
+	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodGet, "http://"+s.http+path,
+		nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -118,7 +119,8 @@ func TestRights(t *testing.T) {
 		"--user", "debugger", "on", ">d", "-@all", "+debug",
 		"--user", "nobody", "on", ">n", "-@all",
 		"--user", "gone", "off", ">g", "+@all")
-	pages := []string{"/healthz", "/readyz", "/metrics", "/usage", "/version", "/debug/pprof/goroutine?debug=1", "/nothing"}
+	pages := []string{"/healthz", "/readyz", "/metrics", "/usage", "/version",
+		"/debug/pprof/goroutine?debug=1", "/nothing"}
 	for _, tt := range []struct {
 		user, password string
 		want           []int
@@ -134,7 +136,8 @@ func TestRights(t *testing.T) {
 		{"stranger", "w", []int{200, 200, 401, 401, 401, 401, 404}},
 	} {
 		for i, page := range pages {
-			if status, body := fetch(t, s.request(page, tt.user, tt.password)); status != tt.want[i] {
+			if status, body := fetch(t,
+				s.request(page, tt.user, tt.password)); status != tt.want[i] {
 				t.Errorf("%s asked by %q: %d, want %d: %s", page, tt.user, status, tt.want[i], body)
 			}
 		}
@@ -146,7 +149,9 @@ func TestRights(t *testing.T) {
 	}
 	c := testkit.NewClient(t, &redis.Options{Addr: s.Addr(), Password: "secret"})
 	log := fmt.Sprint(c.Do(ctx, "ACL", "LOG", "100").Val())
-	for _, want := range []string{"reason:auth", "username:stranger", "username:gone", "object:AUTH", "object:memory|stats", "username:watcher", "object:debug|digest", "name=http"} {
+	for _, want := range []string{"reason:auth", "username:stranger", "username:gone",
+		"object:AUTH", "object:memory|stats", "username:watcher", "object:debug|digest",
+		"name=http"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("ACL LOG has no %q: %s", want, log)
 		}
@@ -169,7 +174,8 @@ func TestRights(t *testing.T) {
 // enable-debug-command no keeps profiles from everybody.
 func TestNoProfiles(t *testing.T) {
 	s := keyp(t, "--enable-debug-command", "no")
-	if status, body := s.get("/debug/pprof/heap"); status != 401 || !strings.Contains(body, "enable-debug-command") {
+	if status, body := s.get("/debug/pprof/heap"); status != 401 ||
+		!strings.Contains(body, "enable-debug-command") {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -187,7 +193,8 @@ func TestMetrics(t *testing.T) {
 		c.Set(ctx, fmt.Sprint("k", i), "v", time.Hour)
 	}
 	for _, args := range [][]any{
-		{"SET", "soon", "v", "PX", "1"}, {"HSET", "h", "f", "1", "g", "2"}, {"HPEXPIRE", "h", "1", "FIELDS", "1", "f"},
+		{"SET", "soon", "v", "PX", "1"}, {"HSET", "h", "f", "1", "g", "2"},
+		{"HPEXPIRE", "h", "1", "FIELDS", "1", "f"},
 		{"SAVE"}, {"EVAL", "return 1", "0"}, {"CLIENT", "TRACKING", "ON"},
 		{"KEYP.OUTBOX", "SET", `"o" \ä`, "PATTERN", "\xff\r\n", "STREAM", "s"},
 		{"KEYP.POLICY", "SET", `"p" \ä`, "PATTERN", "\xff\r\n", "REQUIRE"},
@@ -204,7 +211,8 @@ func TestMetrics(t *testing.T) {
 	var got map[string]float64
 	await.Until(t, "the metrics show what happened", func() bool {
 		got = s.metrics()
-		return got["keyp_expired_elements_total"] == 1 && got[`keyp_keys_due{within="day"}`] > 0 && got["keyp_keys_by_type_timestamp_seconds"] > 0
+		return got["keyp_expired_elements_total"] == 1 && got[`keyp_keys_due{within="day"}`] > 0 &&
+			got["keyp_keys_by_type_timestamp_seconds"] > 0
 	})
 	for name, want := range map[string]float64{
 		`keyp_command_calls_total{command="set"}`:                                        21,
@@ -237,9 +245,12 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"keyp_log_sync_duration_seconds_count", "keyp_log_commit_size_bytes_sum", "keyp_memory_used_bytes", `keyp_memory_owner_bytes{owner="keys"}`,
-		`keyp_memory_owner_bytes{owner="clients"}`, "keyp_connected_clients", "keyp_network_receive_bytes_total", "keyp_start_time_seconds",
-		`keyp_expire_lateness_seconds_bucket{of="key",le="0.0001"}`, `keyp_expire_lateness_seconds_bucket{of="key",le="10"}`,
+		"keyp_log_sync_duration_seconds_count", "keyp_log_commit_size_bytes_sum",
+		"keyp_memory_used_bytes", `keyp_memory_owner_bytes{owner="keys"}`,
+		`keyp_memory_owner_bytes{owner="clients"}`, "keyp_connected_clients",
+		"keyp_network_receive_bytes_total", "keyp_start_time_seconds",
+		`keyp_expire_lateness_seconds_bucket{of="key",le="0.0001"}`,
+		`keyp_expire_lateness_seconds_bucket{of="key",le="10"}`,
 	} {
 		if value, found := got[name]; !found || value <= 0 && !strings.Contains(name, "bucket") {
 			t.Errorf("%s is %v (there: %v)", name, value, found)
@@ -269,15 +280,21 @@ func ofGroups(m *metric) bool { return strings.HasPrefix(m.name, "keyp_group_") 
 // notShown are INFO's fields without a metric, with the reason. Those of the sections commandstats,
 // errorstats, latencystats and keyspace are series of metrics with labels.
 var notShown = map[string]string{
-	"instantaneous_ops_per_sec": "a rate, which Prometheus computes", "instantaneous_input_kbps": "likewise", "instantaneous_output_kbps": "likewise",
-	"client_recent_max_input_buffer": "a look at each client", "client_recent_max_output_buffer": "likewise",
-	"watching_clients": "likewise", "total_watched_keys": "likewise",
-	"used_memory_lua": "a walk through the interpreters' memory", "used_memory_vm_eval": "likewise", "used_memory_vm_functions": "likewise", "used_memory_vm_total": "likewise",
-	"used_memory_scripts_eval": "in scripts of keyp_memory_owner_bytes", "used_memory_functions": "likewise",
-	"mem_fragmentation_ratio": "computed from others", "mem_fragmentation_bytes": "likewise",
+	"instantaneous_ops_per_sec": "a rate, which Prometheus computes",
+	"instantaneous_input_kbps":  "likewise", "instantaneous_output_kbps": "likewise",
+	"client_recent_max_input_buffer":  "a look at each client",
+	"client_recent_max_output_buffer": "likewise",
+	"watching_clients":                "likewise", "total_watched_keys": "likewise",
+	"used_memory_lua": "a walk through the interpreters' memory", "used_memory_vm_eval": "likewise",
+	"used_memory_vm_functions": "likewise", "used_memory_vm_total": "likewise",
+	"used_memory_scripts_eval": "in scripts of keyp_memory_owner_bytes",
+	"used_memory_functions":    "likewise",
+	"mem_fragmentation_ratio":  "computed from others", "mem_fragmentation_bytes": "likewise",
 	"server_time_usec": "the time of the scrape", "lru_clock": "likewise",
-	"hz": "has no effect", "configured_hz": "likewise", "repl_backlog_size": "likewise", "second_repl_offset": "likewise",
-	"arch_bits": "the same always", "aof_enabled": "likewise", "process_id": "of no use as a number", "tcp_port": "likewise",
+	"hz": "has no effect", "configured_hz": "likewise", "repl_backlog_size": "likewise",
+	"second_repl_offset": "likewise",
+	"arch_bits":          "the same always", "aof_enabled": "likewise",
+	"process_id": "of no use as a number", "tcp_port": "likewise",
 }
 
 // infoHasMetrics reports numbers of INFO that are neither in the table nor in notShown. It skips
@@ -309,7 +326,9 @@ func sound(t *testing.T, s *served) {
 	r := s.request("/metrics", "", "")
 	r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
 	_, text := fetch(t, r)
-	if !strings.HasSuffix(text, "\n# EOF\n") || !strings.Contains(text, "# TYPE keyp_commands_processed counter\n") || !strings.Contains(text, "\nkeyp_commands_processed_total ") {
+	if !strings.HasSuffix(text, "\n# EOF\n") ||
+		!strings.Contains(text, "# TYPE keyp_commands_processed counter\n") ||
+		!strings.Contains(text, "\nkeyp_commands_processed_total ") {
 		t.Errorf("OpenMetrics: %.300s … %q", text, text[max(0, len(text)-100):])
 	}
 	r = s.request("/metrics", "", "")
@@ -323,7 +342,8 @@ func sound(t *testing.T, s *served) {
 	if err != nil || answer.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatal(err, answer.Header)
 	}
-	if text, err := io.ReadAll(zip); err != nil || !strings.Contains(string(text), "\nkeyp_connected_clients ") {
+	if text, err := io.ReadAll(zip); err != nil ||
+		!strings.Contains(string(text), "\nkeyp_connected_clients ") {
 		t.Errorf("gzip: %v", err)
 	}
 	_, text = s.get("/metrics")
@@ -331,11 +351,13 @@ func sound(t *testing.T, s *served) {
 		if ofGroups(&m) {
 			continue
 		}
-		if !strings.Contains(text, "# TYPE "+m.name+" "+string(m.kind)+"\n") || !strings.Contains(text, "# HELP "+m.name+" ") {
+		if !strings.Contains(text, "# TYPE "+m.name+" "+string(m.kind)+"\n") ||
+			!strings.Contains(text, "# HELP "+m.name+" ") {
 			t.Errorf("%s has no TYPE or HELP of its own", m.name)
 		}
 	}
-	if !regexp.MustCompile(`^text/plain; version=0\.0\.4`).MatchString(contentType(t, s.request("/metrics", "", ""))) {
+	if !regexp.MustCompile(`^text/plain; version=0\.0\.4`).MatchString(contentType(t,
+		s.request("/metrics", "", ""))) {
 		t.Error("the usual form is not Prometheus's text")
 	}
 	promtool(t, text, "check", "metrics")
@@ -360,8 +382,11 @@ func TestUsage(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &u); err != nil {
 		t.Fatal(err)
 	}
-	if u.Keys.Total != 1 || u.Keys.Expiring != 1 || !slices.Equal(u.Keys.Databases, []databaseUsage{{3, 1, 1}}) ||
-		u.Memory.Limit != 1<<30 || u.Memory.Used <= 0 || u.Memory.ByOwner["keys"] < 1000 || u.Disk.Log < 1000 || u.Disk.Free == 0 || u.Clients.Limit != 500 || u.Clients.Connected != 1 {
+	if u.Keys.Total != 1 || u.Keys.Expiring != 1 ||
+		!slices.Equal(u.Keys.Databases, []databaseUsage{{3, 1, 1}}) ||
+		u.Memory.Limit != 1<<30 || u.Memory.Used <= 0 || u.Memory.ByOwner["keys"] < 1000 ||
+		u.Disk.Log < 1000 || u.Disk.Free == 0 || u.Clients.Limit != 500 ||
+		u.Clients.Connected != 1 {
 		t.Errorf("%s", text)
 	}
 	sum := int64(0)
@@ -372,7 +397,8 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the owners have %d of %d", sum, u.Memory.Used)
 	}
 	var version map[string]string
-	if _, text := s.get("/version"); json.Unmarshal([]byte(text), &version) != nil || version["version"] == "" || version["go_version"] == "" {
+	if _, text := s.get("/version"); json.Unmarshal([]byte(text), &version) != nil ||
+		version["version"] == "" || version["go_version"] == "" {
 		t.Error(text)
 	}
 }
@@ -382,9 +408,13 @@ func TestBesideScript(t *testing.T) {
 	s := keyp(t, "--busy-reply-threshold", "50")
 	ctx, c := await.Context(t), s.Client(2)
 	c.Set(ctx, "k", "v", 0)
-	await.Until(t, "the key is counted", func() bool { return s.metrics()[`keyp_keys{db="0"}`] == 1 })
+	await.Until(t, "the key is counted", func() bool {
+		return s.metrics()[`keyp_keys{db="0"}`] == 1
+	})
 	ended := make(chan error, 1)
-	go func() { ended <- c.Eval(ctx, "while true do redis.call('GET', 'k') end", []string{"k"}).Err() }()
+	go func() {
+		ended <- c.Eval(ctx, "while true do redis.call('GET', 'k') end", []string{"k"}).Err()
+	}()
 	other := s.Client(2)
 	await.Until(t, "the script is busy", func() bool {
 		err := other.Get(ctx, "k").Err()
@@ -423,12 +453,14 @@ func TestCrowd(t *testing.T) {
 	}
 	var asked []*await.Conn
 	for i := range 4 * MaxConns {
-		conn := dial([]string{"", "GET /metrics HTTP/1.1\r\nHost: loc", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"}[i%3])
+		conn := dial([]string{"", "GET /metrics HTTP/1.1\r\nHost: loc",
+			"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"}[i%3])
 		if i%3 == 2 {
 			asked = append(asked, conn)
 		}
 	}
-	for _, conn := range asked { // while all connections have a request under way nobody else gets one
+	for _, conn := range asked {
+		// While all connections have a request under way nobody else gets one.
 		_, _ = io.Copy(io.Discard, conn) // it may be closed to make room
 	}
 	if status, body := s.get("/healthz"); status != 200 {
@@ -447,9 +479,11 @@ func TestCrowd(t *testing.T) {
 	if status, _ := s.get("/debug/pprof/profile?seconds=4000"); status != 400 {
 		t.Errorf("an endless profile: %d", status)
 	}
-	http.DefaultClient.CloseIdleConnections() // the server may have closed the one that was silent for longest
+	// The server may have closed the one that was silent for longest.
+	http.DefaultClient.CloseIdleConnections()
 	await.Until(t, "the profile is being made", func() bool {
-		dial("GET /debug/pprof/trace?seconds=290 HTTP/1.1\r\nHost: localhost\r\n\r\n") // refused if the last look has not ended
+		// Refused if the last look has not ended.
+		dial("GET /debug/pprof/trace?seconds=290 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		status, _ := s.get("/debug/pprof/cmd")
 		return status == 503
 	})
@@ -467,7 +501,8 @@ func TestTLS(t *testing.T) {
 		}
 		defer conn.Close()
 		secure := tls.Client(conn, authority.Trust())
-		if _, err := fmt.Fprint(secure, "GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprint(secure,
+			"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(secure)
@@ -478,7 +513,8 @@ func TestTLS(t *testing.T) {
 	}
 	first := serial()
 	cert, key := authority.Issue("renewed")
-	if err := s.Client(2).Do(await.Context(t), "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key).Err(); err != nil {
+	if err := s.Client(2).Do(await.Context(t), "CONFIG", "SET", "tls-cert-file", cert,
+		"tls-key-file", key).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if serial() == first {

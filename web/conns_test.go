@@ -24,7 +24,8 @@ func TestConns(t *testing.T) {
 		t.Cleanup(func() { _, _ = a.Close(), b.Close() })
 		return a
 	}
-	one, two, three, four, five, six, seven := conn(), conn(), conn(), conn(), conn(), conn(), conn()
+	one, two, three, four, five, six, seven := conn(), conn(), conn(), conn(),
+		conn(), conn(), conn()
 	step := func(conn net.Conn, state http.ConnState, want net.Conn) {
 		t.Helper()
 		if got := c.change(conn, state); got != want {
@@ -75,7 +76,8 @@ func TestConnsTLS(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	wire := &counted{Conn: near}
-	victim := tls.Server(wire, &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true})
+	victim := tls.Server(wire, &tls.Config{Certificates: []tls.Certificate{pair},
+		SessionTicketsDisabled: true})
 	greeted := make(chan error, 1)
 	go func() { greeted <- tls.Client(far, authority.Trust()).Handshake() }()
 	if err := victim.Handshake(); err != nil {
@@ -106,25 +108,39 @@ func TestUnsentBodies(t *testing.T) {
 		head   string
 		status int
 	}{
-		"GET":                     {"GET /healthz HTTP/1.1\r\n" + host + length + "\r\n", 413},
-		"GET with a part":         {"GET /healthz HTTP/1.1\r\n" + host + length + "\r\nabc", 413},
-		"HEAD":                    {"HEAD /healthz HTTP/1.1\r\n" + host + length + "\r\n", 413},
-		"a page that is not":      {"GET /nothing HTTP/1.1\r\n" + host + length + "\r\n", 413},
-		"POST elsewhere":          {"POST /healthz HTTP/1.1\r\n" + host + length + "\r\n", 405},
-		"OPTIONS":                 {"OPTIONS /dashboard/run HTTP/1.1\r\n" + host + length + "\r\n", 405},
-		"a wrong password":        {"POST /dashboard/run HTTP/1.1\r\n" + host + "Authorization: Basic eDp5\r\n" + length + "\r\n", 401},
-		"another authentication":  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Authorization: Bearer x\r\n" + length + "\r\n", 401},
-		"no token":                {"POST /dashboard/run HTTP/1.1\r\n" + host + length + "\r\n", 403},
-		"another site":            {"POST /dashboard/run HTTP/1.1\r\n" + host + "Origin: http://evil.example\r\n" + length + "\r\n", 403},
-		"a name":                  {"POST /dashboard/run HTTP/1.1\r\nHost: evil.example\r\n" + length + "\r\n", 403},
-		"a long body":             {"POST /dashboard/run HTTP/1.1\r\n" + host + "Content-Length: 300000\r\n\r\n", 403},
-		"chunks":                  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n5\r\nabc", 403},
-		"GET with chunks":         {"GET /metrics HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", 413},
-		"Expect":                  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n" + length + "\r\n", 403},
-		"HTTP/1.0":                {"POST /dashboard/run HTTP/1.0\r\n" + host + length + "\r\n", 403},
-		"HTTP/1.0 that is kept":   {"GET /healthz HTTP/1.0\r\n" + host + "Connection: keep-alive\r\n" + length + "\r\n", 413},
-		"that is to be the last":  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Connection: close\r\n" + length + "\r\n", 403},
-		"that is kept explicitly": {"POST /dashboard/run HTTP/1.1\r\n" + host + "Connection: keep-alive\r\n" + length + "\r\n", 403},
+		"GET":                {"GET /healthz HTTP/1.1\r\n" + host + length + "\r\n", 413},
+		"GET with a part":    {"GET /healthz HTTP/1.1\r\n" + host + length + "\r\nabc", 413},
+		"HEAD":               {"HEAD /healthz HTTP/1.1\r\n" + host + length + "\r\n", 413},
+		"a page that is not": {"GET /nothing HTTP/1.1\r\n" + host + length + "\r\n", 413},
+		"POST elsewhere":     {"POST /healthz HTTP/1.1\r\n" + host + length + "\r\n", 405},
+		"OPTIONS": {"OPTIONS /dashboard/run HTTP/1.1\r\n" + host + length + "\r\n",
+			405},
+		"a wrong password": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Authorization: Basic eDp5\r\n" + length + "\r\n", 401},
+		"another authentication": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Authorization: Bearer x\r\n" + length + "\r\n", 401},
+		"no token": {"POST /dashboard/run HTTP/1.1\r\n" + host + length + "\r\n",
+			403},
+		"another site": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Origin: http://evil.example\r\n" + length + "\r\n", 403},
+		"a name": {"POST /dashboard/run HTTP/1.1\r\nHost: evil.example\r\n" +
+			length + "\r\n", 403},
+		"a long body": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Content-Length: 300000\r\n\r\n", 403},
+		"chunks": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Transfer-Encoding: chunked\r\n\r\n5\r\nabc", 403},
+		"GET with chunks": {"GET /metrics HTTP/1.1\r\n" + host +
+			"Transfer-Encoding: chunked\r\n\r\n", 413},
+		"Expect": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Expect: 100-continue\r\n" + length + "\r\n", 403},
+		"HTTP/1.0": {"POST /dashboard/run HTTP/1.0\r\n" + host + length + "\r\n",
+			403},
+		"HTTP/1.0 that is kept": {"GET /healthz HTTP/1.0\r\n" + host +
+			"Connection: keep-alive\r\n" + length + "\r\n", 413},
+		"that is to be the last": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Connection: close\r\n" + length + "\r\n", 403},
+		"that is kept explicitly": {"POST /dashboard/run HTTP/1.1\r\n" + host +
+			"Connection: keep-alive\r\n" + length + "\r\n", 403},
 	} {
 		servers := []*served{plain, secure}
 		if !testkit.Long() && name != "a long body" {
@@ -143,7 +159,8 @@ func TestUnsentBodies(t *testing.T) {
 				if _, err := io.WriteString(conn, head); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: head[:strings.IndexByte(head, ' ')]})
+				answer, err := http.ReadResponse(bufio.NewReader(conn),
+					&http.Request{Method: head[:strings.IndexByte(head, ' ')]})
 				if err != nil {
 					t.Fatalf("%s: there is no reply: %v", name, err)
 				}
@@ -174,17 +191,21 @@ func TestUnsentBodies(t *testing.T) {
 func TestRefusalBehindBody(t *testing.T) {
 	s := keyp(t)
 	body := strings.Repeat("x", 1<<20)
-	for _, head := range []string{"HTTP/1.0\r\n", "HTTP/1.1\r\nConnection: close\r\n", "HTTP/1.1\r\n"} {
+	for _, head := range []string{"HTTP/1.0\r\n", "HTTP/1.1\r\nConnection: close\r\n",
+		"HTTP/1.1\r\n"} {
 		conn, err := await.Dial("tcp", s.http)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := fmt.Fprintf(conn, "POST /dashboard/run %sHost: localhost\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body); err != nil {
+		if _, err := fmt.Fprintf(conn,
+			"POST /dashboard/run %sHost: localhost\r\nContent-Length: %d\r\n\r\n%s", head,
+			len(body), body); err != nil {
 			t.Errorf("%q: %v", head, err)
 		}
 		text, err := io.ReadAll(conn)
-		if err != nil || !strings.Contains(string(text), " 403 Forbidden\r\n") || !strings.HasSuffix(string(text), "load it again\n") {
+		if err != nil || !strings.Contains(string(text), " 403 Forbidden\r\n") ||
+			!strings.HasSuffix(string(text), "load it again\n") {
 			t.Errorf("%q: %q, %v", head, text, err)
 		}
 	}

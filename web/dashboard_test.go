@@ -51,7 +51,9 @@ func (h *harness) read(path, user string) (status int, body string) {
 func TestDashboardFiles(t *testing.T) {
 	h := listen(t)
 	h.load()
-	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	types := map[string]string{".html": "text/html; charset=utf-8",
+		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+		".svg": "image/svg+xml"}
 	files, err := fs.ReadDir(pageFiles, "page")
 	if err != nil || len(files) < 4 {
 		t.Fatal(files, err)
@@ -75,7 +77,9 @@ func TestDashboardFiles(t *testing.T) {
 		if got := answer.Header.Get("Content-Type"); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
-		if policy := answer.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'; script-src 'self'; style-src 'self'") || strings.Contains(policy, "unsafe") {
+		if policy := answer.Header.Get("Content-Security-Policy"); !strings.Contains(policy,
+			"default-src 'none'; script-src 'self'; style-src 'self'") ||
+			strings.Contains(policy, "unsafe") {
 			t.Errorf("%s has the policy %q", path, policy)
 		}
 		for _, name := range names.FindAllStringSubmatch(string(text), -1) {
@@ -83,11 +87,13 @@ func TestDashboardFiles(t *testing.T) {
 				t.Errorf("%s names %s, which is not there", path, name[2])
 			}
 		}
-		if banned := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://[^w]`).Find(text); banned != nil {
+		if banned :=
+			regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://[^w]`).Find(text); banned != nil {
 			t.Errorf("%s has %q", path, banned)
 		}
 	}
-	for _, path := range []string{"/dashboard/", "/dashboard/nothing.js", "/dashboard/../server.go", "/index.html", "/nothing"} {
+	for _, path := range []string{"/dashboard/", "/dashboard/nothing.js", "/dashboard/../server.go",
+		"/index.html", "/nothing"} {
 		if status, _ := h.read(path, ""); status != 404 {
 			t.Errorf("%s: %d, want 404", path, status)
 		}
@@ -124,17 +130,21 @@ func TestDashboardRights(t *testing.T) {
 		{"stranger", "/", 401, "WRONGPASS"},
 		{"lister", "/dashboard/due?db=0", 400, "wanted"},
 		{"lister", "/dashboard/due?db=16&from=0&until=1", 400, "no such database"},
-		{"lister", "/dashboard/due?db=0&from=0&until=1&match=" + strings.Repeat("x", maxPattern+1), 400, "wanted"},
+		{"lister", "/dashboard/due?db=0&from=0&until=1&match=" + strings.Repeat("x", maxPattern+1),
+			400, "wanted"},
 	} {
 		user := want.user
 		if user == "default" {
 			user = ""
 		}
-		if status, body := h.read(want.path, user); status != want.status || !strings.Contains(body, want.text) {
-			t.Errorf("%s asks for %s: %d %s, want %d with %q", want.user, want.path, status, body, want.status, want.text)
+		if status, body := h.read(want.path, user); status != want.status ||
+			!strings.Contains(body, want.text) {
+			t.Errorf("%s asks for %s: %d %s, want %d with %q", want.user, want.path, status, body,
+				want.status, want.text)
 		}
 	}
-	for query, want := range map[string][]string{"": {"a:1", "b:1", "a:2"}, "&match=a:*": {"a:1", "a:2"}, "&match=c*": {}} {
+	for query, want := range map[string][]string{"": {"a:1", "b:1", "a:2"},
+		"&match=a:*": {"a:1", "a:2"}, "&match=c*": {}} {
 		_, body := h.read(due+query, "lister")
 		var list dueKeys
 		if err := json.Unmarshal([]byte(body), &list); err != nil {
@@ -215,7 +225,9 @@ func TestLive(t *testing.T) {
 		}
 		var due int64
 		if m.Due != nil && m.Due.Within[0] != nil {
-			due = m.Due.Within[0][slices.IndexFunc(horizons, func(h horizon) bool { return h.ms == 60*day })][0]
+			due = m.Due.Within[0][slices.IndexFunc(horizons, func(h horizon) bool {
+				return h.ms == 60*day
+			})][0]
 		}
 		if m.Usage.Keys.Total == 50 && due == 50 {
 			break
@@ -223,7 +235,10 @@ func TestLive(t *testing.T) {
 	}
 	s.stop()
 	idle.stop()
-	await.Until(t, "no messages are made any more", func() bool { n, running := h.streams(); return n == 0 && !running })
+	await.Until(t, "no messages are made any more", func() bool {
+		n, running := h.streams()
+		return n == 0 && !running
+	})
 	again := h.stream("")
 	if _, ok := again.next(); !ok {
 		t.Error("a page that is opened later gets nothing")
@@ -240,12 +255,14 @@ func TestStreamsAreBounded(t *testing.T) {
 	for i := range maxStreams {
 		h.stream(fmt.Sprintf("u%d", i/userStreams))
 		if i == userStreams-1 {
-			if status, body := h.read("/dashboard/live", "u0"); status != 503 || !strings.Contains(body, "too many pages") {
+			if status, body := h.read("/dashboard/live", "u0"); status != 503 ||
+				!strings.Contains(body, "too many pages") {
 				t.Errorf("one more of a user: %d %s", status, body)
 			}
 		}
 	}
-	if status, body := h.read("/dashboard/live", "u4"); status != 503 || !strings.Contains(body, "too many pages") {
+	if status, body := h.read("/dashboard/live", "u4"); status != 503 ||
+		!strings.Contains(body, "too many pages") {
 		t.Errorf("one more of another: %d %s", status, body)
 	}
 	if status, _ := h.read("/metrics", ""); status != 200 {
@@ -290,7 +307,8 @@ func TestMinutes(t *testing.T) {
 	}
 	l.note(h.env.Store, 11*minute)
 	l.note(h.env.Store, 12*minute)
-	if m := l.mu.minutes; len(m) != 2 || m[0].At != 10*minute || m[0].Keys != 1 || m[0].Max == 0 || m[1].At != 11*minute || m[1].Keys != 0 || m[1].Max != 0 {
+	if m := l.mu.minutes; len(m) != 2 || m[0].At != 10*minute || m[0].Keys != 1 || m[0].Max == 0 ||
+		m[1].At != 11*minute || m[1].Keys != 0 || m[1].Max != 0 {
 		t.Errorf("%+v", m)
 	}
 	for i := range int64(2 * liveMinutes) {
@@ -318,12 +336,14 @@ func TestDashboardDatabases(t *testing.T) {
 	const rights = "-@all +info +latency|histogram +scan +pexpiretime +psubscribe ~* &*"
 	args := []string{"--notify-keyspace-events", "KEA"}
 	for name, more := range map[string]string{"none": "", "five": "+select|5", "all": "+select"} {
-		args = append(append(args, "--user", name, "on", ">"+name), strings.Fields(rights+" "+more)...)
+		args = append(append(args, "--user", name, "on", ">"+name),
+			strings.Fields(rights+" "+more)...)
 	}
 	s := keyp(t, args...)
 	set := func(db int) {
 		t.Helper()
-		if text := s.redis(command("SELECT", fmt.Sprint(db)), command("SET", fmt.Sprintf("in%d", db), "v", "EX", "1000")); text != "+OK\r\n+OK\r\n" {
+		if text := s.redis(command("SELECT", fmt.Sprint(db)),
+			command("SET", fmt.Sprintf("in%d", db), "v", "EX", "1000")); text != "+OK\r\n+OK\r\n" {
 			t.Fatal(text)
 		}
 	}
@@ -335,7 +355,8 @@ func TestDashboardDatabases(t *testing.T) {
 	for user, want := range map[string][]int{"none": {0}, "five": {0, 5}, "all": {0, 5, 6}} {
 		var listed, counted, happened []int
 		for _, db := range dbs {
-			status, text := fetch(t, s.request(fmt.Sprintf("/dashboard/due?db=%d&from=%d&until=%d", db, now, now+2_000_000), user, user))
+			status, text := fetch(t, s.request(fmt.Sprintf("/dashboard/due?db=%d&from=%d&until=%d",
+				db, now, now+2_000_000), user, user))
 			var list dueKeys
 			if err := json.Unmarshal([]byte(text), &list); err != nil || status != 200 {
 				t.Fatalf("%d %s: %v", status, text, err)
@@ -345,7 +366,8 @@ func TestDashboardDatabases(t *testing.T) {
 			}
 		}
 		await.Until(t, "the span is counted", func() bool {
-			_, text := fetch(t, s.request("/dashboard/span?unit=86400000&bars=2&match=in*", user, user))
+			_, text := fetch(t, s.request("/dashboard/span?unit=86400000&bars=2&match=in*", user,
+				user))
 			var answer struct{ Count *dueBars }
 			if err := json.Unmarshal([]byte(text), &answer); err != nil {
 				t.Fatalf("%s: %v", text, err)
@@ -374,7 +396,8 @@ func TestDashboardDatabases(t *testing.T) {
 				happened = append(happened, int(e.DB))
 			}
 		}
-		for what, got := range map[string][]int{"due": listed, "a span": counted, "events": happened} {
+		for what, got := range map[string][]int{"due": listed, "a span": counted,
+			"events": happened} {
 			slices.Sort(got)
 			if got = slices.Compact(got); !slices.Equal(got, want) {
 				t.Errorf("%s of %s is of the databases %v, want %v", what, user, got, want)

@@ -22,12 +22,14 @@ func TestForecast(t *testing.T) {
 	h := listen(t, "--databases", "70")
 	h.load()
 	now := h.o.Clock.Now()
-	deadlines := []int64{now + 40*second, now + 59*minute, now + 23*hour, now + 59*day, now + 100*day, now + 300*day}
+	deadlines := []int64{now + 40*second, now + 59*minute, now + 23*hour, now + 59*day,
+		now + 100*day, now + 300*day}
 	for i, at := range deadlines {
 		h.run(fmt.Sprintf("SET k%d v PXAT %d", i, at))
 	}
 	h.run("SET none v")
-	x, hash, other := h.env.Store.NewTxn(), h.env.Store.Key(0, []byte("hash")), h.env.Store.Key(maxDatabases, []byte("other"))
+	x, hash, other := h.env.Store.NewTxn(), h.env.Store.Key(0, []byte("hash")),
+		h.env.Store.Key(maxDatabases, []byte("other"))
 	if !h.env.Store.Begin(x, []storage.Key{hash, other}) {
 		t.Fatal("new keys are on disk")
 	}
@@ -41,7 +43,8 @@ func TestForecast(t *testing.T) {
 	x.SetString(other, []byte("v"), ttl.At(deadlines[2]), storage.Event{})
 	x.End()
 	f := countDue(h.env, func(time.Duration) bool { return true })
-	if got := fmt.Sprint(f.Within); got != "map[0:[[1] [3] [4] [5] [2]]]" || !slices.Equal(f.within, []int64{1, 3, 5, 6, 2}) {
+	if got := fmt.Sprint(f.Within); got != "map[0:[[1] [3] [4] [5] [2]]]" ||
+		!slices.Equal(f.within, []int64{1, 3, 5, 6, 2}) {
 		t.Errorf("within the horizons %s, in all databases %v", got, f.within)
 	}
 	for i, s := range scales {
@@ -56,10 +59,12 @@ func TestForecast(t *testing.T) {
 				want = append(want, []int64{bar, n})
 			}
 		}
-		if bars.From > f.From || bars.From+s.unit <= f.From || bars.From%s.unit != 0 || bars.Unit != s.unit {
+		if bars.From > f.From || bars.From+s.unit <= f.From || bars.From%s.unit != 0 ||
+			bars.Unit != s.unit {
 			t.Errorf("bars of a %s begin at %d, at %d", s.name, bars.From, f.From)
 		}
-		if len(want) != i+1 || len(bars.DBs) != 1 || !reflect.DeepEqual(merged(bars.DBs[0]), merged(want)) {
+		if len(want) != i+1 || len(bars.DBs) != 1 ||
+			!reflect.DeepEqual(merged(bars.DBs[0]), merged(want)) {
 			t.Errorf("by %s %v, want %v", s.name, bars.DBs, want)
 		}
 	}
@@ -79,7 +84,8 @@ func TestPacked(t *testing.T) {
 	if got := packed(storage.DueSpan{Span: ttl.Exactly(7)}); !slices.Equal(got, []int64{7}) {
 		t.Errorf("%v", got)
 	}
-	if got := packed(storage.DueSpan{Span: ttl.Span{Low: 5, Estimate: 7, High: 8}}); !slices.Equal(got, []int64{7, 5, 8}) {
+	if got := packed(storage.DueSpan{Span: ttl.Span{Low: 5, Estimate: 7, High: 8}}); !slices.Equal(
+		got, []int64{7, 5, 8}) {
 		t.Errorf("%v", got)
 	}
 	h := listen(t)
@@ -87,7 +93,10 @@ func TestPacked(t *testing.T) {
 	h.run("SET k v EX 1000")
 	for stop := range len(horizons) + 1 + len(scales) {
 		steps := 0
-		if f := countDue(h.env, func(time.Duration) bool { steps++; return steps <= stop }); f != nil || steps != stop+1 {
+		if f := countDue(h.env, func(time.Duration) bool {
+			steps++
+			return steps <= stop
+		}); f != nil || steps != stop+1 {
 			t.Errorf("stopped at step %d there is %+v, after %d", stop, f, steps)
 		}
 	}
@@ -132,12 +141,14 @@ func TestDueBesideGlobal(t *testing.T) {
 // The metrics count keys that are only on disk, because no command has loaded them since the start.
 func TestDueOnDisk(t *testing.T) {
 	dir := t.TempDir()
-	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})
+	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System,
+		Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now, x := clock.System.Now(), store.NewTxn()
-	for name, after := range map[string]int64{"soon": minute / 2, "later": 2 * hour, "much later": 9 * day} {
+	for name, after := range map[string]int64{"soon": minute / 2, "later": 2 * hour,
+		"much later": 9 * day} {
 		k := store.Key(0, []byte(name))
 		if !store.Begin(x, []storage.Key{k}) {
 			t.Fatal("a new key is on disk")
@@ -154,15 +165,19 @@ func TestDueOnDisk(t *testing.T) {
 	if n := h.env.Store.Stats().Resident; n != 0 {
 		t.Errorf("%d keys are in memory", n)
 	}
-	await.Until(t, "the keys are counted", func() bool { return slices.Equal(h.pulse.dueWithin(), []int64{1, 1, 2}) })
+	await.Until(t, "the keys are counted", func() bool {
+		return slices.Equal(h.pulse.dueWithin(), []int64{1, 1, 2})
+	})
 	h.want("/metrics", 200, `keyp_keys_due{within="day"} 2`)
 }
 
 // The latest deadlines there may be are counted and listed, in memory and on disk.
 func TestDueAtTheEnd(t *testing.T) {
-	deadlines := map[string]int64{"a": math.MaxInt64 / 2, "b": math.MaxInt64 - 1, "c": math.MaxInt64}
+	deadlines := map[string]int64{"a": math.MaxInt64 / 2, "b": math.MaxInt64 - 1,
+		"c": math.MaxInt64}
 	dir := t.TempDir()
-	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})
+	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System,
+		Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,10 +208,12 @@ func TestDueAtTheEnd(t *testing.T) {
 		if got := fmt.Sprint(f.Within[0]); got != "[[0] [0] [0] [0] [3]]" {
 			t.Errorf("%s keys are due, with %d in memory", got, resident)
 		}
-		for _, until := range []string{"9223372036854775807", "9223372036854776000"} { // the second is what a browser has of the first
+		for _, until := range []string{"9223372036854775807", "9223372036854776000"} {
+			// The second is what a browser has of the first.
 			var list dueKeys
 			_, body := h.read("/dashboard/due?db=0&from=1&until="+until, "")
-			if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Keys) != 3 || list.Through != math.MaxInt64 {
+			if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Keys) != 3 ||
+				list.Through != math.MaxInt64 {
 				t.Errorf("until %s: %s %v", until, body, err)
 			}
 		}

@@ -15,7 +15,8 @@ import (
 // events opens the stream of events as a user.
 func (s *served) events(user string) (*http.Response, *bufio.Scanner) {
 	s.t.Helper()
-	answer, err := http.DefaultClient.Do(s.request("/dashboard/events", user, user).WithContext(await.Context(s.t)))
+	answer, err := http.DefaultClient.Do(s.request("/dashboard/events", user,
+		user).WithContext(await.Context(s.t)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -39,9 +40,11 @@ func nextEvents(t *testing.T, lines *bufio.Scanner) (m eventsMessage, ok bool) {
 
 // Events come to users who may subscribe to them, some of each second and the number of the others.
 func TestEvents(t *testing.T) {
-	s := keyp(t, "--notify-keyspace-events", "KEA", "--user", "u", "on", ">u", "-@all", "+psubscribe", "allchannels",
+	s := keyp(t, "--notify-keyspace-events", "KEA", "--user", "u", "on", ">u", "-@all",
+		"+psubscribe", "allchannels",
 		"--user", "deaf", "on", ">deaf", "-@all", "+psubscribe", "resetchannels")
-	if status, text := fetch(t, s.request("/dashboard/events", "deaf", "deaf")); status != 403 || !strings.Contains(text, "NOPERM") {
+	if status, text := fetch(t, s.request("/dashboard/events", "deaf", "deaf")); status != 403 ||
+		!strings.Contains(text, "NOPERM") {
 		t.Errorf("without channels: %d %s", status, text)
 	}
 	_, lines := s.events("u")
@@ -81,7 +84,8 @@ func TestEvents(t *testing.T) {
 	for range userEvents - 1 {
 		s.events("u")
 	}
-	if status, text := fetch(t, s.request("/dashboard/events", "u", "u")); status != 503 || !strings.Contains(text, "too many pages") {
+	if status, text := fetch(t, s.request("/dashboard/events", "u", "u")); status != 503 ||
+		!strings.Contains(text, "too many pages") {
 		t.Errorf("one more of a user: %d %s", status, text)
 	}
 	s.redis(command("ACL", "SETUSER", "u", "resetchannels"))

@@ -35,12 +35,17 @@ func TestReadyInGroup(t *testing.T) {
 		{commands.Alone, 0, nil, 200, "ready"},
 		{commands.Leader, 1, nil, 200, "ready: leader"},
 		{commands.Follower, 2, nil, 200, "ready: follower"},
-		{commands.Follower, 2, func(p *commands.GroupProgress) { p.CommitLSN = 1 << 30 }, 503, "waiting: this member has yet to apply 1073741824 bytes of the group's log"},
-		{commands.Follower, 2, func(p *commands.GroupProgress) { p.AppliedLSN = 1 << 30 }, 200, "ready: follower"},
+		{commands.Follower, 2, func(p *commands.GroupProgress) {
+			p.CommitLSN = 1 << 30
+		}, 503, "waiting: this member has yet to apply 1073741824 bytes of the group's log"},
+		{commands.Follower, 2, func(p *commands.GroupProgress) {
+			p.AppliedLSN = 1 << 30
+		}, 200, "ready: follower"},
 		{commands.Follower, 0, nil, 503, "waiting: this member knows nobody who leads its group"},
 		{commands.Tentative, 0, nil, 503, "waiting: this member knows nobody who leads its group"},
 		{commands.Rising, 1, nil, 503, "waiting: this member knows nobody who leads its group"},
-		{commands.Rebuilding, 2, nil, 503, "waiting: this member opens its store again, without writes that the group does not have"},
+		{commands.Rebuilding, 2, nil, 503,
+			"waiting: this member opens its store again, without writes that the group does not have"},
 		{commands.Joining, 2, nil, 503, "waiting: this member joins its group"},
 		{commands.Joining, 2, func(p *commands.GroupProgress) {
 			p.Snapshot = commands.SnapshotProgress{Member: 2, Receiving: true, Done: 5, Size: 9}
@@ -87,7 +92,8 @@ func TestGroupMetrics(t *testing.T) {
 	g.Become(commands.Leader, 1, 7)
 	g.SyncTo(2, 900)
 	g.Set(func(p *commands.GroupProgress) {
-		p.Commit, p.CommitLSN, p.AppliedLSN, p.EndLSN, p.Elections, p.Skew = 11, 950, 940, 1000, 3, -20*time.Millisecond
+		p.Commit, p.CommitLSN, p.AppliedLSN, p.EndLSN, p.Elections, p.Skew = 11, 950, 940, 1000, 3,
+			-20*time.Millisecond
 		p.Members[0].Skew, p.Members[0].Skewed = 3*time.Second, true
 		p.Snapshot = commands.SnapshotProgress{Member: 3, Done: 5, Size: 9, Sent: 2, Taken: 1}
 		p.Members[1].Connected = false
@@ -95,11 +101,20 @@ func TestGroupMetrics(t *testing.T) {
 	_, text := h.read("/metrics", "")
 	second, third := fakegroup.NodeID(2), fakegroup.NodeID(3)
 	for _, want := range []string{
-		`keyp_group_role{role="leader"} 1`, `keyp_group_role{role="follower"} 0`, "keyp_group_has_leader 1", "keyp_group_term 7", "keyp_group_elections_total 3", "keyp_group_lease 1",
-		`keyp_group_members{kind="voter"} 3`, `keyp_group_members{kind="learner"} 0`, "keyp_group_commit_index 11", "keyp_group_commit_lag_bytes 50", "keyp_group_apply_lag_bytes 10",
-		"keyp_group_leader_contact_seconds 0", "keyp_group_clock_skew_seconds -0.02", `keyp_group_snapshots_total{direction="sent"} 2`, `keyp_group_snapshots_total{direction="received"} 1`,
-		"keyp_group_snapshot_bytes 5", "keyp_group_snapshot_size_bytes 9", `keyp_group_member_up{node="` + second + `"} 1`, `keyp_group_member_up{node="` + third + `"} 0`,
-		`keyp_group_member_lag_bytes{node="` + second + `"} 100`, `keyp_group_member_contact_seconds{node="` + second + `"} 0`,
+		`keyp_group_role{role="leader"} 1`, `keyp_group_role{role="follower"} 0`,
+		"keyp_group_has_leader 1", "keyp_group_term 7", "keyp_group_elections_total 3",
+		"keyp_group_lease 1",
+		`keyp_group_members{kind="voter"} 3`, `keyp_group_members{kind="learner"} 0`,
+		"keyp_group_commit_index 11", "keyp_group_commit_lag_bytes 50",
+		"keyp_group_apply_lag_bytes 10",
+		"keyp_group_leader_contact_seconds 0", "keyp_group_clock_skew_seconds -0.02",
+		`keyp_group_snapshots_total{direction="sent"} 2`,
+		`keyp_group_snapshots_total{direction="received"} 1`,
+		"keyp_group_snapshot_bytes 5", "keyp_group_snapshot_size_bytes 9",
+		`keyp_group_member_up{node="` + second + `"} 1`,
+		`keyp_group_member_up{node="` + third + `"} 0`,
+		`keyp_group_member_lag_bytes{node="` + second + `"} 100`,
+		`keyp_group_member_contact_seconds{node="` + second + `"} 0`,
 		`keyp_group_member_messages_total{direction="sent",node="` + second + `"} 4`,
 		`keyp_group_member_clock_skew_seconds{node="` + second + `"} 3`,
 	} {
@@ -108,7 +123,8 @@ func TestGroupMetrics(t *testing.T) {
 		}
 	}
 	for _, m := range metrics {
-		if strings.HasPrefix(m.name, "keyp_group_") && !strings.Contains(text, "# HELP "+m.name+" ") {
+		if strings.HasPrefix(m.name, "keyp_group_") &&
+			!strings.Contains(text, "# HELP "+m.name+" ") {
 			t.Errorf("%s is not there", m.name)
 		}
 	}
@@ -131,7 +147,9 @@ func TestGroupOfDashboard(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Role != "follower" || got.Term != 7 || len(got.Members) != 3 || !got.Members[0].Self || !got.Members[1].Leads || got.Members[1].At != "127.0.0.1:7002" || got.Members[2].Contact != -1 || got.Members[2].Lag != -1 {
+	if got.Role != "follower" || got.Term != 7 || len(got.Members) != 3 || !got.Members[0].Self ||
+		!got.Members[1].Leads || got.Members[1].At != "127.0.0.1:7002" ||
+		got.Members[2].Contact != -1 || got.Members[2].Lag != -1 {
 		t.Errorf("%s", text)
 	}
 	for _, role := range []commands.Role{commands.Leader, commands.Alone} {

@@ -15,7 +15,8 @@ import (
 	"keyp/internal/testkit"
 )
 
-var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
+var updatePage = flag.Bool("update", false,
+	"write the generated part of the page again instead of comparing it")
 
 const (
 	metricsPage   = "../docs/reference/metrics.md"
@@ -36,7 +37,8 @@ func TestMonitoringPage(t *testing.T) {
 		t.Fatalf("%s has no line %q", metricsPage, generatedMark)
 	}
 	var b strings.Builder
-	b.WriteString(head + generatedMark + "\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	b.WriteString(head + generatedMark +
+		"\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, m := range metrics {
 		labels := ""
 		if m.labels != "" {
@@ -60,12 +62,14 @@ func promtool(t *testing.T, text string, args ...string) {
 	t.Helper()
 	path, found := testkit.FindTool("promtool")
 	if !found {
-		t.Logf("SKIPPED: promtool (Debian's package prometheus) is not installed, so it does not check %s", strings.Join(args, " "))
+		t.Logf("SKIPPED: promtool (Debian's package prometheus) is not installed, so it does not check %s",
+			strings.Join(args, " "))
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Stdin = strings.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "FAILED") || args[1] == "metrics" && len(out) > 0 {
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "FAILED") ||
+		args[1] == "metrics" && len(out) > 0 {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
@@ -127,7 +131,8 @@ func TestDeploy(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for i, expr := range panels {
-		plain := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m").Replace(expr)
+		plain := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval",
+			"1m").Replace(expr)
 		fmt.Fprintf(&b, "  - record: panel_%d\n    expr: %q\n", i, plain)
 	}
 	path := filepath.Join(t.TempDir(), "dashboard.yml")
@@ -140,8 +145,12 @@ func TestDeploy(t *testing.T) {
 // TestUnknownMetric: unknownMetric finds wrong uses.
 func TestUnknownMetric(t *testing.T) {
 	for use, known := range map[string]bool{
-		"keyp_keys": true, `keyp_keys{db="0",job="x"}`: true, `keyp_command_duration_seconds_bucket{command="get"}`: true, "keyp_command_duration_seconds_sum": true,
-		"keyp_nothing": false, "keyp_keys_bucket": false, "keyp_command_duration_seconds": false, `keyp_keys{type="list"}`: false,
+		"keyp_keys": true, `keyp_keys{db="0",job="x"}`: true,
+		`keyp_command_duration_seconds_bucket{command="get"}`: true,
+		"keyp_command_duration_seconds_sum":                   true,
+		"keyp_nothing":                                        false, "keyp_keys_bucket": false,
+		"keyp_command_duration_seconds": false,
+		`keyp_keys{type="list"}`:        false,
 	} {
 		if got := unknownMetric(use); (got == "") != known {
 			t.Errorf("%s: %q", use, got)
@@ -156,12 +165,14 @@ func unknownMetric(use string) string {
 		if m.kind != buckets {
 			return name == m.name
 		}
-		return slices.Contains([]string{m.name + "_bucket", m.name + "_sum", m.name + "_count"}, name)
+		return slices.Contains([]string{m.name + "_bucket", m.name + "_sum", m.name + "_count"},
+			name)
 	})
 	if i < 0 {
 		return "no metric " + name
 	}
-	for _, match := range regexp.MustCompile(`([a-z_]+)\s*(=|!)`).FindAllStringSubmatch(selector, -1) {
+	for _, match := range regexp.MustCompile(`([a-z_]+)\s*(=|!)`).FindAllStringSubmatch(selector,
+		-1) {
 		label := match[1]
 		if !slices.Contains(strings.Fields(metrics[i].labels+" job instance le"), label) {
 			return name + " has no label " + label
@@ -180,10 +191,12 @@ func TestTable(t *testing.T) {
 				ways++
 			}
 		}
-		if ways != 1 || (m.kind == buckets) != (m.spread != nil) || (m.value != nil) != (m.labels == "") && m.kind != buckets && !ofGroups(&m) {
+		if ways != 1 || (m.kind == buckets) != (m.spread != nil) ||
+			(m.value != nil) != (m.labels == "") && m.kind != buckets && !ofGroups(&m) {
 			t.Errorf("%s: read in %d ways", m.name, ways)
 		}
-		if seen[m.name] || !strings.HasPrefix(m.name, "keyp_") || strings.HasSuffix(m.name, "_total") != (m.kind == counter) || !strings.HasSuffix(m.help, ".") {
+		if seen[m.name] || !strings.HasPrefix(m.name, "keyp_") || strings.HasSuffix(m.name,
+			"_total") != (m.kind == counter) || !strings.HasSuffix(m.help, ".") {
 			t.Errorf("%s: twice, or not named by its type, or no sentence", m.name)
 		}
 		seen[m.name] = true

@@ -20,7 +20,8 @@ func (s *served) post(user, token, origin, body string) (status int, reply strin
 
 func (s *served) postTo(path, user, token, origin, body string) (status int, reply string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodPost, "http://"+s.http+path, bytes.NewReader([]byte(body)))
+	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodPost, "http://"+s.http+path,
+		bytes.NewReader([]byte(body)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -47,19 +48,28 @@ func (s *served) token(user string) string {
 // Commands run as their user, on a connection like any other, and only if the user has opened the
 // page of this server.
 func TestRun(t *testing.T) {
-	s := keyp(t, "--requirepass", "default", "--user", "u", "on", ">u", "-@all", "+getrange", "+pexpire", "+pttl", "~mine:*")
+	s := keyp(t, "--requirepass", "default", "--user", "u", "on", ">u", "-@all", "+getrange",
+		"+pexpire", "+pttl", "~mine:*")
 	auth := command("AUTH", "default")
 	s.redis(auth, command("SET", "mine:k", "v\r\n\x00"), command("SET", "other", "w"))
 	here := "http://" + s.http
 	mine, other := s.token("u"), s.token("default")
-	look := string(command("PEXPIRE", "mine:k", "100000000")) + string(command("GETRANGE", "mine:k", "0", "-1"))
-	if status, text := s.post("u", mine, here, look); status != 200 || text != ":1\r\n$4\r\nv\r\n\x00\r\n" {
+	look := string(command("PEXPIRE", "mine:k", "100000000")) +
+		string(command("GETRANGE", "mine:k", "0", "-1"))
+	if status, text := s.post("u", mine, here, look); status != 200 ||
+		text != ":1\r\n$4\r\nv\r\n\x00\r\n" {
 		t.Errorf("%d %q", status, text)
 	}
-	if _, text := s.post("u", mine, here, string(command("GETRANGE", "other", "0", "-1"))+string(command("UNLINK", "mine:k"))); !strings.HasPrefix(text, "-NOPERM No permissions to access") || !strings.Contains(text, "run the 'unlink' command") {
+	if _, text := s.post("u", mine, here, string(command("GETRANGE", "other", "0", "-1"))+
+		string(command("UNLINK", "mine:k"))); !strings.HasPrefix(text,
+		"-NOPERM No permissions to access") || !strings.Contains(text, "run the 'unlink' command") {
 		t.Errorf("%q", text)
 	}
-	if status, text := s.post("default", other, here, string(command("GETRANGE", "other", "0", "-1"))+string(command("client", "list"))); status != 200 || !strings.HasPrefix(text, "$1\r\nw\r\n") || !strings.Contains(text, "laddr=http") || !strings.Contains(text, "user=default") {
+	if status, text := s.post("default", other, here,
+		string(command("GETRANGE", "other", "0", "-1"))+
+			string(command("client", "list"))); status != 200 ||
+		!strings.HasPrefix(text, "$1\r\nw\r\n") || !strings.Contains(text, "laddr=http") ||
+		!strings.Contains(text, "user=default") {
 		t.Errorf("%d %q", status, text)
 	}
 	for name, body := range map[string]string{
@@ -82,10 +92,13 @@ func TestRun(t *testing.T) {
 		user, token, origin string
 		status              int
 	}{
-		"no token": {"u", "", here, 403}, "another token": {"u", mine[:len(mine)-2] + "xx", here, 403}, "another user's token": {"u", other, here, 403},
-		"no origin": {"u", mine, "", 403}, "another origin": {"u", mine, "http://example.com", 403}, "no user": {"", mine, here, 401}, "nonsense": {"u", "!", here, 403},
+		"no token": {"u", "", here, 403}, "another token": {"u", mine[:len(mine)-2] + "xx", here,
+			403}, "another user's token": {"u", other, here, 403},
+		"no origin": {"u", mine, "", 403}, "another origin": {"u", mine, "http://example.com", 403},
+		"no user": {"", mine, here, 401}, "nonsense": {"u", "!", here, 403},
 	} {
-		if status, text := s.post(c.user, c.token, c.origin, string(command("PEXPIRE", "mine:k", "1"))); status != c.status {
+		if status, text := s.post(c.user, c.token, c.origin,
+			string(command("PEXPIRE", "mine:k", "1"))); status != c.status {
 			t.Errorf("%s: %d %q, want %d", name, status, text, c.status)
 		}
 	}
@@ -95,7 +108,8 @@ func TestRun(t *testing.T) {
 	if status, text := s.post("u", mine, here, strings.Repeat("x", runBytes+1)); status != 413 {
 		t.Errorf("a body that is too large: %d %s", status, text)
 	}
-	if text := s.redis(auth, command("EXISTS", "mine:hacked"), command("EXPIRE", "mine:k", "50", "GT")); text != "+OK\r\n:0\r\n:0\r\n" {
+	if text := s.redis(auth, command("EXISTS", "mine:hacked"),
+		command("EXPIRE", "mine:k", "50", "GT")); text != "+OK\r\n:0\r\n:0\r\n" {
 		t.Errorf("a refused request changed something: %q", text)
 	}
 }
@@ -111,15 +125,19 @@ func TestRunSlowly(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		r := s.request("/dashboard/run", "u", "u")
-		head := fmt.Sprintf("POST /dashboard/run HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\nOrigin: %s\r\nX-Keyp-Token: %s\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", s.http, r.Header.Get("Authorization"), here, u)
+		head :=
+			fmt.Sprintf("POST /dashboard/run HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\nOrigin: %s\r\nX-Keyp-Token: %s\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+				s.http, r.Header.Get("Authorization"), here, u)
 		if _, err := conn.Write([]byte(head)); err != nil {
 			t.Fatal(err)
 		}
-		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") && !strings.Contains(line, " 503 ") {
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil ||
+			!strings.Contains(line, " 100 ") && !strings.Contains(line, " 503 ") {
 			t.Fatalf("%q %v", line, err)
 		}
 	}
-	if status, text := s.post("", anyone, here, string(command("PTTL", "none"))); status != 200 || text != ":-2\r\n" {
+	if status, text := s.post("", anyone, here, string(command("PTTL", "none"))); status != 200 ||
+		text != ":-2\r\n" {
 		t.Errorf("another user: %d %q", status, text)
 	}
 }
@@ -155,7 +173,8 @@ func TestRunShare(t *testing.T) {
 // Commands run in the database that the request names, or not at all.
 func TestRunDatabase(t *testing.T) {
 	s := keyp(t, "--databases", "4", "--user", "u", "on", ">u", "+@all", "-select", "~*")
-	s.redis(command("SELECT", "3"), command("SET", "k", "v"), command("SELECT", "0"), command("SET", "k", "four"))
+	s.redis(command("SELECT", "3"), command("SET", "k", "v"), command("SELECT", "0"),
+		command("SET", "k", "four"))
 	here, length := "http://"+s.http, string(command("STRLEN", "k"))
 	anyone, u := s.token(""), s.token("u")
 	for _, c := range []struct {
@@ -169,7 +188,8 @@ func TestRunDatabase(t *testing.T) {
 		{"", anyone, "x", 400, "db"},
 		{"", anyone, "3", 200, ":1\r\n"},
 	} {
-		if status, text := s.postTo("/dashboard/run?db="+c.db, c.user, c.token, here, length); status != c.status || !strings.Contains(text, c.reply) {
+		if status, text := s.postTo("/dashboard/run?db="+c.db, c.user, c.token, here,
+			length); status != c.status || !strings.Contains(text, c.reply) {
 			t.Errorf("database %s: %d %q, want %d %q", c.db, status, text, c.status, c.reply)
 		}
 	}
@@ -189,10 +209,13 @@ func TestRunMuch(t *testing.T) {
 	for i := range 10_000 {
 		body.Write(command("PEXPIRE", fmt.Sprintf("k%d%s", i, strings.Repeat("k", 500)), "1"))
 	}
-	if status, text := s.post("", token, here, body.String()); status != 200 || text != strings.Repeat(":0\r\n", 10_000) {
+	if status, text := s.post("", token, here, body.String()); status != 200 ||
+		text != strings.Repeat(":0\r\n", 10_000) {
 		t.Errorf("%d, %d bytes", status, len(text))
 	}
-	if status, text := s.post("", token, here, strings.Repeat(string(command("GETRANGE", "big", "0", "-1")), 2)); status != 200 || len(text) < 10_000_002 || !strings.HasSuffix(text, "x\r\n") {
+	if status, text := s.post("", token, here,
+		strings.Repeat(string(command("GETRANGE", "big", "0", "-1")), 2)); status != 200 ||
+		len(text) < 10_000_002 || !strings.HasSuffix(text, "x\r\n") {
 		t.Errorf("%d, %d bytes", status, len(text))
 	}
 }

@@ -68,11 +68,13 @@ type harness struct {
 func listen(t *testing.T, args ...string) *harness {
 	t.Helper()
 	h := &harness{t: t}
-	cfg, err := config.Load(append([]string{"--http-addr", "127.0.0.1:0", "--dir", t.TempDir()}, args...), nil, nil)
+	cfg, err := config.Load(append([]string{"--http-addr", "127.0.0.1:0", "--dir", t.TempDir()},
+		args...), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Server, err = Listen(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Clock: clock.System})
+	h.Server, err = Listen(Options{Config: cfg, Log: slog.New(slog.DiscardHandler),
+		Clock: clock.System})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,9 @@ func listen(t *testing.T, args ...string) *harness {
 func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
-		Databases: int(h.o.Config.Int("databases")), FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
+		Databases: int(h.o.Config.Int("databases")), FS: vfs.Inject(vfs.OS, h.failWrites),
+		Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20,
+		InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
 		Archive: h.archive, Hooks: commands.Features,
 	})
 	if err != nil {
@@ -134,7 +138,8 @@ func (h *harness) run(command string) {
 // get asks for a page over the network.
 func (h *harness) get(path string, headers ...string) (status int, body string) {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(await.Context(h.t), http.MethodGet, "http://"+h.Addr()+path, nil)
+	r, err := http.NewRequestWithContext(await.Context(h.t), http.MethodGet,
+		"http://"+h.Addr()+path, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -222,11 +227,13 @@ func TestUsualPorts(t *testing.T) {
 	o := Options{Config: config.New(), Log: log}
 	for i := range usualPorts {
 		l, err := bind(&o, addr)
-		if err != nil || l == nil || l.Addr().String() != netip.AddrPortFrom(addr.Addr(), addr.Port()+uint16(i)).String() {
+		if err != nil || l == nil || l.Addr().String() != netip.AddrPortFrom(addr.Addr(),
+			addr.Port()+uint16(i)).String() {
 			t.Fatalf("port %d: %v, %v", i, l, err)
 		}
 		defer l.Close()
-		if got := o.Config.String("http-addr"); got != l.Addr().String() || o.Config.Given("http-addr") {
+		if got := o.Config.String("http-addr"); got != l.Addr().String() ||
+			o.Config.Given("http-addr") {
 			t.Errorf("CONFIG GET shows %s", got)
 		}
 	}
@@ -343,7 +350,9 @@ func TestUncommitted(t *testing.T) {
 func TestReadyByArchive(t *testing.T) {
 	h := listen(t)
 	var works atomic.Bool
-	h.archive = storage.Archive{Timeout: func() time.Duration { return 0 }, Run: func(context.Context, string) error {
+	h.archive = storage.Archive{Timeout: func() time.Duration {
+		return 0
+	}, Run: func(context.Context, string) error {
 		if !works.Load() {
 			return errors.New("the archive is away")
 		}
@@ -356,14 +365,19 @@ func TestReadyByArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	const limit = 1000 * time.Millisecond
-	await.Until(t, "the archive has lacked that for long", func() bool { return h.env.Store.ArchiveAge() > limit })
+	await.Until(t, "the archive has lacked that for long", func() bool {
+		return h.env.Store.ArchiveAge() > limit
+	})
 	h.want("/readyz", 200, "ready") // that does not count
 	if err := h.o.Config.Set(config.Pair{Name: "ready-archive-age", Value: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	h.want("/readyz", 503, "not ready: the archive has lacked something for ")
 	works.Store(true)
-	await.Until(t, "the archive has all", func() bool { status, _ := h.get("/readyz"); return status == 200 })
+	await.Until(t, "the archive has all", func() bool {
+		status, _ := h.get("/readyz")
+		return status == 200
+	})
 }
 
 // Everybody may see that the disk fails, and nobody may see paths or the store's errors about its
@@ -379,7 +393,8 @@ func TestReadyHidesPaths(t *testing.T) {
 	h.pulse.writable.Store(false)
 	h.pulse.probe(h.env)
 	await.Until(t, "the disk has answered", h.pulse.writable.Load)
-	h.want("/readyz", 503, "not ready: the data directory cannot be written: no such file or directory\n")
+	h.want("/readyz", 503,
+		"not ready: the data directory cannot be written: no such file or directory\n")
 	if err := os.Rename(dir+".elsewhere", dir); err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +420,9 @@ func TestWithdrawWaits(t *testing.T) {
 	go h.use(func(*commands.Env) { close(inside); <-leave })
 	await.For(t, "the request has begun", inside)
 	go func() { h.Withdraw(); close(done) }()
-	await.Until(t, "no new request can use it", func() bool { return !h.use(func(*commands.Env) {}) })
+	await.Until(t, "no new request can use it", func() bool {
+		return !h.use(func(*commands.Env) {})
+	})
 	select {
 	case <-done:
 		t.Error("Withdraw returned before the request ended")
@@ -451,27 +468,43 @@ func TestGuard(t *testing.T) {
 		{"the same in brackets", open, "GET", local, "[fe80::1%evil.example]:8379", "", "", 403},
 		{"a local address", open, "GET", local, "[fe80::1]:8379", "", "", 200},
 		{"no host", open, "GET", local, "", "", "", 403},
-		{"another site", open, "GET", local, "127.0.0.1:8379", "Origin: https://evil.example", "", 403},
+		{"another site", open, "GET", local, "127.0.0.1:8379", "Origin: https://evil.example", "",
+			403},
 		{"a site without an origin", open, "GET", local, "127.0.0.1:8379", "Origin: null", "", 403},
-		{"the same site", open, "GET", local, "127.0.0.1:8379", "Origin: http://127.0.0.1:8379", "", 200},
-		{"the same site with TLS", open, "GET", local, "127.0.0.1:8379", "Origin: https://127.0.0.1:8379", "", 403},
-		{"an image of another site", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: cross-site", "", 403},
-		{"another port of this machine", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: same-site", "", 403},
-		{"typed by the user", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: none", "", 200},
+		{"the same site", open, "GET", local, "127.0.0.1:8379", "Origin: http://127.0.0.1:8379", "",
+			200},
+		{"the same site with TLS", open, "GET", local, "127.0.0.1:8379",
+			"Origin: https://127.0.0.1:8379", "", 403},
+		{"an image of another site", open, "GET", local, "127.0.0.1:8379",
+			"Sec-Fetch-Site: cross-site", "", 403},
+		{"another port of this machine", open, "GET", local, "127.0.0.1:8379",
+			"Sec-Fetch-Site: same-site", "", 403},
+		{"typed by the user", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: none", "",
+			200},
 		{"POST", open, "POST", local, "127.0.0.1:8379", "", "", 405},
 		{"OPTIONS", open, "OPTIONS", local, "127.0.0.1:8379", "", "", 405},
 		{"a body", open, "GET", local, "127.0.0.1:8379", "", "x", 413},
-		{"another machine, with a password", password, "GET", far, "keyp.example:8379", "", "", 200},
+		{"another machine, with a password", password, "GET", far, "keyp.example:8379", "", "",
+			200},
 		{"a name, with a password", password, "GET", local, "keyp.example", "", "", 200},
-		{"another site, with a password", password, "GET", local, "keyp.example", "Origin: http://evil.example", "", 403},
-		{"another machine, and a user without a password", user("other on nopass"), "GET", far, "keyp.example", "", "", 403},
-		{"a name, and a user without a password", user("other on nopass"), "GET", local, "keyp.example", "", "", 403},
-		{"an address, and a user without a password", user("other on nopass"), "GET", local, "127.0.0.1", "", "", 200},
-		{"another machine, and a user who is off", user("other off"), "GET", far, "keyp.example", "", "", 200},
-		{"another machine, and a user who is on again", user("other on"), "GET", far, "keyp.example", "", "", 403},
-		{"another machine, and a user who has got a password", user("other >p"), "GET", far, "keyp.example", "", "", 200},
-		{"another machine, and one whose passwords are removed", user("other resetpass"), "GET", far, "keyp.example", "", "", 200},
-		{"another machine, and a default user who is off", user("default off nopass"), "GET", far, "keyp.example", "", "", 200},
+		{"another site, with a password", password, "GET", local, "keyp.example",
+			"Origin: http://evil.example", "", 403},
+		{"another machine, and a user without a password", user("other on nopass"), "GET", far,
+			"keyp.example", "", "", 403},
+		{"a name, and a user without a password", user("other on nopass"), "GET", local,
+			"keyp.example", "", "", 403},
+		{"an address, and a user without a password", user("other on nopass"), "GET", local,
+			"127.0.0.1", "", "", 200},
+		{"another machine, and a user who is off", user("other off"), "GET", far,
+			"keyp.example", "", "", 200},
+		{"another machine, and a user who is on again", user("other on"), "GET", far,
+			"keyp.example", "", "", 403},
+		{"another machine, and a user who has got a password", user("other >p"), "GET", far,
+			"keyp.example", "", "", 200},
+		{"another machine, and one whose passwords are removed", user("other resetpass"), "GET",
+			far, "keyp.example", "", "", 200},
+		{"another machine, and a default user who is off", user("default off nopass"), "GET", far,
+			"keyp.example", "", "", 200},
 	} {
 		tt.set()
 		r := httptest.NewRequest(tt.method, "/healthz", strings.NewReader(tt.body))
@@ -558,7 +591,8 @@ func TestHead(t *testing.T) {
 
 func TestAccepts(t *testing.T) {
 	for text, want := range map[string]bool{
-		"": false, "gzip": true, "deflate, gzip;q=1.0": true, "gzip;q=0": false, "gzip; q=0.0": false, "gzip;q=0.5": true, "br": false, "xgzip": false,
+		"": false, "gzip": true, "deflate, gzip;q=1.0": true, "gzip;q=0": false,
+		"gzip; q=0.0": false, "gzip;q=0.5": true, "br": false, "xgzip": false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", text)
@@ -574,7 +608,8 @@ func TestAverageOfFarDeadlines(t *testing.T) {
 	h.load()
 	h.run(fmt.Sprintf("SET far v PXAT %d", int64(math.MaxInt64)))
 	_, text := h.get("/metrics")
-	if got := samples(t, text)[`keyp_average_ttl_seconds{db="0"}`]; got > 1<<40/1000.0 || got < 34*365*24*3600 {
+	if got := samples(t, text)[`keyp_average_ttl_seconds{db="0"}`]; got > 1<<40/1000.0 ||
+		got < 34*365*24*3600 {
 		t.Errorf("%v seconds", got)
 	}
 }
@@ -583,14 +618,16 @@ func TestAverageOfFarDeadlines(t *testing.T) {
 func TestPopulations(t *testing.T) {
 	var list []storage.Population
 	for db := range 70 {
-		list = append(list, storage.Population{DB: db, Keys: 10, Expires: int64(db - 60), AverageTTL: 1000 * int64(db)})
+		list = append(list, storage.Population{DB: db, Keys: 10, Expires: int64(db - 60),
+			AverageTTL: 1000 * int64(db)})
 	}
 	got := populations(list)
 	if len(got) != maxDatabases+1 || got[3].db != "3" {
 		t.Fatalf("%d: %v", len(got), got)
 	}
 	other := got[maxDatabases]
-	if want := (4.0*64 + 5*65 + 6*66 + 7*67 + 8*68 + 9*69) / 39; other.db != "other" || other.keys != 60 || other.expires != 39 || other.ttl < want-0.01 || other.ttl > want+0.01 {
+	if want := (4.0*64 + 5*65 + 6*66 + 7*67 + 8*68 + 9*69) / 39; other.db != "other" ||
+		other.keys != 60 || other.expires != 39 || other.ttl < want-0.01 || other.ttl > want+0.01 {
 		t.Errorf("%+v, want a TTL of %v", other, want)
 	}
 }

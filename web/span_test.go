@@ -65,13 +65,16 @@ func TestSpan(t *testing.T) {
 		{fmt.Sprintf("unit=%d&bars=2", day), "watcher", 7, ""},
 	} {
 		c := h.counted(want.query, want.user, want.all)
-		if got := fmt.Sprint(c.DBs[0]); want.bars != "" && (got != want.bars || c.From != first || c.Every != 1) {
+		if got := fmt.Sprint(c.DBs[0]); want.bars != "" &&
+			(got != want.bars || c.From != first || c.Every != 1) {
 			t.Errorf("%s of %s: %s from %d, one of %d", want.query, want.user, got, c.From, c.Every)
 		}
 	}
 	for query, status := range map[string]int{
-		query + match: 403, "unit=0&bars=1": 400, "unit=1000&bars=121": 400, "unit=1000": 400, fmt.Sprintf("unit=%d&bars=1", day+1): 400,
-		query + strings.Repeat("&match=x", maxPatterns+1): 400, query + "&match=" + strings.Repeat("x", maxPattern+1): 400,
+		query + match: 403, "unit=0&bars=1": 400, "unit=1000&bars=121": 400, "unit=1000": 400,
+		fmt.Sprintf("unit=%d&bars=1", day+1):                  400,
+		query + strings.Repeat("&match=x", maxPatterns+1):     400,
+		query + "&match=" + strings.Repeat("x", maxPattern+1): 400,
 	} {
 		if got, body := h.read("/dashboard/span?"+query, "watcher"); got != status {
 			t.Errorf("%.80s: %d %s, want %d", query, got, body, status)
@@ -102,7 +105,8 @@ func TestSpanSample(t *testing.T) {
 		}
 		return answer.Count != nil
 	})
-	if bar := c.DBs[0]; c.Every != 9 || len(bar) != 1 || bar[0][1] < 500 || bar[0][1] > 1500 || bar[0][2] < 2000 || bar[0][2] > 4000 {
+	if bar := c.DBs[0]; c.Every != 9 || len(bar) != 1 || bar[0][1] < 500 || bar[0][1] > 1500 ||
+		bar[0][2] < 2000 || bar[0][2] > 4000 {
 		t.Errorf("one of %d: %v", c.Every, c.DBs)
 	}
 }
@@ -169,7 +173,9 @@ func TestSpansOnScreenFirst(t *testing.T) {
 	h.run("SET k v EX 1000")
 	a := &h.spans
 	v, rights := h.visitor(t)
-	ask := func(from, at int64) { a.ask(question{user: "u", from: from, unit: 1, bars: 1}, v, seconds(at)) }
+	ask := func(from, at int64) {
+		a.ask(question{user: "u", from: from, unit: 1, bars: 1}, v, seconds(at))
+	}
 	var order []int64
 	var last *span
 	count := func(at int64) {
@@ -215,7 +221,8 @@ func TestSpanOfOtherRights(t *testing.T) {
 		func() { h.run("ACL SETUSER watcher on >watcher +info ~a:*") },
 		func() { h.run("ACL SETUSER watcher resetkeys ~b:*") },
 		func() {
-			c := commands.Ctx{Client: &commands.Client{ID: 1}, Out: &resp.Writer{Proto: 2}, Txn: h.env.Store.NewTxn()}
+			c := commands.Ctx{Client: &commands.Client{ID: 1}, Out: &resp.Writer{Proto: 2},
+				Txn: h.env.Store.NewTxn()}
 			h.env.Reset(c.Client)
 			c.Client.Authenticated = true
 			c.Args = [][]byte{[]byte("ACL"), []byte("DELUSER"), []byte("watcher")}
@@ -259,7 +266,8 @@ func TestSpanMatchesInSteps(t *testing.T) {
 	}
 	v, _ := h.visitor(t)
 	steps := func(from int64, patterns ...string) (n int, longest time.Duration) {
-		q := question{from: from, unit: minute, bars: 1, patterns: url.Values{"match": patterns}.Encode()}
+		q := question{from: from, unit: minute, bars: 1,
+			patterns: url.Values{"match": patterns}.Encode()}
 		c := &dueBars{From: from, DBs: map[int][][]int64{}}
 		if !h.pulse.countNames(h.env, q, v, c, func(most time.Duration) bool {
 			n, longest = n+1, max(longest, most)
@@ -280,9 +288,14 @@ func TestSpanMatchesInSteps(t *testing.T) {
 	c := &dueBars{From: first + 2*hour, DBs: map[int][][]int64{}}
 	q := question{unit: minute, bars: 1, patterns: url.Values{"match": {"x*", "y*"}}.Encode()}
 	most := time.Duration(0)
-	whole := h.pulse.countNames(h.env, q, v, c, func(d time.Duration) bool { most = max(most, d); return true })
-	if got := fmt.Sprint(c.DBs[0]); !whole || got != "[[0 0 1 0]]" || c.Long != 1 || most > 2*nameMatch*matchTime {
-		t.Errorf("of a very long name and another there are %s, %d are too long, and a step counts as %v", got, c.Long, most)
+	whole := h.pulse.countNames(h.env, q, v, c, func(d time.Duration) bool {
+		most = max(most, d)
+		return true
+	})
+	if got := fmt.Sprint(c.DBs[0]); !whole || got != "[[0 0 1 0]]" || c.Long != 1 ||
+		most > 2*nameMatch*matchTime {
+		t.Errorf("of a very long name and another there are %s, %d are too long, and a step counts as %v",
+			got, c.Long, most)
 	}
 	if least := stepTime + 4*length*time.Duration(len(long))*matchTime; longest < least {
 		t.Errorf("a step counts as %v at most, and may take %v", longest, least)

@@ -20,7 +20,10 @@ func TestKeysByType(t *testing.T) {
 	s := keyp(t, "--databases", "4")
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	ctx := await.Context(t)
-	word := func(list string) string { words := strings.Fields(list); return words[rng.IntN(len(words))] }
+	word := func(list string) string {
+		words := strings.Fields(list)
+		return words[rng.IntN(len(words))]
+	}
 	change := func() {
 		var clients []*redis.Client
 		for db := range 4 {
@@ -65,7 +68,8 @@ func TestKeysByType(t *testing.T) {
 		found := map[string]float64{}
 		for db := range 4 {
 			c := s.ClientDB(3, db)
-			for _, name := range []string{"string", "hash", "list", "set", "zset", "stream", "lease"} {
+			for _, name := range []string{"string", "hash", "list", "set", "zset",
+				"stream", "lease"} {
 				for keys := c.ScanType(ctx, 0, "", 100, name).Iterator(); keys.Next(ctx); {
 					found[fmt.Sprintf(`keyp_keys_by_type{db="%d",type="%s"}`, db, name)]++
 				}
@@ -86,7 +90,9 @@ func TestKeysByType(t *testing.T) {
 			if got["keyp_keys_by_type_timestamp_seconds"] == 0 {
 				return false
 			}
-			maps.DeleteFunc(got, func(name string, n float64) bool { return !strings.HasPrefix(name, "keyp_keys_by_type{") || n == 0 })
+			maps.DeleteFunc(got, func(name string, n float64) bool {
+				return !strings.HasPrefix(name, "keyp_keys_by_type{") || n == 0
+			})
 			return maps.Equal(got, want)
 		})
 		if len(want) < 10 {
@@ -102,7 +108,10 @@ func TestKeysByType(t *testing.T) {
 		when string
 		do   func()
 	}{
-		{"at first", func() {}}, {"after a checkpoint", save}, {"after a kill", func() { s.Kill(); s.Start() }}, {"after a stop", s.Restart},
+		{"at first", func() {}}, {"after a checkpoint", save}, {"after a kill", func() {
+			s.Kill()
+			s.Start()
+		}}, {"after a stop", s.Restart},
 	} {
 		change()
 		round.do()
@@ -121,7 +130,8 @@ func TestTypesIdle(t *testing.T) {
 		t.Error("nobody has asked, and types are counted")
 	}
 	b.ask(now)
-	if counts := h.pulse.countTypes(h.env); counts == nil || len(counts.DBs) != 1 || counts.DBs[0].Types["string"] != 1 {
+	if counts := h.pulse.countTypes(h.env); counts == nil || len(counts.DBs) != 1 ||
+		counts.DBs[0].Types["string"] != 1 {
 		t.Errorf("somebody has asked, and there are %+v", counts)
 	}
 	if !b.wanted(now+typesIdle) || b.wanted(now+typesIdle+time.Millisecond) {

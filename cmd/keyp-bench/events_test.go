@@ -26,7 +26,8 @@ func TestReceiveExpired(t *testing.T) {
 		{"early", early, []string{key(0), key(1), key(2)}, 3, "before its deadline"},
 	} {
 		got, err := receiveExpired(from(tt.sent), tt.deadlines)
-		if err != nil || len(got.wrong) != tt.wrong || len(got.lateness) != 3 || !strings.Contains(fmt.Sprint(got.wrong), tt.want) {
+		if err != nil || len(got.wrong) != tt.wrong || len(got.lateness) != 3 ||
+			!strings.Contains(fmt.Sprint(got.wrong), tt.want) {
 			t.Errorf("%s: %v, wrong: %v, %d counted", tt.name, err, got.wrong, len(got.lateness))
 		}
 	}

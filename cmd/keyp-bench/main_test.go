@@ -41,7 +41,8 @@ func needRedis(t *testing.T) {
 }
 
 // runBench runs the program. Its temporary directories must be gone afterwards.
-func runBench(t *testing.T, ctx context.Context, args ...string) (status int, stdout, stderr string) {
+func runBench(t *testing.T, ctx context.Context,
+	args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
@@ -77,7 +78,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(stdout) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !strings.Contains(line, "redis-server") {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 &&
+			!strings.Contains(line, "redis-server") {
 			t.Errorf("line of %d columns: %s", n, line)
 		}
 	}
@@ -113,24 +115,28 @@ func TestUsageErrors(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		status := run(t.Context(), tt.args, &stdout, &stderr)
 		if status != exitUsage || !strings.Contains(stderr.String(), tt.says) || stdout.Len() > 0 {
-			t.Errorf("%q: status %d, stderr %q, want %d and %q", tt.args, status, stderr.String(), exitUsage, tt.says)
+			t.Errorf("%q: status %d, stderr %q, want %d and %q", tt.args, status, stderr.String(),
+				exitUsage, tt.says)
 		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	c, err := parse([]string{"--keyp", "x", "--quick", "--clients", "7", "--pipeline", "4, 4,2", "--workload", "expire-burst,get,one,get"})
+	c, err := parse([]string{"--keyp", "x", "--quick", "--clients", "7", "--pipeline", "4, 4,2",
+		"--workload", "expire-burst,get,one,get"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.clients != 7 || c.rounds != 1 || c.duration != 100*time.Millisecond {
-		t.Errorf("--quick and --clients: %d clients, %d rounds, %v", c.clients, c.rounds, c.duration)
+		t.Errorf("--quick and --clients: %d clients, %d rounds, %v", c.clients,
+			c.rounds, c.duration)
 	}
 	var lines []string
 	for _, l := range c.lines() {
 		lines = append(lines, l.String())
 	}
-	if got := strings.Join(lines, "; "); got != "expire-burst, 5000 keys; get, pipeline 4; get, pipeline 2; one, 1 connections" {
+	if got := strings.Join(lines,
+		"; "); got != "expire-burst, 5000 keys; get, pipeline 4; get, pipeline 2; one, 1 connections" {
 		t.Errorf("lines: %s", got)
 	}
 }
@@ -141,7 +147,8 @@ func TestEverything(t *testing.T) {
 	testkit.Program(t, redisbench.Program)
 	_, redis := testkit.Find(t, "redis-server")
 	workloads := short("set,restart,expire-burst", "standard,slow")
-	args := []string{"--quick", "--json", "--workload", workloads, "--pipeline", "4", "--length", "100ms",
+	args := []string{"--quick", "--json", "--workload", workloads, "--pipeline", "4",
+		"--length", "100ms",
 		"--keys", "1000", "--ttl-keys", "1000", "--rounds", "2", "--keyp", keyp(t)}
 	if redis {
 		args = append(args, "--peer", redisDurable)
@@ -161,7 +168,8 @@ func TestEverything(t *testing.T) {
 // An earlier Keyp is measured like Keyp, with Keyp's own options.
 func TestBefore(t *testing.T) {
 	const workloads = "bigger-than-memory"
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload", workloads,
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json",
+		"--workload", workloads,
 		"--ttl-keys", "1000", "--maxmemory", "100mb", "--keyp", keyp(t), "--before", keyp(t))
 	if status != exitOK {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
@@ -196,7 +204,8 @@ func checkEverything(t *testing.T, document, workloads string) {
 		seen[name]++
 		for i, side := range row.Sides {
 			if len(side.Rounds) == 0 {
-				short := strings.HasPrefix(row.Name, "processor time") // less than the kernel counts
+				// Less than the kernel counts.
+				short := strings.HasPrefix(row.Name, "processor time")
 				if !short {
 					t.Errorf("%s, %s: side %d has no figures", row.Line, row.Name, i)
 				}
@@ -206,8 +215,10 @@ func checkEverything(t *testing.T, document, workloads string) {
 				t.Errorf("%s, %s: side %d: %v", row.Line, row.Name, i, side.Rounds)
 			}
 		}
-		if len(row.Sides) > 1 && (row.Ratio <= 0 || len(row.Ratios) == 0) && row.Sides[1].Median > 0 && row.Sides[0].Median > 0 {
-			t.Errorf("%s, %s: ratio %v, of the rounds %v", row.Line, row.Name, row.Ratio, row.Ratios)
+		if len(row.Sides) > 1 && (row.Ratio <= 0 || len(row.Ratios) == 0) &&
+			row.Sides[1].Median > 0 && row.Sides[0].Median > 0 {
+			t.Errorf("%s, %s: ratio %v, of the rounds %v", row.Line, row.Name,
+				row.Ratio, row.Ratios)
 		}
 	}
 	for _, w := range wanted {
@@ -216,7 +227,8 @@ func checkEverything(t *testing.T, document, workloads string) {
 		}
 	}
 	var table bytes.Buffer
-	if err := got.writeTable(&table); err != nil || !strings.Contains(table.String(), "\n- Keyp: Keyp ") {
+	if err := got.writeTable(&table); err != nil ||
+		!strings.Contains(table.String(), "\n- Keyp: Keyp ") {
 		t.Fatalf("%v, the table:\n%s", err, table.String())
 	}
 }
@@ -225,12 +237,15 @@ func checkEverything(t *testing.T, document, workloads string) {
 func TestTypes(t *testing.T) {
 	needRedis(t)
 	testkit.Program(t, redisbench.Program)
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "set,incr,get", "--pipeline", "4",
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload",
+		"set,incr,get", "--pipeline", "4",
 		"--addr", startFake(t, nil), "--peer", redisDurable)
-	if status != exitFailed || !strings.Contains(stderr, "incr, pipeline 4, keyp, round 1: ") || !strings.Contains(stderr, "unknown command 'INCR'") {
+	if status != exitFailed || !strings.Contains(stderr, "incr, pipeline 4, keyp, round 1: ") ||
+		!strings.Contains(stderr, "unknown command 'INCR'") {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
 	}
-	for _, want := range []string{"\n| set, pipeline 4: rate ", "\n| incr, pipeline 4: rate ", "\n| get, pipeline 4: rate "} {
+	for _, want := range []string{"\n| set, pipeline 4: rate ", "\n| incr, pipeline 4: rate ",
+		"\n| get, pipeline 4: rate "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the table has no line %q:\n%s", want, stdout)
 		}
@@ -250,15 +265,19 @@ func TestServerThatFailsToStart(t *testing.T) {
 
 // runUntilMeasuring runs SETs for longer than any test may take, calls then when
 // the measurement begins, and returns how the run ended.
-func runUntilMeasuring(t *testing.T, ctx context.Context, command string, then func(dir string)) error {
+func runUntilMeasuring(t *testing.T, ctx context.Context, command string,
+	then func(dir string)) error {
 	t.Helper()
 	testkit.Program(t, redisbench.Program)
 	dir := t.TempDir()
-	cfg, err := parse([]string{"--workload", "set", "--duration", "1h", "--dir", dir, "--keys", "1000", "--keyp", command})
+	cfg, err := parse([]string{"--workload", "set", "--duration", "1h", "--dir", dir, "--keys",
+		"1000", "--keyp", command})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &watchedBuffer{until: "set, pipeline 1, keyp, round 1", then: sync.OnceFunc(func() { then(dir) })}
+	out := &watchedBuffer{until: "set, pipeline 1, keyp, round 1", then: sync.OnceFunc(func() {
+		then(dir)
+	})}
 	b := &bench{config: cfg, stderr: out, report: newReport(cfg)}
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(ctx) }()
@@ -271,11 +290,14 @@ func runUntilMeasuring(t *testing.T, ctx context.Context, command string, then f
 
 func TestServerThatDies(t *testing.T) {
 	needRedis(t)
-	err := runUntilMeasuring(t, t.Context(), redisForgets+" --pidfile {dir}/pid", func(dir string) { killByFile(t, dir) })
+	err := runUntilMeasuring(t, t.Context(), redisForgets+" --pidfile {dir}/pid", func(dir string) {
+		killByFile(t, dir)
+	})
 	if err == nil {
 		t.Fatal("the run passed")
 	}
-	for _, want := range []string{"set, pipeline 1: keyp: ", "signal: killed", "Ready to accept connections"} {
+	for _, want := range []string{"set, pipeline 1: keyp: ", "signal: killed",
+		"Ready to accept connections"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not contain %q: %v", want, err)
 		}
@@ -336,8 +358,10 @@ func (w *watchedBuffer) Write(p []byte) (int, error) {
 func TestRestartNoticesLostKeys(t *testing.T) {
 	needRedis(t)
 	testkit.Program(t, redisbench.Program)
-	status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "restart,set", "--pipeline", "1", "--keyp", redisForgets)
-	if status != exitFailed || !strings.Contains(stderr, "after kill -9") || !strings.Contains(stderr, "not its value") {
+	status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "restart,set",
+		"--pipeline", "1", "--keyp", redisForgets)
+	if status != exitFailed || !strings.Contains(stderr, "after kill -9") ||
+		!strings.Contains(stderr, "not its value") {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
 	}
 }
@@ -352,36 +376,37 @@ func startFake(t *testing.T, answer func(conn redcon.Conn, name string) bool) st
 	}
 	var mu sync.Mutex
 	values := map[string]string{}
-	server := redcon.NewServer(listener.Addr().String(), func(conn redcon.Conn, cmd redcon.Command) {
-		mu.Lock()
-		defer mu.Unlock()
-		name := strings.ToUpper(string(cmd.Args[0]))
-		switch {
-		case answer != nil && answer(conn, name):
-		case name == "GET":
-			if v, ok := values[string(cmd.Args[1])]; ok {
-				conn.WriteBulkString(v)
-			} else {
-				conn.WriteNull()
+	server := redcon.NewServer(listener.Addr().String(),
+		func(conn redcon.Conn, cmd redcon.Command) {
+			mu.Lock()
+			defer mu.Unlock()
+			name := strings.ToUpper(string(cmd.Args[0]))
+			switch {
+			case answer != nil && answer(conn, name):
+			case name == "GET":
+				if v, ok := values[string(cmd.Args[1])]; ok {
+					conn.WriteBulkString(v)
+				} else {
+					conn.WriteNull()
+				}
+			case name == "SET":
+				values[string(cmd.Args[1])] = string(cmd.Args[2])
+				conn.WriteString("OK")
+			case name == "MSET":
+				for i := 1; i+1 < len(cmd.Args); i += 2 {
+					values[string(cmd.Args[i])] = string(cmd.Args[i+1])
+				}
+				conn.WriteString("OK")
+			case name == "DBSIZE":
+				conn.WriteInt(len(values))
+			case name == "INFO":
+				conn.WriteBulkString("# Persistence\r\nloading:0\r\n")
+			case name == "PING":
+				conn.WriteString("PONG")
+			default:
+				conn.WriteError("ERR unknown command '" + name + "'")
 			}
-		case name == "SET":
-			values[string(cmd.Args[1])] = string(cmd.Args[2])
-			conn.WriteString("OK")
-		case name == "MSET":
-			for i := 1; i+1 < len(cmd.Args); i += 2 {
-				values[string(cmd.Args[i])] = string(cmd.Args[i+1])
-			}
-			conn.WriteString("OK")
-		case name == "DBSIZE":
-			conn.WriteInt(len(values))
-		case name == "INFO":
-			conn.WriteBulkString("# Persistence\r\nloading:0\r\n")
-		case name == "PING":
-			conn.WriteString("PONG")
-		default:
-			conn.WriteError("ERR unknown command '" + name + "'")
-		}
-	}, nil, nil)
+		}, nil, nil)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -403,7 +428,8 @@ func TestErrorReplyIsReported(t *testing.T) {
 		}
 		return name == "SET"
 	})
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload", "set,get", "--pipeline", "1", "--addr", addr)
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload",
+		"set,get", "--pipeline", "1", "--addr", addr)
 	if status != exitFailed || !strings.Contains(stderr, "OOM no more") {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
 	}
@@ -411,12 +437,14 @@ func TestErrorReplyIsReported(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Failures) != 1 || got.Failures[0].Line != "set, pipeline 1" || got.Failures[0].Side != "keyp" ||
+	if len(got.Failures) != 1 || got.Failures[0].Line != "set, pipeline 1" ||
+		got.Failures[0].Side != "keyp" ||
 		got.Failures[0].Count == 0 || !strings.Contains(got.Failures[0].First, "OOM no more") {
 		t.Errorf("failures: %+v", got.Failures)
 	}
 	for _, row := range got.Rows {
-		if row.Name == "rate" && (len(row.Sides) != 1 || (row.Sides[0].Median > 0) != (row.Line == "get, pipeline 1")) {
+		if row.Name == "rate" &&
+			(len(row.Sides) != 1 || (row.Sides[0].Median > 0) != (row.Line == "get, pipeline 1")) {
 			t.Errorf("%s: %+v", row.Line, row.Sides)
 		}
 	}
@@ -429,7 +457,8 @@ func TestLoadingThatFailsIsReported(t *testing.T) {
 		}
 		return name == "MSET"
 	})
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "get,set",
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet",
+		"--workload", "get,set",
 		"--pipeline", "1", "--addr", addr)
 	if status != exitFailed || !strings.Contains(stderr, "loading keys: ") ||
 		!strings.Contains(stderr, "unknown command 'MSET'") || stdout != "" {
@@ -454,7 +483,8 @@ func TestExpireBurstNoticesWrongExpiry(t *testing.T) {
 		}, "before the keys expire"},
 	}
 	for _, tt := range tests {
-		status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "expire-burst",
+		status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet",
+			"--workload", "expire-burst",
 			"--keys", "10", "--ttl-keys", "100", "--addr", startFake(t, tt.answer))
 		if status != exitFailed || !strings.Contains(stderr, tt.says) {
 			t.Errorf("%s: status %d, stderr:\n%s", tt.name, status, stderr)
@@ -464,7 +494,8 @@ func TestExpireBurstNoticesWrongExpiry(t *testing.T) {
 
 // For each abuse the latency of GETs is measured, and no abuse is refused.
 func TestAbuse(t *testing.T) {
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--ttl-keys", "200",
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json",
+		"--ttl-keys", "200",
 		"--workload", short("abuse-input", "abuse-read,abuse-large,abuse-input"), "--keyp", keyp(t))
 	if status != exitOK {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)

@@ -11,7 +11,8 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{
-		{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1}, 5}, {[]float64{100, 2, 3}, 3}, {[]float64{4, 1, 3, 2}, 2.5},
+		{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1}, 5}, {[]float64{100, 2, 3}, 3},
+		{[]float64{4, 1, 3, 2}, 2.5},
 	}
 	for _, tt := range tests {
 		if got := median(tt.values); got != tt.want {
@@ -21,7 +22,8 @@ func TestMedian(t *testing.T) {
 }
 
 func sampleReport(second side) *report {
-	c := config{sides: []side{{name: "keyp", command: "keyp --dir {dir}"}}, keys: 7, size: 100, rounds: 3, commandLine: []string{"--keyp", "it's me"}}
+	c := config{sides: []side{{name: "keyp", command: "keyp --dir {dir}"}}, keys: 7, size: 100,
+		rounds: 3, commandLine: []string{"--keyp", "it's me"}}
 	if second.name != "" {
 		c.sides = append(c.sides, second)
 	}
@@ -36,7 +38,8 @@ func sampleReport(second side) *report {
 			r.add(set, i, []reading{{"rate", "op/s", ops * float64(i+1)}, {"p99", "ms", 0.25}})
 		}
 	}
-	r.add(line{workload: workload{name: "restart", procedure: restart}, keys: 5}, 0, []reading{{"clean stop: log", "MiB", 30}})
+	r.add(line{workload: workload{name: "restart", procedure: restart}, keys: 5}, 0,
+		[]reading{{"clean stop: log", "MiB", 30}})
 	return r
 }
 

@@ -37,12 +37,14 @@ func TestFileModes(t *testing.T) {
 			socket := filepath.Join(short, "s")
 
 			before := syscall.Umask(umask)
-			p := startKeyp(t, in("data"), in("keyp.conf"), "--logfile", in("log"), "--pidfile", in("pid"),
+			p := startKeyp(t, in("data"), in("keyp.conf"), "--logfile", in("log"),
+				"--pidfile", in("pid"),
 				"--unixsocket", socket, "--unixsocketperm", "700")
 			syscall.Umask(before)
 			ctx, c := context.Background(), p.client(t)
 			for _, cmd := range []redis.Cmder{
-				c.Set(ctx, "k", strings.Repeat("v", 100_000), time.Hour), c.Save(ctx), c.ConfigSet(ctx, "timeout", "200"), c.ConfigRewrite(ctx),
+				c.Set(ctx, "k", strings.Repeat("v", 100_000), time.Hour), c.Save(ctx),
+				c.ConfigSet(ctx, "timeout", "200"), c.ConfigRewrite(ctx),
 			} {
 				if cmd.Err() != nil {
 					t.Fatal(cmd)
@@ -116,7 +118,8 @@ func TestOpenDirectory(t *testing.T) {
 		p := startLogging(t, &log, dir)
 		p.signal(t, syscall.SIGTERM)
 		p.status(t)
-		if said := log.String(); strings.Contains(said, warning) != tt.warn || tt.warn && !strings.Contains(said, "path="+tt.path+" ") {
+		if said := log.String(); strings.Contains(said, warning) != tt.warn ||
+			tt.warn && !strings.Contains(said, "path="+tt.path+" ") {
 			t.Errorf("%s with mode %03o: logged %s", tt.path, tt.mode, said)
 		}
 		wantMode(t, tt.path, tt.mode)
@@ -132,24 +135,31 @@ func TestSecrets(t *testing.T) {
 	const mark = "sesame" // begins every password
 	a := testkit.NewAuthority(t)
 	file := filepath.Join(t.TempDir(), "keyp.conf")
-	lines := []string{"loglevel debug", "slowlog-log-slower-than 0", "slowlog-max-len 1000", "requirepass sesame-1", "masterauth sesame-2", "tls-key-file-pass sesame-3"}
+	lines := []string{"loglevel debug", "slowlog-log-slower-than 0", "slowlog-max-len 1000",
+		"requirepass sesame-1", "masterauth sesame-2", "tls-key-file-pass sesame-3"}
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log testkit.Output
 	p := startSecret(t, &log, file, append(a.ServerArgs(), "--tls-port", freePort(t)))
 	ctx := context.Background()
-	c := testkit.NewClient(t, &redis.Options{Addr: "127.0.0.1:" + p.port, Password: "sesame-1", Protocol: 2})
+	c := testkit.NewClient(t, &redis.Options{Addr: "127.0.0.1:" + p.port, Password: "sesame-1",
+		Protocol: 2})
 	seen := monitor(t, p.port, "sesame-1")
 
 	var shown strings.Builder
 	for _, args := range [][]any{
-		{"AUTH", "sesame-1"}, {"AUTH", "sesame-wrong"}, {"AUTH", "default", "sesame-wrong"}, {"AUTH", "nobody", "sesame-wrong"}, {"AUTH", "a", "sesame", "sesame"},
-		{"HELLO", 2, "AUTH", "default", "sesame-wrong"}, {"HELLO", 2, "AUTH", "default", "sesame-1", "SETNAME", "x y"},
-		{"CONFIG", "SET", "requirepass", "sesame-1"}, {"config", "set", "hz", 20, "tls-key-file-pass", "sesame-4"},
-		{"CONFIG", "SET", "masterauth", "sesame", "timeout", "x"}, {"CONFIG", "SET", "tls-client-key-file-pass", "sesame", "port", 1},
+		{"AUTH", "sesame-1"}, {"AUTH", "sesame-wrong"}, {"AUTH", "default", "sesame-wrong"},
+		{"AUTH", "nobody", "sesame-wrong"}, {"AUTH", "a", "sesame", "sesame"},
+		{"HELLO", 2, "AUTH", "default", "sesame-wrong"}, {"HELLO", 2, "AUTH", "default", "sesame-1",
+			"SETNAME", "x y"},
+		{"CONFIG", "SET", "requirepass", "sesame-1"},
+		{"config", "set", "hz", 20, "tls-key-file-pass", "sesame-4"},
+		{"CONFIG", "SET", "masterauth", "sesame", "timeout", "x"},
+		{"CONFIG", "SET", "tls-client-key-file-pass", "sesame", "port", 1},
 		{"CONFIG", "SET", "tls-key-file", "/nowhere"}, {"CONFIG", "REWRITE"},
-		{"INFO", "everything"}, {"SLOWLOG", "GET", -1}, {"CLIENT", "LIST"}, {"ACL", "LOG"}, {"ACL", "LIST"}, {"LATENCY", "LATEST"}, {"COMMAND", "COUNT"},
+		{"INFO", "everything"}, {"SLOWLOG", "GET", -1}, {"CLIENT", "LIST"}, {"ACL", "LOG"},
+		{"ACL", "LIST"}, {"LATENCY", "LATEST"}, {"COMMAND", "COUNT"},
 	} {
 		got, err := c.Do(ctx, args...).Result()
 		if name := fmt.Sprint(args[0], args[1]); strings.Contains(fmt.Sprint(err), mark) {
@@ -163,24 +173,30 @@ func TestSecrets(t *testing.T) {
 	}
 	p.signal(t, syscall.SIGQUIT) // Go's way of a crash: all stacks
 	p.status(t)
-	for what, text := range map[string]string{"a command": shown.String(), "the log": log.String()} {
+	for what, text := range map[string]string{"a command": shown.String(),
+		"the log": log.String()} {
 		if at := strings.Index(text, mark); at >= 0 {
 			t.Errorf("%s shows a password: %.200q", what, text[max(0, at-100):])
 		}
 	}
-	if !strings.Contains(shown.String(), "(redacted)") || !strings.Contains(log.String(), "goroutine ") {
+	if !strings.Contains(shown.String(), "(redacted)") ||
+		!strings.Contains(log.String(), "goroutine ") {
 		t.Errorf("nothing was looked at: %s", &log)
 	}
 
 	// Mistakes in the lines of passwords are reported by the line's number.
-	for _, line := range []string{"requirepass sesame sesame", `requirepass "sesame`, "requirepas sesame", "tls-key-file-pass sesame sesame"} {
+	for _, line := range []string{"requirepass sesame sesame", `requirepass "sesame`,
+		"requirepas sesame", "tls-key-file-pass sesame sesame"} {
 		status, _, errs := runKeyp(t, line+"\n", nil, "-")
-		if status != 1 || strings.Contains(errs, mark) || !strings.Contains(errs, "standard input:1: ") {
+		if status != 1 || strings.Contains(errs, mark) ||
+			!strings.Contains(errs, "standard input:1: ") {
 			t.Errorf("%s: status %d, %q", line, status, errs)
 		}
 	}
-	for _, args := range [][]string{{"-requirepass=sesame"}, {"--requirepas=sesame"}, {"--requirepass", "sesame", "sesame"}} {
-		if status, _, errs := runKeyp(t, "", nil, args...); status != 1 || strings.Contains(errs, mark) {
+	for _, args := range [][]string{{"-requirepass=sesame"}, {"--requirepas=sesame"},
+		{"--requirepass", "sesame", "sesame"}} {
+		if status, _, errs := runKeyp(t, "", nil, args...); status != 1 ||
+			strings.Contains(errs, mark) {
 			t.Errorf("%q: status %d, %q", args, status, errs)
 		}
 	}
@@ -209,7 +225,10 @@ func monitor(t *testing.T, port, password string) *bufio.Scanner {
 // startSecret is startLogging for a server that wants a password.
 func startSecret(t *testing.T, log *testkit.Output, file string, args []string) *process {
 	t.Helper()
-	p := startProcess(t, log, filepath.Join(t.TempDir(), "data"), append([]string{file}, args...)...)
-	await.Until(t, "keyp is ready", func() bool { return strings.Contains(log.String(), "msg=ready") })
+	p := startProcess(t, log, filepath.Join(t.TempDir(), "data"),
+		append([]string{file}, args...)...)
+	await.Until(t, "keyp is ready", func() bool {
+		return strings.Contains(log.String(), "msg=ready")
+	})
 	return p
 }

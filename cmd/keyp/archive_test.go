@@ -29,7 +29,8 @@ func TestArchiveCommandIsKilled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
-	command := fmt.Sprintf(`(trap "" TERM; exec 3>'%s'; echo runs >&3; read x <>'%s') & wait`, alive, never)
+	command := fmt.Sprintf(`(trap "" TERM; exec 3>'%s'; echo runs >&3; read x <>'%s') & wait`,
+		alive, never)
 	go func() { ended <- runArchive(ctx, command, ".", "file", slog.New(slog.DiscardHandler)) }()
 	f, err := os.Open(alive) // waits for the child
 	if err != nil {
@@ -40,7 +41,8 @@ func TestArchiveCommandIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	if err := await.For(t, "the command ends", ended); err == nil || !strings.Contains(err.Error(), "archive-command: ") {
+	if err := await.For(t, "the command ends", ended); err == nil ||
+		!strings.Contains(err.Error(), "archive-command: ") {
 		t.Errorf("it ends with %v", err)
 	}
 	gone := make(chan error, 1)

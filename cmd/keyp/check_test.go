@@ -36,12 +36,14 @@ func TestMissingLog(t *testing.T) {
 		},
 	}
 	for what, remove := range remove {
-		for _, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} { // without a checkpoint, and with one
+		for _, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+			// Without a checkpoint, and with one.
 			t.Run(what+"/"+end.String(), func(t *testing.T) {
 				base := t.TempDir()
 				data, repaired := filepath.Join(base, "data"), filepath.Join(base, "repaired")
 				p := startKeyp(t, data)
-				if err := p.client(t).Set(context.Background(), "key", "value", 0).Err(); err != nil {
+				if err := p.client(t).Set(context.Background(), "key", "value",
+					0).Err(); err != nil {
 					t.Fatal(err)
 				}
 				p.signal(t, end)
@@ -50,18 +52,22 @@ func TestMissingLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				status, out, errs := runKeyp(t, "", nil, "check", data)
-				if status != 1 || !strings.Contains(out, filepath.Join(data, "wal", "wal-")) || !strings.Contains(out, "the file is missing") || !strings.Contains(errs, "is damaged in 1 place") {
+				if status != 1 || !strings.Contains(out, filepath.Join(data, "wal", "wal-")) ||
+					!strings.Contains(out, "the file is missing") ||
+					!strings.Contains(errs, "is damaged in 1 place") {
 					t.Errorf("check: status %d, %q, %q", status, out, errs)
 				}
 				status, _, errs = runKeyp(t, "", nil, "--dir", data, "--port", freePort(t))
-				if status != 1 || !strings.Contains(errs, "the file is missing") || !strings.Contains(errs, "`keyp check`") {
+				if status != 1 || !strings.Contains(errs, "the file is missing") ||
+					!strings.Contains(errs, "`keyp check`") {
 					t.Errorf("start: status %d, %q", status, errs)
 				}
 				status, out, errs = runKeyp(t, "", nil, "repair", data, repaired)
 				if status != 1 || !strings.Contains(out, "the file is missing") {
 					t.Errorf("repair: status %d, %q, %q", status, out, errs)
 				}
-				if end == syscall.SIGTERM && !strings.HasPrefix(lastLine(out), repaired+" has 1 key") {
+				if end == syscall.SIGTERM && !strings.HasPrefix(lastLine(out),
+					repaired+" has 1 key") {
 					t.Errorf("repair: %q", out)
 				}
 				if status, out, errs := runKeyp(t, "", nil, "check", repaired); status != 0 {
@@ -126,16 +132,20 @@ func TestDamagedPages(t *testing.T) {
 			t.Errorf("GET: %q, %v", got, err)
 		}
 	}
-	await.Until(t, "all is loaded that can be", func() bool { return strings.Contains(s.Log(), "all keys are in memory but those") })
+	await.Until(t, "all is loaded that can be", func() bool {
+		return strings.Contains(s.Log(), "all keys are in memory but those")
+	})
 	if lines := strings.Count(s.Log(), "level=ERROR"); errs < 40 || lines != 2 {
 		t.Errorf("%d keys cannot be read, and the log has %d errors", errs, lines)
 	}
 	s.Kill()
 	status, few, _ := runKeyp(t, "", nil, "check", s.Dir())
-	if n := strings.Count(few, "\n"); status != 1 || n > 20 || strings.Count(few, "its header names page") != 2 || !strings.Contains(few, "bucket ttl: ") {
+	if n := strings.Count(few, "\n"); status != 1 || n > 20 ||
+		strings.Count(few, "its header names page") != 2 || !strings.Contains(few, "bucket ttl: ") {
 		t.Errorf("status %d, %d lines:\n%s", status, n, few)
 	}
-	if _, all, _ := runKeyp(t, "", nil, "check", s.Dir(), "--verbose"); strings.Count(all, "no record has that deadline") != errs {
+	if _, all, _ := runKeyp(t, "", nil, "check", s.Dir(), "--verbose"); strings.Count(all,
+		"no record has that deadline") != errs {
 		t.Errorf("%d keys cannot be read; check prints\n%s", errs, all)
 	}
 }

@@ -22,7 +22,8 @@ func TestRoomPercent(t *testing.T) {
 		{32 * mb, 1 << 40, 200},
 	} {
 		if got := roomPercent(c.live, c.maxmemory); got != c.want {
-			t.Errorf("%d bytes, maxmemory %d: %d%%, expected %d%%", c.live, c.maxmemory, got, c.want)
+			t.Errorf("%d bytes, maxmemory %d: %d%%, expected %d%%", c.live, c.maxmemory, got,
+				c.want)
 		}
 	}
 }

@@ -51,21 +51,26 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tool := range [][]string{{"check", data}, {"repair", data, data + ".repaired"}} {
-		if status, _, errs := runKeyp(t, "", nil, tool...); status == 0 || !strings.Contains(errs, "; a server runs on it, or one that was stopped has not ended yet") {
+		if status, _, errs := runKeyp(t, "", nil, tool...); status == 0 || !strings.Contains(errs,
+			"; a server runs on it, or one that was stopped has not ended yet") {
 			t.Errorf("%s while the server runs: status %d, %q", tool[0], status, errs)
 		}
 	}
-	if status, _, errs := runKeyp(t, "", nil, "compact", data); status != 1 || !strings.Contains(errs, "another process uses the data directory") {
+	if status, _, errs := runKeyp(t, "", nil, "compact", data); status != 1 ||
+		!strings.Contains(errs, "another process uses the data directory") {
 		t.Errorf("compact beside a server: status %d, %q", status, errs)
 	}
 	p.signal(t, syscall.SIGKILL) // the deletions are only in the log
 	p.status(t)
-	if err := os.WriteFile(file+".compact", []byte("what a killed compaction leaves"), 0o600); err != nil {
+	if err := os.WriteFile(file+".compact", []byte("what a killed compaction leaves"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	before := size()
 	status, out, errs := runKeyp(t, "", nil, "compact", data)
-	if want := fmt.Sprintf("%s is compact: %d keys, the data file had %d bytes and has %d, done in ", data, kept, before, size()); status != 0 || errs != "" || !strings.HasPrefix(out, want) {
+	if want :=
+		fmt.Sprintf("%s is compact: %d keys, the data file had %d bytes and has %d, done in ", data,
+			kept, before, size()); status != 0 || errs != "" || !strings.HasPrefix(out, want) {
 		t.Errorf("compact: status %d, %q, %q, want %q", status, out, errs, want)
 	}
 	if size() > before/10 {
@@ -80,7 +85,8 @@ func TestCompact(t *testing.T) {
 	c = startKeyp(t, data).client(t)
 	for i := range kept {
 		k := fmt.Sprint("key", i)
-		if v, ttl := c.Get(ctx, k).Val(), c.TTL(ctx, k).Val(); len(v) != 2000 || ttl < 50*time.Minute {
+		if v, ttl := c.Get(ctx, k).Val(), c.TTL(ctx, k).Val(); len(v) != 2000 ||
+			ttl < 50*time.Minute {
 			t.Fatalf("%s has %d bytes and lives for %v", k, len(v), ttl)
 		}
 	}
@@ -99,7 +105,8 @@ func TestCompactMistakes(t *testing.T) {
 		{[]string{"compact", "a", "b"}, "keyp: usage: keyp compact DIR\n"},
 		{[]string{"compact", nothing}, "keyp: stat " + nothing + ": no such file or directory\n"},
 	} {
-		if status, out, errs := runKeyp(t, "", nil, tt.args...); status != 1 || out != "" || errs != tt.want {
+		if status, out, errs := runKeyp(t, "", nil, tt.args...); status != 1 || out != "" ||
+			errs != tt.want {
 			t.Errorf("%q: status %d, printed %q, %q, want %q", tt.args, status, out, errs, tt.want)
 		}
 	}

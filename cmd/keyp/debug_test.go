@@ -32,7 +32,8 @@ func TestSyncDelay(t *testing.T) {
 		t.Errorf("after kill -9 k is %q", got)
 	}
 	status, _, errs := runKeyp(t, "", nil, "--debug-sync-delay", "-1")
-	if want := "keyp: --debug-sync-delay: argument must be between 0 and 60000000 inclusive (it is \"-1\")\n"; status != 1 || errs != want {
+	if want :=
+		"keyp: --debug-sync-delay: argument must be between 0 and 60000000 inclusive (it is \"-1\")\n"; status != 1 || errs != want {
 		t.Errorf("a negative delay: status %d, %q", status, errs)
 	}
 }

@@ -31,7 +31,8 @@ func tool(t *testing.T, name, from string, args ...string) {
 	t.Helper()
 	path, found := testkit.FindTool(name)
 	if !found {
-		t.Logf("SKIPPED: %s (%s) is not installed, so it does not check %s", name, from, args[len(args)-1])
+		t.Logf("SKIPPED: %s (%s) is not installed, so it does not check %s", name, from,
+			args[len(args)-1])
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
@@ -43,7 +44,8 @@ func tool(t *testing.T, name, from string, args ...string) {
 // The unit lets the service do little, and waits for its notifications.
 func TestUnit(t *testing.T) {
 	unit := deployedFile(t, "systemd/keyp.service")
-	for _, want := range []string{"Type=notify", "WatchdogSec=", "User=keyp", "ExecStart=/usr/bin/keyp /etc/keyp/keyp.conf", "ExecReload=/bin/kill -HUP $MAINPID"} {
+	for _, want := range []string{"Type=notify", "WatchdogSec=", "User=keyp",
+		"ExecStart=/usr/bin/keyp /etc/keyp/keyp.conf", "ExecReload=/bin/kill -HUP $MAINPID"} {
 		if !strings.Contains(unit, "\n"+want) {
 			t.Errorf("the unit has no %s", want)
 		}
@@ -57,7 +59,8 @@ func TestUnit(t *testing.T) {
 		t.Log("SKIPPED: systemd-analyze, which checks the unit, is not installed or older than version 250")
 		return
 	}
-	tool(t, "systemd-analyze", "systemd", "security", "--no-pager", "--offline=true", "--threshold=20", filepath.Join(deployed, "systemd", "keyp.service"))
+	tool(t, "systemd-analyze", "systemd", "security", "--no-pager", "--offline=true",
+		"--threshold=20", filepath.Join(deployed, "systemd", "keyp.service"))
 }
 
 // The packages' configuration is one that the server reads, and its files are where unit and
@@ -71,14 +74,17 @@ func TestPackagedConfiguration(t *testing.T) {
 		t.Error(cfg.Warnings())
 	}
 	unit, rotation := deployedFile(t, "systemd/keyp.service"), deployedFile(t, "package/logrotate")
-	for option, directory := range map[string]string{"dir": "StateDirectory /var/lib/", "logfile": "LogsDirectory /var/log/", "pidfile": "RuntimeDirectory /run/"} {
+	for option, directory := range map[string]string{"dir": "StateDirectory /var/lib/",
+		"logfile": "LogsDirectory /var/log/", "pidfile": "RuntimeDirectory /run/"} {
 		setting, base, _ := strings.Cut(directory, " ")
 		name := regexp.MustCompile(`(?m)^` + setting + `=(.*)$`).FindStringSubmatch(unit)
-		if path := cfg.String(option); name == nil || path != base+name[1] && filepath.Dir(path) != base+name[1] {
+		if path := cfg.String(option); name == nil ||
+			path != base+name[1] && filepath.Dir(path) != base+name[1] {
 			t.Errorf("%s is %s, and the unit has %q", option, path, name)
 		}
 	}
-	if !strings.HasPrefix(rotation, filepath.Dir(cfg.String("logfile"))+"/*.log {") || !strings.Contains(rotation, `kill -HUP "$(cat `+cfg.String("pidfile")+`)"`) {
+	if !strings.HasPrefix(rotation, filepath.Dir(cfg.String("logfile"))+"/*.log {") ||
+		!strings.Contains(rotation, `kill -HUP "$(cat `+cfg.String("pidfile")+`)"`) {
 		t.Errorf("the rotation is of another log than the configuration has: %s", rotation)
 	}
 }
@@ -129,7 +135,8 @@ func TestCompose(t *testing.T) {
 	}
 	const password = "s3cret"
 	filled := func(v any) string {
-		return strings.NewReplacer("${KEYP_PASSWORD:?set KEYP_PASSWORD}", password, "${KEYP_PASSWORD}", password).Replace(v.(string))
+		return strings.NewReplacer("${KEYP_PASSWORD:?set KEYP_PASSWORD}", password,
+			"${KEYP_PASSWORD}", password).Replace(v.(string))
 	}
 	var env, args []string
 	for name, value := range at(t, compose, "services", "keyp", "environment").(map[any]any) {
@@ -138,14 +145,16 @@ func TestCompose(t *testing.T) {
 	for _, arg := range at(t, compose, "services", "keyp", "command").([]any) {
 		args = append(args, filled(arg))
 	}
-	for _, line := range regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(deployedFile(t, "docker/Dockerfile"), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(deployedFile(t,
+		"docker/Dockerfile"), -1) {
 		env = append(strings.Fields(line[1]), env...)
 	}
 	cfg, err := config.Load(args, env, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Warnings()) > 0 || cfg.String("requirepass") != password || len(cfg.Users()) != 1 || cfg.Users()[0].Words[2] != ">"+password || cfg.String("bind") != "*" {
+	if len(cfg.Warnings()) > 0 || cfg.String("requirepass") != password || len(cfg.Users()) != 1 ||
+		cfg.Users()[0].Words[2] != ">"+password || cfg.String("bind") != "*" {
 		t.Errorf("%q %q", cfg.Warnings(), cfg.Users())
 	}
 	prometheus := readYAML(t, "docker/prometheus.yml")
@@ -157,10 +166,12 @@ func TestCompose(t *testing.T) {
 	if user := at(t, scrape, "basic_auth", "username"); user != cfg.Users()[0].Words[0] {
 		t.Errorf("Prometheus asks as %v", user)
 	}
-	if file := at(t, scrape, "basic_auth", "password_file"); file != "/run/secrets/"+at(t, compose, "services", "prometheus", "secrets", 0).(string) {
+	if file := at(t, scrape, "basic_auth", "password_file"); file != "/run/secrets/"+
+		at(t, compose, "services", "prometheus", "secrets", 0).(string) {
 		t.Errorf("Prometheus has its password in %v", file)
 	}
-	if url := at(t, readYAML(t, "docker/grafana/datasource.yml"), "datasources", 0, "url"); url != "http://prometheus:9090" {
+	if url := at(t, readYAML(t, "docker/grafana/datasource.yml"), "datasources", 0,
+		"url"); url != "http://prometheus:9090" {
 		t.Errorf("Grafana asks %v", url)
 	}
 	readYAML(t, "docker/grafana/dashboards.yml")
@@ -171,7 +182,8 @@ func TestCompose(t *testing.T) {
 // The image has a static program, which does not run as root and whose health is looked at.
 func TestDockerfile(t *testing.T) {
 	text := deployedFile(t, "docker/Dockerfile")
-	for _, want := range []string{"CGO_ENABLED=0 ", "\nFROM scratch\n", "\nUSER 65532:65532\n", `CMD ["/keyp", "health"]`, "\nVOLUME /data\n", "--chown=65532:65532"} {
+	for _, want := range []string{"CGO_ENABLED=0 ", "\nFROM scratch\n", "\nUSER 65532:65532\n",
+		`CMD ["/keyp", "health"]`, "\nVOLUME /data\n", "--chown=65532:65532"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}
@@ -184,7 +196,9 @@ func TestPackages(t *testing.T) {
 	for _, entry := range at(t, tree, "contents").([]any) {
 		source := at(t, entry, "src").(string)
 		if made, found := strings.CutPrefix(source, "${STAGE}/"); found {
-			if !strings.Contains("keyp keyp.1 completion/keyp.bash completion/_keyp completion/keyp.fish", made) || at(t, entry, "expand") != true {
+			if !strings.Contains(
+				"keyp keyp.1 completion/keyp.bash completion/_keyp completion/keyp.fish", made) ||
+				at(t, entry, "expand") != true {
 				t.Errorf("a release has no %s", made)
 			}
 		} else if _, err := os.Stat(filepath.Join("../..", source)); err != nil {

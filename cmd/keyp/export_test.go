@@ -39,15 +39,20 @@ func exported(args ...string) (text string, status int) {
 // fillMore adds what Redis knows too, and fill does not have.
 func fillMore(t *testing.T, c *redis.Client) {
 	t.Helper()
-	do(t, c, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 7 end)")
+	do(t, c, "FUNCTION", "LOAD",
+		"#!lua name=lib\nredis.register_function('f', function() return 7 end)")
 	for _, line := range []string{
-		"SELECT 0", "SADD many " + strings.Repeat("m", 100), "ZADD bigz +inf " + strings.Repeat("z", 100) + " -0.25 b", "PEXPIREAT h 4000000000321",
-		"XADD gone 5-1 f v", "XDEL gone 5-1", "XGROUP CREATECONSUMER x g idle", "XADD many-fields * a 1 b 2 c 3", "SET empty \"\"", "SETRANGE bits 1000 x",
+		"SELECT 0", "SADD many " + strings.Repeat("m", 100),
+		"ZADD bigz +inf " + strings.Repeat("z", 100) + " -0.25 b", "PEXPIREAT h 4000000000321",
+		"XADD gone 5-1 f v", "XDEL gone 5-1", "XGROUP CREATECONSUMER x g idle",
+		"XADD many-fields * a 1 b 2 c 3", "SET empty \"\"", "SETRANGE bits 1000 x",
 	} {
 		do(t, c, strings.Fields(line)...)
 	}
 	do(t, c, "SET", "binary\xff\x00key", "\x00\xfe\r\n")
-	do(t, c, "EVAL", "for i = 1, 200 do redis.call('XADD', 'log', i .. '-0', 'i', i) redis.call('SADD', 'bigset', 'member:' .. i) end", "0")
+	do(t, c, "EVAL",
+		"for i = 1, 200 do redis.call('XADD', 'log', i .. '-0', 'i', i) redis.call('SADD', 'bigset', 'member:' .. i) end",
+		"0")
 }
 
 // state is what the digest does not say: deadlines, groups and libraries.
@@ -60,7 +65,8 @@ func state(t *testing.T, c *redis.Client) map[string]string {
 			name := key.(string)
 			got[db+name] = fmt.Sprint(do(t, c, "PEXPIRETIME", name))
 			if do(t, c, "TYPE", name) == "stream" {
-				got[db+name] += fmt.Sprint(do(t, c, "XINFO", "STREAM", name)) + fmt.Sprint(do(t, c, "XINFO", "GROUPS", name))
+				got[db+name] += fmt.Sprint(do(t, c, "XINFO", "STREAM", name)) +
+					fmt.Sprint(do(t, c, "XINFO", "GROUPS", name))
 				for _, group := range do(t, c, "XINFO", "GROUPS", name).([]any) {
 					of := fmt.Sprint(group.([]any)[1])
 					got[db+name] += fmt.Sprint(do(t, c, "XPENDING", name, of))
@@ -123,7 +129,8 @@ func TestExport(t *testing.T) {
 	want, wantState := do(t, c, "DEBUG", "DIGEST"), state(t, c)
 	dir := t.TempDir()
 	load := func(name, file string) {
-		to := testkit.Redis(t, "--enable-debug-command", "yes", "--dir", filepath.Dir(file), "--dbfilename", filepath.Base(file))
+		to := testkit.Redis(t, "--enable-debug-command", "yes", "--dir", filepath.Dir(file),
+			"--dbfilename", filepath.Base(file))
 		rc := to.ClientDB(2, 0)
 		if got := do(t, rc, "DEBUG", "DIGEST"); got != want {
 			t.Errorf("%s: digest %v, want %v", name, got, want)
@@ -134,7 +141,8 @@ func TestExport(t *testing.T) {
 		if text, status := imported(file, "--dir", again); status != 0 {
 			t.Fatalf("%s: import: %d: %s", name, status, text)
 		}
-		made := testkit.NewKeyp(t, testkit.Options{Dir: again, Args: []string{"--enable-debug-command", "yes"}})
+		made := testkit.NewKeyp(t,
+			testkit.Options{Dir: again, Args: []string{"--enable-debug-command", "yes"}})
 		made.Start()
 		mc := made.ClientDB(2, 0)
 		if got := do(t, mc, "DEBUG", "DIGEST"); got != want {
@@ -167,9 +175,11 @@ func TestExport(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer in.Close()
-		pipe := exec.CommandContext(await.Context(t), testkit.Program(t, "redis-cli"), "-p", to.Port(), "--pipe")
+		pipe := exec.CommandContext(await.Context(t), testkit.Program(t, "redis-cli"), "-p",
+			to.Port(), "--pipe")
 		pipe.Stdin = in
-		if out, err := pipe.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("errors: 0,")) {
+		if out, err := pipe.CombinedOutput(); err != nil ||
+			!bytes.Contains(out, []byte("errors: 0,")) {
 			t.Errorf("%s: %v: %s", file, err, out)
 		}
 		rc := to.ClientDB(2, 0)
@@ -204,13 +214,19 @@ func TestExportLeavesOut(t *testing.T) {
 			args       []string
 			want, lack []string
 		}{
-			{nil, []string{`fields have deadlines need version 12 of the format: "timed"`, "stream: 1\nstring: 1\n", " 2 keys,"}, nil},
+			{nil, []string{`fields have deadlines need version 12 of the format: "timed"`,
+				"stream: 1\nstring: 1\n", " 2 keys,"}, nil},
 			{[]string{"--rdb-version", "12"}, []string{"hash: 1\n", " 3 keys,"}, []string{"timed"}},
-			{[]string{"--format", "json"}, []string{"hash: 1\nset: 1\n", " 4 keys,"}, []string{"timed", "members"}},
-			{[]string{"--format", "resp", "--rdb-version", "12"}, []string{" 3 keys,"}, []string{"timed"}},
+			{[]string{"--format", "json"}, []string{"hash: 1\nset: 1\n", " 4 keys,"},
+				[]string{"timed", "members"}},
+			{[]string{"--format", "resp", "--rdb-version", "12"}, []string{" 3 keys,"},
+				[]string{"timed"}},
 		} {
-			text, status := exported(append([]string{source, filepath.Join(dir, "file"), "--replace"}, tt.args...)...)
-			want := append(tt.want, `leases are Keyp's own: "lease"`, `policies are Keyp's own: "rule"`, `outboxes are Keyp's own: "box"`, `exported without it: "aged"`)
+			text, status := exported(append([]string{source, filepath.Join(dir, "file"),
+				"--replace"}, tt.args...)...)
+			want := append(tt.want, `leases are Keyp's own: "lease"`,
+				`policies are Keyp's own: "rule"`, `outboxes are Keyp's own: "box"`,
+				`exported without it: "aged"`)
 			if status != statusLost {
 				t.Errorf("%s %q: status %d", source, tt.args, status)
 			}
@@ -233,8 +249,10 @@ func TestExportJSON(t *testing.T) {
 	from := testkit.Keyp(t)
 	c := from.ClientDB(2, 0)
 	for _, line := range []string{
-		"SET s te\"xt", "SET timed v PXAT 4000000000123", "RPUSH l a b", "SADD set m", "ZADD z 1.5 a -inf b 1e300 c", "HSET h f v",
-		"XADD x 1-1 f v", "XADD x 2-1 g w", "XGROUP CREATE x g 0", "XREADGROUP GROUP g me COUNT 1 STREAMS x >", "SELECT 3", "SET other db",
+		"SET s te\"xt", "SET timed v PXAT 4000000000123", "RPUSH l a b", "SADD set m",
+		"ZADD z 1.5 a -inf b 1e300 c", "HSET h f v",
+		"XADD x 1-1 f v", "XADD x 2-1 g w", "XGROUP CREATE x g 0",
+		"XREADGROUP GROUP g me COUNT 1 STREAMS x >", "SELECT 3", "SET other db",
 	} {
 		do(t, c, strings.Fields(line)...)
 	}
@@ -321,7 +339,8 @@ func TestExportFails(t *testing.T) {
 func TestExportOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	redis := testkit.Redis(t)
-	if text, status := exported(redis.Addr(), file); status != statusFailed || !strings.Contains(text, "no server of Keyp") {
+	if text, status := exported(redis.Addr(), file); status != statusFailed ||
+		!strings.Contains(text, "no server of Keyp") {
 		t.Errorf("Redis: %d: %s", status, text)
 	}
 	authority := testkit.NewAuthority(t)
@@ -331,21 +350,25 @@ func TestExportOther(t *testing.T) {
 	do(t, c, "SET", "k", "v")
 	do(t, c, "ACL", "SETUSER", "backup", "on", ">secret", "~*", "+@all")
 	do(t, c, "ACL", "SETUSER", "default", "resetpass")
-	if text, status := exported(from.Addr(), file); status != statusFailed || !strings.Contains(text, "NOAUTH") {
+	if text, status := exported(from.Addr(), file); status != statusFailed ||
+		!strings.Contains(text, "NOAUTH") {
 		t.Errorf("no password: %d: %s", status, text)
 	}
 	t.Setenv("REDISCLI_AUTH", "wrong")
-	if text, status := exported(from.Addr(), file, "--user", "backup"); status != statusFailed || !strings.Contains(text, "WRONGPASS") {
+	if text, status := exported(from.Addr(), file, "--user", "backup"); status != statusFailed ||
+		!strings.Contains(text, "WRONGPASS") {
 		t.Errorf("wrong password: %d: %s", status, text)
 	}
 	t.Setenv("REDISCLI_AUTH", "secret")
 	args := authority.ServerArgs()
 	ca := args[slices.Index(args, "--tls-ca-cert-file")+1]
 	cert, key := authority.Issue("client")
-	if text, status := exported(from.TLSAddr(), file, "--user", "backup", "--tls", "--cacert", ca, "--cert", cert, "--key", key); status != 0 || !strings.Contains(text, " 1 key,") {
+	if text, status := exported(from.TLSAddr(), file, "--user", "backup", "--tls", "--cacert", ca,
+		"--cert", cert, "--key", key); status != 0 || !strings.Contains(text, " 1 key,") {
 		t.Errorf("TLS: %d: %s", status, text)
 	}
-	if text, status := exported(from.TLSAddr(), file, "--replace", "--user", "backup", "--tls"); status != statusFailed || !strings.Contains(text, "certificate") {
+	if text, status := exported(from.TLSAddr(), file, "--replace", "--user", "backup",
+		"--tls"); status != statusFailed || !strings.Contains(text, "certificate") {
 		t.Errorf("an unknown certificate: %d: %s", status, text)
 	}
 }
@@ -367,7 +390,8 @@ func TestExportInterrupted(t *testing.T) {
 	}()
 	dir := t.TempDir()
 	var said bytes.Buffer
-	cmd := exec.Command(testkit.Binary(t), "export", silent.Addr().String(), filepath.Join(dir, "file"))
+	cmd := exec.Command(testkit.Binary(t), "export", silent.Addr().String(),
+		filepath.Join(dir, "file"))
 	cmd.Env, cmd.Stderr = testkit.Environ(), &said
 	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,8 @@ func TestOlderFormats(t *testing.T) {
 			extract(t, filepath.Join(directories, fmt.Sprintf("format-%d.tar.gz", format)), dir)
 			for _, tool := range [][]string{{"check", dir}, {"repair", dir, dir + ".repaired"}} {
 				status, out, errs := runKeyp(t, "", nil, tool...)
-				if old := format < newestFormat; old == (status == 0) || old && !strings.Contains(out+errs, fmt.Sprint(format)) {
+				if old := format < newestFormat; old == (status == 0) ||
+					old && !strings.Contains(out+errs, fmt.Sprint(format)) {
 					t.Errorf("%s: status %d, %q, %q", tool[0], status, out, errs)
 				}
 			}
@@ -48,8 +49,11 @@ func TestOlderFormats(t *testing.T) {
 				if got := everything(t, c); got != want {
 					t.Errorf("it has\n%s\nwant\n%s", got, want)
 				}
-				if list, err := c.FunctionList(context.Background(), redis.FunctionListQuery{}).Result(); format > 1 && (err != nil || len(list) != 1 || list[0].Name != "lib") {
-					t.Errorf("the libraries are %+v, %v", list, err) // format 1 is older than they are
+				if list, err := c.FunctionList(context.Background(),
+					redis.FunctionListQuery{}).Result(); format > 1 &&
+					(err != nil || len(list) != 1 || list[0].Name != "lib") {
+					// Format 1 is older than they are.
+					t.Errorf("the libraries are %+v, %v", list, err)
 				}
 				p.signal(t, syscall.SIGTERM)
 				if status := p.status(t); status != 0 {
@@ -122,7 +126,8 @@ func everything(t *testing.T, c *redis.Client) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list = append(list, fmt.Sprintf("%d %s %v %q", db, key, conn.PExpireTime(ctx, key).Val(), dump))
+			list = append(list, fmt.Sprintf("%d %s %v %q", db, key,
+				conn.PExpireTime(ctx, key).Val(), dump))
 		}
 	}
 	slices.Sort(list)

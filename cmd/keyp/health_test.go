@@ -21,8 +21,10 @@ func TestHealth(t *testing.T) {
 	want := func(status int, text string, env []string, args ...string) {
 		t.Helper()
 		got, out, errs := runKeyp(t, "", env, append([]string{"health"}, args...)...)
-		if got != status || !strings.HasPrefix(out+errs, text) || strings.Count(out+errs, "\n") != 1 {
-			t.Errorf("health %v: status %d, %q, %q; want %d, %q", args, got, out, errs, status, text)
+		if got != status || !strings.HasPrefix(out+errs, text) ||
+			strings.Count(out+errs, "\n") != 1 {
+			t.Errorf("health %v: status %d, %q, %q; want %d, %q", args, got, out,
+				errs, status, text)
 		}
 	}
 	want(1, "keyp: not ready: ", nil, at)
@@ -35,7 +37,8 @@ func TestHealth(t *testing.T) {
 	want(1, "keyp: not ready: ", nil, "https://"+at)
 	want(1, "keyp: usage: keyp health [ADDR]\n", nil, at, at)
 	want(1, "keyp: not ready: ", nil, "http://"+server.Addr()) // it speaks another protocol
-	if _, _, errs := runKeyp(t, "", nil, "health", "http://"+server.Addr()); !strings.Contains(errs, "health asks at a clients' port") {
+	if _, _, errs := runKeyp(t, "", nil, "health", "http://"+server.Addr()); !strings.Contains(errs,
+		"health asks at a clients' port") {
 		t.Errorf("health at a port of clients, as a page: %q", errs)
 	}
 	want(1, "keyp: not ready: \"x\" is not an address", nil, "x")
@@ -76,7 +79,8 @@ func TestHealth(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	for _, line := range []string{"LOADING it reads its data", "MASTERDOWN no leader", "DENIED Protected mode is on"} {
+	for _, line := range []string{"LOADING it reads its data", "MASTERDOWN no leader",
+		"DENIED Protected mode is on"} {
 		says <- "-" + line + "\r\n"
 		want(1, "keyp: not ready: "+line+"\n", nil, loading.Addr().String())
 	}
@@ -91,12 +95,16 @@ func TestHealth(t *testing.T) {
 	defer waits.Close()
 	want(0, "waiting: this member joins its group\n", nil, waits.URL)
 
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }))
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "hello\n")
+	}))
 	defer other.Close()
-	want(1, "keyp: "+other.URL+"/readyz answers with status 200: hello\n", nil, other.Listener.Addr().String())
+	want(1, "keyp: "+other.URL+"/readyz answers with status 200: hello\n", nil,
+		other.Listener.Addr().String())
 
 	secure := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
-	testkit.NewKeyp(t, testkit.Options{TLS: authority, Args: []string{"--http-addr", secure, "--http-tls", "yes"}}).Start()
+	testkit.NewKeyp(t, testkit.Options{TLS: authority,
+		Args: []string{"--http-addr", secure, "--http-tls", "yes"}}).Start()
 	want(0, "ready\n", nil, "https://"+secure)
 	want(0, "ready\n", []string{"KEYP_HTTP_ADDR=" + secure, "KEYP_HTTP_TLS=yes"})
 	want(1, "keyp: http://"+secure+"/readyz answers with status 400: ", nil, secure)

@@ -36,19 +36,28 @@ func commandFile(t *testing.T, lines ...string) string {
 
 // TestImportChosenCommands has a database and a pattern choose commands of an append-only file.
 func TestImportChosenCommands(t *testing.T) {
-	path := commandFile(t, "SELECT 0", "SET gone v", "FLUSHDB", "SET a1 v", "SET b1 v", "MULTI", "RPUSH a2 x", "RPUSH b2 x", "EXEC",
-		"SELECT 3", "SET a3 v", "SET b3 v", "SELECT 0", "RENAME a1 a4", "RENAME b1 a5", "DEL b2 b1", "COPY a4 a6 DB 3", "SWAPDB 0 3", "SET a7 v")
+	path := commandFile(t, "SELECT 0", "SET gone v", "FLUSHDB", "SET a1 v", "SET b1 v", "MULTI",
+		"RPUSH a2 x", "RPUSH b2 x", "EXEC",
+		"SELECT 3", "SET a3 v", "SET b3 v", "SELECT 0", "RENAME a1 a4", "RENAME b1 a5", "DEL b2 b1",
+		"COPY a4 a6 DB 3", "SWAPDB 0 3", "SET a7 v")
 	for _, tt := range []struct {
 		args   []string
 		status int
 		text   []string
 		keys   [2]string // of databases 0 and 3
 	}{
-		{nil, 0, []string{" 0 left out;"}, [2]string{"a3 a6 a7 b3", "a2 a4 a5"}}, // they are swapped
-		{[]string{"--db", "0"}, statusLost, []string{`refused: 1, commands about keys that were chosen and others: "COPY"`, `refused: 1, commands that do not name their keys: "SWAPDB"`, " 2 left out;"}, [2]string{"a2 a4 a5 a7", ""}},
-		{[]string{"--db", "3"}, statusLost, []string{`others: "COPY"`, `keys: "SWAPDB"`}, [2]string{"", "a3 b3"}},
-		{[]string{"--match", "a*"}, statusLost, []string{`others: "RENAME"`, `keys: "SWAPDB"`}, [2]string{"a2 a4 a7", "a3 a6"}},
-		{[]string{"--match", "a*", "--db", "3"}, statusLost, []string{`others: "COPY"`, `keys: "SWAPDB"`}, [2]string{"", "a3"}},
+		// They are swapped.
+		{nil, 0, []string{" 0 left out;"}, [2]string{"a3 a6 a7 b3", "a2 a4 a5"}},
+		{[]string{"--db", "0"}, statusLost,
+			[]string{`refused: 1, commands about keys that were chosen and others: "COPY"`,
+				`refused: 1, commands that do not name their keys: "SWAPDB"`, " 2 left out;"},
+			[2]string{"a2 a4 a5 a7", ""}},
+		{[]string{"--db", "3"}, statusLost, []string{`others: "COPY"`, `keys: "SWAPDB"`},
+			[2]string{"", "a3 b3"}},
+		{[]string{"--match", "a*"}, statusLost, []string{`others: "RENAME"`, `keys: "SWAPDB"`},
+			[2]string{"a2 a4 a7", "a3 a6"}},
+		{[]string{"--match", "a*", "--db", "3"}, statusLost,
+			[]string{`others: "COPY"`, `keys: "SWAPDB"`}, [2]string{"", "a3"}},
 	} {
 		to := testkit.Keyp(t)
 		text, status := imported(append([]string{path, "--to", to.Addr()}, tt.args...)...)
@@ -86,14 +95,18 @@ func TestImportDryRunTo(t *testing.T) {
 	tc := to.ClientDB(2, 0)
 	do(t, tc, "SET", "s", "other")
 	do(t, tc, "SET", "l", "other")
-	do(t, tc, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('g', function() return 8 end)")
+	do(t, tc, "FUNCTION", "LOAD",
+		"#!lua name=lib\nredis.register_function('g', function() return 8 end)")
 	text, status := imported(file, "--to", to.Addr(), "--dry-run")
-	for _, part := range []string{"refused: 2, BUSYKEY", `"s"`, `"l"`, "the server has no such database", "Library already exists", "would be imported", "; 0 libraries;"} {
+	for _, part := range []string{"refused: 2, BUSYKEY", `"s"`, `"l"`,
+		"the server has no such database", "Library already exists", "would be imported",
+		"; 0 libraries;"} {
 		if !strings.Contains(text, part) || status != statusLost {
 			t.Errorf("%d: %q is not in %s", status, part, text)
 		}
 	}
-	if text, status := imported(file, "--to", to.Addr(), "--dry-run", "--replace", "--db", "0"); status != 0 {
+	if text, status := imported(file, "--to", to.Addr(), "--dry-run", "--replace", "--db",
+		"0"); status != 0 {
 		t.Errorf("%d: %s", status, text)
 	}
 	if n := do(t, tc, "DBSIZE"); n != int64(2) || do(t, tc, "GET", "s") != "other" {
@@ -102,11 +115,13 @@ func TestImportDryRunTo(t *testing.T) {
 	if got := fmt.Sprint(do(t, tc, "FUNCTION", "LIST")); !strings.Contains(got, "name g") {
 		t.Errorf("its functions are %s", got)
 	}
-	if text, status := imported(commandFile(t, "SET k v"), "--to", to.Addr(), "--dry-run"); status != statusFailed || !strings.Contains(text, "the server has keys") {
+	if text, status := imported(commandFile(t, "SET k v"), "--to", to.Addr(),
+		"--dry-run"); status != statusFailed || !strings.Contains(text, "the server has keys") {
 		t.Errorf("%d: %s", status, text)
 	}
 	empty := testkit.Keyp(t)
-	if text, status := imported(commandFile(t, "SET k v"), "--to", empty.Addr(), "--dry-run"); status != 0 || !strings.Contains(text, "1 commands") {
+	if text, status := imported(commandFile(t, "SET k v"), "--to", empty.Addr(),
+		"--dry-run"); status != 0 || !strings.Contains(text, "1 commands") {
 		t.Errorf("%d: %s", status, text)
 	}
 	if n := do(t, empty.Client(2), "DBSIZE"); n != int64(0) {
@@ -118,19 +133,23 @@ func TestImportDryRunTo(t *testing.T) {
 func TestImportToOther(t *testing.T) {
 	path := commandFile(t, "SET k v")
 	authority := testkit.NewAuthority(t)
-	to := testkit.NewKeyp(t, testkit.Options{TLS: authority, Args: []string{"--requirepass", "secret"}})
+	to := testkit.NewKeyp(t,
+		testkit.Options{TLS: authority, Args: []string{"--requirepass", "secret"}})
 	to.Start()
-	if text, status := imported(path, "--to", to.Addr()); status != statusFailed || !strings.Contains(text, "NOAUTH") {
+	if text, status := imported(path, "--to", to.Addr()); status != statusFailed ||
+		!strings.Contains(text, "NOAUTH") {
 		t.Errorf("no password: %d: %s", status, text)
 	}
 	t.Setenv("REDISCLI_AUTH", "secret")
 	args := authority.ServerArgs()
 	ca := args[slices.Index(args, "--tls-ca-cert-file")+1]
 	cert, key := authority.Issue("client")
-	if text, status := imported(path, "--to", to.TLSAddr(), "--user", "default", "--tls", "--cacert", ca, "--cert", cert, "--key", key); status != 0 {
+	if text, status := imported(path, "--to", to.TLSAddr(), "--user", "default", "--tls",
+		"--cacert", ca, "--cert", cert, "--key", key); status != 0 {
 		t.Errorf("TLS: %d: %s", status, text)
 	}
-	if text, status := imported(path, "--to", to.Addr()); status != statusFailed || !strings.Contains(text, "has keys") {
+	if text, status := imported(path, "--to", to.Addr()); status != statusFailed ||
+		!strings.Contains(text, "has keys") {
 		t.Errorf("password: %d: %s", status, text)
 	}
 }
@@ -143,7 +162,8 @@ func TestImportWithFewRights(t *testing.T) {
 	do(t, c, "SET", "k1", "v", "EX", "100000")
 	do(t, c, "SET", "x1", "v", "EX", "100000")
 	do(t, c, "RPUSH", "x2", "v")
-	if text, status := exported(from.Addr(), filepath.Dir(file), "--replace"); status != statusFailed || !strings.Contains(text, "is a directory") {
+	if text, status := exported(from.Addr(), filepath.Dir(file),
+		"--replace"); status != statusFailed || !strings.Contains(text, "is a directory") {
 		t.Errorf("to a directory: %d: %s", status, text)
 	}
 	if text, status := exported(from.Addr(), file); status != 0 {
@@ -155,13 +175,20 @@ func TestImportWithFewRights(t *testing.T) {
 	}
 	do(t, to.Client(2), "ACL", "SETUSER", "none", "on", ">secret", "~z*", "+@all", "-waitaof")
 	t.Setenv("REDISCLI_AUTH", "secret")
-	if text, status := imported(file, "--to", to.Addr(), "--user", "some"); status != statusLost || !strings.Contains(text, "\nstring: 1\n"+file+" has been imported: 1 key, 1 with a deadline;") || !strings.Contains(text, "refused: 2, NOPERM") {
+	if text, status := imported(file, "--to", to.Addr(), "--user", "some"); status != statusLost ||
+		!strings.Contains(text, "\nstring: 1\n"+file+
+			" has been imported: 1 key, 1 with a deadline;") ||
+		!strings.Contains(text, "refused: 2, NOPERM") {
 		t.Errorf("%d: %s", status, text)
 	}
-	if text, status := imported(commandFile(t, "SET k v", "SET x v"), "--to", empty.Addr(), "--user", "some"); status != statusLost || !strings.Contains(text, "; 1 commands;") {
+	if text, status := imported(commandFile(t, "SET k v", "SET x v"), "--to", empty.Addr(),
+		"--user", "some"); status != statusLost || !strings.Contains(text, "; 1 commands;") {
 		t.Errorf("%d: %s", status, text)
 	}
-	if text, status := imported(file, "--to", to.Addr(), "--user", "none", "--replace"); status != statusFailed || !strings.Contains(text, "whether it is durable the server does not say") || !strings.Contains(text, "what it refused begins with") {
+	if text, status := imported(file, "--to", to.Addr(), "--user", "none",
+		"--replace"); status != statusFailed ||
+		!strings.Contains(text, "whether it is durable the server does not say") ||
+		!strings.Contains(text, "what it refused begins with") {
 		t.Errorf("%d: %s", status, text)
 	}
 }
@@ -214,19 +241,23 @@ func TestImportInterrupted(t *testing.T) {
 // TestImportPolicies has policies that refuse or change each write without a deadline. They decide
 // about no key of an RDB file, whatever its type.
 func TestImportPolicies(t *testing.T) {
-	from, file := testkit.Keyp(t, "--enable-debug-command", "yes"), filepath.Join(t.TempDir(), "file")
+	from, file := testkit.Keyp(t, "--enable-debug-command", "yes"),
+		filepath.Join(t.TempDir(), "file")
 	fill(t, from.ClientDB(2, 0))
 	if text, status := exported(from.Addr(), file); status != 0 {
 		t.Fatalf("%d: %s", status, text)
 	}
 	want := do(t, from.Client(2), "DEBUG", "DIGEST")
-	for _, rule := range []string{"REQUIRE", "DEFAULT 1h", "MAX 1h CUT", "MAX 1h REFUSE", "JITTER 90"} {
+	for _, rule := range []string{"REQUIRE", "DEFAULT 1h", "MAX 1h CUT",
+		"MAX 1h REFUSE", "JITTER 90"} {
 		to := testkit.Keyp(t, "--enable-debug-command", "yes")
 		for _, db := range []string{"0", "3"} {
-			do(t, to.Client(2), strings.Fields("KEYP.POLICY SET p"+db+" PATTERN * ENFORCE DB "+db+" "+rule)...)
+			do(t, to.Client(2), strings.Fields("KEYP.POLICY SET p"+db+" PATTERN * ENFORCE DB "+
+				db+" "+rule)...)
 		}
 		for _, more := range [][]string{nil, {"--replace"}} {
-			if text, status := imported(append([]string{file, "--to", to.Addr()}, more...)...); status != 0 {
+			if text, status := imported(append([]string{file, "--to", to.Addr()},
+				more...)...); status != 0 {
 				t.Errorf("%s %q: %d: %s", rule, more, status, text)
 			}
 			if got := do(t, to.Client(2), "DEBUG", "DIGEST"); got != want {
@@ -242,13 +273,16 @@ func TestImportToRedis(t *testing.T) {
 	from := testkit.Redis(t, "--enable-debug-command", "yes")
 	fill(t, from.Client(2))
 	do(t, from.Client(2), "SAVE")
-	file := filepath.Join(do(t, from.Client(2), "CONFIG", "GET", "dir").([]any)[1].(string), "dump.rdb")
+	file := filepath.Join(do(t, from.Client(2), "CONFIG", "GET", "dir").([]any)[1].(string),
+		"dump.rdb")
 	to := testkit.Redis(t, "--enable-debug-command", "yes", "--appendonly", "yes")
 	says := do(t, to.Client(2), "COMMAND", "INFO", "WAITAOF").([]any)[0] != nil
-	if text, status := imported(file, "--to", to.Addr()); status != 0 || strings.Contains(text, "on its disk the server cannot say") == says {
+	if text, status := imported(file, "--to", to.Addr()); status != 0 ||
+		strings.Contains(text, "on its disk the server cannot say") == says {
 		t.Errorf("%d: %s", status, text)
 	}
-	if got, want := do(t, to.Client(2), "DEBUG", "DIGEST"), do(t, from.Client(2), "DEBUG", "DIGEST"); got != want {
+	if got, want := do(t, to.Client(2), "DEBUG", "DIGEST"),
+		do(t, from.Client(2), "DEBUG", "DIGEST"); got != want {
 		t.Errorf("digest %v, want %v", got, want)
 	}
 }
@@ -264,7 +298,9 @@ func TestImportChosenWithoutLibraries(t *testing.T) {
 		t.Fatalf("%d: %s", status, text)
 	}
 	aof := filepath.Join(t.TempDir(), "appendonly.aof")
-	text := fmt.Sprintf("*3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", len(library), library)
+	text :=
+		fmt.Sprintf("*3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n",
+			len(library), library)
 	if err := os.WriteFile(aof, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -274,13 +310,15 @@ func TestImportChosenWithoutLibraries(t *testing.T) {
 			keys    int64
 			library bool
 		}{
-			{nil, 1, true}, {[]string{"--db", "0"}, 1, false}, {[]string{"--db", "9"}, 0, false}, {[]string{"--match", "k"}, 1, false}, {[]string{"--match", "x"}, 0, false},
+			{nil, 1, true}, {[]string{"--db", "0"}, 1, false}, {[]string{"--db", "9"}, 0, false},
+			{[]string{"--match", "k"}, 1, false}, {[]string{"--match", "x"}, 0, false},
 		} {
 			to := testkit.Keyp(t)
 			args := append([]string{file, "--to", to.Addr()}, tt.args...)
 			dry, status := imported(append(args, "--dry-run")...)
 			text, status2 := imported(args...)
-			if status != 0 || status2 != 0 || strings.Contains(text, " 1 left out;") == (tt.library || tt.keys == 0) {
+			if status != 0 || status2 != 0 ||
+				strings.Contains(text, " 1 left out;") == (tt.library || tt.keys == 0) {
 				t.Errorf("%q: %d, %d: %s%s", args, status, status2, dry, text)
 			}
 			if file == rdb && strings.Contains(dry, "; 1 libraries;") != tt.library {

@@ -27,7 +27,8 @@ import (
 )
 
 // runKeyp runs keyp to its end, which must come by itself.
-func runKeyp(t *testing.T, stdin string, env []string, args ...string) (status int, stdout, stderr string) {
+func runKeyp(t *testing.T, stdin string, env []string,
+	args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	ctx := await.Context(t)
 	cmd := exec.CommandContext(ctx, testkit.Binary(t), args...)
@@ -60,18 +61,22 @@ func withoutProgress(text string) string {
 func TestHelpAndVersion(t *testing.T) {
 	for _, arg := range []string{"help", "--help", "-h"} {
 		status, out, errs := runKeyp(t, "", nil, arg)
-		if status != 0 || errs != "" || !strings.Contains(out, "Usage:") || !strings.Contains(out, "keyp check DIR") {
+		if status != 0 || errs != "" || !strings.Contains(out, "Usage:") ||
+			!strings.Contains(out, "keyp check DIR") {
 			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
 		}
 	}
-	for topic, want := range map[string]string{"check": "usage: keyp check DIR", "options": "--maxmemory ", "memory": "--maxmemory ", "maxmemory": "--maxmemory "} {
-		if status, out, errs := runKeyp(t, "", nil, "help", topic); status != 0 || errs != "" || !strings.Contains(out, want) {
+	for topic, want := range map[string]string{"check": "usage: keyp check DIR",
+		"options": "--maxmemory ", "memory": "--maxmemory ", "maxmemory": "--maxmemory "} {
+		if status, out, errs := runKeyp(t, "", nil, "help", topic); status != 0 || errs != "" ||
+			!strings.Contains(out, want) {
 			t.Errorf("help %s: status %d, printed %q, %q", topic, status, out, errs)
 		}
 	}
 	for _, arg := range []string{"version", "--version", "-v"} {
 		status, out, errs := runKeyp(t, "", nil, arg)
-		if want := "keyp " + config.Version; status != 0 || errs != "" || !regexp.MustCompile("^"+regexp.QuoteMeta(want)+`( \([0-9a-f]+(, \S+)?\))?\n$`).MatchString(out) {
+		if want := "keyp " + config.Version; status != 0 || errs != "" || !regexp.MustCompile("^"+
+			regexp.QuoteMeta(want)+`( \([0-9a-f]+(, \S+)?\))?\n$`).MatchString(out) {
 			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
 		}
 	}
@@ -95,28 +100,53 @@ func TestMistakes(t *testing.T) {
 		env, args   []string
 		want        string
 	}{
-		{name: "unknown option", args: []string{"--prot", "1"}, want: "keyp: --prot: unknown option; did you mean port?"},
-		{name: "bad value", args: []string{"--port", "many"}, want: "keyp: --port: argument couldn't be parsed into an integer"},
-		{name: "bad value in a file", args: []string{file}, want: "keyp: " + file + ":2: maxmemory: argument must be a memory value"},
-		{name: "bad value on standard input", args: []string{"-"}, stdin: "hz x\n", want: "keyp: standard input:1: hz: argument couldn't be parsed into an integer"},
-		{name: "bad value in the environment", env: []string{"KEYP_TIMEOUT=x"}, want: "keyp: KEYP_TIMEOUT: argument couldn't be parsed into an integer"},
-		{name: "nearly a password in the environment", env: []string{"KEYP_REQUIREPAS=x"}, want: "keyp: KEYP_REQUIREPAS: unknown option; did you mean KEYP_REQUIREPASS?"},
-		{name: "no such file", args: []string{file + "x"}, want: "keyp: can't read the configuration: open " + file + "x: no such file or directory"},
-		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: --shards: argument must be a power of two"},
-		{name: "port in use", args: []string{"--port", port}, want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
-		{name: "directory not writable", args: []string{"--port", "0", "--unixsocket", "s", "--dir", filepath.Join(file, "data")}, want: "keyp: dir: stat " + filepath.Join(file, "data") + ": not a directory"},
-		{name: "nothing to listen on", args: []string{"--port", "0"}, want: "keyp: nothing to listen on"},
-		{name: "log file", args: []string{"--logfile", filepath.Join(file, "log")}, want: "keyp: cannot open the log file: open"},
-		{name: "debug address", args: []string{"--debug-addr", "127.0.0.1:1"}, want: "keyp: --debug-addr: profiles are served at http-addr now"},
-		{name: "HTTP address", args: []string{"--http-addr", "0.0.0.0:1"}, want: `keyp: http-addr "0.0.0.0:1" is not a loopback address`},
-		{name: "HTTP without a port", args: []string{"--http-addr", "127.0.0.1"}, want: `keyp: http-addr "127.0.0.1" is not an IP address with a port`},
-		{name: "HTTP address in use", args: []string{"--http-addr", "127.0.0.1:" + port}, want: "keyp: cannot listen on http-addr: "},
-		{name: "HTTP without a certificate", args: []string{"--http-addr", "127.0.0.1:1", "--http-tls", "yes", "--tls-cert-file", "x", "--tls-key-file", file, "--tls-auth-clients", "no"}, want: "keyp: cannot serve TLS: tls-cert-file: open "},
-		{name: "health of nothing", args: []string{"health", "127.0.0.1:1"}, want: "keyp: not ready: "},
-		{name: "health of what is no address", args: []string{"health", "ftp://x"}, want: `keyp: "ftp://x" is not an address with a port`},
-		{name: "check without a directory", args: []string{"check"}, want: "keyp: usage: keyp check DIR"},
-		{name: "check of nothing", args: []string{"check", file + "x"}, want: "keyp: stat " + file + "x: no such file or directory"},
-		{name: "check while it is held", args: []string{"check", running.Dir()}, want: "keyp: " + running.Dir() + " cannot be checked: storage: another process"},
+		{name: "unknown option", args: []string{"--prot", "1"},
+			want: "keyp: --prot: unknown option; did you mean port?"},
+		{name: "bad value", args: []string{"--port", "many"},
+			want: "keyp: --port: argument couldn't be parsed into an integer"},
+		{name: "bad value in a file", args: []string{file}, want: "keyp: " + file +
+			":2: maxmemory: argument must be a memory value"},
+		{name: "bad value on standard input", args: []string{"-"}, stdin: "hz x\n",
+			want: "keyp: standard input:1: hz: argument couldn't be parsed into an integer"},
+		{name: "bad value in the environment", env: []string{"KEYP_TIMEOUT=x"},
+			want: "keyp: KEYP_TIMEOUT: argument couldn't be parsed into an integer"},
+		{name: "nearly a password in the environment", env: []string{"KEYP_REQUIREPAS=x"},
+			want: "keyp: KEYP_REQUIREPAS: unknown option; did you mean KEYP_REQUIREPASS?"},
+		{name: "no such file", args: []string{file + "x"},
+			want: "keyp: can't read the configuration: open " + file +
+				"x: no such file or directory"},
+		{name: "shards", args: []string{"--shards", "3"},
+			want: "keyp: --shards: argument must be a power of two"},
+		{name: "port in use", args: []string{"--port", port},
+			want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
+		{name: "directory not writable", args: []string{"--port", "0", "--unixsocket", "s", "--dir",
+			filepath.Join(file, "data")}, want: "keyp: dir: stat " + filepath.Join(file, "data") +
+			": not a directory"},
+		{name: "nothing to listen on", args: []string{"--port", "0"},
+			want: "keyp: nothing to listen on"},
+		{name: "log file", args: []string{"--logfile", filepath.Join(file, "log")},
+			want: "keyp: cannot open the log file: open"},
+		{name: "debug address", args: []string{"--debug-addr", "127.0.0.1:1"},
+			want: "keyp: --debug-addr: profiles are served at http-addr now"},
+		{name: "HTTP address", args: []string{"--http-addr", "0.0.0.0:1"},
+			want: `keyp: http-addr "0.0.0.0:1" is not a loopback address`},
+		{name: "HTTP without a port", args: []string{"--http-addr", "127.0.0.1"},
+			want: `keyp: http-addr "127.0.0.1" is not an IP address with a port`},
+		{name: "HTTP address in use", args: []string{"--http-addr", "127.0.0.1:" + port},
+			want: "keyp: cannot listen on http-addr: "},
+		{name: "HTTP without a certificate", args: []string{"--http-addr", "127.0.0.1:1",
+			"--http-tls", "yes", "--tls-cert-file", "x", "--tls-key-file", file,
+			"--tls-auth-clients", "no"}, want: "keyp: cannot serve TLS: tls-cert-file: open "},
+		{name: "health of nothing", args: []string{"health", "127.0.0.1:1"},
+			want: "keyp: not ready: "},
+		{name: "health of what is no address", args: []string{"health", "ftp://x"},
+			want: `keyp: "ftp://x" is not an address with a port`},
+		{name: "check without a directory", args: []string{"check"},
+			want: "keyp: usage: keyp check DIR"},
+		{name: "check of nothing", args: []string{"check", file + "x"}, want: "keyp: stat " + file +
+			"x: no such file or directory"},
+		{name: "check while it is held", args: []string{"check", running.Dir()},
+			want: "keyp: " + running.Dir() + " cannot be checked: storage: another process"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,7 +203,8 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 			t.Fatalf("keyp ended: %v, it said %v", err, log)
 		default:
 		}
-		listener, err := await.Dial("tcp", c.Options().Addr) // go-redis would complain that there is none
+		// go-redis would complain that there is none.
+		listener, err := await.Dial("tcp", c.Options().Addr)
 		if err != nil {
 			return false
 		}
@@ -213,14 +244,17 @@ func freePort(t *testing.T) string {
 // ready, follows CONFIG SET and REWRITE, stops at SIGTERM, and finds everything again.
 func TestLife(t *testing.T) {
 	dir := t.TempDir()
-	file, pid, log, data := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "pid"), filepath.Join(dir, "log"), filepath.Join(dir, "data")
-	if err := os.WriteFile(file, []byte("# mine\ntimeout 100\nactiverehashing no\n"), 0o600); err != nil {
+	file, pid, log, data := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "pid"),
+		filepath.Join(dir, "log"), filepath.Join(dir, "data")
+	if err := os.WriteFile(file, []byte("# mine\ntimeout 100\nactiverehashing no\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := startKeyp(t, data, file, "--pidfile", pid, "--logfile", log)
 	ctx, c := context.Background(), p.client(t)
 	for _, cmd := range []redis.Cmder{
-		c.Set(ctx, "k", "v", time.Hour), c.Set(ctx, "forever", "v", 0), c.ConfigSet(ctx, "timeout", "200"), c.ConfigRewrite(ctx),
+		c.Set(ctx, "k", "v", time.Hour), c.Set(ctx, "forever", "v", 0),
+		c.ConfigSet(ctx, "timeout", "200"), c.ConfigRewrite(ctx),
 	} {
 		if cmd.Err() != nil {
 			t.Fatal(cmd)
@@ -229,10 +263,12 @@ func TestLife(t *testing.T) {
 	if got := c.ConfigGet(ctx, "maxclients").Val()["maxclients"]; got != "50" {
 		t.Errorf("maxclients is %q", got)
 	}
-	if text, err := os.ReadFile(pid); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(p.Process.Pid) {
+	if text, err := os.ReadFile(pid); err != nil ||
+		strings.TrimSpace(string(text)) != strconv.Itoa(p.Process.Pid) {
 		t.Errorf("pidfile: %q, %v", text, err)
 	}
-	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), "# mine\ntimeout 200\n") {
+	if text, err := os.ReadFile(file); err != nil ||
+		!strings.HasPrefix(string(text), "# mine\ntimeout 200\n") {
 		t.Errorf("the rewritten file: %q, %v", text, err)
 	}
 	first := p.port
@@ -244,7 +280,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("the pidfile is still there: %v", err)
 	}
 	status, out, errs := runKeyp(t, "", nil, "check", data)
-	if want := data + " is sound: 2 keys, 1 with a deadline"; status != 0 || !strings.HasPrefix(out, want) {
+	if want := data + " is sound: 2 keys, 1 with a deadline"; status != 0 ||
+		!strings.HasPrefix(out, want) {
 		t.Errorf("check: status %d, %q, %q", status, out, errs)
 	}
 	p = startKeyp(t, data, file)
@@ -260,7 +297,8 @@ func TestLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"msg=ready version=" + config.Version + " listen=127.0.0.1:" + first, "msg=ready version=" + config.Version + " listen=127.0.0.1:" + p.port,
+		"msg=ready version=" + config.Version + " listen=127.0.0.1:" + first, "msg=ready version=" +
+			config.Version + " listen=127.0.0.1:" + p.port,
 		"keys=0 deadlines=0", "keys=2 deadlines=1", "msg=stopping", "msg=stopped",
 		"options without effect, since they only tune Redis's own machinery: activerehashing",
 	} {
@@ -268,7 +306,8 @@ func TestLife(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", want, said)
 		}
 	}
-	if n := strings.Count(string(said), `msg="a new data directory was made: there was no data" dir=`+data+"\n"); n != 1 {
+	if n := strings.Count(string(said),
+		`msg="a new data directory was made: there was no data" dir=`+data+"\n"); n != 1 {
 		t.Errorf("the log says %d times that %s is new:\n%s", n, data, said)
 	}
 }
@@ -308,7 +347,8 @@ func TestLogReaderGone(t *testing.T) {
 	}
 	c := p.client(t)
 	for range 3 { // each is logged
-		if err := c.Do(context.Background(), "DEBUG", "PANIC").Err(); err == nil || err.Error() != "ERR internal error" {
+		if err := c.Do(context.Background(), "DEBUG", "PANIC").Err(); err == nil ||
+			err.Error() != "ERR internal error" {
 			t.Fatalf("DEBUG PANIC: %v", err)
 		}
 	}
@@ -358,23 +398,29 @@ func TestFirstStart(t *testing.T) {
 	running := testkit.Keyp(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	status, _, errs := runKeyp(t, "", nil, "--port", running.Port(), "--dir", dir)
-	if _, err := os.Stat(dir); status != 1 || !strings.Contains(errs, "cannot listen on 127.0.0.1:"+running.Port()) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(dir); status != 1 || !strings.Contains(errs, "cannot listen on 127.0.0.1:"+
+		running.Port()) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("status %d, %s; the directory: %v", status, errs, err)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "--dir", ""); status != 1 || errs != "keyp: dir is empty: it names the directory of the data, such as ./keyp-data\n" {
+	if status, _, errs := runKeyp(t, "", nil, "--dir", ""); status != 1 ||
+		errs != "keyp: dir is empty: it names the directory of the data, such as ./keyp-data\n" {
 		t.Errorf("an empty dir: status %d, %q", status, errs)
 	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("s", 120))
-	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", dir, "--unixsocket", long); status != 1 || !strings.Contains(errs, "unixsocket: the path has ") {
+	if status, _, errs := runKeyp(t, "", nil, "--port", "0", "--dir", dir, "--unixsocket",
+		long); status != 1 || !strings.Contains(errs, "unixsocket: the path has ") {
 		t.Errorf("a long path: status %d, %q", status, errs)
 	}
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "dump.rdb"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "dump.rdb"), nil,
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"keyp import " + filepath.Join(dir, "dump.rdb") + " --dir NEWDIR", ""} {
+	for i, want := range []string{"keyp import " + filepath.Join(dir, "dump.rdb") + " --dir NEWDIR",
+		""} {
 		s := testkit.NewKeyp(t, testkit.Options{Dir: dir})
 		s.Start()
-		if got := strings.Contains(s.Log(), "keyp import"); got != (want != "") || !strings.Contains(s.Log(), want) {
+		if got := strings.Contains(s.Log(), "keyp import"); got != (want != "") ||
+			!strings.Contains(s.Log(), want) {
 			t.Errorf("start %d: %s", i, s.Log())
 		}
 		s.Stop()
@@ -424,15 +470,19 @@ func TestSubcommandsAreNamed(t *testing.T) {
 	}
 	for _, name := range have {
 		for _, flag := range []string{"--help", "-h"} {
-			if status, out, errs := runKeyp(t, "", nil, name, flag); status != 0 || errs != "" || !strings.HasPrefix(out, "usage: keyp "+name) || !strings.Contains(out, "\nexit status: 0") {
+			if status, out, errs := runKeyp(t, "", nil, name, flag); status != 0 || errs != "" ||
+				!strings.HasPrefix(out, "usage: keyp "+name) ||
+				!strings.Contains(out, "\nexit status: 0") {
 				t.Errorf("keyp %s %s: status %d, %q, %q", name, flag, status, out, errs)
 			}
 		}
 	}
-	if status, out, errs := runKeyp(t, "", nil, "completion", "bash"); status != 0 || errs != "" || !strings.Contains(out, "complete -F _keyp keyp") {
+	if status, out, errs := runKeyp(t, "", nil, "completion", "bash"); status != 0 || errs != "" ||
+		!strings.Contains(out, "complete -F _keyp keyp") {
 		t.Errorf("completion bash: status %d, %q, %q", status, out, errs)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "completion", "tcsh"); status != 1 || errs != "keyp: usage: keyp completion bash | zsh | fish\n" {
+	if status, _, errs := runKeyp(t, "", nil, "completion", "tcsh"); status != 1 ||
+		errs != "keyp: usage: keyp completion bash | zsh | fish\n" {
 		t.Errorf("completion tcsh: status %d, %q", status, errs)
 	}
 }

@@ -43,7 +43,9 @@ func TestLogRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.signal(t, syscall.SIGHUP)
-		await.Until(t, "the log file is opened again", func() bool { return strings.Contains(said(t, log), "opened again") })
+		await.Until(t, "the log file is opened again", func() bool {
+			return strings.Contains(said(t, log), "opened again")
+		})
 	}
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	rotate(first)
@@ -54,14 +56,18 @@ func TestLogRotation(t *testing.T) {
 	}
 	p.signal(t, syscall.SIGHUP)
 	kept := filepath.Join(elsewhere, "keyp.log")
-	await.Until(t, "the old log file is kept", func() bool { return strings.Contains(said(t, kept), "cannot be opened again") })
+	await.Until(t, "the old log file is kept", func() bool {
+		return strings.Contains(said(t, kept), "cannot be opened again")
+	})
 	p.signal(t, syscall.SIGTERM)
 	if status := p.status(t); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	for path, want := range map[string]string{first: "msg=ready", second: "opened again", kept: "msg=stopped"} {
+	for path, want := range map[string]string{first: "msg=ready", second: "opened again",
+		kept: "msg=stopped"} {
 		for _, line := range []string{"msg=ready", "opened again", "msg=stopped"} {
-			if got := strings.Contains(said(t, path), line); got != (line == want || path == kept && line == "opened again") {
+			if got := strings.Contains(said(t, path), line); got != (line == want ||
+				path == kept && line == "opened again") {
 				t.Errorf("%s has a line %q: %v\n%s", filepath.Base(path), line, got, said(t, path))
 			}
 		}
@@ -73,32 +79,38 @@ func TestLogRotation(t *testing.T) {
 func TestLogJSON(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	p := startKeyp(t, filepath.Join(dir, "data"), "--logfile", log, "--log-format", "json", "--loglevel", "debug")
+	p := startKeyp(t, filepath.Join(dir, "data"), "--logfile", log, "--log-format", "json",
+		"--loglevel", "debug")
 	p.signal(t, syscall.SIGTERM)
 	if status := p.status(t); status != 0 {
 		t.Errorf("status %d", status)
 	}
 	damaged := filepath.Join(dir, "damaged")
-	if err := errors.Join(os.Mkdir(damaged, 0o700), os.WriteFile(filepath.Join(damaged, "keyp.db"), []byte("no data file"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(damaged, 0o700), os.WriteFile(filepath.Join(damaged, "keyp.db"),
+		[]byte("no data file"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "--dir", damaged, "--logfile", log, "--log-format", "json"); status != 1 || !strings.HasPrefix(errs, "keyp: cannot open the data") {
+	if status, _, errs := runKeyp(t, "", nil, "--dir", damaged, "--logfile", log, "--log-format",
+		"json"); status != 1 || !strings.HasPrefix(errs, "keyp: cannot open the data") {
 		t.Errorf("status %d, %s", status, errs)
 	}
 	found := map[string]string{}
 	for line := range strings.Lines(said(t, log)) {
 		var record struct{ Time, Level, Msg, Error string }
-		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" || record.Level == "" {
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" ||
+			record.Level == "" {
 			t.Errorf("%s: %v", line, err)
 		}
 		found[record.Msg] = record.Level + record.Error
 	}
 	var line bytes.Buffer
-	slog.New(logForms["json"](&line, &slog.HandlerOptions{})).Info("done", "took", 1500*time.Millisecond)
+	slog.New(logForms["json"](&line, &slog.HandlerOptions{})).Info("done", "took",
+		1500*time.Millisecond)
 	if !strings.Contains(line.String(), `"took":"1.5s"`) {
 		t.Errorf("a duration is %s", line.Bytes())
 	}
-	if found["ready"] != "INFO" || found["stopped"] != "INFO" || found["recovered"] != "DEBUG" || !strings.HasPrefix(found["the server ends"], "ERRORcannot open the data") {
+	if found["ready"] != "INFO" || found["stopped"] != "INFO" || found["recovered"] != "DEBUG" ||
+		!strings.HasPrefix(found["the server ends"], "ERRORcannot open the data") {
 		t.Errorf("%q", found)
 	}
 }
@@ -128,7 +140,8 @@ func TestSyslog(t *testing.T) {
 				close(lines)
 				return
 			}
-			if line := string(buf[:n]); !strings.Contains(line, "nobody is there") { // it may just have waited for its turn
+			if line := string(buf[:n]); !strings.Contains(line, "nobody is there") {
+				// It may just have waited for its turn.
 				lines <- line
 			}
 		}
@@ -137,23 +150,28 @@ func TestSyslog(t *testing.T) {
 	for _, tt := range []struct {
 		level    slog.Level
 		priority int
-	}{{slog.LevelError, 3}, {slog.LevelWarn, 4}, {slog.LevelInfo, 5}, {levels["verbose"], 6}, {slog.LevelDebug, 7}} {
+	}{{slog.LevelError, 3}, {slog.LevelWarn, 4}, {slog.LevelInfo, 5}, {levels["verbose"], 6},
+		{slog.LevelDebug, 7}} {
 		log.With("a", 1).Log(context.Background(), tt.level, "some text")
 		line := await.For(t, "the line", lines)
-		if head, tail := fmt.Sprintf("<%d>", local3|tt.priority), fmt.Sprintf(" store[%d]: level=%v msg=\"some text\" a=1\n", os.Getpid(), tt.level); !strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) {
+		if head, tail := fmt.Sprintf("<%d>", local3|tt.priority),
+			fmt.Sprintf(" store[%d]: level=%v msg=\"some text\" a=1\n", os.Getpid(),
+				tt.level); !strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) {
 			t.Errorf("%q, want %s … %q", line, head, tail)
 		}
 	}
 	level.Set(slog.LevelWarn)
 	log.Info("not asked for")
 	log.Warn(strings.Repeat("x", 100_000))
-	if line := await.For(t, "the long line", lines); len(line) < systemLogBytes || len(line) > systemLogBytes+100 {
+	if line := await.For(t, "the long line", lines); len(line) < systemLogBytes ||
+		len(line) > systemLogBytes+100 {
 		t.Errorf("%d bytes of it", len(line))
 	}
 	log.Warn("the last one")
 	system.close()
 	log.Warn("too late")
-	if line := await.For(t, "the last line", lines); !strings.HasSuffix(line, "msg=\"the last one\"\n") {
+	if line := await.For(t, "the last line", lines); !strings.HasSuffix(line,
+		"msg=\"the last one\"\n") {
 		t.Error(line)
 	}
 }

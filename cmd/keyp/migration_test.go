@@ -43,7 +43,8 @@ func TestMigrationPage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", command, err)
 		}
-		got, lines := strings.Split(strings.TrimSpace(string(out)), "\n"), strings.Split(strings.TrimSpace(want), "\n")
+		got, lines := strings.Split(strings.TrimSpace(string(out)), "\n"),
+			strings.Split(strings.TrimSpace(want), "\n")
 		for i := range lines {
 			if len(got) != len(lines) || !strings.HasPrefix(got[i], lines[i]) {
 				t.Errorf("%s gives\n%swant\n%s", command, out, want)

@@ -13,10 +13,14 @@ import (
 func TestNewDir(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	fill := func(part string) error { return os.WriteFile(filepath.Join(part, "data"), []byte("data"), 0o600) }
+	fill := func(part string) error {
+		return os.WriteFile(filepath.Join(part, "data"), []byte("data"), 0o600)
+	}
 	for _, err := range []error{
-		os.Mkdir(at("target"), 0o700), os.Symlink("target", at("link")), os.Symlink("absent", at("dangling")), os.WriteFile(at("file"), nil, 0o600),
-		os.Mkdir(at("full"), 0o700), os.WriteFile(at("full/file"), nil, 0o600), os.Mkdir(at("empty"), 0o700), os.Mkdir(at("left.part"), 0o700),
+		os.Mkdir(at("target"), 0o700), os.Symlink("target", at("link")),
+		os.Symlink("absent", at("dangling")), os.WriteFile(at("file"), nil, 0o600),
+		os.Mkdir(at("full"), 0o700), os.WriteFile(at("full/file"), nil, 0o600),
+		os.Mkdir(at("empty"), 0o700), os.Mkdir(at("left.part"), 0o700),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -26,7 +30,8 @@ func TestNewDir(t *testing.T) {
 		if err := newDir(at("")+"/"+name, ".part", fill); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if text, err := os.ReadFile(filepath.Join(at(name), "data")); err != nil || string(text) != "data" {
+		if text, err := os.ReadFile(filepath.Join(at(name), "data")); err != nil ||
+			string(text) != "data" {
 			t.Errorf("%s has %q, %v", name, text, err)
 		}
 	}
@@ -36,12 +41,15 @@ func TestNewDir(t *testing.T) {
 	t.Chdir(t.TempDir())
 	broken := errors.New("broken")
 	for _, tt := range []struct{ to, want string }{
-		{".", "is the working directory"}, {at("dangling"), "no such file"}, {at("file"), "not a directory"}, {at("full"), "is not empty"},
-		{at("left"), "remove what an interrupted run left"}, {at("absent/new"), "no such file"}, {at("fails"), "broken"},
+		{".", "is the working directory"}, {at("dangling"), "no such file"},
+		{at("file"), "not a directory"}, {at("full"), "is not empty"},
+		{at("left"), "remove what an interrupted run left"}, {at("absent/new"), "no such file"},
+		{at("fails"), "broken"},
 	} {
 		began := false
 		err := newDir(tt.to, ".part", func(string) error { began = true; return broken })
-		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "interrupted run") != (tt.to == at("left")) || began != (tt.to == at("fails")) {
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(),
+			"interrupted run") != (tt.to == at("left")) || began != (tt.to == at("fails")) {
 			t.Errorf("%s: %v, begun %t, want %q", tt.to, err, began, tt.want)
 		}
 	}

@@ -136,8 +136,11 @@ func TestNotifyNobody(t *testing.T) {
 		pid  string
 		want time.Duration
 	}{{"1", 0}, {"", time.Second}, {fmt.Sprint(os.Getpid()), time.Second}} {
-		env := map[string]string{"NOTIFY_SOCKET": m.path, "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": tt.pid}
-		n := newNotifier(func(name string) string { return env[name] }, slog.New(slog.DiscardHandler))
+		env := map[string]string{"NOTIFY_SOCKET": m.path, "WATCHDOG_USEC": "1000000",
+			"WATCHDOG_PID": tt.pid}
+		n := newNotifier(func(name string) string {
+			return env[name]
+		}, slog.New(slog.DiscardHandler))
 		if n.watchdog != tt.want {
 			t.Errorf("WATCHDOG_PID %q: %v", tt.pid, n.watchdog)
 		}
@@ -147,7 +150,8 @@ func TestNotifyNobody(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	p := startKeyp(t, t.TempDir(), "--logfile", log)
 	p.signal(t, syscall.SIGTERM)
-	if status := p.status(t); status != 0 || !strings.Contains(said(t, log), "the service manager cannot be notified") {
+	if status := p.status(t); status != 0 ||
+		!strings.Contains(said(t, log), "the service manager cannot be notified") {
 		t.Errorf("status %d: %s", status, said(t, log))
 	}
 }

@@ -26,7 +26,9 @@ func TestFilesOfTheData(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitServer(t, s) // it starts again as a member
-	await.Until(t, "the member to lead", func() bool { return c.Set(ctx, "k", "v", 0).Err() == nil })
+	await.Until(t, "the member to lead", func() bool {
+		return c.Set(ctx, "k", "v", 0).Err() == nil
+	})
 	s.signal(t, os.Interrupt)
 	if status := s.status(t); status != 0 {
 		t.Fatalf("status %d", status)
@@ -53,15 +55,20 @@ func TestFilesOfTheData(t *testing.T) {
 	if len(before) < 5 {
 		t.Fatalf("the directory has only %d files", len(before))
 	}
-	for _, name := range []string{"keyp.db.new", "keyp.db.compact", "wal/x.log", "raft", "snapshot", "member.json.left"} { // at times
+	for _, name := range []string{"keyp.db.new", "keyp.db.compact", "wal/x.log", "raft", "snapshot",
+		"member.json.left"} {
+		// At times.
 		before[filepath.Join(dir, name)] = nil
 	}
 	for path := range before {
 		through := link + strings.TrimPrefix(path, dir)
 		for _, option := range fileOptions {
 			for _, path := range []string{path, through} {
-				args := []string{"--port", freePort(t), "--http-addr", "", "--dir", dir, "--" + option, path}
-				if status, _, said := runKeyp(t, "", nil, args...); status != 1 || !strings.Contains(said, "where the server keeps its data") && option != "aclfile" {
+				args := []string{"--port", freePort(t), "--http-addr", "", "--dir", dir,
+					"--" + option, path}
+				if status, _, said := runKeyp(t, "", nil, args...); status != 1 ||
+					!strings.Contains(said, "where the server keeps its data") &&
+						option != "aclfile" {
 					t.Errorf("--%s %s: status %d, %q", option, path, status, said)
 				}
 			}
@@ -88,15 +95,18 @@ func awaitServer(t *testing.T, p *process) {
 
 // startMember runs a server that may be a member of a group.
 func startMember(t *testing.T, dir string) *process {
-	return startKeyp(t, dir, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--http-addr", "")
+	return startKeyp(t, dir, "--cluster-enabled", "yes", "--cluster-port", freePort(t),
+		"--http-addr", "")
 }
 
 // TestOneFileForTwo: two options do not name one file if the server writes it, and a pidfile is not
 // something else.
 func TestOneFileForTwo(t *testing.T) {
 	dir := t.TempDir()
-	conf, other, certificate := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "other"), filepath.Join(dir, "cert.pem")
-	for path, text := range map[string]string{conf: "port 0\n", other: "12 monkeys", certificate: "PEM"} {
+	conf, other, certificate := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "other"),
+		filepath.Join(dir, "cert.pem")
+	for path, text := range map[string]string{conf: "port 0\n", other: "12 monkeys",
+		certificate: "PEM"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +116,8 @@ func TestOneFileForTwo(t *testing.T) {
 		for _, second := range fileOptions[i+1:] {
 			refused(t, "the same file", "--"+option, filepath.Join(dir, "same"), "--"+second, same)
 		}
-		refused(t, "the same file", conf, "--unixsocket", filepath.Join(dir, "s"), "--"+option, conf)
+		refused(t, "the same file", conf, "--unixsocket", filepath.Join(dir, "s"),
+			"--"+option, conf)
 		if option != "aclfile" {
 			refused(t, "the same file", "--tls-cert-file", certificate, "--"+option, certificate)
 		}
@@ -114,7 +125,8 @@ func TestOneFileForTwo(t *testing.T) {
 	refused(t, "holds something else", "--pidfile", other)
 	refused(t, "not a regular file", "--pidfile", "/dev/null")
 	refused(t, "is a directory", "--logfile", dir)
-	for path, want := range map[string]string{conf: "port 0\n", other: "12 monkeys", certificate: "PEM"} {
+	for path, want := range map[string]string{conf: "port 0\n", other: "12 monkeys",
+		certificate: "PEM"} {
 		if got, err := os.ReadFile(path); string(got) != want || err != nil {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
@@ -124,7 +136,8 @@ func TestOneFileForTwo(t *testing.T) {
 	if err := os.WriteFile(left, []byte("123\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startKeyp(t, filepath.Join(dir, "data"), "--pidfile", left, "--logfile", "/dev/null", "--http-addr", "")
+	s := startKeyp(t, filepath.Join(dir, "data"), "--pidfile", left, "--logfile", "/dev/null",
+		"--http-addr", "")
 	if text, err := os.ReadFile(left); err != nil || strings.TrimSpace(string(text)) == "123" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -141,7 +154,8 @@ func refused(t *testing.T, want string, args ...string) {
 	_, _, first := runKeyp(t, "", nil, append(args, "--check-config")...)
 	status, _, second := runKeyp(t, "", nil, args...)
 	if status != 1 || first != second || !strings.Contains(first, want) {
-		t.Errorf("%q: status %d, check says %q, start %q, want %q in it", args, status, first, second, want)
+		t.Errorf("%q: status %d, check says %q, start %q, want %q in it", args, status,
+			first, second, want)
 	}
 }
 
@@ -150,20 +164,27 @@ func refused(t *testing.T, want string, args ...string) {
 func TestPasswordInAddress(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for _, args := range [][]string{
-		{"health", "redis://:p4ss@127.0.0.1:1"}, {"health", "http://me:p4ss@127.0.0.1:1"}, {"health", "me:p4ss@127.0.0.1:1"},
-		{"export", "redis://me:p4ss@127.0.0.1:1", "-"}, {"import", "dump.rdb", "--to", "redis://:p4/ss@127.0.0.1:1"}, {"import", "dump.rdb", "--to=me:p4ss@127.0.0.1:1"},
-		{"backup", "127.0.0.1:1", "s3://KEY:p4ss@bucket/x"}, {"backup", "127.0.0.1:1", "s3://b/x", "--s3-endpoint", "https://me:p4ss@127.0.0.1:1"},
-		{"restore", "s3://KEY:p4/ss@bucket/x", dir}, {"cluster", "status", "redis://:p4ss@127.0.0.1:1"},
+		{"health", "redis://:p4ss@127.0.0.1:1"}, {"health", "http://me:p4ss@127.0.0.1:1"},
+		{"health", "me:p4ss@127.0.0.1:1"},
+		{"export", "redis://me:p4ss@127.0.0.1:1", "-"}, {"import", "dump.rdb", "--to",
+			"redis://:p4/ss@127.0.0.1:1"}, {"import", "dump.rdb", "--to=me:p4ss@127.0.0.1:1"},
+		{"backup", "127.0.0.1:1", "s3://KEY:p4ss@bucket/x"},
+		{"backup", "127.0.0.1:1", "s3://b/x", "--s3-endpoint", "https://me:p4ss@127.0.0.1:1"},
+		{"restore", "s3://KEY:p4/ss@bucket/x", dir},
+		{"cluster", "status", "redis://:p4ss@127.0.0.1:1"},
 	} {
 		want := 1
 		if args[0] == "import" || args[0] == "export" {
 			want = statusFailed
 		}
-		if status, out, said := runKeyp(t, "", nil, args...); status != want || strings.Contains(out+said, "p4") || !strings.Contains(said, "an address has no user and no password in it") {
+		if status, out, said := runKeyp(t, "", nil, args...); status != want ||
+			strings.Contains(out+said, "p4") ||
+			!strings.Contains(said, "an address has no user and no password in it") {
 			t.Errorf("%q: status %d, %s%s", args, status, out, said)
 		}
 	}
-	for _, arg := range []string{"user:*@*", "/backups/x@12:00", "s3://bucket/a:b@c", "127.0.0.1:6379", "a@b"} {
+	for _, arg := range []string{"user:*@*", "/backups/x@12:00", "s3://bucket/a:b@c",
+		"127.0.0.1:6379", "a@b"} {
 		if withPassword.MatchString(arg) {
 			t.Errorf("%s counts as an address with a password", arg)
 		}

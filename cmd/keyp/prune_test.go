@@ -15,7 +15,8 @@ func TestPruneBesideTheClock(t *testing.T) {
 	made := time.UnixMilli(1_700_000_000_000)
 	of := func(days ...int) (list []backupFound) {
 		for _, n := range days {
-			list = append(list, backupFound{Header: snapshotfile.Header{Time: made.Add(time.Duration(n) * day).UnixMilli()}})
+			list = append(list, backupFound{
+				Header: snapshotfile.Header{Time: made.Add(time.Duration(n) * day).UnixMilli()}})
 		}
 		return list
 	}
@@ -29,11 +30,14 @@ func TestPruneBesideTheClock(t *testing.T) {
 	}{
 		{"recent ones", 12, "5d", false, map[string][]backupFound{"a": of(1, 2, 10)}, false},
 		{"all old", 400, "5d", false, map[string][]backupFound{"a": of(1, 2, 10)}, true},
-		{"all old, and that is wanted", 400, "5d", true, map[string][]backupFound{"a": of(1, 2, 10)}, false},
+		{"all old, and that is wanted", 400, "5d", true,
+			map[string][]backupFound{"a": of(1, 2, 10)}, false},
 		{"all old, by number", 400, "2", false, map[string][]backupFound{"a": of(1, 2, 10)}, false},
 		{"one old", 400, "5d", false, map[string][]backupFound{"a": of(1)}, false},
-		{"an old history beside another one", 400, "5d", false, map[string][]backupFound{"a": of(1, 2), "b": of(399)}, false},
-		{"two old histories", 400, "5d", false, map[string][]backupFound{"a": of(1, 2), "b": of(3)}, true},
+		{"an old history beside another one", 400, "5d", false,
+			map[string][]backupFound{"a": of(1, 2), "b": of(399)}, false},
+		{"two old histories", 400, "5d", false, map[string][]backupFound{"a": of(1, 2), "b": of(3)},
+			true},
 		{"none", 400, "5d", false, nil, false},
 	} {
 		rule, err := parseRetention(tt.keep)
@@ -41,7 +45,8 @@ func TestPruneBesideTheClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &pruning{rule: rule, force: tt.force, now: made.Add(time.Duration(tt.days) * day)}
-		if err := p.plausible(tt.of); (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "--force") {
+		if err := p.plausible(tt.of); (err != nil) != tt.refused ||
+			err != nil && !strings.Contains(err.Error(), "--force") {
 			t.Errorf("%s: %v", tt.what, err)
 		}
 	}

@@ -26,7 +26,8 @@ func TestRanges(t *testing.T) {
 		if left[r.Name] {
 			continue
 		}
-		low, high := []string{"--" + r.Name, strconv.FormatInt(r.Min, 10)}, []string{"--" + r.Name, strconv.FormatInt(r.Max, 10)}
+		low, high := []string{"--" + r.Name, strconv.FormatInt(r.Min, 10)},
+			[]string{"--" + r.Name, strconv.FormatInt(r.Max, 10)}
 		if alone[r.Name] {
 			for _, args := range [][]string{low, high} {
 				p := startKeyp(t, t.TempDir(), args...)
@@ -56,7 +57,8 @@ func TestRanges(t *testing.T) {
 		for _, v := range beyond {
 			_, err := config.Load([]string{"--" + r.Name, v}, nil, nil)
 			want := fmt.Sprintf("argument must be between %d and %d inclusive", r.Min, r.Max)
-			if err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "memory value") {
+			if err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(),
+				"memory value") {
 				t.Errorf("--%s %s gave %v, want %s", r.Name, v, err, want)
 			}
 		}
@@ -65,8 +67,10 @@ func TestRanges(t *testing.T) {
 
 func tryOptions(t *testing.T, args []string, databases int64) {
 	dir := t.TempDir()
-	write := []string{"set s v", "append s v", "hset h f v g w", "rpush l a b", "sadd i 1 2", "sadd m a b", "zadd z 1 a 2 b", "save"}
-	read := map[string]string{"get s": "vv", "hlen h": "2", "llen l": "2", "scard i": "2", "scard m": "2", "zcard z": "2", "dbsize": "6"}
+	write := []string{"set s v", "append s v", "hset h f v g w", "rpush l a b", "sadd i 1 2",
+		"sadd m a b", "zadd z 1 a 2 b", "save"}
+	read := map[string]string{"get s": "vv", "hlen h": "2", "llen l": "2", "scard i": "2",
+		"scard m": "2", "zcard z": "2", "dbsize": "6"}
 	for round := range 2 {
 		p := startKeyp(t, dir, args...)
 		c := p.client(t).Conn()

@@ -22,20 +22,24 @@ func TestRepair(t *testing.T) {
 	c := p.client(t)
 	const keys = 500
 	for i := range keys {
-		if err := c.Set(ctx, fmt.Sprint("key", i), fmt.Sprintf("value of key %d.", i), 0).Err(); err != nil {
+		if err := c.Set(ctx, fmt.Sprint("key", i), fmt.Sprintf("value of key %d.", i),
+			0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.signal(t, syscall.SIGTERM)
 	p.status(t)
 
-	if status, out, errs := runKeyp(t, "", nil, "repair", data, repaired); status != 0 || !strings.HasPrefix(out, repaired+" has 500 keys, 0 with a deadline") || errs != "" {
+	if status, out, errs := runKeyp(t, "", nil, "repair", data, repaired); status != 0 ||
+		!strings.HasPrefix(out, repaired+" has 500 keys, 0 with a deadline") || errs != "" {
 		t.Errorf("repair of a sound directory: status %d, %q, %q", status, out, errs)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "repair", data, repaired); status != 2 || !strings.Contains(errs, "file exists") {
+	if status, _, errs := runKeyp(t, "", nil, "repair", data, repaired); status != 2 ||
+		!strings.Contains(errs, "file exists") {
 		t.Errorf("repair into a directory that is there: status %d, %q", status, errs)
 	}
-	if status, _, errs := runKeyp(t, "", nil, "repair", data); status != 2 || errs != "keyp: usage: keyp repair DIR NEWDIR\n" {
+	if status, _, errs := runKeyp(t, "", nil, "repair", data); status != 2 ||
+		errs != "keyp: usage: keyp repair DIR NEWDIR\n" {
 		t.Errorf("repair to nowhere: status %d, %q", status, errs)
 	}
 	if err := os.RemoveAll(repaired); err != nil {
@@ -52,7 +56,8 @@ func TestRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errs := runKeyp(t, "", nil, "check", data)
-	if status != 1 || !strings.Contains(out, "key77") || !strings.Contains(errs, "`keyp repair "+data+" NEWDIR`") {
+	if status != 1 || !strings.Contains(out, "key77") ||
+		!strings.Contains(errs, "`keyp repair "+data+" NEWDIR`") {
 		t.Errorf("check: status %d, %q, %q", status, out, errs)
 	}
 	p = startKeyp(t, data)
@@ -61,7 +66,8 @@ func TestRepair(t *testing.T) {
 	p.status(t)
 
 	status, out, errs = runKeyp(t, "", nil, "repair", data, repaired)
-	if status != 1 || !strings.Contains(out, `lost: key "key77" of database 0`) || !strings.Contains(errs, "not all of "+data) {
+	if status != 1 || !strings.Contains(out, `lost: key "key77" of database 0`) ||
+		!strings.Contains(errs, "not all of "+data) {
 		t.Errorf("repair: status %d, %q, %q", status, out, errs)
 	}
 	if status, out, errs := runKeyp(t, "", nil, "check", repaired); status != 0 {

@@ -44,7 +44,8 @@ func BenchmarkSync(b *testing.B) {
 				index++
 				e := entryOf(index, 2, "")
 				e.Data = data
-				l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)), Commit: new(index - 1)}, Entries: []*pb.Entry{e}})
+				l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)),
+					Vote: new(uint64(2)), Commit: new(index - 1)}, Entries: []*pb.Entry{e}})
 				l.Sync(finish)
 				must(b, <-done)
 			}
@@ -70,7 +71,8 @@ func BenchmarkMemory(b *testing.B) {
 		for index := uint64(2); index < entries+2; index++ {
 			e := entryOf(index, 2, "")
 			e.Data = bytes.Repeat([]byte("x"), 100)
-			l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)), Commit: new(index - 1)}, Entries: []*pb.Entry{e}})
+			l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)),
+				Commit: new(index - 1)}, Entries: []*pb.Entry{e}})
 			if index%1000 == 0 {
 				synced(b, l)
 			}

@@ -31,7 +31,8 @@ func created(t testing.TB, o wal.Options) (l *Log, first uint64) {
 // headOf is a head as a test changes it.
 func headOf(change func(r *record)) []byte {
 	base := testBase
-	r := record{head: true, id: Identity{"cluster", 1, 2}, hard: &hard{}, base: &base, last: 1, term: 1}
+	r := record{head: true, id: Identity{"cluster", 1, 2}, hard: &hard{}, base: &base,
+		last: 1, term: 1}
 	if change != nil {
 		change(&r)
 	}
@@ -67,43 +68,81 @@ func TestContradictions(t *testing.T) {
 		records [][]byte
 		want    string // "": it is sound
 	}{
-		{"nothing wrong", [][]byte{start, some, writeOf(nil, nil, 4, 2), writeOf(nil, nil, 5, 2), headOf(func(r *record) { *r.hard, r.last, r.term = *h(2, 2, 4), 5, 2 })}, ""},
+		{"nothing wrong", [][]byte{start, some, writeOf(nil, nil, 4, 2), writeOf(nil, nil, 5, 2),
+			headOf(func(r *record) { *r.hard, r.last, r.term = *h(2, 2, 4), 5, 2 })}, ""},
 		{"no head", [][]byte{some}, "no head"},
 		{"an empty record", [][]byte{start, {}}, "parse"},
 		{"an unknown kind", [][]byte{start, {9}}, "parse"},
 		{"an unknown flag", [][]byte{start, {kindWrite, 8, 0, 0}}, "parse"},
-		{"an unknown type", [][]byte{start, append(appendEntry(appendWrite(nil, h(1, 0, 0), nil, 2, 1), 9, 1, 1), 'x')}, "parse"},
-		{"something behind a record", [][]byte{start, append(writeOf(h(1, 0, 0), nil, 2, 1), 'x')}, "parse"},
-		{"more entries than there is room for", [][]byte{start, appendWrite(nil, nil, nil, 2, 1<<40)}, "parse"},
+		{"an unknown type", [][]byte{start,
+			append(appendEntry(appendWrite(nil, h(1, 0, 0), nil, 2, 1), 9, 1, 1), 'x')}, "parse"},
+		{"something behind a record", [][]byte{start, append(writeOf(h(1, 0, 0), nil, 2, 1), 'x')},
+			"parse"},
+		{"more entries than there is room for",
+			[][]byte{start, appendWrite(nil, nil, nil, 2, 1<<40)}, "parse"},
 		{"an entry 0", [][]byte{start, writeOf(h(1, 0, 0), nil, 0, 1)}, "parse"},
-		{"a later version", [][]byte{append([]byte{kindHead, version + 1}, start[2:]...)}, "later version"},
+		{"a later version", [][]byte{append([]byte{kindHead, version + 1}, start[2:]...)},
+			"later version"},
 		{"a gap", [][]byte{start, some, writeOf(nil, nil, 6, 2)}, "entry 6 follows entry 4"},
-		{"a committed entry again", [][]byte{start, some, writeOf(h(3, 0, 3), nil, 3, 3)}, "entry 3 comes again"},
-		{"an entry of a snapshot again", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 0), writeOf(nil, nil, 9, 5)}, "entry 9 comes again"},
-		{"a term that goes back", [][]byte{start, some, writeOf(h(1, 2, 3), nil, 5)}, "comes after term 2"},
-		{"another vote in one term", [][]byte{start, some, writeOf(h(2, 3, 3), nil, 5)}, "vote 3 comes after term 2 with vote 2"},
-		{"a vote that is withdrawn", [][]byte{start, some, writeOf(h(2, 0, 3), nil, 5)}, "vote 0 comes after term 2 with vote 2"},
-		{"a commit index that goes back", [][]byte{start, some, writeOf(h(3, 2, 2), nil, 5)}, "commit index 2 comes after 3"},
-		{"terms of entries that go back", [][]byte{start, some, writeOf(h(3, 2, 3), nil, 5, 3, 2)}, "entry 6 of term 2"},
-		{"an entry of an earlier term", [][]byte{start, some, writeOf(h(3, 2, 3), nil, 5, 1)}, "entry 5 of term 1"},
-		{"an entry of a later term", [][]byte{start, some, writeOf(nil, nil, 5, 3)}, "entry 5 of term 3"},
-		{"a snapshot that is older", [][]byte{start, some, writeOf(nil, at(2, 2), 0)}, "snapshot that ends with entry 2"},
-		{"a snapshot that is older than another one", [][]byte{start, writeOf(h(5, 0, 0), at(9, 4), 0), writeOf(nil, at(8, 4), 0)}, "snapshot that ends with entry 8"},
-		{"a gap behind a snapshot", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 11, 5)}, "entry 11 follows entry 9"},
-		{"entries before a snapshot", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 9, 5)}, "entry 9 comes with a snapshot"},
-		{"an entry older than the snapshot", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 10, 3)}, "entry 10 of term 3"},
-		{"another member", [][]byte{start, some, after(func(r *record) { r.id.Member = 3 })}, "a head is that of"},
-		{"another cluster", [][]byte{start, some, after(func(r *record) { r.id.Cluster = "other" })}, "a head is that of"},
-		{"another group", [][]byte{start, some, after(func(r *record) { r.id.Group = 3 })}, "a head is that of"},
-		{"a head with another term", [][]byte{start, some, after(func(r *record) { r.hard.term = 3 })}, "hard state"},
-		{"a head with another vote", [][]byte{start, some, after(func(r *record) { r.hard.vote = 3 })}, "hard state"},
-		{"a head with an earlier commit", [][]byte{start, some, after(func(r *record) { r.hard.commit = 2 })}, "hard state"},
-		{"a head with fewer entries", [][]byte{start, some, after(func(r *record) { r.last = 3 })}, "entries up to 3"},
-		{"a head with another term of the last entry", [][]byte{start, some, after(func(r *record) { r.term = 1 })}, "entry 4 of term 1"},
-		{"a head with another term of the base", [][]byte{start, some, after(func(r *record) { r.base = at(3, 1) })}, "entry 3 of term 1"},
-		{"a base beyond the end", [][]byte{start, some, after(func(r *record) { r.base = at(5, 2) })}, "the base 5, and entries up to 4"},
+		{"a committed entry again", [][]byte{start, some, writeOf(h(3, 0, 3), nil, 3, 3)},
+			"entry 3 comes again"},
+		{"an entry of a snapshot again", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 0),
+			writeOf(nil, nil, 9, 5)}, "entry 9 comes again"},
+		{"a term that goes back", [][]byte{start, some, writeOf(h(1, 2, 3), nil, 5)},
+			"comes after term 2"},
+		{"another vote in one term", [][]byte{start, some, writeOf(h(2, 3, 3), nil, 5)},
+			"vote 3 comes after term 2 with vote 2"},
+		{"a vote that is withdrawn", [][]byte{start, some, writeOf(h(2, 0, 3), nil, 5)},
+			"vote 0 comes after term 2 with vote 2"},
+		{"a commit index that goes back", [][]byte{start, some, writeOf(h(3, 2, 2), nil, 5)},
+			"commit index 2 comes after 3"},
+		{"terms of entries that go back", [][]byte{start, some, writeOf(h(3, 2, 3), nil, 5, 3, 2)},
+			"entry 6 of term 2"},
+		{"an entry of an earlier term", [][]byte{start, some, writeOf(h(3, 2, 3), nil, 5, 1)},
+			"entry 5 of term 1"},
+		{"an entry of a later term", [][]byte{start, some, writeOf(nil, nil, 5, 3)},
+			"entry 5 of term 3"},
+		{"a snapshot that is older", [][]byte{start, some, writeOf(nil, at(2, 2), 0)},
+			"snapshot that ends with entry 2"},
+		{"a snapshot that is older than another one", [][]byte{start, writeOf(h(5, 0, 0), at(9, 4),
+			0), writeOf(nil, at(8, 4), 0)}, "snapshot that ends with entry 8"},
+		{"a gap behind a snapshot", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 11, 5)},
+			"entry 11 follows entry 9"},
+		{"entries before a snapshot", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 9, 5)},
+			"entry 9 comes with a snapshot"},
+		{"an entry older than the snapshot", [][]byte{start, writeOf(h(5, 0, 3), at(9, 4), 10, 3)},
+			"entry 10 of term 3"},
+		{"another member", [][]byte{start, some, after(func(r *record) { r.id.Member = 3 })},
+			"a head is that of"},
+		{"another cluster", [][]byte{start, some, after(func(r *record) {
+			r.id.Cluster = "other"
+		})}, "a head is that of"},
+		{"another group", [][]byte{start, some, after(func(r *record) { r.id.Group = 3 })},
+			"a head is that of"},
+		{"a head with another term", [][]byte{start, some, after(func(r *record) {
+			r.hard.term = 3
+		})}, "hard state"},
+		{"a head with another vote", [][]byte{start, some, after(func(r *record) {
+			r.hard.vote = 3
+		})}, "hard state"},
+		{"a head with an earlier commit", [][]byte{start, some, after(func(r *record) {
+			r.hard.commit = 2
+		})}, "hard state"},
+		{"a head with fewer entries", [][]byte{start, some, after(func(r *record) { r.last = 3 })},
+			"entries up to 3"},
+		{"a head with another term of the last entry", [][]byte{start, some, after(func(r *record) {
+			r.term = 1
+		})}, "entry 4 of term 1"},
+		{"a head with another term of the base", [][]byte{start, some, after(func(r *record) {
+			r.base = at(3, 1)
+		})}, "entry 3 of term 1"},
+		{"a base beyond the end", [][]byte{start, some, after(func(r *record) {
+			r.base = at(5, 2)
+		})}, "the base 5, and entries up to 4"},
 		{"no base", [][]byte{after(nil)}, "no head has a base"},
-		{"a base whose term shows to be another one", [][]byte{after(func(r *record) { *r.hard, r.base = *h(2, 2, 1), at(3, 1) }), writeOf(nil, nil, 3, 2, 2)}, "it is of term 2"},
+		{"a base whose term shows to be another one", [][]byte{after(func(r *record) {
+			*r.hard, r.base = *h(2, 2, 1), at(3, 1)
+		}), writeOf(nil, nil, 3, 2, 2)}, "it is of term 2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,8 +178,10 @@ func fill(t testing.TB, mem *vfs.Mem, o wal.Options) (first uint64, entries []*p
 	l, first := created(t, o)
 	random := rand.New(rand.NewPCG(3, 3))
 	for i := uint64(2); i < 60; i += 2 {
-		list := []*pb.Entry{entryOf(i, 2, fmt.Sprint(i)+strings.Repeat("-", random.IntN(1200))), entryOf(i+1, 2, "x")}
-		l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)), Commit: new(i - 1)}, Entries: list})
+		list := []*pb.Entry{entryOf(i, 2, fmt.Sprint(i)+strings.Repeat("-", random.IntN(1200))),
+			entryOf(i+1, 2, "x")}
+		l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)),
+			Commit: new(i - 1)}, Entries: list})
 		entries = append(entries, list...)
 		if i%20 == 0 {
 			base := testBase
@@ -176,7 +217,8 @@ func TestFlippedBits(t *testing.T) {
 		l, err := Open(o, first)
 		if err != nil {
 			var corrupt *wal.CorruptError
-			if !errors.As(err, &corrupt) && !errors.Is(err, ErrLog) && !errors.Is(err, wal.ErrVersion) {
+			if !errors.As(err, &corrupt) && !errors.Is(err, ErrLog) &&
+				!errors.Is(err, wal.ErrVersion) {
 				t.Fatalf("%s at %d: %v", name, offset, err)
 			}
 			failed++
@@ -224,11 +266,16 @@ func TestRecordsOtherThanPlaced(t *testing.T) {
 	l, err := Open(o, first)
 	must(t, err)
 	for name, wrong := range map[string]func(){
-		"a later place":    func() { l.mu.table.blocks[0].more[3].place = l.mu.table.blocks[0].more[5].place },
-		"an earlier place": func() { l.mu.table.blocks[0].more[3].place = l.mu.table.blocks[0].more[2].place },
-		"another term":     func() { l.mu.terms = []span{{2, 3}} },
+		"a later place": func() {
+			l.mu.table.blocks[0].more[3].place = l.mu.table.blocks[0].more[5].place
+		},
+		"an earlier place": func() {
+			l.mu.table.blocks[0].more[3].place = l.mu.table.blocks[0].more[2].place
+		},
+		"another term": func() { l.mu.terms = []span{{2, 3}} },
 		"the place of a head": func() {
-			l.mu.table.blocks[0].more[3].place = uint32(l.mu.rotations[1].place - l.mu.table.blocks[0].place)
+			l.mu.table.blocks[0].more[3].place =
+				uint32(l.mu.rotations[1].place - l.mu.table.blocks[0].place)
 		},
 		"a place within frames": func() { l.mu.table.blocks[0].more[3].place++ },
 	} {
@@ -275,7 +322,8 @@ func FuzzRecord(f *testing.F) {
 		}
 		for _, x := range []*record{&r, &second} {
 			if x.base != nil {
-				x.base.Conf = nil // protobuf keeps fields that it does not know, and nil and empty lists
+				// Protobuf keeps fields that it does not know, and nil and empty lists.
+				x.base.Conf = nil
 			}
 		}
 		if len(r.entries) == 0 {

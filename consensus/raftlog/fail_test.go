@@ -36,7 +36,8 @@ func put(l *Log, index uint64, size int) {
 // was done.
 func TestFailures(t *testing.T) {
 	const writes = 30
-	for _, failing := range []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpCreate} {
+	for _, failing := range []vfs.Op{vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir,
+		vfs.OpRename, vfs.OpCreate} {
 		for n, more := 1, true; more; n++ {
 			more = failAt(t, failing, n, writes)
 			if n > 400 {
@@ -88,7 +89,8 @@ func failAt(t *testing.T, failing vfs.Op, n, writes int) bool {
 			if i%10 == 0 {
 				base := testBase
 				base.Index, base.Term = uint64(i-2), 2
-				if segment, err := l.Rotate(base); err == nil && l.Settled(context.Background(), l.End()) == nil {
+				if segment, err := l.Rotate(base); err == nil && l.Settled(context.Background(),
+					l.End()) == nil {
 					first, synced = segment, uint64(i)
 					_ = l.Release(segment) // it may fail, and the next one releases the segments
 				}
@@ -137,12 +139,14 @@ func TestDoneOnce(t *testing.T) {
 	synced(t, l)
 	operations = 0
 	synced(t, l)
-	l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)), Commit: new(uint64(2))}})
+	l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(2)), Vote: new(uint64(2)),
+		Commit: new(uint64(2))}})
 	synced(t, l)
 	if operations > 0 || l.Hard().GetCommit() != 2 {
 		t.Errorf("%d operations, committed %d", operations, l.Hard().GetCommit())
 	}
-	l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(3)), Vote: new(uint64(0)), Commit: new(uint64(2))}})
+	l.Append(consensus.Write{Hard: &pb.HardState{Term: new(uint64(3)), Vote: new(uint64(0)),
+		Commit: new(uint64(2))}})
 	synced(t, l)
 	if operations == 0 {
 		t.Error("a term is not written")
@@ -353,7 +357,10 @@ func TestFullDisk(t *testing.T) {
 				mem.SetFree(1 << 30)
 			} else {
 				mem.SetFree(1 << 30)
-				await.Until(t, "room", func() bool { fake.Advance(100 * time.Millisecond); return len(done) > 0 })
+				await.Until(t, "room", func() bool {
+					fake.Advance(100 * time.Millisecond)
+					return len(done) > 0
+				})
 				must(t, <-done)
 				must(t, l.Close())
 			}

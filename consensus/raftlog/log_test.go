@@ -48,7 +48,8 @@ func TestSyncedIndex(t *testing.T) {
 	o.NoBackground = true
 	l, first := created(t, o)
 	two := func(index uint64) {
-		l.Append(consensus.Write{Entries: []*pb.Entry{entryOf(index, 2, "one"), entryOf(index+1, 2, "two")}})
+		l.Append(consensus.Write{Entries: []*pb.Entry{entryOf(index, 2, "one"),
+			entryOf(index+1, 2, "two")}})
 	}
 	put(l, 2, 10)
 	for at := uint64(3); at < 20; at += 4 {
@@ -86,11 +87,13 @@ func TestLog(t *testing.T) {
 	}
 	l, err := Open(options(fsys), first)
 	must(t, err)
-	if l.Identity() != id || l.Last() != 1 || l.Begin().Position != 77 || l.Base().Conf.GetVoters()[0] != 2 {
+	if l.Identity() != id || l.Last() != 1 || l.Begin().Position != 77 ||
+		l.Base().Conf.GetVoters()[0] != 2 {
 		t.Fatalf("identity %v, last %d, base %v", l.Identity(), l.Last(), l.Begin())
 	}
 	one := func(index, term uint64) {
-		l.Append(consensus.Write{Hard: &pb.HardState{Term: new(term), Vote: new(uint64(2)), Commit: new(index - 1)}, Entries: []*pb.Entry{entryOf(index, term, "data")}})
+		l.Append(consensus.Write{Hard: &pb.HardState{Term: new(term), Vote: new(uint64(2)),
+			Commit: new(index - 1)}, Entries: []*pb.Entry{entryOf(index, term, "data")}})
 	}
 	for i := uint64(2); i < 20; i++ {
 		one(i, 2)

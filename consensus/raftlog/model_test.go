@@ -106,12 +106,14 @@ func (m *model) crash() {
 // baseAt returns a base that differs from all others.
 func (m *model) baseAt(index, term uint64) Base {
 	m.serial++
-	b := Base{consensus.Base{Index: index, Term: term, Conf: &pb.ConfState{Voters: []uint64{index + 1, uint64(m.serial)}}}, uint64(m.serial)}
+	b := Base{consensus.Base{Index: index, Term: term,
+		Conf: &pb.ConfState{Voters: []uint64{index + 1, uint64(m.serial)}}}, uint64(m.serial)}
 	return b
 }
 
 func same(a, b Base) bool {
-	return a.Index == b.Index && a.Term == b.Term && a.Position == b.Position && slices.Equal(a.Conf.GetVoters(), b.Conf.GetVoters())
+	return a.Index == b.Index && a.Term == b.Term && a.Position == b.Position &&
+		slices.Equal(a.Conf.GetVoters(), b.Conf.GetVoters())
 }
 
 // entriesOf returns all entries of a log that is closed.
@@ -133,12 +135,15 @@ func (m *model) isRead(l *Log, c *Closed, read []*pb.Entry) {
 	base, last := l.Begin(), l.Last()
 	index, term := c.Last()
 	want, err := l.Term(last)
-	if err != nil || index != last || term != want || !same(c.Begin(), base) || c.Identity() != l.Identity() || c.Committed() != l.Hard().GetCommit() {
-		m.t.Fatalf("read: base %+v, entry %d of term %d, %d committed; opened: base %+v, entry %d of term %d, %d committed, %v", c.Begin(), index, term, c.Committed(), base, last, want, l.Hard().GetCommit(), err)
+	if err != nil || index != last || term != want || !same(c.Begin(), base) ||
+		c.Identity() != l.Identity() || c.Committed() != l.Hard().GetCommit() {
+		m.t.Fatalf("read: base %+v, entry %d of term %d, %d committed; opened: base %+v, entry %d of term %d, %d committed, %v",
+			c.Begin(), index, term, c.Committed(), base, last, want, l.Hard().GetCommit(), err)
 	}
 	list, err := l.Entries(base.Index+1, last+1, 1<<40)
 	if err != nil || !slices.EqualFunc(list, read, func(a, b *pb.Entry) bool {
-		return a.GetIndex() == b.GetIndex() && a.GetTerm() == b.GetTerm() && a.GetType() == b.GetType() && bytes.Equal(a.Data, b.Data)
+		return a.GetIndex() == b.GetIndex() && a.GetTerm() == b.GetTerm() &&
+			a.GetType() == b.GetType() && bytes.Equal(a.Data, b.Data)
 	}) {
 		m.t.Fatalf("%d entries are read and others, or %d, opened: %v", len(read), len(list), err)
 	}
@@ -165,7 +170,8 @@ func (m *model) open(c *powerCut) {
 	n := synced
 	for ; ; n++ {
 		if n == len(m.history) {
-			t.Fatalf("what is there is none of the images from %d on: %+v, base %v, last %d", synced, l.mu.hard, l.Begin(), l.Last())
+			t.Fatalf("what is there is none of the images from %d on: %+v, base %v, last %d",
+				synced, l.mu.hard, l.Begin(), l.Last())
 		}
 		if m.matches(&m.history[n]) && l.Begin().Index <= max(applied, m.history[n].base.Index) {
 			break // and what was applied is after its base
@@ -181,7 +187,8 @@ func (m *model) open(c *powerCut) {
 	m.history, m.synced = []image{m.now}, 0
 	m.check(t)
 	if e := c.last; e != nil && e.GetIndex() > base.Index {
-		if e.GetIndex() > l.Last() || !equal([]*pb.Entry{e}, m.now.entries[e.GetIndex()-base.Index-1:][:1]) {
+		if e.GetIndex() > l.Last() ||
+			!equal([]*pb.Entry{e}, m.now.entries[e.GetIndex()-base.Index-1:][:1]) {
 			t.Fatalf("entry %d of term %d was on disk, and is not there", e.GetIndex(), e.GetTerm())
 		}
 	}
@@ -195,7 +202,8 @@ func (m *model) matches(im *image) bool {
 	l := m.log
 	base := l.Begin()
 	h := l.mu.hard
-	if h.term != im.hard.term || h.vote != im.hard.vote || h.commit != im.written || l.Last() != im.last() {
+	if h.term != im.hard.term || h.vote != im.hard.vote || h.commit != im.written ||
+		l.Last() != im.last() {
 		return false
 	}
 	if known, ok := m.bases[base.Position]; !ok || !same(known, base) {
@@ -203,7 +211,8 @@ func (m *model) matches(im *image) bool {
 	}
 	if base.Index < im.base.Index {
 		// The image begins with a snapshot, or was released so far: the log has a base before that.
-		if list, err := l.Entries(im.base.Index+1, l.Last()+1, 1<<40); l.Last() > im.base.Index && (err != nil || !equal(list, im.entries)) {
+		if list, err := l.Entries(im.base.Index+1, l.Last()+1, 1<<40); l.Last() > im.base.Index &&
+			(err != nil || !equal(list, im.entries)) {
 			return false
 		}
 		term, err := l.Term(im.base.Index)
@@ -213,19 +222,22 @@ func (m *model) matches(im *image) bool {
 	if base.Index == l.Last() {
 		list, err = nil, nil
 	}
-	return err == nil && im.term(base.Index) == base.Term && equal(list, im.entries[base.Index-im.base.Index:])
+	return err == nil && im.term(base.Index) == base.Term &&
+		equal(list, im.entries[base.Index-im.base.Index:])
 }
 
 func equal(a, b []*pb.Entry) bool {
 	return slices.EqualFunc(a, b, func(x, y *pb.Entry) bool {
-		return x.GetIndex() == y.GetIndex() && x.GetTerm() == y.GetTerm() && x.GetType() == y.GetType() && bytes.Equal(x.Data, y.Data)
+		return x.GetIndex() == y.GetIndex() && x.GetTerm() == y.GetTerm() &&
+			x.GetType() == y.GetType() && bytes.Equal(x.Data, y.Data)
 	})
 }
 
 // check compares the log with the image.
 func (m *model) check(t *rapid.T) {
 	l, im := m.log, &m.now
-	if h := l.Hard(); h.GetTerm() != im.hard.term || h.GetVote() != im.hard.vote || h.GetCommit() != min(im.hard.commit, im.last()) {
+	if h := l.Hard(); h.GetTerm() != im.hard.term || h.GetVote() != im.hard.vote ||
+		h.GetCommit() != min(im.hard.commit, im.last()) {
 		t.Fatalf("hard state %v, want %+v", h, im.hard)
 	}
 	if l.Last() != im.last() || !same(l.Begin(), im.base) {
@@ -274,7 +286,8 @@ func (m *model) read(t *rapid.T) {
 			}
 		}
 		if err != nil || !equal(got, want) {
-			t.Fatalf("entries from %d on, before %d, of %d bytes: %v, %v; want %v", lo, hi, most, got, err, want)
+			t.Fatalf("entries from %d on, before %d, of %d bytes: %v, %v; want %v", lo, hi,
+				most, got, err, want)
 		}
 	}
 }
@@ -287,7 +300,8 @@ func (m *model) write(t *rapid.T) {
 	w := consensus.Write{}
 	position := uint64(0)
 	if rapid.IntRange(0, 3).Draw(t, "election") == 0 {
-		h.term, h.vote, changed = h.term+rapid.Uint64Range(1, 3).Draw(t, "terms"), rapid.Uint64Range(0, 3).Draw(t, "vote"), true
+		h.term, h.vote, changed = h.term+rapid.Uint64Range(1, 3).Draw(t, "terms"),
+			rapid.Uint64Range(0, 3).Draw(t, "vote"), true
 	} else if h.vote == 0 && rapid.Bool().Draw(t, "votes") {
 		h.vote, changed = rapid.Uint64Range(0, 3).Draw(t, "vote"), true
 	}
@@ -295,7 +309,8 @@ func (m *model) write(t *rapid.T) {
 	from := last + 1
 	switch n := rapid.IntRange(0, 19).Draw(t, "kind"); {
 	case n == 0:
-		b := m.baseAt(rapid.Uint64Range(max(h.commit, im.base.Index), last+10).Draw(t, "snapshot"), h.term)
+		b := m.baseAt(rapid.Uint64Range(max(h.commit, im.base.Index), last+10).Draw(t, "snapshot"),
+			h.term)
 		w.Base, position = &b.Base, b.Position
 		m.bases[b.Position] = b
 		last, from, changed = b.Index, b.Index+1, true
@@ -317,10 +332,12 @@ func (m *model) write(t *rapid.T) {
 	}
 	for i := range entries {
 		m.serial++
-		size := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, 100), rapid.IntRange(0, 100), rapid.IntRange(0, 30000)).Draw(t, "size")
+		size := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, 100), rapid.IntRange(0, 100),
+			rapid.IntRange(0, 30000)).Draw(t, "size")
 		e := entryOf(from+uint64(i), term, "")
 		if size > 0 {
-			e.Data = append(fmt.Appendf(nil, "%d:", m.serial), bytes.Repeat([]byte{byte(m.serial)}, size)...)
+			e.Data = append(fmt.Appendf(nil, "%d:", m.serial),
+				bytes.Repeat([]byte{byte(m.serial)}, size)...)
 		}
 		if rapid.IntRange(0, 9).Draw(t, "type") == 0 {
 			e.Type = new(pb.EntryConfChangeV2)
@@ -328,7 +345,8 @@ func (m *model) write(t *rapid.T) {
 		w.Entries = append(w.Entries, e)
 		last = e.GetIndex()
 	}
-	if commit := rapid.Uint64Range(h.commit, last).Draw(t, "commit"); commit > h.commit && rapid.Bool().Draw(t, "commits") {
+	if commit := rapid.Uint64Range(h.commit, last).Draw(t, "commit"); commit > h.commit &&
+		rapid.Bool().Draw(t, "commits") {
 		h.commit, changed = commit, true
 	}
 	if changed {
@@ -360,7 +378,8 @@ func (m *model) sync(t *rapid.T) {
 // that are not needed are perhaps released.
 func (m *model) rotate(t *rapid.T) {
 	im := &m.now
-	least := max(im.base.Index, m.applied) // the machine's last entry at the start, which may be beyond the known commit index
+	// The machine's last entry at the start, which may be beyond the known commit index.
+	least := max(im.base.Index, m.applied)
 	index := rapid.Uint64Range(least, max(least, min(im.hard.commit, im.last()))).Draw(t, "applied")
 	b := m.baseAt(index, im.term(index))
 	m.bases[b.Position] = b
@@ -395,9 +414,11 @@ func (m *model) release(t *rapid.T, first uint64) {
 	}
 	base := m.log.Begin()
 	if base.Index < m.now.base.Index || base.Index > max(m.applied, m.now.base.Index) {
-		t.Fatalf("the log began with %d, %d is applied, and after a release it begins with %d", m.now.base.Index, m.applied, base.Index)
+		t.Fatalf("the log began with %d, %d is applied, and after a release it begins with %d",
+			m.now.base.Index, m.applied, base.Index)
 	}
-	if known, ok := m.bases[base.Position]; !ok || !same(known, base) || m.now.term(base.Index) != base.Term {
+	if known, ok := m.bases[base.Position]; !ok || !same(known, base) ||
+		m.now.term(base.Index) != base.Term {
 		t.Fatalf("after a release the log begins with %v", base)
 	}
 	m.now.entries = m.now.entries[base.Index-m.now.base.Index:]
@@ -425,9 +446,11 @@ func (m *model) step(t *rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem := vfs.NewMem()
-		m := &model{t: t, o: options(mem), bases: map[uint64]Base{}, limit: rapid.SampledFrom([]int{0, 2000, cacheSize}).Draw(t, "limit")}
+		m := &model{t: t, o: options(mem), bases: map[uint64]Base{},
+			limit: rapid.SampledFrom([]int{0, 2000, cacheSize}).Draw(t, "limit")}
 		m.o.NoBackground = true
-		m.o.SegmentSize = rapid.SampledFrom([]int64{5 << 10, 8 << 10, 64 << 10}).Draw(t, "segment size")
+		m.o.SegmentSize = rapid.SampledFrom([]int64{5 << 10, 8 << 10, 64 << 10}).Draw(t,
+			"segment size")
 		m.o.FirstSize = rapid.SampledFrom([]int64{0, 5 << 10}).Draw(t, "first size")
 		seed := rapid.Uint64().Draw(t, "seed")
 		m.rng = rand.New(rand.NewPCG(seed, 5))

@@ -20,11 +20,13 @@ func TestTableCut(t *testing.T) {
 		}
 		records.cut(index)
 		if place, next := records.find(index - 1); place != 10*(index-1) || next != math.MaxUint64 {
-			t.Errorf("cut from %d on: the last record is at %d, and one with %d follows", index, place, next)
+			t.Errorf("cut from %d on: the last record is at %d, and one with %d follows",
+				index, place, next)
 		}
 		records.add(index, 1<<40)
 		if place, next := records.find(index); place != 1<<40 || next != math.MaxUint64 {
-			t.Errorf("replaced from %d on: the last record is at %d, and one with %d follows", index, place, next)
+			t.Errorf("replaced from %d on: the last record is at %d, and one with %d follows",
+				index, place, next)
 		}
 	}
 }
@@ -57,7 +59,8 @@ func TestReleaseForgets(t *testing.T) {
 	const last = 3 * blockSize
 	for i := l.Last() + 1; i <= last; i++ {
 		term := 2 + i/blockSize
-		l.Append(consensus.Write{Hard: &pb.HardState{Term: &term, Vote: new(uint64(1)), Commit: new(i - 1)}, Entries: []*pb.Entry{entryOf(i, term, "data")}})
+		l.Append(consensus.Write{Hard: &pb.HardState{Term: &term, Vote: new(uint64(1)),
+			Commit: new(i - 1)}, Entries: []*pb.Entry{entryOf(i, term, "data")}})
 	}
 	base := Base{Base: l.Base()}
 	base.Index, base.Term = last, 2+last/blockSize
@@ -65,8 +68,10 @@ func TestReleaseForgets(t *testing.T) {
 	must(t, err)
 	synced(t, l)
 	must(t, l.Release(segment))
-	if blocks, terms := len(l.mu.table.blocks), len(l.mu.terms); blocks > 1 || terms > 1 || l.Begin().Index != last {
-		t.Errorf("a log that begins after entry %d has %d blocks of records and %d terms in memory", l.Begin().Index, blocks, terms)
+	if blocks, terms := len(l.mu.table.blocks), len(l.mu.terms); blocks > 1 || terms > 1 ||
+		l.Begin().Index != last {
+		t.Errorf("a log that begins after entry %d has %d blocks of records and %d terms in memory",
+			l.Begin().Index, blocks, terms)
 	}
 	must(t, l.Close())
 }

@@ -26,7 +26,8 @@ const epoch = 1_700_000_000_000
 func newHarness(t *testing.T) *harness {
 	time := clock.NewFake(epoch)
 	return &harness{t: t, time: time, o: storage.Options{
-		FS: vfs.NewMem(), Dir: testkit.MemoryDir(t), Clock: time, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
+		FS: vfs.NewMem(), Dir: testkit.MemoryDir(t), Clock: time,
+		Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4,
 		Sync: wal.Always, SegmentSize: 64 << 10, NoBackground: true, DiskReserve: 1,
 		Hooks: func(s *storage.Store) storage.Hooks { return New(s) },
 	}}
@@ -65,7 +66,9 @@ func (h *harness) do(fn func(*storage.Txn)) {
 func (h *harness) grant(name string) (token uint64) {
 	h.t.Helper()
 	k := h.s.Key(0, []byte(name))
-	h.do(func(x *storage.Txn) { token = In(h.s).Grant(x, k, []byte("me"), x.Now()+1000, 0, storage.Event{}) })
+	h.do(func(x *storage.Txn) {
+		token = In(h.s).Grant(x, k, []byte("me"), x.Now()+1000, 0, storage.Event{})
+	})
 	return token
 }
 
@@ -144,7 +147,8 @@ func TestNewLeader(t *testing.T) {
 	leader, follower := newHarness(t), newHarness(t)
 	var batches [][]byte
 	leader.o.Member, follower.o.Member, follower.o.Follower = true, true, true
-	leader.o.OpenLog = func(o wal.Options, from storage.Place, replay func(uint64, []byte) error) (storage.Journal, error) {
+	leader.o.OpenLog = func(o wal.Options, from storage.Place,
+		replay func(uint64, []byte) error) (storage.Journal, error) {
 		log, err := wal.Open(o, from.Segment, replay)
 		return captured{log, &batches}, err
 	}

@@ -35,7 +35,8 @@ func newHarness(t testing.TB) *harness {
 }
 
 func opened(t testing.TB, set func(*storage.Options)) *harness {
-	h := &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(), clock: clock.NewFake(epoch), set: set}
+	h := &harness{t: t, dir: testkit.MemoryDir(t), fs: vfs.NewMem(), clock: clock.NewFake(epoch),
+		set: set}
 	h.open()
 	return h
 }
@@ -45,9 +46,11 @@ const epoch = 1_700_000_000_000
 func (h *harness) open() {
 	h.t.Helper()
 	o := storage.Options{
-		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 3, Shards: 4, Sync: wal.Always,
-		SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22, NoBackground: true, DiskReserve: 1,
-		Hooks: func(s *storage.Store) storage.Hooks { return New(s, nil) },
+		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 3,
+		Shards: 4, Sync: wal.Always,
+		SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22, NoBackground: true,
+		DiskReserve: 1,
+		Hooks:       func(s *storage.Store) storage.Hooks { return New(s, nil) },
 	}
 	h.set(&o)
 	s, _, err := storage.Open(o)
@@ -171,21 +174,22 @@ func (h *harness) report() {
 func (h *harness) reported(db int, stream string) (list []string) {
 	h.t.Helper()
 	h.stream(h.key(db, stream), func(_ *storage.Txn, v *storage.Stream) {
-		v.Value().Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
-			var words []string
-			e.EachField(func(field, val []byte) bool {
-				switch string(field) {
-				case "rule", "db", "removed":
-				case "deadline":
-					words = append(words, fmt.Sprint("deadline=", atoi(val)-epoch))
-				default:
-					words = append(words, fmt.Sprintf("%s=%s", field, val))
-				}
+		v.Value().Range(object.StreamID{}, object.MaxStreamID, false,
+			func(e object.StreamEntry) bool {
+				var words []string
+				e.EachField(func(field, val []byte) bool {
+					switch string(field) {
+					case "rule", "db", "removed":
+					case "deadline":
+						words = append(words, fmt.Sprint("deadline=", atoi(val)-epoch))
+					default:
+						words = append(words, fmt.Sprintf("%s=%s", field, val))
+					}
+					return true
+				})
+				list = append(list, strings.Join(words, " "))
 				return true
 			})
-			list = append(list, strings.Join(words, " "))
-			return true
-		})
 	})
 	return list
 }
@@ -198,7 +202,8 @@ func atoi(b []byte) (n int64) {
 func (h *harness) wantReported(when string, db int, stream string, want ...string) {
 	h.t.Helper()
 	if got := h.reported(db, stream); !slices.Equal(got, want) {
-		h.t.Errorf("%s: the stream has\n%s\nwant\n%s", when, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		h.t.Errorf("%s: the stream has\n%s\nwant\n%s", when, strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 
@@ -230,7 +235,8 @@ func newPair(t testing.TB) *pair {
 	p := &pair{}
 	p.leader = opened(t, func(o *storage.Options) {
 		o.Member = true
-		o.OpenLog = func(wo wal.Options, from storage.Place, replay func(uint64, []byte) error) (storage.Journal, error) {
+		o.OpenLog = func(wo wal.Options, from storage.Place,
+			replay func(uint64, []byte) error) (storage.Journal, error) {
 			log, err := wal.Open(wo, from.Segment, replay)
 			return capture{log, p}, err
 		}

@@ -34,7 +34,8 @@ func (f failer) Fatalf(format string, args ...any) { f.rt.Fatalf(format, args...
 type model struct {
 	keys     map[name]map[string]timedValue // by field; a string has the field ""
 	reported map[string]bool                // values that have expired
-	either   map[string]bool                // that have perhaps: their database, or that of the stream, was emptied
+	// That have perhaps: their database, or that of the stream, was emptied.
+	either map[string]bool
 }
 
 type timedValue struct {
@@ -43,7 +44,8 @@ type timedValue struct {
 }
 
 func (m *model) clone() *model {
-	c := &model{keys: map[name]map[string]timedValue{}, reported: maps.Clone(m.reported), either: maps.Clone(m.either)}
+	c := &model{keys: map[name]map[string]timedValue{}, reported: maps.Clone(m.reported),
+		either: maps.Clone(m.either)}
 	for n, fields := range m.keys {
 		c.keys[n] = maps.Clone(fields)
 	}
@@ -78,7 +80,8 @@ type machine struct {
 }
 
 func (x *machine) name(rt *rapid.T) name {
-	return name{rapid.IntRange(0, 1).Draw(rt, "db"), fmt.Sprint("k", rapid.IntRange(0, 7).Draw(rt, "key"))}
+	return name{rapid.IntRange(0, 1).Draw(rt, "db"),
+		fmt.Sprint("k", rapid.IntRange(0, 7).Draw(rt, "key"))}
 }
 
 func (x *machine) key(n name) storage.Key { return x.h.s.Key(n.db, []byte(n.key)) }
@@ -104,7 +107,9 @@ func (x *machine) settled() *model {
 func (x *machine) set(rt *rapid.T) {
 	n, v := x.name(rt), x.next(rt)
 	x.settled().keys[n] = map[string]timedValue{"": v}
-	x.h.do(func(t *storage.Txn) { t.SetString(x.key(n), []byte(v.val), ttl.At(v.deadline), storage.Event{}) }, x.key(n))
+	x.h.do(func(t *storage.Txn) {
+		t.SetString(x.key(n), []byte(v.val), ttl.At(v.deadline), storage.Event{})
+	}, x.key(n))
 	x.done()
 }
 
@@ -198,17 +203,21 @@ func (x *machine) rule(rt *rapid.T) {
 }
 
 func ruleOf(db, stream int) Rule {
-	return Rule{Name: fmt.Sprint("rule", db), DB: db, Pattern: []byte("k*"), Elements: true, MaxValue: 100, Stream: fmt.Append(nil, "stream", stream)}
+	return Rule{Name: fmt.Sprint("rule", db), DB: db, Pattern: []byte("k*"), Elements: true,
+		MaxValue: 100, Stream: fmt.Append(nil, "stream", stream)}
 }
 
 // block puts a string in place of a stream, whose entries are gone: what expires waits, until
 // unblock.
 func (x *machine) block(rt *rapid.T) {
-	k := x.h.s.Key(rapid.IntRange(0, 1).Draw(rt, "db"), fmt.Append(nil, "stream", rapid.IntRange(0, 1).Draw(rt, "stream")))
+	k := x.h.s.Key(rapid.IntRange(0, 1).Draw(rt, "db"),
+		fmt.Append(nil, "stream", rapid.IntRange(0, 1).Draw(rt, "stream")))
 	x.settled()
 	maps.Copy(x.m.either, x.m.reported)
 	clear(x.m.reported)
-	x.h.do(func(t *storage.Txn) { t.SetString(k, []byte("no stream"), ttl.Deadline{}, storage.Event{}) }, k)
+	x.h.do(func(t *storage.Txn) {
+		t.SetString(k, []byte("no stream"), ttl.Deadline{}, storage.Event{})
+	}, k)
 	x.done()
 }
 
@@ -378,16 +387,22 @@ func TestModel(t *testing.T) {
 		h.set = func(o *storage.Options) { o.Testing.SmallSteps = small }
 		h.reopen()
 		x := &machine{h: h, rt: rt, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
-		x.m = &model{keys: map[name]map[string]timedValue{}, reported: map[string]bool{}, either: map[string]bool{}}
+		x.m = &model{keys: map[name]map[string]timedValue{}, reported: map[string]bool{},
+			either: map[string]bool{}}
 		for db := range 2 {
 			h.rule(ruleOf(db, 0))
 		}
 		x.commit(rt)
 		defer h.close()
 		rt.Repeat(map[string]func(*rapid.T){
-			"set": x.set, "set more": x.set, "field": x.field, "del": x.del, "rename": x.rename, "passed": x.passed, "flush": x.flush, "swap": x.swap,
-			"rule": x.rule, "block": x.block, "again": x.again, "advance": x.advance, "reapOne": x.reapOne, "reap": func(*rapid.T) { h.s.Reap() }, "move": func(*rapid.T) { h.o.Move() },
-			"evict": func(*rapid.T) { h.s.Manual().Evict(1) }, "commit": x.commit, "checkpoint": x.checkpoint, "reopen": x.reopen, "crash": x.crash,
+			"set": x.set, "set more": x.set, "field": x.field, "del": x.del, "rename": x.rename,
+			"passed": x.passed, "flush": x.flush, "swap": x.swap,
+			"rule": x.rule, "block": x.block, "again": x.again, "advance": x.advance,
+			"reapOne": x.reapOne, "reap": func(*rapid.T) { h.s.Reap() }, "move": func(*rapid.T) {
+				h.o.Move()
+			},
+			"evict": func(*rapid.T) { h.s.Manual().Evict(1) }, "commit": x.commit,
+			"checkpoint": x.checkpoint, "reopen": x.reopen, "crash": x.crash,
 			"verify": func(rt *rapid.T) { x.verify(rt, []*model{x.m}); x.done() },
 			"":       func(*rapid.T) {},
 		})

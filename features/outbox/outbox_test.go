@@ -41,7 +41,8 @@ func TestReports(t *testing.T) {
 				v.Set([]byte("h"), []byte("h"), ttl.Deadline{})
 			}, hash)
 			h.puts(0, "kdel", "deleted", at+10)
-			h.do(func(x *storage.Txn) { x.Delete(h.s.Key(0, []byte("kdel")), storage.Deleted) }, h.s.Key(0, []byte("kdel")))
+			h.do(func(x *storage.Txn) { x.Delete(h.s.Key(0, []byte("kdel")), storage.Deleted) },
+				h.s.Key(0, []byte("kdel")))
 			if place == "disk" {
 				h.saved()
 				h.s.Manual().Evict(1)
@@ -51,15 +52,19 @@ func TestReports(t *testing.T) {
 			h.clock.Advance(30 * time.Millisecond)
 			h.report()
 			h.report() // nothing twice
-			h.wantReported("all", 0, "stream:all", "key=k2 type=string deadline=10 value=twel value-bytes=6",
-				"key=khash element=f type=hash deadline=20 value=fiel value-bytes=5", "key=khash element=g type=hash deadline=25 value=g",
+			h.wantReported("all", 0, "stream:all",
+				"key=k2 type=string deadline=10 value=twel value-bytes=6",
+				"key=khash element=f type=hash deadline=20 value=fiel value-bytes=5",
+				"key=khash element=g type=hash deadline=25 value=g",
 				"key=k1 type=string deadline=30 value=one")
-			h.wantReported("names", 0, "stream:names", "key=k2 type=string deadline=10", "key=k1 type=string deadline=30")
+			h.wantReported("names", 0, "stream:names", "key=k2 type=string deadline=10",
+				"key=k1 type=string deadline=30")
 			h.wantReported("other", 1, "stream:other", "key=k1 type=string deadline=20")
 			h.check()
 			h.commit()
 			h.crash(rand.New(rand.NewPCG(1, 1)))
-			h.wantReported("after a crash", 0, "stream:names", "key=k2 type=string deadline=10", "key=k1 type=string deadline=30")
+			h.wantReported("after a crash", 0, "stream:names", "key=k2 type=string deadline=10",
+				"key=k1 type=string deadline=30")
 		})
 	}
 }
@@ -125,7 +130,8 @@ func TestElementsBefore(t *testing.T) {
 				h.do(func(x *storage.Txn) { x.Peek(k) }, k)
 			}
 			h.report()
-			h.wantReported(how, 0, "stream:r", "key=k element=f type=hash deadline=10", "key=k type=hash deadline=20")
+			h.wantReported(how, 0, "stream:r", "key=k element=f type=hash deadline=10",
+				"key=k type=hash deadline=20")
 			h.check()
 		})
 	}
@@ -147,7 +153,8 @@ func TestPassed(t *testing.T) {
 		x.Members([]byte("m")).Expire(k2, ttl.At(at-4), ttl.Condition(0))
 	}, k2)
 	h.report()
-	h.wantReported("passed", 0, "stream:r", "key=k1 type=string deadline=-5 value=v", "key=k2 element=m type=zset deadline=-4 value=1.5")
+	h.wantReported("passed", 0, "stream:r", "key=k1 type=string deadline=-5 value=v",
+		"key=k2 element=m type=zset deadline=-4 value=1.5")
 	h.check()
 }
 
@@ -232,7 +239,8 @@ func TestHolds(t *testing.T) {
 	h.o.Move()
 	h.wantReported("k2 is not removed", 0, "stream:r", "key=k1{tag} type=string deadline=1")
 	h.report()
-	h.wantReported("it is", 0, "stream:r", "key=k1{tag} type=string deadline=1", "key=k2{tag} type=string deadline=2", "key=k3{tag} type=string deadline=3")
+	h.wantReported("it is", 0, "stream:r", "key=k1{tag} type=string deadline=1",
+		"key=k2{tag} type=string deadline=2", "key=k3{tag} type=string deadline=3")
 }
 
 // TestStuckShard: what is due and cannot be removed does not block others for long.
@@ -347,7 +355,8 @@ func TestStream(t *testing.T) {
 	}
 	h.clock.Advance(time.Millisecond)
 	h.report()
-	if _, full := h.o.Full(h.s.Key(0, []byte("k"))); full || state(0).Failure == "" || state(1).Failure != "" || state(0).Waiting != 2 || state(0).Oldest != at {
+	if _, full := h.o.Full(h.s.Key(0, []byte("k"))); full || state(0).Failure == "" ||
+		state(1).Failure != "" || state(0).Waiting != 2 || state(0).Oldest != at {
 		t.Errorf("with two entries: %+v", h.o.List())
 	}
 	h.clock.Advance(2 * retryAfter)
@@ -358,7 +367,8 @@ func TestStream(t *testing.T) {
 	if _, full := h.o.Full(h.s.Key(0, []byte("x"))); full {
 		t.Error("another key is refused")
 	}
-	h.wantReported("the other rule", 0, "stream:good", "key=k0 type=string deadline=0", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
+	h.wantReported("the other rule", 0, "stream:good", "key=k0 type=string deadline=0",
+		"key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
 	h.commit()
 	h.crash(rand.New(rand.NewPCG(1, 1)))
 	h.o.SetBacklog(2)
@@ -369,7 +379,8 @@ func TestStream(t *testing.T) {
 	k := h.s.Key(0, []byte("stream:bad"))
 	h.do(func(x *storage.Txn) { x.Delete(k, storage.Deleted) }, k)
 	h.report()
-	h.wantReported("at last", 0, "stream:bad", "key=k0 type=string deadline=0", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
+	h.wantReported("at last", 0, "stream:bad", "key=k0 type=string deadline=0",
+		"key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
 	if state(0).Waiting != 0 || h.o.AnyFull() || state(0).Failure != "" || state(0).Written != 3 {
 		t.Errorf("at last: %+v", h.o.List())
 	}
@@ -397,7 +408,8 @@ func TestPinned(t *testing.T) {
 	pins.Unpin(job)
 	h.clock.Advance(pinnedAfter)
 	h.report()
-	h.wantReported("unpinned", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
+	h.wantReported("unpinned", 0, "stream:r", "key=k1 type=string deadline=1",
+		"key=k2 type=string deadline=2")
 }
 
 // TestTrim: without MAXLEN the stream loses what all groups have acknowledged, and nothing
@@ -423,10 +435,11 @@ func TestTrim(t *testing.T) {
 	}
 	ids := func() (ids []object.StreamID) {
 		h.stream(k, func(_ *storage.Txn, v *storage.Stream) {
-			v.Value().Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
-				ids = append(ids, e.ID)
-				return true
-			})
+			v.Value().Range(object.StreamID{}, object.MaxStreamID, false,
+				func(e object.StreamEntry) bool {
+					ids = append(ids, e.ID)
+					return true
+				})
 		})
 		return ids
 	}
@@ -462,7 +475,9 @@ func TestTrim(t *testing.T) {
 	})
 	h.o.Tidy()
 	if n := left(); n != 1 {
-		t.Errorf("%d entries are left when all but the last, which is not delivered, are acknowledged", n)
+		t.Errorf(
+			"%d entries are left when all but the last, which is not delivered, are acknowledged",
+			n)
 	}
 	states := h.o.List()
 	if states[0].Lost != 0 || states[1].Lost != 3 {
@@ -630,7 +645,8 @@ func TestFullDisk(t *testing.T) {
 func TestBesideBackground(t *testing.T) {
 	h := opened(t, func(o *storage.Options) {
 		o.NoBackground = false
-		o.CheckpointBytes = 1 << 40 // a checkpoint begins another segment of the log, with an empty batch
+		// A checkpoint begins another segment of the log, with an empty batch.
+		o.CheckpointBytes = 1 << 40
 	})
 	h.rule(Rule{Name: "r", Pattern: []byte("k*"), MaxLen: 1 << 20})
 	const rounds, keys = 100, 20
@@ -672,8 +688,11 @@ func TestBesideBackground(t *testing.T) {
 func TestEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := entry{
-			deadline: rapid.Int64().Draw(t, "deadline"), removed: rapid.Int64Min(0).Draw(t, "removed"), db: rapid.IntRange(0, 100).Draw(t, "db"),
-			typ: object.Type(rapid.IntRange(1, 6).Draw(t, "type")), key: []byte(rapid.String().Draw(t, "key")), size: rapid.IntRange(0, 1<<40).Draw(t, "size"),
+			deadline: rapid.Int64().Draw(t, "deadline"), removed: rapid.Int64Min(0).Draw(t,
+				"removed"), db: rapid.IntRange(0, 100).Draw(t, "db"),
+			typ:        object.Type(rapid.IntRange(1, 6).Draw(t, "type")),
+			key:        []byte(rapid.String().Draw(t, "key")),
+			size:       rapid.IntRange(0, 1<<40).Draw(t, "size"),
 			hasElement: rapid.Bool().Draw(t, "element"), hasValue: rapid.Bool().Draw(t, "value"),
 		}
 		if e.hasElement {
@@ -766,7 +785,8 @@ func TestFollower(t *testing.T) {
 	l.s.Reap() // three wait
 	p.send()
 	for _, h := range []*harness{l, f} {
-		if got := h.o.List(); len(got) != 1 || got[0].Name != "r" || got[0].Waiting != 3 || got[0].Oldest != l.clock.Now() {
+		if got := h.o.List(); len(got) != 1 || got[0].Name != "r" || got[0].Waiting != 3 ||
+			got[0].Oldest != l.clock.Now() {
 			t.Errorf("outboxes: %+v", got)
 		}
 	}

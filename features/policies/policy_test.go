@@ -12,12 +12,14 @@ import (
 
 // instants are times of tests: usual ones, and those at the ends.
 func instants(t *rapid.T, label string) int64 {
-	return rapid.OneOf(rapid.Int64Range(1, 1_000_000), rapid.Int64Range(math.MaxInt64-1000, math.MaxInt64)).Draw(t, label)
+	return rapid.OneOf(rapid.Int64Range(1, 1_000_000),
+		rapid.Int64Range(math.MaxInt64-1000, math.MaxInt64)).Draw(t, label)
 }
 
 // spans are options of policies: often none.
 func spans(t *rapid.T, label string) int64 {
-	return rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 1_000_000), rapid.Just(int64(math.MaxInt64))).Draw(t, label)
+	return rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 1_000_000),
+		rapid.Just(int64(math.MaxInt64))).Draw(t, label)
 }
 
 // within adds as policies do: a sum beyond the end of time is the end of time.
@@ -32,10 +34,13 @@ func within(at, d int64) int64 {
 func TestPolicyDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{
-			Default: spans(t, "default"), Max: spans(t, "max"), Refuse: rapid.Bool().Draw(t, "refuse"),
-			Jitter: rapid.Int64Range(0, 90).Draw(t, "jitter"), Require: rapid.Bool().Draw(t, "require"),
+			Default: spans(t, "default"), Max: spans(t, "max"),
+			Refuse:  rapid.Bool().Draw(t, "refuse"),
+			Jitter:  rapid.Int64Range(0, 90).Draw(t, "jitter"),
+			Require: rapid.Bool().Draw(t, "require"),
 		}
-		now, kept, hash := instants(t, "now"), rapid.Bool().Draw(t, "kept"), rapid.Uint64().Draw(t, "hash")
+		now, kept, hash := instants(t, "now"), rapid.Bool().Draw(t, "kept"),
+			rapid.Uint64().Draw(t, "hash")
 		asked := ttl.None
 		if rapid.Bool().Draw(t, "timed") {
 			asked = within(now, rapid.Int64Range(1, 2_000_000).Draw(t, "left"))
@@ -65,10 +70,12 @@ func TestPolicyDecide(t *testing.T) {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
 		less := want.Deadline - got.Deadline
-		if most := (want.Deadline - now) / 100 * p.Jitter; less < 0 || less > 0 && (!fresh || want.Deadline == ttl.None || less > most) {
+		if most := (want.Deadline - now) / 100 * p.Jitter; less < 0 ||
+			less > 0 && (!fresh || want.Deadline == ttl.None || less > most) {
 			t.Fatalf("%d ms before %d, %d at most; %+v", less, want.Deadline, most, got)
 		}
-		if got.Jittered != (less > 0) || got.Changed() != (got.Deadline != asked || got.Defaulted || got.Cut) {
+		if got.Jittered != (less > 0) || got.Changed() != (got.Deadline != asked ||
+			got.Defaulted || got.Cut) {
 			t.Fatalf("%d before %+v", less, got)
 		}
 		if again := p.Decide(now, asked, kept, hash); again != got {
@@ -100,7 +107,8 @@ func TestPolicySlide(t *testing.T) {
 		p := &Policy{Slide: spans(t, "slide"), Limit: spans(t, "limit")}
 		now := instants(t, "now")
 		written := now - rapid.Int64Range(0, min(now, 2_000_000)).Draw(t, "since")
-		was := rapid.OneOf(rapid.Just(ttl.None), rapid.Int64Range(now, within(now, 2_000_000))).Draw(t, "deadline")
+		was := rapid.OneOf(rapid.Just(ttl.None),
+			rapid.Int64Range(now, within(now, 2_000_000))).Draw(t, "deadline")
 		want := was
 		if p.Slide > 0 && was != ttl.None {
 			to := within(now, p.Slide)
@@ -112,7 +120,8 @@ func TestPolicySlide(t *testing.T) {
 			}
 		}
 		if got := p.SlideTo(now, was, written); got != want {
-			t.Fatalf("%+v moves %d, written at %d, to %d at %d; want %d", p, was, written, got, now, want)
+			t.Fatalf("%+v moves %d, written at %d, to %d at %d; want %d", p, was, written, got, now,
+				want)
 		}
 	})
 }

@@ -19,7 +19,8 @@ func TestPieces(t *testing.T) {
 		if !bytes.Equal(c, b) || n > 0 && &c[0] == &b[0] {
 			t.Errorf("Clone of %d bytes", n)
 		}
-		if got := make([]byte, n/2+1); Copy(got, b) != min(n, n/2+1) || !bytes.Equal(got[:min(n, n/2+1)], b[:min(n, n/2+1)]) {
+		if got := make([]byte, n/2+1); Copy(got, b) != min(n, n/2+1) ||
+			!bytes.Equal(got[:min(n, n/2+1)], b[:min(n, n/2+1)]) {
 			t.Errorf("Copy of %d bytes", n)
 		}
 		g := Grow(b[:n:n], Size)
@@ -31,7 +32,8 @@ func TestPieces(t *testing.T) {
 			if got := Append(b[:n:n], bytes.Repeat([]byte("x"), m)); !bytes.Equal(got, want) {
 				t.Errorf("Append of %d bytes to %d", m, n)
 			}
-			if got := Append(b[:n:n], string(bytes.Repeat([]byte("x"), m))); !bytes.Equal(got, want) {
+			if got := Append(b[:n:n], string(bytes.Repeat([]byte("x"), m))); !bytes.Equal(got,
+				want) {
 				t.Errorf("Append of a string of %d bytes to %d", m, n)
 			}
 		}

@@ -23,7 +23,8 @@ var testBuckets = []string{"inline", "large", "small", "wide"}
 // holds.
 func makeFile(t *testing.T, rng *rand.Rand) ([]byte, map[string]map[string]string) {
 	path := filepath.Join(t.TempDir(), "file")
-	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: testPage, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(path, 0o600,
+		&bolt.Options{PageSize: testPage, FreelistType: bolt.FreelistMapType})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,10 @@ func readAll(data []byte) (map[string]map[string]string, error) {
 			return nil, err
 		}
 		got[name] = map[string]string{}
-		if err := b.Each(nil, nil, func(k, v []byte) error { got[name][string(k)] = string(v); return nil }); err != nil {
+		if err := b.Each(nil, nil, func(k, v []byte) error {
+			got[name][string(k)] = string(v)
+			return nil
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +138,9 @@ func TestReadsWhatBoltWrote(t *testing.T) {
 	for _, name := range testBuckets {
 		b, err := f.Bucket([]byte(name))
 		if err == nil {
-			err = b.Each(nil, func(d *Damage) { t.Error(d) }, func(_, _ []byte) error { return nil })
+			err = b.Each(nil, func(d *Damage) { t.Error(d) }, func(_, _ []byte) error {
+				return nil
+			})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +160,10 @@ func TestReadsWhatBoltWrote(t *testing.T) {
 	for range 200 { // walks from anywhere give the first key that is not before
 		from := fmt.Sprintf("%04d", rng.IntN(4100))
 		first, least := "", ""
-		err := b.Each([]byte(from), nil, func(k, _ []byte) error { first = string(k); return errEnough })
+		err := b.Each([]byte(from), nil, func(k, _ []byte) error {
+			first = string(k)
+			return errEnough
+		})
 		if err != nil && err != errEnough {
 			t.Fatal(err)
 		}
@@ -196,12 +205,14 @@ func TestDamageIsFound(t *testing.T) {
 		if err != nil {
 			refused++
 		} else if a, b := differences(want, got), differences(got, want); a > 1 || b > 1 {
-			t.Fatalf("case %d, byte %d (page %d): %d entries are gone or changed, %d new", i, place, place/testPage, a, b)
+			t.Fatalf("case %d, byte %d (page %d): %d entries are gone or changed, %d new", i, place,
+				place/testPage, a, b)
 		}
 		lenient(t, bad)
 	}
 	if refused < cases/10 {
-		t.Errorf("%d of %d damaged files were refused: that is too few to show anything", refused, cases)
+		t.Errorf("%d of %d damaged files were refused: that is too few to show anything", refused,
+			cases)
 	}
 }
 
@@ -215,7 +226,9 @@ func lenient(t *testing.T, data []byte) {
 		if err != nil {
 			continue
 		}
-		if err := b.Each(nil, func(*Damage) {}, func(_, _ []byte) error { return nil }); err != nil {
+		if err := b.Each(nil, func(*Damage) {}, func(_, _ []byte) error {
+			return nil
+		}); err != nil {
 			t.Fatalf("a walk that goes on gave %v", err)
 		}
 	}
@@ -244,13 +257,19 @@ func TestSalvage(t *testing.T) {
 		for _, name := range testBuckets {
 			b, err := f.Bucket([]byte(name))
 			if err == nil {
-				err = b.Each(nil, func(*Damage) {}, func(k, v []byte) error { got[string(k)] = string(v); return nil })
+				err = b.Each(nil, func(*Damage) {}, func(k, v []byte) error {
+					got[string(k)] = string(v)
+					return nil
+				})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Rest(func(_ uint64, k, v []byte) error { got[string(k)] = string(v); return nil }); err != nil {
+		if err := s.Rest(func(_ uint64, k, v []byte) error {
+			got[string(k)] = string(v)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range testBuckets {

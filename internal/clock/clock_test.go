@@ -18,7 +18,8 @@ func TestShift(t *testing.T) {
 		from := time.Now().UnixMilli()
 		got := m.Now()
 		if to := time.Now().UnixMilli(); got < from+ms || got > to+ms {
-			t.Errorf("shifted by %d ms: %d, the machine's clock went from %d to %d", ms, got, from, to)
+			t.Errorf("shifted by %d ms: %d, the machine's clock went from %d to %d",
+				ms, got, from, to)
 		}
 		if gone := m.Mono() - mono; gone < 0 || gone > 30*time.Minute {
 			t.Errorf("the monotonic clock went by %v", gone)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
+var updatePage = flag.Bool("update", false,
+	"write the generated part of the page again instead of comparing it")
 
 const (
 	optionsPage = "../../docs/reference/options.md"
@@ -30,7 +31,8 @@ func TestConfigurationPage(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no line %q", optionsPage, generatedMark)
 	}
-	want := head + generatedMark + renderOptions() + renderOnly() + renderUnsupported() + renderTuning()
+	want := head + generatedMark + renderOptions() + renderOnly() + renderUnsupported() +
+		renderTuning()
 	switch {
 	case want == string(have):
 	case !*updatePage:
@@ -53,7 +55,9 @@ func renderOptions() string {
 		}
 		if o.group != group {
 			group = o.group
-			fmt.Fprintf(&b, "\n### %s\n\n| option | default | values | `CONFIG SET` | meaning |\n|---|---|---|---|---|\n", group)
+			fmt.Fprintf(&b,
+				"\n### %s\n\n| option | default | values | `CONFIG SET` | meaning |\n|---|---|---|---|---|\n",
+				group)
 		}
 		name, set := "`"+o.name+"`", "yes"
 		if o.alias != "" {

@@ -60,7 +60,8 @@ func TestCompletion(t *testing.T) {
 func plain(t *testing.T, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "BASH_ENV=")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+home, "XDG_CONFIG_HOME="+home,
+		"XDG_DATA_HOME="+home, "BASH_ENV=")
 	return cmd
 }
 
@@ -85,11 +86,13 @@ func TestBashCompletes(t *testing.T) {
 		{"keyp x.conf --log-format ", "text json"},
 	} {
 		words := strings.Split(tt.line, " ")
-		script := `compopt() { :; }; source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _keyp; printf '%s\n' "${COMPREPLY[@]}"`
+		script :=
+			`compopt() { :; }; source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _keyp; printf '%s\n' "${COMPREPLY[@]}"`
 		cmd := plain(t, bash, append([]string{"-c", script, path}, words...)...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
-		if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, strings.Fields(tt.want)) {
+		if got := strings.Fields(string(out)); err != nil ||
+			!slices.Equal(got, strings.Fields(tt.want)) {
 			t.Errorf("%s: %q, %v, want %s", tt.line, out, err, tt.want)
 		}
 	}
@@ -107,7 +110,8 @@ func TestManPage(t *testing.T) {
 			t.Errorf("--%s is missing", o.name)
 		}
 	}
-	for _, want := range []string{".TH KEYP 1 \"2026\\-01\\-31\"", "\n.B check DIR\n", "\n.SH EXAMPLES\n", "proc\\-title\\-template"} {
+	for _, want := range []string{".TH KEYP 1 \"2026\\-01\\-31\"", "\n.B check DIR\n",
+		"\n.SH EXAMPLES\n", "proc\\-title\\-template"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
 		}

@@ -18,7 +18,8 @@ func TestStockFiles(t *testing.T) {
 	for _, file := range files {
 		args := []string{file}
 		if strings.Contains(file, "debian") {
-			if _, err := Load(args, nil, nil); err == nil || !strings.HasSuffix(err.Error(), "let a service manager run it") {
+			if _, err := Load(args, nil, nil); err == nil ||
+				!strings.HasSuffix(err.Error(), "let a service manager run it") {
 				t.Errorf("%s alone: %v", file, err)
 			}
 			args = append(args, "--supervised", "systemd", "--daemonize", "no")
@@ -67,7 +68,9 @@ func TestNamesOfMistakes(t *testing.T) {
 		"requirepass:SeCrEt": "standard input:1: requirepass…: unknown option",
 		">SeCrEt on":         "standard input:1: …: unknown option",
 	} {
-		if _, err := Load([]string{"-"}, nil, strings.NewReader(line+"\n")); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(strings.ToLower(err.Error()), "secret") {
+		if _, err := Load([]string{"-"}, nil, strings.NewReader(line+"\n")); err == nil ||
+			!strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(strings.ToLower(err.Error()), "secret") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
@@ -78,8 +81,10 @@ func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keyp.conf")
 	write(t, filepath.Join(dir, "more.conf"), "timeout x\nmaxclients\n")
-	write(t, file, "prot 1\ninclude more.conf\ndaemonize yes\nmaxmemory 1tb\nreplicaof a 1\nport\nhz 20\nrename-command GET\nuser\n")
-	_, err := Load([]string{file, "--daemonize", "no", "--port", "0", "--timeout", "y"}, []string{"KEYP_SHARDS=0", "KEYP_DATABASES=-1"}, nil)
+	write(t, file,
+		"prot 1\ninclude more.conf\ndaemonize yes\nmaxmemory 1tb\nreplicaof a 1\nport\nhz 20\nrename-command GET\nuser\n")
+	_, err := Load([]string{file, "--daemonize", "no", "--port", "0", "--timeout", "y"},
+		[]string{"KEYP_SHARDS=0", "KEYP_DATABASES=-1"}, nil)
 	var got []string
 	mistakes, _ := err.(Mistakes)
 	for _, mistake := range mistakes {
@@ -103,7 +108,8 @@ func TestMistakes(t *testing.T) {
 
 func TestRemarks(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"hz 20\nvm-enabled no\nlist-max-ziplist-value 64", "options without effect, since they only tune Redis's own machinery: hz, list-max-ziplist-value, vm-enabled"},
+		{"hz 20\nvm-enabled no\nlist-max-ziplist-value 64",
+			"options without effect, since they only tune Redis's own machinery: hz, list-max-ziplist-value, vm-enabled"},
 		{"maxmemory-policy allkeys-lru", "maxmemory-policy allkeys-lru deletes no keys"},
 		{"maxmemory-policy noeviction\nrename-command GET g\n", ""},
 	} {
@@ -111,7 +117,8 @@ func TestRemarks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(c.Warnings(), "\n"); !strings.HasPrefix(got, tt.want) || got != "" && tt.want == "" {
+		if got := strings.Join(c.Warnings(), "\n"); !strings.HasPrefix(got, tt.want) ||
+			got != "" && tt.want == "" {
 			t.Errorf("%q: %q", tt.text, got)
 		}
 	}

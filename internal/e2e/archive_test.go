@@ -50,7 +50,9 @@ func TestArchive(t *testing.T) {
 	for what, args := range map[string]func(dir string) []string{
 		"by the server": func(dir string) []string { return []string{"--archive-dir", dir} },
 		"by a command, which fails at first": func(dir string) []string {
-			return []string{"--archive-command", fmt.Sprintf("test -e '%s'/ready || { touch '%s'/ready; echo not yet; exit 1; }; cp '%%p' '%s'/%%f.part && mv '%s'/%%f.part '%s'/%%f", dir, dir, dir, dir, dir)}
+			return []string{"--archive-command",
+				fmt.Sprintf("test -e '%s'/ready || { touch '%s'/ready; echo not yet; exit 1; }; cp '%%p' '%s'/%%f.part && mv '%s'/%%f.part '%s'/%%f",
+					dir, dir, dir, dir, dir)}
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -60,17 +62,21 @@ func TestArchive(t *testing.T) {
 			if err := os.Mkdir(archive, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			s := testkit.Keyp(t, append(args(archive), "--archive-timeout", "1", "--checkpoint-log-size", "1mb", "--wal-segment-size", "128kb")...)
+			s := testkit.Keyp(t, append(args(archive), "--archive-timeout", "1",
+				"--checkpoint-log-size", "1mb", "--wal-segment-size", "128kb")...)
 			done := count(t, s.Client(2), 0, 50)
 			works(t, "backup", s.Addr(), backup)
 			backedUp := len(done)
 			for range 3 {
-				done = append(done, count(t, s.Client(2), done[len(done)-1].n, testkit.Cases(100, 300))...)
+				done = append(done, count(t, s.Client(2), done[len(done)-1].n,
+					testkit.Cases(100, 300))...)
 				s.Kill()
 				s.Start()
 			}
 			await.Until(t, "something is archived", func() bool {
-				return strings.Contains(s.Client(2).Info(ctx, "persistence").Val(), "archive_last_status:ok") && !strings.Contains(s.Client(2).Info(ctx, "persistence").Val(), "archive_files:0")
+				return strings.Contains(s.Client(2).Info(ctx, "persistence").Val(),
+					"archive_last_status:ok") && !strings.Contains(s.Client(2).Info(ctx,
+					"persistence").Val(), "archive_files:0")
 			})
 			done = append(done, count(t, s.Client(2), done[len(done)-1].n, 100)...)
 			s.Stop() // archives the rest
@@ -87,7 +93,8 @@ func TestArchive(t *testing.T) {
 				c := made.Client(2)
 				n, err := c.Get(ctx, "n").Int64()
 				if err != nil || n < least || n > most {
-					t.Errorf("%s: %d transactions are there, and must be from %d to %d: %v", name, n, least, most, err)
+					t.Errorf("%s: %d transactions are there, and must be from %d to %d: %v", name,
+						n, least, most, err)
 				}
 				is(t, n+1)(c.DBSize(ctx).Result())
 				is(t, int64(1))(c.Exists(ctx, fmt.Sprint("key:", n)).Result())
@@ -107,12 +114,17 @@ func TestArchive(t *testing.T) {
 						most = one.n
 					}
 				}
-				restored(fmt.Sprint("moment", i), least, most, "--to", time.UnixMilli(at).UTC().Format("2006-01-02T15:04:05.000Z"))
+				restored(fmt.Sprint("moment", i), least, most, "--to",
+					time.UnixMilli(at).UTC().Format("2006-01-02T15:04:05.000Z"))
 			}
-			refuses(t, "the archive ends with LSN", "restore", backup, filepath.Join(dir, "later"), "--archive", archive, "--to", "2100-01-01T00:00:00Z")
-			refuses(t, "an earlier one is needed", "restore", backup, filepath.Join(dir, "earlier"), "--archive", archive, "--to", "2020-01-01 00:00:00")
-			refuses(t, "neither an LSN nor a time", "restore", backup, filepath.Join(dir, "no"), "--archive", archive, "--to", "yesterday")
-			refuses(t, "usage: keyp restore", "restore", backup, filepath.Join(dir, "no"), "--to", "5")
+			refuses(t, "the archive ends with LSN", "restore", backup, filepath.Join(dir, "later"),
+				"--archive", archive, "--to", "2100-01-01T00:00:00Z")
+			refuses(t, "an earlier one is needed", "restore", backup, filepath.Join(dir, "earlier"),
+				"--archive", archive, "--to", "2020-01-01 00:00:00")
+			refuses(t, "neither an LSN nor a time", "restore", backup, filepath.Join(dir, "no"),
+				"--archive", archive, "--to", "yesterday")
+			refuses(t, "usage: keyp restore", "restore", backup, filepath.Join(dir, "no"), "--to",
+				"5")
 			refuses(t, "usage: keyp restore", "restore", backup, "--list")
 			for _, name := range []string{"later", "earlier", "no"} {
 				absent(t, filepath.Join(dir, name))
@@ -126,12 +138,15 @@ func TestArchiveOptions(t *testing.T) {
 	t.Parallel()
 	s := testkit.Keyp(t)
 	for _, option := range []string{"archive-dir", "archive-command"} {
-		if err := s.Client(2).ConfigSet(ctx, option, "/tmp/x").Err(); err == nil || !strings.Contains(err.Error(), "can't set immutable config") {
+		if err := s.Client(2).ConfigSet(ctx, option, "/tmp/x").Err(); err == nil ||
+			!strings.Contains(err.Error(), "can't set immutable config") {
 			t.Errorf("CONFIG SET %s: %v", option, err)
 		}
 	}
-	both := testkit.NewKeyp(t, testkit.Options{Args: []string{"--archive-dir", t.TempDir(), "--archive-command", "true"}})
-	if status, printed := both.Refuses(); status == 0 || !strings.Contains(printed, "exclude each other") {
+	both := testkit.NewKeyp(t,
+		testkit.Options{Args: []string{"--archive-dir", t.TempDir(), "--archive-command", "true"}})
+	if status, printed := both.Refuses(); status == 0 ||
+		!strings.Contains(printed, "exclude each other") {
 		t.Errorf("both: status %d, %s", status, printed)
 	}
 }
@@ -147,7 +162,8 @@ func TestRestoreKeepExpired(t *testing.T) {
 	is(t, "OK")(c.Set(ctx, "stays", "v", time.Hour).Result())
 	works(t, "backup", s.Addr(), backup)
 	deadline := int64(0)
-	for margin := 2 * time.Second; deadline == 0; margin *= 2 { // on a busy machine the key may have expired before anybody has seen it
+	for margin := 2 * time.Second; deadline == 0; margin *= 2 {
+		// On a busy machine the key may have expired before anybody has seen it.
 		now, err := c.Time(ctx).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +206,8 @@ func TestRestoreKeepExpired(t *testing.T) {
 			made.Stop()
 		}
 	}
-	refuses(t, "usage: keyp restore", "restore", backup, "--archive", archive, "--list", "--keep-expired")
+	refuses(t, "usage: keyp restore", "restore", backup, "--archive", archive, "--list",
+		"--keep-expired")
 }
 
 // TestBackupPage runs the sessions of docs/operate/backup.md, line by line, with other ports and
@@ -203,12 +220,16 @@ func TestBackupPage(t *testing.T) {
 	}
 	dir, cli := t.TempDir(), testkit.Program(t, "redis-cli")
 	var servers []*testkit.Server
-	here := []string{"/backups", dir + "/backups", "/restored", dir + "/restored", "/archive", dir + "/archive", "/data", dir + "/data"} // and ports
+	// And ports.
+	here := []string{"/backups", dir + "/backups", "/restored", dir + "/restored", "/archive",
+		dir + "/archive", "/data", dir + "/data"}
 	if err := os.Mkdir(dir+"/backups", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	numbers := regexp.MustCompile(`[0-9a-f]{24}|\d{4}-\d\d-\d\dT[\d:.]*Z|\d{8}T\d{6}\.\d{3}Z|[\d.]+(ms|µs|s)\b|\d+`)
-	known := map[string]string{} // times, positions and names that the page has, and what they were now
+	numbers := regexp.MustCompile(
+		`[0-9a-f]{24}|\d{4}-\d\d-\d\dT[\d:.]*Z|\d{8}T\d{6}\.\d{3}Z|[\d.]+(ms|µs|s)\b|\d+`)
+	// times, positions and names that the page has, and what they were now.
+	known := map[string]string{}
 	steps := 0
 	for i, session := range strings.Split(string(page), "```console\n") {
 		if i == 0 {
@@ -222,9 +243,11 @@ func TestBackupPage(t *testing.T) {
 			words := strings.Fields(command)
 			switch {
 			case words[len(words)-1] == "&": // keyp --port PORT --dir DIR OPTIONS &
-				s := testkit.NewKeyp(t, testkit.Options{Dir: words[4], Args: words[5 : len(words)-1], Env: []string{"KEYP_ARCHIVE_TIMEOUT=100000"}})
+				s := testkit.NewKeyp(t, testkit.Options{Dir: words[4],
+					Args: words[5 : len(words)-1], Env: []string{"KEYP_ARCHIVE_TIMEOUT=100000"}})
 				s.Start()
-				servers, here = append(servers, s), append(here, ":"+words[2], ":"+s.Port(), "-p "+words[2], "-p "+s.Port())
+				servers, here = append(servers, s), append(here, ":"+words[2], ":"+s.Port(),
+					"-p "+words[2], "-p "+s.Port())
 				continue
 			case words[0] == "kill": // %NUMBER
 				n, err := strconv.Atoi(strings.TrimPrefix(words[1], "%"))
@@ -245,7 +268,8 @@ func TestBackupPage(t *testing.T) {
 			}
 			out, err := exec.CommandContext(await.Context(t), program, words[1:]...).Output()
 			got := strings.TrimSuffix(string(out), "\n")
-			if plain := numbers.ReplaceAllString(got, "0"); err != nil || spaceless(plain) != spaceless(numbers.ReplaceAllString(want, "0")) {
+			if plain := numbers.ReplaceAllString(got, "0"); err != nil ||
+				spaceless(plain) != spaceless(numbers.ReplaceAllString(want, "0")) {
 				t.Fatalf("%s gives\n%s, %v, want\n%s", command, got, err, want)
 			}
 			for i, now := range numbers.FindAllString(got, -1) {

@@ -24,7 +24,8 @@ func TestFullArchive(t *testing.T) {
 	}
 	archive, dir := filepath.Join(disk, "archive"), t.TempDir()
 	backup, restored := filepath.Join(dir, "backup"), filepath.Join(dir, "restored")
-	s := testkit.Keyp(t, "--archive-dir", archive, "--archive-timeout", "1", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb")
+	s := testkit.Keyp(t, "--archive-dir", archive, "--archive-timeout", "1", "--wal-segment-size",
+		"1mb", "--checkpoint-log-size", "1mb")
 	c := s.Client(2)
 	works(t, "backup", s.Addr(), backup)
 	rng, n := rand.New(rand.NewPCG(setup.Seed, 0)), 0
@@ -39,7 +40,9 @@ func TestFullArchive(t *testing.T) {
 			n++
 		}
 	}
-	info := func(line string) bool { return strings.Contains(c.Info(ctx, "persistence").Val(), line+"\r\n") }
+	info := func(line string) bool {
+		return strings.Contains(c.Info(ctx, "persistence").Val(), line+"\r\n")
+	}
 	write()
 	await.Until(t, "the archive fails", func() bool { return info("archive_last_status:err") })
 	write()
@@ -47,14 +50,19 @@ func TestFullArchive(t *testing.T) {
 	s.Start()
 	c = s.Client(2)
 	write()
-	await.Until(t, "the archive fails after a start", func() bool { return info("archive_last_status:err") })
-	if log := s.Log(); !strings.Contains(log, "the log is not archived, and kept") || !strings.Contains(log, "no space left on device") {
+	await.Until(t, "the archive fails after a start", func() bool {
+		return info("archive_last_status:err")
+	})
+	if log := s.Log(); !strings.Contains(log, "the log is not archived, and kept") ||
+		!strings.Contains(log, "no space left on device") {
 		t.Error("the log does not say why nothing is archived")
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the archive works", func() bool { return info("archive_last_status:ok") && info("archive_holes:0") })
+	await.Until(t, "the archive works", func() bool {
+		return info("archive_last_status:ok") && info("archive_holes:0")
+	})
 	is(t, "OK")(c.Set(ctx, "last", "v", 0).Result())
 	s.Stop()
 	works(t, "restore", backup, restored, "--archive", archive)
@@ -62,7 +70,8 @@ func TestFullArchive(t *testing.T) {
 	made.Start()
 	all := made.Client(2)
 	is(t, int64(n+1))(all.DBSize(ctx).Result())
-	if got, err := all.Get(ctx, fmt.Sprint("k", n-1)).Bytes(); err != nil || string(got) != string(value) {
+	if got, err := all.Get(ctx, fmt.Sprint("k", n-1)).Bytes(); err != nil ||
+		string(got) != string(value) {
 		t.Errorf("the last value has %d bytes, %v", len(got), err)
 	}
 }

@@ -36,7 +36,8 @@ func cutting(t *testing.T, addr string, cuts, bytes int) (string, *atomic.Int32)
 			t.Cleanup(func() { server.Close() })
 			number := int(n.Add(1))
 			go func() {
-				if _, err := io.Copy(server, client); err == nil && (number > cuts || number%2 == 0) {
+				if _, err := io.Copy(server, client); err == nil &&
+					(number > cuts || number%2 == 0) {
 					server.Close()
 				}
 			}()
@@ -77,7 +78,8 @@ func TestBackupGoesOn(t *testing.T) {
 	front, _ := cutting(t, s.Addr(), 1, 2_500_000)
 	stalled := filepath.Join(dir, "other")
 	s.Stop()
-	if status, _, errs := tool(t, nil, "backup", front, stalled); status != 1 || !strings.Contains(errs, "is not backed up") {
+	if status, _, errs := tool(t, nil, "backup", front, stalled); status != 1 ||
+		!strings.Contains(errs, "is not backed up") {
 		t.Errorf("without a server: status %d, %s", status, errs)
 	}
 	absent(t, stalled)

@@ -41,7 +41,8 @@ func (s storage) works(args ...string) string {
 // else behind it.
 func (s storage) refuses(words string, env []string, args ...string) {
 	s.t.Helper()
-	if status, _, errs := tool(s.t, append(s.Environ(), env...), args...); status != 1 || !strings.Contains(errs, words) {
+	if status, _, errs := tool(s.t, append(s.Environ(), env...), args...); status != 1 ||
+		!strings.Contains(errs, words) {
 		s.t.Errorf("keyp %q: status %d, %q, want %q", args, status, errs, words)
 	}
 }
@@ -52,20 +53,24 @@ func TestBackupToBucket(t *testing.T) {
 	t.Parallel()
 	bucket, dir := newStorage(t), t.TempDir()
 	archive := filepath.Join(dir, "archive")
-	s := testkit.Keyp(t, "--enable-debug-command", "yes", "--archive-dir", archive, "--archive-timeout", "1")
+	s := testkit.Keyp(t, "--enable-debug-command", "yes", "--archive-dir", archive,
+		"--archive-timeout", "1")
 	c := s.Client(2)
 	fillTypes(t, c)
 	first := digestOf(t, c)
 	const folder = "s3://bucket/some/where"
-	if got := bucket.works("backup", s.Addr(), folder); !strings.Contains(got, folder+"/keyp-") || !strings.Contains(got, " has 30") {
+	if got := bucket.works("backup", s.Addr(), folder); !strings.Contains(got, folder+"/keyp-") ||
+		!strings.Contains(got, " has 30") {
 		t.Errorf("it prints %q", got)
 	}
 	names := bucket.Names(t)
-	if len(names) != 1 || !strings.HasPrefix(names[0], "some/where/keyp-") || !strings.HasSuffix(names[0], ".backup") {
+	if len(names) != 1 || !strings.HasPrefix(names[0], "some/where/keyp-") ||
+		!strings.HasSuffix(names[0], ".backup") {
 		t.Fatalf("the bucket has %q", names)
 	}
 	file := "s3://bucket/" + names[0]
-	if got := bucket.works("backup", "verify", file, "--s3-endpoint", bucket.URL); !strings.Contains(got, file+" is sound: 30") {
+	if got := bucket.works("backup", "verify", file, "--s3-endpoint",
+		bucket.URL); !strings.Contains(got, file+" is sound: 30") {
 		t.Errorf("verify prints %q", got)
 	}
 	restored := func(name, want string, args ...string) {
@@ -91,18 +96,21 @@ func TestBackupToBucket(t *testing.T) {
 		bucket.Put(t, "log/"+name, content)
 	}
 	restored("second", last, "--archive", "s3://bucket/log")
-	if got := bucket.works("restore", file, "--archive", "s3://bucket/log", "--list"); !strings.Contains(got, "the archive ends") {
+	if got := bucket.works("restore", file, "--archive", "s3://bucket/log",
+		"--list"); !strings.Contains(got, "the archive ends") {
 		t.Errorf("the list is %q", got)
 	}
 
 	all := len(bucket.Names(t))
 	bucket.Put(t, "some/where/keyp-broken.backup", []byte("something"))
 	bucket.Put(t, "some/where/notes", []byte("something"))
-	if got := bucket.works("backup", "prune", folder, "--keep", "1", "--dry-run"); !strings.Contains(got, file) || len(bucket.Names(t)) != all+2 {
+	if got := bucket.works("backup", "prune", folder, "--keep", "1",
+		"--dry-run"); !strings.Contains(got, file) || len(bucket.Names(t)) != all+2 {
 		t.Errorf("a dry run prints\n%s", got)
 	}
 	got := bucket.works("backup", "prune", folder, "--keep", "1", "--archive", "s3://bucket/log")
-	if left := bucket.Names(t); len(left) >= all+2 || strings.Contains(strings.Join(left, " "), names[0]) || !strings.Contains(got, "keyp-broken.backup is not sound") {
+	if left := bucket.Names(t); len(left) >= all+2 || strings.Contains(strings.Join(left, " "),
+		names[0]) || !strings.Contains(got, "keyp-broken.backup is not sound") {
 		t.Errorf("%q are left; it prints\n%s", left, got)
 	}
 	bucket.refuses("file does not exist", nil, "backup", "verify", file)
@@ -120,10 +128,13 @@ func TestBucketRefuses(t *testing.T) {
 		}
 	}
 	bucket.refuses("NoSuchBucket", nil, "backup", s.Addr(), "s3://another")
-	bucket.refuses("Access", []string{"AWS_ACCESS_KEY_ID=somebody"}, "backup", s.Addr(), "s3://bucket")
-	bucket.refuses("AWS_SECRET_ACCESS_KEY", []string{"AWS_SECRET_ACCESS_KEY="}, "backup", s.Addr(), "s3://bucket")
+	bucket.refuses("Access", []string{"AWS_ACCESS_KEY_ID=somebody"}, "backup",
+		s.Addr(), "s3://bucket")
+	bucket.refuses("AWS_SECRET_ACCESS_KEY", []string{"AWS_SECRET_ACCESS_KEY="}, "backup",
+		s.Addr(), "s3://bucket")
 	bucket.refuses("certificate", []string{"AWS_CA_BUNDLE="}, "backup", s.Addr(), "s3://bucket")
-	bucket.refuses("names no file of a bucket", nil, "restore", "s3://bucket", filepath.Join(t.TempDir(), "new"))
+	bucket.refuses("names no file of a bucket", nil, "restore", "s3://bucket",
+		filepath.Join(t.TempDir(), "new"))
 	nothing()
 	var parts atomic.Int32
 	bucket.Before(func(w http.ResponseWriter, r *http.Request) bool {
@@ -146,12 +157,14 @@ func TestBucketToolKilled(t *testing.T) {
 	t.Parallel()
 	bucket, s := newStorage(t), testkit.Keyp(t)
 	random(t, s.Client(2), 20)
-	sends := make(chan string, 100) // the uploads whose parts are sent: a tool sends several at once
+	// The uploads whose parts are sent: a tool sends several at once.
+	sends := make(chan string, 100)
 	bucket.Before(func(_ http.ResponseWriter, r *http.Request) bool {
 		if !r.URL.Query().Has("partNumber") {
 			return false
 		}
-		if _, err := io.Copy(io.Discard, r.Body); err != nil { // before that nobody notices the end of the connection
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			// Before that nobody notices the end of the connection.
 			return true
 		}
 		sends <- r.URL.Query().Get("uploadId")
@@ -192,7 +205,8 @@ func TestBucketToolKilled(t *testing.T) {
 	if len(names) != 1 {
 		t.Fatalf("the bucket has %q", names)
 	}
-	if got := bucket.works("backup", "verify", "s3://bucket/"+names[0]); !strings.Contains(got, "is sound: 200 keys") {
+	if got := bucket.works("backup", "verify", "s3://bucket/"+names[0]); !strings.Contains(got,
+		"is sound: 200 keys") {
 		t.Errorf("verify prints %q", got)
 	}
 }

@@ -60,9 +60,12 @@ func fillTypes(t *testing.T, c *redis.Client) {
 	conn := c.Conn()
 	defer conn.Close()
 	for _, line := range []string{
-		"SET s text", "SET timed v PXAT 4000000000123", "RPUSH l a b c 1 -5", "SADD ints 1 2 3", "SADD set a b c", "ZADD z 1.5 a -inf b",
-		"HSET h f v g 7", "HPEXPIREAT h 4000000000456 FIELDS 1 f", "XADD x 1-1 f v", "XADD x 1-2 f w", "XGROUP CREATE x g 0", "XREADGROUP GROUP g me COUNT 1 STREAMS x >",
-		"KEYP.LEASE ACQUIRE lease me 1000000000", "KEYP.DELAY ADD jobs j1 +100000000 payload", "SELECT 3", "SET other db",
+		"SET s text", "SET timed v PXAT 4000000000123", "RPUSH l a b c 1 -5", "SADD ints 1 2 3",
+		"SADD set a b c", "ZADD z 1.5 a -inf b",
+		"HSET h f v g 7", "HPEXPIREAT h 4000000000456 FIELDS 1 f", "XADD x 1-1 f v",
+		"XADD x 1-2 f w", "XGROUP CREATE x g 0", "XREADGROUP GROUP g me COUNT 1 STREAMS x >",
+		"KEYP.LEASE ACQUIRE lease me 1000000000", "KEYP.DELAY ADD jobs j1 +100000000 payload",
+		"SELECT 3", "SET other db",
 	} {
 		var args []any
 		for _, word := range strings.Fields(line) {
@@ -72,7 +75,9 @@ func fillTypes(t *testing.T, c *redis.Client) {
 			t.Fatalf("%s: %v", line, err)
 		}
 	}
-	if err := c.Eval(ctx, "for i = 1, 3000 do redis.call('SET', 'key:' .. i, i) redis.call('RPUSH', 'big', i) redis.call('HSET', 'bighash', i, i) end", nil).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := c.Eval(ctx,
+		"for i = 1, 3000 do redis.call('SET', 'key:' .. i, i) redis.call('RPUSH', 'big', i) redis.call('HSET', 'bighash', i, i) end",
+		nil).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
 }
@@ -90,7 +95,8 @@ func digestOf(t *testing.T, c *redis.Client) string {
 // servedFrom starts a server on a directory.
 func servedFrom(t *testing.T, dir string) *testkit.Server {
 	t.Helper()
-	s := testkit.NewKeyp(t, testkit.Options{Dir: dir, Args: []string{"--enable-debug-command", "yes"}})
+	s := testkit.NewKeyp(t, testkit.Options{Dir: dir,
+		Args: []string{"--enable-debug-command", "yes"}})
 	s.Start()
 	return s
 }
@@ -129,7 +135,8 @@ func TestBackup(t *testing.T) {
 	token := granted(c)
 	is(t, "OK")(c.Set(ctx, "later", "v", 0).Result())
 	refuses(t, "exists, and is not overwritten", "backup", s.Addr(), file)
-	if got := works(t, "backup", "verify", file); !strings.Contains(got, "is sound: 30") || !strings.Contains(got, "of history ") {
+	if got := works(t, "backup", "verify", file); !strings.Contains(got, "is sound: 30") ||
+		!strings.Contains(got, "of history ") {
 		t.Errorf("verify prints %q", got)
 	}
 	restoredTo := func(from, name string) *testkit.Server {
@@ -174,7 +181,8 @@ func TestBackup(t *testing.T) {
 	refuses(t, "a server runs on it", "backup", s.Dir(), filepath.Join(dir, "fourth.backup"))
 	s.Kill()
 	works(t, "backup", s.Dir(), filepath.Join(dir, "fourth.backup"))
-	if got := digestOf(t, restoredTo(filepath.Join(dir, "fourth.backup"), "fourth").Client(2)); got != want {
+	if got := digestOf(t, restoredTo(filepath.Join(dir, "fourth.backup"),
+		"fourth").Client(2)); got != want {
 		t.Errorf("of a directory: the digest is %s, want %s", got, want)
 	}
 	refuses(t, "usage: keyp backup", "backup", file)
@@ -245,7 +253,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	for round := range 3 {
 		goal := written.Load() + 500
 		await.Until(t, "something is written", func() bool { return written.Load() >= goal })
-		before, file, to := written.Load(), filepath.Join(dir, fmt.Sprint(round)), filepath.Join(dir, fmt.Sprint("new", round))
+		before, file, to := written.Load(), filepath.Join(dir, fmt.Sprint(round)),
+			filepath.Join(dir, fmt.Sprint("new", round))
 		works(t, "backup", s.Addr(), file)
 		after := written.Load() + 1
 		works(t, "restore", file, to)
@@ -254,7 +263,8 @@ func TestBackupUnderLoad(t *testing.T) {
 		m := made.Client(2)
 		n, err := m.Get(ctx, "n").Int64()
 		if err != nil || n < before || n > after {
-			t.Fatalf("round %d: it has %d transactions, of %d before and %d at the end: %v", round, n, before, after, err)
+			t.Fatalf("round %d: it has %d transactions, of %d before and %d at the end: %v", round,
+				n, before, after, err)
 		}
 		is(t, 2*n+1)(m.DBSize(ctx).Result())
 		for _, i := range []int64{1, n / 2, n} {
@@ -279,7 +289,8 @@ type stalled struct {
 // stall begins a backup to standard output, and reads one byte of it.
 func stall(t *testing.T, s *testkit.Server) *stalled {
 	t.Helper()
-	b := &stalled{cmd: exec.Command(testkit.Binary(t), "backup", s.Addr(), "-"), errs: &testkit.Output{}, exited: make(chan error, 1)}
+	b := &stalled{cmd: exec.Command(testkit.Binary(t), "backup", s.Addr(), "-"),
+		errs: &testkit.Output{}, exited: make(chan error, 1)}
 	b.cmd.Env, b.cmd.Stderr = testkit.Environ(), b.errs
 	var err error
 	if b.out, err = b.cmd.StdoutPipe(); err != nil {
@@ -414,15 +425,19 @@ func TestBackupOverTLS(t *testing.T) {
 	c, dir := s.Client(2), t.TempDir()
 	fillTypes(t, c)
 	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "saver", "on", ">secret", "+@backup").Result())
-	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "other", "on", ">secret", "+@all", "-@backup", "~*").Result())
-	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "keyp", "on", ">secret", "+@keyp", "+@read", "~app:*").Result())
+	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "other", "on", ">secret", "+@all",
+		"-@backup", "~*").Result())
+	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "keyp", "on", ">secret", "+@keyp", "+@read",
+		"~app:*").Result())
 	cert, key := a.Issue("saver")
 	options := func(user string) []string {
 		return []string{"--user", user, "--tls", "--cacert", a.File, "--cert", cert, "--key", key}
 	}
-	for _, tt := range []struct{ user, password, want string }{{"saver", "secret", ""}, {"other", "secret", "NOPERM"}, {"keyp", "secret", "NOPERM"}, {"saver", "wrong", "WRONGPASS"}} {
+	for _, tt := range []struct{ user, password, want string }{{"saver", "secret", ""}, {"other",
+		"secret", "NOPERM"}, {"keyp", "secret", "NOPERM"}, {"saver", "wrong", "WRONGPASS"}} {
 		file := filepath.Join(dir, tt.user+tt.password)
-		status, _, errs := tool(t, []string{"REDISCLI_AUTH=" + tt.password}, append([]string{"backup", s.TLSAddr(), file}, options(tt.user)...)...)
+		status, _, errs := tool(t, []string{"REDISCLI_AUTH=" + tt.password},
+			append([]string{"backup", s.TLSAddr(), file}, options(tt.user)...)...)
 		if (status != 0) != (tt.want != "") || !strings.Contains(errs, tt.want) {
 			t.Errorf("%s: status %d, %s", file, status, errs)
 		}
@@ -434,10 +449,12 @@ func TestBackupOverTLS(t *testing.T) {
 	// TLS.
 	is(t, any("OK"))(c.Do(ctx, "ACL", "SETUSER", "open", "on", "nopass", "+@read", "~*").Result())
 	for _, name := range []string{"backup", "export"} {
-		if _, _, errs := tool(t, nil, append([]string{name, s.TLSAddr(), filepath.Join(dir, name)}, options("open")...)...); !strings.Contains(errs, "NOPERM") {
+		if _, _, errs := tool(t, nil, append([]string{name, s.TLSAddr(), filepath.Join(dir, name)},
+			options("open")...)...); !strings.Contains(errs, "NOPERM") {
 			t.Errorf("%s as a user who may not: %s", name, errs)
 		}
-		if _, _, errs := tool(t, nil, name, s.Addr(), filepath.Join(dir, name), "--cacert", a.File); !strings.Contains(errs, "need --tls") {
+		if _, _, errs := tool(t, nil, name, s.Addr(), filepath.Join(dir, name), "--cacert",
+			a.File); !strings.Contains(errs, "need --tls") {
 			t.Errorf("%s with a certificate and without TLS: %s", name, errs)
 		}
 	}
@@ -477,7 +494,8 @@ func TestBackupInterrupted(t *testing.T) {
 	}
 	defer silent.Close()
 	dir := t.TempDir()
-	status, said := interrupted(t, exec.Command(testkit.Binary(t), "backup", silent.Addr().String(), filepath.Join(dir, "file")), func() {
+	status, said := interrupted(t, exec.Command(testkit.Binary(t), "backup", silent.Addr().String(),
+		filepath.Join(dir, "file")), func() {
 		conn, err := silent.Accept()
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1))
@@ -489,7 +507,8 @@ func TestBackupInterrupted(t *testing.T) {
 	if status != 1 || !strings.Contains(said, "is not backed up: it was interrupted") {
 		t.Errorf("status %d: %s", status, said)
 	}
-	for words, args := range map[string][]string{"is not restored": {"restore", "-", filepath.Join(dir, "new")}, "cannot be verified": {"backup", "verify", "-"}} {
+	for words, args := range map[string][]string{"is not restored": {"restore", "-",
+		filepath.Join(dir, "new")}, "cannot be verified": {"backup", "verify", "-"}} {
 		cmd := exec.Command(testkit.Binary(t), args...)
 		cmd.Env = []string{"TMPDIR=" + dir}
 		in, err := cmd.StdinPipe()
@@ -528,7 +547,8 @@ func TestBackupOfDir(t *testing.T) {
 		t.Errorf("%v were made in it, %v", left, err)
 	}
 	s := testkit.Keyp(t, "--databases", "64")
-	if err := s.Client(2).Do(ctx, "EVAL", "redis.call('SELECT', 60); return redis.call('SET', 'k', 'v')", 0).Err(); err != nil {
+	if err := s.Client(2).Do(ctx, "EVAL",
+		"redis.call('SELECT', 60); return redis.call('SET', 'k', 'v')", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	s.Stop()

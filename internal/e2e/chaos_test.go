@@ -27,8 +27,10 @@ import (
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	seed := testkit.Seed(t)
-	s := testkit.Keyp(t, bulkFlag[0], bulkFlag[1], "--maxmemory", "2mb", "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb",
-		"--notify-keyspace-events", "KEA", "--busy-reply-threshold", "200", "--slowlog-log-slower-than", "50000")
+	s := testkit.Keyp(t, bulkFlag[0], bulkFlag[1], "--maxmemory", "2mb", "--wal-segment-size",
+		"256kb", "--checkpoint-log-size", "1mb",
+		"--notify-keyspace-events", "KEA", "--busy-reply-threshold", "200",
+		"--slowlog-log-slower-than", "50000")
 	calls := callsOf(t, s)
 	commands := 500
 	if testkit.Long() {
@@ -41,7 +43,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 	for i := range 12 {
 		clients.Go(func() {
-			c := &chaos{t: t, s: s, calls: calls, gen: &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}}
+			c := &chaos{t: t, s: s, calls: calls,
+				gen: &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}}
 			c.run(commands)
 		})
 	}
@@ -51,11 +54,13 @@ func TestEverythingAtOnce(t *testing.T) {
 	listeners.Wait()
 	nothingLeft(t, s)
 	s.Stop()
-	if output, err := exec.Command(testkit.Binary(t), "check", s.Dir()).CombinedOutput(); err != nil || !strings.Contains(string(output), "is sound") {
+	if output, err := exec.Command(testkit.Binary(t), "check",
+		s.Dir()).CombinedOutput(); err != nil || !strings.Contains(string(output), "is sound") {
 		t.Errorf("keyp check: %v\n%s", err, output)
 	}
 	for line := range strings.Lines(s.Log()) {
-		if strings.Contains(line, "internal error") || strings.Contains(line, "the data file is damaged") || strings.Contains(line, "command failed") {
+		if strings.Contains(line, "internal error") || strings.Contains(line,
+			"the data file is damaged") || strings.Contains(line, "command failed") {
 			t.Error(line)
 		}
 	}
@@ -71,7 +76,9 @@ func logSlowest(t *testing.T, s *testkit.Server) {
 		t.Error(err)
 	}
 	if len(list) > 0 {
-		slowest := slices.MaxFunc(list, func(a, b redis.SlowLog) int { return cmp.Compare(a.Duration, b.Duration) })
+		slowest := slices.MaxFunc(list, func(a, b redis.SlowLog) int {
+			return cmp.Compare(a.Duration, b.Duration)
+		})
 		t.Logf("%v for %.200q", slowest.Duration, slowest.Args)
 	}
 }
@@ -85,8 +92,10 @@ type call struct {
 
 // never are commands that a client of this test does not send: they end the server, hold all
 // others up, shut clients out, or change what is replied.
-var never = []string{"shutdown", "debug", "client|pause", "client|reply", "config|set", "monitor", "auth", "hello", "quit",
-	"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "acl|setuser"}
+var never = []string{"shutdown", "debug", "client|pause", "client|reply", "config|set", "monitor",
+	"auth", "hello", "quit",
+	"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe",
+	"sunsubscribe", "acl|setuser"}
 
 func callsOf(t *testing.T, s *testkit.Server) (list []call) {
 	t.Helper()
@@ -104,7 +113,8 @@ func callsOf(t *testing.T, s *testkit.Server) (list []call) {
 			return
 		}
 		arity, _ := info.items[1].number()
-		list = append(list, call{strings.Split(name, "|"), int(arity), slices.Contains(info.items[2].texts(), "blocking")})
+		list = append(list, call{strings.Split(name, "|"), int(arity),
+			slices.Contains(info.items[2].texts(), "blocking")})
 	}
 	c, err := dialWire(s.Addr())
 	if err != nil {
@@ -196,7 +206,8 @@ func (c *chaos) ask(args ...string) {
 	}
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() || !errors.Is(err, io.EOF) && !isReset(err) {
-		c.t.Errorf("%v, after\n\t%s\nCLIENT LIST has %s", err, strings.Join(c.sent, "\n\t"), c.described())
+		c.t.Errorf("%v, after\n\t%s\nCLIENT LIST has %s", err, strings.Join(c.sent, "\n\t"),
+			c.described())
 	}
 	c.drop()
 }
@@ -261,15 +272,19 @@ func (c *chaos) argument() string {
 	case 8:
 		return c.pattern()
 	}
-	return c.from("LEFT", "RIGHT", "COUNT", "STORE", "GET", "WITHSCORES", "EX", "PX", "NX", "XX", "BYSCORE", "REPLACE", "ON", "OFF", "YES",
-		"MATCH", "TYPE", "ID", "ADDR", "FIELDS", "WEIGHTS", "LIMIT", "BEFORE", "(1", "[a", "+inf", "{", "\x00")
+	return c.from("LEFT", "RIGHT", "COUNT", "STORE", "GET", "WITHSCORES", "EX", "PX", "NX", "XX",
+		"BYSCORE", "REPLACE", "ON", "OFF", "YES",
+		"MATCH", "TYPE", "ID", "ADDR", "FIELDS", "WEIGHTS", "LIMIT", "BEFORE", "(1", "[a",
+		"+inf", "{", "\x00")
 }
 
 // listen connects, subscribes to something, and goes, again and again.
 func listen(t *testing.T, s *testkit.Server, rng *rand.Rand, stop <-chan struct{}) {
 	ways := [][]string{
-		{"SUBSCRIBE", "a", "__keyevent@0__:set"}, {"PSUBSCRIBE", "*", "__key*"}, {"SSUBSCRIBE", "a", "b"}, {"MONITOR"},
-		{"CLIENT", "TRACKING", "ON", "BCAST"}, {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a", "PREFIX", "k"},
+		{"SUBSCRIBE", "a", "__keyevent@0__:set"}, {"PSUBSCRIBE", "*", "__key*"},
+		{"SSUBSCRIBE", "a", "b"}, {"MONITOR"},
+		{"CLIENT", "TRACKING", "ON", "BCAST"}, {"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX",
+			"a", "PREFIX", "k"},
 	}
 	for {
 		select {
@@ -282,7 +297,8 @@ func listen(t *testing.T, s *testkit.Server, rng *rand.Rand, stop <-chan struct{
 			t.Error(err)
 			return
 		}
-		if err := c.send(encode("HELLO", "3") + encode(ways[rng.IntN(len(ways))]...)); err != nil && !isReset(err) {
+		if err := c.send(encode("HELLO", "3") + encode(ways[rng.IntN(len(ways))]...)); err != nil &&
+			!isReset(err) {
 			t.Error(err)
 		}
 		if rng.IntN(5) > 0 { // the others never read
@@ -298,8 +314,10 @@ func nothingLeft(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Client(3)
 	defer c.Close()
-	want := map[string]string{"connected_clients": "1", "blocked_clients": "0", "total_blocking_keys": "0", "tracking_clients": "0",
-		"pubsub_clients": "0", "watching_clients": "0", "pubsub_channels": "0", "pubsub_patterns": "0", "pubsubshard_channels": "0",
+	want := map[string]string{"connected_clients": "1", "blocked_clients": "0",
+		"total_blocking_keys": "0", "tracking_clients": "0",
+		"pubsub_clients": "0", "watching_clients": "0", "pubsub_channels": "0",
+		"pubsub_patterns": "0", "pubsubshard_channels": "0",
 		"tracking_total_keys": "0", "tracking_total_prefixes": "0"}
 	var rest []string
 	if !await.Reached(func() bool {

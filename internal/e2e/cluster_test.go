@@ -31,7 +31,8 @@ func bothClusters(t *testing.T, args ...string) *both {
 func TestDiffCluster(t *testing.T) {
 	t.Parallel()
 	s := bothClusters(t)
-	ids := [2]string{s.mustDo(t, s.keyp, "CLUSTER", "MYID").text, s.mustDo(t, s.redis, "CLUSTER", "MYID").text}
+	ids := [2]string{s.mustDo(t, s.keyp, "CLUSTER", "MYID").text,
+		s.mustDo(t, s.redis, "CLUSTER", "MYID").text}
 	ports := [2]string{s.keypServer.Port(), s.redisServer.Port()}
 	for line := range strings.Lines(`
 		CLUSTER KEYSLOT foo
@@ -133,11 +134,13 @@ func TestDiffCluster(t *testing.T) {
 		if args[0] == "EVAL" {
 			args[1] = strings.Replace(args[1], "return{", "return {", 1)
 		}
-		if strings.HasPrefix(line, "\t\tCLUSTER DELSLOTS 3300") || strings.HasPrefix(line, "\t\tCONFIG") {
+		if strings.HasPrefix(line, "\t\tCLUSTER DELSLOTS 3300") ||
+			strings.HasPrefix(line, "\t\tCONFIG") {
 			for _, side := range s.sides() {
 				s.mustDo(t, side, args...)
 			}
-			await.Until(t, "redis-server has looked at its slots", func() bool { // at the end of its next cycle
+			await.Until(t, "redis-server has looked at its slots", func() bool {
+				// At the end of its next cycle.
 				keyp, redis, err := s.ask("CLUSTER", "INFO")
 				if err != nil {
 					t.Fatal(err)
@@ -151,7 +154,8 @@ func TestDiffCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, text := range []*string{&keyp.raw, &redis.raw} {
-			*text = strings.ReplaceAll(strings.ReplaceAll(*text, ids[i], "<id>"), ports[i], "<port>")
+			*text = strings.ReplaceAll(strings.ReplaceAll(*text, ids[i], "<id>"),
+				ports[i], "<port>")
 		}
 		keyp.raw, redis.raw = withoutBus(keyp.raw), withoutBus(redis.raw)
 		if keyp.raw != redis.raw {
@@ -182,7 +186,8 @@ func withoutBus(text string) string {
 // from 7.4 on.
 func TestDiffClusterCommands(t *testing.T) {
 	t.Parallel()
-	pool := slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
+	pool := slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators,
+		hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
 	bothClusters(t, bulkFlag...).runOf(t, diffShare(t, 8), pool, nil)
 }
 
@@ -242,19 +247,23 @@ func clusterWork(t *testing.T, c *redis.ClusterClient, round int) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if got, err := c.MGet(ctx, "{user}name", "{user}mail").Result(); err != nil || len(got) != 2 || got[1] != "ann@example.org" {
+	if got, err := c.MGet(ctx, "{user}name", "{user}mail").Result(); err != nil || len(got) != 2 ||
+		got[1] != "ann@example.org" {
 		t.Errorf("MGET: %v, %v", got, err)
 	}
-	if err := c.MGet(ctx, "a", "b").Err(); err == nil || !strings.HasPrefix(err.Error(), "CROSSSLOT ") {
+	if err := c.MGet(ctx, "a", "b").Err(); err == nil ||
+		!strings.HasPrefix(err.Error(), "CROSSSLOT ") {
 		t.Errorf("MGET of two slots: %v", err)
 	}
-	if n, err := c.Eval(ctx, "return redis.call('STRLEN', KEYS[1])", []string{"{user}name"}).Int(); err != nil || n != 3 {
+	if n, err := c.Eval(ctx, "return redis.call('STRLEN', KEYS[1])",
+		[]string{"{user}name"}).Int(); err != nil || n != 3 {
 		t.Errorf("EVAL: %d, %v", n, err)
 	}
 	if n, err := c.DBSize(ctx).Result(); err != nil || n != 52 {
 		t.Errorf("DBSIZE: %d, %v", n, err)
 	}
-	if shards, err := c.ClusterShards(ctx).Result(); err != nil || len(shards) != 1 || len(shards[0].Nodes) != 1 || shards[0].Slots[0].End != 16383 {
+	if shards, err := c.ClusterShards(ctx).Result(); err != nil || len(shards) != 1 ||
+		len(shards[0].Nodes) != 1 || shards[0].Slots[0].End != 16383 {
 		t.Errorf("CLUSTER SHARDS: %v, %v", shards, err)
 	}
 	sub := c.SSubscribe(ctx, "news")

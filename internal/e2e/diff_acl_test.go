@@ -41,7 +41,8 @@ func (r *aclRun) run() error {
 	if _, _, err := r.admin.ask("ACL", "DELUSER", "alice", "copy"); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"FLUSHALL"}, {"ACL", "SETUSER", "alice", "on", "nopass"}, {"ACL", "LOG", "RESET"}} {
+	for _, args := range [][]string{{"FLUSHALL"}, {"ACL", "SETUSER", "alice", "on", "nopass"},
+		{"ACL", "LOG", "RESET"}} {
 		if err := r.same(r.admin, args, literally); err != nil {
 			return err
 		}
@@ -50,7 +51,8 @@ func (r *aclRun) run() error {
 		return err
 	}
 	for range aclSteps {
-		if err := r.same(r.admin, append([]string{"ACL", "SETUSER", "alice"}, r.rules()...), withoutSecrets); err != nil {
+		if err := r.same(r.admin, append([]string{"ACL", "SETUSER", "alice"}, r.rules()...),
+			withoutSecrets); err != nil {
 			return err
 		}
 		for range 5 {
@@ -66,7 +68,8 @@ func (r *aclRun) run() error {
 		return err
 	}
 	for _, call := range aclPool {
-		if err := r.same(r.admin, append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(call)...), refusal); err != nil {
+		if err := r.same(r.admin, append([]string{"ACL", "DRYRUN", "alice"},
+			strings.Fields(call)...), refusal); err != nil {
 			return err
 		}
 	}
@@ -99,7 +102,8 @@ func withoutSecrets(r reply) string {
 func refusal(r reply) string {
 	text := strings.ToLower(r.text)
 	switch {
-	case strings.Contains(text, "acl failure in script"), strings.Contains(text, "the user executing the script"):
+	case strings.Contains(text, "acl failure in script"),
+		strings.Contains(text, "the user executing the script"):
 		return "refused in a script"
 	case strings.Contains(text, "permission") && strings.Contains(text, " run the '"):
 		return "refused: command " + text[strings.Index(text, "run the"):]
@@ -125,14 +129,17 @@ func (r *aclRun) rules() []string {
 			continue
 		}
 		if r.chance(20) {
-			list = append(list, r.from("on", "nopass", ">one", ">two", "<one", "resetpass", "clearselectors", "sanitize-payload", "ON", "",
-				"#c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2", "!c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"))
+			list = append(list, r.from("on", "nopass", ">one", ">two", "<one", "resetpass",
+				"clearselectors", "sanitize-payload", "ON", "",
+				"#c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2",
+				"!c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"))
 			continue
 		}
 		list = append(list, r.selectorRule())
 	}
 	if r.chance(10) {
-		list = append(list, r.from("foo", "+nosuch", "+@nosuch", "%Q~a", "#bad", "+config|nosuch", "(+get", "(on)", "+get|", "-select|0", "+config|set|x",
+		list = append(list, r.from("foo", "+nosuch", "+@nosuch", "%Q~a", "#bad", "+config|nosuch",
+			"(+get", "(on)", "+get|", "-select|0", "+config|set|x",
 			"~a b", "&a\tb", "(~* ~a)", "(>pw x)", "+", "-", "~", "&"))
 	}
 	if r.chance(10) {
@@ -144,13 +151,17 @@ func (r *aclRun) rules() []string {
 func (r *aclRun) selectorRule() string {
 	switch {
 	case r.chance(30):
-		return r.from("~a", "~b", "~a*", "~*", "%R~a", "%R~*b", "%W~a*", "%RW~b", "%r~b", "resetkeys", "allkeys", "resetkeys")
+		return r.from("~a", "~b", "~a*", "~*", "%R~a", "%R~*b", "%W~a*", "%RW~b", "%r~b",
+			"resetkeys", "allkeys", "resetkeys")
 	case r.chance(25):
 		return r.from("&a", "&b", "&a*", "&*", "resetchannels", "allchannels", "resetchannels")
 	case r.chance(25):
-		return r.from("+", "-") + "@" + r.from("read", "write", "keyspace", "string", "hash", "list", "set", "pubsub", "fast", "slow", "dangerous", "all", "blocking", "transaction", "scripting")
+		return r.from("+", "-") + "@" + r.from("read", "write", "keyspace", "string", "hash",
+			"list", "set", "pubsub", "fast", "slow", "dangerous", "all", "blocking",
+			"transaction", "scripting")
 	case r.chance(15):
-		return r.from("+select|0", "+select|1", "+config|get", "-config|get", "-config|set", "+config", "-config", "+object|encoding", "+client|id", "-client")
+		return r.from("+select|0", "+select|1", "+config|get", "-config|get", "-config|set",
+			"+config", "-config", "+object|encoding", "+client|id", "-client")
 	}
 	name, _, _ := strings.Cut(r.from(aclPool...), " ")
 	return r.from("+", "-", "+") + name
@@ -158,13 +169,20 @@ func (r *aclRun) selectorRule() string {
 
 // aclPool are calls that both servers declare alike and that have the arguments they need.
 var aclPool = []string{
-	"get a", "get ab", "set a 1", "set b 1 get", "incr a", "del a b", "exists a b", "type b", "mget a ab b", "mset a 1 b 2", "copy a b", "rename a b",
-	"append ab x", "getset b 1", "getdel a", "expire a 100", "persist b", "dump a", "object encoding b", "object freq a",
-	"sort a", "sort a by x*", "sort a get #", "sort a store b", "sort_ro a", "lpush a x", "rpop b", "lmove a b left right", "blmove a b left right 0.01",
-	"blpop b a 0.01", "hset ab f v", "hget b f", "hgetall a", "sadd b m", "sinter a b", "sinterstore ab a b", "spop b", "zadd a 1 m", "zunion 2 a b",
-	"zunionstore ab 2 a b", "zrange a 0 -1", "eval return 1 a", "keys *", "scan 0", "randomkey", "dbsize", "flushall", "select 0", "select 1", "move a 1",
-	"ping", "echo x", "config get port", "config resetstat", "client id", "client getname", "publish a m", "publish b m", "spublish ab m", "pubsub channels",
-	"unsubscribe a", "discard", "watch a", "unwatch", "script exists x", "acl whoami", "acl users", "info nosuch", "memory usage b", "slowlog len",
+	"get a", "get ab", "set a 1", "set b 1 get", "incr a", "del a b", "exists a b", "type b",
+	"mget a ab b", "mset a 1 b 2", "copy a b", "rename a b",
+	"append ab x", "getset b 1", "getdel a", "expire a 100", "persist b", "dump a",
+	"object encoding b", "object freq a",
+	"sort a", "sort a by x*", "sort a get #", "sort a store b", "sort_ro a", "lpush a x", "rpop b",
+	"lmove a b left right", "blmove a b left right 0.01",
+	"blpop b a 0.01", "hset ab f v", "hget b f", "hgetall a", "sadd b m", "sinter a b",
+	"sinterstore ab a b", "spop b", "zadd a 1 m", "zunion 2 a b",
+	"zunionstore ab 2 a b", "zrange a 0 -1", "eval return 1 a", "keys *", "scan 0", "randomkey",
+	"dbsize", "flushall", "select 0", "select 1", "move a 1",
+	"ping", "echo x", "config get port", "config resetstat", "client id", "client getname",
+	"publish a m", "publish b m", "spublish ab m", "pubsub channels",
+	"unsubscribe a", "discard", "watch a", "unwatch", "script exists x", "acl whoami", "acl users",
+	"info nosuch", "memory usage b", "slowlog len",
 }
 
 // call draws what the user sends: mostly a plain command, at times one of a transaction or
@@ -172,7 +190,9 @@ var aclPool = []string{
 func (r *aclRun) call() []string {
 	switch {
 	case r.chance(10):
-		return []string{"EVAL", one(r.gen, "return redis.call('get', KEYS[1])", "return redis.call('set', 'b', 'x')", "return redis.call('config', 'get', 'port')"), "1", r.from("a", "b", "ab")}
+		return []string{"EVAL", one(r.gen, "return redis.call('get', KEYS[1])",
+			"return redis.call('set', 'b', 'x')", "return redis.call('config', 'get', 'port')"),
+			"1", r.from("a", "b", "ab")}
 	case r.chance(8):
 		return []string{"AUTH", "alice", r.from("one", "two", "three")}
 	case r.chance(5):
@@ -180,7 +200,8 @@ func (r *aclRun) call() []string {
 	}
 	args := strings.Fields(r.from(aclPool...))
 	switch args[0] {
-	case "config", "info", "memory", "client", "slowlog", "object", "scan", "keys", "randomkey", "dump", "hgetall", "unsubscribe", "eval", "sinter", "spop", "blmove", "blpop":
+	case "config", "info", "memory", "client", "slowlog", "object", "scan", "keys", "randomkey",
+		"dump", "hgetall", "unsubscribe", "eval", "sinter", "spop", "blmove", "blpop":
 		return []string{"GET", "a"} // their replies depend on more than the rules
 	}
 	return args
@@ -195,9 +216,11 @@ func (r *aclRun) describe() error {
 			text += name + strings.Join(fields[name].texts(), " ") + fields[name].text + "\n"
 		}
 		for _, selector := range fields["selectors"].items {
-			text += selector.fields()["keys"].text + "; " + selector.fields()["channels"].text + "\n"
+			text += selector.fields()["keys"].text + "; " + selector.fields()["channels"].text +
+				"\n"
 		}
-		return strings.ReplaceAll(strings.ReplaceAll(text, " sanitize-payload", ""), "sanitize-payload ", "")
+		return strings.ReplaceAll(strings.ReplaceAll(text, " sanitize-payload", ""),
+			"sanitize-payload ", "")
 	}
 	if err := r.same(r.admin, []string{"ACL", "GETUSER", "alice"}, user); err != nil {
 		return err
@@ -214,7 +237,8 @@ func (r *aclRun) logs() error {
 		var text strings.Builder
 		for _, entry := range rep.items {
 			f := entry.fields()
-			fmt.Fprintln(&text, f["count"].text, f["reason"].text, f["context"].text, f["object"].text, f["username"].text)
+			fmt.Fprintln(&text, f["count"].text, f["reason"].text, f["context"].text,
+				f["object"].text, f["username"].text)
 		}
 		return text.String()
 	})
@@ -226,7 +250,9 @@ func (r *aclRun) copies() error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(list.texts(), func(line string) bool { return strings.HasPrefix(line, "user alice ") })
+	at := slices.IndexFunc(list.texts(), func(line string) bool {
+		return strings.HasPrefix(line, "user alice ")
+	})
 	words := strings.Split(list.texts()[at], " ")[2:]
 	made, err := r.admin.redis.do(append([]string{"ACL", "SETUSER", "copy", "reset"}, words...)...)
 	if err != nil || made.text != "OK" {
@@ -243,7 +269,9 @@ func (r *aclRun) copies() error {
 			return err
 		}
 		if first.raw != second.raw {
-			return fmt.Errorf("%s: redis-server says %s of its own user, and %s of one that is made by %q", call, brief(first.raw), brief(second.raw), words)
+			return fmt.Errorf(
+				"%s: redis-server says %s of its own user, and %s of one that is made by %q", call,
+				brief(first.raw), brief(second.raw), words)
 		}
 	}
 	return nil

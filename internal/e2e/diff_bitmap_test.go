@@ -9,7 +9,8 @@ var bitmapGenerators = []generator{
 	{3, func(g *gen) []string { return []string{"GETBIT", g.bits(), g.bit()} }},
 	{4, func(g *gen) []string { return append([]string{"BITCOUNT", g.bits()}, g.bitRange(2)...) }},
 	{5, func(g *gen) []string {
-		return append([]string{"BITPOS", g.bits(), g.from("0", "1", "0", "1", "2", "x")}, g.bitRange(1)...)
+		return append([]string{"BITPOS", g.bits(), g.from("0", "1", "0", "1", "2", "x")},
+			g.bitRange(1)...)
 	}},
 	{5, drawBitOp},
 	{8, drawBitField},
@@ -89,7 +90,8 @@ func (g *gen) fieldOffset() string {
 
 func (g *gen) operand() string {
 	if g.chance(20) {
-		return g.from("9223372036854775807", "-9223372036854775808", "4294967295", "-4294967296", "x")
+		return g.from("9223372036854775807", "-9223372036854775808", "4294967295",
+			"-4294967296", "x")
 	}
 	return g.between(-300, 300)
 }

@@ -20,7 +20,9 @@ func TestDiffBlockingStreamsFromDisk(t *testing.T) {
 	t.Parallel()
 	onlyLong(t)
 	s := forgetful(t)
-	s.runBlocking(t, s.restoring(t, readingStreams, groupedSources, grouped), func() { s.unload(t) })
+	s.runBlocking(t, s.restoring(t, readingStreams, groupedSources, grouped), func() {
+		s.unload(t)
+	})
 }
 
 // TestDiffBlockingAnyType: the differential run of those who wait for keys that are now a list, now
@@ -54,7 +56,9 @@ func (s *both) restoring(t *testing.T, kind blockKind, sources, keys []string) b
 
 // scripted gives a script that runs commands, whatever each replies.
 func scripted(commands [][]string) []string {
-	args := []string{"EVAL", "for _, words in ipairs(ARGV) do redis.pcall(unpack(cjson.decode(words))) end return #ARGV", "0"}
+	args := []string{"EVAL",
+		"for _, words in ipairs(ARGV) do redis.pcall(unpack(cjson.decode(words))) end return #ARGV",
+		"0"}
 	for _, words := range commands {
 		text, err := json.Marshal(words)
 		if err != nil {
@@ -77,10 +81,13 @@ var (
 
 var readingStreams = blockKind{
 	begin: [][]string{
-		{"XGROUP", "CREATE", "g0", "a", "0", "MKSTREAM"}, {"XGROUP", "CREATE", "g0", "b", "0"}, {"XGROUP", "CREATE", "g1", "a", "0", "MKSTREAM"},
+		{"XGROUP", "CREATE", "g0", "a", "0", "MKSTREAM"}, {"XGROUP", "CREATE", "g0", "b", "0"},
+		{"XGROUP", "CREATE", "g1", "a", "0", "MKSTREAM"},
 		{"XGROUP", "CREATE", "g1", "b", "0"},
-		{"XADD", "x0", "1-3", "f", "x"}, {"XADD", "x0", "1-7", "f", "y"}, {"XGROUP", "CREATE", "x0", "a", "0"}, {"XGROUP", "CREATE", "x0", "b", "1-3"},
-		{"XADD", "x1", "1-20", "f", "z"}, {"XGROUP", "CREATE", "x1", "a", "$"}, {"XGROUP", "CREATE", "x1", "b", "0"},
+		{"XADD", "x0", "1-3", "f", "x"}, {"XADD", "x0", "1-7", "f", "y"},
+		{"XGROUP", "CREATE", "x0", "a", "0"}, {"XGROUP", "CREATE", "x0", "b", "1-3"},
+		{"XADD", "x1", "1-20", "f", "z"}, {"XGROUP", "CREATE", "x1", "a", "$"},
+		{"XGROUP", "CREATE", "x1", "b", "0"},
 	},
 	wait: func(g *gen, brief bool) []string {
 		timeout := g.from("0", "100000")
@@ -93,11 +100,14 @@ var readingStreams = blockKind{
 		}
 		args = append(args, "BLOCK", timeout, "STREAMS")
 		if g.chance(50) {
-			return append(args, g.from(append(plain, grouped...)...), g.from("$", "$", "1-"+g.between(1, 60), "2-0"))
+			return append(args, g.from(append(plain, grouped...)...),
+				g.from("$", "$", "1-"+g.between(1, 60), "2-0"))
 		}
-		args = append([]string{"XREADGROUP", "GROUP", g.from("a", "b"), "c" + g.between(0, 2)}, args[1:]...)
+		args = append([]string{"XREADGROUP", "GROUP", g.from("a", "b"), "c" + g.between(0, 2)},
+			args[1:]...)
 		if g.chance(30) {
-			args = append(append([]string{}, args[:4]...), append([]string{"NOACK"}, args[4:]...)...)
+			args = append(append([]string{}, args[:4]...),
+				append([]string{"NOACK"}, args[4:]...)...)
 		}
 		if g.chance(30) {
 			return append(args, "g0", "g1", ">", ">")
@@ -107,11 +117,14 @@ var readingStreams = blockKind{
 	wake: func(g *gen) []string {
 		switch g.IntN(10) {
 		case 0:
-			return []string{g.from("RENAME", "COPY", "RENAMENX"), g.from(plain...), g.from(plain...)}
+			return []string{g.from("RENAME", "COPY", "RENAMENX"), g.from(plain...),
+				g.from(plain...)}
 		case 1:
-			return one(g, []string{"DEL", g.from(plain...)}, []string{"SET", g.from(plain...), "x"}, []string{"PEXPIREAT", g.from(plain...), "1"})
+			return one(g, []string{"DEL", g.from(plain...)}, []string{"SET", g.from(plain...), "x"},
+				[]string{"PEXPIREAT", g.from(plain...), "1"})
 		case 2:
-			return []string{"XACK", g.from(grouped...), "a", "1-" + g.between(1, 30), "1-" + g.between(1, 30)}
+			return []string{"XACK", g.from(grouped...), "a", "1-" + g.between(1, 30),
+				"1-" + g.between(1, 30)}
 		case 3:
 			return []string{"COPY", g.from(groupedSources...), g.from(grouped...), "REPLACE"}
 		case 4:
@@ -122,10 +135,13 @@ var readingStreams = blockKind{
 		return xadd(g)
 	},
 	transaction: readingTransaction,
-	behind:      func(g *gen) []string { return []string{g.from("XLEN", "EXISTS"), g.from(plain...)} },
+	behind: func(g *gen) []string {
+		return []string{g.from("XLEN", "EXISTS"), g.from(plain...)}
+	},
 	values: func() (list [][]string) {
 		for _, key := range append(plain, grouped...) {
-			list = append(list, []string{"TYPE", key}, []string{"XRANGE", key, "-", "+"}, []string{"XPENDING", key, "a"}, []string{"XPENDING", key, "b"})
+			list = append(list, []string{"TYPE", key}, []string{"XRANGE", key, "-", "+"},
+				[]string{"XPENDING", key, "a"}, []string{"XPENDING", key, "b"})
 		}
 		return list
 	},
@@ -143,17 +159,20 @@ func readingTransaction(g *gen) [][]string {
 		commands = append(commands, []string{"XADD", key, "1-*", "f", g.between(0, 99)})
 	}
 	if slices.Contains(grouped, key) && g.chance(30) {
-		commands = append(commands, []string{"COPY", g.from(groupedSources...), "x"}, []string{"RENAME", "x", key})
+		commands = append(commands, []string{"COPY", g.from(groupedSources...), "x"},
+			[]string{"RENAME", "x", key})
 	}
 	if g.chance(30) {
-		commands = append(commands, []string{"XREAD", "BLOCK", "0", "STREAMS", "r0", "$"}, []string{"DBSIZE"})
+		commands = append(commands, []string{"XREAD", "BLOCK", "0", "STREAMS", "r0", "$"},
+			[]string{"DBSIZE"})
 	}
 	return commands
 }
 
 var anyType = blockKind{
 	begin: [][]string{
-		{"RPUSH", "list", "a", "b"}, {"ZADD", "zset", "1", "c", "2", "d"}, {"XADD", "stream", "1-3", "f", "e"}, {"SET", "string", "f"},
+		{"RPUSH", "list", "a", "b"}, {"ZADD", "zset", "1", "c", "2", "d"},
+		{"XADD", "stream", "1-3", "f", "e"}, {"SET", "string", "f"},
 	},
 	wait: func(g *gen, brief bool) []string {
 		seconds, millis, key := g.from("0", "100"), g.from("0", "100000"), g.from(changing...)
@@ -161,17 +180,23 @@ var anyType = blockKind{
 			seconds, millis = "0.001", "1"
 		}
 		return one(g,
-			[]string{g.from("BLPOP", "BRPOP"), key, seconds}, []string{g.from("BZPOPMIN", "BZPOPMAX"), key, seconds},
-			[]string{"BLMPOP", seconds, "1", key, "LEFT", "COUNT", "2"}, []string{"BLMOVE", key, key, "LEFT", "RIGHT", seconds},
-			[]string{"XREAD", "COUNT", g.between(1, 2), "BLOCK", millis, "STREAMS", key, g.from("$", "0", "1-3")},
+			[]string{g.from("BLPOP", "BRPOP"), key, seconds},
+			[]string{g.from("BZPOPMIN", "BZPOPMAX"), key, seconds},
+			[]string{"BLMPOP", seconds, "1", key, "LEFT", "COUNT", "2"},
+			[]string{"BLMOVE", key, key, "LEFT", "RIGHT", seconds},
+			[]string{"XREAD", "COUNT", g.between(1, 2), "BLOCK", millis, "STREAMS", key,
+				g.from("$", "0", "1-3")},
 			[]string{"XREAD", "BLOCK", millis, "STREAMS", key, "stream", g.from("$", "1-5"), "$"})
 	},
 	wake:        changeType,
 	transaction: changeTypes,
-	behind:      func(g *gen) []string { return []string{g.from("TYPE", "EXISTS"), g.from(changing...)} },
+	behind: func(g *gen) []string {
+		return []string{g.from("TYPE", "EXISTS"), g.from(changing...)}
+	},
 	values: func() (list [][]string) {
 		for _, key := range append(changing, "stream") {
-			list = append(list, []string{"TYPE", key}, []string{"LRANGE", key, "0", "-1"}, []string{"ZRANGE", key, "0", "-1", "WITHSCORES"}, []string{"XRANGE", key, "-", "+"})
+			list = append(list, []string{"TYPE", key}, []string{"LRANGE", key, "0", "-1"},
+				[]string{"ZRANGE", key, "0", "-1", "WITHSCORES"}, []string{"XRANGE", key, "-", "+"})
 		}
 		return list
 	},
@@ -202,7 +227,8 @@ func changeType(g *gen) []string {
 func changeTypes(g *gen) (commands [][]string) {
 	key := g.from(changing...)
 	for range 1 + g.IntN(4) {
-		commands = append(commands, []string{"DEL", key}, one(g, []string{"XADD", key, "1-*", "f", "x"}, []string{"RPUSH", key, "a", "b"}, []string{"ZADD", key, "1", "c"},
+		commands = append(commands, []string{"DEL", key}, one(g, []string{"XADD", key, "1-*", "f",
+			"x"}, []string{"RPUSH", key, "a", "b"}, []string{"ZADD", key, "1", "c"},
 			[]string{"COPY", g.from(changingSources...), key, "REPLACE"}))
 	}
 	return commands[g.IntN(2):]

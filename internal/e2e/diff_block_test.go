@@ -52,10 +52,13 @@ var popping = blockKind{
 	},
 	wake:        drawWaking,
 	transaction: drawTransaction,
-	behind:      func(g *gen) []string { return []string{g.from("LLEN", "EXISTS", "LPOP"), g.from(blockLists...)} },
+	behind: func(g *gen) []string {
+		return []string{g.from("LLEN", "EXISTS", "LPOP"), g.from(blockLists...)}
+	},
 	values: func() (list [][]string) {
 		for _, key := range append(append([]string{"m"}, blockLists...), blockZSets...) {
-			list = append(list, []string{"TYPE", key}, []string{"LRANGE", key, "0", "-1"}, []string{"ZRANGE", key, "0", "-1", "WITHSCORES"})
+			list = append(list, []string{"TYPE", key}, []string{"LRANGE", key, "0", "-1"},
+				[]string{"ZRANGE", key, "0", "-1", "WITHSCORES"})
 		}
 		return list
 	},
@@ -301,7 +304,8 @@ func (r *blockRun) look() (differ, err error) {
 		}
 		switch {
 		case waits[0] != waits[1]:
-			differ = fmt.Errorf("%d waits with keyp: %v, with redis: %v", w.number, waits[0], waits[1])
+			differ = fmt.Errorf("%d waits with keyp: %v, with redis: %v", w.number,
+				waits[0], waits[1])
 		case !waits[0]:
 			if err := r.receive(w); err != nil {
 				return nil, err
@@ -339,7 +343,8 @@ func (r *blockRun) movedBefore(w *blockWaiter) bool {
 	}
 	ours, theirs := slices.Index(w.args, keyp[0]), slices.Index(w.args, redis[0])
 	return ours > 0 && ours < theirs && slices.ContainsFunc(r.waiters, func(m *blockWaiter) bool {
-		return m.got != nil && (m.args[0] == "BLMOVE" || m.args[0] == "BRPOPLPUSH") && m.args[2] == keyp[0] &&
+		return m.got != nil && (m.args[0] == "BLMOVE" || m.args[0] == "BRPOPLPUSH") &&
+			m.args[2] == keyp[0] &&
 			m.got[0].raw == m.got[1].raw && m.got[0].text == keyp[1]
 	})
 }
@@ -420,7 +425,8 @@ func drawBlocking(g *gen, timeout string) []string {
 	case 0, 1:
 		return append(append([]string{g.from("BLPOP", "BRPOP")}, some(blockLists)...), timeout)
 	case 2:
-		return append(append([]string{g.from("BZPOPMIN", "BZPOPMAX")}, some(blockZSets)...), timeout)
+		return append(append([]string{g.from("BZPOPMIN", "BZPOPMAX")}, some(blockZSets)...),
+			timeout)
 	case 3:
 		return numbered("BLMPOP", some(blockLists), end())
 	case 4:
@@ -440,7 +446,8 @@ func drawTransaction(g *gen) [][]string {
 	for range 1 + g.IntN(5) {
 		switch g.IntN(7) {
 		case 0, 1, 2:
-			commands = append(commands, []string{g.from("LPUSH", "RPUSH"), key, "v" + g.between(0, 99)})
+			commands = append(commands,
+				[]string{g.from("LPUSH", "RPUSH"), key, "v" + g.between(0, 99)})
 		case 3:
 			commands = append(commands, []string{g.from("LPOP", "DEL"), key})
 		case 4:
@@ -452,7 +459,8 @@ func drawTransaction(g *gen) [][]string {
 			commands = append(commands, []string{"DBSIZE"}) // which needs the whole keyspace
 		default:
 			if key == "m" {
-				commands = append(commands, []string{"DEL", key}, []string{"ZADD", key, "1", "a", "2", "b"})
+				commands = append(commands, []string{"DEL", key},
+					[]string{"ZADD", key, "1", "a", "2", "b"})
 			}
 		}
 	}
@@ -485,13 +493,16 @@ func drawWaking(g *gen) []string {
 	case 7:
 		return scored("m")
 	case 8:
-		return one(g, []string{"SET", "m", "x"}, []string{"DEL", "m"}, []string{"DEL", "m"}, []string{"PEXPIREAT", "m", "1"})
+		return one(g, []string{"SET", "m", "x"}, []string{"DEL", "m"}, []string{"DEL", "m"},
+			[]string{"PEXPIREAT", "m", "1"})
 	case 9:
 		return []string{g.from("LPOP", "RPOP"), list}
 	case 10:
-		return []string{g.from("RENAME", "COPY", "RENAMENX", "RPOPLPUSH"), list, g.from(blockLists...)}
+		return []string{g.from("RENAME", "COPY", "RENAMENX", "RPOPLPUSH"), list,
+			g.from(blockLists...)}
 	case 11:
-		return []string{g.from("ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"), zset, "1", g.from(blockZSets...)}
+		return []string{g.from("ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"), zset, "1",
+			g.from(blockZSets...)}
 	case 12:
 		return []string{"SORT", list, "ALPHA", "STORE", g.from(blockLists...)}
 	case 13:

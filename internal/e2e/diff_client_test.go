@@ -119,7 +119,8 @@ func (r *clientRun) step() error {
 		}
 	}
 	keyp, redis := replies[0], replies[1]
-	r.history = append(r.history, fmt.Sprintf("%q, %q: %.100q, %.100q", args[0], args[1], keyp.raw, redis.raw))
+	r.history = append(r.history, fmt.Sprintf("%q, %q: %.100q, %.100q", args[0], args[1],
+		keyp.raw, redis.raw))
 	if args[0][1] == "LIST" && keyp.kind == redis.kind && !redis.isError() {
 		if ours, theirs := listedClients(keyp), listedClients(redis); !slices.Equal(ours, theirs) {
 			return fmt.Errorf("keyp lists %q, redis %q", ours, theirs)
@@ -170,7 +171,8 @@ func (r *clientRun) both(find func(*filterClient) [2]string, odd ...string) [2]s
 }
 
 func (r *clientRun) anID() [2]string {
-	return r.both(func(c *filterClient) [2]string { return c.id }, "0", "-1", "x", "", "99999999", "9223372036854775808")
+	return r.both(func(c *filterClient) [2]string { return c.id }, "0", "-1", "x", "", "99999999",
+		"9223372036854775808")
 }
 
 func (r *clientRun) anAddress() [2]string {
@@ -198,13 +200,16 @@ func (r *clientRun) list() [2][]string {
 	case 0:
 		return clientCall("LIST")
 	case 1:
-		return clientCall("LIST", r.same("TYPE", "type"), r.same("normal", "pubsub", "PubSub", "master", "replica", "slave", "x"))
+		return clientCall("LIST", r.same("TYPE", "type"),
+			r.same("normal", "pubsub", "PubSub", "master", "replica", "slave", "x"))
 	case 2:
 		return clientCall("LIST", r.same("x", "ID", "TYPE"))
 	}
 	args := [][2]string{r.same("ID", "id"), r.anID()}
 	for range r.IntN(4) { // what is no number begins the next option, with the newest Redis
-		args = append(args, r.both(func(c *filterClient) [2]string { return c.id }, "0", "-1", "99999999"))
+		args = append(args, r.both(func(c *filterClient) [2]string {
+			return c.id
+		}, "0", "-1", "99999999"))
 	}
 	return clientCall("LIST", args...)
 }
@@ -220,9 +225,13 @@ func (r *clientRun) kill() [2][]string {
 		value := map[string]func() [2]string{
 			"ID": r.anID, "ADDR": r.anAddress,
 			"LADDR": func() [2]string {
-				return r.both(func(c *filterClient) [2]string { return c.local }, "127.0.0.1:1", "x")
+				return r.both(func(c *filterClient) [2]string {
+					return c.local
+				}, "127.0.0.1:1", "x")
 			},
-			"TYPE":   func() [2]string { return r.same("normal", "pubsub", "PUBSUB", "master", "replica", "slave", "x") },
+			"TYPE": func() [2]string {
+				return r.same("normal", "pubsub", "PUBSUB", "master", "replica", "slave", "x")
+			},
 			"USER":   func() [2]string { return r.same("default", "alice", "alice", "nobody", "") },
 			"SKIPME": func() [2]string { return r.same("yes", "no", "NO", "maybe") },
 			"X":      func() [2]string { return r.same("x") },

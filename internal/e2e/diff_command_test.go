@@ -220,12 +220,18 @@ func TestDiffGetKeys(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
 	for _, line := range []string{
-		"GET k", "SET k v EX 5", "MSET a 1 b 2 c 3", "MSETNX a 1", "MGET a b c a", "DEL a b", "EXISTS a", "TOUCH a b", "UNLINK a",
-		"COPY a b DB 1 REPLACE", "RENAME a b", "RENAMENX a b", "MOVE a 1", "LCS a b IDX", "GETRANGE k 0 1", "SETRANGE k 0 v",
-		"APPEND k v", "INCR k", "INCRBYFLOAT k 1", "EXPIRE k 5 NX", "PEXPIREAT k 5", "TTL k", "PERSIST k", "TYPE k",
-		"OBJECT ENCODING k", "OBJECT FREQ k", "MEMORY USAGE k", "GETEX k PERSIST", "SETEX k 1 v", "get k", "Object Encoding k",
-		"ECHO x", "CONFIG GET x", "SELECT 1", "SWAPDB 0 1", "KEYS *", "SCAN 0", "CLIENT KILL x", "NOSUCH k", "OBJECT NOSUCH k",
-		"GET k v", "SET k", "MSET a", "LCS a", "COPY a", "MSET a 1 b", "OBJECT ENCODING k x", "OBJECT HELP",
+		"GET k", "SET k v EX 5", "MSET a 1 b 2 c 3", "MSETNX a 1", "MGET a b c a", "DEL a b",
+		"EXISTS a", "TOUCH a b", "UNLINK a",
+		"COPY a b DB 1 REPLACE", "RENAME a b", "RENAMENX a b", "MOVE a 1", "LCS a b IDX",
+		"GETRANGE k 0 1", "SETRANGE k 0 v",
+		"APPEND k v", "INCR k", "INCRBYFLOAT k 1", "EXPIRE k 5 NX", "PEXPIREAT k 5", "TTL k",
+		"PERSIST k", "TYPE k",
+		"OBJECT ENCODING k", "OBJECT FREQ k", "MEMORY USAGE k", "GETEX k PERSIST", "SETEX k 1 v",
+		"get k", "Object Encoding k",
+		"ECHO x", "CONFIG GET x", "SELECT 1", "SWAPDB 0 1", "KEYS *", "SCAN 0", "CLIENT KILL x",
+		"NOSUCH k", "OBJECT NOSUCH k",
+		"GET k v", "SET k", "MSET a", "LCS a", "COPY a", "MSET a 1 b", "OBJECT ENCODING k x",
+		"OBJECT HELP",
 	} {
 		call := strings.Fields(line)
 		forms := []string{"GETKEYS", "GETKEYSANDFLAGS"}

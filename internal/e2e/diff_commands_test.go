@@ -10,10 +10,12 @@ type generator struct {
 }
 
 // generators are those of all families.
-var generators = slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators, sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
+var generators = slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators,
+	sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
 
 // wholeValues give the commands by which the values of all keys are compared in the end.
-var wholeValues = slices.Concat(stringValues, listValues, hashValues, setValues, zsetValues, streamValues)
+var wholeValues = slices.Concat(stringValues, listValues, hashValues, setValues,
+	zsetValues, streamValues)
 
 var stringValues = []func(key string) []string{
 	func(key string) []string { return []string{"GET", key} },
@@ -39,11 +41,15 @@ var keyGenerators = []generator{
 	}},
 	{3, func(g *gen) []string { return []string{"SETNX", g.key(), g.value()} }},
 	{4, func(g *gen) []string { return []string{g.from("INCR", "DECR"), g.key()} }},
-	{5, func(g *gen) []string { return []string{g.from("INCRBY", "DECRBY"), g.key(), g.integer()} }},
+	{5, func(g *gen) []string {
+		return []string{g.from("INCRBY", "DECRBY"), g.key(), g.integer()}
+	}},
 	{6, func(g *gen) []string { return []string{"INCRBYFLOAT", g.key(), g.float()} }},
 	{5, drawAppend},
 	{2, func(g *gen) []string { return []string{"STRLEN", g.key()} }},
-	{5, func(g *gen) []string { return []string{g.from("GETRANGE", "SUBSTR"), g.key(), g.index(), g.index()} }},
+	{5, func(g *gen) []string {
+		return []string{g.from("GETRANGE", "SUBSTR"), g.key(), g.index(), g.index()}
+	}},
 	{4, func(g *gen) []string { return []string{"SETRANGE", g.key(), g.index(), g.value()} }},
 	{4, drawLCS},
 
@@ -59,15 +65,19 @@ var keyGenerators = []generator{
 	{2, func(g *gen) []string { return []string{"SWAPDB", g.db(), g.db()} }},
 	{2, func(g *gen) []string { return []string{"DBSIZE"} }},
 	{1, func(g *gen) []string {
-		return append([]string{g.from("FLUSHDB", "FLUSHALL")}, one(g, [][]string{{}, {"SYNC"}, {"ASYNC"}, {"async"}, {"x"}}...)...)
+		return append([]string{g.from("FLUSHDB", "FLUSHALL")},
+			one(g, [][]string{{}, {"SYNC"}, {"ASYNC"}, {"async"}, {"x"}}...)...)
 	}},
 	{7, func(g *gen) []string {
-		return []string{"OBJECT", g.from("ENCODING", "ENCODING", "encoding", "IDLETIME", "FREQ"), g.key()}
+		return []string{"OBJECT", g.from("ENCODING", "ENCODING", "encoding", "IDLETIME", "FREQ"),
+			g.key()}
 	}},
 	{3, func(g *gen) []string { return []string{"SELECT", g.db()} }},
 
 	{10, drawExpire},
-	{7, func(g *gen) []string { return []string{g.from("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"), g.key()} }},
+	{7, func(g *gen) []string {
+		return []string{g.from("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"), g.key()}
+	}},
 	{3, func(g *gen) []string { return []string{"PERSIST", g.key()} }},
 
 	{1, func(g *gen) []string { return []string{"PING", g.value()} }},
@@ -182,7 +192,8 @@ func drawScan(g *gen) []string {
 		options = append(options, []string{"MATCH", g.pattern()})
 	}
 	if g.chance(50) {
-		options = append(options, []string{"COUNT", g.from("1", "2", "5", "1000", "0", "-1", "x", "2147483647")})
+		options = append(options,
+			[]string{"COUNT", g.from("1", "2", "5", "1000", "0", "-1", "x", "2147483647")})
 	}
 	if g.chance(30) {
 		options = append(options, []string{"TYPE", g.from("string", "STRING", "hash", "list")})

@@ -20,7 +20,8 @@ const allEvents = "KEAmn"
 // TestDiffEvents: the events of commands on keys and types.
 func TestDiffEvents(t *testing.T) {
 	t.Parallel()
-	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...), listens: true}
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...),
+		listens: true}
 	s.run(t, diffShare(t, 2), false, nil)
 	s.run(t, diffShare(t, 2), true, nil)
 }
@@ -35,10 +36,13 @@ type ears struct {
 func (r *diffRun) listen() error {
 	e := &ears{aside: [2]map[string]int{{}, {}}}
 	r.ears = e
-	if keyp, redis, err := r.conns[1].ask("CONFIG", "SET", "notify-keyspace-events", allEvents); err != nil || keyp.text != "OK" || redis.text != "OK" {
-		return fmt.Errorf("CONFIG SET notify-keyspace-events: %s, %s, %w", keyp.text, redis.text, err)
+	if keyp, redis, err := r.conns[1].ask("CONFIG", "SET", "notify-keyspace-events",
+		allEvents); err != nil || keyp.text != "OK" || redis.text != "OK" {
+		return fmt.Errorf("CONFIG SET notify-keyspace-events: %s, %s, %w", keyp.text,
+			redis.text, err)
 	}
-	for side, addr := range map[**wire]string{&e.keyp: r.conns[0].keyp.RemoteAddr().String(), &e.redis: r.conns[0].redis.RemoteAddr().String()} {
+	for side, addr := range map[**wire]string{&e.keyp: r.conns[0].keyp.RemoteAddr().String(),
+		&e.redis: r.conns[0].redis.RemoteAddr().String()} {
 		conn, err := dialWire(addr)
 		if err != nil {
 			return err
@@ -49,7 +53,8 @@ func (r *diffRun) listen() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(second(e.keyp.receive()), second(e.redis.receive())) // the other confirmation
+	// The other confirmation.
+	return errors.Join(second(e.keyp.receive()), second(e.redis.receive()))
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -61,7 +66,8 @@ func (r *diffRun) compareEvents(args []string) error {
 	if err != nil {
 		return err
 	}
-	if name := strings.ToUpper(args[0]); strings.HasPrefix(name, "SORT") || len(consumersOf(args)) > 0 {
+	if name := strings.ToUpper(args[0]); strings.HasPrefix(name, "SORT") ||
+		len(consumersOf(args)) > 0 {
 		slices.Sort(keyp)
 		slices.Sort(redis)
 	}

@@ -72,7 +72,8 @@ type timeUnit struct {
 	absolute bool
 }
 
-var timeUnits = []timeUnit{{"EX", false, false}, {"PX", true, false}, {"EXAT", false, true}, {"PXAT", true, true}}
+var timeUnits = []timeUnit{{"EX", false, false}, {"PX", true, false}, {"EXAT", false, true},
+	{"PXAT", true, true}}
 
 // gen draws the parts of commands. wait is set when a near deadline was drawn.
 type gen struct {
@@ -99,7 +100,8 @@ func (g *gen) key() string {
 	if g.few {
 		return g.from("a", "b", "c")
 	}
-	return g.from("a", "a", "a", "b", "b", "{a}x", "", "k\x00\r\n\xff", "long:"+strings.Repeat("k", 300))
+	return g.from("a", "a", "a", "b", "b", "{a}x", "", "k\x00\r\n\xff",
+		"long:"+strings.Repeat("k", 300))
 }
 
 func (g *gen) keys(most int) []string {
@@ -112,9 +114,11 @@ func (g *gen) keys(most int) []string {
 
 // Numbers that parsers are apart on.
 var oddNumbers = []string{
-	"", " 5", "5 ", "+5", "05", "-0", "00", "0x10", "1e3", "1.0", "5.", ".5", "abc", "nan", "inf", "-inf", "1_000", "٣",
+	"", " 5", "5 ", "+5", "05", "-0", "00", "0x10", "1e3", "1.0", "5.", ".5", "abc", "nan", "inf",
+	"-inf", "1_000", "٣",
 	"9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809",
-	"18446744073709551615", "18446744073709551616", "99999999999999999999999999", "2147483647", "2147483648", "-2147483649",
+	"18446744073709551615", "18446744073709551616", "99999999999999999999999999", "2147483647",
+	"2147483648", "-2147483649",
 	"5\x00", "--5", "-", "+",
 }
 
@@ -134,7 +138,8 @@ func (g *gen) index() string {
 	case g.chance(10):
 		return g.odd()
 	case g.chance(15):
-		return g.from("1048575", "1048576", "1048577", "-1048577", "536870911", "536870912", "4294967295", "-4294967296")
+		return g.from("1048575", "1048576", "1048577", "-1048577", "536870911", "536870912",
+			"4294967295", "-4294967296")
 	}
 	return g.between(-12, 12)
 }
@@ -144,8 +149,10 @@ func (g *gen) float() string {
 	case g.chance(25):
 		return g.odd()
 	case g.chance(20):
-		return g.from("1e400", "-1e400", "1e4931", "1e4932", "1e-4950", "1e308", "1.7e308", "0.1", "3.0e3", "-0.0", "0x1p3", "infinity",
-			"123456789012345678901234567890", "0.00000000000000000001", "1.23456789012345678901", "5e", "1e+2", "+1.5", " 1.5", "1.5 ")
+		return g.from("1e400", "-1e400", "1e4931", "1e4932", "1e-4950", "1e308", "1.7e308", "0.1",
+			"3.0e3", "-0.0", "0x1p3", "infinity",
+			"123456789012345678901234567890", "0.00000000000000000001", "1.23456789012345678901",
+			"5e", "1e+2", "+1.5", " 1.5", "1.5 ")
 	}
 	return strconv.FormatFloat(2000*g.Float64()-1000, 'f', g.IntN(21), 64)
 }
@@ -178,7 +185,8 @@ func (g *gen) db() string {
 // time draws a deadline in the unit: far, near, past, or nonsense.
 func (g *gen) time(u timeUnit) string {
 	if g.chance(12) {
-		return g.from("0", "-1", "-100", "-9223372036854775808", "9223372036854775807", "9223372036854774807", "x", "", "1.5")
+		return g.from("0", "-1", "-100", "-9223372036854775808", "9223372036854775807",
+			"9223372036854774807", "x", "", "1.5")
 	}
 	if u.absolute {
 		if g.chance(3) {
@@ -224,7 +232,8 @@ func (g *gen) relative(relative, absolute string, millis bool) (string, timeUnit
 }
 
 func (g *gen) pattern() string {
-	return g.from("*", "a", "?", "??", "[ab]", "[^a]", "[a-c]*", `\a`, `\*`, "[", "[a", "a*", "*x", "{a}*", "k*", "**a**", "", "[]a]", "[z-a]", "*\xff", "long:*k*k*k*", "x*")
+	return g.from("*", "a", "?", "??", "[ab]", "[^a]", "[a-c]*", `\a`, `\*`, "[", "[a", "a*", "*x",
+		"{a}*", "k*", "**a**", "", "[]a]", "[z-a]", "*\xff", "long:*k*k*k*", "x*")
 }
 
 // command draws one.

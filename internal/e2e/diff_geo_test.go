@@ -40,12 +40,15 @@ func (g *gen) coordinates() []string {
 	format := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	switch {
 	case g.chance(3):
-		return []string{g.from("180", "-180", "181", "x", "0", "1e1"), g.from("85.05112878", "-85.05112878", "85.06", "", "0", "nan")}
+		return []string{g.from("180", "-180", "181", "x", "0", "1e1"),
+			g.from("85.05112878", "-85.05112878", "85.06", "", "0", "nan")}
 	case g.chance(40):
 		return []string{format(g.Float64()*360 - 180), format(g.Float64()*170 - 85)}
 	}
-	centre := one(g, [2]float64{13.4, 52.5}, [2]float64{179.9, -17}, [2]float64{25, 84.5}, [2]float64{-70, -66.2})
-	return []string{format(min(max(centre[0]+g.NormFloat64(), -180), 180)), format(min(max(centre[1]+g.NormFloat64()/2, -85), 85))}
+	centre := one(g, [2]float64{13.4, 52.5}, [2]float64{179.9, -17}, [2]float64{25, 84.5},
+		[2]float64{-70, -66.2})
+	return []string{format(min(max(centre[0]+g.NormFloat64(), -180), 180)),
+		format(min(max(centre[1]+g.NormFloat64()/2, -85), 85))}
 }
 
 func (g *gen) length() string {
@@ -137,7 +140,8 @@ func drawGeoRadius(g *gen) []string {
 	}
 	args = append(args, g.length(), g.lengthUnit())
 	if g.chance(25) {
-		return append(append(args, g.geoOptions(false)...), g.from("STORE", "STOREDIST"), g.from("z", "more", "found"))
+		return append(append(args, g.geoOptions(false)...), g.from("STORE", "STOREDIST"),
+			g.from("z", "more", "found"))
 	}
 	return append(args, g.geoOptions(true)...)
 }
@@ -165,7 +169,8 @@ func TestDiffDistances(t *testing.T) {
 			add = append(add, format(place[0]), format(place[1]), "m"+strconv.Itoa(i))
 		}
 		ask(add...)
-		ask("GEOSEARCHSTORE", "found", "places", "FROMLONLAT", format(lon), format(lat), "BYRADIUS", "30000", "km", "STOREDIST")
+		ask("GEOSEARCHSTORE", "found", "places", "FROMLONLAT", format(lon), format(lat), "BYRADIUS",
+			"30000", "km", "STOREDIST")
 		got, want := ask("ZRANGE", "found", "0", "-1", "WITHSCORES")
 		if len(got.items) != 200 || len(want.items) != 200 {
 			t.Fatalf("%d and %d items", len(got.items), len(want.items))

@@ -10,9 +10,13 @@ var hashGenerators = []generator{
 	{3, func(g *gen) []string { return []string{"HSETNX", g.hash(), g.field(), g.fieldValue()} }},
 	{4, func(g *gen) []string { return []string{"HGET", g.hash(), g.field()} }},
 	{3, func(g *gen) []string { return append([]string{"HMGET", g.hash()}, g.fields(4)...) }},
-	{4, func(g *gen) []string { return []string{g.from("HGETALL", "HGETALL", "HKEYS", "HVALS"), g.hash()} }},
+	{4, func(g *gen) []string {
+		return []string{g.from("HGETALL", "HGETALL", "HKEYS", "HVALS"), g.hash()}
+	}},
 	{3, func(g *gen) []string { return []string{"HLEN", g.hash()} }},
-	{3, func(g *gen) []string { return []string{g.from("HSTRLEN", "HEXISTS"), g.hash(), g.field()} }},
+	{3, func(g *gen) []string {
+		return []string{g.from("HSTRLEN", "HEXISTS"), g.hash(), g.field()}
+	}},
 	{7, func(g *gen) []string { return append([]string{"HDEL", g.hash()}, g.fields(3)...) }},
 	{6, func(g *gen) []string { return []string{"HINCRBY", g.hash(), g.field(), g.integer()} }},
 	{6, func(g *gen) []string { return []string{"HINCRBYFLOAT", g.hash(), g.field(), g.float()} }},
@@ -78,7 +82,8 @@ func drawHSet(g *gen) []string {
 func drawHRandField(g *gen) []string {
 	args := []string{"HRANDFIELD", g.hash()}
 	if g.chance(80) {
-		args = append(args, g.from("1", "2", "3", "1000", "-1", "-5", "0", "x", "1.0", "", "4611686018427387904", "-9223372036854775808"))
+		args = append(args, g.from("1", "2", "3", "1000", "-1", "-5", "0", "x", "1.0", "",
+			"4611686018427387904", "-9223372036854775808"))
 		if g.chance(50) {
 			args = append(args, g.from("WITHVALUES", "withvalues", "WITHVALUES", "BAD"))
 		}
@@ -96,7 +101,8 @@ func drawHScan(g *gen) []string {
 		options = append(options, []string{"MATCH", g.from("*", "a*", "?", "many*1", "[ab]", "")})
 	}
 	if g.chance(50) {
-		options = append(options, []string{"COUNT", g.from("1", "2", "5", "1000", "0", "-1", "x", "2147483647")})
+		options = append(options,
+			[]string{"COUNT", g.from("1", "2", "5", "1000", "0", "-1", "x", "2147483647")})
 	}
 	if g.chance(5) {
 		options = append(options, []string{g.from("MATCH", "BAD", "TYPE hash")})

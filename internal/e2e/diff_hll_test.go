@@ -21,12 +21,14 @@ var hllGenerators = []generator{
 		return args
 	}},
 	{4, func(g *gen) []string {
-		return []string{"PFDEBUG", g.from("GETREG", "DECODE", "ENCODING", "todense", "NOSUCH"), g.sketch()}
+		return []string{"PFDEBUG", g.from("GETREG", "DECODE", "ENCODING", "todense", "NOSUCH"),
+			g.sketch()}
 	}},
 	{3, func(g *gen) []string { return []string{"SET", g.sketch(), g.sketchBytes()} }},
 	{2, func(g *gen) []string { return []string{"COPY", g.sketch(), g.sketch(), "REPLACE"} }},
 	{2, func(g *gen) []string {
-		return []string{"CONFIG", "SET", "hll-sparse-max-bytes", g.from("0", "30", "100", "3000", "3000", "20000")}
+		return []string{"CONFIG", "SET", "hll-sparse-max-bytes",
+			g.from("0", "30", "100", "3000", "3000", "20000")}
 	}},
 	{2, func(g *gen) []string { return []string{"OBJECT", "ENCODING", g.sketch()} }},
 }
@@ -68,7 +70,8 @@ func drawPFAdd(g *gen) []string {
 // complete.
 func (g *gen) sketchBytes() string {
 	const header = "HYLL\x01\x00\x00\x00"
-	cached := g.from("\x00\x00\x00\x00\x00\x00\x00\x80", "\x07\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\xff")
+	cached := g.from("\x00\x00\x00\x00\x00\x00\x00\x80", "\x07\x00\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x00\x00\x00\x00\xff")
 	return g.from(
 		header+cached+"\x7f\xff",
 		header+cached+"\x60\x00\x81\x5f\xfe",

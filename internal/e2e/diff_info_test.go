@@ -41,7 +41,8 @@ var infoFields = map[string][]string{
 // clientFields are the fields of CLIENT LIST that go-redis, redis-cli and operators'
 // scripts read.
 var clientFields = []string{
-	"id", "addr", "laddr", "fd", "name", "age", "idle", "flags", "db", "sub", "psub", "ssub", "multi",
+	"id", "addr", "laddr", "fd", "name", "age", "idle", "flags", "db", "sub", "psub",
+	"ssub", "multi",
 	"qbuf", "qbuf-free", "argv-mem", "multi-mem", "rbs", "rbp", "obl", "oll", "omem", "tot-mem",
 	"events", "cmd", "user", "redir", "resp",
 }
@@ -61,8 +62,10 @@ func TestDiffInfo(t *testing.T) {
 			compareKinds(t, section+" "+field, keyp[section][field], redis[section][field])
 		}
 	}
-	compareKinds(t, "db0", strings.TrimSuffix(keyp["Keyspace"]["db0"], ",subexpiry=0"), redis["Keyspace"]["db0"])
-	compareKinds(t, "cmdstat_set", keyp["Commandstats"]["cmdstat_set"], redis["Commandstats"]["cmdstat_set"])
+	compareKinds(t, "db0", strings.TrimSuffix(keyp["Keyspace"]["db0"], ",subexpiry=0"),
+		redis["Keyspace"]["db0"])
+	compareKinds(t, "cmdstat_set", keyp["Commandstats"]["cmdstat_set"],
+		redis["Commandstats"]["cmdstat_set"])
 }
 
 func infoOf(t *testing.T, s *both, c *wire) map[string]map[string]string {
@@ -113,7 +116,9 @@ func shape(value string) string {
 // compareKinds fails when a value is absent or when only one of the two is a number.
 func compareKinds(t *testing.T, what, keyp, redis string) {
 	t.Helper()
-	number := func(value string) bool { return shape(value) == "0" || shape(value) == "0.0" || shape(value) == "-0" }
+	number := func(value string) bool {
+		return shape(value) == "0" || shape(value) == "0.0" || shape(value) == "-0"
+	}
 	switch {
 	case keyp == "" && redis != "":
 		t.Errorf("%s is absent; in Redis it is %q", what, redis)
@@ -169,7 +174,8 @@ func TestDiffConfigGet(t *testing.T) {
 		"latency-tracking":            "",
 		"auto-aof-rewrite-percentage": "",
 	} {
-		keyp, redis := s.mustDo(t, s.keyp, "CONFIG", "GET", name), s.mustDo(t, s.redis, "CONFIG", "GET", name)
+		keyp, redis := s.mustDo(t, s.keyp, "CONFIG", "GET", name),
+			s.mustDo(t, s.redis, "CONFIG", "GET", name)
 		switch {
 		case len(keyp.items) != len(redis.items):
 			t.Errorf("CONFIG GET %s: %q, in Redis %q", name, keyp.texts(), redis.texts())

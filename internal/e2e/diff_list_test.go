@@ -14,11 +14,13 @@ var listGenerators = []generator{
 	{3, func(g *gen) []string { return []string{"LINDEX", g.list(), g.index()} }},
 	{4, func(g *gen) []string { return []string{"LSET", g.list(), g.index(), g.element()} }},
 	{5, func(g *gen) []string {
-		return []string{"LINSERT", g.list(), g.from("BEFORE", "AFTER", "after", "AT"), g.element(), g.element()}
+		return []string{"LINSERT", g.list(), g.from("BEFORE", "AFTER", "after", "AT"),
+			g.element(), g.element()}
 	}},
 	{4, func(g *gen) []string { return []string{"LREM", g.list(), g.matches(), g.element()} }},
 	{3, func(g *gen) []string {
-		return []string{"LTRIM", g.list(), g.from("0", "1", g.index()), g.from("-1", "-2", g.index())}
+		return []string{"LTRIM", g.list(), g.from("0", "1", g.index()),
+			g.from("-1", "-2", g.index())}
 	}},
 	{6, drawLPos},
 	{4, func(g *gen) []string { return []string{"RPOPLPUSH", g.list(), g.list()} }},

@@ -15,9 +15,12 @@ import (
 // number, positive ones, those between -1 and 1; two arguments, the second is an exponent
 // or any number.
 var mathFunctions = map[string]string{
-	"sin": "any", "cos": "any", "tan": "any", "asin": "unit", "acos": "unit", "atan": "any", "atan2": "two",
-	"sinh": "any", "cosh": "any", "tanh": "any", "exp": "any", "log": "positive", "log10": "positive",
-	"pow": "power", "sqrt": "positive", "fmod": "two", "deg": "any", "rad": "any", "frexp": "any", "modf": "any",
+	"sin": "any", "cos": "any", "tan": "any", "asin": "unit", "acos": "unit",
+	"atan": "any", "atan2": "two",
+	"sinh": "any", "cosh": "any", "tanh": "any", "exp": "any", "log": "positive",
+	"log10": "positive",
+	"pow":   "power", "sqrt": "positive", "fmod": "two", "deg": "any", "rad": "any",
+	"frexp": "any", "modf": "any",
 }
 
 // mathArguments draws numbers that are small, of middle size, or anywhere up to 2^60.
@@ -41,7 +44,8 @@ func mathArguments(rng *rand.Rand, kind string, n int) (x, y []string) {
 		case "power":
 			a, b = math.Abs(a), rng.Float64()*60-30
 		}
-		x, y = append(x, strconv.FormatFloat(a, 'g', -1, 64)), append(y, strconv.FormatFloat(b, 'g', -1, 64))
+		x, y = append(x, strconv.FormatFloat(a, 'g', -1, 64)),
+			append(y, strconv.FormatFloat(b, 'g', -1, 64))
 	}
 	return x, y
 }
@@ -61,7 +65,8 @@ func TestDiffMath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, name := range slices.Sorted(maps.Keys(mathFunctions)) {
 		kind := mathFunctions[name]
-		script := "local o, n = {}, #ARGV/2 for i = 1, n do o[i] = string.format('%.17g', (math." + name +
+		script := "local o, n = {}, #ARGV/2 for i = 1, n do o[i] = string.format('%.17g', (math." +
+			name +
 			"(tonumber(ARGV[i]), tonumber(ARGV[n+i])))) end return table.concat(o, ' ')"
 		different, worst := 0, uint64(0)
 		for range n / portion {
@@ -84,7 +89,8 @@ func TestDiffMath(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%s: %d of %d differ, by %d units of the last bit at most", name, different, n, worst)
+		t.Logf("%s: %d of %d differ, by %d units of the last bit at most", name,
+			different, n, worst)
 		if different > n/100 {
 			t.Errorf("%s: %d of %d results differ", name, different, n)
 		}

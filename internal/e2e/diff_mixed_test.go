@@ -17,11 +17,18 @@ var mixedGenerators = slices.Concat(generators, []generator{
 	{30, func(g *gen) []string { return append([]string{"DEL"}, g.keys(2)...) }},
 	{8, drawSomeZSet},
 	{6, func(g *gen) []string { return append([]string{"ZREM", g.key()}, g.members(3)...) }},
-	{5, func(g *gen) []string { return []string{"ZRANGE", g.key(), g.index(), g.index(), "WITHSCORES"} }},
-	{3, func(g *gen) []string { return []string{g.from("ZPOPMIN", "ZPOPMAX"), g.key(), g.between(0, 3)} }},
-	{3, func(g *gen) []string { return []string{g.from("ZCARD", "LLEN", "HLEN", "SCARD", "STRLEN"), g.key()} }},
+	{5, func(g *gen) []string {
+		return []string{"ZRANGE", g.key(), g.index(), g.index(), "WITHSCORES"}
+	}},
+	{3, func(g *gen) []string {
+		return []string{g.from("ZPOPMIN", "ZPOPMAX"), g.key(), g.between(0, 3)}
+	}},
+	{3, func(g *gen) []string {
+		return []string{g.from("ZCARD", "LLEN", "HLEN", "SCARD", "STRLEN"), g.key()}
+	}},
 	{4, func(g *gen) []string {
-		return []string{g.from("ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"), g.key(), "2", g.key(), g.key()}
+		return []string{g.from("ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"), g.key(), "2",
+			g.key(), g.key()}
 	}},
 	{10, func(g *gen) []string { return []string{"OBJECT", "ENCODING", g.key()} }},
 	{5, func(g *gen) []string { return []string{"TYPE", g.key()} }},
@@ -30,8 +37,10 @@ var mixedGenerators = slices.Concat(generators, []generator{
 })
 
 // usualLimits puts the limits that drawLimit changes back.
-var usualLimits = []string{"CONFIG", "SET", "hash-max-listpack-entries", "512", "hash-max-listpack-value", "64",
-	"zset-max-listpack-entries", "128", "zset-max-listpack-value", "64", "set-max-intset-entries", "512", "hll-sparse-max-bytes", "3000"}
+var usualLimits = []string{"CONFIG", "SET", "hash-max-listpack-entries", "512",
+	"hash-max-listpack-value", "64",
+	"zset-max-listpack-entries", "128", "zset-max-listpack-value", "64", "set-max-intset-entries",
+	"512", "hll-sparse-max-bytes", "3000"}
 
 func drawSomeZSet(g *gen) []string {
 	args := []string{"ZADD", g.key()}
@@ -48,10 +57,13 @@ var lowLimits = []string{"8", "10", "16", "128"}
 // drawLimit changes where small values end.
 func drawLimit(g *gen) []string {
 	return one(g,
-		[]string{"CONFIG", "SET", g.from("hash-max-listpack-entries", "hash-max-ziplist-entries"), g.from(lowLimits...)},
-		[]string{"CONFIG", "SET", g.from("zset-max-listpack-entries", "zset-max-ziplist-entries"), g.from(lowLimits...)},
+		[]string{"CONFIG", "SET", g.from("hash-max-listpack-entries", "hash-max-ziplist-entries"),
+			g.from(lowLimits...)},
+		[]string{"CONFIG", "SET", g.from("zset-max-listpack-entries", "zset-max-ziplist-entries"),
+			g.from(lowLimits...)},
 		[]string{"CONFIG", "SET", "set-max-intset-entries", g.from(lowLimits...)},
-		[]string{"CONFIG", "SET", g.from("hash-max-listpack-value", "zset-max-ziplist-value"), g.from("5", "64")},
+		[]string{"CONFIG", "SET", g.from("hash-max-listpack-value", "zset-max-ziplist-value"),
+			g.from("5", "64")},
 	)
 }
 
@@ -98,8 +110,10 @@ func (r *diffRun) restartWithLimits(s *both) error {
 		return err
 	}
 	for option := range slices.Chunk(limits.texts(), 2) {
-		if strings.Contains(option[0], "-max-listpack-") || strings.Contains(option[0], "-max-intset-") || strings.HasPrefix(option[0], "hll-sparse-") {
-			if set, err := r.conns[0].keyp.do("CONFIG", "SET", option[0], option[1]); err != nil || set.text != "OK" {
+		if strings.Contains(option[0], "-max-listpack-") || strings.Contains(option[0],
+			"-max-intset-") || strings.HasPrefix(option[0], "hll-sparse-") {
+			if set, err := r.conns[0].keyp.do("CONFIG", "SET", option[0], option[1]); err != nil ||
+				set.text != "OK" {
 				return fmt.Errorf("CONFIG SET %q: %s, %w", option, brief(set.raw), err)
 			}
 		}

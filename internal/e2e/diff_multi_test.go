@@ -42,13 +42,16 @@ func (s *both) runMulti(t *testing.T, between func()) {
 		cases = max(1, cases/8)
 	}
 	diffSeeds(t, cases, func(seed uint64) ([]string, error) {
-		return inTime(func(slack int) ([]string, error) { return s.multiCase(t, seeded(seed), slack*lentTime, between) })
+		return inTime(func(slack int) ([]string, error) {
+			return s.multiCase(t, seeded(seed), slack*lentTime, between)
+		})
 	})
 }
 
 // multiCase runs a case in which keys that are watched live for lentTime, in ms. errLate says that
 // this was too short.
-func (s *both) multiCase(t *testing.T, g *gen, lentTime int, between func()) (history []string, err error) {
+func (s *both) multiCase(t *testing.T, g *gen, lentTime int,
+	between func()) (history []string, err error) {
 	for _, c := range s.sides() {
 		s.mustDo(t, c, "FLUSHALL")
 	}
@@ -81,16 +84,20 @@ func (s *both) multiCase(t *testing.T, g *gen, lentTime int, between func()) (hi
 			return history, err
 		}
 		if keyp.raw != redis.raw {
-			return history, fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(keyp.raw), brief(redis.raw))
+			return history, fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(keyp.raw),
+				brief(redis.raw))
 		}
 		if lent {
 			history = append(history, args[1]+" has expired")
-			if keyp, redis, err := s.ask("EXISTS", args[1]); err != nil || keyp.raw != ":1\r\n" || redis.raw != ":1\r\n" {
+			if keyp, redis, err := s.ask("EXISTS", args[1]); err != nil || keyp.raw != ":1\r\n" ||
+				redis.raw != ":1\r\n" {
 				return history, errors.Join(err, errLate) // WATCH may have come after its end
 			}
-			await.Pass(time.Duration(lentTime+margin) * time.Millisecond) // the real servers' clocks decide
+			// The real servers' clocks decide.
+			await.Pass(time.Duration(lentTime+margin) * time.Millisecond)
 		}
-		if slices.Contains(args, "PX") || args[0] == "EXEC" && redis.kind == '*' && len(redis.items) > 0 {
+		if slices.Contains(args, "PX") ||
+			args[0] == "EXEC" && redis.kind == '*' && len(redis.items) > 0 {
 			// until the key has expired on both, or they would not agree on whether it has
 			await.Pass((near + margin) * time.Millisecond)
 		}
@@ -139,24 +146,34 @@ func drawMulti(g *gen) []string {
 	case n < 44:
 		return []string{"UNWATCH"}
 	case n < 47:
-		return one(g, []string{"NOSUCH", "x"}, []string{"GET"}, []string{"EXEC", "x"}, []string{"MULTI", "x"},
-			[]string{"CONFIG", "NOSUCH"}, []string{"SAVE"}, []string{"WATCH"}, []string{"DISCARD", "x"}, []string{"SHUTDOWN", "x", "y"})
+		return one(g, []string{"NOSUCH", "x"}, []string{"GET"}, []string{"EXEC", "x"},
+			[]string{"MULTI", "x"},
+			[]string{"CONFIG", "NOSUCH"}, []string{"SAVE"}, []string{"WATCH"},
+			[]string{"DISCARD", "x"}, []string{"SHUTDOWN", "x", "y"})
 	case n < 50:
 		return []string{"SELECT", g.from("0", "0", "1", "99", "x")}
 	case n < 52:
-		return one(g, []string{"FLUSHDB"}, []string{"FLUSHALL"}, []string{"SWAPDB", "0", "1"}, []string{"SWAPDB", "1", "2"})
+		return one(g, []string{"FLUSHDB"}, []string{"FLUSHALL"}, []string{"SWAPDB", "0", "1"},
+			[]string{"SWAPDB", "1", "2"})
 	case n < 53:
 		return nil
 	case n < 60:
 		return []string{"SET", key(), "short", "PX", fmt.Sprint(near)}
 	default:
 		return one(g,
-			[]string{"SET", key(), g.between(1, 9)}, []string{"GET", key()}, []string{"INCR", key()}, []string{"APPEND", key(), "x"},
-			[]string{"DEL", key(), key()}, []string{"RENAME", key(), key()}, []string{"COPY", key(), key(), "DB", g.from("0", "1")},
-			[]string{"MOVE", key(), g.from("0", "1")}, []string{"EXISTS", key(), key()}, []string{"TYPE", key()},
-			[]string{"RPUSH", "l", "1", "2"}, []string{"LPOP", "l"}, []string{"LRANGE", "l", "0", "-1"}, []string{"HSET", "h", "f", "v"},
-			[]string{"HGETALL", "h"}, []string{"EXPIRE", key(), "0"}, []string{"EXPIRE", key(), "100"}, []string{"PERSIST", key()},
-			[]string{"PING"}, []string{"ECHO", "x"}, []string{"GETDEL", key()}, []string{"MSET", key(), "1", key(), "2"},
-			[]string{"BLPOP", "l", "nolist", "0.01"}, []string{"SORT", "l", "BY", "nosort", "GET", "#"})
+			[]string{"SET", key(), g.between(1, 9)}, []string{"GET", key()},
+			[]string{"INCR", key()}, []string{"APPEND", key(), "x"},
+			[]string{"DEL", key(), key()}, []string{"RENAME", key(), key()},
+			[]string{"COPY", key(), key(), "DB", g.from("0", "1")},
+			[]string{"MOVE", key(), g.from("0", "1")}, []string{"EXISTS", key(), key()},
+			[]string{"TYPE", key()},
+			[]string{"RPUSH", "l", "1", "2"}, []string{"LPOP", "l"},
+			[]string{"LRANGE", "l", "0", "-1"}, []string{"HSET", "h", "f", "v"},
+			[]string{"HGETALL", "h"}, []string{"EXPIRE", key(), "0"},
+			[]string{"EXPIRE", key(), "100"}, []string{"PERSIST", key()},
+			[]string{"PING"}, []string{"ECHO", "x"}, []string{"GETDEL", key()},
+			[]string{"MSET", key(), "1", key(), "2"},
+			[]string{"BLPOP", "l", "nolist", "0.01"},
+			[]string{"SORT", "l", "BY", "nosort", "GET", "#"})
 	}
 }

@@ -114,12 +114,15 @@ func (r *pubsubRun) command() []string {
 	case 5:
 		return with("PUNSUBSCRIBE", r.patterns(3))
 	case 6, 7, 8, 9, 10:
-		return []string{r.from("PUBLISH", "PUBLISH", "SPUBLISH"), r.from("a", "b", "ab", "news.1", "\r\n\x00"), r.value()}
+		return []string{r.from("PUBLISH", "PUBLISH", "SPUBLISH"),
+			r.from("a", "b", "ab", "news.1", "\r\n\x00"), r.value()}
 	case 11:
 		return with("PUBSUB", with(r.from("NUMSUB", "SHARDNUMSUB"), r.names(3)))
 	case 12:
-		return r.one([]string{"PUBSUB", "NUMPAT"}, []string{"PUBSUB", "CHANNELS"}, []string{"PUBSUB", "CHANNELS", "*a*"},
-			[]string{"PUBSUB", "SHARDCHANNELS", "*"}, []string{"PUBSUB", "NOSUCH"}, []string{"PUBSUB"}, []string{"PUBSUB", "CHANNELS", "a", "b"},
+		return r.one([]string{"PUBSUB", "NUMPAT"}, []string{"PUBSUB", "CHANNELS"},
+			[]string{"PUBSUB", "CHANNELS", "*a*"},
+			[]string{"PUBSUB", "SHARDCHANNELS", "*"}, []string{"PUBSUB", "NOSUCH"},
+			[]string{"PUBSUB"}, []string{"PUBSUB", "CHANNELS", "a", "b"},
 			[]string{"PUBSUB", "NUMPAT", "a"})
 	case 13:
 		return []string{"HELLO", r.from("2", "3", "3")}
@@ -131,8 +134,10 @@ func (r *pubsubRun) command() []string {
 
 // quiet draws a command that has no effect on who hears what but for its own client.
 func (r *pubsubRun) quiet() []string {
-	return r.one([]string{"PING"}, []string{"PING", "x"}, []string{"GET", "k"}, []string{"PING", "x", "y"}, []string{"PUBLISH", "a"},
-		[]string{"SUBSCRIBE", "a", "b"}, []string{"UNSUBSCRIBE", "a"}, []string{"NOSUCH"}, []string{"CLIENT", "GETNAME"}, []string{"get"})
+	return r.one([]string{"PING"}, []string{"PING", "x"}, []string{"GET", "k"},
+		[]string{"PING", "x", "y"}, []string{"PUBLISH", "a"},
+		[]string{"SUBSCRIBE", "a", "b"}, []string{"UNSUBSCRIBE", "a"}, []string{"NOSUCH"},
+		[]string{"CLIENT", "GETNAME"}, []string{"get"})
 }
 
 // one draws one of the list.
@@ -153,14 +158,17 @@ func receivedUntil(w *wire, mark string) ([]string, error) {
 		if got.text == mark || len(got.items) == 2 && got.items[1].text == mark {
 			break
 		}
-		if (got.kind == '*' || got.kind == '%') && len(got.items) > 0 && got.items[0].text == "server" {
+		if (got.kind == '*' || got.kind == '%') && len(got.items) > 0 &&
+			got.items[0].text == "server" {
 			continue // HELLO replies versions and ids
 		}
 		if len(got.items) == 3 && strings.HasSuffix(got.items[0].text, "unsubscribe") {
-			list = append(list, got.items[0].raw+got.items[1].raw, got.items[2].raw) // a name, and some count
+			// A name, and some count.
+			list = append(list, got.items[0].raw+got.items[1].raw, got.items[2].raw)
 			continue
 		}
-		if len(got.items) > 0 && got.kind == '*' && !strings.Contains(got.items[0].text, "message") && len(got.items[0].items) == 0 {
+		if len(got.items) > 0 && got.kind == '*' && !strings.Contains(got.items[0].text,
+			"message") && len(got.items[0].items) == 0 {
 			got.raw = got.unordered(1) // PUBSUB CHANNELS
 		}
 		list = append(list, got.raw)

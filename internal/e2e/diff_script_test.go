@@ -35,7 +35,9 @@ var scriptRewordings = []struct {
 	find *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`(attempt to (?:index|call|concatenate|perform arithmetic on|get length of)) (?:local|global|field|method|upvalue) '[^']*' \(([a-z ]+)\)`), "$1 $2"},
+	{
+		regexp.MustCompile(`(attempt to (?:index|call|concatenate|perform arithmetic on|get length of)) (?:local|global|field|method|upvalue) '[^']*' \(([a-z ]+)\)`),
+		"$1 $2"},
 	{regexp.MustCompile(`( value) \(field '[^']*'\)`), "$1"},
 	{regexp.MustCompile(`(Error compiling script \(new function\): user_script:\d+:).*`), "$1"},
 	{regexp.MustCompile(`(, on )[^@]*@?(\[string "|foo=).*`), "$1"},
@@ -96,7 +98,8 @@ func compareScripts(t *testing.T, s *both, scripts []string) {
 			if err != nil {
 				t.Fatalf("Redis, %q: %v", script, err)
 			}
-			if _, known := scriptKnown[script]; !known && likeScript(got.raw) != likeScript(want.raw) {
+			if _, known := scriptKnown[script]; !known &&
+				likeScript(got.raw) != likeScript(want.raw) {
 				t.Errorf("%q, RESP%d\nKeyp  %.300q\nRedis %.300q", script, i+2, got.raw, want.raw)
 			}
 		}
@@ -153,9 +156,11 @@ func (g *scriptGen) from(choices ...string) string { return choices[g.IntN(len(c
 func (g *scriptGen) value(depth int) string {
 	switch g.IntN(7) {
 	case 0:
-		return g.from("0", "1", "-1", "2", "10", "0.5", "-2.25", "1e15", "1e100", "123456789012", "3.14159265358979", "0x10", "1/3", "2^53")
+		return g.from("0", "1", "-1", "2", "10", "0.5", "-2.25", "1e15", "1e100", "123456789012",
+			"3.14159265358979", "0x10", "1/3", "2^53")
 	case 1:
-		return g.from(`"abc"`, `"10"`, `""`, `"010"`, `"0x1F"`, `" 7 "`, `"hello world"`, `"1e3"`, `"a,b,,c"`, `"x=1;y=22"`, `"%d+"`, `"aXbXc"`)
+		return g.from(`"abc"`, `"10"`, `""`, `"010"`, `"0x1F"`, `" 7 "`, `"hello world"`, `"1e3"`,
+			`"a,b,,c"`, `"x=1;y=22"`, `"%d+"`, `"aXbXc"`)
 	case 2:
 		return g.from("nil", "true", "false")
 	case 3:
@@ -169,8 +174,10 @@ func (g *scriptGen) value(depth int) string {
 }
 
 func (g *scriptGen) statement() string {
-	return g.from("a = b", "b = c", "c = a", "if a then b = c end", "for i = 1, 3 do c = {c, i} end",
-		`if type(a) == "table" then table.insert(a, b) end`, `if type(b) == "table" then table.remove(b) end`, "a = {a, b, c}")
+	return g.from("a = b", "b = c", "c = a", "if a then b = c end",
+		"for i = 1, 3 do c = {c, i} end",
+		`if type(a) == "table" then table.insert(a, b) end`,
+		`if type(b) == "table" then table.remove(b) end`, "a = {a, b, c}")
 }
 
 // expr is an expression over a, b and c.
@@ -181,46 +188,82 @@ func (g *scriptGen) expr(depth int) string {
 	x, y := g.expr(depth-1), g.expr(depth-1)
 	switch g.IntN(6) {
 	case 0:
-		return fmt.Sprintf("(%s %s %s)", x, g.from("+", "-", "*", "/", "..", "==", "<", "<=", "~=", "and", "or"), y)
+		return fmt.Sprintf("(%s %s %s)", x, g.from("+", "-", "*", "/", "..", "==", "<", "<=", "~=",
+			"and", "or"), y)
 	case 1:
-		return fmt.Sprintf("%s(%s)", g.from("tonumber", "type", "not ", "-", "#", "math.floor", "string.len", "string.upper", "cjson.encode", "redis.sha1hex", "bit.tobit", "string.reverse"), x)
+		return fmt.Sprintf("%s(%s)", g.from("tonumber", "type", "not ", "-", "#", "math.floor",
+			"string.len", "string.upper", "cjson.encode", "redis.sha1hex", "bit.tobit",
+			"string.reverse"), x)
 	case 2:
-		return fmt.Sprintf("%s(%s, %s)", g.from("string.rep", "string.find", "string.match", "string.sub", "string.byte", "table.concat", "math.max", "math.fmod", "bit.band", "bit.lshift", "select", "rawequal", "string.format"), x, g.from("1", "2", "3", `","`, `"%d+"`, `"b"`, y))
+		return fmt.Sprintf("%s(%s, %s)", g.from("string.rep", "string.find", "string.match",
+			"string.sub", "string.byte", "table.concat", "math.max", "math.fmod", "bit.band",
+			"bit.lshift", "select", "rawequal", "string.format"), x,
+			g.from("1", "2", "3", `","`, `"%d+"`, `"b"`, y))
 	case 3:
-		return fmt.Sprintf("string.format(%s, %s)", g.from(`"%d"`, `"%5.2f"`, `"%s"`, `"%q"`, `"%x"`, `"%g"`, `"%-6s|"`, `"%06d"`, `"%+.3e"`), x)
+		return fmt.Sprintf("string.format(%s, %s)", g.from(`"%d"`, `"%5.2f"`, `"%s"`, `"%q"`,
+			`"%x"`, `"%g"`, `"%-6s|"`, `"%06d"`, `"%+.3e"`), x)
 	case 4:
-		return fmt.Sprintf("string.gsub(%s, %s, %s)", x, g.from(`"[aeiou]"`, `"%w+"`, `"l"`, `"(.)(.)"`, `"%d"`, `"^a"`, `"c$"`, `""`), g.from(`"x"`, `"%0%0"`, `"%1"`, `{a=1}`, `function(m) return m:upper() end`))
+		return fmt.Sprintf("string.gsub(%s, %s, %s)", x,
+			g.from(`"[aeiou]"`, `"%w+"`, `"l"`, `"(.)(.)"`, `"%d"`, `"^a"`, `"c$"`, `""`),
+			g.from(`"x"`, `"%0%0"`, `"%1"`, `{a=1}`, `function(m) return m:upper() end`))
 	default:
-		return fmt.Sprintf("(function() local t = %s if type(t) == 'table' then return t[1], #t end return t end)()", x)
+		return fmt.Sprintf("(function() local t = %s if type(t) == 'table' then return t[1], #t end return t end)()",
+			x)
 	}
 }
 
 // functionSteps are commands about functions, sent to both servers in turn.
 var functionSteps = [][]string{
-	{"FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f1', function(k, a) return {k, a} end)"},
-	{"FCALL", "f1", "1", "k", "a"}, {"FCALL", "f1", "0"}, {"FCALL_RO", "f1", "0"}, {"FCALL", "F1", "0"}, {"FCALL", "f1", "x"},
+	{"FUNCTION", "LOAD",
+		"#!lua name=lib\nredis.register_function('f1', function(k, a) return {k, a} end)"},
+	{"FCALL", "f1", "1", "k", "a"}, {"FCALL", "f1", "0"}, {"FCALL_RO", "f1", "0"},
+	{"FCALL", "F1", "0"}, {"FCALL", "f1", "x"},
 	{"FCALL", "f1", "2", "k"}, {"FCALL", "f1", "-1"}, {"FCALL", "f1"}, {"FCALL", "nosuch", "x"},
-	{"FUNCTION", "LOAD", "#!lua name=lib\nx"}, {"FUNCTION", "LOAD", "x"}, {"FUNCTION", "LOAD", "#!lua"}, {"FUNCTION", "LOAD", "#!lua\n"},
-	{"FUNCTION", "LOAD", "#!lua name=a-b\nx"}, {"FUNCTION", "LOAD", "#!py name=ab\nx"}, {"FUNCTION", "LOAD", "#!lua name=ab foo=1\nx"},
-	{"FUNCTION", "LOAD", "#!lua name=ab name=c\nx"}, {"FUNCTION", "LOAD", "#!lua name=ab\nreturn 1"}, {"FUNCTION", "LOAD", "REPLACE"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f1', function() end)"}, {"FUNCTION", "LOAD", "foo", "#!lua name=lib\nx"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f9', 1)"}, {"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x'}"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f-9', function() end)"}, {"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function()"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{callback=function() end}"}, {"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('a')"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, flags={'nosuch'}}"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, flags='x'}"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, other=1}"},
-	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('e', function() error('boom') end)"}, {"FCALL", "e", "0"},
-	{"FUNCTION", "LOAD", "REPLACE", "#!lua name=ab\nredis.register_function('e', function() return redis.call('nosuch') end)"}, {"FCALL", "e", "0"},
-	{"FUNCTION", "LOAD", "REPLACE", "#!lua name=ab\nredis.register_function('e', function() return foo end)"}, {"FCALL", "e", "0"},
-	{"FUNCTION", "LOAD", "REPLACE", "#!lua name=ab\nredis.register_function{function_name='e', callback=function() return redis.call('set', 'a', 'b') end, flags={'no-writes'}}"},
-	{"FCALL", "e", "0"}, {"FCALL_RO", "e", "0"}, {"FUNCTION", "LIST", "LIBRARYNAME", "A*"}, {"FUNCTION", "LIST", "LIBRARYNAME", "ab", "WITHCODE"},
-	{"FUNCTION", "LIST", "foo"}, {"FUNCTION", "LIST", "LIBRARYNAME"}, {"FUNCTION", "STATS"}, {"FUNCTION", "KILL"}, {"FUNCTION", "FLUSH", "x"},
-	{"FUNCTION", "DELETE", "nosuch"}, {"FUNCTION", "RESTORE", "x"}, {"FUNCTION", "RESTORE", "x", "y"}, {"FUNCTION", "RESTORE", "x", "APPEND", "y"},
-	{"FUNCTION", "NOSUCH"}, {"SCRIPT", "NOSUCH"}, {"SCRIPT", "KILL"}, {"SCRIPT", "FLUSH", "x"}, {"SCRIPT", "DEBUG", "x"}, {"SCRIPT", "LOAD", "return 7"},
-	{"SCRIPT", "EXISTS", "ffff", "6e5b9d4a1c2f"}, {"EVALSHA", "ffff", "0"}, {"EVAL", "return 1", "x"}, {"EVAL", "return 1", "2", "a"}, {"EVAL", "return 1", "-1"},
-	{"EVAL_RO", "#!lua\nreturn 1", "0"}, {"EVAL_RO", "return redis.call('set', 'a', 'b')", "0"}, {"EVAL", "#!lua", "0"}, {"EVAL", "#!py\n", "0"},
-	{"EVAL", "#!lua x=1\n", "0"}, {"EVAL", "#!lua flags=foo\n", "0"}, {"EVAL", "#!lua flags=no-writes\nreturn redis.call('set', 'a', 'b')", "0"},
+	{"FUNCTION", "LOAD", "#!lua name=lib\nx"}, {"FUNCTION", "LOAD", "x"},
+	{"FUNCTION", "LOAD", "#!lua"}, {"FUNCTION", "LOAD", "#!lua\n"},
+	{"FUNCTION", "LOAD", "#!lua name=a-b\nx"}, {"FUNCTION", "LOAD", "#!py name=ab\nx"},
+	{"FUNCTION", "LOAD", "#!lua name=ab foo=1\nx"},
+	{"FUNCTION", "LOAD", "#!lua name=ab name=c\nx"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nreturn 1"}, {"FUNCTION", "LOAD", "REPLACE"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f1', function() end)"},
+	{"FUNCTION", "LOAD", "foo", "#!lua name=lib\nx"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f9', 1)"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x'}"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f-9', function() end)"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function()"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{callback=function() end}"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('a')"},
+	{"FUNCTION", "LOAD",
+		"#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, flags={'nosuch'}}"},
+	{"FUNCTION", "LOAD",
+		"#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, flags='x'}"},
+	{"FUNCTION", "LOAD",
+		"#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, other=1}"},
+	{"FUNCTION", "LOAD",
+		"#!lua name=ab\nredis.register_function('e', function() error('boom') end)"},
+	{"FCALL", "e", "0"},
+	{"FUNCTION", "LOAD", "REPLACE",
+		"#!lua name=ab\nredis.register_function('e', function() return redis.call('nosuch') end)"},
+	{"FCALL", "e", "0"},
+	{"FUNCTION", "LOAD", "REPLACE",
+		"#!lua name=ab\nredis.register_function('e', function() return foo end)"},
+	{"FCALL", "e", "0"},
+	{"FUNCTION", "LOAD", "REPLACE",
+		"#!lua name=ab\nredis.register_function{function_name='e', callback=function() return redis.call('set', 'a', 'b') end, flags={'no-writes'}}"},
+	{"FCALL", "e", "0"}, {"FCALL_RO", "e", "0"}, {"FUNCTION", "LIST", "LIBRARYNAME", "A*"},
+	{"FUNCTION", "LIST", "LIBRARYNAME", "ab", "WITHCODE"},
+	{"FUNCTION", "LIST", "foo"}, {"FUNCTION", "LIST", "LIBRARYNAME"}, {"FUNCTION", "STATS"},
+	{"FUNCTION", "KILL"}, {"FUNCTION", "FLUSH", "x"},
+	{"FUNCTION", "DELETE", "nosuch"}, {"FUNCTION", "RESTORE", "x"},
+	{"FUNCTION", "RESTORE", "x", "y"}, {"FUNCTION", "RESTORE", "x", "APPEND", "y"},
+	{"FUNCTION", "NOSUCH"}, {"SCRIPT", "NOSUCH"}, {"SCRIPT", "KILL"}, {"SCRIPT", "FLUSH", "x"},
+	{"SCRIPT", "DEBUG", "x"}, {"SCRIPT", "LOAD", "return 7"},
+	{"SCRIPT", "EXISTS", "ffff", "6e5b9d4a1c2f"}, {"EVALSHA", "ffff", "0"},
+	{"EVAL", "return 1", "x"}, {"EVAL", "return 1", "2", "a"}, {"EVAL", "return 1", "-1"},
+	{"EVAL_RO", "#!lua\nreturn 1", "0"}, {"EVAL_RO", "return redis.call('set', 'a', 'b')", "0"},
+	{"EVAL", "#!lua", "0"}, {"EVAL", "#!py\n", "0"},
+	{"EVAL", "#!lua x=1\n", "0"}, {"EVAL", "#!lua flags=foo\n", "0"},
+	{"EVAL", "#!lua flags=no-writes\nreturn redis.call('set', 'a', 'b')", "0"},
 }
 
 // TestDiffFunctions compares the replies of commands about functions and scripts, and takes
@@ -252,8 +295,11 @@ func TestDiffFunctions(t *testing.T) {
 	}{{"from Keyp to Redis", keyp[0], redis[0]}, {"from Redis to Keyp", redis[0], keyp[0]}} {
 		ask(way.from, "FUNCTION", "FLUSH")
 		ask(way.to, "FUNCTION", "FLUSH")
-		ask(way.from, "FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('f1', function() return 'one' end) -- "+strings.Repeat("long ", 300))
-		ask(way.from, "FUNCTION", "LOAD", "#!lua name=two\nredis.register_function{function_name='f2', callback=function() return 'two' end, flags={'no-writes'}}")
+		ask(way.from, "FUNCTION", "LOAD",
+			"#!lua name=one\nredis.register_function('f1', function() return 'one' end) -- "+
+				strings.Repeat("long ", 300))
+		ask(way.from, "FUNCTION", "LOAD",
+			"#!lua name=two\nredis.register_function{function_name='f2', callback=function() return 'two' end, flags={'no-writes'}}")
 		dump, err := way.from.do("FUNCTION", "DUMP")
 		if err != nil {
 			t.Fatal(err)
@@ -261,10 +307,12 @@ func TestDiffFunctions(t *testing.T) {
 		if got := ask(way.to, "FUNCTION", "RESTORE", dump.text); got != "+OK\r\n" {
 			t.Errorf("%s: %q", way.name, got)
 		}
-		if got := ask(way.to, "FCALL", "f1", "0") + ask(way.to, "FCALL_RO", "f2", "0"); got != "$3\r\none\r\n$3\r\ntwo\r\n" {
+		if got := ask(way.to, "FCALL", "f1", "0") + ask(way.to, "FCALL_RO", "f2",
+			"0"); got != "$3\r\none\r\n$3\r\ntwo\r\n" {
 			t.Errorf("%s: %q", way.name, got)
 		}
-		if got, want := ask(way.to, "FUNCTION", "RESTORE", dump.text), "-ERR Library "; !strings.HasPrefix(got, want) {
+		if got, want := ask(way.to, "FUNCTION", "RESTORE", dump.text),
+			"-ERR Library "; !strings.HasPrefix(got, want) {
 			t.Errorf("%s again: %q", way.name, got)
 		}
 	}

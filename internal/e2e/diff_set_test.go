@@ -16,9 +16,12 @@ var setGenerators = []generator{
 	{3, func(g *gen) []string { return []string{"SISMEMBER", g.set(), g.member()} }},
 	{3, func(g *gen) []string { return append([]string{"SMISMEMBER", g.set()}, g.members(4)...) }},
 	{5, func(g *gen) []string { return []string{"SMOVE", g.set(), g.set(), g.member()} }},
-	{8, func(g *gen) []string { return append([]string{g.from("SINTER", "SUNION", "SDIFF")}, g.sets(4)...) }},
 	{8, func(g *gen) []string {
-		return append([]string{g.from("SINTERSTORE", "SUNIONSTORE", "SDIFFSTORE"), g.set()}, g.sets(4)...)
+		return append([]string{g.from("SINTER", "SUNION", "SDIFF")}, g.sets(4)...)
+	}},
+	{8, func(g *gen) []string {
+		return append([]string{g.from("SINTERSTORE", "SUNIONSTORE", "SDIFFSTORE"), g.set()},
+			g.sets(4)...)
 	}},
 	{4, drawSInterCard},
 	{7, func(g *gen) []string { return drawRandom(g, g.from("SPOP", "SRANDMEMBER")) }},
@@ -91,7 +94,8 @@ func drawSInterCard(g *gen) []string {
 	}
 	args := append([]string{"SINTERCARD", count}, keys...)
 	if g.chance(40) {
-		args = append(args, g.from("LIMIT", "limit", "LIMIT", "BAD"), g.from("0", "1", "2", "100", "-1", "x"))
+		args = append(args, g.from("LIMIT", "limit", "LIMIT", "BAD"),
+			g.from("0", "1", "2", "100", "-1", "x"))
 	}
 	if g.chance(5) {
 		args = append(args, "LIMIT")
@@ -102,7 +106,8 @@ func drawSInterCard(g *gen) []string {
 func drawRandom(g *gen, name string) []string {
 	args := []string{name, g.set()}
 	if g.chance(70) {
-		count := g.from("0", "1", "2", "5", "100", "500", "1000", "x", "", "9223372036854775807", "9223372036854775808")
+		count := g.from("0", "1", "2", "5", "100", "500", "1000", "x", "", "9223372036854775807",
+			"9223372036854775808")
 		if name == "SRANDMEMBER" && g.chance(40) {
 			count = g.from("-1", "-5", "-1000", "-9223372036854775808")
 		}
@@ -121,7 +126,8 @@ func drawSScan(g *gen) []string {
 		options = append(options, []string{"MATCH", g.from("*", "a*", "?", "many*1", "[1-3]", "")})
 	}
 	if g.chance(50) {
-		options = append(options, []string{"COUNT", g.from("1", "2", "5", "1000", "0", "-1", "x", "2147483647")})
+		options = append(options,
+			[]string{"COUNT", g.from("1", "2", "5", "1000", "0", "-1", "x", "2147483647")})
 	}
 	if g.chance(5) {
 		options = append(options, []string{g.from("MATCH", "BAD", "TYPE set")})
@@ -133,17 +139,20 @@ func drawSScan(g *gen) []string {
 // and some that are none. None begins with the byte of a symbol, as a set of strings does.
 var payloads = []string{
 	"\x00\x01v", "\x00\xc0\x07", "\x01\x02\x01a\x01b", "\x04\x02\x01f\x01v\x01g\xc0\x09",
-	"\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf0\x3f", "\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00",
+	"\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf0\x3f",
+	"\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00",
 	"\x00\x7f\xffv", "\x04\x00", "\x63\x01a", "",
 }
 
 func drawRestore(g *gen) []string {
-	body := binary.LittleEndian.AppendUint16([]byte(g.from(payloads...)), uint16(one(g, 10, 10, 10, 9, 6, 200)))
+	body := binary.LittleEndian.AppendUint16([]byte(g.from(payloads...)),
+		uint16(one(g, 10, 10, 10, 9, 6, 200)))
 	sum := ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5), body)
 	if g.chance(3) {
 		sum++
 	}
-	args := []string{"RESTORE", g.from("s", "l", "h", "r", g.key()), "0", string(binary.LittleEndian.AppendUint64(body, sum))}
+	args := []string{"RESTORE", g.from("s", "l", "h", "r", g.key()), "0",
+		string(binary.LittleEndian.AppendUint64(body, sum))}
 	var options [][]string
 	switch {
 	case g.chance(10):
@@ -169,7 +178,8 @@ func drawRestore(g *gen) []string {
 // alikeSet compares replies that list members. What SPOP takes is made the same again.
 func (r *diffRun) alikeSet(p pair, args []string, keyp, redis reply) (bool, error) {
 	name := strings.ToUpper(args[0])
-	if keyp.kind != redis.kind || keyp.isError() || keyp.null || len(keyp.items) != len(redis.items) {
+	if keyp.kind != redis.kind || keyp.isError() || keyp.null ||
+		len(keyp.items) != len(redis.items) {
 		return false, nil
 	}
 	switch name {
@@ -201,7 +211,8 @@ func (p pair) areMembers(args []string, keyp, redis reply) (bool, error) {
 			return false, err
 		}
 		slices.Sort(side.drawn)
-		if !strings.HasPrefix(args[len(args)-1], "-") && len(slices.Compact(side.drawn)) != len(there.items) {
+		if !strings.HasPrefix(args[len(args)-1], "-") &&
+			len(slices.Compact(side.drawn)) != len(there.items) {
 			return false, nil
 		}
 	}

@@ -14,7 +14,9 @@ var sortGenerators = []generator{
 	{2, func(g *gen) []string { return []string{"ZADD", "nz", g.between(1, 100000), g.number()} }},
 	{5, func(g *gen) []string { return []string{"SET", "w_" + g.number(), g.number()} }},
 	{4, func(g *gen) []string { return []string{"HSET", "h_" + g.number(), "f", g.number()} }},
-	{1, func(g *gen) []string { return []string{"DEL", g.from("n", "ns", "nz", "w_1", "w_2", "h_1", "h_2")} }},
+	{1, func(g *gen) []string {
+		return []string{"DEL", g.from("n", "ns", "nz", "w_1", "w_2", "h_1", "h_2")}
+	}},
 	{12, drawSort},
 }
 
@@ -42,19 +44,22 @@ func drawSort(g *gen) []string {
 		options = append(options, []string{g.from("ALPHA", "alpha")})
 	}
 	if g.chance(60) {
-		by = g.from("w_*", "h_*->f", "w_*", "h_*->f", "nosort", "#", "*", "h_*->", "h_*", "w_*->f", "none_*")
+		by = g.from("w_*", "h_*->f", "w_*", "h_*->f", "nosort", "#", "*", "h_*->", "h_*",
+			"w_*->f", "none_*")
 		options = append(options, []string{g.from("BY", "by"), by})
 	}
 	if g.chance(40) {
 		options = append(options, []string{g.from("ASC", "DESC", "desc")})
 	}
 	for range one(g, 0, 0, 1, 2) {
-		options = append(options, []string{"GET", g.from("#", "w_*", "h_*->f", "*", "w_1", "h_*->none", "h_*")})
+		options = append(options,
+			[]string{"GET", g.from("#", "w_*", "h_*->f", "*", "w_1", "h_*->none", "h_*")})
 	}
 	// What has no order can't be compared when it is cut or stored.
 	if !alpha && source != "ns" || by == "" {
 		if g.chance(40) {
-			options = append(options, []string{"LIMIT", g.from("0", "1", "2", "-1", "x", "9223372036854775807"), g.from("0", "1", "3", "-1", "-7", "100", "")})
+			options = append(options, []string{"LIMIT", g.from("0", "1", "2", "-1", "x",
+				"9223372036854775807"), g.from("0", "1", "3", "-1", "-7", "100", "")})
 		}
 		if g.chance(25) {
 			options = append(options, []string{"STORE", g.from("n", "stored", g.list())})
@@ -70,7 +75,9 @@ func drawSort(g *gen) []string {
 // ALPHA BY, and of a set that is not sorted.
 func alikeSort(args []string, keyp, redis reply) bool {
 	has := func(word string) bool {
-		return slices.ContainsFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
+		return slices.ContainsFunc(args, func(arg string) bool {
+			return strings.EqualFold(arg, word)
+		})
 	}
 	open := has("BY") && (has("ALPHA") || args[1] == "ns")
 	return open && keyp.kind == '*' && keyp.unordered(1) == redis.unordered(1)

@@ -25,7 +25,9 @@ var streamGenerators = []generator{
 	{3, func(g *gen) []string { return append([]string{"XTRIM", g.streamKey()}, g.trim()...) }},
 	{1, drawXSetID},
 	{8, drawXGroup},
-	{5, func(g *gen) []string { return append([]string{"XACK", g.streamKey(), g.group()}, g.ids(4)...) }},
+	{5, func(g *gen) []string {
+		return append([]string{"XACK", g.streamKey(), g.group()}, g.ids(4)...)
+	}},
 	{5, drawXPending},
 	{4, drawXClaim},
 	{4, drawXAutoClaim},
@@ -57,7 +59,8 @@ func TestDiffStreamsOverRestarts(t *testing.T) {
 // TestDiffStreamEvents: the events of the commands of streams.
 func TestDiffStreamEvents(t *testing.T) {
 	t.Parallel()
-	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...), listens: true}
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...),
+		listens: true}
 	s.runOf(t, diffShare(t, 2), streamPool, nil)
 }
 
@@ -93,8 +96,10 @@ func (g *gen) consumer() string { return g.from("c1", "c1", "c2", "") }
 // id draws an ID, of few.
 func (g *gen) id() string {
 	if g.chance(6) {
-		return g.from("0-0", "0", "x", "", "-", "+", "$", "1-x", "5-", "-5", "1-2-3", "(1-1", "18446744073709551615-18446744073709551615",
-			"18446744073709551616-0", " 1-1", "01-01", "+1-1", "1- 1", "1--1", "*", "1-*", strings.Repeat("1", 128))
+		return g.from("0-0", "0", "x", "", "-", "+", "$", "1-x", "5-", "-5", "1-2-3", "(1-1",
+			"18446744073709551615-18446744073709551615",
+			"18446744073709551616-0", " 1-1", "01-01", "+1-1", "1- 1", "1--1", "*", "1-*",
+			strings.Repeat("1", 128))
 	}
 	if g.chance(10) {
 		return g.between(0, 12)
@@ -166,7 +171,8 @@ func drawXAdd(g *gen) []string {
 	default:
 		args = append(args, g.id())
 	}
-	if args[len(args)-1] == "*" || args[len(args)-1] == "18446744073709551615-18446744073709551615" {
+	if args[len(args)-1] == "*" ||
+		args[len(args)-1] == "18446744073709551615-18446744073709551615" {
 		args[len(args)-1] = "1-*" // not the time, which differs, and not the end of the stream
 	}
 	for range 1 + g.IntN(3) {
@@ -230,7 +236,8 @@ func drawXReadGroup(g *gen) []string {
 
 // drawXSetID draws no ID below one that was deleted, which 7.0 takes and later versions refuse.
 func drawXSetID(g *gen) []string {
-	args := []string{"XSETID", g.streamKey(), g.from("12-900", "12-901", "12-902", "12-900", "x", "", "$", "1-x", "*")}
+	args := []string{"XSETID", g.streamKey(), g.from("12-900", "12-901", "12-902", "12-900", "x",
+		"", "$", "1-x", "*")}
 	if g.chance(30) {
 		args = append(args, "ENTRIESADDED", g.from("0", "5", "100", "-1", "x"))
 	}
@@ -244,7 +251,8 @@ func drawXGroup(g *gen) []string {
 	key, group := g.streamKey(), g.group()
 	switch g.IntN(10) {
 	case 0, 1, 2, 3:
-		args := []string{"XGROUP", g.from("CREATE", "create"), key, group, g.from("$", "0", "0-0", g.id())}
+		args := []string{"XGROUP", g.from("CREATE", "create"), key, group,
+			g.from("$", "0", "0-0", g.id())}
 		if g.chance(60) {
 			args = append(args, "MKSTREAM")
 		}
@@ -282,10 +290,13 @@ func drawXPending(g *gen) []string {
 }
 
 func drawXClaim(g *gen) []string {
-	args := append([]string{"XCLAIM", g.streamKey(), g.group(), g.consumer(), g.from("0", "0", "9999999", "-1", "x")}, g.ids(4)...)
+	args := append([]string{"XCLAIM", g.streamKey(), g.group(), g.consumer(),
+		g.from("0", "0", "9999999", "-1", "x")}, g.ids(4)...)
 	for _, option := range [][]string{
-		{"IDLE", g.from("0", "10000000", "-1", "x")}, {"TIME", g.from("1", "1000000000000", "9223372036854775807", "-1", "x")},
-		{"RETRYCOUNT", g.from("0", "7", "-1", "x")}, {"FORCE"}, {"JUSTID"}, {"LASTID", g.id()}, {"BAD"},
+		{"IDLE", g.from("0", "10000000", "-1", "x")},
+		{"TIME", g.from("1", "1000000000000", "9223372036854775807", "-1", "x")},
+		{"RETRYCOUNT", g.from("0", "7", "-1", "x")}, {"FORCE"}, {"JUSTID"}, {"LASTID", g.id()},
+		{"BAD"},
 	} {
 		if g.chance(one(g, 5, 25)) && (option[0] != "BAD" || g.chance(20)) {
 			args = append(args, option...)
@@ -295,7 +306,8 @@ func drawXClaim(g *gen) []string {
 }
 
 func drawXAutoClaim(g *gen) []string {
-	args := []string{"XAUTOCLAIM", g.streamKey(), g.group(), g.consumer(), g.from("0", "0", "9999999", "-1", "x"), g.bound("-")}
+	args := []string{"XAUTOCLAIM", g.streamKey(), g.group(), g.consumer(),
+		g.from("0", "0", "9999999", "-1", "x"), g.bound("-")}
 	if g.chance(40) {
 		args = append(args, "COUNT", g.from("1", "2", "3", "0", "-1", "x"))
 	}
@@ -331,8 +343,12 @@ func consumersOf(args []string) (commands [][]string) {
 	case (name == "XCLAIM" || name == "XAUTOCLAIM") && len(args) > 3:
 		create(args[1], args[2], args[3])
 	case name == "XREADGROUP":
-		at := slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, "STREAMS") })
-		group := slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, "GROUP") })
+		at := slices.IndexFunc(args, func(arg string) bool {
+			return strings.EqualFold(arg, "STREAMS")
+		})
+		group := slices.IndexFunc(args, func(arg string) bool {
+			return strings.EqualFold(arg, "GROUP")
+		})
 		if at < 0 || group < 0 || group+2 >= len(args) {
 			return nil
 		}
@@ -357,7 +373,8 @@ func alikeStream(args []string, keyp, redis reply) bool {
 
 // fieldsApart are fields of XINFO that 7.0 lacks or counts otherwise, or that depend on how entries
 // are stored.
-var fieldsApart = []string{"inactive", "active-time", "entries-read", "lag", "radix-tree-keys", "radix-tree-nodes", "seen-time", "idle"}
+var fieldsApart = []string{"inactive", "active-time", "entries-read", "lag", "radix-tree-keys",
+	"radix-tree-nodes", "seen-time", "idle"}
 
 // withoutNew gives XINFO's reply, with maps as arrays, without fieldsApart.
 func withoutNew(r reply) reply {

@@ -73,7 +73,8 @@ func TestDiffCommands(t *testing.T) {
 // forgetful is both servers, Keyp with so little memory that keys leave it as soon as they can.
 func forgetful(t *testing.T) *both {
 	t.Helper()
-	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1")...)}
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...),
+		keypServer: testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1")...)}
 	s.keyp, s.redis = s.dial(t)
 	return s
 }
@@ -138,10 +139,13 @@ func (s *both) runOf(t *testing.T, cases uint64, pool []generator, between func(
 	s.runDrawn(t, cases, func(seed uint64) diffCase { return drawCase(seed, false, pool) }, between)
 }
 
-func (s *both) runDrawn(t *testing.T, cases uint64, draw func(seed uint64) diffCase, between func(*diffRun) error) {
+func (s *both) runDrawn(t *testing.T, cases uint64, draw func(seed uint64) diffCase,
+	between func(*diffRun) error) {
 	t.Helper()
 	run := func(c diffCase) ([]string, error) {
-		return inTime(func(slack int) ([]string, error) { return s.runCase(c, int64(slack), between) })
+		return inTime(func(slack int) ([]string, error) {
+			return s.runCase(c, int64(slack), between)
+		})
 	}
 	diffSeeds(t, cases, func(seed uint64) (history []string, err error) {
 		c := draw(seed)
@@ -190,12 +194,14 @@ func seeded(seed uint64) *gen { return &gen{Rand: rand.New(rand.NewPCG(seed, 0))
 
 // shorten leaves out of a failing case what is not needed for it to fail, and gives
 // what then happens.
-func shorten(c diffCase, err error, run func(diffCase) ([]string, error)) (diffCase, []string, error) {
+func shorten(c diffCase, err error,
+	run func(diffCase) ([]string, error)) (diffCase, []string, error) {
 	end := time.Now().Add(30 * time.Second)
 	var history []string
 	for size := len(c.steps); size >= 1; size /= 2 {
 		for at := 0; at < len(c.steps) && time.Now().Before(end); {
-			shorter := diffCase{c.absolute, slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
+			shorter := diffCase{c.absolute,
+				slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
 			if steps, failure := run(shorter); failure != nil {
 				c, history, err = shorter, steps, failure
 			} else {
@@ -222,7 +228,8 @@ type diffRun struct {
 }
 
 // runCase gives what was done and replied, and how the servers differ.
-func (s *both) runCase(c diffCase, slack int64, between func(*diffRun) error) (history []string, err error) {
+func (s *both) runCase(c diffCase, slack int64,
+	between func(*diffRun) error) (history []string, err error) {
 	r := &diffRun{absolute: c.absolute, slack: slack, reloaded: between != nil}
 	defer r.close()
 	if err := r.open(s); err != nil {
@@ -268,7 +275,8 @@ func (r *diffRun) restart(s *both) error {
 // open connects to both servers.
 func (r *diffRun) open(s *both) error {
 	for i := range r.conns {
-		for side, server := range map[**wire]string{&r.conns[i].keyp: s.keypServer.Addr(), &r.conns[i].redis: s.redisServer.Addr()} {
+		for side, server := range map[**wire]string{&r.conns[i].keyp: s.keypServer.Addr(),
+			&r.conns[i].redis: s.redisServer.Addr()} {
 			conn, err := dialWire(server)
 			if err != nil {
 				return err
@@ -314,7 +322,8 @@ func (r *diffRun) step(index int, s step) error {
 	now := time.Now()
 	args := s.resolve(index, now, r.slack)
 	switch strings.ToUpper(args[0]) {
-	case "DBSIZE", "SORT", "SORT_RO": // SORT in 7.0.15 fails for a number that a SCAN before it could not read
+	case "DBSIZE", "SORT", "SORT_RO":
+		// SORT in 7.0.15 fails for a number that a SCAN before it could not read.
 		if err := p.dropExpired(); err != nil {
 			return err
 		}
@@ -349,7 +358,8 @@ func (r *diffRun) step(index int, s step) error {
 			return err
 		}
 	}
-	r.history = append(r.history, fmt.Sprintf("%d RESP%d %q: %s", index, s.conn+2, args, brief(redis.raw)))
+	r.history = append(r.history, fmt.Sprintf("%d RESP%d %q: %s", index, s.conn+2, args,
+		brief(redis.raw)))
 	if r.ears == nil {
 		return r.compare(p, args, keyp, redis)
 	}
@@ -452,7 +462,8 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		return alikeSort(args, keyp, redis), nil
 	case "DUMP":
 		return p.alikeDump(keyp, redis)
-	case "ZADD", "ZINCRBY", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZPOPMIN", "ZPOPMAX",
+	case "ZADD", "ZINCRBY", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE",
+		"ZREVRANGEBYSCORE", "ZPOPMIN", "ZPOPMAX",
 		"ZMPOP", "ZUNION", "ZINTER", "ZDIFF", "ZSCAN", "ZRANDMEMBER":
 		return p.alikeZSet(args, keyp, redis)
 	case "XPENDING", "XINFO":
@@ -462,10 +473,13 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 			return r.reloaded && keyp.text == "listpack", nil // as with Redis after a restart
 		}
 		if redis.text == "raw" {
-			return r.reloaded && (keyp.text == "embstr" || keyp.text == "int"), nil // as with Redis after a restart
+			// As with Redis after a restart.
+			return r.reloaded && (keyp.text == "embstr" || keyp.text == "int"), nil
 		}
-		if r.reloaded && (keyp.text == "skiplist" || keyp.text == "hashtable" || keyp.text == "listpack") && (redis.text == "listpack" || redis.text == "intset") {
-			return p.outgrown(args[2]) // Keyp goes by the limits of the moment at which it reads the value
+		if r.reloaded && (keyp.text == "skiplist" || keyp.text == "hashtable" ||
+			keyp.text == "listpack") && (redis.text == "listpack" || redis.text == "intset") {
+			// Keyp goes by the limits of the moment at which it reads the value.
+			return p.outgrown(args[2])
 		}
 		// IDLETIME in seconds; in Redis small integers share a value, idle since the start.
 		return integer && k >= 0 && k <= other+1+apart/1000, nil
@@ -506,7 +520,9 @@ func (p pair) outgrown(key string) (bool, error) {
 			if len(value.items)/each > most {
 				return true, nil
 			}
-		} else if slices.ContainsFunc(value.texts(), func(text string) bool { return len(text) > most }) {
+		} else if slices.ContainsFunc(value.texts(), func(text string) bool {
+			return len(text) > most
+		}) {
 			return true, nil
 		}
 	}
@@ -604,44 +620,52 @@ var known = []difference{
 	{
 		reason: "a SORT leaves a sorted set as it is, where Redis makes a large one of it",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return name == "OBJECT" && args[len(args)-1] == "nz" && keyp.text == "listpack" && redis.text == "skiplist"
+			return name == "OBJECT" && args[len(args)-1] == "nz" && keyp.text == "listpack" &&
+				redis.text == "skiplist"
 		},
 	},
 	{
 		reason: "a small set is a listpack from 7.2 on, and what is left of a large one may become small again",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return name == "OBJECT" && (keyp.text == "listpack" || keyp.text == "intset") && redis.text == "hashtable"
+			return name == "OBJECT" && (keyp.text == "listpack" || keyp.text == "intset") &&
+				redis.text == "hashtable"
 		},
 	},
 	{
 		reason: "TTL, PTTL and PERSIST take a member, as with KeyDB",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return (name == "TTL" || name == "PTTL" || name == "PERSIST") && len(args) == 3 && strings.Contains(redis.text, "wrong number")
+			return (name == "TTL" || name == "PTTL" || name == "PERSIST") && len(args) == 3 &&
+				strings.Contains(redis.text, "wrong number")
 		},
 	},
 	{
 		reason: "ZRANK and ZREVRANK take WITHSCORE from 7.2 on",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return (name == "ZRANK" || name == "ZREVRANK") && len(args) == 4 && keyp.text == "ERR syntax error"
+			return (name == "ZRANK" || name == "ZREVRANK") && len(args) == 4 &&
+				keyp.text == "ERR syntax error"
 		},
 	},
 	{
 		reason: "an empty cursor is none: so says Redis from 7.4 on",
 		applies: func(name string, args []string, keyp, redis reply) bool {
 			w, ok := walks[name]
-			return ok && len(args) > w.cursor && args[w.cursor] == "" && keyp.text == "ERR invalid cursor"
+			return ok && len(args) > w.cursor && args[w.cursor] == "" &&
+				keyp.text == "ERR invalid cursor"
 		},
 	},
 	{
 		reason: "XREAD takes the ID + from 7.4 on",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return strings.HasPrefix(name, "XREAD") && (slices.Contains(args, "+") || strings.HasPrefix(redis.text, "ERR Unbalanced") && strings.HasPrefix(keyp.text, "ERR Unbalanced"))
+			return strings.HasPrefix(name, "XREAD") &&
+				(slices.Contains(args, "+") || strings.HasPrefix(redis.text,
+					"ERR Unbalanced") && strings.HasPrefix(keyp.text, "ERR Unbalanced"))
 		},
 	},
 	{
 		reason: "GETRANGE with an end before the string's first byte is empty from 8.0 on",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return (name == "GETRANGE" || name == "SUBSTR") && keyp.kind == '$' && !keyp.null && keyp.text == "" && len(redis.text) == 1
+			return (name == "GETRANGE" || name == "SUBSTR") && keyp.kind == '$' && !keyp.null &&
+				keyp.text == "" && len(redis.text) == 1
 		},
 	},
 	{
@@ -654,7 +678,8 @@ var known = []difference{
 		reason: "newer versions look at the range of bits before they look whether the key exists",
 		applies: func(name string, args []string, keyp, redis reply) bool {
 			return (name == "BITCOUNT" || name == "BITPOS") && keyp.kind == '-' &&
-				(redis.raw == ":0\r\n" || redis.raw == ":-1\r\n" || redis.text == "WRONGTYPE Operation against a key holding the wrong kind of value")
+				(redis.raw == ":0\r\n" || redis.raw == ":-1\r\n" ||
+					redis.text == "WRONGTYPE Operation against a key holding the wrong kind of value")
 		},
 	},
 }

@@ -93,9 +93,12 @@ func (r *trackRun) step() error {
 	}
 	if c.proto == 2 && !c.noLoop && r.chance(15) {
 		// Each read is of all keys: before 7.2 it counts as one of all that the script declares.
-		script := "local all = {redis.call('get', KEYS[1]), redis.call('mget', KEYS[2], KEYS[1])} " +
-			r.from("", "redis.call('set', KEYS[2], 'v') ", "redis.call('del', KEYS[1], KEYS[2]) all[1] = redis.call('exists', KEYS[1], KEYS[2]) ") + "return all"
-		if err := r.do(n, []string{r.from("EVAL", "EVAL_RO"), script, "2", r.from("a", "aa", "b"), r.from("ab", "bb", "c")}); err != nil {
+		script :=
+			"local all = {redis.call('get', KEYS[1]), redis.call('mget', KEYS[2], KEYS[1])} " +
+				r.from("", "redis.call('set', KEYS[2], 'v') ",
+					"redis.call('del', KEYS[1], KEYS[2]) all[1] = redis.call('exists', KEYS[1], KEYS[2]) ") + "return all"
+		if err := r.do(n, []string{r.from("EVAL", "EVAL_RO"), script, "2", r.from("a", "aa", "b"),
+			r.from("ab", "bb", "c")}); err != nil {
 			return err
 		}
 		return r.listen()
@@ -115,7 +118,8 @@ func (r *trackRun) transaction(n int) error {
 	for range 1 + r.IntN(5) {
 		args := r.draw(r.clients[n])
 		if args[0] == "CLIENT" && args[1] != "CACHING" {
-			args = []string{"GET", "a"} // EXEC's reply has no ids, and what holds at its end is what counts
+			// EXEC's reply has no ids, and what holds at its end is what counts.
+			args = []string{"GET", "a"}
 		}
 		list = append(list, args)
 	}
@@ -144,7 +148,8 @@ func (r *trackRun) do(n int, args []string) error {
 		}
 		for replies[side].raw == "" || replies[side].kind == '>' {
 			if replies[side].raw != "" {
-				c.early[side] = append(c.early[side], replies[side].raw) // before 7.2 messages stand before the reply
+				// Before 7.2 messages stand before the reply.
+				c.early[side] = append(c.early[side], replies[side].raw)
 			}
 			reply, err := w.receive()
 			if err != nil {
@@ -159,7 +164,8 @@ func (r *trackRun) do(n int, args []string) error {
 		}
 	}
 	if replies[0].raw != replies[1].raw {
-		return fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(replies[0].raw), brief(replies[1].raw))
+		return fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(replies[0].raw),
+			brief(replies[1].raw))
 	}
 	return nil
 }
@@ -176,7 +182,8 @@ func (r *trackRun) listen() error {
 			list, c.early[side] = append(c.early[side], list...), nil
 			for i := range list {
 				// The null of a flush is that of the protocol which the tracking client speaks.
-				list[i] = strings.ReplaceAll(r.unnumbered(list[i], side), "invalidate\r\n$-1\r\n", "invalidate\r\n_\r\n")
+				list[i] = strings.ReplaceAll(r.unnumbered(list[i], side), "invalidate\r\n$-1\r\n",
+					"invalidate\r\n_\r\n")
 			}
 			// Of one command's messages those to whom the client has named come later in Redis.
 			slices.Sort(list)
@@ -207,7 +214,8 @@ func pushed(w *wire, subscribed bool) (list []string, err error) {
 	}
 	for {
 		r, err := w.receive()
-		if err != nil || r.text == "end" || subscribed && len(r.items) == 2 && r.items[1].text == "end" {
+		if err != nil || r.text == "end" ||
+			subscribed && len(r.items) == 2 && r.items[1].text == "end" {
 			return list, err
 		}
 		list = append(list, r.raw)
@@ -274,7 +282,8 @@ func (r *trackRun) drawTracking(c *trackClient) []string {
 			args = append(args, "NOLOOP")
 			c.noLoop = true
 		case 6:
-			args = append(args, "REDIRECT", r.from("id:0", "id:1", "id:4", "0", "-1", "x", "123456789"))
+			args = append(args, "REDIRECT", r.from("id:0", "id:1", "id:4", "0", "-1",
+				"x", "123456789"))
 		default:
 			args = append(args, r.from("foo", "REDIRECT", "PREFIX"))
 		}
@@ -320,7 +329,8 @@ func TestDiffTrackingRedirect(t *testing.T) {
 	r.clients = r.clients[:4]
 	for side, w := range r.clients[2].sides() {
 		await.Until(t, "the subscriber is gone", func() bool {
-			return !strings.Contains(s.mustDo(t, w, "CLIENT", "LIST").text, "id="+last.ids[side]+" ")
+			return !strings.Contains(s.mustDo(t, w, "CLIENT", "LIST").text,
+				"id="+last.ids[side]+" ")
 		})
 	}
 	r.clients = append(r.clients, &trackClient{ids: last.ids})
@@ -359,20 +369,35 @@ func TestDiffMonitor(t *testing.T) {
 		return list
 	}
 	for _, args := range [][]string{
-		{"SET", "k", "a\x00\x01\"\\\n\r\t\a\b~\x7f\xff é"}, {"set", "n", "12"}, {"GET"}, {"INCR", "k"}, {"INCRBY", "n", "x"}, {"NONE", "a"},
-		{"SELECT", "3"}, {"LPUSH", "l", "x"}, {"BLPOP", "l", "0"}, {"BLPOP", "l", "0.01"}, {"SELECT", "0"}, {"SELECT", "99"},
-		{"AUTH", "a"}, {"AUTH", "a", "b"}, {"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "n"}, {"HELLO", "2", "SETNAME", "n"}, {"HELLO", "9"},
-		{"CONFIG", "GET", "save"}, {"CLIENT", "LIST"}, {"CLIENT", "GETNAME"}, {"CLIENT", "ID"}, {"CLIENT", "NONE"}, {"SLOWLOG", "LEN"}, {"INFO", "cpu"}, {"COMMAND", "COUNT"},
-		{"KEYS", "*"}, {"SCAN", "0"}, {"RANDOMKEY"}, {"DBSIZE"}, {"ECHO", ""}, {"TIME"}, {"LASTSAVE"}, {"ROLE"}, {"OBJECT", "ENCODING", "n"}, {"FLUSHALL"},
-		{"MULTI"}, {"SET", "k", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"}, {"GET"}, {"EXEC"},
-		{"MULTI"}, {"SET", "k", "1"}, {"SELECT", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"}, {"KEYS", "*"}, {"EXEC"},
-		{"EVAL", "redis.call('set', KEYS[1], 'x') redis.pcall('incr', KEYS[1]) redis.call('select', 3) return redis.call('get', 'k')", "1", "k"},
-		{"EVAL", "return redis.call('none')", "0"}, {"EVAL", "return", "x"}, {"EVAL_RO", "return redis.call('get', 'k')", "0"},
-		{"EVALSHA", strings.Repeat("f", 40), "0"}, {"SCRIPT", "LOAD", "return redis.call('ping')"}, {"EVALSHA", "f0f2b7d5a7e6e5ab9b6f0a1d4a0b3b3f9a8e9a6d", "0"},
-		{"FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) return redis.call('get', keys[1]) end)"},
-		{"FCALL", "f", "1", "k"}, {"FCALL", "g", "0"}, {"FUNCTION", "LIST"}, {"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"},
-		{"MULTI"}, {"SET", "k", "1"}, {"EVAL", "return redis.call('get', 'k')", "0"}, {"GET", "k"}, {"EXEC"},
-		{"MULTI"}, {"GET", "k"}, {"DISCARD"}, {"WATCH", "k"}, {"UNWATCH"}, {"RESET"}, {"PING"}, {"MONITOR", "x"},
+		{"SET", "k", "a\x00\x01\"\\\n\r\t\a\b~\x7f\xff é"}, {"set", "n", "12"}, {"GET"},
+		{"INCR", "k"}, {"INCRBY", "n", "x"}, {"NONE", "a"},
+		{"SELECT", "3"}, {"LPUSH", "l", "x"}, {"BLPOP", "l", "0"}, {"BLPOP", "l", "0.01"},
+		{"SELECT", "0"}, {"SELECT", "99"},
+		{"AUTH", "a"}, {"AUTH", "a", "b"}, {"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "n"},
+		{"HELLO", "2", "SETNAME", "n"}, {"HELLO", "9"},
+		{"CONFIG", "GET", "save"}, {"CLIENT", "LIST"}, {"CLIENT", "GETNAME"}, {"CLIENT", "ID"},
+		{"CLIENT", "NONE"}, {"SLOWLOG", "LEN"}, {"INFO", "cpu"}, {"COMMAND", "COUNT"},
+		{"KEYS", "*"}, {"SCAN", "0"}, {"RANDOMKEY"}, {"DBSIZE"}, {"ECHO", ""}, {"TIME"},
+		{"LASTSAVE"}, {"ROLE"}, {"OBJECT", "ENCODING", "n"}, {"FLUSHALL"},
+		{"MULTI"}, {"SET", "k", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"},
+		{"GET"}, {"EXEC"},
+		{"MULTI"}, {"SET", "k", "1"}, {"SELECT", "1"}, {"BLPOP", "l", "0"},
+		{"CONFIG", "GET", "save"}, {"MONITOR"}, {"KEYS", "*"}, {"EXEC"},
+		{"EVAL",
+			"redis.call('set', KEYS[1], 'x') redis.pcall('incr', KEYS[1]) redis.call('select', 3) return redis.call('get', 'k')",
+			"1", "k"},
+		{"EVAL", "return redis.call('none')", "0"}, {"EVAL", "return", "x"},
+		{"EVAL_RO", "return redis.call('get', 'k')", "0"},
+		{"EVALSHA", strings.Repeat("f", 40), "0"}, {"SCRIPT", "LOAD", "return redis.call('ping')"},
+		{"EVALSHA", "f0f2b7d5a7e6e5ab9b6f0a1d4a0b3b3f9a8e9a6d", "0"},
+		{"FUNCTION", "LOAD",
+			"#!lua name=l\nredis.register_function('f', function(keys) return redis.call('get', keys[1]) end)"},
+		{"FCALL", "f", "1", "k"}, {"FCALL", "g", "0"}, {"FUNCTION", "LIST"}, {"FUNCTION", "FLUSH"},
+		{"SCRIPT", "FLUSH"},
+		{"MULTI"}, {"SET", "k", "1"}, {"EVAL", "return redis.call('get', 'k')", "0"},
+		{"GET", "k"}, {"EXEC"},
+		{"MULTI"}, {"GET", "k"}, {"DISCARD"}, {"WATCH", "k"}, {"UNWATCH"}, {"RESET"}, {"PING"},
+		{"MONITOR", "x"},
 	} {
 		for _, w := range []*wire{c.keyp, c.redis} {
 			if _, err := w.do(args...); err != nil {

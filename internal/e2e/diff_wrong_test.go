@@ -10,27 +10,44 @@ import (
 // wrongWords are what arguments are drawn from: what most commands take somewhere, mostly in
 // the wrong place.
 var wrongWords = []string{
-	"a", "b", "l", "s", "z", "h", "x", "g", "str", "missing", "abc", "0", "1", "-1", "2", "3", "1.5", "-1.5", "inf", "nan", "x",
-	"MIN", "MAX", "LEFT", "RIGHT", "COUNT", "WITHSCORES", "LIMIT", "BY", "GET", "ASC", "NX", "XX", "GT", "LT", "EX", "PX", "STORE",
-	"WEIGHTS", "AGGREGATE", "SUM", "BYSCORE", "BYLEX", "REV", "(1", "[a", "-", "+", "KEEPTTL", "PERSIST", "MATCH", "RANK", "MAXLEN",
-	"BEFORE", "AFTER", "INCR", "CH", "IDX", "LEN", "REPLACE", "DB", "ABSTTL", "YES", "NO", "ON", "OFF", "ID", "ADDR", "USER", "TYPE",
-	"NORMAL", "SAMPLES", "STREAMS", "GROUP", "BLOCK", "MINID", "~", "=", "1-1", "*", "$", ">", "IDLE", "FORCE", "RESET", "SYNC", "ASYNC", "FILTERBY", "PATTERN", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
+	"a", "b", "l", "s", "z", "h", "x", "g", "str", "missing", "abc", "0", "1", "-1", "2", "3",
+	"1.5", "-1.5", "inf", "nan", "x",
+	"MIN", "MAX", "LEFT", "RIGHT", "COUNT", "WITHSCORES", "LIMIT", "BY", "GET", "ASC", "NX", "XX",
+	"GT", "LT", "EX", "PX", "STORE",
+	"WEIGHTS", "AGGREGATE", "SUM", "BYSCORE", "BYLEX", "REV", "(1", "[a", "-", "+", "KEEPTTL",
+	"PERSIST", "MATCH", "RANK", "MAXLEN",
+	"BEFORE", "AFTER", "INCR", "CH", "IDX", "LEN", "REPLACE", "DB", "ABSTTL", "YES", "NO", "ON",
+	"OFF", "ID", "ADDR", "USER", "TYPE",
+	"NORMAL", "SAMPLES", "STREAMS", "GROUP", "BLOCK", "MINID", "~", "=", "1-1", "*", "$", ">",
+	"IDLE", "FORCE", "RESET", "SYNC", "ASYNC", "FILTERBY", "PATTERN",
+	"e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
 }
 
 // wrongLeftOut are commands that are not drawn, and why.
 var wrongLeftOut = map[string]string{
 	"migrate":  "it waits for another server",
-	"shutdown": "ends the server", "quit": "ends the connection", "reset": "no reply to compare with", "monitor": "a state of its own",
-	"subscribe": "likewise", "psubscribe": "likewise", "ssubscribe": "likewise", "unsubscribe": "likewise", "punsubscribe": "likewise", "sunsubscribe": "likewise",
-	"multi": "TestDiffMulti", "exec": "likewise", "discard": "likewise", "debug": "declared differently", "psync": "no replication", "sync": "likewise",
-	"replicaof": "likewise", "slaveof": "likewise", "wait": "likewise", "auth": "TestDiffACL", "hello": "changes the connection",
-	"info": "its own text", "lolwut": "likewise", "time": "no constant", "lastsave": "likewise", "bgsave": "another state", "save": "slow",
-	"bgrewriteaof": "another state", "config": "TestDiffConfig", "command": "TestDiffCommandDocs", "module": "there are none", "cluster": "no cluster",
-	"latency": "another history", "memory": "other sizes", "persist": "takes a member", "ttl": "likewise", "pttl": "likewise",
-	"zrank": "WITHSCORE", "zrevrank": "likewise", "scan": "cursors must be numbers, as in 7.4", "hscan": "likewise", "sscan": "likewise", "zscan": "likewise",
-	"swapdb": "there may be other keys", "function": "TestDiffScripts", "role": "other fields", "zunion": "COUNT, from 8.8",
-	"zinter": "likewise", "zunionstore": "likewise", "zinterstore": "likewise", "set": "IFEQ and the like, from 8.4", "client": "MAXAGE and others, from 7.4",
-	"acl": "TestDiffACL", "evalsha_ro": "drawn as evalsha", "object": "other encodings", "restore": "payloads", "dump": "likewise",
+	"shutdown": "ends the server", "quit": "ends the connection",
+	"reset": "no reply to compare with", "monitor": "a state of its own",
+	"subscribe": "likewise", "psubscribe": "likewise", "ssubscribe": "likewise",
+	"unsubscribe": "likewise", "punsubscribe": "likewise", "sunsubscribe": "likewise",
+	"multi": "TestDiffMulti", "exec": "likewise", "discard": "likewise",
+	"debug": "declared differently", "psync": "no replication", "sync": "likewise",
+	"replicaof": "likewise", "slaveof": "likewise", "wait": "likewise", "auth": "TestDiffACL",
+	"hello": "changes the connection",
+	"info":  "its own text", "lolwut": "likewise", "time": "no constant", "lastsave": "likewise",
+	"bgsave": "another state", "save": "slow",
+	"bgrewriteaof": "another state", "config": "TestDiffConfig", "command": "TestDiffCommandDocs",
+	"module": "there are none", "cluster": "no cluster",
+	"latency": "another history", "memory": "other sizes", "persist": "takes a member",
+	"ttl": "likewise", "pttl": "likewise",
+	"zrank": "WITHSCORE", "zrevrank": "likewise", "scan": "cursors must be numbers, as in 7.4",
+	"hscan": "likewise", "sscan": "likewise", "zscan": "likewise",
+	"swapdb": "there may be other keys", "function": "TestDiffScripts", "role": "other fields",
+	"zunion": "COUNT, from 8.8",
+	"zinter": "likewise", "zunionstore": "likewise", "zinterstore": "likewise",
+	"set": "IFEQ and the like, from 8.4", "client": "MAXAGE and others, from 7.4",
+	"acl": "TestDiffACL", "evalsha_ro": "drawn as evalsha", "object": "other encodings",
+	"restore": "payloads", "dump": "likewise",
 }
 
 // TestDiffWrongArguments: where arguments are wrong in several ways, the error is the one that
@@ -41,7 +58,8 @@ func TestDiffWrongArguments(t *testing.T) {
 	theirs := s.mustDo(t, s.redis, "COMMAND", "LIST").texts()
 	var names []string
 	for _, name := range s.mustDo(t, s.keyp, "COMMAND", "LIST").texts() {
-		if !strings.Contains(name, "|") && wrongLeftOut[name] == "" && slices.Contains(theirs, name) {
+		if !strings.Contains(name, "|") && wrongLeftOut[name] == "" &&
+			slices.Contains(theirs, name) {
 			names = append(names, name)
 		}
 	}
@@ -52,7 +70,8 @@ func TestDiffWrongArguments(t *testing.T) {
 	g, failed := seeded(1), map[string]bool{}
 	for range often(160) {
 		for _, line := range []string{
-			"FLUSHALL", "RPUSH l 1 2 3", "XADD x 1-1 f v", "XGROUP CREATE x g 0", "SADD s a b", "ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
+			"FLUSHALL", "RPUSH l 1 2 3", "XADD x 1-1 f v", "XGROUP CREATE x g 0", "SADD s a b",
+			"ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
 		} {
 			for _, side := range s.sides() {
 				s.mustDo(t, side, strings.Fields(line)...)
@@ -70,8 +89,10 @@ func TestDiffWrongArguments(t *testing.T) {
 	}
 	var last [][]string
 	for _, line := range []string{
-		"EVALSHA abc x y", "EVALSHA abc 5", "EVALSHA_RO abc -1", "BZMPOP -1 0 z MIN", "BLMPOP abc 0 z LEFT", "BLMPOP abc 1 z UP", "BLMPOP abc 1 z LEFT",
-		"SLOWLOG GET x", "SLOWLOG GET 1 2", "ACL CAT a b", "ACL LOG 1 2", "ACL GENPASS 1 2", "CLIENT UNBLOCK 1 ERROR x", "LOLWUT VERSION x",
+		"EVALSHA abc x y", "EVALSHA abc 5", "EVALSHA_RO abc -1", "BZMPOP -1 0 z MIN",
+		"BLMPOP abc 0 z LEFT", "BLMPOP abc 1 z UP", "BLMPOP abc 1 z LEFT",
+		"SLOWLOG GET x", "SLOWLOG GET 1 2", "ACL CAT a b", "ACL LOG 1 2", "ACL GENPASS 1 2",
+		"CLIENT UNBLOCK 1 ERROR x", "LOLWUT VERSION x",
 	} {
 		last = append(last, strings.Fields(line))
 	}
@@ -90,7 +111,8 @@ func noWait(args []string) []string {
 	default:
 		return args
 	}
-	if timeout > 0 && timeout < len(args) && slices.Contains([]string{"0", "1", "2", "3", "1.5", "inf"}, args[timeout]) {
+	if timeout > 0 && timeout < len(args) &&
+		slices.Contains([]string{"0", "1", "2", "3", "1.5", "inf"}, args[timeout]) {
 		args[timeout] = "0.001"
 	}
 	return args
@@ -106,7 +128,8 @@ func (s *both) compareErrors(t *testing.T, commands [][]string, failed map[strin
 	}
 	for i, args := range commands {
 		keyp, redis := keyp[i], redis[i]
-		if (keyp.isError() || redis.isError()) && keyp.raw != redis.raw && !failed[args[0]] && knownDifference(args, keyp, redis) == "" {
+		if (keyp.isError() || redis.isError()) && keyp.raw != redis.raw && !failed[args[0]] &&
+			knownDifference(args, keyp, redis) == "" {
 			failed[args[0]] = true // one of each command will do
 			t.Errorf("%q:\nkeyp  %.200q\nredis %.200q", args, keyp.raw, redis.raw)
 		}

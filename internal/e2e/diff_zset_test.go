@@ -17,21 +17,31 @@ var zsetGenerators = []generator{
 	{5, func(g *gen) []string {
 		return []string{g.from("ZSCORE", "ZRANK", "ZREVRANK"), g.anyZSet(), g.zmember()}
 	}},
-	{3, func(g *gen) []string { return append([]string{"ZMSCORE", g.anyZSet()}, g.zmembers(4)...) }},
+	{3, func(g *gen) []string {
+		return append([]string{"ZMSCORE", g.anyZSet()}, g.zmembers(4)...)
+	}},
 	{4, func(g *gen) []string { return []string{"ZCOUNT", g.zset(), g.scoreEnd(), g.scoreEnd()} }},
 	{4, func(g *gen) []string { return []string{"ZLEXCOUNT", g.lexSet(), g.lexEnd(), g.lexEnd()} }},
 	{10, drawZRange},
 	{8, drawOldZRange},
 	{6, drawZRangeStore},
-	{3, func(g *gen) []string { return []string{"ZREMRANGEBYRANK", g.anyZSet(), g.rank(), g.rank()} }},
-	{3, func(g *gen) []string { return []string{"ZREMRANGEBYSCORE", g.zset(), g.scoreEnd(), g.scoreEnd()} }},
-	{3, func(g *gen) []string { return []string{"ZREMRANGEBYLEX", g.lexSet(), g.lexEnd(), g.lexEnd()} }},
+	{3, func(g *gen) []string {
+		return []string{"ZREMRANGEBYRANK", g.anyZSet(), g.rank(), g.rank()}
+	}},
+	{3, func(g *gen) []string {
+		return []string{"ZREMRANGEBYSCORE", g.zset(), g.scoreEnd(), g.scoreEnd()}
+	}},
+	{3, func(g *gen) []string {
+		return []string{"ZREMRANGEBYLEX", g.lexSet(), g.lexEnd(), g.lexEnd()}
+	}},
 	{5, drawZPop},
 	{4, drawZMPop},
 	{10, drawZCombine},
 	{3, drawZInterCard},
 	{4, drawZRandMember},
-	{3, func(g *gen) []string { return append([]string{"ZSCAN", g.anyZSet()}, drawScan(g)[1:]...) }},
+	{3, func(g *gen) []string {
+		return append([]string{"ZSCAN", g.anyZSet()}, drawScan(g)[1:]...)
+	}},
 	{6, drawOnZSet},
 }
 
@@ -83,7 +93,8 @@ func (g *gen) score() string {
 	case g.chance(8):
 		return g.float()
 	case g.chance(8):
-		return g.from("inf", "-inf", "+inf", "0.1", "1e-400", "1e-320", "0x1F", "1e17", "-1e17", "1700000000.123456")
+		return g.from("inf", "-inf", "+inf", "0.1", "1e-400", "1e-320", "0x1F", "1e17", "-1e17",
+			"1700000000.123456")
 	}
 	return g.between(-3, 5)
 }
@@ -193,9 +204,11 @@ func drawOldZRange(g *gen) []string {
 	case 0:
 		return append([]string{"ZREVRANGE", g.anyZSet(), g.rank(), g.rank()}, words...)
 	case 1:
-		return append([]string{g.from("ZRANGEBYSCORE", "ZREVRANGEBYSCORE"), g.zset(), g.scoreEnd(), g.scoreEnd()}, words...)
+		return append([]string{g.from("ZRANGEBYSCORE", "ZREVRANGEBYSCORE"), g.zset(), g.scoreEnd(),
+			g.scoreEnd()}, words...)
 	}
-	return append([]string{g.from("ZRANGEBYLEX", "ZREVRANGEBYLEX"), g.lexSet(), g.lexEnd(), g.lexEnd()}, words...)
+	return append([]string{g.from("ZRANGEBYLEX", "ZREVRANGEBYLEX"), g.lexSet(), g.lexEnd(),
+		g.lexEnd()}, words...)
 }
 
 func drawZRangeStore(g *gen) []string {
@@ -276,7 +289,8 @@ func drawZInterCard(g *gen) []string {
 func drawZRandMember(g *gen) []string {
 	args := []string{"ZRANDMEMBER", g.anyZSet()}
 	if g.chance(80) {
-		args = append(args, g.from("1", "2", "3", "1000", "-1", "-5", "0", "x", "1.0", "", "4611686018427387904", "-9223372036854775808"))
+		args = append(args, g.from("1", "2", "3", "1000", "-1", "-5", "0", "x", "1.0", "",
+			"4611686018427387904", "-9223372036854775808"))
 		if g.chance(50) {
 			args = append(args, g.from("WITHSCORES", "withscores", "BAD"))
 		}

@@ -16,7 +16,8 @@ import (
 // not possible. The n-th of these calls of each thread fails, or each n-th.
 func strace(t *testing.T, trace, call, failure, when string, paths ...string) []string {
 	t.Helper()
-	args := []string{"strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o", trace, "-e", "trace=" + call,
+	args := []string{"strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o", trace, "-e",
+		"trace=" + call,
 		"-e", "signal=none", "-e", "inject=" + call + ":error=" + failure + ":when=" + when}
 	for _, path := range paths {
 		args = append(args, "-P", path)
@@ -26,7 +27,8 @@ func strace(t *testing.T, trace, call, failure, when string, paths ...string) []
 
 func needStrace(t *testing.T) {
 	t.Helper()
-	if out, err := exec.Command("strace", "-f", "-qq", "--seccomp-bpf", "-o", os.DevNull, "-e", "inject=ftruncate:error=EIO:when=1", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command("strace", "-f", "-qq", "--seccomp-bpf", "-o", os.DevNull, "-e",
+		"inject=ftruncate:error=EIO:when=1", "true").CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: strace cannot make system calls fail here: %v %s", err, out)
 	}
 }
@@ -84,8 +86,9 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 	t.Helper()
 	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")
 	at := fmt.Sprintf("%s of %d", failure, n)
-	faulty := testkit.NewKeyp(t, testkit.Options{Dir: dir, Under: strace(t, trace, call, failure, fmt.Sprint(n),
-		filepath.Join(dir, "keyp.db"), filepath.Join(dir, "keyp.db.new"))})
+	faulty := testkit.NewKeyp(t,
+		testkit.Options{Dir: dir, Under: strace(t, trace, call, failure, fmt.Sprint(n),
+			filepath.Join(dir, "keyp.db"), filepath.Join(dir, "keyp.db.new"))})
 	sound := testkit.NewKeyp(t, testkit.Options{Dir: dir})
 	if !first {
 		sound.Start()
@@ -96,14 +99,16 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 		c := faulty.Client(3)
 		for range 4 {
 			for range 25 {
-				if c.Set(ctx, fmt.Sprint("k", acknowledged), fmt.Sprint("v", acknowledged), 0).Err() != nil {
+				if c.Set(ctx, fmt.Sprint("k", acknowledged), fmt.Sprint("v", acknowledged),
+					0).Err() != nil {
 					break
 				}
 				acknowledged++
 			}
 			_ = c.Do(ctx, "SAVE").Err()
 		}
-		await.Until(t, at+": SAVE does, or the server ends", func() bool { // each thread has its n-th call
+		await.Until(t, at+": SAVE does, or the server ends", func() bool {
+			// Each thread has its n-th call.
 			return !faulty.Running() || c.Do(ctx, "SAVE").Err() == nil
 		})
 		_ = c.Do(ctx, "SHUTDOWN").Err() // the failure may come at the end
@@ -114,11 +119,13 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 	failed := injected(t, trace) > 0
 	sound.Start()
 	c := sound.Client(3)
-	if size, err := c.DBSize(ctx).Result(); err != nil || size < int64(acknowledged) || size > int64(acknowledged)+1 {
+	if size, err := c.DBSize(ctx).Result(); err != nil || size < int64(acknowledged) ||
+		size > int64(acknowledged)+1 {
 		t.Errorf("%s: %d keys, %v; %d were acknowledged", at, size, err, acknowledged)
 	}
 	for i := range acknowledged {
-		if got, err := c.Get(ctx, fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint("v", i) {
+		if got, err := c.Get(ctx, fmt.Sprint("k", i)).Result(); err != nil ||
+			got != fmt.Sprint("v", i) {
 			t.Fatalf("%s: k%d is %q, %v; %d were acknowledged", at, i, got, err, acknowledged)
 		}
 	}
@@ -135,7 +142,8 @@ func TestInterruptedSyncs(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
 	trace := filepath.Join(t.TempDir(), "trace")
-	s := testkit.NewKeyp(t, testkit.Options{Under: strace(t, trace, "fdatasync,fsync,pwrite64", "EINTR", "1+3")})
+	s := testkit.NewKeyp(t, testkit.Options{Under: strace(t, trace, "fdatasync,fsync,pwrite64",
+		"EINTR", "1+3")})
 	s.Start()
 	c := s.Client(3)
 	for i := range 60 {

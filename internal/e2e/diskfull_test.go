@@ -52,7 +52,8 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", reserve}})
 	s.Start()
 	c := s.Client(3)
-	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "r", "PATTERN", "due:*", "STREAM", "reported").Err(); err != nil {
+	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "r", "PATTERN", "due:*", "STREAM",
+		"reported").Err(); err != nil {
 		t.Fatal(err)
 	}
 	const due = 200
@@ -65,7 +66,8 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	acknowledged := 0
 	var refused error
 	for ; acknowledged < 20_000; acknowledged++ {
-		if refused = c.Set(ctx, fmt.Sprint("k", acknowledged), value, time.Hour).Err(); refused != nil {
+		if refused = c.Set(ctx, fmt.Sprint("k", acknowledged), value,
+			time.Hour).Err(); refused != nil {
 			break
 		}
 	}
@@ -76,7 +78,8 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	usable(t, c)
 	for i := range due { // they expire while the disk is full
 		inTheEnd(t, "PEXPIRE", func() error {
-			return c.PExpire(ctx, fmt.Sprint("due:", i), time.Duration(1+i%100)*time.Millisecond).Err()
+			return c.PExpire(ctx, fmt.Sprint("due:", i),
+				time.Duration(1+i%100)*time.Millisecond).Err()
 		})
 	}
 
@@ -88,7 +91,8 @@ func fillDisk(t *testing.T, dir, reserve string) {
 			if i == 1 || i == 2 {
 				continue // usable has deleted and changed them
 			}
-			if got, err := c.Get(ctx, fmt.Sprint("k", i)).Bytes(); err != nil || !bytes.Equal(got, value) {
+			if got, err := c.Get(ctx, fmt.Sprint("k", i)).Bytes(); err != nil ||
+				!bytes.Equal(got, value) {
 				t.Fatalf("k%d: %d bytes, %v", i, len(got), err)
 			}
 		}
@@ -97,7 +101,9 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		t.Fatal(err)
 	}
 	healed(t, c)
-	await.Until(t, "what has expired is reported", func() bool { return c.XLen(ctx, "reported").Val() >= due })
+	await.Until(t, "what has expired is reported", func() bool {
+		return c.XLen(ctx, "reported").Val() >= due
+	})
 	reported := map[any]bool{}
 	for _, m := range c.XRange(ctx, "reported", "-", "+").Val() {
 		reported[m.Values["key"]] = true
@@ -109,7 +115,8 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		t.Errorf("SAVE on a disk that has room again: %v", err)
 	}
 	s.Stop()
-	if output, err := exec.Command(testkit.Binary(t), "check", s.Dir()).CombinedOutput(); err != nil || !strings.Contains(string(output), "is sound") {
+	if output, err := exec.Command(testkit.Binary(t), "check",
+		s.Dir()).CombinedOutput(); err != nil || !strings.Contains(string(output), "is sound") {
 		t.Errorf("keyp check: %v\n%s", err, output)
 	}
 }
@@ -126,7 +133,8 @@ func TestLastOfTheLog(t *testing.T) {
 	c := s.Client(3)
 	large := bytes.Repeat([]byte("j"), 1<<20)
 	for i := range 8 {
-		if err := c.Do(ctx, "KEYP.DELAY", "ADD", "jobs", fmt.Sprint(i), "+0", large).Err(); err != nil {
+		if err := c.Do(ctx, "KEYP.DELAY", "ADD", "jobs", fmt.Sprint(i), "+0",
+			large).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +175,9 @@ func TestLastOfTheLog(t *testing.T) {
 		}
 	}
 	// None of these has more of the log than there is, in one transaction.
-	note("EVAL", c.Eval(ctx, "for i = 1, 100000 do redis.call('PEXPIRE', KEYS[1], 10000000 + i) end return 1", []string{"k0"}).Err())
+	note("EVAL", c.Eval(ctx,
+		"for i = 1, 100000 do redis.call('PEXPIRE', KEYS[1], 10000000 + i) end return 1",
+		[]string{"k0"}).Err())
 	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range 50_000 {
 			p.PExpire(ctx, "k0", time.Hour+time.Duration(i)*time.Second)
@@ -185,14 +195,17 @@ func TestLastOfTheLog(t *testing.T) {
 	await.Until(t, "checkpoints to release segments of the log", func() bool {
 		return c.PExpire(ctx, "jobs", time.Hour).Err() == nil && c.Del(ctx, "none").Err() == nil
 	})
-	if err := c.ConfigSet(ctx, "disk-reserve", "8mb").Err(); err != nil { // the data file has room, and keeps its length
+	if err := c.ConfigSet(ctx, "disk-reserve", "8mb").Err(); err != nil {
+		// The data file has room, and keeps its length.
 		t.Error(err)
 	}
 	healed(t, c)
 	s.Kill()
 	s.Start()
-	if n, err := s.Client(3).DBSize(ctx).Result(); err != nil || n != int64(answers["DEL refused"])+2 {
-		t.Errorf("after a kill there are %d keys, %v, and %d could not be deleted", n, err, answers["DEL refused"])
+	if n, err := s.Client(3).DBSize(ctx).Result(); err != nil || n != int64(answers["DEL refused"])+
+		2 {
+		t.Errorf("after a kill there are %d keys, %v, and %d could not be deleted", n, err,
+			answers["DEL refused"])
 	}
 }
 
@@ -213,7 +226,8 @@ func TestFlushOnFullDisk(t *testing.T) {
 			switch err := c.Set(ctx, fmt.Sprint("k", keys), value, 0).Err(); {
 			case err != nil && strings.HasPrefix(err.Error(), "MISCONF "):
 				refused++
-				if err := c.Do(ctx, "DEBUG", "SLEEP", "0.1").Err(); err != nil { // housekeeping looks so often
+				if err := c.Do(ctx, "DEBUG", "SLEEP", "0.1").Err(); err != nil {
+					// Housekeeping looks so often.
 					t.Fatal(err)
 				}
 			case err != nil:
@@ -242,7 +256,8 @@ func TestDiskReserve(t *testing.T) {
 	if err := c.Set(ctx, "slides", "v", 100*time.Second).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Do(ctx, "KEYP.POLICY", "SET", "p", "PATTERN", "slides", "ENFORCE", "SLIDE", "1h").Err(); err != nil {
+	if err := c.Do(ctx, "KEYP.POLICY", "SET", "p", "PATTERN", "slides", "ENFORCE", "SLIDE",
+		"1h").Err(); err != nil {
 		t.Fatal(err)
 	}
 	reserve := func(n string) {
@@ -283,7 +298,8 @@ func usable(t *testing.T, c *redis.Client) {
 		t.Errorf("GET after DEL: %v", err)
 	}
 	inTheEnd(t, "EXPIRE", func() error { return c.Expire(ctx, "k2", 30*time.Minute).Err() })
-	if left, err := c.TTL(ctx, "k2").Result(); left <= 29*time.Minute || left > 30*time.Minute || err != nil {
+	if left, err := c.TTL(ctx, "k2").Result(); left <= 29*time.Minute || left > 30*time.Minute ||
+		err != nil {
 		t.Errorf("TTL after EXPIRE: %v, %v", left, err)
 	}
 }

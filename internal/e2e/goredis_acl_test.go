@@ -35,8 +35,10 @@ func TestGoRedisACL(t *testing.T) {
 // alice makes a user of these rules and gives a client of hers.
 func (s subject) alice(t *testing.T, rules ...string) *redis.Client {
 	t.Helper()
-	is(t, "OK")(s.ACLSetUser(ctx, "alice", append([]string{"reset", "on", ">secret"}, rules...)...).Result())
-	return testkit.NewClient(t, &redis.Options{Addr: s.server.Addr(), Protocol: s.proto, Username: "alice", Password: "secret", DisableIdentity: true})
+	is(t, "OK")(s.ACLSetUser(ctx, "alice", append([]string{"reset", "on", ">secret"},
+		rules...)...).Result())
+	return testkit.NewClient(t, &redis.Options{Addr: s.server.Addr(), Protocol: s.proto,
+		Username: "alice", Password: "secret", DisableIdentity: true})
 }
 
 // refused checks for a refusal, however it is worded.
@@ -55,10 +57,12 @@ func aclOfOneUser(t *testing.T, c subject) {
 	fails(t, "ERR User 'alice' not found", c.ACLDryRun(ctx, "alice", "get", "k"))
 	is(t, int64(0))(c.ACLDelUser(ctx, "alice").Result())
 	fails(t, "ERR The 'default' user cannot be removed", c.ACLDelUser(ctx, "default"))
-	if list, err := c.ACLList(ctx).Result(); err != nil || len(list) != 1 || !strings.HasPrefix(list[0], "user default on nopass ") {
+	if list, err := c.ACLList(ctx).Result(); err != nil || len(list) != 1 ||
+		!strings.HasPrefix(list[0], "user default on nopass ") {
 		t.Errorf("ACL LIST: %q, %v", list, err)
 	}
-	if user, err := c.do("ACL", "GETUSER", "default"); err != nil || !strings.Contains(fmt.Sprint(user), "+@all") {
+	if user, err := c.do("ACL", "GETUSER", "default"); err != nil ||
+		!strings.Contains(fmt.Sprint(user), "+@all") {
 		t.Errorf("ACL GETUSER: %v, %v", user, err)
 	}
 	categories := 21
@@ -72,11 +76,13 @@ func aclOfOneUser(t *testing.T, c subject) {
 		t.Errorf("ACL GENPASS: %q, %v", secret, err)
 	}
 	for _, sub := range []string{"LOAD", "SAVE"} {
-		if err := c.Do(ctx, "ACL", sub).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR This Redis instance is not configured to use an ACL file.") {
+		if err := c.Do(ctx, "ACL", sub).Err(); err == nil || !strings.HasPrefix(err.Error(),
+			"ERR This Redis instance is not configured to use an ACL file.") {
 			t.Errorf("ACL %s: %v", sub, err)
 		}
 	}
-	is[any](t, "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("ACL", "HELP")))
+	is[any](t, "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(
+		first(c.do("ACL", "HELP")))
 }
 
 func aclUsers(t *testing.T, c subject) {
@@ -108,11 +114,14 @@ func aclUsers(t *testing.T, c subject) {
 
 func aclAllOrNothing(t *testing.T, c subject) {
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "reset", "~a", "+get").Result())
-	for _, rules := range [][]string{{"~b", "+nosuch"}, {"~b", "foo"}, {"~b", "(~c", "+set"}, {"~b", "<none"}, {"~b", "~*", "~c"}} {
-		if err := c.ACLSetUser(ctx, "alice", rules...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
+	for _, rules := range [][]string{{"~b", "+nosuch"}, {"~b", "foo"}, {"~b", "(~c", "+set"},
+		{"~b", "<none"}, {"~b", "~*", "~c"}} {
+		if err := c.ACLSetUser(ctx, "alice", rules...).Err(); err == nil ||
+			!strings.HasPrefix(err.Error(), "ERR ") {
 			t.Errorf("%q: %v", rules, err)
 		}
-		if list, err := c.ACLList(ctx).Result(); err != nil || strings.Contains(list[0], "~b") || !strings.Contains(list[0], "~a") {
+		if list, err := c.ACLList(ctx).Result(); err != nil || strings.Contains(list[0], "~b") ||
+			!strings.Contains(list[0], "~a") {
 			t.Errorf("%q: %q, %v", rules, list, err)
 		}
 	}
@@ -120,14 +129,17 @@ func aclAllOrNothing(t *testing.T, c subject) {
 }
 
 func aclDescription(t *testing.T, c subject) {
-	is(t, "OK")(c.ACLSetUser(ctx, "alice", "reset", "on", ">foobar", "%R~a", "&c", "+@read", "-get", "+get", "(+set", "~b)").Result())
+	is(t, "OK")(c.ACLSetUser(ctx, "alice", "reset", "on", ">foobar", "%R~a", "&c", "+@read", "-get",
+		"+get", "(+set", "~b)").Result())
 	const hash = "c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
 	is(t, []string{
-		"user alice on sanitize-payload #" + hash + " %R~a resetchannels &c -@all +@read +get (~b resetchannels -@all +set)",
+		"user alice on sanitize-payload #" + hash +
+			" %R~a resetchannels &c -@all +@read +get (~b resetchannels -@all +set)",
 		"user default on nopass sanitize-payload ~* &* +@all",
 	})(c.ACLList(ctx).Result())
 	user, err := c.do("ACL", "GETUSER", "alice")
-	want := "[flags [on sanitize-payload] passwords [" + hash + "] commands -@all +@read +get keys %R~a channels &c selectors [[commands -@all +set keys ~b channels ]]]"
+	want := "[flags [on sanitize-payload] passwords [" + hash +
+		"] commands -@all +@read +get keys %R~a channels &c selectors [[commands -@all +set keys ~b channels ]]]"
 	if got := fmt.Sprint(user); err != nil || got != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
@@ -145,15 +157,20 @@ func noNil(reply any, err error) (any, error) {
 
 func aclRefusals(t *testing.T, c subject) {
 	alice := c.alice(t, "~a*", "&c*", "+@all", "-config|set", "-set")
-	fails(t, "NOPERM User alice has no permissions to run the 'set' command", alice.Set(ctx, "a", "1", 0))
-	fails(t, "NOPERM User alice has no permissions to run the 'config|set' command", alice.ConfigSet(ctx, "maxclients", "1"))
+	fails(t, "NOPERM User alice has no permissions to run the 'set' command",
+		alice.Set(ctx, "a", "1", 0))
+	fails(t, "NOPERM User alice has no permissions to run the 'config|set' command",
+		alice.ConfigSet(ctx, "maxclients", "1"))
 	fails(t, "NOPERM No permissions to access a key", alice.MGet(ctx, "a", "b"))
 	fails(t, "NOPERM No permissions to access a channel", alice.Publish(ctx, "d", "m"))
 	fails(t, "ERR wrong number of arguments for 'set' command", alice.Do(ctx, "SET"))
 	fails(t, "ERR unknown command 'nope', with args beginning with: ", alice.Do(ctx, "nope"))
-	is(t, "User alice has no permissions to run the 'set' command")(c.ACLDryRun(ctx, "alice", "set", "a", "1").Result())
-	is(t, "User alice has no permissions to access the 'b' key")(c.ACLDryRun(ctx, "alice", "mget", "a", "b").Result())
-	is(t, "User alice has no permissions to access the 'd' channel")(c.ACLDryRun(ctx, "alice", "publish", "d", "m").Result())
+	is(t, "User alice has no permissions to run the 'set' command")(c.ACLDryRun(ctx, "alice", "set",
+		"a", "1").Result())
+	is(t, "User alice has no permissions to access the 'b' key")(c.ACLDryRun(ctx, "alice", "mget",
+		"a", "b").Result())
+	is(t, "User alice has no permissions to access the 'd' channel")(c.ACLDryRun(ctx, "alice",
+		"publish", "d", "m").Result())
 	is(t, "OK")(c.ACLDryRun(ctx, "alice", "mget", "a", "aa").Result())
 }
 
@@ -174,8 +191,10 @@ func aclKeys(t *testing.T, c subject) {
 	refused(t, alice.Copy(ctx, "out", "in", 0, true))
 	is(t, int64(1))(c.LPush(ctx, "list", "x").Result())
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "~list").Result())
-	fails(t, "ERR BY option of SORT denied due to insufficient ACL permissions.", alice.Sort(ctx, "list", &redis.Sort{By: "w_*"}))
-	fails(t, "ERR GET option of SORT denied due to insufficient ACL permissions.", alice.Sort(ctx, "list", &redis.Sort{Get: []string{"w_*"}}))
+	fails(t, "ERR BY option of SORT denied due to insufficient ACL permissions.",
+		alice.Sort(ctx, "list", &redis.Sort{By: "w_*"}))
+	fails(t, "ERR GET option of SORT denied due to insufficient ACL permissions.",
+		alice.Sort(ctx, "list", &redis.Sort{Get: []string{"w_*"}}))
 	is(t, "1")(c.Get(ctx, "out").Result())
 }
 
@@ -207,7 +226,8 @@ func aclChannels(t *testing.T, c subject) {
 
 func aclWithin(t *testing.T, c subject) {
 	alice := c.alice(t, "~a", "+@all")
-	is[any](t, "OK")(alice.Eval(ctx, "return redis.call('set', KEYS[1], 'v')", []string{"a"}).Result())
+	is[any](t, "OK")(alice.Eval(ctx, "return redis.call('set', KEYS[1], 'v')",
+		[]string{"a"}).Result())
 	if err := alice.Eval(ctx, "return redis.call('set', 'b', 'v')", nil).Err(); err == nil {
 		t.Error("a script may do more than its user")
 	}
@@ -220,7 +240,8 @@ func aclWithin(t *testing.T, c subject) {
 	is[any](t, "QUEUED")(conn.Do(ctx, "GET", "a").Result())
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "-append").Result())
 	// go-redis gives an error among the replies for all of them.
-	fails(t, "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand",
+	fails(t,
+		"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand",
 		conn.Do(ctx, "EXEC"))
 	is(t, "v")(c.Get(ctx, "a").Result())
 	conn = alice.Conn()
@@ -241,7 +262,8 @@ func aclBlocked(t *testing.T, c subject) {
 	})
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "-blpop").Result())
 	is(t, int64(1))(c.LPush(ctx, "a", "x").Result())
-	if err := await.For(t, "the command ends", done); err == nil || err.Error() != "NOPERM User alice has no permissions to run the 'blpop' command" {
+	if err := await.For(t, "the command ends", done); err == nil ||
+		err.Error() != "NOPERM User alice has no permissions to run the 'blpop' command" {
 		t.Errorf("BLPOP: %v", err)
 	}
 	is(t, int64(1))(c.LLen(ctx, "a").Result())
@@ -272,7 +294,8 @@ func aclLogged(t *testing.T, c subject) {
 	}
 	refused(t, alice.Get(ctx, "b"))
 	refused(t, alice.Publish(ctx, "d", "m"))
-	_ = alice.Eval(ctx, "return redis.call('get', 'x')", nil).Err() // refused, in words of its version
+	// refused, in words of its version.
+	_ = alice.Eval(ctx, "return redis.call('get', 'x')", nil).Err()
 	if err := alice.Conn().AuthACL(ctx, "alice", "bad").Err(); err == nil {
 		t.Error("a wrong password is taken")
 	}
@@ -282,9 +305,12 @@ func aclLogged(t *testing.T, c subject) {
 	}
 	var got []string
 	for _, e := range log {
-		got = append(got, fmt.Sprintln(e.Count, e.Reason, e.Context, e.Object, e.Username, e.AgeSeconds >= 0 && e.AgeSeconds < 20))
+		got = append(got, fmt.Sprintln(e.Count, e.Reason, e.Context, e.Object, e.Username,
+			e.AgeSeconds >= 0 && e.AgeSeconds < 20))
 	}
-	want := []string{"1 auth toplevel auth alice true\n", "1 key lua x alice true\n", "1 channel toplevel d alice true\n", "1 key toplevel b alice true\n", "3 command toplevel set alice true\n"}
+	want := []string{"1 auth toplevel auth alice true\n", "1 key lua x alice true\n",
+		"1 channel toplevel d alice true\n", "1 key toplevel b alice true\n",
+		"3 command toplevel set alice true\n"}
 	is(t, want)(got, nil)
 	is(t, "OK")(c.ACLLogReset(ctx).Result())
 	if log, err := c.ACLLog(ctx, 10).Result(); err != nil || len(log) != 0 {
@@ -296,7 +322,8 @@ func aclClients(t *testing.T, c subject) {
 	alice := c.alice(t, "+@all")
 	is(t, "PONG")(alice.Ping(ctx).Result())
 	list, err := c.ClientList(ctx).Result()
-	if err != nil || strings.Count(list, " user=alice ") != 1 || !strings.Contains(list, " user=default ") {
+	if err != nil || strings.Count(list, " user=alice ") != 1 ||
+		!strings.Contains(list, " user=default ") {
 		t.Errorf("CLIENT LIST: %s, %v", list, err)
 	}
 	fails(t, "ERR No such user 'nobody'", c.ClientKillByFilter(ctx, "USER", "nobody"))
@@ -312,7 +339,8 @@ func aclCounters(t *testing.T, c subject) {
 	refused(t, alice.Get(ctx, "b"))
 	refused(t, alice.Publish(ctx, "c", "m"))
 	info, err := c.Info(ctx, "stats").Result()
-	for _, line := range []string{"acl_access_denied_auth:0", "acl_access_denied_cmd:1", "acl_access_denied_key:2", "acl_access_denied_channel:1"} {
+	for _, line := range []string{"acl_access_denied_auth:0", "acl_access_denied_cmd:1",
+		"acl_access_denied_key:2", "acl_access_denied_channel:1"} {
 		if err != nil || !strings.Contains(info, "\n"+line+"\r") {
 			t.Errorf("INFO lacks %s: %v", line, err)
 		}

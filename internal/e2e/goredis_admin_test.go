@@ -13,11 +13,19 @@ func TestGoRedisAdmin(t *testing.T) {
 		{name: "modules", run: noModules},
 		{name: "replication", run: noReplication},
 		{name: "cluster", run: func(t *testing.T, c subject) {
-			noCluster(t, c, "ADDSLOTS 1", "ADDSLOTSRANGE 1 2", "DELSLOTS 1", "DELSLOTSRANGE 1 2", "FLUSHSLOTS", "BUMPEPOCH", "SET-CONFIG-EPOCH 1", "SAVECONFIG", "RESET", "MEET 127.0.0.1 7000", "FORGET x", "REPLICATE x", "FAILOVER", "REPLICAS x", "SLAVES x", "COUNT-FAILURE-REPORTS x",
-				"INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "HELP", "KEYSLOT k", "COUNTKEYSINSLOT 1", "GETKEYSINSLOT 1 10")
+			noCluster(t, c, "ADDSLOTS 1", "ADDSLOTSRANGE 1 2", "DELSLOTS 1", "DELSLOTSRANGE 1 2",
+				"FLUSHSLOTS", "BUMPEPOCH", "SET-CONFIG-EPOCH 1", "SAVECONFIG", "RESET",
+				"MEET 127.0.0.1 7000", "FORGET x", "REPLICATE x", "FAILOVER", "REPLICAS x",
+				"SLAVES x", "COUNT-FAILURE-REPORTS x",
+				"INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "HELP", "KEYSLOT k",
+				"COUNTKEYSINSLOT 1", "GETKEYSINSLOT 1 10")
 		}},
-		{name: "CLUSTER MYSHARDID", run: func(t *testing.T, c subject) { noCluster(t, c, "MYSHARDID") }, newer: "7.2"},
-		{name: "CLUSTER FOUND", run: func(t *testing.T, c subject) { noCluster(t, c, "FOUND") }, newer: "Keyp's own"},
+		{name: "CLUSTER MYSHARDID", run: func(t *testing.T, c subject) {
+			noCluster(t, c, "MYSHARDID")
+		}, newer: "7.2"},
+		{name: "CLUSTER FOUND", run: func(t *testing.T, c subject) {
+			noCluster(t, c, "FOUND")
+		}, newer: "Keyp's own"},
 		{name: "WAITAOF", run: waitAOF, newer: "7.2"},
 		{name: "OBJECT FREQ", run: objectFreq},
 	})
@@ -33,18 +41,22 @@ func first(list any, err error) (any, error) {
 
 func noModules(t *testing.T, c subject) {
 	is[any](t, []any{})(c.do("MODULE", "LIST"))
-	for _, line := range []string{"MODULE LOAD /nowhere.so", "MODULE LOADEX /nowhere.so", "MODULE UNLOAD nosuch"} {
-		if err := c.Do(ctx, words(line)...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
+	for _, line := range []string{"MODULE LOAD /nowhere.so", "MODULE LOADEX /nowhere.so",
+		"MODULE UNLOAD nosuch"} {
+		if err := c.Do(ctx, words(line)...).Err(); err == nil ||
+			!strings.HasPrefix(err.Error(), "ERR ") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	is[any](t, "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("MODULE", "HELP")))
+	is[any](t, "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(
+		first(c.do("MODULE", "HELP")))
 }
 
 // noCluster has a client ask for what only a node of a cluster knows.
 func noCluster(t *testing.T, c subject, asked ...string) {
 	for _, line := range asked {
-		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, words("CLUSTER "+line)...))
+		fails(t, "ERR This instance has cluster support disabled",
+			c.Do(ctx, words("CLUSTER "+line)...))
 	}
 	for _, name := range []string{"READONLY", "READWRITE", "ASKING"} {
 		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, name))

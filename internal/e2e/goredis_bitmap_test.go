@@ -24,7 +24,8 @@ func bits(t *testing.T, c subject) {
 	is(t, "\x00\x40")(c.Get(ctx, "k").Result())
 	is(t, int64(1))(c.BitCount(ctx, "k", nil).Result())
 	is(t, int64(0))(c.BitCount(ctx, "k", &redis.BitCount{Start: 0, End: 0}).Result())
-	is(t, int64(1))(c.BitCount(ctx, "k", &redis.BitCount{Start: 8, End: 9, Unit: redis.BitCountIndexBit}).Result())
+	is(t, int64(1))(c.BitCount(ctx, "k",
+		&redis.BitCount{Start: 8, End: 9, Unit: redis.BitCountIndexBit}).Result())
 	is(t, int64(9))(c.BitPos(ctx, "k", 1).Result())
 	is(t, int64(8))(c.BitPos(ctx, "k", 0, 1).Result())
 	is(t, int64(-1))(c.BitPosSpan(ctx, "k", 1, 0, 8, "bit").Result())
@@ -57,7 +58,8 @@ func bitOperations82(t *testing.T, c subject) {
 }
 
 func bitFields(t *testing.T, c subject) {
-	is(t, []int64{0, 1})(c.BitField(ctx, "k", "SET", "u8", "0", "255", "INCRBY", "i5", "100", "1").Result())
+	is(t, []int64{0, 1})(c.BitField(ctx, "k", "SET", "u8", "0", "255", "INCRBY", "i5",
+		"100", "1").Result())
 	is(t, []int64{255, -1})(c.BitFieldRO(ctx, "k", "u8", "0", "i8", "0").Result())
 	is(t, []int64{255})(c.BitField(ctx, "k", "OVERFLOW", "SAT", "INCRBY", "u8", "0", "9").Result())
 }

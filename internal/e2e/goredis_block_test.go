@@ -85,20 +85,28 @@ func blockNothing(t *testing.T, c subject) {
 		t.Errorf("BLMPOP: %s %v %v", key, values, err)
 	}
 	is(t, []string{"6", "2"})(c.LRange(ctx, "m", 0, -1).Result())
-	c.ZAdd(ctx, "z", redis.Z{Score: 1, Member: "a"}, redis.Z{Score: 2.5, Member: "b"}, redis.Z{Score: 3, Member: "c"}, redis.Z{Score: 4, Member: "d"})
-	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 1, Member: "a"}})(c.BZPopMin(ctx, 0, "none", "z").Result())
-	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 4, Member: "d"}})(c.BZPopMax(ctx, time.Second, "z").Result())
+	c.ZAdd(ctx, "z", redis.Z{Score: 1, Member: "a"}, redis.Z{Score: 2.5, Member: "b"},
+		redis.Z{Score: 3, Member: "c"}, redis.Z{Score: 4, Member: "d"})
+	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 1, Member: "a"}})(c.BZPopMin(ctx, 0,
+		"none", "z").Result())
+	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 4, Member: "d"}})(c.BZPopMax(ctx,
+		time.Second, "z").Result())
 	key, members, err := c.BZMPop(ctx, 0, "MAX", 5, "none", "z").Result()
-	if key != "z" || !slices.Equal(members, []redis.Z{{Score: 3, Member: "c"}, {Score: 2.5, Member: "b"}}) || err != nil {
+	if key != "z" || !slices.Equal(members,
+		[]redis.Z{{Score: 3, Member: "c"}, {Score: 2.5, Member: "b"}}) || err != nil {
 		t.Errorf("BZMPOP: %s %v %v", key, members, err)
 	}
 	gone(t, c, "z")
 }
 
 func blockOnLists(t *testing.T, c subject) {
-	first := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "a", "b").Result() })
+	first := later(t, c, func(c *redis.Conn) ([]string, error) {
+		return c.BLPop(ctx, 0, "a", "b").Result()
+	})
 	c.waiting(t, 1)
-	second := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BRPop(ctx, time.Minute, "b").Result() })
+	second := later(t, c, func(c *redis.Conn) ([]string, error) {
+		return c.BRPop(ctx, time.Minute, "b").Result()
+	})
 	c.waiting(t, 2)
 	is(t, int64(3))(c.RPush(ctx, "b", "x", "y", "z").Result())
 	is(t, []string{"b", "x"})(first())
@@ -115,18 +123,25 @@ func blockOnLists(t *testing.T, c subject) {
 }
 
 func blockOnZSets(t *testing.T, c subject) {
-	first := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) { return c.BZPopMin(ctx, 0, "z", "y").Result() })
+	first := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) {
+		return c.BZPopMin(ctx, 0, "z", "y").Result()
+	})
 	c.waiting(t, 1)
-	second := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) { return c.BZPopMax(ctx, 0, "y").Result() })
+	second := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) {
+		return c.BZPopMax(ctx, 0, "y").Result()
+	})
 	c.waiting(t, 2)
 	third := later(t, c, func(c *redis.Conn) (string, error) {
 		key, members, err := c.BZMPop(ctx, 0, "MIN", 2, "y").Result()
 		return fmt.Sprint(key, members), err
 	})
 	c.waiting(t, 3)
-	list := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "y").Result() })
+	list := later(t, c, func(c *redis.Conn) ([]string, error) {
+		return c.BLPop(ctx, 0, "y").Result()
+	})
 	c.waiting(t, 4)
-	c.ZAdd(ctx, "y", redis.Z{Score: 1, Member: "a"}, redis.Z{Score: 2, Member: "b"}, redis.Z{Score: 3, Member: "c"})
+	c.ZAdd(ctx, "y", redis.Z{Score: 1, Member: "a"}, redis.Z{Score: 2, Member: "b"},
+		redis.Z{Score: 3, Member: "c"})
 	is(t, &redis.ZWithKey{Key: "y", Z: redis.Z{Score: 1, Member: "a"}})(first())
 	is(t, &redis.ZWithKey{Key: "y", Z: redis.Z{Score: 3, Member: "c"}})(second())
 	is(t, "y[{2 b}]")(third())
@@ -135,11 +150,17 @@ func blockOnZSets(t *testing.T, c subject) {
 }
 
 func blockMoves(t *testing.T, c subject) {
-	first := later(t, c, func(c *redis.Conn) (string, error) { return c.BLMove(ctx, "a", "b", "LEFT", "RIGHT", 0).Result() })
+	first := later(t, c, func(c *redis.Conn) (string, error) {
+		return c.BLMove(ctx, "a", "b", "LEFT", "RIGHT", 0).Result()
+	})
 	c.waiting(t, 1)
-	second := later(t, c, func(c *redis.Conn) (string, error) { return c.Do(ctx, "BRPOPLPUSH", "b", "c", 0).Text() })
+	second := later(t, c, func(c *redis.Conn) (string, error) {
+		return c.Do(ctx, "BRPOPLPUSH", "b", "c", 0).Text()
+	})
 	c.waiting(t, 2)
-	third := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "c").Result() })
+	third := later(t, c, func(c *redis.Conn) ([]string, error) {
+		return c.BLPop(ctx, 0, "c").Result()
+	})
 	c.waiting(t, 3)
 	is(t, int64(2))(c.RPush(ctx, "a", "v", "w").Result())
 	is(t, "v")(first())
@@ -162,8 +183,10 @@ func blockTimeouts(t *testing.T, c subject) {
 		t.Errorf("BLPOP waits %v, not 50 ms", took)
 	}
 	for _, args := range [][]any{
-		{"BRPOP", "k", "0.01"}, {"BLMOVE", "k", "l", "LEFT", "LEFT", "0.01"}, {"BRPOPLPUSH", "k", "l", "0.01"},
-		{"BLMPOP", "0.01", "1", "k", "LEFT"}, {"BZPOPMIN", "k", "0.01"}, {"BZPOPMAX", "k", "0.01"}, {"BZMPOP", "0.01", "1", "k", "MAX"},
+		{"BRPOP", "k", "0.01"}, {"BLMOVE", "k", "l", "LEFT", "LEFT", "0.01"},
+		{"BRPOPLPUSH", "k", "l", "0.01"},
+		{"BLMPOP", "0.01", "1", "k", "LEFT"}, {"BZPOPMIN", "k", "0.01"}, {"BZPOPMAX", "k", "0.01"},
+		{"BZMPOP", "0.01", "1", "k", "MAX"},
 	} {
 		if got, err := c.do(args...); err != redis.Nil {
 			t.Errorf("%v: %v, %v", args, got, err)
@@ -174,9 +197,13 @@ func blockTimeouts(t *testing.T, c subject) {
 
 // blockTransactions: who waits sees the end of a transaction, and within one nobody waits.
 func blockTransactions(t *testing.T, c subject) {
-	first := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "a").Result() })
+	first := later(t, c, func(c *redis.Conn) ([]string, error) {
+		return c.BLPop(ctx, 0, "a").Result()
+	})
 	c.waiting(t, 1)
-	second := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) { return c.BZPopMin(ctx, 0, "z").Result() })
+	second := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) {
+		return c.BZPopMin(ctx, 0, "z").Result()
+	})
 	c.waiting(t, 2)
 	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.ZAdd(ctx, "z", redis.Z{Score: 1, Member: "m"})
@@ -211,7 +238,9 @@ func blockTransactions(t *testing.T, c subject) {
 	missing(t, moved)
 
 	// What a waiter takes is a change to those who watch the key.
-	move := later(t, c, func(c *redis.Conn) (string, error) { return c.BLMove(ctx, "from", "to", "LEFT", "LEFT", 0).Result() })
+	move := later(t, c, func(c *redis.Conn) (string, error) {
+		return c.BLMove(ctx, "from", "to", "LEFT", "LEFT", 0).Result()
+	})
 	c.waiting(t, 1)
 	watches := c.conn(t)
 	is[any](t, "OK")(watches.Do(ctx, "WATCH", "to").Result())
@@ -236,7 +265,8 @@ func blockUnblock(t *testing.T, c subject) {
 			is(t, int64(1))(c.ClientUnblockWithError(ctx, id).Result())
 		}
 		_, err := wait()
-		if how == "TIMEOUT" && err != redis.Nil || how == "ERROR" && (err == nil || err.Error() != "UNBLOCKED client unblocked via CLIENT UNBLOCK") {
+		if how == "TIMEOUT" && err != redis.Nil || how == "ERROR" && (err == nil ||
+			err.Error() != "UNBLOCKED client unblocked via CLIENT UNBLOCK") {
 			t.Errorf("%s: %v", how, err)
 		}
 		is(t, int64(0))(c.ClientUnblock(ctx, id).Result())
@@ -248,7 +278,9 @@ func blockOrder(t *testing.T, c subject) {
 	const n = 20
 	var waits []func() ([]string, error)
 	for i := range n {
-		waits = append(waits, later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "k", fmt.Sprint("k", i)).Result() }))
+		waits = append(waits, later(t, c, func(c *redis.Conn) ([]string, error) {
+			return c.BLPop(ctx, 0, "k", fmt.Sprint("k", i)).Result()
+		}))
 		c.waiting(t, i+1)
 	}
 	pipe := c.Pipeline()
@@ -271,7 +303,8 @@ func blockQueue(t *testing.T, c subject) {
 	together(t, c, func(worker int, conn *redis.Conn) {
 		for i := range items {
 			if worker%2 == 0 {
-				if err := conn.LPush(ctx, fmt.Sprint("q", i%3), fmt.Sprint(worker, ":", i)).Err(); err != nil {
+				if err := conn.LPush(ctx, fmt.Sprint("q", i%3),
+					fmt.Sprint(worker, ":", i)).Err(); err != nil {
 					t.Error(err)
 				}
 				continue
@@ -309,7 +342,8 @@ func blockErrors(t *testing.T, c subject) {
 	fails(t, "ERR timeout is not a float or out of range", c.Do(ctx, "BLPOP", "k", "soon"))
 	fails(t, "ERR timeout is negative", c.Do(ctx, "BRPOP", "k", "-1"))
 	fails(t, "ERR numkeys should be greater than 0", c.Do(ctx, "BLMPOP", "0", "0", "k", "LEFT"))
-	fails(t, "ERR count should be greater than 0", c.Do(ctx, "BZMPOP", "0", "1", "k", "MIN", "COUNT", "0"))
+	fails(t, "ERR count should be greater than 0",
+		c.Do(ctx, "BZMPOP", "0", "1", "k", "MIN", "COUNT", "0"))
 	fails(t, "ERR syntax error", c.Do(ctx, "BLMOVE", "k", "l", "LEFT", "UP", "0"))
 }
 
@@ -344,7 +378,9 @@ func blockWakers(t *testing.T, c subject) {
 			is(t, "OK")(c.Restore(ctx, "l", 0, c.Dump(ctx, "dumped").Val()).Result())
 		}},
 	} {
-		l := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "l").Result() })
+		l := later(t, c, func(c *redis.Conn) ([]string, error) {
+			return c.BLPop(ctx, 0, "l").Result()
+		})
 		c.waiting(t, 1)
 		is(t, "OK")(c.Set(ctx, "unrelated", way.name, 0).Result())
 		way.make()

@@ -60,7 +60,9 @@ var collections = []collection{
 			scored = append(scored, redis.Z{Score: float64(from+i) / 4, Member: e})
 		}
 		return c.ZAdd(ctx, key, scored...).Err()
-	}, func(c subject, key string) (any, error) { return c.ZRangeWithScores(ctx, key, 0, -1).Result() }},
+	}, func(c subject, key string) (any, error) {
+		return c.ZRangeWithScores(ctx, key, 0, -1).Result()
+	}},
 }
 
 func elements(from, to int) (list []any) {
@@ -243,12 +245,14 @@ func dumpAndRestore(t *testing.T, c subject) {
 		is(t, c.ObjectEncoding(ctx, "k").Val())(c.ObjectEncoding(ctx, "restored").Result())
 		flipped := []byte(payload)
 		flipped[len(flipped)/2] ^= 1
-		fails(t, "ERR DUMP payload version or checksum are wrong", c.Restore(ctx, "bad", 0, string(flipped)))
+		fails(t, "ERR DUMP payload version or checksum are wrong",
+			c.Restore(ctx, "bad", 0, string(flipped)))
 	})
 	is(t, "OK")(c.Set(ctx, "str", "v", 0).Result())
 	restores(t, c, c.Dump(ctx, "str").Val())
 	is(t, "v")(c.Get(ctx, "restored").Result())
-	fails(t, "ERR DUMP payload version or checksum are wrong", c.Restore(ctx, "k2", 0, "not a payload"))
+	fails(t, "ERR DUMP payload version or checksum are wrong",
+		c.Restore(ctx, "k2", 0, "not a payload"))
 	fails(t, "ERR Invalid TTL value, must be >= 0", c.Do(ctx, "RESTORE", "k2", -1, "x"))
 }
 
@@ -272,7 +276,8 @@ func dumpMembers(t *testing.T, c subject) {
 		t.Fatal(err)
 	}
 	is(t, "OK")(c.Restore(ctx, "s2", 0, payload).Result())
-	if got, err := c.Do(ctx, "TTL", "s2", "a").Int(); err != nil || got < 1000-int(c.age()/time.Second) || got > 1000 {
+	if got, err := c.Do(ctx, "TTL", "s2", "a").Int(); err != nil ||
+		got < 1000-int(c.age()/time.Second) || got > 1000 {
 		t.Errorf("TTL s2 a: %d, %v", got, err)
 	}
 	is[any](t, int64(-1))(c.do("TTL", "s2", "b"))
@@ -287,7 +292,8 @@ func scanCollections(t *testing.T, c subject) {
 	for _, k := range collections {
 		keys, cursor, err := c.ScanType(ctx, 0, "*", 1000, k.typ).Result()
 		slices.Sort(keys)
-		if want := []string{"large " + k.typ, "small " + k.typ}; err != nil || cursor != 0 || !slices.Equal(keys, want) {
+		if want := []string{"large " + k.typ, "small " + k.typ}; err != nil || cursor != 0 ||
+			!slices.Equal(keys, want) {
 			t.Errorf("SCAN TYPE %s: %q, cursor %d, %v; want %q", k.typ, keys, cursor, err, want)
 		}
 	}
@@ -319,11 +325,16 @@ func removeCollections(t *testing.T, c subject) {
 func collectionsOfOtherTypes(t *testing.T, c subject) {
 	const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	lines := map[string][]string{
-		"string": {"GET k", "APPEND k x", "INCR k", "GETDEL k", "GETEX k", "GETSET k v", "SETRANGE k 0 x", "GETRANGE k 0 1", "STRLEN k"},
-		"list":   {"RPUSH k a", "LRANGE k 0 1", "LINDEX k 0", "LPOP k", "LLEN k", "LREM k 0 a", "LMOVE k k LEFT LEFT"},
-		"set":    {"SADD k a", "SMEMBERS k", "SISMEMBER k a", "SPOP k", "SCARD k", "SUNION k none", "SMOVE k d a"},
-		"hash":   {"HSET k f v", "HGET k f", "HGETALL k", "HDEL k f", "HLEN k", "HINCRBY k f 1", "HRANDFIELD k"},
-		"zset":   {"ZADD k 1 a", "ZRANGE k 0 1", "ZSCORE k a", "ZREM k a", "ZCARD k", "ZINCRBY k 1 a", "ZPOPMIN k"},
+		"string": {"GET k", "APPEND k x", "INCR k", "GETDEL k", "GETEX k", "GETSET k v",
+			"SETRANGE k 0 x", "GETRANGE k 0 1", "STRLEN k"},
+		"list": {"RPUSH k a", "LRANGE k 0 1", "LINDEX k 0", "LPOP k", "LLEN k", "LREM k 0 a",
+			"LMOVE k k LEFT LEFT"},
+		"set": {"SADD k a", "SMEMBERS k", "SISMEMBER k a", "SPOP k", "SCARD k",
+			"SUNION k none", "SMOVE k d a"},
+		"hash": {"HSET k f v", "HGET k f", "HGETALL k", "HDEL k f", "HLEN k", "HINCRBY k f 1",
+			"HRANDFIELD k"},
+		"zset": {"ZADD k 1 a", "ZRANGE k 0 1", "ZSCORE k a", "ZREM k a", "ZCARD k",
+			"ZINCRBY k 1 a", "ZPOPMIN k"},
 	}
 	eachCollection(t, c, func(t *testing.T, k collection, n int) {
 		value := k.filled(t, c, "k", n)

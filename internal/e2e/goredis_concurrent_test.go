@@ -276,14 +276,16 @@ func renameChain(t *testing.T, s subject) {
 	var moved atomic.Int64
 	together(t, s, func(worker int, c *redis.Conn) {
 		for i := range often(80) {
-			from, to := fmt.Sprint("place:", (worker+i)%places), fmt.Sprint("place:", (worker+i+1)%places)
+			from, to := fmt.Sprint("place:", (worker+i)%places),
+				fmt.Sprint("place:", (worker+i+1)%places)
 			switch err := c.Rename(ctx, from, to).Err(); {
 			case err == nil:
 				moved.Add(1)
 			case err.Error() != "ERR no such key":
 				t.Error(err)
 			}
-			if n, err := c.Exists(ctx, "place:0", "place:1", "place:2", "place:3").Result(); err != nil || n != 1 {
+			if n, err := c.Exists(ctx, "place:0", "place:1", "place:2",
+				"place:3").Result(); err != nil || n != 1 {
 				t.Errorf("the key exists %d times, %v", n, err)
 				return
 			}
@@ -297,10 +299,12 @@ func renameChain(t *testing.T, s subject) {
 // shortDeadlines: a lock that expires is free again at its deadline: the holders
 // never overlap.
 func shortDeadlines(t *testing.T, s subject) {
-	const want = 10       // turns to watch
-	var life atomic.Int64 // of the lock in ms; longer where a machine is so busy that replies come behind its end
+	const want = 10 // turns to watch
+	// Of the lock in ms; longer where a machine is so busy that replies come behind its end.
+	var life atomic.Int64
 	life.Store(10)
-	type span struct{ from, to time.Time } // surely held: from the reply on, until the request's time + ttl
+	// Surely held: from the reply on, until the request's time + ttl.
+	type span struct{ from, to time.Time }
 	var mu sync.Mutex
 	var held []span
 	var turns atomic.Int32

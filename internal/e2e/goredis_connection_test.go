@@ -100,14 +100,16 @@ func authWithout(t *testing.T, c subject) {
 	fails(t, "ERR AUTH <password> called without any password configured for the default user. "+
 		"Are you sure your configuration is correct?", c.Do(ctx, "AUTH", "x"))
 	is[any](t, "OK")(c.do("AUTH", "default", "anything"))
-	fails(t, "WRONGPASS invalid username-password pair or user is disabled.", c.Do(ctx, "AUTH", "nobody", "x"))
+	fails(t, "WRONGPASS invalid username-password pair or user is disabled.",
+		c.Do(ctx, "AUTH", "nobody", "x"))
 }
 
 func clientNames(t *testing.T, c subject) {
 	conn := c.conn(t)
 	is(t, true)(conn.ClientSetName(ctx, "worker-1").Result())
 	is(t, "worker-1")(conn.ClientGetName(ctx).Result())
-	fails(t, "ERR Client names cannot contain spaces, newlines or special characters.", conn.ClientSetName(ctx, "a b"))
+	fails(t, "ERR Client names cannot contain spaces, newlines or special characters.",
+		conn.ClientSetName(ctx, "a b"))
 	is(t, "worker-1")(conn.ClientGetName(ctx).Result())
 	first, err := conn.ClientID(ctx).Result()
 	is(t, first)(conn.ClientID(ctx).Result())
@@ -138,7 +140,8 @@ func clientInfo(t *testing.T, c subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.ID != id || info.Name != "known" || info.DB != 3 || info.Resp != c.proto || info.User != "default" || info.LastCmd != "client|info" {
+	if info.ID != id || info.Name != "known" || info.DB != 3 || info.Resp != c.proto ||
+		info.User != "default" || info.LastCmd != "client|info" {
 		t.Errorf("CLIENT INFO: %+v", info)
 	}
 	for what, list := range map[string]*redis.Cmd{
@@ -206,7 +209,8 @@ func clientPause(t *testing.T, c subject) {
 	}
 	fails(t, "ERR timeout is not an integer or out of range", c.Do(ctx, "CLIENT", "PAUSE", "x"))
 	fails(t, "ERR timeout is negative", c.Do(ctx, "CLIENT", "PAUSE", "-1"))
-	fails(t, "ERR CLIENT PAUSE mode must be WRITE or ALL", c.Do(ctx, "CLIENT", "PAUSE", "1", "READ"))
+	fails(t, "ERR CLIENT PAUSE mode must be WRITE or ALL",
+		c.Do(ctx, "CLIENT", "PAUSE", "1", "READ"))
 }
 
 func clientFlags(t *testing.T, c subject) {
@@ -277,7 +281,9 @@ func TestGoRedisPassword(t *testing.T) {
 				server = testkit.Redis(t, "--requirepass", "secret")
 			}
 			for _, proto := range []int{2, 3} {
-				t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) { checkPassword(t, server, proto) })
+				t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
+					checkPassword(t, server, proto)
+				})
 			}
 		})
 	}
@@ -286,10 +292,12 @@ func TestGoRedisPassword(t *testing.T) {
 func checkPassword(t *testing.T, server *testkit.Server, proto int) {
 	wrong := "WRONGPASS invalid username-password pair or user is disabled."
 	with := func(password string) *redis.Client {
-		return testkit.NewClient(t, &redis.Options{Addr: server.Addr(), Protocol: proto, Password: password})
+		return testkit.NewClient(t, &redis.Options{Addr: server.Addr(), Protocol: proto,
+			Password: password})
 	}
 	is(t, "OK")(with("secret").Set(ctx, "k", "v", 0).Result())
-	if err := with("bad").Get(ctx, "k").Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+	if err := with("bad").Get(ctx, "k").Err(); err == nil ||
+		!strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	fails(t, "NOAUTH Authentication required.", with("").Get(ctx, "k"))

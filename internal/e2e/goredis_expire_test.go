@@ -43,7 +43,8 @@ func expire(t *testing.T, c subject) {
 	is(t, "v")(c.Get(ctx, "k").Result())
 	// TTL rounds to the nearest second, not down.
 	is(t, true)(c.PExpire(ctx, "k", 999_999*time.Millisecond).Result())
-	if got, err := c.TTL(ctx, "k").Result(); err != nil || got < 1000*time.Second-c.age() || got > 1000*time.Second {
+	if got, err := c.TTL(ctx, "k").Result(); err != nil || got < 1000*time.Second-c.age() ||
+		got > 1000*time.Second {
 		t.Errorf("TTL %v, %v, want 1000s", got, err)
 	}
 }
@@ -125,7 +126,8 @@ func expireErrors(t *testing.T, c subject) {
 		{"EXPIRE k", "ERR wrong number of arguments for 'expire' command"},
 		{"EXPIRE k x", "ERR value is not an integer or out of range"},
 		{"EXPIRE k 10 BAD", "ERR Unsupported option BAD"},
-		{"EXPIRE k 10 NX XX", "ERR NX and XX, GT or LT options at the same time are not compatible"},
+		{"EXPIRE k 10 NX XX",
+			"ERR NX and XX, GT or LT options at the same time are not compatible"},
 		{"EXPIRE k 10 GT LT", "ERR GT and LT options at the same time are not compatible"},
 		{"EXPIRE k 9223372036854775807", "ERR invalid expire time in 'expire' command"},
 		{"EXPIRE k -9223372036854775808", "ERR invalid expire time in 'expire' command"},
@@ -172,10 +174,16 @@ func goneForEvery(t *testing.T, c subject) {
 			is(t, "OK")(c.Set(ctx, k, "x", redis.KeepTTL).Result())
 			persists(t, c, k)
 		},
-		"MSETNX":          func(k string) { is(t, true)(c.MSetNX(ctx, k, "x").Result()) },
-		"RENAME":          func(k string) { fails(t, "ERR no such key", c.Rename(ctx, k, "new name")) },
-		"RENAMENX":        func(k string) { is(t, true)(c.RenameNX(ctx, "source for RENAMENX", k).Result()) },
-		"COPY":            func(k string) { is(t, int64(0))(c.Copy(ctx, k, "new copy", 0, false).Result()) },
+		"MSETNX": func(k string) { is(t, true)(c.MSetNX(ctx, k, "x").Result()) },
+		"RENAME": func(k string) {
+			fails(t, "ERR no such key", c.Rename(ctx, k, "new name"))
+		},
+		"RENAMENX": func(k string) {
+			is(t, true)(c.RenameNX(ctx, "source for RENAMENX", k).Result())
+		},
+		"COPY": func(k string) {
+			is(t, int64(0))(c.Copy(ctx, k, "new copy", 0, false).Result())
+		},
 		"MOVE":            func(k string) { is(t, false)(c.Move(ctx, k, 3).Result()) },
 		"OBJECT ENCODING": func(k string) { missing(t, c.ObjectEncoding(ctx, k)) },
 		"KEYS":            func(k string) { is(t, []string{})(c.Keys(ctx, k).Result()) },
@@ -188,7 +196,8 @@ func goneForEvery(t *testing.T, c subject) {
 	is(t, "OK")(c.Set(ctx, "source for RENAMENX", "v", 0).Result())
 	at := time.Now().Add(50 * time.Millisecond)
 	for name := range checks {
-		is(t, "OK")(c.SetArgs(ctx, name, "5", redis.SetArgs{ExpireAt: at.Truncate(time.Millisecond)}).Result())
+		is(t, "OK")(c.SetArgs(ctx, name, "5",
+			redis.SetArgs{ExpireAt: at.Truncate(time.Millisecond)}).Result())
 	}
 	waitUntil(at)
 	for name, check := range checks {
@@ -209,7 +218,8 @@ func TestGoRedisExactness(t *testing.T) {
 		t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
 			c := server.Client(proto)
 			step, round := 10*time.Millisecond, 0
-			await.Until(t, "keys are stored before their deadlines", func() bool { // not all are, where a machine is busy
+			await.Until(t, "keys are stored before their deadlines", func() bool {
+				// Not all are, where a machine is busy.
 				var stored atomic.Int64
 				var wg sync.WaitGroup
 				for i := range 40 {

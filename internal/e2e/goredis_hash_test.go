@@ -36,7 +36,8 @@ func hashSet(t *testing.T, c subject) {
 	is(t, true)(c.HMSet(ctx, "h", "d", "").Result())
 	is(t, false)(c.HSetNX(ctx, "h", "a", "x").Result())
 	is(t, true)(c.HSetNX(ctx, "h", "e", "5").Result())
-	is(t, map[string]string{"a": "1", "b": "2", "c": "3\r\n\x00", "d": "", "e": "5"})(c.HGetAll(ctx, "h").Result())
+	is(t, map[string]string{"a": "1", "b": "2", "c": "3\r\n\x00", "d": "", "e": "5"})(
+		c.HGetAll(ctx, "h").Result())
 	is(t, "1")(c.HGet(ctx, "h", "a").Result())
 	missing(t, c.HGet(ctx, "h", "none"))
 	missing(t, c.HGet(ctx, "none", "a"))
@@ -54,7 +55,8 @@ func hashSet(t *testing.T, c subject) {
 		A int    `redis:"a"`
 		E string `redis:"e"`
 	}
-	if err := c.HMGet(ctx, "h", "a", "e").Scan(&typed); err != nil || typed.A != 1 || typed.E != "5" {
+	if err := c.HMGet(ctx, "h", "a", "e").Scan(&typed); err != nil || typed.A != 1 ||
+		typed.E != "5" {
 		t.Errorf("Scan: %+v, %v", typed, err)
 	}
 }
@@ -132,7 +134,8 @@ func hashRandom(t *testing.T, c subject) {
 	}
 	for _, pair := range pairs {
 		if want[pair.Key] != pair.Value {
-			t.Errorf("HRANDFIELD WITHVALUES: %s has %s, not %s", pair.Key, want[pair.Key], pair.Value)
+			t.Errorf("HRANDFIELD WITHVALUES: %s has %s, not %s", pair.Key,
+				want[pair.Key], pair.Value)
 		}
 	}
 	if one, err := c.do("HRANDFIELD", "h"); err != nil || want[fmt.Sprint(one)] == "" {
@@ -152,14 +155,16 @@ func hashErrors(t *testing.T, c subject) {
 	fails(t, wrongType, c.Get(ctx, "h"))
 	fails(t, "ERR hash value is not an integer", c.HIncrBy(ctx, "h", "a", 1))
 	fails(t, "ERR hash value is not a float", c.HIncrByFloat(ctx, "h", "a", 1))
-	fails(t, "ERR wrong number of arguments for 'hset' command", c.Do(ctx, "HSET", "h", "a", "1", "b"))
+	fails(t, "ERR wrong number of arguments for 'hset' command",
+		c.Do(ctx, "HSET", "h", "a", "1", "b"))
 }
 
 // fieldExpires checks that a field's time to live is what was set in this feature.
 func fieldExpires(t *testing.T, c subject, key, field string, want time.Duration) {
 	t.Helper()
 	got, err := c.HPTTL(ctx, key, field).Result()
-	if err != nil || len(got) != 1 || got[0] > want.Milliseconds() || got[0] < (want-c.age()).Milliseconds() {
+	if err != nil || len(got) != 1 || got[0] > want.Milliseconds() ||
+		got[0] < (want-c.age()).Milliseconds() {
 		t.Errorf("%s %s expires in %v ms, %v, want %v", key, field, got, err, want)
 	}
 }
@@ -203,12 +208,17 @@ func hashExpireConditions(t *testing.T, c subject) {
 	is(t, []int64{0})(with(time.Hour, redis.HExpireArgs{NX: true}).Result())
 	is(t, []int64{0})(with(time.Hour, redis.HExpireArgs{LT: true}).Result())
 	is(t, []int64{1})(with(time.Hour, redis.HExpireArgs{GT: true}).Result())
-	is(t, []int64{1})(c.HPExpireWithArgs(ctx, "h", 30*time.Minute, redis.HExpireArgs{LT: true}, "a").Result())
-	is(t, []int64{0})(c.HPExpireAtWithArgs(ctx, "h", time.Now(), redis.HExpireArgs{GT: true}, "a").Result())
-	is(t, []int64{0})(c.HExpireAtWithArgs(ctx, "h", time.Now(), redis.HExpireArgs{NX: true}, "a").Result())
+	is(t, []int64{1})(c.HPExpireWithArgs(ctx, "h", 30*time.Minute, redis.HExpireArgs{LT: true},
+		"a").Result())
+	is(t, []int64{0})(c.HPExpireAtWithArgs(ctx, "h", time.Now(), redis.HExpireArgs{GT: true},
+		"a").Result())
+	is(t, []int64{0})(c.HExpireAtWithArgs(ctx, "h", time.Now(), redis.HExpireArgs{NX: true},
+		"a").Result())
 	fieldExpires(t, c, "h", "a", 30*time.Minute)
-	fails(t, "ERR Multiple condition flags specified", c.Do(ctx, "HEXPIRE", "h", 1, "NX", "XX", "FIELDS", 1, "a"))
-	fails(t, "ERR invalid expire time, must be >= 0", c.Do(ctx, "HEXPIRE", "h", -1, "FIELDS", 1, "a"))
+	fails(t, "ERR Multiple condition flags specified", c.Do(ctx, "HEXPIRE", "h", 1, "NX", "XX",
+		"FIELDS", 1, "a"))
+	fails(t, "ERR invalid expire time, must be >= 0",
+		c.Do(ctx, "HEXPIRE", "h", -1, "FIELDS", 1, "a"))
 }
 
 func hashPersist(t *testing.T, c subject) {
@@ -238,8 +248,10 @@ func hashGetEx(t *testing.T, c subject) {
 
 func hashSetEx(t *testing.T, c subject) {
 	is(t, int64(1))(c.HSetEX(ctx, "h", "a", "1", "b", "2").Result())
-	with := func(condition redis.HSetEXCondition, kind redis.HSetEXExpirationType, n int64) *redis.IntCmd {
-		return c.HSetEXWithArgs(ctx, "h", &redis.HSetEXOptions{Condition: condition, ExpirationType: kind, ExpirationVal: n}, "a", "x", "c", "x")
+	with := func(condition redis.HSetEXCondition, kind redis.HSetEXExpirationType,
+		n int64) *redis.IntCmd {
+		return c.HSetEXWithArgs(ctx, "h", &redis.HSetEXOptions{Condition: condition,
+			ExpirationType: kind, ExpirationVal: n}, "a", "x", "c", "x")
 	}
 	is(t, int64(0))(with(redis.HSetEXFXX, redis.HSetEXExpirationEX, 60).Result())
 	is(t, int64(0))(with(redis.HSetEXFNX, redis.HSetEXExpirationEX, 60).Result())

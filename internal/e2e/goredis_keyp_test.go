@@ -57,13 +57,17 @@ func backups(t *testing.T, c subject) {
 	conn, other := c.Conn(), c.Conn()
 	defer conn.Close()
 	defer other.Close()
-	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one", conn.Do(ctx, "KEYP.BACKUP", "READ"))
-	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one", conn.Do(ctx, "KEYP.BACKUP", "END"))
+	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one",
+		conn.Do(ctx, "KEYP.BACKUP", "READ"))
+	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one",
+		conn.Do(ctx, "KEYP.BACKUP", "END"))
 	if err := conn.Do(ctx, "KEYP.BACKUP", "BEGIN").Err(); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it", conn.Do(ctx, "KEYP.BACKUP", "BEGIN"))
-	if err := other.Do(ctx, "KEYP.BACKUP", "BEGIN").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR another backup is being read, by client ") {
+	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it",
+		conn.Do(ctx, "KEYP.BACKUP", "BEGIN"))
+	if err := other.Do(ctx, "KEYP.BACKUP", "BEGIN").Err(); err == nil ||
+		!strings.HasPrefix(err.Error(), "ERR another backup is being read, by client ") {
 		t.Errorf("a second backup: %v", err)
 	}
 	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "END").Result())
@@ -77,12 +81,16 @@ func backups(t *testing.T, c subject) {
 		t.Fatal(err)
 	}
 	// Another connection goes on with it, and reads the last piece again.
-	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it", conn.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0))
-	fails(t, "ERR there is no such backup any more", other.Do(ctx, "KEYP.BACKUP", "RESUME", "another", 0))
-	fails(t, "ERR 1 pieces of the backup were read: it cannot go on with piece 2", other.Do(ctx, "KEYP.BACKUP", "RESUME", id, 2))
+	fails(t, "ERR this connection has a backup already: KEYP.BACKUP END ends it",
+		conn.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0))
+	fails(t, "ERR there is no such backup any more",
+		other.Do(ctx, "KEYP.BACKUP", "RESUME", "another", 0))
+	fails(t, "ERR 1 pieces of the backup were read: it cannot go on with piece 2",
+		other.Do(ctx, "KEYP.BACKUP", "RESUME", id, 2))
 	is(t, any("OK"))(other.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0).Result())
 	is(t, any(piece))(other.Do(ctx, "KEYP.BACKUP", "READ").Result())
-	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one", conn.Do(ctx, "KEYP.BACKUP", "READ"))
+	fails(t, "ERR this connection has no backup: KEYP.BACKUP BEGIN begins one",
+		conn.Do(ctx, "KEYP.BACKUP", "READ"))
 	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "RESUME", id, 0).Result())
 	read := 0
 	for pieces := 0; ; pieces++ {
@@ -106,7 +114,9 @@ func backups(t *testing.T, c subject) {
 		t.Fatal(err)
 	}
 	is(t, any("RESET"))(other.Do(ctx, "RESET").Result())
-	await.Until(t, "RESET has ended the backup", func() bool { return conn.Do(ctx, "KEYP.BACKUP", "BEGIN").Err() == nil })
+	await.Until(t, "RESET has ended the backup", func() bool {
+		return conn.Do(ctx, "KEYP.BACKUP", "BEGIN").Err() == nil
+	})
 	is(t, any("OK"))(conn.Do(ctx, "KEYP.BACKUP", "END").Result())
 	if lines, err := c.Do(ctx, "KEYP.BACKUP", "HELP").StringSlice(); err != nil || len(lines) < 4 {
 		t.Errorf("KEYP.BACKUP HELP: %q, %v", lines, err)
@@ -133,13 +143,16 @@ func expiringKeys(t *testing.T, c subject) {
 	var want []any
 	for i := range 20 {
 		key := fmt.Sprint("order:", i)
-		is(t, "OK")(c.SetArgs(ctx, key, "v", redis.SetArgs{ExpireAt: time.UnixMilli(int64(first + 1000*i))}).Result())
+		is(t, "OK")(c.SetArgs(ctx, key, "v",
+			redis.SetArgs{ExpireAt: time.UnixMilli(int64(first + 1000*i))}).Result())
 		is(t, "OK")(c.Set(ctx, fmt.Sprint("other:", i), "v", time.Hour).Result())
 		want = append(want, []any{key, int64(first + 1000*i)})
 	}
 	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "MATCH", "order:*", "COUNT", 3), nil)
-	is(t, want[5:15])(walkKeyp(t, c, "KEYP.EXPIRING", first+5000, first+15_000, "TYPE", "string"), nil)
-	if soon := walkKeyp(t, c, "KEYP.EXPIRING", "-", time.Now().Add(2*time.Hour).UnixMilli(), "COUNT", 7); len(soon) != 20 {
+	is(t, want[5:15])(walkKeyp(t, c, "KEYP.EXPIRING", first+5000, first+15_000, "TYPE", "string"),
+		nil)
+	if soon := walkKeyp(t, c, "KEYP.EXPIRING", "-", time.Now().Add(2*time.Hour).UnixMilli(),
+		"COUNT", 7); len(soon) != 20 {
 		t.Errorf("%d keys expire within two hours: %v", len(soon), soon)
 	}
 	fails(t, "ERR invalid cursor", c.Do(ctx, "KEYP.EXPIRING", "-", "+", "CURSOR", "x"))
@@ -148,24 +161,29 @@ func expiringKeys(t *testing.T, c subject) {
 	for i := range 20 {
 		field := fmt.Sprint("item:", i)
 		is(t, int64(1))(c.HSet(ctx, "order:0:cart", field, "v").Result())
-		is(t, []int64{1})(c.HPExpireAt(ctx, "order:0:cart", time.UnixMilli(int64(first+1000*i+500)), field).Result())
+		is(t, []int64{1})(c.HPExpireAt(ctx, "order:0:cart", time.UnixMilli(int64(first+1000*i+500)),
+			field).Result())
 		want = append(want, []any{field, int64(first + 1000*i + 500)})
 	}
-	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "ELEMENTS", "order:0:cart", "COUNT", 7), nil)
+	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "ELEMENTS", "order:0:cart", "COUNT", 7),
+		nil)
 }
 
 func timelines(t *testing.T, c subject) {
 	const first = 4_102_444_800_000 // in 2100
 	for i := range 20 {
 		at := time.UnixMilli(int64(first + 1000*i))
-		is(t, "OK")(c.SetArgs(ctx, fmt.Sprint("order:", i), "v", redis.SetArgs{ExpireAt: at}).Result())
+		is(t, "OK")(c.SetArgs(ctx, fmt.Sprint("order:", i), "v",
+			redis.SetArgs{ExpireAt: at}).Result())
 		is(t, "OK")(c.Set(ctx, fmt.Sprint("other:", i), "v", time.Hour).Result())
 	}
 	is(t, int64(2))(c.HSet(ctx, "h", "f", "v", "g", "v").Result())
 	is(t, []int64{1})(c.HPExpireAt(ctx, "h", time.UnixMilli(first+1), "f").Result())
 	bucket := func(from, n int64) any { return []any{from, n, n, n} }
-	is(t, any([]any{bucket(first, 6), bucket(first+5000, 5)}))(c.do("KEYP.TIMELINE", first, first+10_000, 2))
-	is(t, any([]any{bucket(first, 5), bucket(first+5000, 5)}))(c.do("KEYP.TIMELINE", first, first+10_000, 2, "MATCH", "order:*"))
+	is(t, any([]any{bucket(first, 6), bucket(first+5000, 5)}))(c.do("KEYP.TIMELINE", first,
+		first+10_000, 2))
+	is(t, any([]any{bucket(first, 5), bucket(first+5000, 5)}))(c.do("KEYP.TIMELINE", first,
+		first+10_000, 2, "MATCH", "order:*"))
 	is(t, any([]any{bucket(first, 20)}))(c.do("KEYP.TIMELINE", first, "+", 1, "MATCH", "o*"))
 	reply, err := c.do("KEYP.TIMELINE", "-", time.Now().Add(2*time.Hour).UnixMilli(), 4)
 	sum := int64(0)
@@ -177,13 +195,15 @@ func timelines(t *testing.T, c subject) {
 	if sum != 20 {
 		t.Errorf("%d keys are due within two hours: %v, %v", sum, reply, err)
 	}
-	fails(t, "ERR the number of buckets is not from 1 to 10000", c.Do(ctx, "KEYP.TIMELINE", "-", "+", 0))
+	fails(t, "ERR the number of buckets is not from 1 to 10000",
+		c.Do(ctx, "KEYP.TIMELINE", "-", "+", 0))
 }
 
 // policies introduces a default time to live with a policy that warns first.
 func policies(t *testing.T, c subject) {
 	is(t, "OK")(c.Set(ctx, "user:old", "v", 0).Result())
-	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "DEFAULT", "90d", "MAX", "90d", "CUT"))
+	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "DEFAULT", "90d",
+		"MAX", "90d", "CUT"))
 	is(t, "OK")(c.Set(ctx, "user:1", "v", 0).Result())
 	is(t, time.Duration(-1))(c.TTL(ctx, "user:1").Result())
 	count := func(of string) (n any) {
@@ -200,7 +220,8 @@ func policies(t *testing.T, c subject) {
 	}
 	is(t, any(int64(1)))(count("defaulted"), nil)
 
-	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "ENFORCE", "DEFAULT", "90d", "MAX", "90d", "CUT"))
+	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "ENFORCE", "DEFAULT", "90d",
+		"MAX", "90d", "CUT"))
 	is(t, any([]any{"0", int64(2), int64(2)}))(c.do("KEYP.POLICY", "APPLY", "all", "COUNT", 1000))
 	for _, key := range []string{"user:old", "user:1"} {
 		if left, err := c.TTL(ctx, key).Result(); err != nil || left <= 89*24*time.Hour {
@@ -213,7 +234,8 @@ func policies(t *testing.T, c subject) {
 	if list, err := c.do("KEYP.POLICY", "LIST"); err != nil || len(list.([]any)) != 2 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if reply, err := c.do("KEYP.POLICY", "TEST", "job:2"); err != nil || !strings.Contains(fmt.Sprint(reply), "[strict all]") {
+	if reply, err := c.do("KEYP.POLICY", "TEST", "job:2"); err != nil ||
+		!strings.Contains(fmt.Sprint(reply), "[strict all]") {
 		t.Errorf("%v, %v", reply, err)
 	}
 	for _, name := range []string{"all", "strict"} {
@@ -227,18 +249,21 @@ func policies(t *testing.T, c subject) {
 // outboxes has a consumer group read what expires, before a consumer waits for it and while it
 // does.
 func outboxes(t *testing.T, c subject) {
-	is(t, any("OK"))(c.do("KEYP.OUTBOX", "SET", "carts", "PATTERN", "cart:*", "ELEMENTS", "STREAM", "carts", "VALUE", 100))
+	is(t, any("OK"))(c.do("KEYP.OUTBOX", "SET", "carts", "PATTERN", "cart:*", "ELEMENTS", "STREAM",
+		"carts", "VALUE", 100))
 	is(t, "OK")(c.XGroupCreateMkStream(ctx, "carts", "g", "0").Result())
 	read := func() map[string]string {
 		t.Helper()
 		got := map[string]string{}
 		for len(got) < 3 {
-			streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"carts", ">"}, Count: 10, Block: await.Bound}).Result()
+			streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c",
+				Streams: []string{"carts", ">"}, Count: 10, Block: await.Bound}).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, m := range streams[0].Messages {
-				got[fmt.Sprint(m.Values["key"], m.Values["element"])] = fmt.Sprint(m.Values["type"], " ", m.Values["value"])
+				got[fmt.Sprint(m.Values["key"], m.Values["element"])] = fmt.Sprint(m.Values["type"],
+					" ", m.Values["value"])
 				if n, err := c.XAck(ctx, "carts", "g", m.ID).Result(); n != 1 || err != nil {
 					t.Errorf("XACK: %d, %v", n, err)
 				}
@@ -253,11 +278,14 @@ func outboxes(t *testing.T, c subject) {
 		is(t, []int64{1})(c.HPExpire(ctx, "cart:2", 20*time.Millisecond, "f").Result())
 		is(t, "OK")(c.Set(ctx, "cart:3", "at once", 0).Result())
 		is(t, true)(c.ExpireAt(ctx, "cart:3", time.Unix(1, 0)).Result())
-		if got, want := read(), map[string]string{"cart:1<nil>": "string books", "cart:2f": "hash field", "cart:3<nil>": "string at once"}; !maps.Equal(got, want) {
+		if got, want := read(), map[string]string{"cart:1<nil>": "string books",
+			"cart:2f": "hash field", "cart:3<nil>": "string at once"}; !maps.Equal(got, want) {
 			t.Errorf("a group reads %v, want %v", got, want)
 		}
 	}
-	await.Until(t, "what is acknowledged is trimmed", func() bool { return c.XLen(ctx, "carts").Val() == 0 })
+	await.Until(t, "what is acknowledged is trimmed", func() bool {
+		return c.XLen(ctx, "carts").Val() == 0
+	})
 	for _, command := range []string{"GET", "STREAMS", "DEL"} {
 		if reply, err := c.do("KEYP.OUTBOX", command, "carts"); err != nil || reply == nil {
 			t.Errorf("%s: %v, %v", command, reply, err)
@@ -274,8 +302,10 @@ func outboxes(t *testing.T, c subject) {
 
 // leases has owners take turns, by release and by deadline, and one whose connection ends.
 func leases(t *testing.T, c subject) {
-	acquire := func(c *redis.Client, owner string, ms int, options ...any) (token int64, err error) {
-		reply, err := c.Do(ctx, append([]any{"KEYP.LEASE", "ACQUIRE", "l", owner, ms}, options...)...).Int64Slice()
+	acquire := func(c *redis.Client, owner string, ms int,
+		options ...any) (token int64, err error) {
+		reply, err := c.Do(ctx, append([]any{"KEYP.LEASE", "ACQUIRE", "l", owner, ms},
+			options...)...).Int64Slice()
 		if err != nil {
 			return 0, err
 		}
@@ -297,7 +327,9 @@ func leases(t *testing.T, c subject) {
 
 	// Three wait, in this order: the second one's connection ends.
 	tokens := make([]chan int64, 3)
-	waiting := func() int { return strings.Count(fmt.Sprint(c.Do(ctx, "KEYP.LEASE", "INFO", "l").Val()), "waiter-") }
+	waiting := func() int {
+		return strings.Count(fmt.Sprint(c.Do(ctx, "KEYP.LEASE", "INFO", "l").Val()), "waiter-")
+	}
 	var second *redis.Client
 	for i := range tokens {
 		tokens[i] = make(chan int64, 1)
@@ -327,9 +359,12 @@ func leases(t *testing.T, c subject) {
 	if first >= released || released >= expired {
 		t.Errorf("tokens %d, %d, %d", first, released, expired)
 	}
-	fails(t, "LEASE the lease is not held with this token", c.Do(ctx, "KEYP.LEASE", "CHECK", "l", released))
-	fails(t, "LEASE the lease is not held with this token", c.Do(ctx, "KEYP.LEASE", "RENEW", "l", released, 1000))
-	if reply, err := c.do("KEYP.LEASE", "RENEW", "l", expired, 1000); err != nil || reply.(int64) <= time.Now().UnixMilli()-1000 {
+	fails(t, "LEASE the lease is not held with this token",
+		c.Do(ctx, "KEYP.LEASE", "CHECK", "l", released))
+	fails(t, "LEASE the lease is not held with this token",
+		c.Do(ctx, "KEYP.LEASE", "RENEW", "l", released, 1000))
+	if reply, err := c.do("KEYP.LEASE", "RENEW", "l", expired, 1000); err != nil ||
+		reply.(int64) <= time.Now().UnixMilli()-1000 {
 		t.Errorf("RENEW: %v, %v", reply, err)
 	}
 	cmds, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -337,7 +372,8 @@ func leases(t *testing.T, c subject) {
 		p.Set(ctx, "guarded", "v", 0)
 		return nil
 	})
-	if !redis.HasErrorPrefix(err, "LEASE") || !redis.HasErrorPrefix(cmds[1].Err(), "LEASE not run") {
+	if !redis.HasErrorPrefix(err, "LEASE") || !redis.HasErrorPrefix(cmds[1].Err(),
+		"LEASE not run") {
 		t.Errorf("EXEC: %v, %v", err, cmds)
 	}
 	is(t, int64(0))(c.Exists(ctx, "guarded").Result())
@@ -351,7 +387,8 @@ func leases(t *testing.T, c subject) {
 func limits(t *testing.T, c subject) {
 	take := func(cost int, more ...any) []any {
 		t.Helper()
-		reply, err := c.Do(ctx, append([]any{"KEYP.LIMIT", "TAKE", "api", cost, "WINDOW", 3, 600_000, "TOKENS", 10, 1, 600_000}, more...)...).Slice()
+		reply, err := c.Do(ctx, append([]any{"KEYP.LIMIT", "TAKE", "api", cost, "WINDOW", 3,
+			600_000, "TOKENS", 10, 1, 600_000}, more...)...).Slice()
 		if err != nil || len(reply) != 5 {
 			t.Fatalf("TAKE: %v, %v", reply, err)
 		}
@@ -360,7 +397,8 @@ func limits(t *testing.T, c subject) {
 	if reply := take(2); reply[0] != int64(1) || fmt.Sprint(reply[3]) != "[1 8]" {
 		t.Errorf("the first cost: %v", reply)
 	}
-	if reply := take(2); reply[0] != int64(0) || reply[1] != int64(1) || reply[2].(int64) <= 0 || reply[2].(int64) > 600_000 {
+	if reply := take(2); reply[0] != int64(0) || reply[1] != int64(1) || reply[2].(int64) <= 0 ||
+		reply[2].(int64) > 600_000 {
 		t.Errorf("a cost too many: %v", reply)
 	}
 	if reply := take(1, "RESERVE", "job", 60_000); reply[0] != int64(1) {
@@ -372,18 +410,21 @@ func limits(t *testing.T, c subject) {
 		t.Errorf("HELD: %v, %v", held, err)
 	}
 	info, err := c.Do(ctx, "KEYP.LIMIT", "INFO", "api").Result()
-	if got := fmt.Sprint(info); err != nil || !strings.Contains(got, "window") || !strings.Contains(got, "job") {
+	if got := fmt.Sprint(info); err != nil || !strings.Contains(got, "window") ||
+		!strings.Contains(got, "job") {
 		t.Errorf("INFO: %v, %v", info, err)
 	}
 	is(t, any(int64(1)))(c.do("KEYP.LIMIT", "RETURN", "api", "job"))
 	is(t, any(int64(0)))(c.do("KEYP.LIMIT", "CONFIRM", "api", "job"))
-	if peek, err := c.Do(ctx, "KEYP.LIMIT", "PEEK", "api", 1, "WINDOW", 3, 600_000).Slice(); err != nil || peek[0] != int64(1) || fmt.Sprint(peek[3]) != "[1]" {
+	if peek, err := c.Do(ctx, "KEYP.LIMIT", "PEEK", "api", 1, "WINDOW", 3,
+		600_000).Slice(); err != nil || peek[0] != int64(1) || fmt.Sprint(peek[3]) != "[1]" {
 		t.Errorf("PEEK: %v, %v", peek, err)
 	}
 	is(t, any(int64(1)))(c.do("KEYP.LIMIT", "RESET", "api"))
 	for i := range 3 {
 		reply, err := c.Do(ctx, "CL.THROTTLE", "throttled", 1, 1, 3600).Int64Slice()
-		if err != nil || len(reply) != 5 || (reply[0] == 1) != (i == 2) || reply[1] != 2 || reply[2] != int64(max(0, 1-i)) {
+		if err != nil || len(reply) != 5 || (reply[0] == 1) != (i == 2) || reply[1] != 2 ||
+			reply[2] != int64(max(0, 1-i)) {
 			t.Errorf("CL.THROTTLE: %v, %v", reply, err)
 		}
 	}
@@ -405,7 +446,8 @@ func delayed(t *testing.T, c subject) {
 	is(t, "delay")(c.Type(ctx, "jobs").Result())
 	pop := func(id, payload string, deliveries int64, more ...any) (receipt any) {
 		t.Helper()
-		reply, err := c.Do(ctx, append([]any{"KEYP.DELAY", "POP", "jobs", "VISIBILITY", 600_000}, more...)...).Slice()
+		reply, err := c.Do(ctx, append([]any{"KEYP.DELAY", "POP", "jobs", "VISIBILITY", 600_000},
+			more...)...).Slice()
 		if err != nil || len(reply) != 1 {
 			t.Fatalf("POP: %v, %v", reply, err)
 		}
@@ -421,10 +463,12 @@ func delayed(t *testing.T, c subject) {
 	first := pop("first", "a", 2, "BLOCK", 10_000)
 	is(t, any(int64(1)))(c.do("KEYP.DELAY", "EXTEND", "jobs", first, 600_000))
 	is(t, any(int64(3)))(c.do("KEYP.DELAY", "LEN", "jobs"))
-	if info, err := c.Do(ctx, "KEYP.DELAY", "INFO", "jobs").Result(); err != nil || !strings.Contains(fmt.Sprint(info), "delivered") {
+	if info, err := c.Do(ctx, "KEYP.DELAY", "INFO", "jobs").Result(); err != nil ||
+		!strings.Contains(fmt.Sprint(info), "delivered") {
 		t.Errorf("INFO: %v, %v", info, err)
 	}
-	if list, err := c.Do(ctx, "KEYP.DELAY", "RANGE", "jobs", "-", "+", "COUNT", 10).Slice(); err != nil || len(list) != 3 {
+	if list, err := c.Do(ctx, "KEYP.DELAY", "RANGE", "jobs", "-", "+", "COUNT",
+		10).Slice(); err != nil || len(list) != 3 {
 		t.Errorf("RANGE: %v, %v", list, err)
 	}
 	is(t, any(int64(2)))(c.do("KEYP.DELAY", "ACK", "jobs", stale, second, first))

@@ -49,8 +49,9 @@ func typeAndObject(t *testing.T, c subject) {
 	is(t, "raw")(c.ObjectEncoding(ctx, "raw").Result())
 	is(t, int64(1))(c.ObjectRefCount(ctx, "raw").Result())
 	justUsed(t, c, "raw")
-	fails(t, "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "+
-		"when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+	fails(t,
+		"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "+
+			"when switching between policies at runtime LRU and LFU data will take some time to adjust.",
 		c.ObjectFreq(ctx, "raw"))
 	if help, err := c.Do(ctx, "OBJECT", "HELP").StringSlice(); err != nil || len(help) < 5 {
 		t.Errorf("OBJECT HELP: %q, %v", help, err)
@@ -195,8 +196,12 @@ func randomKey(t *testing.T, c subject) {
 func flush(t *testing.T, c subject) {
 	other := c.other(9)
 	for _, flushes := range [][2]func() *redis.StatusCmd{
-		{func() *redis.StatusCmd { return c.FlushDB(ctx) }, func() *redis.StatusCmd { return c.FlushAll(ctx) }},
-		{func() *redis.StatusCmd { return c.FlushDBAsync(ctx) }, func() *redis.StatusCmd { return c.FlushAllAsync(ctx) }},
+		{func() *redis.StatusCmd { return c.FlushDB(ctx) }, func() *redis.StatusCmd {
+			return c.FlushAll(ctx)
+		}},
+		{func() *redis.StatusCmd { return c.FlushDBAsync(ctx) }, func() *redis.StatusCmd {
+			return c.FlushAllAsync(ctx)
+		}},
 	} {
 		is(t, "OK")(c.Set(ctx, "k", "v", time.Minute).Result())
 		is(t, "OK")(other.Set(ctx, "k", "v", time.Minute).Result())

@@ -110,7 +110,8 @@ func listMPop(t *testing.T, c subject) {
 	}{{"left", 1, []string{"1"}}, {"right", 2, []string{"4", "3"}}, {"left", 9, []string{"2"}}} {
 		key, vals, err := c.LMPop(ctx, step.end, step.count, "none", "l").Result()
 		if err != nil || key != "l" || !slices.Equal(vals, step.want) {
-			t.Errorf("LMPOP %s %d: %q, %q, %v, want %q", step.end, step.count, key, vals, err, step.want)
+			t.Errorf("LMPOP %s %d: %q, %q, %v, want %q", step.end, step.count, key,
+				vals, err, step.want)
 		}
 	}
 	gone(t, c, "l")
@@ -152,14 +153,16 @@ func sortKeys(t *testing.T, c subject) {
 	is(t, int64(4))(c.RPush(ctx, "l", 10, 9, -1.5, 100).Result())
 	is(t, []string{"-1.5", "9", "10", "100"})(c.Sort(ctx, "l", &redis.Sort{}).Result())
 	is(t, []string{"100", "10"})(c.SortRO(ctx, "l", &redis.Sort{Order: "DESC", Count: 2}).Result())
-	is(t, []string{"10", "100"})(c.Sort(ctx, "l", &redis.Sort{Alpha: true, Offset: 1, Count: 2}).Result())
+	is(t, []string{"10", "100"})(c.Sort(ctx, "l",
+		&redis.Sort{Alpha: true, Offset: 1, Count: 2}).Result())
 	is(t, int64(4))(c.SortStore(ctx, "l", "sorted", &redis.Sort{Order: "DESC"}).Result())
 	is(t, []string{"100", "10", "9", "-1.5"})(c.LRange(ctx, "sorted", 0, -1).Result())
 	is(t, int64(0))(c.SortStore(ctx, "none", "sorted", &redis.Sort{}).Result())
 	gone(t, c, "sorted")
 	is(t, int64(3))(c.SAdd(ctx, "s", "c", "a", "b").Result())
 	is(t, []string{"a", "b", "c"})(c.Sort(ctx, "s", &redis.Sort{Alpha: true}).Result())
-	is(t, int64(2))(c.ZAdd(ctx, "z", redis.Z{Score: 2, Member: "1"}, redis.Z{Score: 1, Member: "2"}).Result())
+	is(t, int64(2))(c.ZAdd(ctx, "z", redis.Z{Score: 2, Member: "1"},
+		redis.Z{Score: 1, Member: "2"}).Result())
 	is(t, []string{"1", "2"})(c.Sort(ctx, "z", &redis.Sort{}).Result())
 	is(t, []string{"2", "1"})(c.Sort(ctx, "z", &redis.Sort{By: "nosort"}).Result())
 	is(t, []string{"1", "2"})(c.Sort(ctx, "z", &redis.Sort{By: "nosort", Order: "DESC"}).Result())
@@ -168,15 +171,19 @@ func sortKeys(t *testing.T, c subject) {
 func sortByKeys(t *testing.T, c subject) {
 	is(t, int64(3))(c.RPush(ctx, "users", 1, 2, 3).Result())
 	for i, name := range []string{"carol", "alice", "bob"} {
-		is(t, int64(2))(c.HSet(ctx, fmt.Sprintf("user:%d", i+1), "name", name, "age", 40-10*i).Result())
+		is(t, int64(2))(c.HSet(ctx, fmt.Sprintf("user:%d", i+1), "name", name, "age",
+			40-10*i).Result())
 	}
 	is(t, "OK")(c.Set(ctx, "mail:2", "alice@example.com", 0).Result())
 	is(t, []string{"3", "2", "1"})(c.Sort(ctx, "users", &redis.Sort{By: "user:*->age"}).Result())
-	is(t, []string{"alice", "bob", "carol"})(c.Sort(ctx, "users", &redis.Sort{By: "user:*->name", Alpha: true, Get: []string{"user:*->name"}}).Result())
+	is(t, []string{"alice", "bob", "carol"})(c.Sort(ctx, "users",
+		&redis.Sort{By: "user:*->name", Alpha: true, Get: []string{"user:*->name"}}).Result())
 	is(t, []any{"1", nil, "2", "alice@example.com", "3", nil})(
 		c.SortInterfaces(ctx, "users", &redis.Sort{Get: []string{"#", "mail:*"}}).Result())
-	is(t, int64(6))(c.SortStore(ctx, "users", "out", &redis.Sort{Get: []string{"#", "mail:*"}}).Result())
-	is(t, []string{"1", "", "2", "alice@example.com", "3", ""})(c.LRange(ctx, "out", 0, -1).Result())
+	is(t, int64(6))(c.SortStore(ctx, "users", "out",
+		&redis.Sort{Get: []string{"#", "mail:*"}}).Result())
+	is(t, []string{"1", "", "2", "alice@example.com", "3", ""})(c.LRange(ctx, "out",
+		0, -1).Result())
 }
 
 func listErrors(t *testing.T, c subject) {

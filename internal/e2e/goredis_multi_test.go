@@ -174,7 +174,10 @@ func txWatch(t *testing.T, s subject) {
 		{"a rename", func(*redis.Conn) { s.Rename(ctx, "h", "i") }, false},
 		{"creation", func(*redis.Conn) { s.RPush(ctx, "none", "v") }, false},
 		{"deletion", func(*redis.Conn) { s.Del(ctx, "k") }, false},
-		{"a change taken back", func(c *redis.Conn) { c.Do(ctx, "UNWATCH"); s.Set(ctx, "k", "v", 0) }, true},
+		{"a change taken back", func(c *redis.Conn) {
+			c.Do(ctx, "UNWATCH")
+			s.Set(ctx, "k", "v", 0)
+		}, true},
 		{"FLUSHALL", func(*redis.Conn) { s.FlushAll(ctx) }, false},
 	} {
 		if got := attempt(step.change, "k", "h", "none", "k"); got != step.works {
@@ -284,7 +287,8 @@ func txIsWhole(t *testing.T, s subject) {
 			}
 			for _, get := range gets {
 				if get.Val() != gets[0].Val() {
-					t.Errorf("%v has %s, %v has %s", get.Args(), get.Val(), gets[0].Args(), gets[0].Val())
+					t.Errorf("%v has %s, %v has %s", get.Args(), get.Val(),
+						gets[0].Args(), gets[0].Val())
 				}
 			}
 		}
@@ -294,19 +298,22 @@ func txIsWhole(t *testing.T, s subject) {
 func txBlocking(t *testing.T, s subject) {
 	c := s.conn(t)
 	for _, step := range [][]any{
-		{"MULTI"}, {"BLPOP", "l", 0}, {"BLMOVE", "l", "m", "LEFT", "LEFT", 0}, {"BZPOPMIN", "z", 0}, {"BLMPOP", 0, 1, "l", "LEFT"},
+		{"MULTI"}, {"BLPOP", "l", 0}, {"BLMOVE", "l", "m", "LEFT", "LEFT", 0}, {"BZPOPMIN", "z", 0},
+		{"BLMPOP", 0, 1, "l", "LEFT"},
 		{"RPUSH", "l", "v"}, {"BRPOP", "l", 0}, {"WAIT", 0, 0},
 	} {
 		if err := c.Do(ctx, step...).Err(); err != nil {
 			t.Errorf("%v: %v", step, err)
 		}
 	}
-	is[any](t, []any{nil, nil, nil, nil, int64(1), []any{"l", "v"}, int64(0)})(c.Do(ctx, "EXEC").Result())
+	is[any](t, []any{nil, nil, nil, nil, int64(1), []any{"l", "v"}, int64(0)})(c.Do(ctx,
+		"EXEC").Result())
 }
 
 func txDatabases(t *testing.T, s subject) {
 	c := s.conn(t)
-	for _, step := range [][]any{{"MULTI"}, {"SET", "k", "in 0"}, {"SELECT", 3}, {"SET", "k", "in 3"}, {"MOVE", "k", 4}, {"SELECT", 99}, {"GET", "k"}} {
+	for _, step := range [][]any{{"MULTI"}, {"SET", "k", "in 0"}, {"SELECT", 3},
+		{"SET", "k", "in 3"}, {"MOVE", "k", 4}, {"SELECT", 99}, {"GET", "k"}} {
 		if err := c.Do(ctx, step...).Err(); err != nil {
 			t.Errorf("%v: %v", step, err)
 		}
@@ -376,7 +383,8 @@ func txTime(t *testing.T, s subject) {
 	}
 	for i := range times {
 		if !times[i].Val().Equal(times[0].Val()) {
-			t.Errorf("TIME moved from %v to %v within a transaction", times[0].Val(), times[i].Val())
+			t.Errorf("TIME moved from %v to %v within a transaction",
+				times[0].Val(), times[i].Val())
 			return
 		}
 		is(t, time.Hour)(left[i].Result())

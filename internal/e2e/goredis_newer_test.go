@@ -26,8 +26,10 @@ func TestGoRedisNewer(t *testing.T) {
 }
 
 func increx(t *testing.T, c subject) {
-	is(t, any([]any{int64(5), int64(5)}))(c.Do(ctx, "INCREX", "k", "BYINT", 5, "UBOUND", 6, "EX", 100).Result())
-	is(t, any([]any{int64(5), int64(0)}))(c.Do(ctx, "INCREX", "k", "BYINT", 5, "UBOUND", 6).Result())
+	is(t, any([]any{int64(5), int64(5)}))(c.Do(ctx, "INCREX", "k", "BYINT", 5, "UBOUND", 6,
+		"EX", 100).Result())
+	is(t, any([]any{int64(5), int64(0)}))(c.Do(ctx, "INCREX", "k", "BYINT", 5,
+		"UBOUND", 6).Result())
 	expires(t, c, "k", 100*time.Second)
 	want := []any{"5.5", "0.5"}
 	if c.proto == 3 {
@@ -39,15 +41,18 @@ func increx(t *testing.T, c subject) {
 func moveMany(t *testing.T, c subject) {
 	is(t, int64(5))(c.RPush(ctx, "l", 1, 2, 3, 4, 5).Result())
 	is(t, []string{"1"})(c.LMoveM(ctx, "l", "m", "LEFT", "RIGHT", redis.LMoveMArgs{}).Result())
-	is(t, any([]any{"3", "2"}))(c.Do(ctx, "LMOVEM", "l", "m", "LEFT", "LEFT", "COUNT", 2, "OBO").Result())
-	is(t, any([]any{"4", "5"}))(c.Do(ctx, "BLMOVEM", "l", "m", "LEFT", "RIGHT", 1, "EXACTLY", 2, "BULK").Result())
+	is(t, any([]any{"3", "2"}))(c.Do(ctx, "LMOVEM", "l", "m", "LEFT", "LEFT", "COUNT", 2,
+		"OBO").Result())
+	is(t, any([]any{"4", "5"}))(c.Do(ctx, "BLMOVEM", "l", "m", "LEFT", "RIGHT", 1, "EXACTLY", 2,
+		"BULK").Result())
 	is(t, []string{"3", "2", "1", "4", "5"})(c.LRange(ctx, "m", 0, -1).Result())
 	missing(t, c.LMoveM(ctx, "l", "m", "LEFT", "RIGHT", redis.LMoveMArgs{}))
 	missing(t, c.Do(ctx, "BLMOVEM", "l", "m", "LEFT", "RIGHT", 0.01, "EXACTLY", 2, "BULK"))
 	started := make(chan error, 1)
 	other := c.server.Client(c.proto)
 	go func() {
-		started <- other.Do(ctx, "BLMOVEM", "l", "m", "LEFT", "RIGHT", 0, "EXACTLY", 3, "BULK").Err()
+		started <- other.Do(ctx, "BLMOVEM", "l", "m", "LEFT", "RIGHT", 0, "EXACTLY",
+			3, "BULK").Err()
 	}()
 	is(t, int64(2))(c.RPush(ctx, "l", 6, 7).Result())
 	is(t, int64(3))(c.RPush(ctx, "l", 8).Result())
@@ -87,7 +92,8 @@ func hashImport(t *testing.T, c subject) {
 }
 
 func hotKeys(t *testing.T, c subject) {
-	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "START", "METRICS", 2, "CPU", "NET", "COUNT", 3, "DURATION", 100).Result())
+	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "START", "METRICS", 2, "CPU", "NET", "COUNT", 3,
+		"DURATION", 100).Result())
 	is(t, "OK")(c.Set(ctx, "hot", "v", 0).Result())
 	is(t, "v")(c.Get(ctx, "hot").Result())
 	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "STOP").Result())
@@ -95,7 +101,8 @@ func hotKeys(t *testing.T, c subject) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("HOTKEYS GET: %v, %v", got, err)
 	}
-	if text := fmt.Sprint(got[0]); !strings.Contains(text, "by-net-bytes") || !strings.Contains(text, "hot") {
+	if text := fmt.Sprint(got[0]); !strings.Contains(text, "by-net-bytes") ||
+		!strings.Contains(text, "hot") {
 		t.Errorf("HOTKEYS GET: %s", text)
 	}
 	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "RESET").Result())

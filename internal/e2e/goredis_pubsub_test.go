@@ -139,7 +139,8 @@ func pubsubCommand(t *testing.T, s subject) {
 		t.Fatal(err)
 	}
 	hears(t, q, "psubscribe t* 3")
-	is(t, map[string]int64{"one": 2, "two": 1, "three": 0})(s.PubSubNumSub(ctx, "one", "two", "three").Result())
+	is(t, map[string]int64{"one": 2, "two": 1, "three": 0})(s.PubSubNumSub(ctx, "one", "two",
+		"three").Result())
 	is(t, int64(1))(s.PubSubNumPat(ctx).Result())
 	is(t, []string{"two"})(s.PubSubChannels(ctx, "t*").Result())
 	if lines, err := s.Do(ctx, "PUBSUB", "HELP").StringSlice(); err != nil || len(lines) < 5 {
@@ -160,7 +161,8 @@ func pubsubMode(t *testing.T, s subject) {
 	t.Cleanup(func() { _ = w.Close() })
 	for _, step := range []struct{ command, want string }{
 		{"SUBSCRIBE", "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"},
-		{"GET", "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"},
+		{"GET",
+			"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"},
 		{"PING", "*2\r\n$4\r\npong\r\n$1\r\na\r\n"},
 		{"UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n"},
 		{"GET", "$-1\r\n"},
@@ -189,7 +191,9 @@ func pubsubAtomic(t *testing.T, s subject) {
 		t.Fatal(err)
 	}
 	hears(t, p, "log first", "log second")
-	is[any](t, int64(1))(s.Eval(ctx, `redis.call('SET', KEYS[1], 'w'); return redis.call('PUBLISH', 'log', KEYS[1])`, []string{"k"}).Result())
+	is[any](t, int64(1))(s.Eval(ctx,
+		`redis.call('SET', KEYS[1], 'w'); return redis.call('PUBLISH', 'log', KEYS[1])`,
+		[]string{"k"}).Result())
 	hears(t, p, "log k")
 }
 
@@ -278,6 +282,7 @@ func fieldEvents(t *testing.T, s subject) {
 	p := s.events(t, "Kh")
 	is(t, int64(2))(s.HSet(ctx, "h", "f", "1", "g", "2").Result())
 	is(t, []int64{1})(s.HPExpire(ctx, "h", 5*time.Millisecond, "f").Result())
-	hears(t, p, "__key*__:* __keyspace@0__:h hset", "__key*__:* __keyspace@0__:h hexpire", "__key*__:* __keyspace@0__:h hexpired")
+	hears(t, p, "__key*__:* __keyspace@0__:h hset", "__key*__:* __keyspace@0__:h hexpire",
+		"__key*__:* __keyspace@0__:h hexpired")
 	is(t, map[string]string{"g": "2"})(s.HGetAll(ctx, "h").Result())
 }

@@ -42,10 +42,12 @@ func evalTypes(t *testing.T, c subject) {
 	}{
 		{"return 3.99", int64(3)},
 		{"return 'bytes\\0\\r\\n'", "bytes\x00\r\n"},
-		{"return {1, 'two', {3, {'four'}}, nil, 5}", []any{int64(1), "two", []any{int64(3), []any{"four"}}}},
+		{"return {1, 'two', {3, {'four'}}, nil, 5}",
+			[]any{int64(1), "two", []any{int64(3), []any{"four"}}}},
 		{"return redis.status_reply('FINE')", "FINE"},
 		{"return true", int64(1)},
-		{"return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}", []any{"k", "l", "a", int64(2), int64(1)}},
+		{"return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}",
+			[]any{"k", "l", "a", int64(2), int64(1)}},
 		{"redis.call('set', KEYS[1], ARGV[1]) return redis.call('get', KEYS[1])", "a"},
 		{"return redis.call('rpush', KEYS[2], 1, 2, 3.5)", int64(3)},
 		{"return redis.call('lrange', KEYS[2], 0, -1)", []any{"1", "2", "3.5"}},
@@ -67,7 +69,9 @@ func evalTypes(t *testing.T, c subject) {
 	missing(t, c.Eval(ctx, "return nil", nil))
 	if c.proto == 3 {
 		is[any](t, 1.5)(c.Eval(ctx, "redis.setresp(3) return {double = 1.5}", nil).Result())
-		is[any](t, map[any]any{"f": "v"})(c.Eval(ctx, "redis.setresp(3) redis.call('hset', 'h', 'f', 'v') return redis.call('hgetall', 'h')", nil).Result())
+		is[any](t, map[any]any{"f": "v"})(c.Eval(ctx,
+			"redis.setresp(3) redis.call('hset', 'h', 'f', 'v') return redis.call('hgetall', 'h')",
+			nil).Result())
 		is(t, true)(c.Eval(ctx, "redis.setresp(3) return true", nil).Bool())
 	}
 }
@@ -75,8 +79,10 @@ func evalTypes(t *testing.T, c subject) {
 // scriptRun: EVALSHA first, EVAL when the server does not know the script, then EVALSHA.
 func scriptRun(t *testing.T, c subject) {
 	is(t, "OK")(c.ScriptFlush(ctx).Result())
-	script := redis.NewScript("return redis.call('INCRBY', KEYS[1], ARGV[1]) -- " + fmt.Sprint(c.proto))
-	fails(t, "NOSCRIPT No matching script. Please use EVAL.", script.EvalSha(ctx, c, []string{"n"}, 2))
+	script := redis.NewScript("return redis.call('INCRBY', KEYS[1], ARGV[1]) -- " +
+		fmt.Sprint(c.proto))
+	fails(t, "NOSCRIPT No matching script. Please use EVAL.",
+		script.EvalSha(ctx, c, []string{"n"}, 2))
 	for i := range 5 {
 		is(t, 2*(i+1))(script.Run(ctx, c, []string{"n"}, 2).Int())
 	}
@@ -99,7 +105,9 @@ func evalReadOnly(t *testing.T, c subject) {
 	is[any](t, "v")(script.EvalRO(ctx, c, []string{"k"}).Result())
 	is[any](t, "v")(script.EvalShaRO(ctx, c, []string{"k"}).Result())
 	is[any](t, "v")(script.RunRO(ctx, c, []string{"k"}).Result())
-	if err := c.EvalRO(ctx, "return redis.call('SET', KEYS[1], 'w')", []string{"k"}).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR Write commands are not allowed from read-only scripts.") {
+	if err := c.EvalRO(ctx, "return redis.call('SET', KEYS[1], 'w')",
+		[]string{"k"}).Err(); err == nil || !strings.HasPrefix(err.Error(),
+		"ERR Write commands are not allowed from read-only scripts.") {
 		t.Errorf("a write of a read-only script: %v", err)
 	}
 	is(t, "v")(c.Get(ctx, "k").Result())
@@ -117,20 +125,26 @@ func scriptCommands(t *testing.T, c subject) {
 	is(t, []bool{false})(c.ScriptExists(ctx, sha).Result())
 	fails(t, "NOTBUSY No scripts in execution right now.", c.ScriptKill(ctx))
 	is[any](t, "OK")(c.do("SCRIPT", "DEBUG", "NO"))
-	is[any](t, "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("SCRIPT", "HELP")))
-	if err := c.ScriptLoad(ctx, "return (").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR Error compiling script (new function): user_script:1:") {
+	is[any](t, "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(
+		first(c.do("SCRIPT", "HELP")))
+	if err := c.ScriptLoad(ctx, "return (").Err(); err == nil || !strings.HasPrefix(err.Error(),
+		"ERR Error compiling script (new function): user_script:1:") {
 		t.Errorf("a script that is none: %v", err)
 	}
 }
 
 func scriptErrors(t *testing.T, c subject) {
 	is(t, "OK")(c.Set(ctx, "s", "v", 0).Result())
-	script := redis.NewScript("redis.call('SET', 'before', 1)\nreturn redis.call('LPUSH', KEYS[1], 'x')")
-	fails(t, "WRONGTYPE Operation against a key holding the wrong kind of value script: "+script.Hash()+", on @user_script:2.", script.Eval(ctx, c, []string{"s"}))
+	script := redis.NewScript(
+		"redis.call('SET', 'before', 1)\nreturn redis.call('LPUSH', KEYS[1], 'x')")
+	fails(t, "WRONGTYPE Operation against a key holding the wrong kind of value script: "+
+		script.Hash()+", on @user_script:2.", script.Eval(ctx, c, []string{"s"}))
 	is(t, "1")(c.Get(ctx, "before").Result()) // what came before the error stays
-	is[any](t, "WRONGTYPE Operation against a key holding the wrong kind of value")(c.Eval(ctx, "return redis.pcall('LPUSH', KEYS[1], 'x').err", []string{"s"}).Result())
+	is[any](t, "WRONGTYPE Operation against a key holding the wrong kind of value")(c.Eval(ctx,
+		"return redis.pcall('LPUSH', KEYS[1], 'x').err", []string{"s"}).Result())
 	fails(t, "MY own", c.Eval(ctx, "return redis.error_reply('MY own')", nil))
-	fails(t, "ERR Number of keys can't be greater than number of args", c.Do(ctx, "EVAL", "return 1", 2, "k"))
+	fails(t, "ERR Number of keys can't be greater than number of args",
+		c.Do(ctx, "EVAL", "return 1", 2, "k"))
 	fails(t, "ERR Number of keys can't be negative", c.Do(ctx, "EVAL", "return 1", -1))
 	for text, begin := range map[string]string{
 		"return nosuch":                           "ERR user_script:1: Script attempted to access nonexistent global variable 'nosuch'",
@@ -143,7 +157,8 @@ func scriptErrors(t *testing.T, c subject) {
 		"error({err = 'CODE text'})":              "CODE text",
 		"return redis.call('INCR', KEYS[1]) + {}": "ERR ",
 	} {
-		if err := c.Eval(ctx, text, []string{"n"}).Err(); err == nil || !strings.HasPrefix(err.Error(), begin) {
+		if err := c.Eval(ctx, text, []string{"n"}).Err(); err == nil ||
+			!strings.HasPrefix(err.Error(), begin) {
 			t.Errorf("%s: error %v, want %s…", text, err, begin)
 		}
 	}
@@ -151,7 +166,8 @@ func scriptErrors(t *testing.T, c subject) {
 
 // scriptIsWhole: nobody sees what a script has done in part.
 func scriptIsWhole(t *testing.T, s subject) {
-	script := redis.NewScript("for i = 1, 20 do redis.call('SET', 'key:' .. i, ARGV[1]) end return 1")
+	script := redis.NewScript(
+		"for i = 1, 20 do redis.call('SET', 'key:' .. i, ARGV[1]) end return 1")
 	rounds := often(40)
 	together(t, s, func(worker int, c *redis.Conn) {
 		names := make([]string, 20)
@@ -166,7 +182,9 @@ func scriptIsWhole(t *testing.T, s subject) {
 				continue
 			}
 			values, err := c.MGet(ctx, names...).Result()
-			if err != nil || slices.ContainsFunc(values, func(v any) bool { return v != values[0] }) {
+			if err != nil || slices.ContainsFunc(values, func(v any) bool {
+				return v != values[0]
+			}) {
 				t.Errorf("%v, %v", values, err)
 				return
 			}
@@ -192,7 +210,8 @@ func scriptStock(t *testing.T, s subject) {
 	for client := range clients {
 		all.Go(func() {
 			for i := range 5 {
-				left, err := take.Run(ctx, c, []string{"stock", "orders"}, 1, fmt.Sprint(client, ":", i)).Int()
+				left, err := take.Run(ctx, c, []string{"stock", "orders"}, 1,
+					fmt.Sprint(client, ":", i)).Int()
 				if err != nil {
 					t.Error(err)
 					return
@@ -212,10 +231,14 @@ func scriptStock(t *testing.T, s subject) {
 }
 
 func scriptWakes(t *testing.T, c subject) {
-	reply := later(t, c, func(conn *redis.Conn) ([]string, error) { return conn.BLPop(ctx, 0, "l").Result() })
+	reply := later(t, c, func(conn *redis.Conn) ([]string, error) {
+		return conn.BLPop(ctx, 0, "l").Result()
+	})
 	c.waiting(t, 1)
 	// What it sees is what the script leaves.
-	is[any](t, int64(2))(c.Eval(ctx, "redis.call('RPUSH', KEYS[1], 'a', 'b', 'c') redis.call('LPOP', KEYS[1]) return redis.call('LLEN', KEYS[1])", []string{"l"}).Result())
+	is[any](t, int64(2))(c.Eval(ctx,
+		"redis.call('RPUSH', KEYS[1], 'a', 'b', 'c') redis.call('LPOP', KEYS[1]) return redis.call('LLEN', KEYS[1])",
+		[]string{"l"}).Result())
 	is(t, []string{"l", "b"})(reply())
 }
 
@@ -229,7 +252,8 @@ func scriptInMulti(t *testing.T, c subject) {
 	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, "n", 1, 0)
 		first = p.Eval(ctx, "return redis.call('INCR', KEYS[1])", []string{"n"})
-		second = p.Eval(ctx, "return redis.call('GET', 'n') .. redis.call('TIME')[1]:sub(1, 0)", nil)
+		second = p.Eval(ctx, "return redis.call('GET', 'n') .. redis.call('TIME')[1]:sub(1, 0)",
+			nil)
 		return nil
 	}); err != nil {
 		t.Error(err)
@@ -255,7 +279,8 @@ func scriptTooLong(t *testing.T, c subject) {
 	}
 	fails(t, busy, c.FunctionKill(ctx))
 	is(t, "OK")(c.ScriptKill(ctx).Result())
-	if err := await.For(t, "the script ends", runs); err == nil || !strings.HasPrefix(err.Error(), "ERR Script killed by user with SCRIPT KILL...") {
+	if err := await.For(t, "the script ends", runs); err == nil ||
+		!strings.HasPrefix(err.Error(), "ERR Script killed by user with SCRIPT KILL...") {
 		t.Errorf("the script ended with %v", err)
 	}
 	missing(t, c.Get(ctx, "k"))
@@ -272,22 +297,26 @@ func functions(t *testing.T, c subject) {
 	is[any](t, int64(5))(c.FCall(ctx, "add", []string{"n"}, 5).Result())
 	is[any](t, "5")(c.FCallRo(ctx, "peek", []string{"n"}).Result())
 	is[any](t, "5")(c.FCall(ctx, "peek", []string{"n"}).Result())
-	fails(t, "ERR Can not execute a script with write flag using *_ro command.", c.FCallRo(ctx, "add", []string{"n"}, 1))
+	fails(t, "ERR Can not execute a script with write flag using *_ro command.",
+		c.FCallRo(ctx, "add", []string{"n"}, 1))
 	fails(t, "ERR Function not found", c.FCall(ctx, "nosuch", nil))
 	fails(t, "ERR Library 'mylib' already exists", c.FunctionLoad(ctx, libraryText))
 	is(t, "mylib")(c.FunctionLoadReplace(ctx, libraryText).Result())
-	list, err := c.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: "my*", WithCode: true}).Result()
+	list, err := c.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: "my*",
+		WithCode: true}).Result()
 	if err != nil || len(list) != 1 || list[0].Code != libraryText || len(list[0].Functions) != 2 {
 		t.Errorf("FUNCTION LIST: %+v, %v", list, err)
 	}
 	stats, err := c.FunctionStats(ctx).Result()
-	if err != nil || stats.Running() || len(stats.Engines) != 1 || stats.Engines[0].LibrariesCount != 1 || stats.Engines[0].FunctionsCount != 2 {
+	if err != nil || stats.Running() || len(stats.Engines) != 1 ||
+		stats.Engines[0].LibrariesCount != 1 || stats.Engines[0].FunctionsCount != 2 {
 		t.Errorf("FUNCTION STATS: %+v, %v", stats, err)
 	}
 	fails(t, "NOTBUSY No scripts in execution right now.", c.FunctionKill(ctx))
 	is(t, "OK")(c.FunctionDelete(ctx, "mylib").Result())
 	fails(t, "ERR Library not found", c.FunctionDelete(ctx, "mylib"))
-	is[any](t, "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("FUNCTION", "HELP")))
+	is[any](t, "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(
+		first(c.do("FUNCTION", "HELP")))
 }
 
 func functionLibraries(t *testing.T, c subject) {

@@ -32,7 +32,8 @@ func TestGoRedisServer(t *testing.T) {
 func timeAndRole(t *testing.T, c subject) {
 	before := time.Now().Truncate(time.Microsecond)
 	now, err := c.Time(ctx).Result()
-	if after := time.Now(); err != nil || now.Before(before.Add(-time.Millisecond)) || now.After(after) {
+	if after := time.Now(); err != nil || now.Before(before.Add(-time.Millisecond)) ||
+		now.After(after) {
 		t.Errorf("TIME %v, %v, want %v to %v", now, err, before, after)
 	}
 	is[any](t, []any{"master", int64(0), []any{}})(c.do("ROLE"))
@@ -75,10 +76,12 @@ func info(t *testing.T, c subject) {
 }
 
 func configuration(t *testing.T, c subject) {
-	is(t, map[string]string{"maxmemory-policy": "noeviction"})(c.ConfigGet(ctx, "maxmemory-policy").Result())
+	is(t, map[string]string{"maxmemory-policy": "noeviction"})(c.ConfigGet(ctx,
+		"maxmemory-policy").Result())
 	is(t, map[string]string{})(c.ConfigGet(ctx, "nosuch*").Result())
 	several, err := c.Do(ctx, "CONFIG", "GET", "max[mc]*", "databases", "Timeout").Result()
-	if err != nil || !strings.Contains(fmt.Sprint(several), "maxclients") || !strings.Contains(fmt.Sprint(several), "imeout") {
+	if err != nil || !strings.Contains(fmt.Sprint(several), "maxclients") ||
+		!strings.Contains(fmt.Sprint(several), "imeout") {
 		t.Errorf("CONFIG GET of several: %v, %v", several, err)
 	}
 	is(t, "OK")(c.ConfigSet(ctx, "timeout", "100").Result())
@@ -86,13 +89,17 @@ func configuration(t *testing.T, c subject) {
 	is(t, "OK")(c.ConfigSet(ctx, "maxmemory", "100mb").Result())
 	is(t, map[string]string{"maxmemory": "104857600"})(c.ConfigGet(ctx, "maxmemory").Result())
 	is[any](t, "OK")(c.do("CONFIG", "SET", "maxmemory", 0, "timeout", 0))
-	fails(t, "ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer",
+	fails(t,
+		"ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer",
 		c.Do(ctx, "CONFIG", "SET", "maxmemory", "200mb", "timeout", "x"))
 	is(t, map[string]string{"maxmemory": "0"})(c.ConfigGet(ctx, "maxmemory").Result())
-	fails(t, "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'", c.ConfigSet(ctx, "nosuch", "1"))
-	fails(t, "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 4294967295 inclusive",
+	fails(t, "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'",
+		c.ConfigSet(ctx, "nosuch", "1"))
+	fails(t,
+		"ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 4294967295 inclusive",
 		c.ConfigSet(ctx, "maxclients", "0"))
-	fails(t, "ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config",
+	fails(t,
+		"ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config",
 		c.ConfigSet(ctx, "databases", "3"))
 	fails(t, "ERR The server is running without a config file", c.ConfigRewrite(ctx))
 	is(t, "OK")(c.ConfigResetStat(ctx).Result())
@@ -111,26 +118,33 @@ func commandTable(t *testing.T, c subject) {
 		t.Errorf("COMMAND COUNT %d, %v; COMMAND lists %d", count, err, len(commands))
 	}
 	get := commands["get"]
-	if get == nil || get.Arity != 2 || get.FirstKeyPos != 1 || get.LastKeyPos != 1 || get.StepCount != 1 ||
-		!get.ReadOnly || !slices.Contains(get.Flags, "fast") || !slices.Contains(get.ACLFlags, "@string") {
+	if get == nil || get.Arity != 2 || get.FirstKeyPos != 1 || get.LastKeyPos != 1 ||
+		get.StepCount != 1 ||
+		!get.ReadOnly || !slices.Contains(get.Flags, "fast") ||
+		!slices.Contains(get.ACLFlags, "@string") {
 		t.Errorf("COMMAND: get is %+v", get)
 	}
 	list, err := c.CommandList(ctx, nil).Result()
 	if err != nil || !slices.Contains(list, "get") || !slices.Contains(list, "config|get") {
 		t.Errorf("COMMAND LIST: %q, %v", list, err)
 	}
-	is(t, []string{"setex", "setnx"})(sorted(c.CommandList(ctx, &redis.FilterBy{Pattern: "set[en]*"}).Val()), nil)
+	is(t, []string{"setex", "setnx"})(
+		sorted(c.CommandList(ctx, &redis.FilterBy{Pattern: "set[en]*"}).Val()), nil)
 	is(t, []string{"a", "b"})(c.CommandGetKeys(ctx, "MSET", "a", "1", "b", "2").Result())
-	is(t, []redis.KeyFlags{{Key: "k", Flags: []string{"RW", "access", "delete"}}})(c.CommandGetKeysAndFlags(ctx, "GETDEL", "k").Result())
-	if docs, err := c.Do(ctx, "COMMAND", "DOCS", "get").Result(); err != nil || !strings.Contains(fmt.Sprint(docs), "1.0.0") {
+	is(t, []redis.KeyFlags{{Key: "k", Flags: []string{"RW", "access", "delete"}}})(
+		c.CommandGetKeysAndFlags(ctx, "GETDEL", "k").Result())
+	if docs, err := c.Do(ctx, "COMMAND", "DOCS", "get").Result(); err != nil ||
+		!strings.Contains(fmt.Sprint(docs), "1.0.0") {
 		t.Errorf("COMMAND DOCS get: %v, %v", docs, err)
 	}
-	if infos, err := c.Do(ctx, "COMMAND", "INFO", "get", "nosuch").Slice(); err != nil || len(infos) != 2 || infos[1] != nil {
+	if infos, err := c.Do(ctx, "COMMAND", "INFO", "get", "nosuch").Slice(); err != nil ||
+		len(infos) != 2 || infos[1] != nil {
 		t.Errorf("COMMAND INFO: %v, %v", infos, err)
 	}
 	fails(t, "ERR The command has no key arguments", c.CommandGetKeys(ctx, "ECHO", "x"))
 	fails(t, "ERR Invalid command specified", c.CommandGetKeys(ctx, "NOSUCH", "a"))
-	fails(t, "ERR Invalid number of arguments specified for command", c.CommandGetKeys(ctx, "SET", "k"))
+	fails(t, "ERR Invalid number of arguments specified for command",
+		c.CommandGetKeys(ctx, "SET", "k"))
 }
 
 func sorted(list []string) []string {
@@ -161,9 +175,12 @@ func slowlog(t *testing.T, c subject) {
 	is(t, "OK")(c.ConfigSet(ctx, "slowlog-log-slower-than", "0").Result())
 	is(t, "OK")(c.SlowLogReset(ctx).Result())
 	is(t, "OK")(c.Set(ctx, "k", "v", 0).Result())
-	is(t, "OK")(c.ConfigSet(ctx, "slowlog-log-slower-than", "-1").Result()) // on a busy machine any command may be slow
+	// On a busy machine any command may be slow.
+	is(t, "OK")(c.ConfigSet(ctx, "slowlog-log-slower-than", "-1").Result())
 	logged, err := c.SlowLogGet(ctx, -1).Result()
-	found := slices.ContainsFunc(logged, func(l redis.SlowLog) bool { return slices.Equal(l.Args, []string{"set", "k", "v"}) })
+	found := slices.ContainsFunc(logged, func(l redis.SlowLog) bool {
+		return slices.Equal(l.Args, []string{"set", "k", "v"})
+	})
 	if err != nil || !found {
 		t.Errorf("SLOWLOG GET: %+v, %v; want set k v", logged, err)
 	}
@@ -180,7 +197,8 @@ func latency(t *testing.T, c subject) {
 	is[any](t, []any{})(c.do("LATENCY", "LATEST"))
 	is[any](t, []any{})(c.do("LATENCY", "HISTORY", "command"))
 	is[any](t, int64(0))(c.do("LATENCY", "RESET"))
-	fails(t, "ERR No samples available for event 'command'", c.Do(ctx, "LATENCY", "GRAPH", "command"))
+	fails(t, "ERR No samples available for event 'command'",
+		c.Do(ctx, "LATENCY", "GRAPH", "command"))
 	if text, err := c.Do(ctx, "LATENCY", "DOCTOR").Text(); err != nil || text == "" {
 		t.Errorf("LATENCY DOCTOR: %q, %v", text, err)
 	}
@@ -198,7 +216,8 @@ func memory(t *testing.T, c subject) {
 	}
 	missing(t, c.MemoryUsage(ctx, "none"))
 	is[any](t, "OK")(c.do("MEMORY", "PURGE"))
-	if stats, err := c.Do(ctx, "MEMORY", "STATS").Result(); err != nil || !strings.Contains(fmt.Sprint(stats), "keys.count") {
+	if stats, err := c.Do(ctx, "MEMORY", "STATS").Result(); err != nil ||
+		!strings.Contains(fmt.Sprint(stats), "keys.count") {
 		t.Errorf("MEMORY STATS: %v, %v", stats, err)
 	}
 	for _, sub := range []string{"DOCTOR", "MALLOC-STATS"} {
@@ -223,7 +242,9 @@ func debugCommand(t *testing.T, c subject) {
 		is[any](t, "OK")(c.do("DEBUG", "SET-ACTIVE-EXPIRE", 0))
 		is[any](t, "OK")(c.do("DEBUG", "SET-ACTIVE-EXPIRE", 1))
 		for _, args := range [][]any{
-			{"DEBUG", "RELOAD"}, {"DEBUG", "LOADAOF"}, {"DEBUG", "HTSTATS", "0"}, {"DEBUG", "SDSLEN", "k"}, {"DEBUG", "JMAP"}, {"DEBUG", "CHANGE-REPL-ID"}, {"DEBUG", "DIGEST"}, {"DEBUG", "DIGEST-VALUE", "k"},
+			{"DEBUG", "RELOAD"}, {"DEBUG", "LOADAOF"}, {"DEBUG", "HTSTATS", "0"},
+			{"DEBUG", "SDSLEN", "k"}, {"DEBUG", "JMAP"}, {"DEBUG", "CHANGE-REPL-ID"},
+			{"DEBUG", "DIGEST"}, {"DEBUG", "DIGEST-VALUE", "k"},
 			{"DEBUG", "PROTOCOL", "string"}, {"DEBUG", "STRINGMATCH-LEN", "a*", "abc"},
 		} {
 			if _, err := c.do(args...); err != nil {
@@ -231,20 +252,24 @@ func debugCommand(t *testing.T, c subject) {
 			}
 		}
 		fails(t, "MY text", c.Do(ctx, "DEBUG", "ERROR", "MY text"))
-		if text, err := c.DebugObject(ctx, "k").Result(); err != nil || !strings.Contains(text, "encoding:embstr") {
+		if text, err := c.DebugObject(ctx, "k").Result(); err != nil ||
+			!strings.Contains(text, "encoding:embstr") {
 			t.Errorf("DEBUG OBJECT: %q, %v", text, err)
 		}
 		is[any](t, "OK")(c.do("DEBUG", "COMPACT"))
 		is[any](t, "OK")(c.do("SET", "due", "v", "EX", 3600))
-		fails(t, "ERR time is not guarded: there is no step of the clock to confirm", c.Do(ctx, "KEYP.CLOCK", "CONFIRM"))
+		fails(t, "ERR time is not guarded: there is no step of the clock to confirm",
+			c.Do(ctx, "KEYP.CLOCK", "CONFIRM"))
 		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 3600_000))
 		is(t, int64(1))(c.Exists(ctx, "due").Result())
-		if got := fieldsOf(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "guarded" || !about(got["ahead"], 3600_000) {
+		if got := fieldsOf(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "guarded" ||
+			!about(got["ahead"], 3600_000) {
 			t.Errorf("after a step: %v", got)
 		}
 		is[any](t, "OK")(c.do("KEYP.CLOCK", "CONFIRM"))
 		is(t, int64(0))(c.Exists(ctx, "due").Result())
-		if got := fieldsOf(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "follows" || got["ahead"] != int64(0) {
+		if got := fieldsOf(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "follows" ||
+			got["ahead"] != int64(0) {
 			t.Errorf("confirmed: %v", got)
 		}
 		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 0))
@@ -278,7 +303,8 @@ func about(n any, want int64) bool {
 
 func help(t *testing.T, c subject) {
 	if c.keyp {
-		if lines, err := c.Do(ctx, "KEYP.CLOCK", "HELP").StringSlice(); err != nil || len(lines) < 4 {
+		if lines, err := c.Do(ctx, "KEYP.CLOCK", "HELP").StringSlice(); err != nil ||
+			len(lines) < 4 {
 			t.Errorf("KEYP.CLOCK HELP: %q, %v", lines, err)
 		}
 	}
@@ -287,7 +313,8 @@ func help(t *testing.T, c subject) {
 		if err != nil || len(lines) < 4 || !strings.HasPrefix(lines[0], container) {
 			t.Errorf("%s HELP: %q, %v", container, lines, err)
 		}
-		fails(t, "ERR unknown subcommand 'NOPE'. Try "+container+" HELP.", c.Do(ctx, container, "NOPE"))
+		fails(t, "ERR unknown subcommand 'NOPE'. Try "+container+" HELP.",
+			c.Do(ctx, container, "NOPE"))
 	}
 }
 

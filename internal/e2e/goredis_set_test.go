@@ -53,7 +53,8 @@ func setMembers(t *testing.T, c subject) {
 	is(t, true)(c.SIsMember(ctx, "s", 7).Result())
 	is(t, false)(c.SIsMember(ctx, "s", "none").Result())
 	is(t, []bool{true, false, true})(c.SMIsMember(ctx, "s", "a", "none", "").Result())
-	is(t, map[string]struct{}{"a": {}, "b\r\n\x00": {}, "": {}, "7": {}})(c.SMembersMap(ctx, "s").Result())
+	is(t, map[string]struct{}{"a": {}, "b\r\n\x00": {}, "": {}, "7": {}})(
+		c.SMembersMap(ctx, "s").Result())
 	is(t, int64(2))(c.SRem(ctx, "s", "a", "", "none").Result())
 	hasMembers(t, c, "s", "7", "b\r\n\x00")
 	is(t, "set")(c.Type(ctx, "s").Result())
@@ -173,9 +174,12 @@ func setTypeErrors(t *testing.T, c subject) {
 	const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	is(t, "OK")(c.Set(ctx, "str", "v", 0).Result())
 	for _, words := range [][]any{
-		{"SADD", "str", "a"}, {"SREM", "str", "a"}, {"SCARD", "str"}, {"SMEMBERS", "str"}, {"SISMEMBER", "str", "a"},
-		{"SMISMEMBER", "str", "a"}, {"SPOP", "str"}, {"SRANDMEMBER", "str"}, {"SMOVE", "str", "b", "a"}, {"SINTER", "str"},
-		{"SUNION", "none", "str"}, {"SDIFF", "none", "str"}, {"SINTERSTORE", "to", "none", "str"}, {"SUNIONSTORE", "to", "str"},
+		{"SADD", "str", "a"}, {"SREM", "str", "a"}, {"SCARD", "str"}, {"SMEMBERS", "str"},
+		{"SISMEMBER", "str", "a"},
+		{"SMISMEMBER", "str", "a"}, {"SPOP", "str"}, {"SRANDMEMBER", "str"},
+		{"SMOVE", "str", "b", "a"}, {"SINTER", "str"},
+		{"SUNION", "none", "str"}, {"SDIFF", "none", "str"}, {"SINTERSTORE", "to", "none", "str"},
+		{"SUNIONSTORE", "to", "str"},
 		{"SDIFFSTORE", "to", "str"}, {"SINTERCARD", 1, "str"}, {"SSCAN", "str", 0},
 	} {
 		fails(t, wrongType, c.Do(ctx, words...))
@@ -186,7 +190,8 @@ func setTypeErrors(t *testing.T, c subject) {
 	fails(t, "ERR value is out of range, must be positive", c.SPopN(ctx, "s", -1))
 	fails(t, "ERR syntax error", c.Do(ctx, "SPOP", "s", 1, 2))
 	fails(t, "ERR numkeys should be greater than 0", c.Do(ctx, "SINTERCARD", 0, "s"))
-	fails(t, "ERR Number of keys can't be greater than number of args", c.Do(ctx, "SINTERCARD", 2, "s"))
+	fails(t, "ERR Number of keys can't be greater than number of args",
+		c.Do(ctx, "SINTERCARD", 2, "s"))
 	fails(t, "ERR LIMIT can't be negative", c.Do(ctx, "SINTERCARD", 1, "s", "LIMIT", -1))
 }
 
@@ -196,7 +201,8 @@ func expireMember(t *testing.T, c subject) {
 	is[any](t, int64(1))(c.do("EXPIREMEMBER", "s", "b", 50, "ms"))
 	is[any](t, int64(1))(c.do("EXPIREMEMBERAT", "s", "c", time.Now().Unix()+1000))
 	is[any](t, int64(0))(c.do("EXPIREMEMBER", "s", "none", 100))
-	if got, err := c.Do(ctx, "TTL", "s", "c").Int(); err != nil || got < 1000-int(c.age()/time.Second) || got > 1000 {
+	if got, err := c.Do(ctx, "TTL", "s", "c").Int(); err != nil ||
+		got < 1000-int(c.age()/time.Second) || got > 1000 {
 		t.Errorf("TTL s c: %d, %v", got, err)
 	}
 	await.Until(t, "the member expires", func() bool { return !c.SIsMember(ctx, "s", "b").Val() })

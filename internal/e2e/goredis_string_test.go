@@ -146,13 +146,16 @@ func setIfDigest(t *testing.T, c subject) {
 	is(t, "new")(c.SetIFDNEGet(ctx, "k", "newer", helloDigest, 0).Result())
 	is(t, "newer")(c.Get(ctx, "k").Result())
 	persists(t, c, "k")
-	fails(t, "ERR must be exactly 16 hexadecimal characters", c.Do(ctx, "SET", "k", "v", "IFDEQ", "1"))
+	fails(t, "ERR must be exactly 16 hexadecimal characters",
+		c.Do(ctx, "SET", "k", "v", "IFDEQ", "1"))
 	is(t, int64(1))(c.RPush(ctx, "l", "a").Result())
-	fails(t, "WRONGTYPE Operation against a key holding the wrong kind of value", c.Digest(ctx, "l"))
+	fails(t, "WRONGTYPE Operation against a key holding the wrong kind of value",
+		c.Digest(ctx, "l"))
 }
 
 func delEx(t *testing.T, c subject) {
-	is(t, int64(0))(c.DelExArgs(ctx, "k", redis.DelExArgs{Mode: "IFEQ", MatchValue: "hello"}).Result())
+	is(t, int64(0))(c.DelExArgs(ctx, "k",
+		redis.DelExArgs{Mode: "IFEQ", MatchValue: "hello"}).Result())
 	for _, hold := range []redis.DelExArgs{
 		{Mode: "IFEQ", MatchValue: "other"}, {Mode: "IFNE", MatchValue: "hello"},
 		{Mode: "IFDEQ", MatchDigest: 1}, {Mode: "IFDNE", MatchDigest: helloDigest},
@@ -183,8 +186,10 @@ func mSetEx(t *testing.T, c subject) {
 	is(t, []any{"1", "2"})(c.MGet(ctx, "a", "b").Result())
 	expires(t, c, "a", time.Minute)
 	expires(t, c, "b", time.Minute)
-	is(t, int64(0))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.NX}, "new", "3", "a", "3").Result())
-	is(t, int64(0))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.XX}, "new", "3", "a", "3").Result())
+	is(t, int64(0))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.NX}, "new", "3",
+		"a", "3").Result())
+	is(t, int64(0))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.XX}, "new", "3",
+		"a", "3").Result())
 	is(t, []any{"1", nil})(c.MGet(ctx, "a", "new").Result())
 	is(t, int64(1))(c.MSetEX(ctx, within(redis.KEEPTTL, 0), "a", "3", "new", "3").Result())
 	expires(t, c, "a", time.Minute)
@@ -192,11 +197,13 @@ func mSetEx(t *testing.T, c subject) {
 	at := time.Now().Add(time.Hour)
 	is(t, int64(1))(c.MSetEX(ctx, within(redis.PXAT, at.UnixMilli()), "a", "4").Result())
 	is[any](t, at.UnixMilli())(c.do("PEXPIRETIME", "a"))
-	is(t, int64(1))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.XX}, "a", "5", "b", "5").Result())
+	is(t, int64(1))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.XX}, "a", "5",
+		"b", "5").Result())
 	persists(t, c, "a")
 	is(t, int64(1))(c.MSetEX(ctx, within(redis.EXAT, 1), "a", "6").Result())
 	gone(t, c, "a")
-	fails(t, "ERR invalid expire time in 'msetex' command", c.MSetEX(ctx, within(redis.PX, 0), "a", "7"))
+	fails(t, "ERR invalid expire time in 'msetex' command",
+		c.MSetEX(ctx, within(redis.PX, 0), "a", "7"))
 	fails(t, "ERR wrong number of key-value pairs", c.Do(ctx, "MSETEX", 2, "a", "1", "b"))
 }
 
@@ -274,7 +281,8 @@ func counterErrors(t *testing.T, c subject) {
 	fails(t, "ERR increment or decrement would overflow", c.Incr(ctx, "max"))
 	fails(t, "ERR increment or decrement would overflow", c.Decr(ctx, "min"))
 	fails(t, "ERR decrement would overflow", c.Do(ctx, "DECRBY", "n", "-9223372036854775808"))
-	for _, bad := range []string{"", " 1", "1 ", "+1", "01", "1.0", "x", "9223372036854775808", "0x1"} {
+	for _, bad := range []string{"", " 1", "1 ", "+1", "01", "1.0", "x", "9223372036854775808",
+		"0x1"} {
 		is(t, "OK")(c.Set(ctx, "bad", bad, 0).Result())
 		fails(t, notInteger, c.Incr(ctx, "bad"))
 		fails(t, notInteger, c.Do(ctx, "INCRBY", "n", bad))
@@ -316,7 +324,8 @@ func ranges(t *testing.T, c subject) {
 	is(t, int64(0))(c.SetRange(ctx, "none", 10, "").Result())
 	is(t, int64(0))(c.Exists(ctx, "none").Result())
 	fails(t, "ERR offset is out of range", c.SetRange(ctx, "k", -1, "x"))
-	fails(t, "ERR string exceeds maximum allowed size (proto-max-bulk-len)", c.SetRange(ctx, "k", 1<<40, "x"))
+	fails(t, "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+		c.SetRange(ctx, "k", 1<<40, "x"))
 	is(t, true)(c.Expire(ctx, "k", time.Minute).Result())
 	is(t, int64(12))(c.Append(ctx, "k", "!").Result())
 	expires(t, c, "k", time.Minute)
@@ -324,11 +333,16 @@ func ranges(t *testing.T, c subject) {
 
 func lcs(t *testing.T, c subject) {
 	is(t, "OK")(c.MSet(ctx, "a", "ohmytext", "b", "mynewtext").Result())
-	is(t, &redis.LCSMatch{MatchString: "mytext"})(c.LCS(ctx, &redis.LCSQuery{Key1: "a", Key2: "b"}).Result())
-	is(t, &redis.LCSMatch{Len: 6})(c.LCS(ctx, &redis.LCSQuery{Key1: "a", Key2: "b", Len: true}).Result())
+	is(t, &redis.LCSMatch{MatchString: "mytext"})(c.LCS(ctx,
+		&redis.LCSQuery{Key1: "a", Key2: "b"}).Result())
+	is(t, &redis.LCSMatch{Len: 6})(c.LCS(ctx,
+		&redis.LCSQuery{Key1: "a", Key2: "b", Len: true}).Result())
 	is(t, &redis.LCSMatch{Len: 6, Matches: []redis.LCSMatchedPosition{
-		{Key1: redis.LCSPosition{Start: 4, End: 7}, Key2: redis.LCSPosition{Start: 5, End: 8}, MatchLen: 4},
-	}})(c.LCS(ctx, &redis.LCSQuery{Key1: "a", Key2: "b", Idx: true, MinMatchLen: 4, WithMatchLen: true}).Result())
+		{Key1: redis.LCSPosition{Start: 4, End: 7}, Key2: redis.LCSPosition{Start: 5, End: 8},
+			MatchLen: 4},
+	}})(c.LCS(ctx, &redis.LCSQuery{Key1: "a", Key2: "b", Idx: true, MinMatchLen: 4,
+		WithMatchLen: true}).Result())
 	is(t, &redis.LCSMatch{})(c.LCS(ctx, &redis.LCSQuery{Key1: "a", Key2: "none"}).Result())
-	fails(t, "ERR If you want both the length and indexes, please just use IDX.", c.Do(ctx, "LCS", "a", "b", "LEN", "IDX"))
+	fails(t, "ERR If you want both the length and indexes, please just use IDX.",
+		c.Do(ctx, "LCS", "a", "b", "LEN", "IDX"))
 }

@@ -59,7 +59,8 @@ func family(t *testing.T, features []feature) {
 			}
 			for _, proto := range []int{2, 3} {
 				t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
-					s := subject{Client: running.Client(proto), server: running, proto: proto, keyp: server.keyp}
+					s := subject{Client: running.Client(proto), server: running, proto: proto,
+						keyp: server.keyp}
 					s.AddHook(recorder{s.keyp})
 					for _, f := range features {
 						if f.newer != "" && !s.keyp {
@@ -186,7 +187,9 @@ func (r recorder) note(cmd redis.Cmder) {
 }
 
 func (r recorder) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return next(ctx, network, addr)
+	}
 }
 
 func (r recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -30,7 +30,8 @@ func TestGoRedisTracking(t *testing.T) {
 // invalidated collects the keys of messages.
 type invalidated struct{ keys []string }
 
-func (i *invalidated) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, message []any) error {
+func (i *invalidated) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext,
+	message []any) error {
 	keys, ok := message[1].([]any)
 	if !ok {
 		i.keys = append(i.keys, "(all)")
@@ -42,7 +43,8 @@ func (i *invalidated) HandlePushNotification(_ context.Context, _ push.Notificat
 }
 
 // tracker is a connection that tracks, and how to see what messages it got since.
-func (s subject) tracker(t *testing.T, options *redis.ClientTrackingOptions) (c *redis.Conn, notified func() []string) {
+func (s subject) tracker(t *testing.T,
+	options *redis.ClientTrackingOptions) (c *redis.Conn, notified func() []string) {
 	t.Helper()
 	c = s.conn(t)
 	heard := &invalidated{}
@@ -95,13 +97,15 @@ func trackPrefixes(t *testing.T, s subject) {
 	if s.proto == 2 {
 		return
 	}
-	c, notified := s.tracker(t, &redis.ClientTrackingOptions{Bcast: true, Prefixes: []string{"user:", "job:"}, NoLoop: true})
+	c, notified := s.tracker(t, &redis.ClientTrackingOptions{Bcast: true,
+		Prefixes: []string{"user:", "job:"}, NoLoop: true})
 	s.MSet(ctx, "user:2", 1, "user:1", 1, "job:1", 1, "other", 1)
 	is(t, []string{"job:1", "user:1", "user:2"})(notified(), nil)
 	c.Set(ctx, "user:3", 1, 0)
 	is[[]string](t, nil)(notified(), nil)
 	info, err := c.Do(ctx, "CLIENT", "TRACKINGINFO").Result()
-	want := map[any]any{"flags": []any{"on", "bcast", "noloop"}, "redirect": int64(0), "prefixes": []any{"job:", "user:"}}
+	want := map[any]any{"flags": []any{"on", "bcast", "noloop"}, "redirect": int64(0),
+		"prefixes": []any{"job:", "user:"}}
 	if fmt.Sprint(info) != fmt.Sprint(want) || err != nil {
 		t.Errorf("TRACKINGINFO: %v, %v", info, err)
 	}
@@ -143,7 +147,8 @@ func trackRedirect(t *testing.T, s subject) {
 	s.MSet(ctx, "b", 1, "a", 1)
 	for _, want := range []string{"b", "a"} {
 		got, err := messages.ReceiveMessage(ctx)
-		if err != nil || got.Channel != "__redis__:invalidate" || fmt.Sprint(got.PayloadSlice) != "["+want+"]" {
+		if err != nil || got.Channel != "__redis__:invalidate" ||
+			fmt.Sprint(got.PayloadSlice) != "["+want+"]" {
 			t.Errorf("%v, %v; want %s", got, err, want)
 		}
 	}
@@ -151,15 +156,25 @@ func trackRedirect(t *testing.T, s subject) {
 
 func trackErrors(t *testing.T, s subject) {
 	c := s.conn(t)
-	fails(t, "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled", c.Do(ctx, "CLIENT", "CACHING", "YES"))
-	fails(t, "ERR The client ID you want redirect to does not exist", c.Do(ctx, "CLIENT", "TRACKING", "ON", "REDIRECT", 1<<40))
-	fails(t, "ERR PREFIX option requires BCAST mode to be enabled", c.Do(ctx, "CLIENT", "TRACKING", "ON", "PREFIX", "a"))
-	fails(t, "ERR OPTIN and OPTOUT are not compatible with BCAST", c.Do(ctx, "CLIENT", "TRACKING", "ON", "BCAST", "OPTIN"))
-	fails(t, "ERR You can't specify both OPTIN mode and OPTOUT mode", c.Do(ctx, "CLIENT", "TRACKING", "ON", "OPTOUT", "OPTIN"))
+	fails(t,
+		"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+		c.Do(ctx, "CLIENT", "CACHING", "YES"))
+	fails(t, "ERR The client ID you want redirect to does not exist",
+		c.Do(ctx, "CLIENT", "TRACKING", "ON", "REDIRECT", 1<<40))
+	fails(t, "ERR PREFIX option requires BCAST mode to be enabled",
+		c.Do(ctx, "CLIENT", "TRACKING", "ON", "PREFIX", "a"))
+	fails(t, "ERR OPTIN and OPTOUT are not compatible with BCAST",
+		c.Do(ctx, "CLIENT", "TRACKING", "ON", "BCAST", "OPTIN"))
+	fails(t, "ERR You can't specify both OPTIN mode and OPTOUT mode",
+		c.Do(ctx, "CLIENT", "TRACKING", "ON", "OPTOUT", "OPTIN"))
 	fails(t, "ERR syntax error", c.Do(ctx, "CLIENT", "TRACKING", "PERHAPS"))
 	is[any](t, "OK")(c.Do(ctx, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a").Result())
-	fails(t, "ERR Prefix 'ab' overlaps with an existing prefix 'a'. Prefixes for a single client must not overlap.", c.Do(ctx, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "ab"))
-	fails(t, "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.", c.Do(ctx, "CLIENT", "TRACKING", "ON"))
+	fails(t,
+		"ERR Prefix 'ab' overlaps with an existing prefix 'a'. Prefixes for a single client must not overlap.",
+		c.Do(ctx, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "ab"))
+	fails(t,
+		"ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.",
+		c.Do(ctx, "CLIENT", "TRACKING", "ON"))
 	is[any](t, "RESET")(c.Do(ctx, "RESET").Result())
 	is[any](t, int64(-1))(c.Do(ctx, "CLIENT", "GETREDIR").Result())
 }
@@ -187,7 +202,9 @@ func monitor(t *testing.T, s subject) {
 			t.Fatal(err)
 		}
 		if strings.Contains(r.text, `"set"`) {
-			if !regexp.MustCompile(`^\d{10}\.\d{6} \[0 127\.0\.0\.1:\d+\] "set" "k" "a \\"b\\"\\n"$`).MatchString(r.text) {
+			if !regexp.MustCompile(
+				`^\d{10}\.\d{6} \[0 127\.0\.0\.1:\d+\] "set" "k" "a \\"b\\"\\n"$`).MatchString(
+				r.text) {
 				t.Errorf("shown %s", r.text)
 			}
 			return
@@ -201,11 +218,14 @@ func TestGoRedisCache(t *testing.T) {
 	t.Parallel()
 	keyp := testkit.Keyp(t)
 	writer := keyp.Client(3)
-	cached := testkit.NewClient(t, &redis.Options{Addr: keyp.Addr(), Protocol: 3, ClientSideCacheConfig: &redis.ClientSideCacheConfig{}})
+	cached := testkit.NewClient(t, &redis.Options{Addr: keyp.Addr(), Protocol: 3,
+		ClientSideCacheConfig: &redis.ClientSideCacheConfig{}})
 	for i := range 50 {
 		want := fmt.Sprint(i)
 		is(t, "OK")(writer.Set(ctx, "k", want, 0).Result())
-		await.Until(t, "the cache has "+want, func() bool { return cached.Get(ctx, "k").Val() == want })
+		await.Until(t, "the cache has "+want, func() bool {
+			return cached.Get(ctx, "k").Val() == want
+		})
 	}
 	hits := func() string {
 		info, err := writer.Info(ctx, "stats").Result()
@@ -224,5 +244,7 @@ func TestGoRedisCache(t *testing.T) {
 		t.Errorf("the server was asked: %s hits, then %s", before, now)
 	}
 	is(t, true)(writer.PExpire(ctx, "k", 30*time.Millisecond).Result())
-	await.Until(t, "the key leaves the cache with its deadline", func() bool { return cached.Get(ctx, "k").Err() == redis.Nil })
+	await.Until(t, "the key leaves the cache with its deadline", func() bool {
+		return cached.Get(ctx, "k").Err() == redis.Nil
+	})
 }

@@ -49,7 +49,8 @@ func zaddAndScores(t *testing.T, c subject) {
 	is(t, 4.25)(c.ZIncrBy(ctx, "z", 0.25, "ann").Result())
 	is(t, 7.0)(c.ZIncrBy(ctx, "z", 7, "new").Result())
 	is(t, int64(2))(c.ZAdd(ctx, "inf", z(math.Inf(1), "top"), z(math.Inf(-1), "low")).Result())
-	is(t, []redis.Z{z(math.Inf(-1), "low"), z(math.Inf(1), "top")})(c.ZRangeWithScores(ctx, "inf", 0, -1).Result())
+	is(t, []redis.Z{z(math.Inf(-1), "low"), z(math.Inf(1), "top")})(c.ZRangeWithScores(ctx, "inf",
+		0, -1).Result())
 	is(t, int64(5))(c.ZCard(ctx, "z").Result())
 	is(t, int64(0))(c.ZCard(ctx, "none").Result())
 	is(t, "zset")(c.Type(ctx, "z").Result())
@@ -63,10 +64,12 @@ func zaddOptions(t *testing.T, c subject) {
 	is(t, 5.0)(c.ZScore(ctx, "z", "ann").Result())
 	is(t, int64(0))(c.ZAddLT(ctx, "z", z(1, "ann")).Result())
 	is(t, 1.0)(c.ZScore(ctx, "z", "ann").Result())
-	is(t, int64(2))(c.ZAddArgs(ctx, "z", redis.ZAddArgs{Ch: true, Members: []redis.Z{z(2, "ann"), z(2, "bob"), z(1, "eve")}}).Result())
+	is(t, int64(2))(c.ZAddArgs(ctx, "z", redis.ZAddArgs{Ch: true,
+		Members: []redis.Z{z(2, "ann"), z(2, "bob"), z(1, "eve")}}).Result())
 	is(t, 3.5)(c.ZAddArgsIncr(ctx, "z", redis.ZAddArgs{Members: []redis.Z{z(1.5, "ann")}}).Result())
 	missing(t, c.ZAddArgsIncr(ctx, "z", redis.ZAddArgs{NX: true, Members: []redis.Z{z(1, "ann")}}))
-	missing(t, c.ZAddArgsIncr(ctx, "none", redis.ZAddArgs{XX: true, Members: []redis.Z{z(1, "ann")}}))
+	missing(t, c.ZAddArgsIncr(ctx, "none",
+		redis.ZAddArgs{XX: true, Members: []redis.Z{z(1, "ann")}}))
 	is(t, int64(0))(c.Exists(ctx, "none").Result())
 }
 
@@ -95,16 +98,21 @@ func zsetRanges(t *testing.T, c subject) {
 	is(t, []string{"ann", "bob", "cid"})(c.ZRange(ctx, "z", 0, -1).Result())
 	is(t, []redis.Z{z(2, "bob"), z(3, "cid")})(c.ZRangeWithScores(ctx, "z", -2, -1).Result())
 	is(t, []string{})(c.ZRange(ctx, "none", 0, -1).Result())
-	is(t, []string{"cid", "bob"})(c.ZRangeArgs(ctx, redis.ZRangeArgs{Key: "z", Start: "+inf", Stop: "(1.5", ByScore: true, Rev: true}).Result())
+	is(t, []string{"cid", "bob"})(c.ZRangeArgs(ctx, redis.ZRangeArgs{Key: "z", Start: "+inf",
+		Stop: "(1.5", ByScore: true, Rev: true}).Result())
 	is(t, []redis.Z{z(2, "bob")})(c.ZRangeArgsWithScores(ctx,
-		redis.ZRangeArgs{Key: "z", Start: "-inf", Stop: "+inf", ByScore: true, Offset: 1, Count: 1}).Result())
+		redis.ZRangeArgs{Key: "z", Start: "-inf", Stop: "+inf", ByScore: true, Offset: 1,
+			Count: 1}).Result())
 	is(t, int64(3))(c.ZAdd(ctx, "lex", z(0, "a"), z(0, "b"), z(0, "c")).Result())
-	is(t, []string{"b", "c"})(c.ZRangeArgs(ctx, redis.ZRangeArgs{Key: "lex", Start: "[b", Stop: "+", ByLex: true}).Result())
+	is(t, []string{"b", "c"})(c.ZRangeArgs(ctx, redis.ZRangeArgs{Key: "lex", Start: "[b", Stop: "+",
+		ByLex: true}).Result())
 	is(t, "OK")(c.Set(ctx, "dst", "v", time.Minute).Result())
-	is(t, int64(2))(c.ZRangeStore(ctx, "dst", redis.ZRangeArgs{Key: "z", Start: 0, Stop: 1, Rev: true}).Result())
+	is(t, int64(2))(c.ZRangeStore(ctx, "dst", redis.ZRangeArgs{Key: "z", Start: 0, Stop: 1,
+		Rev: true}).Result())
 	is(t, []redis.Z{z(2, "bob"), z(3, "cid")})(c.ZRangeWithScores(ctx, "dst", 0, -1).Result())
 	persists(t, c, "dst")
-	is(t, int64(0))(c.ZRangeStore(ctx, "dst", redis.ZRangeArgs{Key: "none", Start: 0, Stop: 1}).Result())
+	is(t, int64(0))(c.ZRangeStore(ctx, "dst",
+		redis.ZRangeArgs{Key: "none", Start: 0, Stop: 1}).Result())
 	gone(t, c, "dst")
 }
 
@@ -132,7 +140,8 @@ func zsetRemovals(t *testing.T, c subject) {
 	is(t, []redis.Z{z(4, "m4")})(c.ZPopMin(ctx, "z").Result())
 	is(t, []redis.Z{z(14, "m14"), z(13, "m13")})(c.ZPopMax(ctx, "z", 2).Result())
 	key, popped, err := c.ZMPop(ctx, "max", 2, "none", "z").Result()
-	if want := []redis.Z{z(12, "m12"), z(11, "m11")}; err != nil || key != "z" || !slices.Equal(popped, want) {
+	if want := []redis.Z{z(12, "m12"), z(11, "m11")}; err != nil || key != "z" ||
+		!slices.Equal(popped, want) {
 		t.Errorf("ZMPOP gives %s, %v, %v", key, popped, err)
 	}
 	missing(t, c.ZMPop(ctx, "min", 1, "none"))
@@ -149,14 +158,17 @@ func zsetCombinations(t *testing.T, c subject) {
 	both := redis.ZStore{Keys: []string{"a", "b"}}
 	weighed := redis.ZStore{Keys: []string{"a", "b"}, Weights: []float64{2, 0.5}, Aggregate: "MAX"}
 	is(t, []string{"ann", "cid", "bob", "dan"})(c.ZUnion(ctx, both).Result())
-	is(t, []redis.Z{z(3, "ann"), z(5, "bob"), z(6, "cid"), z(10, "dan")})(c.ZUnionWithScores(ctx, weighed).Result())
+	is(t, []redis.Z{z(3, "ann"), z(5, "bob"), z(6, "cid"), z(10, "dan")})(c.ZUnionWithScores(ctx,
+		weighed).Result())
 	is(t, []string{"bob"})(c.ZInter(ctx, &both).Result())
-	is(t, []redis.Z{z(13, "bob")})(c.ZInterWithScores(ctx, &redis.ZStore{Keys: []string{"a", "b", "s"}}).Result())
+	is(t, []redis.Z{z(13, "bob")})(c.ZInterWithScores(ctx,
+		&redis.ZStore{Keys: []string{"a", "b", "s"}}).Result())
 	is(t, int64(1))(c.ZInterCard(ctx, 0, "a", "b").Result())
 	is(t, []string{"ann", "cid"})(c.ZDiff(ctx, "a", "b").Result())
 	is(t, []redis.Z{z(1.5, "ann"), z(3, "cid")})(c.ZDiffWithScores(ctx, "a", "s").Result())
 	is(t, int64(4))(c.ZUnionStore(ctx, "dst", &both).Result())
-	is(t, []redis.Z{z(1.5, "ann"), z(3, "cid"), z(12, "bob"), z(20, "dan")})(c.ZRangeWithScores(ctx, "dst", 0, -1).Result())
+	is(t, []redis.Z{z(1.5, "ann"), z(3, "cid"), z(12, "bob"), z(20, "dan")})(c.ZRangeWithScores(ctx,
+		"dst", 0, -1).Result())
 	is(t, int64(1))(c.ZInterStore(ctx, "dst", &weighed).Result())
 	is(t, int64(2))(c.ZDiffStore(ctx, "dst", "a", "b").Result())
 	is(t, int64(0))(c.ZDiffStore(ctx, "dst", "a", "a").Result())
@@ -199,7 +211,8 @@ func zsetWalks(t *testing.T, c subject) {
 	var page []string
 	var err error
 	for cursor, rounds := uint64(0), 0; rounds == 0 || cursor != 0; rounds++ {
-		if page, cursor, err = c.ZScan(ctx, "z", cursor, "m*", 50).Result(); err != nil || rounds > 1000 {
+		if page, cursor, err = c.ZScan(ctx, "z", cursor, "m*", 50).Result(); err != nil ||
+			rounds > 1000 {
 			t.Fatalf("round %d: %v", rounds, err)
 		}
 		for pair := range slices.Chunk(page, 2) {

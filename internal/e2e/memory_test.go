@@ -49,7 +49,9 @@ func TestUsedMemory(t *testing.T) {
 		"strings with deadlines": {150_000, func(i int) []string {
 			return []string{"SETEX", fmt.Sprint("key:", i), "1000", text[:200]}
 		}},
-		"large strings": {3000, func(i int) []string { return []string{"SET", fmt.Sprint("key:", i), text} }},
+		"large strings": {3000, func(i int) []string {
+			return []string{"SET", fmt.Sprint("key:", i), text}
+		}},
 		"hashes": {700_000, func(i int) []string {
 			return []string{"HSET", fmt.Sprint("h:", i%40_000), fmt.Sprint("f:", i), text[:20]}
 		}},
@@ -109,7 +111,8 @@ func TestMaxMemoryHolds(t *testing.T) {
 		n, keys int
 		add     func(i int) []string
 	}
-	n := testkit.Cases(80_000, 150_000) // above the limit, whose upkeep takes as long as all else with twice as many
+	// Above the limit, whose upkeep takes as long as all else with twice as many.
+	n := testkit.Cases(80_000, 150_000)
 	shapes := map[string]shape{
 		"strings": {150_000, 150_000, func(i int) []string {
 			return []string{"SET", fmt.Sprint("key:", i), text[:500]}
@@ -117,7 +120,9 @@ func TestMaxMemoryHolds(t *testing.T) {
 		"strings of all lengths": {n, n, func(i int) []string {
 			return []string{"SETEX", fmt.Sprint("key:", i), "1000", text[:i*i%1000]}
 		}},
-		"large strings": {5000, 5000, func(i int) []string { return []string{"SET", fmt.Sprint("key:", i), text} }},
+		"large strings": {5000, 5000, func(i int) []string {
+			return []string{"SET", fmt.Sprint("key:", i), text}
+		}},
 		"hashes": {400_000, 20_000, func(i int) []string {
 			return []string{"HSET", fmt.Sprint("h:", i/20), fmt.Sprint("f:", i), text[:150]}
 		}},
@@ -125,8 +130,11 @@ func TestMaxMemoryHolds(t *testing.T) {
 			return []string{"ZADD", fmt.Sprint("z:", i/200), strconv.Itoa(i), fmt.Sprint("m:", i)}
 		}},
 	}
-	if !testkit.Long() { // a minute of processor time for all; these leave gaps of all sizes in slabs
-		maps.DeleteFunc(shapes, func(name string, _ shape) bool { return name != "strings of all lengths" })
+	if !testkit.Long() {
+		// A minute of processor time for all; these leave gaps of all sizes in slabs.
+		maps.DeleteFunc(shapes, func(name string, _ shape) bool {
+			return name != "strings of all lengths"
+		})
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
@@ -156,8 +164,10 @@ func TestMaxMemoryHolds(t *testing.T) {
 				t.Errorf("%d keys (%v), want %d", n, err, shape.keys)
 			}
 			fields := memoryInfo(t, c, "everything")
-			t.Logf("%d MiB are held, %s keys are in memory and take %s bytes", held>>20, fields["resident_keys"], fields["used_memory_dataset"])
-			if data, err := strconv.Atoi(fields["used_memory_dataset"]); err != nil || data < limit/4 {
+			t.Logf("%d MiB are held, %s keys are in memory and take %s bytes", held>>20,
+				fields["resident_keys"], fields["used_memory_dataset"])
+			if data, err := strconv.Atoi(fields["used_memory_dataset"]); err != nil ||
+				data < limit/4 {
 				t.Errorf("keys take %d bytes (%v)", data, err)
 			}
 		})
@@ -186,7 +196,8 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 	}
 	fields := memoryInfo(t, c, "everything")
 	if fields["evicted_keys"] != "0" || fields["resident_keys"] != "100000" {
-		t.Errorf("%s keys have left memory, %s are there, of %s bytes", fields["evicted_keys"], fields["resident_keys"], fields["used_memory_dataset"])
+		t.Errorf("%s keys have left memory, %s are there, of %s bytes", fields["evicted_keys"],
+			fields["resident_keys"], fields["used_memory_dataset"])
 	}
 }
 
@@ -202,7 +213,8 @@ func TestSmallMaxMemory(t *testing.T) {
 	})
 	for i := range 1000 {
 		i *= n / 1000
-		if got, err := c.Get(t.Context(), fmt.Sprint("key:", i)).Result(); err != nil || got != strings.Repeat(fmt.Sprint(i%10), 300) {
+		if got, err := c.Get(t.Context(), fmt.Sprint("key:", i)).Result(); err != nil ||
+			got != strings.Repeat(fmt.Sprint(i%10), 300) {
 			t.Fatalf("key %d: %d bytes, %v", i, len(got), err)
 		}
 	}
@@ -239,7 +251,8 @@ func compareMemory(t *testing.T, c *redis.Client, pid int) {
 		stats[list[i].(string)] = list[i+1]
 	}
 	held := anonymous(t, pid)
-	for what, value := range map[string]string{"used_memory": fields["used_memory"], "total.allocated": fmt.Sprint(stats["total.allocated"])} {
+	for what, value := range map[string]string{"used_memory": fields["used_memory"],
+		"total.allocated": fmt.Sprint(stats["total.allocated"])} {
 		used, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			t.Fatal(err)

@@ -36,24 +36,31 @@ const patience = int(await.Bound / time.Millisecond)
 // deadlines, and back; options and errors are Redis's.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"redis-server": testkit.Redis, "keyp": testkit.Keyp} {
+	for name, start := range map[string]func(testing.TB,
+		...string) *testkit.Server{"redis-server": testkit.Redis, "keyp": testkit.Keyp} {
 		t.Run(name, func(t *testing.T) {
 			there := start(t, "--requirepass", "secret")
 			here := testkit.Keyp(t)
-			from, to := here.Client(3), testkit.NewClient(t, &redis.Options{Addr: there.Addr(), Password: "secret", Protocol: 3})
+			from, to := here.Client(3), testkit.NewClient(t,
+				&redis.Options{Addr: there.Addr(), Password: "secret", Protocol: 3})
 			auth := []any{"AUTH", "secret"}
 			with := func(args ...any) []any { return append(args, auth...) }
 
 			is(t, "NOKEY")(migrate(from, there.Addr(), with("none", 0, patience)...), nil)
 			is(t, "OK")(from.Set(ctx, "s", "text", time.Hour).Result())
 			at := from.PExpireTime(ctx, "s").Val()
-			is(t, "ERR Target instance replied with error: NOAUTH Authentication required.")(migrate(from, there.Addr(), "s", 0, patience), nil)
-			is(t, "ERR Target instance replied with error: ERR DB index is out of range")(migrate(from, there.Addr(), with("s", 99, patience)...), nil)
+			is(t, "ERR Target instance replied with error: NOAUTH Authentication required.")(
+				migrate(from, there.Addr(), "s", 0, patience), nil)
+			is(t, "ERR Target instance replied with error: ERR DB index is out of range")(
+				migrate(from, there.Addr(), with("s", 99, patience)...), nil)
 			is(t, "OK")(migrate(from, there.Addr(), with("s", 0, patience, "COPY")...), nil)
 			is(t, int64(1))(from.Exists(ctx, "s").Result())
-			is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(from, there.Addr(), with("s", 0, patience)...), nil)
+			is(t,
+				"ERR Target instance replied with error: BUSYKEY Target key name already exists.")(
+				migrate(from, there.Addr(), with("s", 0, patience)...), nil)
 			is(t, int64(1))(from.Exists(ctx, "s").Result())
-			is(t, "OK")(migrate(from, there.Addr(), "s", 0, patience, "REPLACE", "AUTH2", "default", "secret"), nil)
+			is(t, "OK")(migrate(from, there.Addr(), "s", 0, patience, "REPLACE", "AUTH2",
+				"default", "secret"), nil)
 			is(t, int64(0))(from.Exists(ctx, "s").Result())
 			is(t, "text")(to.Get(ctx, "s").Result())
 			is(t, at)(to.PExpireTime(ctx, "s").Result())
@@ -62,11 +69,13 @@ func TestMigrate(t *testing.T) {
 			is(t, int64(2))(from.HSet(ctx, "h", "f", "v", "g", "w").Result())
 			is(t, int64(3))(from.SAdd(ctx, "set", 1, 2, 3).Result())
 			is(t, int64(1))(from.ZAdd(ctx, "z", redis.Z{Score: 1.5, Member: "m"}).Result())
-			is(t, "NOKEY")(migrate(from, there.Addr(), with("", 3, patience)...), nil) // the key whose name is empty
+			// The key whose name is empty.
+			is(t, "NOKEY")(migrate(from, there.Addr(), with("", 3, patience)...), nil)
 			list := append(with("", 3, patience), "KEYS", "l", "none", "h", "set", "z")
 			is(t, "OK")(migrate(from, there.Addr(), list...), nil)
 			is(t, int64(0))(from.DBSize(ctx).Result())
-			db := testkit.NewClient(t, &redis.Options{Addr: there.Addr(), Password: "secret", DB: 3})
+			db := testkit.NewClient(t,
+				&redis.Options{Addr: there.Addr(), Password: "secret", DB: 3})
 			is(t, int64(4))(db.DBSize(ctx).Result())
 			is(t, map[string]string{"f": "v", "g": "w"})(db.HGetAll(ctx, "h").Result())
 			is(t, int64(2))(db.LLen(ctx, "l").Result())
@@ -175,12 +184,14 @@ func TestMigrateFailures(t *testing.T) {
 			replies = append(replies, migrate(c, addr, "", 0, timeout, "KEYS", "a", "b"))
 			// redis-server takes the reply of one command for that of another where a target leaves
 			// one out.
-			if got := c.MGet(ctx, "a", "b").Val(); c == keyp && !reflect.DeepEqual(got, []any{"1", "2"}) {
+			if got := c.MGet(ctx, "a", "b").Val(); c == keyp &&
+				!reflect.DeepEqual(got, []any{"1", "2"}) {
 				t.Errorf("the target %s: %v are left (%s)", name, got, c)
 			}
 		}
 		if replies[0] != replies[1] {
-			t.Errorf("the target %s: keyp replies %q, redis-server %q", name, replies[0], replies[1])
+			t.Errorf("the target %s: keyp replies %q, redis-server %q", name,
+				replies[0], replies[1])
 		}
 	}
 	// The second of two keys is refused: the first is moved.
@@ -191,7 +202,8 @@ func TestMigrateFailures(t *testing.T) {
 		return "+OK\r\n", nil
 	})
 	for _, c := range []*redis.Client{keyp, server} {
-		is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(c, half, "", 0, patience, "KEYS", "a", "b", "c"), nil)
+		is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(
+			migrate(c, half, "", 0, patience, "KEYS", "a", "b", "c"), nil)
 		is(t, []any{nil, "2"})(c.MGet(ctx, "a", "b").Result())
 	}
 	// The connection ends behind the first of two replies: what was accepted is moved, the other
@@ -203,7 +215,8 @@ func TestMigrateFailures(t *testing.T) {
 		}
 		return "+OK\r\n", nil
 	})
-	if reply := migrate(keyp, first, "", 0, patience, "KEYS", "a", "b"); !strings.HasPrefix(reply, "IOERR error or timeout") {
+	if reply := migrate(keyp, first, "", 0, patience, "KEYS", "a", "b"); !strings.HasPrefix(reply,
+		"IOERR error or timeout") {
 		t.Errorf("a connection that ends midway: %s", reply)
 	}
 	is(t, "2")(keyp.Get(ctx, "b").Result())
@@ -226,7 +239,8 @@ func TestMigrateChanging(t *testing.T) {
 	})
 	is(t, "OK")(migrate(c, addr, "k", 0, patience), nil)
 	is(t, int64(0))(c.Exists(ctx, "k").Result())
-	if len(calls) != 3 || len(calls[1]) != 4 || !strings.Contains(calls[1][3], "first") || !strings.Contains(calls[2][3], "second") ||
+	if len(calls) != 3 || len(calls[1]) != 4 || !strings.Contains(calls[1][3], "first") ||
+		!strings.Contains(calls[2][3], "second") ||
 		!reflect.DeepEqual(calls[2][4:], []string{"ABSTTL", "REPLACE"}) || calls[2][2] == "0" {
 		t.Errorf("the target was sent %q", calls)
 	}
@@ -241,7 +255,8 @@ func TestMigrateChanging(t *testing.T) {
 		}
 		return "+OK\r\n", nil
 	})
-	is(t, "ERR a key changed each time that it was sent: the target has an older value of it")(migrate(c, busy, "k", 0, patience), nil)
+	is(t, "ERR a key changed each time that it was sent: the target has an older value of it")(
+		migrate(c, busy, "k", 0, patience), nil)
 	is(t, strconv.Itoa(n))(c.Get(ctx, "k").Result())
 }
 
@@ -249,7 +264,8 @@ func TestMigrateChanging(t *testing.T) {
 func TestMigrateSliding(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)
-	is[any](t, "OK")(c.Do(ctx, "KEYP.POLICY", "SET", "p", "PATTERN", "k", "ENFORCE", "SLIDE", 600_000).Result())
+	is[any](t, "OK")(c.Do(ctx, "KEYP.POLICY", "SET", "p", "PATTERN", "k", "ENFORCE", "SLIDE",
+		600_000).Result())
 	is(t, "OK")(c.Set(ctx, "k", "v", time.Minute).Result())
 	var sent []string
 	moved := int64(0)
@@ -276,7 +292,8 @@ func TestMigrateSliding(t *testing.T) {
 func TestMigrateChangingGroups(t *testing.T) {
 	t.Parallel()
 	c := testkit.Keyp(t).Client(2)
-	is(t, "1-1")(c.XAdd(ctx, &redis.XAddArgs{Stream: "s", ID: "1-1", Values: []string{"f", "v"}}).Result())
+	is(t, "1-1")(c.XAdd(ctx,
+		&redis.XAddArgs{Stream: "s", ID: "1-1", Values: []string{"f", "v"}}).Result())
 	is(t, "OK")(c.XGroupCreate(ctx, "s", "g", "0").Result())
 	sends := 0
 	addr := target(t, func(args []string) (string, error) {
@@ -285,7 +302,8 @@ func TestMigrateChangingGroups(t *testing.T) {
 		}
 		switch sends++; sends {
 		case 1:
-			return "+OK\r\n", c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"s", ">"}}).Err()
+			return "+OK\r\n", c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c",
+				Streams: []string{"s", ">"}}).Err()
 		case 2:
 			return "+OK\r\n", c.XAck(ctx, "s", "g", "1-1").Err()
 		case 3:

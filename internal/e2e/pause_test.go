@@ -31,7 +31,9 @@ func TestPauseStopsWriters(t *testing.T) {
 	}
 	is(t, int64(len(members)))(c.SAdd(ctx, "members", members...).Result())
 	writers := []func(n int) error{
-		func(n int) error { return c.Set(ctx, "large", strings.Repeat(fmt.Sprint(n%10), large+n%10), 0).Err() },
+		func(n int) error {
+			return c.Set(ctx, "large", strings.Repeat(fmt.Sprint(n%10), large+n%10), 0).Err()
+		},
 		func(n int) error {
 			return c.SUnionStore(ctx, fmt.Sprint("union:", n%3), "members", "added").Err()
 		},
@@ -44,7 +46,8 @@ func TestPauseStopsWriters(t *testing.T) {
 			return c.Del(ctx, names...).Err()
 		},
 		func(n int) error {
-			return c.Eval(ctx, "for i = 1, 20000 do redis.call('INCR', KEYS[1]) end return 1", []string{"counter"}).Err()
+			return c.Eval(ctx, "for i = 1, 20000 do redis.call('INCR', KEYS[1]) end return 1",
+				[]string{"counter"}).Err()
 		},
 	}
 	var wg sync.WaitGroup
@@ -75,7 +78,9 @@ func TestPauseStopsWriters(t *testing.T) {
 		for i := range wrote {
 			seen[i] = wrote[i].Load()
 		}
-		await.Until(t, "some writers write", func() bool { return t.Failed() || wrote[round%len(wrote)].Load() > seen[round%len(wrote)] })
+		await.Until(t, "some writers write", func() bool {
+			return t.Failed() || wrote[round%len(wrote)].Load() > seen[round%len(wrote)]
+		})
 		is(t, "OK")(c.Do(ctx, "CLIENT", "PAUSE", 3_600_000, "WRITE").Text())
 		first := digest(t, c)
 		for range 2 {

@@ -84,17 +84,20 @@ var protoCases = []struct{ name, input string }{
 
 	// Pipelines.
 	{"pipeline", "PING\r\n*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n"},
-	{"command errors in the middle", "SET p 1\r\nSET p\r\nNOSUCH\r\nINCR p\r\nINCRBY p x\r\nGET p\r\n"},
+	{"command errors in the middle",
+		"SET p 1\r\nSET p\r\nNOSUCH\r\nINCR p\r\nINCRBY p x\r\nGET p\r\n"},
 	{"protocol error in the middle", "SET p 1\r\nINCR p\r\n*1\r\n$-5\r\nPING\r\n"},
 	{"quote error in the middle", "PING\r\nECHO \"x\r\nPING\r\n"},
 	{"QUIT in the middle", "PING\r\nQUIT\r\nPING\r\n"},
 	{"many", strings.Repeat("PING\r\n", 3000)},
-	{"many with values", strings.Repeat(encode("SET", "v", strings.Repeat("v", 1000))+encode("GET", "v"), 500)},
+	{"many with values", strings.Repeat(encode("SET", "v", strings.Repeat("v", 1000))+
+		encode("GET", "v"), 500)},
 
 	// State of the connection.
 	{"HELLO in a pipeline", "HELLO 3 x\r\nHELLO 9\r\nGET none\r\nHELLO 2 SETNAME\r\nGET none\r\n"},
 	{"SELECT in a pipeline", "SELECT 3\r\nSET s 3\r\nSELECT 99\r\nGET s\r\nSELECT 0\r\nGET s\r\n"},
-	{"CLIENT REPLY", "CLIENT REPLY SKIP\r\nPING\r\nPING\r\nCLIENT REPLY OFF\r\nPING\r\nSET off 1\r\nCLIENT REPLY ON\r\nGET off\r\n"},
+	{"CLIENT REPLY",
+		"CLIENT REPLY SKIP\r\nPING\r\nPING\r\nCLIENT REPLY OFF\r\nPING\r\nSET off 1\r\nCLIENT REPLY ON\r\nGET off\r\n"},
 	{"RESET in a pipeline", "SELECT 2\r\nCLIENT SETNAME n\r\nRESET\r\nCLIENT GETNAME\r\n"},
 }
 
@@ -115,8 +118,10 @@ var unauthenticatedProto = []struct{ name, input string }{
 	{"eleven arguments", encode("MGET", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10")},
 	{"an argument of 16 KB", encode("SET", "k", strings.Repeat("x", 16384))},
 	{"an argument over 16 KB", encode("SET", "k", strings.Repeat("x", 16385))},
-	{"AUTH in a pipeline", "AUTH bad\r\nGET k\r\nAUTH secret\r\nGET k\r\n" + encode("MGET", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10")},
-	{"AUTH forms", "AUTH\r\nAUTH a b c\r\nAUTH default bad\r\nAUTH nobody secret\r\nAUTH default secret\r\nPING\r\n"},
+	{"AUTH in a pipeline", "AUTH bad\r\nGET k\r\nAUTH secret\r\nGET k\r\n" + encode("MGET", "1",
+		"2", "3", "4", "5", "6", "7", "8", "9", "10")},
+	{"AUTH forms",
+		"AUTH\r\nAUTH a b c\r\nAUTH default bad\r\nAUTH nobody secret\r\nAUTH default secret\r\nPING\r\n"},
 	{"HELLO", "HELLO 2 AUTH default\r\nHELLO 2 AUTH default bad\r\nQUIT\r\n"},
 	{"QUIT", "QUIT\r\nPING\r\n"},
 	{"RESET", "AUTH secret\r\nRESET\r\nGET k\r\n"},
@@ -151,7 +156,9 @@ type way struct {
 // allWays: at once and then closing our direction; likewise, but in small pieces; and
 // with the connection left open.
 var allWays = []way{
-	{"then closed", func(addr, input string, _ time.Duration) (string, error) { return halfClose(addr, input, len(input)) }},
+	{"then closed", func(addr, input string, _ time.Duration) (string, error) {
+		return halfClose(addr, input, len(input))
+	}},
 	{"in pieces", func(addr, input string, _ time.Duration) (string, error) {
 		return halfClose(addr, input, 1+len(input)/50)
 	}},
@@ -172,12 +179,14 @@ func compareProto(t *testing.T, s *both, name, input string, ways []way) {
 			if err := errors.Join(errs[:]...); err != nil {
 				t.Fatalf("%s, %s: %v", name, way.name, err)
 			}
-			if keyp == redis || !strings.HasSuffix(keyp, "waits") && !strings.HasSuffix(redis, "waits") {
+			if keyp == redis || !strings.HasSuffix(keyp, "waits") && !strings.HasSuffix(redis,
+				"waits") {
 				break
 			}
 		}
 		if keyp != redis {
-			t.Errorf("%s, %s: %s\nkeyp  %s\nredis %s", name, way.name, brief(input), brief(keyp), brief(redis))
+			t.Errorf("%s, %s: %s\nkeyp  %s\nredis %s", name, way.name, brief(input),
+				brief(keyp), brief(redis))
 		}
 	}
 }
@@ -241,7 +250,8 @@ func leaveOpen(addr, input string, quiet time.Duration) (string, error) {
 func TestProtoEveryCut(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
-	input := encode("SET", "k", "v\r\n*1\r\n") + "GET k\r\n" + encode("GET", "k") + "ECHO \"a b\"\r\n\r\n*0\r\n" + encode("DEL", "k", "none")
+	input := encode("SET", "k", "v\r\n*1\r\n") + "GET k\r\n" + encode("GET", "k") +
+		"ECHO \"a b\"\r\n\r\n*0\r\n" + encode("DEL", "k", "none")
 	want, err := halfClose(s.redisServer.Addr(), input, len(input))
 	if err != nil {
 		t.Fatal(err)

@@ -45,10 +45,14 @@ func TestPrune(t *testing.T) {
 		works(t, "backup", s.Addr(), backups)
 		files := len(namesIn(t, archive, ".log"))
 		is(t, "OK")(c.Set(ctx, fmt.Sprint("more", i), "v", 0).Result())
-		await.Until(t, "that is archived", func() bool { return len(namesIn(t, archive, ".log")) > files })
+		await.Until(t, "that is archived", func() bool {
+			return len(namesIn(t, archive, ".log")) > files
+		})
 	}
 	s.Stop()
-	own := slices.DeleteFunc(namesIn(t, backups, ".backup"), func(name string) bool { return slices.Contains(others, name) })
+	own := slices.DeleteFunc(namesIn(t, backups, ".backup"), func(name string) bool {
+		return slices.Contains(others, name)
+	})
 	if len(own) != 5 || len(others) != 1 {
 		t.Fatalf("the backups are %q and %q", own, others)
 	}
@@ -67,9 +71,12 @@ func TestPrune(t *testing.T) {
 	all, files := len(namesIn(t, backups, "")), len(namesIn(t, archive, ".log"))
 	prune := func(args ...string) string {
 		t.Helper()
-		return works(t, append([]string{"backup", "prune", backups, "--archive", archive}, args...)...)
+		return works(t, append([]string{"backup", "prune", backups, "--archive", archive},
+			args...)...)
 	}
-	if got := prune("--keep", "2", "--dry-run"); !strings.Contains(got, own[1]) || !strings.Contains(got, "would be removed") || len(namesIn(t, backups, "")) != all || len(namesIn(t, archive, ".log")) != files {
+	if got := prune("--keep", "2", "--dry-run"); !strings.Contains(got, own[1]) ||
+		!strings.Contains(got, "would be removed") || len(namesIn(t, backups, "")) != all ||
+		len(namesIn(t, archive, ".log")) != files {
 		t.Errorf("a dry run prints\n%s", got)
 	}
 	if got := prune("--keep", "30d"); len(namesIn(t, backups, "")) != all {
@@ -80,7 +87,9 @@ func TestPrune(t *testing.T) {
 	want := append([]string{own[2], own[3], own[4]}, others...)
 	slices.Sort(left)
 	slices.Sort(want)
-	if !slices.Equal(left, want) || len(namesIn(t, archive, ".log")) >= files || len(namesIn(t, backups, "notes.txt")) != 1 || !strings.Contains(got, own[3]+" is not sound") {
+	if !slices.Equal(left, want) || len(namesIn(t, archive, ".log")) >= files ||
+		len(namesIn(t, backups, "notes.txt")) != 1 ||
+		!strings.Contains(got, own[3]+" is not sound") {
 		t.Errorf("%q are left, want %q; it prints\n%s", left, want, got)
 	}
 	// What is kept is enough for all moments since the oldest backup.
@@ -111,7 +120,8 @@ func TestBackupUnit(t *testing.T) {
 			continue
 		}
 		commands++
-		works(t, strings.Fields(strings.NewReplacer("127.0.0.1:6379", s.Addr(), "/var/lib/keyp-backup", dir).Replace(command))...)
+		works(t, strings.Fields(strings.NewReplacer("127.0.0.1:6379", s.Addr(),
+			"/var/lib/keyp-backup", dir).Replace(command))...)
 	}
 	if names := namesIn(t, dir, ".backup"); commands != 2 || len(names) != 1 {
 		t.Errorf("%d commands have made %q", commands, names)

@@ -24,7 +24,8 @@ import (
 func tlsServer(t *testing.T, args ...string) (*testkit.Server, *testkit.Authority) {
 	t.Helper()
 	a := testkit.NewAuthority(t)
-	s := testkit.NewKeyp(t, testkit.Options{TLS: a, Args: append(args, "--wal-segment-size", "4mb")})
+	s := testkit.NewKeyp(t, testkit.Options{TLS: a,
+		Args: append(args, "--wal-segment-size", "4mb")})
 	s.Start()
 	return s, a
 }
@@ -78,7 +79,8 @@ func TestTLSClient(t *testing.T) {
 			}); err != nil {
 				t.Error(err)
 			}
-			is(t, any(int64(3)))(c.Eval(ctx, "return redis.call('INCR', KEYS[1])", []string{"n"}).Result())
+			is(t, any(int64(3)))(c.Eval(ctx, "return redis.call('INCR', KEYS[1])",
+				[]string{"n"}).Result())
 
 			popped := make(chan []string, 1)
 			go func() {
@@ -115,8 +117,10 @@ func TestTLSCertificates(t *testing.T) {
 	s, a := tlsServer(t, "--tls-auth-clients", "yes", "--requirepass", "secret")
 	cert, key := a.Issue("client")
 	foreignCert, foreignKey := testkit.NewAuthority(t).Issue("client")
-	for name, cfg := range map[string]*tls.Config{"no": a.Trust(), "a foreign": a.Trust(foreignCert, foreignKey)} {
-		if err := s.ClientTLS(3, cfg).Ping(ctx).Err(); err == nil || strings.Contains(err.Error(), "NOAUTH") {
+	for name, cfg := range map[string]*tls.Config{"no": a.Trust(),
+		"a foreign": a.Trust(foreignCert, foreignKey)} {
+		if err := s.ClientTLS(3, cfg).Ping(ctx).Err(); err == nil ||
+			strings.Contains(err.Error(), "NOAUTH") {
 			t.Errorf("with %s certificate: %v", name, err)
 		}
 	}
@@ -133,7 +137,8 @@ func TestTLSRedisCLI(t *testing.T) {
 	t.Parallel()
 	s, a := tlsServer(t)
 	program := testkit.Program(t, "redis-cli")
-	if help, _ := exec.Command(program, "--help").CombinedOutput(); !bytes.Contains(help, []byte("--tls")) {
+	if help, _ := exec.Command(program, "--help").CombinedOutput(); !bytes.Contains(help,
+		[]byte("--tls")) {
 		t.Skip("SKIPPED: this redis-cli has no TLS")
 	}
 	_, port, _ := strings.Cut(s.TLSAddr(), ":")
@@ -142,7 +147,8 @@ func TestTLSRedisCLI(t *testing.T) {
 		{"-3 GET k", "", "v\n"},
 		{"--pipe", strings.Repeat("SET p v\r\n", 10_000), "replies: 10000"},
 	} {
-		cmd := exec.Command(program, append([]string{"-p", port, "--tls", "--cacert", a.File}, strings.Fields(tt.args)...)...)
+		cmd := exec.Command(program, append([]string{"-p", port, "--tls", "--cacert", a.File},
+			strings.Fields(tt.args)...)...)
 		cmd.Stdin = strings.NewReader(tt.input)
 		if got, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(got), tt.want) {
 			t.Errorf("redis-cli %s: %s, %v", tt.args, got, err)

@@ -86,7 +86,8 @@ func usual(args []string) string {
 }
 
 // exportScript exports from a script as JSON.
-func exportScript(t *testing.T, ctx context.Context, answers func(args []string) string) (sc *script, text string, err error) {
+func exportScript(t *testing.T, ctx context.Context,
+	answers func(args []string) string) (sc *script, text string, err error) {
 	t.Helper()
 	sc, conn := begin(t, answers)
 	s, err := NewServer(conn)
@@ -130,7 +131,8 @@ func TestKeyThatChanges(t *testing.T) {
 			}
 			return usual(args)
 		})
-		want := fmt.Sprintf(`{"db":2,"key":"k","type":"string","expireAt":%d,"value":"torn%d"}`, 1000+changes, changes)
+		want := fmt.Sprintf(`{"db":2,"key":"k","type":"string","expireAt":%d,"value":"torn%d"}`,
+			1000+changes, changes)
 		if changes == 100 {
 			want = `{"db":2,"key":"k","type":"string","expireAt":7,"value":"locked"}`
 		}
@@ -138,7 +140,8 @@ func TestKeyThatChanges(t *testing.T) {
 			t.Errorf("%d changes: %v: %s", changes, err, text)
 		}
 		last := sc.asked[len(sc.asked)-5:]
-		if want := []string{"WATCH k", "DUMP k", "PEXPIRETIME k", "MULTI", "EXEC"}; changes < 100 && strings.Join(last, ",") != strings.Join(want, ",") {
+		if want := []string{"WATCH k", "DUMP k", "PEXPIRETIME k", "MULTI", "EXEC"}; changes < 100 &&
+			strings.Join(last, ",") != strings.Join(want, ",") {
 			t.Errorf("the last commands are %q", last)
 		}
 	}
@@ -146,9 +149,11 @@ func TestKeyThatChanges(t *testing.T) {
 
 // What a server refuses, or breaks off, ends the export.
 func TestServerRefuses(t *testing.T) {
-	for _, command := range []string{"INFO", "CLIENT", "FUNCTION", "KEYP.POLICY", "KEYP.OUTBOX", "SELECT", "SCAN", "WATCH", "DUMP", "PEXPIRETIME", "MULTI", "EXEC"} {
+	for _, command := range []string{"INFO", "CLIENT", "FUNCTION", "KEYP.POLICY", "KEYP.OUTBOX",
+		"SELECT", "SCAN", "WATCH", "DUMP", "PEXPIRETIME", "MULTI", "EXEC"} {
 		for name, reply := range map[string]string{
-			"error": "-NOPERM no\r\n", "garbage": "hello\r\n", "deep": strings.Repeat("*1\r\n", 100), "length": "$x\r\n", "short": "*2\r\n:1\r\n:1\r\n",
+			"error": "-NOPERM no\r\n", "garbage": "hello\r\n", "deep": strings.Repeat("*1\r\n",
+				100), "length": "$x\r\n", "short": "*2\r\n:1\r\n:1\r\n",
 		} {
 			if name == "short" && command != "SCAN" && command != "DUMP" {
 				continue // it is a reply
@@ -178,7 +183,8 @@ func TestServerRefuses(t *testing.T) {
 // A key that expires while it is on its way is counted and left out, at its deadline and not
 // before; one that is gone is nothing.
 func TestExpiredKeys(t *testing.T) {
-	for deadline, want := range map[int]string{-2: "0 keys, 0 expired", 1: "0 keys, 1 expired", 2: "1 keys, 0 expired"} {
+	for deadline, want := range map[int]string{-2: "0 keys, 0 expired", 1: "0 keys, 1 expired",
+		2: "1 keys, 0 expired"} {
 		_, conn := begin(t, func(args []string) string {
 			switch args[0] {
 			case "PEXPIRETIME":
@@ -192,7 +198,8 @@ func TestExpiredKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Export(t.Context(), s, io.Discard, Options{Format: RESP, Version: rdb.OldestWritten, Clock: clock.NewFake(1)})
+		got, err := Export(t.Context(), s, io.Discard,
+			Options{Format: RESP, Version: rdb.OldestWritten, Clock: clock.NewFake(1)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,9 +22,12 @@ func TestSteps(t *testing.T) {
 		{"what is free", []byte("*a*a*a*b"), long(500), 0, false, true, 0},
 		{"literal", long(1 << 20), long(1 << 20), 0, true, true, 0},
 		{"stars", append(bytes.Repeat([]byte("*"), 5000), 'b'), []byte("b"), 0, false, false, 0},
-		{"stars at the end", bytes.Repeat([]byte("*"), 5000), nil, 1000, true, true, 1000 - (5000 - leastSteps)},
-		{"name and pattern", append(append([]byte("*"), long(1000)...), 'b'), long(10_000), 1000, false, false, 0},
-		{"name and set", append(append([]byte("*["), long(5000)...), ']', 'b'), long(1), 2000, false, true, 1101},
+		{"stars at the end", bytes.Repeat([]byte("*"), 5000), nil, 1000, true, true,
+			1000 - (5000 - leastSteps)},
+		{"name and pattern", append(append([]byte("*"), long(1000)...), 'b'), long(10_000), 1000,
+			false, false, 0},
+		{"name and set", append(append([]byte("*["), long(5000)...), ']', 'b'), long(1), 2000,
+			false, true, 1101},
 		{"set", append(append([]byte("["), long(50_000)...), ']'), long(1), 1000, false, false, 0},
 	} {
 		left := tt.left

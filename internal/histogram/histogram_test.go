@@ -15,7 +15,8 @@ func TestHistogram(t *testing.T) {
 		h.Observe(v)
 	}
 	r := h.Read()
-	if want := []uint64{3, 5, 7}; !slices.Equal(r.Upto, want) || r.Count != 9 || r.Sum != 0+10+11+100+999+1000+1001+5000 {
+	if want := []uint64{3, 5, 7}; !slices.Equal(r.Upto, want) || r.Count != 9 || r.Sum != 0+10+11+
+		100+999+1000+1001+5000 {
 		t.Errorf("read %+v, want %v", r, want)
 	}
 	if n := testing.AllocsPerRun(100, func() { h.Observe(50) }); n != 0 {
@@ -38,7 +39,8 @@ func TestWith(t *testing.T) {
 		a.Observe(v)
 		b.Observe(v / 10)
 	}
-	if r := a.Read().With(b.Read()); !slices.Equal(r.Upto, []uint64{3, 5}) || r.Count != 6 || r.Sum != 610 || r.Quantile(0.5) != 10 {
+	if r := a.Read().With(b.Read()); !slices.Equal(r.Upto, []uint64{3, 5}) || r.Count != 6 ||
+		r.Sum != 610 || r.Quantile(0.5) != 10 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -58,7 +60,8 @@ func TestSince(t *testing.T) {
 	if d.Count != 100 || d.Sum != 98*50+5500 || !slices.Equal(d.Upto, []uint64{0, 98, 99}) {
 		t.Errorf("%+v", d)
 	}
-	for q, want := range map[float64]int64{0: 100, 0.5: 100, 0.98: 100, 0.99: 1000, 1: math.MaxInt64} {
+	for q, want := range map[float64]int64{0: 100, 0.5: 100, 0.98: 100, 0.99: 1000,
+		1: math.MaxInt64} {
 		if got := d.Quantile(q); got != want {
 			t.Errorf("quantile %v is %d, want %d", q, got, want)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 func TestSurvey(t *testing.T) {
-	set, multi, exec := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nab\r\n", "*1\r\n$5\r\nMULTI\r\n", "*1\r\n$4\r\nEXEC\r\n"
+	set, multi, exec := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nab\r\n", "*1\r\n$5\r\nMULTI\r\n",
+		"*1\r\n$4\r\nEXEC\r\n"
 	tests := []struct {
 		name, text string
 		valid      int // -1: an error
@@ -37,7 +38,8 @@ func TestSurvey(t *testing.T) {
 			valid = -1
 		}
 		if valid != tt.valid || got != tt.commands {
-			t.Errorf("%s: %d bytes and %d commands, want %d and %d (%v)", tt.name, valid, got, tt.valid, tt.commands, err)
+			t.Errorf("%s: %d bytes and %d commands, want %d and %d (%v)", tt.name, valid, got,
+				tt.valid, tt.commands, err)
 		}
 	}
 	whole := set + "#TS:1\r\n" + set
@@ -53,18 +55,22 @@ func TestSurvey(t *testing.T) {
 }
 
 func TestManifest(t *testing.T) {
-	base, one, two := "file a.base.rdb seq 1 type b\n", "file \"a b\" seq 1 type i\n", "file c seq 2 type i\n"
+	base, one, two := "file a.base.rdb seq 1 type b\n", "file \"a b\" seq 1 type i\n",
+		"file c seq 2 type i\n"
 	tests := []struct {
 		text string
 		want []string // nil: an error
 	}{
 		{base + "file old seq 1 type h\n" + one + two, []string{"a.base.rdb", "a b", "c"}},
 		{"# comment\n" + one, []string{"a b"}},
-		{"", nil}, {base + two + one, nil}, {one + base, nil}, {base + base, nil}, {"file ../x seq 1 type i\n", nil},
-		{"file .. seq 1 type i\n", nil}, {"file x seq y type i\n", nil}, {"file x seq 1\n", nil}, {"file x seq 1 type q\n", nil}, {"file \"x seq 1 type i\n", nil},
+		{"", nil}, {base + two + one, nil}, {one + base, nil}, {base + base, nil},
+		{"file ../x seq 1 type i\n", nil},
+		{"file .. seq 1 type i\n", nil}, {"file x seq y type i\n", nil}, {"file x seq 1\n", nil},
+		{"file x seq 1 type q\n", nil}, {"file \"x seq 1 type i\n", nil},
 	}
 	for _, tt := range tests {
-		if got, err := parseManifest([]byte(tt.text)); !slices.Equal(got, tt.want) || (err == nil) != (tt.want != nil) {
+		if got, err := parseManifest([]byte(tt.text)); !slices.Equal(got, tt.want) ||
+			(err == nil) != (tt.want != nil) {
 			t.Errorf("%q: %q, %v", tt.text, got, err)
 		}
 	}
@@ -83,13 +89,15 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
-	if len(r.Refused) != maxRefusals || total != 1000 || r.Refused[maxRefusals-1].Reason != "other reasons" {
+	if len(r.Refused) != maxRefusals || total != 1000 ||
+		r.Refused[maxRefusals-1].Reason != "other reasons" {
 		t.Errorf("%d reasons of %d", len(r.Refused), total)
 	}
 }
 
 func FuzzSurvey(f *testing.F) {
-	f.Add([]byte("#TS:1\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*1\r\n$4\r\nEXEC\r\n"))
+	f.Add([]byte(
+		"#TS:1\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*1\r\n$4\r\nEXEC\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		valid, err := survey(b, func(args [][]byte) { selects(args) })
 		if err != nil {

@@ -30,22 +30,21 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// TestColumns checks that the code of the product fits the columns, too. A long string stays in one
-// piece, so that one can search for it.
+// TestColumns checks that code fits the columns, too. A long string stays in one piece, so that one
+// can search for it, and so does a line of a table of strings.
 func TestColumns(t *testing.T) {
 	for _, f := range module(t) {
-		if !f.test() {
-			for _, problem := range wideLines(f) {
-				t.Error(problem)
-			}
+		for _, problem := range wideLines(f) {
+			t.Error(problem)
 		}
 	}
 }
 
 // TestWideLines checks that TestColumns finds wide lines, and no others.
 func TestWideLines(t *testing.T) {
-	wide, long := "x"+strings.Repeat(" + x", 25), `"`+strings.Repeat("a", longString)+`"`
-	source := "package p\n\nvar x, y = 1, " + wide + "\n\n// " + wide + "\nvar s = f(" + long + ", " + wide[:50] + ")\n"
+	wide, long := "x"+strings.Repeat(" + x", 25), `"`+strings.Repeat("a", longStrings)+`"`
+	source := "package p\n\nvar x, y = 1, " + wide + "\n\n// " + wide + "\nvar s = f(" + long +
+		", " + wide[:50] + ")\n"
 	lines := token.NewFileSet()
 	syntax, err := parser.ParseFile(lines, "p/a.go", source, parser.ParseComments)
 	if err != nil {
@@ -57,30 +56,40 @@ func TestWideLines(t *testing.T) {
 	}
 }
 
-// longString is how wide a string is that may make its line too wide.
-const longString = 60
+// longStrings is how wide the strings of a line are together that may make it too wide.
+const longStrings = 60
+
+// aligned matches what gofmt puts between the columns of a table.
+var aligned = regexp.MustCompile(`(\S)  +`)
 
 func wideLines(f file) (problems []string) {
-	may := map[int]bool{} // lines that may be wide
+	may := map[int]bool{}  // lines that may be wide
+	texts := map[int]int{} // the width of the strings in a line
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
-		if lit, ok := node.(*ast.BasicLit); ok && len(lit.Value) > longString {
-			for line := f.lines.Position(lit.Pos()).Line; line <= f.lines.Position(lit.End()).Line; line++ {
-				may[line] = true
+		if lit, ok := node.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			first, last := f.lines.Position(lit.Pos()).Line, f.lines.Position(lit.End()).Line
+			texts[first] += len(lit.Value)
+			for line := first; line <= last; line++ {
+				may[line] = may[line] || texts[first] > longStrings
 			}
 		}
 		return true
 	})
 	for _, group := range f.syntax.Comments { // of comments alone TestComments takes care
 		for _, one := range group.List {
-			if at := f.lines.Position(one.Pos()); strings.TrimSpace(f.text[at.Line-1][:at.Column-1]) == "" {
+			if at := f.lines.Position(one.Pos()); strings.TrimSpace(
+				f.text[at.Line-1][:at.Column-1]) == "" {
 				may[at.Line] = true
 			}
 		}
 	}
 	for i, line := range f.text {
-		width := len([]rune(strings.ReplaceAll(line, "\t", "    ")))
+		width := len([]rune(strings.ReplaceAll(aligned.ReplaceAllString(line, "$1 "), "\t",
+			"    ")))
 		if width > columns && !may[i+1] {
-			problems = append(problems, fmt.Sprintf("%s:%d: the line has %d columns, and may have %d", f.path, i+1, width, columns))
+			problems = append(problems,
+				fmt.Sprintf("%s:%d: the line has %d columns, and may have %d", f.path, i+1,
+					width, columns))
 		}
 	}
 	return problems
@@ -91,9 +100,13 @@ func commentProblems(f file) (problems []string) {
 		for _, line := range group.List {
 			at := f.lines.Position(line.Pos())
 			text, prose := strings.CutPrefix(line.Text, "// ")
-			prose = prose && !strings.HasPrefix(text, " ") // else it is a list, a table or a drawing
-			if width := 4*(at.Column-1) + len([]rune(line.Text)); prose && at.Column <= deepest && width > columns {
-				problems = append(problems, fmt.Sprintf("%v: the comment has %d columns, and may have %d", at, width, columns))
+			// Else it is a list, a table or a drawing.
+			prose = prose && !strings.HasPrefix(text, " ")
+			if width := 4*(at.Column-1) + len([]rune(line.Text)); prose && at.Column <= deepest &&
+				width > columns {
+				problems = append(problems,
+					fmt.Sprintf("%v: the comment has %d columns, and may have %d", at,
+						width, columns))
 			}
 		}
 	}
@@ -110,7 +123,8 @@ func commentProblems(f file) (problems []string) {
 			doc = node.Doc
 		}
 		if sentence := causative.FindString(doc.Text()); sentence != "" {
-			problems = append(problems, fmt.Sprintf("%v: %q: name what it does by a verb", f.lines.Position(doc.Pos()), strings.ReplaceAll(sentence, "\n", " ")))
+			problems = append(problems, fmt.Sprintf("%v: %q: name what it does by a verb",
+				f.lines.Position(doc.Pos()), strings.ReplaceAll(sentence, "\n", " ")))
 		}
 		return true
 	})

@@ -37,7 +37,8 @@ func TestContributingExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	const head = "var families = [][]Spec{\n"
-	files := map[string]string{list: strings.Replace(string(table), head, head+"\tstringLastCommands,\n", 1)}
+	files := map[string]string{list: strings.Replace(string(table), head,
+		head+"\tstringLastCommands,\n", 1)}
 	for i, name := range names {
 		files[filepath.Join(root, filepath.FromSlash(string(name[1])))] = string(blocks[i][1])
 	}
@@ -102,7 +103,8 @@ func runExample(t *testing.T, root string, files map[string]string) {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", file, "-run", "^TestStrLast$", "-v", "./commands")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", file, "-run", "^TestStrLast$",
+		"-v", "./commands")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestStrLast") {

@@ -56,7 +56,8 @@ func TestGuards(t *testing.T) {
 		mutexes, others := guards(f)
 		for _, name := range mutexes {
 			if alone[name] = true; flat[name] == "" {
-				t.Errorf("%s: the mutex %s stands beside other fields: put it into a struct with those that it guards", f.path, name)
+				t.Errorf("%s: the mutex %s stands beside other fields: put it into a struct with those that it guards",
+					f.path, name)
 			}
 		}
 		for _, name := range others {
@@ -142,7 +143,8 @@ func isMutex(t ast.Expr) bool {
 		return false
 	}
 	pkg, ok := selector.X.(*ast.Ident)
-	return ok && pkg.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex"}, selector.Sel.Name)
+	return ok && pkg.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex"},
+		selector.Sel.Name)
 }
 
 // guardedElsewhere reports whether a comment of a struct says that another type's mutex guards
@@ -184,13 +186,15 @@ func TestGuardsBite(t *testing.T) {
 	}
 	for _, tt := range tests {
 		lines := token.NewFileSet()
-		syntax, err := parser.ParseFile(lines, "p/a.go", "package p\n"+tt.source, parser.ParseComments)
+		syntax, err := parser.ParseFile(lines, "p/a.go", "package p\n"+tt.source,
+			parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mutexes, others := guards(file{"p/a.go", syntax, lines, nil})
 		if len(mutexes) != tt.mutexes || len(others) != tt.others {
-			t.Errorf("%s: mutexes %q, types %q; want %d, %d", tt.source, mutexes, others, tt.mutexes, tt.others)
+			t.Errorf("%s: mutexes %q, types %q; want %d, %d", tt.source, mutexes, others,
+				tt.mutexes, tt.others)
 		}
 	}
 }

@@ -26,27 +26,41 @@ import (
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
 	// The binary puts the parts together; nothing imports it.
-	"cmd/keyp": {"features/leases", "member", "github.com/redis/go-redis/v9", "server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/exporter", "internal/importer", "internal/progress", "internal/rdb", "internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive", "storage/backupfile", "storage/snapshotfile"},
+	"cmd/keyp": {"features/leases", "member", "github.com/redis/go-redis/v9", "server", "web",
+		"commands", "storage", "storage/repair", "internal/clock", "internal/config",
+		"internal/exporter", "internal/importer", "internal/progress", "internal/rdb",
+		"internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive",
+		"storage/backupfile", "storage/snapshotfile"},
 	// The bench tool measures servers from outside, so it knows nothing of this one.
-	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/childproc", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
+	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/childproc",
+		"github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
-	"web": {"commands", "resp", "storage", "internal/clock", "internal/config", "internal/histogram", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
+	"web": {"commands", "resp", "storage", "internal/clock", "internal/config",
+		"internal/histogram", "github.com/prometheus/client_golang/prometheus",
+		"github.com/prometheus/common/expfmt"},
 
 	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log
 	// as the store's Journal.
-	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+	"server": {"resp", "commands", "storage", "internal/clock", "internal/config",
+		"golang.org/x/sys/unix"},
 
 	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store
 	// knows; how they are stored is consensus/raftlog's.
-	"consensus": {"internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange", "go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker", "google.golang.org/protobuf/proto"},
+	"consensus": {"internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange",
+		"go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker",
+		"google.golang.org/protobuf/proto"},
 
 	// A member's log is a log of storage/wal, whose batches are records of its own.
-	"consensus/raftlog": {"consensus", "storage/wal", "internal/histogram", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+	"consensus/raftlog": {"consensus", "storage/wal", "internal/histogram", "go.etcd.io/raft/v3",
+		"go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
 	// It makes a server a member of a group: a store, a log and a group, and what commands see of
 	// that. The server it reaches through an interface.
-	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/histogram", "internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+	"member": {"commands", "consensus", "consensus/raftlog", "storage", "storage/format",
+		"storage/snapshotfile", "storage/wal", "internal/clock", "internal/histogram",
+		"internal/vfs", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb",
+		"google.golang.org/protobuf/proto"},
 
 	// The protocol knows neither commands nor sessions, so all that reads or writes replies may
 	// import it.
@@ -63,23 +77,31 @@ var rules = map[string][]string{
 
 	// Commands see keys through the store's transactions, and never the log, the files or the
 	// sockets.
-	"commands": {"features/leases", "features/outbox", "features/policies", "scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/histogram", "internal/glob", "internal/bigcopy", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"features/leases", "features/outbox", "features/policies", "scripting",
+		"scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock",
+		"internal/config", "internal/histogram", "internal/glob", "internal/bigcopy",
+		"internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// Features on the store: they see keys through transactions, and are called by hooks.
-	"features/outbox":   {"storage", "storage/format", "storage/object", "ttl", "internal/clock", "internal/glob", "internal/histogram"},
+	"features/outbox": {"storage", "storage/format", "storage/object", "ttl", "internal/clock",
+		"internal/glob", "internal/histogram"},
 	"features/leases":   {"storage", "storage/object", "ttl", "internal/clock"},
 	"features/policies": {"storage", "storage/object", "ttl", "internal/clock", "internal/glob"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/histogram", "internal/bigcopy", "internal/vfs",
+	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal",
+		"storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob",
+		"internal/progress", "internal/histogram", "internal/bigcopy", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
 	// What is damaged is read by other code than the store's, which trusts more; the store replays
 	// and checks the result.
-	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
+	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal",
+		"internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
 	// Of the log an archive knows batches, and not what is in them.
-	"storage/archive": {"storage/backupfile", "storage/snapshotfile", "storage/wal", "internal/clock", "internal/vfs"},
+	"storage/archive": {"storage/backupfile", "storage/snapshotfile", "storage/wal",
+		"internal/clock", "internal/vfs"},
 	// A backup's file is compressed, and does not know what is in it.
 	"storage/backupfile": {"github.com/klauspost/compress/zstd"},
 	// A snapshot's stream has pieces and records, and does not know what is in them.
@@ -109,7 +131,8 @@ var rules = map[string][]string{
 	// Copies of bytes, below everything that is large.
 	"internal/bigcopy": {},
 	// Where backups are kept: what they are it does not know.
-	"internal/target": {"internal/clock", "internal/vfs", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
+	"internal/target": {"internal/clock", "internal/vfs", "github.com/minio/minio-go/v7",
+		"github.com/minio/minio-go/v7/pkg/credentials"},
 	// Files, so that tests can replace the system's.
 	"internal/vfs": {"golang.org/x/sys/unix"},
 	// What options mean is known to those that read them; resp splits lines as Redis does.
@@ -117,19 +140,24 @@ var rules = map[string][]string{
 	// Payloads of DUMP are bytes; commands make values of them.
 	"internal/rdb": {"resp"},
 	// It reads files and speaks the protocol: what keys are the server knows.
-	"internal/importer": {"resp", "internal/clock", "internal/glob", "internal/progress", "internal/rdb", "golang.org/x/sys/unix"},
+	"internal/importer": {"resp", "internal/clock", "internal/glob", "internal/progress",
+		"internal/rdb", "golang.org/x/sys/unix"},
 	// What a store has, as files of others: from a store, or through a connection to a server.
-	"internal/exporter": {"resp", "commands", "features/outbox", "storage", "storage/object", "internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
+	"internal/exporter": {"resp", "commands", "features/outbox", "storage", "storage/object",
+		"internal/clock", "internal/importer", "internal/progress", "internal/rdb"},
 	// It ends processes with the one that started them, whichever these are.
 	"internal/childproc": {},
 	// Tests of all packages use it, so it sees a server only from outside.
-	"internal/testkit": {"internal/childproc", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
+	"internal/testkit": {"internal/childproc", "internal/testkit/await", "internal/testkit/setup",
+		"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
 	// Waiting has one bound for all tests.
 	"internal/testkit/await": {},
 	// A group for tests of those that show one.
 	"internal/testkit/fakegroup": {"commands", "internal/testkit/await"},
-	"internal/testkit/fakes3":    {"github.com/johannesboyne/gofakes3", "github.com/johannesboyne/gofakes3/backend/s3mem"},
-	"internal/testkit/members":   {"consensus", "internal/testkit", "internal/testkit/await", "github.com/redis/go-redis/v9"},
+	"internal/testkit/fakes3": {"github.com/johannesboyne/gofakes3",
+		"github.com/johannesboyne/gofakes3/backend/s3mem"},
+	"internal/testkit/members": {"consensus", "internal/testkit", "internal/testkit/await",
+		"github.com/redis/go-redis/v9"},
 	// What each test binary does first, whichever package it tests.
 	"internal/testkit/setup": {"internal/childproc", "pgregory.net/rapid"},
 	// It reads what tests print.
@@ -143,14 +171,23 @@ var rules = map[string][]string{
 	// Tests from outside: they start the binary, and import nothing of it.
 	"internal/e2e/...": {},
 	// Random histories of the store and of commands on simulated disks.
-	"internal/torture": {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
+	"internal/torture": {"commands", "storage", "internal/clock", "internal/config",
+		"internal/vfs"},
 
 	// What a user of Keyp writes: a client library and nothing of ours.
 	"docs/examples/...": {"github.com/redis/go-redis/v9"},
 }
 
 // testsMayUse is for tests alone, testkit included.
-var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/fakegroup", "internal/testkit/fakes3", "internal/testkit/members", "internal/testkit/setup", "internal/childproc", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb", "github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input", "github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
+var testsMayUse = []string{"internal/testkit", "internal/testkit/await",
+	"internal/testkit/fakegroup", "internal/testkit/fakes3", "internal/testkit/members",
+	"internal/testkit/setup", "internal/childproc", "github.com/redis/go-redis/v9",
+	"github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt",
+	"github.com/tidwall/redcon", "github.com/anishathalye/porcupine",
+	"github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb",
+	"github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input",
+	"github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime",
+	"golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
 
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{
@@ -194,7 +231,8 @@ func TestImports(t *testing.T) {
 func importProblems(f file) (problems []string) {
 	dir, found := ruleOf(f.dir())
 	if !found {
-		return []string{fmt.Sprintf("%s: there is no rule for this folder in internal/layout", f.path)}
+		return []string{fmt.Sprintf("%s: there is no rule for this folder in internal/layout",
+			f.path)}
 	}
 	allowed := rules[dir]
 	if f.test() {
@@ -268,7 +306,9 @@ var mayReadTime = []string{"internal/clock", "internal/testkit/...", "cmd/...", 
 // reading: nothing is decided by it.
 func TestTime(t *testing.T) {
 	for _, f := range module(t) {
-		if f.test() || slices.ContainsFunc(mayReadTime, func(rule string) bool { return covers(rule, f.dir()) }) {
+		if f.test() || slices.ContainsFunc(mayReadTime, func(rule string) bool {
+			return covers(rule, f.dir())
+		}) {
 			continue
 		}
 		for _, problem := range timeProblems(f) {
@@ -281,15 +321,19 @@ func timeProblems(f file) (problems []string) {
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
 			pkg, ok := selector.X.(*ast.Ident)
-			if ok && pkg.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"}, selector.Sel.Name) {
-				problems = append(problems, fmt.Sprintf("%v: time.%s; take the time from internal/clock", f.lines.Position(selector.Pos()), selector.Sel.Name))
+			if ok && pkg.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"},
+				selector.Sel.Name) {
+				problems = append(problems,
+					fmt.Sprintf("%v: time.%s; take the time from internal/clock",
+						f.lines.Position(selector.Pos()), selector.Sel.Name))
 			}
 		}
 		return true
 	})
 	for _, spec := range f.syntax.Imports {
 		if spec.Path.Value == `"time"` && spec.Name != nil {
-			problems = append(problems, fmt.Sprintf("%s: time is imported under another name", f.path))
+			problems = append(problems,
+				fmt.Sprintf("%s: time is imported under another name", f.path))
 		}
 	}
 	return problems
@@ -343,25 +387,39 @@ func TestRulesBite(t *testing.T) {
 	}{
 		{"ttl/a.go", `import ("fmt"; "keyp/internal/clock"; "github.com/google/btree")`, 0, 0, 0},
 		{"ttl/a.go", `import "keyp/storage"`, 1, 0, 0},
-		{"ttl/a_test.go", `import ("keyp/storage"; "keyp/internal/clock"; "pgregory.net/rapid")`, 1, 0, 0},
+		{"ttl/a_test.go", `import ("keyp/storage"; "keyp/internal/clock"; "pgregory.net/rapid")`, 1,
+			0, 0},
 		{"commands/a.go", `import "keyp/storage/wal"`, 1, 0, 0},
 		{"commands/a_test.go", `import ("keyp/storage/wal"; "keyp/commands")`, 0, 0, 0},
 		{"storage/a.go", `import ("keyp/commands"; "keyp/internal/testkit")`, 2, 0, 0},
 		{"storage/a_test.go", `import ("keyp/server"; "keyp/internal/testkit")`, 1, 0, 0},
-		{"cmd/keyp-bench/internal/proc/a.go", `import ("keyp/cmd/keyp-bench/internal/redisbench"; "keyp/storage")`, 1, 0, 0},
+		{"cmd/keyp-bench/internal/proc/a.go",
+			`import ("keyp/cmd/keyp-bench/internal/redisbench"; "keyp/storage")`, 1, 0, 0},
 		{"elsewhere/a.go", ``, 1, 0, 0},
 		{"server/a.go", `import "go.etcd.io/bbolt"`, 1, 0, 0},
-		{"storage/a.go", `import "time"; var a = time.Now(); var b = time.Since(a); var c = time.After(time.Second)`, 0, 2, 0},
+		{"storage/a.go",
+			`import "time"; var a = time.Now(); var b = time.Since(a); var c = time.After(time.Second)`,
+			0, 2, 0},
 		{"storage/a.go", `import t "time"; var a = t.Now()`, 0, 1, 0},
-		{"storage/a_test.go", `import "time"; func f() { time.Sleep(1); <-time.After(1); time.AfterFunc(1, nil) }`, 0, 0, 2},
-		{"storage/a_test.go", `import "context"; func f() { context.WithTimeout(nil, 1); context.WithCancel(nil) }`, 0, 0, 1},
-		{"server/a_test.go", `import "github.com/redis/go-redis/v9"; var c = redis.NewClient(nil)`, 0, 0, 1},
-		{"server/a_test.go", `import "testing"; func f(t *testing.T, c chan int) { <-c; go func() { <-c }(); select { case <-c: default: } }`, 0, 0, 1},
-		{"server/a_test.go", `import ("net"; "time"); func f(c net.Conn) { c.SetDeadline(time.Now().Add(1)); c.SetDeadline(at) }`, 0, 0, 1},
+		{"storage/a_test.go",
+			`import "time"; func f() { time.Sleep(1); <-time.After(1); time.AfterFunc(1, nil) }`, 0,
+			0, 2},
+		{"storage/a_test.go",
+			`import "context"; func f() { context.WithTimeout(nil, 1); context.WithCancel(nil) }`,
+			0, 0, 1},
+		{"server/a_test.go", `import "github.com/redis/go-redis/v9"; var c = redis.NewClient(nil)`,
+			0, 0, 1},
+		{"server/a_test.go",
+			`import "testing"; func f(t *testing.T, c chan int) { <-c; go func() { <-c }(); select { case <-c: default: } }`,
+			0, 0, 1},
+		{"server/a_test.go",
+			`import ("net"; "time"); func f(c net.Conn) { c.SetDeadline(time.Now().Add(1)); c.SetDeadline(at) }`,
+			0, 0, 1},
 	}
 	for _, tt := range tests {
 		lines := token.NewFileSet()
-		syntax, err := parser.ParseFile(lines, tt.path, "package p; "+tt.source, parser.ParseComments)
+		syntax, err := parser.ParseFile(lines, tt.path, "package p; "+tt.source,
+			parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +435,8 @@ func TestRulesBite(t *testing.T) {
 		}
 	}
 	lines := token.NewFileSet()
-	syntax, err := parser.ParseFile(lines, "a_test.go", `package p; import "os/exec"; var a, b = exec.LookPath("redis-server")`, 0)
+	syntax, err := parser.ParseFile(lines, "a_test.go",
+		`package p; import "os/exec"; var a, b = exec.LookPath("redis-server")`, 0)
 	if err != nil || len(searches(file{"a_test.go", syntax, lines, nil})) != 1 {
 		t.Error("a search for a program is not found", err)
 	}
@@ -405,7 +464,8 @@ var parsed = sync.OnceValues(func() (files []file, err error) {
 			return err
 		}
 		name := entry.Name()
-		if entry.IsDir() && path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+		if entry.IsDir() && path != "." && (strings.HasPrefix(name, ".") || name == "testdata" ||
+			name == "bin") {
 			return fs.SkipDir
 		}
 		if entry.IsDir() && path != "." {

@@ -9,7 +9,8 @@ const fileLines = 600
 func TestFileLength(t *testing.T) {
 	for _, f := range module(t) {
 		if n := f.lines.File(f.syntax.Pos()).LineCount(); n > fileLines && !f.test() {
-			t.Errorf("%v: %d lines are more than %d: divide the file", f.lines.Position(f.syntax.Pos()).Filename, n, fileLines)
+			t.Errorf("%v: %d lines are more than %d: divide the file",
+				f.lines.Position(f.syntax.Pos()).Filename, n, fileLines)
 		}
 	}
 }

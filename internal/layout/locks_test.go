@@ -65,14 +65,15 @@ type lockGraph struct {
 	byObject map[types.Object]*function
 	literals map[*ast.FuncLit]*function
 	all      []*function
-	named    []types.Type                  // of the module
-	values   map[types.Object]map[any]bool // what function variables may hold: *function or types.Object
-	returns  map[*function]types.Object    // stands for the functions that it returns
-	edges    map[edge]string               // where
-	impls    map[*types.Func][]*function   // of interface methods
-	found    map[*types.Func][]*types.Func
-	dynamic  []dynamicCall
-	changed  bool
+	named    []types.Type // of the module
+	// What function variables may hold: *function or types.Object.
+	values  map[types.Object]map[any]bool
+	returns map[*function]types.Object  // stands for the functions that it returns
+	edges   map[edge]string             // where
+	impls   map[*types.Func][]*function // of interface methods
+	found   map[*types.Func][]*types.Func
+	dynamic []dynamicCall
+	changed bool
 }
 
 // TestLockOrder finds locks that are taken against the order of docs/internals/architecture.md, or
@@ -92,9 +93,11 @@ func TestLockOrder(t *testing.T) {
 		case e.held == e.taken:
 			t.Errorf("%s may be taken while it is held: %s", e.held, g.edges[e])
 		case held == 0 || taken == 0:
-			t.Errorf("%s is taken while %s is held (%s): docs/internals/architecture.md does not say in which order", e.taken, e.held, g.edges[e])
+			t.Errorf("%s is taken while %s is held (%s): docs/internals/architecture.md does not say in which order",
+				e.taken, e.held, g.edges[e])
 		case held >= taken:
-			t.Errorf("%s is taken while %s is held, against the order of docs/internals/architecture.md: %s", e.taken, e.held, g.edges[e])
+			t.Errorf("%s is taken while %s is held, against the order of docs/internals/architecture.md: %s",
+				e.taken, e.held, g.edges[e])
 		}
 	}
 	for _, f := range g.all {
@@ -155,7 +158,8 @@ type listed struct {
 // listPackages lists packages and what they import, with the files of the compiler's export data.
 func listPackages(t *testing.T, args ...string) (list []listed) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export,Module"}, args...)...)
+	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps",
+		"-json=ImportPath,Dir,GoFiles,Export,Module"}, args...)...)
 	command.Dir = "../.."
 	var errs bytes.Buffer
 	command.Stderr = &errs
@@ -180,7 +184,9 @@ func exportData(lines *token.FileSet, list []listed) types.Importer {
 	for _, p := range list {
 		exports[p.ImportPath] = p.Export
 	}
-	return importer.ForCompiler(lines, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	return importer.ForCompiler(lines, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
 }
 
 // checkedModule checks the types of the module's program code, for this platform. What it imports
@@ -190,7 +196,8 @@ func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
 	packages, own := listPackages(t, "./..."), map[string]*types.Package{}
 	compiled := exportData(lines, packages)
 	for _, p := range packages {
-		if p.Module == nil || !p.Module.Main || strings.Contains(p.ImportPath, "/testkit") || len(p.GoFiles) == 0 {
+		if p.Module == nil || !p.Module.Main || strings.Contains(p.ImportPath, "/testkit") ||
+			len(p.GoFiles) == 0 {
 			continue
 		}
 		var files []*ast.File
@@ -201,12 +208,13 @@ func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
 			}
 			files = append(files, syntax)
 		}
-		checked, err := check(lines, p.ImportPath, files, importers(func(path string) (*types.Package, error) {
-			if mine := own[path]; mine != nil {
-				return mine, nil
-			}
-			return compiled.Import(path)
-		}))
+		checked, err := check(lines, p.ImportPath, files,
+			importers(func(path string) (*types.Package, error) {
+				if mine := own[path]; mine != nil {
+					return mine, nil
+				}
+				return compiled.Import(path)
+			}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,9 +228,11 @@ type importers func(path string) (*types.Package, error)
 
 func (f importers) Import(path string) (*types.Package, error) { return f(path) }
 
-func check(lines *token.FileSet, path string, files []*ast.File, imports types.Importer) (checkedPackage, error) {
+func check(lines *token.FileSet, path string, files []*ast.File,
+	imports types.Importer) (checkedPackage, error) {
 	info := &types.Info{
-		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
+		Uses:       map[*ast.Ident]types.Object{},
 		Selections: map[*ast.SelectorExpr]*types.Selection{},
 	}
 	pkg, err := (&types.Config{Importer: imports}).Check(path, lines, files, info)
@@ -231,8 +241,10 @@ func check(lines *token.FileSet, path string, files []*ast.File, imports types.I
 
 func newLockGraph() *lockGraph {
 	return &lockGraph{
-		lines: token.NewFileSet(), byObject: map[types.Object]*function{}, literals: map[*ast.FuncLit]*function{},
-		values: map[types.Object]map[any]bool{}, returns: map[*function]types.Object{}, edges: map[edge]string{},
+		lines: token.NewFileSet(), byObject: map[types.Object]*function{},
+		literals: map[*ast.FuncLit]*function{},
+		values:   map[types.Object]map[any]bool{}, returns: map[*function]types.Object{},
+		edges: map[edge]string{},
 		impls: map[*types.Func][]*function{}, found: map[*types.Func][]*types.Func{},
 	}
 }
@@ -241,7 +253,8 @@ func newLockGraph() *lockGraph {
 func (g *lockGraph) load(t *testing.T, packages []checkedPackage) {
 	t.Helper()
 	add := func(name string, kind *ast.FuncType, body *ast.BlockStmt, info *types.Info) *function {
-		f := &function{name: name, params: parameters(info, kind), body: body, info: info, acquires: lockSet{}, leaves: lockSet{}, releases: lockSet{}}
+		f := &function{name: name, params: parameters(info, kind), body: body, info: info,
+			acquires: lockSet{}, leaves: lockSet{}, releases: lockSet{}}
 		g.all = append(g.all, f)
 		g.returns[f] = types.NewVar(body.Pos(), nil, name, types.Typ[types.Invalid])
 		return f
@@ -261,7 +274,8 @@ func (g *lockGraph) load(t *testing.T, packages []checkedPackage) {
 						g.byObject[p.info.Defs[n.Name]] = add(n.Name.Name, n.Type, n.Body, p.info)
 					}
 				case *ast.FuncLit:
-					g.literals[n] = add(fmt.Sprintf("%s:%d", name, g.lines.Position(n.Pos()).Line), n.Type, n.Body, p.info)
+					g.literals[n] = add(fmt.Sprintf("%s:%d", name, g.lines.Position(n.Pos()).Line),
+						n.Type, n.Body, p.info)
 				}
 				return true
 			})
@@ -351,7 +365,8 @@ func (x *third) held(o *other) { x.lock(); o.run(nil); x.unlock(); go o.run(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := check(g.lines, "keyp/p", []*ast.File{syntax}, importer.ForCompiler(g.lines, "source", nil))
+	checked, err := check(g.lines, "keyp/p", []*ast.File{syntax},
+		importer.ForCompiler(g.lines, "source", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +377,8 @@ func (x *third) held(o *other) { x.lock(); o.run(nil); x.unlock(); go o.run(nil)
 		got = append(got, e.held+" "+e.taken)
 	}
 	slices.Sort(got)
-	want := []string{"p.other.mu p.table.mu", "p.table.mu p.table.mu", "p.third.mu p.other.mu", "p.third.mu p.table.mu"}
+	want := []string{"p.other.mu p.table.mu", "p.table.mu p.table.mu", "p.third.mu p.other.mu",
+		"p.third.mu p.table.mu"}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}

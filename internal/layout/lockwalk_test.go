@@ -62,7 +62,8 @@ func (g *lockGraph) sources(info *types.Info, e ast.Expr) (list []any) {
 		}
 		return list
 	case *ast.CallExpr:
-		if ident, ok := e.Fun.(*ast.Ident); ok && ident.Name == "append" || info.Types[e.Fun].IsType() {
+		if ident, ok := e.Fun.(*ast.Ident); ok && ident.Name == "append" ||
+			info.Types[e.Fun].IsType() {
 			for _, arg := range e.Args {
 				list = append(list, g.sources(info, arg)...)
 			}
@@ -241,7 +242,8 @@ func (g *lockGraph) methods(f *types.Func) (list []*types.Func) {
 		if types.IsInterface(named) || !types.Implements(pointer, iface) {
 			continue
 		}
-		if method, ok := types.NewMethodSet(pointer).Lookup(f.Pkg(), f.Name()).Obj().(*types.Func); ok {
+		if method, ok := types.NewMethodSet(pointer).Lookup(f.Pkg(),
+			f.Name()).Obj().(*types.Func); ok {
 			list = append(list, method.Origin())
 		}
 	}
@@ -343,7 +345,8 @@ func (w *walker) statement(s ast.Stmt) (ends bool) {
 		if s.Cond != nil {
 			w.expressions(s.Cond)
 		}
-		w.branches([][]ast.Stmt{append(s.Body.List[:len(s.Body.List):len(s.Body.List)], s.Post), nil})
+		w.branches([][]ast.Stmt{append(s.Body.List[:len(s.Body.List):len(s.Body.List)], s.Post),
+			nil})
 	case *ast.RangeStmt:
 		w.expressions(s.X)
 		w.rangeFunction(s)
@@ -508,7 +511,8 @@ func (w *walker) takes(lock string, call *ast.CallExpr, callee string) {
 		e := edge{held, lock}
 		if w.g.edges[e] == "" {
 			pos := w.g.lines.Position(call.Pos())
-			w.g.edges[e] = fmt.Sprintf("%s:%d in %s, by %s", filepath.Base(pos.Filename), pos.Line, w.f.name, callee)
+			w.g.edges[e] = fmt.Sprintf("%s:%d in %s, by %s", filepath.Base(pos.Filename), pos.Line,
+				w.f.name, callee)
 		}
 	}
 }

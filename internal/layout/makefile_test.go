@@ -42,9 +42,11 @@ func TestMakefileNames(t *testing.T) {
 			}
 		}
 		// A name in parentheses, as in Backup(Place|Resume), is one name here.
-		for _, name := range regexp.MustCompile(`(\([^)]*\)|[^|])+`).FindAllString(string(line[1]), -1) {
+		for _, name := range regexp.MustCompile(`(\([^)]*\)|[^|])+`).FindAllString(string(line[1]),
+			-1) {
 			name = strings.TrimPrefix(name, "Test")
-			if !regexp.MustCompile(`(?m)^func Test` + of.before + name + `\(`).MatchString(tests.String()) {
+			if !regexp.MustCompile(`(?m)^func Test` + of.before + name + `\(`).MatchString(
+				tests.String()) {
 				t.Errorf("%s: there is no test %s", variable, name)
 			}
 		}

@@ -37,7 +37,9 @@ func waitProblems(f file) (problems []string) {
 	for _, decl := range f.syntax.Decls {
 		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil && hasTest(fn.Type) {
 			for _, at := range receives(fn.Body) {
-				problems = append(problems, fmt.Sprintf("%v: receives without a bound; use For of %s", f.lines.Position(at), waitsAt))
+				problems = append(problems,
+					fmt.Sprintf("%v: receives without a bound; use For of %s", f.lines.Position(at),
+						waitsAt))
 			}
 		}
 	}
@@ -45,16 +47,22 @@ func waitProblems(f file) (problems []string) {
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
 			pkg, ok := node.X.(*ast.Ident)
-			if ok && pkg.Name == "redis" && node.Sel.Name == "NewClient" && f.dir() != "internal/testkit" {
-				problems = append(problems, fmt.Sprintf("%v: redis.NewClient gives up after some seconds; testkit.NewClient does not", f.lines.Position(node.Pos())))
+			if ok && pkg.Name == "redis" && node.Sel.Name == "NewClient" &&
+				f.dir() != "internal/testkit" {
+				problems = append(problems,
+					fmt.Sprintf("%v: redis.NewClient gives up after some seconds; testkit.NewClient does not",
+						f.lines.Position(node.Pos())))
 			}
 			if ok && pkg.Obj == nil && slices.Contains(bounds[pkg.Name], node.Sel.Name) {
-				problems = append(problems, fmt.Sprintf("%v: %s.%s; wait with %s", f.lines.Position(node.Pos()), pkg.Name, node.Sel.Name, waitsAt))
+				problems = append(problems, fmt.Sprintf("%v: %s.%s; wait with %s",
+					f.lines.Position(node.Pos()), pkg.Name, node.Sel.Name, waitsAt))
 			}
 		case *ast.CallExpr:
 			call, ok := node.Fun.(*ast.SelectorExpr)
-			if ok && slices.Contains([]string{"SetDeadline", "SetReadDeadline", "SetWriteDeadline"}, call.Sel.Name) && readsTime(node.Args) {
-				problems = append(problems, fmt.Sprintf("%v: %s; connect with %s", f.lines.Position(node.Pos()), call.Sel.Name, waitsAt))
+			if ok && slices.Contains([]string{"SetDeadline", "SetReadDeadline", "SetWriteDeadline"},
+				call.Sel.Name) && readsTime(node.Args) {
+				problems = append(problems, fmt.Sprintf("%v: %s; connect with %s",
+					f.lines.Position(node.Pos()), call.Sel.Name, waitsAt))
 			}
 		}
 		return true
@@ -125,14 +133,16 @@ func TestSetup(t *testing.T) {
 		if !f.test() || covers("internal/testkit/...", f.dir()) {
 			continue
 		}
-		does[f.dir()] = does[f.dir()] || slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool {
-			path := strings.Trim(spec.Path.Value, `"`)
-			return path == "keyp/internal/testkit" || path == "keyp/internal/testkit/setup"
-		})
+		does[f.dir()] = does[f.dir()] || slices.ContainsFunc(f.syntax.Imports,
+			func(spec *ast.ImportSpec) bool {
+				path := strings.Trim(spec.Path.Value, `"`)
+				return path == "keyp/internal/testkit" || path == "keyp/internal/testkit/setup"
+			})
 	}
 	for dir, ok := range does {
 		if !ok {
-			t.Errorf("no test of %s imports keyp/internal/testkit or keyp/internal/testkit/setup", dir)
+			t.Errorf("no test of %s imports keyp/internal/testkit or keyp/internal/testkit/setup",
+				dir)
 		}
 	}
 }

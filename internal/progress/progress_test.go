@@ -24,7 +24,8 @@ func TestMeter(t *testing.T) {
 	var got []string
 	sink := func(name string, every time.Duration) Sink {
 		return Sink{every, func(r Report) {
-			got = append(got, fmt.Sprintf("%s %s %d%% %v %v %v", name, r.What, r.Percent, r.Elapsed, r.Remaining.Round(time.Millisecond), r.Ended))
+			got = append(got, fmt.Sprintf("%s %s %d%% %v %v %v", name, r.What, r.Percent, r.Elapsed,
+				r.Remaining.Round(time.Millisecond), r.Ended))
 		}}
 	}
 	m := New(now, sink("often", time.Second), sink("seldom", 10*time.Second))
@@ -78,19 +79,22 @@ func TestMeter(t *testing.T) {
 
 func TestLog(t *testing.T) {
 	var out bytes.Buffer
-	show := Log(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))).Show
+	show := Log(slog.New(slog.NewTextHandler(&out,
+		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))).Show
 	show(Report{What: "loading the data", Percent: 41, Remaining: 12345 * time.Millisecond})
 	show(Report{What: "loading the data", Percent: 1, Remaining: 2*time.Hour + 31*time.Second})
 	show(Report{What: "loading the data", Percent: 99, Remaining: time.Millisecond})
 	show(Report{What: "loading the data"})
-	show(Report{What: "loading the data", Percent: 100, Elapsed: 3456789 * time.Microsecond, Ended: true})
+	show(Report{What: "loading the data", Percent: 100, Elapsed: 3456789 * time.Microsecond,
+		Ended: true})
 	const line = `level=INFO msg="loading the data" percent=`
-	if want := line + "41 remaining=12s\n" + line + "1 remaining=2h1m0s\n" + line + "99 remaining=1s\n" + line + "0 remaining=unknown\n" +
+	if want := line + "41 remaining=12s\n" + line + "1 remaining=2h1m0s\n" + line +
+		"99 remaining=1s\n" + line + "0 remaining=unknown\n" +
 		"level=INFO msg=\"loading the data: done\" took=3.457s\n"; out.String() != want {
 		t.Errorf("%s\nwant %s", &out, want)
 	}

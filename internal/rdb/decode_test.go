@@ -105,7 +105,8 @@ func TestRedisDumpFile(t *testing.T) {
 // A value may be walked in part, and again.
 func TestElementsStop(t *testing.T) {
 	for _, tt := range payloads() {
-		if tt.want == nil || tt.want.Type == String || tt.want.Type == Stream { // which have no Elements
+		if tt.want == nil || tt.want.Type == String || tt.want.Type == Stream {
+			// Which have no Elements.
 			continue
 		}
 		v, err := Decode(tt.payload())
@@ -145,9 +146,11 @@ func TestDecodeMemory(t *testing.T) {
 		limit uint64
 	}{
 		{"LZF claim", raw(kindString, 0xc3, 6, 0x80, be32(511<<20), 1, "aa", 0xe0, 0, 0), 1 << 20},
-		{"LZF claims", raw(kindList, 0x42, 0, bytes.Repeat(raw(0xc3, 6, 0x80, be32(511<<20), 1, "aa", 0xe0, 0, 0), 512)), 1 << 20},
+		{"LZF claims", raw(kindList, 0x42, 0,
+			bytes.Repeat(raw(0xc3, 6, 0x80, be32(511<<20), 1, "aa", 0xe0, 0, 0), 512)), 1 << 20},
 		{"count", raw(kindSet, 0x81, be64(1<<40), long("\x01a")), 1 << 20},
-		{"list of packed nodes", raw(kindListListpacks, 0x80, be32(100), bytes.Repeat(raw(nodePacked, node), 100)), 4 << 20},
+		{"list of packed nodes", raw(kindListListpacks, 0x80, be32(100),
+			bytes.Repeat(raw(nodePacked, node), 100)), 4 << 20},
 		{"intset", raw(kindSetIntset, is(8, 1<<29, le64(1))), 1 << 20},
 	}
 	for _, tt := range tests {
@@ -193,7 +196,8 @@ func FuzzDecode(f *testing.F) {
 		payload := seal(bytes.Clone(body), Newest)
 		var v Value
 		var err error
-		if used := allocations(func() { v, err = Decode(payload) }); used > 1<<20+uint64(len(body))*lzfExpansion*64 {
+		if used := allocations(func() { v, err = Decode(payload) }); used > 1<<20+
+			uint64(len(body))*lzfExpansion*64 {
 			t.Fatalf("%d bytes are allocated for %d", used, len(body))
 		}
 		switch err {

@@ -16,7 +16,9 @@ func values() *rapid.Generator[Value] {
 		rapid.SliceOfN(rapid.Byte(), 0, 100),
 		rapid.Map(rapid.Int64(), func(n int64) []byte { return fmt.Append(nil, n) }),
 		rapid.Map(rapid.IntRange(-9000, 9000), func(n int) []byte { return fmt.Append(nil, n) }),
-		rapid.Map(rapid.IntRange(0, 9000), func(n int) []byte { return bytes.Repeat([]byte("xyz"), n/3) }),
+		rapid.Map(rapid.IntRange(0, 9000), func(n int) []byte {
+			return bytes.Repeat([]byte("xyz"), n/3)
+		}),
 	)
 	return rapid.Custom(func(t *rapid.T) Value {
 		kind := rapid.SampledFrom([]Type{String, List, Set, ZSet, Hash}).Draw(t, "type")
@@ -26,7 +28,8 @@ func values() *rapid.Generator[Value] {
 		timed := rapid.Bool().Draw(t, "timed")
 		var elements []Element
 		seen := map[string]bool{}
-		for _, name := range rapid.SliceOfN(text, 1, rapid.SampledFrom([]int{3, 140, 600}).Draw(t, "size")).Draw(t, "names") {
+		for _, name := range rapid.SliceOfN(text, 1, rapid.SampledFrom([]int{3, 140, 600}).Draw(t,
+			"size")).Draw(t, "names") {
 			if kind != List && seen[string(name)] {
 				continue
 			}
@@ -34,7 +37,8 @@ func values() *rapid.Generator[Value] {
 			e := Element{Name: name}
 			switch kind {
 			case ZSet:
-				e.Score = rapid.OneOf(rapid.Float64(), rapid.Map(rapid.IntRange(-9, 9), func(n int) float64 { return float64(n) })).Draw(t, "score")
+				e.Score = rapid.OneOf(rapid.Float64(), rapid.Map(rapid.IntRange(-9, 9),
+					func(n int) float64 { return float64(n) })).Draw(t, "score")
 				if math.IsNaN(e.Score) {
 					e.Score = 0
 				}
@@ -42,7 +46,8 @@ func values() *rapid.Generator[Value] {
 				e.Value = text.Draw(t, "value")
 			}
 			if timed && kind != List {
-				e.Deadline = rapid.SampledFrom([]int64{0, 1, 5, 1_800_000_000_000, maxDeadline}).Draw(t, "deadline")
+				e.Deadline = rapid.SampledFrom([]int64{0, 1, 5, 1_800_000_000_000,
+					maxDeadline}).Draw(t, "deadline")
 			}
 			elements = append(elements, e)
 		}
@@ -85,8 +90,10 @@ func TestEncodeVersion(t *testing.T) {
 	}{
 		{"string", str("a"), 10, kindString},
 		{"hash", collection(Hash, field("a", "1")), 10, kindHashListpack},
-		{"hash with a deadline", collection(Hash, field("a", "1"), timedField("b", "2", 9)), 12, kindHashTimed},
-		{"set with a deadline", collection(Set, names("1")[0], timedField("b", "", 9)), 12, kindSetTimed},
+		{"hash with a deadline", collection(Hash, field("a", "1"), timedField("b", "2", 9)),
+			12, kindHashTimed},
+		{"set with a deadline", collection(Set, names("1")[0], timedField("b", "", 9)),
+			12, kindSetTimed},
 		{"sorted set with a deadline", collection(ZSet, timedMember("a", 1, 9)), 12, kindZSetTimed},
 	}
 	for _, tt := range tests {
@@ -96,7 +103,8 @@ func TestEncodeVersion(t *testing.T) {
 		}
 	}
 	want := raw(kindHashTimed, le64(7), 3, 1, 1, "a", 0xc0, 1, 0, 1, "b", 1, "x", 3, 1, "c", 0)
-	got := Encode(collection(Hash, timedField("a", "1", 7), field("b", "x"), timedField("c", "", 9)))
+	got := Encode(collection(Hash, timedField("a", "1", 7), field("b", "x"),
+		timedField("c", "", 9)))
 	if !bytes.Equal(got, seal(want, version7_4)) {
 		t.Errorf("got %x, want %x", got, want)
 	}
@@ -120,7 +128,9 @@ func TestPack(t *testing.T) {
 		}
 		for range 5 {
 			letters := rapid.SampledFrom([]int{1, 2, 4, 255}).Draw(t, "letters")
-			s := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, letters), func(n int) byte { return byte(n) }), 4, 2000).Draw(t, "s")
+			s := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, letters), func(n int) byte {
+				return byte(n)
+			}), 4, 2000).Draw(t, "s")
 			s = bytes.Repeat(s, rapid.IntRange(1, 20).Draw(t, "times"))
 			limit := rapid.IntRange(0, len(s)+len(s)/32+8).Draw(t, "limit")
 			packed, ok := used.pack([]byte("head"), s, limit)

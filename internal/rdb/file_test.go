@@ -47,16 +47,19 @@ func TestFileValues(t *testing.T) {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
-			all, err := readFile(file("REDIS0014", int(tt.body[0]), held("k"), tt.body[1:], kindString, held("next"), held("v")))
+			all, err := readFile(file("REDIS0014", int(tt.body[0]), held("k"), tt.body[1:],
+				kindString, held("next"), held("v")))
 			if tt.want == nil {
 				if err == nil && len(all) > 0 && all[0].Kind == RecordKey {
-					if _, err = all[0].Value(); err == nil && bytes.Equal(all[0].body, tt.body[1:]) {
+					if _, err = all[0].Value(); err == nil &&
+						bytes.Equal(all[0].body, tt.body[1:]) {
 						t.Fatalf("%q is read", tt.body)
 					}
 				}
 				return
 			}
-			if err != nil || len(all) != 2 || string(all[0].Key) != "k" || string(all[1].Key) != "next" {
+			if err != nil || len(all) != 2 || string(all[0].Key) != "k" ||
+				string(all[1].Key) != "next" {
 				t.Fatalf("%v, %+v", err, all)
 			}
 			v, err := all[0].Value()
@@ -79,8 +82,10 @@ func TestFileValues(t *testing.T) {
 }
 
 func TestFileRecords(t *testing.T) {
-	const name = 1<<52 | 2<<46 | 3<<40 | 4<<34 | 5<<28 | 6<<22 | 62<<16 | 63<<10 | 1 // letters 0 to 6, - and _, and version 1
-	module := raw(0x81, be64(name), 1, 0x81, be64(1<<40), 2, 7, 3, "1234", 4, "12345678", 5, held("text"), 0)
+	// Letters 0 to 6, - and _, and version 1.
+	const name = 1<<52 | 2<<46 | 3<<40 | 4<<34 | 5<<28 | 6<<22 | 62<<16 | 63<<10 | 1
+	module := raw(0x81, be64(name), 1, 0x81, be64(1<<40), 2, 7, 3, "1234", 4, "12345678", 5,
+		held("text"), 0)
 	array := raw(3, 1, 9, 0, 1, "12345678", 1, 3, held("small"), 7, 0, held("string"))
 	pair := func(field, value string) []byte { return raw(held(field), held(value)) }
 	tests := []struct {
@@ -90,28 +95,43 @@ func TestFileRecords(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", "REDIS0006", nil, nil},
-		{"about the file", "REDIS0012", raw(opAux, held("redis-ver"), 0xc0, 7, opSizes, 1, 1, opSlot, 1, 2, 3), nil},
-		{"databases", "REDIS0009", raw(kindString, held("a"), held("1"), opDatabase, 0x4f, 0, kindString, held("b"), 0xc0, 2),
+		{"about the file", "REDIS0012", raw(opAux, held("redis-ver"), 0xc0, 7, opSizes, 1, 1,
+			opSlot, 1, 2, 3), nil},
+		{"databases", "REDIS0009", raw(kindString, held("a"), held("1"), opDatabase, 0x4f, 0,
+			kindString, held("b"), 0xc0, 2),
 			[]string{`0 a "1"`, `3840 b "2"`}},
-		{"deadlines", "REDIS0009", raw(opDeadline, le32(5), kindString, held("a"), held("1"), opDeadlineMs, le64(1_700_000_000_123), kindString, held("b"), held("2"),
-			kindString, held("c"), held("3")), []string{`0 a "1" at 5000`, `0 b "2" at 1700000000123`, `0 c "3"`}},
-		{"accesses", "REDIS0009", raw(opIdle, 0x40, 200, opDeadlineMs, le64(1), kindString, held("a"), held("1"), opFreq, 255, kindString, held("b"), held("2")),
+		{"deadlines", "REDIS0009", raw(opDeadline, le32(5), kindString, held("a"), held("1"),
+			opDeadlineMs, le64(1_700_000_000_123), kindString, held("b"), held("2"),
+			kindString, held("c"), held("3")),
+			[]string{`0 a "1" at 5000`, `0 b "2" at 1700000000123`, `0 c "3"`}},
+		{"accesses", "REDIS0009", raw(opIdle, 0x40, 200, opDeadlineMs, le64(1), kindString,
+			held("a"), held("1"), opFreq, 255, kindString, held("b"), held("2")),
 			[]string{`0 a "1" at 1 idle 200`, `0 b "2" freq 255`}},
-		{"functions", "REDIS0010", raw(kindLibrary, held("#!lua name=l"), opFunctionOld, held("old"), held("LUA"), 1, held("about"), held("code"),
+		{"functions", "REDIS0010", raw(kindLibrary, held("#!lua name=l"), opFunctionOld,
+			held("old"), held("LUA"), 1, held("about"), held("code"),
 			opFunctionOld, held("older"), held("LUA"), 0, held("code")),
-			[]string{"function #!lua name=l", `skipped library "old" in the format before 7.0`, `skipped library "older" in the format before 7.0`}},
-		{"modules", "REDIS0011", raw(opModule, 0x81, be64(name), 2, 2, 5, held("aux"), 0, kindModule, held("m"), module, kindString, held("s"), held("v"),
+			[]string{"function #!lua name=l", `skipped library "old" in the format before 7.0`,
+				`skipped library "older" in the format before 7.0`}},
+		{"modules", "REDIS0011", raw(opModule, 0x81, be64(name), 2, 2, 5, held("aux"), 0,
+			kindModule, held("m"), module, kindString, held("s"), held("v"),
 			opMeta, 1, "spec", 1, 5, 0, kindString, held("with"), held("meta")),
-			[]string{"skipped data of module ABCDEFG-_", "skipped value of module ABCDEFG-_ of m", `0 s "v"`, "skipped modules' metadata of a key", `0 with "meta"`}},
-		{"arrays", "REDIS0015", raw(kindArray, held("ar"), array, kindString, held("s"), held("v")), []string{"skipped array of ar", `0 s "v"`}},
-		{"templates", "REDIS0015", raw(opTemplate, 7, 2, held("f1"), held("f2"), kindTemplate, held("h"), 7, held("x"), 0xc0, 5,
+			[]string{"skipped data of module ABCDEFG-_", "skipped value of module ABCDEFG-_ of m",
+				`0 s "v"`, "skipped modules' metadata of a key", `0 with "meta"`}},
+		{"arrays", "REDIS0015", raw(kindArray, held("ar"), array, kindString, held("s"), held("v")),
+			[]string{"skipped array of ar", `0 s "v"`}},
+		{"templates", "REDIS0015", raw(opTemplate, 7, 2, held("f1"), held("f2"), kindTemplate,
+			held("h"), 7, held("x"), 0xc0, 5,
 			kindTemplatePacked, held("p"), lp(3, ent(7), txt("y"), ent(9))),
 			[]string{`0 h [5 2 "f1" "x" "f2" "5"]`, `0 p [5 2 "f1" "y" "f2" "9"]`}},
-		{"Valkey", "VALKEY080", raw(opMeta, held("job"), 2, 0, 5, 7, 9, kindHashTimed0, held("h"), 3, pair("a", "1"), le64(1_700_000_000_000), pair("b", "2"), le64(1<<64-1),
+		{"Valkey", "VALKEY080", raw(opMeta, held("job"), 2, 0, 5, 7, 9, kindHashTimed0, held("h"),
+			3, pair("a", "1"), le64(1_700_000_000_000), pair("b", "2"), le64(1<<64-1),
 			pair("c", "3"), le64(1_700_000_000_005)),
-			[]string{"skipped slots whose migration had not ended", `0 h [5 3 "a"@1700000000000 "1" "b" "2" "c"@1700000000005 "3"]`}},
-		{"Valkey without deadlines", "VALKEY080", raw(kindHashTimed0, held("h"), 1, pair("a", "1"), le64(1<<64-1)), []string{`0 h [5 1 "a" "1"]`}},
-		{"Redis 7.4 before its release", "REDIS0012", raw(kindHashTimed0, held("h"), 1, 0x81, be64(1_700_000_000_000), pair("a", "1")), []string{`0 h [5 1 "a"@1700000000000 "1"]`}},
+			[]string{"skipped slots whose migration had not ended",
+				`0 h [5 3 "a"@1700000000000 "1" "b" "2" "c"@1700000000005 "3"]`}},
+		{"Valkey without deadlines", "VALKEY080", raw(kindHashTimed0, held("h"), 1, pair("a", "1"),
+			le64(1<<64-1)), []string{`0 h [5 1 "a" "1"]`}},
+		{"Redis 7.4 before its release", "REDIS0012", raw(kindHashTimed0, held("h"), 1, 0x81,
+			be64(1_700_000_000_000), pair("a", "1")), []string{`0 h [5 1 "a"@1700000000000 "1"]`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,16 +219,20 @@ func TestFileRefuses(t *testing.T) {
 		{"length that is none", raw("REDIS0010", opDatabase, 0xc5), ErrFormat},
 		{"string that is none", raw("REDIS0010", kindString, 0xc9), ErrFormat},
 		{"module's opcode", file("REDIS0010", kindModule, held("m"), 0, 6), ErrFormat},
-		{"template that is missing", file("REDIS0015", kindTemplate, held("h"), 7, held("x")), ErrFormat},
-		{"template with a value too much", file("REDIS0015", opTemplate, 1, 1, held("f"), kindTemplatePacked, held("h"), lp(3, ent(1), ent(2), ent(3))), ErrFormat},
-		{"deadline of Valkey that is too late", file("VALKEY080", kindHashTimed0, held("h"), 1, held("f"), held("v"), le64(1<<60)), ErrFormat},
+		{"template that is missing", file("REDIS0015", kindTemplate, held("h"), 7, held("x")),
+			ErrFormat},
+		{"template with a value too much", file("REDIS0015", opTemplate, 1, 1, held("f"),
+			kindTemplatePacked, held("h"), lp(3, ent(1), ent(2), ent(3))), ErrFormat},
+		{"deadline of Valkey that is too late", file("VALKEY080", kindHashTimed0, held("h"), 1,
+			held("f"), held("v"), le64(1<<60)), ErrFormat},
 	}
 	for _, tt := range tests {
 		if _, err := readFile(tt.bytes); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
-	for _, b := range [][]byte{file("REDIS0016"), file("VALKEY999"), file("REDIS0010", 8, held("k")), file("REDIS0010", 6, held("k")), file("REDIS0010", kindSetTimed, held("k"))} {
+	for _, b := range [][]byte{file("REDIS0016"), file("VALKEY999"), file("REDIS0010", 8,
+		held("k")), file("REDIS0010", 6, held("k")), file("REDIS0010", kindSetTimed, held("k"))} {
 		if _, err := readFile(b); err == nil {
 			t.Errorf("%q is read", b)
 		}
@@ -234,7 +258,8 @@ func TestRedisFile(t *testing.T) {
 	}
 	redis.do("SELECT", 5)
 	redis.do("SET", "timed", "v", "PXAT", 4_000_000_000_123)
-	redis.do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
+	redis.do("FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function('f', function() return 1 end)")
 	redis.do("SAVE")
 	b, err := os.ReadFile(filepath.Join(dir, "dump.rdb"))
 	if err != nil {
@@ -278,7 +303,8 @@ func TestRedisFile(t *testing.T) {
 	if b, err = os.ReadFile(filepath.Join(dir, "dump.rdb")); err != nil {
 		t.Fatal(err)
 	}
-	if records, err = readFile(b); err != nil || len(records) != 2 || records[1].Freq != 77 || records[1].Idle != -1 {
+	if records, err = readFile(b); err != nil || len(records) != 2 || records[1].Freq != 77 ||
+		records[1].Idle != -1 {
 		t.Errorf("%+v, %v", records, err)
 	}
 }
@@ -307,14 +333,17 @@ func firstDeadlineOf(v Value) bool {
 
 // everything is a file with all kinds of records and values.
 func everything() []byte {
-	parts := raw(opAux, held("redis-ver"), held("7"), opTemplate, 1, 1, held("f"), kindLibrary, held("#!lua"), opDatabase, 1, opSizes, 9, 1)
+	parts := raw(opAux, held("redis-ver"), held("7"), opTemplate, 1, 1, held("f"), kindLibrary,
+		held("#!lua"), opDatabase, 1, opSizes, 9, 1)
 	for i, p := range payloads() {
 		if p.want == nil || p.body[0] >= kindSetTimed || len(p.body) > 400 {
 			continue
 		}
-		parts = raw(parts, opDeadlineMs, le64(uint64(i)), opIdle, 3, int(p.body[0]), held(p.name), p.body[1:])
+		parts = raw(parts, opDeadlineMs, le64(uint64(i)), opIdle, 3, int(p.body[0]),
+			held(p.name), p.body[1:])
 	}
-	return file("REDIS0015", parts, kindModule, held("m"), 0x81, be64(1<<60), 5, held("x"), 0, kindArray, held("a"), 1, 0, 1, 0, held("s"), kindTemplate, held("t"), 1, held("v"))
+	return file("REDIS0015", parts, kindModule, held("m"), 0x81, be64(1<<60), 5, held("x"), 0,
+		kindArray, held("a"), 1, 0, 1, 0, held("s"), kindTemplate, held("t"), 1, held("v"))
 }
 
 // TestFileTruncated cuts a file at every byte.
@@ -334,9 +363,12 @@ func TestFileTruncated(t *testing.T) {
 func TestFileMemory(t *testing.T) {
 	huge := raw(0x81, be64(1<<62))
 	for _, b := range [][]byte{
-		raw("REDIS0015", kindString, huge), raw("REDIS0015", kindList, held("k"), huge, huge), raw("REDIS0015", kindStream5, held("k"), huge),
-		raw("REDIS0015", opTemplate, 1, huge), raw("REDIS0015", opMeta, huge), raw("VALKEY080", kindHashTimed0, held("k"), huge),
-		raw("REDIS0015", kindString, 0xc3, 1, huge, "a"), raw("REDIS0015", kindArray, held("k"), huge, 0),
+		raw("REDIS0015", kindString, huge), raw("REDIS0015", kindList, held("k"), huge, huge),
+		raw("REDIS0015", kindStream5, held("k"), huge),
+		raw("REDIS0015", opTemplate, 1, huge), raw("REDIS0015", opMeta, huge),
+		raw("VALKEY080", kindHashTimed0, held("k"), huge),
+		raw("REDIS0015", kindString, 0xc3, 1, huge, "a"),
+		raw("REDIS0015", kindArray, held("k"), huge, 0),
 	} {
 		var err error
 		if used := allocations(func() { _, err = readFile(b) }); used > 64<<10 || err == nil {
@@ -347,7 +379,8 @@ func TestFileMemory(t *testing.T) {
 
 func FuzzFile(f *testing.F) {
 	f.Add(everything())
-	f.Add(file("VALKEY080", opMeta, held("job"), 1, 0, 5, kindHashTimed0, held("h"), 1, held("a"), held("b"), le64(5)))
+	f.Add(file("VALKEY080", opMeta, held("job"), 1, 0, 5, kindHashTimed0, held("h"), 1, held("a"),
+		held("b"), le64(5)))
 	f.Add(file("REDIS0006", kindHashZipmap, held("k"), held(1, 1, "a", 1, 0, "b", 0xff)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 1<<16 {
@@ -355,7 +388,8 @@ func FuzzFile(f *testing.F) {
 		}
 		_, _ = readFile(b)
 		var all []Record
-		if used := allocations(func() { all, _ = readFile(b) }); used > 1<<20+uint64(len(b))*lzfExpansion*64 {
+		if used := allocations(func() { all, _ = readFile(b) }); used > 1<<20+
+			uint64(len(b))*lzfExpansion*64 {
 			t.Fatalf("%d bytes are allocated for %d", used, len(b))
 		}
 		for _, r := range all {

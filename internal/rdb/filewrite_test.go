@@ -29,8 +29,10 @@ func writeFile(f *FileWriter) error {
 	return errors.Join(
 		f.Library([]byte("#!lua name=lib")),
 		f.Key(0, []byte("k"), 0, Encode(Value{Type: String, Str: []byte("v")})),
-		f.Key(0, []byte("12345"), 4_000_000_000_123, Encode(Value{Type: String, Str: incompressible(3 * crcPiece)})),
-		f.Key(70_000, bytes.Repeat([]byte("n"), 100), 0, Encode(Value{Type: String, Str: incompressible(crcPiece / 2)})),
+		f.Key(0, []byte("12345"), 4_000_000_000_123,
+			Encode(Value{Type: String, Str: incompressible(3 * crcPiece)})),
+		f.Key(70_000, bytes.Repeat([]byte("n"), 100), 0,
+			Encode(Value{Type: String, Str: incompressible(crcPiece / 2)})),
 		f.Key(3, []byte("x"), 1, Encode(Value{Type: String, Str: []byte("v")})),
 		f.End(),
 	)
@@ -68,11 +70,14 @@ func TestFileWriter(t *testing.T) {
 		text     []byte
 	}{
 		{0, "k", 0, []byte("v")}, {0, "12345", 4_000_000_000_123, incompressible(3 * crcPiece)},
-		{70_000, strings.Repeat("n", 100), 0, incompressible(crcPiece / 2)}, {3, "x", 1, []byte("v")},
+		{70_000, strings.Repeat("n", 100), 0, incompressible(crcPiece / 2)},
+		{3, "x", 1, []byte("v")},
 	} {
 		r := all[i+1]
 		v, err := r.Value()
-		if err != nil || r.DB != want.db || string(r.Key) != want.key || r.Deadline != want.deadline || r.Expires != (want.deadline != 0) || !bytes.Equal(v.Str, want.text) {
+		if err != nil || r.DB != want.db || string(r.Key) != want.key ||
+			r.Deadline != want.deadline || r.Expires != (want.deadline != 0) ||
+			!bytes.Equal(v.Str, want.text) {
 			t.Errorf("%d: %v: %.200v", i, err, r)
 		}
 	}
@@ -97,7 +102,9 @@ func TestFileWriterFails(t *testing.T) {
 
 func TestPortable(t *testing.T) {
 	timed := func(kind Type) Value {
-		return Value{Type: kind, Len: 1, Elements: func(yield func(Element) bool) { yield(Element{Name: []byte("e"), Value: []byte("v"), Deadline: 5}) }}
+		return Value{Type: kind, Len: 1, Elements: func(yield func(Element) bool) {
+			yield(Element{Name: []byte("e"), Value: []byte("v"), Deadline: 5})
+		}}
 	}
 	stream := func(s StreamValue) Value {
 		s.Entries = func(func(StreamEntry) bool) {}
@@ -111,8 +118,11 @@ func TestPortable(t *testing.T) {
 	}{
 		{"string", Value{Type: String}, 10, ""},
 		{"hash", timed(Hash), 12, "fields have deadlines need version 12"},
-		{"idempotent", stream(StreamValue{Duration: 1, MaxSize: 1}), 13, "idempotent ids need version 13"},
-		{"given back", stream(StreamValue{Groups: []StreamGroup{{Pending: []StreamPending{{Consumer: -1}}, Nacked: []StreamID{{}}}}}), 14, "without a consumer need version 14"},
+		{"idempotent", stream(StreamValue{Duration: 1, MaxSize: 1}), 13,
+			"idempotent ids need version 13"},
+		{"given back",
+			stream(StreamValue{Groups: []StreamGroup{{Pending: []StreamPending{{Consumer: -1}},
+				Nacked: []StreamID{{}}}}}), 14, "without a consumer need version 14"},
 		{"set", timed(Set), 0, "sets whose members have deadlines are Keyp's own"},
 		{"zset", timed(ZSet), 0, "sorted sets whose members have deadlines are Keyp's own"},
 		{"lease", Value{Type: Lease, Lease: &LeaseValue{}}, 0, "leases are Keyp's own"},
@@ -175,10 +185,12 @@ func TestFileRoundTrip(t *testing.T) {
 		}
 		for i, k := range want {
 			r := all[i]
-			if r.DB != k.db || !bytes.Equal(r.Key, k.name) || r.Deadline != k.deadline || r.Expires != (k.deadline != 0) || r.Type != k.value.Type {
+			if r.DB != k.db || !bytes.Equal(r.Key, k.name) || r.Deadline != k.deadline ||
+				r.Expires != (k.deadline != 0) || r.Type != k.value.Type {
 				t.Fatalf("%+v, want %+v", r, k)
 			}
-			if payload := Encode(k.value); !bytes.Equal(r.AppendPayload(nil)[:len(payload)-trailerBytes], payload[:len(payload)-trailerBytes]) {
+			if payload := Encode(k.value); !bytes.Equal(r.AppendPayload(
+				nil)[:len(payload)-trailerBytes], payload[:len(payload)-trailerBytes]) {
 				t.Fatalf("the value of %q differs", k.name)
 			}
 		}

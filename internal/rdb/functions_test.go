@@ -9,7 +9,8 @@ import (
 
 // TestLibraries writes and reads payloads of FUNCTION DUMP, whole and damaged.
 func TestLibraries(t *testing.T) {
-	for _, sources := range [][]string{nil, {"#!lua name=a\nx"}, {"#!lua name=a\n" + strings.Repeat("abc ", 5000), "#!lua name=b\n\x00\xff"}} {
+	for _, sources := range [][]string{nil, {"#!lua name=a\nx"},
+		{"#!lua name=a\n" + strings.Repeat("abc ", 5000), "#!lua name=b\n\x00\xff"}} {
 		payload := EncodeLibraries(sources)
 		got, problem, err := DecodeLibraries(payload)
 		if err != nil || problem != "" || !slices.Equal(got, sources) {
@@ -29,7 +30,8 @@ func TestLibraries(t *testing.T) {
 		"\xf5\x05a":     "failed loading the given functions payload",
 		"\xf5\x01a\xf5": "failed loading the given functions payload",
 	} {
-		if _, problem, err := DecodeLibraries(seal([]byte(body), version7_0)); problem != want || err != nil {
+		if _, problem, err := DecodeLibraries(seal([]byte(body), version7_0)); problem != want ||
+			err != nil {
 			t.Errorf("%q: %q, %v; want %q", body, problem, err, want)
 		}
 	}

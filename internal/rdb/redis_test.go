@@ -131,7 +131,8 @@ func TestRedisDumps(t *testing.T) {
 			}
 			same(t, v, s.value)
 			if again := Encode(v); !bytes.Equal(again, dump) {
-				t.Errorf("Encode gives %d bytes\n%.300x\nRedis %d\n%.300x", len(again), again, len(dump), dump)
+				t.Errorf("Encode gives %d bytes\n%.300x\nRedis %d\n%.300x", len(again), again,
+					len(dump), dump)
 			}
 		})
 	}
@@ -150,7 +151,9 @@ var dumpFile = filepath.Join("..", "..", "testdata", "payloads", "redis-7.0.15.t
 func TestRedisRestores(t *testing.T) {
 	r := startRedis(t)
 	values := append(samples(),
-		sample{"zset/fractions", collection(ZSet, scored(-1e300, "a"), scored(-2.5, "b"), scored(math.Copysign(0, -1), "b0"), scored(0.1, "c"), scored(1e-7, "d"), scored(1e17, "e"), scored(1.7976931348623157e308, "f"))},
+		sample{"zset/fractions", collection(ZSet, scored(-1e300, "a"), scored(-2.5, "b"),
+			scored(math.Copysign(0, -1), "b0"), scored(0.1, "c"), scored(1e-7, "d"),
+			scored(1e17, "e"), scored(1.7976931348623157e308, "f"))},
 	)
 	for _, s := range values {
 		t.Run(s.name, func(t *testing.T) {
@@ -158,7 +161,8 @@ func TestRedisRestores(t *testing.T) {
 			r.store("native", s.value)
 			r.do("RESTORE", "k", 0, Encode(s.value), "REPLACE")
 			same(t, r.fetch("k"), s.value)
-			if got, want := r.do("OBJECT", "ENCODING", "k"), r.do("OBJECT", "ENCODING", "native"); got != want {
+			if got, want := r.do("OBJECT", "ENCODING", "k"),
+				r.do("OBJECT", "ENCODING", "native"); got != want {
 				t.Errorf("encoding %v, a native one has %v", got, want)
 			}
 		})

@@ -58,22 +58,28 @@ func noise(n int) string {
 }
 
 // integers are those around the limits of all encodings.
-var integers = []string{"0", "1", "-1", "12", "13", "63", "64", "127", "128", "-128", "-129", "4095", "4096",
-	"-4096", "-4097", "32767", "32768", "-32768", "-32769", "8388607", "8388608", "-8388608", "-8388609",
-	"2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807", "-9223372036854775808"}
+var integers = []string{"0", "1", "-1", "12", "13", "63", "64", "127", "128", "-128",
+	"-129", "4095", "4096",
+	"-4096", "-4097", "32767", "32768", "-32768", "-32769", "8388607", "8388608",
+	"-8388608", "-8388609",
+	"2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807",
+	"-9223372036854775808"}
 
 // samples are values of all types, with the sizes at which encodings change.
 func samples() (all []sample) {
 	add := func(name string, v Value) { all = append(all, sample{name, v}) }
-	texts := append(slices.Clone(integers), "", "a", "-", "-0", "+1", "01", "1.5", "9223372036854775808", "-9223372036854775809",
+	texts := append(slices.Clone(integers), "", "a", "-", "-0", "+1", "01", "1.5",
+		"9223372036854775808", "-9223372036854775809",
 		" 1", "1 ", "hello, world", "\x00\xff\r\n")
 	for _, text := range texts {
 		add("string/"+text, str(text))
 	}
-	for _, n := range []int{20, 21, 22, 31, 32, 33, 34, 63, 64, 65, 263, 264, 265, 266, 8191, 8192, 8193, 16383, 16384, 100000} {
+	for _, n := range []int{20, 21, 22, 31, 32, 33, 34, 63, 64, 65, 263, 264, 265, 266, 8191, 8192,
+		8193, 16383, 16384, 100000} {
 		add(fmt.Sprintf("string/a×%d", n), str(strings.Repeat("a", n)))
 		add(fmt.Sprintf("string/noise %d", n), str(noise(n)))
-		add(fmt.Sprintf("string/mixed %d", n), str((strings.Repeat("ab"+noise(7), n/9+1) + noise(n))[:n]))
+		add(fmt.Sprintf("string/mixed %d", n),
+			str((strings.Repeat("ab"+noise(7), n/9+1) + noise(n))[:n]))
 	}
 	name := func(i int) Element { return names(fmt.Sprintf("member-%05d", i*7919%100000))[0] }
 	number := func(i int) Element { return names(fmt.Sprint(i*7919%100000 - 5000))[0] }
@@ -83,10 +89,13 @@ func samples() (all []sample) {
 	add("list/integers", collection(List, names(integers...)...))
 	add("list/texts", collection(List, names(texts...)...))
 	for _, n := range []int{63, 64, 4095, 4096, 8175, 8180, 8192, 20000} {
-		add(fmt.Sprintf("list/a×%d", n), collection(List, names("x", strings.Repeat("a", n), "y")...))
+		add(fmt.Sprintf("list/a×%d", n),
+			collection(List, names("x", strings.Repeat("a", n), "y")...))
 		add(fmt.Sprintf("list/noise %d", n), collection(List, names("x", noise(n), "y")...))
 	}
-	add("list/noises", collection(List, times(300, func(i int) Element { return names(noise(i))[0] })...))
+	add("list/noises", collection(List, times(300, func(i int) Element {
+		return names(noise(i))[0]
+	})...))
 	add("list/many", collection(List, times(70000, number)...))
 
 	add("set/one integer", collection(Set, names("7")...))
@@ -100,20 +109,35 @@ func samples() (all []sample) {
 
 	inf := math.Inf(1)
 	add("zset/one", collection(ZSet, scored(1, "a")))
-	add("zset/scores", collection(ZSet, scored(-inf, "a"), scored(-7, "b"), scored(0, "c"), scored(1<<40, "7"), scored(inf, "e")))
-	add("zset/128", collection(ZSet, times(128, func(i int) Element { return scored(float64(i), noise(60)+fmt.Sprint(i)) })...))
-	add("zset/129", collection(ZSet, times(129, func(i int) Element { return scored(float64(i), fmt.Sprint(i)) })...))
-	add("zset/long", collection(ZSet, scored(1, strings.Repeat("a", 64)), scored(2, strings.Repeat("a", 65))))
-	add("zset/many", collection(ZSet, times(20000, func(i int) Element { return scored(float64(i)/8, fmt.Sprintf("m%05d", i)) })...))
+	add("zset/scores", collection(ZSet, scored(-inf, "a"), scored(-7, "b"), scored(0, "c"),
+		scored(1<<40, "7"), scored(inf, "e")))
+	add("zset/128", collection(ZSet, times(128, func(i int) Element {
+		return scored(float64(i), noise(60)+fmt.Sprint(i))
+	})...))
+	add("zset/129", collection(ZSet, times(129, func(i int) Element {
+		return scored(float64(i), fmt.Sprint(i))
+	})...))
+	add("zset/long", collection(ZSet, scored(1, strings.Repeat("a", 64)),
+		scored(2, strings.Repeat("a", 65))))
+	add("zset/many", collection(ZSet, times(20000, func(i int) Element {
+		return scored(float64(i)/8, fmt.Sprintf("m%05d", i))
+	})...))
 
 	add("hash/one", collection(Hash, field("f", "v")))
 	add("hash/empty", collection(Hash, field("", "")))
-	add("hash/integers", collection(Hash, times(len(integers), func(i int) Element { return field(integers[i], integers[i]) })...))
+	add("hash/integers", collection(Hash, times(len(integers), func(i int) Element {
+		return field(integers[i], integers[i])
+	})...))
 	add("hash/64", collection(Hash, field(strings.Repeat("f", 64), noise(64))))
 	add("hash/65", collection(Hash, field("f", noise(65)), field("g", "7")))
-	add("hash/512", collection(Hash, times(512, func(i int) Element { return field(fmt.Sprint("f", i), noise(i%65)) })...))
-	add("hash/513", collection(Hash, times(513, func(i int) Element { return field(fmt.Sprint("f", i), fmt.Sprint(i)) })...))
-	add("hash/long", collection(Hash, field("f", strings.Repeat("abc", 30000)), field("g", noise(20000))))
+	add("hash/512", collection(Hash, times(512, func(i int) Element {
+		return field(fmt.Sprint("f", i), noise(i%65))
+	})...))
+	add("hash/513", collection(Hash, times(513, func(i int) Element {
+		return field(fmt.Sprint("f", i), fmt.Sprint(i))
+	})...))
+	add("hash/long", collection(Hash, field("f", strings.Repeat("abc", 30000)),
+		field("g", noise(20000))))
 	return append(all, streams()...)
 }
 

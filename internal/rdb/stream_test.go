@@ -17,17 +17,20 @@ func flatStream(s *StreamValue) (lines []string) {
 	for e := range s.Entries {
 		lines = append(lines, fmt.Sprintf("%v %q", e.ID, e.Fields))
 	}
-	lines = append(lines, fmt.Sprintf("last %v, deleted %v, added %d", s.Last, s.MaxDeleted, s.Added))
+	lines = append(lines, fmt.Sprintf("last %v, deleted %v, added %d", s.Last,
+		s.MaxDeleted, s.Added))
 	groups := slices.Clone(s.Groups)
 	slices.SortFunc(groups, func(a, b StreamGroup) int { return bytes.Compare(a.Name, b.Name) })
 	for _, g := range groups {
-		lines = append(lines, fmt.Sprintf("group %q %v %d, given back %v", g.Name, g.Last, g.Read, g.Nacked))
+		lines = append(lines, fmt.Sprintf("group %q %v %d, given back %v", g.Name, g.Last,
+			g.Read, g.Nacked))
 		for _, p := range g.Pending {
 			by := ""
 			if p.Consumer >= 0 {
 				by = string(g.Consumers[p.Consumer].Name)
 			}
-			lines = append(lines, fmt.Sprintf("pending %v %q %d %d", p.ID, by, p.Delivered, p.Count))
+			lines = append(lines, fmt.Sprintf("pending %v %q %d %d", p.ID, by,
+				p.Delivered, p.Count))
 		}
 		var consumers []string
 		for _, c := range g.Consumers {
@@ -36,7 +39,8 @@ func flatStream(s *StreamValue) (lines []string) {
 		slices.Sort(consumers)
 		lines = append(lines, fmt.Sprintf("consumers %q", consumers))
 	}
-	return append(lines, fmt.Sprintf("idempotence %d %d %d %d %v", s.Duration, s.MaxSize, s.IIDs, s.Duplicates, s.Producers))
+	return append(lines, fmt.Sprintf("idempotence %d %d %d %d %v", s.Duration, s.MaxSize, s.IIDs,
+		s.Duplicates, s.Producers))
 }
 
 func entry(ms, seq uint64, fields ...string) StreamEntry {
@@ -68,27 +72,37 @@ func manyEntries(n int, fields func(i int) []string) (all []StreamEntry) {
 
 // streams are samples of streams.
 func streams() []sample {
-	abc := []StreamEntry{entry(1, 1, "a", "1"), entry(1, 2, "a", "x", "b", "y"), entry(5, 0, "a", "")}
+	abc := []StreamEntry{entry(1, 1, "a", "1"), entry(1, 2, "a", "x", "b", "y"),
+		entry(5, 0, "a", "")}
 	groups := func(s *StreamValue) {
 		s.Groups = []StreamGroup{
-			{Name: []byte("g"), Last: StreamID{5, 0}, Read: 3, Consumers: []StreamConsumer{{[]byte("alice"), 5, 5}, {[]byte("bob"), 6, 6}},
-				Pending: []StreamPending{{StreamID{1, 1}, 1, 1000, 3}, {StreamID{1, 2}, 0, 1_700_000_000_000, 1}, {StreamID{5, 0}, 1, 7, 200}}},
+			{Name: []byte("g"), Last: StreamID{5, 0}, Read: 3,
+				Consumers: []StreamConsumer{{[]byte("alice"), 5, 5}, {[]byte("bob"), 6, 6}},
+				Pending: []StreamPending{{StreamID{1, 1}, 1, 1000, 3},
+					{StreamID{1, 2}, 0, 1_700_000_000_000, 1}, {StreamID{5, 0}, 1, 7, 200}}},
 			{Name: []byte("none"), Read: -1},
 		}
 	}
 	return []sample{
 		{"stream/one", stream(abc[:1], nil)},
 		{"stream/three", stream(abc, nil)},
-		{"stream/ids", stream([]StreamEntry{entry(0, 1, "f", "v"), entry(7, math.MaxUint64, "f", "v"), entry(math.MaxUint64-1, 0, "f", "v")}, nil)},
+		{"stream/ids", stream([]StreamEntry{entry(0, 1, "f", "v"),
+			entry(7, math.MaxUint64, "f", "v"), entry(math.MaxUint64-1, 0, "f", "v")}, nil)},
 		{"stream/groups", stream(abc, groups)},
 		{"stream/empty", stream(nil, func(s *StreamValue) {
 			s.Last, s.MaxDeleted, s.Added = StreamID{9, 9}, StreamID{4, 0}, 12
 			groups(s)
 			s.Groups[0].Pending = nil
 		})},
-		{"stream/integers", stream(manyEntries(50, func(i int) []string { return []string{"n", strconv.Itoa(i * i * i * 1000), "-5", "-0"} }), nil)},
-		{"stream/nodes", stream(manyEntries(350, func(i int) []string { return []string{"field", "value " + strconv.Itoa(i), "other", "o"} }), nil)},
-		{"stream/long values", stream(manyEntries(40, func(i int) []string { return []string{"f", noise(20 * i * i)} }), nil)},
+		{"stream/integers", stream(manyEntries(50, func(i int) []string {
+			return []string{"n", strconv.Itoa(i * i * i * 1000), "-5", "-0"}
+		}), nil)},
+		{"stream/nodes", stream(manyEntries(350, func(i int) []string {
+			return []string{"field", "value " + strconv.Itoa(i), "other", "o"}
+		}), nil)},
+		{"stream/long values", stream(manyEntries(40, func(i int) []string {
+			return []string{"f", noise(20 * i * i)}
+		}), nil)},
 		{"stream/shapes", stream(manyEntries(150, func(i int) []string {
 			return slices.Repeat([]string{strings.Repeat("f", i%4), "v"}, 1+i%3)
 		}), nil)},
@@ -114,7 +128,8 @@ func (r realRedis) storeStream(key string, s *StreamValue) {
 			r.do("XGROUP", "CREATECONSUMER", key, g.Name, c.Name)
 		}
 		for _, p := range g.Pending {
-			r.do("XCLAIM", key, g.Name, g.Consumers[p.Consumer].Name, 0, id(p.ID), "TIME", p.Delivered, "RETRYCOUNT", p.Count, "FORCE", "JUSTID")
+			r.do("XCLAIM", key, g.Name, g.Consumers[p.Consumer].Name, 0, id(p.ID), "TIME",
+				p.Delivered, "RETRYCOUNT", p.Count, "FORCE", "JUSTID")
 		}
 	}
 }
@@ -144,10 +159,12 @@ func (r realRedis) fetchStream(key string) Value {
 	}
 	all := info(r.do("XINFO", "STREAM", key, "FULL", "COUNT", 0))
 	return stream(entries, func(s *StreamValue) {
-		s.Last, s.MaxDeleted, s.Added = id(all["last-generated-id"]), id(all["max-deleted-entry-id"]), uint64(all["entries-added"].(int64))
+		s.Last, s.MaxDeleted, s.Added = id(all["last-generated-id"]),
+			id(all["max-deleted-entry-id"]), uint64(all["entries-added"].(int64))
 		for _, reply := range all["groups"].([]any) {
 			m := info(reply)
-			g := StreamGroup{Name: []byte(m["name"].(string)), Last: id(m["last-delivered-id"]), Read: -1}
+			g := StreamGroup{Name: []byte(m["name"].(string)), Last: id(m["last-delivered-id"]),
+				Read: -1}
 			if read, ok := m["entries-read"].(int64); ok {
 				g.Read = read
 			}
@@ -159,7 +176,8 @@ func (r realRedis) fetchStream(key string) Value {
 			}
 			for _, reply := range m["pending"].([]any) {
 				p := reply.([]any)
-				g.Pending = append(g.Pending, StreamPending{id(p[0]), at[p[1].(string)], p[2].(int64), p[3].(int64)})
+				g.Pending = append(g.Pending, StreamPending{id(p[0]), at[p[1].(string)],
+					p[2].(int64), p[3].(int64)})
 			}
 			s.Groups = append(s.Groups, g)
 		}
@@ -178,12 +196,15 @@ func TestLaterStreams(t *testing.T) {
 			{kindStream2, version7_0, func(*StreamValue) {}},
 			{kindStream4, version8_6, func(s *StreamValue) {
 				s.Duration, s.MaxSize, s.IIDs, s.Duplicates = 50, 60, 9, 2
-				s.Producers = []StreamProducer{{[]byte("p"), []StreamIID{{[]byte("i"), StreamID{1, 1}}, {[]byte("77"), StreamID{1, 2}}}}}
+				s.Producers = []StreamProducer{{[]byte("p"),
+					[]StreamIID{{[]byte("i"), StreamID{1, 1}}, {[]byte("77"), StreamID{1, 2}}}}}
 			}},
 			{kindStream5, version8_8, func(s *StreamValue) {
 				s.Duration, s.MaxSize = 100, 100
-				s.Groups = append(slices.Clone(s.Groups), StreamGroup{Name: []byte("last"), Consumers: []StreamConsumer{{[]byte("c"), 1, -1}},
-					Pending: []StreamPending{{StreamID{1, 1}, -1, 0, 3}, {StreamID{1, 2}, 0, 8, 1}, {StreamID{3, 1}, -1, 0, 1}}, Nacked: []StreamID{{3, 1}, {1, 1}}})
+				s.Groups = append(slices.Clone(s.Groups), StreamGroup{Name: []byte("last"),
+					Consumers: []StreamConsumer{{[]byte("c"), 1, -1}},
+					Pending: []StreamPending{{StreamID{1, 1}, -1, 0, 3}, {StreamID{1, 2}, 0, 8, 1},
+						{StreamID{3, 1}, -1, 0, 1}}, Nacked: []StreamID{{3, 1}, {1, 1}}})
 			}},
 		} {
 			copied := *s.value.Stream
@@ -191,7 +212,8 @@ func TestLaterStreams(t *testing.T) {
 			v := Value{Type: Stream, Len: s.value.Len, Stream: &copied}
 			p := Encode(v)
 			if p[0] != tt.kind || p[len(p)-trailerBytes] != tt.version {
-				t.Errorf("%s: type %d in version %d, want %d in %d", s.name, p[0], p[len(p)-trailerBytes], tt.kind, tt.version)
+				t.Errorf("%s: type %d in version %d, want %d in %d", s.name, p[0],
+					p[len(p)-trailerBytes], tt.kind, tt.version)
 			}
 			got, err := Decode(p)
 			if err != nil {
@@ -219,8 +241,9 @@ func streamPayloads() []payload {
 	val := stream([]StreamEntry{entry(5, 1, "f", "v")}, nil)
 	grouped := func(read int64) Value {
 		return stream([]StreamEntry{entry(5, 1, "f", "v")}, func(s *StreamValue) {
-			s.Groups = []StreamGroup{{Name: []byte("g"), Last: StreamID{5, 1}, Read: read, Consumers: []StreamConsumer{{Name: []byte("c")}},
-				Pending: []StreamPending{{StreamID{5, 1}, 0, 9, 2}}}}
+			s.Groups = []StreamGroup{{Name: []byte("g"), Last: StreamID{5, 1}, Read: read,
+				Consumers: []StreamConsumer{{Name: []byte("c")}},
+				Pending:   []StreamPending{{StreamID{5, 1}, 0, 9, 2}}}}
 		})
 	}
 	pending := raw(1, be64(5), be64(1), le64(9), 2)
@@ -229,13 +252,17 @@ func streamPayloads() []payload {
 	later := func(p payload) payload { p.newer = true; return p }
 	return []payload{
 		good("stream/first kind", val, kindStream, 1, one, 1, 5, 1, 0),
-		good("stream/first kind, group", grouped(1), kindStream, 1, one, 1, 5, 1, 1, 1, "g", 5, 1, pending, consumer, mine),
+		good("stream/first kind, group", grouped(1), kindStream, 1, one, 1, 5, 1, 1, 1, "g", 5, 1,
+			pending, consumer, mine),
 		good("stream/second kind", val, kindStream2, 1, one, tail, 0),
-		good("stream/group", grouped(7), kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, pending, consumer, mine),
+		good("stream/group", grouped(7), kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, pending,
+			consumer, mine),
 		laxer("stream/fewer added than there are", kindStream2, 1, one, tail[:6], 0, 0),
 		laxer("stream/too many added", kindStream2, 1, one, tail[:6], raw(0x81, be64(1<<63)), 0),
-		good("stream/deleted entry", stream([]StreamEntry{entry(6, 1, "g", "h", "i", "j")}, nil), kindStream, 1, two, 1, 6, 1, 0),
-		later(good("stream/third kind", grouped(7), kindStream3, 1, one, tail, 1, 1, "g", 5, 1, 7, pending, consumer, le64(2), mine)),
+		good("stream/deleted entry", stream([]StreamEntry{entry(6, 1, "g", "h", "i", "j")}, nil),
+			kindStream, 1, two, 1, 6, 1, 0),
+		later(good("stream/third kind", grouped(7), kindStream3, 1, one, tail, 1, 1, "g", 5, 1, 7,
+			pending, consumer, le64(2), mine)),
 		bad("stream/nothing", kindStream2),
 		bad("stream/no groups", kindStream2, 1, one, tail),
 		laxer("stream/bytes left", kindStream2, 1, one, tail, 0, 0),
@@ -244,20 +271,33 @@ func streamPayloads() []payload {
 		bad("stream/empty node", kindStream2, 1, node(5), 0, tail[1:], 0),
 		laxer("stream/length", kindStream2, 1, one, 2, tail[1:], 0),
 		laxer("stream/last id below", kindStream2, 1, one, 1, 4, 1, tail[3:], 0),
-		bad("stream/count of entries", kindStream2, 1, node(5, 2, 0, 1, "f", 0, 2, 0, 0, "v", 4), tail, 0),
-		bad("stream/count of fields", kindStream2, 1, node(5, 1, 0, 2, "f", 0, 2, 0, 0, "v", 4), tail, 0),
-		bad("stream/end of names", kindStream2, 1, node(5, 1, 0, 1, "f", 1, 2, 0, 0, "v", 4), tail, 0),
-		bad("stream/count of elements", kindStream2, 1, node(5, 1, 0, 1, "f", 0, 2, 0, 0, "v", 5), tail, 0),
-		bad("stream/left in node", kindStream2, 1, node(5, 1, 0, 1, "f", 0, 2, 0, 0, "v", 4, 1), tail, 0),
-		laxer("stream/deleted and not counted", kindStream2, 1, node(5, 1, 0, 1, "f", 0, 3, 0, 0, "v", 4), tail, 0),
-		bad("stream/pending twice", kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, 2, pending[1:], pending[1:], consumer, mine),
-		bad("stream/pending nowhere", kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, pending, consumer, 0),
-		bad("stream/consumer's is not pending", kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, 0, consumer, mine),
-		bad("stream/group twice", kindStream2, 1, one, tail, 2, 1, "g", 5, 1, 7, 0, 0, 1, "g", 5, 1, 7, 0, 0),
+		bad("stream/count of entries", kindStream2, 1, node(5, 2, 0, 1, "f", 0, 2, 0, 0, "v", 4),
+			tail, 0),
+		bad("stream/count of fields", kindStream2, 1, node(5, 1, 0, 2, "f", 0, 2, 0, 0, "v", 4),
+			tail, 0),
+		bad("stream/end of names", kindStream2, 1, node(5, 1, 0, 1, "f", 1, 2, 0, 0, "v", 4), tail,
+			0),
+		bad("stream/count of elements", kindStream2, 1, node(5, 1, 0, 1, "f", 0, 2, 0, 0, "v", 5),
+			tail, 0),
+		bad("stream/left in node", kindStream2, 1, node(5, 1, 0, 1, "f", 0, 2, 0, 0, "v", 4, 1),
+			tail, 0),
+		laxer("stream/deleted and not counted", kindStream2, 1,
+			node(5, 1, 0, 1, "f", 0, 3, 0, 0, "v", 4), tail, 0),
+		bad("stream/pending twice", kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, 2, pending[1:],
+			pending[1:], consumer, mine),
+		bad("stream/pending nowhere", kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7,
+			pending, consumer, 0),
+		bad("stream/consumer's is not pending", kindStream2, 1, one, tail, 1, 1, "g", 5, 1, 7, 0,
+			consumer, mine),
+		bad("stream/group twice", kindStream2, 1, one, tail, 2, 1, "g", 5, 1, 7, 0, 0, 1,
+			"g", 5, 1, 7, 0, 0),
 		bad("stream/many groups", kindStream2, 1, one, tail, 0x80, be32(1<<31), 1, "g"),
-		later(bad("stream/nacked and owned", kindStream5, 1, one, tail, 1, 1, "g", 5, 1, 7, pending, consumer, le64(2), mine, mine, 1, 1, 0, 0, 0)),
-		later(bad("stream/producer without ids", kindStream4, 1, one, tail, 0, 1, 1, 1, 1, "p", 0, 0, 0)),
-		later(bad("stream/more ids than added", kindStream4, 1, one, tail, 0, 1, 1, 1, 1, "p", 1, 1, "i", 5, 1, 0, 0)),
+		later(bad("stream/nacked and owned", kindStream5, 1, one, tail, 1, 1, "g", 5, 1, 7, pending,
+			consumer, le64(2), mine, mine, 1, 1, 0, 0, 0)),
+		later(bad("stream/producer without ids", kindStream4, 1, one, tail, 0, 1, 1, 1,
+			1, "p", 0, 0, 0)),
+		later(bad("stream/more ids than added", kindStream4, 1, one, tail, 0, 1, 1, 1, 1, "p", 1, 1,
+			"i", 5, 1, 0, 0)),
 	}
 }
 
@@ -269,7 +309,9 @@ func TestStreamRoundTrip(t *testing.T) {
 		id := StreamID{}
 		for range rapid.IntRange(0, 250).Draw(t, "entries") {
 			id = StreamID{id.Ms + uint64(rapid.IntRange(0, 1<<40).Draw(t, "ms")), id.Seq + 1}
-			entries = append(entries, entry(id.Ms, id.Seq, slices.Repeat([]string{text.Draw(t, "name"), text.Draw(t, "value")}, rapid.IntRange(1, 3).Draw(t, "pairs"))...))
+			entries = append(entries,
+				entry(id.Ms, id.Seq, slices.Repeat([]string{text.Draw(t, "name"),
+					text.Draw(t, "value")}, rapid.IntRange(1, 3).Draw(t, "pairs"))...))
 		}
 		v := stream(entries, nil)
 		got, err := Decode(Encode(v))

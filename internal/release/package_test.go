@@ -52,14 +52,18 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	dpkg("--install", deb)
-	there(true, "/usr/bin/keyp", "/etc/keyp/keyp.conf", "/etc/logrotate.d/keyp", "/usr/lib/systemd/system/keyp.service", "/usr/lib/systemd/system/keyp-backup.timer", "/usr/share/man/man1/keyp.1",
+	there(true, "/usr/bin/keyp", "/etc/keyp/keyp.conf", "/etc/logrotate.d/keyp",
+		"/usr/lib/systemd/system/keyp.service", "/usr/lib/systemd/system/keyp-backup.timer",
+		"/usr/share/man/man1/keyp.1",
 		"/usr/share/bash-completion/completions/keyp", "/var/lib/keyp", "/var/log/keyp")
-	if err := os.WriteFile("/etc/keyp/keyp.conf", []byte(readConf(t)+"# mine\n"), 0o640); err != nil {
+	if err := os.WriteFile("/etc/keyp/keyp.conf", []byte(readConf(t)+"# mine\n"),
+		0o640); err != nil {
 		t.Fatal(err)
 	}
 	serve(t, "SET k v\r\nCONFIG SET timeout 77\r\nCONFIG REWRITE\r\n", "+OK\r\n+OK\r\n+OK\r\n")
 	dpkg("--install", deb) // an upgrade, to the same
-	if text := readConf(t); !strings.Contains(text, "# mine\n") || !strings.Contains(text, "timeout 77\n") {
+	if text := readConf(t); !strings.Contains(text, "# mine\n") ||
+		!strings.Contains(text, "timeout 77\n") {
 		t.Errorf("the configuration is not as it was: %s", text)
 	}
 	serve(t, "GET k\r\n", "$1\r\nv\r\n")
@@ -69,7 +73,8 @@ func TestPackage(t *testing.T) {
 	dpkg("--install", deb)
 	serve(t, "GET k\r\n", "$1\r\nv\r\n")
 	dpkg("--purge", "keyp")
-	there(false, "/usr/bin/keyp", "/etc/keyp", "/var/lib/keyp", "/var/log/keyp", "/etc/logrotate.d/keyp", "/usr/lib/systemd/system/keyp.service")
+	there(false, "/usr/bin/keyp", "/etc/keyp", "/var/lib/keyp", "/var/log/keyp",
+		"/etc/logrotate.d/keyp", "/usr/lib/systemd/system/keyp.service")
 	if out, err := exec.Command("getent", "passwd", "keyp").Output(); err == nil {
 		t.Errorf("the user is still there: %s", out)
 	}
@@ -89,8 +94,10 @@ func serve(t *testing.T, commands, want string) {
 	t.Helper()
 	port := fmt.Sprint(testkit.FreePort(t))
 	var errs bytes.Buffer
-	cmd := exec.Command("setpriv", "--reuid=keyp", "--regid=keyp", "--init-groups", "/usr/bin/keyp", "/etc/keyp/keyp.conf",
-		"--port", port, "--http-addr", "", "--pidfile", "", "--logfile", "", "--wal-segment-size", "4mb")
+	cmd := exec.Command("setpriv", "--reuid=keyp", "--regid=keyp", "--init-groups", "/usr/bin/keyp",
+		"/etc/keyp/keyp.conf",
+		"--port", port, "--http-addr", "", "--pidfile", "", "--logfile", "", "--wal-segment-size",
+		"4mb")
 	cmd.Stderr = &errs
 	if err := childproc.Start(cmd); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,8 @@ func TestArchive(t *testing.T) {
 			}
 		}
 		if err := errors.Join(os.Chmod(filepath.Join(stage, "keyp"), 0o700+os.FileMode(i*0o55)),
-			os.Chtimes(filepath.Join(stage, "z"), time.Time{}, time.Unix(int64(i), 0))); err != nil {
+			os.Chtimes(filepath.Join(stage, "z"), time.Time{},
+				time.Unix(int64(i), 0))); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "archive.tar.gz")
@@ -71,7 +72,8 @@ func TestArchive(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %o %s", head.Name, head.Mode, text))
 	}
-	if want := []string{"keyp-1/a/b 644 text of a/b", "keyp-1/keyp 755 text of keyp", "keyp-1/z 644 text of z"}; !slices.Equal(got, want) {
+	if want := []string{"keyp-1/a/b 644 text of a/b", "keyp-1/keyp 755 text of keyp",
+		"keyp-1/z 644 text of z"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -89,11 +91,13 @@ func TestLinks(t *testing.T) {
 	links := 0
 	pages := os.DirFS(dir)
 	err = fs.WalkDir(pages, ".", func(page string, entry fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(page, ".md") || page == "CONTRIBUTING.md" { // which is about the source
+		if err != nil || !strings.HasSuffix(page, ".md") || page == "CONTRIBUTING.md" {
+			// Which is about the source.
 			return err
 		}
 		text, err := fs.ReadFile(pages, page)
-		for _, link := range regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(string(text), -1) {
+		for _, link := range regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(
+			string(text), -1) {
 			links++
 			name, anchor, _ := strings.Cut(link[1], "#")
 			target := path.Join(path.Dir(page), name)
@@ -120,8 +124,10 @@ func TestLinks(t *testing.T) {
 func anchors(text string) (list []string) {
 	for i, part := range strings.Split(text, "```") {
 		for line := range strings.Lines(part) {
-			if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); i%2 == 0 && line[0] == '#' && ok {
-				name := regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); i%2 == 0 &&
+				line[0] == '#' && ok {
+				name := regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(
+					strings.ToLower(strings.TrimSpace(title)), "")
 				list = append(list, strings.ReplaceAll(name, " ", "-"))
 			}
 		}
@@ -136,7 +142,8 @@ func TestChecksums(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(sums)
-	if want := fmt.Sprintf("%x  file\n", sha256.Sum256([]byte("text"))); err != nil || string(text) != want {
+	if want := fmt.Sprintf("%x  file\n", sha256.Sum256([]byte("text"))); err != nil ||
+		string(text) != want {
 		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }
@@ -156,17 +163,21 @@ func TestBOM(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bom
-	if err := json.Unmarshal(text, &b); err != nil || b.Format != "CycloneDX" || b.Metadata.Component.Name != "keyp" || b.Metadata.Timestamp != "1970-01-01T00:00:00Z" {
+	if err := json.Unmarshal(text, &b); err != nil || b.Format != "CycloneDX" ||
+		b.Metadata.Component.Name != "keyp" || b.Metadata.Timestamp != "1970-01-01T00:00:00Z" {
 		t.Errorf("%v: %s", err, text)
 	}
-	if std := b.Components[0]; std.Name != "std" || !strings.HasPrefix(std.URL, "pkg:golang/std@1.") {
+	if std := b.Components[0]; std.Name != "std" ||
+		!strings.HasPrefix(std.URL, "pkg:golang/std@1.") {
 		t.Errorf("%+v", std)
 	}
 	list := listModules(&debug.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
 		{Path: "example.com/a", Version: "v1.0.0", Sum: "h1:x"},
-		{Path: "example.com/old", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/new", Version: "v2.0.0"}},
+		{Path: "example.com/old", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/new",
+			Version: "v2.0.0"}},
 	}}, time.Time{}).Components
-	if len(list) != 3 || list[1].URL != "pkg:golang/example.com/a@v1.0.0" || list[1].Properties[0].Value != "h1:x" || list[2].Name != "example.com/new" {
+	if len(list) != 3 || list[1].URL != "pkg:golang/example.com/a@v1.0.0" ||
+		list[1].Properties[0].Value != "h1:x" || list[2].Name != "example.com/new" {
 		t.Errorf("%+v", list)
 	}
 }

@@ -65,7 +65,8 @@ func TestFolder(t *testing.T) {
 	s, dir := fakes3.Start(t, true), t.TempDir()
 	s.Put(t, "elsewhere", []byte("x"))
 	s.Put(t, "a/prefix/deeper/one", []byte("x"))
-	for what, f := range map[string]Folder{"directory": Dir(dir), "bucket": inBucket(t, s, "s3://bucket/a/prefix/")} {
+	for what, f := range map[string]Folder{"directory": Dir(dir),
+		"bucket": inBucket(t, s, "s3://bucket/a/prefix/")} {
 		ctx := t.Context()
 		if files, err := f.List(ctx); err != nil || len(files) != 0 {
 			t.Errorf("%s: an empty one has %v, %v", what, files, err)
@@ -79,7 +80,8 @@ func TestFolder(t *testing.T) {
 				t.Errorf("%s: %q has %q, %v", what, name, got, err)
 			}
 		}
-		if _, err := create(ctx, f, "one", []byte("other")); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), f.Path("one")) {
+		if _, err := create(ctx, f, "one", []byte("other")); !errors.Is(err, ErrExists) ||
+			!strings.Contains(err.Error(), f.Path("one")) {
 			t.Errorf("%s: a file that exists: %v", what, err)
 		}
 		mine := errors.New("mine")
@@ -158,7 +160,8 @@ func (e *early) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestBodyEnds(t *testing.T) {
 	var base early
 	body := strings.NewReader("a part")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://host/", io.NopCloser(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://host/",
+		io.NopCloser(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +170,8 @@ func TestBodyEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if n, err := base.body.Read(make([]byte, 1)); n != 0 || err != io.EOF || body.Len() != len("a part") {
+	if n, err := base.body.Read(make([]byte, 1)); n != 0 || err != io.EOF ||
+		body.Len() != len("a part") {
 		t.Errorf("%d bytes more are read, %v; %d are left", n, err, body.Len())
 	}
 }
@@ -178,7 +182,8 @@ func TestUploadFails(t *testing.T) {
 	f, content := inBucket(t, s, "s3://bucket"), random(2*partSize+1)
 	fails := func(what string, ctx context.Context, words string) {
 		t.Helper()
-		if _, err := create(ctx, f, "file", content); err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "s3://bucket/file") {
+		if _, err := create(ctx, f, "file", content); err == nil || !strings.Contains(err.Error(),
+			words) || !strings.Contains(err.Error(), "s3://bucket/file") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if names := s.Names(t); len(names) != 0 || s.Uploads(t) != 0 {
@@ -241,7 +246,8 @@ func TestDownloadGoesOn(t *testing.T) {
 			w.Header()[name] = values
 		}
 		w.WriteHeader(whole.Code)
-		_, _ = w.Write(whole.Body.Bytes()[:100_000*n]) // fewer than the header says: the connection ends
+		// Fewer than the header says: the connection ends.
+		_, _ = w.Write(whole.Body.Bytes()[:100_000*n])
 		return true
 	})
 	got, err := read(t.Context(), f, "file")
@@ -250,7 +256,8 @@ func TestDownloadGoesOn(t *testing.T) {
 	}
 	replaced = true
 	requests.Store(0)
-	if _, err := read(t.Context(), f, "file"); err == nil || !strings.Contains(err.Error(), "PreconditionFailed") {
+	if _, err := read(t.Context(), f, "file"); err == nil ||
+		!strings.Contains(err.Error(), "PreconditionFailed") {
 		t.Errorf("another object: %v", err)
 	}
 }
@@ -280,7 +287,8 @@ func TestTidy(t *testing.T) {
 		if strings.HasPrefix(name, "new") {
 			at = time.Now()
 		}
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600),
+			os.Chtimes(path, at, at)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,11 +297,13 @@ func TestTidy(t *testing.T) {
 		want string
 	}{{f, "old"}, {Dir(dir), "old" + Unfinished}} {
 		for _, dry := range []bool{true, false} {
-			if names, err := tt.f.Tidy(t.Context(), 23*time.Hour, dry); err != nil || !slices.Equal(names, []string{tt.want}) {
+			if names, err := tt.f.Tidy(t.Context(), 23*time.Hour, dry); err != nil ||
+				!slices.Equal(names, []string{tt.want}) {
 				t.Errorf("%q, %v", names, err)
 			}
 		}
-		if names, err := tt.f.Tidy(t.Context(), 23*time.Hour, false); err != nil || len(names) != 0 {
+		if names, err := tt.f.Tidy(t.Context(), 23*time.Hour, false); err != nil ||
+			len(names) != 0 {
 			t.Errorf("again: %q, %v", names, err)
 		}
 	}
@@ -343,11 +353,14 @@ func TestTidyBesideTheClock(t *testing.T) {
 		w.Header()["Date"] = nil // so it sends none
 		return false
 	})
-	if names, err := inBucket(t, s, "s3://bucket/p").Tidy(t.Context(), 24*time.Hour, false); err == nil || !strings.Contains(err.Error(), "what time it is") || len(names) != 0 || s.Uploads(t) != 1 {
+	if names, err := inBucket(t, s, "s3://bucket/p").Tidy(t.Context(), 24*time.Hour,
+		false); err == nil || !strings.Contains(err.Error(), "what time it is") ||
+		len(names) != 0 || s.Uploads(t) != 1 {
 		t.Errorf("%q, %v, and %d uploads", names, err, s.Uploads(t))
 	}
 	s.Before(nil)
-	if names, err := f.Tidy(t.Context(), 24*time.Hour, false); err != nil || !slices.Equal(names, []string{"left"}) {
+	if names, err := f.Tidy(t.Context(), 24*time.Hour, false); err != nil ||
+		!slices.Equal(names, []string{"left"}) {
 		t.Errorf("%q, %v", names, err)
 	}
 }
@@ -357,9 +370,11 @@ func TestRefused(t *testing.T) {
 	s := fakes3.Start(t, true)
 	inBucket(t, s, "s3://bucket") // the environment
 	for _, tt := range []struct{ path, endpoint, words string }{
-		{"s3:///name", "", "has no name of a bucket"}, {"s3://bucket", "ftp://host", "not of the form"}, {"s3://bucket", "https://host/path", "not of the form"},
+		{"s3:///name", "", "has no name of a bucket"}, {"s3://bucket", "ftp://host",
+			"not of the form"}, {"s3://bucket", "https://host/path", "not of the form"},
 	} {
-		if _, err := Open(tt.path, Options{Endpoint: tt.endpoint}); err == nil || !strings.Contains(err.Error(), tt.words) {
+		if _, err := Open(tt.path, Options{Endpoint: tt.endpoint}); err == nil ||
+			!strings.Contains(err.Error(), tt.words) {
 			t.Errorf("%s at %s: %v", tt.path, tt.endpoint, err)
 		}
 	}
@@ -372,7 +387,8 @@ func TestRefused(t *testing.T) {
 		t.Helper()
 		_, listed := f.List(t.Context())
 		_, created := create(t.Context(), f, "file", []byte("x"))
-		if listed == nil || created == nil || !strings.Contains(created.Error(), words) || !strings.Contains(listed.Error(), words) {
+		if listed == nil || created == nil || !strings.Contains(created.Error(), words) ||
+			!strings.Contains(listed.Error(), words) {
 			t.Errorf("%s: %v, %v", what, listed, created)
 		}
 	}
@@ -389,14 +405,16 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.List(t.Context()); err == nil || !strings.Contains(err.Error(), "InvalidAccessKeyId") {
+	if _, err := f.List(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "InvalidAccessKeyId") {
 		t.Errorf("another user: %v", err)
 	}
 	if _, err := create(t.Context(), f, "file", []byte("x")); err == nil || len(s.Names(t)) > 0 {
 		t.Errorf("another user: %v", err)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	if _, err := Open("s3://bucket", Options{}); err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") {
+	if _, err := Open("s3://bucket", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") {
 		t.Errorf("no password: %v", err)
 	}
 }

@@ -38,7 +38,8 @@ func TestFind(t *testing.T) {
 		}()
 		await.For(t, "the end", ended)
 		if v.failed != (required == "1") || v.skipped == v.failed {
-			t.Errorf("with KEYP_REQUIRE_REDIS=%q: failed %v, skipped %v", required, v.failed, v.skipped)
+			t.Errorf("with KEYP_REQUIRE_REDIS=%q: failed %v, skipped %v", required,
+				v.failed, v.skipped)
 		}
 	}
 }

@@ -37,7 +37,8 @@ func TestVictim(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := fmt.Sprintln("pids", os.Getpid(), server.Pid(), loose.Process.Pid) +
-		fmt.Sprintln("addr", server.Addr()) + fmt.Sprintln("dirs", os.TempDir(), dir, server.Dir(), setup.RAM)
+		fmt.Sprintln("addr", server.Addr()) + fmt.Sprintln("dirs", os.TempDir(), dir,
+		server.Dir(), setup.RAM)
 	if err := os.WriteFile(path+".new", []byte(made), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,8 @@ func TestInterrupted(t *testing.T) {
 		parent bool // the process ends that has started the tests
 		sig    syscall.Signal
 	}{
-		{"interrupt", false, syscall.SIGINT}, {"terminate", false, syscall.SIGTERM}, {"kill", false, syscall.SIGKILL},
+		{"interrupt", false, syscall.SIGINT}, {"terminate", false, syscall.SIGTERM},
+		{"kill", false, syscall.SIGKILL},
 		{"quit", false, syscall.SIGQUIT}, {"panic", false, 0}, {"parent", true, syscall.SIGKILL},
 	} {
 		t.Run(way.name, func(t *testing.T) {

@@ -53,7 +53,8 @@ func TestRefuses(t *testing.T) {
 	s.Stop()
 	s.SetArgs("--no-such-option", "1")
 	status, printed := s.Refuses()
-	if status != 1 || !strings.Contains(printed, "no-such-option") || strings.Contains(printed, "Ready to accept") {
+	if status != 1 || !strings.Contains(printed, "no-such-option") ||
+		strings.Contains(printed, "Ready to accept") {
 		t.Errorf("status %d, printed:\n%s", status, printed)
 	}
 	s.SetArgs("--requirepass", "x")

@@ -33,7 +33,8 @@ func (c *changes) saw(o *op) {
 	for _, command := range o.commands {
 		switch name := string(command[0]); {
 		case !o.wrote:
-		case len(o.commands) > 1 && strings.HasPrefix(name, "FLUSH"): // what wrote may have been others
+		case len(o.commands) > 1 && strings.HasPrefix(name, "FLUSH"):
+			// What wrote may have been others.
 		case name == "FLUSHDB":
 			c.all[o.db] = o.end
 		case name == "FLUSHALL":
@@ -50,8 +51,10 @@ func (c *changes) saw(o *op) {
 
 // reads are commands that change nothing, of one key each.
 var reads = map[string]bool{
-	"GET": true, "STRLEN": true, "HGET": true, "HPTTL": true, "HLEN": true, "LRANGE": true, "LINDEX": true, "SISMEMBER": true,
-	"SCARD": true, "ZSCORE": true, "ZRANGE": true, "TYPE": true, "PTTL": true, "HGETALL": true, "SMEMBERS": true, "ZSCAN": true,
+	"GET": true, "STRLEN": true, "HGET": true, "HPTTL": true, "HLEN": true, "LRANGE": true,
+	"LINDEX": true, "SISMEMBER": true,
+	"SCARD": true, "ZSCORE": true, "ZRANGE": true, "TYPE": true, "PTTL": true, "HGETALL": true,
+	"SMEMBERS": true, "ZSCAN": true,
 	"GETBIT": true, "BITCOUNT": true, "GEODIST": true, "XLEN": true, "XRANGE": true,
 }
 

@@ -106,7 +106,9 @@ func (c content) at(now int64) content {
 			continue
 		}
 		if slices.ContainsFunc(v.elems, func(e elem) bool { return !live(e.deadline) }) {
-			v.elems = slices.DeleteFunc(slices.Clone(v.elems), func(e elem) bool { return !live(e.deadline) })
+			v.elems = slices.DeleteFunc(slices.Clone(v.elems), func(e elem) bool {
+				return !live(e.deadline)
+			})
 		}
 		if v.typ == object.TypeStream {
 			v.elems = aged(v.elems, now)
@@ -143,9 +145,11 @@ func (c content) difference(want content) string {
 	var lines []string
 	for n, v := range c {
 		if w, ok := want[n]; !ok {
-			lines = append(lines, fmt.Sprintf("%d %.30q: has %v, must not be there", n.db, n.key, v))
+			lines = append(lines, fmt.Sprintf("%d %.30q: has %v, must not be there",
+				n.db, n.key, v))
 		} else if v.typ != w.typ || v.deadline != w.deadline || !slices.Equal(v.elems, w.elems) {
-			lines = append(lines, fmt.Sprintf("%d %.30q: has %v, must have %v%s", n.db, n.key, v, w, v.first(w)))
+			lines = append(lines, fmt.Sprintf("%d %.30q: has %v, must have %v%s", n.db, n.key,
+				v, w, v.first(w)))
 		}
 	}
 	for n, w := range want {
@@ -163,7 +167,8 @@ func (c content) same(want content) bool {
 		return false
 	}
 	for n, v := range c {
-		if w, ok := want[n]; !ok || v.typ != w.typ || v.deadline != w.deadline || !slices.Equal(v.elems, w.elems) {
+		if w, ok := want[n]; !ok || v.typ != w.typ || v.deadline != w.deadline ||
+			!slices.Equal(v.elems, w.elems) {
 			return false
 		}
 	}
@@ -175,11 +180,14 @@ func (v value) first(w value) string {
 	for i := range max(len(v.elems), len(w.elems)) {
 		switch {
 		case i >= len(v.elems):
-			return fmt.Sprintf("; first missing %.40q=%.40q@%d", w.elems[i].key, w.elems[i].val, w.elems[i].deadline)
+			return fmt.Sprintf("; first missing %.40q=%.40q@%d", w.elems[i].key, w.elems[i].val,
+				w.elems[i].deadline)
 		case i >= len(w.elems):
-			return fmt.Sprintf("; first too many %.40q=%.40q@%d", v.elems[i].key, v.elems[i].val, v.elems[i].deadline)
+			return fmt.Sprintf("; first too many %.40q=%.40q@%d", v.elems[i].key, v.elems[i].val,
+				v.elems[i].deadline)
 		case v.elems[i] != w.elems[i]:
-			return fmt.Sprintf("; first other %.40q=%.40q@%d, must be %.40q=%.40q@%d", v.elems[i].key, v.elems[i].val,
+			return fmt.Sprintf("; first other %.40q=%.40q@%d, must be %.40q=%.40q@%d",
+				v.elems[i].key, v.elems[i].val,
 				v.elems[i].deadline, w.elems[i].key, w.elems[i].val, w.elems[i].deadline)
 		}
 	}

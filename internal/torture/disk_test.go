@@ -140,7 +140,8 @@ func (d *disk) begin(op vfs.Op, name string, n int) error {
 		d.mem.FailSync(name, d.dice())
 	}
 	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0, sync: op == vfs.OpSync}
-	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpSync || op == vfs.OpCreate || op == vfs.OpRename) {
+	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpSync || op == vfs.OpCreate ||
+		op == vfs.OpRename) {
 		d.fault.err = syscall.ENOSPC
 	}
 	if op == vfs.OpWrite && d.rng.IntN(2) == 0 {
@@ -170,7 +171,8 @@ func (d *disk) crash(at string) {
 		d.after.mem = d.mem.Crash(rng)
 	}
 	if d.running != nil {
-		d.after.written, d.after.synced = d.running.Durable(), min(d.running.Durable(), d.running.Synced())
+		d.after.written, d.after.synced = d.running.Durable(),
+			min(d.running.Durable(), d.running.Synced())
 	}
 }
 
@@ -190,8 +192,10 @@ func (d *disk) step(step storage.Step) error {
 	if d.off() {
 		return errPower
 	}
-	if from := map[storage.Step]string{storage.StepNamed: newName, "renamed": compactName}[step]; from != "" {
-		if err := d.mem.Rename(filepath.Join(d.dir, from), filepath.Join(d.dir, dataName)); err != nil {
+	if from := map[storage.Step]string{storage.StepNamed: newName,
+		"renamed": compactName}[step]; from != "" {
+		if err := d.mem.Rename(filepath.Join(d.dir, from),
+			filepath.Join(d.dir, dataName)); err != nil {
 			return err
 		}
 	}

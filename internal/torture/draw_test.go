@@ -254,7 +254,9 @@ end
 return redis.status_reply('OK')`
 
 func library(n int, version int) string {
-	return fmt.Sprintf("#!lua name=lib%d\n-- %d\nredis.register_function('run%d', function(KEYS, ARGV)\n%s\nend)", n, version, n, runner)
+	return fmt.Sprintf(
+		"#!lua name=lib%d\n-- %d\nredis.register_function('run%d', function(KEYS, ARGV)\n%s\nend)",
+		n, version, n, runner)
 }
 
 // pad makes a hundred elements larger than what stands in a record.
@@ -370,7 +372,8 @@ func (d *draw) word(w string) string {
 	case 'v':
 		return d.value()
 	case 'V':
-		return strings.Repeat(d.value()+"|", 1+rng.IntN(400)) + strings.Repeat("x", rng.IntN(12<<10))
+		return strings.Repeat(d.value()+"|", 1+rng.IntN(400)) + strings.Repeat("x",
+			rng.IntN(12<<10))
 	case 'f':
 		if rng.IntN(300) == 0 {
 			return "far" + strings.Repeat("f", 17<<10) // longer than bbolt takes as a key
@@ -453,7 +456,8 @@ func (d *draw) commands() (list [][]string) {
 	case n < 94:
 		return [][]string{append([]string{"EVAL", runner, "0"}, d.spelled()...)}
 	case n < 98:
-		return [][]string{append([]string{"FCALL", "run" + strconv.Itoa(d.rng.IntN(4)), "0"}, d.spelled()...)}
+		return [][]string{append([]string{"FCALL", "run" + strconv.Itoa(d.rng.IntN(4)), "0"},
+			d.spelled()...)}
 	case n < 99:
 		return [][]string{d.of(rare)}
 	}

@@ -19,14 +19,18 @@ import (
 // are. "1:" is database 1, where nothing else is.
 var dueKeys = []string{
 	"SET kept v", "SET s v PX 5000", "SET n 7 PX 5000",
-	"HSET h f v", "PEXPIRE h 5000", "HSET hf f 1 g v", "HPEXPIRE hf 5000 FIELDS 1 f", "HSET hh f v", "HPEXPIRE hh 5000 FIELDS 1 f",
-	"SADD t m", "PEXPIRE t 5000", "SADD tm m o", "EXPIREMEMBER tm m 5000 ms", "SADD tt m", "EXPIREMEMBER tt m 5000 ms",
-	"ZADD z 1 m", "PEXPIRE z 5000", "ZADD zm 1 m 2 o", "EXPIREMEMBER zm m 5000 ms", "ZADD zz 1 m", "EXPIREMEMBER zz m 5000 ms",
+	"HSET h f v", "PEXPIRE h 5000", "HSET hf f 1 g v", "HPEXPIRE hf 5000 FIELDS 1 f", "HSET hh f v",
+	"HPEXPIRE hh 5000 FIELDS 1 f",
+	"SADD t m", "PEXPIRE t 5000", "SADD tm m o", "EXPIREMEMBER tm m 5000 ms", "SADD tt m",
+	"EXPIREMEMBER tt m 5000 ms",
+	"ZADD z 1 m", "PEXPIRE z 5000", "ZADD zm 1 m 2 o", "EXPIREMEMBER zm m 5000 ms", "ZADD zz 1 m",
+	"EXPIREMEMBER zz m 5000 ms",
 	"RPUSH l 1 2", "PEXPIRE l 5000", "RPUSH by s n kept", "PFADD p a", "PEXPIRE p 5000",
 	"XADD x 1-1 f v", "XGROUP CREATE x g 0", "XREADGROUP GROUP g c STREAMS x >", "PEXPIRE x 5000",
 	"XADD xa 1700000000000-1 f v", "XADD xa 18446744073709551615-1 f v", "XCFGSET xa MAXAGE 5000",
 	"KEYP.LEASE ACQUIRE lease o 3000 DELAY 2000", "KEYP.LEASE ACQUIRE held o 5000",
-	"KEYP.LIMIT TAKE lim 1 WINDOW 10 5000", "KEYP.LIMIT TAKE limh 1 WINDOW 10 90000", "KEYP.LIMIT TAKE limh 2 WINDOW 10 90000 RESERVE r 5000", "PERSIST limh",
+	"KEYP.LIMIT TAKE lim 1 WINDOW 10 5000", "KEYP.LIMIT TAKE limh 1 WINDOW 10 90000",
+	"KEYP.LIMIT TAKE limh 2 WINDOW 10 90000 RESERVE r 5000", "PERSIST limh",
 	"KEYP.DELAY ADD q a 0 job", "PEXPIRE q 5000",
 	"1:SET s v PX 5000", "1:HSET hh f v", "1:HPEXPIRE hh 5000 FIELDS 1 f",
 }
@@ -36,28 +40,46 @@ var dueKeys = []string{
 var looks = []string{
 	"GET s", "MGET s n kept", "STRLEN s", "GETRANGE s 0 -1", "SUBSTR s 0 -1", "LCS s s", "DIGEST s",
 	"GETBIT s 1", "BITCOUNT s", "BITPOS s 1", "BITFIELD_RO s GET u8 0", "PFCOUNT p",
-	"XLEN x", "XRANGE x - +", "XREVRANGE x + -", "XREAD STREAMS x 0", "XPENDING x g", "XINFO STREAM x", "XINFO GROUPS x", "XINFO CONSUMERS x g",
+	"XLEN x", "XRANGE x - +", "XREVRANGE x + -", "XREAD STREAMS x 0", "XPENDING x g",
+	"XINFO STREAM x", "XINFO GROUPS x", "XINFO CONSUMERS x g",
 	"XADD x NOMKSTREAM * f v", "XACK x g 1-1",
-	"XLEN xa", "XRANGE xa - +", "XREVRANGE xa + -", "XREAD STREAMS xa 0", "XINFO STREAM xa", "XDEL xa 1700000000000-1", "XTRIM xa MAXLEN 1",
+	"XLEN xa", "XRANGE xa - +", "XREVRANGE xa + -", "XREAD STREAMS xa 0", "XINFO STREAM xa",
+	"XDEL xa 1700000000000-1", "XTRIM xa MAXLEN 1",
 	"LLEN l", "LINDEX l 0", "LPOS l 1", "LRANGE l 0 -1",
-	"ZCARD zm", "ZSCORE z m", "ZMSCORE zm m o", "ZCOUNT zm -inf +inf", "ZLEXCOUNT zm - +", "ZRANK zm o", "ZREVRANK zm m",
-	"ZRANGE zm 0 -1", "ZREVRANGE zm 0 -1", "ZRANGEBYSCORE zm 0 9", "ZREVRANGEBYSCORE zm 9 0", "ZRANGEBYLEX zm - +", "ZREVRANGEBYLEX zm + -",
-	"GEOPOS zm m", "GEOHASH zm m", "GEODIST zm m o", "GEOSEARCH zm FROMLONLAT -180 -85 BYRADIUS 99 km", "GEORADIUS_RO zm -180 -85 99 km",
-	"GEORADIUSBYMEMBER_RO zm m 99 km", "ZRANDMEMBER zz 9", "ZSCAN zm 0", "ZUNION 2 zm z", "ZINTER 1 zm", "ZDIFF 1 zm", "ZINTERCARD 1 zm",
-	"HGET hf f", "HMGET hf f g", "HGETALL hf", "HKEYS hf", "HVALS hf", "HLEN hf", "HSTRLEN hf f", "HEXISTS hf f", "HSCAN hf 0", "HRANDFIELD hf 9",
-	"HTTL hf FIELDS 1 f", "HPTTL hf FIELDS 1 f", "HEXPIRETIME hf FIELDS 1 f", "HPEXPIRETIME hf FIELDS 1 f",
-	"SISMEMBER tm m", "SMISMEMBER tm m o", "SCARD tm", "SMEMBERS tm", "SSCAN tm 0", "SRANDMEMBER tm 9", "SINTER tm", "SINTERCARD 1 tm", "SUNION tm t", "SDIFF tm", "SUNIONCARD 2 tm t", "SDIFFCARD 1 tm",
-	"EXISTS s h t z l hh tt zz", "TYPE hh", "TOUCH tt", "OBJECT ENCODING zz", "OBJECT REFCOUNT hh", "OBJECT FREQ s", "OBJECT IDLETIME s", "DUMP hf", "MEMORY USAGE s",
-	"TTL s", "PTTL h", "EXPIRETIME z", "PEXPIRETIME t", "SORT_RO by BY nosort GET *", "EVAL_RO return{redis.call(unpack(ARGV))} 0 KEYS *",
-	"KEYS *", "KEYS s*", "SCAN 0 COUNT 1000", "SCAN 0 COUNT 1000 TYPE hash", "1:KEYS *", "1:SCAN 0", "1:RANDOMKEY",
+	"ZCARD zm", "ZSCORE z m", "ZMSCORE zm m o", "ZCOUNT zm -inf +inf", "ZLEXCOUNT zm - +",
+	"ZRANK zm o", "ZREVRANK zm m",
+	"ZRANGE zm 0 -1", "ZREVRANGE zm 0 -1", "ZRANGEBYSCORE zm 0 9", "ZREVRANGEBYSCORE zm 9 0",
+	"ZRANGEBYLEX zm - +", "ZREVRANGEBYLEX zm + -",
+	"GEOPOS zm m", "GEOHASH zm m", "GEODIST zm m o",
+	"GEOSEARCH zm FROMLONLAT -180 -85 BYRADIUS 99 km", "GEORADIUS_RO zm -180 -85 99 km",
+	"GEORADIUSBYMEMBER_RO zm m 99 km", "ZRANDMEMBER zz 9", "ZSCAN zm 0", "ZUNION 2 zm z",
+	"ZINTER 1 zm", "ZDIFF 1 zm", "ZINTERCARD 1 zm",
+	"HGET hf f", "HMGET hf f g", "HGETALL hf", "HKEYS hf", "HVALS hf", "HLEN hf", "HSTRLEN hf f",
+	"HEXISTS hf f", "HSCAN hf 0", "HRANDFIELD hf 9",
+	"HTTL hf FIELDS 1 f", "HPTTL hf FIELDS 1 f", "HEXPIRETIME hf FIELDS 1 f",
+	"HPEXPIRETIME hf FIELDS 1 f",
+	"SISMEMBER tm m", "SMISMEMBER tm m o", "SCARD tm", "SMEMBERS tm", "SSCAN tm 0",
+	"SRANDMEMBER tm 9", "SINTER tm", "SINTERCARD 1 tm", "SUNION tm t", "SDIFF tm",
+	"SUNIONCARD 2 tm t", "SDIFFCARD 1 tm",
+	"EXISTS s h t z l hh tt zz", "TYPE hh", "TOUCH tt", "OBJECT ENCODING zz", "OBJECT REFCOUNT hh",
+	"OBJECT FREQ s", "OBJECT IDLETIME s", "DUMP hf", "MEMORY USAGE s",
+	"TTL s", "PTTL h", "EXPIRETIME z", "PEXPIRETIME t", "SORT_RO by BY nosort GET *",
+	"EVAL_RO return{redis.call(unpack(ARGV))} 0 KEYS *",
+	"KEYS *", "KEYS s*", "SCAN 0 COUNT 1000", "SCAN 0 COUNT 1000 TYPE hash", "1:KEYS *",
+	"1:SCAN 0", "1:RANDOMKEY",
 	"KEYP.UNTIMED", "KEYP.UNTIMED COUNT 1000 TYPE hash", "1:KEYP.UNTIMED COUNT 1000",
 	"KEYP.EXPIRING - +", "KEYP.EXPIRING 1700000005000 1700000006000 COUNT 1", "1:KEYP.EXPIRING - +",
-	"KEYP.EXPIRING - + ELEMENTS hf", "KEYP.EXPIRING 1700000005000 1700000006000 ELEMENTS tm COUNT 1",
-	"KEYP.LIMIT PEEK s 1 WINDOW 10 1000", "KEYP.LIMIT HELD s", "KEYP.LIMIT INFO s", "KEYP.LIMIT PEEK lim 1 WINDOW 10 1000000", "KEYP.LIMIT HELD limh",
+	"KEYP.EXPIRING - + ELEMENTS hf",
+	"KEYP.EXPIRING 1700000005000 1700000006000 ELEMENTS tm COUNT 1",
+	"KEYP.LIMIT PEEK s 1 WINDOW 10 1000", "KEYP.LIMIT HELD s", "KEYP.LIMIT INFO s",
+	"KEYP.LIMIT PEEK lim 1 WINDOW 10 1000000", "KEYP.LIMIT HELD limh",
 	"KEYP.LIMIT RETURN limh r", "KEYP.LIMIT CONFIRM limh r", "KEYP.LIMIT RESET lim",
-	"KEYP.TIMELINE 1700000004000 1700000006000 4", "KEYP.TIMELINE 1700000004000 1700000006000 2 MATCH h*", "1:KEYP.TIMELINE 1700000004000 + 1",
-	"KEYP.LEASE INFO lease", "KEYP.LEASE CHECK held 1700000000000002", "KEYP.LEASE RELEASE held 1700000000000002",
-	"KEYP.DELAY LEN q", "KEYP.DELAY INFO q", "KEYP.DELAY RANGE q - +", "KEYP.DELAY POP q NOACK", "KEYP.DELAY CANCEL q a", "KEYP.DELAY RESCHEDULE q a +5",
+	"KEYP.TIMELINE 1700000004000 1700000006000 4",
+	"KEYP.TIMELINE 1700000004000 1700000006000 2 MATCH h*", "1:KEYP.TIMELINE 1700000004000 + 1",
+	"KEYP.LEASE INFO lease", "KEYP.LEASE CHECK held 1700000000000002",
+	"KEYP.LEASE RELEASE held 1700000000000002",
+	"KEYP.DELAY LEN q", "KEYP.DELAY INFO q", "KEYP.DELAY RANGE q - +", "KEYP.DELAY POP q NOACK",
+	"KEYP.DELAY CANCEL q a", "KEYP.DELAY RESCHEDULE q a +5",
 	"SORT by BY nosort GET *", "SET s v XX", "DEL s h", "PERSIST z", "RENAMENX s new", "COPY l new",
 	"GETEX s", "HGETEX hf FIELDS 1 f", "SMOVE tm t m", "LMOVE l new LEFT LEFT", "ZREM zm m",
 	"1:DBSIZE", "INFO keyspace", "MEMORY STATS",
@@ -94,8 +116,10 @@ func TestLooksAreAll(t *testing.T) {
 func TestGoneStaysGone(t *testing.T) {
 	for i, line := range looks {
 		for j, way := range []string{"alone", "in EXEC", "in a script"} {
-			if way == "in a script" && (strings.HasPrefix(line, "EVAL") || strings.HasPrefix(line, "INFO")) ||
-				way == "in EXEC" && strings.HasPrefix(line, "EVAL") || testing.Short() && (i+j)%3 != 0 {
+			if way == "in a script" && (strings.HasPrefix(line, "EVAL") ||
+				strings.HasPrefix(line, "INFO")) ||
+				way == "in EXEC" && strings.HasPrefix(line, "EVAL") ||
+				testing.Short() && (i+j)%3 != 0 {
 				continue
 			}
 			t.Run(line+" "+way, func(t *testing.T) {
@@ -138,7 +162,8 @@ type goneRun struct {
 
 func newGoneRun(t *testing.T, seed uint64, stored bool) *goneRun {
 	dir := testkit.MemoryDir(t)
-	r := &goneRun{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(epoch)}
+	r := &goneRun{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: dir, fs: vfs.NewMem(),
+		clock: clock.NewFake(epoch)}
 	r.start()
 	for _, line := range dueKeys {
 		if reply := r.do(line); reply[0] == '-' {
@@ -164,7 +189,8 @@ func (r *goneRun) start() {
 	r.t.Helper()
 	r.starts++
 	numbers := rand.New(rand.NewPCG(r.starts, 0))
-	k, err := open(storage.Options{FS: r.fs, Dir: r.dir, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, Random: numbers.Uint64}, r.clock)
+	k, err := open(storage.Options{FS: r.fs, Dir: r.dir, SegmentSize: 64 << 10,
+		CheckpointBytes: 256 << 10, Random: numbers.Uint64}, r.clock)
 	r.must(err)
 	r.k = k
 	r.k.store.Manual().AwaitClock()
@@ -194,11 +220,13 @@ func (r *goneRun) look(line, way string) []string {
 			reply = r.do(prefix + l)
 		}
 	case "in a script":
-		reply = r.do(prefix + "EVAL return{redis.call(unpack(ARGV))} 0 " + strings.TrimPrefix(line, prefix))
+		reply = r.do(prefix + "EVAL return{redis.call(unpack(ARGV))} 0 " +
+			strings.TrimPrefix(line, prefix))
 	default:
 		reply = r.do(line)
 	}
-	if _, stats, ok := strings.Cut(string(reply), "keys.count\r\n"); ok { // the rest is about memory
+	if _, stats, ok := strings.Cut(string(reply), "keys.count\r\n"); ok {
+		// The rest is about memory.
 		reply = []byte(stats[:strings.Index(stats, "\r\n")])
 	}
 	return sorted(reply)

@@ -99,7 +99,8 @@ func (h *history) endure() {
 		h.note("the log has failed: %v", log.Err())
 		h.ended = log.Durable()
 	case log.Durable() != h.ended:
-		h.fail("a log that has failed acknowledges more: %d, after %d: %v", log.Durable(), h.ended, log.Err())
+		h.fail("a log that has failed acknowledges more: %d, after %d: %v", log.Durable(),
+			h.ended, log.Err())
 	}
 	if h.left--; h.left == 0 {
 		if log.Err() == nil && h.k.store.Err() == nil { // it goes on, and must know what it has
@@ -113,7 +114,8 @@ func (h *history) endure() {
 
 // newHistory begins one in a directory of its own.
 func newHistory(seed uint64, list []template, dir string) *history {
-	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), dir: dir, clock: clock.NewFake(epoch), newest: epoch}
+	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), dir: dir,
+		clock: clock.NewFake(epoch), newest: epoch}
 	h.draw = draw{rng: h.rng, now: h.clock.Now, list: list}
 	h.seen.forget()
 	for _, sub := range []string{"keyp", "twin"} {
@@ -125,7 +127,8 @@ func newHistory(seed uint64, list []template, dir string) *history {
 		h.policy = wal.No
 	}
 	numbers := rand.New(rand.NewPCG(seed, 3))
-	twin, err := open(storage.Options{FS: vfs.NewMem(), Dir: filepath.Join(dir, "twin"), SegmentSize: 1 << 20, Random: numbers.Uint64}, clock.NewFake(epoch))
+	twin, err := open(storage.Options{FS: vfs.NewMem(), Dir: filepath.Join(dir, "twin"),
+		SegmentSize: 1 << 20, Random: numbers.Uint64}, clock.NewFake(epoch))
 	h.must2(err)
 	h.twin = twin
 	return h
@@ -143,8 +146,11 @@ func (h *history) open() error {
 	h.recoveries++
 	h.disk.running = nil
 	k, err := open(storage.Options{
-		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10, CheckpointBytes: 128 << 10, Testing: storage.Testing{OnStep: h.step, OnData: h.disk.mirror}, Random: numbers.Uint64,
-		MaxMemory: int64(numbers.Uint64() % 2), // with 1 the start keeps no runs of streams that it reads
+		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10,
+		CheckpointBytes: 128 << 10, Testing: storage.Testing{OnStep: h.step, OnData: h.disk.mirror},
+		Random: numbers.Uint64,
+		// With 1 the start keeps no runs of streams that it reads.
+		MaxMemory: int64(numbers.Uint64() % 2),
 	}, h.clock)
 	if err != nil {
 		return err
@@ -301,7 +307,8 @@ func (h *history) issue() {
 	h.changed.saw(&o)
 	if h.k.store.Err() == nil {
 		if key, need := h.changed.shown(&o); lsn < need {
-			h.fail("%s waits for %d, and key %.30q was changed at %d", brief(o.commands[0]), lsn, key, need)
+			h.fail("%s waits for %d, and key %.30q was changed at %d", brief(o.commands[0]), lsn,
+				key, need)
 		}
 	}
 	h.ops = append(h.ops, o)
@@ -438,7 +445,8 @@ func (h *history) crash() {
 			durable, least = synced, h.acknowledged(synced)
 		}
 		h.crashes++
-		h.note("crash %d: %s; %d of %d must be there", h.crashes, h.disk.after.at, least, len(h.ops))
+		h.note("crash %d: %s; %d of %d must be there", h.crashes, h.disk.after.at,
+			least, len(h.ops))
 		h.close()
 		h.must2(h.disk.restart())
 		if h.rng.IntN(3) == 0 {
@@ -470,7 +478,8 @@ type near struct {
 }
 
 func (best *near) see(n int, difference string) {
-	if best.difference == "" || strings.Count(difference, "\n") < strings.Count(best.difference, "\n") {
+	if best.difference == "" || strings.Count(difference, "\n") < strings.Count(best.difference,
+		"\n") {
 		best.n, best.difference = n, difference
 	}
 }
@@ -525,7 +534,8 @@ func (h *history) find(least, most int, durable uint64) {
 	if n, back := h.seen.returned(all); back {
 		h.fail("%d %.30q: %v is back, which was shown as gone", n.db, n.key, all[n])
 	}
-	if steps { // also where that did not survive: what is set now may be due at instants that were seen
+	if steps {
+		// Also where that did not survive: what is set now may be due at instants that were seen.
 		h.seen.forget()
 	}
 	h.ops = h.ops[:0]

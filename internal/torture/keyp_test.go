@@ -36,7 +36,8 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 	}
 	k := &keyp{clock: clk, store: store}
 	cfg := config.New()
-	if err := cfg.Set(config.Pair{Name: "stream-node-max-entries", Value: "4"}); err != nil { // streams have several runs
+	if err := cfg.Set(config.Pair{Name: "stream-node-max-entries", Value: "4"}); err != nil {
+		// Streams have several runs.
 		return nil, err
 	}
 	k.env = commands.NewEnv(store, cfg, o.Logger, clk)

@@ -33,7 +33,8 @@ func (s *seenAt) saw(o *op) {
 		case reads[command]:
 			n := name{o.db, string(c[1])}
 			s.keys[n] = max(s.keys[n], o.at)
-		case command == "KEYS", command == "SCAN", command == "RANDOMKEY" && bytes.HasPrefix(reply, []byte("$-1")):
+		case command == "KEYS", command == "SCAN", command == "RANDOMKEY" &&
+			bytes.HasPrefix(reply, []byte("$-1")):
 			s.all[o.db] = max(s.all[o.db], o.at)
 		}
 	}

@@ -55,7 +55,8 @@ func TestTorture(t *testing.T) {
 		histories++
 		crashes, recoveries, issued = crashes+h.crashes, recoveries+h.recoveries, issued+h.issued
 	}
-	t.Logf("%d histories, %d operations, %d crashes, %d starts in %v, last seed %d", histories, issued, crashes, recoveries, time.Since(began).Round(time.Millisecond), seed-1)
+	t.Logf("%d histories, %d operations, %d crashes, %d starts in %v, last seed %d", histories,
+		issued, crashes, recoveries, time.Since(began).Round(time.Millisecond), seed-1)
 }
 
 // all are the commands that histories draw.
@@ -63,7 +64,8 @@ var all = slices.Concat(templates, newer)
 
 // torture runs the history that a seed draws from a list of commands, and fails the test when it
 // fails.
-func torture(t *testing.T, seed uint64, list []template, crashes int, until func() bool) (h *history) {
+func torture(t *testing.T, seed uint64, list []template, crashes int,
+	until func() bool) (h *history) {
 	t.Helper()
 	dir := testkit.MemoryDir(t)
 	defer func() {
@@ -85,7 +87,8 @@ func torture(t *testing.T, seed uint64, list []template, crashes int, until func
 		if os.Getenv("KEYP_TORTURE_TRACE") != "" {
 			last = len(h.trace)
 		}
-		t.Errorf("seed %d, after %d crashes: %s\nbefore that:\n%s", seed, h.crashes, text, strings.Join(h.trace[max(0, len(h.trace)-last):], "\n"))
+		t.Errorf("seed %d, after %d crashes: %s\nbefore that:\n%s", seed, h.crashes, text,
+			strings.Join(h.trace[max(0, len(h.trace)-last):], "\n"))
 		if !ok {
 			panic(p)
 		}
@@ -118,7 +121,8 @@ func TestFoundSeeds(t *testing.T) {
 		seed uint64
 		list []template
 	}{
-		{725777502, templates}, // a value back over which one was renamed that was reaped, and gone from the data file
+		// A value back over which one was renamed that was reaped, and gone from the data file.
+		{725777502, templates},
 	} {
 		torture(t, found.seed, found.list, perHistory, func() bool { return false })
 	}

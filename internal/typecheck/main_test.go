@@ -23,7 +23,8 @@ func TestCheck(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for platform, want := range map[string]bool{"linux/arm64": false, "darwin/arm64": true} {
+			for platform, want := range map[string]bool{"linux/arm64": false,
+				"darwin/arm64": true} {
 				if errors, err := check(dir, platform); err != nil || (errors > 0) != want {
 					t.Errorf("%s has %d errors, %v", platform, errors, err)
 				}
@@ -40,7 +41,8 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for platform, want := range map[string]bool{"linux/amd64": false, "linux/amd64:browser,race": true} {
+	for platform, want := range map[string]bool{"linux/amd64": false,
+		"linux/amd64:browser,race": true} {
 		if errors, err := check(dir, platform); err != nil || (errors > 0) != want {
 			t.Errorf("%s has %d errors, %v", platform, errors, err)
 		}

@@ -52,7 +52,8 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 			}
 		}
 	}
-	for _, outcome := range []string{"size undone", "size kept", "page lost", "page kept", "page torn"} {
+	for _, outcome := range []string{"size undone", "size kept", "page lost",
+		"page kept", "page torn"} {
 		if !seen[outcome] {
 			t.Errorf("no crash of 400 gave %q", outcome)
 		}
@@ -161,7 +162,8 @@ func TestCrashModel(t *testing.T) {
 				history = append(history, bytes.Clone(model))
 			default:
 				off := rapid.IntRange(0, 2000).Draw(rt, "off")
-				data := bytes.Repeat([]byte{rapid.Byte().Draw(rt, "byte")}, rapid.IntRange(1, 1500).Draw(rt, "n"))
+				data := bytes.Repeat([]byte{rapid.Byte().Draw(rt, "byte")},
+					rapid.IntRange(1, 1500).Draw(rt, "n"))
 				write(t, f, int64(off), string(data))
 				model = resized(model, max(len(model), off+len(data)))
 				copy(model[off:], data)

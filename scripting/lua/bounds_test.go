@@ -70,7 +70,8 @@ func TestMemoryLimit(t *testing.T) {
 		if e == nil {
 			t.Fatalf("%s: ended well", source)
 		}
-		if e.Killed == nil && e.Error() != "not enough memory" && !strings.Contains(e.Error(), "stack overflow") {
+		if e.Killed == nil && e.Error() != "not enough memory" && !strings.Contains(e.Error(),
+			"stack overflow") {
 			t.Errorf("%s: %v", source, e)
 		}
 		if most > limit*11/10 {
@@ -84,7 +85,8 @@ func TestMemoryLimit(t *testing.T) {
 func TestMemoryIsFreed(t *testing.T) {
 	L := newTestState(t)
 	L.SetMemoryLimit(4 << 20)
-	result, e := evaluate(t, L, "local n = 0 for i = 1, 300 do local s = ('x'):rep(100000) .. i n = n + #s for j = 1, 100 do local t = {j} end end return n")
+	result, e := evaluate(t, L,
+		"local n = 0 for i = 1, 300 do local s = ('x'):rep(100000) .. i n = n + #s for j = 1, 100 do local t = {j} end end return n")
 	if e != nil || result != "30000792" {
 		t.Errorf("%s, %v", result, e)
 	}
@@ -94,17 +96,20 @@ func TestMemoryIsFreed(t *testing.T) {
 func TestKill(t *testing.T) {
 	why := errors.New("killed")
 	for _, source := range []string{
-		"while true do end", "repeat until false", "for i = 1, 1e18 do end", "local function f() return f() end f()",
+		"while true do end", "repeat until false", "for i = 1, 1e18 do end",
+		"local function f() return f() end f()",
 		"while true do pcall(function() while true do end end) end",
 		"while true do xpcall(error, function() while true do end end) end",
 		"local c = coroutine.wrap(function() while true do coroutine.yield() end end) while true do c() end",
 		"coroutine.wrap(function() while true do pcall(error) end end)()",
-		"table.insert({}, -2147483648, 1)", "table.foreachi({1, 2}, function() while true do end end)",
+		"table.insert({}, -2147483648, 1)",
+		"table.foreachi({1, 2}, function() while true do end end)",
 		"local t = {} for i = 1, 100 do t[i] = i end while true do table.sort(t, function(a, b) return a > b end) end",
 		"local t = setmetatable({}, {__index = function(t, k) while true do end end}) return t.x",
 		"for k in pairs({1}) do while true do end end", "load(function() while true do end end)",
 		"local t = {} for i = 1, 1000 do t[i] = 1 end while true do for _ in pairs(t) do end end",
-		"local x = 1 while x do if x == 2 then x = 3 end end", "while not nil do local a = 1 and 2 or 3 end",
+		"local x = 1 while x do if x == 2 then x = 3 end end",
+		"while not nil do local a = 1 and 2 or 3 end",
 		"for i in function() return 1 end do end",
 	} {
 		L := newTestState(t)
@@ -146,7 +151,8 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 	} {
 		L := newTestState(t)
 		L.SetMemoryLimit(256 << 20)
-		timer := time.AfterFunc(time.Second, func() { L.Kill(errors.New("killed")) }) // some take exponential time
+		// Some take exponential time.
+		timer := time.AfterFunc(time.Second, func() { L.Kill(errors.New("killed")) })
 		done := make(chan string)
 		go func() {
 			result, e := evaluate(t, L, source)
@@ -163,13 +169,16 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 // TestCompileBounds proves that a compilation takes no more than it may, and can be ended.
 func TestCompileBounds(t *testing.T) {
 	source := "return {" + strings.Repeat("{1, 'a'},", 100000) + "}"
-	if _, err := Compile(source, CompileOptions{Name: "=x", Memory: 1 << 20}); !errors.Is(err, ErrMemory) {
+	if _, err := Compile(source, CompileOptions{Name: "=x", Memory: 1 << 20}); !errors.Is(err,
+		ErrMemory) {
 		t.Errorf("a program beyond its memory: %v", err)
 	}
 	var stop atomic.Bool
 	stop.Store(true)
-	for _, source := range []string{source, "return [[" + strings.Repeat("x", 100000) + "]]", "return '" + strings.Repeat("x", 100000) + "'"} {
-		if _, err := Compile(source, CompileOptions{Name: "=x", Stop: &stop}); !errors.Is(err, ErrStopped) {
+	for _, source := range []string{source, "return [[" + strings.Repeat("x", 100000) + "]]",
+		"return '" + strings.Repeat("x", 100000) + "'"} {
+		if _, err := Compile(source, CompileOptions{Name: "=x", Stop: &stop}); !errors.Is(err,
+			ErrStopped) {
 			t.Errorf("a stopped compilation: %v", err)
 		}
 	}
@@ -198,7 +207,8 @@ func TestCompileIsLinear(t *testing.T) {
 		first := allocated(func() { a, _ = Compile(small, CompileOptions{Name: "=x"}) })
 		second := allocated(func() { b, _ = Compile(many, CompileOptions{Name: "=x"}) })
 		if second > 20*first || b.Bytes() > 11*a.Bytes() {
-			t.Errorf("2,000 take %d bytes and keep %d, 20,000 take %d and keep %d", first, a.Bytes(), second, b.Bytes())
+			t.Errorf("2,000 take %d bytes and keep %d, 20,000 take %d and keep %d", first,
+				a.Bytes(), second, b.Bytes())
 		}
 	}
 	p, err := Compile(functions(1000), CompileOptions{Name: "=x"})
@@ -223,7 +233,9 @@ func allocated(f func()) int64 {
 func TestProgramBytes(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
-		fmt.Fprintf(&b, "local function f%d(a, b) local s = 'constant %d' if a > b then return s .. a end return redis.call('get', b) end ", i%100, i)
+		fmt.Fprintf(&b,
+			"local function f%d(a, b) local s = 'constant %d' if a > b then return s .. a end return redis.call('get', b) end ",
+			i%100, i)
 		if i%100 == 99 {
 			b.WriteString("do end ")
 		}
@@ -256,7 +268,9 @@ func heapNow() int64 {
 // TestBuiltinPanicsPass proves that a panic of a builtin's own is not taken for a program's error.
 func TestBuiltinPanicsPass(t *testing.T) {
 	L := newTestState(t)
-	L.Globals().SetString(L, "host", L.NewFunction("host", func(*State) int { panic("of the host") }))
+	L.Globals().SetString(L, "host", L.NewFunction("host", func(*State) int {
+		panic("of the host")
+	}))
 	defer func() {
 		if p := recover(); p != "of the host" {
 			t.Errorf("recovered %v", p)
@@ -324,7 +338,8 @@ func TestGarbageCollection(t *testing.T) {
 func TestReset(t *testing.T) {
 	L := newTestState(t)
 	before := L.Memory()
-	if _, e := evaluate(t, L, "local t = {} for i = 1, 1e5 do t[i] = {i} end local function f(n, ...) if n > 0 then return f(n - 1, t, ...) end end f(100) return t"); e != nil {
+	if _, e := evaluate(t, L,
+		"local t = {} for i = 1, 1e5 do t[i] = {i} end local function f(n, ...) if n > 0 then return f(n - 1, t, ...) end end f(100) return t"); e != nil {
 		t.Fatal(e)
 	}
 	L.Reset()
@@ -338,7 +353,8 @@ func TestReset(t *testing.T) {
 func TestCompileBesideGarbage(t *testing.T) {
 	L := newTestState(t)
 	L.SetMemoryLimit(8 << 20)
-	result, e := evaluate(t, L, `local s = "return {" .. ("{1},"):rep(20000) .. "1}" for i = 1, 200 do assert(loadstring(s)) end return "well"`)
+	result, e := evaluate(t, L,
+		`local s = "return {" .. ("{1},"):rep(20000) .. "1}" for i = 1, 200 do assert(loadstring(s)) end return "well"`)
 	if e != nil || result != "well" {
 		t.Errorf("compiling again and again gives %q, %v", result, e)
 	}

@@ -148,7 +148,8 @@ func TestProgramsAsRedis(t *testing.T) {
 	for _, e := range list {
 		fmt.Fprintf(&b, "%s\n=> %q\n\n", e.source, e.want)
 	}
-	if err := os.WriteFile(examplesFile, []byte(strings.TrimSuffix(b.String(), "\n")), 0o644); err != nil {
+	if err := os.WriteFile(examplesFile, []byte(strings.TrimSuffix(b.String(), "\n")),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,11 +22,13 @@ func TestLongNumerals(t *testing.T) {
 	// More digits than are kept, around the middle between two doubles, where the last one of them
 	// counts.
 	middle := "1." + "00000000000000011102230246251565404236316680908203125"
-	tests := []string{middle + strings.Repeat("0", 2000), middle + strings.Repeat("0", 2000) + "1", middle[:len(middle)-1] + "4" + strings.Repeat("9", 2000)}
+	tests := []string{middle + strings.Repeat("0", 2000), middle + strings.Repeat("0", 2000) + "1",
+		middle[:len(middle)-1] + "4" + strings.Repeat("9", 2000)}
 	for range 3000 {
 		sets := []string{"0", "9", "01", "0123456789"}
 		if rng.IntN(4) == 0 {
-			s := "0x" + digits("0", 900) + digits("0123456789abcDEF", 1500) + "." + digits("0", 900) + digits("0f", 1500)
+			s := "0x" + digits("0", 900) + digits("0123456789abcDEF", 1500) + "." +
+				digits("0", 900) + digits("0f", 1500)
 			tests = append(tests, s+"p"+strconv.Itoa(rng.IntN(24_000)-12_000))
 			continue
 		}
@@ -45,7 +47,8 @@ func TestLongNumerals(t *testing.T) {
 			short++
 			continue
 		}
-		exact, valid := new(big.Rat).SetString(s) // strconv misplaces the point behind more than 800 digits
+		// Strconv misplaces the point behind more than 800 digits.
+		exact, valid := new(big.Rat).SetString(s)
 		for _, sign := range []string{"", "-"} {
 			got, ok := parseNumber(sign+s, func() {})
 			want := 0.0
@@ -64,7 +67,9 @@ func TestLongNumerals(t *testing.T) {
 		t.Errorf("%d of %d are short", short, len(tests))
 	}
 	long := strings.Repeat("1", longNumeral)
-	for _, s := range []string{long + "x", long + "e", long + "e+", long + "e1x", long + ".1.", "." + strings.Repeat("x", longNumeral), "0x" + strings.Repeat("g", longNumeral), "--" + long, long + "p1", "0x" + long + "p", long + "_"} {
+	for _, s := range []string{long + "x", long + "e", long + "e+", long + "e1x", long + ".1.",
+		"." + strings.Repeat("x", longNumeral), "0x" + strings.Repeat("g", longNumeral),
+		"--" + long, long + "p1", "0x" + long + "p", long + "_"} {
 		if f, ok := parseNumber(s, func() {}); ok {
 			t.Errorf("%.20q… is %v", s, f)
 		}
@@ -79,12 +84,20 @@ func TestUnsigned(t *testing.T) {
 		want uint64
 		ok   bool
 	}{
-		{"ff", 16, 255, true}, {"0xFF", 16, 255, true}, {"0x", 16, 0, false}, {" \t7\n", 8, 7, true}, {"8", 8, 0, false}, {"zz", 36, 1295, true}, {"", 7, 0, false}, {"-", 7, 0, false},
-		{"-1", 10, math.MaxUint64, true}, {"--1", 10, 0, false}, {"1\x00x", 2, 1, true}, {"18446744073709551615", 10, math.MaxUint64, true}, {"18446744073709551616", 10, math.MaxUint64, true},
-		{"-18446744073709551616", 10, math.MaxUint64, true}, {strings.Repeat("1", 3<<16), 2, math.MaxUint64, true}, {strings.Repeat("0", 3<<16) + "5", 6, 5, true}, {strings.Repeat(" ", 3<<16) + "5" + strings.Repeat(" ", 3<<16), 6, 5, true}, {"1_0", 10, 0, false},
+		{"ff", 16, 255, true}, {"0xFF", 16, 255, true}, {"0x", 16, 0, false},
+		{" \t7\n", 8, 7, true}, {"8", 8, 0, false}, {"zz", 36, 1295, true}, {"", 7, 0, false},
+		{"-", 7, 0, false},
+		{"-1", 10, math.MaxUint64, true}, {"--1", 10, 0, false}, {"1\x00x", 2, 1, true},
+		{"18446744073709551615", 10, math.MaxUint64, true},
+		{"18446744073709551616", 10, math.MaxUint64, true},
+		{"-18446744073709551616", 10, math.MaxUint64, true},
+		{strings.Repeat("1", 3<<16), 2, math.MaxUint64, true},
+		{strings.Repeat("0", 3<<16) + "5", 6, 5, true}, {strings.Repeat(" ", 3<<16) + "5" +
+			strings.Repeat(" ", 3<<16), 6, 5, true}, {"1_0", 10, 0, false},
 	} {
 		if n, ok := parseUnsigned(tt.s, tt.base, func() {}); n != tt.want && ok || ok != tt.ok {
-			t.Errorf("%.30q in base %d is %d (%v), not %d (%v)", tt.s, tt.base, n, ok, tt.want, tt.ok)
+			t.Errorf("%.30q in base %d is %d (%v), not %d (%v)", tt.s, tt.base, n,
+				ok, tt.want, tt.ok)
 		}
 	}
 }

@@ -22,12 +22,16 @@ type generator struct {
 
 func (g *generator) pick(list ...string) string { return list[g.IntN(len(list))] }
 
-var randomConstants = []string{"nil", "true", "false", "0", "1", "2", "3", "-1", "0.5", "1e15", "2^53", "1/0", "0/0", "-0", "'a'", "'b'", "'10'", "'0x10'", "' 7 '", "''",
+var randomConstants = []string{"nil", "true", "false", "0", "1", "2", "3", "-1", "0.5", "1e15",
+	"2^53", "1/0", "0/0", "-0", "'a'", "'b'", "'10'", "'0x10'", "' 7 '", "''",
 	"'key'", "{}", "{1,2,3}", "{1,nil,3}", "{a=1,b=2}", "'abc'", "7", "100", "1e300", "-2.5"}
 
-var randomFunctions = []string{"type", "tostring", "tonumber", "math.floor", "math.abs", "math.max", "math.min", "math.sqrt", "math.fmod", "math.pow", "math.exp", "math.log", "math.sin",
-	"select", "unpack", "next", "rawget", "rawequal", "table.concat", "table.getn", "table.maxn", "table.remove", "table.insert", "pcall", "string.len", "ipairs", "pairs", "setmetatable",
-	"getmetatable", "assert", "error", "xpcall", "rawset", "table.sort", "math.frexp", "math.modf", "math.ceil", "math.log10", "table.foreach", "coroutine.wrap", "loadstring", "math.nothing"}
+var randomFunctions = []string{"type", "tostring", "tonumber", "math.floor", "math.abs", "math.max",
+	"math.min", "math.sqrt", "math.fmod", "math.pow", "math.exp", "math.log", "math.sin",
+	"select", "unpack", "next", "rawget", "rawequal", "table.concat", "table.getn", "table.maxn",
+	"table.remove", "table.insert", "pcall", "string.len", "ipairs", "pairs", "setmetatable",
+	"getmetatable", "assert", "error", "xpcall", "rawset", "table.sort", "math.frexp", "math.modf",
+	"math.ceil", "math.log10", "table.foreach", "coroutine.wrap", "loadstring", "math.nothing"}
 
 func (g *generator) variable() string {
 	if len(g.locals) == 0 || g.IntN(30) == 0 {
@@ -48,7 +52,8 @@ func (g *generator) expr() string {
 	case 3, 4, 5:
 		return g.variable()
 	case 6, 7:
-		return g.expr() + " " + g.pick("+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or") + " " + g.expr()
+		return g.expr() + " " + g.pick("+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=",
+			">", ">=", "and", "or") + " " + g.expr()
 	case 8:
 		return g.pick("-", "not ", "#") + g.operand()
 	case 9:
@@ -67,13 +72,15 @@ func (g *generator) expr() string {
 		}
 		return "{" + strings.Join(items, ", ") + "}"
 	}
-	return "function(a, b) " + g.pick("return a", "return a, b", "return "+g.variable(), "error(a)", "return b + a", "return a < b", "return "+g.expr()) + " end"
+	return "function(a, b) " + g.pick("return a", "return a, b", "return "+g.variable(), "error(a)",
+		"return b + a", "return a < b", "return "+g.expr()) + " end"
 }
 
 // key is an expression for a new key. It is no table or function: those are hashed by their
 // addresses, so that the order of pairs is another each time.
 func (g *generator) key() string {
-	return g.pick("1", "2", "3", "4", "0.5", "'a'", "'x'", "'key'", "true", "2^53", "-1", "tonumber("+g.expr()+")", "tostring(tonumber("+g.expr()+"))", "#"+g.operand())
+	return g.pick("1", "2", "3", "4", "0.5", "'a'", "'x'", "'key'", "true", "2^53", "-1",
+		"tonumber("+g.expr()+")", "tostring(tonumber("+g.expr()+"))", "#"+g.operand())
 }
 
 // operand is an expression that may be indexed.
@@ -130,7 +137,8 @@ func (g *generator) statement() {
 	case 4:
 		fmt.Fprintf(&g.b, "%s[%s] = %s\n", g.variable(), g.key(), g.expr())
 	case 5:
-		fmt.Fprintf(&g.b, "%s.%s, %s = %s\n", g.variable(), g.pick("a", "b", "x"), g.variable(), g.list(1+g.IntN(3)))
+		fmt.Fprintf(&g.b, "%s.%s, %s = %s\n", g.variable(), g.pick("a", "b", "x"), g.variable(),
+			g.list(1+g.IntN(3)))
 	case 6:
 		fmt.Fprintf(&g.b, "if %s then\n", g.expr())
 		g.block()
@@ -147,7 +155,8 @@ func (g *generator) statement() {
 		g.locals = append(g.locals[:scope], name)
 	case 8:
 		name := g.local()
-		fmt.Fprintf(&g.b, "for %s = %s, %s do\n", name, g.pick("1", "2", "'1'", "math.max(-5, "+g.expr()+")"), g.pick("3", "5", "0"))
+		fmt.Fprintf(&g.b, "for %s = %s, %s do\n", name,
+			g.pick("1", "2", "'1'", "math.max(-5, "+g.expr()+")"), g.pick("3", "5", "0"))
 		g.inLoop(name)
 	case 9:
 		// A loop that adds to its own table may never end, or end differently in each
@@ -156,7 +165,9 @@ func (g *generator) statement() {
 		over := g.pick("pairs", "ipairs", "next")
 		if g.IntN(2) == 0 {
 			seen := g.local()
-			fmt.Fprintf(&g.b, "local %s = {}\nfor %s, %s in %s(%s) do\n%s[#%s + 1] = {%s, %s}\nend\n", seen, key, value, over, g.expr(), seen, seen, key, value)
+			fmt.Fprintf(&g.b,
+				"local %s = {}\nfor %s, %s in %s(%s) do\n%s[#%s + 1] = {%s, %s}\nend\n", seen, key,
+				value, over, g.expr(), seen, seen, key, value)
 			g.locals = append(g.locals, seen)
 			break
 		}
@@ -164,7 +175,8 @@ func (g *generator) statement() {
 		for i := range items {
 			items[i] = g.pick("", "", "a=", "["+g.key()+"]=", "b=") + g.expr()
 		}
-		fmt.Fprintf(&g.b, "for %s, %s in %s({%s}) do\n", key, value, over, strings.Join(items, ", "))
+		fmt.Fprintf(&g.b, "for %s, %s in %s({%s}) do\n", key, value, over,
+			strings.Join(items, ", "))
 		g.inLoop(key, value)
 	case 10:
 		fmt.Fprintf(&g.b, "while %s do\n", g.expr())
@@ -196,14 +208,16 @@ func (g *generator) program() string {
 // opaque reports whether a result differs from run to run: it shows addresses, or the order of keys
 // hashed by them. The string library differs too, because here it is only a part of Redis's.
 func opaque(s string) bool {
-	return strings.Contains(s, ": 0x") || strings.Contains(s, "function=") || strings.Contains(s, "{}=") || strings.Contains(s, "}=") || strings.Contains(s, "'__index'=")
+	return strings.Contains(s, ": 0x") || strings.Contains(s, "function=") ||
+		strings.Contains(s, "{}=") || strings.Contains(s, "}=") || strings.Contains(s, "'__index'=")
 }
 
 // TestRandomProgramsAsRedis compares results of random programs with those of a redis-server.
 // KEYP_DIFF_SEED chooses other programs, KEYP_DIFF_PROGRAMS their number.
 func TestRandomProgramsAsRedis(t *testing.T) {
 	client := testkit.Redis(t, "--busy-reply-threshold", "0").Client(2)
-	seed, programs := testkit.Number(t, "KEYP_DIFF_SEED", testkit.Seed(t)), testkit.Number(t, "KEYP_DIFF_PROGRAMS", 500)
+	seed, programs := testkit.Number(t, "KEYP_DIFF_SEED", testkit.Seed(t)),
+		testkit.Number(t, "KEYP_DIFF_PROGRAMS", 500)
 	failures := 0
 	for i := range programs {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, i))}

@@ -17,7 +17,8 @@ func drawKey(t *rapid.T, L *State, objects []Value) Value {
 	case 0, 1, 2:
 		return Number(float64(rapid.IntRange(-2, 40).Draw(t, "int")))
 	case 3:
-		return Number(rapid.SampledFrom([]float64{0.5, -0.5, math.Inf(1), 1 << 31, 1 << 53, 1e300, -1 << 40, 2.5}).Draw(t, "float"))
+		return Number(rapid.SampledFrom([]float64{0.5, -0.5, math.Inf(1), 1 << 31, 1 << 53, 1e300,
+			-1 << 40, 2.5}).Draw(t, "float"))
 	case 4, 5:
 		return L.String(fmt.Sprintf("key%d", rapid.IntRange(0, 40).Draw(t, "string")))
 	case 6:
@@ -39,8 +40,10 @@ func modelKey(v Value) string {
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		L := NewState()
-		table := L.NewTable(rapid.IntRange(0, 8).Draw(t, "elements"), rapid.IntRange(0, 8).Draw(t, "others"))
-		objects := []Value{L.NewTable(0, 0).Value(), L.NewTable(0, 0).Value(), LightUserdata(0), LightUserdata(7)}
+		table := L.NewTable(rapid.IntRange(0, 8).Draw(t, "elements"),
+			rapid.IntRange(0, 8).Draw(t, "others"))
+		objects := []Value{L.NewTable(0, 0).Value(), L.NewTable(0, 0).Value(), LightUserdata(0),
+			LightUserdata(7)}
 		model := map[string]Value{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			key := drawKey(t, L, objects)
@@ -101,8 +104,10 @@ func checkNext(t *rapid.T, L *State, table *Table, model map[string]Value, remov
 // TestReadonlyTables proves that no way of writing changes a readonly table.
 func TestReadonlyTables(t *testing.T) {
 	for _, write := range []string{
-		"t.x = 1", "t.y = 1", "t[1] = 2", "rawset(t, 'x', 2)", "table.insert(t, 1)", "table.insert(t, 1, 1)", "table.remove(t)",
-		"table.sort(t)", "setmetatable(t, {})", "t.f = nil", "local u = setmetatable({}, {__newindex = t}) u.x = 1",
+		"t.x = 1", "t.y = 1", "t[1] = 2", "rawset(t, 'x', 2)", "table.insert(t, 1)",
+		"table.insert(t, 1, 1)", "table.remove(t)",
+		"table.sort(t)", "setmetatable(t, {})", "t.f = nil",
+		"local u = setmetatable({}, {__newindex = t}) u.x = 1",
 		"for k in pairs(t) do t[k] = nil end", "function t.g() end", "t[1], t[2] = t[2], t[1]",
 	} {
 		L := newTestState(t)
@@ -115,10 +120,12 @@ func TestReadonlyTables(t *testing.T) {
 		g := L.Globals()
 		g.SetString(L, "t", table.Value())
 		_, e := evaluate(t, L, write)
-		if e == nil || e.Value.AsTable() != nil || len(e.Error()) < len(errReadonly) || e.Error()[len(e.Error())-len(errReadonly):] != errReadonly {
+		if e == nil || e.Value.AsTable() != nil || len(e.Error()) < len(errReadonly) ||
+			e.Error()[len(e.Error())-len(errReadonly):] != errReadonly {
 			t.Errorf("%s: %v", write, e)
 		}
-		if table.Len() != 3 || table.GetInt(1) != Number(3) || table.GetString("f") != True || table.Metatable() != nil {
+		if table.Len() != 3 || table.GetInt(1) != Number(3) || table.GetString("f") != True ||
+			table.Metatable() != nil {
 			t.Errorf("%s has changed a readonly table", write)
 		}
 	}

@@ -64,16 +64,19 @@ func readAll(file []byte) (batches []string, r *Reader, err error) {
 // TestFile: what is written comes back, and its sum goes on from what was before it.
 func TestFile(t *testing.T) {
 	want := []string{"one", "", strings.Repeat("long", 1<<20), "four"}
-	h := Header{Format: Format, History: "h", From: 4096, Previous: "before", Untimed: []Span{{5000, 6000}}}
+	h := Header{Format: Format, History: "h", From: 4096, Previous: "before",
+		Untimed: []Span{{5000, 6000}}}
 	got, r, err := readAll(made(t, h, want...))
-	if err != nil || !slices.Equal(got, want) || !reflect.DeepEqual(r.Header, h) || r.Last() <= 4096 {
+	if err != nil || !slices.Equal(got, want) || !reflect.DeepEqual(r.Header, h) ||
+		r.Last() <= 4096 {
 		t.Fatalf("%d batches of %+v come back, %v", len(got), r.Header, err)
 	}
 	h.Previous = "other"
 	if _, other, err := readAll(made(t, h, want...)); err != nil || other.Sum() == r.Sum() {
 		t.Errorf("the sum does not depend on what was before: %v", err)
 	}
-	if _, other, err := readAll(made(t, r.Header, want[:3]...)); err != nil || other.Sum() == r.Sum() {
+	if _, other, err := readAll(made(t, r.Header, want[:3]...)); err != nil ||
+		other.Sum() == r.Sum() {
 		t.Errorf("the sum does not depend on the last batch: %v", err)
 	}
 }
@@ -85,7 +88,8 @@ func TestFileDamaged(t *testing.T) {
 		b := bytes.Clone(file)
 		b[at] ^= 1 << (at % 8)
 		for what, b := range map[string][]byte{"another byte": b, "cut": file[:at]} {
-			if _, _, err := readAll(b); !errors.Is(err, backupfile.ErrBad) && !errors.Is(err, ErrBad) {
+			if _, _, err := readAll(b); !errors.Is(err, backupfile.ErrBad) &&
+				!errors.Is(err, ErrBad) {
 				t.Fatalf("%s at %d: %v", what, at, err)
 			}
 		}
@@ -116,15 +120,18 @@ func TestFileHostile(t *testing.T) {
 	}
 	good := head(`{"format":1,"history":"h","from":10}`)
 	for what, b := range map[string][]byte{
-		"nothing":              {},
-		"a long header":        binary.LittleEndian.AppendUint32(nil, 1<<31),
-		"no JSON":              head("{"),
-		"another format":       head(`{"format":2}`),
-		"a huge batch":         binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good), 1<<62), 1<<61),
-		"no step":              binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good), 0), 0),
-		"a step over the end":  binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good), 1<<64-1), 0),
-		"a batch without room": append(binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good), 2), 3), "abc"...),
-		"a cut length":         append(bytes.Clone(good), 0x80),
+		"nothing":        {},
+		"a long header":  binary.LittleEndian.AppendUint32(nil, 1<<31),
+		"no JSON":        head("{"),
+		"another format": head(`{"format":2}`),
+		"a huge batch": binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good), 1<<62),
+			1<<61),
+		"no step": binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good), 0), 0),
+		"a step over the end": binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good),
+			1<<64-1), 0),
+		"a batch without room": append(binary.AppendUvarint(binary.AppendUvarint(bytes.Clone(good),
+			2), 3), "abc"...),
+		"a cut length": append(bytes.Clone(good), 0x80),
 	} {
 		if _, _, err := readAll(packed(t, b)); !errors.Is(err, ErrBad) {
 			t.Errorf("%s: %v", what, err)
@@ -167,7 +174,8 @@ func (l *log) open() {
 		err = l.fs.MkdirAll("/data")
 	}
 	if err == nil {
-		l.log, err = wal.Open(wal.Options{FS: l.fs, Dir: "/data/wal", Clock: l.now, SegmentSize: 64 << 10, NoBackground: true, KeepFrom: state.Through,
+		l.log, err = wal.Open(wal.Options{FS: l.fs, Dir: "/data/wal", Clock: l.now,
+			SegmentSize: 64 << 10, NoBackground: true, KeepFrom: state.Through,
 			Logger: slog.New(slog.DiscardHandler)}, 0, nil)
 	}
 	if err != nil {
@@ -182,8 +190,10 @@ func (l *log) open() {
 		}
 		return nil
 	})
-	o := Options{FS: files, Log: archived{l.log}, Timed: l.log.End(), Data: "/data", Dir: "/archive", Timeout: func() time.Duration { return time.Minute }, Clock: l.now,
-		Logger: slog.New(slog.NewTextHandler(&l.logged, nil)), NoBackground: true, FileSize: 1000, Directory: l.directory}
+	o := Options{FS: files, Log: archived{l.log}, Timed: l.log.End(), Data: "/data",
+		Dir: "/archive", Timeout: func() time.Duration { return time.Minute }, Clock: l.now,
+		Logger: slog.New(slog.NewTextHandler(&l.logged, nil)), NoBackground: true, FileSize: 1000,
+		Directory: l.directory}
 	if l.run != nil {
 		o.Dir, o.Run = "", func(_ context.Context, path string) error { return l.run(path) }
 	}
@@ -251,7 +261,8 @@ func TestWhenFilesAreMade(t *testing.T) {
 	}
 	l.now.Advance(time.Second)
 	l.round(false)
-	if got := l.a.Status(); got.Files != 1 || l.all("/archive") != 3 || got.Through != l.log.End() || got.Last != l.now.Now() {
+	if got := l.a.Status(); got.Files != 1 || l.all("/archive") != 3 ||
+		got.Through != l.log.End() || got.Last != l.now.Now() {
 		t.Errorf("after the timeout: %+v, and the log ends at %d", got, l.log.End())
 	}
 	l.write(100)
@@ -335,7 +346,8 @@ func TestCommand(t *testing.T) {
 // TestNoDirectory: a directory that cannot be made does not keep the log from being used, and the
 // archive begins when it can be.
 func TestNoDirectory(t *testing.T) {
-	l := &log{t: t, fs: vfs.NewMem(), now: clock.NewFake(1_700_000_000_000), broken: errors.New("no directory")}
+	l := &log{t: t, fs: vfs.NewMem(), now: clock.NewFake(1_700_000_000_000),
+		broken: errors.New("no directory")}
 	l.open()
 	l.write(3)
 	if err := l.a.Round(true); !errors.Is(err, l.broken) || !errors.Is(l.a.Status().Err, l.broken) {
@@ -450,7 +462,8 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 	l.close()
 	l.onFile = nil
-	if got := l.a.Status(); got.Files != 2 || !errors.Is(got.Err, errLate) || l.all("/archive") == 100 {
+	if got := l.a.Status(); got.Files != 2 || !errors.Is(got.Err, errLate) ||
+		l.all("/archive") == 100 {
 		t.Errorf("the archive is %+v", got)
 	}
 	l.open()
@@ -476,7 +489,8 @@ func TestCommandHangs(t *testing.T) {
 	l.open()
 	l.write(1)
 	l.round(true)
-	if len(amid) != 2 || amid[0].Runs != RunLimit-time.Second || amid[0].Err != nil || !errors.Is(amid[1].Err, errHangs) {
+	if len(amid) != 2 || amid[0].Runs != RunLimit-time.Second || amid[0].Err != nil ||
+		!errors.Is(amid[1].Err, errHangs) {
 		t.Errorf("while the command runs: %+v", amid)
 	}
 	if got := l.a.Status(); got.Runs != 0 || got.Err != nil || got.Files != 1 {
@@ -534,7 +548,8 @@ func TestCopyIsNoticed(t *testing.T) {
 		l.write(1)
 		l.round(true)
 		if got := strings.Count(l.logged.String(), "was copied"); got != start.warned {
-			t.Errorf("start %d: the log says %d times that it is a copy, want %d", n, got, start.warned)
+			t.Errorf("start %d: the log says %d times that it is a copy, want %d", n,
+				got, start.warned)
 		}
 	}
 	l.close()
@@ -548,7 +563,8 @@ func TestPauses(t *testing.T) {
 		pause = pauseAfter(errLate, pause)
 		got = append(got, pause)
 	}
-	if want := []int64{500, 1000, 2000, 4000, 8000, 10000, 10000}; !slices.Equal(got, want) || pauseAfter(nil, 10000) != lookInterval {
+	if want := []int64{500, 1000, 2000, 4000, 8000, 10000, 10000}; !slices.Equal(got, want) ||
+		pauseAfter(nil, 10000) != lookInterval {
 		t.Errorf("the pauses are %v, want %v", got, want)
 	}
 }
@@ -556,7 +572,8 @@ func TestPauses(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add(made(f, Header{Format: Format, History: "h", From: 4096}, "one", "two"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, _, err := readAll(b); err != nil && !errors.Is(err, ErrBad) && !errors.Is(err, backupfile.ErrBad) {
+		if _, _, err := readAll(b); err != nil && !errors.Is(err, ErrBad) &&
+			!errors.Is(err, backupfile.ErrBad) {
 			t.Error(err)
 		}
 	})

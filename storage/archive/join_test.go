@@ -18,7 +18,8 @@ type span struct{ from, until, cut int }
 
 // archiveOf makes a directory with files of batches. A file that begins where the one before it
 // ends goes on from that, as does the first one from previous.
-func archiveOf(t *testing.T, fs vfs.FS, dir string, batches []string, previous string, spans ...span) Files {
+func archiveOf(t *testing.T, fs vfs.FS, dir string, batches []string, previous string,
+	spans ...span) Files {
 	t.Helper()
 	if err := fs.MkdirAll(dir); err != nil {
 		t.Fatal(err)
@@ -83,27 +84,40 @@ func TestJoin(t *testing.T) {
 		count    int // of the batches that are read
 		words    string
 	}{
-		"one":                           {[]one{of(span{0, 3, 0}, span{3, 8, 0})}, 8, ""},
-		"one with a hole":               {[]one{of(span{0, 3, 0}, span{4, 8, 0})}, 3, "begins at LSN"},
-		"it moved to another directory": {[]one{of(span{0, 3, 0}), {log, whole(log[:3]), []span{{3, 8, 0}}}}, 8, ""},
-		"nothing proves that it moved":  {[]one{of(span{0, 3, 0}), of(span{3, 8, 0})}, 3, "nothing proves"},
-		"another one goes on":           {[]one{of(span{0, 3, 0}), of(span{0, 1, 0}, span{1, 5, 0}, span{5, 8, 0})}, 8, ""},
-		"the second one begins it":      {[]one{of(span{3, 8, 0}), of(span{0, 4, 0})}, 8, ""},
-		"in turn":                       {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{1, 5, 0}), of(span{5, 8, 0})}, 8, ""},
-		"a file is cut":                 {[]one{of(span{0, 2, 0}, span{2, 6, 1}, span{6, 8, 0}), of(span{0, 7, 0})}, 8, ""},
-		"the last file is cut":          {[]one{of(span{0, 6, 1}), of(span{0, 8, 0})}, 8, "ends too early"}, // it may have had more
-		"both end":                      {[]one{of(span{0, 6, 0}), of(span{0, 4, 0})}, 6, ""},
-		"the same hole":                 {[]one{of(span{0, 3, 0}, span{5, 8, 0}), of(span{0, 2, 0}, span{6, 8, 0})}, 3, "begins at LSN"},
-		"a fork of the same length":     {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}}, 4, "another copy"},
-		"a fork of another length":      {[]one{of(span{0, 4, 0}), {longer, "", []span{{0, 8, 0}}}}, 4, "another copy"},
-		"a third one goes on":           {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}, of(span{0, 8, 0})}, 8, ""},
+		"one": {[]one{of(span{0, 3, 0}, span{3, 8, 0})}, 8, ""},
+		"one with a hole": {[]one{of(span{0, 3, 0}, span{4, 8, 0})}, 3,
+			"begins at LSN"},
+		"it moved to another directory": {[]one{of(span{0, 3, 0}),
+			{log, whole(log[:3]), []span{{3, 8, 0}}}}, 8, ""},
+		"nothing proves that it moved": {[]one{of(span{0, 3, 0}), of(span{3, 8, 0})}, 3,
+			"nothing proves"},
+		"another one goes on": {[]one{of(span{0, 3, 0}),
+			of(span{0, 1, 0}, span{1, 5, 0}, span{5, 8, 0})}, 8, ""},
+		"the second one begins it": {[]one{of(span{3, 8, 0}), of(span{0, 4, 0})}, 8, ""},
+		"in turn": {[]one{of(span{0, 2, 0}, span{4, 6, 0}), of(span{1, 5, 0}),
+			of(span{5, 8, 0})}, 8, ""},
+		"a file is cut": {[]one{of(span{0, 2, 0}, span{2, 6, 1}, span{6, 8, 0}),
+			of(span{0, 7, 0})}, 8, ""},
+		// It may have had more.
+		"the last file is cut": {[]one{of(span{0, 6, 1}), of(span{0, 8, 0})}, 8, "ends too early"},
+		"both end":             {[]one{of(span{0, 6, 0}), of(span{0, 4, 0})}, 6, ""},
+		"the same hole": {[]one{of(span{0, 3, 0}, span{5, 8, 0}),
+			of(span{0, 2, 0}, span{6, 8, 0})}, 3, "begins at LSN"},
+		"a fork of the same length": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}}},
+			4, "another copy"},
+		"a fork of another length": {[]one{of(span{0, 4, 0}), {longer, "", []span{{0, 8, 0}}}},
+			4, "another copy"},
+		"a third one goes on": {[]one{of(span{0, 4, 0}), {fork, "", []span{{0, 8, 0}}},
+			of(span{0, 8, 0})}, 8, ""},
 	} {
 		fs := vfs.NewMem()
 		var from []Files
 		for i, a := range tt.archives {
-			from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))), a.batches, a.previous, a.spans...))
+			from = append(from, archiveOf(t, fs, filepath.Join("/", string(rune('a'+i))), a.batches,
+				a.previous, a.spans...))
 		}
-		from = append(from, archiveOf(t, fs, "/empty", nil, "")) // a member that has archived nothing yet
+		// A member that has archived nothing yet.
+		from = append(from, archiveOf(t, fs, "/empty", nil, ""))
 		j, err := Join(from, "h", 4096)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -115,7 +129,8 @@ func TestJoin(t *testing.T) {
 				got = append(got, string(joined(pieces)))
 			}
 		}
-		if !slices.Equal(got, log[:tt.count]) || (tt.words == "") != (err == io.EOF) || !strings.Contains(err.Error(), tt.words) {
+		if !slices.Equal(got, log[:tt.count]) || (tt.words == "") != (err == io.EOF) ||
+			!strings.Contains(err.Error(), tt.words) {
 			t.Errorf("%s: %q are read, and then %v", what, got, err)
 		}
 		if tt.words != "" && !errors.Is(err, ErrHole) && !errors.Is(err, backupfile.ErrBad) {
@@ -125,7 +140,8 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := Join([]Files{archiveOf(t, vfs.NewMem(), "/a", log, "", span{0, 8, 0}), archiveOf(t, vfs.NewMem(), "/b", log, "", span{0, 8, 0})}, "other", 4096); !errors.Is(err, ErrHole) {
+	if _, err := Join([]Files{archiveOf(t, vfs.NewMem(), "/a", log, "", span{0, 8, 0}), archiveOf(t,
+		vfs.NewMem(), "/b", log, "", span{0, 8, 0})}, "other", 4096); !errors.Is(err, ErrHole) {
 		t.Errorf("archives of another log: %v", err)
 	}
 }

@@ -52,7 +52,8 @@ func readAll(file []byte) ([]byte, error) {
 
 // TestContent: what is written comes back, whatever its length, and is packed.
 func TestContent(t *testing.T) {
-	for _, size := range []int{0, 1, 1000, blockSize - 1, blockSize, blockSize + 1, 5*blockSize + 17} {
+	for _, size := range []int{0, 1, 1000, blockSize - 1, blockSize, blockSize + 1,
+		5*blockSize + 17} {
 		file, want := made(t, size)
 		got, err := readAll(file)
 		if err != nil || !bytes.Equal(got, want) {
@@ -90,8 +91,10 @@ func TestDamaged(t *testing.T) {
 	second := file[begin+len(first):][:size(begin+len(first))]
 	rest := file[begin+len(first)+len(second):]
 	for what, parts := range map[string][][]byte{
-		"the first is missing": {second, rest}, "the second is missing": {first, rest}, "exchanged": {second, first, rest},
-		"twice": {first, first, second, rest}, "no end": {first, second, rest[:len(rest)-partHead]},
+		"the first is missing": {second, rest}, "the second is missing": {first, rest},
+		"exchanged": {second, first, rest},
+		"twice":     {first, first, second, rest},
+		"no end":    {first, second, rest[:len(rest)-partHead]},
 	} {
 		refused(what, append([]byte(magic), bytes.Join(parts, nil)...))
 	}
@@ -118,7 +121,8 @@ func TestWriterFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, wrote := w.Write(content)
-		if err := w.Close(); !errors.Is(err, errBroken) || wrote != nil && !errors.Is(wrote, errBroken) {
+		if err := w.Close(); !errors.Is(err, errBroken) ||
+			wrote != nil && !errors.Is(wrote, errBroken) {
 			t.Errorf("%d bytes: %v, %v", most, wrote, err)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 func TestRepairOfTimes(t *testing.T) {
 	at := DiskKey(nil, 1, Key{Name: []byte("key")})
 	want := Times{Deadline: 1_700_000_109_584, Created: 1_700_000_000, First: 1_700_000_010_000}
-	im := Image{Type: object.TypeHash, Inline: true, ID: 1, Times: want, Payload: AppendBytes(nil, []byte("field"))}
+	im := Image{Type: object.TypeHash, Inline: true, ID: 1, Times: want,
+		Payload: AppendBytes(nil, []byte("field"))}
 	sound := im.Append(nil, at)
 	var of []int // the bits: of the check, and of the times
 	for bit := 4 * 8; bit < (10+20)*8; bit++ {

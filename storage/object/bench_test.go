@@ -102,7 +102,8 @@ func BenchmarkSmall(b *testing.B) {
 }
 
 func BenchmarkLook(b *testing.B) {
-	h, s, z, l := fill(&Hash{}).(*Hash), fill(&Set{}).(*Set), fill(&ZSet{}).(*ZSet), fill(&List{}).(*List)
+	h, s, z, l := fill(&Hash{}).(*Hash), fill(&Set{}).(*Set), fill(&ZSet{}).(*ZSet),
+		fill(&List{}).(*List)
 	small := &Hash{}
 	for i := range 100 {
 		small.Set(fmt.Appendf(nil, "%010d", i), []byte("value"), 0)
@@ -126,7 +127,9 @@ func BenchmarkLook(b *testing.B) {
 	run("hash/get-small", func(i int) { small.Get([]byte("0000000050")) })
 	run("hash/set", func(i int) { h.Set(key(i), key(i), 0) })
 	run("hash/at", func(i int) { h.At(i * 7919 % million) })
-	run("hash/scan10", func(i int) { h.Scan(uint64(uint32(i)*2654435761), 10, func(_, _ []byte, _ int64) {}) })
+	run("hash/scan10", func(i int) {
+		h.Scan(uint64(uint32(i)*2654435761), 10, func(_, _ []byte, _ int64) {})
+	})
 	run("set/has", func(i int) { s.Has(key(i)) })
 	run("zset/score", func(i int) { z.Score(key(i)) })
 	run("zset/rank", func(i int) { z.Rank(key(i)) })
@@ -199,7 +202,8 @@ func BenchmarkDelayQueue(b *testing.B) {
 	payload := make([]byte, 100)
 	id := func(i int) []byte { return fmt.Appendf(nil, "job:%012d", i) }
 	add := func(q *DelayQueue, i int) {
-		j := Job{ID: id(i), Due: 1_700_000_000_000 + int64(uint32(i)*2246822519)>>5, Number: q.NextNumber(), Payload: payload}
+		j := Job{ID: id(i), Due: 1_700_000_000_000 + int64(uint32(i)*2246822519)>>5,
+			Number: q.NextNumber(), Payload: payload}
 		if err := q.Put(j.ID, j.Append(nil), 0); err != nil {
 			b.Fatal(err)
 		}

@@ -69,18 +69,23 @@ func TestClone(t *testing.T) {
 			before := elements(v)
 			SetLimits(Limits{ListSize: 1})
 			c := v.Clone()
-			if got := elements(c); !slices.Equal(got, before) || c.Len() != v.Len() || c.Earliest() != v.Earliest() {
+			if got := elements(c); !slices.Equal(got, before) || c.Len() != v.Len() ||
+				c.Earliest() != v.Earliest() {
 				t.Fatalf("%s of %d: the clone has other elements", name, n)
 			}
 			if e, ok := v.(encoded); ok && e.Encoding() != c.(encoded).Encoding() {
-				t.Errorf("%s of %d: the clone of a %s is a %s", name, n, e.Encoding(), c.(encoded).Encoding())
+				t.Errorf("%s of %d: the clone of a %s is a %s", name, n, e.Encoding(),
+					c.(encoded).Encoding())
 			}
 			if l, ok := c.(*List); ok {
 				checkList(t, l)
 			}
 			SetLimits(DefaultLimits)
 			var keys [][]byte
-			c.Walk(func(elem, _ []byte, _ int64) bool { keys = append(keys, slices.Clone(elem)); return len(keys) < 20 })
+			c.Walk(func(elem, _ []byte, _ int64) bool {
+				keys = append(keys, slices.Clone(elem))
+				return len(keys) < 20
+			})
 			for _, k := range slices.Backward(keys) {
 				c.Remove(k)
 			}
@@ -101,7 +106,8 @@ func TestClone(t *testing.T) {
 // TestCloneMemory: a clone takes hardly more memory than its origin, however long the elements are:
 // blocks may be filled otherwise.
 func TestCloneMemory(t *testing.T) {
-	for _, size := range []int{0, 100, 1000, blockSize/4 - 100, blockSize / 4, blockSize/4 + 100, 3 * blockSize} {
+	for _, size := range []int{0, 100, 1000, blockSize/4 - 100, blockSize / 4, blockSize/4 + 100,
+		3 * blockSize} {
 		for _, n := range []int{1, 3, 20, 500} {
 			h := &Hash{}
 			h.Reserve(n + 1000) // so that it has the large form

@@ -17,7 +17,8 @@ func compareJobs(a, b Job) int {
 }
 
 func sameJob(a, b Job) bool {
-	return a.Place() == b.Place() && a.Deliveries == b.Deliveries && a.Receipt == b.Receipt && bytes.Equal(a.ID, b.ID) && bytes.Equal(a.Payload, b.Payload)
+	return a.Place() == b.Place() && a.Deliveries == b.Deliveries && a.Receipt == b.Receipt &&
+		bytes.Equal(a.ID, b.ID) && bytes.Equal(a.Payload, b.Payload)
 }
 
 // TestDelayQueue: a queue has the jobs that were put into it, in their order, whatever happened to
@@ -30,9 +31,12 @@ func TestDelayQueue(t *testing.T) {
 			for range many {
 				id := drawID()
 				j := Job{
-					ID: []byte(id), Due: rapid.Int64Range(0, 50).Draw(rt, "due"), Number: q.NextNumber(),
-					Deliveries: rapid.Uint64Range(0, 300).Draw(rt, "deliveries"), Receipt: rapid.Uint64Range(0, 1).Draw(rt, "receipt") << 50,
-					Payload: bytes.Repeat([]byte("p"), rapid.SampledFrom([]int{0, 10, 500, 6000}).Draw(rt, "size")),
+					ID: []byte(id), Due: rapid.Int64Range(0, 50).Draw(rt, "due"),
+					Number:     q.NextNumber(),
+					Deliveries: rapid.Uint64Range(0, 300).Draw(rt, "deliveries"),
+					Receipt:    rapid.Uint64Range(0, 1).Draw(rt, "receipt") << 50,
+					Payload: bytes.Repeat([]byte("p"),
+						rapid.SampledFrom([]int{0, 10, 500, 6000}).Draw(rt, "size")),
 				}
 				if old, ok := model[id]; ok && rapid.Bool().Draw(rt, "moves") {
 					j.Number = old.Number
@@ -118,8 +122,10 @@ func checkQueue(rt *rapid.T, q *DelayQueue, model map[string]Job) {
 		}
 	}
 	slices.SortFunc(want, compareJobs)
-	if q.Len() != len(want) || q.Delivered() != delivered || q.LenAt(1000) != len(want) || q.Earliest() != 0 {
-		rt.Fatalf("it has %d jobs, %d delivered, want %d, %d", q.Len(), q.Delivered(), len(want), delivered)
+	if q.Len() != len(want) || q.Delivered() != delivered || q.LenAt(1000) != len(want) ||
+		q.Earliest() != 0 {
+		rt.Fatalf("it has %d jobs, %d delivered, want %d, %d", q.Len(), q.Delivered(),
+			len(want), delivered)
 	}
 	i := 0
 	same := func(j Job) bool {
@@ -142,7 +148,8 @@ func checkQueue(rt *rapid.T, q *DelayQueue, model map[string]Job) {
 		rt.Fatalf("Walk visits %d of %d", i, len(want))
 	}
 	first, last, ok := q.Ends()
-	if ok != (len(want) > 0) || ok && (first != want[0].Place() || last != want[len(want)-1].Place()) {
+	if ok != (len(want) > 0) ||
+		ok && (first != want[0].Place() || last != want[len(want)-1].Place()) {
 		rt.Fatalf("it begins at %v and ends at %v", first, last)
 	}
 	now := rapid.Int64Range(0, 60).Draw(rt, "now")
@@ -173,7 +180,8 @@ func checkQueue(rt *rapid.T, q *DelayQueue, model map[string]Job) {
 	if got, ok := q.Job(j.ID); !ok || !sameJob(got, j) {
 		rt.Fatalf("job %s is %s at %v", j.ID, got.ID, got.Place())
 	}
-	if val, deadline, ok := q.Element(j.ID); !ok || deadline != 0 || !bytes.Equal(val, j.Append(nil)) {
+	if val, deadline, ok := q.Element(j.ID); !ok || deadline != 0 ||
+		!bytes.Equal(val, j.Append(nil)) {
 		rt.Fatalf("the element of job %s is %q", j.ID, val)
 	}
 	if _, ok := q.Job([]byte("none")); ok {
@@ -189,9 +197,12 @@ func TestDelayElements(t *testing.T) {
 		elem, val []byte
 		deadline  int64
 	}{
-		"no id": {nil, good, 0}, "a long id": {bytes.Repeat([]byte("x"), MaxJobID+1), good, 0}, "a deadline": {j.ID, good, 1},
-		"no value": {j.ID, nil, 0}, "half a due time": {j.ID, good[:5], 0}, "no number": {j.ID, good[:6], 0}, "no deliveries": {j.ID, good[:7], 0},
-		"no receipt": {j.ID, good[:8], 0}, "a large number": {j.ID, (&Job{Number: maxJobNumber}).Append(nil), 0},
+		"no id": {nil, good, 0}, "a long id": {bytes.Repeat([]byte("x"), MaxJobID+1), good, 0},
+		"a deadline": {j.ID, good, 1},
+		"no value":   {j.ID, nil, 0}, "half a due time": {j.ID, good[:5], 0},
+		"no number": {j.ID, good[:6], 0}, "no deliveries": {j.ID, good[:7], 0},
+		"no receipt":      {j.ID, good[:8], 0},
+		"a large number":  {j.ID, (&Job{Number: maxJobNumber}).Append(nil), 0},
 		"many deliveries": {j.ID, (&Job{Deliveries: maxJobNumber}).Append(nil), 0},
 	} {
 		if err := q.Put(e.elem, e.val, e.deadline); err == nil {
@@ -222,7 +233,8 @@ func TestDelayMemory(t *testing.T) {
 	const n, payload = 200_000, 256
 	q, size := NewDelayQueue(), 0
 	for i := range n {
-		j := Job{ID: fmt.Appendf(nil, "%036d", i), Due: 1_700_000_000_000 + int64(i)*7919%1_000_000, Number: q.NextNumber(), Payload: bytes.Repeat([]byte{'x'}, payload)}
+		j := Job{ID: fmt.Appendf(nil, "%036d", i), Due: 1_700_000_000_000 + int64(i)*7919%1_000_000,
+			Number: q.NextNumber(), Payload: bytes.Repeat([]byte{'x'}, payload)}
 		size += len(j.ID) + len(j.Payload) + 8
 		if err := q.Put(j.ID, j.Append(nil), 0); err != nil {
 			t.Fatal(err)
@@ -231,7 +243,9 @@ func TestDelayMemory(t *testing.T) {
 	if got := float64(q.Bytes()) / float64(size); got > 1.3 {
 		t.Errorf("%d jobs take %.2f times their bytes", n, got)
 	} else {
-		t.Logf("%.3f times the bytes: arena %d, index %d, dense %d, order %d, of %d", got, q.big.arena.bytes()/n, q.big.index.bytes()/n, q.big.dense.bytes()/n, q.big.scores.bytes()/n, size/n)
+		t.Logf("%.3f times the bytes: arena %d, index %d, dense %d, order %d, of %d", got,
+			q.big.arena.bytes()/n, q.big.index.bytes()/n, q.big.dense.bytes()/n,
+			q.big.scores.bytes()/n, size/n)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 type timedValue interface {
 	Value
 	Deadlines(after int64, visit func(deadline int64) bool)
-	DueAt(deadline int64, from uint32, most int, visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
+	DueAt(deadline int64, from uint32, most int,
+		visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
 // All elements with a deadline come once and in the order of hashes, in pages of any size and with
@@ -61,7 +62,8 @@ func TestDueAt(t *testing.T) {
 		}
 		for _, d := range deadlines[1:] {
 			got := map[string]bool{}
-			most, page, from, last := rapid.IntRange(1, 400).Draw(t, "most"), rapid.IntRange(1, 300).Draw(t, "page"), uint32(0), uint32(0)
+			most, page, from, last := rapid.IntRange(1, 400).Draw(t, "most"),
+				rapid.IntRange(1, 300).Draw(t, "page"), uint32(0), uint32(0)
 			for more, calls := true, 0; more; calls++ {
 				n := 0
 				from, more = v.DueAt(d, from, most, func(elem []byte, hash uint32) bool {
@@ -79,7 +81,8 @@ func TestDueAt(t *testing.T) {
 				}
 			}
 			if !maps.Equal(got, want[d]) && len(got)+len(want[d]) > 0 {
-				t.Fatalf("at %d: %d elements, want %d, without %v", d, len(got), len(want[d]), slices.Collect(maps.Keys(want[d])))
+				t.Fatalf("at %d: %d elements, want %d, without %v", d, len(got), len(want[d]),
+					slices.Collect(maps.Keys(want[d])))
 			}
 		}
 	})

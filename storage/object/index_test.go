@@ -14,7 +14,8 @@ func TestIndexModel(t *testing.T) {
 		x.tight = rapid.Bool().Draw(rt, "tight")
 		rt.Repeat(map[string]func(*rapid.T){
 			"insert": func(rt *rapid.T) {
-				from := rapid.SampledFrom([]uint32{0, 1 << 31, 1<<32 - 1<<26, rapid.Uint32().Draw(rt, "from")}).Draw(rt, "first")
+				from := rapid.SampledFrom([]uint32{0, 1 << 31, 1<<32 - 1<<26,
+					rapid.Uint32().Draw(rt, "from")}).Draw(rt, "first")
 				by := rapid.SampledFrom([]uint32{0, 1, 1 << 20, 2654435761}).Draw(rt, "by")
 				most := 1000
 				if by == 0 {
@@ -28,7 +29,8 @@ func TestIndexModel(t *testing.T) {
 				}
 			},
 			"remove": func(rt *rapid.T) {
-				first, by := rapid.Uint32Range(0, next).Draw(rt, "first"), rapid.SampledFrom([]uint32{1, 2, 7}).Draw(rt, "by")
+				first, by := rapid.Uint32Range(0, next).Draw(rt, "first"),
+					rapid.SampledFrom([]uint32{1, 2, 7}).Draw(rt, "by")
 				for range rapid.IntRange(1, 2000).Draw(rt, "n") {
 					if hash, ok := hashes[first]; ok {
 						x.remove(hash, first)

@@ -35,20 +35,23 @@ func TestLease(t *testing.T) {
 			t.Errorf("the same lease is %+v", other)
 		}
 	}
-	for _, bad := range [][]byte{nil, {1}, {0, 0, 'o'}, {1, 0}, {0x80}, {1, 0x80}, append([]byte{1, 0}, make([]byte, MaxOwner+1)...),
+	for _, bad := range [][]byte{nil, {1}, {0, 0, 'o'}, {1, 0}, {0x80}, {1, 0x80},
+		append([]byte{1, 0}, make([]byte, MaxOwner+1)...),
 		(&Lease{Owner: []byte("o"), Token: 1, Delay: MaxDelay + 1}).append(nil)} {
 		if (&Lease{}).Put(nil, bad, 0) == nil {
 			t.Errorf("%q passes for a lease", bad)
 		}
 	}
-	if (&Lease{}).Put([]byte("x"), elem, 0) == nil || TypeLease.Names([]byte("x")) || !TypeLease.Names(nil) {
+	if (&Lease{}).Put([]byte("x"), elem, 0) == nil || TypeLease.Names([]byte("x")) ||
+		!TypeLease.Names(nil) {
 		t.Error("it has an element with a name")
 	}
 	if same.Remove([]byte("x")); same.Len() != 1 {
 		t.Error("another element's removal removes it")
 	}
 	same.Remove(nil)
-	if _, _, ok := same.Element(nil); ok || same.Len() != 0 || same.Scan(0, 1, see) != 0 || visits != 2 {
+	if _, _, ok := same.Element(nil); ok || same.Len() != 0 || same.Scan(0, 1, see) != 0 ||
+		visits != 2 {
 		t.Error("it stays when it is removed")
 	}
 }

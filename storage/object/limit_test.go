@@ -107,9 +107,11 @@ func TestLimitModel(t *testing.T) {
 		m := &limitModel{now: 1_700_000_000_000, held: map[string]modelHeld{}}
 		for range rapid.IntRange(1, 4).Draw(t, "limits") {
 			r := LimitRule{
-				Kind: LimitKind(rapid.IntRange(1, 4).Draw(t, "kind")), Count: rapid.SampledFrom([]int64{4, 12, 7, 1}).Draw(t, "count"),
+				Kind:  LimitKind(rapid.IntRange(1, 4).Draw(t, "kind")),
+				Count: rapid.SampledFrom([]int64{4, 12, 7, 1}).Draw(t, "count"),
 				// The bounds of ranges would be drawn most often, and have no parts of a token.
-				Rate: rapid.SampledFrom([]int64{7, 3, 9, 1}).Draw(t, "rate"), Span: rapid.SampledFrom([]int64{10, 50, 11, 1}).Draw(t, "span"),
+				Rate: rapid.SampledFrom([]int64{7, 3, 9, 1}).Draw(t, "rate"),
+				Span: rapid.SampledFrom([]int64{10, 50, 11, 1}).Draw(t, "span"),
 			}
 			m.rules = append(m.rules, r)
 			m.level = append(m.level, big.NewRat(r.Count, 1))
@@ -157,7 +159,8 @@ func TestLimitModel(t *testing.T) {
 					want = want && left >= cost
 				}
 				if (refuses == 0) != want {
-					t.Fatalf("at %d limit %d refuses %d, admitted should be %v", m.now, refuses, cost, want)
+					t.Fatalf("at %d limit %d refuses %d, admitted should be %v", m.now,
+						refuses, cost, want)
 				}
 				if refuses != 0 {
 					checkRetry(t, l, m, cost, retry)
@@ -198,8 +201,10 @@ func TestLimitModel(t *testing.T) {
 			}
 			if fresh := l.FreshAt(); fresh > m.now {
 				for i := range m.rules {
-					if left, reset := l.Left(i, &m.rules[i], fresh); l.HeldLen() == 0 && (left != m.rules[i].Count || reset != 0) {
-						t.Fatalf("at %d limit %d has %d left, and resets in %d", fresh, i+1, left, reset)
+					if left, reset := l.Left(i, &m.rules[i], fresh); l.HeldLen() == 0 &&
+						(left != m.rules[i].Count || reset != 0) {
+						t.Fatalf("at %d limit %d has %d left, and resets in %d", fresh,
+							i+1, left, reset)
 					}
 				}
 			}
@@ -252,8 +257,10 @@ func TestLimitExtremes(t *testing.T) {
 		var changes LimitChanges
 		l.Admit(rules, now, r.Count, &changes)
 		left, reset := l.Left(0, &r, now)
-		if refuses, retry := l.Ask(rules, now, 1); refuses != 1 || retry < 1 || left != 0 || reset < 1 {
-			t.Errorf("%+v: limit %d refuses for %d ms, %d left, whole in %d", r, refuses, retry, left, reset)
+		if refuses, retry := l.Ask(rules, now, 1); refuses != 1 || retry < 1 ||
+			left != 0 || reset < 1 {
+			t.Errorf("%+v: limit %d refuses for %d ms, %d left, whole in %d", r, refuses,
+				retry, left, reset)
 		}
 		// Set back by a year, the clock admits nothing that it did not before.
 		if refuses, _ := l.Ask(rules, now-365*86_400_000, 1); refuses != 1 {
@@ -273,14 +280,16 @@ func TestLimitSumsAreBounded(t *testing.T) {
 		},
 		"held": func(l *Limit, i int64) error {
 			id := binary.BigEndian.AppendUint64(nil, uint64(i))
-			return l.Put(LimitHeldKey(nil, id), appendHeld(nil, MaxLimitCount, rules), 1_700_000_000_000)
+			return l.Put(LimitHeldKey(nil, id), appendHeld(nil, MaxLimitCount, rules),
+				1_700_000_000_000)
 		},
 	} {
 		l := &Limit{}
 		const enough = maxLimitTime/MaxLimitCount + 1
 		for i := range int64(enough) {
 			if err := put(l, i); err != nil || l.Bounded() != (i < enough-1) {
-				t.Fatalf("%s: %d of %d are within the bound: %v (%v)", what, i+1, int64(MaxLimitCount), l.Bounded(), err)
+				t.Fatalf("%s: %d of %d are within the bound: %v (%v)", what, i+1,
+					int64(MaxLimitCount), l.Bounded(), err)
 			}
 		}
 	}
@@ -352,8 +361,10 @@ func TestLimitFreshBehindAll(t *testing.T) {
 func TestLimitManyReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &limitModel{now: 1_700_000_000_000, rules: []LimitRule{
-			{Kind: LimitWindow, Count: 2000, Span: 400}, {Kind: LimitUntil, Count: 3000, Until: 1_700_000_005_000},
-			{Kind: LimitTokens, Count: 2500, Rate: 7, Span: 3}, {Kind: LimitWindow, Count: 1900, Span: 300},
+			{Kind: LimitWindow, Count: 2000, Span: 400},
+			{Kind: LimitUntil, Count: 3000, Until: 1_700_000_005_000},
+			{Kind: LimitTokens, Count: 2500, Rate: 7, Span: 3},
+			{Kind: LimitWindow, Count: 1900, Span: 300},
 		}}
 		l := &Limit{}
 		var changes LimitChanges
@@ -364,7 +375,8 @@ func TestLimitManyReservations(t *testing.T) {
 		for i := range 100 {
 			limits := m.rules[:rapid.IntRange(1, len(m.rules)).Draw(t, "limits")]
 			ends := m.now + rapid.Int64Range(1, 500).Draw(t, "ttl")
-			l.Hold(fmt.Append(nil, i), limits, rapid.Int64Range(1, 10).Draw(t, "held"), ends, &changes)
+			l.Hold(fmt.Append(nil, i), limits, rapid.Int64Range(1, 10).Draw(t, "held"), ends,
+				&changes)
 		}
 		for range 5 {
 			cost := rapid.Int64Range(1000, 1900).Draw(t, "cost")
@@ -386,10 +398,12 @@ func TestLimitRefusalIsBounded(t *testing.T) {
 		changes.Clear()
 	}
 	for cost, want := range map[int64]int64{
-		1: 1000, 2: 1001, maxLimitEndings: 1000 + maxLimitEndings - 1, maxLimitEndings + 1: 1000 + maxLimitEndings - 1, rules[0].Count: 1000 + maxLimitEndings - 1,
+		1: 1000, 2: 1001, maxLimitEndings: 1000 + maxLimitEndings - 1, maxLimitEndings + 1: 1000 +
+			maxLimitEndings - 1, rules[0].Count: 1000 + maxLimitEndings - 1,
 	} {
 		if refuses, retry := l.Ask(rules, now, cost); refuses != 1 || retry != want {
-			t.Errorf("%d: limit %d refuses, try again in %d ms, want %d", cost, refuses, retry, want)
+			t.Errorf("%d: limit %d refuses, try again in %d ms, want %d", cost,
+				refuses, retry, want)
 		}
 	}
 }

@@ -18,7 +18,9 @@ type listMachine struct {
 	model []string
 }
 
-var listVals = rapid.OneOf(rapid.StringMatching(`[a-c]{0,2}`), rapid.StringMatching(`[a-z]{5,20}`), long(100, 300), rapid.SampledFrom([]string{strings.Repeat("y", 9000), strings.Repeat("z", 3000)}))
+var listVals = rapid.OneOf(rapid.StringMatching(`[a-c]{0,2}`), rapid.StringMatching(`[a-z]{5,20}`),
+	long(100, 300), rapid.SampledFrom([]string{strings.Repeat("y", 9000),
+		strings.Repeat("z", 3000)}))
 
 func (m *listMachine) put(rt *rapid.T, number int64) {
 	key := ListKey(number)
@@ -115,7 +117,8 @@ func (m *listMachine) removeRange(rt *rapid.T) {
 			}
 		})
 		m.l.RemoveRange(from, to, func(first int64, n int) {
-			if n > len(numbers) || numbers[0] != first || numbers[n-1] != first+int64(n-1)*NumberStep {
+			if n > len(numbers) || numbers[0] != first || numbers[n-1] != first+
+				int64(n-1)*NumberStep {
 				rt.Fatalf("removed are %d from %d, by their numbers %v", n, first, numbers)
 			}
 			numbers = numbers[n:]
@@ -133,7 +136,8 @@ func (m *listMachine) removeRange(rt *rapid.T) {
 }
 
 func (m *listMachine) removeEqual(rt *rapid.T) {
-	val, count := listVals.Draw(rt, "val"), rapid.SampledFrom([]int{0, 1, -1, 2, -2, 10, math.MaxInt, math.MinInt}).Draw(rt, "count")
+	val, count := listVals.Draw(rt, "val"),
+		rapid.SampledFrom([]int{0, 1, -1, 2, -2, 10, math.MaxInt, math.MinInt}).Draw(rt, "count")
 	if len(m.model) > 0 && rapid.Bool().Draw(rt, "one that is there") {
 		val = rapid.SampledFrom(m.model).Draw(rt, "val")
 	}
@@ -172,7 +176,8 @@ func (m *listMachine) removeEqual(rt *rapid.T) {
 func (m *listMachine) positions(rt *rapid.T) {
 	val := listVals.Draw(rt, "val")
 	rank := rapid.SampledFrom([]int{1, 2, 5, -1, -2}).Draw(rt, "rank")
-	count, maxlen := rapid.IntRange(0, 3).Draw(rt, "count"), rapid.IntRange(0, 50).Draw(rt, "maxlen")
+	count, maxlen := rapid.IntRange(0, 3).Draw(rt, "count"),
+		rapid.IntRange(0, 50).Draw(rt, "maxlen")
 	var want []int
 	skip := max(rank, -rank) - 1
 	for n := range m.model {
@@ -204,7 +209,8 @@ func listContents(l *List) (vals []string) {
 
 func (m *listMachine) agree(rt *rapid.T) {
 	if m.l.Len() != len(m.model) || !slices.Equal(listContents(m.l), m.model) {
-		rt.Fatalf("list of %d: %.200q, model of %d: %.200q", m.l.Len(), listContents(m.l), len(m.model), m.model)
+		rt.Fatalf("list of %d: %.200q, model of %d: %.200q", m.l.Len(), listContents(m.l),
+			len(m.model), m.model)
 	}
 	if !slices.Equal(listContents(m.log), m.model) {
 		rt.Fatal("what was reported makes another list")
@@ -234,7 +240,8 @@ func (m *listMachine) agree(rt *rapid.T) {
 	}
 	m.l.Each(index, true, func(i int, _ int64, val []byte) bool {
 		if i != index || string(val) != m.model[i] {
-			rt.Fatalf("backwards element %d is %.100q, model %d %.100q", i, val, index, m.model[index])
+			rt.Fatalf("backwards element %d is %.100q, model %d %.100q", i, val,
+				index, m.model[index])
 		}
 		index--
 		return true
@@ -280,7 +287,8 @@ func checkList(rt rapid.TB, l *List) {
 		}
 	}
 	if l.many != nil && (held != l.many.allocated || size != l.many.size) {
-		rt.Fatalf("%d and %d bytes, counted as %d and %d", held, size, l.many.allocated, l.many.size)
+		rt.Fatalf("%d and %d bytes, counted as %d and %d", held, size, l.many.allocated,
+			l.many.size)
 	}
 }
 
@@ -295,15 +303,18 @@ func TestListModel(t *testing.T) {
 			defer SetLimits(DefaultLimits)
 			rapid.Check(t, func(rt *rapid.T) {
 				m := &listMachine{l: &List{}, log: &List{}}
-				if start := rapid.SampledFrom([]int64{0, math.MaxInt64 - 100, math.MinInt64 + 100}).Draw(rt, "start"); start != 0 {
+				if start := rapid.SampledFrom([]int64{0, math.MaxInt64 - 100,
+					math.MinInt64 + 100}).Draw(rt, "start"); start != 0 {
 					key := ListKey(start)
 					_ = m.l.Put(key[:], []byte("first"), 0)
 					m.put(rt, start)
 					m.model = []string{"first"}
 				}
 				rt.Repeat(map[string]func(*rapid.T){
-					"insert": m.insert, "push": m.push, "push more": m.push, "pop": m.pop, "set": m.set,
-					"remove range": m.removeRange, "remove equal": m.removeEqual, "positions": m.positions, "": m.agree,
+					"insert": m.insert, "push": m.push, "push more": m.push,
+					"pop": m.pop, "set": m.set,
+					"remove range": m.removeRange, "remove equal": m.removeEqual,
+					"positions": m.positions, "": m.agree,
 				})
 			})
 		})
@@ -387,7 +398,8 @@ func TestListForms(t *testing.T) {
 // small unless it is one element: what a change costs depends on that.
 func TestListChunks(t *testing.T) {
 	large := []byte(strings.Repeat("y", 2*chunkBytes))
-	for _, at := range [][]int{{0, 1}, {6, 7}, {126, 127}, {60, 61, 63}, {199, 198}, {130, 129, 128, 127, 126}} {
+	for _, at := range [][]int{{0, 1}, {6, 7}, {126, 127}, {60, 61, 63}, {199, 198},
+		{130, 129, 128, 127, 126}} {
 		var l List
 		for i := range 200 {
 			l.PushBack(fmt.Appendf(nil, "element %d of the list, which has some bytes", i))

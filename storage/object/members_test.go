@@ -14,7 +14,8 @@ import (
 // smallLimits make values of a few elements large, so that the properties see both
 // forms and the way between them.
 func smallLimits(t *testing.T) {
-	SetLimits(Limits{HashEntries: 8, HashValue: 64, SetInts: 12, SetEntries: 8, SetValue: 64, ZSetEntries: 8, ZSetValue: 64, ListSize: 8})
+	SetLimits(Limits{HashEntries: 8, HashValue: 64, SetInts: 12, SetEntries: 8, SetValue: 64,
+		ZSetEntries: 8, ZSetValue: 64, ListSize: 8})
 	t.Cleanup(func() { SetLimits(DefaultLimits) })
 }
 
@@ -36,7 +37,8 @@ type machine struct {
 var deadlines = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 30))
 
 func (m *machine) put(rt *rapid.T) {
-	elem, val, deadline := m.keys.Draw(rt, "elem"), m.vals.Draw(rt, "val"), deadlines.Draw(rt, "deadline")
+	elem, val, deadline := m.keys.Draw(rt, "elem"), m.vals.Draw(rt, "val"),
+		deadlines.Draw(rt, "deadline")
 	if err := m.v.Put([]byte(elem), []byte(val), deadline); err != nil {
 		rt.Fatal(err)
 	}
@@ -73,7 +75,8 @@ func (m *machine) due(rt *rapid.T) {
 	var last int64
 	n := m.v.Due(now, limit, func(elem, val []byte, deadline int64) {
 		e, ok := m.model[string(elem)]
-		if !ok || e.val != string(val) || e.deadline != deadline || e.deadline == 0 || e.deadline > now || e.deadline < last {
+		if !ok || e.val != string(val) || e.deadline != deadline || e.deadline == 0 ||
+			e.deadline > now || e.deadline < last {
 			rt.Fatalf("%q=%q is shown as due at %d; the model has %v", elem, val, now, e)
 		}
 		last = e.deadline
@@ -181,14 +184,16 @@ func contents(rt *rapid.T, v Value) map[string]modelElement {
 
 func (m *machine) run(rt *rapid.T) {
 	actions := map[string]func(*rapid.T){
-		"put": m.put, "put more": m.put, "and more": m.put, "remove": m.remove, "expire": m.expire, "due": m.due, "": m.agree,
+		"put": m.put, "put more": m.put, "and more": m.put, "remove": m.remove, "expire": m.expire,
+		"due": m.due, "": m.agree,
 	}
 	maps.Copy(actions, m.more)
 	rt.Repeat(actions)
 }
 
 var (
-	someKeys = rapid.OneOf(rapid.StringMatching(`[a-z]{0,2}`), rapid.StringMatching(`-?[0-9]{1,3}`), rapid.StringMatching(`[a-z]{30,40}`))
+	someKeys = rapid.OneOf(rapid.StringMatching(`[a-z]{0,2}`), rapid.StringMatching(`-?[0-9]{1,3}`),
+		rapid.StringMatching(`[a-z]{30,40}`))
 	someVals = rapid.OneOf(rapid.StringMatching(`[a-z]{0,3}`), long(100, 150), long(4000, 4200))
 )
 
@@ -242,7 +247,8 @@ func checkScan(rt *rapid.T, m *machine) {
 		}
 	}
 	if len(seen) != len(m.model) || total != len(seen) {
-		rt.Fatalf("scan visits %d elements, %d different ones, of %d", total, len(seen), len(m.model))
+		rt.Fatalf("scan visits %d elements, %d different ones, of %d", total,
+			len(seen), len(m.model))
 	}
 }
 
@@ -274,11 +280,13 @@ func checkDict(rt rapid.TB, d *dict) {
 			timed++
 		}
 	}
-	if holes != d.holes.n || holes > 0 && (d.scores == nil || !d.isHole(d.holes.first)) || holes > holesPerElement*d.len()+holesAtLeast {
+	if holes != d.holes.n || holes > 0 && (d.scores == nil || !d.isHole(d.holes.first)) ||
+		holes > holesPerElement*d.len()+holesAtLeast {
 		rt.Fatalf("%d holes, %d counted, with %d elements", holes, d.holes.n, d.len())
 	}
 	if d.index.n != d.len() || d.due.n != timed || d.scores != nil && d.scores.n != d.len() {
-		rt.Fatalf("%d elements, %d in the index, %d of %d deadlines", d.len(), d.index.n, d.due.n, timed)
+		rt.Fatalf("%d elements, %d in the index, %d of %d deadlines", d.len(), d.index.n, d.due.n,
+			timed)
 	}
 	checkTree(rt, &d.due)
 	if d.scores != nil {
@@ -294,7 +302,8 @@ func checkDict(rt rapid.TB, d *dict) {
 		}
 	}
 	if cells != d.index.cells || used != d.len() || len(seen) != d.index.buckets {
-		rt.Fatalf("index counts %d cells in %d buckets, has %d in %d", d.index.cells, d.index.buckets, cells, len(seen))
+		rt.Fatalf("index counts %d cells in %d buckets, has %d in %d", d.index.cells,
+			d.index.buckets, cells, len(seen))
 	}
 	checkArena(rt, &d.arena, live)
 }
@@ -321,7 +330,8 @@ func checkArena(rt rapid.TB, a *arena, live map[ref]bool) {
 		}
 	}
 	if held != a.allocated || len(live) > 0 {
-		rt.Fatalf("arena counts %d bytes, has %d; %d entries are nowhere", a.allocated, held, len(live))
+		rt.Fatalf("arena counts %d bytes, has %d; %d entries are nowhere", a.allocated,
+			held, len(live))
 	}
 }
 
@@ -344,7 +354,9 @@ func TestScanMissesNothing(t *testing.T) {
 		}
 		count := rapid.IntRange(5, 300).Draw(rt, "count")
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			cursor = v.(scanner).Scan(cursor, count, func(elem, _ []byte, _ int64) { delete(stay, string(elem)) })
+			cursor = v.(scanner).Scan(cursor, count, func(elem, _ []byte, _ int64) {
+				delete(stay, string(elem))
+			})
 			n := rapid.IntRange(0, 200).Draw(rt, "changes")
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0:

@@ -17,7 +17,8 @@ func TestSetModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		keys := someKeys
 		if rapid.Bool().Draw(rt, "integers") {
-			keys = rapid.Map(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-5, 5), rapid.Int64Range(-40000, 40000)), func(v int64) string { return fmt.Sprint(v) })
+			keys = rapid.Map(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-5, 5),
+				rapid.Int64Range(-40000, 40000)), func(v int64) string { return fmt.Sprint(v) })
 		}
 		s := &Set{}
 		m := &machine{v: s, model: map[string]modelElement{}, keys: keys, vals: rapid.Just("")}
@@ -74,13 +75,15 @@ func checkSorted(rt *rapid.T, members []string) {
 
 // TestParseInt: what is an integer is what strconv would write.
 func TestParseInt(t *testing.T) {
-	for _, s := range []string{"", "-", "-0", "+1", "01", "-01", " 1", "1 ", "9223372036854775808", "-9223372036854775809", "99999999999999999999", "0x1"} {
+	for _, s := range []string{"", "-", "-0", "+1", "01", "-01", " 1", "1 ", "9223372036854775808",
+		"-9223372036854775809", "99999999999999999999", "0x1"} {
 		if v, ok := parseInt([]byte(s)); ok {
 			t.Errorf("%q is %d", s, v)
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		v := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{0, math.MinInt64, math.MaxInt64})).Draw(rt, "v")
+		v := rapid.OneOf(rapid.Int64(),
+			rapid.SampledFrom([]int64{0, math.MinInt64, math.MaxInt64})).Draw(rt, "v")
 		if got, ok := parseInt(strconv.AppendInt(nil, v, 10)); !ok || got != v {
 			rt.Fatalf("%d became %d, %v", v, got, ok)
 		}
@@ -107,12 +110,15 @@ func TestSetForms(t *testing.T) {
 		encoding string
 		order    []string
 	}{
-		{"integers", []string{"3", "1", "2", "-70000", "10000000000", "1"}, "intset", []string{"-70000", "1", "2", "3", "10000000000"}},
-		{"then a word", []string{"3", "1", "b", "2", "a"}, "listpack", []string{"1", "3", "b", "2", "a"}},
+		{"integers", []string{"3", "1", "2", "-70000", "10000000000", "1"}, "intset",
+			[]string{"-70000", "1", "2", "3", "10000000000"}},
+		{"then a word", []string{"3", "1", "b", "2", "a"}, "listpack",
+			[]string{"1", "3", "b", "2", "a"}},
 		{"words", []string{"c", "1", "b"}, "listpack", []string{"c", "1", "b"}},
 		{"512 integers", numbers(0, 512), "intset", numbers(0, 512)},
 		{"513 integers", numbers(0, 513), "hashtable", nil},
-		{"127 integers and a word", append(numbers(0, 127), "a"), "listpack", append(numbers(0, 127), "a")},
+		{"127 integers and a word", append(numbers(0, 127), "a"), "listpack",
+			append(numbers(0, 127), "a")},
 		{"128 integers and a word", append(numbers(0, 128), "a"), "hashtable", nil},
 		{"128 words and one more", append([]string{"a"}, numbers(0, 128)...), "hashtable", nil},
 		{"a long word", []string{fmt.Sprintf("%065d", 1)}, "hashtable", nil},
@@ -141,7 +147,8 @@ func TestSetReserve(t *testing.T) {
 		n           int
 		want        string
 	}{
-		{"", "1", 512, "intset"}, {"", "1", 513, "hashtable"}, {"", "a", 128, "listpack"}, {"", "a", 129, "hashtable"},
+		{"", "1", 512, "intset"}, {"", "1", 513, "hashtable"}, {"", "a", 128, "listpack"},
+		{"", "a", 129, "hashtable"},
 		{"1", "a", 300, "intset"}, {"1", "1", 513, "hashtable"}, {"a", "1", 129, "hashtable"},
 	}
 	for _, test := range tests {

@@ -22,7 +22,8 @@ func hostileElements(data []byte) (elems [][2][]byte) {
 func FuzzStreamPut(f *testing.F) {
 	sample := NewStream()
 	for i := range 5 {
-		sample.Add(StreamID{uint64(i + 1), 2}, [][]byte{[]byte("a"), []byte("1"), []byte("b"), []byte("2")})
+		sample.Add(StreamID{uint64(i + 1), 2},
+			[][]byte{[]byte("a"), []byte("1"), []byte("b"), []byte("2")})
 	}
 	sample.CreateGroup([]byte("g"), StreamID{2, 2}, 2, nil)
 	sample.CreateConsumer([]byte("g"), []byte("c"), 1, nil)

@@ -37,8 +37,12 @@ func TestStreamHasNoLongSlices(t *testing.T) {
 	const many = 20_000
 	group := []byte("group")
 	for what, add := range map[string]func(*Stream, int){
-		"consumers": func(s *Stream, i int) { s.CreateConsumer(group, fmt.Append(nil, i*7%many), 1, nil) },
-		"groups":    func(s *Stream, i int) { s.CreateGroup(fmt.Append(nil, i*7%many), StreamID{}, 0, nil) },
+		"consumers": func(s *Stream, i int) {
+			s.CreateConsumer(group, fmt.Append(nil, i*7%many), 1, nil)
+		},
+		"groups": func(s *Stream, i int) {
+			s.CreateGroup(fmt.Append(nil, i*7%many), StreamID{}, 0, nil)
+		},
 		"producers": func(s *Stream, i int) {
 			s.AddIdempotent(fmt.Append(nil, i*7%many), []byte("id"), StreamID{1, uint64(i)}, 1, nil)
 		},
@@ -46,7 +50,9 @@ func TestStreamHasNoLongSlices(t *testing.T) {
 			s.CreateConsumer(group, group, 1, nil)
 			s.Deliver(group, group, StreamID{1, uint64(i*7%many) + 1}, int64(i), 1, nil)
 		},
-		"entries": func(s *Stream, i int) { s.Add(StreamID{1, uint64(i) + 1}, [][]byte{group, group}) },
+		"entries": func(s *Stream, i int) {
+			s.Add(StreamID{1, uint64(i) + 1}, [][]byte{group, group})
+		},
 	} {
 		s := NewStream()
 		s.CreateGroup(group, StreamID{}, 0, nil)
@@ -90,7 +96,8 @@ func TestStreamNumbersAreReused(t *testing.T) {
 		}
 		return true
 	})
-	if n, consumers := again.Groups(), again.Group([]byte("group2")).Consumers(); n != 304 || consumers != 304 {
+	if n, consumers := again.Groups(), again.Group([]byte("group2")).Consumers(); n != 304 ||
+		consumers != 304 {
 		t.Errorf("there are %d groups, and %d consumers", n, consumers)
 	}
 	s.DestroyGroup([]byte("new7"), nil)

@@ -41,7 +41,10 @@ func TestStreamNodesAsRedis(t *testing.T) {
 					}
 				case n < 8:
 					id := StreamID{s.LastID().Ms - rng.Uint64N(200), 0}
-					s.Range(id, MaxStreamID, false, func(e StreamEntry) bool { id = e.ID; return false })
+					s.Range(id, MaxStreamID, false, func(e StreamEntry) bool {
+						id = e.ID
+						return false
+					})
 					do("XDEL", "s", id.String())
 					s.Delete(id, nil)
 				case n == 8:
@@ -59,7 +62,8 @@ func TestStreamNodesAsRedis(t *testing.T) {
 				}
 				info := do("XINFO", "STREAM", "s").([]any)
 				if info[1].(int64) != int64(s.Entries()) || info[3].(int64) != int64(s.Nodes()) {
-					t.Fatalf("limits %d, %d: %d entries in %d runs, Redis has %d in %d nodes", entries, size, s.Entries(), s.Nodes(), info[1], info[3])
+					t.Fatalf("limits %d, %d: %d entries in %d runs, Redis has %d in %d nodes",
+						entries, size, s.Entries(), s.Nodes(), info[1], info[3])
 				}
 			}
 		}
@@ -72,8 +76,10 @@ func addBoth(rng *rand.Rand, s *Stream, do func(...any) any) {
 	if rng.IntN(3) == 0 {
 		id, _ = s.LastID().Next()
 	}
-	values := []string{"", "v", "0", "127", "128", "-1", "-4097", "007", "-0", "123456789012", "9223372036854775807", "92233720368547758070", "some text"}
-	fields := [][]byte{[]byte("field"), []byte(values[rng.IntN(len(values))]), []byte("12"), bytes.Repeat([]byte("x"), rng.IntN(150))}
+	values := []string{"", "v", "0", "127", "128", "-1", "-4097", "007", "-0", "123456789012",
+		"9223372036854775807", "92233720368547758070", "some text"}
+	fields := [][]byte{[]byte("field"), []byte(values[rng.IntN(len(values))]), []byte("12"),
+		bytes.Repeat([]byte("x"), rng.IntN(150))}
 	if rng.IntN(5) == 0 {
 		fields = fields[2:]
 	}

@@ -91,7 +91,9 @@ var (
 )
 
 // rng is what a batch of changes draws from.
-func rng(rt *rapid.T) *rand.Rand { return rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)) }
+func rng(rt *rapid.T) *rand.Rand {
+	return rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+}
 
 func (sm *streamMachine) Add(rt *rapid.T) {
 	n, rng := rapid.SampledFrom([]int{1, 3, 110}).Draw(rt, "entries"), rng(rt)
@@ -124,7 +126,8 @@ func (sm *streamMachine) Delete(rt *rapid.T) {
 		if len(sm.m.entries) == 0 {
 			return
 		}
-		at := rapid.OneOf(rapid.IntRange(0, len(sm.m.entries)-1), rapid.Just(len(sm.m.entries)-1), rapid.Just(0)).Draw(rt, "at")
+		at := rapid.OneOf(rapid.IntRange(0, len(sm.m.entries)-1), rapid.Just(len(sm.m.entries)-1),
+			rapid.Just(0)).Draw(rt, "at")
 		id := sm.m.entries[at].id
 		if !sm.s.Delete(id, sm.changed) {
 			rt.Fatalf("%v is not there", id)
@@ -140,7 +143,8 @@ func (sm *streamMachine) Delete(rt *rapid.T) {
 }
 
 func (sm *streamMachine) Trim(rt *rapid.T) {
-	n := rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, 300), rapid.Just(math.MaxInt)).Draw(rt, "n")
+	n := rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, 300), rapid.Just(math.MaxInt)).Draw(rt,
+		"n")
 	n = min(n, len(sm.m.entries))
 	gone := map[int64]bool{}
 	before := elementsOf(sm.s)
@@ -169,7 +173,8 @@ func number8(key string) int64 { return ListNumber([]byte(key)) }
 
 func (sm *streamMachine) SetID(rt *rapid.T) {
 	id := StreamID{sm.m.last.Ms + uint64(rapid.IntRange(0, 5).Draw(rt, "ms")), sm.m.last.Seq}
-	sm.m.last, sm.m.added, sm.m.maxDeleted = id, uint64(rapid.IntRange(0, 1<<40).Draw(rt, "added")), id
+	sm.m.last, sm.m.added, sm.m.maxDeleted = id, uint64(rapid.IntRange(0, 1<<40).Draw(rt, "added")),
+		id
 	sm.s.SetID(id, sm.m.added, id, sm.changed)
 }
 
@@ -189,7 +194,8 @@ func (sm *streamMachine) Group(rt *rapid.T) {
 	switch {
 	case g == nil:
 		sm.s.CreateGroup([]byte(name), last, read, sm.changed)
-		sm.m.groups[name] = &modelGroup{last: last, read: read, consumers: map[string][2]int64{}, pending: map[StreamID]modelPending{}}
+		sm.m.groups[name] = &modelGroup{last: last, read: read, consumers: map[string][2]int64{},
+			pending: map[StreamID]modelPending{}}
 	case rapid.IntRange(0, 9).Draw(rt, "destroy") == 0:
 		if !sm.s.DestroyGroup([]byte(name), sm.changed) {
 			rt.Fatal("no group to destroy")
@@ -298,7 +304,8 @@ func (sm *streamMachine) Idempotence(rt *rapid.T) {
 			rt.Fatal("did not forget an id")
 		}
 	default:
-		x := modelIID{rapid.SampledFrom([]string{"p", "pp", strings.Repeat("p", 200)}).Draw(rt, "pid"), fmt.Sprint("i", m.iidsAdded), sm.id(rt)}
+		x := modelIID{rapid.SampledFrom([]string{"p", "pp", strings.Repeat("p", 200)}).Draw(rt,
+			"pid"), fmt.Sprint("i", m.iidsAdded), sm.id(rt)}
 		sm.s.AddIdempotent([]byte(x.pid), []byte(x.iid), x.id, 3, sm.changed)
 		m.iidsAdded++
 		m.iids = append(m.iids, x)
@@ -349,7 +356,8 @@ func (sm *streamMachine) Rewind(rt *rapid.T) {
 		}
 	}
 	if val, ok := sm.replica[string(metaKey[:])]; ok { // the log sets the metadata again
-		sm.s.SetAge(rapid.SampledFrom([]int64{0, 7, 1000}).Draw(rt, "age"), rapid.SampledFrom([]StreamRefs{KeepRefs, AckedRefs}).Draw(rt, "refs"), nil)
+		sm.s.SetAge(rapid.SampledFrom([]int64{0, 7, 1000}).Draw(rt, "age"),
+			rapid.SampledFrom([]StreamRefs{KeepRefs, AckedRefs}).Draw(rt, "refs"), nil)
 		if err := sm.s.Put(metaKey[:], []byte(val), 0); err != nil {
 			rt.Fatal(err)
 		}
@@ -402,7 +410,8 @@ func (sm *streamMachine) Check(rt *rapid.T) {
 	s, m := sm.s, &sm.m
 	all := elementsOf(s)
 	if !maps.Equal(all, sm.replica) || s.Len() != len(all) {
-		rt.Fatalf("the stream has %d elements (Len %d), %d were named", len(all), s.Len(), len(sm.replica))
+		rt.Fatalf("the stream has %d elements (Len %d), %d were named", len(all), s.Len(),
+			len(sm.replica))
 	}
 	for elem, val := range all {
 		if !TypeStream.Names([]byte(elem)) {
@@ -412,11 +421,15 @@ func (sm *streamMachine) Check(rt *rapid.T) {
 			rt.Fatalf("element %x is %x, want %x", elem, got, val)
 		}
 	}
-	if s.LastID() != m.last || s.MaxDeleted() != m.maxDeleted || s.Added() != m.added || s.Entries() != len(m.entries) {
-		rt.Fatalf("last %v, deleted %v, added %d, %d entries; want %v, %v, %d, %d", s.LastID(), s.MaxDeleted(), s.Added(), s.Entries(), m.last, m.maxDeleted, m.added, len(m.entries))
+	if s.LastID() != m.last || s.MaxDeleted() != m.maxDeleted || s.Added() != m.added ||
+		s.Entries() != len(m.entries) {
+		rt.Fatalf("last %v, deleted %v, added %d, %d entries; want %v, %v, %d, %d", s.LastID(),
+			s.MaxDeleted(), s.Added(), s.Entries(), m.last, m.maxDeleted, m.added, len(m.entries))
 	}
-	if s.IdempotentsAdded() != m.iidsAdded || s.Duplicates() != m.duplicates || s.Idempotents() != len(m.iids) {
-		rt.Fatalf("%d idempotent ids, %d added, want %d, %d", s.Idempotents(), s.IdempotentsAdded(), len(m.iids), m.iidsAdded)
+	if s.IdempotentsAdded() != m.iidsAdded || s.Duplicates() != m.duplicates ||
+		s.Idempotents() != len(m.iids) {
+		rt.Fatalf("%d idempotent ids, %d added, want %d, %d", s.Idempotents(), s.IdempotentsAdded(),
+			len(m.iids), m.iidsAdded)
 	}
 	for _, x := range m.iids {
 		if id, ok := s.Idempotent([]byte(x.pid), []byte(x.iid)); !ok || id != x.id {
@@ -440,7 +453,8 @@ func (sm *streamMachine) checkEntries(rt *rapid.T) {
 	s, want := sm.s, sm.m.entries
 	from, to := StreamID{}, MaxStreamID
 	if len(want) > 0 {
-		a, b := rapid.IntRange(0, len(want)-1).Draw(rt, "from"), rapid.IntRange(0, len(want)-1).Draw(rt, "to")
+		a, b := rapid.IntRange(0, len(want)-1).Draw(rt, "from"),
+			rapid.IntRange(0, len(want)-1).Draw(rt, "to")
 		if e, ok := s.Get(want[a].id); !ok || joined(e.append(nil)) != want[a].fields {
 			rt.Fatalf("entry %v is %q", want[a].id, joined(e.append(nil)))
 		}
@@ -461,13 +475,16 @@ func (sm *streamMachine) checkEntries(rt *rapid.T) {
 			slices.Reverse(got)
 		}
 		if !slices.Equal(got, want) {
-			rt.Fatalf("a range of %d entries gave %d others (reverse %t)", len(want), len(got), reverse)
+			rt.Fatalf("a range of %d entries gave %d others (reverse %t)", len(want),
+				len(got), reverse)
 		}
 	}
 }
 
 func (sm *streamMachine) checkGroup(rt *rapid.T, g *StreamGroup, want *modelGroup) {
-	if g == nil || g.LastID != want.last || g.EntriesRead() != want.read || g.Consumers() != len(want.consumers) || g.Pending() != len(want.pending) || g.Nacked() != len(want.line) {
+	if g == nil || g.LastID != want.last || g.EntriesRead() != want.read ||
+		g.Consumers() != len(want.consumers) || g.Pending() != len(want.pending) ||
+		g.Nacked() != len(want.line) {
 		rt.Fatalf("the group is %+v, want %+v", g, want)
 	}
 	got := map[StreamID]modelPending{}
@@ -558,10 +575,14 @@ func TestStreamModel(t *testing.T) {
 		SetLimits(l)
 		sm := newStreamMachine()
 		rt.Repeat(map[string]func(*rapid.T){
-			"add": sm.Add, "add more": sm.Add, "delete": sm.Delete, "trim": sm.Trim, "setid": sm.SetID,
+			"add": sm.Add, "add more": sm.Add, "delete": sm.Delete, "trim": sm.Trim,
+			"setid": sm.SetID,
 			"group": sm.Group, "consumer": sm.Consumer, "deliver": sm.Deliver, "ack": sm.Ack,
-			"idempotence": sm.Idempotence, "reload": sm.Reload, "rewind": sm.Rewind, "clone": sm.Clone,
-			"scan": sm.Scan, "leave": sm.Leave, "load": sm.Load, "age": sm.Age, "expire": sm.Expire, "renumber": sm.Renumber, "": sm.Check,
+			"idempotence": sm.Idempotence, "reload": sm.Reload, "rewind": sm.Rewind,
+			"clone": sm.Clone,
+			"scan":  sm.Scan, "leave": sm.Leave, "load": sm.Load, "age": sm.Age,
+			"expire":   sm.Expire,
+			"renumber": sm.Renumber, "": sm.Check,
 		})
 	})
 }
@@ -572,7 +593,8 @@ func TestStreamExtremes(t *testing.T) {
 	s := NewStream()
 	s.Add(StreamID{5, 0}, [][]byte{[]byte("f"), []byte("v")})
 	s.SetID(MaxStreamID, math.MaxUint64, MaxStreamID, nil)
-	reads := map[string]int64{"none": -1, "some": 7, "most": math.MaxInt64, "overflown": math.MinInt64}
+	reads := map[string]int64{"none": -1, "some": 7, "most": math.MaxInt64,
+		"overflown": math.MinInt64}
 	for name, read := range reads {
 		s.CreateGroup([]byte(name), MaxStreamID, read, nil)
 		s.CreateGroup([]byte("set-"+name), StreamID{}, 0, nil)

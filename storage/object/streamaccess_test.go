@@ -51,14 +51,18 @@ func all(int64, int64) bool { return true }
 // Leave removes some runs from memory.
 func (sm *streamMachine) Leave(rt *rapid.T) {
 	rng := rng(rt)
-	leave(sm.s, &elementSource{elements: sm.replica}, func(int64, int64) bool { return rng.IntN(3) > 0 })
+	leave(sm.s, &elementSource{elements: sm.replica}, func(int64, int64) bool {
+		return rng.IntN(3) > 0
+	})
 }
 
 // Load reads some of the absent runs, as beside others.
 func (sm *streamMachine) Load(rt *rapid.T) {
 	from, to := sm.id(rt), sm.id(rt)
-	runs := sm.s.Wanted(nil, from, to, rapid.Bool().Draw(rt, "reverse"), int64(rapid.IntRange(-1, 300).Draw(rt, "count")))
-	runs = sm.s.WantedID(sm.s.WantedTrim(sm.s.WantedBefore(runs, from), rapid.IntRange(0, 500).Draw(rt, "n")), to)
+	runs := sm.s.Wanted(nil, from, to, rapid.Bool().Draw(rt, "reverse"),
+		int64(rapid.IntRange(-1, 300).Draw(rt, "count")))
+	runs = sm.s.WantedID(sm.s.WantedTrim(sm.s.WantedBefore(runs, from),
+		rapid.IntRange(0, 500).Draw(rt, "n")), to)
 	for _, first := range runs {
 		r := sm.s.BeginRead(first)
 		if r == nil {
@@ -108,7 +112,8 @@ func TestWantedRuns(t *testing.T) {
 			return left > 0
 		})
 		if source.reads > 0 {
-			rt.Errorf("%d entries from %v to %v (reversed: %t) read %d runs more", count, from, to, reverse, source.reads)
+			rt.Errorf("%d entries from %v to %v (reversed: %t) read %d runs more", count, from, to,
+				reverse, source.reads)
 		}
 		load(s.WantedBefore(nil, to))
 		if s.Before(to); source.reads > 0 {
@@ -154,7 +159,8 @@ func TestSummaries(t *testing.T) {
 	s.Earliest()
 	s.LenAt(1_700_000_000_000 + 1000 + n/20)
 	before := s.Entries()
-	if got := s.Expire(1_700_000_000_000+1000+n*3/4/20-1, 1<<40, nil, AgedLog{Seen: func(StreamEntry) {}}); got == 0 || s.Entries() != before-got {
+	if got := s.Expire(1_700_000_000_000+1000+n*3/4/20-1, 1<<40, nil,
+		AgedLog{Seen: func(StreamEntry) {}}); got == 0 || s.Entries() != before-got {
 		t.Errorf("%d entries were removed, and %d of %d are left", got, s.Entries(), before)
 	}
 	if source.reads > 1 { // of the run in which the age ends
@@ -178,8 +184,10 @@ func TestWalkKeepsNothing(t *testing.T) {
 	if got := elementsOf(s); !maps.Equal(got, want) {
 		t.Error("the walk gave other elements")
 	}
-	if absent := s.Nodes() - s.Resident(); source.reads != absent || s.Resident() != 1 || s.Bytes() != bytes {
-		t.Errorf("%d runs are absent, %d were read, %d are in memory, with %d bytes (before: %d)", absent, source.reads, s.Resident(), s.Bytes(), bytes)
+	if absent := s.Nodes() - s.Resident(); source.reads != absent || s.Resident() != 1 ||
+		s.Bytes() != bytes {
+		t.Errorf("%d runs are absent, %d were read, %d are in memory, with %d bytes (before: %d)",
+			absent, source.reads, s.Resident(), s.Bytes(), bytes)
 	}
 }
 
@@ -214,9 +222,11 @@ func TestDamagedRun(t *testing.T) {
 			spoil(source, (r.first+r.end())/2*NumberStep)
 			inRun := ids[r.first+1]
 			for what, fn := range map[string]func(){
-				"Get":       func() { s.Get(inRun) },
-				"Delete":    func() { s.Delete(inRun, nil) },
-				"Range":     func() { s.Range(StreamID{}, MaxStreamID, false, func(StreamEntry) bool { return true }) },
+				"Get":    func() { s.Get(inRun) },
+				"Delete": func() { s.Delete(inRun, nil) },
+				"Range": func() {
+					s.Range(StreamID{}, MaxStreamID, false, func(StreamEntry) bool { return true })
+				},
 				"TrimFirst": func() { s.TrimFirst(int(r.first)+1, nil, nil) },
 				"Walk":      func() { elementsOf(s) },
 				"Whole":     func() { s.Clone().(*Stream).Whole() },
@@ -225,7 +235,8 @@ func TestDamagedRun(t *testing.T) {
 					t.Errorf("%s gave no error", what)
 				}
 			}
-			if s.Entries() != n || s.LastID() != before.LastID() || s.MaxDeleted() != before.MaxDeleted() || s.Added() != n {
+			if s.Entries() != n || s.LastID() != before.LastID() ||
+				s.MaxDeleted() != before.MaxDeleted() || s.Added() != n {
 				t.Errorf("%d entries are left, last %v", s.Entries(), s.LastID())
 			}
 			for i, id := range ids {
@@ -239,11 +250,13 @@ func TestDamagedRun(t *testing.T) {
 			shortEntries(s, n, n+1)
 			s.SetAge(1, KeepRefs, nil)
 			due := int64(inRun.Ms) + 1 // a part of the run is due
-			if got, want := s.Expire(due, 1<<40, nil, AgedLog{Seen: func(StreamEntry) {}, All: true}), int(r.first); got != want {
+			if got, want := s.Expire(due, 1<<40, nil,
+				AgedLog{Seen: func(StreamEntry) {}, All: true}), int(r.first); got != want {
 				t.Errorf("%d entries expired, want %d", got, want)
 			}
 			if got := s.Expire(due, 1<<40, nil, AgedLog{}); got != 0 || s.LenAt(due) != s.Len() {
-				t.Errorf("%d entries expired, of %d elements %d are not due", got, s.Len(), s.LenAt(due))
+				t.Errorf("%d entries expired, of %d elements %d are not due", got,
+					s.Len(), s.LenAt(due))
 			}
 			whole := int(r.live)
 			if got := s.Expire(int64(r.last.Ms)+1, 10, nil, AgedLog{All: true}); got != whole {

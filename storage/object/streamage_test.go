@@ -17,7 +17,8 @@ type modelAge struct {
 
 // Age sets the maximum age.
 func (sm *streamMachine) Age(rt *rapid.T) {
-	a := modelAge{rapid.SampledFrom([]int64{0, 1, 1000, 1 << 20, MaxStreamAge}).Draw(rt, "age"), rapid.SampledFrom([]StreamRefs{KeepRefs, DropRefs, AckedRefs}).Draw(rt, "refs")}
+	a := modelAge{rapid.SampledFrom([]int64{0, 1, 1000, 1 << 20, MaxStreamAge}).Draw(rt, "age"),
+		rapid.SampledFrom([]StreamRefs{KeepRefs, DropRefs, AckedRefs}).Draw(rt, "refs")}
 	sm.s.SetAge(a.ms, a.refs, sm.changed)
 	if a.ms == 0 {
 		a.refs = 0
@@ -79,7 +80,9 @@ func (sm *streamMachine) Expire(rt *rapid.T) {
 	}
 	absent, _ := sm.s.Absent()
 	var seen []StreamID
-	log := AgedLog{All: rapid.Bool().Draw(rt, "all"), Seen: func(e StreamEntry) { seen = append(seen, e.ID) }}
+	log := AgedLog{All: rapid.Bool().Draw(rt, "all"), Seen: func(e StreamEntry) {
+		seen = append(seen, e.ID)
+	}}
 	cut := map[int64]bool{}
 	log.Runs = func(first int64, n int) {
 		for ; n > 0; n-- {
@@ -88,7 +91,8 @@ func (sm *streamMachine) Expire(rt *rapid.T) {
 		}
 	}
 	n := sm.s.Expire(now, limit, sm.changed, log)
-	if least := min(limit, len(due)); n < least || n > least && (absent == 0 || limit == 0) || n > len(due) {
+	if least := min(limit, len(due)); n < least || n > least && (absent == 0 || limit == 0) ||
+		n > len(due) {
 		rt.Fatalf("Expire removed %d entries, at most %d were to be, of %d", n, limit, len(due))
 	}
 	due = due[:n]
@@ -121,7 +125,8 @@ func (sm *streamMachine) checkAges(rt *rapid.T) {
 	}
 	if m.aging.ms == 0 {
 		if s.Earliest() != 0 || s.LenAt(math.MaxInt64) != s.Len() {
-			rt.Fatalf("entries are due at %d without an age, %d of %d stay", s.Earliest(), s.LenAt(math.MaxInt64), s.Len())
+			rt.Fatalf("entries are due at %d without an age, %d of %d stay", s.Earliest(),
+				s.LenAt(math.MaxInt64), s.Len())
 		}
 		return
 	}
@@ -186,16 +191,20 @@ func TestStreamDeadlines(t *testing.T) {
 	for _, c := range []struct {
 		ms  uint64
 		due int64
-	}{{0, age}, {1, age + 1}, {math.MaxInt64 - age, math.MaxInt64}, {math.MaxInt64 - age + 1, 0}, {math.MaxInt64 + 1, 0}, {math.MaxUint64, 0}} {
+	}{{0, age}, {1, age + 1}, {math.MaxInt64 - age, math.MaxInt64}, {math.MaxInt64 - age + 1, 0},
+		{math.MaxInt64 + 1, 0}, {math.MaxUint64, 0}} {
 		s := NewStream()
 		s.SetAge(age, KeepRefs, nil)
 		s.Add(StreamID{c.ms, 1}, [][]byte{[]byte("f"), []byte("v")})
-		if got, first := s.Deadline(StreamID{c.ms, 1}), s.Earliest(); got != c.due || first != c.due {
-			t.Errorf("an entry of %d is due at %d, the first one at %d, want %d", c.ms, got, first, c.due)
+		if got, first := s.Deadline(StreamID{c.ms, 1}), s.Earliest(); got != c.due ||
+			first != c.due {
+			t.Errorf("an entry of %d is due at %d, the first one at %d, want %d", c.ms,
+				got, first, c.due)
 		}
 		visits := 0
 		s.Deadlines(0, func(int64) bool { visits++; return true })
-		if n := s.Expire(math.MaxInt64, 10, nil, AgedLog{}); n != visits || n != int(min(c.due, 1)) {
+		if n := s.Expire(math.MaxInt64, 10, nil, AgedLog{}); n != visits ||
+			n != int(min(c.due, 1)) {
 			t.Errorf("an entry of %d: %d deadlines, %d removed in the end", c.ms, visits, n)
 		}
 	}
@@ -217,9 +226,13 @@ func TestAckedGoAgain(t *testing.T) {
 		{"nothing", func(*Stream) {}, 0},
 		{"the consumer is deleted", func(s *Stream) { s.DeleteConsumer(g, c, nil) }, 1 + age},
 		{"the group is destroyed", func(s *Stream) { s.DestroyGroup(g, nil) }, 1 + age},
-		{"the group's element is removed", func(s *Stream) { s.Remove(elem(key.group(s.Group(g).number))) }, 1 + age},
+		{"the group's element is removed", func(s *Stream) {
+			s.Remove(elem(key.group(s.Group(g).number)))
+		}, 1 + age},
 		{"an entry is acknowledged", func(s *Stream) { s.Ack(g, id(3), nil) }, 3 + age},
-		{"its element is removed", func(s *Stream) { s.Remove(elem(key.pending(s.Group(g).number, id(3)))) }, 3 + age},
+		{"its element is removed", func(s *Stream) {
+			s.Remove(elem(key.pending(s.Group(g).number, id(3))))
+		}, 3 + age},
 		{"an entry is put between", func(s *Stream) {
 			e := StreamEntry{ID: id(2)}
 			at := ListKey(1 * NumberStep)
@@ -242,7 +255,8 @@ func TestAckedGoAgain(t *testing.T) {
 				t.Errorf("an entry that a group has not read goes at %d", at)
 			}
 			n := s.Group(late).number
-			if err := s.Put(elem(key.group(n)), (&StreamGroup{name: late, LastID: id(4), read: -1}).append(nil), 0); err != nil {
+			if err := s.Put(elem(key.group(n)),
+				(&StreamGroup{name: late, LastID: id(4), read: -1}).append(nil), 0); err != nil {
 				t.Error(err)
 			}
 		}, 3 + age},

@@ -21,7 +21,9 @@ func TestTreeModel(t *testing.T) {
 			pos   uint32
 		)
 		seek := func(p *path, e treeEntry) int {
-			tr.seek(p, func(key uint64, pos uint32) bool { return key < e.key || key == e.key && pos < e.pos })
+			tr.seek(p, func(key uint64, pos uint32) bool {
+				return key < e.key || key == e.key && pos < e.pos
+			})
 			return p.rank()
 		}
 		// rank proves that the tree finds where the model has e.
@@ -36,7 +38,8 @@ func TestTreeModel(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"insert": func(rt *rapid.T) {
-				from := rapid.SampledFrom([]uint64{0, 7 << 32, 1<<32 - 750}).Draw(rt, "begin") + rapid.Uint64Range(500, 1000).Draw(rt, "key")
+				from := rapid.SampledFrom([]uint64{0, 7 << 32, 1<<32 - 750}).Draw(rt, "begin") +
+					rapid.Uint64Range(500, 1000).Draw(rt, "key")
 				by := rapid.SampledFrom([]int64{-1, 0, 1, 7, 1 << 40}).Draw(rt, "by")
 				for range rapid.IntRange(1, 500).Draw(rt, "n") {
 					pos++
@@ -71,7 +74,8 @@ func TestTreeModel(t *testing.T) {
 			},
 			"remove range": func(rt *rapid.T) {
 				from := rapid.IntRange(0, len(model)).Draw(rt, "from")
-				to := min(len(model), from+rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 3000)).Draw(rt, "n"))
+				to := min(len(model), from+rapid.OneOf(rapid.IntRange(0, 5),
+					rapid.IntRange(0, 3000)).Draw(rt, "n"))
 				tr.removeRange(from, to)
 				model = slices.Delete(model, from, to)
 			},
@@ -163,7 +167,8 @@ func checkTree(rt rapid.TB, tr *tree) {
 		for i := range int(nd.n) {
 			c := nd.kids.child[i]
 			if nd.key(i) != c.key(0) || nd.pos[i] != c.pos[0] || nd.kids.count[i] != c.total() {
-				rt.Fatalf("child %d is known as (%d, %d) %d", i, nd.key(i), nd.pos[i], nd.kids.count[i])
+				rt.Fatalf("child %d is known as (%d, %d) %d", i, nd.key(i), nd.pos[i],
+					nd.kids.count[i])
 			}
 			visit(c, level+1)
 		}

@@ -22,7 +22,9 @@ func compareRanked(a, b ranked) int {
 
 var scores = rapid.OneOf(
 	rapid.SampledFrom([]float64{0, 1, 1.5, 2, -1, math.Inf(1), math.Inf(-1), math.Copysign(0, -1)}),
-	rapid.Float64Range(-1e9, 1e9), rapid.Float64().Filter(func(f float64) bool { return !math.IsNaN(f) }))
+	rapid.Float64Range(-1e9, 1e9), rapid.Float64().Filter(func(f float64) bool {
+		return !math.IsNaN(f)
+	}))
 
 func val(score float64) string { return string(AppendScore(nil, score)) }
 
@@ -31,7 +33,8 @@ func TestZSetModel(t *testing.T) {
 	smallLimits(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		z := &ZSet{}
-		m := &machine{v: z, model: map[string]modelElement{}, keys: someKeys, vals: rapid.Map(scores, val)}
+		m := &machine{v: z, model: map[string]modelElement{}, keys: someKeys,
+			vals: rapid.Map(scores, val)}
 		m.check = func(rt *rapid.T) {
 			checkRanks(rt, z, m.model)
 			checkScan(rt, m)
@@ -52,7 +55,8 @@ func TestZSetModel(t *testing.T) {
 			if len(want) > 0 {
 				rt.Fatalf("RemoveRange(%d, %d) leaves %v", from, to, want)
 			}
-			if !slices.Equal(rangeOf(rest, 0, rest.Len(), false), rangeOf(z, 0, z.Len(), false)) || rest.Earliest() != z.Earliest() || rest.Encoding() != z.Encoding() {
+			if !slices.Equal(rangeOf(rest, 0, rest.Len(), false), rangeOf(z, 0, z.Len(), false)) ||
+				rest.Earliest() != z.Earliest() || rest.Encoding() != z.Encoding() {
 				rt.Fatalf("Except(%d, %d) has %v", from, to, rangeOf(rest, 0, rest.Len(), false))
 			}
 			checkRanks(rt, rest, m.model)
@@ -86,7 +90,8 @@ func checkRanks(rt *rapid.T, z *ZSet, model map[string]modelElement) {
 		if rank, ok := z.Rank([]byte(r.member)); !ok || rank != i {
 			rt.Fatalf("Rank(%q) = %d, %v; model %d", r.member, rank, ok, i)
 		}
-		if member, score, deadline := z.At(i); string(member) != r.member || score != r.score || deadline != model[r.member].deadline {
+		if member, score, deadline := z.At(i); string(member) != r.member || score != r.score ||
+			deadline != model[r.member].deadline {
 			rt.Fatalf("At(%d) = %q, %v, %d", i, member, score, deadline)
 		}
 	}
@@ -131,7 +136,8 @@ func TestZSetLex(t *testing.T) {
 		if found {
 			above++
 		}
-		if a, b := z.RankOfLex([]byte(bound), false), z.RankOfLex([]byte(bound), true); a != at || b != above {
+		if a, b := z.RankOfLex([]byte(bound), false), z.RankOfLex([]byte(bound), true); a != at ||
+			b != above {
 			rt.Fatalf("RankOfLex(%q) = %d, %d; want %d, %d", bound, a, b, at, above)
 		}
 	})

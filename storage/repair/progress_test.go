@@ -50,7 +50,8 @@ func TestProgress(t *testing.T) {
 	}})
 	now := clock.NewFake(1_700_000_000_000)
 	dir := filepath.Join(t.TempDir(), "data")
-	o := storage.Options{Dir: dir, FS: vfs.OS, Clock: now, Logger: slog.New(slog.DiscardHandler), NoBackground: true, SegmentSize: 4 << 20, InitialMmap: 64 << 20, Progress: meter}
+	o := storage.Options{Dir: dir, FS: vfs.OS, Clock: now, Logger: slog.New(slog.DiscardHandler),
+		NoBackground: true, SegmentSize: 4 << 20, InitialMmap: 64 << 20, Progress: meter}
 	open := func() *storage.Store {
 		t.Helper()
 		s, _, err := storage.Open(o)
@@ -105,5 +106,6 @@ func TestProgress(t *testing.T) {
 	want("checking the data file", "checking the log", "loading the data", "checking the keys")
 	_, err = repair.Repair(o, dir+".repaired", func(l repair.Loss) { t.Error(l) })
 	must(err)
-	want("saving the data file", "reading the log", "copying the log", "loading the data", "checking the keys")
+	want("saving the data file", "reading the log", "copying the log", "loading the data",
+		"checking the keys")
 }

@@ -19,7 +19,8 @@ const pageSize = 4096
 func made(t *testing.T) (stream, file []byte) {
 	file = make([]byte, 40*pageSize)
 	var b bytes.Buffer
-	w, err := NewWriter(&b, Header{PageSize: pageSize, Size: int64(len(file)), Position: 7, Through: 9, Keys: 3, Note: []byte("note")})
+	w, err := NewWriter(&b, Header{PageSize: pageSize, Size: int64(len(file)), Position: 7,
+		Through: 9, Keys: 3, Note: []byte("note")})
 	for i := 0; i < 40 && err == nil; i += 4 {
 		piece := file[i*pageSize:][:(1+i%3)*pageSize]
 		for j := range piece {
@@ -61,7 +62,8 @@ func readAll(stream []byte) (h Header, file []byte, records []string, err error)
 func TestStream(t *testing.T) {
 	stream, want := made(t)
 	h, got, records, err := readAll(stream)
-	if err != nil || !bytes.Equal(got, want) || h.Position != 7 || h.Through != 9 || h.Keys != 3 || string(h.Note) != "note" || !slices.Equal(records, []string{"8one", "9"}) {
+	if err != nil || !bytes.Equal(got, want) || h.Position != 7 || h.Through != 9 || h.Keys != 3 ||
+		string(h.Note) != "note" || !slices.Equal(records, []string{"8one", "9"}) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 }
@@ -92,8 +94,12 @@ func TestDamagedStream(t *testing.T) {
 	}
 	piece := stream[begin : begin+size]
 	refused("missing", append(bytes.Clone(stream[:begin]), stream[begin+size:]...))
-	refused("twice", append(append(bytes.Clone(stream[:begin+size]), piece...), stream[begin+size:]...))
-	refused("at the end", append(append(append(bytes.Clone(stream[:begin]), stream[begin+size:len(stream)-partHead]...), piece...), stream[len(stream)-partHead:]...))
+	refused("twice", append(append(bytes.Clone(stream[:begin+size]), piece...),
+		stream[begin+size:]...))
+	refused("at the end",
+		append(append(append(bytes.Clone(stream[:begin]),
+			stream[begin+size:len(stream)-partHead]...), piece...),
+			stream[len(stream)-partHead:]...))
 	refused("longer", append(bytes.Clone(stream), 0))
 	refused("nothing", nil)
 }
@@ -129,7 +135,8 @@ func TestKeep(t *testing.T) {
 				return nil
 			}
 		}
-		if err := errors.Join(fs.MkdirAll("/d"), fs.SyncDir("/"), Keep(fs, "/d/f", write([]byte("old")))); err != nil {
+		if err := errors.Join(fs.MkdirAll("/d"), fs.SyncDir("/"),
+			Keep(fs, "/d/f", write([]byte("old")))); err != nil {
 			t.Fatal(err)
 		}
 		content := func(fs vfs.FS) []byte {
@@ -147,7 +154,8 @@ func TestKeep(t *testing.T) {
 		left := func(fs vfs.FS, after string) {
 			t.Helper()
 			if b := content(fs); string(b) != "old" && !bytes.Equal(b, stream) {
-				t.Fatalf("operation %d, %s: the file has %d bytes, and is neither", at, after, len(b))
+				t.Fatalf("operation %d, %s: the file has %d bytes, and is neither",
+					at, after, len(b))
 			}
 		}
 		rng := rand.New(rand.NewPCG(1, uint64(at)))

@@ -15,7 +15,8 @@ import (
 // appendOnly is a log without files, whose tail is emptied now and then.
 func appendOnly() (l *Log, drop func()) {
 	l = &Log{}
-	l.mu.tail = newTail(1, 1, firstLSN, DefaultSegmentSize, segmentSizes{first: DefaultSegmentSize, fitting: func() int64 { return DefaultSegmentSize }}, rand.Uint64)
+	l.mu.tail = newTail(1, 1, firstLSN, DefaultSegmentSize, segmentSizes{first: DefaultSegmentSize,
+		fitting: func() int64 { return DefaultSegmentSize }}, rand.Uint64)
 	return l, func() {
 		l.mu.Lock()
 		l.mu.tail.give(l.mu.tail.take())

@@ -83,11 +83,13 @@ func (m *model) open(first uint64, firstAt int, synced uint64) {
 	}
 	for i, e := range got {
 		if e != want[i] {
-			m.t.Fatalf("batch %d is %.20q at %d, want %.20q at %d", i, e.batch, e.lsn, want[i].batch, want[i].lsn)
+			m.t.Fatalf("batch %d is %.20q at %d, want %.20q at %d", i, e.batch, e.lsn,
+				want[i].batch, want[i].lsn)
 		}
 	}
 	if len(got) < len(want) && want[len(got)].lsn <= synced {
-		m.t.Fatalf("batch %d at %d is gone, but everything up to %d was durable", len(got), want[len(got)].lsn, synced)
+		m.t.Fatalf("batch %d at %d is gone, but everything up to %d was durable", len(got),
+			want[len(got)].lsn, synced)
 	}
 	m.appends = m.appends[:firstAt+len(got)]
 	m.mu.Lock()
@@ -98,8 +100,10 @@ func (m *model) open(first uint64, firstAt int, synced uint64) {
 func (m *model) batch(t *rapid.T) []byte {
 	capacity := int(m.o.SegmentSize) - headerSize
 	m.serial++
-	size := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, 200), rapid.IntRange(0, 3*capacity)).Draw(t, "size")
-	return append(fmt.Appendf(nil, "%d:", m.serial), strings.Repeat(string(rune('a'+m.serial%26)), size)...)
+	size := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, 200),
+		rapid.IntRange(0, 3*capacity)).Draw(t, "size")
+	return append(fmt.Appendf(nil, "%d:", m.serial),
+		strings.Repeat(string(rune('a'+m.serial%26)), size)...)
 }
 
 func (m *model) step(t *rapid.T) {
@@ -186,7 +190,8 @@ func TestCrash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem := vfs.NewMem()
 		o := options(mem)
-		o.SegmentSize = rapid.SampledFrom([]int64{minSegmentSize, headerSize + 1500, 3 * headerSize}).Draw(t, "segment size")
+		o.SegmentSize = rapid.SampledFrom([]int64{minSegmentSize, headerSize + 1500,
+			3 * headerSize}).Draw(t, "segment size")
 		o.FirstSize = rapid.SampledFrom([]int64{0, minSegmentSize}).Draw(t, "first size")
 		o.Spares = rapid.IntRange(1, 3).Draw(t, "spares")
 		seed := rapid.Uint64().Draw(t, "seed")

@@ -109,15 +109,16 @@ func TestShortagesPass(t *testing.T) {
 			// of the next segment may touch one while failing is set.
 			var failing, holding atomic.Bool
 			goOn := make(chan struct{})
-			o := options(vfs.Inject(vfs.NewMem(), func(op vfs.Op, name string, _ int64, _ int) error {
-				if op == vfs.OpFree && holding.Load() {
-					<-goOn
-				}
-				if op == test.op && strings.Contains(name, test.name) && failing.Load() {
-					return test.err
-				}
-				return nil
-			}))
+			o := options(vfs.Inject(vfs.NewMem(),
+				func(op vfs.Op, name string, _ int64, _ int) error {
+					if op == vfs.OpFree && holding.Load() {
+						<-goOn
+					}
+					if op == test.op && strings.Contains(name, test.name) && failing.Load() {
+						return test.err
+					}
+					return nil
+				}))
 			l, _ := opened(t, o, 0)
 			l.Append(make([]byte, 2*testSegment))
 			must(t, l.Commit())
@@ -166,7 +167,9 @@ func TestNoRoom(t *testing.T) {
 		l.Append([]byte(batch))
 		want = append(want, batch)
 		must(t, l.Commit())
-		await.Until(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+		await.Until(t, "an answer from the preparation", func() bool {
+			return l.Full() || l.prepared()
+		})
 	}
 	// What is left of it still takes commits, the rest waits.
 	lsn := l.Append([]byte("small"))
@@ -184,7 +187,10 @@ func TestNoRoom(t *testing.T) {
 		t.Fatalf("without room: durable %d of %d, err %v", l.Durable(), lsn, l.Err())
 	}
 	mem.SetFree(1 << 30)
-	await.Until(t, "room again", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() })
+	await.Until(t, "room again", func() bool {
+		fake.Advance(retryRoom * time.Millisecond)
+		return !l.Full()
+	})
 	must(t, await.For(t, "the commit ends", committed))
 	if l.Durable() < lsn {
 		t.Fatal("Commit returned early")
@@ -229,7 +235,8 @@ func TestWaitingIsIdle(t *testing.T) {
 	l.CommitAsync()
 	await.Until(t, "the log to be full", l.Full)
 	looks := 0
-	await.Until(t, "some looks", func() bool { looks++; return looks == 20 }) // the others run meanwhile
+	// The others run meanwhile.
+	await.Until(t, "some looks", func() bool { looks++; return looks == 20 })
 	if n := fsys.asked.Load(); n > 10 || l.Durable() >= lsn {
 		t.Errorf("asked %d times for room, durable %d of %d", n, l.Durable(), lsn)
 	}
@@ -276,7 +283,9 @@ func TestKeepFree(t *testing.T) {
 	for !l.Full() {
 		l.Append(make([]byte, testSegment/16))
 		must(t, l.Commit())
-		await.Until(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+		await.Until(t, "an answer from the preparation", func() bool {
+			return l.Full() || l.prepared()
+		})
 	}
 	before, _ := l.Room()
 	l.Append(make([]byte, 100))
@@ -306,14 +315,18 @@ func TestFullUntilKept(t *testing.T) {
 	mem.SetFree(20 * testSegment)
 	l.Append(make([]byte, 5*testSegment)) // waits for segments, each of which it gets
 	must(t, l.Commit())
-	if text := lines.String(); !l.Full() || strings.Count(text, "no room for the next log segment") != 1 || strings.Contains(text, "again") {
+	if text := lines.String(); !l.Full() || strings.Count(text,
+		"no room for the next log segment") != 1 || strings.Contains(text, "again") {
 		t.Errorf("full: %t; the log says\n%s", l.Full(), text)
 	}
 	if free, err := mem.Free(o.Dir); err != nil || free >= 20*testSegment {
 		t.Errorf("%d bytes are free, %v: the segments took less", free, err)
 	}
 	mem.SetFree(40 * testSegment)
-	await.Until(t, "room", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() && l.prepared() })
+	await.Until(t, "room", func() bool {
+		fake.Advance(retryRoom * time.Millisecond)
+		return !l.Full() && l.prepared()
+	})
 	must(t, l.Close())
 }
 
@@ -339,7 +352,9 @@ func TestSmallDisk(t *testing.T) {
 		want = append(want, strings.Repeat("a", 50_000))
 		l.Append([]byte(want[len(want)-1]))
 		must(t, l.Commit())
-		await.Until(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+		await.Until(t, "an answer from the preparation", func() bool {
+			return l.Full() || l.prepared()
+		})
 	}
 	must(t, l.Close())
 	if free, err := mem.Free(o.Dir); err != nil || free > room/2 || free < room/8 {
@@ -416,7 +431,10 @@ func TestSmallSegmentWithoutRoom(t *testing.T) {
 	l.Append([]byte("b"))
 	must(t, l.Commit())
 	await.Until(t, "the log to be full", l.Full)
-	await.Until(t, "a small segment to do", func() bool { fake.Advance(retryRoom * time.Millisecond); return l.NextCost() == small })
+	await.Until(t, "a small segment to do", func() bool {
+		fake.Advance(retryRoom * time.Millisecond)
+		return l.NextCost() == small
+	})
 	segment, err := l.Rotate(nil)
 	must(t, err)
 	want = append(want, "c")
@@ -427,11 +445,15 @@ func TestSmallSegmentWithoutRoom(t *testing.T) {
 	}
 	must(t, l.Release(segment))
 	mem.SetFree(16 << 20)
-	await.Until(t, "room", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() && l.prepared() })
+	await.Until(t, "room", func() bool {
+		fake.Advance(retryRoom * time.Millisecond)
+		return !l.Full() && l.prepared()
+	})
 	if cost := l.NextCost(); cost != 0 {
 		t.Errorf("the next segment is there, and costs %d", cost)
 	}
-	for n := 0; ; n++ { // the segment after it may be small as well, if it was tried before there was room
+	for n := 0; ; n++ {
+		// The segment after it may be small as well, if it was tried before there was room.
 		if _, size := l.Room(); size >= usual/2 {
 			break
 		}
@@ -452,5 +474,6 @@ func TestSmallSegmentWithoutRoom(t *testing.T) {
 		t.Errorf("there are spares: %q", names)
 	}
 	o.Clock = clock.System
-	sameBatches(t, reopened(t, o, segment), append([]string{""}, want[2:]...)...) // a rotation writes an empty batch
+	// A rotation writes an empty batch.
+	sameBatches(t, reopened(t, o, segment), append([]string{""}, want[2:]...)...)
 }

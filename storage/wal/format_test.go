@@ -61,7 +61,8 @@ func TestHeaderFormat(t *testing.T) {
 }
 
 func TestGroupFormat(t *testing.T) {
-	g := group{identity: identity{number: 7, salt: 99}, mark: 5, length: 1000, lsn: 8000, durable: 7000}
+	g := group{identity: identity{number: 7, salt: 99}, mark: 5, length: 1000,
+		lsn: 8000, durable: 7000}
 	b := make([]byte, groupHeaderSize)
 	putGroup(b, g)
 	if got, ok := parseGroup(b); got != g || !ok {
@@ -87,12 +88,14 @@ func TestGroupFormat(t *testing.T) {
 func TestFrameFormat(t *testing.T) {
 	const salt, lsn = 0xfeed, 5000
 	for _, payload := range []string{"", "x", "hello, log"} {
-		for _, flags := range []byte{flagFrame, flagFrame | flagFirst, flagFrame | flagLast, flagFrame | flagFirst | flagLast} {
+		for _, flags := range []byte{flagFrame, flagFrame | flagFirst, flagFrame | flagLast,
+			flagFrame | flagFirst | flagLast} {
 			b := append(make([]byte, frameHeaderSize), payload...)
 			sealFrame(b, flags, salt, lsn)
 			tail := append(bytes.Clone(b), "more"...)
 			f, ok := parseFrame(tail, salt, lsn)
-			if !ok || string(f.payload) != payload || f.first != (flags&flagFirst != 0) || f.last != (flags&flagLast != 0) {
+			if !ok || string(f.payload) != payload || f.first != (flags&flagFirst != 0) ||
+				f.last != (flags&flagLast != 0) {
 				t.Fatalf("%q with flags %x parsed as %+v, %v", payload, flags, f, ok)
 			}
 			if _, ok := parseFrame(b, salt+1, lsn); ok {
@@ -135,7 +138,9 @@ func TestSeedDependsOnPlace(t *testing.T) {
 // its size, every batch whole.
 func TestTailLayout(t *testing.T) {
 	const first, usual = headerSize + 200, headerSize + 600
-	tl := newTail(1, 3, 5000, first, segmentSizes{first: usual, fitting: func() int64 { return usual }}, rand.Uint64)
+	tl := newTail(1, 3, 5000, first, segmentSizes{first: usual, fitting: func() int64 {
+		return usual
+	}}, rand.Uint64)
 	for size := range 900 {
 		tl.add(payload{piece: make([]byte, size), size: size}, size%2 == 0)
 		if size%7 == 0 {

@@ -19,7 +19,8 @@ func TestReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options(vfs.NewMem())
 		o.NoBackground = true
-		o.SegmentSize = rapid.SampledFrom([]int64{minSegmentSize, headerSize + 1500, 3 * headerSize}).Draw(t, "segment size")
+		o.SegmentSize = rapid.SampledFrom([]int64{minSegmentSize, headerSize + 1500,
+			3 * headerSize}).Draw(t, "segment size")
 		o.FirstSize = rapid.SampledFrom([]int64{0, minSegmentSize}).Draw(t, "first size")
 		if err := o.FS.MkdirAll(o.Dir); err != nil {
 			t.Fatal(err)
@@ -50,14 +51,17 @@ func TestReadBack(t *testing.T) {
 				}
 			case err != nil && (!errors.Is(err, ErrReleased) || p.after >= l.segMu.live[0].start):
 				t.Fatalf("batch %d: %v, while the log begins at %d", i, err, l.segMu.live[0].start)
-			case err == nil && (lsn != p.lsn || !bytes.Equal(batch, p.batch) || numberErr != nil || p.segment != 0 && number != p.segment):
-				t.Fatalf("batch %d is %d bytes up to %d in segment %d (%v), want %d up to %d in %d", i, len(batch), lsn, number, numberErr, len(p.batch), p.lsn, p.segment)
+			case err == nil && (lsn != p.lsn || !bytes.Equal(batch, p.batch) || numberErr != nil ||
+				p.segment != 0 && number != p.segment):
+				t.Fatalf("batch %d is %d bytes up to %d in segment %d (%v), want %d up to %d in %d",
+					i, len(batch), lsn, number, numberErr, len(p.batch), p.lsn, p.segment)
 			}
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 8).Draw(t, "step") {
 			case 0, 1, 2:
-				batch := bytes.Repeat([]byte{byte(len(places))}, rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, 20000)).Draw(t, "size"))
+				batch := bytes.Repeat([]byte{byte(len(places))},
+					rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, 20000)).Draw(t, "size"))
 				add(l.Append(batch), 0, batch)
 			case 3:
 				batch := []byte{byte(len(places))}

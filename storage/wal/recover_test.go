@@ -112,7 +112,8 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 				t.Fatalf("replayed %.10q from the segment's earlier life", b)
 			}
 			// And one sector more, as if the disk had written two of the frames only.
-			write(t, lost, path(n), 0, []byte(now[:torn+2*(frameHeaderSize+410)]+old[torn+2*(frameHeaderSize+410):]))
+			write(t, lost, path(n), 0,
+				[]byte(now[:torn+2*(frameHeaderSize+410)]+old[torn+2*(frameHeaderSize+410):]))
 			recycled[segmentName(n)] = true
 		}
 		must(t, l.Release(n))
@@ -155,7 +156,8 @@ func TestIncompleteBatchIsDropped(t *testing.T) {
 
 // corruptible builds a log of several segments and groups. claimed is the highest
 // position that anything in it calls durable.
-func corruptible(t testing.TB, closed bool) (mem *vfs.Mem, o Options, batches []entry, claimed uint64) {
+func corruptible(t testing.TB,
+	closed bool) (mem *vfs.Mem, o Options, batches []entry, claimed uint64) {
 	mem = vfs.NewMem()
 	o = options(mem)
 	l, _ := opened(t, o, 0)
@@ -186,7 +188,8 @@ func TestBitFlips(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("closed=%v", closed), func(t *testing.T) {
 			base, o, batches, claimed := corruptible(t, closed)
-			crashed := func() *vfs.Mem { return base.Crash(rand.New(rand.NewPCG(0, 0))) } // a segment that is being made may be gone
+			// A segment that is being made may be gone.
+			crashed := func() *vfs.Mem { return base.Crash(rand.New(rand.NewPCG(0, 0))) }
 			names, err := crashed().List(o.Dir)
 			must(t, err)
 			reported := 0
@@ -194,8 +197,10 @@ func TestBitFlips(t *testing.T) {
 				mem := crashed()
 				o.FS = mem
 				name := rapid.SampledFrom(names).Draw(rt, "file")
-				offset := rapid.OneOf(rapid.IntRange(0, 63), rapid.IntRange(headerSize, testSegment-1)).Draw(rt, "offset")
-				must(t, mem.Corrupt(o.Dir+"/"+name, int64(offset), 1<<rapid.IntRange(0, 7).Draw(rt, "bit")))
+				offset := rapid.OneOf(rapid.IntRange(0, 63),
+					rapid.IntRange(headerSize, testSegment-1)).Draw(rt, "offset")
+				must(t, mem.Corrupt(o.Dir+"/"+name, int64(offset),
+					1<<rapid.IntRange(0, 7).Draw(rt, "bit")))
 				if flipped(t, rt, o, batches, claimed) {
 					reported++
 				}
@@ -207,7 +212,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-func flipped(t *testing.T, rt *rapid.T, o Options, batches []entry, claimed uint64) (reported bool) {
+func flipped(t *testing.T, rt *rapid.T, o Options, batches []entry,
+	claimed uint64) (reported bool) {
 	before := files(t, o.FS, o.Dir)
 	n := 0
 	replay := func(lsn uint64, b []byte) error {
@@ -221,7 +227,8 @@ func flipped(t *testing.T, rt *rapid.T, o Options, batches []entry, claimed uint
 	if err == nil {
 		must(t, l.Close())
 		if n < len(batches) && batches[n].lsn <= claimed {
-			rt.Fatalf("batch %d at %d is gone without a word; %d is claimed", n, batches[n].lsn, claimed)
+			rt.Fatalf("batch %d at %d is gone without a word; %d is claimed", n,
+				batches[n].lsn, claimed)
 		}
 		return false
 	}
@@ -232,7 +239,8 @@ func flipped(t *testing.T, rt *rapid.T, o Options, batches []entry, claimed uint
 	if !errors.As(err, &corrupt) {
 		rt.Fatal(err)
 	}
-	for _, part := range []string{corrupt.File, fmt.Sprint(corrupt.Offset), "keyp check", "keyp repair"} {
+	for _, part := range []string{corrupt.File, fmt.Sprint(corrupt.Offset), "keyp check",
+		"keyp repair"} {
 		if !strings.Contains(err.Error(), part) {
 			rt.Fatalf("%q does not say %q", err, part)
 		}
@@ -290,7 +298,8 @@ func TestFirstNeededMustBeThere(t *testing.T) {
 			t.Errorf("nothing there, directory %t: Check: %v", make, err)
 		}
 		gaps := 0
-		if _, err := Salvage(o, 5, nil, func(Gap) error { gaps++; return nil }); err != nil || gaps != 1 {
+		if _, err := Salvage(o, 5, nil, func(Gap) error { gaps++; return nil }); err != nil ||
+			gaps != 1 {
 			t.Errorf("nothing there, directory %t: Salvage: %d gaps, %v", make, gaps, err)
 		}
 		must(t, mem.MkdirAll(o.Dir))
@@ -402,7 +411,8 @@ func TestTornTailAndGarbage(t *testing.T) {
 	sameBatches(t, reopened(t, o, 0), "one", "two", "three")
 	names, err := mem.List(o.Dir)
 	must(t, err)
-	if s := strings.Join(names, " "); strings.Contains(s, tmpName) || strings.Contains(s, spareName(77)) {
+	if s := strings.Join(names, " "); strings.Contains(s, tmpName) ||
+		strings.Contains(s, spareName(77)) {
 		t.Errorf("leftovers stay: %s", s)
 	}
 }
@@ -435,7 +445,8 @@ func TestClientBytesAreNoProof(t *testing.T) {
 	must(t, l.Commit())
 	forged := make([]byte, groupHeaderSize)
 	for number := uint64(1); number < 4; number++ {
-		putGroup(forged, group{identity: identity{number: number}, mark: 12345, lsn: 1 << 40, durable: 1 << 39})
+		putGroup(forged, group{identity: identity{number: number}, mark: 12345, lsn: 1 << 40,
+			durable: 1 << 39})
 		l.Append(forged)
 	}
 	must(t, l.Commit())

@@ -42,7 +42,8 @@ func salvaged(t fataler, o Options, batches []entry) (got map[uint64]bool, gaps 
 
 // lostOf counts the batches that are missing. Each must have begun in a gap, or stand where the
 // log may end.
-func lostOf(t fataler, batches []entry, claimed uint64, got map[uint64]bool, gaps []Gap) (lost int) {
+func lostOf(t fataler, batches []entry, claimed uint64, got map[uint64]bool,
+	gaps []Gap) (lost int) {
 	begin := uint64(firstLSN)
 	for _, b := range batches {
 		if !got[b.lsn] {
@@ -52,7 +53,8 @@ func lostOf(t fataler, batches []entry, claimed uint64, got map[uint64]bool, gap
 				known = known || !g.Whole && g.From <= begin && begin < g.To
 			}
 			if !known {
-				t.Fatalf("the batch from %d to %d is missing, and the gaps are %+v", begin, b.lsn, gaps)
+				t.Fatalf("the batch from %d to %d is missing, and the gaps are %+v",
+					begin, b.lsn, gaps)
 			}
 		}
 		begin = b.lsn
@@ -73,13 +75,15 @@ func TestSalvage(t *testing.T) {
 				mem := base.Crash(rand.New(rand.NewPCG(0, 0)))
 				o.FS = mem
 				file := o.Dir + "/" + rapid.SampledFrom(names).Draw(rt, "file")
-				offset := rapid.OneOf(rapid.IntRange(0, 63), rapid.IntRange(headerSize, testSegment-1)).Draw(rt, "offset")
+				offset := rapid.OneOf(rapid.IntRange(0, 63),
+					rapid.IntRange(headerSize, testSegment-1)).Draw(rt, "offset")
 				claimed := synced
 				page := rapid.IntRange(0, 3).Draw(rt, "page") == 0
 				if page {
 					write(t, mem, file, int64(offset-offset%512), make([]byte, 512))
 				} else {
-					must(t, mem.Corrupt(file, int64(offset), 1<<rapid.IntRange(0, 7).Draw(rt, "bit")))
+					must(t, mem.Corrupt(file, int64(offset),
+						1<<rapid.IntRange(0, 7).Draw(rt, "bit")))
 				}
 				got, gaps := salvaged(rt, o, batches)
 				l, err := Open(o, 0, nil)
@@ -124,8 +128,10 @@ func TestSalvageWithoutASegment(t *testing.T) {
 		o.FS = mem
 		must(t, errors.Join(mem.Remove(path(n)), mem.SyncDir(o.Dir)))
 		got, gaps := salvaged(t, o, batches)
-		if lost := lostOf(t, batches, claimed, got, gaps); n > 1 && lost == 0 || len(got)+lost != len(batches) {
-			t.Errorf("without segment %d %d batches are lost, %d are left: %+v", n, lost, len(got), gaps)
+		if lost := lostOf(t, batches, claimed, got, gaps); n > 1 && lost == 0 ||
+			len(got)+lost != len(batches) {
+			t.Errorf("without segment %d %d batches are lost, %d are left: %+v", n,
+				lost, len(got), gaps)
 		}
 	}
 }
@@ -151,11 +157,17 @@ func FuzzSalvage(f *testing.F) {
 		write(t, mem, path(2), 0, two)
 		var got, want []string
 		gaps := 0
-		_, err := Salvage(o, 0, func(_ uint64, b []byte) error { got = append(got, string(b)); return nil }, func(Gap) error { gaps++; return nil })
+		_, err := Salvage(o, 0, func(_ uint64, b []byte) error {
+			got = append(got, string(b))
+			return nil
+		}, func(Gap) error { gaps++; return nil })
 		if err != nil && !errors.Is(err, ErrVersion) {
 			t.Fatal(err)
 		}
-		l, err := Open(o, 0, func(_ uint64, b []byte) error { want = append(want, string(b)); return nil })
+		l, err := Open(o, 0, func(_ uint64, b []byte) error {
+			want = append(want, string(b))
+			return nil
+		})
 		if err != nil {
 			return
 		}

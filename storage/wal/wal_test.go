@@ -63,7 +63,8 @@ func sameBatches(t testing.TB, got []string, want ...string) {
 	}
 	for i := range got {
 		if got[i] != want[i] {
-			t.Fatalf("batch %d is %.40q (%d bytes), want %.40q (%d bytes)", i, got[i], len(got[i]), want[i], len(want[i]))
+			t.Fatalf("batch %d is %.40q (%d bytes), want %.40q (%d bytes)", i, got[i], len(got[i]),
+				want[i], len(want[i]))
 		}
 	}
 }
@@ -96,7 +97,8 @@ func TestAppendCommitReopen(t *testing.T) {
 				if i%3 != 1 {
 					must(t, l.Commit())
 					if l.Durable() != lsn || policy == Always && l.Synced() != lsn {
-						t.Fatalf("after Commit: durable %d, synced %d, want %d", l.Durable(), l.Synced(), lsn)
+						t.Fatalf("after Commit: durable %d, synced %d, want %d", l.Durable(),
+							l.Synced(), lsn)
 					}
 				}
 				last = lsn
@@ -235,7 +237,10 @@ func TestSegmentsGrow(t *testing.T) {
 
 func TestRotateKeepsOrderWithoutIO(t *testing.T) {
 	var calls atomic.Int64
-	o := options(vfs.Inject(vfs.NewMem(), func(vfs.Op, string, int64, int) error { calls.Add(1); return nil }))
+	o := options(vfs.Inject(vfs.NewMem(), func(vfs.Op, string, int64, int) error {
+		calls.Add(1)
+		return nil
+	}))
 	l, _ := opened(t, o, 0)
 	calls.Store(0)
 	l.Append([]byte("a"))
@@ -285,7 +290,8 @@ func TestAppendGoesOnDuringSync(t *testing.T) {
 	l, _ := opened(t, options(fsys), 0)
 	l.Append([]byte("0"))
 	must(t, l.Commit())
-	await.Until(t, "the next segment", l.prepared) // so that the sync is the commit's, and not that of its making
+	// So that the sync is the commit's, and not that of its making.
+	await.Until(t, "the next segment", l.prepared)
 	first := l.Append([]byte("a"))
 	armed.Store(true)
 	l.CommitAsync()
@@ -339,7 +345,9 @@ func TestEverySecSyncsEachSecond(t *testing.T) {
 	l.Append([]byte("d"))
 	must(t, l.Commit())
 	l.SetPolicy(Always)
-	await.Until(t, "the sync after a change to always", func() bool { return l.Synced() == l.End() })
+	await.Until(t, "the sync after a change to always", func() bool {
+		return l.Synced() == l.End()
+	})
 	must(t, l.Close())
 	sameBatches(t, reopened(t, o, 0), "a", "b", "c", "d")
 }
@@ -453,7 +461,10 @@ func TestHugeBatchMemory(t *testing.T) {
 	same := false
 	n := allocated(func() {
 		var err error
-		l, err = Open(o, 0, func(_ uint64, b []byte) error { same = bytes.Equal(b, batch); return nil })
+		l, err = Open(o, 0, func(_ uint64, b []byte) error {
+			same = bytes.Equal(b, batch)
+			return nil
+		})
 		must(t, err)
 	})
 	if !same || n > size+size/4+4*int(o.SegmentSize) {

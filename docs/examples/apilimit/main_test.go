@@ -14,7 +14,8 @@ import (
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	// The day after: its midnight is not passed while this runs.
-	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(24*time.Hour), &out); err != nil {
+	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(24*time.Hour),
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	want := `request 1: allowed, 1 more today
@@ -60,7 +61,8 @@ func TestKills(t *testing.T) {
 		server.Start()
 		// What was admitted and not answered counts, too.
 		reply, err := server.Client(3).Do(t.Context(), "KEYP.LIMIT", "PEEK", "api:c", 1,
-			"TOKENS", perDay, 1_000_000, 1000, "UNTIL", perDay, tomorrow.UTC().Truncate(24*time.Hour).Add(24*time.Hour).UnixMilli()).Slice()
+			"TOKENS", perDay, 1_000_000, 1000, "UNTIL", perDay,
+			tomorrow.UTC().Truncate(24*time.Hour).Add(24*time.Hour).UnixMilli()).Slice()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,11 +14,13 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), rdb, &out); err != nil {
 		t.Fatal(err)
 	}
-	if want := "access token 7f3d9a1b revoked: true\naccess token 2c8e4f5a revoked: false\n"; out.String() != want {
+	if want :=
+		"access token 7f3d9a1b revoked: true\naccess token 2c8e4f5a revoked: false\n"; out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 	for key, want := range map[string]time.Duration{
-		"blacklist:access:7f3d9a1b": 15 * time.Minute, "blacklist:refresh:9b1d6e8c": 7 * 24 * time.Hour,
+		"blacklist:access:7f3d9a1b":  15 * time.Minute,
+		"blacklist:refresh:9b1d6e8c": 7 * 24 * time.Hour,
 	} {
 		if got := rdb.TTL(t.Context(), key).Val(); got > want || got < want-time.Minute {
 			t.Errorf("%s ends in %v, want %v", key, got, want)

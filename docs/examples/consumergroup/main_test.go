@@ -29,7 +29,8 @@ func TestRun(t *testing.T) {
 func TestNoOrderIsLost(t *testing.T) {
 	const orders, workers = 100, 4
 	server := testkit.Keyp(t)
-	w := Work{Redis: server.Client(3), Stream: "orders", Group: "g", Idle: 10 * time.Millisecond, Tries: 1 << 30}
+	w := Work{Redis: server.Client(3), Stream: "orders", Group: "g", Idle: 10 * time.Millisecond,
+		Tries: 1 << 30}
 	if err := w.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,8 @@ func TestHopelessOrder(t *testing.T) {
 	if m, err := w.Next(t.Context(), "w", time.Millisecond); m != nil || err != nil {
 		t.Errorf("%v, %v", m, err)
 	}
-	if failed, err := w.Redis.XRange(t.Context(), "orders:failed", "-", "+").Result(); err != nil || len(failed) != 1 || failed[0].Values["order"] != "poison" {
+	if failed, err := w.Redis.XRange(t.Context(), "orders:failed", "-", "+").Result(); err != nil ||
+		len(failed) != 1 || failed[0].Values["order"] != "poison" {
 		t.Errorf("%v, %v", failed, err)
 	}
 }

@@ -14,8 +14,9 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "it would give 5 keys a deadline, and 1 an earlier one\nwithout a deadline: 3 carts, 5 users\n" +
-		"9 keys have got another deadline\na new one ends in 90 days\nwithout a deadline: 0\n"
+	want :=
+		"it would give 5 keys a deadline, and 1 an earlier one\nwithout a deadline: 3 carts, 5 users\n" +
+			"9 keys have got another deadline\na new one ends in 90 days\nwithout a deadline: 0\n"
 	if out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}

@@ -23,12 +23,15 @@ func TestRun(t *testing.T) {
 	// Those that are due at once come in their order; what failed may come before or after the
 	// reminder.
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(got) < 3 || strings.Join(got[:3], "\n") != "reminder:cid is taken back: true\nwelcome:ann: try 1 fails\nwelcome:bob: try 1 fails" {
+	if len(got) < 3 || strings.Join(got[:3],
+		"\n") != "reminder:cid is taken back: true\nwelcome:ann: try 1 fails\nwelcome:bob: try 1 fails" {
 		t.Errorf("it begins with %q", got)
 	}
 	want := []string{
-		"put aside: welcome:bob after 3 tries", "reminder:ann: sent to ann@example.com", "reminder:cid is taken back: true",
-		"welcome:ann: sent to ann@example.com", "welcome:ann: try 1 fails", "welcome:bob: try 1 fails", "welcome:bob: try 2 fails", "welcome:bob: try 3 fails",
+		"put aside: welcome:bob after 3 tries", "reminder:ann: sent to ann@example.com",
+		"reminder:cid is taken back: true",
+		"welcome:ann: sent to ann@example.com", "welcome:ann: try 1 fails",
+		"welcome:bob: try 1 fails", "welcome:bob: try 2 fails", "welcome:bob: try 3 fails",
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("it prints\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -41,7 +44,8 @@ func TestRun(t *testing.T) {
 func TestKills(t *testing.T) {
 	const rounds, workers = 4, 6
 	server := testkit.Keyp(t)
-	h := history{accepted: map[string]bool{}, delivered: map[string]int{}, done: map[string]int64{}, receipts: map[string]bool{}}
+	h := history{accepted: map[string]bool{}, delivered: map[string]int{}, done: map[string]int64{},
+		receipts: map[string]bool{}}
 	for round := range rounds {
 		client := server.Client(3)
 		var wg sync.WaitGroup
@@ -95,20 +99,23 @@ func (h *history) work(t *testing.T, c *redis.Client, id string, fails bool) boo
 
 // deliver has jobs delivered, and acknowledges them, or gives them back.
 func (h *history) deliver(t *testing.T, c *redis.Client, fails bool) bool {
-	jobs, err := c.Do(t.Context(), "KEYP.DELAY", "POP", "jobs", "COUNT", 2, "BLOCK", 20, "VISIBILITY", 50).Slice()
+	jobs, err := c.Do(t.Context(), "KEYP.DELAY", "POP", "jobs", "COUNT", 2, "BLOCK", 20,
+		"VISIBILITY", 50).Slice()
 	if err != nil {
 		return errors.Is(err, redis.Nil)
 	}
 	for _, j := range jobs {
 		id, text, receipt := j.([]any)[0].(string), j.([]any)[1].(string), j.([]any)[2].(string)
 		var number int64
-		if n, err := fmt.Sscanf(receipt, "%d-"+id, &number); n != 1 || err != nil || text != "text of "+id {
+		if n, err := fmt.Sscanf(receipt, "%d-"+id, &number); n != 1 || err != nil ||
+			text != "text of "+id {
 			t.Errorf("job %s has the receipt %s and the payload %q", id, receipt, text)
 		}
 		h.mu.Lock()
 		h.delivered[id]++
 		if done := h.done[id]; done != 0 && number > done {
-			t.Errorf("%s is delivered with receipt %d, though %d was acknowledged", id, number, done)
+			t.Errorf("%s is delivered with receipt %d, though %d was acknowledged",
+				id, number, done)
 		}
 		if h.receipts[receipt] {
 			t.Errorf("receipt %s comes twice", receipt)

@@ -75,10 +75,12 @@ func TestFence(t *testing.T) {
 	if err != nil || l.Token <= last {
 		t.Fatalf("after a restart: %+v after %d, %v", l, last, err)
 	}
-	if again, err := Acquire(t.Context(), server.Client(3), "l", "last", time.Minute, 0); err != nil || again.Token != l.Token {
+	if again, err := Acquire(t.Context(), server.Client(3), "l", "last", time.Minute,
+		0); err != nil || again.Token != l.Token {
 		t.Errorf("after a lost reply: %+v, %v", again, err)
 	}
-	if err := errors.Join(l.Renew(t.Context(), time.Minute), l.Release(t.Context()), l.Release(t.Context())); err != nil {
+	if err := errors.Join(l.Renew(t.Context(), time.Minute), l.Release(t.Context()),
+		l.Release(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if err := l.Renew(t.Context(), time.Minute); !errors.Is(err, ErrLost) {

@@ -17,7 +17,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	if want := "first worker: issue 123\nsecond worker: issue 124\nthird worker: issue 0\n"; out.String() != want {
+	if want :=
+		"first worker: issue 123\nsecond worker: issue 124\nthird worker: issue 0\n"; out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 }
@@ -57,7 +58,8 @@ func TestEachIssueOnce(t *testing.T) {
 	if value := locks.Redis.Get(t.Context(), "issue_lock_1").Val(); value != "locked" {
 		t.Errorf("the lock's value is %q", value)
 	}
-	if ttl := locks.Redis.TTL(t.Context(), "issue_lock_1").Val(); ttl > Timeout || ttl < Timeout-time.Minute {
+	if ttl := locks.Redis.TTL(t.Context(), "issue_lock_1").Val(); ttl > Timeout ||
+		ttl < Timeout-time.Minute {
 		t.Errorf("the lock ends in %v, want %v", ttl, Timeout)
 	}
 }
@@ -66,7 +68,9 @@ func TestLockEnds(t *testing.T) {
 	rdb := testkit.Keyp(t).Client(3)
 	locks := Locks{rdb, Timeout}
 	failed := errors.New("the label could not be set")
-	if _, err := locks.Assign(t.Context(), []int{7}, func(int) error { return failed }); !errors.Is(err, failed) {
+	if _, err := locks.Assign(t.Context(), []int{7}, func(int) error {
+		return failed
+	}); !errors.Is(err, failed) {
 		t.Errorf("Assign: %v", err)
 	}
 	if ok, err := locks.Acquire(t.Context(), 7); !ok || err != nil {

@@ -27,7 +27,8 @@ func TestReserve(t *testing.T) {
 	fleet := Fleet{server.Client(3)}
 	const parked = 20
 	for i := range parked {
-		if err := fleet.Park(t.Context(), fmt.Sprint("bike ", i), 13.4+float64(i)/10_000, 52.5); err != nil {
+		if err := fleet.Park(t.Context(), fmt.Sprint("bike ", i), 13.4+float64(i)/10_000,
+			52.5); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	if want := "two orders: 5 in stock\npaid in time: true, timed out: 1\nafterwards: 8 in stock\n"; out.String() != want {
+	if want :=
+		"two orders: 5 in stock\npaid in time: true, timed out: 1\nafterwards: 8 in stock\n"; out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 }
@@ -62,7 +63,8 @@ func TestNothingIsLost(t *testing.T) {
 		left, err := orders.Redis.Get(t.Context(), stock).Int()
 		return err == nil && left >= 100
 	})
-	if left, err := orders.Redis.Get(t.Context(), stock).Int(); err != nil || left != 100 || done != 40 {
+	if left, err := orders.Redis.Get(t.Context(), stock).Int(); err != nil ||
+		left != 100 || done != 40 {
 		t.Errorf("%d in stock after %d orders, %v", left, done, err)
 	}
 	if n, err := orders.Work(t.Context(), "worker", -1, 0); err != nil || n != 0 {

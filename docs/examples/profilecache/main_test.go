@@ -24,7 +24,8 @@ the database is asked for u1
 	if out.String() != want {
 		t.Errorf("it prints\n%swant\n%s", out.String(), want)
 	}
-	if ttl := rdb.TTL(t.Context(), "cache:profile:u1").Val(); ttl > 5*time.Minute || ttl < 4*time.Minute {
+	if ttl := rdb.TTL(t.Context(), "cache:profile:u1").Val(); ttl > 5*time.Minute ||
+		ttl < 4*time.Minute {
 		t.Errorf("the cached profile ends in %v, want 5m", ttl)
 	}
 }

@@ -56,7 +56,8 @@ func TestAllow(t *testing.T) {
 	}
 	const key = "rate:u1:/api/profiles:2025093010"
 	at := limiter.Redis.PExpireTime(t.Context(), key).Val()
-	if left := time.Until(time.UnixMilli(at.Milliseconds())); left > time.Hour || left < 59*time.Minute {
+	if left := time.Until(time.UnixMilli(at.Milliseconds())); left > time.Hour ||
+		left < 59*time.Minute {
 		t.Errorf("the counter ends in %v, want 1h", left)
 	}
 	server.Kill()

@@ -13,7 +13,8 @@ import (
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	// The last event is of an hour from now: its ten minutes do not end while this runs.
-	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(time.Hour), &out); err != nil {
+	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(time.Hour),
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	want := `kept: three hours ago, two hours ago, now
@@ -62,7 +63,8 @@ func TestKills(t *testing.T) {
 			t.Fatalf("after kill %d: %q, %v, want %q", i, got, err, want)
 		}
 		handled := ""
-		if _, err := e.Handle(t.Context(), "w", func(text string) { handled = text }); err != nil || handled != want[0] {
+		if _, err := e.Handle(t.Context(), "w", func(text string) { handled = text }); err != nil ||
+			handled != want[0] {
 			t.Fatalf("handled %q, %v, want %q", handled, err, want[0])
 		}
 		want = want[1:]

@@ -94,8 +94,10 @@ func TestLimits(t *testing.T) {
 			client := server.Client(proto)
 			inMinute := client.ZCard(t.Context(), keys(who, noon)[0]).Val()
 			today, err := client.Get(t.Context(), keys(who, noon)[1]).Int64()
-			if taken.Load() != perMinute || refused.Load() != clients*requests-perMinute || inMinute != perMinute || today != perMinute || err != nil {
-				t.Errorf("%s: %d taken, %d refused, %d in the minute, %d today, %v", who, taken.Load(), refused.Load(), inMinute, today, err)
+			if taken.Load() != perMinute || refused.Load() != clients*requests-perMinute ||
+				inMinute != perMinute || today != perMinute || err != nil {
+				t.Errorf("%s: %d taken, %d refused, %d in the minute, %d today, %v", who,
+					taken.Load(), refused.Load(), inMinute, today, err)
 			}
 			for _, key := range keys(who, noon) {
 				if ttl := client.TTL(t.Context(), key).Val(); ttl <= 0 {
@@ -107,7 +109,8 @@ func TestLimits(t *testing.T) {
 }
 
 // reserve runs the consuming script in one of the two ways.
-func reserve(ctx context.Context, client *redis.Client, way, who, id string, perMinute, perDay int) ([]any, error) {
+func reserve(ctx context.Context, client *redis.Client, way, who, id string, perMinute,
+	perDay int) ([]any, error) {
 	args := []any{float64(noon.UnixMilli()) / 1000, id, perMinute, perDay, 12 * 60 * 60}
 	if way == "Script.Run" {
 		return consume.Run(ctx, client, keys(who, noon), args...).Slice()
@@ -156,7 +159,8 @@ func TestRelease(t *testing.T) {
 		id      string
 		allowed bool
 	}{{"a", true}, {"b", false}} {
-		if v, err := l.Reserve(t.Context(), "c", step.id, noon); err != nil || v.Allowed != step.allowed {
+		if v, err := l.Reserve(t.Context(), "c", step.id, noon); err != nil ||
+			v.Allowed != step.allowed {
 			t.Fatalf("%s: %+v, %v", step.id, v, err)
 		}
 	}

@@ -16,7 +16,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "after 1m0s: false, PENDING\nafter 4m0s: false, PENDING\nafter 5m0s: true, READY_FOR_ASSIGNMENT\n"
+	want :=
+		"after 1m0s: false, PENDING\nafter 4m0s: false, PENDING\nafter 5m0s: true, READY_FOR_ASSIGNMENT\n"
 	if out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
@@ -35,7 +36,8 @@ func TestFirstFindCounts(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 20 {
 		wg.Go(func() {
-			if err := reviews.Found(t.Context(), 1582, 9999, first.Add(time.Duration(n)*time.Minute)); err != nil {
+			if err := reviews.Found(t.Context(), 1582, 9999,
+				first.Add(time.Duration(n)*time.Minute)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -44,14 +46,18 @@ func TestFirstFindCounts(t *testing.T) {
 	for _, status := range []string{Pending, Ready} {
 		server.Kill()
 		server.Start()
-		want := map[string]string{"found_at": "2025-10-21T10:00:00Z", "pr_number": "1583", "status": status}
+		want := map[string]string{"found_at": "2025-10-21T10:00:00Z", "pr_number": "1583",
+			"status": status}
 		if got := reviews.Redis.HGetAll(t.Context(), key(1582)).Val(); !maps.Equal(got, want) {
 			t.Errorf("the hash is %v, want %v", got, want)
 		}
-		if ttl := reviews.Redis.TTL(t.Context(), key(1582)).Val(); ttl > Memory || ttl < Memory-time.Minute {
+		if ttl := reviews.Redis.TTL(t.Context(), key(1582)).Val(); ttl > Memory ||
+			ttl < Memory-time.Minute {
 			t.Errorf("it ends in %v, want %v", ttl, Memory)
 		}
-		if ok, err := reviews.Assignable(t.Context(), 1582, first.Add(Delay-time.Second)); ok != (status == Ready) || err != nil {
+		early := first.Add(Delay - time.Second)
+		if ok, err := reviews.Assignable(t.Context(), 1582, early); ok != (status == Ready) ||
+			err != nil {
 			t.Errorf("%s, a second too early: %v, %v", status, ok, err)
 		}
 		if ok, err := reviews.Assignable(t.Context(), 1582, first.Add(Delay)); !ok || err != nil {
@@ -71,7 +77,8 @@ func TestForgotten(t *testing.T) {
 	if err := reviews.Found(t.Context(), 7, 8, now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := rdb.PExpire(t.Context(), key(7), 20*time.Millisecond).Result(); !done || err != nil {
+	if done, err := rdb.PExpire(t.Context(), key(7), 20*time.Millisecond).Result(); !done ||
+		err != nil {
 		t.Fatal(done, err)
 	}
 	await.Until(t, "the issue is forgotten", func() bool {

@@ -15,7 +15,8 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), server.Client(3), &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "sess-phone logged in: true\nsess-tablet logged in: false\nsessions ended by an administrator: 2\n"
+	want :=
+		"sess-phone logged in: true\nsess-tablet logged in: false\nsessions ended by an administrator: 2\n"
 	if out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
@@ -25,7 +26,8 @@ func TestSessions(t *testing.T) {
 	server := testkit.Keyp(t)
 	rdb := server.Client(3)
 	long, short := Sessions{rdb, time.Hour}, Sessions{rdb, 50 * time.Millisecond}
-	mine := Session{UserID: "me", ID: "a", AccessToken: "token", CreatedAt: time.Now().UTC().Truncate(time.Second)}
+	mine := Session{UserID: "me", ID: "a", AccessToken: "token",
+		CreatedAt: time.Now().UTC().Truncate(time.Second)}
 	if err := long.Save(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,8 @@ func TestSessions(t *testing.T) {
 	if err != nil || !ok || got != mine {
 		t.Errorf("after a restart: %+v, %v, %v, want %+v", got, ok, err, mine)
 	}
-	if ttl := rdb.TTL(t.Context(), "session:me:a").Val(); ttl > time.Hour || ttl < time.Hour-time.Minute {
+	if ttl := rdb.TTL(t.Context(), "session:me:a").Val(); ttl > time.Hour ||
+		ttl < time.Hour-time.Minute {
 		t.Errorf("after a restart the session ends in %v", ttl)
 	}
 	if n, err := long.EndAll(t.Context(), "me"); n != 1 || err != nil {

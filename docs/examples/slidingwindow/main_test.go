@@ -45,7 +45,8 @@ func TestReserve(t *testing.T) {
 		wg.Go(func() {
 			for n := range 10 {
 				id := fmt.Sprint(worker, "-", n)
-				v, err := limiter.Reserve(t.Context(), "c", id, noon.Add(time.Duration(n)*time.Millisecond))
+				v, err := limiter.Reserve(t.Context(), "c", id,
+					noon.Add(time.Duration(n)*time.Millisecond))
 				if err != nil {
 					t.Error(err)
 				}

@@ -64,7 +64,8 @@ var browserHere = sync.OnceValues(func() (path, why string) {
 		if path, found := testkit.FindTool(name); found {
 			ctx, cancel := await.Hurried(context.Background(), await.Bound)
 			defer cancel()
-			out, err := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank").Output()
+			out, err := exec.CommandContext(ctx, path, "--headless", "--no-sandbox",
+				"--disable-gpu", "--dump-dom", "about:blank").Output()
 			if err == nil && strings.Contains(string(out), "<html>") {
 				return path, ""
 			}
@@ -89,14 +90,16 @@ func serve(t *testing.T, args ...string) *page {
 	p := &page{t: t, http: "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))}
 	p.server = testkit.NewKeyp(t, testkit.Options{Args: append(args, "--http-addr", p.http)})
 	p.server.Start()
-	p.redis = testkit.NewClient(t, &redis.Options{Addr: p.server.Addr(), Password: "secret", Username: "default", DisableIdentity: true})
+	p.redis = testkit.NewClient(t, &redis.Options{Addr: p.server.Addr(), Password: "secret",
+		Username: "default", DisableIdentity: true})
 	return p
 }
 
 // browse opens the dashboard.
 func (p *page) browse(user string) {
 	p.t.Helper()
-	allocator, end := chromedp.NewExecAllocator(await.Context(p.t), chromedp.ExecPath(chromium(p.t)), chromedp.Headless, chromedp.NoSandbox)
+	allocator, end := chromedp.NewExecAllocator(await.Context(p.t),
+		chromedp.ExecPath(chromium(p.t)), chromedp.Headless, chromedp.NoSandbox)
 	p.t.Cleanup(end)
 	tab, end := chromedp.NewContext(allocator, chromedp.WithListener(p.complaint))
 	p.t.Cleanup(end)
@@ -113,9 +116,11 @@ func (p *page) browse(user string) {
 func (p *page) complaint(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		p.t.Errorf("a script of the page failed: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		p.t.Errorf("a script of the page failed: %s %+v", e.ExceptionDetails.Text,
+			e.ExceptionDetails.Exception)
 	case *log.EventEntryAdded:
-		if strings.Contains(e.Entry.Text, "Security Policy") || strings.Contains(e.Entry.Text, "TrustedHTML") {
+		if strings.Contains(e.Entry.Text, "Security Policy") ||
+			strings.Contains(e.Entry.Text, "TrustedHTML") {
 			p.t.Errorf("the page did what its policy forbids: %s", e.Entry.Text)
 		}
 	}
@@ -169,7 +174,9 @@ func (p *page) wait(text string) {
 // gone waits until the page no longer shows a text.
 func (p *page) gone(text string) {
 	p.t.Helper()
-	await.Until(p.t, "the page no longer shows "+text, func() bool { return !strings.Contains(p.text(), text) })
+	await.Until(p.t, "the page no longer shows "+text, func() bool {
+		return !strings.Contains(p.text(), text)
+	})
 }
 
 // see opens a view by its address.
@@ -182,7 +189,9 @@ func (p *page) see(view string) {
 // any moment.
 func (p *page) click(text string) {
 	p.t.Helper()
-	found := fmt.Sprintf("[...document.querySelectorAll('button, a, summary')].find(e => e.offsetParent && e.textContent.trim() === %q)", text)
+	found :=
+		fmt.Sprintf("[...document.querySelectorAll('button, a, summary')].find(e => e.offsetParent && e.textContent.trim() === %q)",
+			text)
 	await.Until(p.t, "there is a button "+text, func() bool {
 		return js[bool](p, "(() => { const e = "+found+"; e?.click(); return !!e })()")
 	})
@@ -191,7 +200,8 @@ func (p *page) click(text string) {
 // run runs a command of a Redis client.
 func (p *page) run(words ...any) {
 	p.t.Helper()
-	if err := p.redis.Do(await.Context(p.t), words...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := p.redis.Do(await.Context(p.t), words...).Err(); err != nil &&
+		!errors.Is(err, redis.Nil) {
 		p.t.Fatalf("%v: %v", words, err)
 	}
 }
@@ -217,7 +227,9 @@ func (p *page) drag(from, to float64) {
 // scheme is whether the page is light or dark.
 func (p *page) scheme(name string) {
 	p.t.Helper()
-	if _, err := chromedp.Call(p.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {
+	if _, err := chromedp.Call(p.tab, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: name}}}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -229,7 +241,9 @@ var day = 24 * time.Hour
 
 // hostile are names of keys that a page must not take for anything but text.
 var hostile = []string{
-	`<script>window.hacked = 1</script>`, `<img src=x onerror="window.hacked = 1">`, `"><svg onload=window.hacked=1>`, `javascript:window.hacked=1`, `{{constructor.constructor('window.hacked=1')()}}`,
+	`<script>window.hacked = 1</script>`, `<img src=x onerror="window.hacked = 1">`,
+	`"><svg onload=window.hacked=1>`, `javascript:window.hacked=1`,
+	`{{constructor.constructor('window.hacked=1')()}}`,
 	"\x00\xff\xfe\x80binary", "\u202eright to left", strings.Repeat("long", 1<<18), " ", "a\nb\tc",
 }
 
@@ -239,7 +253,8 @@ func TestTimeline(t *testing.T) {
 	p := open(t, "")
 	p.wait("live")
 	for i, name := range hostile {
-		p.run("SET", name, "v", "PX", (30*time.Minute + time.Duration(i)*time.Second).Milliseconds())
+		p.run("SET", name, "v", "PX",
+			(30*time.Minute + time.Duration(i)*time.Second).Milliseconds())
 	}
 	p.run("HSET", "hash", "f", "v")
 	p.run("HPEXPIRE", "hash", (40 * time.Minute).Milliseconds(), "FIELDS", 1, "f")
@@ -248,20 +263,26 @@ func TestTimeline(t *testing.T) {
 	tile := func(scale string) string {
 		return js[string](p, `document.querySelector("#scale-`+scale+` strong")?.textContent ?? ""`)
 	}
-	await.Until(t, "all keys are counted", func() bool { return tile("minute") == "11" && tile("hour") == "11" && tile("day") == "12" })
+	await.Until(t, "all keys are counted", func() bool {
+		return tile("minute") == "11" && tile("hour") == "11" && tile("day") == "12"
+	})
 	js[bool](p, "document.querySelector('#scale-minute').click(), true")
 	p.drag(0, 0.99)
 	p.wait("11 keys from ")
 	text := p.text()
-	for _, want := range []string{"<script>window.hacked = 1</script>", `<img src=x onerror="window.hacked = 1">`, `\x00\xff\xfe\x80binary`, `\u{202e}right to left`, "longlong", "(1.0 MiB)", `a\u{a}b\u{9}c`, "hash", "an element"} {
+	for _, want := range []string{"<script>window.hacked = 1</script>",
+		`<img src=x onerror="window.hacked = 1">`, `\x00\xff\xfe\x80binary`,
+		`\u{202e}right to left`, "longlong", "(1.0 MiB)", `a\u{a}b\u{9}c`, "hash", "an element"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the list has no %s:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "next week") || strings.Index(text, "<script>") > strings.Index(text, "right to left") {
+	if strings.Contains(text, "next week") || strings.Index(text, "<script>") > strings.Index(text,
+		"right to left") {
 		t.Errorf("the list has other keys, or another order:\n%s", text)
 	}
-	if js[bool](p, "'hacked' in window || document.querySelectorAll('main script, main img').length > 0") {
+	if js[bool](p,
+		"'hacked' in window || document.querySelectorAll('main script, main img').length > 0") {
 		t.Error("a name became part of the page")
 	}
 	p.click("Close")
@@ -273,7 +294,8 @@ func TestTimeline(t *testing.T) {
 	p.key(kb.End, func(e *input.DispatchKeyEventParams) { e.Modifiers |= shift })
 	p.key(kb.Enter)
 	p.wait("11 keys from ")
-	js[bool](p, "(() => { const i = document.querySelector('#due-pattern'); i.value = 'ha*'; i.form.requestSubmit(); return true })()")
+	js[bool](p,
+		"(() => { const i = document.querySelector('#due-pattern'); i.value = 'ha*'; i.form.requestSubmit(); return true })()")
 	p.wait("1 key from ")
 }
 
@@ -286,13 +308,15 @@ func TestNow(t *testing.T) {
 		p.run("INCR", "counter")
 		p.run("GET", "missing")
 		text := p.text()
-		return strings.Contains(text, "INCR") && strings.Contains(text, "µs") && strings.Contains(text, "string")
+		return strings.Contains(text, "INCR") && strings.Contains(text, "µs") &&
+			strings.Contains(text, "string")
 	})
 	p.wait("Log and checkpoint")
 	p.wait("of type string")
 	p.run("CONFIG", "SET", "slowlog-log-slower-than", "0")
 	p.run("SET", "<b>slow</b>", "v")
-	js[bool](p, "[...document.querySelectorAll('main button')].filter(b => b.textContent === 'Load').forEach(b => b.click()), true")
+	js[bool](p,
+		"[...document.querySelectorAll('main button')].filter(b => b.textContent === 'Load').forEach(b => b.click()), true")
 	p.wait("SET <b>slow</b> v")
 	p.wait("client list")
 }
@@ -313,7 +337,9 @@ func TestLook(t *testing.T) {
 		return strings.Contains(p.text(), "<i>happened</i>")
 	})
 	p.see("timeline")
-	await.Until(t, "nobody subscribes any more", func() bool { return p.redis.PubSubNumPat(await.Context(t)).Val() == 0 })
+	await.Until(t, "nobody subscribes any more", func() bool {
+		return p.redis.PubSubNumPat(await.Context(t)).Val() == 0
+	})
 }
 
 // When the server is killed the page says so, keeps what it had, and goes on by itself when the
@@ -330,14 +356,17 @@ func TestServerReturns(t *testing.T) {
 	p.gone("Trying again")
 	p.wait("live")
 	await.Until(t, "the key is counted", func() bool {
-		return js[string](p, `document.querySelector("#scale-minute strong")?.textContent ?? ""`) == "1"
+		return js[string](p,
+			`document.querySelector("#scale-minute strong")?.textContent ?? ""`) == "1"
 	})
 }
 
 // hide has the page hidden, as if another tab were shown, or seen again.
 func (p *page) hide(hidden bool) {
 	p.t.Helper()
-	js[bool](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))", hidden))
+	js[bool](p,
+		fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))",
+			hidden))
 }
 
 // Pages that nobody sees take no connection, of which a browser has six to a server; one that is
@@ -379,14 +408,18 @@ func (p *page) fill(n int) {
 			for i := done; i < min(n, done+10_000); i++ {
 				switch {
 				case i%2 == 0:
-					pipe.Set(ctx, fmt.Sprintf("session:%d", i), "v", time.Duration(1000+dice.ExpFloat64()*900_000)*time.Millisecond)
+					pipe.Set(ctx, fmt.Sprintf("session:%d", i), "v",
+						time.Duration(1000+dice.ExpFloat64()*900_000)*time.Millisecond)
 				case i%3 == 0:
-					pipe.Set(ctx, fmt.Sprintf("token:%d", i), "v", time.Duration(1+dice.Float64()*dice.Float64()*49*86400)*time.Second)
+					pipe.Set(ctx, fmt.Sprintf("token:%d", i), "v",
+						time.Duration(1+dice.Float64()*dice.Float64()*49*86400)*time.Second)
 				case i%5 == 0:
 					pipe.HSet(ctx, fmt.Sprintf("cart:%d", i), "apples", 3, "pears", 2)
-					pipe.HExpire(ctx, fmt.Sprintf("cart:%d", i), time.Duration(60+dice.IntN(80_000))*time.Second, "pears")
+					pipe.HExpire(ctx, fmt.Sprintf("cart:%d", i),
+						time.Duration(60+dice.IntN(80_000))*time.Second, "pears")
 				default:
-					pipe.Set(ctx, fmt.Sprintf("cache:page/%d", i), "<html>", time.Duration(60+dice.IntN(86_000))*time.Second)
+					pipe.Set(ctx, fmt.Sprintf("cache:page/%d", i), "<html>",
+						time.Duration(60+dice.IntN(86_000))*time.Second)
 				}
 			}
 			return nil
@@ -406,7 +439,8 @@ func TestManyKeys(t *testing.T) {
 	p.fill(2_000_000)
 	p.browse("")
 	await.Until(t, "all keys are counted", func() bool { // some of them have expired
-		return js[bool](p, `/^(2|1\.[1-9])M$/.test(document.querySelector("#scale-day strong")?.textContent)`)
+		return js[bool](p,
+			`/^(2|1\.[1-9])M$/.test(document.querySelector("#scale-day strong")?.textContent)`)
 	})
 	js[bool](p, "document.querySelector('#scale-hour').click(), true")
 	p.drag(0.5, 0.6)
@@ -430,8 +464,10 @@ func TestScreenshots(t *testing.T) {
 			_, _ = p.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 				for range 200 {
 					pipe.Get(ctx, fmt.Sprintf("session:%d", 2*dice.IntN(36_000)))
-					pipe.Set(ctx, fmt.Sprintf("session:%d", 2*dice.IntN(30_000)), "v", time.Duration(2000+dice.IntN(90_000))*time.Millisecond)
-					pipe.ZAdd(ctx, fmt.Sprintf("board:%d", dice.IntN(20)), redis.Z{Score: dice.Float64(), Member: dice.IntN(500)})
+					pipe.Set(ctx, fmt.Sprintf("session:%d", 2*dice.IntN(30_000)), "v",
+						time.Duration(2000+dice.IntN(90_000))*time.Millisecond)
+					pipe.ZAdd(ctx, fmt.Sprintf("board:%d", dice.IntN(20)),
+						redis.Z{Score: dice.Float64(), Member: dice.IntN(500)})
 				}
 				return nil
 			})
@@ -442,7 +478,9 @@ func TestScreenshots(t *testing.T) {
 	picture := func(name string, width int64) {
 		t.Helper()
 		p.do(chromedp.EmulateViewport(width, 800))
-		await.Until(t, "the page is drawn", func() bool { return js[bool](p, "document.querySelectorAll('.chart svg').length > 0") })
+		await.Until(t, "the page is drawn", func() bool {
+			return js[bool](p, "document.querySelectorAll('.chart svg').length > 0")
+		})
 		await.Pass(time.Second)
 		data, err := chromedp.Run(p.tab, chromedp.FullScreenshot(100))
 		if err == nil {
@@ -453,7 +491,9 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	p.scheme("light")
-	await.Until(t, "there is some history", func() bool { return js[int](p, "document.querySelectorAll('tbody tr').length") >= 20 })
+	await.Until(t, "there is some history", func() bool {
+		return js[int](p, "document.querySelectorAll('tbody tr').length") >= 20
+	})
 	js[bool](p, "document.querySelector('#scale-second').click(), true")
 	picture("timeline", 1280)
 	p.scheme("dark")

@@ -23,7 +23,9 @@ func (p *page) open(key string) {
 // set gives a field its value.
 func (p *page) set(selector, value string) {
 	p.t.Helper()
-	put := fmt.Sprintf("(() => { const e = document.querySelector(%q); if (e) { e.value = %q; e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input')) } return !!e })()", selector, value)
+	put :=
+		fmt.Sprintf("(() => { const e = document.querySelector(%q); if (e) { e.value = %q; e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input')) } return !!e })()",
+			selector, value)
 	await.Until(p.t, "there is "+selector, func() bool { return js[bool](p, put) })
 }
 
@@ -31,7 +33,8 @@ func (p *page) set(selector, value string) {
 func (p *page) valueIs(want string) {
 	p.t.Helper()
 	await.Until(p.t, "the value is "+want, func() bool {
-		return js[string](p, "document.querySelector('dialog textarea, #key textarea')?.value ?? ''") == want
+		return js[string](p,
+			"document.querySelector('dialog textarea, #key textarea')?.value ?? ''") == want
 	})
 }
 
@@ -39,14 +42,17 @@ func (p *page) valueIs(want string) {
 func (p *page) used(command string) {
 	p.t.Helper()
 	await.Until(p.t, "the server runs "+command, func() bool {
-		return strings.Contains(p.redis.Info(await.Context(p.t), "commandstats").Val(), "cmdstat_"+command+":calls=1,")
+		return strings.Contains(p.redis.Info(await.Context(p.t), "commandstats").Val(),
+			"cmdstat_"+command+":calls=1,")
 	})
 }
 
 // answered waits until no dialog is open.
 func (p *page) answered() {
 	p.t.Helper()
-	await.Until(p.t, "the dialog is closed", func() bool { return !js[bool](p, "!!document.querySelector('dialog')") })
+	await.Until(p.t, "the dialog is closed", func() bool {
+		return !js[bool](p, "!!document.querySelector('dialog')")
+	})
 }
 
 // gives waits until a command of a Redis client replies a text.
@@ -89,16 +95,19 @@ func TestKeys(t *testing.T) {
 	for _, name := range hostile[:len(hostile)-3] {
 		p.open(name)
 		await.Until(t, "the value is shown", func() bool {
-			return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "<script>window.hacked = 1</script>"
+			return js[string](p,
+				"document.querySelector('#key textarea')?.value ?? ''") == "<script>window.hacked = 1</script>"
 		})
 		p.click("Close")
 	}
-	if js[bool](p, "'hacked' in window || document.querySelectorAll('main script, main img').length > 0") {
+	if js[bool](p,
+		"'hacked' in window || document.querySelectorAll('main script, main img').length > 0") {
 		t.Error("a name or a value became part of the page")
 	}
 
 	for key, want := range map[string][]string{
-		"hash": {"field", "of hash", "59 min"}, "list": {"first", "second"}, "set": {"a member"}, "zset": {"scored", "1.5"},
+		"hash": {"field", "of hash", "59 min"}, "list": {"first", "second"}, "set": {"a member"},
+		"zset":   {"scored", "1.5"},
 		"stream": {"1-1", "name = in a stream", "readers"},
 	} {
 		p.open(key)
@@ -119,13 +128,16 @@ func TestKeys(t *testing.T) {
 
 	p.open("binary")
 	p.wait("2 B\n")
-	await.Until(t, "bytes are shown", func() bool { return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "00 ff" })
+	await.Until(t, "bytes are shown", func() bool {
+		return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "00 ff"
+	})
 }
 
 // What is changed is in the database that it was read from: where that can no longer be selected,
 // nothing is changed.
 func TestChangeElsewhere(t *testing.T) {
-	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all", "~*")
+	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all",
+		"~*")
 	p.run("SET", "k", "of database 0")
 	p.run("MOVE", "k", 1)
 	p.run("SET", "k", "stays")
@@ -142,7 +154,8 @@ func TestChangeElsewhere(t *testing.T) {
 // again.
 func TestElementDeadlines(t *testing.T) {
 	for key, c := range map[string]struct{ make, look []any }{
-		"hash": {[]any{"HSET", "hash", "e", "v"}, []any{"HPEXPIRE", "hash", 1_800_000, "XX", "FIELDS", 1, "e"}},
+		"hash": {[]any{"HSET", "hash", "e", "v"}, []any{"HPEXPIRE", "hash", 1_800_000, "XX",
+			"FIELDS", 1, "e"}},
 		"zset": {[]any{"ZADD", "zset", 1, "e"}, []any{"PERSIST", "zset", "e"}},
 	} {
 		t.Run(key, func(t *testing.T) {
@@ -162,7 +175,8 @@ func TestElementDeadlines(t *testing.T) {
 			}
 			p.click("Load again")
 			p.click("remove deadline")
-			gone := map[string][]any{"hash": {"HPTTL", "hash", "FIELDS", 1, "e"}, "zset": {"PTTL", "zset", "e"}}
+			gone := map[string][]any{"hash": {"HPTTL", "hash", "FIELDS", 1, "e"},
+				"zset": {"PTTL", "zset", "e"}}
 			p.gives(map[string]string{"hash": "[-1]", "zset": "-1"}[key], gone[key]...)
 		})
 	}
@@ -172,7 +186,8 @@ func TestElementDeadlines(t *testing.T) {
 func TestDelayQueue(t *testing.T) {
 	p := open(t, "")
 	for i := range 120 {
-		p.run("KEYP.DELAY", "ADD", "mails", fmt.Sprintf("job-%03d", i), 4_102_444_800_000+i, fmt.Sprint("payload-", i))
+		p.run("KEYP.DELAY", "ADD", "mails", fmt.Sprintf("job-%03d", i), 4_102_444_800_000+i,
+			fmt.Sprint("payload-", i))
 	}
 	p.run("KEYP.DELAY", "ADD", "mails", "early", 0, "early payload")
 	p.run("KEYP.DELAY", "POP", "mails", "VISIBILITY", 1_000_000)
@@ -202,7 +217,8 @@ func TestLimitKey(t *testing.T) {
 // A lease is shown with its holder and who waits.
 func TestLeaseKey(t *testing.T) {
 	p := open(t, "")
-	lease, err := p.redis.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-1", 1_000_000, "DELAY", 5000).Int64Slice()
+	lease, err := p.redis.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-1",
+		1_000_000, "DELAY", 5000).Int64Slice()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,13 +226,16 @@ func TestLeaseKey(t *testing.T) {
 	defer waiter.Close()
 	granted := make(chan error, 1)
 	go func() {
-		granted <- waiter.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-2", 1_000_000, "WAIT", 0).Err()
+		granted <- waiter.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-2",
+			1_000_000, "WAIT", 0).Err()
 	}()
 	await.Until(t, "it waits", func() bool {
-		return strings.Contains(fmt.Sprint(p.redis.Do(await.Context(t), "KEYP.LEASE", "INFO", "lease").Val()), "worker-2")
+		return strings.Contains(fmt.Sprint(p.redis.Do(await.Context(t), "KEYP.LEASE", "INFO",
+			"lease").Val()), "worker-2")
 	})
 	p.open("lease")
-	for _, text := range []string{"held", "worker-1", fmt.Sprint(lease[0]), "Waits since", "worker-2"} {
+	for _, text := range []string{"held", "worker-1", fmt.Sprint(lease[0]),
+		"Waits since", "worker-2"} {
 		p.wait(text)
 	}
 	p.run("KEYP.LEASE", "RELEASE", "lease", lease[0])
@@ -281,7 +300,8 @@ func TestSelection(t *testing.T) {
 // A user who may only read some keys is offered no change, and is shown why others are not.
 func TestReader(t *testing.T) {
 	p := open(t, "reader", "--requirepass", "secret",
-		"--user", "reader", "on", ">reader", "-@all", "+scan", "+type", "+pttl", "+strlen", "+getrange", "~public:*")
+		"--user", "reader", "on", ">reader", "-@all", "+scan", "+type", "+pttl", "+strlen",
+		"+getrange", "~public:*")
 	p.run("SET", "public:1", "shown")
 	p.run("SET", "private:1", "secret value")
 	p.wait("The user reader may not see this")
@@ -289,7 +309,9 @@ func TestReader(t *testing.T) {
 	p.wait("2 keys.")
 	p.wait("no permission")
 	p.open("public:1")
-	await.Until(t, "the value is shown", func() bool { return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "shown" })
+	await.Until(t, "the value is shown", func() bool {
+		return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "shown"
+	})
 	for _, word := range []string{"Save", "Delete", "Set deadline", "New key"} {
 		if strings.Contains(p.text(), word) {
 			t.Errorf("%s is offered", word)

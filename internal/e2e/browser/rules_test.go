@@ -13,9 +13,11 @@ func TestRules(t *testing.T) {
 	p.wait("There is no outbox.")
 	p.wait("the wall clock")
 
-	p.run("KEYP.POLICY", "SET", "<b>sessions</b>", "PATTERN", "session:*", "ENFORCE", "DEFAULT", "30m", "MAX", "1d", "CUT", "JITTER", "10", "SLIDE", "30m", "LIMIT", "12h")
+	p.run("KEYP.POLICY", "SET", "<b>sessions</b>", "PATTERN", "session:*", "ENFORCE", "DEFAULT",
+		"30m", "MAX", "1d", "CUT", "JITTER", "10", "SLIDE", "30m", "LIMIT", "12h")
 	p.run("KEYP.POLICY", "SET", "all", "PATTERN", "*", "DB", "1", "MAX", "90d", "REFUSE", "REQUIRE")
-	p.run("KEYP.OUTBOX", "SET", "orders", "PATTERN", "order:*", "TYPE", "hash", "ELEMENTS", "STREAM", "expired")
+	p.run("KEYP.OUTBOX", "SET", "orders", "PATTERN", "order:*", "TYPE", "hash", "ELEMENTS",
+		"STREAM", "expired")
 	p.wait("<b>sessions</b>")
 	p.wait("DEFAULT 30 min, MAX 1 d CUT, JITTER 10 %, SLIDE 30 min LIMIT 12 h")
 	p.wait("MAX 90 d REFUSE, REQUIRE")
@@ -37,13 +39,15 @@ func TestRules(t *testing.T) {
 
 // Who may not see a part of the rules does not.
 func TestRulesWithoutRights(t *testing.T) {
-	p := open(t, "looker", "--requirepass", "secret", "--user", "looker", "on", ">looker", "-@all", "+info", "+keyp.policy|list")
+	p := open(t, "looker", "--requirepass", "secret", "--user", "looker", "on", ">looker", "-@all",
+		"+info", "+keyp.policy|list")
 	p.see("rules")
 	p.wait("There is no policy.")
 	p.gone("Outboxes")
 	p.gone("the wall clock")
 
-	p = open(t, "nobody", "--requirepass", "secret", "--user", "nobody", "on", ">nobody", "-@all", "+info")
+	p = open(t, "nobody", "--requirepass", "secret", "--user", "nobody", "on", ">nobody",
+		"-@all", "+info")
 	p.see("rules")
 	p.wait("it needs KEYP.POLICY LIST, KEYP.OUTBOX LIST or KEYP.CLOCK INFO")
 }

@@ -21,7 +21,8 @@ func TestDamagedAddress(t *testing.T) {
 		p.do(chromedp.Navigate("http://" + p.http + "/#" + address))
 		p.wait("live")
 	}
-	for _, address := range []string{"keys/0/%zz", "keys/0/!!!", "keys/0/aw%3", "keys/0/a", "keys/x/aw==", "keys//aw=="} {
+	for _, address := range []string{"keys/0/%zz", "keys/0/!!!", "keys/0/aw%3", "keys/0/a",
+		"keys/x/aw==", "keys//aw=="} {
 		load(address)
 		p.wait("This address names no key")
 		p.wait("1 key.")
@@ -32,7 +33,9 @@ func TestDamagedAddress(t *testing.T) {
 		p.click("Close")
 		p.gone("This address names no key")
 	}
-	for _, address := range []string{"%zz", "timeline/%zz", "timeline/scale=x&db=%zz&span=x-%&match=%zz", "timeline/span=1&span=5-6.5&span=2-1", "timeline/span=8639999999999999-8640000000000000"} {
+	for _, address := range []string{"%zz", "timeline/%zz",
+		"timeline/scale=x&db=%zz&span=x-%&match=%zz", "timeline/span=1&span=5-6.5&span=2-1",
+		"timeline/span=8639999999999999-8640000000000000"} {
 		load(address)
 		p.wait("When keys expire")
 	}
@@ -72,12 +75,14 @@ func TestFailingView(t *testing.T) {
 // Rights that are taken away or given are no longer offered, or are, once the page has asked again
 // who looks at it: when it is seen again, and when its connection comes back.
 func TestRightsChange(t *testing.T) {
-	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all", "~*")
+	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all",
+		"~*")
 	p.run("SET", "k", "v")
 	databases := func(n int) {
 		t.Helper()
 		await.Until(t, fmt.Sprintf("%d databases are offered", n), func() bool {
-			return js[int](p, "document.querySelectorAll('main select option[value=\"1\"]').length") == n-1
+			return js[int](p,
+				"document.querySelectorAll('main select option[value=\"1\"]').length") == n-1
 		})
 	}
 	offered := func(n int) {

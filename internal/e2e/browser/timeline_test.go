@@ -24,7 +24,8 @@ func (p *page) row(rows ...string) {
 		}
 	}()
 	await.Until(p.t, "the table has "+want, func() bool {
-		got = js[string](p, `[...document.querySelectorAll("details.bars tbody tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent).join(" ")).join("; ")`)
+		got = js[string](p,
+			`[...document.querySelectorAll("details.bars tbody tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent).join(" ")).join("; ")`)
 		return got == want
 	})
 }
@@ -50,7 +51,8 @@ func hourFrom(hours int64) (from, until int64) {
 
 // offered are the databases of the timeline.
 func (p *page) offered() string {
-	return js[string](p, "[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()")
+	return js[string](p,
+		"[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()")
 }
 
 // knows0 opens the timeline and waits until the page knows that database 0 has keys: it lists those
@@ -58,7 +60,9 @@ func (p *page) offered() string {
 func (p *page) knows0() {
 	p.t.Helper()
 	p.see("timeline/scale=day")
-	await.Until(p.t, "the page knows that database 0 has keys", func() bool { return p.offered() == "all,0" })
+	await.Until(p.t, "the page knows that database 0 has keys", func() bool {
+		return p.offered() == "all,0"
+	})
 }
 
 // A span of bars that is chosen is shown in finer ones with its keys, has an address, and there are
@@ -74,7 +78,9 @@ func TestZoom(t *testing.T) {
 	p.run("SET", "later", "v", "PXAT", until)
 	p.wait("live")
 	js[bool](p, "document.querySelector('#scale-hour').click(), true")
-	await.Until(t, "all keys are counted", func() bool { return js[string](p, "document.querySelector('#scale-hour strong').textContent") == "5" })
+	await.Until(t, "all keys are counted", func() bool {
+		return js[string](p, "document.querySelector('#scale-hour strong').textContent") == "5"
+	})
 	js[bool](p, "document.querySelector('details.bars').open = true")
 
 	// By the mouse, the whole day.
@@ -103,7 +109,8 @@ func TestZoom(t *testing.T) {
 	}
 	p.key(kb.Enter)
 	await.Until(t, "the first half is zoomed in on", func() bool {
-		return strings.HasSuffix(js[string](p, "location.hash"), fmt.Sprintf("span=%d-%d", from, from+1_800_000))
+		return strings.HasSuffix(js[string](p, "location.hash"),
+			fmt.Sprintf("span=%d-%d", from, from+1_800_000))
 	})
 	p.wait("4 keys from ")
 	p.row("4")
@@ -118,7 +125,8 @@ func TestZoom(t *testing.T) {
 // What is due is counted by patterns, of the names that a user may see.
 func TestPatterns(t *testing.T) {
 	p := open(t, "watcher", "--requirepass", "secret",
-		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan", "+pexpiretime", "~a:*", "~b:*")
+		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan",
+		"+pexpiretime", "~a:*", "~b:*")
 	from, until := hourFrom(3)
 	for _, name := range []string{"a:1", "a:2", "a:<b>3</b>", "b:1", "b:2", "c:1"} {
 		p.run("SET", name, "v", "PXAT", from+1000)
@@ -156,7 +164,8 @@ func TestLately(t *testing.T) {
 	js[bool](p, "document.querySelector('details.lately').open = true")
 	p.run("SET", "k", "v", "PX", 1)
 	await.Until(t, "the key is among what expired", func() bool {
-		return js[bool](p, `[...document.querySelectorAll("details.lately tbody tr")].some(r => r.cells[1].textContent === "1" && r.cells[5].textContent !== "–")`)
+		return js[bool](p,
+			`[...document.querySelectorAll("details.lately tbody tr")].some(r => r.cells[1].textContent === "1" && r.cells[5].textContent !== "–")`)
 	})
 	p.click("two hours")
 	p.wait("keys a minute")
@@ -168,7 +177,8 @@ func TestLately(t *testing.T) {
 // other.
 func TestTimelineWithoutSelect(t *testing.T) {
 	p := open(t, "watcher", "--requirepass", "secret",
-		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan", "+pexpiretime", "~*")
+		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan",
+		"+pexpiretime", "~*")
 	from, until := hourFrom(3)
 	p.run("SET", "secret", "v", "PXAT", from+1000)
 	p.run("MOVE", "secret", 5)
@@ -190,7 +200,8 @@ func TestTimelineWithoutSelect(t *testing.T) {
 	}
 	p.see(fmt.Sprintf("timeline/scale=day&db=5&span=%d-%d", from, until))
 	p.wait("Database 5 is not listed: you may not SELECT it.")
-	if strings.Contains(p.text(), "secret") || js[bool](p, "asked.some(url => url.includes('due?db=5'))") {
+	if strings.Contains(p.text(), "secret") ||
+		js[bool](p, "asked.some(url => url.includes('due?db=5'))") {
 		t.Errorf("the page asks for keys of database 5: %v", js[[]string](p, "asked"))
 	}
 
@@ -212,11 +223,15 @@ func TestTimelineInWords(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	p.see("timeline/scale=day&match=" + long)
 	p.wait("A pattern has 1 KiB at most.")
-	await.Until(t, "the key is counted", func() bool { return js[string](p, "document.querySelector('#scale-day strong').textContent") == "1" })
+	await.Until(t, "the key is counted", func() bool {
+		return js[string](p, "document.querySelector('#scale-day strong').textContent") == "1"
+	})
 	from, until = hourFrom(0)
 	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until+3_600_000))
 	p.wait("1 key from ")
-	js[bool](p, fmt.Sprintf("(() => { const i = document.querySelector('#due-pattern'); i.value = %q; i.form.requestSubmit(); return true })()", long))
+	js[bool](p,
+		fmt.Sprintf("(() => { const i = document.querySelector('#due-pattern'); i.value = %q; i.form.requestSubmit(); return true })()",
+			long))
 	p.wait("A pattern has 1 KiB at most.")
 	if strings.Contains(p.text(), "wanted:") {
 		t.Errorf("the page shows what the server wants of a program:\n%s", p.text())

@@ -15,7 +15,9 @@ func TestAddBesideOneThatIsDown(t *testing.T) {
 	down := g.Follower()
 	down.Kill()
 	leader := g.Leader()
-	await.Until(t, "the leader knows that it is down", func() bool { return members.Field(leader, "connected_slaves") == "1" })
+	await.Until(t, "the leader knows that it is down", func() bool {
+		return members.Field(leader, "connected_slaves") == "1"
+	})
 	s := members.NewServer(t)
 	out := g.Tool("add", leader.Addr(), s.Addr())
 	if want := down.Addr() + " is a member, and does not answer\n"; strings.Count(out, want) != 1 {
@@ -28,8 +30,11 @@ func TestAddBesideOneThatIsDown(t *testing.T) {
 	g.Servers = append(g.Servers, s)
 	g.Agree()
 	leader = g.Leader()
-	await.Until(t, "the leader knows that all answer", func() bool { return members.Field(leader, "connected_slaves") == "3" })
-	if out := g.Tool("add", leader.Addr(), s.Addr()); !strings.HasSuffix(out, "the group has 4 members, and all of them vote\n") {
+	await.Until(t, "the leader knows that all answer", func() bool {
+		return members.Field(leader, "connected_slaves") == "3"
+	})
+	if out := g.Tool("add", leader.Addr(), s.Addr()); !strings.HasSuffix(out,
+		"the group has 4 members, and all of them vote\n") {
 		t.Errorf("again, the tool says\n%s", out)
 	}
 }

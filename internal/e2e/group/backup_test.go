@@ -133,7 +133,8 @@ func TestBackups(t *testing.T) {
 				led = 0
 			}
 			if n := prefix(t, name); n > after || led != 0 && n < before {
-				t.Errorf("%s: it has %d transactions, of %d before and %d after, in term %d", out, n, before, after, led)
+				t.Errorf("%s: it has %d transactions, of %d before and %d after, in term %d", out,
+					n, before, after, led)
 			}
 			a.more(100)
 		}
@@ -153,7 +154,8 @@ func TestBackups(t *testing.T) {
 	works(t, "backup", s.Dir(), file("closed"))
 	n := prefix(t, file("closed"))
 	if n > after || n < before {
-		t.Errorf("the backup of the directory has %d transactions, of %d before and %d after", n, before, after)
+		t.Errorf("the backup of the directory has %d transactions, of %d before and %d after",
+			n, before, after)
 	}
 	s.Start()
 	a.end()

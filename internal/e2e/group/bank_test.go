@@ -65,7 +65,8 @@ func (b *bank) transfer(c *redis.Conn, rng *rand.Rand, id string) bool {
 	to := (from + 1 + rng.IntN(accounts-1)) % accounts
 	line := fmt.Sprint(id, " ", from, " ", to, " ", amount)
 	if rng.IntN(2) == 0 {
-		n, err := c.Eval(b.ctx, transferScript, []string{account(from), account(to), ledger}, amount, line).Int()
+		n, err := c.Eval(b.ctx, transferScript, []string{account(from), account(to), ledger},
+			amount, line).Int()
 		return err == nil && n == 1
 	}
 	_, err := c.TxPipelined(b.ctx, func(p redis.Pipeliner) error {
@@ -175,7 +176,8 @@ func (b *bank) supervise(s *testkit.Server) {
 				return false
 			}
 			if sum != accounts*opening {
-				b.t.Errorf("a member shows %d in all accounts, and there are %d", sum, accounts*opening)
+				b.t.Errorf("a member shows %d in all accounts, and there are %d", sum,
+					accounts*opening)
 				b.over.Store(true)
 			}
 			b.sums[s].Add(1)
@@ -253,7 +255,9 @@ func TestBank(t *testing.T) {
 func (b *bank) progress(n int64) {
 	b.t.Helper()
 	n += b.moved.Load()
-	await.Until(b.t, "transfers are made", func() bool { return b.over.Load() || b.moved.Load() >= n })
+	await.Until(b.t, "transfers are made", func() bool {
+		return b.over.Load() || b.moved.Load() >= n
+	})
 }
 
 // audit holds the accounts of a member against the ledger.

@@ -117,7 +117,8 @@ func TestFullDiskOfLeader(t *testing.T) {
 		t.Errorf("DEL: %v", err)
 	}
 	await.Until(t, "another one leads", func() bool {
-		return g.Follower().Client(2).Do(ctx, "cluster", "failover").Err() == nil || members.Role(s) != "master"
+		return g.Follower().Client(2).Do(ctx, "cluster", "failover").Err() == nil ||
+			members.Role(s) != "master"
 	})
 	if n, err := g.write(c, 0, 100); err != nil {
 		t.Fatalf("after %d writes at another leader: %v", n, err)
@@ -152,13 +153,17 @@ func TestFullDisksOfMajority(t *testing.T) {
 		}
 	})
 	other := leader.Client(3)
-	await.Until(t, "the leader notices", func() bool { return strings.Contains(leader.Log(), "so writes are refused") })
+	await.Until(t, "the leader notices", func() bool {
+		return strings.Contains(leader.Log(), "so writes are refused")
+	})
 	for _, command := range [][]any{{"SET", "s", 1}, {"DEL", "s"}} {
-		if err := other.Do(ctx, command...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS ") {
+		if err := other.Do(ctx, command...).Err(); err == nil ||
+			!strings.HasPrefix(err.Error(), "NOREPLICAS ") {
 			t.Errorf("%v: %v", command, err)
 		}
 	}
-	if err := other.Do(ctx, "EVAL", "return redis.call('SET', KEYS[1], 1)", 1, "s").Err(); err == nil || !strings.Contains(err.Error(), "NOREPLICAS") {
+	if err := other.Do(ctx, "EVAL", "return redis.call('SET', KEYS[1], 1)", 1,
+		"s").Err(); err == nil || !strings.Contains(err.Error(), "NOREPLICAS") {
 		t.Errorf("a script that writes: %v", err)
 	}
 	if err := other.Get(ctx, "w0").Err(); err != nil && acknowledged.Load() > 0 {
@@ -171,7 +176,9 @@ func TestFullDisksOfMajority(t *testing.T) {
 		g.free(s)
 	}
 	waits.Wait()
-	await.Until(t, "writes are taken again", func() bool { return g.Client().Set(ctx, "after", 1, 0).Err() == nil })
+	await.Until(t, "writes are taken again", func() bool {
+		return g.Client().Set(ctx, "after", 1, 0).Err() == nil
+	})
 	for i := range acknowledged.Load() {
 		if n := g.Client().StrLen(ctx, fmt.Sprint("w", i)).Val(); n != 10_000 {
 			t.Fatalf("w%d was acknowledged, and has %d bytes", i, n)

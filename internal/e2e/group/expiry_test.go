@@ -18,7 +18,8 @@ import (
 func TestExpiriesOverLeaders(t *testing.T) {
 	g := group{members.New(t, 3)}
 	ctx, c := await.Context(t), g.Client()
-	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "gone", "PATTERN", "e*", "ELEMENTS", "STREAM", "stream").Err(); err != nil {
+	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "gone", "PATTERN", "e*", "ELEMENTS", "STREAM",
+		"stream").Err(); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, c, 1000, 1010)
@@ -84,7 +85,9 @@ func TestExpiriesOverLeaders(t *testing.T) {
 		}
 		await.Until(t, "all have expired", func() bool { look(); return gone[names[keys-1]] })
 		killed.Start()
-		await.Until(t, "the member is back", func() bool { return members.Field(killed, "master_link_status") == "up" })
+		await.Until(t, "the member is back", func() bool {
+			return members.Field(killed, "master_link_status") == "up"
+		})
 	}
 	var got map[string]int
 	await.Until(t, "all expiries are reported", func() bool {

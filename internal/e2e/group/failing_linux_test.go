@@ -23,14 +23,16 @@ import (
 type failure struct {
 	says  string // what the log says of the failed operation
 	fails func(s *testkit.Server)
-	heals func(s *testkit.Server) // when the server has ended, and before it starts again; nil: there is nothing to do
+	// When the server has ended, and before it starts again; nil: there is nothing to do.
+	heals func(s *testkit.Server)
 }
 
 // TestWritesFail: no file of a member can be written any more.
 func TestWritesFail(t *testing.T) {
 	g := group{members.New(t, 3)}
 	g.diskFails(t, failure{says: "file too large", fails: func(s *testkit.Server) {
-		if err := unix.Prlimit(s.Pid(), unix.RLIMIT_FSIZE, &unix.Rlimit{Max: math.MaxUint64}, nil); err != nil {
+		if err := unix.Prlimit(s.Pid(), unix.RLIMIT_FSIZE, &unix.Rlimit{Max: math.MaxUint64},
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}})
@@ -55,7 +57,8 @@ func TestSyncsFail(t *testing.T) {
 	g.diskFails(t, failure{says: "input/output error", fails: func(s *testkit.Server) {
 		trace := filepath.Join(t.TempDir(), "trace")
 		var printed testkit.Output
-		cmd := exec.Command(path, "-f", "-qq", "-o", trace, "-p", strconv.Itoa(s.Pid()), "-e", "signal=none",
+		cmd := exec.Command(path, "-f", "-qq", "-o", trace, "-p", strconv.Itoa(s.Pid()),
+			"-e", "signal=none",
 			"-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
 		cmd.Stdout, cmd.Stderr = &printed, &printed
 		if err := childproc.Start(cmd); err != nil {
@@ -81,7 +84,8 @@ func TestSyncsFail(t *testing.T) {
 			return refused || bytes.Contains(text, []byte("(INJECTED)"))
 		})
 		if text, _ := os.ReadFile(trace); refused && !bytes.Contains(text, []byte("(INJECTED)")) {
-			t.Skipf("SKIPPED: strace may not look at a process that runs here: %s", printed.String())
+			t.Skipf("SKIPPED: strace may not look at a process that runs here: %s",
+				printed.String())
 		}
 	}})
 }
@@ -109,7 +113,8 @@ func TestDiskDies(t *testing.T) {
 			t.Skipf("SKIPPED: no file system can be shut down here: %v", err)
 		}
 	}, heals: func(s *testkit.Server) {
-		for _, args := range [][]string{{"umount", disks[s.Dir()]}, {"mount", "-o", "loop", images[s.Dir()], disks[s.Dir()]}} {
+		for _, args := range [][]string{{"umount", disks[s.Dir()]},
+			{"mount", "-o", "loop", images[s.Dir()], disks[s.Dir()]}} {
 			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v\n%s", args, err, out)
 			}
@@ -129,7 +134,9 @@ func (g group) diskFails(t *testing.T, how failure) {
 				victim = g.Leader()
 			}
 			others = slices.DeleteFunc(others, func(s *testkit.Server) bool { return s == victim })
-			slices.SortFunc(others, func(a, b *testkit.Server) int { return strings.Compare(members.Role(a), members.Role(b)) })
+			slices.SortFunc(others, func(a, b *testkit.Server) int {
+				return strings.Compare(members.Role(a), members.Role(b))
+			})
 			partner, away := others[0], others[1] // of these the one that leads is the partner
 			w := g.count(t)
 			w.progress()
@@ -140,7 +147,9 @@ func (g group) diskFails(t *testing.T, how failure) {
 			from := len(victim.Log())
 			how.fails(victim)
 			status := victim.Ended()
-			if text := victim.Log()[from:]; status == 0 || !strings.Contains(text, "the store has failed and accepts no more writes") || !strings.Contains(text, how.says) {
+			if text := victim.Log()[from:]; status == 0 ||
+				!strings.Contains(text, "the store has failed and accepts no more writes") ||
+				!strings.Contains(text, how.says) {
 				t.Errorf("%s fails, and it ends with status %d", whose, status)
 			}
 			if needed {

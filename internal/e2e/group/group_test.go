@@ -55,7 +55,9 @@ func fill(t *testing.T, c redis.Cmdable, from, to int) {
 // stopped, removed or added.
 func TestGroup(t *testing.T) {
 	g := group{members.New(t, 3)}
-	if out := g.Tool(append([]string{"create"}, g.Addrs()...)...); !strings.Contains(out, "3 members") { // again
+	if out := g.Tool(append([]string{"create"}, g.Addrs()...)...); !strings.Contains(out,
+		"3 members") {
+		// Again.
 		t.Errorf("%s", out)
 	}
 	ctx, c := await.Context(t), g.Client()
@@ -87,7 +89,8 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "who has left is alone", func() bool {
-		return second.Client(2).DBSize(ctx).Val() == 0 && members.Field(second, "connected_slaves") == "0"
+		return second.Client(2).DBSize(ctx).Val() == 0 &&
+			members.Field(second, "connected_slaves") == "0"
 	})
 	g.Tool("add", first.Addr(), second.Addr())
 	if got := g.Agree(); got != after {
@@ -114,8 +117,10 @@ func TestGroup(t *testing.T) {
 	if got := g.Agree(); got != after {
 		t.Errorf("the digest was %s, and is %s", after, got)
 	}
-	for _, wrong := range [][]string{ // no member that works is removed, and nobody is added by mistake
-		{leader.Addr(), leader.Addr(), lost.Addr()}, {leader.Addr(), strings.Repeat("0", 40), "127.0.0.1:1"}, {leader.Addr(), strings.Repeat("0", 40)},
+	for _, wrong := range [][]string{
+		// No member that works is removed, and nobody is added by mistake.
+		{leader.Addr(), leader.Addr(), lost.Addr()}, {leader.Addr(), strings.Repeat("0", 40),
+			"127.0.0.1:1"}, {leader.Addr(), strings.Repeat("0", 40)},
 	} {
 		args := append([]string{"cluster", "replace"}, wrong...)
 		if out, err := exec.Command(testkit.Binary(t), args...).CombinedOutput(); err == nil {
@@ -135,7 +140,8 @@ func TestGroup(t *testing.T) {
 		}
 	}
 	await.Until(t, "the status fails", func() bool {
-		text, err := exec.Command(testkit.Binary(t), "cluster", "status", leader.Addr()).CombinedOutput()
+		text, err := exec.Command(testkit.Binary(t), "cluster", "status",
+			leader.Addr()).CombinedOutput()
 		out = string(text)
 		return err != nil && !strings.Contains(out, "  leader  ")
 	})
@@ -239,7 +245,9 @@ func TestFailovers(t *testing.T) {
 		s.Kill()
 		w.progress()
 		s.Start()
-		await.Until(t, "the member is back", func() bool { return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master" })
+		await.Until(t, "the member is back", func() bool {
+			return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master"
+		})
 	}
 	w.end(c)
 	g.Agree()
@@ -265,21 +273,28 @@ func TestFailoverTimes(t *testing.T) {
 		elected := make(chan time.Duration, 1)
 		go func() {
 			await.Until(t, "another member leads", func() bool {
-				return slices.ContainsFunc(g.Servers, func(o *testkit.Server) bool { return o != s && members.Role(o) == "master" })
+				return slices.ContainsFunc(g.Servers, func(o *testkit.Server) bool {
+					return o != s && members.Role(o) == "master"
+				})
 			})
 			elected <- time.Since(began)
 		}()
 		if err := c.Set(ctx, "a", i, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		took, led = append(took, time.Since(began)), append(led, await.For(t, "it is known when a member leads", elected))
+		took, led = append(took, time.Since(began)),
+			append(led, await.For(t, "it is known when a member leads", elected))
 		s.Start()
-		await.Until(t, "the member is back", func() bool { return members.Field(s, "master_link_status") == "up" })
+		await.Until(t, "the member is back", func() bool {
+			return members.Field(s, "master_link_status") == "up"
+		})
 		g.Agree()
 	}
-	for what, list := range map[string][]time.Duration{"until a client is served": took, "until a member leads": led} {
+	for what, list := range map[string][]time.Duration{"until a client is served": took,
+		"until a member leads": led} {
 		slices.Sort(list)
-		t.Logf("%d failovers, %s: median %v, p99 %v, longest %v", rounds, what, list[rounds/2], list[(rounds*99+99)/100-1], list[rounds-1])
+		t.Logf("%d failovers, %s: median %v, p99 %v, longest %v", rounds, what, list[rounds/2],
+			list[(rounds*99+99)/100-1], list[rounds-1])
 	}
 }
 
@@ -304,7 +319,9 @@ func TestHandOver(t *testing.T) {
 		}
 		w.progress()
 		s.Start()
-		await.Until(t, "the member is back", func() bool { return members.Field(s, "master_link_status") == "up" })
+		await.Until(t, "the member is back", func() bool {
+			return members.Field(s, "master_link_status") == "up"
+		})
 	}
 	if n := w.fails.Load(); n > 0 {
 		t.Errorf("%d commands failed, one with %v", n, w.text.Load())
@@ -335,7 +352,9 @@ func TestReadsAtFollowers(t *testing.T) {
 		}
 		last = got
 	}
-	await.Until(t, "the follower has the last value", func() bool { return conn.Get(ctx, "a").Val() == "199" })
+	await.Until(t, "the follower has the last value", func() bool {
+		return conn.Get(ctx, "a").Val() == "199"
+	})
 	err := conn.Set(ctx, "a", "b", 0).Err()
 	follows := members.Role(follower) == "slave" // nothing promises that it still does
 	if follows && (err == nil || !strings.HasPrefix(err.Error(), "MOVED ")) {
@@ -344,7 +363,9 @@ func TestReadsAtFollowers(t *testing.T) {
 	if err := c.Set(ctx, "a", "b", 50*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the key has expired at the follower", func() bool { return errors.Is(conn.Get(ctx, "a").Err(), redis.Nil) })
+	await.Until(t, "the key has expired at the follower", func() bool {
+		return errors.Is(conn.Get(ctx, "a").Err(), redis.Nil)
+	})
 }
 
 // TestPasswordOfGroup: the password that CONFIG SET requirepass gives the leader is that of all
@@ -372,9 +393,13 @@ func TestPasswordOfGroup(t *testing.T) {
 	for _, s := range g.Servers {
 		c := testkit.NewClient(t, &redis.Options{Addr: s.Addr(), Password: "secret"})
 		clients[s] = c
-		await.Until(t, "each member accepts the password", func() bool { return c.Ping(ctx).Err() == nil })
-		await.Until(t, "each member refuses connections without it", func() bool { // who needs none accepts any
-			err := testkit.NewClient(t, &redis.Options{Addr: s.Addr()}).Ping(ctx).Err() // on a new connection
+		await.Until(t, "each member accepts the password", func() bool {
+			return c.Ping(ctx).Err() == nil
+		})
+		await.Until(t, "each member refuses connections without it", func() bool {
+			// Who needs none accepts any.
+			// On a new connection.
+			err := testkit.NewClient(t, &redis.Options{Addr: s.Addr()}).Ping(ctx).Err()
 			return err != nil && strings.HasPrefix(err.Error(), "NOAUTH ")
 		})
 	}
@@ -406,24 +431,29 @@ func TestTimeAsDataInGroup(t *testing.T) {
 	lease := do("KEYP.LEASE", "ACQUIRE", "lock", "me", 3_600_000)
 	do("KEYP.LIMIT", "TAKE", "limit", 3, "WINDOW", 3, 3_600_000)
 	do("KEYP.DELAY", "ADD", "jobs", "j1", 0, "payload")
-	do("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('three', function() return 3 end)")
+	do("FUNCTION", "LOAD",
+		"#!lua name=lib\nredis.register_function('three', function() return 3 end)")
 	do("KEYP.POLICY", "SET", "short", "PATTERN", "temporary:*", "ENFORCE", "DEFAULT", "100s")
 	do("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
-	if err := g.Follower().Client(2).Do(ctx, "ACL", "SETUSER", "bob").Err(); err == nil || !strings.HasPrefix(err.Error(), "READONLY ") {
+	if err := g.Follower().Client(2).Do(ctx, "ACL", "SETUSER", "bob").Err(); err == nil ||
+		!strings.HasPrefix(err.Error(), "READONLY ") {
 		t.Errorf("ACL SETUSER at a follower: %v", err)
 	}
 	for _, s := range g.Servers {
 		await.Until(t, "all members know the user, the function and the policy", func() bool {
 			c := s.Client(2)
-			return strings.Contains(fmt.Sprint(c.Do(ctx, "ACL", "LIST").Val()), "user ann on") && len(c.FunctionList(ctx, redis.FunctionListQuery{}).Val()) == 1 &&
+			return strings.Contains(fmt.Sprint(c.Do(ctx, "ACL", "LIST").Val()), "user ann on") &&
+				len(c.FunctionList(ctx, redis.FunctionListQuery{}).Val()) == 1 &&
 				strings.Contains(fmt.Sprint(c.Do(ctx, "KEYP.POLICY", "LIST").Val()), "short")
 		})
 	}
 	g.Leader().Kill()
-	if got := do("KEYP.LEASE", "ACQUIRE", "lock", "me", 3_600_000); fmt.Sprint(got.([]any)[0]) != fmt.Sprint(lease.([]any)[0]) {
+	if got := do("KEYP.LEASE", "ACQUIRE", "lock", "me",
+		3_600_000); fmt.Sprint(got.([]any)[0]) != fmt.Sprint(lease.([]any)[0]) {
 		t.Errorf("the lease was %v, and is %v", lease, got)
 	}
-	if got := do("KEYP.LIMIT", "TAKE", "limit", 1, "WINDOW", 3, 3_600_000).([]any); fmt.Sprint(got[0]) != "0" {
+	if got := do("KEYP.LIMIT", "TAKE", "limit", 1, "WINDOW", 3,
+		3_600_000).([]any); fmt.Sprint(got[0]) != "0" {
 		t.Errorf("a fourth one is admitted: %v", got)
 	}
 	if got := do("FCALL", "three", 0); got != int64(3) {
@@ -433,7 +463,8 @@ func TestTimeAsDataInGroup(t *testing.T) {
 	if got := c.TTL(ctx, "temporary:1").Val(); got <= 0 {
 		t.Errorf("a policy does not decide: the time to live is %v", got)
 	}
-	if got := do("KEYP.DELAY", "POP", "jobs", "VISIBILITY", 1000); !strings.Contains(fmt.Sprint(got), "j1") {
+	if got := do("KEYP.DELAY", "POP", "jobs", "VISIBILITY",
+		1000); !strings.Contains(fmt.Sprint(got), "j1") {
 		t.Errorf("the job is %v", got)
 	}
 }

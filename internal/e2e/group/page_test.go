@@ -53,7 +53,8 @@ func (p *page) step(words []string, want string) {
 	switch {
 	case words[len(words)-1] == "&": // keyp --port PORT --dir DIR OPTIONS &
 		s := testkit.NewKeyp(p.t, testkit.Options{
-			Args: words[5 : len(words)-1], Env: []string{"KEYP_CLUSTER_PORT=" + strconv.Itoa(testkit.FreePort(p.t))}, Dir: p.dirs[words[4]],
+			Args: words[5 : len(words)-1], Env: []string{"KEYP_CLUSTER_PORT=" +
+				strconv.Itoa(testkit.FreePort(p.t))}, Dir: p.dirs[words[4]],
 		})
 		s.Start()
 		p.servers, p.ports = append(p.servers, s), append(p.ports, words[2], s.Port())
@@ -89,11 +90,16 @@ func (p *page) kill(jobs []string) {
 		}
 		p.servers[n-1].Kill()
 	}
-	running := slices.DeleteFunc(slices.Clone(p.servers), func(s *testkit.Server) bool { return !s.Running() })
+	running := slices.DeleteFunc(slices.Clone(p.servers), func(s *testkit.Server) bool {
+		return !s.Running()
+	})
 	if len(running) > len(p.servers)/2 {
-		await.Until(p.t, "another member leads, as it does before somebody has typed a line", func() bool {
-			return slices.ContainsFunc(running, func(s *testkit.Server) bool { return members.Role(s) == "master" })
-		})
+		await.Until(p.t, "another member leads, as it does before somebody has typed a line",
+			func() bool {
+				return slices.ContainsFunc(running, func(s *testkit.Server) bool {
+					return members.Role(s) == "master"
+				})
+			})
 	}
 }
 
@@ -108,8 +114,11 @@ var varies = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "INSTANT"},
 	{regexp.MustCompile(`(entry|term) \d+`), "$1 N"},
 	{regexp.MustCompile(`recovered in [0-9.]+[a-zµ]+`), "recovered in TIME"},
-	{regexp.MustCompile(`(all of its entries are|its last entry is not|its last \d+ entries are not) known to be committed.*`), "HOW MANY ARE COMMITTED"},
-	{regexp.MustCompile(`in a group with .*`), "in a group with OTHERS"}, // in the order of their ports
+	{
+		regexp.MustCompile(`(all of its entries are|its last entry is not|its last \d+ entries are not) known to be committed.*`),
+		"HOW MANY ARE COMMITTED"},
+	// In the order of their ports.
+	{regexp.MustCompile(`in a group with .*`), "in a group with OTHERS"},
 }
 
 // same gives a text without what differs each time.
@@ -134,7 +143,8 @@ func (p *page) run(words []string, want string) {
 		out = strings.ReplaceAll(out, dir, name)
 	}
 	want = p.given().Replace(want)
-	if refused := strings.Contains(want, "\nkeyp: "); refused != (err != nil) || same(out) != same(want) {
+	if refused := strings.Contains(want, "\nkeyp: "); refused != (err != nil) ||
+		same(out) != same(want) {
 		p.t.Errorf("%s gives\n%s, %v, want\n%s", fmt.Sprint(words), out, err, want)
 	}
 }

@@ -62,8 +62,10 @@ type left struct{ last, term, unknown int }
 func (l left) behind(o left) bool { return l.term < o.term || l.term == o.term && l.last < o.last }
 
 var (
-	lastEntry = regexp.MustCompile(`its log ends with entry (\d+) of term (\d+), written at about \d{4}-\d\d-\d\dT[0-9:.]+Z\n`)
-	notKnown  = regexp.MustCompile(`\nits last (entry is|(\d+) entries are) not known to be committed`)
+	lastEntry = regexp.MustCompile(
+		`its log ends with entry (\d+) of term (\d+), written at about \d{4}-\d\d-\d\dT[0-9:.]+Z\n`)
+	notKnown = regexp.MustCompile(
+		`\nits last (entry is|(\d+) entries are) not known to be committed`)
 )
 
 // look asks what a directory has, which changes nothing.
@@ -71,7 +73,8 @@ func look(t *testing.T, dir, to string) (l left) {
 	t.Helper()
 	out := refuses(t, "nothing is done yet", "cluster", "recover", dir, to)
 	words := lastEntry.FindStringSubmatch(out)
-	if words == nil || !strings.Contains(out, "lost is what other members had behind entry "+words[1]+":") {
+	if words == nil || !strings.Contains(out, "lost is what other members had behind entry "+
+		words[1]+":") {
 		t.Fatalf("it says\n%s", out)
 	}
 	l.last, _ = strconv.Atoi(words[1])
@@ -90,7 +93,9 @@ func look(t *testing.T, dir, to string) (l left) {
 // kill kills all members that run, at about the same time.
 func (g group) kill(t *testing.T) {
 	t.Helper()
-	running := slices.DeleteFunc(slices.Clone(g.Servers), func(s *testkit.Server) bool { return !s.Running() })
+	running := slices.DeleteFunc(slices.Clone(g.Servers), func(s *testkit.Server) bool {
+		return !s.Running()
+	})
 	for _, s := range running {
 		if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -162,13 +167,15 @@ func TestRecover(t *testing.T) {
 	w := g.count(t)
 	w.progress()
 	for i := range 3 { // more than one segment, and checkpoints of each member
-		if err := c.Set(ctx, fmt.Sprint("large", i), strings.Repeat("v", 600_000), 0).Err(); err != nil {
+		if err := c.Set(ctx, fmt.Sprint("large", i), strings.Repeat("v", 600_000),
+			0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	later := lease(t, c, "other")
 	w.progress()
-	refuses(t, "a server runs on it", "cluster", "recover", g.Follower().Dir(), filepath.Join(t.TempDir(), "new"))
+	refuses(t, "a server runs on it", "cluster", "recover", g.Follower().Dir(),
+		filepath.Join(t.TempDir(), "new"))
 	g.kill(t)
 	var best *testkit.Server
 	var has left
@@ -236,7 +243,9 @@ func TestRecoverTimed(t *testing.T) {
 	shown := func() (list []string) {
 		t.Helper()
 		for _, args := range [][]any{
-			{"KEYP.EXPIRING", "-", "+"}, {"KEYP.EXPIRING", "-", "+", "ELEMENTS", "log"}, {"KEYP.LEASE", "INFO", "lock"}, {"KEYP.LIMIT", "HELD", "limit"}, {"KEYP.DELAY", "RANGE", "jobs", "-", "+"},
+			{"KEYP.EXPIRING", "-", "+"}, {"KEYP.EXPIRING", "-", "+", "ELEMENTS", "log"},
+			{"KEYP.LEASE", "INFO", "lock"}, {"KEYP.LIMIT", "HELD", "limit"},
+			{"KEYP.DELAY", "RANGE", "jobs", "-", "+"},
 			{"XRANGE", "log", "-", "+"}, {"XPENDING", "log", "g"},
 		} {
 			list = append(list, fmt.Sprint(args, ": ", ask(args...)))
@@ -261,8 +270,10 @@ func TestRecoverTimed(t *testing.T) {
 	is(int64(1), "KEYP.LIMIT", "CONFIRM", "limit", "used")
 	is(int64(1), "KEYP.LIMIT", "RETURN", "limit", "back")
 	is(int64(1), "KEYP.DELAY", "ACK", "jobs", stale, receipt)
-	if id, got, deliveries := pop(t, c); id != "next" || deliveries != 1 || got == stale || got == receipt {
-		t.Errorf("%s has been delivered %d times, with %s after %s and %s", id, deliveries, got, stale, receipt)
+	if id, got, deliveries := pop(t, c); id != "next" || deliveries != 1 || got == stale ||
+		got == receipt {
+		t.Errorf("%s has been delivered %d times, with %s after %s and %s", id, deliveries,
+			got, stale, receipt)
 	}
 	is(int64(2), "KEYP.DELAY", "LEN", "jobs")
 	made.Agree()
@@ -303,8 +314,10 @@ func TestRecoverOlder(t *testing.T) {
 		t.Errorf("a lease that is lost had the token %d, and it is given again with %d", token, got)
 	}
 	_, receipt, deliveries := pop(t, c)
-	if n := ask(t, c, "KEYP.DELAY", "ACK", "jobs", lost); deliveries != 1 || receipt == lost || n != int64(0) {
-		t.Errorf("a delivery that is lost had the receipt %s, it is number %d with %s now, and the former removes %v jobs", lost, deliveries, receipt, n)
+	if n := ask(t, c, "KEYP.DELAY", "ACK", "jobs", lost); deliveries != 1 || receipt == lost ||
+		n != int64(0) {
+		t.Errorf("a delivery that is lost had the receipt %s, it is number %d with %s now, and the former removes %v jobs",
+			lost, deliveries, receipt, n)
 	}
 }
 
@@ -319,10 +332,13 @@ func TestMembersTools(t *testing.T) {
 	refuses(t, "another process uses the data directory", "compact", s.Dir())
 	refuses(t, "a server runs on it", "backup", s.Dir(), dir)
 	s.Kill()
-	if out := works(t, "check", s.Dir()); !strings.Contains(out, " is sound, and belongs to the member ") || !strings.Contains(out, "are known to be committed") {
+	if out := works(t, "check", s.Dir()); !strings.Contains(out,
+		" is sound, and belongs to the member ") ||
+		!strings.Contains(out, "are known to be committed") {
 		t.Errorf("check: %s", out)
 	}
-	if out := works(t, "export", s.Dir(), filepath.Join(dir, "dump.rdb"), "--rdb-version", "12"); !strings.Contains(out, "has been exported") {
+	if out := works(t, "export", s.Dir(), filepath.Join(dir, "dump.rdb"), "--rdb-version",
+		"12"); !strings.Contains(out, "has been exported") {
 		t.Errorf("export: %s", out)
 	}
 	works(t, "compact", s.Dir())
@@ -338,7 +354,8 @@ func TestMembersTools(t *testing.T) {
 	alone := testkit.Keyp(t)
 	alone.Kill()
 	refuses(t, "needs no recovery", "cluster", "recover", alone.Dir(), filepath.Join(dir, "new"))
-	refuses(t, "no such file or directory", "cluster", "recover", filepath.Join(dir, "none"), filepath.Join(dir, "new"))
+	refuses(t, "no such file or directory", "cluster", "recover", filepath.Join(dir, "none"),
+		filepath.Join(dir, "new"))
 	s.Kill()
 	refuses(t, "is not empty", "cluster", "recover", s.Dir(), other.Dir(), "--yes")
 	damage(t, filepath.Join(s.Dir(), "raft"), strings.Repeat("v", 10+25)) // of s25

@@ -24,7 +24,8 @@ func TestRefused(t *testing.T) {
 	ours := secret("the secret of these servers")
 	g := members.New(t, 2, "--cluster-secret-file", ours)
 	other := members.New(t, 2, "--cluster-secret-file", ours)
-	stranger := members.NewServer(t, "--cluster-secret-file", secret("the secret of another cluster"))
+	stranger := members.NewServer(t, "--cluster-secret-file",
+		secret("the secret of another cluster"))
 	full := members.NewServer(t, "--cluster-secret-file", ours)
 	c := full.Client(2)
 	for _, command := range [][]any{{"cluster", "addslotsrange", 0, 16383}, {"set", "a", "b"}} {
@@ -39,13 +40,18 @@ func TestRefused(t *testing.T) {
 		{full.Addr(), "has keys"},
 		{first, "cannot join itself"},
 	} {
-		out, err := exec.CommandContext(await.Context(t), testkit.Binary(t), "cluster", "add", first, c.addr).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), c.want) || strings.Count(string(out), "\n") != 1 {
-			t.Errorf("%s is added, and the tool says %q, %v instead of %q", c.addr, out, err, c.want)
+		out, err := exec.CommandContext(await.Context(t), testkit.Binary(t), "cluster", "add",
+			first, c.addr).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) ||
+			strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s is added, and the tool says %q, %v instead of %q", c.addr,
+				out, err, c.want)
 		}
 	}
-	out, err := exec.CommandContext(await.Context(t), testkit.Binary(t), "cluster", "create", full.Addr(), stranger.Addr(), full.Addr()).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "are the same server") || strings.Count(string(out), "\n") != 1 {
+	out, err := exec.CommandContext(await.Context(t), testkit.Binary(t), "cluster", "create",
+		full.Addr(), stranger.Addr(), full.Addr()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "are the same server") ||
+		strings.Count(string(out), "\n") != 1 {
 		t.Errorf("a server is named twice, and the tool says %q, %v", out, err)
 	}
 	if out := g.Tool("add", first, g.Servers[1].Addr()); !strings.Contains(out, "2 members") {

@@ -24,7 +24,9 @@ func TestDiskIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	leader := g.Leader()
-	await.Until(t, "the leader knows that it is gone", func() bool { return members.Field(leader, "connected_slaves") == "1" })
+	await.Until(t, "the leader knows that it is gone", func() bool {
+		return members.Field(leader, "connected_slaves") == "1"
+	})
 	s.Start()
 	if out := g.Tool("add", leader.Addr(), s.Addr()); !strings.Contains(out, "3 members") {
 		t.Error(out)

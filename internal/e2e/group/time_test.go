@@ -23,7 +23,9 @@ func TestClocksApart(t *testing.T) {
 	ctx := t.Context()
 	first := g.Leader()
 	offsets := map[*testkit.Server]int64{}
-	for i, s := range slices.DeleteFunc(slices.Clone(g.Servers), func(s *testkit.Server) bool { return s == first }) {
+	for i, s := range slices.DeleteFunc(slices.Clone(g.Servers), func(s *testkit.Server) bool {
+		return s == first
+	}) {
 		offsets[s] = []int64{3, -3}[i] * time.Hour.Milliseconds()
 		s.SetArgs(append(slices.Clone(s.Args()), "--debug-clock-offset", fmt.Sprint(offsets[s]))...)
 		if err := s.Client(2).Do(ctx, "DEBUG", "CLOCK-OFFSET", offsets[s]).Err(); err != nil {
@@ -37,7 +39,8 @@ func TestClocksApart(t *testing.T) {
 		}
 		var off []int64
 		for i := range 2 {
-			_, text, found := strings.Cut(members.Field(first, fmt.Sprint("slave", i)), ",clock-skew-ms=")
+			_, text, found := strings.Cut(members.Field(first, fmt.Sprint("slave", i)),
+				",clock-skew-ms=")
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if !found || err != nil {
 				return false
@@ -65,7 +68,8 @@ func TestClocksApart(t *testing.T) {
 			left, err := conn.PTTL(ctx, "k").Result()
 			passed := time.Since(began)
 			if err != nil || left < ttl-passed-time.Second || left > ttl+passed {
-				t.Errorf("%s: member %d has the key for %v (%v), %v after it got an hour", when, i, left, err, passed)
+				t.Errorf("%s: member %d has the key for %v (%v), %v after it got an hour", when, i,
+					left, err, passed)
 			}
 			_ = conn.Close()
 		}
@@ -74,11 +78,14 @@ func TestClocksApart(t *testing.T) {
 	for range 4 {
 		was := g.Leader()
 		was.Kill()
-		await.Until(t, "time is guarded under a member whose clock is apart, and under no other one", func() bool { // once it serves
-			leader := g.Leader()
-			info, err := leader.Client(2).Do(ctx, "KEYP.CLOCK", "INFO").Slice()
-			return err == nil && (info[1] == "guarded") == (offsets[leader] != 0)
-		})
+		await.Until(t,
+			"time is guarded under a member whose clock is apart, and under no other one",
+			func() bool {
+				// Once it serves.
+				leader := g.Leader()
+				info, err := leader.Client(2).Do(ctx, "KEYP.CLOCK", "INFO").Slice()
+				return err == nil && (info[1] == "guarded") == (offsets[leader] != 0)
+			})
 		was.Start()
 		shown("after a failover")
 	}
@@ -90,7 +97,9 @@ func TestClocksApart(t *testing.T) {
 		if err := conn.ReadOnly(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		await.Until(t, fmt.Sprint("member ", i, " shows that the key is gone"), func() bool { return conn.Get(ctx, "short").Err() == redis.Nil })
+		await.Until(t, fmt.Sprint("member ", i, " shows that the key is gone"), func() bool {
+			return conn.Get(ctx, "short").Err() == redis.Nil
+		})
 		_ = conn.Close()
 	}
 	shown("in the end")

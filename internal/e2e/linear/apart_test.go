@@ -33,9 +33,10 @@ const (
 	lifetime = time.Hour
 	// standing is a key with a deadline that no test reaches: the leader's time is that less what
 	// is left.
-	standing     = "standing"
-	standingDue  = 4_102_444_800_000
-	roundingMost = 20 // ms by which roundings may set a group's time ahead, over the failovers of a history
+	standing    = "standing"
+	standingDue = 4_102_444_800_000
+	// Ms by which roundings may set a group's time ahead, over the failovers of a history.
+	roundingMost = 20
 )
 
 // newApart draws whose clock is ahead and whose behind, and gives the arguments of the members, of
@@ -48,7 +49,8 @@ func newApart(t *testing.T, rng *rand.Rand) (a *apart, args [][]string) {
 		if i == 0 {
 			a.offset = offset
 		}
-		args = append(args, []string{"--debug-clock-offset", fmt.Sprint(offset), "--replica-serve-stale-data", "no"})
+		args = append(args, []string{"--debug-clock-offset", fmt.Sprint(offset),
+			"--replica-serve-stale-data", "no"})
 	}
 	return a, args
 }
@@ -74,9 +76,11 @@ func (a *apart) now(conn *redis.Conn) (ms int64, ok bool) {
 	}
 	ms = standingDue - left
 	least := asked.Add(-await.Bound).UnixMilli() + a.offset
-	if most := a.latest(time.Now()); left < 0 || ms < least || ms > most+time.Second.Milliseconds() {
+	if most := a.latest(time.Now()); left < 0 || ms < least ||
+		ms > most+time.Second.Milliseconds() {
 		a.wrong.Do(func() {
-			a.t.Errorf("%s has %d ms left, so a leader's time is %v ahead of the group's", standing, left, time.Duration(ms-most)*time.Millisecond)
+			a.t.Errorf("%s has %d ms left, so a leader's time is %v ahead of the group's", standing,
+				left, time.Duration(ms-most)*time.Millisecond)
 		})
 	}
 	return ms, true
@@ -91,7 +95,8 @@ func (l ledBy) is() bool { return l.from != 0 }
 // ask sends an operation, and says whether it did: not if the leader's time is to be known, and the
 // server does not lead. known is what the time was before, over this connection, 0: nobody has
 // asked yet.
-func (c *roaming) ask(conn *redis.Conn, op *call, known *int64) (o outcome, from, to time.Time, asked bool) {
+func (c *roaming) ask(conn *redis.Conn, op *call,
+	known *int64) (o outcome, from, to time.Time, asked bool) {
 	a := c.f.apart
 	if a != nil && *known == 0 {
 		if *known, asked = a.now(conn); !asked {

@@ -39,7 +39,8 @@ func (r *recorder) add(client int, c call, o outcome, from, to time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.history = append(r.history, porcupine.Operation{
-		ClientId: client, Input: c, Output: o, Call: from.Sub(r.began).Nanoseconds(), Return: to.Sub(r.began).Nanoseconds(),
+		ClientId: client, Input: c, Output: o, Call: from.Sub(r.began).Nanoseconds(),
+		Return: to.Sub(r.began).Nanoseconds(),
 	})
 }
 
@@ -127,13 +128,16 @@ func (c *client) next() call {
 }
 
 // reading are the commands that change nothing.
-var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS", "CHECK", "RANGE", "LEN", "HGETALL", "LRANGE", "SMEMBERS", "SCARD", "ZRANGE"}
+var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS",
+	"CHECK", "RANGE", "LEN", "HGETALL", "LRANGE", "SMEMBERS", "SCARD", "ZRANGE"}
 
 // writes says whether an operation may change something: under rules a read does, which slides a
 // deadline.
 func (c *client) writes(op call) bool {
 	_, rules := c.workload.(ruled)
-	return rules || slices.ContainsFunc(op.commands, func(cmd command) bool { return !slices.Contains(reading, cmd.verb) })
+	return rules || slices.ContainsFunc(op.commands, func(cmd command) bool {
+		return !slices.Contains(reading, cmd.verb)
+	})
 }
 
 func (c *client) send(conn *redis.Conn, op call) outcome {
@@ -149,7 +153,8 @@ func (c *client) send(conn *redis.Conn, op call) outcome {
 func (c *client) exchange(conn *redis.Conn, op call) outcome {
 	switch op.way {
 	case "EXEC":
-		cmds, _ := conn.TxPipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
+		cmds, _ := conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			// Each reply has its own error.
 			for _, cmd := range op.commands {
 				p.Do(ctx, c.words(op.group, cmd)...)
 			}

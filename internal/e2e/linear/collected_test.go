@@ -48,7 +48,8 @@ func (cmd command) verbOf(group int) string {
 }
 
 func (collected) draw(c *client, group int, _ string, _ int) command {
-	cmd := command{key: c.rng.IntN(groupKeys), data: string(rune('a' + c.rng.IntN(4))), ttl: c.rng.Int64N(100)}
+	cmd := command{key: c.rng.IntN(groupKeys), data: string(rune('a' + c.rng.IntN(4))),
+		ttl: c.rng.Int64N(100)}
 	verbs := collectionVerbs[kindOf(group, cmd.key)]
 	cmd.verb = verbs[c.rng.IntN(len(verbs))]
 	return cmd
@@ -147,8 +148,10 @@ var collectionModel = (&porcupine.NondeterministicModel{
 		}
 		return next
 	},
-	DescribeOperation: func(input, output any) string { return describe(collected{}, input.(call), output.(outcome)) },
-	DescribeState:     func(s any) string { return fmt.Sprintf("%q", s) },
+	DescribeOperation: func(input, output any) string {
+		return describe(collected{}, input.(call), output.(outcome))
+	},
+	DescribeState: func(s any) string { return fmt.Sprintf("%q", s) },
 }).ToModel()
 
 // apply runs a command, and gives its reply as collected.read does.
@@ -213,7 +216,9 @@ func applyToSet(all *string, verb, data string) any {
 // applyToPairs is for hashes and sorted sets.
 func applyToPairs(all *string, verb, name string, n int64) any {
 	list := elements(*all)
-	i, there := slices.BinarySearchFunc(list, name, func(pair, name string) int { return strings.Compare(pair[:1], name) })
+	i, there := slices.BinarySearchFunc(list, name, func(pair, name string) int {
+		return strings.Compare(pair[:1], name)
+	})
 	value := int64(0)
 	if there {
 		value = valueOf(list[i])
@@ -229,7 +234,8 @@ func applyToPairs(all *string, verb, name string, n int64) any {
 		if len(list) == 0 {
 			return ""
 		}
-		least := slices.MinFunc(list, func(a, b string) int { return int(valueOf(a) - valueOf(b)) }) // the first by name of several
+		// The first by name of several.
+		least := slices.MinFunc(list, func(a, b string) int { return int(valueOf(a) - valueOf(b)) })
 		*all = inOrder(slices.DeleteFunc(list, func(pair string) bool { return pair == least }))
 		return least
 	case "HSET", "ZADD":

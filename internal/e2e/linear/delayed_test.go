@@ -50,7 +50,8 @@ type waiting struct {
 	due int64
 }
 
-var delayVerbs = []string{"ADD", "POP", "ACK", "NACK", "EXTEND", "CANCEL", "RESCHEDULE", "RANGE", "LEN", "DEL"}
+var delayVerbs = []string{"ADD", "POP", "ACK", "NACK", "EXTEND", "CANCEL", "RESCHEDULE",
+	"RANGE", "LEN", "DEL"}
 
 func (*delayed) first() []command { return nil }
 
@@ -70,7 +71,8 @@ func (d *delayed) draw(c *client, group int, way string, i int) command {
 	}
 	switch rng.IntN(25) {
 	case 0, 1, 2, 3, 4, 5:
-		cmd.verb, cmd.data, cmd.nx = "ADD", fmt.Sprintf("c%d.%d.%d", c.id, c.sent, i), rng.IntN(3) == 0
+		cmd.verb, cmd.data, cmd.nx = "ADD", fmt.Sprintf("c%d.%d.%d", c.id, c.sent, i),
+			rng.IntN(3) == 0
 	case 6, 7, 8, 9, 10, 11, 12:
 		cmd.verb, cmd.n, cmd.noAck = "POP", 1+rng.IntN(jobIDs), rng.IntN(6) == 0
 	case 13, 14, 15:
@@ -156,7 +158,8 @@ func (d *delayed) read(group int, cmd command, reply any) any {
 		jobs := []delivery{}
 		for _, item := range list {
 			parts := item.([]any)
-			jobs = append(jobs, delivery{readReceipt(parts[0], parts[2]), parts[1].(string), parts[3].(int64)})
+			jobs = append(jobs, delivery{readReceipt(parts[0], parts[2]), parts[1].(string),
+				parts[3].(int64)})
 			if r := jobs[len(jobs)-1].receipt; r.number != 0 {
 				known := &d.receipts[group][cmd.key]
 				*known = append(*known, r)
@@ -168,7 +171,8 @@ func (d *delayed) read(group int, cmd command, reply any) any {
 	jobs := []waiting{}
 	for _, item := range list {
 		parts := item.([]any)
-		jobs = append(jobs, waiting{delivery{readReceipt(parts[1], parts[4]), parts[5].(string), parts[3].(int64)}, parts[2].(int64)})
+		jobs = append(jobs, waiting{delivery{readReceipt(parts[1], parts[4]), parts[5].(string),
+			parts[3].(int64)}, parts[2].(int64)})
 	}
 	return jobs
 }
@@ -190,7 +194,9 @@ func TestDelaysLinearizable(t *testing.T) {
 	check(t, delays)
 }
 
-var delays = trial{model: delayModel, fresh: func() workload { return &delayed{} }, verbs: delayVerbs, steps: true}
+var delays = trial{model: delayModel, fresh: func() workload {
+	return &delayed{}
+}, verbs: delayVerbs, steps: true}
 
 // jobCell is a job. It is due from lo to hi, in Unix ms. Of jobs that are due at once the one with
 // the lower rank comes first.
@@ -200,7 +206,9 @@ type jobCell struct {
 	lo, hi     int64
 	rank       int
 	deliveries int64
-	receipt    int64 // 0: nobody has it; negative: only its reply, which was lost, had it, and it is above notBelow(receipt)
+	// 0: nobody has it; negative: only its reply, which was lost, had it, and it is above
+	// notBelow(receipt).
+	receipt int64
 }
 
 // lostReceipt is a receipt whose reply was lost.
@@ -386,7 +394,8 @@ func (b *delayBranch) pop(cmd command, jobs []delivery) bool {
 	var delivered [jobIDs]bool
 	for _, d := range jobs {
 		j := &q.jobs[d.job]
-		if !j.there || delivered[d.job] || d.payload != j.payload || d.deliveries != j.deliveries+1 {
+		if !j.there || delivered[d.job] || d.payload != j.payload ||
+			d.deliveries != j.deliveries+1 {
 			return false
 		}
 		b.from, j.hi = max(b.from, j.lo), min(j.hi, b.to)
@@ -418,7 +427,8 @@ func (b *delayBranch) pop(cmd command, jobs []delivery) bool {
 		case cmd.noAck:
 			*j = jobCell{}
 		default:
-			j.deliveries, j.receipt, j.lo, j.hi = d.deliveries, d.number, b.from+cmd.ttl, b.to+cmd.ttl
+			j.deliveries, j.receipt, j.lo, j.hi = d.deliveries, d.number,
+				b.from+cmd.ttl, b.to+cmd.ttl
 			if d.number == lostReceipt {
 				j.receipt = lostAfter(q.last)
 			}
@@ -435,7 +445,8 @@ func (q *queueCell) shows(jobs []waiting) bool {
 	}
 	for _, w := range jobs {
 		j := &q.jobs[w.job]
-		if !j.there || w.payload != j.payload || w.deliveries != j.deliveries || w.due < j.lo || w.due > j.hi {
+		if !j.there || w.payload != j.payload || w.deliveries != j.deliveries ||
+			w.due < j.lo || w.due > j.hi {
 			return false
 		}
 		j.lo, j.hi = w.due, w.due
@@ -450,7 +461,8 @@ func (q *queueCell) shows(jobs []waiting) bool {
 		q.last = max(q.last, w.number)
 	}
 	return slices.IsSortedFunc(jobs, func(a, b waiting) int {
-		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(q.jobs[a.job].rank, q.jobs[b.job].rank))
+		return cmp.Or(cmp.Compare(a.due, b.due),
+			cmp.Compare(q.jobs[a.job].rank, q.jobs[b.job].rank))
 	})
 }
 
@@ -487,44 +499,75 @@ func TestDelayChecker(t *testing.T) {
 		ok   bool
 		history
 	}{
-		{"delivered and acknowledged", true, history{first, given, op(11, 12, with("ACK", 0, 7, 0), one), op(40, 41, pop(1, 1), none...)}},
+		{"delivered and acknowledged", true, history{first, given,
+			op(11, 12, with("ACK", 0, 7, 0), one), op(40, 41, pop(1, 1), none...)}},
 		{"not due", true, history{first, op(8, 9, pop(1, 1), none...)}},
 		{"too early", false, history{first, op(8, 9, pop(1, 1), list(got(0, 7, 1)))}},
 		{"late", false, history{first, op(10, 11, pop(1, 1), none...)}},
-		{"delivered twice", false, history{first, given, op(11, 29, pop(1, 1), list(got(0, 8, 2)))}},
+		{"delivered twice", false,
+			history{first, given, op(11, 29, pop(1, 1), list(got(0, 8, 2)))}},
 		{"delivered again", true, history{first, given, op(30, 31, pop(1, 1), list(got(0, 8, 2)))}},
 		{"not delivered again", false, history{first, given, op(30, 31, pop(1, 1), none...)}},
-		{"deliveries forgotten", false, history{first, given, op(30, 31, pop(1, 1), list(got(0, 8, 1)))}},
-		{"a receipt twice", false, history{first, given, op(30, 31, pop(1, 1), list(got(0, 7, 2)))}},
-		{"another payload", false, history{first, op(10, 10, pop(1, 20), list(delivery{receipt{7, 0}, "x", 1}))}},
-		{"a stale receipt is refused", true, history{first, given, op(30, 31, pop(1, 9), list(got(0, 8, 2))), op(32, 33, with("ACK", 0, 7, 0), zero)}},
-		{"a stale receipt is valid", false, history{first, given, op(30, 31, pop(1, 9), list(got(0, 8, 2))), op(32, 33, with("ACK", 0, 7, 0), one)}},
-		{"acknowledged and there", false, history{first, given, op(11, 12, with("ACK", 0, 7, 0), one), op(40, 41, pop(1, 1), list(got(0, 8, 2)))}},
+		{"deliveries forgotten", false,
+			history{first, given, op(30, 31, pop(1, 1), list(got(0, 8, 1)))}},
+		{"a receipt twice", false,
+			history{first, given, op(30, 31, pop(1, 1), list(got(0, 7, 2)))}},
+		{"another payload", false,
+			history{first, op(10, 10, pop(1, 20), list(delivery{receipt{7, 0}, "x", 1}))}},
+		{"a stale receipt is refused", true, history{first, given,
+			op(30, 31, pop(1, 9), list(got(0, 8, 2))), op(32, 33, with("ACK", 0, 7, 0), zero)}},
+		{"a stale receipt is valid", false, history{first, given,
+			op(30, 31, pop(1, 9), list(got(0, 8, 2))), op(32, 33, with("ACK", 0, 7, 0), one)}},
+		{"acknowledged and there", false, history{first, given,
+			op(11, 12, with("ACK", 0, 7, 0), one), op(40, 41, pop(1, 1), list(got(0, 8, 2)))}},
 		{"acknowledged late", true, history{first, given, op(40, 41, with("ACK", 0, 7, 0), one)}},
-		{"given back", true, history{first, given, op(11, 11, with("NACK", 0, 7, 2), one), op(13, 13, pop(1, 1), list(got(0, 8, 2)))}},
-		{"given back, and its receipt valid", false, history{first, given, op(11, 11, with("NACK", 0, 7, 2), one), op(12, 12, with("ACK", 0, 7, 0), one)}},
-		{"extended", true, history{first, given, op(11, 11, with("EXTEND", 0, 7, 30), one), op(40, 40, pop(1, 1), none...), op(41, 41, with("ACK", 0, 7, 0), one)}},
-		{"extended and forgotten", false, history{first, given, op(11, 11, with("EXTEND", 0, 7, 30), one), op(40, 40, pop(1, 1), list(got(0, 8, 2)))}},
-		{"cancelled and there", false, history{first, op(2, 3, with("CANCEL", 0, 0, 0), one), op(20, 20, pop(1, 1), list(got(0, 7, 1)))}},
-		{"rescheduled", true, history{first, op(2, 3, add(1, 20), one), op(4, 5, command{verb: "RESCHEDULE", jobOptions: jobOptions{job: 0, due: 30}}, one),
+		{"given back", true, history{first, given, op(11, 11, with("NACK", 0, 7, 2), one),
+			op(13, 13, pop(1, 1), list(got(0, 8, 2)))}},
+		{"given back, and its receipt valid", false, history{first, given,
+			op(11, 11, with("NACK", 0, 7, 2), one), op(12, 12, with("ACK", 0, 7, 0), one)}},
+		{"extended", true, history{first, given, op(11, 11, with("EXTEND", 0, 7, 30), one),
+			op(40, 40, pop(1, 1), none...), op(41, 41, with("ACK", 0, 7, 0), one)}},
+		{"extended and forgotten", false, history{first, given,
+			op(11, 11, with("EXTEND", 0, 7, 30), one), op(40, 40, pop(1, 1), list(got(0, 8, 2)))}},
+		{"cancelled and there", false, history{first, op(2, 3, with("CANCEL", 0, 0, 0), one),
+			op(20, 20, pop(1, 1), list(got(0, 7, 1)))}},
+		{"rescheduled", true, history{first, op(2, 3, add(1, 20), one),
+			op(4, 5, command{verb: "RESCHEDULE", jobOptions: jobOptions{job: 0, due: 30}}, one),
 			op(25, 25, pop(2, 1), list(got(1, 7, 1)))}},
-		{"in order", true, history{first, op(2, 3, add(1, 9), one), op(20, 20, pop(2, 9), list(got(1, 7, 1), got(0, 8, 1)))}},
-		{"out of order", false, history{first, op(2, 3, add(1, 9), one), op(20, 20, pop(2, 9), list(got(0, 7, 1), got(1, 8, 1)))}},
-		{"at once, out of order", false, history{first, op(2, 3, add(1, 10), one), op(20, 20, pop(1, 9), list(got(1, 7, 1)))}},
-		{"not the first", false, history{first, op(2, 3, add(1, 9), one), op(20, 20, pop(1, 9), list(got(0, 7, 1)))}},
-		{"a lost POP", true, history{first, op(10, 12, pop(1, 20)), op(13, 14, pop(1, 1), none...), op(32, 32, pop(1, 1), list(got(0, 8, 2)))}},
-		{"a lost POP, not done", true, history{first, op(10, 12, pop(1, 20)), op(13, 14, pop(1, 1), list(got(0, 8, 1)))}},
-		{"a lost POP, done twice", false, history{first, op(10, 12, pop(1, 20)), op(32, 32, pop(1, 1), list(got(0, 8, 3)))}},
-		{"a lost POP, half done", false, history{first, op(10, 12, pop(1, 20)), op(13, 14, pop(1, 1), none...), op(32, 32, pop(1, 1), list(got(0, 8, 1)))}},
-		{"a lost POP, shown", true, history{first, op(10, 12, pop(1, 20)), op(13, 14, command{verb: "RANGE"}, []waiting{{got(0, 9, 1), 31}}), op(15, 16, with("ACK", 0, 9, 0), one)}},
-		{"a lost POP, shown after another one", true, history{first, op(2, 3, add(1, 11), one), op(10, 10, pop(1, 20)), op(11, 11, pop(1, 20), list(got(1, 12, 1))),
-			op(13, 14, command{verb: "RANGE"}, []waiting{{got(0, 9, 1), 30}, {got(1, 12, 1), 31}})}},
-		{"a lost POP, shown with an older receipt", false, history{first, op(2, 3, add(1, 4), one), op(5, 5, pop(1, 30), list(got(1, 9, 1))), op(10, 10, pop(1, 20)),
+		{"in order", true, history{first, op(2, 3, add(1, 9), one),
+			op(20, 20, pop(2, 9), list(got(1, 7, 1), got(0, 8, 1)))}},
+		{"out of order", false, history{first, op(2, 3, add(1, 9), one),
+			op(20, 20, pop(2, 9), list(got(0, 7, 1), got(1, 8, 1)))}},
+		{"at once, out of order", false, history{first, op(2, 3, add(1, 10), one),
+			op(20, 20, pop(1, 9), list(got(1, 7, 1)))}},
+		{"not the first", false, history{first, op(2, 3, add(1, 9), one),
+			op(20, 20, pop(1, 9), list(got(0, 7, 1)))}},
+		{"a lost POP", true, history{first, op(10, 12, pop(1, 20)), op(13, 14, pop(1, 1), none...),
+			op(32, 32, pop(1, 1), list(got(0, 8, 2)))}},
+		{"a lost POP, not done", true,
+			history{first, op(10, 12, pop(1, 20)), op(13, 14, pop(1, 1), list(got(0, 8, 1)))}},
+		{"a lost POP, done twice", false,
+			history{first, op(10, 12, pop(1, 20)), op(32, 32, pop(1, 1), list(got(0, 8, 3)))}},
+		{"a lost POP, half done", false, history{first, op(10, 12, pop(1, 20)),
+			op(13, 14, pop(1, 1), none...), op(32, 32, pop(1, 1), list(got(0, 8, 1)))}},
+		{"a lost POP, shown", true,
+			history{first, op(10, 12, pop(1, 20)), op(13, 14, command{verb: "RANGE"},
+				[]waiting{{got(0, 9, 1), 31}}), op(15, 16, with("ACK", 0, 9, 0), one)}},
+		{"a lost POP, shown after another one", true, history{first, op(2, 3, add(1, 11), one),
+			op(10, 10, pop(1, 20)), op(11, 11, pop(1, 20), list(got(1, 12, 1))),
+			op(13, 14, command{verb: "RANGE"},
+				[]waiting{{got(0, 9, 1), 30}, {got(1, 12, 1), 31}})}},
+		{"a lost POP, shown with an older receipt", false, history{first, op(2, 3, add(1, 4), one),
+			op(5, 5, pop(1, 30), list(got(1, 9, 1))), op(10, 10, pop(1, 20)),
 			op(13, 14, command{verb: "RANGE"}, []waiting{{got(0, 8, 1), 30}, {got(1, 9, 1), 35}})}},
-		{"a list without a job", false, history{first, op(2, 3, add(1, 9), one), op(4, 5, command{verb: "RANGE"}, []waiting{{got(1, 0, 0), 9}})}},
-		{"a list out of order", false, history{first, op(2, 3, add(1, 9), one), op(4, 5, command{verb: "RANGE"}, []waiting{{got(0, 0, 0), 10}, {got(1, 0, 0), 9}})}},
-		{"a list with another due time", false, history{first, op(4, 5, command{verb: "RANGE"}, []waiting{{got(0, 0, 0), 11}})}},
-		{"replaced, and the old one there", false, history{first, given, op(11, 12, add(0, 50), zero), op(13, 14, with("ACK", 0, 7, 0), one)}},
+		{"a list without a job", false, history{first, op(2, 3, add(1, 9), one),
+			op(4, 5, command{verb: "RANGE"}, []waiting{{got(1, 0, 0), 9}})}},
+		{"a list out of order", false, history{first, op(2, 3, add(1, 9), one),
+			op(4, 5, command{verb: "RANGE"}, []waiting{{got(0, 0, 0), 10}, {got(1, 0, 0), 9}})}},
+		{"a list with another due time", false,
+			history{first, op(4, 5, command{verb: "RANGE"}, []waiting{{got(0, 0, 0), 11}})}},
+		{"replaced, and the old one there", false, history{first, given,
+			op(11, 12, add(0, 50), zero), op(13, 14, with("ACK", 0, 7, 0), one)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if ok := porcupine.CheckOperations(delayModel, tt.history); ok != tt.ok {

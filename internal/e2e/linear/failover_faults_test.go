@@ -74,7 +74,8 @@ func (f *failovers) weather() {
 			if from == to {
 				continue
 			}
-			l := members.Line{Delay: time.Duration(f.rng.IntN(20)) * time.Millisecond, Jitter: time.Duration(f.rng.IntN(30)) * time.Millisecond}
+			l := members.Line{Delay: time.Duration(f.rng.IntN(20)) * time.Millisecond,
+				Jitter: time.Duration(f.rng.IntN(30)) * time.Millisecond}
 			if f.rng.IntN(3) == 0 {
 				l.Rate = 256 << 10
 			}

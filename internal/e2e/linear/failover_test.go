@@ -27,31 +27,39 @@ import (
 // are killed, stopped for a while, cut off from the others or asked to hand over. All replies have
 // one order, those of a leader that did not know that it was one no more among them.
 func TestFailoversLinearizable(t *testing.T) {
-	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }}, killsByDefault*2)
+	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }},
+		killsByDefault*2)
 }
 
 // TestFailoversInBadNetworks does the same where each member hears each other one over a line of
 // its own, slow and late, and leaders are heard too late, or hear too late.
 func TestFailoversInBadNetworks(t *testing.T) {
-	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, weather: true, faults: append(slices.Clone(lateness), faults...)}, killsByDefault*2)
+	checkFailovers(t, trial{model: model, fresh: func() workload {
+		return keyed{}
+	}, weather: true, faults: append(slices.Clone(lateness), faults...)}, killsByDefault*2)
 }
 
 // TestFailoversOfCollections does the same with hashes, lists, sets and sorted sets, over lines
 // that are slow and late.
 func TestFailoversOfCollections(t *testing.T) {
-	checkFailovers(t, trial{model: collectionModel, fresh: func() workload { return collected{} }, weather: true}, killsByDefault)
+	checkFailovers(t, trial{model: collectionModel, fresh: func() workload {
+		return collected{}
+	}, weather: true}, killsByDefault)
 }
 
 // TestFailoversOfStreams does the same with streams and their groups.
 func TestFailoversOfStreams(t *testing.T) {
-	checkFailovers(t, trial{model: streamModel, fresh: func() workload { return &streamed{} }, weather: true}, killsByDefault)
+	checkFailovers(t, trial{model: streamModel, fresh: func() workload {
+		return &streamed{}
+	}, weather: true}, killsByDefault)
 }
 
 // TestFailoversWithClocksApart does the same with strings in a group whose members' clocks are
 // hours apart: its time goes on over all failovers, whichever member leads, so no key goes before
 // its deadline, nor stays.
 func TestFailoversWithClocksApart(t *testing.T) {
-	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, apart: true}, killsByDefault*2)
+	checkFailovers(t, trial{model: model, fresh: func() workload { return keyed{} }, apart: true},
+		killsByDefault*2)
 }
 
 // TestLeaseFailoversLinearizable does the same with leases, and has the clock of all members step
@@ -71,7 +79,8 @@ func checkFailovers(t *testing.T, what trial, byDefault int) {
 	const each = 8 // in one history
 	seed := testkit.Seed(t)
 	total := tally{done: map[string]int{}}
-	for i := 0; (i*each < rounds || total.lacks(what.verbs) && i*each < 60*rounds) && !t.Failed(); i++ {
+	for i := 0; (i*each < rounds || total.lacks(what.verbs) && i*each < 60*rounds) &&
+		!t.Failed(); i++ {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			f := newFailovers(t, what, rand.New(rand.NewPCG(seed, uint64(i))))
 			n := max(1, min(each, rounds-i*each))
@@ -81,7 +90,8 @@ func checkFailovers(t *testing.T, what trial, byDefault int) {
 		})
 	}
 	t.Logf("%d failovers, %d operations, %d of them lost, %d misses; the longest search took %v",
-		total.kills, total.operations, total.lost, total.misses, total.search.Round(time.Millisecond))
+		total.kills, total.operations, total.lost, total.misses,
+		total.search.Round(time.Millisecond))
 	total.worth(t, what.verbs)
 }
 
@@ -104,9 +114,11 @@ type failovers struct {
 	own    atomic.Int64 // the number of the last key of a probe
 	mu     struct {
 		sync.Mutex
-		set   []string // keys that were acknowledged
-		lost  []lostCall
-		marks []time.Time // when a leader of a newer term than any before had committed something that was sent after
+		set  []string // keys that were acknowledged
+		lost []lostCall
+		// When a leader of a newer term than any before had committed something that was sent
+		// after.
+		marks []time.Time
 	}
 }
 
@@ -179,7 +191,8 @@ func newFailovers(t *testing.T, what trial, rng *rand.Rand) *failovers {
 		f.args = append(f.args, s.Args())
 	}
 	for id := range clients {
-		f.team = append(f.team, &roaming{f: f, client: client{workload: what.fresh(), id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: f.rec, inCluster: true}})
+		f.team = append(f.team, &roaming{f: f, client: client{workload: what.fresh(), id: id,
+			rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: f.rec, inCluster: true}})
 	}
 	return f
 }
@@ -219,7 +232,9 @@ func (f *failovers) run(first, rounds int) {
 		p.end()
 		stop()
 		f.away.Store(nil)
-		await.Until(f.t, fault.name+": the member is back", func() bool { return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master" })
+		await.Until(f.t, fault.name+": the member is back", func() bool {
+			return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master"
+		})
 	}
 	await.Until(f.t, "the count is read with READONLY", func() bool { return f.seen.Load() > 0 })
 	f.over.Store(true)
@@ -302,7 +317,9 @@ func (f *failovers) leave(s *testkit.Server) {
 			}
 			v.end()
 			if looks++; looks%500 == 0 {
-				f.t.Logf("client %d stays at %s after %d operations, with %d connections; away is %s, leaders %v", c.id, s.Addr(), c.count.Load(), len(v.mu.conns), f.away.Load().Addr(), f.g.Leader().Addr())
+				f.t.Logf("client %d stays at %s after %d operations, with %d connections; away is %s, leaders %v",
+					c.id, s.Addr(), c.count.Load(), len(v.mu.conns), f.away.Load().Addr(),
+					f.g.Leader().Addr())
 			}
 			return false
 		})
@@ -377,7 +394,10 @@ func (f *failovers) asLeader(commands []command) {
 					return false
 				case o.lost:
 					f.mu.lost = append(f.mu.lost, lostCall{clients, op, from, to})
-					await.Until(f.t, "another member leads", func() bool { s := f.g.Leader(); return epoch(s) > term && f.lead(s) })
+					await.Until(f.t, "another member leads", func() bool {
+						s := f.g.Leader()
+						return epoch(s) > term && f.lead(s)
+					})
 					fallthrough
 				case elsewhere(o):
 					pool.Close()
@@ -423,7 +443,8 @@ func (c *roaming) roam() {
 // visit sends operations to a server until that says that another one leads, or is gone.
 func (c *roaming) visit(s *testkit.Server) {
 	v := &visit{s: s}
-	pool := testkit.NewClient(c.f.t, &redis.Options{Addr: s.Addr(), Protocol: 2 + c.id%2, Dialer: v.dial})
+	pool := testkit.NewClient(c.f.t, &redis.Options{Addr: s.Addr(), Protocol: 2 + c.id%2,
+		Dialer: v.dial})
 	defer pool.Close()
 	conn := pool.Conn()
 	defer conn.Close()
@@ -463,7 +484,8 @@ func elsewhere(o outcome) bool {
 	return slices.ContainsFunc(o.replies, func(reply any) bool {
 		text, _ := reply.(refusal)
 		word, _, _ := strings.Cut(string(text), " ")
-		return slices.Contains([]string{"MOVED", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "EXECABORT", "UNBLOCKED"}, word)
+		return slices.Contains([]string{"MOVED", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN",
+			"EXECABORT", "UNBLOCKED"}, word)
 	})
 }
 
@@ -473,7 +495,8 @@ func (f *failovers) mark(s *testkit.Server) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		c := s.Client(2)
-		for n := f.marked.Load() + 1; !over.Load() && c.Set(ctx, "mark", n, f.lives()).Err() == nil; n++ {
+		for n := f.marked.Load() + 1; !over.Load() &&
+			c.Set(ctx, "mark", n, f.lives()).Err() == nil; n++ {
 			f.marked.Store(n)
 			await.Pass(200 * time.Microsecond)
 		}
@@ -493,7 +516,8 @@ func (c *roaming) strange(o outcome) refusal {
 	for _, reply := range o.replies {
 		r, ok := reply.(refusal)
 		word, _, _ := strings.Cut(string(r), " ")
-		if ok && r != errNotInteger && r != errNotHeld && r != errNotRun && !slices.Contains(known, word) {
+		if ok && r != errNotInteger && r != errNotHeld && r != errNotRun &&
+			!slices.Contains(known, word) {
 			return r
 		}
 	}
@@ -547,11 +571,12 @@ func (f *failovers) watchOver(c *await.Conn) {
 // probe asks a server that does not lead any more, and may not know that yet, how far the count is,
 // and has it set keys of the probe's own: all the time, and without waiting for replies.
 type probe struct {
-	f     *failovers
-	conn  *await.Conn
-	over  atomic.Bool
-	done  sync.WaitGroup
-	asked chan int64 // the count that each reply has to have reached; below 0: the number of a key that was set
+	f    *failovers
+	conn *await.Conn
+	over atomic.Bool
+	done sync.WaitGroup
+	// The count that each reply has to have reached; below 0: the number of a key that was set.
+	asked chan int64
 	stale atomic.Int64
 
 	replies atomic.Int64
@@ -566,12 +591,14 @@ func newProbe(f *failovers, s *testkit.Server) *probe {
 		if ttl := f.lives(); ttl != 0 {
 			living = fmt.Sprint(" PX ", ttl.Milliseconds())
 		}
-		defer func() { _ = p.conn.CloseWrite() }() // the server answers all that was sent, and ends the connection
+		// The server answers all that was sent, and ends the connection.
+		defer func() { _ = p.conn.CloseWrite() }()
 		for !p.over.Load() && len(p.asked) < cap(p.asked)-1 {
 			p.asked <- f.marked.Load()
 			n := f.own.Add(1)
 			p.asked <- -n
-			if _, err := fmt.Fprintf(p.conn, "GET mark\r\nSET own:%d 1%s\r\n", n, living); err != nil {
+			if _, err := fmt.Fprintf(p.conn, "GET mark\r\nSET own:%d 1%s\r\n", n,
+				living); err != nil {
 				return // the server was killed
 			}
 			await.Pass(200 * time.Microsecond)
@@ -587,7 +614,9 @@ func (p *probe) end() {
 	p.done.Wait()
 	p.conn.Close()
 	if n := p.stale.Load(); n > 0 {
-		p.f.t.Errorf("%d replies have an older count than had been acknowledged before they were asked for", n)
+		p.f.t.Errorf(
+			"%d replies have an older count than had been acknowledged before they were asked for",
+			n)
 	}
 }
 

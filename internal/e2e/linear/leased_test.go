@@ -90,7 +90,9 @@ func TestLeasesLinearizable(t *testing.T) {
 	check(t, leases)
 }
 
-var leases = trial{model: leaseModel, fresh: func() workload { return &leased{} }, verbs: leaseVerbs, steps: true}
+var leases = trial{model: leaseModel, fresh: func() workload {
+	return &leased{}
+}, verbs: leaseVerbs, steps: true}
 
 // leaseCell is a key. Its deadline lies from lo to hi, in Unix ms. A token of 0 is one that nobody
 // knows: the reply was lost. last is the highest token of the key that a reply had.
@@ -269,7 +271,8 @@ func (b *leaseBranch) acquire(k *leaseCell, cmd command, reply any, lost bool) b
 		if g.token <= k.last || !b.counts(g.deadline, cmd.ttl) {
 			return false
 		}
-		*k = leaseCell{owner: cmd.data, token: g.token, last: g.token, lo: g.deadline, hi: g.deadline}
+		*k = leaseCell{owner: cmd.data, token: g.token, last: g.token,
+			lo: g.deadline, hi: g.deadline}
 		return true
 	case lost: // by its owner, again: the later of two deadlines
 		k.lo, k.hi = max(k.lo, b.from+cmd.ttl), max(k.hi, b.to+cmd.ttl)
@@ -278,7 +281,8 @@ func (b *leaseBranch) acquire(k *leaseCell, cmd command, reply any, lost bool) b
 	if k.token == 0 && g.token > k.last {
 		k.token, k.last = g.token, g.token
 	}
-	if g.token != k.token || g.deadline < max(k.lo, b.from+cmd.ttl) || g.deadline > max(k.hi, b.to+cmd.ttl) {
+	if g.token != k.token || g.deadline < max(k.lo, b.from+cmd.ttl) ||
+		g.deadline > max(k.hi, b.to+cmd.ttl) {
 		return false
 	}
 	if g.deadline > k.hi && !b.counts(g.deadline, cmd.ttl) {
@@ -299,8 +303,12 @@ func TestLeaseChecker(t *testing.T) {
 			Call:   from * ms, Return: to * ms,
 		}
 	}
-	acquire := func(owner string, ttl int64) []command { return []command{{verb: acquireVerb, data: owner, ttl: ttl}} }
-	with := func(verb string, token, ttl int64) []command { return []command{{verb: verb, token: token, ttl: ttl}} }
+	acquire := func(owner string, ttl int64) []command {
+		return []command{{verb: acquireVerb, data: owner, ttl: ttl}}
+	}
+	with := func(verb string, token, ttl int64) []command {
+		return []command{{verb: verb, token: token, ttl: ttl}}
+	}
 	got := func(token, deadline int64) any { return grant{token, deadline} }
 	none := []any{nil}
 	first := op(1, 1, "", acquire("a", 100), got(5, 101))
@@ -324,38 +332,69 @@ func TestLeaseChecker(t *testing.T) {
 		history
 	}{
 		{"held when the clock is set back", true, history{first, in(1, check(5, "OK"), -50, -50)}},
-		{"ended when the clock is set back", false, history{first, in(1, check(5, errNotHeld), -50, -50)}},
-		{"ended unseen, and the clock is set back", true, history{short, in(1, check(5, errNotHeld), -50, -50)}},
-		{"held or ended before the clock is set back", true, history{short, in(1, check(5, "OK"), -50, -50)}},
-		{"held, and not any more", false, history{short, in(1, check(5, "OK"), -50, -50), in(1, op(51, 51, "", with("CHECK", 5, 0), errNotHeld), -49, -49)}},
-		{"ended, and back", false, history{short, in(0, check(5, errNotHeld), -50, 50), in(1, op(51, 51, "", with("CHECK", 5, 0), "OK"), -49, -49)}},
-		{"ended when the clock is set forward", true, history{first, in(1, check(5, errNotHeld), 150, 150)}},
-		{"held when the clock is set forward", false, history{first, in(1, check(5, "OK"), 150, 150)}},
-		{"held or ended amid a step", true, history{first, in(0, check(5, "OK"), 50, 150), in(0, check(5, errNotHeld), 50, 150)}},
-		{"one after the other", true, history{first, op(2, 3, "", with("RELEASE", 5, 0), int64(1)), op(4, 4, "", acquire("b", 10), got(6, 14))}},
+		{"ended when the clock is set back", false,
+			history{first, in(1, check(5, errNotHeld), -50, -50)}},
+		{"ended unseen, and the clock is set back", true,
+			history{short, in(1, check(5, errNotHeld), -50, -50)}},
+		{"held or ended before the clock is set back", true,
+			history{short, in(1, check(5, "OK"), -50, -50)}},
+		{"held, and not any more", false, history{short, in(1, check(5, "OK"), -50, -50),
+			in(1, op(51, 51, "", with("CHECK", 5, 0), errNotHeld), -49, -49)}},
+		{"ended, and back", false, history{short, in(0, check(5, errNotHeld), -50, 50),
+			in(1, op(51, 51, "", with("CHECK", 5, 0), "OK"), -49, -49)}},
+		{"ended when the clock is set forward", true,
+			history{first, in(1, check(5, errNotHeld), 150, 150)}},
+		{"held when the clock is set forward", false,
+			history{first, in(1, check(5, "OK"), 150, 150)}},
+		{"held or ended amid a step", true, history{first, in(0, check(5, "OK"), 50, 150),
+			in(0, check(5, errNotHeld), 50, 150)}},
+		{"one after the other", true, history{first, op(2, 3, "", with("RELEASE", 5, 0), int64(1)),
+			op(4, 4, "", acquire("b", 10), got(6, 14))}},
 		{"refused", true, history{first, op(2, 3, "", acquire("b", 10), none...)}},
 		{"two holders", false, history{first, op(2, 2, "", acquire("b", 10), got(6, 12))}},
 		{"held beyond its end", false, history{first, op(101, 102, "", with("CHECK", 5, 0), "OK")}},
-		{"ended too early", false, history{first, op(99, 100, "", with("CHECK", 5, 0), errNotHeld)}},
+		{"ended too early", false,
+			history{first, op(99, 100, "", with("CHECK", 5, 0), errNotHeld)}},
 		{"refused when free", false, history{first, op(101, 102, "", acquire("b", 10), none...)}},
-		{"the same token for another owner", false, history{first, op(101, 101, "", acquire("b", 10), got(5, 111))}},
+		{"the same token for another owner", false,
+			history{first, op(101, 101, "", acquire("b", 10), got(5, 111))}},
 		{"a lower token", false, history{first, op(101, 101, "", acquire("b", 10), got(4, 111))}},
-		{"the same owner again", true, history{first, op(2, 2, "", acquire("a", 200), got(5, 202)), op(150, 151, "", with("CHECK", 5, 0), "OK")}},
-		{"the same owner again, for less", true, history{first, op(2, 2, "", acquire("a", 10), got(5, 101))}},
-		{"the same owner again, and less is left", false, history{first, op(2, 2, "", acquire("a", 10), got(5, 12))}},
-		{"the same owner with another token", false, history{first, op(2, 2, "", acquire("a", 200), got(6, 202))}},
-		{"renewed", true, history{first, op(2, 2, "", with("RENEW", 5, 10), int64(12)), op(12, 12, "", acquire("b", 10), got(6, 22))}},
-		{"renewed and forgotten", false, history{first, op(2, 2, "", with("RENEW", 5, 200), int64(202)), op(150, 150, "", acquire("b", 10), got(6, 160))}},
-		{"renewed after its end", false, history{first, op(101, 101, "", with("RENEW", 5, 200), int64(301))}},
-		{"released by another token", false, history{first, op(2, 3, "", with("RELEASE", 4, 0), int64(1))}},
-		{"released and forgotten", false, history{first, op(2, 3, "", with("RELEASE", 5, 0), int64(1)), op(4, 5, "", with("CHECK", 5, 0), "OK")}},
-		{"lost and granted", true, history{op(1, 5, "", acquire("a", 100)), op(6, 7, "", acquire("b", 10), none...), op(8, 8, "", acquire("a", 10), got(7, 103))}},
-		{"lost, and its token granted again", false, history{op(1, 2, "", acquire("a", 10)), op(3, 3, "", acquire("a", 10), got(7, 13)), op(20, 20, "", acquire("b", 10), got(7, 30))}},
-		{"lost and not granted", true, history{op(1, 5, "", acquire("a", 100)), op(6, 6, "", acquire("b", 10), got(5, 16))}},
-		{"EXEC ended", true, history{first, op(2, 3, "EXEC", append(with("CHECK", 4, 0), with("RELEASE", 5, 0)...), errNotHeld, errNotRun), op(4, 5, "", with("CHECK", 5, 0), "OK")}},
-		{"EXEC not ended", false, history{first, op(2, 3, "EXEC", append(with("CHECK", 4, 0), with("RELEASE", 5, 0)...), errNotHeld, int64(1))}},
-		{"EXEC ended without reason", false, history{first, op(2, 3, "EXEC", append(with("CHECK", 5, 0), with("RELEASE", 5, 0)...), "OK", errNotRun)}},
-		{"a script goes on", true, history{first, op(2, 3, "EVAL", append(with("CHECK", 4, 0), with("RELEASE", 5, 0)...), errNotHeld, int64(1))}},
+		{"the same owner again", true, history{first, op(2, 2, "", acquire("a", 200), got(5, 202)),
+			op(150, 151, "", with("CHECK", 5, 0), "OK")}},
+		{"the same owner again, for less", true,
+			history{first, op(2, 2, "", acquire("a", 10), got(5, 101))}},
+		{"the same owner again, and less is left", false,
+			history{first, op(2, 2, "", acquire("a", 10), got(5, 12))}},
+		{"the same owner with another token", false,
+			history{first, op(2, 2, "", acquire("a", 200), got(6, 202))}},
+		{"renewed", true, history{first, op(2, 2, "", with("RENEW", 5, 10), int64(12)),
+			op(12, 12, "", acquire("b", 10), got(6, 22))}},
+		{"renewed and forgotten", false, history{first, op(2, 2, "", with("RENEW", 5, 200),
+			int64(202)), op(150, 150, "", acquire("b", 10), got(6, 160))}},
+		{"renewed after its end", false,
+			history{first, op(101, 101, "", with("RENEW", 5, 200), int64(301))}},
+		{"released by another token", false,
+			history{first, op(2, 3, "", with("RELEASE", 4, 0), int64(1))}},
+		{"released and forgotten", false, history{first, op(2, 3, "", with("RELEASE", 5, 0),
+			int64(1)), op(4, 5, "", with("CHECK", 5, 0), "OK")}},
+		{"lost and granted", true, history{op(1, 5, "", acquire("a", 100)),
+			op(6, 7, "", acquire("b", 10), none...), op(8, 8, "", acquire("a", 10), got(7, 103))}},
+		{"lost, and its token granted again", false, history{op(1, 2, "", acquire("a", 10)), op(3,
+			3, "", acquire("a", 10), got(7, 13)), op(20, 20, "", acquire("b", 10), got(7, 30))}},
+		{"lost and not granted", true, history{op(1, 5, "", acquire("a", 100)),
+			op(6, 6, "", acquire("b", 10), got(5, 16))}},
+		{"EXEC ended", true, history{first,
+			op(2, 3, "EXEC", append(with("CHECK", 4, 0), with("RELEASE", 5, 0)...), errNotHeld,
+				errNotRun), op(4, 5, "", with("CHECK", 5, 0), "OK")}},
+		{"EXEC not ended", false,
+			history{first, op(2, 3, "EXEC", append(with("CHECK", 4, 0), with("RELEASE", 5, 0)...),
+				errNotHeld, int64(1))}},
+		{"EXEC ended without reason", false,
+			history{first, op(2, 3, "EXEC", append(with("CHECK", 5, 0), with("RELEASE", 5, 0)...),
+				"OK", errNotRun)}},
+		{"a script goes on", true,
+			history{first, op(2, 3, "EVAL", append(with("CHECK", 4, 0), with("RELEASE", 5, 0)...),
+				errNotHeld, int64(1))}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if ok := porcupine.CheckOperations(leaseModel, tt.history); ok != tt.ok {

@@ -33,7 +33,8 @@ const (
 // settings are those of the servers, in turn. Replies wait for the log in all of them.
 var settings = [][]string{
 	{"--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"},
-	{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb", "--shards", "4"},
+	{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb",
+		"--shards", "4"},
 	{"--wal-segment-size", "1mb"},
 }
 
@@ -55,7 +56,9 @@ func TestRulesLinearizable(t *testing.T) {
 
 // TestStreamsLinearizable does the same with streams and their groups.
 func TestStreamsLinearizable(t *testing.T) {
-	check(t, trial{model: streamModel, fresh: func() workload { return &streamed{} }, verbs: streamVerbs})
+	check(t, trial{model: streamModel, fresh: func() workload {
+		return &streamed{}
+	}, verbs: streamVerbs})
 }
 
 // trial is what clients do, and what explains their replies.
@@ -77,10 +80,12 @@ func check(t *testing.T, what trial) (total tally) {
 	total.done = map[string]int{}
 	kills := testkit.Number(t, "KEYP_KILLS", killsByDefault)
 	seed := testkit.Seed(t)
-	for i := 0; total.kills < int(kills) || total.lacks(what.verbs) && total.kills < 20*int(kills); i++ {
+	for i := 0; total.kills < int(kills) ||
+		total.lacks(what.verbs) && total.kills < 20*int(kills); i++ {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			history := record(t, rng, what, settings[i%len(settings)], max(1, min(killsEach, int(kills)-total.kills)), &total)
+			history := record(t, rng, what, settings[i%len(settings)],
+				max(1, min(killsEach, int(kills)-total.kills)), &total)
 			explain(t, what.model, history, seed, &total)
 		})
 		if t.Failed() {
@@ -88,7 +93,8 @@ func check(t *testing.T, what trial) (total tally) {
 		}
 	}
 	t.Logf("%d kills, %d operations, %d of them lost, %d misses; the longest search took %v",
-		total.kills, total.operations, total.lost, total.misses, total.search.Round(time.Millisecond))
+		total.kills, total.operations, total.lost, total.misses,
+		total.search.Round(time.Millisecond))
 	total.worth(t, what.verbs)
 	return total
 }
@@ -99,7 +105,8 @@ func check(t *testing.T, what trial) (total tally) {
 const searchMost = 20 * time.Second
 
 // explain looks for an order that explains all replies.
-func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation, seed uint64, total *tally) {
+func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation,
+	seed uint64, total *tally) {
 	t.Helper()
 	began := time.Now()
 	verdict, info := porcupine.CheckOperationsVerbose(model, history, searchMost)
@@ -108,32 +115,42 @@ func explain(t *testing.T, model porcupine.Model, history []porcupine.Operation,
 	case porcupine.Unknown:
 		t.Logf("KEYP_SEED=%d: not decided within %v", seed, searchMost)
 	case porcupine.Illegal:
-		path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%s-%d.html", strings.ReplaceAll(t.Name(), "/", "-"), seed))
-		t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)%s", seed, verdict, path, porcupine.VisualizePath(model, info, path), stuck(model, info, history))
+		path := filepath.Join(os.TempDir(),
+			fmt.Sprintf("keyp-history-%s-%d.html", strings.ReplaceAll(t.Name(), "/", "-"), seed))
+		t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)%s", seed, verdict, path,
+			porcupine.VisualizePath(model, info, path), stuck(model, info, history))
 	}
 }
 
 // stuck says, for each group without an order that explains all replies, where the longest one
 // ends.
-func stuck(model porcupine.Model, info porcupine.LinearizationInfo, history []porcupine.Operation) string {
+func stuck(model porcupine.Model, info porcupine.LinearizationInfo,
+	history []porcupine.Operation) string {
 	var b strings.Builder
 	for i, orders := range info.PartialLinearizationsOperations() {
 		rest := slices.Clone(model.Partition(history)[i])
-		longest := slices.MaxFunc(orders, func(a, b []porcupine.Operation) int { return len(a) - len(b) })
+		longest := slices.MaxFunc(orders, func(a, b []porcupine.Operation) int {
+			return len(a) - len(b)
+		})
 		if len(longest) == len(rest) {
 			continue
 		}
 		state := model.Init()
 		for _, op := range longest {
 			_, state = model.Step(state, op.Input, op.Output)
-			rest = slices.DeleteFunc(rest, func(o porcupine.Operation) bool { return o.ClientId == op.ClientId && o.Call == op.Call })
+			rest = slices.DeleteFunc(rest, func(o porcupine.Operation) bool {
+				return o.ClientId == op.ClientId && o.Call == op.Call
+			})
 		}
 		fmt.Fprintf(&b, "\nafter %d operations\n", len(longest))
 		for _, op := range longest[max(0, len(longest)-lastShown):] {
 			fmt.Fprintf(&b, "  %s\n", model.DescribeOperation(op.Input, op.Output))
 		}
-		fmt.Fprintf(&b, "the state is %s, and none of these can be the next:\n", model.DescribeState(state))
-		first := slices.MinFunc(rest, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
+		fmt.Fprintf(&b, "the state is %s, and none of these can be the next:\n",
+			model.DescribeState(state))
+		first := slices.MinFunc(rest, func(a, b porcupine.Operation) int {
+			return int(a.Return - b.Return)
+		})
 		for _, op := range rest {
 			if op.Call <= first.Return {
 				fmt.Fprintf(&b, "  %s\n", model.DescribeOperation(op.Input, op.Output))
@@ -169,7 +186,8 @@ func (n *tally) worth(t *testing.T, verbs []string) {
 }
 
 // record gives the history of clients whose server is killed some times.
-func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int, total *tally) []porcupine.Operation {
+func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int,
+	total *tally) []porcupine.Operation {
 	if what.steps {
 		args = append(slices.Clone(args), steppedArgs...)
 	}
@@ -177,7 +195,8 @@ func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int, 
 	rec := &recorder{began: time.Now()}
 	var team []*client
 	for id := range clients {
-		team = append(team, &client{workload: what.fresh(), id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: rec})
+		team = append(team, &client{workload: what.fresh(), id: id,
+			rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: rec})
 	}
 	pad(t, s)
 	w := what.fresh()
@@ -195,7 +214,9 @@ func record(t *testing.T, rng *rand.Rand, what trial, args []string, kills int, 
 		}
 		enough := rec.size() + leastWork
 		if what.steps {
-			await.Until(t, "the clients work", func() bool { return rec.size() >= enough-leastWork/2 })
+			await.Until(t, "the clients work", func() bool {
+				return rec.size() >= enough-leastWork/2
+			})
 			rec.stepClock(t, s, drawOffset(rng, rec.offset()))
 		}
 		await.Pass(time.Duration(50+rng.IntN(400)) * time.Millisecond)

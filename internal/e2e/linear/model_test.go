@@ -96,8 +96,10 @@ var model = (&porcupine.NondeterministicModel{
 		}
 		return next
 	},
-	DescribeOperation: func(input, output any) string { return describe(keyed{}, input.(call), output.(outcome)) },
-	DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s) },
+	DescribeOperation: func(input, output any) string {
+		return describe(keyed{}, input.(call), output.(outcome))
+	},
+	DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
 }).ToModel()
 
 func byGroup(history []porcupine.Operation) [][]porcupine.Operation {
@@ -139,7 +141,8 @@ func (s state) after(c call, o outcome) (next []state) {
 	for _, b := range begin(s, c) {
 		for _, b := range b.run(c, o) {
 			if b.state.now = b.from; c.ledBy.is() {
-				b.state.now = 0 // the next leader's time may be behind this one's, by what a message takes
+				// The next leader's time may be behind this one's, by what a message takes.
+				b.state.now = 0
 			}
 			if !slices.Contains(next, b.state) {
 				next = append(next, b.state)

@@ -68,13 +68,15 @@ func (ruled) makeRules(t *testing.T, s *testkit.Server) {
 	c := s.Client(2)
 	for _, line := range []string{
 		fmt.Sprintf("KEYP.POLICY SET slid PATTERN *:k%d ENFORCE SLIDE %d", slidKey, slide),
-		fmt.Sprintf("KEYP.POLICY SET bound PATTERN *:k%d ENFORCE DEFAULT %d MAX %d CUT", boundKey, byDefault, most),
+		fmt.Sprintf("KEYP.POLICY SET bound PATTERN *:k%d ENFORCE DEFAULT %d MAX %d CUT", boundKey,
+			byDefault, most),
 	} {
 		run(t, c.Do(ctx, words(line)...).Err())
 	}
 	for group := range groups {
 		name := outboxName(group)
-		run(t, c.Do(ctx, words(fmt.Sprintf("KEYP.OUTBOX SET %s PATTERN %s* STREAM %s VALUE 100", name, strings.TrimSuffix(keyName(group, 0), "0"), name))...).Err())
+		run(t, c.Do(ctx, words(fmt.Sprintf("KEYP.OUTBOX SET %s PATTERN %s* STREAM %s VALUE 100",
+			name, strings.TrimSuffix(keyName(group, 0), "0"), name))...).Err())
 	}
 }
 
@@ -147,7 +149,8 @@ func (b branch) expires(o *outbox, key int, k cell) (branches []branch) {
 	}
 	last := int64(0)
 	for i, e := range o[key] {
-		if b.reported[key].has(i) || e.data != k.data || e.deadline < k.lo || e.deadline > k.hi || e.deadline == last {
+		if b.reported[key].has(i) || e.data != k.data || e.deadline < k.lo || e.deadline > k.hi ||
+			e.deadline == last {
 			continue
 		}
 		last = e.deadline
@@ -167,7 +170,8 @@ func (b branch) followRules(o *outbox, cmd command, before cell) []branch {
 	k := &b.cells[cmd.key]
 	switch {
 	case cmd.verb == "PEXPIRE" && cmd.ttl <= 0 && before.there:
-		return b.expires(o, cmd.key, cell{data: before.data, lo: b.from + cmd.ttl, hi: b.to + cmd.ttl})
+		return b.expires(o, cmd.key, cell{data: before.data, lo: b.from + cmd.ttl,
+			hi: b.to + cmd.ttl})
 	case cmd.key == boundKey:
 		switch {
 		case !k.there || cmd.verb == "GET" || cmd.verb == "PEXPIRETIME":
@@ -176,7 +180,8 @@ func (b branch) followRules(o *outbox, cmd command, before cell) []branch {
 		case cmd.ttl > most:
 			k.lo, k.hi = b.from+most, b.to+most
 		}
-	case cmd.key == slidKey && before.there && before.lo != 0 && (cmd.verb == "GET" || cmd.verb == "INCR" || cmd.verb == "SETNX"):
+	case cmd.key == slidKey && before.there && before.lo != 0 &&
+		(cmd.verb == "GET" || cmd.verb == "INCR" || cmd.verb == "SETNX"):
 		return b.slides(cmd.key, cmd.verb != "GET")
 	}
 	return []branch{b}

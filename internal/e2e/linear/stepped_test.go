@@ -103,7 +103,8 @@ func (r *recorder) step(began time.Time, offset int64, do func()) {
 func (r *recorder) place() {
 	for i := range r.history {
 		c := r.history[i].Input.(call)
-		r.during(&c, r.began.Add(time.Duration(r.history[i].Call)), r.began.Add(time.Duration(r.history[i].Return)))
+		r.during(&c, r.began.Add(time.Duration(r.history[i].Call)),
+			r.began.Add(time.Duration(r.history[i].Return)))
 		r.history[i].Input = c
 	}
 }
@@ -159,7 +160,10 @@ func setClock(t *testing.T, s *testkit.Server, offset int64) {
 	t.Helper()
 	c := s.Client(2)
 	defer c.Close()
-	await.Until(t, "the clock is set", func() bool { return c.Do(ctx, "DEBUG", "CLOCK-OFFSET", offset).Err() == nil }) // a member may be starting again
+	// A member may be starting again.
+	await.Until(t, "the clock is set", func() bool {
+		return c.Do(ctx, "DEBUG", "CLOCK-OFFSET", offset).Err() == nil
+	})
 }
 
 // followed waits until a server's time is that of its clock.
@@ -186,7 +190,8 @@ func TestDuring(t *testing.T) {
 	began := time.UnixMilli(1000)
 	after := func(ms int64) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	r := &recorder{began: began}
-	r.regimes = clock{{began, after(100), 0}, {after(120), after(200), -50}, {from: after(210), offset: 70}}
+	r.regimes = clock{{began, after(100), 0}, {after(120), after(200), -50},
+		{from: after(210), offset: 70}}
 	for _, tt := range []struct {
 		from, to, wantFrom, wantTo int64
 		first, last                int
@@ -201,12 +206,14 @@ func TestDuring(t *testing.T) {
 		{50, 300, 1000, 1370, 0, 2},
 		{210, 300, 1280, 1370, 2, 2},
 	} {
-		op := porcupine.Operation{Input: call{from: 1000 + tt.from, to: 1000 + tt.to}, Call: tt.from * 1e6, Return: tt.to * 1e6}
+		op := porcupine.Operation{Input: call{from: 1000 + tt.from, to: 1000 + tt.to},
+			Call: tt.from * 1e6, Return: tt.to * 1e6}
 		r.history = []porcupine.Operation{op}
 		r.place()
 		c := r.history[0].Input.(call)
 		if c.from != tt.wantFrom || c.to != tt.wantTo || c.first != tt.first || c.last != tt.last {
-			t.Errorf("%d to %d: from %d to %d in %d to %d, want %+v", tt.from, tt.to, c.from, c.to, c.first, c.last, tt)
+			t.Errorf("%d to %d: from %d to %d in %d to %d, want %+v", tt.from, tt.to, c.from, c.to,
+				c.first, c.last, tt)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 // has seen.
 type streamed struct {
 	seen [groups][groupKeys][]id // the latest ones, oldest first
-	got  [groups][groupKeys][]id // those of entries that the client was given and has not acknowledged
+	// Those of entries that the client was given and has not acknowledged.
+	got [groups][groupKeys][]id
 }
 
 const (
@@ -88,7 +89,8 @@ type groupShown struct {
 
 // streamVerbs must all have done something in a history worth the name.
 var streamVerbs = []string{
-	"XADD", "XLEN", "XRANGE", "XREAD", "XREADGROUP", "XACK", "XPENDING", "XINFO GROUPS", "XCLAIM", "XAUTOCLAIM", "XNACK", "XDEL", "XTRIM",
+	"XADD", "XLEN", "XRANGE", "XREAD", "XREADGROUP", "XACK", "XPENDING", "XINFO GROUPS", "XCLAIM",
+	"XAUTOCLAIM", "XNACK", "XDEL", "XTRIM",
 }
 
 // did says whether a reply shows that there was something to do.
@@ -111,7 +113,8 @@ func did(reply any) bool {
 func (s *streamed) first() (list []command) {
 	for key := range groupKeys {
 		for of := range streamGroups {
-			list = append(list, command{verb: "XGROUP CREATE", key: key, streamOptions: streamOptions{of: of, from: "0"}})
+			list = append(list, command{verb: "XGROUP CREATE", key: key,
+				streamOptions: streamOptions{of: of, from: "0"}})
 		}
 	}
 	return list
@@ -119,9 +122,11 @@ func (s *streamed) first() (list []command) {
 
 func (s *streamed) last() (list []command) {
 	for key := range groupKeys {
-		list = append(list, command{verb: "XRANGE", key: key}, command{verb: "XINFO GROUPS", key: key})
+		list = append(list, command{verb: "XRANGE", key: key},
+			command{verb: "XINFO GROUPS", key: key})
 		for of := range streamGroups {
-			list = append(list, command{verb: "XPENDING", key: key, streamOptions: streamOptions{of: of}})
+			list = append(list, command{verb: "XPENDING", key: key,
+				streamOptions: streamOptions{of: of}})
 		}
 	}
 	return list
@@ -161,7 +166,8 @@ func (s *streamed) draw(c *client, group int, way string, i int) command {
 	case 26:
 		cmd.verb, cmd.n = "XAUTOCLAIM", 1+rng.IntN(4)
 	case 27:
-		cmd.verb, cmd.id, cmd.mode = "XNACK", s.drawID(rng, group, cmd.key, true), []string{"SILENT", "FAIL"}[rng.IntN(2)]
+		cmd.verb, cmd.id, cmd.mode = "XNACK", s.drawID(rng, group, cmd.key, true),
+			[]string{"SILENT", "FAIL"}[rng.IntN(2)]
 	case 28:
 		cmd.verb, cmd.id = "XDEL", s.drawID(rng, group, cmd.key, false)
 	case 29:
@@ -320,7 +326,8 @@ func (s *streamed) read(group int, cmd command, reply any) any {
 		list := []owned{}
 		for _, item := range reply.([]any) {
 			parts := item.([]any)
-			list = append(list, owned{parseID(parts[0].(string)), parts[1].(string), parts[3].(int64)})
+			list = append(list, owned{parseID(parts[0].(string)), parts[1].(string),
+				parts[3].(int64)})
 			s.note(group, cmd.key, list[len(list)-1].id)
 		}
 		return list
@@ -380,7 +387,8 @@ func groupsShown(reply any) []groupShown {
 				fields[item[i]] = item[i+1]
 			}
 		}
-		list = append(list, groupShown{fields["name"].(string), fields["pending"].(int64), parseID(fields["last-delivered-id"].(string))})
+		list = append(list, groupShown{fields["name"].(string), fields["pending"].(int64),
+			parseID(fields["last-delivered-id"].(string))})
 	}
 	return list
 }

@@ -63,8 +63,10 @@ var streamModel = (&porcupine.NondeterministicModel{
 		}
 		return next
 	},
-	DescribeOperation: func(input, output any) string { return describe(&streamed{}, input.(call), output.(outcome)) },
-	DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s) },
+	DescribeOperation: func(input, output any) string {
+		return describe(&streamed{}, input.(call), output.(outcome))
+	},
+	DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
 }).ToModel()
 
 func (s streams) clone() streams {
@@ -81,7 +83,8 @@ func (s streams) equal(o streams) bool {
 	return slices.EqualFunc(s[:], o[:], func(a, b stream) bool {
 		return a.there == b.there && slices.Equal(a.log, b.log) &&
 			slices.EqualFunc(a.groups[:], b.groups[:], func(g, h consumerGroup) bool {
-				return g.there == h.there && g.last == h.last && g.back == h.back && slices.Equal(g.pending, h.pending)
+				return g.there == h.there && g.last == h.last && g.back == h.back &&
+					slices.Equal(g.pending, h.pending)
 			})
 	})
 }
@@ -171,7 +174,9 @@ func (s *stream) applyToGroup(g *consumerGroup, cmd command, reply any) bool {
 		return is(reply, "OK")
 	case "XGROUP DELCONSUMER":
 		before := len(g.pending)
-		g.pending = slices.DeleteFunc(g.pending, func(p pending) bool { return p.consumer == cmd.consumer })
+		g.pending = slices.DeleteFunc(g.pending, func(p pending) bool {
+			return p.consumer == cmd.consumer
+		})
 		return is(reply, int64(before-len(g.pending)))
 	case "XPENDING":
 		return s.showsPending(reply, g.pending)
@@ -271,7 +276,8 @@ func (s *stream) shows(reply any, places []int) bool {
 	}
 	for i, at := range places {
 		e := s.log[at]
-		if list[i].gone != e.gone || !e.gone && list[i].value != e.value || !s.learn(at, list[i].id) {
+		if list[i].gone != e.gone || !e.gone && list[i].value != e.value ||
+			!s.learn(at, list[i].id) {
 			return false
 		}
 	}
@@ -411,7 +417,8 @@ func (s *stream) autoClaim(g *consumerGroup, cmd command, reply any) bool {
 		return true
 	}
 	r, ok := reply.(claimed)
-	if !ok || len(r.gone) != len(gone) || next < 0 && r.next != (id{}) || next >= 0 && !s.learn(next, r.next) {
+	if !ok || len(r.gone) != len(gone) || next < 0 && r.next != (id{}) ||
+		next >= 0 && !s.learn(next, r.next) {
 		return false
 	}
 	for i, at := range gone {
@@ -431,7 +438,8 @@ func (s *stream) showsPending(reply any, want []pending) bool {
 		return false
 	}
 	for i, p := range want {
-		if list[i].consumer != p.consumer || list[i].count != p.count || !s.learn(p.at, list[i].id) {
+		if list[i].consumer != p.consumer || list[i].count != p.count ||
+			!s.learn(p.at, list[i].id) {
 			return false
 		}
 	}
@@ -450,10 +458,12 @@ func (s *stream) showsGroups(reply any) bool {
 		if !g.there {
 			continue
 		}
-		if !ok || len(list) == 0 || list[0].name != streamGroups[i] || list[0].pending != int64(len(g.pending)) {
+		if !ok || len(list) == 0 || list[0].name != streamGroups[i] ||
+			list[0].pending != int64(len(g.pending)) {
 			return false
 		}
-		if last := list[0].last; g.last == 0 && last != (id{}) || g.last > 0 && !s.learn(g.last-1, last) {
+		if last := list[0].last; g.last == 0 && last != (id{}) ||
+			g.last > 0 && !s.learn(g.last-1, last) {
 			return false
 		}
 		list = list[1:]

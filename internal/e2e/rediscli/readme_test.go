@@ -44,7 +44,8 @@ func block(t *testing.T, text, begin string) string {
 func bash(t *testing.T, script string) string {
 	t.Helper()
 	var errs bytes.Buffer
-	cmd := exec.CommandContext(await.Context(t), testkit.Program(t, "bash"), "-c", "set -m; trap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\n"+script)
+	cmd := exec.CommandContext(await.Context(t), testkit.Program(t, "bash"), "-c",
+		"set -m; trap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\n"+script)
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
@@ -60,8 +61,12 @@ func TestReadmeSession(t *testing.T) {
 	text, _ := readme(t)
 	steps := strings.Split(block(t, text, "```console"), "$ ")[1:]
 	port, cli := fmt.Sprint(testkit.FreePort(t)), testkit.Program(t, "redis-cli")
-	started := fmt.Sprintf("& for i in $(seq 600); do %s -p %s PING && break; sleep 0.1; done >/dev/null 2>&1", cli, port)
-	own := strings.NewReplacer("& sleep 1", started, "bin/keyp", testkit.Binary(t), "redis-cli", cli+" --no-raw",
+	started :=
+		fmt.Sprintf(
+			"& for i in $(seq 600); do %s -p %s PING && break; sleep 0.1; done >/dev/null 2>&1",
+			cli, port)
+	own := strings.NewReplacer("& sleep 1", started, "bin/keyp", testkit.Binary(t), "redis-cli",
+		cli+" --no-raw",
 		"16500", port, "/tmp/demo", t.TempDir(), "make build", "true")
 	const mark = "--- the next step"
 	var script strings.Builder
@@ -82,8 +87,10 @@ func TestReadmeSession(t *testing.T) {
 		if got != want {
 			t.Errorf("%s prints\n%s\nwant\n%s", command, got, want)
 		}
-		if list := instant.FindAllString(printed[i], -1); len(list) == 3 && (list[0] < list[2] || list[2] < list[1]) {
-			t.Errorf("an entry at %s of what was removed at %s, and due at %s", list[0], list[2], list[1])
+		if list := instant.FindAllString(printed[i], -1); len(list) == 3 &&
+			(list[0] < list[2] || list[2] < list[1]) {
+			t.Errorf("an entry at %s of what was removed at %s, and due at %s", list[0],
+				list[2], list[1])
 		}
 	}
 }
@@ -107,13 +114,17 @@ func TestReadmeMove(t *testing.T) {
 		t.Fatal("the section has no end")
 	}
 	redis, keyp, cli := testkit.Redis(t), testkit.Keyp(t), testkit.Program(t, "redis-cli")
-	bash(t, fmt.Sprintf("%[1]s -p %[2]s SET 'a key' v PX 100000000\n%[1]s -p %[2]s RPUSH list a b\nfor i in $(seq 1200); do echo SET k$i v; done | %[1]s -p %[2]s", cli, redis.Port()))
-	line := strings.NewReplacer("redis-cli", cli+" -p "+redis.Port(), "HOST 16500", "127.0.0.1 "+keyp.Port()).Replace(block(t, text, "```sh"))
+	bash(t,
+		fmt.Sprintf("%[1]s -p %[2]s SET 'a key' v PX 100000000\n%[1]s -p %[2]s RPUSH list a b\nfor i in $(seq 1200); do echo SET k$i v; done | %[1]s -p %[2]s",
+			cli, redis.Port()))
+	line := strings.NewReplacer("redis-cli", cli+" -p "+redis.Port(), "HOST 16500",
+		"127.0.0.1 "+keyp.Port()).Replace(block(t, text, "```sh"))
 	if out := bash(t, line); strings.Trim(out, "OK\n") != "" {
 		t.Errorf("it prints %s", out)
 	}
 	const content = "for c in DBSIZE 'LRANGE list 0 -1' 'GET k1200'; do %[1]s -p %[2]s $c; done; %[1]s -p %[2]s PEXPIRETIME 'a key'"
-	got, want := bash(t, fmt.Sprintf(content, cli, keyp.Port())), bash(t, fmt.Sprintf(content, cli, redis.Port()))
+	got, want := bash(t, fmt.Sprintf(content, cli, keyp.Port())),
+		bash(t, fmt.Sprintf(content, cli, redis.Port()))
 	if untimed(got) != untimed(want) || got < want || !strings.HasPrefix(got, "1202\na\nb\nv\n1") {
 		t.Errorf("the copy has\n%s\nthe original\n%s", got, want)
 	}

@@ -42,7 +42,8 @@ func (c cli) run(input io.Reader, args ...string) string {
 
 func (c cli) try(input io.Reader, args ...string) (output string, err error) {
 	c.t.Helper()
-	cmd := exec.CommandContext(await.Context(c.t), c.path, append([]string{"-p", c.port}, args...)...)
+	cmd := exec.CommandContext(await.Context(c.t), c.path,
+		append([]string{"-p", c.port}, args...)...)
 	cmd.Stdin = input
 	both, err := cmd.CombinedOutput()
 	return string(both), err
@@ -93,7 +94,8 @@ func TestCommands(t *testing.T) {
 	both(t, func(t *testing.T, s *testkit.Server) {
 		c := newCLI(t, s)
 		for _, tt := range tests {
-			if got := c.run(strings.NewReader(tt.input), strings.Fields(tt.args)...); got != tt.output {
+			if got := c.run(strings.NewReader(tt.input),
+				strings.Fields(tt.args)...); got != tt.output {
 				t.Errorf("redis-cli %s: %q, want %q", tt.args, got, tt.output)
 			}
 		}
@@ -154,7 +156,8 @@ ERR wrong number of arguments for 'incr' command
 func TestExitStatus(t *testing.T) {
 	both(t, func(t *testing.T, s *testkit.Server) {
 		c := newCLI(t, s)
-		for args, want := range map[string]bool{"-e PING": true, "-e GET": false, "-e INCR a": true} {
+		for args, want := range map[string]bool{"-e PING": true, "-e GET": false,
+			"-e INCR a": true} {
 			output, err := c.try(nil, strings.Fields(args)...)
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) || (err == nil) != want {
@@ -173,7 +176,8 @@ func TestPassword(t *testing.T) {
 		{"-a secret --no-auth-warning SET a 1", "", "OK\n"},
 		{"-3 -a secret --no-auth-warning GET a", "", "1\n"},
 		{"--user default --pass secret --no-auth-warning GET a", "", "1\n"},
-		{"", "AUTH wrong\nAUTH secret\nGET a\n", "WRONGPASS invalid username-password pair or user is disabled.\n\nOK\n1\n"},
+		{"", "AUTH wrong\nAUTH secret\nGET a\n",
+			"WRONGPASS invalid username-password pair or user is disabled.\n\nOK\n1\n"},
 	} {
 		if got := c.run(strings.NewReader(tt.input), strings.Fields(tt.args)...); got != tt.output {
 			t.Errorf("redis-cli %s: %q, want %q", tt.args, got, tt.output)
@@ -200,7 +204,8 @@ func TestPipe(t *testing.T) {
 			t.Errorf("DBSIZE is %s", got)
 		}
 		for _, i := range []int{0, 1, 4711, keys - 1} {
-			if got, want := c.run(nil, "GET", fmt.Sprint("key:", i)), fmt.Sprintf("%08d\n", i); got != want {
+			if got, want := c.run(nil, "GET", fmt.Sprint("key:", i)),
+				fmt.Sprintf("%08d\n", i); got != want {
 				t.Errorf("key:%d is %q, want %q", i, got, want)
 			}
 		}
@@ -230,10 +235,12 @@ func TestKeyspaceTools(t *testing.T) {
 		for i := range 3000 {
 			fmt.Fprintf(&lines, "SET user:%d:name %d\nSET session:%d %d EX 1000\n", i, i, i, i)
 		}
-		lines.WriteString("SET user:big " + strings.Repeat("x", 7000) + "\nSELECT 1\nSET elsewhere 1\n")
+		lines.WriteString("SET user:big " + strings.Repeat("x", 7000) +
+			"\nSELECT 1\nSET elsewhere 1\n")
 		c.run(strings.NewReader(lines.String()), "--pipe")
 
-		for pattern, want := range map[string]int{"user:*": 3001, "session:1??": 100, "*": 6001, "elsewhere": 0, "session:[5-6]": 2} {
+		for pattern, want := range map[string]int{"user:*": 3001, "session:1??": 100, "*": 6001,
+			"elsewhere": 0, "session:[5-6]": 2} {
 			keys := strings.Fields(c.run(nil, "--scan", "--pattern", pattern))
 			slices.Sort(keys)
 			if got := len(slices.Compact(keys)); got != want {
@@ -261,21 +268,26 @@ func TestWatchingTools(t *testing.T) {
 	both(t, func(t *testing.T, s *testkit.Server) {
 		c := newCLI(t, s)
 		c.run(strings.NewReader("SET a 1\nSET b 2 EX 1000\n"))
-		if output := c.run(nil, "--latency", "--raw", "-i", "0.2"); !regexp.MustCompile(`^[\d.]+ [\d.]+ [\d.]+ [1-9]\d*\n$`).MatchString(output) {
+		if output := c.run(nil, "--latency", "--raw", "-i",
+			"0.2"); !regexp.MustCompile(`^[\d.]+ [\d.]+ [\d.]+ [1-9]\d*\n$`).MatchString(output) {
 			t.Errorf("--latency printed %q", output)
 		}
-		if output := c.run(nil, "INFO", "keyspace"); !regexp.MustCompile(`\ndb0:keys=2,expires=1,avg_ttl=\d+`).MatchString(output) {
+		if output := c.run(nil, "INFO", "keyspace"); !regexp.MustCompile(
+			`\ndb0:keys=2,expires=1,avg_ttl=\d+`).MatchString(output) {
 			t.Errorf("INFO keyspace printed %q", output)
 		}
-		for _, field := range []string{"redis_version:", "process_id:", "used_memory:", "total_commands_processed:", "role:master"} {
+		for _, field := range []string{"redis_version:", "process_id:", "used_memory:",
+			"total_commands_processed:", "role:master"} {
 			if output := c.run(nil, "INFO"); !strings.Contains(output, "\n"+field) {
 				t.Errorf("INFO has no %s", field)
 			}
 		}
-		if output := c.run(nil, "CLIENT", "LIST"); !regexp.MustCompile(`(?m)^id=\d+ addr=127\.0\.0\.1:\d+ .*cmd=client\|list`).MatchString(output) {
+		if output := c.run(nil, "CLIENT", "LIST"); !regexp.MustCompile(
+			`(?m)^id=\d+ addr=127\.0\.0\.1:\d+ .*cmd=client\|list`).MatchString(output) {
 			t.Errorf("CLIENT LIST printed %q", output)
 		}
-		if output := c.run(nil, "CONFIG", "GET", "maxclients"); !regexp.MustCompile(`^maxclients\n\d+\n$`).MatchString(output) {
+		if output := c.run(nil, "CONFIG", "GET", "maxclients"); !regexp.MustCompile(
+			`^maxclients\n\d+\n$`).MatchString(output) {
 			t.Errorf("CONFIG GET printed %q", output)
 		}
 		stat(t, c)

@@ -27,7 +27,8 @@ func TestACLFileOverKills(t *testing.T) {
 	seed := testkit.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 77))
 	file := filepath.Join(t.TempDir(), "users.acl")
-	if err := os.WriteFile(file, []byte("user default on nopass ~* &* +@all\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("user default on nopass ~* &* +@all\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := testkit.NewKeyp(t, testkit.Options{Args: append([]string{"--aclfile", file}, small...)})
@@ -37,7 +38,8 @@ func TestACLFileOverKills(t *testing.T) {
 		if round > 0 {
 			found := aclVersion(t, s)
 			if found < acknowledged || found > version {
-				t.Fatalf("round %d: the users are those of version %d; %d is acknowledged, %d the last one", round, found, acknowledged, version)
+				t.Fatalf("round %d: the users are those of version %d; %d is acknowledged, %d the last one",
+					round, found, acknowledged, version)
 			}
 		}
 		killed := make(chan struct{})
@@ -45,7 +47,8 @@ func TestACLFileOverKills(t *testing.T) {
 		c := s.Client(2)
 		version++
 		for i := range aclUsers {
-			do(t, c, "ACL", "SETUSER", fmt.Sprint("user", i), "reset", "on", ">secret", fmt.Sprint("~v", version), "+get")
+			do(t, c, "ACL", "SETUSER", fmt.Sprint("user", i), "reset", "on", ">secret",
+				fmt.Sprint("~v", version), "+get")
 		}
 		run(t, c, "ACL SAVE")
 		acknowledged = version
@@ -59,7 +62,8 @@ func TestACLFileOverKills(t *testing.T) {
 			version++
 			pipe := c.Pipeline()
 			for i := range aclUsers {
-				pipe.Do(ctx, "ACL", "SETUSER", fmt.Sprint("user", i), "resetkeys", fmt.Sprint("~v", version))
+				pipe.Do(ctx, "ACL", "SETUSER", fmt.Sprint("user", i), "resetkeys",
+					fmt.Sprint("~v", version))
 			}
 			save := pipe.Do(ctx, "ACL", "SAVE")
 			_, _ = pipe.Exec(ctx) // the kill fails it
@@ -78,13 +82,15 @@ func TestACLFileOverKills(t *testing.T) {
 	}
 	s.Start()
 	if found := aclVersion(t, s); found < acknowledged || found > version {
-		t.Fatalf("the users are those of version %d; %d is acknowledged, %d the last one", found, acknowledged, version)
+		t.Fatalf("the users are those of version %d; %d is acknowledged, %d the last one", found,
+			acknowledged, version)
 	}
 	t.Logf("%d kills, %d times ACL SAVE", rounds, version)
 	s.Stop()
 }
 
-var aclLine = regexp.MustCompile(`^user user\d+ on sanitize-payload #[0-9a-f]{64} ~v(\d+) resetchannels -@all \+get$`)
+var aclLine = regexp.MustCompile(
+	`^user user\d+ on sanitize-payload #[0-9a-f]{64} ~v(\d+) resetchannels -@all \+get$`)
 
 // aclVersion is the version of the server's users, which must all be of one.
 func aclVersion(t *testing.T, s *testkit.Server) int {
@@ -136,9 +142,11 @@ func TestACLOverRestarts(t *testing.T) {
 		}
 		return fmt.Sprintf("%T", reply)
 	}
-	const in, out = "map[interface {}]interface {}", "WRONGPASS invalid username-password pair or user is disabled."
+	const in, out = "map[interface {}]interface {}",
+		"WRONGPASS invalid username-password pair or user is disabled."
 	for _, tt := range []struct{ user, password, want string }{
-		{"alice", "secret", in}, {"alice", "first", out}, {"default", "first", in}, {"default", "secret", out},
+		{"alice", "secret", in}, {"alice", "first", out}, {"default", "first", in},
+		{"default", "secret", out},
 	} {
 		if got := as(tt.user, tt.password); got != tt.want {
 			t.Errorf("%s with %q: %s", tt.user, tt.password, got)
@@ -161,31 +169,38 @@ func TestACLOverRestarts(t *testing.T) {
 			}
 		}
 	}
-	admin("first", "ACL SETUSER bob on >bobs (~b* +@read) -@all", "ACL SETUSER alice <secret >other", "CONFIG SET requirepass next", "CONFIG REWRITE")
+	admin("first", "ACL SETUSER bob on >bobs (~b* +@read) -@all",
+		"ACL SETUSER alice <secret >other", "CONFIG SET requirepass next", "CONFIG REWRITE")
 	s.Kill()
 	s.Start()
 	for _, tt := range []struct{ user, password, want string }{
-		{"alice", "other", in}, {"alice", "secret", out}, {"bob", "bobs", in}, {"default", "next", in}, {"default", "first", out},
+		{"alice", "other", in}, {"alice", "secret", out}, {"bob", "bobs", in},
+		{"default", "next", in}, {"default", "first", out},
 	} {
 		if got := as(tt.user, tt.password); got != tt.want {
 			t.Errorf("after a restart, %s with %q: %s", tt.user, tt.password, got)
 		}
 	}
 	s.Stop()
-	if text, err := os.ReadFile(conf); err != nil || strings.Contains(string(text), "bobs") || strings.Contains(string(text), "other") {
+	if text, err := os.ReadFile(conf); err != nil || strings.Contains(string(text), "bobs") ||
+		strings.Contains(string(text), "other") {
 		t.Errorf("a password stands in the file: %s (%v)", text, err)
 	}
 	for _, tt := range []struct{ file, config, args, want string }{
-		{"user alice on foo", "", "--aclfile " + file, `users.acl:1: "alice": a word is not a rule`},
+		{"user alice on foo", "", "--aclfile " + file,
+			`users.acl:1: "alice": a word is not a rule`},
 		{"", "", "--aclfile " + file, "No such file or directory"},
-		{"user default on >pw ~* &* +@all", conf, "--aclfile " + file, "users are defined both in the configuration file and by aclfile"},
-		{"", "", "--user alice on +nosuch", "rule '+nosuch': Unknown command or category name in ACL"},
+		{"user default on >pw ~* &* +@all", conf, "--aclfile " + file,
+			"users are defined both in the configuration file and by aclfile"},
+		{"", "", "--user alice on +nosuch",
+			"rule '+nosuch': Unknown command or category name in ACL"},
 	} {
 		_ = os.Remove(file) // there may be none
 		if tt.file != "" {
 			write(file, tt.file+"\n")
 		}
-		wrong := testkit.NewKeyp(t, testkit.Options{Config: tt.config, Args: append(strings.Fields(tt.args), small...)})
+		wrong := testkit.NewKeyp(t,
+			testkit.Options{Config: tt.config, Args: append(strings.Fields(tt.args), small...)})
 		if status, printed := wrong.Refuses(); status != 1 || !strings.Contains(printed, tt.want) {
 			t.Errorf("%s: status %d, %s", tt.args, status, printed)
 		}

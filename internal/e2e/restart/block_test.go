@@ -47,7 +47,8 @@ func TestBlockingOverKills(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("KEYP_KILLS")); err == nil {
 		rounds = max(rounds, n/10)
 	}
-	q := &queueTest{t: t, server: testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"), minimum: 150}
+	q := &queueTest{t: t, server: testkit.Keyp(t, "--wal-segment-size", "64kb",
+		"--checkpoint-log-size", "1mb"), minimum: 150}
 	for round := range rounds {
 		q.round(round%3 == 2)
 		q.server.Start()
@@ -198,7 +199,8 @@ func (q *queueTest) check() {
 	if acked < q.ends*(q.minimum-len(q.pushers)) {
 		t.Errorf("%d items were pushed", acked)
 	}
-	t.Logf("%d items over %d ends of the server, %d lost on their way to a client", acked, q.ends, lost)
+	t.Logf("%d items over %d ends of the server, %d lost on their way to a client",
+		acked, q.ends, lost)
 }
 
 // inOrder checks that the items of each pusher are in the order in which it pushed them.

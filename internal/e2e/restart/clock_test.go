@@ -90,8 +90,11 @@ type clockRun struct {
 
 func newClockRun(t *testing.T, rng *rand.Rand) *clockRun {
 	// With little memory most keys and deadlines are on disk only.
-	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh", "--clock-jump-limit", "0"}
-	c := &clockRun{t: t, rng: rng, args: args, server: testkit.Keyp(t, args...), keys: map[string]*dueKey{}, heard: map[string]bool{}}
+	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size",
+		"256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh",
+		"--clock-jump-limit", "0"}
+	c := &clockRun{t: t, rng: rng, args: args, server: testkit.Keyp(t, args...),
+		keys: map[string]*dueKey{}, heard: map[string]bool{}}
 	c.listen()
 	return c
 }
@@ -105,7 +108,8 @@ func (c *clockRun) end() {
 	checkSound(c.t, c.server)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.t.Logf("%d restarts, %d keys and fields, %d were seen gone and %d reported", c.restarts, c.named, c.seenGone, len(c.heard))
+	c.t.Logf("%d restarts, %d keys and fields, %d were seen gone and %d reported", c.restarts,
+		c.named, c.seenGone, len(c.heard))
 }
 
 // expired has something expire if nothing has yet, as the steps that were drawn may have it.
@@ -274,7 +278,8 @@ func (c *clockRun) step() {
 		do(c.t, c.server.Client(2), "DEBUG", "CLOCK-OFFSET", offset)
 		c.risen()
 		c.offset = offset
-		await.Pass(time.Duration(c.rng.IntN(30)) * time.Millisecond) // so that the reaper is at any point
+		// So that the reaper is at any point.
+		await.Pass(time.Duration(c.rng.IntN(30)) * time.Millisecond)
 		return
 	}
 	if c.rng.IntN(3) == 0 {
@@ -312,7 +317,8 @@ func (c *clockRun) look() {
 	for name := range c.heard {
 		k := c.keys[name]
 		if k != nil && !k.gone && k.deadline > max(k.high, c.now()) {
-			c.t.Errorf("%s was reported or seen to be gone %d ms before its deadline", name, k.deadline-k.high)
+			c.t.Errorf("%s was reported or seen to be gone %d ms before its deadline", name,
+				k.deadline-k.high)
 		}
 		if k != nil {
 			k.gone = true
@@ -332,7 +338,8 @@ func (c *clockRun) look() {
 		case there && k.deadline != 0 && k.deadline <= from:
 			c.t.Errorf("%s is there %d ms after its deadline", name, from-k.deadline)
 		case !there && !k.gone && (k.deadline == 0 || k.deadline > k.high):
-			c.t.Errorf("%s is gone, %d ms before its deadline of %d", name, k.deadline-k.high, k.deadline)
+			c.t.Errorf("%s is gone, %d ms before its deadline of %d", name, k.deadline-k.high,
+				k.deadline)
 		}
 		if !there && !k.gone {
 			k.gone = true

@@ -39,7 +39,8 @@ func TestClockGuard(t *testing.T) {
 			s.Stop()
 		}
 		offset += by
-		s.SetArgs(append(small[:len(small):len(small)], "--debug-clock-offset", fmt.Sprint(offset))...)
+		s.SetArgs(append(small[:len(small):len(small)], "--debug-clock-offset",
+			fmt.Sprint(offset))...)
 		s.Start()
 		c = s.Client(3)
 	}
@@ -74,7 +75,9 @@ func TestClockGuard(t *testing.T) {
 	do(t, c, "HEXPIRE", "fields", 3600, "FIELDS", 1, "f")
 	do(t, c, "SET", "absolute", "v", "EXAT", at.Unix()+3600)
 	do(t, c, "SET", "soon", "v", "PX", 50)
-	await.Until(t, "what is due by the guarded time is removed", func() bool { return c.DBSize(ctx).Val() == 4 })
+	await.Until(t, "what is due by the guarded time is removed", func() bool {
+		return c.DBSize(ctx).Val() == 4
+	})
 	restart(0, true)
 	state("after a kill", "guarded")
 	restart(0, false)
@@ -86,7 +89,8 @@ func TestClockGuard(t *testing.T) {
 		t.Errorf("CONFIRM: %v", got)
 	}
 	state("confirmed", "follows")
-	for key, want := range map[string]bool{"hour": false, "absolute": false, "relative": true, "fields": true} {
+	for key, want := range map[string]bool{"hour": false, "absolute": false, "relative": true,
+		"fields": true} {
 		if got := c.Exists(ctx, key).Val() == 1; got != want {
 			t.Errorf("%s is there: %t, want %t", key, got, want)
 		}
@@ -111,7 +115,9 @@ func TestClockGuard(t *testing.T) {
 		t.Error("a key has expired before its time")
 	}
 	do(t, c, "DEBUG", "CLOCK-OFFSET", day)
-	await.Until(t, "the clock is back", func() bool { return clockFields(t, c)["state"] == "follows" })
+	await.Until(t, "the clock is back", func() bool {
+		return clockFields(t, c)["state"] == "follows"
+	})
 	if d := ttl("relative"); d <= 0 || d > time.Hour {
 		t.Errorf("%v are left of the hour", d)
 	}

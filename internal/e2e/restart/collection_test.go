@@ -212,17 +212,18 @@ func srem(n name, m string) op {
 
 // sunionStore makes to the union of two sets.
 func sunionStore(to, a, b name) op {
-	return op{[]any{"SUNIONSTORE", to.key, a.key, b.key}, []name{to, a, b}, func(s state, _ span) any {
-		v := members{}
-		for _, from := range []name{a, b} {
-			for m := range load[members](s, from) {
-				v[m] = true
+	return op{[]any{"SUNIONSTORE", to.key, a.key, b.key}, []name{to, a, b},
+		func(s state, _ span) any {
+			v := members{}
+			for _, from := range []name{a, b} {
+				for m := range load[members](s, from) {
+					v[m] = true
+				}
 			}
-		}
-		delete(s, to)
-		save(s, to, v, len(v))
-		return int64(len(v))
-	}}
+			delete(s, to)
+			save(s, to, v, len(v))
+			return int64(len(v))
+		}}
 }
 
 func zadd(n name, m string, score int64) op {
@@ -263,7 +264,8 @@ func zremBelow(n name, score int64) op {
 // collection draws a command about collections for a database.
 func (w *writer) collection(db int) op {
 	kind := []string{"h", "h", "l", "l", "t", "z", "x"}[w.rng.IntN(7)]
-	n, other := w.name(db, kind, w.rng.IntN(collectionKeys)), w.name(db, kind, w.rng.IntN(collectionKeys))
+	n, other := w.name(db, kind, w.rng.IntN(collectionKeys)),
+		w.name(db, kind, w.rng.IntN(collectionKeys))
 	if kind != "x" {
 		switch w.rng.IntN(20) {
 		case 0:
@@ -351,12 +353,14 @@ func (w *writer) list(n name, value string) op {
 func askData(pipe redis.Pipeliner, n name) func() (data string, ok bool, err error) {
 	switch n.kind() {
 	case "h", "x":
-		values, deadlines := pipe.HMGet(ctx, n.key, fieldNames...), pipe.HPExpireTime(ctx, n.key, fieldNames...)
+		values, deadlines := pipe.HMGet(ctx, n.key, fieldNames...),
+			pipe.HPExpireTime(ctx, n.key, fieldNames...)
 		return func() (string, bool, error) {
 			v := fields{}
 			at := deadlines.Val() // of a missing key some versions say nothing
 			for i, value := range values.Val() {
-				if value != nil && i < len(at) && at[i] != -2 { // one that ends between the two is gone
+				if value != nil && i < len(at) && at[i] != -2 {
+					// One that ends between the two is gone.
 					v[fieldNames[i]] = field{value.(string), max(at[i], 0)}
 				}
 			}

@@ -31,7 +31,8 @@ func newestSegment(t testing.TB, dir string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if header := read(t, name)[:64]; bytes.HasPrefix(header, []byte("keypwal\n")) && binary.LittleEndian.Uint64(header[16:]) == number {
+		if header := read(t, name)[:64]; bytes.HasPrefix(header, []byte("keypwal\n")) &&
+			binary.LittleEndian.Uint64(header[16:]) == number {
 			return name
 		}
 	}
@@ -82,7 +83,8 @@ func survivors(t testing.TB, s *testkit.Server) int {
 	c := s.Client(3)
 	n := int(do(t, c, "DBSIZE").(int64))
 	for i := range n {
-		if got, want := do(t, c, "GET", fmt.Sprint("key", i)), fmt.Sprintf("%d %s.", i, strings.Repeat("v", 100)); got != want {
+		if got, want := do(t, c, "GET", fmt.Sprint("key", i)),
+			fmt.Sprintf("%d %s.", i, strings.Repeat("v", 100)); got != want {
 			t.Fatalf("of %d keys key%d is %v, want %q", n, i, got, want)
 		}
 	}
@@ -164,7 +166,8 @@ func TestCorruptLog(t *testing.T) {
 	good := read(t, segment)
 	const header = 4096
 	place := regexp.MustCompile(`(\S+) is corrupt at offset (\d+) `)
-	for _, at := range []int{header + (lastByte(good)-header)/4, header + (lastByte(good)-header)/2} {
+	for _, at := range []int{header + (lastByte(good)-header)/4,
+		header + (lastByte(good)-header)/2} {
 		write(t, segment, at, []byte{good[at] ^ 0x04})
 		damaged := read(t, segment)
 		for range 2 { // the refusal has changed nothing
@@ -174,7 +177,8 @@ func TestCorruptLog(t *testing.T) {
 				t.Fatalf("status %d, printed:\n%s", status, printed)
 			}
 			offset, err := strconv.Atoi(found[2])
-			if err != nil || filepath.Join(s.Dir(), found[1]) != segment || !strings.Contains(printed, s.Dir()) || offset > at || offset < at-400 {
+			if err != nil || filepath.Join(s.Dir(), found[1]) != segment ||
+				!strings.Contains(printed, s.Dir()) || offset > at || offset < at-400 {
 				t.Errorf("damage in %s at %d, printed:\n%s", segment, at, printed)
 			}
 		}

@@ -18,21 +18,25 @@ import (
 // it is back, once clients had time to subscribe again, and never a second time. The option is
 // one that CONFIG SET and CONFIG REWRITE have kept.
 func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
-	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill, "stop": stop} {
+	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill,
+		"stop": stop} {
 		t.Run(name, func(t *testing.T) {
 			// On a busy machine clients need more time to subscribe again.
-			for delay := 3 * time.Second; !eventsOfKeysThatExpireMeanwhile(t, end, delay); delay *= 4 {
+			for delay := 3 * time.Second; !eventsOfKeysThatExpireMeanwhile(t, end,
+				delay); delay *= 4 {
 			}
 		})
 	}
 }
 
 // eventsOfKeysThatExpireMeanwhile says whether the delay was long enough to subscribe.
-func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit.Server), delay time.Duration) (inTime bool) {
+func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit.Server),
+	delay time.Duration) (inTime bool) {
 	t.Helper()
 	delay = min(delay, time.Minute) // the most that there is
 	file := filepath.Join(t.TempDir(), "keyp.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "expired-events-delay %d\n", delay.Milliseconds()), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, "expired-events-delay %d\n",
+		delay.Milliseconds()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := testkit.NewKeyp(t, testkit.Options{Config: file, Args: small})

@@ -19,7 +19,8 @@ import (
 // again. Where the log cannot grow writes are refused, and reads go on; nothing acknowledged is
 // lost, and when there are descriptors again all is as before.
 func TestNoFilesLeft(t *testing.T) {
-	s := testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb", "--maxclients", "1000")
+	s := testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb",
+		"--maxclients", "1000")
 	c := s.Client(3)
 	value, written := strings.Repeat("v", 2000), 0
 	// write writes some segments of the log, and says how many values were taken.
@@ -49,10 +50,13 @@ func TestNoFilesLeft(t *testing.T) {
 	writeAll("with all descriptors")
 
 	await.Until(t, "writes are refused without a descriptor more", func() bool {
-		limitFiles(t, s.Pid(), limitFor(t, s.Pid(), 0)) // of which work in the background may have closed some by the first write
+		// Of which work in the background may have closed some by the first write.
+		limitFiles(t, s.Pid(), limitFor(t, s.Pid(), 0))
 		return write("without a descriptor more") < 200
 	})
-	await.Until(t, "the log says why", func() bool { return strings.Contains(s.Log(), "too many open files") })
+	await.Until(t, "the log says why", func() bool {
+		return strings.Contains(s.Log(), "too many open files")
+	})
 	limitFiles(t, s.Pid(), limitFor(t, s.Pid(), 10))
 	served, refused := 0, 0
 	for range 60 {
@@ -100,7 +104,8 @@ func TestNoFilesLeft(t *testing.T) {
 func limitFor(t *testing.T, pid, more int) (limit int) {
 	t.Helper()
 	for ; ; limit++ {
-		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, limit)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, limit)); errors.Is(err,
+			fs.ErrNotExist) {
 			if more--; more < 0 {
 				return limit
 			}
@@ -117,7 +122,8 @@ func limitFiles(t *testing.T, pid, n int) {
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: old.Max}, nil); err != nil {
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: old.Max},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -39,10 +39,13 @@ var runs = []struct {
 	// Tiny bounds make rotations, checkpoints and the recycling of segments frequent.
 	{"busy", 9, []string{"--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"}},
 	// Memory for nearly nothing makes most keys come and go.
-	{evicting, 5, []string{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb", "--shards", "4"}},
+	{evicting, 5, []string{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb",
+		"--maxmemory", "1mb", "--shards", "4"}},
 	{"defaults", 4, nil},
-	{"everysec", 3, []string{"--appendfsync", "everysec", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb"}},
-	{"no", 3, []string{"--appendfsync", "no", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb"}},
+	{"everysec", 3, []string{"--appendfsync", "everysec", "--wal-segment-size", "1mb",
+		"--checkpoint-log-size", "1mb"}},
+	{"no", 3, []string{"--appendfsync", "no", "--wal-segment-size", "1mb", "--checkpoint-log-size",
+		"1mb"}},
 }
 
 // TestKills has writers at work while the server is killed or stopped at random moments,
@@ -61,7 +64,8 @@ func TestKills(t *testing.T) {
 			k.round(-1, true)
 			k.server.Stop()
 			checkSound(t, k.server)
-			t.Logf("%d commands; of %d under way when the server ended %d had happened", k.sent, k.underWay, k.happened)
+			t.Logf("%d commands; of %d under way when the server ended %d had happened", k.sent,
+				k.underWay, k.happened)
 			if k.sent == 0 {
 				t.Error("nothing was written")
 			}
@@ -91,7 +95,8 @@ type killer struct {
 func newKiller(t *testing.T, rng *rand.Rand, writers int, args []string) *killer {
 	k := &killer{t: t, rng: rng, server: testkit.Keyp(t, args...)}
 	for id := range writers {
-		k.writers = append(k.writers, &writer{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), state: state{}, answered: &k.answered, history: map[name][]string{}})
+		k.writers = append(k.writers, &writer{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)),
+			state: state{}, answered: &k.answered, history: map[name][]string{}})
 	}
 	return k
 }
@@ -162,8 +167,10 @@ func (k *killer) compare(round int, least map[name]int64) {
 		known = append(known, names...)
 		shown, at := look(k.t, k.server, names)
 		if n := shown[w.counter()]; n.data != "" || least[w.counter()] > 0 {
-			if high, err := strconv.ParseInt(n.data, 10, 64); err != nil || high < least[w.counter()] {
-				k.t.Errorf("round %d: a client has seen %d in %v, which now is %v", round, least[w.counter()], w.counter(), n)
+			if high, err := strconv.ParseInt(n.data, 10, 64); err != nil ||
+				high < least[w.counter()] {
+				k.t.Errorf("round %d: a client has seen %d in %v, which now is %v", round,
+					least[w.counter()], w.counter(), n)
 			}
 		}
 		done, problems := w.state.settle(w.pending, w.at, shown, at)

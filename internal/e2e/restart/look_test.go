@@ -43,7 +43,8 @@ func look(t testing.TB, server *testkit.Server, names []name) (map[name]seen, sp
 }
 
 // see makes one finding of a key's data and a PEXPIRETIME. The key may expire between them.
-func see(t testing.TB, n name, data func() (string, bool, error), deadline *redis.DurationCmd) seen {
+func see(t testing.TB, n name, data func() (string, bool, error),
+	deadline *redis.DurationCmd) seen {
 	t.Helper()
 	text, there, err := data()
 	missing := !there
@@ -111,7 +112,8 @@ func checkSize(t testing.TB, c *redis.Client) {
 		return said == ""
 	})
 	if !agree {
-		t.Fatalf("%v: %s; INFO says\n%s", c, said, c.Info(ctx, "keyspace", "persistence", "stats").Val())
+		t.Fatalf("%v: %s; INFO says\n%s", c, said,
+			c.Info(ctx, "keyspace", "persistence", "stats").Val())
 	}
 }
 

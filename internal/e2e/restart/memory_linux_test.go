@@ -55,7 +55,8 @@ func TestMemoryLimit(t *testing.T) {
 			s.Start()
 			c = s.Client(3)
 			for i := range acknowledged {
-				if got, err := c.Get(ctx, fmt.Sprint("key", i)).Result(); err != nil || got != bulky(i, size) {
+				if got, err := c.Get(ctx, fmt.Sprint("key", i)).Result(); err != nil ||
+					got != bulky(i, size) {
 					t.Fatalf("key%d of %d: %d bytes, %v", i, acknowledged, len(got), err)
 				}
 			}
@@ -92,15 +93,18 @@ func store(t *testing.T, c *redis.Client, from, n, size int) bool {
 func limitMemory(t *testing.T, pid, limit int) {
 	t.Helper()
 	name := fmt.Sprint("keyp-test-", pid)
-	for _, v := range []struct{ dir, file string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+	for _, v := range []struct{ dir, file string }{{"/sys/fs/cgroup/memory",
+		"memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
 		group := filepath.Join(v.dir, name)
 		if os.Mkdir(group, 0o700) != nil {
 			continue
 		}
-		t.Cleanup(func() { _ = os.Remove(group) }) // fails while the process lives; it goes with the test
+		// Fails while the process lives; it goes with the test.
+		t.Cleanup(func() { _ = os.Remove(group) })
 		err := os.WriteFile(filepath.Join(group, v.file), []byte(strconv.Itoa(limit)), 0o600)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600)
+			err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)),
+				0o600)
 		}
 		if err == nil {
 			return

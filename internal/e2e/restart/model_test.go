@@ -256,14 +256,15 @@ func rename(from, to name) op {
 }
 
 func copyTo(from, to name) op {
-	return op{[]any{"COPY", from.key, to.key, "DB", to.db, "REPLACE"}, []name{from, to}, func(s state, _ span) any {
-		e, ok := s[from]
-		if !ok {
-			return int64(0)
-		}
-		s[to] = e
-		return int64(1)
-	}}
+	return op{[]any{"COPY", from.key, to.key, "DB", to.db, "REPLACE"}, []name{from, to},
+		func(s state, _ span) any {
+			e, ok := s[from]
+			if !ok {
+				return int64(0)
+			}
+			s[to] = e
+			return int64(1)
+		}}
 }
 
 func move(from name, db int) op {
@@ -307,13 +308,15 @@ func (s state) matches(n name, k seen, at span) bool {
 	if !k.there {
 		return !ok || e.lo != 0 && e.lo <= at.to
 	}
-	return ok && e.data == k.data && e.lo <= k.deadline && k.deadline <= e.hi && (k.deadline == 0 || k.deadline > at.from)
+	return ok && e.data == k.data && e.lo <= k.deadline && k.deadline <= e.hi &&
+		(k.deadline == 0 || k.deadline > at.from)
 }
 
 // settle makes the state of one writer what the server shows after a restart, of all of
 // the writer's names. The commands that were under way may have happened up to any one of
 // them, each whole; done is how many have. What fits none of these cases is a problem.
-func (s state) settle(pending []op, at span, shown map[name]seen, look span) (done int, problems []problem) {
+func (s state) settle(pending []op, at span, shown map[name]seen,
+	look span) (done int, problems []problem) {
 	touched := map[name]bool{}
 	for _, o := range pending {
 		for _, n := range o.touched {
@@ -322,13 +325,15 @@ func (s state) settle(pending []op, at span, shown map[name]seen, look span) (do
 	}
 	for n, k := range shown {
 		if !touched[n] && !s.matches(n, k, look) {
-			problems = append(problems, problem{fmt.Sprintf("%v is %v, not %v", n, k, s[n]), []name{n}})
+			problems = append(problems,
+				problem{fmt.Sprintf("%v is %v, not %v", n, k, s[n]), []name{n}})
 		}
 	}
 	candidate := s.overlay(touched)
 	for ; !candidate.fits(touched, shown, look); done++ {
 		if done == len(pending) {
-			problems = append(problems, problem{s.explain(touched, pending, shown), slices.Collect(maps.Keys(touched))})
+			problems = append(problems, problem{s.explain(touched, pending, shown),
+				slices.Collect(maps.Keys(touched))})
 			break
 		}
 		pending[done].apply(candidate, at)
@@ -373,7 +378,8 @@ func (e entry) String() string {
 	if e.lo == 0 {
 		return fmt.Sprintf("%d bytes %.40q without a deadline", len(e.data), e.data)
 	}
-	return fmt.Sprintf("%d bytes %.40q with a deadline from %d to %d", len(e.data), e.data, e.lo, e.hi)
+	return fmt.Sprintf("%d bytes %.40q with a deadline from %d to %d", len(e.data),
+		e.data, e.lo, e.hi)
 }
 
 func (k seen) String() string {

@@ -20,7 +20,8 @@ func TestDirectoryMoves(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "data")
 	moved := place + ".old"
 	start := func(dir string) *testkit.Server {
-		s := testkit.NewKeyp(t, testkit.Options{Dir: dir, Args: append(small, "--checkpoint-log-size", "4mb")})
+		s := testkit.NewKeyp(t, testkit.Options{Dir: dir,
+			Args: append(small, "--checkpoint-log-size", "4mb")})
 		s.Start()
 		return s
 	}
@@ -49,7 +50,8 @@ func TestDirectoryMoves(t *testing.T) {
 	first.Kill()
 	second.Kill()
 	for dir, want := range map[string]string{moved: "one:", place: "two:"} {
-		if output, err := exec.Command(testkit.Binary(t), "check", dir).CombinedOutput(); err != nil {
+		if output, err := exec.Command(testkit.Binary(t), "check",
+			dir).CombinedOutput(); err != nil {
 			t.Errorf("keyp check: %v\n%s", err, output)
 		}
 		s := start(dir)
@@ -73,7 +75,8 @@ func in(dir string) []string { return []string{"/bin/sh", "-c", `cd "$0" && exec
 // the start, also through a symbolic link, and nothing that goes on needs that directory to stay.
 func TestPathsBeginAtTheStart(t *testing.T) {
 	top := t.TempDir()
-	real, link, archive := filepath.Join(top, "real"), filepath.Join(top, "link"), filepath.Join(top, "archive")
+	real, link, archive := filepath.Join(top, "real"), filepath.Join(top, "link"),
+		filepath.Join(top, "archive")
 	for _, dir := range []string{filepath.Join(real, "sub"), archive} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -82,8 +85,9 @@ func TestPathsBeginAtTheStart(t *testing.T) {
 	if err := os.Symlink(filepath.Join("real", "sub"), link); err != nil {
 		t.Fatal(err)
 	}
-	s := testkit.NewKeyp(t, testkit.Options{Under: in(link), Args: append(small, "--dir", "../data", "--pidfile", "../pid",
-		"--archive-command", `cp "%p" '`+archive+`'/%f`, "--archive-timeout", "1")})
+	s := testkit.NewKeyp(t, testkit.Options{Under: in(link),
+		Args: append(small, "--dir", "../data", "--pidfile", "../pid",
+			"--archive-command", `cp "%p" '`+archive+`'/%f`, "--archive-timeout", "1")})
 	s.Start()
 	run(t, s.Client(2), "SET k v")
 	for _, name := range []string{"data/keyp.db", "pid"} {

@@ -24,7 +24,8 @@ func TestOutboxKills(t *testing.T) {
 		rounds, keys = max(3, n/5), 20_000
 	}
 	// With little memory most keys are on disk only.
-	s := testkit.Keyp(t, append([]string{"--checkpoint-log-size", "1mb", "--maxmemory", []string{"0", "1mb"}[rng.IntN(2)]}, small...)...)
+	s := testkit.Keyp(t, append([]string{"--checkpoint-log-size", "1mb", "--maxmemory",
+		[]string{"0", "1mb"}[rng.IntN(2)]}, small...)...)
 	run(t, s.Client(2), "KEYP.OUTBOX SET r PATTERN k:* ELEMENTS STREAM reported VALUE 100")
 	stored, next := map[string]bool{}, 0
 	for round := range rounds {
@@ -70,7 +71,8 @@ func TestOutboxKills(t *testing.T) {
 	c := s.Client(2)
 	await.Until(t, "all that has expired is in the stream", func() bool {
 		state := c.Do(ctx, "KEYP.OUTBOX", "GET", "r").Val()
-		return c.Exists(ctx, "k:1").Val() == 0 && c.DBSize(ctx).Val() == 1 && strings.Contains(fmt.Sprint(state), "waiting 0")
+		return c.Exists(ctx, "k:1").Val() == 0 && c.DBSize(ctx).Val() == 1 &&
+			strings.Contains(fmt.Sprint(state), "waiting 0")
 	})
 	reported := map[string]int{}
 	for from := "-"; ; {
@@ -134,10 +136,11 @@ func TestOutboxWhileDown(t *testing.T) {
 	}
 	var list []redis.XMessage
 	await.Until(t, "all are reported", func() bool {
-		list = slices.DeleteFunc(c.XRange(ctx, "reported", "-", "+").Val(), func(m redis.XMessage) bool {
-			key, _ := m.Values["key"].(string)
-			return !strings.HasPrefix(key, prefix)
-		})
+		list = slices.DeleteFunc(c.XRange(ctx, "reported", "-", "+").Val(),
+			func(m redis.XMessage) bool {
+				key, _ := m.Values["key"].(string)
+				return !strings.HasPrefix(key, prefix)
+			})
 		return len(list) >= keys
 	})
 	last := ""

@@ -110,20 +110,28 @@ func TestModel(t *testing.T) {
 
 // TestCollectionModel: the same for the commands of collections.
 func TestCollectionModel(t *testing.T) {
-	h, l, a, b, z := name{0, "w:h:0"}, name{0, "w:l:0"}, name{0, "w:t:0"}, name{0, "w:t:1"}, name{0, "w:z:0"}
+	h, l, a, b, z := name{0, "w:h:0"}, name{0, "w:l:0"}, name{0, "w:t:0"}, name{0, "w:t:1"},
+		name{0, "w:z:0"}
 	s := state{}
 	for i, step := range []struct {
 		op    op
 		reply any
 		data  string // of the first key that the command names, "-": no key
 	}{
-		{hset(h, "v", "f1", "f0", "f1"), int64(2), `{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"v","Deadline":0}}`},
-		{hpexpireAt(h, "f1", 9), whatever{}, `{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"v","Deadline":9}}`},
-		{hpexpireAt(h, "f2", 9), whatever{}, `{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"v","Deadline":9}}`},
-		{hset(h, "w", "f1"), int64(0), `{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"w","Deadline":0}}`},
-		{hsetex(h, "f0", "x", 7), whatever{}, `{"f0":{"Value":"x","Deadline":7},"f1":{"Value":"w","Deadline":0}}`},
-		{hpexpireAt(h, "f0", 0), whatever{}, `{"f0":{"Value":"x","Deadline":0},"f1":{"Value":"w","Deadline":0}}`},
-		{pexpireAt(h, 99), int64(1), `{"f0":{"Value":"x","Deadline":0},"f1":{"Value":"w","Deadline":0}}`},
+		{hset(h, "v", "f1", "f0", "f1"), int64(2),
+			`{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"v","Deadline":0}}`},
+		{hpexpireAt(h, "f1", 9), whatever{},
+			`{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"v","Deadline":9}}`},
+		{hpexpireAt(h, "f2", 9), whatever{},
+			`{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"v","Deadline":9}}`},
+		{hset(h, "w", "f1"), int64(0),
+			`{"f0":{"Value":"v","Deadline":0},"f1":{"Value":"w","Deadline":0}}`},
+		{hsetex(h, "f0", "x", 7), whatever{},
+			`{"f0":{"Value":"x","Deadline":7},"f1":{"Value":"w","Deadline":0}}`},
+		{hpexpireAt(h, "f0", 0), whatever{},
+			`{"f0":{"Value":"x","Deadline":0},"f1":{"Value":"w","Deadline":0}}`},
+		{pexpireAt(h, 99), int64(1),
+			`{"f0":{"Value":"x","Deadline":0},"f1":{"Value":"w","Deadline":0}}`},
 		{hdel(h, "f0", "f5"), int64(1), `{"f1":{"Value":"w","Deadline":0}}`},
 		{hdel(h, "f1"), int64(1), "-"},
 		{hdel(h, "f1"), int64(0), "-"},
@@ -152,7 +160,8 @@ func TestCollectionModel(t *testing.T) {
 		{del(a, b), int64(2), "-"},
 	} {
 		got := step.op.apply(s, span{10, 20})
-		if e, ok := s[step.op.touched[0]]; got != step.reply || ok != (step.data != "-") || ok && e.data != step.data {
+		if e, ok := s[step.op.touched[0]]; got != step.reply || ok != (step.data != "-") ||
+			ok && e.data != step.data {
 			t.Errorf("step %d, %q: reply %v, the key is %q", i, step.op.args, got, e.data)
 		}
 	}
@@ -165,14 +174,17 @@ func TestCollectionModel(t *testing.T) {
 func TestMatchesFields(t *testing.T) {
 	x := name{0, "w:x:0"}
 	s := state{x: {data: text(fields{"f0": {"a", 100}, "f1": {"b", 200}})}}
-	both, late, early := fields{"f0": {"a", 100}, "f1": {"b", 200}}, fields{"f1": {"b", 200}}, fields{"f0": {"a", 100}}
+	both, late, early := fields{"f0": {"a", 100}, "f1": {"b", 200}}, fields{"f1": {"b", 200}},
+		fields{"f0": {"a", 100}}
 	for _, tt := range []struct {
 		shown fields
 		at    int64
 		want  bool
 	}{
-		{both, 99, true}, {both, 100, false}, {late, 99, false}, {late, 100, true}, {late, 200, false}, {early, 99, false}, {nil, 199, false}, {nil, 200, true},
-		{fields{"f1": {"c", 200}}, 150, false}, {fields{"f1": {"b", 201}}, 150, false}, {fields{"f1": {"b", 200}, "f2": {"b", 300}}, 150, false},
+		{both, 99, true}, {both, 100, false}, {late, 99, false}, {late, 100, true},
+		{late, 200, false}, {early, 99, false}, {nil, 199, false}, {nil, 200, true},
+		{fields{"f1": {"c", 200}}, 150, false}, {fields{"f1": {"b", 201}}, 150, false},
+		{fields{"f1": {"b", 200}, "f2": {"b", 300}}, 150, false},
 	} {
 		k := seen{there: tt.shown != nil, data: text(tt.shown)}
 		if got := s.matches(x, k, span{tt.at, tt.at}); got != tt.want {

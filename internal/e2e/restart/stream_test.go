@@ -38,7 +38,8 @@ const twin = "+"
 // was acknowledged is pending no longer, and the rest that was delivered still is.
 func TestGroupsOverKills(t *testing.T) {
 	g := &groupTest{
-		t: t, added: map[string]bool{}, delivered: map[string]string{}, tried: map[string]bool{}, acked: map[string]bool{},
+		t: t, added: map[string]bool{}, delivered: map[string]string{}, tried: map[string]bool{},
+		acked:  map[string]bool{},
 		server: testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"),
 	}
 	if err := g.server.Client(3).XGroupCreateMkStream(ctx, "s", "g", "0").Err(); err != nil {
@@ -74,7 +75,9 @@ func (g *groupTest) round() {
 func (g *groupTest) add(i int) {
 	client := g.server.Client(2 + i%2)
 	defer client.Close()
-	entry := func(value string) *redis.XAddArgs { return &redis.XAddArgs{Stream: "s", Values: []string{"v", value}} }
+	entry := func(value string) *redis.XAddArgs {
+		return &redis.XAddArgs{Stream: "s", Values: []string{"v", value}}
+	}
 	for {
 		value := fmt.Sprint(i, ":", g.next[i])
 		g.next[i]++
@@ -89,7 +92,9 @@ func (g *groupTest) add(i int) {
 				return nil
 			})
 		case 1:
-			err = client.Eval(ctx, "for _, v in ipairs(ARGV) do redis.call('xadd', KEYS[1], '*', 'v', v) end", []string{"s"}, values).Err()
+			err = client.Eval(ctx,
+				"for _, v in ipairs(ARGV) do redis.call('xadd', KEYS[1], '*', 'v', v) end",
+				[]string{"s"}, values).Err()
 			if errors.Is(err, redis.Nil) {
 				err = nil
 			}
@@ -115,7 +120,8 @@ func (g *groupTest) consume(name string) {
 	conn := client.Conn()
 	defer conn.Close()
 	for {
-		streams, err := conn.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: name, Streams: []string{"s", ">"}, Count: 3, Block: 0}).Result()
+		streams, err := conn.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: name,
+			Streams: []string{"s", ">"}, Count: 3, Block: 0}).Result()
 		if err != nil {
 			return
 		}
@@ -167,12 +173,14 @@ func (g *groupTest) check() {
 	}
 	for value := range values {
 		first, second := strings.CutSuffix(value, twin)
-		if twins := value[0] == '0' || value[0] == '1'; twins && !values[first] || twins && !second && !values[value+twin] {
+		if twins := value[0] == '0' || value[0] == '1'; twins && !values[first] ||
+			twins && !second && !values[value+twin] {
 			t.Errorf("of what was added together only %s is there", value)
 		}
 	}
 	pending := map[string]string{}
-	list, err := c.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+", Count: 1 << 30}).Result()
+	list, err := c.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-",
+		End: "+", Count: 1 << 30}).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,12 +250,14 @@ func (g *groupTest) drain() {
 			}
 		}
 	}
-	streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "last", Streams: []string{"s", ">"}, Block: -1}).Result()
+	streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "last",
+		Streams: []string{"s", ">"}, Block: -1}).Result()
 	if err == nil {
 		take(streams[0].Messages)
 	}
 	for start := "0-0"; ; {
-		messages, next, err := c.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "s", Group: "g", Consumer: "last", Start: start, Count: 50}).Result()
+		messages, next, err := c.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "s", Group: "g",
+			Consumer: "last", Start: start, Count: 50}).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,5 +275,6 @@ func (g *groupTest) drain() {
 			t.Errorf("%s is nowhere", id)
 		}
 	}
-	t.Logf("%d entries added, %d delivered, %d acknowledged", len(g.added), len(g.delivered), len(g.acked))
+	t.Logf("%d entries added, %d delivered, %d acknowledged", len(g.added), len(g.delivered),
+		len(g.acked))
 }

@@ -75,7 +75,8 @@ func dump(t testing.TB, s *testkit.Server) map[string]string {
 			t.Fatal(err)
 		}
 		for _, key := range keys {
-			all[fmt.Sprint(db, " ", key)] = fmt.Sprint(do(t, c, "GET", key), " ", do(t, c, "PEXPIRETIME", key))
+			all[fmt.Sprint(db, " ", key)] = fmt.Sprint(do(t, c, "GET", key), " ",
+				do(t, c, "PEXPIRETIME", key))
 		}
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
@@ -92,15 +93,23 @@ func TestKeyspaceCommands(t *testing.T) {
 		lines []string // "database command…"
 		want  map[string]string
 	}{
-		{[]string{"0 MSET a 1 b 2 c 3", "0 SET t 4 PXAT " + far, "1 SET x 5", "1 SET t2 6 PXAT " + far, "2 SET y 7"}, map[string]string{
-			"0 a": "1 -1", "0 b": "2 -1", "0 c": "3 -1", "0 t": "4 " + far, "1 x": "5 -1", "1 t2": "6 " + far, "2 y": "7 -1"}},
-		{[]string{"0 MOVE a 1", "0 MOVE t 2", "2 APPEND t 4", "0 RENAME b c", "1 COPY t2 copy", "1 PERSIST t2", "1 COPY copy x DB 3"}, map[string]string{
-			"0 c": "2 -1", "1 a": "1 -1", "1 x": "5 -1", "1 t2": "6 -1", "1 copy": "6 " + far, "2 t": "44 " + far, "2 y": "7 -1", "3 x": "6 " + far}},
-		{[]string{"0 SWAPDB 0 1", "0 SET late 8", "1 SET late 9", "0 SWAPDB 2 3"}, map[string]string{
-			"1 c": "2 -1", "0 a": "1 -1", "0 x": "5 -1", "0 t2": "6 -1", "0 copy": "6 " + far, "3 t": "44 " + far, "3 y": "7 -1", "2 x": "6 " + far,
-			"0 late": "8 -1", "1 late": "9 -1"}},
-		{[]string{"0 FLUSHDB", "0 SET a again", "1 RENAME c a", "1 EXPIRE late 0"}, map[string]string{
-			"0 a": "again -1", "1 a": "2 -1", "3 t": "44 " + far, "3 y": "7 -1", "2 x": "6 " + far}},
+		{[]string{"0 MSET a 1 b 2 c 3", "0 SET t 4 PXAT " + far, "1 SET x 5",
+			"1 SET t2 6 PXAT " + far, "2 SET y 7"}, map[string]string{
+			"0 a": "1 -1", "0 b": "2 -1", "0 c": "3 -1", "0 t": "4 " + far, "1 x": "5 -1",
+			"1 t2": "6 " + far, "2 y": "7 -1"}},
+		{[]string{"0 MOVE a 1", "0 MOVE t 2", "2 APPEND t 4", "0 RENAME b c", "1 COPY t2 copy",
+			"1 PERSIST t2", "1 COPY copy x DB 3"}, map[string]string{
+			"0 c": "2 -1", "1 a": "1 -1", "1 x": "5 -1", "1 t2": "6 -1", "1 copy": "6 " + far,
+			"2 t": "44 " + far, "2 y": "7 -1", "3 x": "6 " + far}},
+		{[]string{"0 SWAPDB 0 1", "0 SET late 8", "1 SET late 9", "0 SWAPDB 2 3"},
+			map[string]string{
+				"1 c": "2 -1", "0 a": "1 -1", "0 x": "5 -1", "0 t2": "6 -1", "0 copy": "6 " + far,
+				"3 t": "44 " + far, "3 y": "7 -1", "2 x": "6 " + far,
+				"0 late": "8 -1", "1 late": "9 -1"}},
+		{[]string{"0 FLUSHDB", "0 SET a again", "1 RENAME c a", "1 EXPIRE late 0"},
+			map[string]string{
+				"0 a": "again -1", "1 a": "2 -1", "3 t": "44 " + far, "3 y": "7 -1",
+				"2 x": "6 " + far}},
 		{[]string{"2 FLUSHALL", "3 SET z 1"}, map[string]string{"3 z": "1 -1"}},
 		{[]string{"3 DEL z"}, map[string]string{}},
 	}
@@ -142,7 +151,8 @@ func TestKeyspaceCommands(t *testing.T) {
 // TestDeadlinesPassWhileDown lets deadlines come while no server runs.
 func TestDeadlinesPassWhileDown(t *testing.T) {
 	for name, end := range map[string]func(testing.TB, *testkit.Server){
-		"stop": stop, "kill": kill, "checkpoint, kill": saveAndKill, "SHUTDOWN": shutdown, "SHUTDOWN NOSAVE": shutdownNoSave,
+		"stop": stop, "kill": kill, "checkpoint, kill": saveAndKill, "SHUTDOWN": shutdown,
+		"SHUTDOWN NOSAVE": shutdownNoSave,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +179,8 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 			if got := dump(t, s); !maps.Equal(got, before) {
 				t.Errorf("after the restart %v, want %v", got, before)
 			}
-			if now := do(t, c, "PTTL", "hour").(int64); now > ttl || now < ttl-time.Since(asked).Milliseconds()-1 {
+			if now := do(t, c, "PTTL", "hour").(int64); now > ttl ||
+				now < ttl-time.Since(asked).Milliseconds()-1 {
 				t.Errorf("PTTL has gone from %d to %d", ttl, now)
 			}
 			for i := range 40 {
@@ -190,8 +201,10 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 func TestNothingComesBack(t *testing.T) {
 	past := time.Now().Add(-time.Hour).UnixMilli()
 	removals := []string{
-		"SET {key} b PX 5", "PEXPIRE {key} 5", "EXPIRE {key} 0", "EXPIRE {key} -1", fmt.Sprint("PEXPIREAT {key} ", past),
-		fmt.Sprint("SET {key} b PXAT ", past), "DEL {key}", "UNLINK {key}", "GETDEL {key}", "GETEX {key} PX 5",
+		"SET {key} b PX 5", "PEXPIRE {key} 5", "EXPIRE {key} 0", "EXPIRE {key} -1",
+		fmt.Sprint("PEXPIREAT {key} ", past),
+		fmt.Sprint("SET {key} b PXAT ", past), "DEL {key}", "UNLINK {key}", "GETDEL {key}",
+		"GETEX {key} PX 5",
 		"RENAME {key} other", "MOVE {key} 3",
 	}
 	s := testkit.Keyp(t, small...)
@@ -205,7 +218,9 @@ func TestNothingComesBack(t *testing.T) {
 			run(t, c, strings.ReplaceAll(line, "{key}", fmt.Sprint("key", i)))
 		}
 		for i, line := range removals {
-			await.Until(t, line, func() bool { return do(t, c, "GET", fmt.Sprint("key", i)) == nil })
+			await.Until(t, line, func() bool {
+				return do(t, c, "GET", fmt.Sprint("key", i)) == nil
+			})
 		}
 		s.Kill()
 		s.Start()
@@ -216,7 +231,8 @@ func TestNothingComesBack(t *testing.T) {
 		}
 		for i, line := range removals {
 			if got := do(t, c, "GET", fmt.Sprint("key", i)); got != nil {
-				t.Errorf("round %d: %s was seen to remove the key, which is %v after the kill", round, line, got)
+				t.Errorf("round %d: %s was seen to remove the key, which is %v after the kill",
+					round, line, got)
 			}
 		}
 		run(t, c, "FLUSHALL")
@@ -236,8 +252,10 @@ func TestOneProcessPerDirectory(t *testing.T) {
 	waits := `level=WARN msg="another process uses the data directory; waiting for its end"`
 	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
 	if status != 1 || len(lines) != 2 || !strings.Contains(lines[0], waits) ||
-		!strings.HasPrefix(lines[1], "keyp: cannot open the data in "+first.Dir()+": storage: another process uses the data directory: ") ||
-		runtime.GOOS == "linux" && !strings.HasSuffix(lines[1], fmt.Sprintf(", process %d", first.Pid())) {
+		!strings.HasPrefix(lines[1], "keyp: cannot open the data in "+first.Dir()+
+			": storage: another process uses the data directory: ") ||
+		runtime.GOOS == "linux" && !strings.HasSuffix(lines[1],
+			fmt.Sprintf(", process %d", first.Pid())) {
 		t.Errorf("status %d, printed:\n%s", status, printed)
 	}
 	run(t, c, "SET b 2")
@@ -245,7 +263,9 @@ func TestOneProcessPerDirectory(t *testing.T) {
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		defer first.Kill()
-		await.Until(t, "the second server waits", func() bool { return strings.Contains(second.Log()[printedBefore:], waits) })
+		await.Until(t, "the second server waits", func() bool {
+			return strings.Contains(second.Log()[printedBefore:], waits)
+		})
 	})
 	second.Start()
 	ended.Wait()

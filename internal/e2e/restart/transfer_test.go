@@ -39,7 +39,8 @@ func TestTransfers(t *testing.T) {
 			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
 			rounds := max(2, allRounds(t)*run.share/allShares/2)
 			for round := 0; round < rounds || b.unused() && round < 10*rounds; round++ {
-				b.round(round, time.Duration(max(1, 2+round-rounds))) // longer if something takes long on this machine
+				// Longer if something takes long on this machine.
+				b.round(round, time.Duration(max(1, 2+round-rounds)))
 			}
 			b.server.Stop()
 			for way, n := range b.done {
@@ -107,7 +108,8 @@ func newBank(t *testing.T, rng *rand.Rand, tellers int, args []string) *bank {
 		b.done[way] = &atomic.Int64{}
 	}
 	for id := range tellers {
-		b.tellers = append(b.tellers, &teller{b: b, id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0))})
+		b.tellers = append(b.tellers,
+			&teller{b: b, id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0))})
 	}
 	c := b.server.Client(3)
 	defer c.Close()
@@ -300,7 +302,8 @@ func (w *teller) byFunction(c *redis.Conn, x transfer) error {
 }
 
 func (w *teller) scriptArguments(x transfer) (keys []string, args []any) {
-	return []string{account(x.from), account(x.to), "balances", w.note(), w.ledger()}, []any{x.amount, x.note, x.String()}
+	return []string{account(x.from), account(x.to), "balances", w.note(), w.ledger()},
+		[]any{x.amount, x.note, x.String()}
 }
 
 // slowBody takes some milliseconds again and again, while others are served, and comes to keys
@@ -352,11 +355,13 @@ func (b *bank) audit(round int) {
 			b.t.Fatal(err)
 		}
 		if len(lines) != w.acked && len(lines) != w.acked+1 {
-			b.t.Errorf("round %d: teller %d has %d lines after %d acknowledged transfers", round, w.id, len(lines), w.acked)
+			b.t.Errorf("round %d: teller %d has %d lines after %d acknowledged transfers", round,
+				w.id, len(lines), w.acked)
 		}
 		for i, line := range lines {
 			var x transfer
-			if _, err := fmt.Sscan(line, &x.number, &x.from, &x.to, &x.amount); err != nil || x.number != i+1 {
+			if _, err := fmt.Sscan(line, &x.number, &x.from, &x.to, &x.amount); err != nil ||
+				x.number != i+1 {
 				b.t.Fatalf("round %d: line %d of teller %d is %q", round, i+1, w.id, line)
 			}
 			want[x.from] -= x.amount
@@ -367,8 +372,10 @@ func (b *bank) audit(round int) {
 		if err != nil && (!errors.Is(err, redis.Nil) || len(lines) > 0) {
 			b.t.Fatal(err)
 		}
-		if unit := fmt.Sprint(len(lines), ";"); len(lines) > 0 && strings.Trim(strings.ReplaceAll(note, unit, ""), " ") != "" || len(lines) > 0 && note == "" {
-			b.t.Errorf("round %d: teller %d has %d lines, the note begins %.20q", round, w.id, len(lines), note)
+		if unit := fmt.Sprint(len(lines), ";"); len(lines) > 0 && strings.Trim(
+			strings.ReplaceAll(note, unit, ""), " ") != "" || len(lines) > 0 && note == "" {
+			b.t.Errorf("round %d: teller %d has %d lines, the note begins %.20q", round, w.id,
+				len(lines), note)
 		}
 	}
 	all, err := c.HGetAll(ctx, "balances").Result()
@@ -378,7 +385,8 @@ func (b *bank) audit(round int) {
 	for i, n := range want {
 		text, err := c.Get(ctx, account(i)).Result()
 		if err != nil || text != strconv.Itoa(n) || all[account(i)] != text {
-			b.t.Errorf("round %d: account %d has %q, %v, and %q in the hash; the ledgers say %d", round, i, text, err, all[account(i)], n)
+			b.t.Errorf("round %d: account %d has %q, %v, and %q in the hash; the ledgers say %d",
+				round, i, text, err, all[account(i)], n)
 		}
 	}
 }

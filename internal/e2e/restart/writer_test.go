@@ -218,7 +218,8 @@ func (w *writer) send(client *redis.Client, ops []op) {
 // note adds a command to the history of its keys.
 func (w *writer) note(o op) {
 	const kept = 12
-	text := fmt.Sprintf("%s db %d %.60q", time.Now().Format("15:04:05.000"), o.touched[0].db, o.args)
+	text := fmt.Sprintf("%s db %d %.60q", time.Now().Format("15:04:05.000"),
+		o.touched[0].db, o.args)
 	for _, n := range o.touched {
 		h := append(w.history[n], text)
 		w.history[n] = h[max(0, len(h)-kept):]

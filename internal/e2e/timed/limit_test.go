@@ -44,7 +44,9 @@ var paced = []struct {
 }{
 	{[]any{"TOKENS", 20, 200, 1000}, func(ms int64) int64 { return 20 + (ms+1)*200/1000 }},
 	{[]any{"WINDOW", 30, 300}, func(ms int64) int64 { return 30 * (ms/300 + 1) }},
-	{[]any{"TOKENS", 15, 300, 1000, "WINDOW", 30, 500}, func(ms int64) int64 { return min(15+(ms+1)*300/1000, 30*(ms/500+1)) }},
+	{[]any{"TOKENS", 15, 300, 1000, "WINDOW", 30, 500}, func(ms int64) int64 {
+		return min(15+(ms+1)*300/1000, 30*(ms/500+1))
+	}},
 }
 
 // counts is what is known of a key.
@@ -77,10 +79,12 @@ type limitTest struct {
 // full: of the requests that were under way at a kill each counts once or not at all.
 func TestLimits(t *testing.T) {
 	both(t, func(t *testing.T, p *place) {
-		l := &limitTest{p: p, limit: counted(time.Now().Add(24 * time.Hour).UnixMilli()), began: time.Now()}
+		l := &limitTest{p: p, limit: counted(time.Now().Add(24 * time.Hour).UnixMilli()),
+			began: time.Now()}
 		c := p.caller(askers)
 		defer c.close()
-		if reply, _ := c.surely(take("TAKE", "reserved", []any{"WINDOW", reserved, dayMs}, "RESERVE", kept, dayMs)...); !admits(t, reply) {
+		if reply, _ := c.surely(take("TAKE", "reserved", []any{"WINDOW", reserved, dayMs},
+			"RESERVE", kept, dayMs)...); !admits(t, reply) {
 			t.Fatalf("a reservation: %v", reply)
 		}
 		l.mu.held = 1
@@ -208,7 +212,8 @@ func (l *limitTest) reserve(c *caller) {
 		if sub == "RETURN" {
 			await.Pass(time.Duration(c.rng.IntN(2000)) * time.Microsecond)
 		}
-		if reply, again := c.surely("KEYP.LIMIT", sub, "reserved", id); reply != int64(1) && !again {
+		if reply, again := c.surely("KEYP.LIMIT", sub, "reserved", id); reply != int64(1) &&
+			!again {
 			l.p.t.Errorf("%s of a reservation: %v", sub, reply)
 		}
 	}
@@ -227,8 +232,10 @@ func (l *limitTest) check(c *caller) {
 				t.Fatalf("PEEK: %v", reply)
 			}
 			for _, left := range list[3].([]any) {
-				if used := full - int(left.(int64)); used < k.admitted || used > k.admitted+k.lost || k.refused && used != full {
-					t.Errorf("%s %v: %d of %d are used; %d were admitted, of %d nobody knows, refused: %t", name, l.limit[limit], used, full, k.admitted, k.lost, k.refused)
+				if used := full - int(left.(int64)); used < k.admitted || used > k.admitted+
+					k.lost || k.refused && used != full {
+					t.Errorf("%s %v: %d of %d are used; %d were admitted, of %d nobody knows, refused: %t",
+						name, l.limit[limit], used, full, k.admitted, k.lost, k.refused)
 				}
 			}
 			if k.refused {
@@ -273,7 +280,8 @@ func checkPace(t *testing.T, i int, list []admission) {
 				continue
 			}
 			if n++; n > paced[i].most(a.to-first.from) {
-				t.Fatalf("%v has admitted %d within %d ms, and may %d", paced[i].args, n, a.to-first.from, paced[i].most(a.to-first.from))
+				t.Fatalf("%v has admitted %d within %d ms, and may %d", paced[i].args, n,
+					a.to-first.from, paced[i].most(a.to-first.from))
 			}
 		}
 	}
@@ -287,9 +295,11 @@ func TestPace(t *testing.T) {
 	for _, tt := range []struct {
 		limit    int
 		ms, most int64
-	}{{0, 0, 20}, {0, 4, 21}, {0, 1000, 220}, {1, 299, 30}, {1, 300, 60}, {2, 10, 18}, {2, 100, 30}, {2, 500, 60}} {
+	}{{0, 0, 20}, {0, 4, 21}, {0, 1000, 220}, {1, 299, 30}, {1, 300, 60}, {2, 10, 18},
+		{2, 100, 30}, {2, 500, 60}} {
 		if got := paced[tt.limit].most(tt.ms); got != tt.most {
-			t.Errorf("%v admits %d within %d ms, want %d", paced[tt.limit].args, got, tt.ms, tt.most)
+			t.Errorf("%v admits %d within %d ms, want %d", paced[tt.limit].args,
+				got, tt.ms, tt.most)
 		}
 	}
 }

@@ -40,7 +40,8 @@ type place struct {
 
 // alone is a server that is in no group.
 func alone(t *testing.T) *place {
-	return &place{t: t, seed: testkit.Seed(t), servers: []*testkit.Server{testkit.Keyp(t, small...)}}
+	return &place{t: t, seed: testkit.Seed(t),
+		servers: []*testkit.Server{testkit.Keyp(t, small...)}}
 }
 
 // both has a test run on a server that is alone, and on a group.
@@ -90,7 +91,8 @@ func (p *place) kill() {
 		s := p.servers[0]
 		s.Kill()
 		if p.starts++; len(p.steps) > 0 {
-			s.SetArgs(append(slices.Clone(small), "--clock-jump-limit", "0", "--debug-clock-offset", fmt.Sprint(p.steps[p.starts%len(p.steps)]))...)
+			s.SetArgs(append(slices.Clone(small), "--clock-jump-limit", "0", "--debug-clock-offset",
+				fmt.Sprint(p.steps[p.starts%len(p.steps)]))...)
 		}
 		s.Start()
 		return
@@ -98,10 +100,14 @@ func (p *place) kill() {
 	s := p.group.Leader()
 	s.Kill()
 	await.Until(p.t, "another member leads", func() bool {
-		return slices.ContainsFunc(p.servers, func(o *testkit.Server) bool { return o != s && members.Role(o) == "master" })
+		return slices.ContainsFunc(p.servers, func(o *testkit.Server) bool {
+			return o != s && members.Role(o) == "master"
+		})
 	})
 	s.Start()
-	await.Until(p.t, "the member is back", func() bool { return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master" })
+	await.Until(p.t, "the member is back", func() bool {
+		return members.Field(s, "master_link_status") == "up" || members.Role(s) == "master"
+	})
 }
 
 // caller sends commands to whoever serves them, one after the other.
@@ -154,7 +160,8 @@ func (c *caller) once(args ...any) (reply any, err error) {
 			return true
 		}
 		word, _, _ := strings.Cut(err.Error(), " ")
-		if slices.Contains([]string{"MOVED", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"}, word) {
+		if slices.Contains([]string{"MOVED", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN",
+			"READONLY"}, word) {
 			c.elsewhere()
 			return false
 		}

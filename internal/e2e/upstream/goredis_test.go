@@ -64,7 +64,8 @@ func (s spec) why() string {
 	if len(text) > most {
 		text = text[:most] + "…"
 	}
-	return fmt.Sprintf("%s:%d: %s", filepath.Base(s.Failure.Location.FileName), s.Failure.Location.LineNumber, text)
+	return fmt.Sprintf("%s:%d: %s", filepath.Base(s.Failure.Location.FileName),
+		s.Failure.Location.LineNumber, text)
 }
 
 func TestGoRedis(t *testing.T) {
@@ -97,7 +98,8 @@ func compile(t *testing.T, root string) (binary, dir string) {
 		output, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("go-redis's tests can't be compiled; they and what they import must be in the module "+
-				"cache or to be had from GOPROXY.\ngo %s: %v\n%s", strings.Join(args, " "), err, complaints.String())
+				"cache or to be had from GOPROXY.\ngo %s: %v\n%s", strings.Join(args, " "), err,
+				complaints.String())
 		}
 		return strings.TrimSpace(string(output))
 	}
@@ -135,7 +137,8 @@ func runSuite(t *testing.T, binary, dir, version string) []spec {
 	}
 	data, readErr := os.ReadFile(report)
 	if readErr != nil {
-		t.Fatalf("go-redis's tests left no report (%v; %v); they printed:\n%s", err, readErr, output.Bytes()[max(0, output.Len()-8<<10):])
+		t.Fatalf("go-redis's tests left no report (%v; %v); they printed:\n%s", err, readErr,
+			output.Bytes()[max(0, output.Len()-8<<10):])
 	}
 	server.Stop()
 
@@ -146,7 +149,8 @@ func runSuite(t *testing.T, binary, dir, version string) []spec {
 	var ran []spec
 	for _, suite := range suites {
 		for _, s := range suite.SpecReports {
-			if s.LeafNodeType == "It" && s.NumAttempts > 0 || s.LeafNodeType != "It" && s.State != "passed" {
+			if s.LeafNodeType == "It" && s.NumAttempts > 0 ||
+				s.LeafNodeType != "It" && s.State != "passed" {
 				ran = append(ran, s)
 			}
 		}
@@ -184,7 +188,8 @@ func readExpected(t *testing.T, page, version string) (list []*expectation) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	for line := range strings.Lines(section) {
-		if m := row.FindStringSubmatch(strings.TrimSpace(line)); m != nil && slices.Contains(strings.Split(m[2], ", "), version) {
+		if m := row.FindStringSubmatch(strings.TrimSpace(line)); m != nil &&
+			slices.Contains(strings.Split(m[2], ", "), version) {
 			list = append(list, &expectation{test: m[1], reason: m[3]})
 		}
 	}
@@ -210,7 +215,8 @@ func judge(t *testing.T, ran []spec, expected []*expectation) {
 		default:
 			i := slices.IndexFunc(expected, func(e *expectation) bool { return e.covers(s.name()) })
 			if i < 0 {
-				failures = append(failures, fmt.Sprintf("%s (%s)\n\t%s", s.name(), s.State, s.why()))
+				failures = append(failures,
+					fmt.Sprintf("%s (%s)\n\t%s", s.name(), s.State, s.why()))
 				continue
 			}
 			expected[i].failed++
@@ -220,7 +226,8 @@ func judge(t *testing.T, ran []spec, expected []*expectation) {
 	for _, e := range expected {
 		known = append(known, fmt.Sprintf("%3d  %s: %s", e.failed, e.test, e.reason))
 		if e.failed == 0 {
-			t.Errorf("docs/reference/redis.md says that this fails, and nothing of it does: %s", e.test)
+			t.Errorf("docs/reference/redis.md says that this fails, and nothing of it does: %s",
+				e.test)
 		}
 	}
 	for _, failure := range failures {

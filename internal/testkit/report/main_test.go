@@ -149,10 +149,13 @@ func TestOnceMore(t *testing.T) {
 		often  int
 	}{
 		{"all pass", map[string][]string{"all": {passing}}, 0, "skipped: nothing\n", 1},
-		{"flaky", map[string][]string{"all": {failing("TestA")}, "p.TestA": {passing}}, 0, flaky, 2},
-		{"by a subtest", map[string][]string{"all": {failing("TestA/sub", "TestA")}, "p.TestA": {passing}},
+		{"flaky", map[string][]string{"all": {failing("TestA")}, "p.TestA": {passing}}, 0, flaky,
+			2},
+		{"by a subtest", map[string][]string{"all": {failing("TestA/sub", "TestA")},
+			"p.TestA": {passing}},
 			0, "    TestA/sub is bad\n    TestA is bad\n", 2},
-		{"fails twice", map[string][]string{"all": {failing("TestA")}, "p.TestA": {failing("TestA")}},
+		{"fails twice", map[string][]string{"all": {failing("TestA")},
+			"p.TestA": {failing("TestA")}},
 			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
 		{"is not there", map[string][]string{"all": {failing("TestA")}, "p.TestA": {nothing}},
 			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
@@ -163,16 +166,21 @@ func TestOnceMore(t *testing.T) {
 				"At first it printed:\n    p TestHangs did not end\n", 2},
 		{"crashes twice", map[string][]string{"all": {unfinished}, "p": {unfinished}},
 			1, "FAIL p: it failed twice, with KEYP_SEED=7\n", 2},
-		{"skips the second time", map[string][]string{"all": {failing("TestA")}, "p.TestA": {skipping}},
+		{"skips the second time", map[string][]string{"all": {failing("TestA")},
+			"p.TestA": {skipping}},
 			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
 		{"data race", map[string][]string{"all": {race}}, 1, "skipped: nothing\n", 1},
-		{"data race of another process", map[string][]string{"all": {elsewhere}}, 1, "skipped: nothing\n", 1},
-		{"no tests", map[string][]string{"all": {`{"Action":"skip","Package":"p"}`}}, 0, "skipped: nothing\n", 1},
+		{"data race of another process", map[string][]string{"all": {elsewhere}}, 1,
+			"skipped: nothing\n", 1},
+		{"no tests", map[string][]string{"all": {`{"Action":"skip","Package":"p"}`}}, 0,
+			"skipped: nothing\n", 1},
 		{"says more after its tests", map[string][]string{"all": {late}, "p": {late}},
 			1, "FAIL p: it failed twice, with KEYP_SEED=7\n", 2},
-		{"a package did not end", map[string][]string{"all": {forgotten}}, 1, "skipped: nothing\n", 1},
+		{"a package did not end", map[string][]string{"all": {forgotten}}, 1, "skipped: nothing\n",
+			1},
 		{"a package fails without a test", map[string][]string{"all": {other}, "p.TestA": {passing},
-			"q": {strings.ReplaceAll(late, `"p"`, `"q"`)}}, 1, "FAIL q: it failed twice, with KEYP_SEED=7\n", 2},
+			"q": {strings.ReplaceAll(late, `"p"`, `"q"`)}}, 1,
+			"FAIL q: it failed twice, with KEYP_SEED=7\n", 2},
 		{"not built", map[string][]string{"all": {unbuilt}}, 1, "skipped: nothing\n", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -188,7 +196,8 @@ func TestOnceMore(t *testing.T) {
 				t.Errorf("go test ran %d times, want %d: %q", len(fake.args), test.often, fake.args)
 			}
 			for _, args := range fake.args[1:] {
-				if args[0] != "-parallel=4" || slices.Contains(args, "./...") || !slices.Contains(args, "-count=1") {
+				if args[0] != "-parallel=4" || slices.Contains(args, "./...") ||
+					!slices.Contains(args, "-count=1") {
 					t.Errorf("once more with %q", args)
 				}
 			}
@@ -232,7 +241,8 @@ func TestStatus(t *testing.T) {
 			fake.status = -1
 		}
 		var out strings.Builder
-		if status, err := run(&out, []string{"./..."}, fake.test); err != nil || status != 1 || len(fake.args) != 1 {
+		if status, err := run(&out, []string{"./..."}, fake.test); err != nil || status != 1 ||
+			len(fake.args) != 1 {
 			t.Errorf("%s: status %d, %v, %q\n%s", name, status, err, fake.args, out.String())
 		}
 	}

@@ -20,7 +20,8 @@ import (
 const timeout = await.Bound
 
 func TestFill(t *testing.T) {
-	if got := Fill("s --port={port} {dir}/x {other}", "99", "/a'b c"); got != `s --port=99 '/a'\''b c'/x {other}` {
+	if got := Fill("s --port={port} {dir}/x {other}", "99",
+		"/a'b c"); got != `s --port=99 '/a'\''b c'/x {other}` {
 		t.Errorf("Fill = %s", got)
 	}
 }
@@ -58,7 +59,8 @@ func TestProgramNotThere(t *testing.T) {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ready(t.Context(), timeout); !errors.Is(err, ErrExited) || !strings.Contains(err.Error(), "no-such-program-here") {
+	if err := s.Ready(t.Context(), timeout); !errors.Is(err, ErrExited) ||
+		!strings.Contains(err.Error(), "no-such-program-here") {
 		t.Fatalf("Ready = %v, want an error that names the program", err)
 	}
 }
@@ -85,7 +87,8 @@ func TestServerThatNeverListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.Ready(context.Background(), 300*time.Millisecond)
-	if err == nil || errors.Is(err, ErrExited) || !strings.Contains(err.Error(), "not ready after 300ms") {
+	if err == nil || errors.Is(err, ErrExited) ||
+		!strings.Contains(err.Error(), "not ready after 300ms") {
 		t.Fatalf("Ready = %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -96,7 +99,8 @@ func TestServerThatNeverListens(t *testing.T) {
 }
 
 func TestExtra(t *testing.T) {
-	s, err := New(`sh -c 'echo "$1 $EXTRA $2"; exit 3' sh {port}`, t.TempDir(), Extra{Args: "'a b'", Env: []string{"EXTRA=c"}})
+	s, err := New(`sh -c 'echo "$1 $EXTRA $2"; exit 3' sh {port}`, t.TempDir(),
+		Extra{Args: "'a b'", Env: []string{"EXTRA=c"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +108,8 @@ func TestExtra(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(s.Addr())
-	if err := s.Ready(context.Background(), timeout); err == nil || !strings.Contains(err.Error(), port+" c a b\n") {
+	if err := s.Ready(context.Background(), timeout); err == nil ||
+		!strings.Contains(err.Error(), port+" c a b\n") {
 		t.Errorf("the server was started otherwise: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -114,7 +119,8 @@ func TestExtra(t *testing.T) {
 
 // A server that ignores SIGTERM is killed, which is an error.
 func TestStopKillsInTheEnd(t *testing.T) {
-	s := newServer(t, `sh -c 'trap "" TERM; echo deaf > {dir}/started; while :; do sleep 0.05; done'`)
+	s := newServer(t,
+		`sh -c 'trap "" TERM; echo deaf > {dir}/started; while :; do sleep 0.05; done'`)
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +141,8 @@ func TestStopKillsInTheEnd(t *testing.T) {
 
 func TestRedisStartsStopsAndComesBack(t *testing.T) {
 	testkit.Program(t, "redis-server")
-	s := newServer(t, `redis-server --port {port} --bind 127.0.0.1 --dir {dir} --appendonly yes --appendfsync always --save ''`)
+	s := newServer(t,
+		`redis-server --port {port} --bind 127.0.0.1 --dir {dir} --appendonly yes --appendfsync always --save ''`)
 	start := func() {
 		t.Helper()
 		if err := s.Start(); err != nil {
@@ -160,7 +167,10 @@ func TestRedisStartsStopsAndComesBack(t *testing.T) {
 		t.Errorf("RssAnon of a running server = %d bytes", s.RSSAnon())
 	}
 	if runtime.GOOS == "linux" {
-		await.Until(t, "the server uses processor time", func() bool { ask("PING"); return s.CPU() > 0 })
+		await.Until(t, "the server uses processor time", func() bool {
+			ask("PING")
+			return s.CPU() > 0
+		})
 	}
 	if got := ask("SET", "k", "v"); got != "OK" {
 		t.Fatalf("SET = %s", got)

@@ -60,7 +60,8 @@ func TestParse(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("parse = %+v, %v, want %+v", got, err, want)
 	}
-	for _, cut := range []string{"", "throughput summary: 68027.21", "0.488", "max\n", "99.9", "Latency by"} {
+	for _, cut := range []string{"", "throughput summary: 68027.21", "0.488", "max\n",
+		"99.9", "Latency by"} {
 		text := strings.ReplaceAll(report, cut, "")
 		if cut == "" {
 			text = ""
@@ -88,7 +89,8 @@ func TestRun(t *testing.T) {
 	for _, args := range [][]string{{"-t", "set"}, {"SET", "own:__rand_int__", "v", "EX", "3600"}} {
 		o.Args = args
 		got, err := Run(ctx, o)
-		if err != nil || got.OpsPerSec <= 0 || got.P50 <= 0 || got.P50 > got.P99 || got.P99 > got.P999 || got.P999 > got.Max || got.Busy <= 0 {
+		if err != nil || got.OpsPerSec <= 0 || got.P50 <= 0 || got.P50 > got.P99 ||
+			got.P99 > got.P999 || got.P999 > got.Max || got.Busy <= 0 {
 			t.Errorf("%q: %+v, %v", args, got, err)
 		}
 	}
@@ -103,7 +105,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("there are %d keys, want 10 of each kind", got)
 	}
 	o.Args = []string{"NOSUCH"}
-	if _, err := Run(ctx, o); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), "unknown command 'NOSUCH'") {
+	if _, err := Run(ctx, o); !errors.Is(err, ErrReply) ||
+		!strings.Contains(err.Error(), "unknown command 'NOSUCH'") {
 		t.Errorf("an unknown command: %v", err)
 	}
 	o.Args = []string{"-t", "nosuch"}
@@ -119,7 +122,8 @@ func TestRunIsEndedByItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(ctx, Options{Addr: keyp.Addr(), Clients: 2, Pipeline: 1, Requests: 1 << 30, Keys: 10, Args: []string{"-t", "set"}})
+		_, err := Run(ctx, Options{Addr: keyp.Addr(), Clients: 2, Pipeline: 1, Requests: 1 << 30,
+			Keys: 10, Args: []string{"-t", "set"}})
 		ended <- err
 	}()
 	c := keyp.Client(2)
