@@ -18,8 +18,11 @@ import (
 	"keyp/storage/repair"
 )
 
-const checkUsage = `usage: keyp check DIR [--verbose]
+const (
+	checkForm  = "usage: keyp check DIR [--verbose]"
+	checkUsage = checkForm + `
 options: --verbose: print all that is damaged; otherwise some of each kind`
+)
 
 // shown is how many of the things that are damaged are printed, and shownEach how many of those in
 // one part of a file.
@@ -39,21 +42,21 @@ func check(args []string, out io.Writer) error {
 	verbose := flags.Bool("verbose", false, "")
 	words, err := parseWords(flags, args)
 	if err != nil {
-		return fmt.Errorf("%w; usage: keyp check DIR [--verbose]", err)
+		return fmt.Errorf("%w; %s", err, checkForm)
 	}
 	if len(words) != 1 {
-		return errors.New("usage: keyp check DIR [--verbose]")
+		return errors.New(checkForm)
 	}
 	dir := words[0]
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
 	began := time.Now()
-	list, harmless := listing{out: out, most: shown, each: shownEach},
-		listing{out: out, most: shown, each: shownEach}
+	list := listing{out: out, most: shown, each: shownEach}
 	if *verbose {
-		list, harmless = listing{out: out}, listing{out: out}
+		list = listing{out: out}
 	}
+	harmless := list
 	report := func(f repair.Finding) {
 		part, _, _ := strings.Cut(f.Where, ", entry ")
 		if f.Harmless {
