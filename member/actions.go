@@ -377,8 +377,8 @@ func (m *Member) announceBy(o *commands.Member, q *request) bool {
 	if i < 0 || h.Leader == o.ID || h.Leader == m.id.ID {
 		return false
 	}
-	if _, err := ask(m.ctx, m.askOptions(), busAddress(&h.Members[i]), h.Leader, q,
-		nil); err != nil {
+	if _, err := ask(m.ctx, m.askOptions(), busAddress(&h.Members[i]), h.Leader,
+		q, nil); err != nil {
 		return false
 	}
 	m.moved(&h.Members[i]) // the leader has answered at this address
@@ -574,8 +574,8 @@ func (m *Member) Reset(hard bool, done func(error)) {
 				return
 			}
 			if err != nil {
-				m.o.Logger.Warn("the group does not know that this server has left it", "error",
-					err)
+				m.o.Logger.Warn("the group does not know that this server has left it",
+					"error", err)
 			}
 		}
 		done(nil)

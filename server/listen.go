@@ -136,8 +136,8 @@ func covers(addr, other netip.Addr) bool {
 func listenError(where string, err error) error {
 	if errors.Is(err, unix.EADDRINUSE) {
 		return fmt.Errorf(
-			"cannot listen on %s: the address is in use, is another server running? (%w)", where,
-			err)
+			"cannot listen on %s: the address is in use, is another server running? (%w)",
+			where, err)
 	}
 	return fmt.Errorf("cannot listen on %s: %w", where, err)
 }

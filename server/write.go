@@ -201,8 +201,8 @@ func (l *loop) noteRoom(s *session, full bool) bool {
 		return true
 	}
 	if err := l.poll.reportRoom(s.fd, full); err != nil {
-		l.o.Log.Error("asking for room to write to a connection", "client", s.client.ID, "error",
-			err)
+		l.o.Log.Error("asking for room to write to a connection", "client", s.client.ID,
+			"error", err)
 		l.close(s)
 		return false
 	}

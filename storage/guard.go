@@ -505,8 +505,8 @@ func (g *clockGuard) parse(item Item, ok bool) (r clockRecord) {
 		_, err = fmt.Sscanf(string(text), clockForm, &r.boot, &r.lead, &r.since, &r.at)
 	}
 	if err != nil {
-		g.s.options.Logger.Error("what the store had noted of the clock cannot be read", "error",
-			err)
+		g.s.options.Logger.Error("what the store had noted of the clock cannot be read",
+			"error", err)
 		return clockRecord{}
 	}
 	return r

@@ -603,8 +603,8 @@ func TestTimelineUnevenOnDisk(t *testing.T) {
 	h.saved()
 	h.evict()
 	for range 50 {
-		if _, err := h.s.Timeline(0, Instant{At: now + 1}, Instant{Open: true}, 1,
-			nil); err != nil {
+		if _, err := h.s.Timeline(0, Instant{At: now + 1}, Instant{Open: true},
+			1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -123,8 +123,8 @@ func (p *pruning) folder() error {
 			continue
 		}
 		b := backupFound{File: f}
-		if b.Header, b.history, err = readBackup(p.ctx, p.from.Path(f.Name), p.remote,
-			false); err != nil {
+		if b.Header, b.history, err = readBackup(p.ctx, p.from.Path(f.Name),
+			p.remote, false); err != nil {
 			if err := p.keepBad(f.Name, err); err != nil {
 				return err
 			}

@@ -258,8 +258,8 @@ func (r *Reader) next() error {
 	}
 	raw, err := r.zstd.DecodeAll(b, r.raw[:0])
 	if err != nil || len(raw) != int(size) {
-		return bad("the block behind %d bytes does not unpack: %d bytes, %v", r.bytes, len(raw),
-			err)
+		return bad("the block behind %d bytes does not unpack: %d bytes, %v", r.bytes,
+			len(raw), err)
 	}
 	r.raw, r.rest = raw, raw
 	r.blocks, r.bytes = r.blocks+1, r.bytes+uint64(size)

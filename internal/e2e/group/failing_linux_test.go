@@ -31,8 +31,8 @@ type failure struct {
 func TestWritesFail(t *testing.T) {
 	g := group{members.New(t, 3)}
 	g.diskFails(t, failure{says: "file too large", fails: func(s *testkit.Server) {
-		if err := unix.Prlimit(s.Pid(), unix.RLIMIT_FSIZE, &unix.Rlimit{Max: math.MaxUint64},
-			nil); err != nil {
+		if err := unix.Prlimit(s.Pid(), unix.RLIMIT_FSIZE,
+			&unix.Rlimit{Max: math.MaxUint64}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}})

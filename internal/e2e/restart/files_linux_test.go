@@ -122,8 +122,8 @@ func limitFiles(t *testing.T, pid, n int) {
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: old.Max},
-		nil); err != nil {
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n),
+		Max: old.Max}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
