@@ -22,13 +22,14 @@ import (
 	"keyp/storage/snapshotfile"
 )
 
-// If a member lacks entries that the leader's log no longer contains, the leader sends it a message
-// without data. The member then asks for the snapshot, stores it as a file, and executes itself
-// again; the start installs it. The stream contains the leader's data file of its last checkpoint,
-// and the entries from that checkpoint's base up to the last one committed. Only with these entries
-// does the data file show one moment.
+// The log of the leader may no longer contain the entries that a member lacks. Then the leader
+// sends the member a message without data. The member asks for a snapshot, stores it as a file, and
+// executes itself again. The next start installs the snapshot. A snapshot contains the data file of
+// the leader's last checkpoint, and log entries. Its base is a log entry that the data file
+// contains, with all earlier ones. The entries follow the base, up to the last committed one.
+// Without these entries the data file does not show the state of one moment.
 
-// note is a snapshot's Header.Note.
+// note is the JSON text in Header.Note of a snapshot.
 type note struct {
 	Index    uint64            `json:"index"` // of the base
 	Term     uint64            `json:"term"`
@@ -53,7 +54,8 @@ func (m *Member) snapshot() (*pb.Snapshot, error) {
 		ConfState: b.Conf}}, nil
 }
 
-// send sends a snapshot to a member. Its base is not before the entry after.
+// send sends a snapshot to a member. If the base of the snapshot is before the entry after, it
+// makes a checkpoint first.
 func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err error) {
 	if !m.status.Load().Role.Leads() {
 		return errNotLeader

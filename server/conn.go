@@ -8,10 +8,11 @@ import (
 
 // The methods that commands call on a connection (commands.Conn). Only the loop calls these.
 
-// QueryBuffer is the input that has not been run, or is just being run, and the free room after it.
-// Secure is commands.Conn's.
+// Secure reports whether the connection uses TLS.
 func (s *session) Secure() bool { return s.tls != nil }
 
+// QueryBuffer returns the size of the input that has not been run, or is being run, and the free
+// room after it.
 func (s *session) QueryBuffer() (used, free int) {
 	if s.reader == nil {
 		return 0, 0
@@ -27,7 +28,7 @@ func (s *session) QueryBuffer() (used, free int) {
 // OutputBuffer is the output that has not left.
 func (s *session) OutputBuffer() int { return s.out.pending() }
 
-// Memory is what the connection takes, its share of pools left out.
+// Memory is the memory that the connection uses, without buffers that wait in shared pools.
 func (s *session) Memory() int {
 	n := int(unsafe.Sizeof(*s)) + len(s.client.Addr) + len(s.client.Name) + len(s.client.LibName) +
 		len(s.client.LibVer) + s.out.memory() + s.loop.env.ClientMemory(&s.client)
@@ -69,7 +70,8 @@ func (s *session) Unblock(withError bool) bool {
 	return true
 }
 
-// Kill closes the connection: at once, or after its reply when it is the caller's.
+// Kill closes the connection at once. If the caller runs on this connection, it is closed after its
+// reply.
 func (s *session) Kill() {
 	if s == s.loop.current {
 		s.client.Closing = true

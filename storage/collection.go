@@ -8,9 +8,10 @@ import (
 	"keyp/ttl"
 )
 
-// handle is a key's collection within a transaction. For a missing or expired key it is empty; its
-// first element creates the key. Several handles may be open at once, on one key or many. Counts
-// and index are updated when the command ends (FlushValues).
+// handle is the collection of a key within a transaction. If the key is missing or expired, the
+// collection is empty, and its first element creates the key. Several handles may be open at once,
+// on one key or many. The element counts and the index of deadlines are updated when the command
+// ends (FlushValues).
 type handle struct {
 	t   *Txn
 	k   Key
@@ -63,7 +64,8 @@ func (h *handle) Exists() bool {
 	return o != nil && o.val.Len() > 0
 }
 
-// change gives the object, made if missing, as one that this command changes.
+// change returns the collection for a change by this command. It creates a missing key, and makes
+// FlushValues update the collection when the command ends.
 func (h *handle) change() *Object {
 	o, made := h.object(), false
 	if o == nil {
@@ -103,16 +105,17 @@ func (h *handle) put(o *Object, elem, val []byte, deadline ttl.Deadline) {
 	o.change(elem)
 }
 
-// renew replaces the key's value by v as a whole, as a new generation, and logs v. Deadline and
-// access time stay.
+// renew replaces the whole value of the key by v and logs v. The old elements in the log and on
+// disk no longer count. The deadline and the access time stay.
 func (h *handle) renew(v object.Value) {
 	o := h.object()
 	h.t.install(h.k, v, ttl.At(o.deadline), o.created, o.access)
 	h.change() // it may be empty
 }
 
-// manyGone is the number of removed elements from which on a removal of more than half of a value
-// is logged as the remaining value. Logging a removal and logging an element take about as long.
+// manyGone is the number of elements from which on a large removal is logged in another way. If
+// more than half of the value is removed, the log gets the remaining elements. It takes about as
+// long to log a removed element as to log a remaining one.
 const manyGone = 100
 
 // gone logs that an element is removed.

@@ -13,16 +13,17 @@ import (
 	"keyp/ttl"
 )
 
-// Each part counts the deadlines of its keys that are only on disk, in cells. It does so from the
-// first timeline on that needs the counts. One walk over ttl, in steps and in order, finds the keys
-// that are on disk then. From then on the counts change when a key leaves memory, comes back or
-// expires, while the part's shard is locked.
+// Some keys are only on disk. Each part counts the deadlines of its keys that are only there
+// (ttl.Cells). The counts begin when a timeline first needs them: a timeline counts the keys that
+// will expire in each span of time. One walk then finds these keys. It reads the bucket ttl of the
+// data file in order, in steps. After that the counts change when a key leaves memory, comes back
+// or expires. The shard of the part is locked for each change.
 //
-// A step of the walk reads some entries of ttl and then locks the shards of their keys, one after
-// the other. An entry counts if memory does not know its key then, and if no key of that name has
-// left memory since the walk's last step at the shard. Such an entry agrees with the key's record,
-// because no key leaves memory while changes of ttl are pending for its slot. A key that has left
-// memory meanwhile counts by the deadline with which it left.
+// A step of the walk reads some entries of ttl, and then locks all shards, one after the other. An
+// entry counts if its key is not in memory at that time. It does not count if the key has left
+// memory since the last step. Such a key counts with the deadline that it had when it left memory.
+// An entry that counts agrees with the record of its key, because no key leaves memory while
+// changes of ttl are pending for its slot.
 
 // diskDues counts the next deadlines of a part's keys that are only on disk.
 type diskDues struct {
@@ -52,7 +53,7 @@ func newDiskDues(through []byte) *diskDues {
 	return &diskDues{cells: ttl.NewCells(), through: through}
 }
 
-// knows reports whether an entry of ttl is before the place up to which all are counted.
+// knows reports whether the walk has passed the place of an entry of ttl.
 func (d *diskDues) knows(entry []byte) bool {
 	return d.through == nil || bytes.Compare(entry, d.through) < 0
 }
@@ -103,8 +104,8 @@ func (p *part) fromDisk(k Key, due int64) {
 	}
 }
 
-// forgetDisk discards the counts of a part's deadlines on disk, so that they are found again. One
-// of the deadlines has disappeared without having been read.
+// forgetDisk discards the counts of a part, so that a new walk counts again. It is called when the
+// counts may be wrong, and when too many keys leave memory during the walk.
 func (p *part) forgetDisk() {
 	if p.disk != nil {
 		p.disk = nil
@@ -124,8 +125,9 @@ type diskWalk struct {
 	}
 }
 
-// knowDisk continues the walk until it has passed the instant through or has read most entries. It
-// leaves the rest to a goroutine. A transaction does not wait for others that continue the walk.
+// knowDisk continues the walk until it has passed the instant through, or has read about most
+// entries. If background work is allowed, a goroutine continues the rest. If another goroutine is
+// walking, a transaction returns at once instead of waiting.
 func (v View) knowDisk(through int64, most int) error {
 	w := &v.s.diskWalk
 	if v.t == nil {

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// feed passes the log's batches to the replays, each on a goroutine of its own. Every replay reads
-// every batch, in the log's order, and applies the records of its own shards. So records of one
-// shard are applied in order, and one decoder serves all. A record that concerns more than one
-// shard is applied by one replay while the others wait at the same record (meeting).
+// feed passes the batches of the log to the replays. Each replay runs on its own goroutine. It
+// reads every batch in the order of the log, but applies only the records of its own shards. So the
+// records of one shard are applied in order. If a record concerns several shards, one replay
+// applies it while the others wait at the same record (meeting).
 //
 // The result of a damaged record does not depend on which replay is faster. The error of the first
 // damaged record in the log counts, and no replay stops before it has reached that record.
@@ -82,7 +82,7 @@ func newFeed(r *recovering) *feed {
 	return f
 }
 
-// batch adds a batch, whose bytes it copies. end returns the errors.
+// batch adds a copy of a batch. The errors of the replay come from end.
 func (f *feed) batch(lsn uint64, batch []byte) error {
 	if len(batch) == 0 { // of a checkpoint's rotation
 		return nil
@@ -153,7 +153,8 @@ func (f *feed) run(r *replay, queue chan *stretch) {
 	}
 }
 
-// reuse empties a stretch; buffers that a large batch made grow are left to the garbage collector.
+// reuse empties a stretch, so that it can be filled again. It drops a buffer that a large batch has
+// made too large.
 func (st *stretch) reuse() {
 	st.batches = st.batches[:0]
 	if st.bytes = st.bytes[:0]; cap(st.bytes) > 2*stretchBytes {

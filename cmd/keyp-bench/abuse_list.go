@@ -40,10 +40,11 @@ var collectionKinds = []collectionKind{
 	}},
 }
 
-// large is the key of the collection of a.n elements of a kind.
+// large is the key of the large collection of this kind.
 func (k collectionKind) large() string { return "large:" + k.name }
 
-// fillLarge makes collections of some kinds, all kinds if none is named.
+// fillLarge returns a step that makes the large collections of the named kinds, or of all kinds if
+// none is named.
 func fillLarge(kinds ...string) func(*abuser) error {
 	return func(a *abuser) error {
 		for _, k := range collectionKinds {
@@ -58,7 +59,7 @@ func fillLarge(kinds ...string) func(*abuser) error {
 	}
 }
 
-// eachLarge runs a command on the collection of each kind.
+// eachLarge returns a step that runs a command on the large collection of each kind.
 func eachLarge(name string, args ...string) func(*abuser) error {
 	return func(a *abuser) error {
 		for _, k := range collectionKinds {
@@ -70,7 +71,7 @@ func eachLarge(name string, args ...string) func(*abuser) error {
 	}
 }
 
-// largeAbuses are about the four large collections together.
+// largeAbuses use all four large collections.
 var largeAbuses = []abuse{
 	{name: "a checkpoint of all", prepare: fillLarge(), do: func(a *abuser) error {
 		if err := a.run("BGSAVE"); err != nil {
@@ -82,7 +83,8 @@ var largeAbuses = []abuse{
 	{name: "expiry of each", prepare: fillLarge(), do: eachLarge("PEXPIRE", "1")},
 }
 
-// fillOne makes a collection of a.n elements, the numbers from first on.
+// fillOne replaces the key by a collection with a.n elements. The elements have the numbers from
+// first on.
 func (a *abuser) fillOne(k collectionKind, key string, first int) error {
 	if err := a.run("DEL", key); err != nil {
 		return err
@@ -124,7 +126,8 @@ func repeated(n func(a *abuser) int, args ...string) func(*abuser) error {
 	}
 }
 
-// manyArgs returns a step that sends a command with n more arguments: prefix and a number.
+// manyArgs returns a step that sends a command with n more arguments. Each one is the prefix with a
+// number.
 func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser) error {
 	return func(a *abuser) error {
 		b := redcon.AppendArray(nil, len(args)+n(a))

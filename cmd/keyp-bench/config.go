@@ -44,7 +44,8 @@ type side struct {
 	addr    string
 }
 
-// isKeyp is false for the peer, whose options are not Keyp's.
+// isKeyp reports whether the server is a Keyp. The peer is none, so it does not know the options of
+// Keyp.
 func (s side) isKeyp() bool { return s.name != "peer" }
 
 // quickValues are the flags that --quick sets unless they are given.
@@ -53,7 +54,7 @@ var quickValues = map[string]string{
 	"length": "300ms",
 }
 
-// flags are the raw values behind a config.
+// flags are the values of the command line from which a config is made.
 type flags struct {
 	config
 	keyp, peer, before, keypAddr, peerAddr string

@@ -23,7 +23,8 @@ const (
 //
 //	load …… T-500 ms: GETs begin …… T: counted from here …… DBSIZE is back: end
 //
-// It fails when a key is gone before the instant or readable after it.
+// It fails if a key disappears before the instant T. It also fails if the last key can still be
+// read after T. The GETs continue for at least --length after T.
 func expireBurst(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
 	bystanders := min(b.keys, readerKeys) // keys without a deadline
 	if err := b.load(ctx, t, bystanders); err != nil {
@@ -83,9 +84,10 @@ func expireBurst(b *bench, ctx context.Context, l line, t *target, round int) ([
 	return readings, nil
 }
 
-// loadBurst writes keys with deadlines from the returned instant on, in Unix ms, spread over the
-// time over. The instant is at least early ms after loadBurst returns. If loading takes too long,
-// it waits until the keys have expired and tries again with a later instant.
+// loadBurst writes keys and returns an instant in Unix ms. The deadlines of the keys begin at that
+// instant and are spread over the next over ms. The instant is at least early ms after loadBurst
+// returns. If loading takes too long, loadBurst waits until the keys have expired. Then it tries
+// again with more time, up to burstAttempts times in all.
 func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, early int64,
 	client *redis.Client, baseline int64) (int64, error) {
 	lead := 2*early + int64(keys)/50
@@ -109,8 +111,8 @@ func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over, ear
 		lead/3)
 }
 
-// deadlines spreads the deadlines of keys evenly from the instant from until over ms later. Keys
-// that are written one after the other have deadlines far apart.
+// deadlines spreads the deadlines of keys evenly over the over ms that begin at the instant from.
+// Keys that are written one after the other have deadlines far apart.
 type deadlines struct {
 	keys       uint64
 	from, over int64

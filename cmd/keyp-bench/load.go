@@ -28,7 +28,7 @@ const (
 // keyName is the name of key n.
 func keyName(prefix string, n uint64) string { return fmt.Sprintf("%s%012d", prefix, n) }
 
-// valueOf is the value of key n: text that follows from n, so that any reply can be checked.
+// valueOf is the value of key n. The number n determines its text, so any reply can be checked.
 func valueOf(n uint64, size int) string {
 	digits := fmt.Sprintf("%012d-", n)
 	return strings.Repeat(digits, size/len(digits)+1)[:size]
@@ -45,7 +45,8 @@ func (b *bench) load(ctx context.Context, t *target, n uint64) error {
 	})
 }
 
-// loadTTL writes the keys ttl:0 to ttl:n-1, each with its deadline: option is PX or PXAT.
+// loadTTL writes the keys ttl:0 to ttl:n-1. The function ms returns the deadline of each key, and
+// option says how SET takes it: PX or PXAT.
 func (b *bench) loadTTL(ctx context.Context, t *target, n uint64, option string,
 	ms func(key uint64) int64) error {
 	return b.loadAll(ctx, t, n, func(key uint64) []any {

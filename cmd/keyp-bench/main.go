@@ -1,6 +1,7 @@
-// Keyp-bench measures what redis-benchmark does not: two servers side by side that promise
-// durability, keys that expire, restarts, memory, and what other clients notice of costly
-// commands. For streams of single commands it calls redis-benchmark. See --help.
+// Keyp-bench compares two servers that promise durability, side by side. It measures things that
+// redis-benchmark does not measure: expiring keys, restarts and memory. It also measures how costly
+// commands slow down other clients. For streams of single commands it calls redis-benchmark. See
+// --help.
 package main
 
 import (

@@ -89,7 +89,7 @@ func (t *target) cpu() time.Duration {
 // dial returns a client of one connection to the server.
 func (t *target) dial(timeout time.Duration) *redis.Client { return proc.Dial(t.addr, timeout) }
 
-// while returns a context that ends with ctx, and when the server has ended by itself.
+// while returns a context that ends when ctx ends or when the server has ended by itself.
 func (t *target) while(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.server != nil {
@@ -116,7 +116,7 @@ func (t *target) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", t.name, err)
 }
 
-// info returns a section of INFO; a server that has none gives nothing.
+// info returns a section of INFO, or nil if the server does not have it.
 func info(ctx context.Context, client *redis.Client, section string) (map[string]string, error) {
 	sections, err := client.InfoMap(ctx, section).Result()
 	if err != nil {

@@ -45,7 +45,7 @@ type workload struct {
 	once bool
 }
 
-// procedure measures one round with a fresh server.
+// procedure measures one round.
 type procedure func(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error)
 
 // reading is one figure.
@@ -67,7 +67,7 @@ var (
 	getTTL        = []string{"GET", ttlPrefix + "__rand_int__"}
 )
 
-// allWorkloads is the one list of workloads, in the order in which they are measured.
+// allWorkloads has all workloads, in the order in which --workload all measures them.
 var allWorkloads = slices.Concat([]workload{
 	{name: "set", summary: "SET of random keys", requests: setRequests},
 	{name: "get", summary: "GET of random keys that all exist", requests: getRequests},

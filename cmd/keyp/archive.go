@@ -33,9 +33,9 @@ func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
 	return a
 }
 
-// runArchive runs the command for a file, in a directory if that is still there. When ctx ends it
-// gets SIGTERM, with all that it has started, and SIGKILL after commandPatience. After an error
-// nothing that it has started is left.
+// runArchive runs the archive command for a file. The command runs in dir, or in the data directory
+// if dir is gone. When ctx ends, the command and all its processes get SIGTERM, and after
+// commandPatience SIGKILL. After an error no process of the command is left.
 func runArchive(ctx context.Context, command, dir, path string, logger *slog.Logger) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

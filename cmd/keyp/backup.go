@@ -31,7 +31,7 @@ TARGET is a file that is not there, a directory, s3://BUCKET/PREFIX, or - for st
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL say how to reach
 options: ` + targetUsage + ", " + serverUsage
 
-// backupShort is all of that on one line.
+// backupShort is the short form of backupUsage, for error messages.
 const backupShort = "usage: keyp backup ADDR|DIR TARGET, keyp backup verify FILE, keyp backup prune DIR (see keyp backup --help)"
 
 // backupPatience bounds how long a server may take for the next piece; it may have to end a
@@ -47,7 +47,8 @@ func addTargetFlags(flags *flag.FlagSet) *target.Options {
 	return o
 }
 
-// backup makes a file of all that a server or a data directory has at one moment.
+// backup runs keyp backup. It writes all data of one moment, of a server or a directory, to a
+// target. With prune it removes old backups, and with verify it checks one.
 func backup(args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "prune" {
 		return prune(args[1:], out)
@@ -110,7 +111,8 @@ func backup(args []string, out io.Writer) error {
 	return nil
 }
 
-// mayCreate returns an error for a target at which there can be no backup, before work begins.
+// mayCreate returns an error if no backup can be made at the target. It is called before the work
+// begins.
 func mayCreate(from, to string, remote target.Options) error {
 	if from == "verify" || to == "-" {
 		return nil
@@ -131,7 +133,7 @@ func mayCreate(from, to string, remote target.Options) error {
 
 var errInterrupted = errors.New("it was interrupted")
 
-// interruption returns the error of an operation that a signal may have ended.
+// interruption returns errInterrupted if a signal has ended ctx, and err otherwise.
 func interruption(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -148,7 +150,7 @@ type backupTool struct {
 	began    time.Time
 }
 
-// moment is what a backup is of.
+// moment describes the state of the data that a backup contains.
 type moment struct {
 	lsn             uint64
 	at              int64 // Unix ms
@@ -178,7 +180,7 @@ func (t *backupTool) ofDir(dir, to string) (err error) {
 	return t.write(to, m, func(w io.Writer) error { return sn.SendBackup(t.ctx, w) })
 }
 
-// write makes the backup at a target from what stream writes.
+// write writes the backup to a target. The function stream provides the data.
 func (t *backupTool) write(to string, m moment, stream func(io.Writer) error) error {
 	t.progress.Begin("backing up")
 	defer t.progress.End()

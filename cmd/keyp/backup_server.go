@@ -17,7 +17,7 @@ import (
 // for the same time.
 const resumeTime = time.Minute
 
-// ofServer reads a backup from a server.
+// ofServer backs up a server to the target to.
 func (t *backupTool) ofServer(o *redis.Options, to string) error {
 	client := redis.NewClient(o)
 	defer client.Close()
@@ -62,7 +62,7 @@ func (t *backupTool) ofServer(o *redis.Options, to string) error {
 	})
 }
 
-// lostServer explains the error of a connection that the server has ended.
+// lostServer returns err. If the server has ended the connection, it adds that to the text.
 func lostServer(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("the server has ended the connection: %w", err)
@@ -85,8 +85,8 @@ type piece struct {
 	err  error
 }
 
-// pieces asks for the next piece while the last one is written. The channel is closed after the
-// last piece.
+// pieces reads one piece after the other, and reads the next one while the caller writes the
+// previous one. The channel is closed after the last piece, after an error, or when ctx ends.
 func (r *backupReader) pieces(ctx context.Context) <-chan piece {
 	pieces := make(chan piece, 1)
 	go func() {
@@ -109,7 +109,8 @@ func (r *backupReader) pieces(ctx context.Context) <-chan piece {
 	return pieces
 }
 
-// next reads a piece.
+// next reads the next piece. If the connection is lost, it resumes the backup on another connection
+// and reads the piece there.
 func (r *backupReader) next(ctx context.Context) (string, error) {
 	for {
 		text, err := r.conn.Do(ctx, "keyp.backup", "read").Text()
@@ -128,8 +129,9 @@ func (r *backupReader) next(ctx context.Context) (string, error) {
 	}
 }
 
-// lostConnection reports whether an error may be that of a connection, and another one may do: not
-// a reply, and not that no server is there.
+// lostConnection reports whether another connection may help after an error. It returns false if
+// the server replied with the error, if no server listens, if the client was closed, or if ctx has
+// ended.
 func lostConnection(ctx context.Context, err error) bool {
 	var reply redis.Error
 	return ctx.Err() == nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrClosed) &&

@@ -24,8 +24,8 @@ const (
 options: --verbose: print all that is damaged; otherwise some of each kind`
 )
 
-// shown is how many of the things that are damaged are printed, and shownEach how many of those in
-// one part of a file.
+// shown is the largest number of damaged places that are printed. shownEach is the largest number
+// of them in one part of a file.
 const (
 	shown     = 100
 	shownEach = 5
@@ -34,8 +34,8 @@ const (
 // toolWait is how long a tool waits for a server that is about to end.
 const toolWait = 2 * time.Second
 
-// check proves that a data directory is sound, and prints what is not. It changes nothing,
-// and no server may use the directory meanwhile.
+// check verifies a data directory and prints each damaged place. It changes nothing. No server may
+// use the directory meanwhile.
 func check(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -95,8 +95,8 @@ func check(args []string, out io.Writer) error {
 	return err
 }
 
-// checkMember proves that the log of a member's directory says what it must, and that the data is
-// sound with what it says to be committed.
+// checkMember verifies the log in the directory of a member of a group. It also verifies the data
+// together with all entries that the log marks as committed.
 func checkMember(dir string,
 	report func(repair.Finding)) (storage.Recovered, *member.Closed, error) {
 	o := toolOptions(dir, toolProgress())
@@ -112,7 +112,8 @@ func checkMember(dir string,
 	return found, closed, errors.Join(repair.Prove(s, dir, report), s.Close(false))
 }
 
-// inUse names what uses a directory that is in use.
+// inUse adds an explanation to the error that the directory is in use. It returns any other error
+// unchanged.
 func inUse(err error) error {
 	if errors.Is(err, storage.ErrLocked) {
 		return fmt.Errorf("%w; a server runs on it, or one that was stopped has not ended yet", err)
@@ -120,7 +121,8 @@ func inUse(err error) error {
 	return err
 }
 
-// listing prints lines of one kind: most of them at most, and each of those about one part. 0: all.
+// listing prints lines of one kind. It prints at most most lines in all, and at most each lines
+// about one part. 0 means no limit.
 type listing struct {
 	out        io.Writer
 	most, each int

@@ -60,8 +60,8 @@ func (t *clusterTool) client(addr string) *redis.Client {
 	return redis.NewClient(&o)
 }
 
-// stateOf asks a member itself how it is: one that leads no more may show what it last knew of
-// others.
+// stateOf asks a member for its own state. It does not rely on another member, because a former
+// leader may show old states of others.
 func (t *clusterTool) stateOf(n *redis.Node) string {
 	c := t.client(t.nodeAddr(n))
 	defer c.Close()
@@ -81,11 +81,12 @@ func (t *clusterTool) stateOf(n *redis.Node) string {
 	return memberOK
 }
 
-// memberOK is the state of a member that lacks nothing.
+// memberOK is the state of a member without a problem.
 const memberOK = "ok"
 
-// status lists the members of a group, and asks each of them. It fails unless one leads and all are
-// there; a member that still gets its first data is not.
+// status lists the members of a group and asks each of them for its state. It returns an error
+// unless one member leads and all are well. A member that still receives its first data is not
+// well.
 func (t *clusterTool) status(addr string) error {
 	t.o.ReadTimeout = clusterReach // a member that takes longer is not well
 	id, err := t.ask(addr, "cluster", "myid")
@@ -140,8 +141,8 @@ func (t *clusterTool) status(addr string) error {
 	return nil
 }
 
-// fits returns an error if a server cannot join the group of another one, whose nodes are known: it
-// has keys, or is in another group.
+// fits tells a server about the group of another one (CLUSTER MEET), whose nodes are known. It
+// returns an error if the server cannot join: it has keys, or is in another group.
 func (t *clusterTool) fits(group, addr string, known []groupNode) error {
 	host, port, err := net.SplitHostPort(group)
 	if err != nil {
@@ -159,8 +160,8 @@ func (t *clusterTool) fits(group, addr string, known []groupNode) error {
 	return nil
 }
 
-// replace puts a server in the place of a member, which may be at the same address: one whose disk
-// was lost, and that has started empty.
+// replace removes a lost member from the group and adds a server in its place. The server may have
+// the address of the lost member, if it has lost its disk and started empty.
 func (t *clusterTool) replace(group, which, addr string) error {
 	id, err := t.reach(addr)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"keyp/internal/vfs"
 )
 
-// logFiles returns the file system of the log: the real one, or with a delay, in
-// microseconds, the real one on a disk whose syncs take that much longer.
+// logFiles returns the file system for the log. If delay is not 0, each sync takes delay
+// microseconds longer.
 func logFiles(delay int64) vfs.FS {
 	if delay == 0 {
 		return vfs.OS
@@ -18,8 +18,8 @@ func logFiles(delay int64) vfs.FS {
 	return vfs.Slow(vfs.OS, func() { blockThread(time.Duration(delay) * time.Microsecond) })
 }
 
-// blockThread waits within a system call, as a sync does: unlike time.Sleep it hands the
-// processor on only once the scheduler notices.
+// blockThread waits in a system call, as a sync does. Other goroutines get the processor only when
+// the scheduler notices the wait. With time.Sleep they get it at once.
 func blockThread(d time.Duration) {
 	end := time.Now().Add(d)
 	for left := d; left > 0; left = time.Until(end) {

@@ -81,7 +81,7 @@ func health(args []string, out io.Writer) error {
 	return err
 }
 
-// healthAddress is where a server with such a configuration is asked.
+// healthAddress returns the address at which health asks a server with this configuration.
 func healthAddress(cfg *config.Config) (string, error) {
 	at, port, socket := cfg.String("http-addr"), cfg.Int("port"), cfg.String("unixsocket")
 	if !cfg.Given("http-addr") { // it may have another port, or another server its usual one
@@ -105,9 +105,9 @@ func healthAddress(cfg *config.Config) (string, error) {
 			"there is no port without TLS to ask at: give the server an http-addr, and ask there")
 }
 
-// answersPing reports whether a server at an address is ready: it answers PING, or it asks for a
-// password. It returns false if the server there does not speak Redis's protocol, and an error if
-// the server says that it is not ready.
+// answersPing reports whether the server at an address is ready: it replies to PING, or refuses
+// PING for lack of a password or a permission. It returns false if the server does not speak the
+// Redis protocol. It returns an error if the server cannot be reached or says that it is not ready.
 func answersPing(at string) (bool, error) {
 	if strings.Contains(at, "://") {
 		return false, nil
@@ -162,8 +162,8 @@ func unreached(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &late) && late.Timeout()
 }
 
-// reached is the host by which a server is reached that serves at all addresses, or at a port
-// alone: this machine.
+// reached returns the host to connect to. If the server listens on all addresses, or if no host is
+// given, that is this machine.
 func reached(host string) string {
 	switch host {
 	case "", "0.0.0.0":
@@ -174,8 +174,8 @@ func reached(host string) string {
 	return host
 }
 
-// readyPage is the page to ask at an address, which may be http-addr's or begin with http:// or
-// https://.
+// readyPage returns the URL of /readyz at an address. The address is HOST:PORT, or begins with
+// http:// or https://.
 func readyPage(at string) (*url.URL, error) {
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
@@ -189,8 +189,8 @@ func readyPage(at string) (*url.URL, error) {
 	return page, nil
 }
 
-// fetch returns the status and the first line of a page. Of a server on this machine it does not
-// matter what its certificate is for.
+// fetch returns the status and the first line of a page. It does not verify the certificate of a
+// server at a loopback address.
 func fetch(page *url.URL) (status int, line string, err error) {
 	host, err := netip.ParseAddr(page.Hostname())
 	own := err == nil && host.IsLoopback()

@@ -1,4 +1,4 @@
-// Command keyp is the server; its subcommands work on data directories.
+// Command keyp is the server. Its subcommands work on data directories and on running servers.
 //
 //	keyp [FILE | -] [--OPTION VALUE...]...    run the server (serve.go)
 //	keyp --check-config [FILE | -]...         check its configuration
@@ -20,11 +20,11 @@
 //	keyp help [TOPIC]                         explain all this
 //	keyp version                              print the version
 //
-// With --check-config the server is not run: what it would refuse is printed, or what has no
-// effect.
+// With --check-config the server does not run. The command prints the options that the server would
+// refuse, and those that have no effect.
 //
-// Each mistake, or failure, is one line on standard error. config.Uses says what the exit statuses
-// mean.
+// Each mistake or failure is printed as one line on standard error. The table config.Uses lists the
+// exit statuses of each command.
 package main
 
 import (

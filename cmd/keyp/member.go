@@ -20,11 +20,12 @@ import (
 	"keyp/server"
 )
 
-// errAgain: the process is to execute itself again.
+// errAgain says that the process must execute itself again.
 var errAgain = errors.New("the server starts again")
 
-// newMember makes this server's part in a group; serve calls it if cluster-enabled is yes. again
-// stops the server cleanly, so that the process can execute itself again.
+// newMember makes the Member that represents this server in a group. serve calls it if
+// cluster-enabled is yes. The function again stops the server cleanly, so that the process can
+// execute itself again.
 func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger,
 	env func() *commands.Env, again func()) (*member.Member, error) {
 	o := member.Options{
@@ -94,8 +95,8 @@ func memberPort(cfg *config.Config) (int, error) {
 	return port, nil
 }
 
-// executeAgain executes this program again, in this process, with its arguments. A clock that DEBUG
-// has shifted stays so.
+// executeAgain replaces this process by a new run of this program with the same arguments. If DEBUG
+// has shifted the clock, the new run keeps the shift.
 func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 	args := slices.Clone(os.Args)
 	if offset := machine.Offset(); offset != cfg.Int("debug-clock-offset") {

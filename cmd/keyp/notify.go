@@ -22,9 +22,8 @@ const (
 	notifyTime = time.Second
 )
 
-// notifier notifies a service manager, such as systemd, of what the server does, by datagrams to
-// NOTIFY_SOCKET, as sd_notify(3) describes them. All methods of a nil one do nothing: nobody asked
-// for them.
+// notifier tells a service manager, such as systemd, about the state of the server. It sends
+// datagrams to NOTIFY_SOCKET, as sd_notify(3) describes. The methods of a nil notifier do nothing.
 type notifier struct {
 	log      *slog.Logger
 	conn     *net.UnixConn
@@ -35,7 +34,8 @@ type notifier struct {
 	quit     chan struct{}
 }
 
-// newNotifier returns the notifier that an environment asks for, nil if it asks for none.
+// newNotifier returns a notifier if the environment has NOTIFY_SOCKET. It returns nil if it has
+// none, or if the socket cannot be reached.
 func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
 	socket := getenv("NOTIFY_SOCKET")
 	if socket == "" {
@@ -64,7 +64,8 @@ func (n *notifier) send(message string) {
 	}
 }
 
-// loads shows the manager how far a start is, so that it waits longer.
+// loads returns a sink that reports the progress of a start to the manager, so that the manager
+// waits longer.
 func (n *notifier) loads() progress.Sink {
 	return progress.Sink{Every: extendEvery, Show: func(r progress.Report) {
 		if n == nil || !n.loading.Load() {
@@ -75,9 +76,9 @@ func (n *notifier) loads() progress.Sink {
 	}}
 }
 
-// ready is called when the data is loaded and the server listens, before its loop runs; post has
-// the loop run a function. The manager is notified when the loop runs, and afterwards as often as
-// it wants while the loop answers.
+// ready is called when the data is loaded and the server listens, before its loop runs. The
+// function post makes the loop run another function. The manager is notified when the loop runs. If
+// the manager wants signs of life, it gets them while the loop answers.
 func (n *notifier) ready(post func(func())) {
 	if n == nil {
 		return
@@ -94,8 +95,9 @@ func (n *notifier) ready(post func(func())) {
 	}()
 }
 
-// watch sends a sign of life at each tick before which the loop has answered. Once the server stops
-// nothing answers any more, and the manager bounds that by another time.
+// watch sends a sign of life at each tick if the loop has answered since the last one. When the
+// server stops, the loop no longer answers. Then watch sends a sign at every tick, because the
+// manager limits the time of a stop itself.
 func (n *notifier) watch(tick <-chan time.Time, post func(func())) {
 	answered := make(chan struct{}, 1)
 	ask := func() { post(func() { answered <- struct{}{} }) }

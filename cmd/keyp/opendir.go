@@ -14,7 +14,7 @@ import (
 	"keyp/storage"
 )
 
-// toolOptions are those of a store that a tool uses.
+// toolOptions returns the options with which a tool opens a store.
 func toolOptions(dir string, meter *progress.Meter) storage.Options {
 	limit, patience := commands.ClockGuard(config.New())
 	return storage.Options{
@@ -27,9 +27,10 @@ func toolOptions(dir string, meter *progress.Meter) storage.Options {
 	}
 }
 
-// openDir opens a directory that no server uses. It only reads the directory of a member: the store
-// then has everything that the member's log calls committed, closed describes the member, and a
-// message on standard error names missing data. For any other directory closed is nil.
+// openDir opens a directory that no server uses. It only reads the directory of a member of a
+// group. Then the store has all entries that the member's log marks as committed, and closed
+// describes the member. If the log has later entries, a message on standard error says that they
+// are left out. For any other directory closed is nil.
 func openDir(o storage.Options) (s *storage.Store, closed *member.Closed, err error) {
 	o.Existing = true
 	s, _, err = storage.Open(o)

@@ -21,7 +21,8 @@ type namedFile struct {
 	written bool // by the server
 }
 
-// namedFiles are the files that the options name, and the configuration file itself.
+// namedFiles returns the configuration file, the files that it includes, and the files that the
+// options name. It leaves out devices and pipes.
 func namedFiles(cfg *config.Config) (files []namedFile) {
 	add := func(option, path string, written bool) {
 		if path != "" && (!isDevice(path) || option == "unixsocket") {
@@ -49,8 +50,8 @@ func isDevice(path string) bool {
 	return err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0
 }
 
-// checkFiles returns all errors of the files that the options name. A file that the server writes
-// must have only one purpose. No named file may be one of the server's data files.
+// checkFiles returns all errors in the paths of the configuration. If the server writes a file, no
+// other option may name that file. No option may name a data file of the server.
 func checkFiles(cfg *config.Config) (all []error) {
 	files, dir := namedFiles(cfg), cfg.PathOf("dir")
 	authorities := cfg.PathOf("tls-ca-cert-dir")
@@ -95,8 +96,8 @@ func checkDirectory(dir string) error {
 	return err
 }
 
-// checkPlace returns the error for a file that the server cannot make at the start. It opens the
-// log before it makes the directory of the data, and the other ones afterwards.
+// checkPlace returns an error if the server cannot make a file at the start. The log file is opened
+// before the data directory is made, and the other files are opened after that.
 func checkPlace(f namedFile, dir string) error {
 	if !f.written || f.option == "aclfile" { // which is there
 		return nil
@@ -116,8 +117,8 @@ func checkPlace(f namedFile, dir string) error {
 	return nil
 }
 
-// checkPIDFile returns the error for a pidfile that is there and is not what an earlier server has
-// left: the server would write over it.
+// checkPIDFile returns an error if the pidfile exists and has other content than a process id. The
+// server would overwrite that content.
 func checkPIDFile(path string) error {
 	if path == "" {
 		return nil
@@ -155,7 +156,8 @@ func samePlace(a, b string) bool {
 	return real(a) == real(b)
 }
 
-// real is an absolute path without symbolic links, whether they lead to something or not yet.
+// real returns the absolute path without symbolic links. A link may lead to a file that does not
+// exist yet.
 func real(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -180,8 +182,8 @@ func real(path string) string {
 	}
 }
 
-// nameWithin is the name of the file or directory in dir that a path leads to or into; empty: it
-// leads elsewhere.
+// nameWithin returns the name of the entry of dir that contains the path, or is the path. It
+// returns an empty string if the path is not in dir.
 func nameWithin(path, dir string) string {
 	rel, err := filepath.Rel(real(dir), real(path))
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {

@@ -15,13 +15,14 @@ import (
 
 const repairUsage = "usage: keyp repair DIR NEWDIR"
 
-// Exit statuses of repair, beside 0 for nothing lost.
+// These are the exit statuses of repair. The status is 0 if nothing was lost.
 const (
 	statusLost   = 1
 	statusFailed = 2
 )
 
-// renewLeases gives leases whose last state is lost tokens above those that others may have had.
+// renewLeases returns the hooks for leases. If the last state of a lease is lost, they give the
+// lease a new token. It is larger than any token that another owner may have.
 func renewLeases(s *storage.Store) storage.Hooks { return leases.New(s) }
 
 // repairDir saves what can be saved of a damaged data directory into a new one, and lists what

@@ -31,7 +31,8 @@ options: --archive more than once: where one archive of the server ends or lacks
          --keep-expired: what was there at that moment and has expired since then loses its deadline; otherwise it is gone
 BACKUP and DIR may be in a bucket, s3://BUCKET/PREFIX/NAME, that is reached as keyp backup --help says; option: ` + targetUsage
 
-// restore makes a new data directory of a backup.
+// restore makes a new data directory from a backup. With --list it only lists moments of the
+// archives.
 func restore(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("restore", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -109,7 +110,7 @@ func archiveAt(ctx context.Context, path string, remote target.Options) (archive
 	return archiveFiles{ctx, folder}, nil
 }
 
-// List and Open are those of archive.Files.
+// List and Open implement archive.Files.
 func (f archiveFiles) List() (names []string, err error) {
 	files, err := f.Folder.List(f.ctx)
 	for _, file := range files {
@@ -123,8 +124,9 @@ func (f archiveFiles) Open(name string) (io.ReadCloser, error) {
 	return file, err
 }
 
-// interruptible runs what knows no context, and returns when it has ended or ctx has. Then the
-// caller is about to end, too.
+// interruptible runs a function that takes no context. If ctx ends first, it waits at most one
+// second longer and returns the error of ctx. Then the function may still run, so the caller must
+// end soon.
 func interruptible(ctx context.Context, run func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
@@ -140,7 +142,7 @@ func interruptible(ctx context.Context, run func() error) error {
 	return ctx.Err()
 }
 
-// restoreInto makes a directory of a backup.
+// restoreInto restores a backup into the new directory dir.
 func restoreInto(ctx context.Context, from, dir string, remote target.Options,
 	source storage.Source, meter *progress.Meter) (m storage.Moment, err error) {
 	meter.Begin("restoring")
@@ -160,7 +162,8 @@ func restoreInto(ctx context.Context, from, dir string, remote target.Options,
 	return <-made, nil
 }
 
-// unsound says of a backup that cannot be restored whether that is its own fault.
+// unsound returns the error for a backup that cannot be verified. The text says whether the backup
+// itself is damaged.
 func unsound(path string, err error) error {
 	for _, is := range []error{backupfile.ErrBad, snapshotfile.ErrBad, storage.ErrCorrupt} {
 		if errors.Is(err, is) {
@@ -170,8 +173,8 @@ func unsound(path string, err error) error {
 	return fmt.Errorf("%s cannot be verified: %w", path, err)
 }
 
-// verifyBackup proves a backup: its checksums, and all that keyp check proves of the directory that
-// is restored of it, which is made for that and removed again.
+// verifyBackup verifies a backup. It restores the backup into a temporary directory, which checks
+// the checksums. Then it checks that directory as keyp check does, and removes it.
 func verifyBackup(ctx context.Context, path string, remote target.Options,
 	out io.Writer) (err error) {
 	began, meter := time.Now(), toolProgress()

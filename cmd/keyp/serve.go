@@ -164,8 +164,8 @@ func enterDir(dir string) error {
 	return os.Chdir(dir)
 }
 
-// warnOfRedis says that the files of Redis in the working directory, the data directory, are not
-// read, if there is no data of Keyp.
+// warnOfRedis logs a warning if the working directory has files of Redis and no data of Keyp. The
+// warning says that the server does not read these files.
 func warnOfRedis(logger *slog.Logger, dir string) {
 	if storage.Exists(".") {
 		return
@@ -228,15 +228,15 @@ func serveHTTP(cfg *config.Config, logger *slog.Logger, clk clock.Clock) (*web.S
 	return web.Listen(o)
 }
 
-// lockWait is how long a start waits for the end of the process before it, which takes about
-// half a second for each GB that it had.
+// lockWait is how long a start waits until the previous process has ended. A process needs about
+// half a second to end for each GB of its memory.
 const lockWait = 10 * time.Second
 
 // failedCloseTime bounds closing a store after a failure.
 const failedCloseTime = 10 * time.Second
 
-// closeFailed closes the store of a server that failed. What failed may have left locks
-// held, so this does not wait for ever; everything acknowledged is in the log.
+// closeFailed closes the store of a server that failed. A lock may still be held after the failure,
+// so closeFailed waits at most failedCloseTime. All acknowledged data is in the log.
 func closeFailed(store *storage.Store) error {
 	closed := make(chan error, 1)
 	go func() { closed <- store.Close(false) }()
@@ -248,8 +248,8 @@ func closeFailed(store *storage.Store) error {
 	}
 }
 
-// stopOnSignal ends the context at SIGINT or SIGTERM. A second signal ends the process
-// at once, with status 1: what was acknowledged is in the log all the same.
+// stopOnSignal ends the context at SIGINT or SIGTERM. A second signal ends the process at once,
+// with status 1. All acknowledged data is in the log even then.
 func stopOnSignal(logger *slog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

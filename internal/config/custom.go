@@ -14,8 +14,9 @@ const (
 	ClassPubSub
 )
 
-// OutputLimit bounds the output that waits for one client: over Hard it is cut at
-// once, over Soft after Seconds. 0 is no bound.
+// OutputLimit limits the output that waits for one client. The connection is closed at once if the
+// output is larger than Hard. It is also closed if the output is larger than Soft for Seconds. 0
+// means no limit.
 type OutputLimit struct {
 	Hard, Soft int64
 	Seconds    int64
@@ -71,8 +72,8 @@ func outputLimitLines(v value) []string {
 	return lines
 }
 
-// readSave reads "seconds changes" pairs. In a file each line adds its pairs, and an
-// empty string takes all back.
+// readSave reads pairs of seconds and changes. It adds them to the pairs of old, which earlier
+// lines of a file have set. An empty string removes all pairs.
 func readSave(old value, words []string) (value, error) {
 	invalid := errors.New("Invalid save parameters") //lint:ignore ST1005 Redis's text
 	words = strings.Fields(strings.Join(words, " "))
@@ -102,11 +103,12 @@ func saveLines(v value) []string {
 	return lines
 }
 
-// eventLetters are the classes of notify-keyspace-events, bit 0 first: the order of
-// storage.EventClass.
+// eventLetters are the letters of notify-keyspace-events. The first letter stands for bit 0 of the
+// mask. The order is that of storage.EventClass.
 const eventLetters = "g$lshzxetmdnKEocSTIV"
 
-// eventAll is what A stands for: every class but m, n, o and c, and those that say where events go.
+// eventAll has the letters that A stands for. It lacks m, n, o and c, and the letters that select
+// channels (K, E, S, T, I, V).
 const eventAll = "g$lshzxetd"
 
 func readEvents(_ value, words []string) (value, error) {
@@ -132,8 +134,8 @@ func readEvents(_ value, words []string) (value, error) {
 	return value{text: eventText(mask), num: mask}, nil
 }
 
-// eventText writes a mask as Redis does: A where it fits, else letters, K and E
-// before what A does not stand for.
+// eventText writes a mask as Redis does. It writes A if all its letters are set, and otherwise
+// those that are. Then come K and E, and then all other letters.
 func eventText(mask int64) string {
 	has := func(letter rune) bool { return mask&(1<<strings.IndexRune(eventLetters, letter)) != 0 }
 	var b strings.Builder
@@ -171,7 +173,7 @@ func readPercentiles(_ value, words []string) (value, error) {
 	return value{text: strings.Join(words, " "), words: words}, nil
 }
 
-// readShare reads a size in bytes, or a percentage, whose number is below zero.
+// readShare reads a size in bytes or a percentage. It returns a percentage as a negative number.
 func readShare(_ value, words []string) (value, error) {
 	if len(words) != 1 {
 		return value{}, errWords
@@ -199,12 +201,12 @@ func readShare(_ value, words []string) (value, error) {
 
 var errShare = errors.New("argument must be a memory or percent value")
 
-// leastShare is the least bound of maxmemory-clients, in bytes: below it nobody could speak to
-// the server.
+// leastShare is the smallest limit for maxmemory-clients, in bytes. With a smaller one no client
+// could use the server.
 const leastShare = 128 << 10
 
-// MaxMemoryClients returns maxmemory-clients in bytes, also where it is a percentage; 0: no bound
-// is set.
+// MaxMemoryClients returns maxmemory-clients in bytes. It computes a percentage from maxmemory. 0
+// means no limit.
 func (c *Config) MaxMemoryClients() int64 {
 	n, of := c.Int("maxmemory-clients"), c.Int("maxmemory")
 	if n < 0 {

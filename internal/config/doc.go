@@ -1,6 +1,6 @@
-// Package config has the server's options: one table (options.go, compat.go) with
-// each option's name, kind, default, bounds and whether CONFIG SET may change
-// it. Names, units and error texts are redis.conf's.
+// Package config has the options of the server. One table (options.go, compat.go) has the name,
+// kind, default and bounds of each option, and whether CONFIG SET may change it. The names, units
+// and error texts are those of Redis.
 //
 // Values come from four sources, later ones win:
 //

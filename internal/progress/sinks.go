@@ -30,7 +30,8 @@ func Log(l *slog.Logger) Sink {
 	}}
 }
 
-// remaining is a time with a precision that an estimate may have.
+// remaining returns the remaining time of a report as text. It is rounded, because it is an
+// estimate.
 func remaining(r Report) string {
 	switch {
 	case r.Remaining == 0:
@@ -43,7 +44,8 @@ func remaining(r Report) string {
 	return r.Remaining.Round(time.Second).String()
 }
 
-// Terminal is a terminal whose last line may be a bar. What else is written to it goes above that.
+// Terminal is a terminal that may show a progress bar in its last line. Other output appears above
+// the bar.
 type Terminal struct {
 	out   *os.File
 	width func() int
@@ -54,7 +56,7 @@ type Terminal struct {
 	}
 }
 
-// OnTerminal returns the terminal that a file is; nil if it is none.
+// OnTerminal returns the Terminal for a file, or nil if the file is not a terminal.
 func OnTerminal(f *os.File) *Terminal {
 	width := func() int {
 		size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
@@ -69,7 +71,7 @@ func OnTerminal(f *os.File) *Terminal {
 	return &Terminal{out: f, width: width}
 }
 
-// erase goes to the begin of the line and empties it.
+// erase moves the cursor to the beginning of the line and clears the line.
 const erase = "\r\x1b[K"
 
 // Write writes lines, above the bar if there is one.
@@ -85,7 +87,7 @@ func (t *Terminal) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Bar shows reports as a bar, which the end removes.
+// Bar shows reports as a bar. The last report removes the bar.
 func (t *Terminal) Bar() Sink {
 	return Sink{barEvery, func(r Report) {
 		t.mu.Lock()

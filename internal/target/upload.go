@@ -25,7 +25,7 @@ const (
 	abortTime = 10 * time.Second
 )
 
-// Create is Folder's. An upload that is not completed is aborted.
+// Create implements Folder.Create. It aborts an upload that is not completed.
 func (b *bucket) Create(ctx context.Context, name string, about int64,
 	fill func(io.Writer) error) (size int64, err error) {
 	key := b.prefix + name
@@ -61,7 +61,8 @@ func (b *bucket) Create(ctx context.Context, name string, about int64,
 	return 0, b.errorOf(err, name)
 }
 
-// stat returns nil where an object is there, and has a size, unless that is negative.
+// stat returns nil if the object exists and has the given size. A negative size stands for any
+// size.
 func (b *bucket) stat(ctx context.Context, key string, size int64) error {
 	info, err := b.core.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
 	if err == nil && size >= 0 && info.Size != size {
@@ -70,7 +71,7 @@ func (b *bucket) stat(ctx context.Context, key string, size int64) error {
 	return err
 }
 
-// upload sends what is written in parts. One goroutine uses it.
+// upload sends the written bytes in parts. Only one goroutine may use it.
 type upload struct {
 	ctx     context.Context
 	b       *bucket
@@ -85,7 +86,7 @@ type upload struct {
 	err     error
 }
 
-// sentPart is a part that was sent, or not.
+// sentPart is the result of sending a part.
 type sentPart struct {
 	number int
 	etag   string
@@ -116,7 +117,8 @@ func (u *upload) buffer() []byte {
 	return make([]byte, 0, u.room)
 }
 
-// send starts a goroutine that sends the buffer. It waits until fewer of them run than may.
+// send starts a goroutine that sends the buffer as a part. Then it waits until fewer than parallel
+// parts are being sent.
 func (u *upload) send() {
 	if len(u.parts) == mostParts {
 		u.err = fmt.Errorf("it has more than %d parts of %d bytes", mostParts, u.room)
@@ -137,7 +139,8 @@ func (u *upload) send() {
 	u.err = u.wait(parallel)
 }
 
-// wait waits until fewer than most parts are under way, and gives the first error of all so far.
+// wait waits until fewer than most parts are being sent. It returns the first error of the upload
+// so far.
 func (u *upload) wait(most int) error {
 	for u.under >= most {
 		p := <-u.sent
@@ -151,7 +154,7 @@ func (u *upload) wait(most int) error {
 	return u.err
 }
 
-// end sends what is left.
+// end sends the rest of the buffer.
 func (u *upload) end() error {
 	if u.err == nil && len(u.buf) > 0 {
 		u.send()
@@ -159,8 +162,8 @@ func (u *upload) end() error {
 	return u.err
 }
 
-// complete makes the object of the parts. The reply may be lost: then it looks whether that was
-// done.
+// complete joins the parts into the object. After an error it checks whether the object exists with
+// the right size, because only the reply may be lost.
 func (u *upload) complete() error {
 	if err := u.ctx.Err(); err != nil {
 		return err

@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// ReadOnly is the real file system without writes: operations that would change it return an error,
-// except Lock, which still creates a missing file.
+// ReadOnly is the file system of the machine, for reading only. An operation that would change
+// something returns an error. Lock is an exception: it still creates a missing file.
 var ReadOnly FS = readOnly{OS}
 
 type readOnly struct{ FS }
 
-// errReadOnly is the error of a change through ReadOnly.
+// errReadOnly is the error of an operation that ReadOnly refuses.
 var errReadOnly = errors.New("vfs: opened for reading only")
 
 func (readOnly) Create(string) (File, error) { return nil, errReadOnly }

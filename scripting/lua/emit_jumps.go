@@ -95,8 +95,8 @@ func (f *function) dropValues(list jumps) {
 	}
 }
 
-// patchTests makes the jumps of a list that leave a value in register go to valued, the others to
-// target.
+// patchTests sets the targets of the jumps of a list. A jump whose test can put its value into
+// register goes to valued. The other jumps go to target.
 func (f *function) patchTests(list jumps, valued, register, target int) {
 	for at := list.first; at != noJump; {
 		next := f.follow(at)

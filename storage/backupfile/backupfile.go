@@ -75,7 +75,7 @@ func NewWriter(w io.Writer) (*Writer, error) {
 // final.
 func (w *Writer) Write(b []byte) (n int, err error) { return write(w, b) }
 
-// WriteString is Write.
+// WriteString adds the bytes of a string, as Write does.
 func (w *Writer) WriteString(s string) (n int, err error) { return write(w, s) }
 
 func write[T string | []byte](w *Writer, b T) (n int, err error) {
@@ -89,8 +89,8 @@ func write[T string | []byte](w *Writer, b T) (n int, err error) {
 	return n, w.err
 }
 
-// pack compresses the next block on another goroutine. It writes the first one if enough are under
-// way.
+// pack starts a goroutine that compresses the next block. If more than workers blocks have been
+// started, it writes the first of them.
 func (w *Writer) pack() {
 	p := packing{raw: w.buf, done: make(chan []byte, 1)}
 	w.buf = nil
@@ -111,7 +111,7 @@ func (w *Writer) pack() {
 	}
 }
 
-// put writes the first block that is under way.
+// put waits until the first started block is compressed, and writes it.
 func (w *Writer) put() {
 	p := w.under[0]
 	w.under = w.under[1:]
@@ -142,7 +142,7 @@ func partOf(tag byte, a, b uint32) (head [partHead]byte) {
 	return head
 }
 
-// Abort ends what is under way, without the end: what was written is no whole file.
+// Abort stops the writer without completing the file. A reader reports the file as damaged.
 func (w *Writer) Abort() {
 	if w.err == nil {
 		w.err = errAborted
@@ -151,7 +151,8 @@ func (w *Writer) Abort() {
 	_ = w.Close()
 }
 
-// Close writes what is left, and the end. After an error it only ends what is under way.
+// Close writes the remaining blocks and the part that marks the end. After an error it only waits
+// for the goroutines.
 func (w *Writer) Close() error {
 	if len(w.buf) > 0 {
 		w.pack()

@@ -10,8 +10,8 @@ import (
 // Slots is the number of hash slots, as in Redis Cluster.
 const Slots = 16384
 
-// Key addresses one key: the database's number, the name, and what is derived from
-// the name once and used by every look-up.
+// Key identifies one key by the number of its database and by its name. Slot and Hash are computed
+// from the name once, because every look-up uses them.
 type Key struct {
 	DB   int
 	Slot uint16
@@ -53,10 +53,10 @@ var crc16 = func() (table [256]uint16) {
 // seedSize is how many bytes a seed takes in the data file.
 const seedSize = 16
 
-// Seed is the secret of a data directory that the hash of a name is keyed with.
+// Seed is the secret key of the hash of names. Each data directory has its own.
 type Seed [2]uint64
 
-// ParseSeed reads a seed; false if it has another length.
+// ParseSeed reads a seed. It returns false if b does not have the length of a seed.
 func ParseSeed(b []byte) (s Seed, ok bool) {
 	if len(b) != seedSize {
 		return s, false
@@ -69,6 +69,6 @@ func (s Seed) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, s[0]), s[1])
 }
 
-// Hash is the hash of a name. It is keyed, so that nobody can choose names that collide; it is
-// stable over restarts because SCAN cursors and the order of keys on disk are made of it.
+// Hash is the hash of a name. It uses a secret, so nobody can choose names that collide. It does
+// not change after a restart, because SCAN cursors and the order of keys on disk depend on it.
 func (s *Seed) Hash(name []byte) uint64 { return siphash.Hash(s[0], s[1], name) }

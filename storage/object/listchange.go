@@ -21,8 +21,8 @@ func (l *List) part(ci, i int) {
 }
 
 // RemoveRange removes the elements with indexes from from up to, but not including, to. First it
-// calls fn with the numbers of these elements, in order: each call is about n numbers from first
-// on, each NumberStep after the one before.
+// calls fn with the numbers of these elements, in order. Each call stands for n numbers: the first
+// one is first, and each is NumberStep larger than the one before.
 func (l *List) RemoveRange(from, to int, fn func(first int64, n int)) {
 	from, to = max(from, 0), min(to, l.Len())
 	if from >= to {
@@ -93,9 +93,9 @@ func (l *List) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 	l.RemoveRange(from, to, fn)
 }
 
-// RemoveEqual takes the first count elements that equal val away, with a negative count
-// the last, with 0 all, and shows the number of each to fn first. It returns how many they
-// were.
+// RemoveEqual removes elements that equal val and returns how many it has removed. A positive count
+// removes the first count elements, a negative one the last, and 0 all. Before the removal it calls
+// fn with the number of each element.
 func (l *List) RemoveEqual(val []byte, count int, fn func(number int64)) int {
 	want, from := count, 0
 	switch {
@@ -124,7 +124,7 @@ func (l *List) RemoveEqual(val []byte, count int, fn func(number int64)) int {
 	return len(found)
 }
 
-// drop takes elements away whose indexes ascend.
+// drop removes the elements with the given indexes, which must ascend.
 func (l *List) drop(indexes []int) {
 	if len(indexes) == 0 {
 		return
@@ -144,7 +144,8 @@ func (l *List) drop(indexes []int) {
 	l.tidyAll()
 }
 
-// tidyAll follows removals from any chunks: it is tidy for all chunks.
+// tidyAll is called after removals from several chunks. It removes empty chunks and joins small
+// neighbours.
 func (l *List) tidyAll() {
 	m := l.many
 	live := m.all[m.head:]
@@ -173,9 +174,9 @@ func (l *List) tidyAll() {
 	l.tidy(0)
 }
 
-// Positions gives the indexes of the elements that equal val: of the matches, from the
-// one of a rank on (1 the first, -1 the last, and so on in that direction), count of
-// them, or all if count is 0. It compares at most maxlen elements, or all if that is 0.
+// Positions returns the indexes of elements that equal val. A positive rank begins with that match
+// from the front; a negative one begins from the back and goes backwards. It returns at most count
+// indexes, and compares at most maxlen elements. 0 means no limit.
 func (l *List) Positions(val []byte, rank, count, maxlen int) (indexes []int) {
 	from, skip := 0, rank-1
 	if rank < 0 {

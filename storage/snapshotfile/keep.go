@@ -8,10 +8,11 @@ import (
 	"keyp/internal/vfs"
 )
 
-// unfinished is what the name of a file ends with until all is in it and on disk.
+// unfinished is the end of a file's name until the whole content is on disk.
 const unfinished = ".unfinished"
 
-// Verify reads a stream to its end, which also has to be that of r.
+// Verify reads a snapshot to its end and checks it. It returns an error if r has more bytes after
+// that end.
 func Verify(r io.Reader) (Header, error) {
 	from, err := NewReader(r)
 	if err != nil {
@@ -33,9 +34,10 @@ func Verify(r io.Reader) (Header, error) {
 	return from.Header, nil
 }
 
-// Keep writes a file with write. The file gets its name only when it is complete and on disk.
-// Before that, and after an error, the previous content remains. After an error of the directory's
-// sync, which comes last, either content may be there.
+// Keep calls write to write a file at path. The file gets its name only when it is complete and on
+// disk. Before that, and after most errors, the previous content remains. The sync of the directory
+// comes last. If only that fails, the path has the new content, but a crash may bring back the
+// previous one.
 func Keep(fs vfs.FS, path string, write func(io.Writer) error) error {
 	part := path + unfinished
 	f, err := fs.Create(part)
@@ -55,7 +57,7 @@ func Keep(fs vfs.FS, path string, write func(io.Writer) error) error {
 	return fs.SyncDir(filepath.Dir(path))
 }
 
-// sequential writes one thing behind the other.
+// sequential writes each piece at the end of the one before.
 type sequential struct {
 	f  vfs.File
 	at int64

@@ -10,7 +10,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// ErrReleased is what a Reader gives for a batch that stands in a segment which was released.
+// ErrReleased is the error of a Reader for a batch whose segment is no longer part of the log.
 var ErrReleased = errors.New("wal: the segment was released")
 
 const (
@@ -20,8 +20,9 @@ const (
 	maxGrow = 1 << 30
 )
 
-// Reader reads batches of an open log back, while the log goes on. It verifies them as recovery
-// does, so another life of a file is never taken for the batch. It is for one goroutine.
+// Reader reads batches from an open log while the log is being written. It verifies each batch as
+// recovery does. So it never returns an old batch of a file that the log uses again. Only one
+// goroutine may use it.
 type Reader struct {
 	l    *Log
 	upTo uint64 // what stands before this was written when a segment was entered
@@ -31,7 +32,7 @@ type Reader struct {
 	buf  []byte // a linked batch
 }
 
-// Reader gives a reader, which is to be closed.
+// Reader returns a new reader. The caller must close it.
 func (l *Log) Reader() *Reader { return &Reader{l: l, upTo: l.written.Load()} }
 
 // Close closes the file that was read last.
@@ -44,10 +45,10 @@ func (r *Reader) Close() error {
 	return f.Close()
 }
 
-// After gives the first batch after a position, which is the LSN of a batch or what End gave right
-// after Open, and the LSN of that batch. The bytes are valid until the next call. It gives
-// ErrBeyondEnd for a batch that is not written yet, ErrReleased when the position is not in the log
-// any more, and a *CorruptError.
+// After returns the first batch after a position, and the LSN of that batch. The position is the
+// LSN of a batch, or the position that End returned right after Open. The bytes are valid until the
+// next call. The error is ErrBeyondEnd if the batch is not written yet. It is ErrReleased if the
+// position is no longer in the log, and a *CorruptError if the bytes are damaged.
 func (r *Reader) After(pos uint64) (batch []byte, lsn uint64, err error) {
 	linked, total := false, uint64(0)
 	if cap(r.buf) > maxKeptBatch {
@@ -88,7 +89,7 @@ func (r *Reader) After(pos uint64) (batch []byte, lsn uint64, err error) {
 	}
 }
 
-// skip gives what stands at a position or, if headers of groups do, behind them, and where that is.
+// skip skips the group headers at a position. It returns the bytes after them, and their position.
 func (r *Reader) skip(pos uint64) ([]byte, uint64, error) {
 	for {
 		data, err := r.at(pos, groupHeaderSize)
@@ -106,8 +107,8 @@ func (r *Reader) isGroup(g group, pos uint64) bool {
 	return g.mark == r.l.mark && g.salt == r.seg.salt && g.number == r.seg.number && g.lsn == pos
 }
 
-// at gives n bytes that stand at a position, or more, or fewer where the file ends or what was
-// written does.
+// at returns n or more bytes that begin at a position. It returns fewer if the file or the written
+// part of the log ends before.
 func (r *Reader) at(pos uint64, n int) ([]byte, error) {
 	if pos >= r.upTo {
 		// The window has none of what was written since then.

@@ -1,7 +1,7 @@
-// Package proc runs the servers that are measured. Each has a temporary directory and a
-// free loopback port, and is stopped by its process id, never by name. Its command line
-// goes to sh, which executes it in its own place. A wrapper script must exec the server
-// as well, or only the wrapper is stopped.
+// Package proc runs the servers that are measured. Each server has a temporary directory and a free
+// loopback port. It is stopped by its process id, never by name. A shell runs the command line with
+// exec, so the server takes the shell's process id. A wrapper script must also exec the server, or
+// only the script is stopped.
 //
 //	keyp-bench-123456/      removed by Close
 //	    data/               {dir}, kept over Start … Stop … Start

@@ -1,6 +1,6 @@
 // Package redisbench runs redis-benchmark and reads what it prints.
 //
-// It reads the report for people, not --csv: that one leaves out p99.9.
+// It reads the report that is made for people. The report of --csv does not have p99.9.
 package redisbench
 
 import (
