@@ -15,12 +15,12 @@ import (
 	"keyp/ttl"
 )
 
-// aclFilePerm: the file has hashes of passwords.
+// aclFilePerm lets only the owner read the ACL file, because it has hashes of passwords.
 const aclFilePerm = 0o600
 
-// LoadUsers makes the users of a server that starts: those of aclfile, or else of the configuration
-// file. A member of a group uses the group's users, if there are any. The default user has
-// requirepass as its password unless one of these says otherwise.
+// LoadUsers creates the users when the server starts. It reads them from aclfile, or else from the
+// configuration file. A member of a group uses the group's users instead, if there are any. The
+// default user has requirepass as its password unless one of these says otherwise.
 func (e *Env) LoadUsers() error {
 	if err := e.loadConfiguredUsers(); err != nil {
 		return err
@@ -74,7 +74,8 @@ func (e *Env) loadConfiguredUsers() error {
 	return all.OrNil()
 }
 
-// parse returns a new user's permissions after all rules. An error says which one is refused.
+// parse returns the permissions of a new user to which all rules were applied. An error names the
+// rule that is refused.
 func (us *users) parse(rules []string) (*permissions, error) {
 	p := us.noPermissions()
 	rules, unmatched := mergeSelectors(rules)
@@ -94,8 +95,8 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	return p, nil
 }
 
-// aclMistakes are the mistakes in an ACL file: as one text for ACL LOAD, and each with its user for
-// a start.
+// aclMistakes are the mistakes in an ACL file. ACL LOAD replies them as one text. At the start of
+// the server each is reported separately, with its user.
 type aclMistakes struct {
 	text Error
 	each config.Mistakes
@@ -135,7 +136,7 @@ func readACLFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// parseUsers is readUsers for the file's text.
+// parseUsers parses the text of an ACL file; see readUsers. Errors name the file by path.
 func (e *Env) parseUsers(path, text string) (map[string]*permissions, error) {
 	next, wrong := map[string]*permissions{}, &aclMistakes{}
 	note := func(why string, each error) {
@@ -193,7 +194,7 @@ func (us *users) parseLine(at string, rules []string) (p *permissions, wrong str
 	return p, wrong
 }
 
-// systemError is the reason of a failed system call, as C words it.
+// systemError returns the reason why a system call failed, in the words of C's strerror.
 func systemError(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -222,7 +223,8 @@ func aclLoad(c *Ctx) error {
 	return c.keepUsers(func(c *Ctx) { c.Out.OK() })
 }
 
-// replaceUsers replaces all users, and ends the connections of users that do not exist any more.
+// replaceUsers replaces all users. It calls end for each connection whose user does not exist any
+// more, or whose user may no longer listen to the connection's channels.
 func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	e.Tracking.Broadcast()
 	before := e.users.replace(next)
@@ -234,13 +236,14 @@ func (e *Env) replaceUsers(next map[string]*permissions, end func(*Client)) {
 	}
 }
 
-// usersKey is the key of the server's own data with the users of a group, in the form of an ACL
-// file. It exists after the leader has first changed the users.
+// usersKey is the key of the system database where a group keeps its users, in the form of an ACL
+// file. It exists once the leader has changed the users for the first time.
 const usersKey = "users"
 
 const errUsersNested Error = "ERR The users of a group can't be changed within a transaction"
 
-// mayChangeUsers refuses a change of users at a member that does not lead.
+// mayChangeUsers returns an error if this server is in a group but does not lead it. At the leader
+// it returns an error if the command is part of EXEC or of a script.
 func (c *Ctx) mayChangeUsers() error {
 	switch st := c.Env.groupStatus(); {
 	case st == nil:
@@ -253,8 +256,8 @@ func (c *Ctx) mayChangeUsers() error {
 	return nil
 }
 
-// keepUsers sends the leader's users to all members of a group, and replies when they are in the
-// log.
+// keepUsers writes the leader's users to the log, which brings them to all members of the group.
+// Then it calls reply. Without a group it only calls reply.
 func (c *Ctx) keepUsers(reply func(*Ctx)) error {
 	e := c.Env
 	if e.groupStatus() == nil {
@@ -289,7 +292,8 @@ func (e *Env) usersText() string {
 	return text.String()
 }
 
-// loadUsersOfGroup takes over the users of a member's group.
+// loadUsersOfGroup replaces this member's users by the users of its group. It changes nothing if
+// there is no group, or the group has no users yet.
 func (e *Env) loadUsersOfGroup() {
 	if e.groupStatus() == nil {
 		return
@@ -339,8 +343,9 @@ func userShown(name string) string {
 	return name
 }
 
-// configUsers are the lines of the configuration file for the users, without the word user. The
-// default user needs none where it is as requirepass makes it.
+// configUsers returns the lines of the configuration file that define the users, without the word
+// user. It leaves out the default user if that is as requirepass makes it. With an aclfile there
+// are no lines.
 func (e *Env) configUsers() [][]string {
 	if e.Config.String("aclfile") != "" {
 		return nil
@@ -356,7 +361,7 @@ func (e *Env) configUsers() [][]string {
 	return lines
 }
 
-// plainDefault is what requirepass alone makes of the default user.
+// plainDefault returns the permissions of the default user if only requirepass changes them.
 func (e *Env) plainDefault() *permissions {
 	p := e.users.freePermissions()
 	p.setPassword(e.Config.String("requirepass"))

@@ -9,7 +9,7 @@ import (
 	"keyp/resp"
 )
 
-// ruleError is why a rule is refused, in Redis's words.
+// ruleError is the reason why a rule is refused, in Redis's words.
 type ruleError string
 
 func (e ruleError) Error() string { return string(e) }
@@ -24,7 +24,7 @@ const (
 	errRuleFirstArg ruleError = "Allowing first-arg of a subcommand is not supported"
 )
 
-// keyAccess says which access to the keys a key pattern allows.
+// keyAccess is the kind of access to keys that a key pattern allows.
 type keyAccess uint8
 
 const (
@@ -51,10 +51,10 @@ func (p keyPattern) String() string {
 // of its own and may have more; a command may run if one of them allows it.
 type selector struct {
 	commands []uint64 // a bit for each Spec.id
-	// By Spec.id: first arguments with which a command is allowed all the same.
+	// By Spec.id: first arguments that are allowed for a command that is otherwise forbidden.
 	firstArgs map[int][]string
 	byDefault bool // rules begins at +@all, not at -@all
-	// The rules that led from there to commands, without those that have no effect any more.
+	// The rules for commands since byDefault, without those that have no effect any more.
 	rules     []string
 	allKeys   bool
 	keys      []keyPattern
@@ -79,7 +79,7 @@ func (s *selector) clone() *selector {
 	return &c
 }
 
-// apply applies a rule to the permissions.
+// apply changes the selector as one rule says.
 func (s *selector) apply(t *Table, rule string) error {
 	op := []byte(rule)
 	switch {
@@ -121,7 +121,7 @@ func (s *selector) start(all bool) {
 	s.byDefault, s.rules, s.firstArgs = all, nil, nil
 }
 
-// addKeys takes ~pattern, or %R~pattern and its like.
+// addKeys applies a rule for keys: ~pattern, or a form such as %R~pattern.
 func (s *selector) addKeys(rule string) error {
 	if s.allKeys {
 		return errRuleKeys
@@ -167,7 +167,7 @@ func (s *selector) addChannels(pattern string) error {
 // hasSpaces reports whether text has characters that a rule cannot contain.
 func hasSpaces(text string) bool { return strings.ContainsAny(text, " \t\n\v\f\r\x00") }
 
-// setCategory takes +@category and -@category.
+// setCategory applies +@category or -@category.
 func (s *selector) setCategory(t *Table, rule string) error {
 	category := strings.ToLower(rule[1:])
 	if !slices.Contains(aclCategories, category[1:]) {
@@ -182,7 +182,7 @@ func (s *selector) setCategory(t *Table, rule string) error {
 	return nil
 }
 
-// setCommand takes +command, -command, either with |subcommand, and +command|first-argument.
+// setCommand applies +command or -command, also with |subcommand, or +command|first-argument.
 func (s *selector) setCommand(t *Table, rule string) error {
 	name, allow := rule[1:], rule[0] == '+'
 	at := strings.LastIndexByte(name, '|')
@@ -210,8 +210,8 @@ func (s *selector) setCommand(t *Table, rule string) error {
 	return nil
 }
 
-// inRule finds the command that a rule of a user names, "get" or "config|get" in any case. A rule
-// has the declared name of the command.
+// inRule finds the command that a user's rule names, such as "get" or "config|get" in any case.
+// Rules use the declared name of a command, not the name that rename-command gave it.
 func (t *Table) inRule(name string) *Spec {
 	of, sub, found := strings.Cut(strings.ToLower(name), "|")
 	spec := t.declared[of]
@@ -261,7 +261,7 @@ func (s *selector) remember(sign byte, what string) {
 	s.rules = append(s.rules, string(sign)+what)
 }
 
-// commandRules describes the commands.
+// commandRules returns the rules that describe the allowed commands.
 func (s *selector) commandRules() []string {
 	first := "-@all"
 	if s.byDefault {
@@ -292,7 +292,7 @@ func (s *selector) channelRules() []string {
 	return list
 }
 
-// words are the rules that make such a selector of a new one.
+// words returns the rules that turn a new selector into this one.
 func (s *selector) words() []string {
 	list := s.keyRules()
 	if !s.allTopics {
@@ -301,7 +301,7 @@ func (s *selector) words() []string {
 	return append(append(list, s.channelRules()...), s.commandRules()...)
 }
 
-// all says whether everything is allowed.
+// all reports whether the selector allows everything.
 func (s *selector) all(t *Table) bool {
 	for _, spec := range t.specs {
 		if !s.bit(spec.id) {
@@ -329,12 +329,12 @@ func parseSelector(t *Table, text string, allTopics bool) (*selector, error) {
 	return s, nil
 }
 
-// text is the selector as parseSelector reads it.
+// text returns the selector in the form that parseSelector reads.
 func (s *selector) text() string {
 	words := s.words()
 	for i, word := range words {
 		if strings.ContainsAny(word, `"'\`) || strings.HasSuffix(word, ")") {
-			// Which would end the selector.
+			// The word would end the selector if it were not quoted.
 			words[i] = string(appendQuoted(nil, []byte(word)))
 		}
 	}
@@ -362,23 +362,23 @@ func mergeSelectors(args []string) (merged []string, unmatched string) {
 	return merged, ""
 }
 
-// takesKey says whether the selector lets its user do something with a key.
+// takesKey reports whether the selector allows this access to a key.
 func (s *selector) takesKey(name []byte, need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
 		return p.access&need == need && globMatch(p.text, name)
 	})
 }
 
-// takesAllKeys says whether it does so with every key.
+// takesAllKeys reports whether the selector allows this access to every key.
 func (s *selector) takesAllKeys(need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
 		return p.access&need == need && string(p.text) == "*"
 	})
 }
 
-// takesPattern says whether it allows that for every key that matches a pattern, as far as the two
-// patterns alone show it. Either they are the same, or the selector's pattern ends with its only
-// wildcard and the other pattern begins with the text before that wildcard.
+// takesPattern reports whether the selector allows this access to every key that matches a pattern.
+// It compares only the two patterns. Either they are the same, or the selector's pattern ends with
+// its only wildcard. Then the other pattern must begin with the text before that wildcard.
 func (s *selector) takesPattern(pattern []byte, need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
 		if p.access&need != need {
@@ -391,8 +391,8 @@ func (s *selector) takesPattern(pattern []byte, need keyAccess) bool {
 	})
 }
 
-// takesChannel says the same of a channel, or of a pattern to subscribe to: that must be
-// allowed literally.
+// takesChannel reports whether the selector allows a channel. With literal, name is a pattern to
+// subscribe to, and the selector must list that very pattern.
 func (s *selector) takesChannel(name []byte, literal bool) bool {
 	return s.allTopics || channelAmong(s.channels, name, literal)
 }
@@ -406,7 +406,7 @@ func channelAmong(patterns [][]byte, name []byte, literal bool) bool {
 	})
 }
 
-// runs says whether the selector has the command, for some arguments at least.
+// runs reports whether the selector allows the command with these arguments.
 func (s *selector) runs(spec *Spec, args [][]byte) bool {
 	return spec.Is(NoAuth) || s.bit(spec.id) ||
 		len(args) > 1 && slices.ContainsFunc(s.firstArgs[spec.id], func(first string) bool {

@@ -72,7 +72,7 @@ const (
 
 var eventSetBit = storage.Event{Class: storage.EventString, Name: "setbit"}
 
-// bitOffset reads the number of a bit of a string that is not longer than it may be.
+// bitOffset reads the number of a bit. The bit must be within the largest length of a string.
 func (c *Ctx) bitOffset(arg []byte) (int64, error) {
 	off, ok := ParseInt(arg)
 	if !ok || off < 0 || off>>3 >= c.Env.maxBulk() {
@@ -113,7 +113,7 @@ func runSetBit(c *Ctx) error {
 	return nil
 }
 
-// bitAt is the bit at off, of the byte that it is in.
+// bitAt returns the bit at offset off of a string, where b is the byte that has this bit.
 func bitAt(b byte, off int64) byte { return b >> (7 - off&7) & 1 }
 
 func runGetBit(c *Ctx) error {
@@ -133,8 +133,8 @@ func runGetBit(c *Ctx) error {
 	return nil
 }
 
-// bitRange is a part of a string as arguments give it: its first and last position, counted in
-// bytes or bits, negative ones from the end.
+// bitRange is a part of a string, in the form of the arguments: its first and last position. They
+// count bytes or bits; negative positions count from the end.
 type bitRange struct {
 	start, end int64
 	hasEnd     bool
@@ -165,8 +165,8 @@ func (a *Cursor) bitRange(unitFirst bool) (r bitRange, err error) {
 	return r, a.Err()
 }
 
-// of returns the bits of a string of n bytes that are in the range: from one up to another, which
-// is not among them.
+// of returns the range in bits for a string of n bytes. The bit at from is the first one in the
+// range, and the bit at to the first one after it.
 func (r *bitRange) of(n int) (from, to int64) {
 	total, scale := int64(n), int64(8)
 	if r.inBits {
@@ -265,8 +265,8 @@ func runBitPos(c *Ctx) error {
 	return nil
 }
 
-// skipWords returns how many bytes at the beginning of s are words of a value. It looks at four
-// words at a time, and then at one.
+// skipWords counts the bytes at the beginning of s that are whole words equal to value. It compares
+// four words at a time, then one.
 func skipWords(s []byte, value uint64) int64 {
 	was := len(s)
 	for len(s) >= 32 {

@@ -80,7 +80,8 @@ const (
 	failOperation
 )
 
-// bitFieldFlags say that BITFIELD only reads the key if all its operations do.
+// bitFieldFlags returns the key flags of a BITFIELD call. The key counts as only read if all
+// operations only read.
 func bitFieldFlags(args [][]byte) KeyFlags {
 	for i := 2; i < len(args); {
 		switch rest := len(args) - i - 1; {
@@ -96,7 +97,7 @@ func bitFieldFlags(args [][]byte) KeyFlags {
 }
 
 func (c *Ctx) parseFields(a Cursor) (ops []fieldOperation, err error) {
-	var op fieldOperation // OVERFLOW is for all operations behind it
+	var op fieldOperation // OVERFLOW applies to all operations after it
 	for a.More() {
 		switch {
 		case a.Len() > 2 && a.Word("GET"):
@@ -131,8 +132,8 @@ func (c *Ctx) parseFields(a Cursor) (ops []fieldOperation, err error) {
 	return ops, a.Err()
 }
 
-// bitField reads a type, such as i16, and an offset: the number of a bit or, after "#", of an
-// integer of this width.
+// bitField reads a type, such as i16, and an offset. The offset counts bits or, after "#", integers
+// of this width.
 func (c *Ctx) bitField(typ, offset []byte) (f bitField, err error) {
 	if len(typ) == 0 || typ[0] != 'i' && typ[0] != 'u' {
 		return f, errFieldType
@@ -207,8 +208,8 @@ func runBitField(c *Ctx, readOnly bool) error {
 // end returns the position of the first byte after the field.
 func (f *bitField) end() int64 { return (f.off + int64(f.width) + 7) / 8 }
 
-// read returns the field's bits in the lowest ones of the result. s is the part of a string from
-// byte first on; bits after its end are 0.
+// read returns the bits of the field, in the lowest bits of the result. s is the part of the string
+// that begins at byte first. Bits after its end are 0.
 func (f *bitField) read(s []byte, first int64) uint64 {
 	b := f.load(s, first)
 	shift := f.off & 7
@@ -216,7 +217,7 @@ func (f *bitField) read(s []byte, first int64) uint64 {
 	return v >> (64 - f.width)
 }
 
-// write replaces the field's bits; s has all of them.
+// write replaces the bits of the field. s must contain all of them.
 func (f *bitField) write(s []byte, first int64, v uint64) {
 	b := f.load(s, first)
 	shift := f.off & 7
@@ -236,7 +237,7 @@ func (f *bitField) load(s []byte, first int64) (b [9]byte) {
 	return b
 }
 
-// value is the number that bits stand for.
+// value returns the number that the bits of the field encode.
 func (f *bitField) value(bits uint64) int64 {
 	if f.signed {
 		return int64(bits<<(64-f.width)) >> (64 - f.width)
@@ -244,8 +245,8 @@ func (f *bitField) value(bits uint64) int64 {
 	return int64(bits)
 }
 
-// set returns the new bits of a field after a SET or INCRBY, where old are its bits before. ok is
-// false if the operation overflows and OVERFLOW FAIL applies.
+// set returns the new bits of a field for SET or INCRBY. old are the bits before. ok is false if
+// the operation overflows and OVERFLOW FAIL applies.
 func (op *fieldOperation) set(old uint64) (bits uint64, ok bool) {
 	mask := uint64(math.MaxUint64) >> (64 - op.width)
 	var sum uint64
@@ -296,7 +297,7 @@ func (op *fieldOperation) setUnsigned(old uint64) (sum, limit uint64, over bool)
 }
 
 // fieldWriter writes fields of a string that is long enough. It collects the writes in a window of
-// the string, so that many adjacent fields are one change.
+// the string, so that writes to adjacent fields become one change.
 type fieldWriter struct {
 	c              *Ctx
 	window         []byte
@@ -307,8 +308,8 @@ type fieldWriter struct {
 
 const fieldWindow = 4 << 10
 
-// view returns the window, after moving it if needed so that it contains the field, as far as the
-// string does.
+// view returns the window. If needed it first moves the window so that it contains the field, or
+// the part of the field that is within the string.
 func (w *fieldWriter) view(f *bitField) []byte {
 	if f.off>>3 < w.first || f.end() > w.first+int64(len(w.window)) {
 		w.flush()
@@ -328,7 +329,7 @@ func (w *fieldWriter) flush() {
 	w.from, w.to = 0, 0
 }
 
-// run does an operation and replies.
+// run executes an operation and writes its reply.
 func (w *fieldWriter) run(op *fieldOperation) {
 	window := w.view(&op.bitField)
 	old := op.read(window, w.first)

@@ -25,17 +25,18 @@ var bitOpCommands = []Spec{{
 	Run:     runBitOp,
 }}
 
-// bitOperation is an operation of BITOP, done a chunk of words at a time.
+// bitOperation is an operation of BITOP. It processes the sources in chunks of words.
 type bitOperation struct {
 	least, most int // sources; most 0: any number
-	// add combines the words of a further source into first, which begins as the words of the first
-	// source, and into others, which begins as zeros. nil: there is only one source.
+	// add combines the words of a further source into first and others. At the start, first has the
+	// words of the first source, and others has zeros. add is nil if there is only one source.
 	add func(first, others, source []uint64)
-	// end makes the result of them, in first; nil: first is it.
+	// end computes the result from first and others, and writes it to first. If end is nil, first
+	// already has the result.
 	end func(first, others []uint64)
 }
 
-// keepFirst notes which bits any source but the first has.
+// keepFirst leaves first unchanged, and collects in others the bits of all other sources.
 func keepFirst(_, others, source []uint64) {
 	others = others[:len(source)]
 	for i, w := range source {
@@ -118,7 +119,7 @@ func runBitOp(c *Ctx) error {
 	}
 	switch {
 	case c.Txn.Offloaded():
-		// The store has the result itself, and not a copy; the sources may be gone by now.
+		// The store keeps the result itself, not a copy. The sources may be gone by now.
 		c.overwrite(c.Keys[0], &object.String{Data: op.combine(values, longest)}, eventSet)
 	case longest == 0:
 		c.Txn.Delete(c.Keys[0], storage.Deleted)

@@ -2,10 +2,11 @@ package commands
 
 import "time"
 
-// ReplyMode is CLIENT REPLY's setting.
+// ReplyMode is the setting of CLIENT REPLY: whether a client gets replies.
 type ReplyMode uint8
 
-// The reply modes. ReplySkipNext becomes ReplySkip for one command, then ReplyOn.
+// The reply modes. CLIENT REPLY SKIP sets ReplySkipNext. That becomes ReplySkip for the next
+// command, and ReplyOn after it.
 const (
 	ReplyOn ReplyMode = iota
 	ReplyOff
@@ -48,7 +49,7 @@ type Client struct {
 	fieldsets fieldsets // of HIMPORT
 }
 
-// Conn is a connection, as commands need it.
+// Conn is the part of a connection that commands use.
 type Conn interface {
 	// QueryBuffer is the unparsed input and the free room of its buffer, in bytes.
 	QueryBuffer() (used, free int)
@@ -56,19 +57,19 @@ type Conn interface {
 	OutputBuffer() int
 	// Memory is the memory of the connection, in bytes.
 	Memory() int
-	// Push sends a message that answers no command: encoded for the client's protocol, and never
-	// changed afterwards. It is sent when the log is durable to lsn, and after the reply of the
-	// client's running command. A connection that is about to end drops it. A connection over its
-	// output limit is closed.
+	// Push sends a message that is not the reply to a command. The message is already encoded for
+	// the client's protocol, and must not change afterwards. It is sent when the log is durable to
+	// lsn, and after the reply of the client's running command. A connection that is about to end
+	// drops it. A connection over its output limit is closed.
 	Push(lsn uint64, message []byte)
-	// Blocked says whether the connection waits for a blocking command. Unblock ends that wait:
-	// with an -UNBLOCKED error, or as if the time were up.
+	// Blocked reports whether the connection waits for a blocking command. Unblock ends that wait:
+	// with an -UNBLOCKED error, or as if the command's time were up.
 	Blocked() bool
 	Unblock(withError bool) bool
 	// Secure reports whether the connection uses TLS.
 	Secure() bool
-	// Kill closes the connection: at once, or when it is the caller's own, after its
-	// reply.
+	// Kill closes the connection. It closes the caller's own connection after the reply, and any
+	// other one at once.
 	Kill()
 }
 

@@ -277,7 +277,8 @@ func clientSetInfo(c *Ctx) error {
 	return nil
 }
 
-// clientReply answers only ON: the setting already holds for its own reply.
+// clientReply sets the reply mode. It replies only to ON, because OFF and SKIP also suppress their
+// own reply.
 func clientReply(c *Ctx) error {
 	a := c.Cursor(2)
 	switch {
@@ -296,7 +297,8 @@ func clientReply(c *Ctx) error {
 	return nil
 }
 
-// maxPause bounds CLIENT PAUSE, in milliseconds, where a duration would overflow: 139 years.
+// maxPause is the longest time of CLIENT PAUSE in milliseconds, 139 years. A longer one might
+// overflow a duration.
 const maxPause = 1 << 42
 
 func clientPause(c *Ctx) error {

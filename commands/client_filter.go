@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// clientFilter says which connections a CLIENT LIST or CLIENT KILL is about: those for which all
-// its conditions hold. Of an option that is repeated the last one counts.
+// clientFilter selects the connections that CLIENT LIST or CLIENT KILL applies to. A connection
+// must meet all conditions. If an option is repeated, only the last one counts.
 type clientFilter struct {
 	conditions map[string]func(*Client) bool
 	skipMe     bool
@@ -24,9 +24,9 @@ func (f *clientFilter) fits(c *Ctx, other *Client) bool {
 	return true
 }
 
-// clientFilter reads options: each is a word and a value, or for ID several values. With NOT-
-// before it an option is about all other connections, as with Valkey. badID is the error for an
-// invalid id.
+// clientFilter reads the options of CLIENT LIST or CLIENT KILL. Each is a word and a value; ID may
+// have several values. An option with the prefix NOT- selects all other connections, as in Valkey.
+// badID is the error for an invalid id.
 func (c *Ctx) clientFilter(skipMe bool, badID Error) (f clientFilter, err error) {
 	f = clientFilter{conditions: map[string]func(*Client) bool{}, skipMe: skipMe}
 	a := c.Cursor(2)
@@ -53,7 +53,7 @@ func (c *Ctx) clientFilter(skipMe bool, badID Error) (f clientFilter, err error)
 	return f, a.Err()
 }
 
-// clientCondition reads the value of an option.
+// clientCondition reads the value of the named option, and returns its condition.
 func (c *Ctx) clientCondition(name string, a *Cursor, badID Error) func(*Client) bool {
 	switch name {
 	case "ID":
@@ -123,12 +123,13 @@ func (a *Cursor) clientText(of func(*Client) string) func(*Client) bool {
 	return func(other *Client) bool { return of(other) == text }
 }
 
-// clientIP is a connection's address without its port.
+// clientIP returns the client's address without its port.
 func clientIP(other *Client) string {
 	return strings.Trim(other.Addr[:max(strings.LastIndexByte(other.Addr, ':'), 0)], "[]")
 }
 
-// clientSince reads for how many seconds something has been so at least.
+// clientSince reads a number of seconds. The condition is that at least this time has passed since
+// the reading of Mono that since returns.
 func (c *Ctx) clientSince(a *Cursor, name string, since func(*Client) time.Duration) func(
 	*Client) bool {
 	seconds, ok := ParseInt(a.Bytes())

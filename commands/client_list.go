@@ -16,7 +16,7 @@ const (
 	typePubSub
 )
 
-// clientType takes the name of a kind of connection.
+// clientType reads the name of a kind of connection.
 func (a *Cursor) clientType() clientType {
 	name := a.Bytes()
 	for i, names := range [][]string{{"NORMAL"}, {"MASTER"}, {"REPLICA", "SLAVE"}, {"PUBSUB"}} {
@@ -66,7 +66,7 @@ func (e *Env) clientsByID() []*Client {
 	return list
 }
 
-// appendClient writes a connection's line of CLIENT LIST.
+// appendClient appends a connection's line of CLIENT LIST to b.
 func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	now := c.Env.Clock.Mono()
 	field := func(name, value string) {
@@ -136,7 +136,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	return append(b, '\n')
 }
 
-// multi is how many commands the client's transaction has; -1: there is none.
+// multi returns the number of commands in the client's transaction; -1 if there is none.
 func (c *Client) multi() int {
 	if c.queue == nil {
 		return -1
@@ -144,8 +144,8 @@ func (c *Client) multi() int {
 	return len(c.queue.commands)
 }
 
-// flags are the letters of CLIENT LIST; N means none. changed says that a key which the client
-// watches has changed.
+// flags returns the letters of CLIENT LIST for the client; N if no other letter applies. changed
+// says that a key which the client watches has changed.
 func (c *Client) flags(t *Tracking, changed bool) string {
 	var b []byte
 	if c.Monitor {
@@ -219,7 +219,7 @@ func clientKill(c *Ctx) error {
 	return nil
 }
 
-// kill closes a connection; the caller's own after its reply.
+// kill closes a connection. It closes the caller's own connection only after the reply.
 func (c *Ctx) kill(other *Client) {
 	if other == c.Client {
 		other.Closing = true

@@ -40,17 +40,17 @@ const (
 	errSortGetSlot   Error = "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
 )
 
-// cluster is a node's knowledge of its cluster. It does not change: setCluster replaces it by
-// another one.
+// cluster is a node's knowledge of its cluster. A value never changes: setCluster stores a new one
+// instead.
 type cluster struct {
 	id, shard string // 40 hexadecimal digits each
-	// epoch is the largest config epoch of all nodes, own this node's.
+	// epoch is the largest config epoch of all nodes, and own is the config epoch of this node.
 	epoch, own int64
 	slots      slotSet
 	served     int // how many they are
 }
 
-// with is the cluster with other slots.
+// with returns a copy of the cluster that has other slots.
 func (n *cluster) with(slots slotSet) *cluster {
 	next := *n
 	next.slots, next.served = slots, slots.len()
@@ -71,7 +71,7 @@ func (s *slotSet) len() (n int) {
 	return n
 }
 
-// ranges are the slots in their order, each range with its first and last one.
+// ranges returns the slots in ascending order as ranges, each as its first and last slot.
 func (s *slotSet) ranges() (list [][2]uint16) {
 	for slot := range uint16(storage.Slots) {
 		switch n := len(list); {
@@ -98,7 +98,7 @@ func (s *slotSet) text() string {
 	return strings.Join(words, " ")
 }
 
-// parseSlots reads the result of text.
+// parseSlots parses the text that slotSet.text returns.
 func parseSlots(text string) (s slotSet, ok bool) {
 	for _, word := range strings.Fields(text) {
 		from, to, isRange := strings.Cut(word, "-")
@@ -117,8 +117,8 @@ func parseSlots(text string) (s slotSet, ok bool) {
 	return s, true
 }
 
-// clusterKey is the key in the system database for the data that a node needs after a restart:
-// storedCluster in JSON.
+// clusterKey is the key in the system database under which a node keeps its cluster data for a
+// restart. The value is a storedCluster in JSON.
 const clusterKey = "cluster"
 
 type storedCluster struct {
@@ -183,7 +183,8 @@ func (e *Env) LoadCluster() error {
 	return nil
 }
 
-// LoadMember is LoadCluster for a member of a group, whose node has an id that is not in the store.
+// LoadMember sets the cluster of a member of a group. node and shard are its ids, which are not in
+// the store. The group serves all slots.
 func (e *Env) LoadMember(node, shard string) {
 	e.cluster.Store((&cluster{id: node, shard: shard}).with(allSlots))
 	e.logCluster()
@@ -212,7 +213,7 @@ func (e *Env) storeCluster(txn *storage.Txn, c *cluster) {
 	e.cluster.Store(c)
 }
 
-// setCluster is storeCluster in a command.
+// setCluster calls storeCluster in the transaction of a command.
 func (c *Ctx) setCluster(next *cluster) error {
 	k := []storage.Key{c.Env.Store.SystemKey(clusterKey)}
 	c.Txn.Use(k)
@@ -226,7 +227,7 @@ func (c *Ctx) setCluster(next *cluster) error {
 // clustered reports whether the server is in cluster mode.
 func (e *Env) clustered() bool { return e.cluster.Load() != nil }
 
-// mode is the server's, as INFO and HELLO name it.
+// mode returns the mode of the server, as INFO and HELLO name it.
 func (e *Env) mode() string {
 	if e.clustered() {
 		return "cluster"
@@ -234,14 +235,14 @@ func (e *Env) mode() string {
 	return "standalone"
 }
 
-// complete reports whether all slots are served, or need not be.
+// complete reports whether all slots are served, or the configuration does not require that.
 func (e *Env) complete(n *cluster) bool {
 	return n.served == storage.Slots || !e.Config.Bool("cluster-require-full-coverage")
 }
 
-// route returns the error of a call that this node cannot run in cluster mode; "" if it can run the
-// call. All keys and shard channels of the call must be in one slot that the node serves; for EXEC,
-// those of the queued commands. wait is true if the call must wait for the group.
+// route returns the error for a call that this node cannot run in cluster mode, or "". All keys and
+// shard channels of the call must be in one slot that the node serves. For EXEC that holds for the
+// queued commands. wait is true if the call must wait for the group.
 func (e *Env) route(c *Ctx) (refusal Error, wait bool) {
 	n, st := e.cluster.Load(), e.groupStatus()
 	if n == nil {
@@ -302,10 +303,10 @@ func (r *routing) add(spec *Spec, args [][]byte) {
 	}
 }
 
-// scriptRoute is route for a command that a script calls. slot is the slot that the script has
-// declared or used before, -1 if there is none. crosses says that the script may use several slots,
-// because it has no #! line or has the flag allow-cross-slot-keys. readOnly says that its client
-// has sent READONLY.
+// scriptRoute does the checks of route for a command that a script calls. slot is the slot that the
+// script has declared or used before; -1 if there is none. crosses says that the script may use
+// several slots, because it has no #! line or has the flag allow-cross-slot-keys. readOnly says
+// that its client has sent READONLY.
 func (e *Env) scriptRoute(spec *Spec, args [][]byte, slot *int, crosses, readOnly bool) Error {
 	n := e.cluster.Load()
 	if n == nil {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The subcommands of CLUSTER that change a group. They wait until that is done, or has failed.
+// These subcommands of CLUSTER change a group. The client waits until the change is done or has
+// failed.
 
 const (
 	errNoMember       Error = "ERR This server can't be a member of a group"
@@ -21,8 +22,8 @@ const (
 	errGroupedAlready Error = "ERR This server is a member of a group already"
 )
 
-// act ends a handler that has begun to change the group: the client has its answer when that is
-// done.
+// act calls begin, which starts a change of the group. The client waits, and gets the reply when
+// begin calls done.
 func (c *Ctx) act(begin func(m Membership, done func(error))) error {
 	m := c.Env.group
 	switch {
@@ -48,7 +49,7 @@ func (c *Ctx) act(begin func(m Membership, done func(error))) error {
 	}})
 }
 
-// actionError is the reply to an action that has failed.
+// actionError returns the error reply for an action that has failed.
 func actionError(err error) Error {
 	if e, ok := err.(Error); ok {
 		return e
@@ -146,7 +147,7 @@ func clusterFailover(c *Ctx) error {
 	return c.act(func(m Membership, done func(error)) { m.Failover(force, done) })
 }
 
-// resetGroup takes a member out of its group.
+// resetGroup removes a member from its group. A leader that has keys is refused.
 func resetGroup(c *Ctx, st *GroupStatus, hard bool) error {
 	if st.Role.Leads() {
 		if keys, _ := c.Txn.View().Count(0); keys > 0 {

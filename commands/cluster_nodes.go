@@ -86,7 +86,7 @@ func (c *Ctx) nodes(n *cluster) []node {
 	return list
 }
 
-// of is the progress of another member; nil: it is not known.
+// of returns the progress of the member with an id; nil if it is not known.
 func (p *GroupProgress) of(id uint64) *MemberProgress {
 	for i := range p.Members {
 		if p.Members[i].ID == id {
@@ -96,7 +96,7 @@ func (p *GroupProgress) of(id uint64) *MemberProgress {
 	return nil
 }
 
-// allSlots is the set of all of them.
+// allSlots is the set of all slots.
 var allSlots = func() (s slotSet) {
 	for i := range s {
 		s[i] = math.MaxUint64
@@ -104,11 +104,11 @@ var allSlots = func() (s slotSet) {
 	return s
 }()
 
-// epochOf is a group's term as the config epoch of its nodes.
+// epochOf returns the config epoch of a group's nodes: the group's term.
 func epochOf(st *GroupStatus) int64 { return int64(min(st.Term, math.MaxInt64)) }
 
-// lastLeader is the member that leads or, if none is known, the one that last led as far as this
-// server knows. Clients keep asking it.
+// lastLeader returns the member that leads. If none is known, it returns the last leader that this
+// server knew, so that clients keep asking that one.
 func (e *Env) lastLeader(st *GroupStatus) uint64 {
 	if st.Leader != 0 {
 		e.leader = st.Leader
@@ -116,7 +116,8 @@ func (e *Env) lastLeader(st *GroupStatus) uint64 {
 	return e.leader
 }
 
-// inNodes is inCluster for handlers that show the nodes.
+// inNodes returns a handler that calls run with the list of nodes. It fails outside of cluster
+// mode.
 func inNodes(run func(c *Ctx, list []node) error) func(*Ctx) error {
 	return func(c *Ctx) error {
 		n := c.Env.cluster.Load()
@@ -150,7 +151,7 @@ func clusterNodes(c *Ctx, list []node) error {
 	return nil
 }
 
-// line is the node's line of CLUSTER NODES.
+// line returns the line of the node in CLUSTER NODES.
 func (n *node) line(c *Ctx) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:%d@%d", n.id, n.at.ip, n.at.clientPort(c), n.at.bus)
@@ -195,7 +196,7 @@ func clusterReplicas(c *Ctx, of *node, list []node) error {
 	return nil
 }
 
-// preferred is how clients are to reach a node, as cluster-preferred-endpoint-type says.
+// preferred returns the address for clients that cluster-preferred-endpoint-type selects.
 func (a *nodeAddress) preferred(e *Env) string {
 	switch e.Config.String("cluster-preferred-endpoint-type") {
 	case "hostname":
@@ -209,7 +210,7 @@ func (a *nodeAddress) preferred(e *Env) string {
 	return a.ip
 }
 
-// endpoint writes that.
+// endpoint writes the preferred address, or null if it is to be unknown.
 func (a *nodeAddress) endpoint(c *Ctx) {
 	if c.Env.Config.String("cluster-preferred-endpoint-type") == "unknown-endpoint" {
 		c.Out.Null()
@@ -218,7 +219,7 @@ func (a *nodeAddress) endpoint(c *Ctx) {
 	c.Out.BulkString(a.preferred(c.Env))
 }
 
-// masterFirst returns the nodes, the one that has slots before its replicas.
+// masterFirst sorts the nodes so that the one with slots comes before its replicas.
 func masterFirst(list []node) []node {
 	slices.SortStableFunc(list, func(a, b node) int { return strings.Compare(a.master, b.master) })
 	return list
@@ -317,7 +318,7 @@ func (n *node) inShards(c *Ctx) {
 	c.textField("health", n.health)
 }
 
-// clusterLinks shows the connections to other members, which there are in pairs.
+// clusterLinks replies the connections to other members. Each member has two: to it and from it.
 func clusterLinks(c *Ctx, _ *cluster) {
 	st := c.Env.groupStatus()
 	if st == nil {
@@ -389,7 +390,7 @@ func clusterInfo(c *Ctx) error {
 	return nil
 }
 
-// infoGroup are the fields about a group, in CLUSTER INFO and INFO.
+// infoGroup writes the fields about a group in CLUSTER INFO and INFO.
 func (e *Env) infoGroup(st *GroupStatus, b *infoText) {
 	p := e.group.Progress()
 	leader, voters := "", int64(0)
@@ -421,8 +422,8 @@ func (e *Env) infoGroup(st *GroupStatus, b *infoText) {
 	b.int("cluster_raft_snapshots_received", p.Snapshot.Taken)
 }
 
-// commitLag is how many bytes of the log are not committed, applyLag how many of those are not
-// applied.
+// commitLag returns how many bytes of the log are not committed. applyLag returns how many
+// committed bytes are not applied.
 func (p *GroupProgress) commitLag() int64 { return int64(max(p.EndLSN, p.CommitLSN) - p.CommitLSN) }
 func (p *GroupProgress) applyLag() int64 {
 	return int64(max(p.CommitLSN, p.AppliedLSN) - p.AppliedLSN)

@@ -1,6 +1,7 @@
 package commands
 
-// commandDocs leaves out names that are none. A subcommand may be named: "config|get".
+// commandDocs replies the documentation of the commands that are named, or of all commands. It
+// leaves out unknown names. A name may be that of a subcommand, such as "config|get".
 func commandDocs(c *Ctx) error {
 	specs := c.Env.Table.All()
 	if len(c.Args) > 2 {
@@ -60,8 +61,8 @@ func (c *Ctx) document(spec *Spec) {
 	c.Out.SetLen(mark, n)
 }
 
-// documentArgs writes arguments. The n-th argument that is a key belongs to the n-th
-// key specification, or to the last one when it stands for several.
+// documentArgs writes the documentation of arguments. The n-th argument that is a key belongs to
+// the n-th key specification. Further ones belong to the last specification.
 func (c *Ctx) documentArgs(spec *Spec, args []Arg, keys *int) {
 	c.Out.Array(len(args))
 	for i := range args {

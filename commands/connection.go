@@ -72,7 +72,7 @@ var connectionCommands = []Spec{
 	},
 }
 
-// ping answers in the form of a message to a RESP2 client that has subscriptions.
+// ping replies an array, in the form of a message, to a RESP2 client that has subscriptions.
 func ping(c *Ctx) error {
 	switch n := len(c.Args); {
 	case n > 2:
@@ -112,7 +112,7 @@ func auth(c *Ctx) error {
 	return nil
 }
 
-// login makes the connection that of another user.
+// login authenticates the connection as the named user.
 func (c *Ctx) login(name, password []byte) error {
 	u := c.Env.users.login(name, password)
 	if u == nil {
@@ -125,8 +125,8 @@ func (c *Ctx) login(name, password []byte) error {
 	return nil
 }
 
-// hello changes nothing unless all its arguments are good. Like Redis it answers in
-// the protocol it switches to.
+// hello changes nothing unless all its arguments are valid. As in Redis, the reply is in the new
+// protocol.
 func hello(c *Ctx) error {
 	proto := c.Client.Proto
 	var user, password, name []byte
@@ -217,7 +217,7 @@ func reset(c *Ctx) error {
 	return nil
 }
 
-// onOff reads a last argument that is ON or OFF.
+// onOff reads ON or OFF, which must be the last argument.
 func (a *Cursor) onOff() bool {
 	word := strings.ToUpper(string(a.Bytes()))
 	if word != "ON" && word != "OFF" {

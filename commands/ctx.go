@@ -8,7 +8,7 @@ import (
 	"keyp/storage"
 )
 
-// Ctx is what a handler works with. One is reused for all commands of a loop.
+// Ctx is the context in which a handler runs. A loop reuses one Ctx for all its commands.
 type Ctx struct {
 	Spec   *Spec
 	Args   [][]byte // the whole command, name included; valid until the handler returns
@@ -16,15 +16,15 @@ type Ctx struct {
 	Env    *Env
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
-	// Runs are the runs of streams that have to be read, with the outcome Load.
+	// Runs are the parts of streams that the caller must read if the outcome is Load.
 	Runs []storage.Runs
 	Txn  *storage.Txn // has Keys locked, or pinned; nil in a job of scope Unlocked
-	// Scope is what the call may touch. With the outcome Job, it is the scope of the job.
+	// Scope says which data the call may touch. With the outcome Job, it is the scope of the job.
 	Scope Scope
 	// Nested says that the command is part of EXEC or of a script. It must not wait, and a blocking
 	// command answers as if its time were up.
 	Nested bool
-	// Past is what became of the same call before.
+	// Past counts the earlier attempts to run the same call.
 	Past Past
 	// With the outcome Wait, Reason is why the command waits. Wait describes the condition for
 	// which a blocking command waits.
@@ -39,8 +39,8 @@ type Ctx struct {
 	// term.
 	Term uint64
 
-	// final: keys that are not in memory are read while others are locked, as the call cannot run
-	// again for their sake.
+	// final says that keys that are not in memory are read while other keys are locked. The call
+	// may not be dispatched again to load them.
 	final   bool
 	steps   glob.Steps // that patterns may take, of the outermost call
 	costly  bool       // they took more; the reply is errPattern
@@ -76,19 +76,19 @@ const (
 	put                     // into the queue, for EXEC
 )
 
-// Cancel ends a job that waits for another server, soon and with an error. Any goroutine may call
-// it.
+// Cancel ends a job that waits for another server. The job ends soon, with an error. Any goroutine
+// may call Cancel.
 func (c *Ctx) Cancel() {
 	if c.cancel != nil {
 		c.cancel()
 	}
 }
 
-// Arg is argument i; the name is argument 0.
+// Arg returns argument i. Argument 0 is the name of the command.
 func (c *Ctx) Arg(i int) []byte { return c.Args[i] }
 
-// EachKey gives the declared keys with their numbers. It prefetches the memory that look-ups of the
-// next keys read, for many keys at once.
+// EachKey iterates over the declared keys and their indexes. It prefetches the memory that look-ups
+// of the next keys read, for many keys at once.
 func (c *Ctx) EachKey(yield func(int, storage.Key) bool) {
 	for i, k := range c.Keys {
 		if i%storage.PrefetchKeys == 0 && len(c.Keys) > 1 {
@@ -100,7 +100,7 @@ func (c *Ctx) EachKey(yield func(int, storage.Key) bool) {
 	}
 }
 
-// textField and intField reply a field of a map that has been begun.
+// textField and intField write one field of a map whose header is already written.
 func (c *Ctx) textField(name, value string) {
 	c.Out.BulkString(name)
 	c.Out.BulkString(value)
@@ -111,19 +111,19 @@ func (c *Ctx) intField(name string, n int64) {
 	c.Out.Int(n)
 }
 
-// bulkStrings replies strings within an array or set that has been begun.
+// bulkStrings writes the elements of an array or set whose header is already written.
 func (c *Ctx) bulkStrings(list []string) {
 	for _, s := range list {
 		c.Out.BulkString(s)
 	}
 }
 
-// Cursor reads arguments from number i on.
+// Cursor returns a Cursor that reads the arguments from index i on.
 func (c *Ctx) Cursor(i int) Cursor { return Cursor{args: c.Args[i:]} }
 
-// String returns the value of a declared key that must be a string or missing: the
-// bytes are valid until the transaction changes something. A missing or expired key
-// gives ok=false, another type ErrWrongType.
+// String returns the value of a declared key that must be a string or missing. The bytes are valid
+// until the transaction changes something. For a missing or expired key ok is false; for another
+// type err is ErrWrongType.
 func (c *Ctx) String(k storage.Key) (value []byte, ok bool, err error) {
 	item, ok := c.Txn.Get(k)
 	if !ok {

@@ -7,30 +7,30 @@ import (
 	"strconv"
 )
 
-// Cursor reads arguments one after another. The first failure sticks: everything
-// after it reads as zero, and Err returns it.
+// Cursor reads arguments one after another. After the first failure all reads return zero values,
+// and Err returns that failure.
 type Cursor struct {
 	args [][]byte
 	err  error
 }
 
-// More says whether an argument is left and nothing has failed.
+// More reports whether an argument is left and nothing has failed.
 func (a *Cursor) More() bool { return a.err == nil && len(a.args) > 0 }
 
-// Len is the number of arguments left.
+// Len returns the number of arguments that are left.
 func (a *Cursor) Len() int { return len(a.args) }
 
-// Err is the first failure.
+// Err returns the first failure.
 func (a *Cursor) Err() error { return a.err }
 
-// Fail makes err the cursor's failure unless there is one already.
+// Fail records err as the cursor's failure, unless there is one already.
 func (a *Cursor) Fail(err error) {
 	if a.err == nil {
 		a.err = err
 	}
 }
 
-// Bytes takes the next argument; a missing one is a syntax error.
+// Bytes reads the next argument. It fails with a syntax error if none is left.
 func (a *Cursor) Bytes() []byte {
 	if a.err != nil {
 		return nil
@@ -44,7 +44,8 @@ func (a *Cursor) Bytes() []byte {
 	return b
 }
 
-// Word takes the next argument if it is this word, in any case.
+// Word reports whether the next argument is this word, in any case. If so, it also consumes it.
+// word is in upper case.
 func (a *Cursor) Word(word string) bool {
 	if !a.More() || !isWord(a.args[0], word) {
 		return false
@@ -53,7 +54,7 @@ func (a *Cursor) Word(word string) bool {
 	return true
 }
 
-// Int takes a 64-bit integer; anything else is ErrNotInteger.
+// Int reads a 64-bit integer. It fails with ErrNotInteger for anything else.
 func (a *Cursor) Int() int64 {
 	b := a.Bytes()
 	if a.err != nil {
@@ -66,7 +67,7 @@ func (a *Cursor) Int() int64 {
 	return n
 }
 
-// Int32 takes an integer of 32 bits, such as a database number.
+// Int32 reads an integer of 32 bits, such as a database number.
 func (a *Cursor) Int32() int {
 	n := a.Int()
 	if n != int64(int32(n)) {
@@ -76,7 +77,7 @@ func (a *Cursor) Int32() int {
 	return int(n)
 }
 
-// IntFrom takes an integer of at least low; anything else is err.
+// IntFrom reads an integer of at least low. It fails with err for anything else.
 func (a *Cursor) IntFrom(low int64, err error) int64 {
 	b := a.Bytes()
 	if a.err != nil {
@@ -89,7 +90,7 @@ func (a *Cursor) IntFrom(low int64, err error) int64 {
 	return n
 }
 
-// Skip passes n arguments; fewer are a syntax error.
+// Skip skips n arguments. It fails with a syntax error if fewer are left.
 func (a *Cursor) Skip(n int64) {
 	switch {
 	case a.err != nil:
@@ -100,8 +101,8 @@ func (a *Cursor) Skip(n int64) {
 	}
 }
 
-// Float takes a finite or infinite number; anything else, NaN included, is
-// ErrNotFloat.
+// Float reads a finite or infinite number. It fails with ErrNotFloat for anything else, NaN
+// included.
 func (a *Cursor) Float() float64 {
 	b := a.Bytes()
 	if a.err != nil {
@@ -114,7 +115,7 @@ func (a *Cursor) Float() float64 {
 	return f
 }
 
-// isWord compares without regard to case; word is in upper case.
+// isWord reports whether b is word, in any case. word must be in upper case.
 func isWord(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false
@@ -173,8 +174,8 @@ func ParseUint(b []byte) (uint64, bool) {
 	return n, len(b) > 0
 }
 
-// ParseFloat reads a number as Redis's string to double does: no surrounding spaces,
-// no NaN; too large or too small for a double is an error, hexadecimal and inf are not.
+// ParseFloat reads a number as Redis's string to double does. It refuses surrounding spaces, NaN,
+// and numbers that are too large or too small for a double. It accepts hexadecimal numbers and inf.
 func ParseFloat(b []byte) (float64, bool) {
 	f, err := parseDouble(b)
 	if err != nil || f == 0 && bytes.ContainsAny(mantissa(b), "123456789abcdefABCDEF") {
@@ -183,7 +184,8 @@ func ParseFloat(b []byte) (float64, bool) {
 	return f, true
 }
 
-// mantissa is the part of a number before its exponent, without the sign of hexadecimal.
+// mantissa returns the part of a number before its exponent. It leaves out the 0x of a hexadecimal
+// number.
 func mantissa(b []byte) []byte {
 	exponent := "eE"
 	if _, hex, ok := bytes.Cut(b, []byte("0x")); ok {
@@ -197,8 +199,8 @@ func mantissa(b []byte) []byte {
 	return b
 }
 
-// parseDouble reads all of b as C does: strconv.ErrRange comes with an infinite number,
-// one that is too small is 0. NaN is an error.
+// parseDouble reads all of b as C's strtod does. A number that is too large is infinite, with
+// strconv.ErrRange; one that is too small is 0. NaN is an error.
 func parseDouble(b []byte) (float64, error) {
 	if len(b) == 0 || bytes.IndexByte(b, '_') >= 0 {
 		return 0, strconv.ErrSyntax

@@ -13,18 +13,18 @@ import (
 	"keyp/ttl"
 )
 
-// dataDigest sums up data as DEBUG DIGEST of Redis does, so that both give the same for the same
-// data, in whatever order the elements of a set or a hash come.
+// dataDigest is a digest of data as Redis's DEBUG DIGEST computes it. Both return the same for the
+// same data. The order of the elements of a set or a hash does not matter.
 type dataDigest [sha1.Size]byte
 
-// toggle adds data that has no order.
+// toggle adds data whose order does not matter.
 func (d *dataDigest) toggle(b []byte) {
 	for i, x := range sha1.Sum(b) {
 		d[i] ^= x
 	}
 }
 
-// mix adds data whose place is after all data that was added before.
+// mix adds data whose order matters.
 func (d *dataDigest) mix(b []byte) {
 	d.toggle(b)
 	*d = sha1.Sum(d[:])
@@ -117,7 +117,8 @@ func appendG17(b []byte, f float64) []byte {
 	return append(b, text...)
 }
 
-// debugDigestValue replies the digests of the values of keys; of a missing one it is zeros.
+// debugDigestValue replies the digest of each key's value. The digest of a missing key is all
+// zeros.
 func debugDigestValue(c *Ctx) error {
 	digests := make([]dataDigest, len(c.Keys))
 	for i, k := range c.EachKey {
@@ -136,8 +137,8 @@ func debugDigestValue(c *Ctx) error {
 	return nil
 }
 
-// debugDigest replies the digest of all data. Others are served meanwhile; so it is that of one
-// moment only while nobody writes.
+// debugDigest replies the digest of all data. Other clients are served meanwhile. So the digest
+// shows a single moment only if nobody writes.
 func debugDigest(c *Ctx) error {
 	var all dataDigest
 	txn := c.Env.Store.NewTxn()

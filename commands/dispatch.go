@@ -34,14 +34,15 @@ const (
 type Reason uint8
 
 const (
-	// ForPause: until CLIENT PAUSE ends.
+	// ForPause: the command waits until CLIENT PAUSE ends.
 	ForPause Reason = iota + 1
-	// ForJob: until a running task ends, or a global task unlocks data that it does not need. The
-	// task has locked data that the command needs. Or the command has scope Pinned, and there are
-	// too many such tasks. While CLIENT PAUSE waits for tasks that may write, commands that may
-	// write wait too.
+	// ForJob: the command waits until a running task ends, or until a global task unlocks data that
+	// it no longer needs. Either the task has locked data that the command needs, or the command
+	// has scope Pinned and too many such tasks run. While CLIENT PAUSE waits for tasks that may
+	// write, commands that may write wait too.
 	ForJob
-	// ForGroup: until the group has decided on its leader, or Env.Undecided has passed.
+	// ForGroup: the command waits until the group has elected a leader, or until Env.Undecided has
+	// passed.
 	ForGroup
 	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
 	// changed, until it has a reply. GiveUp replies when the time is up, or when the log is on
@@ -59,7 +60,7 @@ const (
 	PauseAll
 )
 
-// maxKeptKeys bounds the room for keys that a Ctx keeps for its next command.
+// maxKeptKeys limits the capacity of Keys that a Ctx keeps for its next command.
 const maxKeptKeys = 10_000
 
 // Dispatch runs the command in c.Args for c.Client with c.Txn, which must be idle, and
@@ -130,7 +131,8 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	return e.start(c)
 }
 
-// start runs a command that has passed all checks, or returns the outcome that says why it cannot.
+// start runs a command that has passed the checks of Dispatch. If the command cannot run now, start
+// returns the outcome that says why.
 func (e *Env) start(c *Ctx) Outcome {
 	if e.awaitsWriters(c) {
 		return e.waitForJob(c)
@@ -175,7 +177,7 @@ func (e *Env) start(c *Ctx) Outcome {
 }
 
 // absent returns the outcome for a command whose keys are not all in memory, or are locked by a
-// global task. If late is true there is no outcome: the keys must be read while they are locked.
+// global task. If late is true, outcome is not set: the keys must be read while they are locked.
 func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	switch {
 	case c.Txn.BlockedByGlobal():
@@ -188,9 +190,9 @@ func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	return 0, true
 }
 
-// lateLoads bounds how often the keys of a call are loaded without a lock. After that they are read
-// while other keys are locked. Until then the keys left memory again each time, or the call found
-// them only as it ran.
+// lateLoads is how often the keys of a call may be loaded without a lock. After that they are read
+// while other keys are locked. It is reached when loaded keys leave memory again each time, or when
+// the call only finds its keys as it runs.
 const lateLoads = 6
 
 // runLocked runs a command whose keys are locked and in memory. It returns another outcome if a
@@ -218,7 +220,7 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 		c.Scope = scope
 		return Job // with the keys locked until StartJob
 	case scope == Global && !e.jobs.global && e.jobs.pinned == 0:
-		// Its end on the loop locks shards.
+		// The end of the job runs on the loop, and locks shards there.
 		c.Scope, c.apart = scope, true
 	default:
 		outcome, c.Reason = Wait, ForJob
@@ -230,14 +232,14 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 	return outcome
 }
 
-// pinned reports whether a running task has pinned values that c would change, or overdue ones that
-// c would see.
+// pinned reports whether a running task has pinned values that c may change, or overdue values that
+// c may read.
 func (e *Env) pinned(c *Ctx) bool {
 	return c.mayWrite() && e.Pins.Pinned(c.Txn, c.Keys) ||
 		e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
-// flags returns the flags of the command, for EXEC also those of the queued commands.
+// flags returns the flags of the command. For EXEC it adds the flags of the queued commands.
 func (c *Ctx) flags() Flags {
 	if c.Spec.Is(execs) && c.Client.queue != nil {
 		return c.Spec.Flags | c.Client.queue.flags
@@ -245,9 +247,9 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
-// noRoom reports whether the full disk refuses a command that writes and has these flags. After the
-// bytes that it and its transaction write, the log must keep a reserve. The flags decide the size
-// of the reserve. So no client waits for room.
+// noRoom reports whether a command that writes is refused because the disk is full. bytes is the
+// size of the writes of the command and its transaction. After them the log must still have a
+// reserve, whose size depends on flags. So no client waits for room.
 func (e *Env) noRoom(flags Flags, bytes int) bool {
 	switch room := e.Store.LogRoom(bytes); {
 	case flags&DenyOOM != 0:
@@ -261,8 +263,8 @@ func (e *Env) noRoom(flags Flags, bytes int) bool {
 	}
 }
 
-// writesAbout estimates how many bytes the command writes to the log: the size of its arguments, or
-// for EXEC of the queued commands.
+// writesAbout estimates how many bytes the command writes to the log. It uses the size of the
+// arguments; for EXEC, the size of the queued commands.
 func (c *Ctx) writesAbout() int {
 	if c.Spec.Is(execs) && c.Client.queue != nil {
 		return c.Client.queue.bytes
@@ -360,8 +362,8 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	return outcome
 }
 
-// unread ends a command that could not read entries of a stream after it had begun. If other
-// commands removed the entries meanwhile, the command runs again.
+// unread handles a command that could not read entries of a stream after it had started. If other
+// commands have removed the entries meanwhile, the command runs again.
 func (e *Env) unread(c *Ctx, err *object.ReadError) Outcome {
 	if c.Txn != nil && c.Txn.Reread(err) {
 		return Done
@@ -388,7 +390,7 @@ func fromStore() bool {
 	}
 }
 
-// storeCode is how the names of the store's functions begin.
+// storeCode is the prefix of the names of the store's functions.
 var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 
 // again reports whether a task's run had no effect, so that its call is dispatched again. Either
@@ -399,8 +401,8 @@ func (c *Ctx) again(outcome Outcome) bool {
 		c.Scope == Pinned && c.Txn.Conflicted()
 }
 
-// book counts the keys that a run has looked up, and shows its command to the clients of MONITOR. A
-// run without effect, whose call is dispatched again, is not counted.
+// book adds the keys that a run has looked up to the statistics, and shows the command to the
+// clients of MONITOR. It skips a run without effect, because that call is dispatched again.
 func (e *Env) book(c *Ctx) {
 	if c.hits > 0 {
 		e.Stats.Hits.Add(c.hits)
@@ -413,7 +415,7 @@ func (e *Env) book(c *Ctx) {
 	}
 }
 
-// resolve finds the declaration and checks what can be checked without data.
+// resolve finds the declaration of the command, and does the checks that need no data.
 func (e *Env) resolve(c *Ctx) (*Spec, error) {
 	spec := e.Table.Of(c.Args)
 	if spec == nil {
@@ -435,12 +437,12 @@ func (e *Env) resolve(c *Ctx) (*Spec, error) {
 	return spec, nil
 }
 
-// isHTTP says whether a name that is no command is the beginning of an HTTP request or of one of
+// isHTTP reports whether an unknown command name is the beginning of an HTTP request or of one of
 // its headers.
 func isHTTP(name []byte) bool { return isWord(name, "POST") || isWord(name, "HOST:") }
 
-// hangUp ends a connection that speaks HTTP, without an answer: a web page can make
-// its visitor's browser send requests here, with commands in their bodies.
+// hangUp closes a connection that speaks HTTP, without a reply. A web page can make its visitor's
+// browser send requests to this server, with commands in their bodies.
 func (e *Env) hangUp(c *Client) {
 	c.Closing = true
 	now, next := int64(e.Clock.Mono()), e.nextHangUp.Load()
@@ -477,9 +479,9 @@ func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) [
 	return keys
 }
 
-// span returns the first and last argument that is a key, and the step between keys. A number of
-// keys that is invalid or negative counts as 0. A number above that of the remaining arguments
-// counts as that.
+// span returns the index of the first and the last key in args, and the step between keys. An
+// invalid or negative number of keys counts as 0. A number larger than that of the remaining
+// arguments is cut to it.
 func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
 	n := len(args)
 	first, last, step = ks.Begin, ks.Begin+ks.Last, max(ks.Step, 1)

@@ -69,8 +69,8 @@ func runDump(c *Ctx) error {
 	return nil
 }
 
-// Export returns the payload that DUMP replies for a value. aged says that the value is a stream
-// whose entries have a maximum age, which the payload lacks.
+// Export returns the payload with which DUMP replies for a value. aged reports that the value is a
+// stream whose entries have a maximum age. The payload does not contain that age.
 func Export(item storage.Item) (payload []byte, aged bool, err error) {
 	v, err := dumped(item)
 	if err != nil {
@@ -84,7 +84,7 @@ func Export(item storage.Item) (payload []byte, aged bool, err error) {
 	return payload, aged, err
 }
 
-// dumped shows a value as package rdb has values, without a copy.
+// dumped converts a value to the form of package rdb, without a copy.
 func dumped(item storage.Item) (rdb.Value, error) {
 	v := rdb.Value{}
 	switch of := item.Value().(type) {
@@ -193,17 +193,18 @@ func (o *restoreOptions) deadline(arg []byte, now int64) (ttl.Deadline, error) {
 	}
 }
 
-// largePayload is the length from which the payload of a collection takes long to restore.
+// largePayload is the length in bytes from which the payload of a collection takes long to restore.
 const largePayload = 64 << 10
 
-// largeRestore is for a payload that makes a large value.
+// largeRestore reports whether the payload of a RESTORE makes a large value.
 func largeRestore(c *Ctx) bool {
 	p := c.Arg(3)
 	return len(p) >= largeStore || len(p) >= largePayload && !rdb.IsString(p)
 }
 
-// runRestore looks at the key before the payload, and stores nothing when the deadline
-// has passed, as Redis does. Elements whose own deadline has passed are left out.
+// runRestore checks the key before it decodes the payload, as Redis does. If the deadline has
+// passed it stores nothing, and removes the key that it replaces. It leaves out elements whose own
+// deadline has passed.
 func runRestore(c *Ctx) error {
 	o, err := parseRestore(c.Cursor(4))
 	if err != nil {
@@ -266,8 +267,8 @@ func runRestore(c *Ctx) error {
 	return nil
 }
 
-// restored makes a value of what DUMP replied; of limits and delay queues it is an error if an
-// element is none.
+// restored creates the value that a payload of DUMP contains. It fails if an element of a limit or
+// of a delay queue is invalid.
 func restored(v rdb.Value, now int64) (object.Value, error) {
 	switch v.Type {
 	case rdb.String:
@@ -301,8 +302,8 @@ func restored(v rdb.Value, now int64) (object.Value, error) {
 	return built(v, now), nil
 }
 
-// notifyReplaced raises the event of a new key for one that RESTORE replaces: for Redis that is
-// a new key. For a key that did not exist the transaction raises it.
+// notifyReplaced raises the event of a new key if RESTORE has replaced a key. Redis treats that as
+// a new key. For a key that did not exist, the transaction raises the event.
 func (c *Ctx) notifyReplaced(k storage.Key, replaced bool) {
 	if replaced {
 		c.Txn.Notify(k, storage.New)
@@ -327,7 +328,8 @@ func (c *Ctx) reportLeftOut(k storage.Key, v rdb.Value, now int64) {
 	}
 }
 
-// built makes an object of a collection, without the elements that are due at now.
+// built creates the object for a collection. It leaves out the elements whose deadline is not after
+// now.
 func built(v rdb.Value, now int64) object.Value {
 	var to object.Value
 	var add func(e rdb.Element)

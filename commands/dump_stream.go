@@ -8,7 +8,7 @@ import (
 	"keyp/storage/object"
 )
 
-// dumpedStream shows a stream as package rdb has streams. Its entries are not copied.
+// dumpedStream converts a stream to the form of package rdb. It does not copy the entries.
 func dumpedStream(s *object.Stream) *rdb.StreamValue {
 	to := &rdb.StreamValue{
 		Last: rdb.StreamID(s.LastID()), MaxDeleted: rdb.StreamID(s.MaxDeleted()), Added: s.Added(),
@@ -65,8 +65,8 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 	return to
 }
 
-// builtStream makes a stream from the content of a payload. Settings of idempotent ids are cut to
-// the largest values that XCFGSET takes.
+// builtStream creates a stream from the content of a payload. It limits the settings of idempotent
+// ids to the largest values that XCFGSET accepts.
 func builtStream(from *rdb.StreamValue) *object.Stream {
 	s := object.NewStream()
 	for e := range from.Entries {

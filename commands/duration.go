@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// durationUnits are the units of times in the arguments of Keyp's own commands, in ms. If a unit is
-// the end of another one, it comes after it.
+// durationUnits are the units of times in the arguments of Keyp's own commands, in ms. A unit that
+// ends with the letters of another unit comes before it.
 var durationUnits = []struct {
 	suffix string
 	ms     int64
@@ -28,7 +28,7 @@ func parseDuration(b []byte) (ms int64, ok bool) {
 	return n * unit, true
 }
 
-// Duration takes a time of at least low ms; anything else is err.
+// Duration reads a time of at least low ms. It fails with err for anything else.
 func (a *Cursor) Duration(low int64, err error) int64 {
 	b := a.Bytes()
 	if a.err != nil {

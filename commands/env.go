@@ -21,10 +21,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// RedisVersion is the version of Redis in the replies of HELLO and INFO: clients choose by it which
-// commands and options to use. It is the newest release line of which Keyp has every command,
-// except for those that replication, cluster and modules need. Redis 8.8 has a type, arrays, that
-// Keyp does not have.
+// RedisVersion is the version of Redis in the replies of HELLO and INFO. Clients use it to choose
+// commands and options. It is the newest release of which Keyp has every command, except those for
+// replication, cluster and modules. Redis 8.8 has a type that Keyp does not have: arrays.
 const RedisVersion = "8.6.0"
 
 // Env is the environment that all commands share: the store, the configuration, the clients, the
@@ -53,8 +52,8 @@ type Env struct {
 	Started  int64         // Unix ms
 	began    time.Duration // then, by Mono
 
-	// MaxReply is how long a reply may become, in bytes: a client's at most, and one of a command
-	// to a script; 0: no bound.
+	// MaxReply is the largest length of a reply in bytes. It applies to replies to a client, and to
+	// the reply of one command to a script. 0 means no limit.
 	MaxReply atomic.Int64
 
 	users   users
@@ -65,7 +64,8 @@ type Env struct {
 	cluster atomic.Pointer[cluster]
 	// group is nil where SetMembership was not called.
 	group Membership
-	// refusals of visitors wait to be written there.
+	// refusals is the number of refusals of visitors that wait until the loop writes them to ACL
+	// LOG.
 	refusals atomic.Int32
 	saving   sync.Mutex // one ACL SAVE at a time
 
@@ -81,8 +81,8 @@ type Env struct {
 	Testing Testing
 }
 
-// OfLoop belongs to the event loop, with everything that is reached through it: handlers touch it
-// only where their Scope says so.
+// OfLoop is the part of Env that belongs to the event loop, with everything reached through it.
+// Handlers use it only where their Scope allows that.
 type OfLoop struct {
 	Clients map[uint64]*Client
 	Waiters Waiters
@@ -94,7 +94,7 @@ type OfLoop struct {
 
 	jobs    jobs
 	denials denialLog
-	// undecided is the reading of Mono since which the group's leader is not known; 0: it is known.
+	// undecided is the reading of Mono at which the group's leader became unknown. 0: it is known.
 	undecided time.Duration
 	leader    uint64    // the last known leader of the group; 0: none
 	monitors  []*Client // see MONITOR
@@ -111,7 +111,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 		OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 	}
 	if err := e.Table.Rename(cfg.Renames()); err != nil {
-		// The program has refused it before.
+		// The program has checked this option before, so this should not happen.
 		log.Error("a command has not got another name", "error", err)
 	}
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters,
@@ -138,15 +138,16 @@ func (e *Env) wake() {
 	}
 }
 
-// loadRules loads functions, policies and the users of a group from the store's own data: at the
-// start, and on the loop when the leader has changed them. It locks the whole keyspace.
+// loadRules loads functions, policies and the users of a group from the system database. It runs at
+// the start, and on the loop when the leader has changed them. It locks the whole keyspace.
 func (e *Env) loadRules() {
 	e.loadLibraries()
 	e.loadPolicies()
 	e.loadUsersOfGroup()
 }
 
-// followRules makes a follower apply the changes of rules at the leader.
+// followRules makes this server load functions, policies and users again when the leader has
+// changed them.
 func (e *Env) followRules() {
 	e.Store.OnSystem(func(names []string) {
 		if slices.ContainsFunc(names, isRule) && !e.rulesStale.Swap(true) {
@@ -163,8 +164,9 @@ func isRule(name string) bool {
 		strings.HasPrefix(name, policyKey)
 }
 
-// followConfig applies options when CONFIG SET changes them. Until then the options with which the
-// store was opened (appendfsync, maxmemory, the limits of small values) stay as they are.
+// followConfig registers functions that apply options when CONFIG SET changes them. Until then the
+// store keeps the options with which it was opened (appendfsync, maxmemory, the limits of small
+// values).
 func (e *Env) followConfig() {
 	cfg, store := e.Config, e.Store
 	on := func(apply func(), names ...string) {
@@ -207,11 +209,11 @@ func (e *Env) followConfig() {
 	on(topics, "acl-pubsub-default")
 }
 
-// Undelivered says whether there are events or changes that the loop has not passed on.
+// Undelivered reports whether there are events or changes that the loop has not passed on yet.
 func (e *Env) Undelivered() bool { return e.Events.waiting.Load() || e.Changes.waiting.Load() }
 
-// Gone takes a connection that ended, or only waits for its client to see that, out of
-// all that names it. It may be called twice.
+// Gone removes a connection from everything that refers to it. The connection has ended, or only
+// waits for its client to notice its end. Gone may be called twice.
 func (e *Env) Gone(c *Client) {
 	delete(e.Clients, c.ID)
 	e.PubSub.gone(c)
@@ -221,7 +223,7 @@ func (e *Env) Gone(c *Client) {
 	e.backups.gone(c.ID)
 }
 
-// SyncPolicy is appendfsync as the log has it.
+// SyncPolicy returns the log's policy for the option appendfsync.
 func SyncPolicy(cfg *config.Config) wal.Policy {
 	switch cfg.String("appendfsync") {
 	case "everysec":
@@ -233,7 +235,7 @@ func SyncPolicy(cfg *config.Config) wal.Policy {
 	}
 }
 
-// Frequency is how accesses are counted under an LFU maxmemory-policy; nil under any other.
+// Frequency returns how accesses are counted for an LFU maxmemory-policy; nil for other policies.
 func Frequency(cfg *config.Config) *storage.Frequency {
 	if !strings.HasSuffix(cfg.String("maxmemory-policy"), "-lfu") {
 		return nil
@@ -242,8 +244,8 @@ func Frequency(cfg *config.Config) *storage.Frequency {
 		Decay: cfg.Int("lfu-decay-time")}
 }
 
-// SetValueLimits applies the options that bound the small form of values. They apply to the whole
-// process, and to values that change afterwards.
+// SetValueLimits applies the options that limit the compact form of small values. They apply to the
+// whole process, and only to values that change afterwards.
 func SetValueLimits(cfg *config.Config) {
 	n := func(name string) int { return int(cfg.Int(name)) }
 	object.SetLimits(object.Limits{
@@ -256,31 +258,31 @@ func SetValueLimits(cfg *config.Config) {
 	})
 }
 
-// newRunID names one run of the server: 40 hexadecimal digits.
+// newRunID returns a new random id for this run of the server: 40 hexadecimal digits.
 func newRunID() string {
 	var id [20]byte
 	rand.Read(id[:])
 	return hex.EncodeToString(id[:])
 }
 
-// Host is the running server, as commands need it.
+// Host is the part of the running server that commands use.
 type Host interface {
-	// Pause delays commands (all, or those that may write) for a time, whatever the wall clock
-	// does. Of two pauses the later end counts. Unpause ends it.
+	// Pause delays commands (all, or only those that may write) for a time. Changes of the wall
+	// clock do not matter. Of two pauses the one that ends later counts. Unpause ends the pause.
 	Pause(d time.Duration, all bool)
 	Unpause()
-	// Shutdown begins a clean stop: no new connections, replies out, log durable, a
-	// last checkpoint unless save is false, exit 0.
+	// Shutdown starts a clean stop. The server accepts no new connections, sends all replies, and
+	// makes the log durable. It writes a last checkpoint unless save is false, and exits with 0.
 	Shutdown(save bool)
 	// Post schedules fn to run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
-	// AtRest is Post for functions that lock the whole keyspace. fn runs while no global job runs,
-	// because a global job may need the loop to end.
+	// AtRest schedules fn as Post does, for functions that lock the whole keyspace. fn runs while
+	// no global job runs, because a global job may need the loop in order to end.
 	AtRest(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()
-	// ClientMemory is the memory of all connections, in bytes, as of their last turns. Only the
-	// loop calls it.
+	// ClientMemory returns the memory of all connections, in bytes, as of their last turns. Only
+	// the loop calls it.
 	ClientMemory() int64
 	// Port and Listeners say where the server listens.
 	Port() int

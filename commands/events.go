@@ -13,8 +13,8 @@ import (
 	"keyp/storage"
 )
 
-// Events passes keyspace events on from the store, where any goroutine may raise them (a command
-// on the loop, a script, the reaper), to subscribers. The store raises only those that
+// Events passes keyspace events on from the store, where any goroutine may raise them (a command on
+// the loop, a script, the reaper), to subscribers. The store raises only those that
 // notify-keyspace-events asks for, and none while nobody is subscribed to anything.
 //
 //	__keyspace@<db>__:<key>     the event's name      with K
@@ -28,8 +28,8 @@ import (
 //	__subkeyspaceitem@<db>__:<key>\n<field>  the event's name, for each field   with I; not if the key has a line end
 //	__subkeyspaceevent@<db>__:<event>|<key>  <fields>                           with V
 //
-// An event is sent when the change that it reports is durable. Those of one key come in the
-// order of its changes.
+// An event is sent when the change that it reports is durable. Those of one key come in the order
+// of its changes.
 type Events struct {
 	env  *Env
 	late *histogram.Histogram // microseconds from a key's deadline until its event is published
@@ -54,8 +54,9 @@ type Events struct {
 // maxSpareEvents bounds the room for events that is kept between uses.
 const maxSpareEvents = 1024
 
-// ExpiredEventsDelay is how long the store keeps expired keys after it was opened, so that
-// clients have connected again when their events are published; 0 if there are no events.
+// ExpiredEventsDelay returns how long the store keeps expired keys after it was opened. The delay
+// lets clients connect again before events of these keys are published. It is 0 if no events are
+// configured.
 func ExpiredEventsDelay(cfg *config.Config) time.Duration {
 	if eventClasses(cfg) == 0 {
 		return 0
@@ -63,8 +64,8 @@ func ExpiredEventsDelay(cfg *config.Config) time.Duration {
 	return time.Duration(cfg.Int("expired-events-delay")) * time.Millisecond
 }
 
-// eventClasses are the classes to be raised; without K, E, S, T, I and V there is nowhere to
-// publish.
+// eventClasses returns the classes of events that the store should raise. Without K, E, S, T, I and
+// V there are none, because no channel would get the events.
 func eventClasses(cfg *config.Config) storage.EventClass {
 	classes := storage.EventClass(cfg.Int("notify-keyspace-events"))
 	if classes&(storage.EventKeyspace|storage.EventKeyevent|storage.EventFields) == 0 {
@@ -115,7 +116,8 @@ func (e *Events) Deliver(most int) {
 	}
 }
 
-// nextBatch makes the events that were queued since the last call the batch; false: there are none.
+// nextBatch moves the events that were queued since its last call to the batch. It returns false if
+// there are none.
 func (e *Events) nextBatch() bool {
 	spare := e.loop.batch[:0]
 	if cap(spare) > maxSpareEvents {
@@ -180,7 +182,8 @@ func appendCounted(b, text []byte) []byte {
 	return append(append(strconv.AppendInt(b, int64(len(text)), 10), ':'), text...)
 }
 
-// send publishes a message about an event, on the channel of this prefix and parts of a name.
+// send publishes a message about an event. The name of the channel consists of prefix, the database
+// and the parts in name.
 func (e *Events) send(h *storage.Happened, prefix string, message []byte, name ...[]byte) {
 	b := append(e.loop.channel[:0], prefix...)
 	b = strconv.AppendInt(b, int64(h.DB), 10)

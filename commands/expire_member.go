@@ -5,8 +5,8 @@ import (
 	"keyp/ttl"
 )
 
-// memberDeadlineCommands are KeyDB's: members of sets and sorted sets have deadlines like
-// fields of hashes. TTL, PTTL and PERSIST take a member too.
+// memberDeadlineCommands are commands of KeyDB. They set deadlines for members of sets and sorted
+// sets, and fields of hashes. TTL, PTTL and PERSIST accept a member too.
 var memberDeadlineCommands = []Spec{
 	{
 		Name: "EXPIREMEMBER", Group: Generic, Since: "5.1.0",
@@ -63,8 +63,8 @@ func runExpireMember(c *Ctx) error {
 	return expireMember(c, form)
 }
 
-// expireMember replies 1 when the member has the deadline or, the deadline being past, is
-// gone; 0 when there is no such member.
+// expireMember replies 1 if it has set the deadline of the member, or has removed the member
+// because the deadline has passed. It replies 0 if there is no such member.
 func expireMember(c *Ctx, form *timeForm) error {
 	n, ok := ParseInt(c.Arg(3))
 	if !ok {

@@ -8,14 +8,15 @@ import (
 	"keyp/storage"
 )
 
-// features are the hooks of a store with all features that commands have. Each hook is that of the
-// feature that has it; those that both have are methods here.
+// features implements the store's hooks for all features of package commands. A hook that only one
+// feature has is promoted from it. A hook that both have is a method here, which calls both.
 type features struct {
 	*outbox.Outboxes
 	*leases.Leases
 }
 
-// Features makes the features that commands build on a store: for storage.Options.Hooks.
+// Features returns the hooks of a store, for storage.Options.Hooks. It creates the outboxes and
+// leases of the store.
 func Features(s *storage.Store) storage.Hooks {
 	return &features{outbox.New(s, dump), leases.New(s)}
 }

@@ -59,7 +59,8 @@ func runDBSize(c *Ctx) error {
 	return nil
 }
 
-// parseFlush accepts ASYNC or SYNC, which mean the same here, as no key is visited.
+// parseFlush reads ASYNC or SYNC, if there is one. A flush visits no key, so both take equally
+// long.
 func parseFlush(a Cursor) (async bool, err error) {
 	async = a.Word("ASYNC")
 	if !async && a.More() && !a.Word("SYNC") || a.More() {
@@ -68,8 +69,8 @@ func parseFlush(a Cursor) (async bool, err error) {
 	return async, nil
 }
 
-// flushDB empties a database. Redis frees its keys in the background, and counts them, with SYNC
-// too where a client may wait.
+// flushDB empties a database. It counts the keys as freed lazily, as Redis does. Redis does so for
+// SYNC too, unless the command is part of EXEC or of a script.
 func (c *Ctx) flushDB(db int, async bool) {
 	if async || !c.Nested {
 		keys, _ := c.Txn.View().Count(db)
@@ -103,7 +104,7 @@ func runSwapDB(c *Ctx) error {
 	return nil
 }
 
-// parseDB reads a database number, which may still be of no database.
+// parseDB reads a database number. It does not check that there is such a database.
 func parseDB(arg []byte) (db int, ok bool) {
 	a := Cursor{args: [][]byte{arg}}
 	db = a.Int32()

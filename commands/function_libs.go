@@ -9,8 +9,9 @@ import (
 	"keyp/scripting"
 )
 
-// functionLibraries are the libraries of functions. The store keeps them for a restart. A command
-// that changes them changes both, as a global job; only one such job runs at a time.
+// functionLibraries are the loaded libraries of functions. The store keeps their sources for a
+// restart. A command that changes the libraries changes both, as a global job. Only one such job
+// runs at a time.
 type functionLibraries struct {
 	mu struct {
 		sync.Mutex
@@ -69,11 +70,11 @@ func parseLibrary(source string) (name, program string, err error) {
 	return name, source[len(line):], nil
 }
 
-// libraryTime bounds how long a library may take to load.
+// libraryTime is the longest time that the load of a library may take.
 const libraryTime = 500 * time.Millisecond
 
-// loadLibrary loads a library from its source, whose first line has its name. Killing r ends the
-// load; with nil only libraryTime bounds it.
+// loadLibrary loads a library from its source. The first line of the source has the library's name.
+// A caller may kill r to end the load. If r is nil, only libraryTime limits the load.
 func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error) {
 	name, program, err := parseLibrary(source)
 	if err != nil {
@@ -105,7 +106,7 @@ func (f *functionLibraries) list() []*library {
 	return list
 }
 
-// function returns a function by its name, in any case; nil if there is none.
+// function returns the function with this name, in any case; nil if there is none.
 func (f *functionLibraries) function(name []byte) *function {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,8 +148,9 @@ func (f *functionLibraries) totalBytes() (bytes int64) {
 	return bytes
 }
 
-// with returns the libraries with others added, without changing anything. A library of the same
-// name is replaced or is an error; two functions of one name are always an error.
+// with returns the present libraries together with added. It changes nothing itself. If a library
+// of the same name exists, it is replaced if replace is true; otherwise that is an error. Two
+// functions of the same name, or two added libraries of the same name, are always an error.
 func (f *functionLibraries) with(added []*library,
 	replace bool) (next map[string]*library, err error) {
 	f.mu.Lock()
@@ -177,7 +179,7 @@ func (f *functionLibraries) with(added []*library,
 	return next, nil
 }
 
-// set replaces the libraries.
+// set replaces all libraries, and the index of their functions.
 func (f *functionLibraries) set(libraries map[string]*library) {
 	functions := map[string]*function{}
 	for _, lib := range libraries {

@@ -34,8 +34,8 @@ func (c *Ctx) forgetLibrary(lib *library) error {
 	return nil
 }
 
-// loadLibraries loads the libraries that keepLibrary stored, in the place of all others. A library
-// that does not load any more stays in the store, and the reason is logged.
+// loadLibraries replaces all libraries by those that keepLibrary stored. A library that no longer
+// loads stays in the store, and the reason is logged.
 func (e *Env) loadLibraries() {
 	sources, err := Libraries(e.Store)
 	if err != nil {
@@ -73,7 +73,7 @@ func keptNames(s *storage.Store, prefix string) (names []string, err error) {
 	return names, err
 }
 
-// keptStrings returns their values.
+// keptStrings returns the values of the keys that keptNames lists.
 func keptStrings(s *storage.Store, prefix string) (values []string, err error) {
 	names, err := keptNames(s, prefix)
 	if len(names) == 0 {

@@ -66,7 +66,7 @@ const (
 	errGeoMember Error = "ERR could not decode requested zset member"
 )
 
-// place takes a longitude and a latitude.
+// place reads a longitude and a latitude. It fails if they are out of range.
 func (a *Cursor) place() point {
 	p := point{a.Float(), a.Float()}
 	if a.err == nil && !(p.lon >= -maxLongitude && p.lon <= maxLongitude && p.lat >= -maxLatitude &&
@@ -78,7 +78,7 @@ func (a *Cursor) place() point {
 	return p
 }
 
-// unit takes a unit, and gives its length in metres.
+// unit reads a unit, and returns its length in metres.
 func (a *Cursor) unit() float64 {
 	switch {
 	case a.Word("M"):
@@ -101,13 +101,14 @@ func (c *Ctx) place(p point) {
 	c.Out.Double(p.lat)
 }
 
-// distance replies a distance in metres in a unit, which is given in metres.
+// distance replies a distance. metres is the distance, and unit the length of the unit, both in
+// metres.
 func (c *Ctx) distance(metres, unit float64) {
 	var room [32]byte
 	c.Out.Bulk(strconv.AppendFloat(room[:0], metres/unit, 'f', 4, 64))
 }
 
-// placeOfMember looks a member up in a sorted set, which may be nil.
+// placeOfMember returns the place of a member of a sorted set. z may be nil.
 func placeOfMember(z *object.ZSet, member []byte) (p point, ok bool) {
 	score, _, ok := z.Score(member)
 	if !ok {
@@ -170,7 +171,8 @@ func runGeoDist(c *Ctx) error {
 	return nil
 }
 
-// eachPlace replies something for each member that the command names.
+// eachPlace replies an array with an element for each member that the command names. It calls reply
+// with the member's place, or none if there is no such member.
 func eachPlace(c *Ctx, none func(), reply func(point)) error {
 	z, err := c.readZSet(c.Keys[0])
 	if err != nil {
@@ -187,8 +189,8 @@ func eachPlace(c *Ctx, none func(), reply func(point)) error {
 	return nil
 }
 
-// geohash is the standard's text of a place, whose latitudes go up to the poles: 52 bits, five in a
-// letter, and a last letter that says nothing.
+// geohash returns the standard geohash of a place, where latitudes go up to the poles. Ten letters
+// have five bits each of the 52; the two lowest bits are dropped. The last letter is always 0.
 func geohash(p point) string {
 	const letters = "0123456789bcdefghjkmnpqrstuvwxyz"
 	bits := cellOf(p, 90, geoSteps).bits()

@@ -14,7 +14,7 @@ import (
 
 const (
 	geoSteps = 26 // bits of each coordinate
-	// maxLatitude is as far as the Mercator projection of the web goes.
+	// maxLatitude is the largest latitude in the Web Mercator projection.
 	maxLatitude  = 85.05112878
 	maxLongitude = 180
 	earthRadius  = 6372797.560856         // in metres
@@ -22,16 +22,17 @@ const (
 	degree       = float64(math.Pi) / 180 // in radians: the quotient of doubles
 )
 
-// place is a longitude and a latitude, in degrees.
+// point is a place: a longitude and a latitude, in degrees.
 type point struct{ lon, lat float64 }
 
-// cell is a part of the earth: with n steps one of 2^n by 2^n.
+// cell is a part of the earth's surface. With n steps, the surface is divided into 2^n by 2^n
+// cells.
 type cell struct {
 	lon, lat uint32
 	steps    uint
 }
 
-// cellOf returns the cell that has the place, whose latitudes go from -top to top.
+// cellOf returns the cell that contains the place. Latitudes are in the range from -top to top.
 func cellOf(p point, top float64, steps uint) cell {
 	lon := float64((p.lon + maxLongitude) / (2 * maxLongitude))
 	lat := float64((p.lat + top) / (2 * top))
@@ -39,10 +40,10 @@ func cellOf(p point, top float64, steps uint) cell {
 		steps}
 }
 
-// bits interleaves the coordinates.
+// bits returns the interleaved bits of the two coordinates.
 func (c cell) bits() uint64 { return spread(c.lat) | spread(c.lon)<<1 }
 
-// spread returns the bits of n every second place.
+// spread moves bit i of n to bit 2*i of the result; the bits between are 0.
 func spread(n uint32) uint64 {
 	x := uint64(n)
 	x = (x | x<<16) & 0x0000ffff0000ffff
@@ -52,7 +53,7 @@ func spread(n uint32) uint64 {
 	return (x | x<<1) & 0x5555555555555555
 }
 
-// gather is the opposite of spread; it leaves the other bits out.
+// gather reverses spread: it moves bit 2*i of x to bit i. It ignores the odd bits.
 func gather(x uint64) uint32 {
 	x &= 0x5555555555555555
 	x = (x | x>>1) & 0x3333333333333333
@@ -62,11 +63,11 @@ func gather(x uint64) uint32 {
 	return uint32(x | x>>16)
 }
 
-// geoScore is the score of a place.
+// geoScore returns the score of a place in its sorted set.
 func geoScore(p point) float64 { return float64(cellOf(p, maxLatitude, geoSteps).bits()) }
 
-// placeOf returns the place of a score: the middle of its cell. A score that no place has gives
-// one, too.
+// placeOf returns the place for a score: the middle of its cell. It also returns a place for a
+// score that GEOADD never stores.
 func placeOf(score float64) point {
 	var bits uint64
 	switch {
@@ -98,15 +99,15 @@ func (c cell) area() area {
 	return a
 }
 
-// scores are the scores of the cell's places: from one up to, and not with, another.
+// scores returns the range of the scores of places in the cell. It includes from, but not to.
 func (c cell) scores() (from, to float64) {
 	shift := 2 * (geoSteps - c.steps)
 	bits := c.bits()
 	return float64(bits << shift), float64((bits + 1) << shift)
 }
 
-// neighbour is the cell that is east cells to the east and north cells to the north. The neighbour
-// of the last cell is the first one.
+// neighbour returns the cell that is east cells to the east and north cells to the north. Both
+// directions wrap around: after the last cell comes the first one.
 func (c cell) neighbour(east, north int) cell {
 	mask := uint32(1)<<c.steps - 1
 	if east != 0 {
@@ -118,7 +119,7 @@ func (c cell) neighbour(east, north int) cell {
 	return c
 }
 
-// distance returns metres between places, by the haversine formula.
+// distance returns the distance of two places in metres, by the haversine formula.
 func distance(a, b point) float64 {
 	v := cmath.Sin((float64(b.lon*degree) - float64(a.lon*degree)) / 2)
 	if v == 0 {
@@ -130,7 +131,7 @@ func distance(a, b point) float64 {
 	return 2.0 * earthRadius * cmath.Asin(math.Sqrt(x))
 }
 
-// latDistance returns metres between latitudes.
+// latDistance returns the distance of two latitudes in metres.
 func latDistance(a, b float64) float64 {
 	return earthRadius * math.Abs(float64(b*degree)-float64(a*degree))
 }
@@ -143,7 +144,8 @@ type geoShape struct {
 	width, height float64
 }
 
-// distance returns that of a place which the shape has; ok is false if it has not.
+// distance returns the distance from the middle of the shape to p. ok is false if p is outside the
+// shape.
 func (s *geoShape) distance(p point) (metres float64, ok bool) {
 	if !s.box {
 		metres = distance(s.at, p)
@@ -156,7 +158,7 @@ func (s *geoShape) distance(p point) (metres float64, ok bool) {
 	return distance(s.at, p), true
 }
 
-// bounds is the area that has the shape.
+// bounds returns a rectangle around the shape.
 func (s *geoShape) bounds() area {
 	east, north := s.radius, s.radius
 	if s.box {
@@ -171,7 +173,7 @@ func (s *geoShape) bounds() area {
 	return area{point{s.at.lon - lon, s.at.lat - lat}, point{s.at.lon + lon, s.at.lat + lat}}
 }
 
-// steps estimates the steps of cells such that nine of them cover the shape.
+// steps estimates how many steps cells need so that nine of them cover the shape.
 func (s *geoShape) steps() uint {
 	reach := s.radius
 	if s.box {
@@ -193,11 +195,12 @@ func (s *geoShape) steps() uint {
 	return uint(min(max(steps, 1), geoSteps))
 }
 
-// around are the cells that are looked at, the middle one first; in this order are the results.
+// around lists the offsets of the cells to search, the middle cell first. Results come in this
+// order.
 var around = [9]struct{ east, north int }{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1},
 	{1, -1}, {-1, -1}}
 
-// cells returns the cells that have the shape.
+// cells returns the cells that together cover the shape.
 func (s *geoShape) cells() (list []cell) {
 	bounds, steps := s.bounds(), s.steps()
 	middle := cellOf(s.at, maxLatitude, steps)

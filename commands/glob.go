@@ -8,8 +8,8 @@ func globMatch(pattern, s []byte) bool { return glob.Match(pattern, s) }
 // globAll reports whether a pattern matches everything.
 func globAll(pattern []byte) bool { return glob.All(pattern) }
 
-// patternSteps is the number of steps that a call and its nested calls may take for patterns, in
-// addition to free ones. They take some 20 ms.
+// patternSteps is the number of steps that a call and its nested calls may take for matching
+// patterns, besides the free ones. These steps take about 20 ms.
 const patternSteps = 1 << 22
 
 const errPattern Error = "ERR matching this pattern takes too long for names of this length"
@@ -29,8 +29,8 @@ func (c *Ctx) matches(pattern, s []byte) bool {
 	return ok
 }
 
-// cheapMatch reports whether s matches a pattern that a client has sent. A match that takes more
-// than the free steps counts as none, so a subscription does not delay publishers.
+// cheapMatch reports whether s matches a pattern that a client has sent. It returns false if the
+// match takes more than the free steps, so a subscription does not delay publishers.
 func cheapMatch(pattern, s []byte) bool {
 	var none glob.Steps
 	ok, _ := none.Match(pattern, s)

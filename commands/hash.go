@@ -8,9 +8,9 @@ import (
 	"keyp/ttl"
 )
 
-// hashCommands are the commands of hashes, a file for each kind. All of them take a
-// missing or expired key for an empty hash and a field whose deadline has come for a
-// missing one, and fail with ErrWrongType on another type.
+// hashCommands are the commands of hashes. Each kind of command has a file. All of them treat a
+// missing or expired key as an empty hash. A field whose deadline has passed counts as missing. For
+// another type they fail with ErrWrongType.
 var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands,
 	hashRandomCommands, hashDeadlineCommands, hashGetExCommands, himportCommands)
 
@@ -76,7 +76,7 @@ func (c *Ctx) readHash(k storage.Key) (*object.Hash, error) {
 	return h.Value(), err
 }
 
-// notifyPairs raises an event about the fields of these fields and values in turn.
+// notifyPairs raises an event about fields. pairs has fields and values in turn.
 func (c *Ctx) notifyPairs(k storage.Key, ev storage.Event, pairs [][]byte) {
 	var fields [][]byte
 	for i := 0; i < len(pairs) && c.Txn.HearsFields(ev); i += 2 {
@@ -85,7 +85,7 @@ func (c *Ctx) notifyPairs(k storage.Key, ev storage.Event, pairs [][]byte) {
 	c.Txn.NotifyFields(k, ev, fields...)
 }
 
-// setFields is HSET and HMSET, which differ in their reply.
+// setFields returns the handler of HSET or HMSET. The two differ only in reply.
 func setFields(reply func(c *Ctx, created int64)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		pairs := c.Args[2:]

@@ -87,7 +87,7 @@ const (
 
 func errArgument(arg []byte) Error { return Error("ERR unknown argument: " + clip(arg, 128)) }
 
-// The replies of HEXPIRE for a field. HPERSIST has all but the middle two.
+// The replies of HEXPIRE for a field. HPERSIST replies fieldMissing, fieldNoTTL or fieldChanged.
 const (
 	fieldMissing = -2
 	fieldNoTTL   = -1 // HPERSIST: there was no deadline
@@ -107,12 +107,12 @@ func onlyFields(a Cursor) ([][]byte, error) {
 	return a.args, a.Err()
 }
 
-// fieldsErrors are the errors of a list of fields among options: there is no list, its number is
-// not a number, or the list is shorter than that.
+// fieldsErrors are the errors of a list of fields among options. none: there is no list. number:
+// its number is invalid. short: the list has fewer fields than its number says.
 type fieldsErrors struct{ none, number, short error }
 
-// fields takes a number and as many fields, of width arguments each, which follow the
-// word FIELDS.
+// fields reads a number and as many fields, which follow the word FIELDS. Each field has width
+// arguments.
 func (a *Cursor) fields(width int, wrong *fieldsErrors) [][]byte {
 	if a.Len() < 1+width {
 		a.Fail(wrong.none)
@@ -132,7 +132,7 @@ func (a *Cursor) fields(width int, wrong *fieldsErrors) [][]byte {
 	return list
 }
 
-// maxFields is the largest number that is read as one of fields.
+// maxFields is the largest number of fields that a command accepts.
 const maxFields = 1<<31 - 1
 
 // parseFieldExpiry reads the options after the time of HEXPIRE, in any order.
@@ -158,7 +158,8 @@ func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error)
 	return cond, fields, a.Err()
 }
 
-// expireFields is HEXPIRE in one of its forms. A deadline that has passed deletes the fields.
+// expireFields returns a handler for one form of HEXPIRE. A deadline that has passed deletes the
+// fields.
 func expireFields(form *timeForm) func(*Ctx) error {
 	return changing((*storage.Txn).Hash, func(c *Ctx, h storage.Hash) error {
 		n, ok := ParseInt(c.Arg(2))
@@ -190,8 +191,9 @@ func (c *Ctx) answerFields(fields [][]byte, ev storage.Event,
 	c.notifyChanged(fields, ev, answer)
 }
 
-// notifyChanged calls change for each of a list, and returns for how many it reported a change. If
-// there are any ev is raised for the command's first key, with those if they are fields.
+// notifyChanged calls change for each argument in list. It returns the number of calls that
+// reported a change. If there was one, it raises ev for the command's first key, with the changed
+// fields.
 func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event,
 	change func(arg []byte) bool) (n int64) {
 	var changed [][]byte
@@ -210,8 +212,8 @@ func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event,
 	return n
 }
 
-// fieldEvent is the event of fields that are given a deadline, or deleted because it has
-// passed.
+// fieldEvent returns the event for fields that get a deadline. If the deadline has passed, that is
+// the event of deleted fields.
 func (c *Ctx) fieldEvent(deadline ttl.Deadline) storage.Event {
 	if ttl.Expired(deadline.At, c.Txn.Now()) {
 		return eventHDel
@@ -236,7 +238,8 @@ func expireField(c *Ctx, h *storage.Hash, field []byte, deadline ttl.Deadline,
 	return fieldChanged
 }
 
-// fieldTimes is HTTL and the like.
+// fieldTimes returns the handler of a command such as HTTL, which replies answer's number for each
+// field.
 func fieldTimes(answer func(deadline, now int64) int64) func(*Ctx) error {
 	return func(c *Ctx) error {
 		h, err := c.readHash(c.Keys[0])

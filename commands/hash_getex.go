@@ -52,7 +52,7 @@ const (
 	errFieldsExist   Error = "ERR Only one of FXX or FNX arguments can be specified"
 )
 
-// fieldExistence is HSETEX's condition.
+// fieldExistence is the condition of HSETEX on whether its fields exist.
 type fieldExistence uint8
 
 const (
@@ -70,7 +70,7 @@ type fieldOptions struct {
 	other     bool // PERSIST of HGETEX, KEEPTTL of HSETEX
 }
 
-// fieldSyntax has the differences between the two commands.
+// fieldSyntax describes where the syntax of the two commands differs.
 type fieldSyntax struct {
 	width      int    // arguments of a field
 	conditions bool   // FNX and FXX
@@ -83,7 +83,7 @@ var (
 	hSetExSyntax = &fieldSyntax{width: 2, conditions: true, other: "KEEPTTL", twice: errHSetExTwice}
 )
 
-// parseFieldOptions reads the options and the fields, in any order and nothing twice.
+// parseFieldOptions reads the options and the fields, in any order. Each may appear only once.
 func parseFieldOptions(a Cursor, s *fieldSyntax, t *storage.Txn) (fieldOptions, error) {
 	var o fieldOptions
 	for a.More() {
@@ -111,7 +111,7 @@ func parseFieldOptions(a Cursor, s *fieldSyntax, t *storage.Txn) (fieldOptions, 
 	return o, a.Err()
 }
 
-// expires fails for a second option about deadlines.
+// expires fails if an earlier option has already determined the deadlines.
 func (o *fieldOptions) expires(a *Cursor, s *fieldSyntax) {
 	if o.timed || o.other {
 		a.Fail(s.twice)
@@ -175,7 +175,7 @@ func runHGetEx(c *Ctx) error {
 	return nil
 }
 
-// holds says whether HSETEX may set its fields.
+// holds reports whether the condition of HSETEX allows it to set its fields.
 func (o *fieldOptions) holds(h *object.Hash) bool {
 	for i := 0; i < len(o.fields) && o.condition != fieldsAny; i += 2 {
 		if _, _, ok := h.Get(o.fields[i]); ok != (o.condition == fieldsExist) {
@@ -219,8 +219,8 @@ func runHSetEx(c *Ctx) error {
 	return nil
 }
 
-// deleteInstead is HSETEX with a deadline that has passed: the fields go, or do not come,
-// and listeners hear what they would have heard if the fields had lived for no time at all.
+// deleteInstead handles an HSETEX whose deadline has passed: it deletes the fields, and stores no
+// new ones. Listeners get the events of setting the fields and of deleting them at once.
 func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	existed := h.Exists()
 	c.notifyPairs(k, eventHSet, o.fields)

@@ -13,7 +13,8 @@ var hashRandomCommands = []Spec{{
 	Run:     runHRandField,
 }}
 
-// runHRandField replies values as further elements, or in RESP3 with its field in a pair.
+// runHRandField replies values as separate elements. In RESP3 it replies each field and its value
+// as a pair.
 func runHRandField(c *Ctx) error {
 	o, err := parseRandom(c.Cursor(2), "WITHVALUES")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Stats are the counters of INFO. CONFIG RESETSTAT zeroes them.
+// Stats are the counters that INFO shows. CONFIG RESETSTAT sets them to zero.
 type Stats struct {
 	Connections       atomic.Int64
 	Rejected          atomic.Int64 // connections over maxclients
@@ -32,7 +32,8 @@ type Stats struct {
 	PerError   ErrorStats
 }
 
-// reset zeroes the values that CONFIG RESETSTAT resets: counters, not readings.
+// reset sets to zero the counters that CONFIG RESETSTAT resets. It leaves present readings
+// unchanged.
 func (s *Stats) reset() {
 	for _, n := range []*atomic.Int64{
 		&s.Connections, &s.Rejected, &s.Commands, &s.NetIn, &s.NetOut, &s.Hits, &s.Misses,
@@ -48,9 +49,10 @@ func (s *Stats) reset() {
 	s.PerError.reset()
 }
 
-// Observe books one command after its reply was written: c as it was run, its reply
-// from start on in c.Out, and the time it took. The server calls it once for each
-// command, on any goroutine; a command below all thresholds costs no allocation.
+// Observe adds one command to the statistics after its reply was written. c is as the command left
+// it, the reply begins at start in c.Out, and took is the time that the command took. The server
+// calls it once for each command, on any goroutine. A command below all thresholds costs no
+// allocation.
 func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 	if c.met == put {
 		return // it counts when EXEC runs it
@@ -107,7 +109,7 @@ type commandStat struct {
 	latency          durations
 }
 
-// of returns a command's counters, made at its first call.
+// of returns the counters of a command. It creates them on the first call for that command.
 func (cs *CommandStats) of(spec *Spec) *commandStat {
 	if by := cs.by.Load(); by != nil {
 		if stat := (*by)[spec]; stat != nil {
@@ -157,9 +159,9 @@ func (cs *CommandStats) used() []commandUse {
 	return list
 }
 
-// ErrorStats count error replies by their code. Codes come from the server's own texts, so there
-// are few; maxErrorCodes bounds them should a script make up more, and what is no code counts as
-// ERR.
+// ErrorStats count error replies by their code. Most codes come from the server's own texts, so
+// there are few. A script may invent more: further codes than maxErrorCodes are not counted. A
+// reply without a valid code counts as ERR.
 type ErrorStats struct {
 	mu struct {
 		sync.Mutex
@@ -167,14 +169,14 @@ type ErrorStats struct {
 	}
 }
 
-// Bounds of the codes, in number and in bytes.
+// The largest number of codes, and the largest length of a code in bytes.
 const (
 	maxErrorCodes = 128
 	maxErrorCode  = 32
 )
 
-// errorCode returns the code of an error reply: its first word, if that is a short one of printable
-// characters. A script may reply any bytes.
+// errorCode returns the code of an error reply: its first word, if that is short and printable.
+// Otherwise it returns ERR. A script may reply any bytes.
 func errorCode(reply []byte) []byte {
 	code := reply
 	if end := bytes.IndexAny(reply, " \r\n"); end >= 0 {
@@ -206,7 +208,7 @@ func (es *ErrorStats) reset() {
 	es.mu.by = nil
 }
 
-// errorCount is an error code with its replies.
+// errorCount is an error code and the number of replies that had it.
 type errorCount struct {
 	code  string
 	count int64

@@ -10,30 +10,30 @@ import (
 // deadlock or of slow work. It logs the stacks of all goroutines, which show the cause and the
 // place.
 //
-// The loop only counts its passes. A goroutine checks once a second whether it sleeps or the number
-// has changed. The watchdog counts these checks, so neither a process that was stopped for a while
-// nor a step of the clock looks like a standstill.
+// The loop only counts its passes. Once a second another goroutine checks whether the loop sleeps
+// or the count has changed. Time is measured in these checks. So a process that was stopped for a
+// while, or a step of the clock, is not reported.
 type watchdog struct {
 	passes atomic.Uint64
 
-	// Only the goroutine that looks uses these.
+	// Only the watchdog's goroutine uses these.
 	seen          uint64 // passes, as of the last look
 	still, silent int    // looks: without a new pass, and until the next report
 	reported      bool
 }
 
 const (
-	// hangLooks is how often the number of passes stays the same until that is reported.
+	// hangLooks is the number of looks without a new pass after which the watchdog reports.
 	hangLooks = 5
 	// watchdogPause is the time between two looks.
 	watchdogPause = time.Second
-	// hangSilence is how many looks have to follow a report before the next one.
+	// hangSilence is the number of looks after a report during which no other report follows.
 	hangSilence = 600
-	// hangStacks bounds the stacks of a report, in bytes.
+	// hangStacks limits the size of the stacks in a report, in bytes.
 	hangStacks = 256 << 10
 )
 
-// runWatchdog is the watchdog's goroutine. It ends with the loop.
+// runWatchdog checks the loop until the loop ends. It runs in its own goroutine.
 func (l *loop) runWatchdog() {
 	tick := time.NewTicker(l.seams.watchdogPause)
 	defer tick.Stop()
@@ -47,7 +47,7 @@ func (l *loop) runWatchdog() {
 	}
 }
 
-// look reports a standstill, once, and its end.
+// look checks the loop once. It logs a standstill once, and logs when the loop continues.
 func (w *watchdog) look(l *loop) {
 	w.silent = max(0, w.silent-1)
 	if now := w.passes.Load(); now != w.seen || l.box.asleep.Load() {
