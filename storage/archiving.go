@@ -22,22 +22,23 @@ type Archive struct {
 	// file, and returns nil once there is a durable copy.
 	Dir string
 	Run func(ctx context.Context, path string) error
-	// Timeout is the most time between the sync of a batch and its archiving; nil: a minute.
+	// Timeout returns the longest time between the sync of a batch and its archiving; nil: a
+	// minute.
 	Timeout func() time.Duration
-	// FileSize is how many bytes of the log a file has; 0: as package archive has it.
+	// FileSize is how many bytes of the log a file has; 0: the default of package archive.
 	FileSize uint64
 	// Member names the member of a group that the server is; empty: it is in none.
 	Member string
-	// Keep: this process archives nothing, but a server that archives the log may continue with
-	// that later. The log is kept from where it is not archived, and still gets times. For tools.
+	// Keep: this process archives nothing, but a later server may continue the archive. So the part
+	// of the log that is not archived yet is kept, and batches still get times. It is for tools.
 	Keep bool
 }
 
 // On reports whether the log is to be archived.
 func (a *Archive) On() bool { return a.Dir != "" || a.Run != nil }
 
-// keptFrom is the place up to which the log is archived, so that it is kept from there on. 0: there
-// is nothing to keep.
+// keptFrom returns the position up to which the log is archived. The log must be kept from there
+// on. 0 means that nothing needs to be kept.
 func (s *Store) keptFrom() (uint64, error) {
 	o := &s.options.Archive
 	if s.options.Member || !o.On() && !o.Keep { // a member's log says itself what it keeps
@@ -114,7 +115,8 @@ func (s *Store) withoutArchive(log *wal.Log) error {
 	return nil
 }
 
-// CheckArchive returns the error for an archive in the directory of the data. Neither has to exist.
+// CheckArchive returns an error if the directory of an archive is the data directory or in it, or
+// if it is not a directory. Neither has to exist.
 func CheckArchive(archive, data string) error {
 	path, err := filepath.Abs(archive)
 	if err != nil {
@@ -167,7 +169,8 @@ func isWithin(path, dir string) bool {
 	}
 }
 
-// identityOf names a directory: a copy of it has another name; empty: the system gives none.
+// identityOf returns the inode number of a directory, which a copy of the directory does not share.
+// It returns an empty string if the system has no such number.
 func identityOf(dir string) string {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -180,8 +183,8 @@ func identityOf(dir string) string {
 	return strconv.FormatUint(st.Ino, 10)
 }
 
-// ArchiveAge is how long the archive has lacked something that is on disk, or the time since the
-// start if it never had everything; 0: there is no archive.
+// ArchiveAge returns for how long the archive has lacked something that is on disk. If it never had
+// everything, that is the time since the start. It returns 0 if there is no archive.
 func (s *Store) ArchiveAge() time.Duration {
 	st, ok := s.archiveStatus()
 	if !ok {
@@ -208,7 +211,7 @@ type ArchiveKept = archive.Kept
 // ArchiveStatus is the state of an archive.
 type ArchiveStatus = archive.Status
 
-// archiveStatus is the state of the archive; false: there is none.
+// archiveStatus returns the state of the archive. ok is false if there is none.
 func (s *Store) archiveStatus() (st ArchiveStatus, ok bool) {
 	if s.archiver == nil {
 		return st, false

@@ -78,7 +78,7 @@ func (a *arrivals) close() []uint64 {
 	return ids
 }
 
-// where is the place of a value that was moved.
+// where returns the present place of a value that was moved. ok is false if it was not moved.
 func (a *arrivals) where(id uint64) (at portions, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,8 +95,8 @@ func (a *arrivals) done(id uint64) {
 	a.mu.at[id] = e
 }
 
-// copyArrivals copies the values that were moved meanwhile, and writes them. Later changes of them
-// are for the next checkpoint.
+// copyArrivals copies and writes the values that were moved during the checkpoint. The next
+// checkpoint writes later changes of them.
 func (cp *checkpointer) copyArrivals(b *cpBatch) error {
 	t := cp.s.NewTxn()
 	ids := cp.arrivals.close()
@@ -121,7 +121,8 @@ func (cp *checkpointer) copyArrivals(b *cpBatch) error {
 	return cp.commitBatch(b)
 }
 
-// freezeMoved marks all that a moved value has by now for the checkpoint to copy.
+// freezeMoved marks the present content of a moved value, so that the checkpoint copies it. If
+// the value is stale, its old elements on disk are deleted first.
 func (cp *checkpointer) freezeMoved(t *Txn, id uint64) error {
 	s := cp.s
 	r, _ := cp.lockMoved(t, id)
@@ -140,7 +141,8 @@ func (cp *checkpointer) freezeMoved(t *Txn, id uint64) error {
 	return nil
 }
 
-// copyMoved copies the next portion of a value that was moved, wherever it is by now.
+// copyMoved copies the next portion of a value that was moved, from its present key. It returns
+// true if there is more to copy.
 func (cp *checkpointer) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
 	r, _ := cp.lockMoved(t, id)
 	defer cp.s.unlock(t)

@@ -46,15 +46,16 @@ type KeptLog interface {
 	Start() uint64
 }
 
-// ErrNoBackup: the store's log is in memory, or elsewhere.
+// ErrNoBackup is the error for a store whose log cannot be a part of a backup, as it is in memory
+// or elsewhere.
 var ErrNoBackup = errors.New("storage: the store has no log that a backup could have a part of")
 
-// BackupNote is the Note of a backup's header, as JSON.
+// BackupNote is the content of Note in a backup's header. It is encoded as JSON there.
 type BackupNote struct {
 	// History identifies the log of the LSNs. The log of another server, or of a restored one, has
 	// another history.
 	History string `json:"history"`
-	// Databases is how many the server allows.
+	// Databases is how many databases the server allows.
 	Databases int `json:"databases"`
 }
 
@@ -90,7 +91,7 @@ func (s *Store) OpenBackup(ctx context.Context) (*FileSnapshot, error) {
 	return sn, nil
 }
 
-// backupLog is the store's log as a BackupLog; false: it is not one.
+// backupLog returns the store's log as a BackupLog. ok is false if the log does not implement that.
 func (s *Store) backupLog() (log BackupLog, ok bool) {
 	if own, alone := s.log.(*wal.Log); alone {
 		return aloneLog{own}, true
@@ -119,7 +120,7 @@ func (s *Store) nowIn(h *snapshotfile.Header) {
 	}
 }
 
-// LogFrom is the position from which on the backup has the log.
+// LogFrom returns the position in the log from which on the backup contains the batches.
 func (sn *FileSnapshot) LogFrom() uint64 {
 	return min(max(sn.kept.Start(), sn.Header.Position), sn.Header.Through)
 }
@@ -150,24 +151,25 @@ func (sn *FileSnapshot) sendLog(ctx context.Context, to *snapshotfile.Writer) er
 	return nil
 }
 
-// aloneLog is the log of a server that is alone.
+// aloneLog makes the log of a server that is alone a BackupLog.
 type aloneLog struct{ *wal.Log }
 
-// Keep and KeepFrom are BackupLog's.
+// Keep keeps the segments of the log from a place on until LetGo, as BackupLog demands.
 func (l aloneLog) Keep(from Place) KeptLog {
 	return keptSegments{l.Hold(from.Segment), l.Log, from.Segment}
 }
 
 func (l aloneLog) KeepFrom(position uint64) archive.Kept { return l.HoldFrom(position) }
 
-// keptSegments are the segments from first on.
+// keptSegments is the KeptLog of aloneLog: it keeps all segments from first on.
 type keptSegments struct {
 	*wal.Hold
 	log   *wal.Log
 	first uint64
 }
 
-// Start is KeptLog's, as Batches and the methods of Hold are.
+// Start returns the position at which the kept part begins. Keep and the methods of Hold implement
+// the rest of KeptLog.
 func (k keptSegments) Start() uint64 {
 	pos, ok := k.log.Start(k.first)
 	if !ok {
@@ -183,7 +185,7 @@ func (k keptSegments) Batches(after, through uint64, fn func(uint64, []byte) err
 	return k.Hold.Batches(after, through, fn)
 }
 
-// orStopped is the reason for which the snapshot was given up, if it was, and err otherwise.
+// orStopped returns the reason for which the snapshot was given up, if it was, and err otherwise.
 func (sn *FileSnapshot) orStopped(ctx context.Context, err error) error {
 	if why := sn.may(ctx); why != nil {
 		return why
@@ -208,13 +210,13 @@ func sendBatch(to *snapshotfile.Writer, lsn uint64, batch []byte) error {
 	return nil
 }
 
-// maxDatabases bounds what a note may say.
+// maxDatabases bounds the number of databases that a note of a backup may demand.
 const maxDatabases = 1 << 20
 
 // restoreStep is how many bytes of batches are committed at a time.
 const restoreStep = 16 << 20
 
-// restoring makes a log of a backup's records, and of the batches of an archive.
+// restoring writes a new log from the records of a backup and the batches of an archive.
 type restoring struct {
 	log     *wal.Log
 	through uint64   // the LSN of the last record
@@ -225,7 +227,8 @@ type restoring struct {
 	bytes   int64    // appended
 }
 
-// record takes a record of the stream.
+// record adds a record of the stream to the log, when its batch is complete. It verifies that the
+// record may follow the one before.
 func (r *restoring) record(lsn uint64, b []byte) error {
 	if len(b) < 1 || b[0] > 1 || lsn < r.through || lsn == r.through && r.batch == nil ||
 		lsn > r.through && r.batch != nil {
@@ -250,7 +253,8 @@ func (r *restoring) record(lsn uint64, b []byte) error {
 	return r.append([][]byte{batch})
 }
 
-// append appends a batch in pieces, whose memory is the log's then.
+// append appends a batch, given in pieces, to the log. The memory of the pieces belongs to the log
+// afterwards.
 func (r *restoring) append(batch [][]byte) error {
 	for _, piece := range batch {
 		r.pending, r.bytes = r.pending+len(piece), r.bytes+int64(len(piece))
@@ -272,17 +276,17 @@ func restoredLog(o *Options, first uint64) (*wal.Log, error) {
 	}, first, nil)
 }
 
-// RestoreBackup makes o.Dir, which is empty or does not exist, the directory of the moment of a
-// backup. When it returns, the data of the stream is proven and on disk. With an error, the
-// directory has a part of it. The hooks (o.Hooks) learn of the restore. The directory belongs to a
-// server that is alone, also for a member's backup.
+// RestoreBackup writes the data of a backup into the directory o.Dir, which is empty or does not
+// exist. If it returns without an error, the data is proven and on disk. After an error the
+// directory has a part of the data. RestoreBackup informs the hooks (o.Hooks) of the restore. The
+// directory belongs to a server that is alone, even if the backup is a member's.
 func RestoreBackup(o Options, r io.Reader) (h snapshotfile.Header, err error) {
 	m, err := RestoreTo(context.Background(), o, r, Source{})
 	return m.Backup, err
 }
 
-// RestoreTo is RestoreBackup, and continues from there with an archive, to a later moment. An error
-// of ctx ends it.
+// RestoreTo restores a backup as RestoreBackup does. If from has archives, it then applies their
+// batches up to a later moment. An error of ctx ends it.
 func RestoreTo(ctx context.Context, o Options, r io.Reader, from Source) (m Moment, err error) {
 	if err := o.Complete(); err != nil {
 		return m, err

@@ -12,8 +12,8 @@ type Change struct {
 	LSN uint64 // the log position with which the change is durable
 	By  uint64 // Txn.By of the transaction that made it
 	Due bool   // the key, or elements of it, had expired: no command changed it
-	// Same: the value is the same as before, but commands that wait for the key may have an answer
-	// now.
+	// Same: the value is the same as before, but commands that wait for the key may be able to
+	// reply now.
 	Same bool
 }
 
@@ -29,14 +29,15 @@ func (s *Store) Observe(fn func([]Change)) {
 	s.observer.Store(&fn)
 }
 
-// changing notes that the transaction changes a key of a keyspace.
+// changing reports to the observer that the transaction changes a key of a keyspace, unless the
+// transaction is quiet.
 func (r *txnReports) changing(space uint32, key []byte) {
 	if !r.quiet {
 		r.report(space, key, false)
 	}
 }
 
-// report adds a Change to those for the observer.
+// report adds a Change to the list for the observer, unless it repeats the last one of the list.
 func (r *txnReports) report(space uint32, key []byte, same bool) {
 	if r.s.observer.Load() == nil {
 		return

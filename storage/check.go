@@ -45,7 +45,7 @@ func (s *Store) Check() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// onFile is the content of a keyspace in the data file.
+// onFile contains the records and slot entries of a keyspace in the data file.
 type onFile struct {
 	records map[string]format.Image // by name on disk
 	slots   map[uint16]format.SlotEntry
@@ -125,8 +125,8 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	return disk, errs
 }
 
-// pendingEntries are the entries that ttl will have, or not have (nil), once the pending changes
-// are made.
+// pendingEntries returns the entries of ttl that the pending changes write or remove. The value is
+// nil for an entry that they remove.
 func pendingEntries(tx *bolt.Tx) (map[string][]byte, error) {
 	var d pendingMoves
 	if err := d.read(tx); err != nil {
@@ -147,7 +147,8 @@ type partCheck struct {
 	keys, expires, timed int64
 	indexed              int
 	tombs                int
-	// Deadlines that are behind one of an element, of keys in memory and of keys on disk.
+	// The numbers of own deadlines that are later than one of an element: of keys in memory, and of
+	// keys that are only on disk.
 	owns, laters int
 	dues         []format.TTLEntry // of keys that are only on disk
 }
@@ -250,8 +251,8 @@ func (c *partCheck) onDisk() {
 	}
 }
 
-// inWindow checks a key that is only on disk. A due one may be missing from the window: the reaper
-// has removed it there and waits for its shard.
+// inWindow checks that the window has a key that is only on disk. A due key may be missing there:
+// the reaper has removed it from the window and waits for its shard.
 func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	w := &c.s.window
 	w.mu.Lock()
@@ -262,7 +263,8 @@ func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	}
 }
 
-// isLater checks the own deadline of a key that is only on disk.
+// isLater checks that laterDeadlines has the own deadline of a key that is only on disk, if that is
+// later than one of an element.
 func (c *partCheck) isLater(due int64, at string, im format.Image) {
 	d := &c.s.later
 	d.mu.Lock()
@@ -278,7 +280,7 @@ func (c *partCheck) isLater(due int64, at string, im format.Image) {
 	}
 }
 
-// count is how many deadlines of keys of a part are kept.
+// count returns how many deadlines of keys of a part are in the index of later deadlines.
 func (d *laterDeadlines) count(p *part) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -415,7 +417,7 @@ func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 	}
 }
 
-// sameValue compares all elements.
+// sameValue reports whether two values have the same type, elements and deadlines.
 func sameValue(a, b object.Value) bool {
 	same := a.Type() == b.Type() && a.Len() == b.Len()
 	a.Walk(func(elem, val []byte, deadline int64) bool {

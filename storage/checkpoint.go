@@ -63,7 +63,7 @@ type checkpointer struct {
 	failures atomic.Int64
 	took     *histogram.Histogram // microseconds
 	syncing  atomic.Bool          // pages go to disk
-	// Until then none starts by itself, a reading of Mono in ns; 0: no such time.
+	// No checkpoint starts by itself before this time, a reading of Mono in ns; 0: no such time.
 	backoffUntil atomic.Int64
 	// Where the log ended when damage of the data file stopped a checkpoint.
 	damagedAt atomic.Uint64
@@ -76,8 +76,8 @@ func (cp *checkpointer) init(s *Store) {
 }
 
 const (
-	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
-	// so a few large ones beat many small ones.
+	// batchBytes bounds the bytes of a bbolt transaction of a checkpoint. Each transaction changes
+	// many pages, so a few large ones take less time than many small ones.
 	batchBytes = 32 << 20
 	// batchShare is the part of MaxMemory that a batch has at most, if that is less than
 	// batchBytes, but no less than batchMin: writing a batch takes several times its bytes.
@@ -151,7 +151,8 @@ func outOfSpace(err error) bool {
 		errors.Is(err, wal.ErrNoRoom)
 }
 
-// StartCheckpoint requests a checkpoint in the background; it returns false when one is under way.
+// StartCheckpoint requests a checkpoint in the background. It returns false if one is under way or
+// about to start.
 func (s *Store) StartCheckpoint() bool {
 	if !s.checkpointer.wanted.CompareAndSwap(0, 1) {
 		return false
@@ -214,7 +215,7 @@ func (cp *checkpointer) writeSince(m mark) error {
 	return s.log.Release(m.state.First)
 }
 
-// writeMark is a checkpoint's last transaction.
+// writeMark writes the noted state to the data file, in the last transaction of a checkpoint.
 func (cp *checkpointer) writeMark(m mark, latest [][]byte) error {
 	s := cp.s
 	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
@@ -319,7 +320,7 @@ func (cp *checkpointer) rotateLog(st *format.State) (err error) {
 	return nil
 }
 
-// batchLimit is the most bytes of a batch.
+// batchLimit returns the largest number of bytes of a batch.
 func (cp *checkpointer) batchLimit() int {
 	limit := cp.s.bounds.batchBytes
 	if m := cp.s.maxMemory.Load(); m > 0 {
@@ -396,7 +397,7 @@ func (df *dataFile) update(fn func(*bolt.Tx) error) error {
 	return s.options.Testing.step(StepWritten)
 }
 
-// commit is one attempt of update.
+// commit runs one attempt of update.
 func (df *dataFile) commit(fn func(*bolt.Tx) error) error {
 	defer df.s.checkpointer.syncing.Store(false)
 	committing := 0 // the transaction

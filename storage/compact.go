@@ -40,17 +40,18 @@ const (
 	// in it.
 	compactGrowth = 1 << 20
 
-	// A running store checks each compactInterval whether its data file is worth a compaction, and
-	// waits compactBackoff after each attempt.
+	// A running store checks every compactInterval whether a compaction of its data file is worth
+	// its cost. It waits for compactBackoff after each attempt.
 	compactInterval = time.Minute
 	compactBackoff  = 10 * time.Minute
 	compactMin      = 256 << 20
-	// On a full disk it looks each roomInterval whether a compaction of roomMin or more gives room.
+	// On a full disk it checks every roomInterval whether a compaction would free space. The data
+	// file must have roomMin bytes for that.
 	roomInterval = 2 * time.Second
 	roomMin      = 1 << 20
-	// staleBytes is how many bytes of keys that the data file lacks are worth a checkpoint. That
-	// applies only if the log will not cause one soon: it grew by less than quietBytes since the
-	// last check.
+	// staleBytes is how many bytes of changed keys in memory are worth a checkpoint. That applies
+	// if the log grew by less than quietBytes since the last check, so that it will not cause one
+	// soon. It also applies if these bytes are more than four times the size of the log.
 	staleBytes = 32 << 20
 	quietBytes = 1 << 20
 )
@@ -171,7 +172,7 @@ func removeFile(path string) error {
 	return nil
 }
 
-// compaction is one under way.
+// compaction is the state of a compaction that is under way.
 type compaction struct {
 	s       *Store
 	to      *bolt.DB
@@ -254,7 +255,7 @@ func (c *compaction) put(name []byte, batch []copied) error {
 	return c.at(StepBatch)
 }
 
-// proveStep is after how many entries a proof yields.
+// proveStep is the number of entries after which a proof pauses for clients.
 const proveStep = 50_000
 
 // prove reads the new file: it has every entry that was copied, all checksums match, each slot has
@@ -288,7 +289,8 @@ type proof struct {
 	tx    *bolt.Tx
 	seed  maphash.Seed
 	slots map[string]format.SlotEntry // by the records, of slots whose entry was not met
-	// Exclusive or over the hashes of the records' and the ttl bucket's.
+	// The exclusive or of the hashes of all deadlines in the records and in the bucket ttl. It is 0
+	// if both have the same deadlines.
 	deadlines uint64
 }
 
@@ -340,8 +342,8 @@ func (p *proof) ttl(at, v []byte) bool {
 	return ok
 }
 
-// slot compares a slot's entry with its records. Those of a keyspace that is garbage go
-// before the entry does.
+// slot compares a slot's entry with its records. In a keyspace that is garbage they may differ,
+// since the records are deleted before the entry.
 func (p *proof) slot(at, v []byte) bool {
 	n := format.ParseSlotKey(at)
 	says, ok := format.ParseSlot(at, v)
@@ -410,8 +412,8 @@ func (cp *checkpointer) worthCompacting(size, unused int64) bool {
 		s.diskReserve.Load()
 }
 
-// compactingFrees reports whether a compaction gives a full disk room: most of the data file is
-// unused, and there is room for the copy. The log hardly grows meanwhile.
+// compactingFrees reports whether a compaction would free space on a full disk. That is so if most
+// of the data file is unused, and there is room for the copy. The log hardly grows meanwhile.
 func (cp *checkpointer) compactingFrees() bool {
 	size, unused := cp.s.file.use()
 	used := size - unused

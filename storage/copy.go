@@ -40,8 +40,8 @@ func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,
 	return next, done
 }
 
-// prefetch reads the dirty keys of a bucket, so that the processor waits for all of them at once;
-// it returns a sum so that the compiler keeps the reads.
+// prefetch reads the dirty keys of a bucket, so that the processor waits for all of them at once.
+// It returns a sum so that the compiler does not remove the reads.
 //
 //go:noinline
 func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
@@ -161,7 +161,8 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 	return more
 }
 
-// element makes the place of an element. The place usually contains the element's name.
+// element returns an element with its place in the bucket elements. The name shares the memory of
+// the place, unless the name is too long for it.
 func (b *cpBatch) element(id uint64, elem []byte) element {
 	b.scratch = format.ElementKey(b.scratch[:0], id, elem)
 	at := b.arena.take(b.scratch)
@@ -180,8 +181,8 @@ type portions struct {
 	key   string // if stale: the value's when the checkpoint reached it
 }
 
-// copyRest completes the values that the batch has a part of, and writes the batch whenever it gets
-// too large.
+// copyRest copies the missing parts of the values that the batch has a part of. It writes the batch
+// whenever it gets too large.
 func (cp *checkpointer) copyRest(b *cpBatch) error {
 	for len(b.rest) > 0 {
 		n := len(b.rest) - 1
@@ -224,10 +225,11 @@ func (cp *checkpointer) portionDone(b *cpBatch) error {
 	return nil
 }
 
-// copyPortion copies the next portion of a value, if the value is still its key's: later changes
-// are in the part of the log that stays. They may refer to the value, though, and would not be
-// replayed for a key that has an older one on disk: if nothing of this one is copied, the key's
-// state of now is.
+// copyPortion copies the next portion of a value, if its key still has that value. Otherwise the
+// later changes are in the part of the log that is kept, and nothing is copied. There is an
+// exception: nothing of a stale value was copied before. Changes in that part of the log may refer
+// to the value, and replay could not apply them to an older value on disk. So the present state of
+// the key is copied then.
 func (cp *checkpointer) copyPortion(b *cpBatch, r portions) (more bool) {
 	r.p.shard.mu.Lock()
 	defer r.p.shard.mu.Unlock()
@@ -244,7 +246,7 @@ func (cp *checkpointer) copyPortion(b *cpBatch, r portions) (more bool) {
 	return false
 }
 
-// cellOf returns the cell of a value, nil if the value is not its key's any more.
+// cellOf returns the cell of a value. It returns nil if the key does not have that value any more.
 func (s *Store) cellOf(r portions) *cell {
 	if r.p.dead || r.o.is(stateGone) {
 		return nil
@@ -311,8 +313,8 @@ func (cp *checkpointer) uncopy(b *cpBatch) {
 	}
 }
 
-// cellAt is the cell of an entry's key, whose shard is locked; nil if memory knows none. The hash
-// in the key's name on disk is as long as a table needs it.
+// cellAt returns the cell of an entry's key, or nil if memory does not know the key. Its shard is
+// locked. The hash in the key's place on disk has all the bits that a table needs.
 func (s *Store) cellAt(e *entry) *cell {
 	var scratch [256]byte
 	hash := uint64(binary.BigEndian.Uint32(e.at[format.PrefixLen-4:])) << 32

@@ -9,8 +9,7 @@ import (
 	"keyp/internal/boltfile"
 )
 
-// damages are the places of the data file that were logged as damaged, with the greatest number of
-// keys that cannot be read for each.
+// damages contains the places of the data file that were already logged as damaged.
 type damages struct {
 	mu struct {
 		sync.Mutex
@@ -61,7 +60,8 @@ func (s *Store) tellDamage(err error, keys int64) bool {
 	return true
 }
 
-// damagedPlace is the page that an error is about, or else the error itself.
+// damagedPlace returns the name of the page that an error is about. If that is unknown, it returns
+// the text of the error.
 func damagedPlace(err error) string {
 	var d *boltfile.Damage
 	if errors.As(err, &d) {

@@ -33,7 +33,8 @@ import (
 //     shows both. The log releases segments because of the state in the file, so the file is made
 //     durable first (rewriteMeta).
 
-// errUncertain: a transaction may or may not be in the data file.
+// errUncertain is the error of a commit if it is unknown whether the transaction is in the data
+// file.
 var errUncertain = errors.New("it is not known whether the data file has the last transaction; the log has it, and the next start finds out")
 
 // dataFile is the file that bbolt has open. A compaction replaces it.
@@ -77,7 +78,7 @@ func (df *dataFile) transact(run func(func(*bolt.Tx) error) error, fn func(*bolt
 
 var errStuck = fmt.Errorf("%w: meta pages of the data file, which can be used no more", ErrCorrupt)
 
-// DataFile is a data file to be written.
+// DataFile is the file through which the data file is written.
 type DataFile interface {
 	io.WriterAt
 	// Sync makes what was written durable.
@@ -88,12 +89,13 @@ type osData struct{ *os.File }
 
 func (f osData) Sync() error { return vfs.Sync(f.File) }
 
-// mappedLen is how many bytes of its file bbolt has mapped, or may use without a new mapping. It
-// changes while no transaction is open. bbolt has no call for that, so this looks at its internals.
+// mappedLen returns how many bytes bbolt has mapped, which its file may use without a new mapping.
+// It changes only while no transaction is open. bbolt has no call for that, so mappedLen reads a
+// private field.
 func mappedLen(db *bolt.DB) int64 { return reflect.ValueOf(db).Elem().FieldByName("datasz").Int() }
 
 // intercept makes bbolt write through f, with bbolt's usual syncs before and after the meta page.
-// bbolt has no option for that, so this changes its internals. It is for tests.
+// bbolt has no option for that, so intercept sets a private field. It is for tests.
 func intercept(db *bolt.DB, f DataFile) {
 	field := reflect.ValueOf(db).Elem().FieldByName("ops").FieldByName("writeAt")
 	writeAt := (*func([]byte, int64) (int, error))(unsafe.Pointer(field.UnsafeAddr()))
@@ -184,7 +186,7 @@ func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {
 // syncDir makes the names in the data directory durable.
 func (df *dataFile) syncDir() error { return df.s.options.FS.SyncDir(df.s.options.Dir) }
 
-// makeDir makes the data directory.
+// makeDir creates the data directory and missing directories above it.
 func (s *Store) makeDir() error {
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return err

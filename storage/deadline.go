@@ -5,14 +5,14 @@ import (
 	"keyp/ttl"
 )
 
-// A Txn is the ttl.Transaction of keys, Members that of the elements of one key.
+// Txn implements ttl.Transaction for keys. Members implements it for elements of a key.
 var (
 	_ ttl.Transaction[Key] = (*Txn)(nil)
 	_ ttl.Transaction[Key] = Members{}
 )
 
-// Deadline is the deadline of a key, 0 without one; false for a missing or expired key. It
-// does not count as an access.
+// Deadline returns the deadline of a key, or 0 if the key has none. exists is false for a missing
+// or expired key. The call does not count as an access.
 func (t *Txn) Deadline(k Key) (deadline int64, exists bool) {
 	item, ok := t.Peek(k)
 	if !ok {
@@ -21,8 +21,8 @@ func (t *Txn) Deadline(k Key) (deadline int64, exists bool) {
 	return item.Deadline(), true
 }
 
-// Expire gives a key a deadline, which is not none, or deletes the key when the deadline has
-// passed. It returns false for a missing or expired key, and when cond forbids it.
+// Expire sets the deadline of a key. deadline must not be none. If it has passed, Expire deletes
+// the key instead. It returns false for a missing or expired key, and if cond forbids the change.
 func (t *Txn) Expire(k Key, deadline ttl.Deadline, cond ttl.Condition) bool {
 	item, ok := t.touch(k)
 	switch {
@@ -36,28 +36,29 @@ func (t *Txn) Expire(k Key, deadline ttl.Deadline, cond ttl.Condition) bool {
 	}
 }
 
-// Persist removes the deadline of a key; false for a missing or expired key, and when it has
-// no deadline.
+// Persist removes the deadline of a key. It returns false for a missing or expired key, and for a
+// key without a deadline.
 func (t *Txn) Persist(k Key) bool {
 	item, ok := t.touch(k)
 	return ok && item.Deadline() != 0 && t.SetDeadline(k, ttl.Deadline{}, DeadlineRemoved)
 }
 
-// Members gives deadlines to one field of a hash, or one member of a set or sorted set. A
-// key of another type has no members.
+// Members reads and sets the deadline of one field of a hash, or of one member of a set or sorted
+// set. Keys of other types have no members.
 type Members struct {
 	t    *Txn
 	name []byte
 }
 
-// Members addresses the member of this name in the key given to each method.
+// Members returns the Members for elements with this name. Each of its methods has the key as a
+// parameter.
 func (t *Txn) Members(name []byte) Members { return Members{t, name} }
 
-// Now is the instant of the transaction.
+// Now returns the instant of the transaction, in Unix ms.
 func (m Members) Now() int64 { return m.t.now }
 
-// Deadline is the deadline of the member, 0 without one; false if there is no such member. It
-// does not count as an access.
+// Deadline returns the deadline of the member, or 0 if it has none. exists is false if there is no
+// such member. The call does not count as an access.
 func (m Members) Deadline(k Key) (deadline int64, exists bool) {
 	item, ok := m.t.Peek(k)
 	if !ok || !object.HasMembers(item.Type()) {
@@ -67,9 +68,9 @@ func (m Members) Deadline(k Key) (deadline int64, exists bool) {
 	return deadline, exists
 }
 
-// Expire gives the member a deadline, or removes the member when the deadline has passed. It
-// returns false if there is no such member, and when cond forbids it. A new deadline raises no
-// event, as in KeyDB.
+// Expire sets the deadline of the member. If the deadline has passed, it removes the member
+// instead. It returns false if there is no such member, and if cond forbids the change. A new
+// deadline raises no event, as in KeyDB.
 func (m Members) Expire(k Key, deadline ttl.Deadline, cond ttl.Condition) bool {
 	h, old, exists := m.open(k)
 	if !exists || !cond.Allows(old, deadline.At) {
@@ -85,7 +86,8 @@ func (m Members) Expire(k Key, deadline ttl.Deadline, cond ttl.Condition) bool {
 	return true
 }
 
-// Persist removes the deadline of the member; false if there is no such member or it has none.
+// Persist removes the deadline of the member. It returns false if there is no such member, and if
+// the member has no deadline.
 func (m Members) Persist(k Key) bool {
 	h, old, exists := m.open(k)
 	if !exists || old == 0 {
@@ -100,7 +102,7 @@ func (m Members) open(k Key) (h members, deadline int64, exists bool) {
 	return m.openOf(k, object.HasMembers)
 }
 
-// openOf is open for the types that may says.
+// openOf finds the member as open does, in keys of the types for which may returns true.
 func (m Members) openOf(k Key,
 	may func(object.Type) bool) (h members, deadline int64, exists bool) {
 	item, ok := m.t.Get(k)
@@ -112,7 +114,7 @@ func (m Members) openOf(k Key,
 	return h, deadline, exists
 }
 
-// memberRemoved is the event of a command that removes members.
+// memberRemoved returns the event of a command that removes members of a type.
 func memberRemoved(t object.Type) Event {
 	if t == object.TypeHash {
 		return Event{EventHash, "hdel"}
@@ -123,7 +125,8 @@ func memberRemoved(t object.Type) Event {
 // members is the handle of a value whose elements can have deadlines.
 type members struct{ handle }
 
-// ReportPassed is Txn.ReportPassedElement for an element that is there.
+// ReportPassed reports the expiry of an existing element, as Txn.ReportPassedElement does. For a
+// missing element it does nothing.
 func (h *members) ReportPassed(elem []byte, deadline int64) {
 	if hook := h.t.s.hooks.Elements(h.k, h.typ); hook != nil {
 		if val, _, ok := h.object().val.Element(elem); ok {
@@ -132,8 +135,8 @@ func (h *members) ReportPassed(elem []byte, deadline int64) {
 	}
 }
 
-// SetDeadline gives a field or member a deadline, or removes it with none; false if there is no
-// such element.
+// SetDeadline sets the deadline of a field or member; a deadline of none removes it. It returns
+// false if there is no such element.
 func (h *members) SetDeadline(elem []byte, deadline ttl.Deadline) bool {
 	o := h.object()
 	if o == nil {

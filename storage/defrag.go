@@ -36,7 +36,7 @@ const (
 	defragBytes = 32 << 10
 )
 
-// defragment moves blocks until the slabs have few gaps, or time is up.
+// defragment moves blocks until the slabs have few gaps, at most for defragTime.
 func (h *housekeeper) defragment() {
 	end := workBegan() + defragTime
 	for _, sh := range h.s.shards {
@@ -148,7 +148,7 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	return look + o.bytes()
 }
 
-// cellAt finds the cell of a name that refers to an object (cellObj) or a block (0).
+// cellAt finds the cell with this name and ref. kind is cellObj for an object, and 0 for a block.
 func (p *part) cellAt(name []byte, ref uint32, kind cell) (sl *slot, c *cell, found bool) {
 	k := p.shard.store.Key(0, name)
 	sl = p.slot(k)
@@ -197,8 +197,8 @@ func (p *part) moveBlock(ref uint32) bool {
 	return true
 }
 
-// sparse returns a chunk to empty, of a class whose gaps add up to a chunk or more; -1 if there is
-// none.
+// sparse returns a chunk with few live blocks, of a class whose gaps add up to a chunk or more. It
+// returns -1 if there is no such class.
 func (s *slabs) sparse() int32 {
 	for class := range classes {
 		each, chunks := blocksOf(class), int(s.chunksOf[class])
@@ -216,7 +216,7 @@ func (s *slabs) sparse() int32 {
 	return -1
 }
 
-// blocksOf is how many blocks of a class a chunk has.
+// blocksOf returns how many blocks of a class fit into a chunk.
 func blocksOf(class int) int { return chunkSize / int(classes[class]) }
 
 // refs returns the refs of live blocks of a chunk, n at most.

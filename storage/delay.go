@@ -17,7 +17,8 @@ func (t *Txn) DelayQueue(k Key) (DelayQueue, error) {
 
 var noDelayQueue = object.NewDelayQueue()
 
-// Value is the queue, for reading only and until the next change.
+// Value returns the queue. The caller may only read it, and only until the next change. For a
+// missing key it returns an empty queue.
 func (q *DelayQueue) Value() *object.DelayQueue {
 	if o := q.object(); o != nil {
 		return o.val.(*object.DelayQueue)
@@ -35,14 +36,14 @@ func (q *DelayQueue) Add(id []byte, due int64, payload []byte) (created bool) {
 	return !there
 }
 
-// Deliver gives a job to somebody until it is due again. receipt is a number that no delivery had
-// before.
+// Deliver marks a job as delivered: it sets the receipt, counts the delivery, and makes the job due
+// again at due. receipt is a number that no earlier delivery had.
 func (q *DelayQueue) Deliver(j object.Job, due int64, receipt uint64) {
 	j.Due, j.Deliveries, j.Receipt = due, j.Deliveries+1, receipt
 	q.set(&j)
 }
 
-// Extend changes when a delivered job becomes due again.
+// Extend sets the time at which a delivered job becomes due again.
 func (q *DelayQueue) Extend(j object.Job, due int64) {
 	j.Due = due
 	q.set(&j)
@@ -54,7 +55,7 @@ func (q *DelayQueue) Reschedule(j object.Job, due int64) {
 	q.set(&j)
 }
 
-// set states a job. Its slices may be those of the queue.
+// set writes a job to the queue and to the log. The job's slices may share memory with the queue.
 func (q *DelayQueue) set(j *object.Job) {
 	o := q.change()
 	val := j.Append(q.t.scratch[:0])

@@ -20,12 +20,12 @@
 //   - A key that was removed while the data file may have a copy (flagDisk) stays as a
 //     tombstone until a checkpoint has committed its removal.
 //   - A change reaches the data file only after the log has settled up to it (journal.go).
-//   - Pending changes of ttl (pending.go) are about slots whose keys do not leave memory or,
-//     after a crash, about keys that are dirty or gone.
+//   - A pending change of ttl (pending.go) is about a slot whose keys must stay in memory until the
+//     change is made. After a crash it may be about a key that is dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
-//   - The cells of the expiration index count its entries; those of a part's diskDues count the
-//     deadlines of its keys that are only on disk, as far as they are known (duedisk.go).
+//   - The cells of the expiration index count its entries. The cells of a part's diskDues count the
+//     known deadlines of keys that are only on disk (duedisk.go).
 //
 // # Locks
 //
@@ -39,6 +39,7 @@
 //	dataFile.mu       readers of the data file, and a compaction that replaces it
 //	guard.mu, window.mu, loads.mu, arrivals.mu, garbage.mu, pagePool.mu, and the log's own
 //
-// in this order. Each is in a struct with the fields that it guards. The fields of a transaction
-// belong to its goroutine. The type Store states for each other field when it is written.
+// must be locked in this order. Each is in a struct with the fields that it guards. The fields of a
+// transaction belong to its goroutine. The type Store states for each other field when it is
+// written.
 package storage

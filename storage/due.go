@@ -15,11 +15,11 @@ import (
 	"keyp/ttl"
 )
 
-// Walks over deadlines in order of time, for the dashboard, counts by name, and the reaper's
+// This file walks over deadlines, for the dashboard, for counts by name, and for the reaper's
 // window. A key is due at its own deadline or at the first one of its elements, whichever is
-// earlier. Keys in memory are in the expiration index of their part; for keys that are only on disk
-// the bucket ttl is read. An entry of the bucket is left out if memory knows the key, or if the
-// key's record on disk has another deadline.
+// earlier. Keys in memory are in the expiration index of their part. For keys that are only on disk
+// the walk reads the bucket ttl. It leaves out an entry if memory knows the key. If the entry may
+// have a pending change, it is also left out if the key's record has another deadline.
 //
 // Memory and disk are read in small steps. So a key whose deadline changes meanwhile, or that moves
 // between the two, may be counted twice or not at all; a list has it once or not at all. If a
@@ -185,7 +185,7 @@ type DueKey struct {
 	Element bool // one of its elements is due then
 }
 
-// diskDue is an entry of the bucket ttl.
+// diskDue is an entry of the bucket ttl, with the key that it is about.
 type diskDue struct {
 	DueKey
 	on    []byte // where the key stands in values
@@ -193,9 +193,9 @@ type diskDue struct {
 	key   Key
 }
 
-// readDue reads the next entries of the bucket ttl from from on, with deadlines before until, at
-// most most of them. next is the place of the next entry, nil at the end. Damaged entries are left
-// out: the window reports them.
+// readDue reads at most most entries of the bucket ttl, from from on and with deadlines before
+// until. next is the key of the next entry, or nil if there is none. Damaged entries are left out:
+// the window reports them.
 func (s *Store) readDue(from []byte, until int64,
 	most int) (list []diskDue, next []byte, err error) {
 	err = s.file.view(func(tx *bolt.Tx) error {
@@ -233,9 +233,9 @@ func (s *Store) readDue(from []byte, until int64,
 	return list, next, err
 }
 
-// onlyOnDisk visits the entries whose keys memory does not have, with their databases, while no
-// shard is locked. False if a global transaction has a shard, and again returns false. It changes
-// the order of the list.
+// onlyOnDisk calls visit for each entry whose key is not in memory, while no shard is locked. It
+// sets the database of the entry. It returns false if a global transaction has a shard and again
+// returns false, or if the data file cannot be read. It changes the order of the list.
 func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey), again func() bool) bool {
 	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
 	slices.SortStableFunc(list, func(a, b diskDue) int {
@@ -294,7 +294,7 @@ func (sh *shard) notInMemory(list []diskDue, again func() bool) (sure, unsure []
 	return sure, unsure, true
 }
 
-// missing is notInMemory while the shard is locked.
+// missing returns what notInMemory returns. The shard is locked.
 func (sh *shard) missing(list []diskDue) (sure, unsure []diskDue) {
 	for _, e := range list {
 		e.DB = sh.store.dbOf(e.space)
@@ -320,7 +320,8 @@ const (
 	// dueLooks and diskLooks bound how many entries a list looks at in a shard, and on disk.
 	dueLooks  = 2 * dueStep
 	diskLooks = 8 * dueStep
-	// dueBytes bounds the names that it looks at there, listBytes those that it has.
+	// dueBytes bounds the bytes of the names that a list looks at, and listBytes the bytes of the
+	// names that it returns.
 	dueBytes  = 2 << 20
 	listBytes = 4 << 20
 )
@@ -335,7 +336,8 @@ func (s *Store) ListDue(db int, from, until int64, limit int,
 	return s.listDue(db, from, until, limit, keep, dueRetries())
 }
 
-// listDue is ListDue; it calls again if a global transaction has a shard.
+// listDue does the work of ListDue. It calls again if a global transaction has a shard, and tries
+// again if again returns true.
 func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []byte) bool,
 	again func() bool) (list []DueKey, through int64, ok bool) {
 	l := dueList{db: db, limit: limit, keep: keep, again: again, through: until}
@@ -403,7 +405,7 @@ type dueList struct {
 }
 
 // inMemory adds the first keys of a shard that are due from an instant on. No shard is locked while
-// keep is called. False if a global transaction has the shard, and again returns false.
+// keep is called. It returns false if a global transaction has the shard and again returns false.
 func (l *dueList) inMemory(sh *shard, from int64) bool {
 	w := dueWalk{until: l.through, every: 1}
 	looks, kept, size := 0, 0, 0

@@ -59,7 +59,7 @@ func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 // errEnough ends a walk without an error.
 var errEnough = errors.New("enough")
 
-// readElements reads a value's elements, which are stored under its id.
+// readElements reads a value from its elements, which are stored under its id.
 func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v := object.New(typ)
 	if err := eachElement(tx, id, nil, v.Put); err != nil {

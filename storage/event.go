@@ -6,7 +6,8 @@ import (
 	"keyp/storage/object"
 )
 
-// EventClass is a bit of notify-keyspace-events; several may be set in a mask.
+// EventClass is a class of events, as a bit. A mask of several bits stands for the setting
+// notify-keyspace-events.
 type EventClass uint32
 
 // The classes, each with its letter in notify-keyspace-events.
@@ -27,13 +28,13 @@ const (
 	EventKeyevent                           // E: published on __keyevent@N__
 	EventOverwritten                        // o
 	EventTypeChanged                        // c
-	// S: published on __subkeyspace@N__, as the next three with the fields.
+	// S: published on __subkeyspace@N__. This and the next three are published with the fields.
 	EventFieldSpace
 	EventFieldEvent      // T: published on __subkeyevent@N__
 	EventFieldItem       // I: published on __subkeyspaceitem@N__
 	EventFieldSpaceEvent // V: published on __subkeyspaceevent@N__
 
-	// EventFields says that listeners get the fields of a hash that an event is about.
+	// EventFields is a mask of the classes whose listeners get the fields of a hash with an event.
 	EventFields = EventFieldSpace | EventFieldEvent | EventFieldItem | EventFieldSpaceEvent
 )
 
@@ -44,7 +45,7 @@ type Event struct {
 	Name  string
 }
 
-// Events that storage raises by itself.
+// Events that the storage engine raises without a command that passes them.
 var (
 	Expired = Event{EventExpired, "expired"}
 	Evicted = Event{EventEvicted, "evicted"}
@@ -56,13 +57,14 @@ var (
 	New = Event{EventNew, "new"}
 	// FieldExpired: fields of a hash have expired, one event for the fields of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}
-	// Overwritten: a key has another value as a whole. TypeChanged: the new value has another type.
+	// Overwritten: the whole value of a key was replaced. TypeChanged: the new value has another
+	// type.
 	Overwritten = Event{EventOverwritten, "overwritten"}
 	TypeChanged = Event{EventTypeChanged, "type_changed"}
 )
 
-// membersExpired is raised once for a batch of elements of a value that reached
-// their deadlines. For hashes this is Redis's, for sets KeyDB's.
+// membersExpired returns the event for elements of a value that have expired. It is raised once for
+// a batch of elements. For hashes it is the event of Redis, for sets that of KeyDB.
 func membersExpired(t object.Type) Event {
 	switch t {
 	case object.TypeHash:
@@ -79,11 +81,11 @@ func membersExpired(t object.Type) Event {
 }
 
 // Happened is an event with its key. An event of a hash also has the fields, if there are any and
-// listeners want them. LSN is the position with which the event becomes durable: under appendfsync
-// always no client may be notified before.
+// listeners want them. The event is durable when the log is durable up to LSN. Under appendfsync
+// always no client may be notified before that.
 //
-// If Call is set, it is not an event, but a function to call between the transaction's events (see
-// Among).
+// If Call is set, this is not an event, but a function to call between the transaction's events
+// (see Among).
 type Happened struct {
 	Event
 	DB     int
@@ -94,7 +96,9 @@ type Happened struct {
 	Call   func(lsn uint64)
 }
 
-// Notify raises an event that goes with a change made by other means.
+// Notify raises an event about a key; the listener gets it when the transaction ends. It is for
+// changes that do not raise the event themselves. It does nothing if nobody listens, and for keys
+// of the system database.
 func (r *txnReports) Notify(k Key, ev Event) {
 	if k.DB == r.s.options.Databases || !r.Hears(ev) || r.Conflicted() {
 		return
@@ -132,8 +136,8 @@ func (t *Txn) overwriting(k Key, is object.Type) {
 	}
 }
 
-// Overwrote is Overwriting for a key that had a value of one type, and has one of another or the
-// same.
+// Overwrote raises Overwritten for a key whose value was replaced. It also raises TypeChanged if
+// its type has changed from was to is.
 func (r *txnReports) Overwrote(k Key, was, is object.Type) {
 	r.Notify(k, Overwritten)
 	if was != is {
@@ -165,11 +169,12 @@ const (
 	fieldBytes    = int(unsafe.Sizeof([]byte(nil)))
 )
 
-// Raised is the memory of the events that wait for the end of the transaction, in bytes.
+// Raised returns how many bytes of memory the events take that wait for the end of the transaction.
 func (r *txnReports) Raised() int { return r.raised }
 
-// Among queues fn between the events of the transaction, in its place among them, and does so even
-// if SetEvents enables none. Listen's function must call it.
+// Among adds fn to the queue of the transaction's events, after the events so far. It does so even
+// if SetEvents enables no events. The function that was passed to Listen must call fn
+// (Happened.Call).
 func (r *txnReports) Among(fn func(lsn uint64)) {
 	r.raised += happenedBytes
 	r.events = append(r.events, Happened{Call: fn})

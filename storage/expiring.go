@@ -10,7 +10,7 @@ import (
 	"keyp/ttl"
 )
 
-// Keys by their own deadlines, page by page.
+// This file lists keys by their own deadlines, page by page.
 //
 // They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
 // order. The expiration index has it too, except among the keys of one slot with one deadline.
@@ -47,7 +47,7 @@ func (a DuePlace) compare(b DuePlace) int {
 // Before reports whether a place is before another one.
 func (a DuePlace) Before(b DuePlace) bool { return a.compare(b) < 0 }
 
-// behindSlot is the first place after the keys of a slot with a deadline.
+// behindSlot returns the first place after all keys of a slot that have this deadline.
 func behindSlot(deadline int64, slot uint16) DuePlace {
 	if slot+1 < Slots || deadline == math.MaxInt64 {
 		return DuePlace{Deadline: deadline, Slot: slot + 1}
@@ -60,12 +60,12 @@ const (
 	// are more, they are taken from the slot's table: then each deadline needs a look at all keys
 	// of the table.
 	groupMost = 2 * dueStep
-	// coverMost bounds how many entries of ttl before its begin a page reads. A key there may have
-	// an own deadline on the page, after that of an element.
+	// coverMost bounds how many entries of ttl a page reads that are before its beginning. Such an
+	// entry may be for an element, and the key's own deadline may be later, on the page.
 	coverMost = 64 << 10
 )
 
-// pageBounds bound the work for a page.
+// pageBounds contains the bounds of the work for one page.
 type pageBounds struct {
 	looks int // entries of each shard
 	disk  int // entries of ttl, in addition to the number that the page may have
@@ -84,8 +84,8 @@ var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048}
 // then. Due keys are not listed. The error is about the data file, or ErrClosed. While match runs,
 // only the shards of a transaction are locked.
 //
-// Keys that it leaves out because they are due never return after the log is durable up to its end
-// at the return of Expiring.
+// It leaves out keys that are due. They never become visible again, provided that the log is
+// durable up to the end that it has when Expiring returns.
 func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool,
 	typ string) (list []DueKey, next DuePlace, more bool, err error) {
 	v.settle(db)
@@ -123,11 +123,11 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 	return list, l.through, l.through.Before(until), nil
 }
 
-// swapTries is how often a page is made again because its database was emptied or swapped with
-// another one meanwhile.
+// swapTries is how often Expiring builds a page again because its database was emptied or swapped
+// with another one meanwhile.
 const swapTries = 10
 
-// page makes the list. same is false if the database has got another keyspace meanwhile.
+// page fills the list. same is false if the database has been assigned another keyspace meanwhile.
 func (l *expiring) page() (same bool, err error) {
 	if l.space, err = l.keyspace(); err != nil {
 		return false, err
@@ -148,7 +148,7 @@ func (l *expiring) page() (same bool, err error) {
 	return space == l.space, err
 }
 
-// keyspace gives the database's keyspace.
+// keyspace returns the id of the database's keyspace.
 func (l *expiring) keyspace() (space uint32, err error) {
 	sh := l.s.shards[0]
 	if err := l.lockOpen(sh); err != nil {
@@ -182,14 +182,15 @@ type expiring struct {
 	most pageBounds
 }
 
-// expiringKey is a key that is found. Of its place the hash is set when no shard is locked.
+// expiringKey is a key that was found. The hash in its place is set later, when no shard is locked
+// except those of a transaction.
 type expiringKey struct {
 	place DuePlace
 	name  []byte
 	typ   object.Type
 }
 
-// trim cuts the list to what a page has.
+// trim sorts the list, removes duplicates, and cuts the list to the size of a page.
 func (l *expiring) trim() {
 	slices.SortFunc(l.list, func(a, b expiringKey) int {
 		return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name))
@@ -251,7 +252,7 @@ func (l *expiring) inMemory(sh *shard) error {
 	return nil
 }
 
-// lookIn finds the next keys of a shard from a place on, up to the place next.
+// lookIn adds the next keys of a shard to the step: those from the place at on, and before next.
 func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
 	if err := l.lockOpen(sh); err != nil {
 		return at, 0, err
@@ -272,7 +273,7 @@ func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err
 	return next, looks, nil
 }
 
-// groupOf is the first entry that the keys of an entry's slot and deadline may have.
+// groupOf returns the first possible entry of an index with the slot and the deadline of an entry.
 func groupOf(e ttl.Entry) ttl.Entry { return ttl.Entry{Deadline: e.Deadline, ID: e.ID >> 33 << 33} }
 
 func placeOf(e ttl.Entry) DuePlace {
@@ -280,7 +281,7 @@ func placeOf(e ttl.Entry) DuePlace {
 }
 
 // lookAtIndex finds the keys of the next slots and deadlines in the indexes of a part. few is false
-// where the first slot has too many with its deadline.
+// if too many keys of the first slot have the same deadline.
 func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, few bool) {
 	start := ttl.Entry{Deadline: at.Deadline, ID: uint64(at.Slot) << 33}
 	limit, cut := ttl.Entry{}, false // what is before the limit is found
@@ -356,7 +357,7 @@ func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
 	return DuePlace{Deadline: at.Deadline, Slot: at.Slot, Hash: uint64(after) << hashShift}, looks
 }
 
-// add adds a key in memory to the step, if it is there at the time of the page.
+// add adds a key in memory to the step, unless the key has expired at the time of the page.
 func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
 	now := l.now
 	if l.t != nil && l.t.late != 0 {
@@ -379,7 +380,7 @@ func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
 	l.step = append(l.step, k)
 }
 
-// nowFor is the time by which a key in memory is due or not.
+// nowFor returns the time that decides whether a key in memory is due.
 func (l *expiring) nowFor(p *part, c cell) int64 {
 	if l.t != nil && l.t.late != 0 && !l.t.hasWritten(p, c) {
 		return l.t.lockedAt(p.shard.num)

@@ -11,7 +11,8 @@ import (
 	"keyp/storage/format"
 )
 
-// expiringOnDisk is a key that ttl has, or that has a later deadline of its own.
+// expiringOnDisk is a key that has an entry in ttl, or whose own deadline is later than that of an
+// element. later is true in the second case.
 type expiringOnDisk struct {
 	place DuePlace // of its hash, what its place in values has
 	on    []byte   // its place in values
@@ -19,19 +20,19 @@ type expiringOnDisk struct {
 	later bool
 }
 
-// diskPlace is the key in ttl of a place.
+// diskPlace returns the first key in the bucket ttl that an entry at a place may have.
 func diskPlace(space uint32, p DuePlace) []byte {
 	on := format.SlotKey(nil, space, p.Slot)
 	return format.TTLKey(nil, p.Deadline, binary.BigEndian.AppendUint32(on, uint32(p.Hash>>32)))
 }
 
-// placeOnDisk is the place of a key whose place in values is on.
+// placeOnDisk returns the DuePlace of a key with a deadline. on is the key's place in values.
 func placeOnDisk(deadline int64, on []byte) DuePlace {
 	return DuePlace{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]),
 		Hash: uint64(binary.BigEndian.Uint32(on[6:])) << 32}
 }
 
-// onDisk adds the first keys that memory does not have.
+// onDisk adds to the list the first keys that are only on disk.
 func (l *expiring) onDisk() error {
 	space, known, err := l.beginOnDisk()
 	if err != nil {
@@ -89,8 +90,8 @@ func (l *expiring) onDisk() error {
 	return nil
 }
 
-// beginOnDisk gives the database's keyspace, and how far the own deadlines of its keys on disk are
-// known.
+// beginOnDisk returns the database's keyspace. It also returns the place in ttl up to which the own
+// deadlines of its keys on disk are known.
 func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 	sh := l.s.shards[0]
 	if err := l.lockOpen(sh); err != nil {
@@ -101,9 +102,10 @@ func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 	return space, l.s.later.begin(space), nil
 }
 
-// readTTL reads the entries of ttl from a place on and before another, about most of them, up to
-// next. Of those about elements it notes the keys' own deadlines. The others are given if names is
-// true. Damaged ones are left out: the window reports them.
+// readTTL reads about most entries of ttl, from the place at on and before until. next is the place
+// before which it has read all entries. For entries of elements it notes the keys' own deadlines.
+// If names is true it returns the keys of the other entries. Damaged entries are left out: the
+// window reports them.
 func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 	names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
 	var owns []expiringOnDisk
@@ -196,7 +198,7 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 	return keys, next, looks, nil
 }
 
-// nameOnDisk gives keys their names; those without a record are left out.
+// nameOnDisk returns the keys with their names. It leaves out keys without a readable record.
 func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, err error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -213,8 +215,9 @@ func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, er
 	return named, err
 }
 
-// confirm makes a step of the keys that still exist with these deadlines: in memory, or in the
-// key's record if memory does not know the key. It drops later deadlines of other keys.
+// confirm sets the step to the keys that still exist with these deadlines. It looks in memory, or
+// in the key's record if memory does not know the key. It drops the noted own deadlines of keys
+// that have other deadlines now.
 func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	l.step, l.names = l.step[:0], l.names[:0]
 	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }
@@ -259,7 +262,7 @@ func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 	})
 }
 
-// onDiskAt is the time by which a key that is only on disk is due or not.
+// onDiskAt returns the time that decides whether a key that is only on disk is due.
 func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
 	if l.t != nil {
 		return l.t.lockedAt(l.s.shardOf(k.key.Slot))
@@ -267,8 +270,8 @@ func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
 	return l.now
 }
 
-// confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those
-// that it does not know to unknown.
+// confirmIn adds to the step the keys of a shard that memory has with their deadlines. It adds to
+// unknown the keys that memory does not know.
 func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk,
 	unknown *[]expiringOnDisk) error {
 	if err := l.lockOpen(sh); err != nil {

@@ -52,7 +52,7 @@ const (
 // errSnapshotStopped wraps the reason why a snapshot was given up.
 var errSnapshotStopped = errors.New("storage: the snapshot was given up")
 
-// FileSnapshot is a snapshot that is open. One goroutine uses it, and closes it soon.
+// FileSnapshot is an open snapshot. Only one goroutine may use it, and must close it soon.
 type FileSnapshot struct {
 	// Header describes the content; its Note may be set before Send.
 	Header snapshotfile.Header
@@ -104,7 +104,8 @@ func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
 // under way. The caller must keep the log after Header.Position: the receiver continues with it.
 func (s *Store) OpenSnapshot() (*FileSnapshot, error) { return s.openSnapshot(nil) }
 
-// openSnapshot keeps the part of log that the snapshot needs, if log is not nil.
+// openSnapshot takes a snapshot as OpenSnapshot does. If log is not nil, it also keeps the part of
+// log that the snapshot needs.
 func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
@@ -150,7 +151,7 @@ func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	return sn, nil
 }
 
-// begin reads everything of the transaction that the snapshot needs, except the pages.
+// begin sets the header, the meta pages and the list of free pages from the transaction.
 func (sn *FileSnapshot) begin() error {
 	s := sn.s
 	if err := sn.readMetas(); err != nil {
@@ -271,7 +272,7 @@ func (sn *FileSnapshot) sendPages(ctx context.Context, to *snapshotfile.Writer) 
 	return nil
 }
 
-// pause gives others their time.
+// pause waits so that other goroutines can use the disk. It ends early when ctx or the store ends.
 func (sn *FileSnapshot) pause(ctx context.Context, wait time.Duration) {
 	if sn.s.options.NoBackground {
 		return
@@ -283,7 +284,7 @@ func (sn *FileSnapshot) pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// may returns why no further piece is to be sent.
+// may returns the error because of which no further piece may be sent, or nil.
 func (sn *FileSnapshot) may(ctx context.Context) error {
 	if err := sn.s.options.Testing.step(StepPiece); err != nil {
 		return err
@@ -294,7 +295,8 @@ func (sn *FileSnapshot) may(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// outgrown returns why the transaction has to end, if so.
+// outgrown returns an error with the reason if the snapshot's transaction must end, and nil
+// otherwise.
 func (sn *FileSnapshot) outgrown() error {
 	s := sn.s
 	size, _ := s.file.use()
@@ -328,7 +330,7 @@ func (sn *FileSnapshot) Close() error {
 	return errors.Join(sn.end(), sn.letGo())
 }
 
-// letGo ends the hold of the log.
+// letGo ends the keeping of the log for the snapshot.
 func (sn *FileSnapshot) letGo() error {
 	if sn.kept == nil {
 		return nil
@@ -347,8 +349,8 @@ func Receive(o Options, r io.Reader, segment uint64,
 	return receiveAs(o, r, segment, false, records)
 }
 
-// receiveAs is Receive. With alone a member's snapshot makes the data file of a server that is
-// alone.
+// receiveAs does the work of Receive. If alone is true, the data file becomes that of a server that
+// is alone, even if the snapshot is a member's.
 func receiveAs(o Options, r io.Reader, segment uint64, alone bool,
 	records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
 	if err := o.Complete(); err != nil {
@@ -382,7 +384,7 @@ func receiveAs(o Options, r io.Reader, segment uint64, alone bool,
 	return h, s.file.syncDir()
 }
 
-// receive makes the file at path of a stream.
+// receive writes the file at path from a stream, and proves it.
 func (df *dataFile) receive(path string, r io.Reader, segment uint64, alone bool,
 	records func(uint64, []byte) error) (h snapshotfile.Header, err error) {
 	from, err := snapshotfile.NewReader(r)

@@ -35,7 +35,7 @@ type follower struct {
 	applied atomic.Uint64
 }
 
-// ErrFollower: the store is a follower's, which only its leader changes.
+// ErrFollower is the error for a change of a follower's store, which only its leader may change.
 var ErrFollower = errors.New("storage: the store is a follower's")
 
 // errFollowerChanged ends a store whose memory has a change that its log lacks.
@@ -84,9 +84,9 @@ func (s *Store) SetFollower(on bool) {
 // Follower reports whether the store is a follower's.
 func (s *Store) Follower() bool { return s.follower.on.Load() }
 
-// Shown is the LSN on which a reply depends if it shows the state of the whole store. That is the
-// log's end, or for a follower's log the end of the applied part: nothing after that is visible
-// yet.
+// Shown returns the LSN on which a reply depends if it shows the state of the whole store. That is
+// the end of the log. At a follower it is the end of the applied part of the log, since nothing
+// after that is visible yet.
 func (s *Store) Shown() uint64 {
 	if s.Follower() {
 		return s.follower.applied.Load()
@@ -112,14 +112,15 @@ func (t *Txn) hide(p *part, c cell) bool {
 	return true
 }
 
-// hidden are the due elements of a follower's value. They are not in the value, so that nobody sees
-// them, but the key has them. The expiration index, the data file and the log treat the key as if
-// they were in the value.
+// hidden contains the due elements of a follower's value. They are not in the value, so that no
+// reader sees them, but the key still has them. The expiration index, the data file and the log
+// treat the key as if they were in the value.
 type hidden struct {
 	elems map[string]hiddenElement
 	first int64 // the earliest deadline
-	// all is a stream with its due entries, which the value is a copy of without them: ids and
-	// counts follow from its last entry, so single ones cannot be put back. Otherwise it is nil.
+	// all is the whole stream with its due entries; the value is a copy without them. Single
+	// entries cannot be put back into a stream, since ids and counts follow from its last entry.
+	// For other types all is nil.
 	all object.Value
 }
 
@@ -170,13 +171,14 @@ func (o *Object) unhide() {
 	o.side.hidden = nil
 }
 
-// whole is a value with its hidden elements, as far as writing it to the data file needs them.
+// whole is a value together with its hidden elements. It has the methods that are needed to write
+// the value to the data file.
 type whole struct {
 	object.Value
 	*hidden
 }
 
-// whole gives the value with its hidden elements.
+// whole returns the value with its hidden elements.
 func (o *Object) whole() object.Value {
 	if o.side == nil || o.side.hidden == nil {
 		return o.val

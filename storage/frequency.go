@@ -8,9 +8,9 @@ import "math/rand/v2"
 //	┌────── 24 bits ───────┬── 8 ──┐
 //	│ minute of last access│ count │
 //
-// with minutes since 2020, which come round after 31 years. The count is about the logarithm of the
-// number of accesses and falls while there are none. After a change of the policy, old words are
-// misread as the new kind until the next access of their keys.
+// with minutes since 2020, which overflow after 31 years. The count is about the logarithm of the
+// number of accesses, and falls while there are none. If counting is turned on or off, words of the
+// other kind are misread until the next access of their keys.
 type Frequency struct {
 	LogFactor int64 // how many more accesses each further count takes
 	Decay     int64 // minutes without access that cost a count; 0: none do
@@ -51,7 +51,8 @@ func frequencyWord(count uint32, now int64) uint32 { return minuteOf(now)<<8 | c
 // SetFrequency enables LFU counting; nil disables it.
 func (s *Store) SetFrequency(f *Frequency) { s.frequency.Store(f) }
 
-// accessed is a key's access word after an access at now, in Unix ms.
+// accessed returns a key's access word after an access. word is the word before, and now is in Unix
+// ms.
 func (s *Store) accessed(word uint32, now int64) uint32 {
 	if f := s.frequency.Load(); f != nil {
 		return f.accessed(word, now)
@@ -59,7 +60,7 @@ func (s *Store) accessed(word uint32, now int64) uint32 {
 	return uint32(now / 1000)
 }
 
-// firstAccess is the access word of a key that was created or loaded.
+// firstAccess returns the access word of a key that was created or loaded at now, in Unix ms.
 func (s *Store) firstAccess(now int64) uint32 {
 	if s.frequency.Load() != nil {
 		return frequencyWord(firstCount, now)
@@ -67,7 +68,8 @@ func (s *Store) firstAccess(now int64) uint32 {
 	return uint32(now / 1000)
 }
 
-// accessOrder orders access words: keys with the lowest leave memory first.
+// accessOrder returns a number by which access words are ordered. Keys with the lowest numbers
+// leave memory first.
 func (s *Store) accessOrder(word uint32, now int64) uint32 {
 	if f := s.frequency.Load(); f != nil {
 		return f.count(word, now)<<24 | word>>8
@@ -75,8 +77,8 @@ func (s *Store) accessOrder(word uint32, now int64) uint32 {
 	return word
 }
 
-// Frequency is about the logarithm of how often a key was accessed, up to 255; ok is false
-// where that is not counted.
+// Frequency returns the count of a key's accesses, up to 255. It is about the logarithm of their
+// number. ok is false if LFU counting is off.
 func (t *Txn) Frequency(item Item) (count int, ok bool) {
 	f := t.s.frequency.Load()
 	if f == nil {
@@ -85,8 +87,8 @@ func (t *Txn) Frequency(item Item) (count int, ok bool) {
 	return int(f.count(item.Access(), t.now)), true
 }
 
-// SetCount sets how often a key was accessed, on Frequency's scale. It does nothing for a missing
-// or expired key, or without LFU counting.
+// SetCount sets the count that Frequency returns for a key. It does nothing for a missing or
+// expired key, or if LFU counting is off.
 func (t *Txn) SetCount(k Key, count int) {
 	if item, ok := t.Peek(k); ok && t.s.frequency.Load() != nil {
 		item.setAccess(frequencyWord(uint32(max(0, min(count, mostCount))), t.now))

@@ -33,7 +33,7 @@ func putGarbage(tx *bolt.Tx, item []byte) error {
 	return tx.Bucket(format.BucketGarbage).Put(item, format.Seal(item, nil))
 }
 
-// proveGarbage verifies the checksums of all items.
+// proveGarbage verifies the checksums of all items in the garbage bucket.
 func proveGarbage(tx *bolt.Tx) error {
 	return each(tx, format.BucketGarbage, nil, nil, func(item, sum []byte) error {
 		if _, ok := format.Unseal(item, sum); !ok {
@@ -57,10 +57,10 @@ func (g *garbage) take() [][]byte {
 	return items
 }
 
-// keeps returns the items 'k' that a checkpoint must write at its end: of keyspaces that were
-// emptied since it began. The log that it releases may have the only records of the values'
-// renaming, while the record under their old key, which the checkpoint has not deleted, still names
-// them.
+// keeps returns the items 'k' that a checkpoint must write at its end. They are about keyspaces
+// that were emptied since it began. The checkpoint has not deleted the records under the values'
+// old keys, and these still name the values. The only records of the renaming may be in the log
+// that the checkpoint releases.
 func (g *garbage) keeps() (items [][]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,7 +101,7 @@ func (cp *checkpointer) latestGarbage() (items [][]byte) {
 	return s.garbage.takeValues(named)
 }
 
-// waits reports whether a checkpoint has something to delete.
+// waits reports whether there is garbage for the next checkpoint.
 func (g *garbage) waits() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

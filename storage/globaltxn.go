@@ -65,8 +65,8 @@ func (s *Store) BeginGlobal(t *Txn, keys []Key) {
 	t.takeInstant()
 }
 
-// BeginApart is BeginGlobal for a transaction that needs nothing but keys: it locks no other
-// shards, so it shares the keyspace from the start.
+// BeginApart begins a global transaction that needs only keys. Unlike BeginGlobal it locks only
+// their shards, so the transaction shares the keyspace from the start.
 func (s *Store) BeginApart(t *Txn, keys []Key) {
 	t.turn.Lock()
 	s.global.gate.Lock()
@@ -111,7 +111,7 @@ func (t *Txn) Use(keys []Key) {
 	}
 }
 
-// UseAll is Use for the whole keyspace.
+// UseAll makes sure, like Use, that all shards are locked until the transaction's end.
 func (t *Txn) UseAll() {
 	if t.global {
 		t.use(1<<len(t.s.shards) - 1)
@@ -153,7 +153,7 @@ func (t *Txn) release(mask uint64) {
 	}
 }
 
-// endGlobal ends a transaction that BeginGlobal began.
+// endGlobal ends a transaction that BeginGlobal or BeginApart began.
 func (t *Txn) endGlobal() {
 	t.release(t.mask)
 	t.global, t.shared, t.used, t.late = false, false, 0, 0
@@ -165,7 +165,7 @@ func (t *Txn) endGlobal() {
 // of the keys: Begin can be called again when that transaction has ended.
 func (t *Txn) BlockedByGlobal() bool { return t.blocked }
 
-// instant is the time at which a key counts as expired or not.
+// instant returns the time that decides whether a key has expired for the transaction.
 func (t *Txn) instant(p *part, c cell) int64 {
 	if at := t.lockedAt(p.shard.num); at != t.now && !t.hasWritten(p, c) {
 		return at
@@ -173,7 +173,7 @@ func (t *Txn) instant(p *part, c cell) int64 {
 	return t.now
 }
 
-// lockedAt is that time in a shard in which the transaction has changed nothing.
+// lockedAt returns that time for keys of a shard that the transaction itself has not written.
 func (t *Txn) lockedAt(shard int) int64 {
 	if t.late>>shard&1 == 0 {
 		return t.now
@@ -197,8 +197,8 @@ func (t *Txn) hasWritten(p *part, c cell) bool {
 	return false
 }
 
-// lockPassingGlobal locks the shard for background work, unless it is the global transaction's:
-// then it returns false.
+// lockPassingGlobal locks the shard for background work. If the shard is the global transaction's,
+// it returns false and locks nothing.
 func (sh *shard) lockPassingGlobal() bool {
 	sh.mu.checked.Add(1)
 	defer sh.mu.checked.Add(-1)
@@ -209,8 +209,8 @@ func (sh *shard) lockPassingGlobal() bool {
 	return true
 }
 
-// lockUnlessGlobal is lockFirst, unless the shard is the global transaction's: then it returns
-// false.
+// lockUnlessGlobal locks the shard for a command, as lockFirst does. If the shard is the global
+// transaction's, it returns false and locks nothing.
 func (sh *shard) lockUnlessGlobal() bool {
 	l := &sh.mu
 	if l.tryLock() {

@@ -19,29 +19,30 @@ type Governor interface {
 	// Governs reports whether the governor has a rule about a key; otherwise other calls have no
 	// effect.
 	Governs(k Key) bool
-	// Decide returns the deadline of a key that is written with a deadline. kept: the write does
-	// not set the deadline: the key had it before, or the value brings it from another key. To
-	// refuse the deadline, Decide panics. A function that is part of a change has then changed
-	// nothing.
+	// Decide returns the deadline that a key gets when it is written with deadline. If kept is true
+	// the write does not set that deadline: the key had it before, or the value brings it from
+	// another key. To refuse the deadline, Decide panics. The function of the store that called
+	// Decide has then changed nothing.
 	Decide(t *Txn, k Key, deadline ttl.Deadline, kept bool) ttl.Deadline
-	// MayCreate panics if Decide would refuse a missing key that is about to be made without a
+	// MayCreate panics if Decide would refuse a missing key that is about to be created without a
 	// deadline. Such a key gets its deadline when the command ends (Decide with kept).
 	MayCreate(t *Txn, k Key)
 	// MayWrite panics if Decide would refuse a deadline, 0 for none, of a key that is missing or
 	// has another.
 	MayWrite(t *Txn, k Key, deadline int64)
-	// StreamAge returns the maximum age (ms, 0: none) that a changed stream gets which has none,
-	// and what becomes of pending entries then.
+	// StreamAge returns the maximum age (ms, 0: none) for a changed stream that has none. refs
+	// tells what happens to pending entries of consumer groups then.
 	StreamAge(k Key) (ms int64, refs object.StreamRefs)
 	// Read is called when a command reads a key that has a deadline. It may move the deadline
-	// (MoveDeadline). It is not called if access times stay (NoTouch), at a follower, on a full
-	// disk, or while the value is pinned.
+	// (MoveDeadline). It is not called for a transaction with NoTouch, at a follower, on a full
+	// disk, or while the value is pinned. Nor is it called for types with deadlines of their own.
 	Read(t *Txn, k Key, item Item)
 }
 
-// GovernorNotes are a governor's notes in a transaction. They stay with the Txn for reuse.
+// GovernorNotes contains the notes of a governor in a transaction. They stay with the Txn for
+// reuse.
 type GovernorNotes interface {
-	// Ended is called at the end of each transaction, also if nothing was noted in it.
+	// Ended is called at the end of each transaction, even if nothing was noted in it.
 	Ended()
 }
 
@@ -79,8 +80,8 @@ func (t *Txn) govern(k Key, deadline ttl.Deadline, kept bool) ttl.Deadline {
 	return deadline
 }
 
-// governNew is govern for a value that a key gets as a whole. The deadline is kept if it is the
-// key's present one.
+// governNew returns the deadline, as govern does, of a key whose whole value is written. It passes
+// kept as true if the deadline is the key's present one.
 func (t *Txn) governNew(k Key, deadline ttl.Deadline) ttl.Deadline {
 	if t.s.governor.Load() == nil {
 		return deadline
@@ -98,8 +99,8 @@ func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
 	}
 }
 
-// governMoved is govern for a value that comes from another key with its deadline, and when that
-// was set.
+// governMoved returns the deadline of a key that gets a value of another key with its deadline. It
+// also returns when that deadline was set. Types with deadlines of their own keep their deadline.
 func (t *Txn) governMoved(to Key, typ object.Type, deadline int64,
 	created uint32) (ttl.Deadline, uint32) {
 	d := ttl.At(deadline)
@@ -154,7 +155,7 @@ func (t *Txn) GovernStream(k Key) {
 	}
 }
 
-// governStream is GovernStream for a value in memory.
+// governStream sets the maximum age of a value in memory, as GovernStream does.
 func (t *Txn) governStream(k Key, o *Object) {
 	v, ok := o.val.(*object.Stream)
 	g := t.Governor(k)
@@ -170,8 +171,8 @@ func (t *Txn) governStream(k Key, o *Object) {
 	}
 }
 
-// read calls the governor for a key that a command reads. Deadlines stay on a full disk, and while
-// the value is pinned.
+// read calls the governor for a key that a command reads, except in the cases that Governor.Read
+// lists.
 func (g *governing) read(t *Txn, k Key, item Item) {
 	switch {
 	case t.NoTouch, t.Offloaded(), t.s.Follower(), t.Governor(k) == nil:

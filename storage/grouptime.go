@@ -35,10 +35,12 @@ type groupTime struct {
 	ahead atomic.Bool
 }
 
-// follows reports whether the store's time is the group's as others have sent it.
+// follows reports whether the store's time is the group's time that other members send. That is the
+// case for a follower's store in a group.
 func (s *Store) follows() bool { return s.options.Member && s.Follower() }
 
-// sentTime is the group's time at a follower; if it does not know that, the store's newest instant.
+// sentTime returns the group's time at a follower. If it does not know that, it returns the newest
+// instant of the store.
 func (s *Store) sentTime() int64 {
 	if !s.groupTime.known.Load() {
 		return s.instant.Load()
@@ -46,7 +48,8 @@ func (s *Store) sentTime() int64 {
 	return s.clock.Boot() + s.groupTime.lead.Load()
 }
 
-// guessTime is the time of a follower that has heard from no other member yet.
+// guessTime returns the time for readers of a follower that has heard from no other member yet. It
+// notes that time in guess.
 func (s *Store) guessTime() int64 {
 	now := max(s.clock.Now(), s.instant.Load())
 	for last := s.groupTime.guess.Load(); last < now && !s.groupTime.guess.CompareAndSwap(last,
@@ -82,8 +85,8 @@ func (s *Store) setGroupTime(at int64) {
 	}
 }
 
-// KnownTime is the group's time as this member has it, in Unix ms; 0: it does not know it. At the
-// leader it is the newest instant that was asked for. It takes no lock.
+// KnownTime returns the group's time as this member knows it, in Unix ms; 0 if it does not know it.
+// At the leader it returns the newest instant that was asked for. It takes no lock.
 func (s *Store) KnownTime() int64 {
 	switch {
 	case !s.follows():
@@ -94,7 +97,8 @@ func (s *Store) KnownTime() int64 {
 	return 0
 }
 
-// GroupTime is the group's time as this member has it, in Unix ms; false: it does not know it.
+// GroupTime returns the group's time as this member knows it, in Unix ms. known is false if it does
+// not know it.
 func (s *Store) GroupTime() (at int64, known bool) {
 	if s.follows() && !s.groupTime.known.Load() {
 		return 0, false
@@ -129,9 +133,9 @@ func (s *Store) goBack(was, now int64) {
 	s.instant.Store(now)
 }
 
-// keepGroupTime is called by housekeeping. The leader's time has gone back where it was set by an
-// operator, and the record of that takes a follower along (followTime); but a message from before
-// may come after that record.
+// keepGroupTime is called by housekeeping. If two rounds in a row find a follower's time ahead of
+// the leader's, it sets the time back. An operator may set the leader's time back, and a follower
+// follows the record of that (followTime). But an older message may arrive after that record.
 func (s *Store) keepGroupTime() {
 	g := &s.groupTime
 	ahead := g.known.Load() && s.instant.Load()-s.sentTime() >= stepTolerance
@@ -140,8 +144,8 @@ func (s *Store) keepGroupTime() {
 	}
 }
 
-// beginFollowing comes before a leader's store becomes a follower's, whose time continues from the
-// same time. All shards are locked.
+// beginFollowing is called before a leader's store becomes a follower's. The follower's time
+// continues from now. All shards are locked.
 func (s *Store) beginFollowing(now int64) {
 	if !s.options.Member {
 		return

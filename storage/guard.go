@@ -91,7 +91,7 @@ const (
 	clockKey = "clock"
 )
 
-// init comes before the data is read: time stands still until start.
+// init is called before the data is read. Time stands still until start.
 func (g *clockGuard) init(s *Store) {
 	g.s = s
 	g.limit.Store(s.options.ClockJumpLimit.Milliseconds())
@@ -100,7 +100,7 @@ func (g *clockGuard) init(s *Store) {
 	g.ask.Store(math.MinInt64)
 }
 
-// start reads the record; then the store's time begins.
+// start reads the record. After that the store's time runs.
 func (g *clockGuard) start() {
 	s := g.s
 	for i := range s.shards {
@@ -135,8 +135,8 @@ func (g *clockGuard) goOn(found clockRecord) {
 	g.since.Store(found.since)
 }
 
-// succeed is called when the store becomes a leader's. Time that was guarded for the previous
-// leader is guarded for this one, too, which has the noted deadlines; the guard ends as any other.
+// succeed is called when the store becomes a leader's. If the previous leader's time was guarded,
+// this one's is guarded, too. This store has the noted deadlines, and the guard ends as any other.
 // The transaction has all shards locked.
 func (g *clockGuard) succeed(t *Txn) {
 	g.foreign.Store(true)
@@ -185,8 +185,8 @@ func (g *clockGuard) apart(by int64) bool {
 	return g.limit.Load() > 0 && g.patience.Load() > 0 && max(by, -by) > g.tolerance()
 }
 
-// tolerance is the largest difference from the store's time at which the wall clock is followed
-// again.
+// tolerance returns the largest difference from the store's time at which the store follows the
+// wall clock again.
 func (g *clockGuard) tolerance() int64 {
 	if g.s.options.Member {
 		return min(g.limit.Load(), stepTolerance)
@@ -194,7 +194,8 @@ func (g *clockGuard) tolerance() int64 {
 	return g.limit.Load()
 }
 
-// begin begins the guard, with the wall clock so far ahead. g.mu is locked.
+// begin turns the guard on at now. ahead is how far the wall clock is ahead of the store's time.
+// g.mu is locked.
 func (g *clockGuard) begin(now, ahead int64) {
 	g.ahead.Store(ahead)
 	g.since.Store(max(now, 1))
@@ -207,7 +208,8 @@ func (g *clockGuard) patienceText() string {
 	return (time.Duration(g.patience.Load()) * time.Millisecond).String()
 }
 
-// yield comes when the store becomes a follower's: then its leader decides whether time is guarded.
+// yield is called when the store becomes a follower's. A member's guard ends then, since the leader
+// decides whether time is guarded.
 func (g *clockGuard) yield() {
 	if g.s.options.Member {
 		g.since.Store(0)
@@ -250,7 +252,7 @@ func (g *clockGuard) read() (wall, boot int64) {
 	return wall, boot
 }
 
-// reading is the store's time by the clocks, which may be behind the newest instant.
+// reading returns the store's time as the clocks show it now. It may be before the newest instant.
 func (s *Store) reading() int64 {
 	if s.follows() {
 		return s.sentTime()
@@ -324,18 +326,18 @@ func (s *Store) SetClockGuard(limit, patience time.Duration) {
 type ClockGuard struct {
 	Wall, Now int64 // Unix ms
 	Since     int64 // the store's time at which the guard began; 0: it is off
-	// How far the wall clock is ahead of the store's time, in ms; 0 without a guard, but at a
-	// follower.
+	// How far the wall clock is ahead of the store's time, in ms. Without a guard it is 0, except
+	// at a follower that knows the group's time.
 	Ahead int64
-	// How long the guard still lasts by itself, in ms; 0 without one, -1: as long as another
-	// member's clock agrees with it.
+	// In how many ms the guard ends by itself; 0 without a guard. -1: it does not end as long as
+	// another member's clock agrees with it.
 	Patience int64
 	// Since the start: how often the guard began, how many deadlines moved with a step, and how
 	// many that counted from the guarded time do not.
 	Began, Moved, Unmoved int64
 }
 
-// ClockGuard reads the clock.
+// ClockGuard returns the present times and the state of the guard.
 func (s *Store) ClockGuard() ClockGuard {
 	g := &s.guard
 	c := ClockGuard{Now: s.now(), Wall: s.clock.Now(), Began: g.began.Load(), Moved: g.moved.Load(),
@@ -352,10 +354,11 @@ func (s *Store) ClockGuard() ClockGuard {
 	return c
 }
 
-// Now is the present instant: that of a transaction which began now.
+// Now returns the present instant in Unix ms, as a transaction that begins now would get it.
 func (s *Store) Now() int64 { return s.now() }
 
-// Micros is the clock's reading in microseconds, or the guarded time.
+// Micros returns the wall clock's reading in microseconds, or the guarded time while the guard is
+// on. At a member that follows, it returns the group's time.
 func (s *Store) Micros() int64 {
 	if s.follows() {
 		return s.now() * 1000
@@ -395,7 +398,8 @@ func (g *clockGuard) keep() {
 // isBack reports whether the wall clock was close enough to the guarded time at the last look.
 func (g *clockGuard) isBack() bool { return g.limit.Load() > 0 && g.near(g.ahead.Load()) }
 
-// near reports whether a wall clock that is so far ahead may be followed without moving deadlines.
+// near reports whether the store may follow a wall clock that is ahead of its time by this much, in
+// ms, without moving deadlines.
 func (g *clockGuard) near(ahead int64) bool {
 	return ahead <= g.tolerance() && (ahead >= -g.tolerance() || !g.s.options.Member)
 }
@@ -485,7 +489,8 @@ func (r *clockRecord) bytes() []byte {
 	return fmt.Appendf(nil, clockForm, r.boot, r.lead, r.since, r.at)
 }
 
-// recorded reads the record; the zero value if there is none.
+// recorded reads the record and returns it. It returns the zero value if there is none, or if it
+// cannot be read.
 func (g *clockGuard) recorded() (r clockRecord) {
 	t, k := g.s.NewTxn(), g.s.SystemKey(clockKey)
 	if err := g.s.BeginBeside(t, []Key{k}); err != nil {
@@ -495,7 +500,8 @@ func (g *clockGuard) recorded() (r clockRecord) {
 	return g.parse(t.Peek(k))
 }
 
-// parse reads the record of a key; the zero value if there is none.
+// parse decodes the record in the value of a key. It returns the zero value if ok is false, or if
+// the value cannot be decoded.
 func (g *clockGuard) parse(item Item, ok bool) (r clockRecord) {
 	if !ok {
 		return r
@@ -512,7 +518,7 @@ func (g *clockGuard) parse(item Item, ok bool) (r clockRecord) {
 	return r
 }
 
-// current is the record as it should be.
+// current returns the record that the store should have now.
 func (g *clockGuard) current() (r clockRecord) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -527,7 +533,8 @@ func (g *clockGuard) current() (r clockRecord) {
 	return r
 }
 
-// write writes the record where it would be wrong otherwise. turn is locked.
+// write writes the record if the written one differs too much from the present state. turn is
+// locked.
 func (g *clockGuard) write() error {
 	s, r, was := g.s, g.current(), &g.turn.written
 	near := max(r.lead-was.lead, was.lead-r.lead) < leadTolerance

@@ -32,7 +32,8 @@ type Hooks interface {
 	// Wants reports whether the feature records expiries in a database.
 	Wants(db int) bool
 	// WantsValue reports whether the engine must load a due key that is only on disk before it
-	// removes the key. The feature then records the value, or elements that were due earlier.
+	// removes the key. That is necessary if the feature records the value, or elements that were
+	// due earlier.
 	WantsValue(k Key, typ object.Type, at format.Times) bool
 	// KeyExpired notes a key that has expired, before the engine removes it. The item has no value
 	// if only the data file has it.
@@ -41,28 +42,28 @@ type Hooks interface {
 	Elements(k Key, typ object.Type) ElementHook
 	// Ending writes what was noted (Txn.Noted) into the transaction's batch.
 	Ending(t *Txn)
-	// Arriving returns the value that a key gets when a value that is no string is brought to it as
-	// a whole: by COPY, RENAME, MOVE, RESTORE or Replace. It may return v. Values that are copied
-	// or restored beside the loop, which are large, do not come here. If it panics, the values of
-	// the keys are as they were.
+	// Arriving is called when COPY, RENAME, MOVE, RESTORE or Replace sets a whole value v that is
+	// not a string. It returns the value that the key gets, which may be v. It is not called for
+	// large values that are copied or restored beside the loop. If it panics, the keys keep their
+	// values.
 	Arriving(t *Txn, k Key, v object.Value) object.Value
 	// Restored is called after Start in a directory that was just restored. instant is the moment
 	// that was restored (Unix ms).
 	Restored(instant int64) error
-	// Removed is called without a transaction when something that was due may be gone.
+	// Removed is called without a transaction when something that was due may have been removed.
 	Removed()
 }
 
 // ElementHook notes elements of one key that expire.
 type ElementHook interface {
 	Expired(t *Txn, k Key, typ object.Type, elem, val []byte, deadline int64)
-	// Bytes is the number of bytes that are noted of a value with value bytes.
+	// Bytes returns how many bytes are noted for an element whose value has value bytes.
 	Bytes(value int) int
 }
 
 // Noted contains the notes of the hooks in a transaction.
 type Noted interface {
-	// Bytes is how many bytes Ending has yet to write; 0: nothing was noted since.
+	// Bytes returns how many bytes Ending has yet to write; 0: there is nothing to write.
 	Bytes() int
 }
 
@@ -86,7 +87,8 @@ func (NoHooks) Removed()                                       {}
 
 func (NoHooks) Arriving(_ *Txn, _ Key, v object.Value) object.Value { return v }
 
-// Hooks returns what Options.Hooks has made; the hooks of a store without features do nothing.
+// Hooks returns the hooks that Options.Hooks has created. The hooks of a store without features do
+// nothing.
 func (s *Store) Hooks() Hooks { return s.hooks }
 
 func (s *Store) newHooks() Hooks {
@@ -96,8 +98,8 @@ func (s *Store) newHooks() Hooks {
 	return s.options.Hooks(s)
 }
 
-// runHooks runs the loop of the hooks, when the reaper may begin: what look-ups remove before that
-// is of any deadline.
+// runHooks runs the loop of the hooks. It waits first until the reaper may begin, as look-ups
+// before that may remove keys and elements of any deadline.
 func (s *Store) runHooks() {
 	lowerPriority()
 	s.awaitReapDelay()
@@ -111,7 +113,7 @@ func (t *Txn) endNoted() {
 	}
 }
 
-// noted is how many bytes the hooks have yet to write.
+// noted returns how many bytes the hooks have yet to write.
 func (t *Txn) noted() int {
 	if t.Noted == nil {
 		return 0
@@ -145,8 +147,8 @@ func (t *Txn) goneElements(k Key, typ object.Type) goneElements {
 	return goneElements{t, k, typ, t.s.hooks.Elements(k, typ), k.DB == t.s.options.Databases}
 }
 
-// gone calls the hook for an element. It counts the lateness if it is known since when the element
-// might go.
+// gone calls the hook for an element. If known is true, it also counts how late the element is
+// removed: then it is known from when on it could be removed.
 func (g *goneElements) gone(elem, val []byte, deadline int64, known bool) {
 	if known && !g.own {
 		g.t.s.observeLate(g.t.s.late.elements, deadline)
@@ -156,8 +158,8 @@ func (g *goneElements) gone(elem, val []byte, deadline int64, known bool) {
 	}
 }
 
-// shedStep returns how many elements of a key to remove between two readings of the clock, at most
-// some number. There are fewer where values are noted that are large.
+// shedStep returns how many elements of a key to remove between two readings of the clock. It is at
+// most most, and less if the hook notes large values.
 func (t *Txn) shedStep(k Key, o *Object, most int) int {
 	hook := t.s.hooks.Elements(k, o.val.Type())
 	if hook == nil {
@@ -167,9 +169,9 @@ func (t *Txn) shedStep(k Key, o *Object, most int) int {
 	return max(1, min(most, reportStep/max(noted, 1)))
 }
 
-// ReportPassed reports the expiry of a key to which a command gives a deadline that has passed. The
-// command deletes the key, or does not make it. v is the value that it would have; nil: its present
-// one. It does nothing for a missing key without a value.
+// ReportPassed reports the expiry of a key if a command sets a deadline that has passed. The
+// command deletes the key, or does not create it. v is the value that the key would have; nil means
+// its present value. If v is nil it does nothing for a missing key.
 func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
 	if !t.s.hooks.Wants(k.DB) || t.Offloaded() || t.Conflicted() {
 		return
@@ -184,7 +186,8 @@ func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
 	t.s.hooks.KeyExpired(t, k, item.Type(), deadline, item)
 }
 
-// ReportPassedElement is ReportPassed for an element of a key that has, or would have, a type.
+// ReportPassedElement reports the expiry of an element of a key, as ReportPassed does for keys. typ
+// is the type that the key has or would have.
 func (t *Txn) ReportPassedElement(k Key, typ object.Type, elem, val []byte, deadline int64) {
 	if hook := t.s.hooks.Elements(k, typ); hook != nil {
 		hook.Expired(t, k, typ, elem, val, deadline)

@@ -11,7 +11,7 @@ import (
 	"keyp/ttl"
 )
 
-// housekeeper keeps the store within its memory and its log short.
+// housekeeper keeps the store's memory within MaxMemory and its log short.
 type housekeeper struct {
 	s *Store // constant
 
@@ -198,8 +198,8 @@ func (h *housekeeper) freeTables() {
 	}
 }
 
-// How long no checkpoint starts by itself after one failed for lack of room on disk, damage, or
-// since another server leads the log.
+// These are the times for which no checkpoint starts by itself after a failed one. The reasons are
+// a full disk, damage of the data file, and that another server leads the log.
 const (
 	roomBackoff    = 5 * time.Second
 	damageBackoff  = 10 * time.Minute
@@ -237,10 +237,10 @@ func (s *Store) spaceIsLow() bool {
 // by itself when there is room again.
 func (s *Store) Full() bool { return s.house.lowSpace.Load() || s.log.Full() }
 
-// LogRoom says which records the log still has room for.
+// LogRoom is a class of records: the log still has room for the records of this class.
 type LogRoom uint8
 
-// The rooms, each less than the one before.
+// The values of LogRoom. Each stands for less room than the one before.
 const (
 	RoomForAll   LogRoom = iota // a further segment can be made
 	RoomForSmall                // half of the last segment is left: for records that are small
@@ -248,8 +248,8 @@ const (
 	NoRoom                      // the rest is for the server's own removals of what is due
 )
 
-// LogRoom says which records the log has room for after bytes more bytes. A command that writes
-// more waits until there is room.
+// LogRoom returns the records for which the log has room after a further number of bytes. A command
+// that needs more room waits until there is some.
 func (s *Store) LogRoom(bytes int) LogRoom {
 	if !s.log.Full() {
 		return RoomForAll
@@ -264,9 +264,9 @@ func (s *Store) LogRoom(bytes int) LogRoom {
 	return RoomForSmall
 }
 
-// logKeepsFree is the space in bytes that a new segment of the log leaves free for checkpoints,
-// which release other segments: half of the reserve, or what a checkpoint needs if that is more.
-// Without a reserve it is 0.
+// logKeepsFree returns the number of bytes on disk that a new segment of the log leaves free for
+// checkpoints, which release other segments. It is half of the reserve, or the need of a checkpoint
+// if that is more. Without a reserve it is 0.
 func (s *Store) logKeepsFree() uint64 {
 	reserve := s.diskReserve.Load()
 	if reserve == 0 {
@@ -310,8 +310,8 @@ func (v View) measure() (used, dirty int64) {
 	return used, dirty
 }
 
-// measureShard is measure of one shard. While the global transaction has the shard it returns the
-// last measurement.
+// measureShard measures one shard, as measure does. While the global transaction has the shard it
+// returns the last measurement.
 func (v View) measureShard(sh *shard) (used, dirty int64) {
 	if v.t == nil {
 		if !sh.lockPassingGlobal() {
@@ -347,7 +347,7 @@ func (p *part) memory() int64 {
 		int64(p.cells)*cellBytes + p.slotMemory()
 }
 
-// slotMemory is the memory of the slots themselves.
+// slotMemory returns the memory of the slots themselves, in bytes.
 func (p *part) slotMemory() (n int64) {
 	for _, g := range p.groups {
 		if g != nil {
@@ -357,8 +357,8 @@ func (p *part) slotMemory() (n int64) {
 	return n + int64(len(p.groups))*8
 }
 
-// usedMemory is the memory in use as of the last housekeeping, with the overhead that is charged to
-// the keys.
+// usedMemory returns the bytes of memory in use at the last round of housekeeping. It includes the
+// overhead that is charged to the keys.
 func (s *Store) usedMemory() int64 { return s.house.memory.Load() + s.house.charged.Load() }
 
 const (
@@ -410,7 +410,7 @@ func (s *Store) Trim() {
 	}
 }
 
-// withParts gives the databases that may have keys, the one with the server's own data included.
+// withParts returns the databases that may have keys, including the one with the server's own data.
 func (h *housekeeper) withParts() (dbs []int) {
 	have := make([]bool, h.s.options.Databases+1)
 	for _, sh := range h.s.shards {
@@ -448,7 +448,8 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 	return freed
 }
 
-// bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
+// bucketsOf returns where the buckets of a slot's table begin. It returns nil if no keys of the
+// slot may leave memory now.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
 	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.hooks.KeepsSystem()) {
 		// Each write of a deadline may need the notes, and each expiry what the hooks keep.
@@ -464,7 +465,7 @@ func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
 	return nil
 }
 
-// evictableSlot is a slot that has keys which may leave it, nil if there is none.
+// evictableSlot returns slot i of a part if keys of it may leave memory, and nil otherwise.
 func evictableSlot(p *part, i int) *slot {
 	if p == nil || p.groups[i/groupSlots] == nil {
 		return nil

@@ -24,7 +24,7 @@ func (p *part) item(c cell) Item {
 // IsZero reports whether it is the zero Item, which has no value.
 func (it Item) IsZero() bool { return it.o == nil && it.b == nil }
 
-// Type is the value's type.
+// Type returns the type of the value.
 func (it Item) Type() object.Type {
 	if it.o != nil {
 		return it.o.val.Type()
@@ -32,7 +32,7 @@ func (it Item) Type() object.Type {
 	return object.TypeString
 }
 
-// Key is the key's name.
+// Key returns the name of the key.
 func (it Item) Key() []byte {
 	if it.o != nil {
 		return it.o.name()
@@ -40,7 +40,7 @@ func (it Item) Key() []byte {
 	return it.b.key()
 }
 
-// String is the value of a string, ErrWrongType for any other type.
+// String returns the value of a string. For any other type it returns ErrWrongType.
 func (it Item) String() ([]byte, error) {
 	if it.o == nil {
 		return it.b.value(), nil
@@ -51,7 +51,7 @@ func (it Item) String() ([]byte, error) {
 	return nil, ErrWrongType
 }
 
-// Deadline is in Unix milliseconds, 0 for none.
+// Deadline returns the key's own deadline in Unix milliseconds, or 0 if it has none.
 func (it Item) Deadline() int64 {
 	if it.o != nil {
 		return it.o.deadline
@@ -59,7 +59,7 @@ func (it Item) Deadline() int64 {
 	return it.b.deadline()
 }
 
-// created is the Unix second in which the deadline was set.
+// created returns the Unix second in which the deadline was set.
 func (it Item) created() uint32 {
 	if it.o != nil {
 		return it.o.created
@@ -67,11 +67,12 @@ func (it Item) created() uint32 {
 	return it.b.created()
 }
 
-// DeadlineSet is the Unix second in which a write gave the key its deadline.
+// DeadlineSet returns the Unix second in which a write set the key's deadline. MoveDeadline does
+// not change it.
 func (it Item) DeadlineSet() int64 { return int64(it.created()) }
 
-// Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0:
-// there is none.
+// Due returns the earliest of the deadlines of the key and of its elements, in Unix milliseconds. 0
+// means that there is none.
 func (it Item) Due() int64 {
 	switch {
 	case it.o == nil:
@@ -83,7 +84,8 @@ func (it Item) Due() int64 {
 	}
 }
 
-// Access is the Unix second of the last marked access, unless LFU counting is on (Frequency).
+// Access returns the Unix second of the last access that was noted. While LFU counting is on, it
+// returns a word of another form (Frequency).
 func (it Item) Access() uint32 {
 	if it.o != nil {
 		return it.o.access
@@ -99,7 +101,7 @@ func (it Item) setAccess(word uint32) {
 	}
 }
 
-// Memory is about the key's memory in bytes, its place in the table included.
+// Memory returns about how many bytes of memory the key takes, including its cell in the table.
 func (it Item) Memory() int {
 	const cells = 11 // a cell at the usual load
 	if it.o != nil {
@@ -111,7 +113,7 @@ func (it Item) Memory() int {
 // embeddedLimit is the longest string whose encoding Redis calls embstr.
 const embeddedLimit = 44
 
-// Encoding is the name that OBJECT ENCODING gives for the value.
+// Encoding returns the name of the value's encoding, as OBJECT ENCODING replies it.
 func (it Item) Encoding() string {
 	if it.o != nil {
 		if v, ok := it.o.val.(interface{ Encoding() string }); ok {
@@ -142,9 +144,9 @@ func (it Item) flags() byte {
 	return it.b[offFlags]
 }
 
-// Value is the value of a collection or of a large string, for reading only; nil for a
-// small string, which String gives. Elements whose deadline has come are not in it in a
-// transaction, unless the value is pinned; elsewhere they may be.
+// Value returns the value of a collection or of a large string; the caller may only read it. For a
+// small string it returns nil; String returns that. In a transaction the value has no due elements,
+// unless it is pinned. Elsewhere it may have them.
 func (it Item) Value() object.Value {
 	if it.o == nil {
 		return nil

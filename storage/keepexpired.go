@@ -19,7 +19,7 @@ import (
 // own. Leases and limits are not kept: a lease that has ended is no data, and it would block others
 // for ever.
 
-// keepExpired removes these deadlines in a directory that has the data of a moment. It runs in
+// keepExpired removes these deadlines in a directory that was restored to a moment. It works in
 // rounds, each with a checkpoint, so that it needs no more memory than a server.
 func (m *Moment) keepExpired(ctx context.Context, o *Options) error {
 	now := o.Clock.Now()
@@ -41,7 +41,7 @@ func (m *Moment) keepExpired(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// keeping is a round.
+// keeping is the state of a round.
 type keeping struct {
 	s           *Store
 	t           *Txn
@@ -50,8 +50,8 @@ type keeping struct {
 	memory      int64 // bytes of the keys that it has looked at
 }
 
-// round takes away deadlines until it has looked at more than most bytes; more: there may be
-// others.
+// round removes deadlines until it has looked at keys of more than most bytes. more is true if it
+// stopped before it had looked at all keys.
 func (r *keeping) round(ctx context.Context, most int64) (more bool, err error) {
 	whole := r.s.WalkDue(0, r.now+1, 1, func(list []DueKey) bool {
 		for _, due := range list {
@@ -76,7 +76,7 @@ func (r *keeping) round(ctx context.Context, most int64) (more bool, err error) 
 	return more, err
 }
 
-// keep takes away the deadlines of a key and of its elements.
+// keep removes the deadlines of a key and of its elements that have come by now.
 func (r *keeping) keep(k Key) error {
 	t := r.t
 	if err := r.s.BeginBeside(t, []Key{k}); err != nil {

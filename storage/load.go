@@ -19,8 +19,9 @@ const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")
 
-// loadKey reads a key into memory. It does nothing while the global transaction has the shard: the
-// command that needs the key tries again, and finds the shard locked.
+// loadKey reads a key into memory. If the global transaction has the shard it does nothing: the
+// command that needs the key tries again, and finds the shard locked. If the slot changes during
+// the read, it reads again, at most loadTries times.
 func (l *loads) loadKey(k Key) error {
 	s := l.s
 	sh := s.shards[s.shardOf(k.Slot)]
@@ -64,8 +65,9 @@ func (t *Txn) Resident(k Key) bool {
 	return t.Offloaded() || t.s.resident(k) && !t.s.overdue(k, t.now)
 }
 
-// Load reads a key into memory while the transaction has its shard locked, and others wait. It is
-// for commands that find their keys late and cannot run again. The error is that of Store.Load.
+// Load reads a key into memory while the transaction has its shard locked; other transactions on
+// the shard wait. It is for commands that learn their keys late and cannot run again. It returns
+// the same errors as Store.Load.
 func (t *Txn) Load(k Key) error {
 	s := t.s
 	if s.resident(k) {
@@ -94,10 +96,10 @@ func (p *part) loadResult(k Key, got resident, found bool) {
 	}
 }
 
-// readKey reads a key from the data file, a large value in stretches. The result, an error
-// included, is void if the slot's epoch has changed meanwhile: the value may have been loaded
-// otherwise, changed and written again, or be garbage. A missing key is believed if sure, or after
-// the slot has been verified.
+// readKey reads a key from the data file; it reads a large value in several steps. If the slot's
+// epoch has changed meanwhile, the result and the error must be ignored. The value may have been
+// loaded by others, changed and written again, or may be garbage. If the key is missing, readKey
+// verifies the slot first, unless sure is true.
 func (l *loads) readKey(space uint32, k Key, sure bool) (got resident, found bool, err error) {
 	s := l.s
 	at := format.DiskKey(make([]byte, 0, 64), space, k)
@@ -165,8 +167,8 @@ func (l *loads) readLarge(im *format.Image) (resident, error) {
 	return got, im.CheckWhole(v)
 }
 
-// loadAll fills memory after a restart, slot by slot, while the server runs: up to its budget, in
-// short read transactions.
+// loadAll reads all keys into memory after a restart, slot by slot, while the server runs. It stops
+// when memory is full up to loadShare. Its read transactions are short.
 func (l *loads) loadAll() {
 	s := l.s
 	began := s.clock.Mono()
@@ -209,7 +211,7 @@ func (l *loads) loadAll() {
 	}
 }
 
-// loadShare is the part of MaxMemory that the loader fills.
+// loadShare is the part of MaxMemory up to which loadAll fills memory.
 const loadShare = 0.9
 
 func (l *loads) overBudget(share float64) bool {
@@ -217,7 +219,7 @@ func (l *loads) overBudget(share float64) bool {
 	return limit > 0 && float64(l.s.usedMemory()) > share*float64(limit)
 }
 
-// unreadable is why slots could not be loaded, and how many keys they have.
+// unreadable contains the error for slots that could not be loaded, and the number of their keys.
 type unreadable struct {
 	err  error
 	keys int64
@@ -285,8 +287,9 @@ type slotKeyValue struct {
 	got resident
 }
 
-// readSlot reads a slot's records; for values stored by element only the keys' names. A record of
-// such a value may have a wrong count (copy.go): but then memory has the key.
+// readSlot reads the records of a slot. large contains the keys whose elements are stored by
+// themselves; their values are not read. A record of such a value may have a wrong count (copy.go),
+// but then memory has the key.
 func (l *loads) readSlot(space uint32,
 	slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
 	s := l.s

@@ -27,7 +27,7 @@ const (
 	yieldPause = 20 * time.Microsecond
 )
 
-// tryLock takes the lock if it is free.
+// tryLock takes the lock if it is free, and returns whether it did.
 func (l *shardLock) tryLock() bool { return l.mu.TryLock() }
 
 // lockFirst takes the lock for a command.

@@ -38,7 +38,7 @@ func (r *replay) keyRecord(rec *format.Record, p *part, k Key) error {
 	return nil
 }
 
-// large gives a key a value that is empty: records of its elements follow.
+// large sets a key to a new, empty value. Records of its elements follow.
 func (r *replay) large(p *part, k Key, rec *format.Record) {
 	o := &Object{id: rec.ID, val: object.New(rec.Type), created: rec.Created, key: string(k.Name)}
 	if r.mirror == nil {
@@ -76,7 +76,8 @@ func (r *replay) change(rec *format.Record) error {
 	return nil
 }
 
-// access is the access time of replayed keys: when their replay began.
+// access returns the access word of replayed keys. It is that of the moment when the store was
+// opened, or for a follower that of the transaction which applies the batch.
 func (r *replay) access() uint32 {
 	if r.mirror != nil {
 		return r.s.firstAccess(r.mirror.t.now)
@@ -97,7 +98,8 @@ func (r *replay) sawID(id uint64) {
 	}
 }
 
-// mayBeOnDisk marks a key of a slot that has keys on disk: replay does not look.
+// mayBeOnDisk marks a key as one that the data file may have, if its slot has keys that are only on
+// disk. Replay does not look whether the file has this key.
 func (r *replay) mayBeOnDisk(p *part, sl *slot, c *cell) {
 	if sl.partial {
 		*p.flags(*c) |= flagDisk
@@ -117,7 +119,8 @@ func (r *replay) put(p *part, k Key, rec *format.Record) error {
 	return nil
 }
 
-// delete makes a key a tombstone, even if memory does not know it: the data file may have it.
+// delete removes a key and leaves a tombstone where the data file may have the key. It does so even
+// if memory does not know the key.
 func (r *replay) delete(p *part, k Key) {
 	sl := p.slot(k)
 	c := p.find(sl, k)
@@ -135,7 +138,7 @@ func (r *replay) delete(p *part, k Key) {
 	}
 }
 
-// have finds a key, reading it from the data file where memory does not know it.
+// have finds a key in memory. If memory does not know the key, it loads it from the data file.
 func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	sl := p.slot(k)
 	c := p.find(sl, k)
@@ -166,8 +169,8 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	return sl, c, err
 }
 
-// find makes the value of the record the subject. It is key k's, or was when the record was
-// written.
+// find sets the subject to the value that the record is about. k is the key that had the value when
+// the record was written; another key, or none, may have it now.
 func (r *replay) find(p *part, k Key, rec *format.Record) error {
 	sl, c, err := r.have(p, k)
 	if err != nil {
@@ -188,7 +191,7 @@ func (r *replay) find(p *part, k Key, rec *format.Record) error {
 	return err
 }
 
-// element puts or removes an element of the subject.
+// element writes or removes an element of the subject.
 func (r *replay) element(rec *format.Record) error {
 	o := r.about.o
 	if !o.val.Type().Names(rec.Elem) {
@@ -202,8 +205,8 @@ func (r *replay) element(rec *format.Record) error {
 	return nil
 }
 
-// expire gives the subject's key a deadline. A value that no key has at present gets its deadline
-// from the link that gives it one.
+// expire sets the deadline of the subject's key. A value that no key has at present gets its
+// deadline later, from the record link that moves it to a key.
 func (r *replay) expire(rec *format.Record) {
 	if r.about.o == nil {
 		return
@@ -231,7 +234,7 @@ func (r *replay) flushSubject() {
 	r.about = subject{}
 }
 
-// valueOf is the object of a live cell if it is value id.
+// valueOf returns the object of a live cell if it is the value with this id, and nil otherwise.
 func (p *part) valueOf(c *cell, id uint64) *Object {
 	if exists(c) {
 		if o := p.objectOf(*c); o != nil && o.id == id {
@@ -261,8 +264,8 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	return o, err
 }
 
-// link moves a value to another key. Its old key may have nothing on disk any more, or something
-// newer. It runs alone.
+// link moves a value to another key. The value's old key may have no value on disk any more, or a
+// newer one. No other goroutine replays records while link runs.
 func (r *replay) link(rec *format.Record) error {
 	from, to := r.s.Key(0, rec.Key), r.s.Key(0, rec.To)
 	shard := r.s.shards[r.s.shardOf(from.Slot)]

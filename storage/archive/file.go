@@ -19,7 +19,8 @@ import (
 // Format is the format that is written, and the only one that is read.
 const Format = 1
 
-// ErrBad: a file is damaged, or does not belong where it is found.
+// ErrBad is the error for a file that is damaged, or that does not belong to the place where it was
+// found.
 var ErrBad = errors.New("archive: the file is not sound")
 
 func bad(format string, args ...any) error {
@@ -34,30 +35,31 @@ const (
 	readStep = 1 << 20
 )
 
-// Header says what a file has.
+// Header describes the content of a file of the archive.
 type Header struct {
 	Format int `json:"format"`
-	// History is the log's (wal.Log.History).
+	// History identifies the log (wal.Log.History).
 	History string `json:"history"`
-	// Member is Options.Member.
+	// Member is the name of the group's member that wrote the file (Options.Member).
 	Member string `json:"member,omitempty"`
-	// From is the position behind which the file's batches stand, the LSN of the last batch of the
-	// file before it.
+	// From is the position after which the file's batches follow. It is the LSN of the last batch
+	// of the previous file.
 	From uint64 `json:"from"`
-	// Previous is the sum of all before, in hexadecimal digits; empty: there is none, since the
-	// archive begins here.
+	// Previous is the checksum of the previous file, in hexadecimal digits. It covers all files
+	// before that, too. Empty: the archive begins with this file.
 	Previous string `json:"previous,omitempty"`
-	// Untimed are the parts of the log of which it has no times, as far as the file has some of
-	// them, and maybe later ones.
+	// Untimed contains the spans of the log for which it has no times, if the file has a part of
+	// them. It may contain later spans, too.
 	Untimed []Span `json:"untimed,omitempty"`
 }
 
-// Name is the name of a file.
+// Name returns the name of the file with the batches of a log after the position from.
 func Name(history string, from uint64) string {
 	return fmt.Sprintf("keyp-%s-%016x.log", history, from)
 }
 
-// parseName gives what a name says; false: no file of an archive has it.
+// parseName returns the history and the position in the name of a file. ok is false if the name is
+// not one of a file of an archive.
 func parseName(name string) (history string, from uint64, ok bool) {
 	history, position, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "keyp-"),
 		".log"), "-")
@@ -65,8 +67,8 @@ func parseName(name string) (history string, from uint64, ok bool) {
 	return history, from, ok && err == nil && Name(history, from) == name
 }
 
-// newSum begins the sum of a file: of what was summed before it, and of all of it behind the
-// header.
+// newSum returns the hash for the checksum of a file. It covers the checksum of the previous file,
+// and the content of this file after the header.
 func newSum(h *Header) hash.Hash {
 	sum := sha256.New()
 	io.WriteString(sum, h.Previous)
@@ -75,7 +77,7 @@ func newSum(h *Header) hash.Hash {
 
 func hexOf(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
-// writer writes a file.
+// writer writes a file of the archive.
 type writer struct {
 	to   *backupfile.Writer
 	sum  hash.Hash
@@ -114,10 +116,10 @@ func (w *writer) batch(lsn uint64, b []byte) error {
 	return nil
 }
 
-// end ends the file, and gives its sum.
+// end writes the end of the file, and returns the checksum of the file.
 func (w *writer) end() (sum string, err error) { return hexOf(w.sum), w.to.Close() }
 
-// Reader reads a file, and trusts nothing of it.
+// Reader reads a file of the archive. It verifies everything in the file before it uses it.
 type Reader struct {
 	Header Header
 
@@ -127,7 +129,8 @@ type Reader struct {
 	last uint64
 }
 
-// NewReader begins to read a file. An error is ErrBad, one of backupfile, or one of reading.
+// NewReader returns a Reader of a file, and reads the header. The error is ErrBad, an error of
+// backupfile, or an error of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	from, err := backupfile.NewReader(r)
 	if err != nil {
@@ -171,7 +174,8 @@ func readFull(r io.Reader, b []byte) error {
 	return err
 }
 
-// cut is what an error means where the file must go on.
+// cut returns the error of a read within a batch or the header. There the end of the file means
+// that the file is incomplete, so it becomes ErrBad.
 func cut(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return bad("it ends amid a batch")
@@ -179,8 +183,8 @@ func cut(err error) error {
 	return err
 }
 
-// Next gives the next batch and its LSN. At the file's end, which has been proven then, it returns
-// io.EOF.
+// Next returns the next batch and its LSN. At the end of the file it returns io.EOF; the file is
+// known to be complete then.
 func (r *Reader) Next() (lsn uint64, batch []byte, err error) {
 	lsn, pieces, err := r.NextPieces()
 	return lsn, joined(pieces), err
@@ -193,8 +197,9 @@ func joined(pieces [][]byte) []byte {
 	return bytes.Join(pieces, nil)
 }
 
-// NextPieces is Next of a batch in pieces of readStep bytes, the last one of which may be shorter:
-// a large batch takes no more memory than it has bytes. They are the caller's.
+// NextPieces returns the next batch as Next does, but in pieces of readStep bytes; the last one may
+// be shorter. So a large batch takes no more memory than it has bytes. The pieces belong to the
+// caller.
 func (r *Reader) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	r.in.summed = r.sum
 	step, err := binary.ReadUvarint(r.in)
@@ -222,16 +227,16 @@ func (r *Reader) NextPieces() (lsn uint64, pieces [][]byte, err error) {
 	return r.last, pieces, nil
 }
 
-// Last is the LSN of the last batch that was read, or where the file begins.
+// Last returns the LSN of the last batch that was read, or Header.From before the first one.
 func (r *Reader) Last() uint64 { return r.last }
 
-// Sum is the sum of all up to there.
+// Sum returns the checksum of everything up to Last, in hexadecimal digits.
 func (r *Reader) Sum() string { return hexOf(r.sum) }
 
-// Close frees memory; what is below stays open.
+// Close frees memory. It does not close the reader that NewReader was called with.
 func (r *Reader) Close() { r.from.Close() }
 
-// bytesReader reads single bytes too, and sums up what is read.
+// bytesReader is an io.ByteReader, too. It writes all bytes that it reads to summed.
 type bytesReader struct {
 	r      io.Reader
 	summed io.Writer // nil: not yet

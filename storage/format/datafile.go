@@ -22,7 +22,7 @@ var (
 	BucketGarbage  = []byte("garbage")
 	BucketPending  = []byte("pending")
 
-	// Buckets are all of them. A file of format 1 lacks the last.
+	// Buckets contains the names of all buckets. A file of format 1 lacks the last one.
 	Buckets = [][]byte{BucketValues, BucketElements, BucketTTL, BucketSlots, BucketMeta,
 		BucketGarbage, BucketPending}
 )
@@ -32,8 +32,8 @@ var (
 	MetaFormat = []byte("format") // one byte: Version
 	MetaSeed   = []byte("seed")   // Seed, sealed
 	MetaState  = []byte("state")  // State, sealed
-	// MetaDoubt is there if changes of ttl were damaged before they were made, so that ttl has
-	// entries that belong to no key.
+	// MetaDoubt exists if pending changes of ttl were damaged before they were applied. Then ttl
+	// may have entries that belong to no key.
 	MetaDoubt = []byte("doubt")
 )
 
@@ -41,25 +41,25 @@ var (
 const (
 	DataName = "keyp.db" // the data file
 	LogDir   = "wal"     // the directory of the log's segments
-	// MemberLogDir is that of a member of a group.
+	// MemberLogDir is the directory of the log of a member of a group.
 	MemberLogDir = "raft"
 )
 
-// SystemSpace is the keyspace of what the server keeps for itself, in every directory.
+// SystemSpace is the id of the keyspace with the server's own data, in every data directory.
 const SystemSpace = 0
 
 const (
-	// PageSize is that of the data file, in bytes.
+	// PageSize is the size of a page of the data file, in bytes.
 	PageSize = 8 << 10
-	// Version is the format that is written. 1 has no pending, 2 no checks in slots, meta and
-	// garbage.
+	// Version is the number of the format that is written. Format 1 has no bucket pending. Format 2
+	// has no checks in the buckets slots, meta and garbage.
 	Version = 3
-	// PrefixLen is how many bytes of a key of values stand before the name.
+	// PrefixLen is the number of bytes before the name in a key of the bucket values.
 	PrefixLen = 4 + 2 + 4
-	// LongName is the size in bytes above which a key or an element stands under a digest: bbolt's
-	// limit is 32 KB.
+	// LongName is the largest size in bytes of a key or an element that is stored under its full
+	// name. A longer one is stored under a digest, since bbolt limits its keys to 32 KB.
 	LongName = 16 << 10
-	// InlineMax is the size in bytes up to which a value stands in its record.
+	// InlineMax is the largest size in bytes of a value that is stored within its record.
 	InlineMax = 8 << 10
 
 	inlineBit = 0x80
@@ -70,13 +70,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Errors of the data file.
 var (
-	// ErrCorrupt says that something on disk fails its checksum. It is never served.
+	// ErrCorrupt is the error for data on disk that fail their checksum, or cannot be parsed. Such
+	// data are never served.
 	ErrCorrupt = errors.New("storage: a record on disk is corrupt")
-	// ErrFormat says that the data file was written by another version.
+	// ErrFormat is the error for a data file that another version has written.
 	ErrFormat = errors.New("storage: the data file has another format")
 )
 
-// DiskKey appends the key in values of a key in a keyspace.
+// DiskKey appends the place of a key of a keyspace, which is its key in the bucket values.
 func DiskKey(dst []byte, space uint32, k Key) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, space)
 	dst = binary.BigEndian.AppendUint16(dst, k.Slot)
@@ -88,18 +89,19 @@ func DiskKey(dst []byte, space uint32, k Key) []byte {
 	return append(append(dst, 0), k.Name...)
 }
 
-// SlotKey appends the key in slots of a slot of a keyspace, with which the keys in values of that
-// slot begin.
+// SlotKey appends the key of a slot of a keyspace in the bucket slots. The keys of all records of
+// that slot in the bucket values begin with the same bytes.
 func SlotKey(dst []byte, space uint32, slot uint16) []byte {
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(dst, space), slot)
 }
 
-// TTLKey appends the key in ttl of an instant (Unix ms) at which the key at diskKey is due.
+// TTLKey appends the key of an entry in the bucket ttl. The entry is for a key that is due at
+// deadline (Unix ms), and whose place in values is diskKey.
 func TTLKey(dst []byte, deadline int64, diskKey []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, uint64(deadline)), diskKey...)
 }
 
-// Image is a key as its record in values has it.
+// Image is the content of a key's record in the bucket values.
 type Image struct {
 	Type   object.Type
 	Inline bool
@@ -108,24 +110,27 @@ type Image struct {
 	Name    []byte // the key
 	Payload []byte
 	BadTime bool // the times failed their check and were taken as none (deadlines.go)
-	// corrected are the times that failed their check, if one bit explains that.
+	// corrected contains the times after one bit was corrected. It is nil if the times pass their
+	// check, or if a single bit does not explain why they fail it.
 	corrected *Times
-	// partial: the elements on disk are not all, or not all as they are in the value,
-	// and the log has what is missing.
+	// Partial: some elements are missing on disk, or are older there than in the value. The log has
+	// the missing changes.
 	Partial bool
 }
 
-// Times are what a record says of when its key is due, in Unix ms and seconds.
+// Times contains the times in a record. Deadline and First are in Unix milliseconds, Created is in
+// Unix seconds.
 type Times struct {
 	Deadline int64 // the key's, 0 for none
 	Created  uint32
 	First    int64 // the first of an element, 0 for none
 }
 
-// Due is when the key is due, as its entry in ttl says: 0 is never.
+// Due returns the time in Unix ms at which the key has its entry in ttl. It is the earlier of
+// Deadline and First; 0 means never.
 func (t Times) Due() int64 { return Earlier(t.Deadline, t.First) }
 
-// Entry is the value of the entry in ttl whose key is at.
+// Entry returns the value of the key's entry in ttl. at is the key of that entry.
 func (t Times) Entry(at []byte) []byte {
 	if t.Due() != t.Deadline {
 		return appendCreated(nil, at)
@@ -133,13 +138,13 @@ func (t Times) Entry(at []byte) []byte {
 	return appendCreated(nil, at, t.Created)
 }
 
-// SameEntry says whether the key's entry in ttl is the same for both.
+// SameEntry reports whether a key has the same entry in ttl with either of the two times.
 func (t Times) SameEntry(o Times) bool {
 	return t.Due() == o.Due() && (t.Due() == t.Deadline) == (o.Due() == o.Deadline) &&
 		(t.Due() != t.Deadline || t.Created == o.Created)
 }
 
-// Append encodes the record whose key in values is at.
+// Append appends the encoded record to dst. at is the key of the record in the bucket values.
 func (m *Image) Append(dst, at []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -175,9 +180,9 @@ func checks(at, head, times, tail []byte) (value, time uint32) {
 	return value, crc32.Update(key, castagnoli, times)
 }
 
-// ParseImage reads a record, whose key in values is at; the slices of the image belong to the
-// record. A record that fails its check is ErrCorrupt; times that fail theirs are 0, and BadTime
-// says so.
+// ParseImage decodes a record whose key in values is at. The image's slices share the memory of at
+// and the record. It returns ErrCorrupt if the value fails its check. If only the times fail their
+// check, they are 0 in the image, and BadTime is set.
 func ParseImage(at, record []byte) (Image, error) {
 	var m Image
 	if len(record) < 8+1+1+12 || len(at) <= PrefixLen {
@@ -217,7 +222,8 @@ func ParseImage(at, record []byte) (Image, error) {
 	return m, nil
 }
 
-// parseTimes reads the times of a record, of 20 bytes if elements have deadlines, else of 12.
+// parseTimes decodes the times of a record. They take 20 bytes if elements have deadlines, and 12
+// bytes otherwise.
 func parseTimes(b []byte) Times {
 	t := Times{Deadline: int64(binary.BigEndian.Uint64(b)), Created: binary.BigEndian.Uint32(b[8:])}
 	if len(b) > 12 {
@@ -226,11 +232,12 @@ func parseTimes(b []byte) Times {
 	return t
 }
 
-// Digest is a record's part in its slot's digest: the exclusive or of these shows
-// a missing or foreign record.
+// Digest returns the digest of a record, which is its two checks. The digest of a slot is the
+// exclusive or of its records' digests. So it reveals a missing or foreign record.
 func Digest(record []byte) uint64 { return binary.LittleEndian.Uint64(record) }
 
-// Stored is the value id if the record's elements stand under it, else 0.
+// Stored returns the value's id if its elements are stored in the bucket elements, and 0 if the
+// value is within the record.
 func (m *Image) Stored() uint64 {
 	if m.Inline {
 		return 0
@@ -238,8 +245,8 @@ func (m *Image) Stored() uint64 {
 	return m.ID
 }
 
-// Elements is how many the record of a value that stands by element says it has, -1 if
-// that is damaged.
+// Elements returns the number of elements that the record states. It returns -1 if that number is
+// damaged. It is only for a value whose elements are stored in the bucket elements.
 func (m *Image) Elements() int {
 	want := Fields{Rest: m.Payload}
 	if n := want.Int(); !want.Bad {
@@ -256,7 +263,8 @@ func (m *Image) CheckWhole(v object.Value) error {
 	return nil
 }
 
-// AppendInline encodes a small collection as the payload of its record.
+// AppendInline appends the payload of a record that contains its value: a string or a small
+// collection.
 func AppendInline(dst []byte, v object.Value) []byte {
 	if s, ok := v.(*object.String); ok {
 		return append(dst, s.Data...)
@@ -270,8 +278,8 @@ func AppendInline(dst []byte, v object.Value) []byte {
 	return dst
 }
 
-// EachInline calls put for each element of the payload of a small collection, until it returns an
-// error.
+// EachInline calls put for each element in the payload of a small collection, until put returns an
+// error. It returns that error, or ErrCorrupt if the payload cannot be parsed.
 func EachInline(payload []byte, put func(elem, val []byte, deadline int64) error) error {
 	f := Fields{Rest: payload}
 	for len(f.Rest) > 0 {
@@ -286,7 +294,7 @@ func EachInline(payload []byte, put func(elem, val []byte, deadline int64) error
 	return nil
 }
 
-// ElementKey appends the key in elements of an element of the value with an id.
+// ElementKey appends the key of an element in the bucket elements. id is the id of its value.
 func ElementKey(dst []byte, id uint64, elem []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, id)
 	if len(elem) <= LongName {
@@ -296,8 +304,8 @@ func ElementKey(dst []byte, id uint64, elem []byte) []byte {
 	return append(append(dst, elem[:LongName]...), sum[:]...)
 }
 
-// AppendElement encodes the entry in elements whose key is at: check, deadline, the tail of
-// a long element, value.
+// AppendElement appends an element's entry in the bucket elements, whose key is at. The entry has
+// the check, the deadline, the tail of a long element, and the value.
 func AppendElement(dst, at, elem []byte, deadline int64, val []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
@@ -311,8 +319,8 @@ func AppendElement(dst, at, elem []byte, deadline int64, val []byte) []byte {
 	return dst
 }
 
-// ParseElement reads an entry of elements; the slices belong to it. One that fails its check is
-// ErrCorrupt.
+// ParseElement decodes an entry of the bucket elements. val shares the memory of record, and elem
+// that of at, unless the element is long. It returns ErrCorrupt if the entry fails its check.
 func ParseElement(at, record []byte) (elem []byte, deadline int64, val []byte, err error) {
 	if len(record) < 5 || len(at) < 8 {
 		return nil, 0, nil, ErrCorrupt
@@ -332,7 +340,8 @@ func ParseElement(at, record []byte) (elem []byte, deadline int64, val []byte, e
 	return elem, deadline, f.Rest, nil
 }
 
-// appendCreated encodes a ttl entry's value: check, created if it is about a key.
+// appendCreated appends the value of an entry of ttl, whose key is at. It has a check, and then
+// created if the entry is for a key and not for an element.
 func appendCreated(dst, at []byte, created ...uint32) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
@@ -351,7 +360,7 @@ type TTLEntry struct {
 	Element bool   // it is the first of the key's elements that is due, not the key
 }
 
-// ParseTTL reads an entry of ttl; false if it fails its check.
+// ParseTTL decodes an entry of ttl. It returns false if the entry fails its check.
 func ParseTTL(at, record []byte) (e TTLEntry, ok bool) {
 	if len(at) <= 8+PrefixLen || len(record) != 8 && len(record) != 4 ||
 		crc32.Update(crc32.Checksum(at, castagnoli), castagnoli,
@@ -361,25 +370,25 @@ func ParseTTL(at, record []byte) (e TTLEntry, ok bool) {
 	return TTLEntry{int64(binary.BigEndian.Uint64(at)), at[8:], len(record) == 4}, true
 }
 
-// SlotEntry is a slot's entry in slots.
+// SlotEntry is the entry of a slot in the bucket slots.
 type SlotEntry struct {
 	Keys   int64
 	Digest uint64
 }
 
-// Add counts a record into a slot's entry.
+// Add adds a record to the count and the digest of a slot's entry.
 func (d *SlotEntry) Add(record []byte) {
 	d.Keys++
 	d.Digest ^= Digest(record)
 }
 
-// Seal encodes a slot's entry, whose key is at.
+// Seal returns the encoded entry of a slot with its checksum. at is the key of the entry.
 func (d SlotEntry) Seal(at []byte) []byte {
 	return Seal(at, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil,
 		uint64(d.Keys)), d.Digest))
 }
 
-// ParseSlot reads a slot's entry, whose key is at; false if it fails its check.
+// ParseSlot decodes a slot's entry, whose key is at. It returns false if the entry fails its check.
 func ParseSlot(at, sealed []byte) (d SlotEntry, ok bool) {
 	b, ok := Unseal(at, sealed)
 	if !ok || len(b) != 16 {
@@ -388,13 +397,13 @@ func ParseSlot(at, sealed []byte) (d SlotEntry, ok bool) {
 	return SlotEntry{int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// Seal appends a checksum of an entry's key and value to the value.
+// Seal returns a copy of the value with a checksum of the entry's key and value at its end.
 func Seal(key, value []byte) []byte {
 	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 	return binary.LittleEndian.AppendUint32(bytes.Clone(value), sum)
 }
 
-// Unseal gives a value without its checksum; false if it fails that.
+// Unseal returns a sealed value without its checksum. ok is false if the checksum does not match.
 func Unseal(key, sealed []byte) (value []byte, ok bool) {
 	n := len(sealed) - 4
 	if n < 0 {
@@ -405,14 +414,14 @@ func Unseal(key, sealed []byte) (value []byte, ok bool) {
 		value) == binary.LittleEndian.Uint32(sealed[n:])
 }
 
-// SlotName is what a key of slots names. OK: it parses.
+// SlotName is a decoded key of the bucket slots. OK reports whether the key could be decoded.
 type SlotName struct {
 	Space uint32
 	Slot  uint16
 	OK    bool
 }
 
-// ParseSlotKey reads a key of slots.
+// ParseSlotKey decodes a key of the bucket slots.
 func ParseSlotKey(b []byte) SlotName {
 	if len(b) != 6 {
 		return SlotName{}
@@ -422,14 +431,14 @@ func ParseSlotKey(b []byte) SlotName {
 	return n
 }
 
-// FirstInline is the first deadline of the elements of a value that stands in its record.
+// FirstInline returns the earliest deadline of the elements of a value that is within its record.
 func FirstInline(im *Image) (int64, error) {
 	v := object.New(im.Type)
 	err := EachInline(im.Payload, v.Put)
 	return v.Earliest(), err
 }
 
-// Earlier returns the earlier of two deadlines; 0 is no deadline.
+// Earlier returns the earlier of two deadlines. 0 means no deadline, so then it returns the other.
 func Earlier(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b

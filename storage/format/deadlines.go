@@ -21,7 +21,8 @@ import (
 //     to several entries, and to a bucket that may have entries of no key (MetaDoubt).
 //   - If more bits were damaged, the key becomes persistent.
 
-// Deadlines are the times that ttl has for some keys: the keys of Of, by their keys in values.
+// Deadlines contains the times that ttl has for some keys. Of has an entry for each of these keys,
+// by its place in values.
 type Deadlines struct {
 	Of    map[string][]Times
 	Doubt bool // some entries may belong to no key
@@ -61,8 +62,8 @@ func (d *Deadlines) add(at, v []byte) {
 	}
 }
 
-// Repair gives an image, whose key in values is at, the times that ttl or its corrected record has;
-// false if neither says when the key is due.
+// Repair sets the times of an image, whose place in values is at, from ttl or from its corrected
+// record. It returns false if neither states when the key is due.
 func (d *Deadlines) Repair(at []byte, im *Image) bool {
 	found, asked := d.Of[string(at)]
 	sound := asked && !d.Doubt && len(found) <= 1
@@ -81,9 +82,9 @@ func (d *Deadlines) Repair(at []byte, im *Image) bool {
 	return true
 }
 
-// correct gives the times of a record that fail their check, if they or the check differ in one bit
-// from times that pass it; else nil. Damage of two to four bits gives nil, too: with CRC-32C, times
-// that pass differ in six bits or more, their checks included.
+// correct returns the right times for times that fail their check, if one bit of the times or of
+// the check is wrong. Otherwise it returns nil. It returns nil for two to four wrong bits, too.
+// With CRC-32C, valid times differ in six bits or more, if their checks are counted.
 func correct(at, times []byte, check uint32) *Times {
 	key := crc32.Checksum(at, castagnoli)
 	times = bytes.Clone(times)

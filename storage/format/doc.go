@@ -55,7 +55,7 @@
 //	more    14 elem deadline value                        as element ┐ of the value that the
 //	less    15 elem                                       as remove  ┘ record before is about
 //	cut     16 space key id number number                 all of a list from the one to the other
-//	time    17 W                                          time had come to W, and a walk has shown that; 0: forget it
+//	time    17 W                                          a walk has shown time W; 0: forget it
 //	trim    18 space key id number number                 as cut, of a stream
 //	expire  19 deadline [created]                         as deadline, of the key whose value the record before is about
 //

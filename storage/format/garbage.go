@@ -6,15 +6,15 @@ import "encoding/binary"
 //
 //	'e' id         the elements of a value that no record names
 //	's' space      all of a keyspace: its database was emptied
-//	'k' space id   but not this value's elements: it belongs to another key now
+//	'k' space id   keep the elements of this value of the keyspace: it belongs to another key now
 
-// GarbageValue is the item for the elements of a value.
+// GarbageValue returns the item that lets all elements of a value be deleted.
 func GarbageValue(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, id) }
 
-// GarbageSpace is the item for a keyspace.
+// GarbageSpace returns the item that lets a whole keyspace be deleted.
 func GarbageSpace(space uint32) []byte { return binary.BigEndian.AppendUint32([]byte{'s'}, space) }
 
-// GarbageKeep is the item that excepts a value from what is deleted of a keyspace.
+// GarbageKeep returns the item that keeps the elements of a value when its keyspace is deleted.
 func GarbageKeep(space uint32, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32([]byte{'k'}, space), id)
 }

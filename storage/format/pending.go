@@ -15,12 +15,12 @@ import (
 //	│ old due │ new due │ created │ element │ length │ where it stands in values │
 //	└─────────┴─────────┴─────────┴─────────┴────────┴──────────────────────────┘
 //
-// The entry at old due goes, the one at new due is put; 0 is none. element is 1 if the
-// new entry is for an element.
+// To apply a change, the entry at old due is removed, and an entry at new due is written. 0 means
+// that there is no such entry. element is 1 if the new entry is for an element.
 const changeHead = 23
 
-// AppendChange encodes that the entry in ttl of the key at at goes from where old has it to
-// where new has it.
+// AppendChange appends a change of a key's entry in ttl, from the times old to the times new. at is
+// the key's place in values. If both times have the same due time, the change has no old due.
 func AppendChange(dst, at []byte, old, new Times) []byte {
 	from, to := old.Due(), new.Due()
 	if from == to {
@@ -37,26 +37,29 @@ func AppendChange(dst, at []byte, old, new Times) []byte {
 	return append(dst, at...)
 }
 
-// SealChanges sets the check of a value of pending, for which its first four bytes are free.
+// SealChanges writes the check of a value of pending into the first four bytes of the value. The
+// caller has left these bytes free.
 func SealChanges(v []byte) { binary.LittleEndian.PutUint32(v, crc32.Checksum(v[4:], castagnoli)) }
 
-// Moves are the changes of pending, each as one or two single changes of ttl.
+// Moves contains the changes of pending. Split turns each of them into one or two moves, which
+// remove or write one entry of ttl.
 type Moves struct {
 	changes []byte
 	List    []Move
 }
 
-// Move removes or puts an entry.
+// Move removes one entry of ttl, or writes one if Put is true.
 type Move struct {
 	Due int64
 	at  uint32 // of its change in changes
 	Put bool
 }
 
-// Grow makes room for so many bytes of changes.
+// Grow allocates memory for n bytes of changes. It drops all changes that were added before.
 func (d *Moves) Grow(n int) { d.changes = make([]byte, 0, n) }
 
-// Add takes in a value of pending; false if that is damaged, and then it is left out.
+// Add adds the changes of a value of pending. It returns false and adds nothing if the value is
+// damaged.
 func (d *Moves) Add(v []byte) bool {
 	if len(v) < 4 || crc32.Checksum(v[4:], castagnoli) != binary.LittleEndian.Uint32(v) ||
 		!whole(v[4:]) {
@@ -66,7 +69,7 @@ func (d *Moves) Add(v []byte) bool {
 	return true
 }
 
-// Split makes the moves of the changes.
+// Split fills List with the moves of all changes that were added.
 func (d *Moves) Split() {
 	n := 0
 	for at := 0; at < len(d.changes); at += changeLen(d.changes[at:]) {
@@ -82,7 +85,8 @@ func (d *Moves) Split() {
 	}
 }
 
-// Entries are the entries that ttl will have, or not have (nil), when the moves are made.
+// Entries returns the entries of ttl that the moves write or remove, by their keys. The value is
+// nil for an entry that is removed. Entries also sorts List.
 func (d *Moves) Entries() map[string][]byte {
 	d.Sort()
 	entries := make(map[string][]byte, len(d.List))
@@ -96,10 +100,10 @@ func (d *Moves) Entries() map[string][]byte {
 	return entries
 }
 
-// changeLen is how long the change is that b begins with.
+// changeLen returns the length in bytes of the change at the beginning of b.
 func changeLen(b []byte) int { return changeHead + int(binary.BigEndian.Uint16(b[changeHead-2:])) }
 
-// whole says whether b is changes and nothing else.
+// whole reports whether b consists of complete changes and of nothing else.
 func whole(b []byte) bool {
 	for len(b) > 0 {
 		if len(b) < changeHead || len(b) < changeLen(b) {
@@ -110,13 +114,13 @@ func whole(b []byte) bool {
 	return true
 }
 
-// On is the key in values of a move's key.
+// On returns the place in values of the key that a move is about.
 func (d *Moves) On(m Move) []byte {
 	change := d.changes[m.at:]
 	return change[changeHead:changeLen(change)]
 }
 
-// Entry is the entry that a move puts at at.
+// Entry returns the value of the entry of ttl that a move writes. at is the key of that entry.
 func (d *Moves) Entry(m Move, at []byte) []byte {
 	change := d.changes[m.at:]
 	if change[20] != 0 {
@@ -125,8 +129,9 @@ func (d *Moves) Entry(m Move, at []byte) []byte {
 	return appendCreated(nil, at, binary.BigEndian.Uint32(change[16:]))
 }
 
-// Sort puts the moves in the order of ttl, those of one entry in that of their making.
-// Changes come in slot order as a rule, so those of one instant hardly need sorting.
+// Sort sorts List in the order of the bucket ttl. Moves of the same entry keep the order in which
+// their changes were added. Changes are usually added in slot order, so moves of one instant rarely
+// need further sorting.
 func (d *Moves) Sort() {
 	slices.SortFunc(d.List, func(x, y Move) int {
 		if x.Due != y.Due {

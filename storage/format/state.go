@@ -14,13 +14,13 @@ type State struct {
 	Shards     int          // fixed when the data directory is made: the log's records name them
 	Spaces     []uint32     // by database number
 	Counts     []PartCounts // of parts that are not empty
-	// As the log said it (record time), Unix ms; 0: it did not, or the state is older than such
-	// records.
+	// The time in the last record time of the log, in Unix ms. 0: there was none, or the state is
+	// of a version without such records.
 	Time int64
-	// Member: the directory is one of a member of a group, and not of a server that is alone.
+	// Member: the directory belongs to a member of a group, and not to a server that is alone.
 	Member bool
-	// Position is, at a member, the end of the log at that moment: replay leaves out what is before
-	// it in segment First. 0 otherwise.
+	// Position is the end of a member's log at that moment. Replay skips the batches before it in
+	// segment First. It is 0 for a server that is alone.
 	Position uint64
 }
 
@@ -31,7 +31,8 @@ const (
 	stateTimed              // Timed of all counts; older states lack it
 )
 
-// PartCounts are how many keys a keyspace has in a shard, and how many of them have a deadline.
+// PartCounts contains the number of keys of a keyspace in a shard, and how many of them have a
+// deadline.
 type PartCounts struct {
 	Space         uint32
 	Shard         int
@@ -39,10 +40,10 @@ type PartCounts struct {
 	Timed         int64 // keys that have elements with a deadline, or Unknown
 }
 
-// Unknown is Timed where an older version has not counted it.
+// Unknown is the value of Timed in a state of an older version, which did not count these keys.
 const Unknown = -1
 
-// Append encodes a state.
+// Append appends the encoded state to dst.
 func (st *State) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, st.First)
 	dst = binary.AppendUvarint(dst, st.Generation)
@@ -74,7 +75,7 @@ func (st *State) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseState reads a state; ErrCorrupt if it does not parse.
+// ParseState decodes a state. It returns ErrCorrupt if that is not possible.
 func ParseState(b []byte) (st State, err error) {
 	f := Fields{Rest: b}
 	st.First, st.Generation, st.NextSpace, st.Shards = f.Int(), f.Int(),

@@ -3,34 +3,34 @@ package wal
 import "slices"
 
 const (
-	// chunkTarget closes a chunk, so that a large batch lies in memory in pieces that
-	// are written and freed one after the other.
+	// chunkTarget is the size in bytes from which a chunk takes no further frame. So a large batch
+	// is in memory in pieces, which are written and freed one after the other.
 	chunkTarget = 1 << 20
-	// keepBuffer bounds the buffers kept for the next chunks: a chunk at its target
-	// with one more frame of the largest size.
+	// keepBuffer is the largest size of a buffer that is kept for later chunks. It fits a chunk
+	// just below its target with one more frame of the largest size.
 	keepBuffer = chunkTarget + maxPayload + headerSize + groupHeaderSize + frameHeaderSize
-	// keepBuffers is how many: the one being written and the one being filled.
+	// keepBuffers is how many buffers are kept: one that is written and one that is filled.
 	keepBuffers = 2
 )
 
-// chunk is one group as it will stand in the file, preceded by the header block if the group is the
-// first of its segment. The group header is filled in when the chunk is written, since it states
-// how far the log is durable then.
+// chunk contains one group in the form that is written to the file. The header block precedes the
+// group if it is the first of its segment. The group header is filled in when the chunk is written,
+// since it states how far the log is durable then.
 type chunk struct {
 	identity
 	mark uint64 // of the log
 	lsn  uint64 // position of the group header
 	head int    // bytes of buf before the group header: headerSize or 0
 	buf  []byte
-	// rest is the payload of the chunk's only frame, of restSize bytes, whose flags are rest's too,
-	// if it is still the caller's memory: complete makes the frame of it. nil: the chunk is
-	// complete.
+	// rest is the payload of the chunk's only frame while it is still in the caller's memory. It
+	// has restSize bytes, and flags are the flags of the frame. complete copies it into buf. nil:
+	// the chunk is complete.
 	rest     [][]byte
 	restSize int
 	flags    byte
 }
 
-// size is what the chunk takes in the file, in bytes.
+// size returns how many bytes the chunk takes in the file.
 func (c *chunk) size() int {
 	if c.rest == nil {
 		return len(c.buf)
@@ -38,11 +38,11 @@ func (c *chunk) size() int {
 	return len(c.buf) + frameHeaderSize + c.restSize
 }
 
-// end is the position just past the chunk.
+// end returns the position just after the chunk.
 func (c *chunk) end() uint64 { return c.lsn + uint64(c.size()-c.head) }
 
-// complete copies the payload that is still the caller's, and seals its frame. That may take
-// spare, which is empty; it gives the memory to be the next spare.
+// complete copies a payload that is still in the caller's memory, and seals its frame. It may use
+// spare, whose content it overwrites. It returns the memory that is the spare of the next call.
 func (c *chunk) complete(spare []byte) []byte {
 	if c.rest == nil {
 		return spare
@@ -58,10 +58,10 @@ func (c *chunk) complete(spare []byte) []byte {
 	return spare
 }
 
-// offset is the place of buf in the file.
+// offset returns the offset in the file at which buf begins.
 func (c *chunk) offset() int64 { return c.identity.offset(c.lsn) - int64(c.head) }
 
-// seal fills the headers in. durable is a position that has been synced.
+// seal writes the headers into buf. durable is a position up to which the log has been synced.
 func (c *chunk) seal(durable uint64) {
 	if c.head > 0 {
 		putHeader(c.buf, header{identity: c.identity, mark: c.mark, durable: durable})
@@ -72,8 +72,8 @@ func (c *chunk) seal(durable uint64) {
 	})
 }
 
-// tail decides where appended batches stand and keeps them until they are written. It
-// has no lock of its own; Log.mu guards it.
+// tail assigns positions in the log to appended batches, and keeps the batches until they are
+// written. It has no lock of its own; Log.mu guards it.
 type tail struct {
 	mark     uint64 // of the log
 	seg      identity
@@ -87,14 +87,15 @@ type tail struct {
 	random   func() uint64
 }
 
-// segmentSizes decides how large segments are. A log that has had little to keep has small ones.
+// segmentSizes determines the sizes of new segments. They are small at first, and grow with the
+// position of the log.
 type segmentSizes struct {
 	first   int64
 	fitting func() int64     // how large one may be at most
 	decided map[uint64]int64 // of the segment that is being filled, and of the next one, by number
 }
 
-// decide gives a segment its size when the one before it begins at a position.
+// decide sets the size of a segment. position is where the segment before it begins.
 func (s *segmentSizes) decide(number, position uint64) {
 	most := s.fitting()
 	size := min(s.first, most)
@@ -104,8 +105,8 @@ func (s *segmentSizes) decide(number, position uint64) {
 	s.decided[number] = size
 }
 
-// newTail continues at position start with segment number, of size bytes; sizes are those of the
-// segments after it.
+// newTail returns a tail that continues at position start, with the segment number of size bytes.
+// sizes determines the sizes of later segments.
 func newTail(mark, number, start uint64, size int64, sizes segmentSizes,
 	random func() uint64) *tail {
 	sizes.decided = map[uint64]int64{number: size}
@@ -122,12 +123,12 @@ func (t *tail) turn(number uint64) {
 	t.fresh = true
 }
 
-// left is how many bytes of stream still fit into the segment.
+// left returns how many bytes of the log still fit into the segment.
 func (t *tail) left() int { return int(t.seg.start + t.capacity - t.end) }
 
 var zeros [headerSize]byte
 
-// begin starts a chunk, hint being how many bytes of frames will soon go into it.
+// begin starts a chunk. hint is about how many bytes of frames will soon be added to it.
 func (t *tail) begin(hint int) {
 	c := chunk{identity: t.seg, mark: t.mark, lsn: t.end}
 	if n := len(t.buffers); n > 0 {
@@ -146,7 +147,8 @@ func (t *tail) begin(hint int) {
 	t.end += groupHeaderSize
 }
 
-// room gives the chunk that takes the next frame and how large its payload may be.
+// room returns the chunk for the next frame, and the largest payload of that frame. It starts a new
+// chunk or segment if necessary, with hint as for begin.
 func (t *tail) room(hint int) (*chunk, int) {
 	if n := len(t.chunks); n > 0 && t.chunks[n-1].number == t.seg.number {
 		if c := &t.chunks[n-1]; c.rest == nil && len(c.buf) < chunkTarget &&
@@ -161,15 +163,15 @@ func (t *tail) room(hint int) (*chunk, int) {
 	return &t.chunks[len(t.chunks)-1], min(t.left()-frameHeaderSize, maxPayload)
 }
 
-// payload is what is left of a batch that is being laid out: piece, and then more. It has size
-// bytes.
+// payload is the rest of a batch that is being added: first piece, and then the pieces of more. It
+// has size bytes.
 type payload struct {
 	piece []byte
 	more  [][]byte
 	size  int
 }
 
-// take gives n bytes, in the pieces that they stand in, to visit.
+// take removes the next n bytes from the payload, and passes them to visit piece by piece.
 func (p *payload) take(n int, visit func(piece []byte)) {
 	p.size -= n
 	for {
@@ -183,8 +185,8 @@ func (p *payload) take(n int, visit func(piece []byte)) {
 	}
 }
 
-// add lays batch out after all earlier ones. If it may keep the batch's memory, most of
-// a large one is copied when it is written.
+// add appends a batch after all earlier ones. If keep is true, it may keep the batch's memory, and
+// most of a large batch is copied only when it is written.
 func (t *tail) add(batch payload, keep bool) {
 	size := batch.size
 	for flags := byte(flagFrame | flagFirst); ; flags = flagFrame {
@@ -225,15 +227,15 @@ func (t *tail) add(batch payload, keep bool) {
 	}
 }
 
-// take gives what has been laid out since the last take.
+// take removes and returns the chunks that were added since the last take.
 func (t *tail) take() []chunk {
 	taken := t.chunks
 	t.chunks, t.idle = t.idle[:0], nil
 	return taken
 }
 
-// give returns the list of a take and the buffers in it. Buffers that a large batch
-// made large, and those in excess, are left to the collector.
+// give takes back a list that take returned, and keeps its buffers for reuse. Buffers that are too
+// large or too many are left to the garbage collector.
 func (t *tail) give(chunks []chunk) {
 	for i := range chunks {
 		if b := chunks[i].buf; cap(b) > 0 && cap(b) <= keepBuffer && len(t.buffers) < keepBuffers {
