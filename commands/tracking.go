@@ -168,8 +168,8 @@ func (t *Tracking) changed(changes []storage.Change) {
 	}
 }
 
-// take removes changed keys from the table and adds them to hits, if a client has to be informed. A
-// client with NOLOOP stays in the table with keys that it changes itself.
+// take removes changed keys from the table. It adds a key to hits if the server must inform a
+// client of the change. A client with NOLOOP stays in the table for keys that it changes itself.
 func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	for i := range changes {
 		c := &changes[i]

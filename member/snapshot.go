@@ -90,8 +90,8 @@ func (m *Member) send(ctx context.Context, to, after uint64, w io.Writer) (err e
 	m.mu.Lock()
 	members := slices.Clone(m.mu.members)
 	m.mu.Unlock()
-	if sn.Header.Note, err = json.Marshal(note{base.Index, base.Term, base.Position, conf,
-		members}); err != nil {
+	sn.Header.Note, err = json.Marshal(note{base.Index, base.Term, base.Position, conf, members})
+	if err != nil {
 		return err
 	}
 	m.o.Logger.Info("sending a snapshot", "to", to, "bytes", sn.Header.Size, "entries",

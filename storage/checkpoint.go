@@ -314,7 +314,7 @@ func (cp *checkpointer) rotateLog(st *format.State) (err error) {
 	}
 	st.First, st.Time = c.mu.rotated, s.shown.at.Load()
 	if st.Member {
-		// A follower's log may have a batch already that is about to be applied.
+		// The log of a follower may contain a batch that the follower has not applied yet.
 		st.Position = s.Shown()
 	}
 	return nil

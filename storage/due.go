@@ -270,8 +270,8 @@ func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
 	}
 	err := s.file.view(func(tx *bolt.Tx) error {
 		for _, e := range doubtful {
-			if im, err := format.ParseImage(e.on,
-				tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
+			record := tx.Bucket(format.BucketValues).Get(e.on)
+			if im, err := format.ParseImage(e.on, record); err == nil && im.Due() == e.At {
 				list = append(list, e)
 			}
 		}

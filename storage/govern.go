@@ -30,8 +30,8 @@ type Governor interface {
 	// MayWrite panics if Decide would refuse a deadline, 0 for none, of a key that is missing or
 	// has another.
 	MayWrite(t *Txn, k Key, deadline int64)
-	// StreamAge returns the maximum age (ms, 0: none) for a changed stream that has none. refs
-	// tells what happens to pending entries of consumer groups then.
+	// StreamAge returns the maximum age (ms, 0: none) for a changed stream that has none. refs is
+	// the rule for entries of that age that are pending in consumer groups.
 	StreamAge(k Key) (ms int64, refs object.StreamRefs)
 	// Read is called when a command reads a key that has a deadline. It may move the deadline
 	// (MoveDeadline). It is not called for a transaction with NoTouch, at a follower, on a full
@@ -52,8 +52,7 @@ type governing struct {
 	reads bool
 }
 
-// SetGovernor sets the governor; nil: there is none. reads tells whether it moves deadlines of keys
-// that are read; otherwise it is not called for reads.
+// SetGovernor sets the governor; nil removes it. The store calls Read only if reads is true.
 func (s *Store) SetGovernor(g Governor, reads bool) {
 	if g == nil {
 		s.governor.Store(nil)

@@ -52,9 +52,7 @@ func (s *Store) sentTime() int64 {
 // notes that time in guess.
 func (s *Store) guessTime() int64 {
 	now := max(s.clock.Now(), s.instant.Load())
-	for last := s.groupTime.guess.Load(); last < now && !s.groupTime.guess.CompareAndSwap(last,
-		now); last = s.groupTime.guess.Load() {
-	}
+	RaiseTo(&s.groupTime.guess, now)
 	return now
 }
 
@@ -106,8 +104,8 @@ func (s *Store) GroupTime() (at int64, known bool) {
 	return s.now(), true
 }
 
-// returnToLeader sets a follower's time that is ahead of the leader's back to the leader's. Keys
-// and elements that it has hidden may be visible again.
+// returnToLeader sets the time of a follower back if it is ahead of the leader's. Then the follower
+// may show keys and elements again that it has hidden.
 func (s *Store) returnToLeader() {
 	t := s.NewTxn()
 	s.BeginAll(t)

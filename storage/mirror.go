@@ -316,9 +316,7 @@ func (s *Store) followTime(at int64) {
 	defer s.shown.mu.Unlock()
 	s.shown.at.Store(at)
 	if at != 0 {
-		for last := s.instant.Load(); last < at && !s.instant.CompareAndSwap(last, at); last =
-			s.instant.Load() {
-		}
+		RaiseTo(&s.instant, at)
 		return
 	}
 	was, now := s.instant.Load(), s.reading()

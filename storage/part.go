@@ -85,8 +85,8 @@ type slot struct {
 	// Rises when a cell leaves, so that a copy read from disk before is known stale.
 	epoch    uint32
 	partial  bool   // keys may be on disk that are not in the table
-	inflight bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
-	awaiting bool   // changes of ttl are pending: nothing may be evicted
+	inflight bool   // a checkpoint has copied cells and has not committed: no key may be evicted
+	awaiting bool   // changes of ttl are pending: no key may be evicted
 	verified bool   // the slot's records on disk were proven complete (proof.go)
 	onDisk   int64  // keys in the data file, as of the last commit
 	digest   uint64 // of the slot's records in the data file

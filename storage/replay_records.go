@@ -92,11 +92,7 @@ func (r *replay) changed(p *part, sl *slot, c *cell, k Key) {
 	}
 }
 
-func (r *replay) sawID(id uint64) {
-	for old := r.s.generation.Load(); id > old && !r.s.generation.CompareAndSwap(old, id); {
-		old = r.s.generation.Load()
-	}
-}
+func (r *replay) sawID(id uint64) { RaiseTo(&r.s.generation, id) }
 
 // mayBeOnDisk marks a key as one that the data file may have, if its slot has keys that are only on
 // disk. Replay does not look whether the file has this key.

@@ -203,9 +203,9 @@ func (l *loads) loadRuns(w Runs) error {
 	return nil
 }
 
-// Reread reports whether an offloaded command that has failed to read its keys is to run again.
-// That is so if the keys are gone or have other values by now: then the data that it read may be
-// gone, too. The error is a ReadError.
+// Reread reports whether an offloaded command must run again because it could not read its keys
+// (object.ReadError). The command must run again if a key was removed or has another value now.
+// Then the data file may have lost the old data.
 func (t *Txn) Reread(err error) bool {
 	var read *object.ReadError
 	return errors.As(err, &read) && t.Offloaded() && !t.validate()

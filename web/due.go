@@ -142,8 +142,8 @@ func countDue(env *commands.Env, step func(most time.Duration) bool) *forecast {
 		}
 	}
 	for _, s := range scales {
-		if f.Scales[s.name] = countBars(env, now-now%s.unit, s.unit, s.bars,
-			step); f.Scales[s.name] == nil {
+		bars := countBars(env, now-now%s.unit, s.unit, s.bars, step)
+		if f.Scales[s.name] = bars; bars == nil {
 			return nil
 		}
 	}

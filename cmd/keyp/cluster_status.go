@@ -141,8 +141,9 @@ func (t *clusterTool) status(addr string) error {
 	return nil
 }
 
-// fits tells a server about the group of another one (CLUSTER MEET), whose nodes are known. It
-// returns an error if the server cannot join: it has keys, or is in another group.
+// fits introduces the server at addr to the group of another server (CLUSTER MEET). known are the
+// nodes of the group. It returns an error if the server cannot join: it has keys, or is in another
+// group.
 func (t *clusterTool) fits(group, addr string, known []groupNode) error {
 	host, port, err := net.SplitHostPort(group)
 	if err != nil {

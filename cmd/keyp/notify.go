@@ -22,7 +22,7 @@ const (
 	notifyTime = time.Second
 )
 
-// notifier tells a service manager, such as systemd, about the state of the server. It sends
+// notifier reports the state of the server to a service manager, such as systemd. It sends
 // datagrams to NOTIFY_SOCKET, as sd_notify(3) describes. The methods of a nil notifier do nothing.
 type notifier struct {
 	log      *slog.Logger

@@ -111,14 +111,14 @@ func (l *Leases) Start(context.Context) error {
 	return nil
 }
 
-// passReservation moves the counter past a reservation, if there is one. All shards are locked.
+// passReservation moves the counter past a reservation, if there is one.
 func (l *Leases) passReservation(t *storage.Txn, k storage.Key) {
 	n, err := readReservation(t, k)
 	if err != nil {
 		l.log.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock",
 			"name", strconv.Quote(string(k.Name)), "error", err)
 	}
-	l.last.Store(max(l.last.Load(), n))
+	storage.RaiseTo(&l.last, n)
 }
 
 // Leads comes when the store becomes a leader's: the counter continues after the reservations of
@@ -132,9 +132,7 @@ func (l *Leases) Leads(t *storage.Txn) {
 // raise moves the counter past a token that may come from elsewhere.
 func (l *Leases) raise(token uint64) {
 	token = min(token, maxTokenFromOutside)
-	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last,
-		token); last = l.last.Load() {
-	}
+	storage.RaiseTo(&l.last, token)
 }
 
 // Restored moves the counter past all tokens that may have been granted since the backup was made

@@ -162,8 +162,8 @@ func (m *mover) limit(first int64) (last int64, wait time.Duration) {
 		m.held.Store(false)
 		return h, 0
 	}
-	if wait = patience - min(mono-m.turn.since,
-		time.Duration(min(overdue, patience.Milliseconds()))*time.Millisecond); wait > 0 {
+	late := time.Duration(min(overdue, patience.Milliseconds())) * time.Millisecond
+	if wait = patience - min(mono-m.turn.since, late); wait > 0 {
 		return h, wait
 	}
 	return math.MaxInt64, 0

@@ -40,7 +40,7 @@ type Policy struct {
 	AgeRefs uint8
 
 	Counts Counts
-	// literals is how many bytes of Pattern stand for themselves.
+	// literals is how many bytes of Pattern stand for themselves. NewSet counts them.
 	literals int
 	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono; 0:
 	// never. Unlogged is how often the policy would have had an effect since.

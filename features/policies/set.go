@@ -47,19 +47,12 @@ func (s *Set) databases() []int {
 	return dbs
 }
 
-// NewSet makes a set of policies.
+// NewSet makes a set of policies. The policy with the most specific pattern goes before others,
+// then the one with the lower name.
 func NewSet(all []*Policy) *Set {
-	for _, p := range all {
-		p.literals = literals(p.Pattern)
-	}
-	return newSet(all)
-}
-
-// newSet is NewSet for policies whose literals are counted. The policy with the most specific
-// pattern goes before others, then the one with the lower name.
-func newSet(all []*Policy) *Set {
 	s := &Set{byDB: map[int][]*Policy{}, count: len(all)}
 	for _, p := range all {
+		p.literals = literals(p.Pattern)
 		s.byDB[p.DB] = append(s.byDB[p.DB], p)
 	}
 	for _, of := range s.byDB {
@@ -73,13 +66,12 @@ func newSet(all []*Policy) *Set {
 // With returns the set with a policy in place of the one of its name.
 func (s *Set) With(p *Policy) *Set {
 	others := slices.DeleteFunc(s.List(), func(o *Policy) bool { return o.Name == p.Name })
-	p.literals = literals(p.Pattern)
-	return newSet(append(others, p))
+	return NewSet(append(others, p))
 }
 
 // Without returns the set without a policy.
 func (s *Set) Without(p *Policy) *Set {
-	return newSet(slices.DeleteFunc(s.List(), func(o *Policy) bool { return o == p }))
+	return NewSet(slices.DeleteFunc(s.List(), func(o *Policy) bool { return o == p }))
 }
 
 // Find returns the policy of a key, nil if the key is under none. Any goroutine may call it.

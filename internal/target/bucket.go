@@ -195,7 +195,7 @@ func (b *bucket) Tidy(ctx context.Context, age time.Duration,
 	dry bool) (names []string, err error) {
 	var uploads []minio.ObjectMultipartInfo
 	for upload := range b.core.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
-		// The channel has to be read to its end.
+		// After an error the loop goes on: the sender waits until somebody reads the whole channel.
 		if err = errors.Join(err, b.errorOf(upload.Err, "")); upload.UploadID != "" &&
 			!strings.Contains(strings.TrimPrefix(upload.Key, b.prefix), "/") {
 			uploads = append(uploads, upload)

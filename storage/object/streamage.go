@@ -215,10 +215,10 @@ func (s *Stream) Due(now int64, limit int, fn func(elem, val []byte, deadline in
 
 // AgedLog is what Expire calls; each may be nil.
 type AgedLog struct {
-	// Each entry, before it is removed; of those that are not in memory only what has to be read
-	// anyway.
+	// Seen is called with each entry before Expire removes it. It is called with an entry that is
+	// not in memory only if Expire reads that entry anyway.
 	Seen func(StreamEntry)
-	// Seen is to see what is not in memory, too, as far as it can be read.
+	// All makes Expire read entries that are not in memory, and call Seen with them, if it can.
 	All  bool
 	Runs func(first int64, n int) // as TrimFirst's cut
 	Cut  func(first, last int64)  // as what TrimFirst gives

@@ -321,8 +321,8 @@ func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
 	}
 	k := format.Key{Name: at[format.PrefixLen+1:]}
 	k.Slot = format.Slot(k.Name)
-	if k.Hash = binary.BigEndian.Uint64(append(bytes.Clone(at[6:format.PrefixLen]), 0, 0, 0,
-		0)); sv.seedKnown {
+	prefix := bytes.Clone(at[6:format.PrefixLen])
+	if k.Hash = binary.BigEndian.Uint64(append(prefix, 0, 0, 0, 0)); sv.seedKnown {
 		k.Hash = sv.seed.Hash(k.Name)
 	}
 	return string(k.Name), bytes.Equal(format.DiskKey(nil, binary.BigEndian.Uint32(at), k), at)
@@ -416,8 +416,8 @@ func (sv *salvage) finish(o *storage.Options) error {
 	sv.databases(o)
 	// The log is in the data file's state by its first segment.
 	var err error
-	if sv.state.First, err = sv.log.copyTo(filepath.Join(filepath.Dir(sv.db.Path()), format.LogDir),
-		o); err != nil {
+	to := filepath.Join(filepath.Dir(sv.db.Path()), format.LogDir)
+	if sv.state.First, err = sv.log.copyTo(to, o); err != nil {
 		return err
 	}
 	sv.put = append(sv.put, saved{format.BucketMeta, format.MetaFormat, []byte{format.Version}},

@@ -137,8 +137,8 @@ func (t *tail) begin(hint int) {
 	if t.fresh {
 		c.head, t.fresh = headerSize, false
 	}
-	if need := c.head + groupHeaderSize + min(hint, chunkTarget+frameHeaderSize,
-		t.left()); cap(c.buf) < need {
+	need := c.head + groupHeaderSize + min(hint, chunkTarget+frameHeaderSize, t.left())
+	if cap(c.buf) < need {
 		c.buf = make([]byte, 0, need)
 	}
 	c.buf = append(c.buf, zeros[:c.head]...)
