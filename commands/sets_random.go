@@ -89,7 +89,7 @@ func popCount(c *Ctx) error {
 		}
 		c.Txn.Notify(k, eventSPop)
 		c.Txn.Delete(k, storage.Deleted)
-	case left < n/popMostly:
+	case left <= n/popMostly:
 		keepRandom(c, k, v, left)
 	default:
 		for range n {

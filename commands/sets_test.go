@@ -199,6 +199,24 @@ func TestSInterCard(t *testing.T) {
 	`)
 }
 
+// If SPOP takes five times as many members as stay, those that stay are a new set, whose encoding
+// depends on them alone. Redis 7.0's source is the rule.
+func TestSPopEncoding(t *testing.T) {
+	h := newHarness(t)
+	for taken, want := range map[int]string{500: "\"intset\"", 499: "\"hashtable\""} {
+		args := []string{"SADD", "s"}
+		for i := range 600 {
+			args = append(args, strconv.Itoa(i))
+		}
+		h.do("DEL", "s")
+		h.do(args...)
+		h.do("SPOP", "s", strconv.Itoa(taken))
+		if got := h.do("OBJECT", "ENCODING", "s"); got != want {
+			t.Errorf("%d of 600 integers taken: %s, want %s", taken, got, want)
+		}
+	}
+}
+
 func TestSPop(t *testing.T) {
 	table(t, `
 		SPOP s -> nil

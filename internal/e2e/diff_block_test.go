@@ -122,8 +122,9 @@ type blockWaiter struct {
 	ids    [2]string // on keyp and on redis
 	args   []string  // what it has sent last
 	owed   int       // replies to that and to what was sent behind it
-	// Of this step: the replies to args, nil where it still waits.
-	got []reply
+	// Of this step: the replies to args, nil where it still waits, and those to what was sent
+	// behind it if only they differ.
+	got, behind []reply
 }
 
 func newBlockRun(t *testing.T, s *both, kind blockKind) *blockRun {
@@ -200,8 +201,8 @@ func (r *blockRun) await(w *blockWaiter, args, behind []string, brief bool) erro
 		}
 	}
 	if brief {
-		w.got = nil
-		if err := r.receive(w); err != nil || w.got[0].raw == w.got[1].raw {
+		w.got, w.behind = nil, nil
+		if err := r.receive(w); err != nil {
 			return err
 		}
 		return w.differs()
@@ -277,7 +278,7 @@ func (r *blockRun) unblock(w *blockWaiter, how string) error {
 // have to read keys from disk before it serves somebody.
 func (r *blockRun) settle() (err error) {
 	for _, w := range r.waiters {
-		w.got = nil
+		w.got, w.behind = nil, nil
 	}
 	var differ error
 	if !await.Reached(func() bool {
@@ -312,24 +313,24 @@ func (r *blockRun) look() (differ, err error) {
 			}
 		}
 	}
-	for _, w := range r.waiters {
-		if w.got == nil || w.got[0].raw == w.got[1].raw {
-			continue
-		}
-		if r.apart = r.movedBefore(w); r.apart {
-			return nil, nil
-		}
-		if differ == nil {
-			return nil, w.differs()
+	if r.apart = slices.ContainsFunc(r.waiters, r.movedBefore); r.apart {
+		return nil, nil
+	}
+	if differ == nil {
+		for _, w := range r.waiters {
+			err = errors.Join(err, w.differs())
 		}
 	}
-	return differ, nil
+	return differ, err
 }
 
 // movedBefore says whether a waiter for several lists was served by Redis from the list that
 // has changed, and by Keyp from one that it names before, to which another waiter has moved what
 // it got in the same step.
 func (r *blockRun) movedBefore(w *blockWaiter) bool {
+	if w.got == nil {
+		return false
+	}
 	texts := func(side int) []string { // the key, then the elements
 		items := w.got[side].items
 		if len(items) == 2 && len(items[1].items) > 0 {
@@ -349,8 +350,15 @@ func (r *blockRun) movedBefore(w *blockWaiter) bool {
 	})
 }
 
+// differs returns an error if the replies of the step differ.
 func (w *blockWaiter) differs() error {
-	return fmt.Errorf("%d\nkeyp  %s\nredis %s", w.number, brief(w.got[0].raw), brief(w.got[1].raw))
+	for _, got := range [][]reply{w.got, w.behind} {
+		if got != nil && got[0].raw != got[1].raw {
+			return fmt.Errorf("%d\nkeyp  %s\nredis %s", w.number, brief(got[0].raw),
+				brief(got[1].raw))
+		}
+	}
+	return nil
 }
 
 // receive takes all replies that a connection is owed: those to the command that may wait are
@@ -369,8 +377,8 @@ func (r *blockRun) receive(w *blockWaiter) error {
 		switch {
 		case first:
 			w.got, first = got, false
-		case w.got[0].raw == w.got[1].raw && got[0].raw != got[1].raw:
-			w.got = got
+		case got[0].raw != got[1].raw:
+			w.behind = got
 		}
 	}
 	return nil
