@@ -20,7 +20,7 @@ var existenceCommands = []Spec{
 	severalKeysCommand("EXISTS", "1.0.0",
 		"Counts the keys that exist; one that is named twice counts twice.",
 		"O(N) in the number of keys.", ReadOnly|Fast, RO,
-		func(c *Ctx) error { return countKeys(c, false, c.peek) },
+		func(c *Ctx) error { return countKeys(c, c.peek) },
 		[2]string{"3.0.3", "Accepts multiple `key` arguments."}),
 	{
 		Name: "TYPE", Group: Generic, Since: "1.0.0",
@@ -33,7 +33,7 @@ var existenceCommands = []Spec{
 	},
 	severalKeysCommand("TOUCH", "3.2.1", "Marks keys as accessed and counts those that exist.",
 		"O(N) in the number of keys.", ReadOnly|Fast, RO,
-		func(c *Ctx) error { return countKeys(c, true, c.read) }),
+		func(c *Ctx) error { return countKeys(c, c.read) }),
 }
 
 // severalKeysCommand declares a command that replies for how many of its keys it did something.
@@ -82,7 +82,7 @@ func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
 }
 
 // countKeys replies how many of the command's keys there are for look, which marks accesses or not.
-func countKeys(c *Ctx, touch bool, look func(storage.Key) (storage.Item, bool)) error {
+func countKeys(c *Ctx, look func(storage.Key) (storage.Item, bool)) error {
 	var n int64
 	for _, k := range c.EachKey {
 		if _, ok := look(k); ok {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"keyp/storage/keytable"
 )
 
 // arrivals are values that RENAME moved to other keys while a checkpoint went from slot to slot.
@@ -147,7 +149,7 @@ func (cp *checkpointer) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
 	r, _ := cp.lockMoved(t, id)
 	defer cp.s.unlock(t)
 	c := cp.s.cellOf(r)
-	if c == nil || !c.is(cellDirty) { // it is gone, or was copied with its slot
+	if c == nil || !c.Is(keytable.Dirty) { // it is gone, or was copied with its slot
 		cp.arrivals.done(id)
 		return false
 	}

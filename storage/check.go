@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -164,7 +165,7 @@ func (c *partCheck) run() {
 	cells := 0
 	for _, sl := range c.p.allUsed() {
 		c.slot(sl)
-		cells += sl.table.used
+		cells += sl.table.Len()
 	}
 	if cells != c.p.cells {
 		c.fail("shard %d counts %d cells and has %d", c.p.shard.num, c.p.cells, cells)
@@ -297,8 +298,8 @@ func (d *laterDeadlines) count(p *part) (n int) {
 
 func (c *partCheck) slot(sl *slot) {
 	dirty := int32(0)
-	sl.table.walk(func(cl *cell) {
-		if cl.is(cellDirty) {
+	sl.table.Walk(func(cl *cell) {
+		if cl.Is(keytable.Dirty) {
 			dirty++
 		}
 		c.cell(sl, *cl)
@@ -324,9 +325,9 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	if stored && *p.flags(cl)&flagDisk == 0 {
 		c.fail("key %q is on disk and does not say so", Clip(name))
 	}
-	if cl.is(cellTomb) {
+	if cl.Is(keytable.Tomb) {
 		c.tombs++
-		if stored && !cl.is(cellDirty) {
+		if stored && !cl.Is(keytable.Dirty) {
 			c.fail("key %q is gone for good but on disk", Clip(name))
 		}
 		return
@@ -361,7 +362,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		}
 	}
 	c.absentRuns(p.objectOf(cl), name)
-	if !cl.is(cellDirty) {
+	if !cl.Is(keytable.Dirty) {
 		c.clean(cl, im, stored)
 	}
 }

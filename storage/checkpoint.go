@@ -17,6 +17,7 @@ import (
 	"keyp/internal/histogram"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/wal"
 )
 
@@ -448,7 +449,7 @@ func (cp *checkpointer) markClean(b *cpBatch, w *batchWriter) {
 		}
 		k := s.keyIn(e.sl, e.gone)
 		e.p.shard.mu.Lock()
-		if c := e.p.find(e.sl, k); c != nil && c.is(cellTomb) && !c.is(cellDirty) {
+		if c := e.p.find(e.sl, k); c != nil && c.Is(keytable.Tomb) && !c.Is(keytable.Dirty) {
 			e.p.drop(e.sl, c)
 		}
 		e.p.shard.mu.Unlock()

@@ -3,10 +3,12 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
-	"keyp/storage/format"
-	"keyp/storage/object"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/keytable"
+	"keyp/storage/object"
 )
 
 // A checkpoint copies dirty keys in steps; each step locks the shard for microseconds. A collection
@@ -32,8 +34,8 @@ func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,
 	}
 	b.use(sl)
 	sl.prefetch(p, from)
-	next, done = sl.table.walkBucket(from, func(c *cell) {
-		if c.is(cellDirty) {
+	next, done = sl.table.WalkBucket(from, func(c *cell) {
+		if c.Is(keytable.Dirty) {
 			cp.copyCell(b, p, sl, c)
 		}
 	})
@@ -45,8 +47,8 @@ func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot,
 //
 //go:noinline
 func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
-	sl.table.walkBucket(from, func(c *cell) {
-		if c.is(cellDirty) {
+	sl.table.WalkBucket(from, func(c *cell) {
+		if c.Is(keytable.Dirty) {
 			sum += p.prefetchCell(*c)
 		}
 	})
@@ -56,7 +58,7 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 // copyCell copies a dirty cell's state and makes it clean. For a large value it copies a portion,
 // or nothing yet, and notes that there is more to copy.
 func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
-	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
+	if o := p.objectOf(*c); o != nil && !c.Is(keytable.Tomb) && !o.inline() {
 		o.freeze()
 		if more := (portions{p: p, sl: sl, o: o, stale: o.stale(), key: o.key}); more.stale ||
 			cp.copyState(b, p, sl, c) {
@@ -80,7 +82,7 @@ func (cp *checkpointer) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more 
 	*flags = *flags&^flagMoved | flagDisk
 	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
 	changed := false // since the checkpoint reached the key
-	if !c.is(cellTomb) {
+	if !c.Is(keytable.Tomb) {
 		more, changed = cp.copyValue(b, p, *c, &e)
 	} else {
 		e.gone = b.arena.take(name)
@@ -101,7 +103,7 @@ func (cp *checkpointer) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, 
 	}
 	switch {
 	case o == nil:
-		im.Payload = p.slabs.at(c.ref()).value()
+		im.Payload = p.slabs.At(c.Ref()).Value()
 	case o.inline():
 		im.ID, im.Payload = o.id, format.AppendInline(nil, o.whole())
 		o.state = o.state&^stateReplayed | stateInline
@@ -238,7 +240,7 @@ func (cp *checkpointer) copyPortion(b *cpBatch, r portions) (more bool) {
 		return cp.copyState(b, r.p, r.sl, c)
 	}
 	if r.stale && !r.p.dead {
-		if c := r.p.find(r.sl, cp.s.keyIn(r.sl, []byte(r.key))); c != nil && c.is(cellDirty) {
+		if c := r.p.find(r.sl, cp.s.keyIn(r.sl, []byte(r.key))); c != nil && c.Is(keytable.Dirty) {
 			b.use(r.sl)
 			cp.copyCell(b, r.p, r.sl, c)
 		}
@@ -318,7 +320,7 @@ func (cp *checkpointer) uncopy(b *cpBatch) {
 func (s *Store) cellAt(e *entry) *cell {
 	var scratch [256]byte
 	hash := uint64(binary.BigEndian.Uint32(e.at[format.PrefixLen-4:])) << 32
-	c, _ := e.sl.table.find(hash, func(c cell) bool {
+	c, _ := e.sl.table.Find(hash, func(c cell) bool {
 		name := e.p.name(c)
 		k := s.keyIn(e.sl, name)
 		return bytes.Equal(format.DiskKey(scratch[:0], e.p.space, k), e.at)

@@ -3,6 +3,8 @@ package storage
 import (
 	"strings"
 	"time"
+
+	"keyp/storage/keytable"
 )
 
 // Small keys that leave memory leave gaps in the chunks of the slabs, and a chunk is released only
@@ -15,11 +17,6 @@ import (
 // allocator puts the copies into gaps, page by page, and the pages of the originals become empty.
 
 const (
-	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than
-	// one chunk.
-	defragShare = 16
-	// defragLook is how many chunks with gaps are examined to find the sparsest.
-	defragLook = 64
 	// defragStep is how many blocks move each time a shard is locked.
 	defragStep = 64
 	// defragTime bounds a round.
@@ -131,7 +128,7 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 		o.side != nil && o.side.unsaved.any() {
 		return look
 	}
-	sl, c, found := p.cellAt(o.name(), ref, cellObj)
+	sl, c, found := p.cellAt(o.name(), ref, keytable.Obj)
 	if !found || sl.inflight || sl.awaiting || !p.evictable(*c, now) {
 		return look
 	}
@@ -152,8 +149,8 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 func (p *part) cellAt(name []byte, ref uint32, kind cell) (sl *slot, c *cell, found bool) {
 	k := p.shard.store.Key(0, name)
 	sl = p.slot(k)
-	c, found = sl.table.find(k.Hash, func(c cell) bool {
-		return c&cellObj == kind && c.ref() == ref
+	c, found = sl.table.Find(k.Hash, func(c cell) bool {
+		return c&keytable.Obj == kind && c.Ref() == ref
 	})
 	return sl, c, found
 }
@@ -168,8 +165,8 @@ func (h *housekeeper) defragStep(sh *shard) (more bool) {
 		if p == nil {
 			continue
 		}
-		if at := p.slabs.sparse(); at >= 0 {
-			for _, ref := range p.slabs.refs(at, defragStep) {
+		if at := p.slabs.Sparse(); at >= 0 {
+			for _, ref := range p.slabs.Refs(at, defragStep) {
 				more = p.moveBlock(ref) || more
 			}
 			if more {
@@ -183,66 +180,16 @@ func (h *housekeeper) defragStep(sh *shard) (more bool) {
 // moveBlock moves the block of a key or tombstone into a gap of another chunk. It returns false if
 // the block is not in use.
 func (p *part) moveBlock(ref uint32) bool {
-	sl, c, found := p.cellAt(p.slabs.at(ref).key(), ref, 0)
+	sl, c, found := p.cellAt(p.slabs.At(ref).Key(), ref, 0)
 	if !found {
 		return false
 	}
 	old := *c
-	*c = newCell(uint64(old), p.slabs.move(ref), old&(cellDirty|cellTomb))
+	*c = keytable.NewCell(uint64(old), p.slabs.Move(ref), old&(keytable.Dirty|keytable.Tomb))
 	if due := p.due(old); exists(c) && due != 0 {
 		p.index.Set(p.id(sl, old), due, 0)
 		p.index.Set(p.id(sl, *c), 0, due)
 	}
-	p.slabs.release(ref)
+	p.slabs.Release(ref)
 	return true
-}
-
-// sparse returns a chunk with few live blocks, of a class whose gaps add up to a chunk or more. It
-// returns -1 if there is no such class.
-func (s *slabs) sparse() int32 {
-	for class := range classes {
-		each, chunks := blocksOf(class), int(s.chunksOf[class])
-		if chunks*each-int(s.blocks[class]) < max(1, chunks/defragShare)*each {
-			continue
-		}
-		best := s.partial[class]
-		for at, n := best, 0; at >= 0 && n < defragLook; at, n = s.chunks[at].next, n+1 {
-			if s.chunks[at].live < s.chunks[best].live {
-				best = at
-			}
-		}
-		return best
-	}
-	return -1
-}
-
-// blocksOf returns how many blocks of a class fit into a chunk.
-func blocksOf(class int) int { return chunkSize / int(classes[class]) }
-
-// refs returns the refs of live blocks of a chunk, n at most.
-func (s *slabs) refs(at int32, n int) (list []uint32) {
-	c := &s.chunks[at]
-	var free [chunkGranules]bool
-	for next := c.free; next != 0; next = s.nextFree(c, next-1) {
-		free[next-1] = true
-	}
-	step := classes[c.class] / granule
-	for g := uint16(0); g < c.bump && len(list) < n; g += step {
-		if !free[g] {
-			list = append(list, uint32(at)<<chunkBits|uint32(g))
-		}
-	}
-	return list
-}
-
-// move copies a block into a gap of another chunk of its class, which must exist, and returns its
-// ref there.
-func (s *slabs) move(ref uint32) uint32 {
-	if at := int32(ref >> chunkBits); s.chunks[at].listed {
-		s.unlist(at) // release lists it again
-	}
-	from := s.at(ref)
-	to, b := s.alloc(len(from))
-	copy(b, from)
-	return to
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/storage/slab"
 	"keyp/ttl"
 )
 
@@ -24,11 +25,9 @@ func (m *machine) moveBlocks(rt *rapid.T) {
 			if p == nil {
 				continue
 			}
-			for at := range p.slabs.chunks {
-				if p.slabs.chunks[at].page != nil {
-					for _, ref := range p.slabs.refs(int32(at), few) {
-						p.moveBlock(ref)
-					}
+			for at := range p.slabs.Count() {
+				for _, ref := range p.slabs.Refs(int32(at), few) {
+					p.moveBlock(ref)
 				}
 			}
 		}
@@ -207,7 +206,7 @@ func TestDefragment(t *testing.T) {
 		for _, sh := range h.s.shards {
 			for _, p := range sh.mu.parts {
 				if p != nil {
-					held, live = held+p.slabs.inChunks, live+p.slabs.live
+					held, live = held+p.slabs.Held(), live+p.slabs.Bytes()
 				}
 			}
 		}
@@ -223,7 +222,8 @@ func TestDefragment(t *testing.T) {
 		t.Errorf("%d bytes are live, %d were", same, live)
 	}
 	// Of each of the five classes a shard may have gaps of nearly a chunk.
-	if most := live + 5*chunkSize*int64(len(h.s.shards)); after > most || before < most+most/4 {
+	if most := live + 5*slab.ChunkSize*int64(len(h.s.shards)); after > most ||
+		before < most+most/4 {
 		t.Errorf("slabs of %d bytes, %d of them live, were made %d bytes: at most %d are right",
 			before, live, after, most)
 	}

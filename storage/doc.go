@@ -4,16 +4,17 @@
 // # Shape
 //
 // The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all databases, is a
-// shard with one lock. The data of one database in a shard is a part: a table per slot, slabs for
-// small strings, Go objects for the rest, and the expiration index. A Txn locks the shards of its
-// keys, changes parts and records each change; its End appends the batch to the log (storage/wal).
-// A checkpoint writes the changes to the data file (bbolt) and releases the log's older segments.
+// shard with one lock. The data of one database in a shard is a part: a table per slot (keytable),
+// slabs for small strings, Go objects for the rest, and the expiration index. A Txn locks the
+// shards of its keys, changes parts and records each change; its End appends the batch to the log
+// (storage/wal). A checkpoint writes the changes to the data file (bbolt) and releases the log's
+// older segments.
 //
 // # Invariants
 //
 //   - Memory equals the log: a batch that replays from the newest checkpoint gives the
 //     same keys, values and deadlines.
-//   - A cell without cellDirty has the state that the data file has, or will have after the
+//   - A cell without the flag Dirty has the state that the data file has, or will have after the
 //     checkpoint under way commits. Only such cells leave memory.
 //   - In a slot that is not partial, a key that is not in the table does not exist. In a partial
 //     slot it may be on disk.
@@ -37,7 +38,7 @@
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
 //	shown.mu          the records of the time
 //	dataFile.mu       readers of the data file, and a compaction that replaces it
-//	guard.mu, window.mu, loads.mu, arrivals.mu, garbage.mu, pagePool.mu, and the log's own
+//	guard.mu, window.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
 //
 // must be locked in this order. Each is in a struct with the fields that it guards. The fields of a
 // transaction belong to its goroutine. The type Store states for each other field when it is

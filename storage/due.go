@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/ttl"
 )
 
@@ -164,7 +165,7 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 			return false
 		}
 		if e.ID*odd>>32%w.every == 0 {
-			w.add(db, p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj)),
+			w.add(db, p.name(keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj)),
 				e.Deadline, p.byElement(e))
 		}
 		return true
@@ -174,7 +175,7 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 
 // byElement reports whether an entry of the index is about an element.
 func (p *part) byElement(e ttl.Entry) bool {
-	return cell(e.ID)&cellObj != 0 && p.objects.at(uint32(e.ID)).deadline != e.Deadline
+	return cell(e.ID)&keytable.Obj != 0 && p.objects.at(uint32(e.ID)).deadline != e.Deadline
 }
 
 // DueKey is a key and when it is due, in Unix ms.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -328,7 +329,7 @@ func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, 
 		if len(l.names) >= walkBytes {
 			return placeOf(e), looks, groupOf(e) != start
 		}
-		l.add(p, newCell(0, uint32(e.ID), cell(e.ID)&cellObj), e.ID, placeOf(e))
+		l.add(p, keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj), e.ID, placeOf(e))
 	}
 	return next, looks, true
 }
@@ -337,24 +338,25 @@ func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, 
 func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
 	sl := p.slot(Key{Slot: at.Slot})
 	l.step, l.names, l.cells = l.step[:0], l.names[:0], l.cells[:0]
-	after, done := sl.table.walkBucket(uint32(at.Hash>>hashShift), func(c *cell) {
+	after, done := sl.table.WalkBucket(uint32(at.Hash>>keytable.HashShift), func(c *cell) {
 		if looks++; exists(c) && p.deadline(*c) == at.Deadline {
 			l.cells = append(l.cells, *c)
 		}
 	})
-	slices.SortFunc(l.cells, func(a, b cell) int { return cmp.Compare(a.prefix(), b.prefix()) })
+	slices.SortFunc(l.cells, func(a, b cell) int { return cmp.Compare(a.Prefix(), b.Prefix()) })
 	for i, c := range l.cells {
 		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) &&
-			c.prefix() != l.cells[i-1].prefix() {
+			c.Prefix() != l.cells[i-1].Prefix() {
 			return DuePlace{Deadline: at.Deadline, Slot: at.Slot,
-				Hash: uint64(c.prefix()) << hashShift}, looks
+				Hash: uint64(c.Prefix()) << keytable.HashShift}, looks
 		}
 		l.add(p, c, p.id(sl, c), DuePlace{Deadline: at.Deadline, Slot: at.Slot})
 	}
 	if done {
 		return behindSlot(at.Deadline, at.Slot), looks
 	}
-	return DuePlace{Deadline: at.Deadline, Slot: at.Slot, Hash: uint64(after) << hashShift}, looks
+	return DuePlace{Deadline: at.Deadline, Slot: at.Slot,
+		Hash: uint64(after) << keytable.HashShift}, looks
 }
 
 // add adds a key in memory to the step, unless the key has expired at the time of the page.
@@ -374,7 +376,7 @@ func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
 		k.name, k.typ = o.name(), o.val.Type()
 	} else {
 		from := len(l.names)
-		l.names = append(l.names, p.slabs.at(c.ref()).key()...)
+		l.names = append(l.names, p.slabs.At(c.Ref()).Key()...)
 		k.name = l.names[from:]
 	}
 	l.step = append(l.step, k)

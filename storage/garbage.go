@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"keyp/storage/format"
 	"maps"
 	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // garbage lists the data that must be deleted from the data file, as keys of the garbage bucket

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keyp/storage/keytable"
 )
 
 // A script does not know beforehand which keys it will use, so its transaction is global: it begins
@@ -188,7 +190,7 @@ func (t *Txn) isDue(p *part, c cell, due int64) bool {
 
 // hasWritten reports whether the transaction itself wrote a key's present value.
 func (t *Txn) hasWritten(p *part, c cell) bool {
-	const state = cellDirty | cellTomb
+	const state = keytable.Dirty | keytable.Tomb
 	for i := range t.wrote {
 		if w := &t.wrote[i]; w.p == p && w.c&^state == c&^state {
 			return true

@@ -302,7 +302,7 @@ func (h *harness) check() {
 				continue
 			}
 			for _, sl := range p.allUsed() {
-				sl.table.walk(func(c *cell) {
+				sl.table.Walk(func(c *cell) {
 					if exists(c) && p.access(*c) == 0 {
 						h.t.Fatalf("key %q has no time of access", p.name(*c))
 					}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/ttl"
 )
 
@@ -342,7 +343,7 @@ const (
 )
 
 func (p *part) memory() int64 {
-	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes +
+	return p.slabs.Bytes() + p.objects.bytes + int64(p.index.Len())*indexBytes +
 		int64(p.index.Postponed())*ttl.PostponedBytes +
 		int64(p.cells)*cellBytes + p.slotMemory()
 }
@@ -460,7 +461,7 @@ func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
 	}
 	defer sh.mu.Unlock()
 	if sl := evictableSlot(sh.mu.parts[db], i); sl != nil {
-		return sl.table.starts()
+		return sl.table.Starts()
 	}
 	return nil
 }
@@ -471,7 +472,7 @@ func evictableSlot(p *part, i int) *slot {
 		return nil
 	}
 	sl := p.slotAt(i)
-	if sl.inflight || sl.awaiting || sl.table.used == 0 {
+	if sl.inflight || sl.awaiting || sl.table.Len() == 0 {
 		return nil
 	}
 	return sl
@@ -509,7 +510,7 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 	now := s.now()
 	var clean []cell
 	var oldest, newest uint32 = 1<<32 - 1, 0
-	sl.table.walkBucket(prefix, func(c *cell) {
+	sl.table.WalkBucket(prefix, func(c *cell) {
 		if !p.evictable(*c, now) || !h.tight.Load() && p.keepsKey(*c) {
 			return
 		}
@@ -532,8 +533,8 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 		}
 		freed += h.evictCell(p, sl, c)
 	}
-	if sl.table.used == 0 {
-		sl.table = table{}
+	if sl.table.Len() == 0 {
+		sl.table = keytable.Table{}
 	}
 	return freed, upTo, false
 }
@@ -542,8 +543,8 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 // as the reaper would only load it again. A pinned value stays too, since the index does not have
 // its deadline.
 func (p *part) evictable(c cell, now int64) bool {
-	if c.is(cellDirty | cellTomb) {
-		return !c.is(cellDirty)
+	if c.Is(keytable.Dirty | keytable.Tomb) {
+		return !c.Is(keytable.Dirty)
 	}
 	if o := p.objectOf(c); o != nil && o.pinned() {
 		return false
@@ -557,7 +558,7 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	freed = int64(p.size(c)) + cellBytes
 	name := p.name(c)
 	k := s.keyIn(sl, name)
-	if !c.is(cellTomb) {
+	if !c.Is(keytable.Tomb) {
 		if !sl.partial {
 			sl.partial = true
 			// Before the window gets the key: the window drops all when no slot is partial.

@@ -18,6 +18,8 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/storage/keytable"
+	"keyp/storage/slab"
 	"keyp/storage/wal"
 	"keyp/ttl"
 )
@@ -44,7 +46,7 @@ func TestEvictionHold(t *testing.T) {
 	k := h.s.Key(0, []byte("{slot}0"))
 	p, sh, at := h.s.part(k), h.s.shards[h.s.shardOf(k.Slot)], int(k.Slot)%h.s.slotsPerShard
 	buckets := h.s.house.bucketsOf(sh, 0, at)
-	if len(buckets) < keys/bucketCells {
+	if len(buckets) < keys/keytable.BucketCells {
 		t.Fatalf("%d buckets", len(buckets))
 	}
 	for range 3 {
@@ -64,7 +66,7 @@ func TestEvictionHold(t *testing.T) {
 	}
 	was := p.cells
 	h.s.house.evictEnough(sh, 0, at, 1)
-	if gone := was - p.cells; gone > bucketCells {
+	if gone := was - p.cells; gone > keytable.BucketCells {
 		t.Errorf("%d keys left memory when one was enough", gone)
 	}
 	h.check()
@@ -113,10 +115,10 @@ func TestMemoryOfDatabases(t *testing.T) {
 	set("k")
 	each, counted := (heap()-was)/databases, (s.Stats().Memory-said)/databases
 	t.Logf("%d bytes for a database with one key, %d are counted", each, counted)
-	if !pagesOnHeap && each > most {
+	if !slab.OnHeap && each > most {
 		t.Errorf("a database with one key takes %d bytes, want at most %d", each, most)
 	}
-	if !pagesOnHeap && (counted < each/2 || counted > 2*each) {
+	if !slab.OnHeap && (counted < each/2 || counted > 2*each) {
 		t.Errorf("%d bytes are counted, and %d taken", counted, each)
 	}
 	runtime.KeepAlive(s)

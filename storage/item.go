@@ -4,21 +4,23 @@ import (
 	"strconv"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
+	"keyp/storage/slab"
 )
 
 // Item is a live key as a transaction or a walk sees it. It is valid until the
 // transaction's next mutation or End, or until the walk's visitor returns.
 type Item struct {
-	b block
+	b slab.Block
 	o *Object
 }
 
 func (p *part) item(c cell) Item {
-	if c.is(cellObj) {
-		return Item{o: p.objects.at(c.ref())}
+	if c.Is(keytable.Obj) {
+		return Item{o: p.objects.at(c.Ref())}
 	}
-	return Item{b: p.slabs.at(c.ref())}
+	return Item{b: p.slabs.At(c.Ref())}
 }
 
 // IsZero reports whether it is the zero Item, which has no value.
@@ -37,13 +39,13 @@ func (it Item) Key() []byte {
 	if it.o != nil {
 		return it.o.name()
 	}
-	return it.b.key()
+	return it.b.Key()
 }
 
 // String returns the value of a string. For any other type it returns ErrWrongType.
 func (it Item) String() ([]byte, error) {
 	if it.o == nil {
-		return it.b.value(), nil
+		return it.b.Value(), nil
 	}
 	if s, ok := it.o.val.(*object.String); ok {
 		return s.Data, nil
@@ -56,7 +58,7 @@ func (it Item) Deadline() int64 {
 	if it.o != nil {
 		return it.o.deadline
 	}
-	return it.b.deadline()
+	return it.b.Deadline()
 }
 
 // created returns the Unix second in which the deadline was set.
@@ -64,7 +66,7 @@ func (it Item) created() uint32 {
 	if it.o != nil {
 		return it.o.created
 	}
-	return it.b.created()
+	return it.b.Created()
 }
 
 // DeadlineSet returns the Unix second in which a write set the key's deadline. MoveDeadline does
@@ -76,7 +78,7 @@ func (it Item) DeadlineSet() int64 { return int64(it.created()) }
 func (it Item) Due() int64 {
 	switch {
 	case it.o == nil:
-		return it.b.deadline()
+		return it.b.Deadline()
 	case it.o.pinned():
 		return format.Earlier(it.o.deadline, it.o.val.Earliest())
 	default:
@@ -90,14 +92,14 @@ func (it Item) Access() uint32 {
 	if it.o != nil {
 		return it.o.access
 	}
-	return it.b.access()
+	return it.b.Access()
 }
 
 func (it Item) setAccess(word uint32) {
 	if it.o != nil {
 		it.o.access = word
-	} else if it.b.access() != word { // a write would take the cache line from others
-		it.b.setAccess(word)
+	} else if it.b.Access() != word { // a write would take the cache line from others
+		it.b.SetAccess(word)
 	}
 }
 
@@ -141,7 +143,7 @@ func (it Item) flags() byte {
 	if it.o != nil {
 		return it.o.flags
 	}
-	return it.b[offFlags]
+	return *it.b.Flags()
 }
 
 // Value returns the value of a collection or of a large string; the caller may only read it. For a

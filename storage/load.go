@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 )
 
@@ -329,8 +330,8 @@ func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 		}
 	}
 	var idle []cell // clean tombstones are needless in a complete slot
-	sl.table.walk(func(c *cell) {
-		if c.is(cellTomb) && !c.is(cellDirty) {
+	sl.table.Walk(func(c *cell) {
+		if c.Is(keytable.Tomb) && !c.Is(keytable.Dirty) {
 			idle = append(idle, *c)
 		}
 	})

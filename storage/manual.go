@@ -41,7 +41,7 @@ func (m Manual) Evict(oneIn uint64) {
 				continue
 			}
 			for _, sl := range p.allUsed() {
-				if sl.table.used > 0 && m.s.options.Random()%oneIn == 0 {
+				if sl.table.Len() > 0 && m.s.options.Random()%oneIn == 0 {
 					m.s.house.evictSlot(sh, db, int(sl.num-p.first))
 				}
 			}

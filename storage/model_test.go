@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/storage/object"
+	"keyp/storage/slab"
 	"keyp/ttl"
 )
 
@@ -592,15 +593,15 @@ func TestFullSlabs(t *testing.T) {
 	p := h.s.part(h.s.Key(0, []byte("{tag}")))
 	full := func() {
 		t.Helper()
-		if p := h.s.part(h.s.Key(0, []byte("{tag}"))); len(p.slabs.chunks) > h.slabChunks ||
+		if p := h.s.part(h.s.Key(0, []byte("{tag}"))); p.slabs.Count() > h.slabChunks ||
 			len(p.objects.list) == len(p.objects.holes) {
-			t.Fatalf("%d chunks, %d objects", len(p.slabs.chunks),
+			t.Fatalf("%d chunks, %d objects", p.slabs.Count(),
 				len(p.objects.list)-len(p.objects.holes))
 		}
 	}
 	full()
-	if p.slabs.live > int64(h.slabChunks*chunkSize) {
-		t.Fatalf("%d bytes in %d chunks", p.slabs.live, h.slabChunks)
+	if p.slabs.Bytes() > int64(h.slabChunks*slab.ChunkSize) {
+		t.Fatalf("%d bytes in %d chunks", p.slabs.Bytes(), h.slabChunks)
 	}
 	h.verify(names)
 	for i := range 600 {

@@ -5,7 +5,9 @@ import (
 	"math"
 	"sync/atomic"
 
+	"keyp/storage/keytable"
 	"keyp/storage/object"
+	"keyp/storage/slab"
 	"keyp/ttl"
 )
 
@@ -34,6 +36,9 @@ type shard struct {
 	counted     atomic.Pointer[[]shardPopulation]
 }
 
+// cell is a key's entry in the table of its slot.
+type cell = keytable.Cell
+
 const never = math.MaxInt64
 
 // part is the part of one database in one shard: a table per slot, the memory of the keys, and the
@@ -43,7 +48,7 @@ type part struct {
 	shard   *shard
 	first   uint16              // first slot
 	groups  []*[groupSlots]slot // of slots; nil until one of them is used
-	slabs   slabs
+	slabs   slab.Allocator
 	objects objects
 	index   *ttl.Index
 	own     ownDeadlines
@@ -78,7 +83,7 @@ type part struct {
 
 // slot is one hash slot of one database.
 type slot struct {
-	table      table
+	table      keytable.Table
 	dirty      int32  // cells with cellDirty
 	num        uint16 // the slot's number
 	lastDelete uint64 // LSN of the newest removal: a miss depends on it
@@ -95,7 +100,7 @@ type slot struct {
 func newPart(sh *shard, space uint32, slots int) *part {
 	groups := make([]*[groupSlots]slot, slots/groupSlots)
 	p := &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups,
-		slabs: newSlabs(), index: ttl.NewCounted()}
+		slabs: slab.New(), index: ttl.NewCounted()}
 	if sh.store.diskWalk.begun.Load() {
 		p.disk = newDiskDues(nil) // a part that is new has nothing on disk
 	}
@@ -152,11 +157,7 @@ func (p *part) freeTables() {
 			p.groups[i] = nil
 		}
 	}
-	if len(p.slabs.chunks) > 0 {
-		emptied := p.slabs.emptied
-		p.slabs = newSlabs()
-		p.slabs.emptied = emptied
-	}
+	p.slabs.Reset()
 	p.objects, p.own = objects{}, ownDeadlines{}
 }
 
@@ -197,16 +198,31 @@ func (p *part) allUsed() (slots []*slot) {
 
 // find returns the cell of a key, live, expired or tombstone; nil if there is none.
 func (p *part) find(sl *slot, k Key) *cell {
-	c, _ := sl.table.find(k.Hash, func(c cell) bool { return bytes.Equal(p.name(c), k.Name) })
+	c, _ := sl.table.Find(k.Hash, func(c cell) bool { return bytes.Equal(p.name(c), k.Name) })
 	return c
 }
 
 func (p *part) name(c cell) []byte {
-	if c.is(cellObj) {
-		return p.objects.at(c.ref()).name()
+	if c.Is(keytable.Obj) {
+		return p.objects.at(c.Ref()).name()
 	}
-	return p.slabs.at(c.ref()).key()
+	return p.slabs.At(c.Ref()).Key()
 }
+
+// Flags of a key in memory.
+const (
+	// flagDisk: a copy of the key may be in the data file, so removing the key must leave a
+	// tombstone.
+	flagDisk = 1 << iota
+	// flagMoved: the elements that the copy in the data file names now belong to
+	// another key, so replacing the copy does not make them garbage.
+	flagMoved
+	// flagRaw: the string was written in part (APPEND, SETRANGE); OBJECT ENCODING shows that.
+	flagRaw
+	// flagUnstated: the deadline is from the data file, and no replayed record has stated it yet.
+	// It has no meaning after recovery.
+	flagUnstated
+)
 
 // The header fields of a key, whether it is in a slab or an object.
 
@@ -215,50 +231,50 @@ func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
 // due is a key's time in the expiration index: the earlier of its deadline and the first deadline
 // of an element.
 func (p *part) due(c cell) int64 {
-	if c.is(cellObj) {
-		return p.objects.at(c.ref()).due()
+	if c.Is(keytable.Obj) {
+		return p.objects.at(c.Ref()).due()
 	}
-	return p.slabs.at(c.ref()).deadline()
+	return p.slabs.At(c.Ref()).Deadline()
 }
 
 func (p *part) created(c cell) uint32 {
-	if c.is(cellObj) {
-		return p.objects.at(c.ref()).created
+	if c.Is(keytable.Obj) {
+		return p.objects.at(c.Ref()).created
 	}
-	return p.slabs.at(c.ref()).created()
+	return p.slabs.At(c.Ref()).Created()
 }
 
 func (p *part) access(c cell) uint32 { return p.item(c).Access() }
 
 func (p *part) lsn(c cell) uint64 {
-	if c.is(cellObj) {
-		return p.objects.at(c.ref()).lsn
+	if c.Is(keytable.Obj) {
+		return p.objects.at(c.Ref()).lsn
 	}
-	return p.slabs.at(c.ref()).lsn()
+	return p.slabs.At(c.Ref()).LSN()
 }
 
 func (p *part) flags(c cell) *byte {
-	if c.is(cellObj) {
-		return &p.objects.at(c.ref()).flags
+	if c.Is(keytable.Obj) {
+		return &p.objects.at(c.Ref()).flags
 	}
-	return &p.slabs.at(c.ref())[offFlags]
+	return p.slabs.At(c.Ref()).Flags()
 }
 
 func (p *part) size(c cell) int {
-	if c.is(cellObj) {
-		return p.objects.at(c.ref()).bytes()
+	if c.Is(keytable.Obj) {
+		return p.objects.at(c.Ref()).bytes()
 	}
-	return cap(p.slabs.at(c.ref()))
+	return cap(p.slabs.At(c.Ref()))
 }
 
 // id names a cell's key in the index. It changes when the key moves in memory.
 func (p *part) id(sl *slot, c cell) uint64 {
-	return uint64(sl.num)<<33 | uint64(c.ref()) | uint64(c&cellObj)
+	return uint64(sl.num)<<33 | uint64(c.Ref()) | uint64(c&keytable.Obj)
 }
 
 // setIndex moves a key's entry in the expiration index; 0 is no deadline.
 func (p *part) setIndex(id uint64, old, new int64) {
-	if cell(id)&cellObj != 0 {
+	if cell(id)&keytable.Obj != 0 {
 		p.noteOwn(id, new)
 	}
 	if old == new {
@@ -287,8 +303,8 @@ func (s *Store) spanOf(deadline int64) int64 {
 
 // markDirty notes that the data file does not have the cell's state.
 func (p *part) markDirty(sl *slot, c *cell) {
-	if !c.is(cellDirty) {
-		*c |= cellDirty
+	if !c.Is(keytable.Dirty) {
+		*c |= keytable.Dirty
 		sl.dirty++
 		p.dirty += int64(p.size(*c))
 	}
@@ -296,30 +312,30 @@ func (p *part) markDirty(sl *slot, c *cell) {
 
 // free frees the memory of a cell's key.
 func (p *part) free(c cell) {
-	if c.is(cellObj) {
-		p.objects.remove(c.ref())
+	if c.Is(keytable.Obj) {
+		p.objects.remove(c.Ref())
 	} else {
-		p.slabs.release(c.ref())
+		p.slabs.Release(c.Ref())
 	}
 }
 
 // insert adds a cell for a key that the table does not have.
 func (p *part) insert(sl *slot, hash uint64, c cell) *cell {
 	p.cells++
-	return sl.table.insert(hash, c)
+	return sl.table.Insert(hash, c)
 }
 
 // drop removes a cell from the table: memory knows nothing of the key any more.
 func (p *part) drop(sl *slot, c *cell) {
-	if c.is(cellDirty) {
+	if c.Is(keytable.Dirty) {
 		sl.dirty--
 		p.dirty -= int64(p.size(*c))
 	}
-	if c.is(cellTomb) {
+	if c.Is(keytable.Tomb) {
 		p.tombs--
 	}
 	p.free(*c)
-	sl.table.remove(c)
+	sl.table.Remove(c)
 	p.cells--
 	sl.epoch++
 }
@@ -344,16 +360,16 @@ func (p *part) retire(sl *slot, c *cell) {
 	old := *c
 	name := p.name(old)
 	p.dirtyOff(sl, c)
-	if len(name) <= maxSlabKey && p.room(blockHeader+len(name)) {
-		ref, b := p.slabs.alloc(blockHeader + len(name))
-		b.setKey(name)
-		b.setValue(nil)
-		b[offFlags] = *p.flags(old) & (flagDisk | flagMoved)
-		*c = newCell(uint64(old), ref, cellTomb)
+	if len(name) <= maxSlabKey && p.room(slab.Header+len(name)) {
+		ref, b := p.slabs.Alloc(slab.Header + len(name))
+		b.SetKey(name)
+		b.SetValue(nil)
+		*b.Flags() = *p.flags(old) & (flagDisk | flagMoved)
+		*c = keytable.NewCell(uint64(old), ref, keytable.Tomb)
 	} else {
 		ref := p.objects.add(&Object{key: string(name),
 			flags: *p.flags(old) & (flagDisk | flagMoved)})
-		*c = newCell(uint64(old), ref, cellTomb|cellObj)
+		*c = keytable.NewCell(uint64(old), ref, keytable.Tomb|keytable.Obj)
 	}
 	p.tombs++
 	p.free(old)
@@ -362,8 +378,8 @@ func (p *part) retire(sl *slot, c *cell) {
 
 // dirtyOff removes the cell from the dirty counts before its memory changes.
 func (p *part) dirtyOff(sl *slot, c *cell) {
-	if c.is(cellDirty) {
-		*c &^= cellDirty
+	if c.Is(keytable.Dirty) {
+		*c &^= keytable.Dirty
 		sl.dirty--
 		p.dirty -= int64(p.size(*c))
 	}
@@ -400,10 +416,10 @@ func isSmall(key, value []byte) bool { return fitsBlock(key, len(value)) }
 
 // fitsBlock is isSmall for a value of n bytes.
 func fitsBlock(key []byte, n int) bool {
-	return len(key) <= maxSlabKey && blockHeader+len(key)+n <= maxBlock
+	return len(key) <= maxSlabKey && slab.Header+len(key)+n <= slab.MaxBlock
 }
 
-const maxSlabKey = maxBlock - blockHeader
+const maxSlabKey = slab.MaxBlock - slab.Header
 
 // recounted updates counts and index for a key that now exists with deadline; old is its previous
 // deadline, existed whether it existed.
@@ -456,13 +472,13 @@ func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 
 // putSmall writes the value to the key's block, in place where it fits.
 func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline int64) *cell {
-	size := blockHeader + len(k.Name) + len(value)
-	if exists(c) && !c.is(cellObj) {
-		if b := p.slabs.at(c.ref()); classOf[(size+granule-1)/granule] == classOf[len(b)/granule] {
-			old := b.deadline()
+	size := slab.Header + len(k.Name) + len(value)
+	if exists(c) && !c.Is(keytable.Obj) {
+		if b := p.slabs.At(c.Ref()); b.SameClass(size) {
+			old := b.Deadline()
 			p.setIndex(p.id(sl, *c), old, deadline)
 			p.recounted(t, true, old, deadline)
-			b.setValue(value)
+			b.SetValue(value)
 			p.markDirty(sl, c)
 			return c
 		}
@@ -470,15 +486,15 @@ func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline
 	if !p.room(size) {
 		return p.putObject(t, sl, c, k, spilled(k.Name, value), deadline)
 	}
-	ref, b := p.slabs.alloc(size)
-	b.setKey(k.Name)
-	b.setValue(value)
-	return p.replace(t, sl, c, k, newCell(k.Hash, ref, 0), deadline)
+	ref, b := p.slabs.Alloc(size)
+	b.SetKey(k.Name)
+	b.SetValue(value)
+	return p.replace(t, sl, c, k, keytable.NewCell(k.Hash, ref, 0), deadline)
 }
 
 // room reports whether there is room for a block.
 func (p *part) room(size int) bool {
-	return p.slabs.room(size, p.shard.store.bounds.slabChunks)
+	return p.slabs.Room(size, p.shard.store.bounds.slabChunks)
 }
 
 // spilled is a small string for which the slabs have no room. On disk and in the log it is like any
@@ -490,7 +506,8 @@ func spilled(name, value []byte) *Object {
 
 func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline int64) *cell {
 	o.deadline = deadline
-	return p.replace(t, sl, c, k, newCell(k.Hash, p.objects.add(o), cellObj), deadline)
+	return p.replace(t, sl, c, k, keytable.NewCell(k.Hash, p.objects.add(o), keytable.Obj),
+		deadline)
 }
 
 // replace replaces c, which may be nil, a tombstone or a live key, by a new cell, updates counts,
@@ -512,7 +529,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 		if existed {
 			p.shard.store.dropped(p, *c)
 		}
-		if c.is(cellTomb) {
+		if c.Is(keytable.Tomb) {
 			p.tombs--
 		}
 		p.dirtyOff(sl, c)
@@ -530,22 +547,22 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 
 // setHeader writes a header whose deadline index and counts have already.
 func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
-	if c.is(cellObj) {
-		o := p.objects.at(c.ref())
+	if c.Is(keytable.Obj) {
+		o := p.objects.at(c.Ref())
 		o.deadline, o.created, o.access = deadline, created, access
 		return
 	}
-	b := p.slabs.at(c.ref())
-	b.setDeadline(deadline)
-	b.setCreated(created)
-	b.setAccess(access)
-	b[offFlags] &^= flagRaw
+	b := p.slabs.At(c.Ref())
+	b.SetDeadline(deadline)
+	b.SetCreated(created)
+	b.SetAccess(access)
+	*b.Flags() &^= flagRaw
 }
 
 // objectOf is the cell's object, nil if it is a block.
 func (p *part) objectOf(c cell) *Object {
-	if c.is(cellObj) {
-		return p.objects.at(c.ref())
+	if c.Is(keytable.Obj) {
+		return p.objects.at(c.Ref())
 	}
 	return nil
 }

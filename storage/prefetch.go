@@ -3,6 +3,7 @@ package storage
 import (
 	"math/bits"
 
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 )
 
@@ -69,16 +70,14 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 	}
 	for i := range places[:n] {
 		sl := places[i].sl
-		sum += uint64(sl.table.used) + sl.lastDelete // both lines of the slot
+		sum += uint64(sl.table.Len()) + sl.lastDelete // both lines of the slot
 	}
 	for i := range places[:n] {
-		if b := places[i].sl.table.bucket(places[i].hash); b.used > 0 {
-			sum += uint64(b.cells[b.home(places[i].hash)])
-		}
+		sum += places[i].sl.table.Prefetch(places[i].hash)
 	}
 	for i := range places[:n] {
 		at := &places[i]
-		c, _ := at.sl.table.find(at.hash, func(cell) bool { return true })
+		c, _ := at.sl.table.Find(at.hash, func(cell) bool { return true })
 		if c != nil {
 			sum += at.p.prefetchCell(*c)
 			at.o = at.p.objectOf(*c)
@@ -97,13 +96,13 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 
 // prefetchCell reads the part of a cell's value that most uses read.
 func (p *part) prefetchCell(c cell) (sum uint64) {
-	if c.is(cellObj) {
-		if o := p.objects.at(c.ref()); o != nil {
+	if c.Is(keytable.Obj) {
+		if o := p.objects.at(c.Ref()); o != nil {
 			sum = uint64(o.access)
 		}
 		return sum
 	}
-	b := p.slabs.at(c.ref())
+	b := p.slabs.At(c.Ref())
 	for from := 0; from < min(len(b), 4*cacheLine); from += cacheLine {
 		sum += uint64(b[from])
 	}

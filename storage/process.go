@@ -1,6 +1,10 @@
 package storage
 
-import "runtime/metrics"
+import (
+	"runtime/metrics"
+
+	"keyp/storage/slab"
+)
 
 // ProcessMemory is the process's own memory, in bytes: that of the Go runtime, and the slabs of
 // small keys, which are outside the Go heap. Mapped pages of the data file are not included; the
@@ -37,7 +41,7 @@ func ReadProcessMemory() ProcessMemory {
 			v[i] = int64(s.Value.Uint64())
 		}
 	}
-	slabs := OffHeap()
+	slabs := slab.OffHeap()
 	mapped, free := v[0]-v[1]+slabs, v[2]
 	return ProcessMemory{Used: mapped - free, Heap: v[3] + slabs, Gaps: v[4], Mapped: mapped,
 		Free: free, Cycles: v[5]}

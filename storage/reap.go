@@ -6,6 +6,7 @@ import (
 
 	"keyp/internal/histogram"
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/ttl"
 )
 
@@ -129,7 +130,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 //go:noinline
 func (p *part) prefetch(keys int) (sum uint64) {
 	p.index.Ahead(func(e ttl.Entry) bool {
-		sum += p.prefetchCell(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
+		sum += p.prefetchCell(keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj))
 		keys--
 		return keys > 0
 	})

@@ -3,10 +3,11 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
-	"keyp/storage/format"
-	"keyp/storage/object"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
 )
 
 // This file has the methods of an open store for storage/repair.
@@ -147,7 +148,7 @@ func (s *Store) dropEmpty() {
 // empty appends the keys whose collections have no element.
 func (p *part) empty(db int, keys []Key) []Key {
 	for _, sl := range p.allUsed() {
-		sl.table.walk(func(c *cell) {
+		sl.table.Walk(func(c *cell) {
 			if o := p.objectOf(*c); o != nil && exists(c) && o.val.Type() != object.TypeString &&
 				o.val.Len() == 0 {
 				keys = append(keys, Key{DB: db, Slot: sl.num, Hash: p.shard.store.hash(p.name(*c)),

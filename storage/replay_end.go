@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"keyp/storage/format"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // finish puts the time and the counts in place and removes what the log says is reaped but only
@@ -51,7 +52,7 @@ func (r *recovering) countTimed() error {
 	r.eachPart(func(p *part) {
 		p.timed = 0
 		for _, sl := range p.allUsed() {
-			sl.table.walk(func(c *cell) {
+			sl.table.Walk(func(c *cell) {
 				if o := p.objectOf(*c); o != nil && o.is(stateTimed) {
 					p.timed++
 				}

@@ -10,7 +10,9 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
+	"keyp/storage/slab"
 )
 
 // resident is a key read from the data file, ready to be put into memory.
@@ -49,19 +51,19 @@ func objectFrom(m *format.Image, v object.Value) *Object {
 // was damaged is dirty, so that it is written again.
 func (p *part) load(sl *slot, k Key, got resident) *cell {
 	var c cell
-	if got.object == nil && !p.room(blockHeader+len(k.Name)+len(got.small)) {
+	if got.object == nil && !p.room(slab.Header+len(k.Name)+len(got.small)) {
 		got.object = spilled(k.Name, got.small)
 	}
 	if got.object != nil {
-		c = newCell(k.Hash, p.objects.add(got.object), cellObj)
+		c = keytable.NewCell(k.Hash, p.objects.add(got.object), keytable.Obj)
 		if got.object.elementDeadline() != 0 {
 			got.object.state |= stateTimed // it counts already
 		}
 	} else {
-		ref, b := p.slabs.alloc(blockHeader + len(k.Name) + len(got.small))
-		b.setKey(k.Name)
-		b.setValue(got.small)
-		c = newCell(k.Hash, ref, 0)
+		ref, b := p.slabs.Alloc(slab.Header + len(k.Name) + len(got.small))
+		b.SetKey(k.Name)
+		b.SetValue(got.small)
+		c = keytable.NewCell(k.Hash, ref, 0)
 	}
 	s := p.shard.store
 	// While it is opened, its time is not known.
@@ -88,20 +90,20 @@ func (p *part) tombstone(sl *slot, k Key) {
 // have it either.
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	p.tombs++
-	if len(k.Name) > maxSlabKey || !p.room(blockHeader+len(k.Name)) {
+	if len(k.Name) > maxSlabKey || !p.room(slab.Header+len(k.Name)) {
 		ref := p.objects.add(&Object{key: string(k.Name), flags: flags})
-		return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
+		return p.insert(sl, k.Hash, keytable.NewCell(k.Hash, ref, keytable.Tomb|keytable.Obj))
 	}
-	ref, b := p.slabs.alloc(blockHeader + len(k.Name))
-	b.setKey(k.Name)
-	b.setValue(nil)
-	b[offFlags] = flags
-	return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb))
+	ref, b := p.slabs.Alloc(slab.Header + len(k.Name))
+	b.SetKey(k.Name)
+	b.SetValue(nil)
+	*b.Flags() = flags
+	return p.insert(sl, k.Hash, keytable.NewCell(k.Hash, ref, keytable.Tomb))
 }
 
 // byID finds the cell of an id in the index.
 func (p *part) byID(id uint64) (*slot, *cell, Key) {
-	c := newCell(0, uint32(id), cell(id)&cellObj)
+	c := keytable.NewCell(0, uint32(id), cell(id)&keytable.Obj)
 	name := p.name(c)
 	k := Key{Slot: uint16(id >> 33), Hash: p.shard.store.hash(name), Name: name}
 	sl := p.slot(k)

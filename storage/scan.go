@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 )
 
@@ -19,7 +20,7 @@ import (
 // so it is visited at least once.
 //
 //	cursor = slot << 29 | hash prefix, and 0 for start and end
-const scanEnd = uint64(Slots) << hashBits
+const scanEnd = uint64(Slots) << keytable.HashBits
 
 // found is a key of a scan step.
 type found struct {
@@ -218,7 +219,7 @@ func (w *walk) scan(db int, cursor uint64, count int,
 		return 0, nil
 	}
 	for n, size := 0, 0; n < max(count, 1) && size < listBytes; {
-		slot, from := uint16(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
+		slot, from := uint16(cursor>>keytable.HashBits), uint32(cursor&(1<<keytable.HashBits-1))
 		sh := v.s.shards[v.s.shardOf(slot)]
 		w.step, w.names = w.step[:0], w.names[:0]
 		next, p := w.scanSlot(sh, slot, db, from, count-n)
@@ -268,12 +269,14 @@ func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32,
 }
 
 // behind is the cursor of the first key after a shard.
-func (w *walk) behind(sh *shard) uint64 { return uint64((sh.num+1)*w.s.slotsPerShard) << hashBits }
+func (w *walk) behind(sh *shard) uint64 {
+	return uint64((sh.num+1)*w.s.slotsPerShard) << keytable.HashBits
+}
 
 // occupied is the first slot from number on that may have keys; nil if none has.
 func (p *part) occupied(number int) (found *slot) {
 	p.used(number-int(p.first), func(sl *slot) bool {
-		if sl.partial || sl.table.used > 0 {
+		if sl.partial || sl.table.Len() > 0 {
 			found = sl
 		}
 		return found == nil
@@ -285,15 +288,17 @@ func (p *part) occupied(number int) (found *slot) {
 // after the last one is the end.
 func SlotCursor(slot uint16) uint64 { return position(slot, 0) }
 
-func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
+func position(slot uint16, prefix uint32) uint64 {
+	return uint64(slot)<<keytable.HashBits | uint64(prefix)
+}
 
 // scanMemory adds keys of one bucket of a slot whose keys are all in memory.
 func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int) (next uint64) {
 	now := w.now()
 	var keys []found
-	after, done := sl.table.walkBucket(from, func(c *cell) {
+	after, done := sl.table.WalkBucket(from, func(c *cell) {
 		if it, ok := w.liveItem(p, *c, now); ok {
-			keys = append(keys, found{prefix: c.prefix(), item: it})
+			keys = append(keys, found{prefix: c.Prefix(), item: it})
 		}
 	})
 	switch cut, all := w.addSome(keys, count); {
@@ -320,7 +325,7 @@ func (w *walk) liveItem(p *part, c cell, now int64) (Item, bool) {
 }
 
 func (p *part) liveItem(c cell, now int64) (Item, bool) {
-	if c.is(cellTomb) {
+	if c.Is(keytable.Tomb) {
 		return Item{}, false
 	}
 	it := p.item(c)
@@ -359,7 +364,7 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32,
 			w.unlock(sh)
 		}
 		// A merge uses as much as a bucket spans.
-		st, err := w.readStretch(p.space, number, from, min(count, bucketCells))
+		st, err := w.readStretch(p.space, number, from, min(count, keytable.BucketCells))
 		if try < 3 {
 			w.lock(sh)
 		}
@@ -389,7 +394,7 @@ func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from
 }
 
 // stretchEnd is one past the last hash prefix.
-const stretchEnd = 1 << hashBits
+const stretchEnd = 1 << keytable.HashBits
 
 // fileStretch is the data file's part of a slot up to a prefix. Memory may have newer state.
 type fileStretch struct {
@@ -401,7 +406,8 @@ type fileStretch struct {
 // names.
 func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 	count int) (st fileStretch, err error) {
-	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot), from<<(32-hashBits))
+	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot),
+		from<<(32-keytable.HashBits))
 	st.upTo = stretchEnd
 	now, size := w.onDisk(w.s.shardOf(slot)), 0
 	err = w.s.file.view(func(tx *bolt.Tx) error {
@@ -409,7 +415,7 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32,
 			if !bytes.HasPrefix(at, start[:6]) || len(at) < format.PrefixLen {
 				return errEnough
 			}
-			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
+			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - keytable.HashBits)
 			if n := len(st.keys); n > 0 && (n >= count || size >= walkBytes) &&
 				prefix != st.keys[n-1].prefix {
 				st.upTo = prefix
@@ -451,12 +457,12 @@ func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int,
 	lockedAt := w.onDisk(p.shard.num)
 	var keys []found
 	upTo := st.upTo
-	after, done := sl.table.walkBucket(from, func(c *cell) {
-		if c.prefix() >= st.upTo {
+	after, done := sl.table.WalkBucket(from, func(c *cell) {
+		if c.Prefix() >= st.upTo {
 			return
 		}
 		if it, ok := w.liveItem(p, *c, now); ok {
-			keys = append(keys, found{prefix: c.prefix(), item: it})
+			keys = append(keys, found{prefix: c.Prefix(), item: it})
 		}
 	})
 	if !done {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"keyp/storage/object"
+	"keyp/storage/slab"
 )
 
 // Testing has everything that tests change in a store. Its zero value changes nothing.
@@ -88,10 +89,11 @@ type bounds struct {
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
 	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime,
-		reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes,
+		reapLooks, windowSize, stretchSize, stretchTime, slab.MaxChunks, groupMost,
+		coverMost, maxNotes,
 		dueStep, exactMost, snapshotGrowth, largeRuns}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes,
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, slab.MaxChunks, 2, 5, maxNotes,
 			3, 40, 1 << 20, 1}
 	}
 	if t.slabChunks != 0 {

@@ -263,7 +263,7 @@ func (t *Txn) unchanged(had pinned) bool {
 	case !there || p.objectOf(*c) != nil:
 		return false
 	default:
-		return bytes.Equal(p.item(*c).b.value(), had.item.b.value())
+		return bytes.Equal(p.item(*c).b.Value(), had.item.b.Value())
 	}
 }
 

@@ -33,7 +33,7 @@ func TestStampAfterMoves(t *testing.T) {
 				!bytes.Equal(value, bytes.Repeat([]byte("x"), 900)) {
 				t.Fatalf("last%d: %q, %v", i, value, err)
 			}
-			if item.b.lsn() == 0 {
+			if item.b.LSN() == 0 {
 				t.Fatalf("last%d has no LSN", i)
 			}
 		}

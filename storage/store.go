@@ -18,6 +18,7 @@ import (
 	"keyp/internal/vfs"
 	"keyp/storage/archive"
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/wal"
 	"keyp/ttl"
 )
@@ -560,10 +561,10 @@ func (sh *shard) forget(db int) {
 			if sl.partial {
 				sh.store.partials.Add(-1)
 			}
-			sl.table = table{} // a checkpoint may still look keys up
+			sl.table = keytable.Table{} // a checkpoint may still look keys up
 		}
 		p.dead = true
-		p.slabs.drop()
+		p.slabs.Drop()
 		sh.mu.parts[db] = nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyp/storage/object"
+	"keyp/storage/slab"
 )
 
 // ageing is a stream that has one entry at each millisecond, and whose entries age while readers
@@ -80,7 +81,7 @@ func (a *ageing) add(t *Txn, n int) {
 // has the stream for longer than it takes to remove some hundred runs.
 func TestMillionEntriesAge(t *testing.T) {
 	count, age := int64(1_000_000), int64(10_000)
-	if pagesOnHeap { // the race detector takes ten times as long
+	if slab.OnHeap { // the race detector takes ten times as long
 		count /= 10
 	}
 	h := newHarness(t)

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 )
 
@@ -163,10 +164,10 @@ func (s *Store) streamAt(k Key) (*part, *cell, *object.Stream) {
 func (p *part) grew(c *cell, o *Object) {
 	delta := o.measure()
 	p.objects.bytes += delta
-	if c.is(cellDirty) {
+	if c.Is(keytable.Dirty) {
 		p.dirty += delta
 	}
-	p.objects.noteLarge(c.ref(), o)
+	p.objects.noteLarge(c.Ref(), o)
 }
 
 // loadRuns reads runs while others use their shard.
@@ -244,8 +245,8 @@ func (o *Object) owed() int64 {
 func (p *part) cleanInDirty() (n int64) {
 	for ref := range p.objects.large {
 		o := p.objects.list[ref]
-		if _, c, found := p.cellAt(o.name(), ref, cellObj); found && c.is(cellDirty) &&
-			!c.is(cellTomb) {
+		if _, c, found := p.cellAt(o.name(), ref, keytable.Obj); found && c.Is(keytable.Dirty) &&
+			!c.Is(keytable.Tomb) {
 			n += int64(o.bytes()) - o.owed()
 		}
 	}
@@ -352,7 +353,7 @@ func (h *housekeeper) leaveSome(l largeStream, enough int) (freed int64, last bo
 func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int,
 	chosen func() bool) (freed int64, last bool) {
 	o := l.o
-	_, c, found := l.p.cellAt(o.name(), l.ref, cellObj)
+	_, c, found := l.p.cellAt(o.name(), l.ref, keytable.Obj)
 	if !found || !h.mayLeaveRuns(o, v) {
 		return 0, true
 	}
@@ -407,8 +408,8 @@ func (c *copying) has(id uint64) bool {
 
 // keepsKey reports whether an object is a stream whose runs leave memory instead of its key.
 func (p *part) keepsKey(c cell) bool {
-	_, large := p.objects.large[c.ref()]
-	return large && c.is(cellObj)
+	_, large := p.objects.large[c.Ref()]
+	return large && c.Is(keytable.Obj)
 }
 
 // trimLoaded bounds what a stream that is being read from the data file, in the order of its

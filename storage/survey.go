@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"keyp/internal/histogram"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 )
 
@@ -111,7 +112,7 @@ func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole b
 // their tables say it all: everything is in memory, and nothing is due. It returns the cursor to go
 // on from.
 func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint64) {
-	number := uint16(from >> hashBits)
+	number := uint16(from >> keytable.HashBits)
 	sh := w.s.shards[w.s.shardOf(number)]
 	w.lock(sh)
 	defer w.unlock(sh)
@@ -125,12 +126,12 @@ func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint
 	next = w.behind(sh)
 	looks := 0
 	p.used(int(number-p.first), func(sl *slot) bool {
-		if sl.partial || sl.table.used > typesSlot || looks > typesStep {
+		if sl.partial || sl.table.Len() > typesSlot || looks > typesStep {
 			next = position(sl.num, 0)
 			return false
 		}
-		looks += sl.table.used
-		sl.table.walk(func(c *cell) {
+		looks += sl.table.Len()
+		sl.table.Walk(func(c *cell) {
 			if o := p.objectOf(*c); o == nil && exists(c) {
 				counts[object.TypeString]++
 			} else if exists(c) {

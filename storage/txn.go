@@ -7,6 +7,7 @@ import (
 
 	"keyp/internal/bigcopy"
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -93,20 +94,20 @@ type txnReports struct {
 
 // touched is a key that gets the batch's LSN.
 type touched struct {
-	p       *part
-	sl      *slot
-	c       cell
-	emptied uint32 // slabs.emptied when the key was written
+	p     *part
+	sl    *slot
+	c     cell
+	freed uint32 // slabs.freed when the key was written
 }
 
 // stale reports whether the key may have been removed or moved in memory since, so that its place
 // may be inside another block.
 func (w *touched) stale() bool {
-	if w.emptied == w.p.slabs.emptied {
+	if w.freed == w.p.slabs.Freed() {
 		return false
 	}
-	c, _ := w.sl.table.find(uint64(w.c), func(c cell) bool {
-		return c.ref() == w.c.ref() && c.is(cellObj) == w.c.is(cellObj)
+	c, _ := w.sl.table.Find(uint64(w.c), func(c cell) bool {
+		return c.Ref() == w.c.Ref() && c.Is(keytable.Obj) == w.c.Is(keytable.Obj)
 	})
 	return c == nil
 }
@@ -179,13 +180,13 @@ func (t *Txn) End() uint64 {
 func (t *Txn) stamp(lsn uint64) {
 	for i := range t.wrote {
 		w := &t.wrote[i]
-		if w.c.is(cellObj) {
-			if o := w.p.objects.at(w.c.ref()); o != nil {
+		if w.c.Is(keytable.Obj) {
+			if o := w.p.objects.at(w.c.Ref()); o != nil {
 				o.lsn = lsn
 			}
-		} else if !w.stale() && w.p.slabs.chunks[w.c.ref()>>chunkBits].mem != nil {
+		} else if !w.stale() && w.p.slabs.Has(w.c.Ref()) {
 			// nil: removed again by this transaction.
-			w.p.slabs.at(w.c.ref()).setLSN(lsn)
+			w.p.slabs.At(w.c.Ref()).SetLSN(lsn)
 		}
 	}
 	for _, sl := range t.gone {
@@ -233,7 +234,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	}
 	sl = p.slot(k)
 	c = p.find(sl, k)
-	if c == nil || c.is(cellTomb) {
+	if c == nil || c.Is(keytable.Tomb) {
 		t.seen = max(t.seen, sl.lastDelete, sh.mu.flushLSN)
 		return p, sl, c
 	}
@@ -260,7 +261,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 }
 
 // exists reports whether the cell that live returned is a key.
-func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
+func exists(c *cell) bool { return c != nil && !c.Is(keytable.Tomb) }
 
 // expire removes a due key; the caller writes the record. A command's record names the key: one
 // that states that all due by now is gone would cover keys that are still there and counted.
@@ -288,7 +289,7 @@ func (t *Txn) counted(p *part) {
 }
 
 func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
-	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.emptied})
+	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.Freed()})
 }
 
 // Get finds a live key, marks it as accessed, and calls the governor, which may move its deadline.
@@ -432,9 +433,9 @@ func (p *part) setDeadline(t *Txn, sl *slot, c *cell, deadline int64, created ui
 	if o := p.objectOf(*c); o != nil {
 		o.deadline, o.created = deadline, created
 	} else {
-		b := p.slabs.at(c.ref())
-		b.setDeadline(deadline)
-		b.setCreated(created)
+		b := p.slabs.At(c.Ref())
+		b.SetDeadline(deadline)
+		b.SetCreated(created)
 	}
 	p.setIndex(p.id(sl, *c), was, p.due(*c))
 	p.markDirty(sl, c)
@@ -467,7 +468,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		deadline = p.deadline(*c)
 	}
 	end := max(len(old), off+len(data))
-	if !exists(c) || !c.is(cellObj) || isSmall(k.Name, old) {
+	if !exists(c) || !c.Is(keytable.Obj) || isSmall(k.Name, old) {
 		if fitsBlock(k.Name, end) || off <= len(old) {
 			value := make([]byte, end)
 			copy(value, old)

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/format"
+	"keyp/storage/keytable"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -111,7 +112,7 @@ func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool,
 	sl := p.slot(k)
 	c := p.find(sl, k)
 	found := Unfinished{Space: p.space, Name: string(k.Name)}
-	if c != nil && c.is(cellDirty) && !twice {
+	if c != nil && c.Is(keytable.Dirty) && !twice {
 		if !stated(found.Space, found.Name) {
 			report(found)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"keyp/internal/config"
-	"keyp/storage"
+	"keyp/storage/slab"
 )
 
 const (
@@ -54,7 +54,7 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 				debug.SetGCPercent(want)
 				now = want
 			}
-			if to := memoryLimit(cfg.Int("maxmemory"), storage.OffHeap()); limit &&
+			if to := memoryLimit(cfg.Int("maxmemory"), slab.OffHeap()); limit &&
 				differs(to, bound) {
 				debug.SetMemoryLimit(to)
 				bound = to

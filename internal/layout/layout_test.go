@@ -30,7 +30,7 @@ var rules = map[string][]string{
 		"commands", "storage", "storage/repair", "internal/clock", "internal/config",
 		"internal/exporter", "internal/importer", "internal/progress", "internal/rdb",
 		"internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive",
-		"storage/backupfile", "storage/snapshotfile"},
+		"storage/backupfile", "storage/slab", "storage/snapshotfile"},
 	// The bench tool measures servers from outside, so it knows nothing of this one.
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/childproc",
 		"github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
@@ -90,8 +90,9 @@ var rules = map[string][]string{
 
 	// The store alone writes the data file and the log.
 	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal",
-		"storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob",
-		"internal/progress", "internal/histogram", "internal/bigcopy", "internal/vfs",
+		"storage/keytable", "storage/object", "storage/slab", "ttl", "internal/boltfile",
+		"internal/clock", "internal/glob", "internal/progress", "internal/histogram",
+		"internal/bigcopy", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
@@ -108,6 +109,9 @@ var rules = map[string][]string{
 	"storage/snapshotfile": {"internal/vfs"},
 	// The log knows batches of bytes, and not what is in them.
 	"storage/wal": {"internal/clock", "internal/progress", "internal/histogram", "internal/vfs"},
+	// The memory of small keys, and where keys are in memory: they know no store.
+	"storage/keytable": {},
+	"storage/slab":     {"golang.org/x/sys/unix"},
 	// Values know neither log nor file.
 	"storage/object": {"internal/bigcopy"},
 

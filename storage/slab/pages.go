@@ -1,4 +1,4 @@
-package storage
+package slab
 
 import (
 	"fmt"
@@ -41,8 +41,8 @@ type pagePool struct {
 
 // take gives a page of chunkSize bytes with anything in them.
 func (p *pagePool) take() *page {
-	if pagesOnHeap {
-		return &page{mem: make([]byte, chunkSize)}
+	if OnHeap {
+		return &page{mem: make([]byte, ChunkSize)}
 	}
 	pg := &page{mem: p.next()}
 	pg.cleanup = runtime.AddCleanup(pg, p.put, pg.mem)
@@ -63,7 +63,7 @@ func (p *pagePool) next() []byte {
 	mem := (*from)[last]
 	(*from)[last] = nil
 	*from = (*from)[:last]
-	p.mu.inUse += chunkSize
+	p.mu.inUse += ChunkSize
 	return mem
 }
 
@@ -74,15 +74,15 @@ func (p *pagePool) grow() {
 		// As the runtime does when its heap cannot grow.
 		panic(fmt.Sprintf("storage: out of memory: %v", err))
 	}
-	for at := regionSize; at > 0; at -= chunkSize {
-		p.mu.clean = append(p.mu.clean, region[at-chunkSize:at:at])
+	for at := regionSize; at > 0; at -= ChunkSize {
+		p.mu.clean = append(p.mu.clean, region[at-ChunkSize:at:at])
 	}
 }
 
 func (p *pagePool) put(mem []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.inUse -= chunkSize
+	p.mu.inUse -= ChunkSize
 	if len(p.mu.spare) < sparePages {
 		p.mu.spare = append(p.mu.spare, mem)
 		return
@@ -96,12 +96,12 @@ func (p *pagePool) put(mem []byte) {
 func OffHeap() int64 {
 	pages.mu.Lock()
 	defer pages.mu.Unlock()
-	return pages.mu.inUse + int64(len(pages.mu.spare))*chunkSize
+	return pages.mu.inUse + int64(len(pages.mu.spare))*ChunkSize
 }
 
 // free returns the memory to the pool. Nothing may refer to it.
 func (pg *page) free() {
-	if !pagesOnHeap {
+	if !OnHeap {
 		pg.cleanup.Stop()
 		pages.put(pg.mem)
 	}

@@ -1,4 +1,4 @@
-package storage
+package slab
 
 import (
 	"runtime"
@@ -10,13 +10,13 @@ import (
 // TestPagesReturn: memory outside the heap comes back when it is freed, when a part is
 // dropped, and when nobody refers to it any more.
 func TestPagesReturn(t *testing.T) {
-	if pagesOnHeap {
+	if OnHeap {
 		t.Skip("the race detector's build has pages on the heap")
 	}
-	fill := func() *slabs {
-		s := newSlabs()
+	fill := func() *Allocator {
+		s := New()
 		for range 3000 {
-			s.alloc(1000)
+			s.Alloc(1000)
 		}
 		return &s
 	}
@@ -25,7 +25,7 @@ func TestPagesReturn(t *testing.T) {
 	if s.inChunks < 3000*1000 || pages.bytes() < s.inChunks {
 		t.Fatalf("%d bytes held, %d of pages", s.inChunks, pages.bytes())
 	}
-	s.drop()
+	s.Drop()
 	if left := pages.bytes(); left > other {
 		t.Errorf("%d bytes left after drop, %d before", left, other)
 	}
