@@ -39,7 +39,7 @@ var (
 	eventHIncrByFloat = hashEvent("hincrbyfloat")
 )
 
-// runHIncrBy looks at the increment before the key, and leaves the field its deadline.
+// runHIncrBy checks the increment before it reads the key, and keeps the field's deadline.
 func runHIncrBy(c *Ctx) error {
 	by, ok := ParseInt(c.Arg(3))
 	if !ok {
@@ -68,7 +68,7 @@ func runHIncrBy(c *Ctx) error {
 	return nil
 }
 
-// runHIncrByFloat does as runHIncrBy does.
+// runHIncrByFloat is runHIncrBy for floating point numbers.
 func runHIncrByFloat(c *Ctx) error {
 	by, ok := resp.ParseLongDouble(c.Arg(3))
 	switch {

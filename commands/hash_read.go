@@ -82,7 +82,7 @@ var hashReadCommands = []Spec{
 
 var hashFieldArgs = []Arg{keyArg("key"), stringArg("field")}
 
-// replyField writes a field's value, or null.
+// replyField replies with a field's value, or with null and false if there is no such field.
 func replyField(out *resp.Writer, h *object.Hash, field []byte) (ok bool) {
 	val, _, ok := h.Get(field)
 	if ok {
@@ -123,7 +123,7 @@ func listFieldsCommand(name, summary string, part func(field, val []byte) []byte
 	}
 }
 
-// listFields is HKEYS and HVALS, which reply a part of each field.
+// listFields returns the handler of HKEYS or HVALS, which reply with a part of each field.
 func listFields(part func(field, val []byte) []byte) func(*Ctx) error {
 	return reading((*Ctx).readHash, func(c *Ctx, h *object.Hash) {
 		c.Out.Array(h.Len())

@@ -63,7 +63,7 @@ var hllCommands = []Spec{
 
 var eventPFAdd = storage.Event{Class: storage.EventString, Name: "pfadd"}
 
-// readSketch is readString for a HyperLogLog; errNoSketch for another string.
+// readSketch is readString for a HyperLogLog. It returns errNoSketch for another string.
 func (c *Ctx) readSketch(k storage.Key) (s sketch, ok bool, err error) {
 	value, ok, err := c.readString(k)
 	if err != nil || !ok {
@@ -73,8 +73,8 @@ func (c *Ctx) readSketch(k storage.Key) (s sketch, ok bool, err error) {
 	return s, err == nil, err
 }
 
-// sketch is readSketch for a command that is to change it: nothing is counted, and its encoding is
-// "raw", even if the command fails then, as in Redis.
+// sketch returns the HyperLogLog of a key for a command that changes it. It counts no hit or miss.
+// The key's encoding becomes "raw", even if the command then fails, as in Redis.
 func (c *Ctx) sketch(k storage.Key) (s sketch, ok bool, err error) {
 	value, ok, err := c.String(k)
 	if err != nil || !ok {
@@ -148,8 +148,8 @@ func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 	}
 }
 
-// differences returns the parts in which two strings of one length differ, from up to another, and
-// how many bytes these have. It looks at 64 bytes at a time.
+// differences returns the parts in which two strings of one length differ, each as a half-open
+// range. size is their total in bytes. It compares 64 bytes at a time.
 func differences(a, b []byte) (parts [][2]int, size int) {
 	const step = 64
 	for at := 0; at < len(a); at += step {
@@ -188,8 +188,8 @@ func runPFCount(c *Ctx) error {
 	return nil
 }
 
-// countOne is PFCOUNT of one key, which caches the estimate in the key, as Redis does. On a full
-// disk, and at a follower, it does not cache it.
+// countOne runs PFCOUNT for one key. It caches the estimate in the key, as Redis does, except on a
+// full disk and at a follower.
 func countOne(c *Ctx) error {
 	k := c.Keys[0]
 	s, ok, err := c.readSketch(k)
@@ -308,7 +308,7 @@ func runPFDebug(c *Ctx) error {
 	return nil
 }
 
-// testElements is how many elements PFSELFTEST adds.
+// testElements is the number of elements that PFSELFTEST adds.
 const testElements = 1_000_000
 
 // mostTested is the longest sparse sketch of PFSELFTEST, in bytes: each element goes through all of

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// sketch is a HyperLogLog in the bytes that Redis gives it: a header of "HYLL", the encoding, three
-// bytes without use and a cached cardinality in 8 bytes, then 16384 registers of 6 bits, either all
-// of them (dense) or as runs of equal ones (sparse):
+// sketch is a HyperLogLog in Redis's format. The header is "HYLL", the encoding, three unused bytes
+// and a cached cardinality in 8 bytes. Then come 16384 registers of 6 bits, either all of them
+// (dense) or as runs of equal ones (sparse):
 //
 //	00llllll           l+1 registers that are 0
 //	01llllll llllllll  l+1 registers that are 0
@@ -40,7 +40,7 @@ const (
 	errSketchBroken Error = "INVALIDOBJ Corrupted HLL object detected"
 )
 
-// newSketch is an empty one.
+// newSketch returns an empty sketch.
 func newSketch() sketch {
 	s := make(sketch, sketchHeader, sketchHeader+16)
 	copy(s, "HYLL")
@@ -48,7 +48,7 @@ func newSketch() sketch {
 	return appendRun(s, 0, sketchRegisters)
 }
 
-// asSketch looks at the header of a string.
+// asSketch returns a string as a sketch after it has checked the header and the length.
 func asSketch(value []byte) (sketch, error) {
 	switch {
 	case len(value) < sketchHeader, !bytes.HasPrefix(value, []byte("HYLL")),
@@ -63,7 +63,7 @@ func asSketch(value []byte) (sketch, error) {
 
 func (s sketch) dense() bool { return s[4] == denseSketch }
 
-// cached returns the cardinality that was calculated last; false: registers have changed since.
+// cached returns the cardinality that was calculated last; false if registers have changed since.
 func (s sketch) cached() (uint64, bool) {
 	return binary.LittleEndian.Uint64(s[8:]), s[sketchStale]&0x80 == 0
 }
@@ -77,7 +77,8 @@ type sketchRun struct {
 	size   int
 }
 
-// readRun reads the run that s, which is not empty, begins with; false: half of it is missing.
+// readRun reads the first run of s, which is not empty. It returns false if half of the run is
+// missing.
 func readRun(s []byte) (sketchRun, bool) {
 	b := s[0]
 	switch {
@@ -91,7 +92,8 @@ func readRun(s []byte) (sketchRun, bool) {
 	return sketchRun{0, int(b&0x3f)<<8 + int(s[1]) + 1, 2}, true
 }
 
-// appendRun appends a run, of any length where value is 0, and nothing where it has no registers.
+// appendRun appends a run, or nothing if length is 0. Only runs with value 0 can be longer than
+// maxSparseRun.
 func appendRun(s []byte, value byte, length int) []byte {
 	switch {
 	case length == 0:
@@ -104,8 +106,8 @@ func appendRun(s []byte, value byte, length int) []byte {
 	return append(s, 0x40|byte((length-1)>>8), byte(length-1))
 }
 
-// eachRun visits the runs of a sparse sketch, at their first registers. It returns false if they
-// are not those of 16384 registers, and then has not visited all.
+// eachRun calls visit with each run of a sparse sketch and the run's first register. It returns
+// false if the runs do not have exactly 16384 registers. Then it may not have visited all runs.
 func (s sketch) eachRun(visit func(at int, run sketchRun)) bool {
 	at := 0
 	for rest := s[sketchHeader:]; len(rest) > 0; {
@@ -120,7 +122,7 @@ func (s sketch) eachRun(visit func(at int, run sketchRun)) bool {
 	return at == sketchRegisters
 }
 
-// register is one of a dense sketch.
+// register returns register i of a dense sketch.
 func (s sketch) register(i int) byte {
 	at, shift := sketchHeader+i*6/8, i*6%8
 	b := uint(s[at])
@@ -130,7 +132,7 @@ func (s sketch) register(i int) byte {
 	return byte(b >> shift & 63)
 }
 
-// setRegister sets one of a dense sketch.
+// setRegister sets register i of a dense sketch.
 func (s sketch) setRegister(i int, value byte) {
 	at, shift := sketchHeader+i*6/8, i*6%8
 	s[at] = s[at]&^byte(63<<shift) | value<<shift
@@ -139,7 +141,7 @@ func (s sketch) setRegister(i int, value byte) {
 	}
 }
 
-// mergeInto raises registers to the registers of s; false: s is damaged.
+// mergeInto raises each register to that of s if it is lower. It returns false if s is damaged.
 func (s sketch) mergeInto(registers *[sketchRegisters]byte) bool {
 	if s.dense() {
 		for i := range registers {
@@ -156,7 +158,7 @@ func (s sketch) mergeInto(registers *[sketchRegisters]byte) bool {
 	})
 }
 
-// toDense returns a dense sketch with the same registers; false: s is damaged.
+// toDense returns a dense sketch with the same registers. It returns false if s is damaged.
 func (s sketch) toDense() (sketch, bool) {
 	if s.dense() {
 		return s, true
@@ -173,8 +175,8 @@ func (s sketch) toDense() (sketch, bool) {
 	})
 }
 
-// raise raises a register of s, which may be changed, to value if it is lower. A sparse sketch that
-// would become longer than sparseMax bytes becomes a dense one. It gives what s has become, and
+// raise raises a register of s to value if it is lower. It may change s. A sparse sketch that would
+// become longer than sparseMax bytes becomes a dense one. raise returns the resulting sketch, and
 // whether the register was lower.
 func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, error) {
 	if s.dense() {
@@ -209,8 +211,9 @@ func (s sketch) raise(register int, value byte, sparseMax int64) (sketch, bool, 
 	return d.raise(register, value, sparseMax)
 }
 
-// find returns the run of a sparse sketch that has a register: its place among the bytes, that of
-// the run before it, or its own where it is the first, and its first register.
+// find returns the run of a sparse sketch that contains a register. at is the place of the run
+// among the bytes, and before that of the previous run (at, if there is none). first is its first
+// register.
 func (s sketch) find(register int) (at, before, first int, run sketchRun, ok bool) {
 	at, before = sketchHeader, sketchHeader
 	for at < len(s) {
@@ -224,8 +227,8 @@ func (s sketch) find(register int) (at, before, first int, run sketchRun, ok boo
 	return 0, 0, 0, run, false
 }
 
-// join makes one run of neighbours that are equal and not 0, among the five from a place on: where
-// Redis looks, so that the bytes are the same.
+// join merges neighbouring runs with equal values above 0 among the five runs from a place on.
+// Redis does the same, so the bytes are the same.
 func (s sketch) join(at int) sketch {
 	for n := 0; n < 5 && at < len(s); n++ {
 		b := s[at]
@@ -245,7 +248,7 @@ func (s sketch) join(at int) sketch {
 	return s
 }
 
-// decoded lists the runs of a sparse sketch in words, also of a damaged one.
+// decoded returns the runs of a sparse sketch as text, up to the first damaged run.
 func (s sketch) decoded() []byte {
 	var text []byte
 	for rest := s[sketchHeader:]; len(rest) > 0; {
@@ -293,8 +296,9 @@ func cardinality(registers *[sketchRegisters]byte) uint64 {
 	return uint64(e)
 }
 
-// sigma and tau correct for registers that are 0, and for those at their greatest. The conversions
-// keep the compiler from one rounding for two operations, which would change last digits.
+// sigma and tau correct the estimate for registers that are 0, and for those with the largest
+// value. The conversions to float64 keep the compiler from fusing two operations, which would
+// change the last digits.
 func sigma(x float64) float64 {
 	if x == 1 {
 		return math.Inf(1)
@@ -323,14 +327,14 @@ func tau(x float64) float64 {
 	return z / 3
 }
 
-// registerOf returns the register of an element, and the value that it raises it to.
+// registerOf returns the register of an element, and the value to which the element raises it.
 func registerOf(element []byte) (register int, value byte) {
 	hash := murmur(element, sketchSeed)
 	rest := hash>>sketchBits | 1<<(64-sketchBits)
 	return int(hash & (sketchRegisters - 1)), byte(bits.TrailingZeros64(rest)) + 1
 }
 
-// murmur is MurmurHash64A.
+// murmur returns the MurmurHash64A of data.
 func murmur(data []byte, seed uint64) uint64 {
 	const (
 		m = 0xc6a4a7935bd1e995

@@ -111,7 +111,7 @@ func (s *hotKeysSession) over(now time.Duration) bool {
 	return s.mu.ended
 }
 
-// hotKeysMetrics reads METRICS, which comes first.
+// hotKeysMetrics reads the option METRICS, which must be the first.
 func (a *Cursor) hotKeysMetrics() (cpu, net bool) {
 	if a.Len() < 2 || !a.Word("METRICS") {
 		a.Fail(errMetricsMissing)
@@ -183,7 +183,7 @@ func hotKeysStart(c *Ctx) error {
 	return nil
 }
 
-// intBetween takes an integer within bounds; anything else is err.
+// intBetween takes an integer within bounds; for anything else it fails with err.
 func (a *Cursor) intBetween(low, high int64, err error) int64 {
 	n := a.IntFrom(low, err)
 	if n > high {
@@ -223,7 +223,7 @@ func hotKeysReset(c *Ctx) error {
 	return nil
 }
 
-// hotKeysGet replies an array of one map, or null where nothing was counted.
+// hotKeysGet replies with an array of one map, or with null if nothing was counted.
 func hotKeysGet(c *Ctx) error {
 	s, now := c.Env.hotKeys.session, c.Env.Clock.Mono()
 	if s == nil {
@@ -304,11 +304,11 @@ func (s *hotKeysSession) observe(c *Ctx, reply int, took time.Duration) {
 	s.mu.net.add(names, keys, bytes)
 }
 
-// hotKeysLooks is about how many keys of a command are looked at.
+// hotKeysLooks is about the maximum number of keys of a command that are counted.
 const hotKeysLooks = 500
 
-// someKeys returns the names of the command's keys, and how many there are. Of very many it gives
-// some that are spread over all, different ones each time.
+// someKeys returns the names of the command's keys, and how many keys there are. If there are very
+// many, it returns names that are spread over all of them, different ones each time.
 func (c *Ctx) someKeys() (names [][]byte, keys int) {
 	for _, ks := range c.Spec.named {
 		first, last, step := ks.span(c.Args)
@@ -325,7 +325,7 @@ func (c *Ctx) someKeys() (names [][]byte, keys int) {
 	return names, keys
 }
 
-// requestBytes is how long a command is as clients send it.
+// requestBytes returns the length of a command in RESP, in bytes.
 func requestBytes(args [][]byte) int {
 	header := func(n int) int { // of an array or string, with its line end
 		size := len("*0\r\n")
@@ -370,7 +370,8 @@ func newHeavyKeys(show int) *heavyKeys {
 	return &heavyKeys{places: show * heavyPlaces, by: map[string]*heavyKey{}}
 }
 
-// add adds to the sums of keys, each a part of n, and looks at some of them.
+// add divides n evenly among a command's keys, and adds one part to the sum of each name. names are
+// some of the keys.
 func (h *heavyKeys) add(names [][]byte, keys int, n int64) {
 	if h == nil {
 		return
@@ -398,8 +399,8 @@ func (h *heavyKeys) add(names [][]byte, keys int, n int64) {
 	}
 }
 
-// reply writes the keys with the largest certain sums, and these sums in this unit. A certain sum
-// does not include the charge.
+// reply writes the keys with the largest certain sums, and these sums in the given unit. A certain
+// sum does not include the charge.
 func (h *heavyKeys) reply(out *resp.Writer, show int, unit int64) {
 	list := slices.Clone(h.least)
 	slices.SortFunc(list, func(a, b *heavyKey) int {

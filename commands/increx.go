@@ -104,7 +104,7 @@ func runIncrEx(c *Ctx) error {
 	return increxInt(c, &o)
 }
 
-// intOption reads an integer; nil gives otherwise.
+// intOption parses an integer. It returns otherwise if b is nil.
 func intOption(b []byte, otherwise int64, name string) (int64, error) {
 	if b == nil {
 		return otherwise, nil
@@ -165,7 +165,7 @@ func increxInt(c *Ctx, o *increxOptions) error {
 	return nil
 }
 
-// sumWithin adds, and gives the bound that the sum is beyond, if it is.
+// sumWithin returns n+by and true, or the bound that the sum exceeds and false.
 func sumWithin(n, by, low, high int64) (sum int64, within bool) {
 	sum = n + by
 	switch {

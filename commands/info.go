@@ -99,8 +99,8 @@ type infoText struct {
 	read *storage.Stats
 }
 
-// store returns the store's counters, which are read once for all sections: that locks
-// every shard.
+// store returns the store's counters. It reads them once for all sections, because that locks every
+// shard.
 func (b *infoText) store(c *Ctx) *storage.Stats {
 	if b.read == nil {
 		st := c.view().Stats()
@@ -121,7 +121,7 @@ func (b *infoText) flag(name string, on bool) {
 	b.int(name, n)
 }
 
-// bytes writes a size twice, the second time for people.
+// bytes writes a size twice: in bytes, and in a form for people.
 func (b *infoText) bytes(name string, n int64) {
 	b.int(name, n)
 	b.field(name+"_human", human(n))
@@ -285,7 +285,7 @@ func infoPersistence(c *Ctx, b *infoText) {
 	b.int("key_load_errors", st.LoadErrors)
 }
 
-// okOr is ok, or err after an error.
+// okOr returns "ok", or "err" if err is not nil.
 func okOr(err error) string {
 	if err != nil {
 		return "err"
@@ -293,7 +293,8 @@ func okOr(err error) string {
 	return "ok"
 }
 
-// infoExpiry is Keyp's own: how late expired keys were removed, and what it met.
+// infoExpiry writes Keyp's own section: how late expired keys were removed, the clock, and
+// outboxes.
 func infoExpiry(c *Ctx, b *infoText) {
 	st := b.store(c)
 	b.int("expire_lateness_p50_ms", st.Lateness.P50)

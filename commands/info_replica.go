@@ -13,7 +13,7 @@ func infoCluster(c *Ctx, b *infoText) {
 	}
 }
 
-// infoReplication has Redis's fields. Offsets are LSNs, which are the same at all members.
+// infoReplication writes Redis's fields. Offsets are LSNs, which are the same at all members.
 func infoReplication(c *Ctx, b *infoText) {
 	e := c.Env
 	st := e.groupStatus()

@@ -39,9 +39,9 @@ func (e *Env) awaitsWriters(c *Ctx) bool {
 // PauseWaits reports whether CLIENT PAUSE waits for the end of jobs that may write.
 func (e *Env) PauseWaits() bool { return e.jobs.pausing }
 
-// crowded reports whether no more jobs of scope Pinned are to begin. That is so if a global job
-// runs, if the running jobs leave no processor to the loop, or if a command waits for the end of
-// one.
+// crowded reports whether no more jobs of scope Pinned may begin. That is so if a global job runs,
+// or if the running jobs leave no processor to the loop. It is also so if a command waits for a
+// job's end.
 func (j *jobs) crowded() bool {
 	return j.global || j.pinned > 0 && (j.awaited || j.pinned >= j.most)
 }
@@ -85,15 +85,15 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 	}
 }
 
-// countWriting notes whether a job that begins may write.
+// countWriting records whether a job that begins may write.
 func (e *Env) countWriting(c *Ctx, writes bool) {
 	if c.writing = writes; writes {
 		e.jobs.writing++
 	}
 }
 
-// BeginQueued begins a job that was queued. If its command has to wait by now, RunJob does nothing
-// but return true.
+// BeginQueued begins a job that was queued. If its command has to wait now, RunJob only returns
+// true.
 func (e *Env) BeginQueued(c *Ctx) {
 	writes := c.mayWrite()
 	if c.late = e.pauses(c) || writes && (e.jobs.pausing || e.jobs.global); !c.late {
@@ -101,7 +101,7 @@ func (e *Env) BeginQueued(c *Ctx) {
 	}
 }
 
-// pin ends the transaction of from and gives c the values of its keys.
+// pin ends the transaction of from and pins the values of its keys for c.
 func (e *Env) pin(from, c *Ctx) {
 	if from.Spec.Is(ReadOnly) {
 		from.Txn.By = from.Client.ID // so that ran alone reports what has been due
@@ -114,10 +114,10 @@ func (e *Env) pin(from, c *Ctx) {
 	e.Pins.Pin(from.Txn, c.Keys, c.Txn)
 }
 
-// RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
-// false says that there is no loop any more. It returns true if nothing has happened, since the
-// keys have other values than those that were pinned or looked at, or the command has to wait by
-// now: Dispatch is to run again.
+// RunJob runs a job's command. onLoop runs a function on the loop and waits for its end; it returns
+// false if the loop has ended. RunJob returns true if nothing has happened and Dispatch must run
+// again. Then the command has to wait now, or the keys have other values than those that were
+// pinned or read.
 func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	if c.mayWrite() && c.deposed() {
 		return e.refuseDeposed(c)
@@ -151,8 +151,8 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	return false
 }
 
-// runApart runs a command that needs the shards of its keys only. One that finds nothing any more,
-// and would wait for a key, is dispatched again.
+// runApart runs a command that needs only the shards of its keys. If the command finds nothing any
+// more and would wait for a key, it is dispatched again.
 func (e *Env) runApart(c *Ctx) (again bool) {
 	e.Store.BeginApart(c.Txn, c.Keys)
 	c.Txn.NoTouch = c.noTouch()

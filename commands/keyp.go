@@ -6,8 +6,8 @@ import (
 	"keyp/storage"
 )
 
-// keypCommands are Keyp's own: questions about time that Redis has no commands for. They belong to
-// the selected database, and show the keys whose deadline the user may ask for (PEXPIRETIME).
+// keypCommands are Keyp's own commands about time. They belong to the selected database, and show
+// the keys whose deadline the user may ask for (PEXPIRETIME).
 var keypCommands = []Spec{
 	{
 		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "0.1.0",
@@ -52,8 +52,8 @@ var keypArgs = []Arg{
 	stringArg("cursor").after("CURSOR").opt(),
 }
 
-// The default of COUNT, and the most keys that one call looks at. A cursor is at most keypCursorMax
-// bytes long.
+// The default of COUNT, and the maximum number of keys that one call reads. A cursor is at most
+// keypCursorMax bytes long.
 const (
 	keypCount     = 100
 	keypCountMax  = 10_000
@@ -68,7 +68,7 @@ type keypOptions struct {
 
 const errWalkCount Error = "ERR COUNT is a number of 1 or more"
 
-// keypOption reads an option that all walks have; false if the next argument is not one.
+// keypOption reads an option that all walks have. It returns false if the next argument is none.
 func (o *keypOptions) keypOption(a *options) bool {
 	switch {
 	case a.option("MATCH", 1):
@@ -104,7 +104,8 @@ func parseUntimed(c Cursor) (o keypOptions, cursor uint64, err error) {
 	return o, cursor, a.Err()
 }
 
-// scanCursor reads a position of SCAN. A position after all keys is an error: SCAN never gives one.
+// scanCursor reads a position of SCAN. A position after all keys is an error, because SCAN never
+// returns one.
 func (a *options) scanCursor(b []byte) uint64 {
 	cursor, ok := ParseUint(b)
 	if !ok || cursor >= storage.SlotCursor(storage.Slots) {
@@ -121,8 +122,8 @@ func runUntimed(c *Ctx) error {
 	return c.scan(&o.scanOptions, cursor, c.view().Untimed, c.maySee())
 }
 
-// maySee reports of names whether the client may ask for their deadlines: its rights are those at
-// the begin of the call.
+// maySee returns a function that reports whether the client may ask for the deadline of a name. It
+// uses the rights of the user as of the call of maySee.
 func (c *Ctx) maySee() func(name []byte) bool {
 	p := c.Client.user.permissions()
 	return func(name []byte) bool { return c.Env.maySee(p, name) }

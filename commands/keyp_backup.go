@@ -70,8 +70,8 @@ var keypBackupCommands = []Spec{{
 	},
 }}
 
-// backupCategories are not those of Keyp's other commands: rules that allow these for some keys
-// would allow to read all.
+// backupCategories are not those of Keyp's other commands. Rules that allow the others for some
+// keys would otherwise allow to read all data.
 var backupCategories = []string{"@backup"}
 
 const (
@@ -82,7 +82,7 @@ const (
 	errBackupLed  Error = "ERR this server has led its group, and does not know yet what the group has of its last writes: try again"
 )
 
-// backupPatience is how long a backup keeps its place after its last read, if another client wants
+// backupPatience is how long after its last read a backup keeps its place if another client wants
 // to begin one.
 const backupPatience = 5 * time.Minute
 
@@ -171,8 +171,8 @@ func (bs *backups) of(client uint64) *backup {
 	return nil
 }
 
-// resume moves a backup to another client, which reads on from a piece. The server may not know yet
-// that the first client's connection has ended.
+// resume moves a backup to another client, which continues with a piece. The server may not know
+// yet that the first client's connection has ended.
 func (bs *backups) resume(id string, piece int64, client uint64, addr string,
 	now time.Duration) error {
 	bs.mu.Lock()
@@ -201,7 +201,7 @@ func (bs *backups) resume(id string, piece int64, client uint64, addr string,
 	return nil
 }
 
-// drop takes a backup out that has ended.
+// drop stops a backup and gives up its place.
 func (bs *backups) drop(b *backup) {
 	b.stop()
 	bs.mu.Lock()
@@ -211,7 +211,7 @@ func (bs *backups) drop(b *backup) {
 	}
 }
 
-// gone keeps the backup of a connection that has ended for another one.
+// gone keeps the backup of an ended connection for backupGrace, so that another one can resume it.
 func (bs *backups) gone(client uint64) {
 	b := bs.of(client)
 	if b == nil {
@@ -244,7 +244,7 @@ func (bs *backups) end(b *backup) {
 	}
 }
 
-// backupBegin begins a backup and replies a map that describes it.
+// backupBegin begins a backup and replies with a map that describes it.
 func backupBegin(c *Ctx) error {
 	e := c.Env
 	ctx, b, err := e.backups.take(c.Client.ID, c.Client.Addr, e.Clock.Mono())

@@ -8,8 +8,8 @@ import (
 	"keyp/storage"
 )
 
-// keypClockCommands show and end the time for which a step of the wall clock forward is not
-// followed (storage/guard.go).
+// keypClockCommands show the guard of the wall clock, and end it. The guard is the time for which a
+// forward step of the clock is not followed (storage/guard.go).
 var keypClockCommands = []Spec{{
 	Name: "KEYP.CLOCK", Group: KeypGroup, Since: "0.1.0", Arity: -2,
 	Summary: "Shows and confirms steps of the wall clock.", Complexity: "Depends on subcommand.",
@@ -36,7 +36,7 @@ var keypClockCommands = []Spec{{
 
 const errNoClockStep Error = "ERR time is not guarded: there is no step of the clock to confirm"
 
-// clockInfo replies a map: times as Unix ms, spans in ms.
+// clockInfo replies with a map. Instants are in Unix ms, and spans of time in ms.
 func clockInfo(c *Ctx) error {
 	clock := c.Env.Store.ClockGuard()
 	state := "follows"
@@ -71,7 +71,7 @@ func clockConfirm(c *Ctx) error {
 	return err
 }
 
-// ClockGuard is clock-jump-limit and clock-jump-patience.
+// ClockGuard returns clock-jump-limit and clock-jump-patience.
 func ClockGuard(cfg *config.Config) (limit, patience time.Duration) {
 	return time.Duration(cfg.Int("clock-jump-limit")) * time.Millisecond,
 		time.Duration(cfg.Int("clock-jump-patience")) * time.Millisecond

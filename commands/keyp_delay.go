@@ -174,12 +174,13 @@ const (
 	maxDeadJobs = 1000
 	// maxDeliveries bounds MAXDELIVERIES.
 	maxDeliveries = 1_000_000
-	// jobsLook is the most milliseconds after which a waiting client looks whether a job is due. A
-	// timer is not enough: if the clock is set forward, jobs are due before the timer ends.
+	// jobsLook is the maximum time in ms after which a waiting client checks whether a job is
+	// due. A timer is not enough: if the clock is set forward, jobs are due before the timer
+	// ends.
 	jobsLook = 5000
 )
 
-// deadLetterKey is the key after DEADLETTER, among the options that begin at argument begin.
+// deadLetterKey describes the key after DEADLETTER, among the options that begin at argument begin.
 func deadLetterKey(begin int) KeySpec {
 	return KeySpec{Flags: RW | Update, Begin: begin, Word: "DEADLETTER",
 		Find: func(args [][]byte) (first, last int) {
@@ -212,12 +213,12 @@ func (a *Cursor) jobID() []byte {
 	return id
 }
 
-// oldestInstant is the begin of 2001 in Unix milliseconds. A smaller number is a mistake: it is
-// meant as a time from now, or in seconds.
+// oldestInstant is the beginning of 2001 in Unix ms. A smaller number is a mistake: a time from
+// now, or a time in seconds.
 const oldestInstant = 978_307_200_000
 
-// jobDueIsOld is the error for a due time before oldestInstant. It proposes the time that was
-// meant.
+// jobDueIsOld returns the error for a due time before oldestInstant. It suggests the time that was
+// probably meant.
 func jobDueIsOld(ms int64) error {
 	n := strconv.FormatInt(ms, 10)
 	meant := "+" + n
@@ -228,7 +229,7 @@ func jobDueIsOld(ms int64) error {
 		meant + "?")
 }
 
-// jobDue takes the instant at which a job is due.
+// jobDue takes the instant at which a job is due, and returns it in Unix ms.
 func (a *Cursor) jobDue(now int64) int64 {
 	b := a.Bytes()
 	after, fromNow := bytes.CutPrefix(b, []byte("+"))
@@ -275,14 +276,14 @@ func addJob(c *Ctx) error {
 	return nil
 }
 
-// deadLetters is where jobs go that have been delivered often enough.
+// deadLetters describes the stream to which jobs go after the maximum number of deliveries.
 type deadLetters struct {
 	most   int64 // 0: there is no such place
 	named  bool  // DEADLETTER was given
 	stream storage.Stream
 }
 
-// option takes an option about dead letters, if that comes next.
+// option takes an option about dead letters, if the next argument is one.
 func (d *deadLetters) option(a *options) bool {
 	switch {
 	case a.option("MAXDELIVERIES", 1):
@@ -315,13 +316,13 @@ func (d *deadLetters) open(c *Ctx) (err error) {
 	return err
 }
 
-// takes reports whether a job is not to be delivered again.
+// takes reports whether a job has had the maximum number of deliveries.
 func (d *deadLetters) takes(j object.Job) bool {
 	return d.most > 0 && j.Deliveries >= uint64(d.most)
 }
 
-// bury moves a job to the dead letters, with the time at which it would have been due. False: the
-// stream can take no more.
+// bury moves a job to the dead letters, with the time at which it would have been due. It returns
+// false if the stream has no more ids.
 func (c *Ctx) bury(d *deadLetters, q *storage.DelayQueue, j object.Job) bool {
 	id, err := (&streamAdd{}).next(d.stream.Value().LastID(), c.Txn.Now())
 	if err != nil {
@@ -338,13 +339,14 @@ func (c *Ctx) bury(d *deadLetters, q *storage.DelayQueue, j object.Job) bool {
 	return true
 }
 
-// A receipt is a number that no delivery of any job ever had, a dash, and the id of the job.
+// appendReceipt appends a receipt: a number that no delivery of any job ever had, a dash, and the
+// id of the job.
 func appendReceipt(b []byte, receipt uint64, id []byte) []byte {
 	return append(append(strconv.AppendUint(b, receipt, 10), '-'), id...)
 }
 
-// holding returns the job whose last delivery has a receipt; false: nobody has it, or somebody
-// else.
+// holding returns the job whose last delivery has a receipt. It returns false if there is no such
+// job.
 func holding(q *storage.DelayQueue, receipt []byte) (object.Job, bool) {
 	number, id, ok := bytes.Cut(receipt, []byte("-"))
 	n, valid := ParseUint(number)
@@ -371,7 +373,7 @@ func ackJobs(c *Ctx) error {
 	return nil
 }
 
-// endJobs replies how many jobs were removed.
+// endJobs replies with the number of removed jobs, and raises the event if there are any.
 func (c *Ctx) endJobs(n int, ev storage.Event) {
 	if n > 0 {
 		c.Txn.Notify(c.Keys[0], ev)
@@ -481,7 +483,7 @@ func countJobs(c *Ctx) error {
 	return nil
 }
 
-// delayInfo replies a map.
+// delayInfo replies with a map.
 func delayInfo(c *Ctx) error {
 	q, err := c.readQueue()
 	if err != nil {
@@ -499,7 +501,8 @@ func delayInfo(c *Ctx) error {
 	return nil
 }
 
-// jobPlace reads an end of a range: the first place that is in it, or that is behind it.
+// jobPlace parses an end of a range. It returns the first place in the range or, with behind, the
+// first one after it.
 func jobPlace(b []byte, behind bool) (at object.JobPlace, ok bool) {
 	switch string(b) {
 	case "-":

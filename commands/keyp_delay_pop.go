@@ -43,8 +43,8 @@ func (p *jobPop) parse(c Cursor) error {
 	return a.Err()
 }
 
-// popJobs delivers due jobs. If other clients wait for the queue, the first of them is served
-// first.
+// popJobs delivers due jobs, unless other clients wait for the queue. Then the first of them is
+// served first.
 func popJobs(c *Ctx) error {
 	var p jobPop
 	if err := p.parse(c.Cursor(3)); err != nil {
@@ -74,8 +74,8 @@ func popJobs(c *Ctx) error {
 	return err
 }
 
-// dueJobs returns the ids of the jobs to deliver. Those among and before them that have been
-// delivered often enough go to the dead letters.
+// dueJobs returns the ids of the jobs to deliver. Jobs before or among them that have had the
+// maximum number of deliveries go to the dead letters.
 func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 	var dead [][]byte
 	size := 0
@@ -99,7 +99,7 @@ func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 	return ids
 }
 
-// deliverJobs replies jobs, and makes them due again, or removes them.
+// deliverJobs replies with jobs. It makes them due again later, or removes them with NOACK.
 func (c *Ctx) deliverJobs(p *jobPop, q *storage.DelayQueue, ids [][]byte) {
 	c.Out.Array(len(ids))
 	for _, id := range ids {

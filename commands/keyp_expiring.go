@@ -60,7 +60,7 @@ func expiringKey(args [][]byte) (first, last int) {
 	return first, last
 }
 
-// expiringScope is the scope of KEYP.EXPIRING: with ELEMENTS it reads one key.
+// expiringScope returns the scope of KEYP.EXPIRING. With ELEMENTS it reads only one key.
 func expiringScope(c *Ctx) Scope {
 	if first, last := expiringKey(c.Args); first <= last {
 		return KeysOnly
@@ -68,8 +68,8 @@ func expiringScope(c *Ctx) Scope {
 	return Unlocked
 }
 
-// instant takes a Unix time in milliseconds, or - or + for an end of time, as the place of the
-// first key that is due then.
+// instant takes a Unix time in milliseconds, or - or + for an end of time. It returns the place of
+// the first key that is due then.
 func instant(a *Cursor) storage.DuePlace {
 	switch {
 	case a.Word("-"):
@@ -90,7 +90,7 @@ func appendPlace(dst []byte, p storage.DuePlace) []byte {
 	return strconv.AppendUint(dst, p.Hash, 16)
 }
 
-// parsePlace reads what appendPlace writes; 0 is the begin.
+// parsePlace parses a cursor that appendPlace wrote; 0 is the beginning.
 func parsePlace(b []byte) (p storage.DuePlace, ok bool) {
 	if string(b) == "0" {
 		return p, true
@@ -125,7 +125,7 @@ func runExpiring(c *Ctx) error {
 	return nil
 }
 
-// replyExpiring writes a page, and where the next one begins.
+// replyExpiring replies with the cursor of the next page, or 0 if there is none, and with a page.
 func replyExpiring(c *Ctx, list []storage.DueKey, next storage.DuePlace, more bool) {
 	c.Out.Array(2)
 	if more {
@@ -149,10 +149,10 @@ type timedValue interface {
 		visit func(elem []byte, hash uint32) bool) (next uint32, more bool)
 }
 
-// expiringElements replies a page of the elements of one key in the order of their deadlines.
+// expiringElements replies with a page of the elements of one key in the order of their deadlines.
 // Elements with the same deadline are in the order of a hash, which the cursor has in place of the
-// key's. A missing key has an empty page, and a type whose elements have no deadlines an error. An
-// element that is due when its key is, or later, is left out: it goes with the key.
+// key's. A missing or expired key has an empty page. A type whose elements have no deadlines is an
+// error. An element that is due with its key, or later, is left out, because it goes with the key.
 func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) error {
 	if err := c.load(c.Keys); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (p *elementsPage) full() bool {
 	return len(p.list) >= p.options.count || p.looks >= keypCountMax || p.size >= elementBytes
 }
 
-// add adds the elements with one deadline. It returns false where the page ends.
+// add adds the elements with one deadline. It returns false if the page ends there.
 func (p *elementsPage) add(v timedValue, at int64) bool {
 	place := storage.DuePlace{Deadline: at}
 	if p.next.Deadline == at {
@@ -237,7 +237,7 @@ const elementBytes = 4 << 20
 
 const errElementsDenied Error = "NOPERM this user may not see the deadlines and elements of this key"
 
-// errUntimedElements is for a key of a type whose elements have no deadlines.
+// errUntimedElements returns the error for a key of a type whose elements have no deadlines.
 func errUntimedElements(t object.Type) Error {
 	return Error("WRONGTYPE elements of the type " + t.String() +
 		" have no deadlines: ELEMENTS names a hash, set, zset, stream or limit")

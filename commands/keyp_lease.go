@@ -123,7 +123,8 @@ func parseAcquire(c Cursor, now int64) (r leaseRequest, err error) {
 	return r, err
 }
 
-// leaseDeadline is the deadline of a lease that lasts for ms, and may have any delay.
+// leaseDeadline returns the deadline of a lease that lasts for ms and may have any delay, in Unix
+// ms.
 func leaseDeadline(now, ms int64) (int64, error) {
 	deadline, err := ttl.FutureDeadline(now, ms, ttl.Milliseconds, ttl.FromNow)
 	if err == nil && deadline.At > math.MaxInt64-object.MaxDelay {
@@ -132,9 +133,9 @@ func leaseDeadline(now, ms int64) (int64, error) {
 	return deadline.At, err
 }
 
-// acquireLease grants a free lease, but not past those that wait for it: only the first of them may
-// have it. An owner that holds it has its token again, and the later of the two deadlines: its
-// first reply may have been lost.
+// acquireLease grants a free lease. If clients wait for it, only the first of them may have it. An
+// owner that holds the lease gets its token again, because its first reply may have been lost. The
+// deadline is then the later of the two.
 func acquireLease(c *Ctx) error {
 	k, now := c.Keys[0], c.Txn.Now()
 	r, err := parseAcquire(c.Cursor(3), now)
@@ -237,7 +238,7 @@ func checkLease(c *Ctx) error {
 	return nil
 }
 
-// leaseInfo replies a map. A lease that has expired is shown as long as its delay lasts.
+// leaseInfo replies with a map. It shows an expired lease until its delay has passed.
 func leaseInfo(c *Ctx) error {
 	l, there, err := leases.Find(c.Txn, c.Keys[0])
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"keyp/ttl"
 )
 
-// keypLimitCommands admit or refuse by limits (storage/object/limit.go).
+// keypLimitCommands admit or refuse costs by limits (storage/object/limit.go).
 var keypLimitCommands = []Spec{
 	{
 		Name: "KEYP.LIMIT", Group: KeypGroup, Since: "0.1.0", Arity: -2,
@@ -141,7 +141,7 @@ type limitCall struct {
 
 func (p *limitCall) rules() []object.LimitRule { return p.room[:p.count] }
 
-// limitNumber takes a number. Costs, counts and spans share its upper bound.
+// limitNumber takes a positive number. Costs, counts and spans share its upper bound.
 func (a *Cursor) limitNumber(wrong error) int64 {
 	n := a.IntFrom(1, wrong)
 	if n > object.MaxLimitCount {
@@ -159,8 +159,8 @@ func (a *Cursor) limitTime(wrong error) int64 {
 	return ms
 }
 
-// parse reads the arguments from the cost on. Words stand before numbers alone, so that no argument
-// has two meanings.
+// parse reads the arguments from the cost on. Only numbers follow a word, and RESERVE comes last.
+// So no argument has two meanings.
 func (p *limitCall) parse(c Cursor, reserve bool) error {
 	a := options{Cursor: c}
 	p.cost = a.limitNumber(errLimitCost)
@@ -225,9 +225,9 @@ func takeLimit(c *Ctx) error {
 	return err
 }
 
-// admit admits the cost of a call, or says which limit refuses, as object.Limit.Ask does. A
-// reservation that is there already is admitted, and stays as it is. Policies do not decide on it:
-// the deadline of limits is their own.
+// admit admits the cost of a call, or returns the limit that refuses, as object.Limit.Ask does. An
+// existing reservation is admitted and stays unchanged. Policies do not apply, because limits have
+// deadlines of their own.
 func (c *Ctx) admit(p *limitCall) (refuses int, retry int64, l storage.Limit, err error) {
 	t := c.Txn
 	t.Exempt = true
@@ -272,7 +272,8 @@ func peekLimit(c *Ctx) error {
 	return nil
 }
 
-// peekLimits returns the limits of the key, without an access.
+// peekLimits returns the limits of the key, without marking an access. For a missing or expired key
+// it returns no limits.
 func (c *Ctx) peekLimits() (*object.Limit, error) {
 	item, ok := c.peek(c.Keys[0])
 	if !ok {
@@ -285,8 +286,9 @@ func (c *Ctx) peekLimits() (*object.Limit, error) {
 	return v, nil
 }
 
-// replyLimits replies five elements: 1 or 0, the number of the limit that refuses, the time in ms
-// until the next attempt, the rest of each limit, and the time in ms until each limit is whole.
+// replyLimits replies with five elements. The first three are 1 or 0, the number of the limit that
+// refuses, and the time in ms until the next attempt. Then come two arrays: the rest of each limit,
+// and the time in ms until each limit is whole.
 func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int64) {
 	var reset [object.MaxLimits]int64
 	c.Out.Array(5)
@@ -305,8 +307,8 @@ func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int6
 	}
 }
 
-// endReservation makes the handler of CONFIRM or RETURN, which reply 1, or 0 if there is no such
-// reservation (any more).
+// endReservation returns the handler of CONFIRM or RETURN. They reply with 1, or with 0 if there is
+// no such reservation any more.
 func endReservation(end func(*storage.Limit, []byte) bool, ev storage.Event) func(*Ctx) error {
 	return func(c *Ctx) error {
 		t := c.Txn
@@ -326,7 +328,7 @@ func endReservation(end func(*storage.Limit, []byte) bool, ev storage.Event) fun
 	}
 }
 
-// heldLimit replies an array of id, cost and deadline for each reservation.
+// heldLimit replies with an array of id, cost and deadline for each reservation.
 func heldLimit(c *Ctx) error {
 	v, err := c.peekLimits()
 	if err != nil {

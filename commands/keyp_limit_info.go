@@ -20,8 +20,8 @@ var limitKinds = [...]string{
 	object.LimitUntil: "until",
 }
 
-// limitInfo replies a map. What is null is not known without the definition of a limit, or does not
-// belong to its kind.
+// limitInfo replies with a map. A field is null if it depends on the definition of a limit, or does
+// not belong to its kind.
 func limitInfo(c *Ctx) error {
 	v, err := c.peekLimits()
 	if err != nil {

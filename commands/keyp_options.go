@@ -21,7 +21,7 @@ type options struct {
 	given []givenOption
 }
 
-// givenOption is a word that must not come any more, since the word by was given.
+// givenOption is a word that is not allowed any more, because the word by was given.
 type givenOption struct{ word, by string }
 
 // option takes the next argument if it is this word, after which values arguments must follow.
@@ -38,7 +38,7 @@ func (o *options) option(word string, values int, alternatives ...string) bool {
 	return o.part(word, values) || o.err != nil
 }
 
-// refuseGiven fails if the next argument was given, or an alternative of it.
+// refuseGiven fails if the next argument, or an alternative of it, was given already.
 func (o *options) refuseGiven() {
 	for _, g := range o.given {
 		switch {
@@ -66,7 +66,7 @@ func (o *options) part(word string, values int) bool {
 	return true
 }
 
-// end fails if an argument is left, which is then no option of the command.
+// end fails if an argument is left, because it is no option of the command.
 func (o *options) end() {
 	if !o.More() {
 		return

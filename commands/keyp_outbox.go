@@ -121,7 +121,8 @@ var keypOutboxCommands = []Spec{{
 // outboxOptions are the options with an argument.
 var outboxOptions = []string{"PATTERN", "DB", "TYPE", "STREAM", "MAXLEN", "VALUE"}
 
-// outboxOption returns the place of the argument of the last such option; false: there is none.
+// outboxOption returns the index of the argument of the last option of that name. It returns false
+// if there is none.
 func outboxOption(args [][]byte, option string) (at int, ok bool) {
 	for i := 3; i+1 < len(args); i++ {
 		if isWord(args[i], option) {
@@ -144,7 +145,8 @@ func outboxStream(args [][]byte) (first, last int) {
 	return noArgument(nil)
 }
 
-// outboxDB is the database of the rule, and of its stream.
+// outboxDB returns the database of the rule and its stream. It returns false if the argument of DB
+// is invalid.
 func outboxDB(args [][]byte, current int) (int, bool) {
 	if at, ok := outboxOption(args, "DB"); ok {
 		return parseDB(args[at])
@@ -152,7 +154,8 @@ func outboxDB(args [][]byte, current int) (int, bool) {
 	return current, true
 }
 
-// parseOutbox reads the arguments of KEYP.OUTBOX SET from the name on, for a client of a database.
+// parseOutbox parses the arguments of KEYP.OUTBOX SET from the name on. db is the client's
+// database.
 func (e *Env) parseOutbox(c Cursor, db int) (*outbox.Rule, error) {
 	a := options{Cursor: c}
 	r := &outbox.Rule{DB: db}
@@ -244,7 +247,7 @@ func deleteOutbox(c *Ctx) error {
 	return nil
 }
 
-// outbox returns the rule of a name.
+// outbox returns the rule with a name. It returns false if there is none.
 func (e *Env) outbox(name []byte) (outbox.State, bool) {
 	for _, r := range e.Outboxes.List() {
 		if r.Name == string(name) {
@@ -254,7 +257,7 @@ func (e *Env) outbox(name []byte) (outbox.State, bool) {
 	return outbox.State{}, false
 }
 
-// replyOutbox replies a rule and its state as a map. What is counted is counted since the start.
+// replyOutbox replies with a map of a rule and its state. Counters count since the start.
 func replyOutbox(c *Ctx, r *outbox.State) {
 	typ := "any"
 	if r.Type != object.None {
@@ -279,9 +282,8 @@ func replyOutbox(c *Ctx, r *outbox.State) {
 	c.textField("error", r.Failure)
 }
 
-// outboxRefuses returns the error of a command that may grow a key of an outbox in which too many
-// entries wait; nil: the command is allowed. KEYP.OUTBOX SET is always allowed: it grows no key,
-// and may solve the problem.
+// outboxRefuses returns an error for a command that may grow a key of an outbox in which too many
+// entries wait. KEYP.OUTBOX SET is always allowed: it grows no key, and may solve the problem.
 func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	if !spec.Is(DenyOOM) || spec.full == "keyp.outbox|set" {
 		return nil
@@ -295,8 +297,8 @@ func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
 	return nil
 }
 
-// outboxRefusesCall is outboxRefuses for a client's command. It looks at queued commands when EXEC
-// is to run them.
+// outboxRefusesCall is outboxRefuses for a client's command. For EXEC it checks the queued
+// commands.
 func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
 	switch {
 	case c.Client.queue == nil:
@@ -312,7 +314,7 @@ func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
 	return err
 }
 
-// dump returns what DUMP replies of a value, nil if it cannot be said.
+// dump returns DUMP's reply for a value, or nil if the value cannot be dumped.
 func dump(item storage.Item) []byte {
 	v, err := dumped(item)
 	if err != nil {

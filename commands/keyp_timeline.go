@@ -6,7 +6,7 @@ import (
 	"keyp/storage"
 )
 
-// timelineMax is the most spans of a timeline.
+// timelineMax is the maximum number of spans of a timeline.
 const timelineMax = 10_000
 
 const errBuckets Error = "ERR the number of buckets is not from 1 to 10000"

@@ -36,7 +36,7 @@ var existenceCommands = []Spec{
 		func(c *Ctx) error { return countKeys(c, c.read) }),
 }
 
-// severalKeysCommand declares a command that replies for how many of its keys it did something.
+// severalKeysCommand declares a command that replies with the number of keys that it has processed.
 func severalKeysCommand(name, since, summary, complexity string, flags Flags, keys KeyFlags,
 	run func(*Ctx) error, history ...[2]string) Spec {
 	return Spec{
@@ -54,19 +54,19 @@ func severalKeysCommand(name, since, summary, complexity string, flags Flags, ke
 
 func runDel(c *Ctx) error { return deleteKeys(c, func(storage.Item) bool { return false }) }
 
-// lazyElements is from how many elements on Redis leaves a value that UNLINK removes to the
-// background, and so counts it (lazyfreed_objects).
+// lazyElements is the number of elements from which Redis frees a value of UNLINK in the
+// background. Only such values count as lazyfreed_objects.
 const lazyElements = 65
 
-// runUnlink is runDel: memory is given back in the background in any case.
+// runUnlink deletes the keys as DEL does. Memory is freed in the background in any case.
 func runUnlink(c *Ctx) error {
 	return deleteKeys(c, func(item storage.Item) bool {
 		return item.Value() != nil && item.Value().Len() >= lazyElements
 	})
 }
 
-// deleteKeys deletes the command's keys, counts those that are lazy, and replies how many there
-// were.
+// deleteKeys deletes the command's keys and replies with the number of keys that existed. It counts
+// those for which lazy returns true as freed lazily.
 func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
 	var n int64
 	for _, k := range c.EachKey {
@@ -81,7 +81,7 @@ func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
 	return nil
 }
 
-// countKeys replies how many of the command's keys there are for look, which marks accesses or not.
+// countKeys replies with the number of the command's keys that look finds. look may mark accesses.
 func countKeys(c *Ctx, look func(storage.Key) (storage.Item, bool)) error {
 	var n int64
 	for _, k := range c.EachKey {

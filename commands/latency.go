@@ -11,8 +11,8 @@ import (
 	"keyp/internal/histogram"
 )
 
-// Latency keeps spikes by event: the commands and the background work that took at
-// least latency-monitor-threshold. The zero value records nothing.
+// Latency records spikes by event: the commands and the background work that took at least
+// latency-monitor-threshold. The zero value records nothing.
 type Latency struct {
 	threshold atomic.Int64 // ms; 0: off
 	mu        struct {
@@ -21,7 +21,7 @@ type Latency struct {
 	}
 }
 
-// latencySamples is how many spikes an event keeps, one a second at most.
+// latencySamples is the number of spikes that an event keeps, at most one for each second.
 const latencySamples = 160
 
 type latencyEvent struct {
@@ -31,8 +31,8 @@ type latencyEvent struct {
 
 type latencySample struct{ at, ms int64 } // Unix s
 
-// Add records that event took this long, if that is long enough. now is Unix ms. Any
-// goroutine may call it; events are few and named by the program.
+// Add records that event took this long, if that is at least the threshold. now is in Unix ms. Any
+// goroutine may call it. Events are few, and the program defines their names.
 func (l *Latency) Add(event string, took time.Duration, now int64) {
 	limit, ms := l.threshold.Load(), took.Milliseconds()
 	if limit <= 0 || ms < limit {
@@ -87,7 +87,7 @@ func (l *Latency) event(name []byte) (namedEvent, bool) {
 	return namedEvent{}, false
 }
 
-// reset removes the named events, or all, and returns how many.
+// reset removes the named events, or all events, and returns their number.
 func (l *Latency) reset(names [][]byte) (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func latencyLatest(c *Ctx) error {
 	return nil
 }
 
-// latencyHistory gives an empty array for an event that has not happened.
+// latencyHistory replies with an empty array for an event that has not happened.
 func latencyHistory(c *Ctx) error {
 	e, _ := c.Env.Latency.event(c.Arg(2))
 	c.Out.Array(len(e.samples))
@@ -253,7 +253,7 @@ func shortAge(s int64) string {
 	}
 }
 
-// advice says what may be done about an event.
+// advice has advice on each event.
 var advice = map[string]string{
 	"command":      "A slow command ran: SLOWLOG GET shows which. Commands that walk a whole collection hold up the others that need its shard.",
 	"fast-command": "A command that should be fast was not: the machine may be short of CPU time or memory (swapping, noisy neighbours).",

@@ -74,15 +74,15 @@ func runLCS(c *Ctx) error {
 	return nil
 }
 
-// lcsFits applies Redis's limit: a table of 4 bytes for every pair of positions must
-// not pass limit bytes. Ours takes a bit for each; the limit bounds the time as well.
+// lcsFits applies Redis's limit: a table of 4 bytes for every pair of positions must not exceed
+// limit bytes. Keyp's table has a bit for each pair, but the limit bounds the time as well.
 func lcsFits(a, b int, limit int64) bool {
 	high, low := bits.Mul64(uint64(a)+1, uint64(b)+1)
 	return high == 0 && low <= uint64(limit)/4
 }
 
-// lcsPath says at every pair of positions that differ which string the way back to
-// the start of a longest common subsequence leaves: a bit for a, none for b.
+// lcsPath has a bit for each pair of positions whose bytes differ. The bit says which string the
+// way back to the start of a longest common subsequence leaves: a if it is set, otherwise b.
 type lcsPath struct {
 	width int
 	bits  []uint64
@@ -124,8 +124,8 @@ func lcsTable(a, b []byte, path *lcsPath) int {
 	return int(row[len(b)])
 }
 
-// lcsBack walks from the ends of a and b to their starts and calls run for each piece
-// of n bytes that is common, at a[i:] and b[j:], the last piece first.
+// lcsBack walks from the ends of a and b to their starts. It calls run for each common piece of n
+// bytes, at a[i:] and b[j:], the last piece first.
 func lcsBack(a, b []byte, path *lcsPath, run func(i, j, n int)) {
 	i, j, n := len(a), len(b), 0
 	for i > 0 && j > 0 {

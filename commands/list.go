@@ -7,9 +7,8 @@ import (
 	"keyp/storage/object"
 )
 
-// listCommands are the commands of lists, a file for each kind. All of them take a
-// missing or expired key for an empty list, unless they say otherwise, and fail with
-// ErrWrongType on another type.
+// listCommands are the commands of lists, a file for each kind. They treat a missing or expired key
+// as an empty list, unless they say otherwise. For another type they return ErrWrongType.
 var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands,
 	listMoveCommands, listBlockCommands)
 
@@ -142,8 +141,8 @@ func (c *Ctx) readList(k storage.Key) (*object.List, error) {
 	return l.Value(), err
 }
 
-// push adds the arguments after the key, and replies the new length of the list: 0 for a missing
-// key that must exist.
+// push returns a handler that adds the arguments after the key. It replies with the new length of
+// the list, or 0 for a missing key that must exist.
 func push(end *listEnd, mustExist bool) func(*Ctx) error {
 	return changing((*storage.Txn).List, func(c *Ctx, l storage.List) error {
 		if mustExist && !l.Exists() {
@@ -159,7 +158,8 @@ func push(end *listEnd, mustExist bool) func(*Ctx) error {
 	})
 }
 
-// pop replies an element, or with a count an array of elements; null for a missing key.
+// pop returns a handler that replies with an element, or with a count an array of elements. For a
+// missing key it replies with null.
 func pop(end *listEnd) func(*Ctx) error {
 	return func(c *Ctx) error {
 		if len(c.Args) > 3 {
@@ -189,7 +189,7 @@ func pop(end *listEnd) func(*Ctx) error {
 	}
 }
 
-// takeOne removes the element at an end of the list in k, which has one, and replies it.
+// takeOne removes the element at an end of the list in k, which is not empty, and replies with it.
 func (c *Ctx) takeOne(l *storage.List, k storage.Key, end *listEnd) {
 	at := end.first(l.Value().Len(), 1)
 	_, val := l.Value().At(at)
@@ -198,8 +198,8 @@ func (c *Ctx) takeOne(l *storage.List, k storage.Key, end *listEnd) {
 	c.Txn.Notify(k, end.took)
 }
 
-// take removes up to count elements from an end of the list in k, and replies them as an
-// array in the order in which they went.
+// take removes up to count elements from an end of the list in k. It replies with an array of them,
+// in the order of removal.
 func (c *Ctx) take(l *storage.List, k storage.Key, end *listEnd, count int64) {
 	length := l.Value().Len()
 	n := int(min(count, int64(length)))
@@ -215,7 +215,7 @@ func (c *Ctx) take(l *storage.List, k storage.Key, end *listEnd, count int64) {
 	}
 }
 
-// elements replies n elements of a list, which has them, from an index on.
+// elements replies with n elements of a list, which has them, from an index on.
 func (c *Ctx) elements(l *object.List, from, n int, reverse bool) {
 	c.Out.Array(n)
 	if n == 0 {

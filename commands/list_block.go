@@ -4,8 +4,8 @@ import (
 	"keyp/storage/object"
 )
 
-// The commands of lists that wait while there is nothing to take. They are woken by
-// whatever makes a list of one of their keys.
+// listBlockCommands wait while there is nothing to take. Any command that makes a list at one of
+// their keys wakes them.
 var listBlockCommands = []Spec{
 	blockingPopCommand(Spec{
 		Name: "BLPOP", Group: ListGroup, Since: "2.0.0", Flags: Write | Blocking,
@@ -69,7 +69,7 @@ func runBLMove(c *Ctx) error {
 	return blockingMove(c, from, to)
 }
 
-// blockingMove is moveElement for a source that may have yet to come.
+// blockingMove is moveElement, but waits if the source does not exist.
 func blockingMove(c *Ctx, from, to *listEnd) error {
 	timeout, err := c.lastTimeout()
 	if err != nil {

@@ -73,7 +73,7 @@ const (
 	lowestOpposite       = -math.MaxInt64
 )
 
-// signed takes an integer that has an opposite.
+// signed takes an integer whose negation is also valid.
 func (a *Cursor) signed() int {
 	n := a.Int()
 	if n < lowestOpposite {
@@ -82,8 +82,8 @@ func (a *Cursor) signed() int {
 	return int(n)
 }
 
-// listIndex is an index as clients give it, negative from the tail on; ok is false
-// where a list of that length has no element.
+// listIndex converts an index of a client, which counts from the tail if it is negative. ok is
+// false if a list of that length has no such element.
 func listIndex(index int64, length int) (at int, ok bool) {
 	if index < 0 {
 		index += int64(length)
@@ -91,7 +91,7 @@ func listIndex(index int64, length int) (at int, ok bool) {
 	return int(index), index >= 0 && index < int64(length)
 }
 
-// runLIndex looks at the key before the index, as Redis does.
+// runLIndex reads the key before it parses the index, as Redis does.
 func runLIndex(c *Ctx) error {
 	l, err := c.readList(c.Keys[0])
 	if err != nil {
@@ -138,7 +138,7 @@ func runLSet(c *Ctx) error {
 	return nil
 }
 
-// runLInsert replies the list's new length, -1 if it has no such element, and 0 if the
+// runLInsert replies with the list's new length, -1 if the list has no such element, and 0 if the
 // key is missing.
 func runLInsert(c *Ctx) error {
 	a := c.Cursor(2)

@@ -67,8 +67,8 @@ func moveOrNull(c *Ctx, from, to *listEnd) error {
 	return err
 }
 
-// moveElement replies the element that it moved; nothing if the source is missing, and
-// then the destination is not looked at.
+// moveElement moves an element and replies with it. If the source is missing, it replies with
+// nothing and does not read the destination.
 func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
 	src, err := c.Txn.List(c.Keys[0])
 	if err != nil || !src.Exists() {
@@ -97,14 +97,14 @@ var howMany = block("how-many",
 	oneOf("ordering", word("OBO"), word("BULK")),
 ).opt()
 
-// moveSize is how many elements LMOVEM moves.
+// moveSize is the number of elements that LMOVEM moves, and how.
 type moveSize struct {
 	count    int64
 	exactly  bool // or none
 	oneByOne bool // each after the one that was moved before, so that a stack is turned over
 }
 
-// moveSize reads the options after the ends and the timeout; without any, one element moves.
+// moveSize reads the options after the ends and the timeout. Without options one element moves.
 func (a *Cursor) moveSize() moveSize {
 	m := moveSize{count: 1}
 	if !a.More() {
@@ -135,8 +135,8 @@ func runLMoveM(c *Ctx) error {
 	return err
 }
 
-// moveElements replies the elements that it moved, in the order that they have in the destination;
-// nothing if the source has too few, and then the destination is not looked at.
+// moveElements moves elements and replies with them, in their order in the destination. If the
+// source has too few, it replies with nothing and does not read the destination.
 func moveElements(c *Ctx, from, to *listEnd, m moveSize) (moved bool, err error) {
 	src, err := c.Txn.List(c.Keys[0])
 	if err != nil || !src.Exists() {

@@ -23,8 +23,8 @@ var listRangeCommands = []Spec{
 
 var eventLTrim = listEvent("ltrim")
 
-// listRange is a range of indexes as clients give it: both ends included, negative ones
-// counted from the tail.
+// listRange is a range of indexes of a client. Both ends are included, and negative indexes count
+// from the tail.
 type listRange struct{ start, stop int64 }
 
 func parseListRange(a Cursor) (listRange, error) {
@@ -32,7 +32,7 @@ func parseListRange(a Cursor) (listRange, error) {
 	return r, a.Err()
 }
 
-// of returns the range in a list of that length: the first index and how many there are.
+// of returns the range in a list of that length: the first index and the number of elements.
 func (r listRange) of(length int) (from, n int) {
 	size := int64(length)
 	start, stop := r.start, r.stop

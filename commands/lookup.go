@@ -6,16 +6,16 @@ import (
 
 var eventKeyMiss = storage.Event{Class: storage.EventMiss, Name: "keymiss"}
 
-// read looks a key up for a command that reads: a hit or a miss is counted, a miss
-// raises "keymiss", a hit marks the access. A missing or expired key gives false.
-// Commands that write use c.Txn.Get, which does none of the counting.
+// read looks a key up for a command that reads. It counts a hit or a miss, raises "keymiss" for a
+// miss, and marks the access for a hit. It returns false for a missing or expired key. Commands
+// that write use c.Txn.Get, which counts nothing.
 func (c *Ctx) read(k storage.Key) (storage.Item, bool) {
 	item, ok := c.Txn.Get(k)
 	c.count(k, ok)
 	return item, ok
 }
 
-// peek is read without marking the access.
+// peek is read, but does not mark the access.
 func (c *Ctx) peek(k storage.Key) (storage.Item, bool) {
 	item, ok := c.Txn.Peek(k)
 	c.count(k, ok)
@@ -31,9 +31,9 @@ func (c *Ctx) count(k storage.Key, hit bool) {
 	c.Txn.Notify(k, eventKeyMiss)
 }
 
-// readString is read for a key that must hold a string or be missing: ok=false for a
-// missing or expired key, storage.ErrWrongType for another type. The bytes are valid
-// until the transaction changes something.
+// readString is read for a key that must hold a string or be missing. It returns ok=false for a
+// missing or expired key, and storage.ErrWrongType for another type. The bytes are valid until the
+// transaction changes something.
 func (c *Ctx) readString(k storage.Key) (value []byte, ok bool, err error) {
 	item, ok := c.read(k)
 	if !ok {
@@ -43,10 +43,10 @@ func (c *Ctx) readString(k storage.Key) (value []byte, ok bool, err error) {
 	return value, err == nil, err
 }
 
-// load makes sure that keys which a handler has found, beyond those that the call declares, are in
-// memory. Where they are not, the handler ends with errNeedKeys, before it has changed or counted
-// anything: it starts again when they are there. With c.final they are read at once. Any other
-// error is of the data file.
+// load makes sure that keys are in memory that a handler has found beyond those that the call
+// declares. If some are not, load returns errNeedKeys, and the handler must end before it has
+// changed or counted anything. It starts again when they are in memory. With c.final, load reads
+// them at once. Any other error is one of the data file.
 func (c *Ctx) load(keys []storage.Key) error {
 	var absent []storage.Key
 	for _, k := range keys {

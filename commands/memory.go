@@ -56,7 +56,7 @@ var memoryCommands = []Spec{{
 	},
 }}
 
-// memoryUsage returns null for a missing or expired key. It does not count as an access.
+// memoryUsage replies with null for a missing or expired key. It does not count as an access.
 func memoryUsage(c *Ctx) error {
 	a := c.Cursor(3)
 	for a.More() {
@@ -114,10 +114,10 @@ func (c *Ctx) memoryUse(st *storage.Stats) memoryUse {
 	return m
 }
 
-// overhead is the memory that is not for keys and values.
+// overhead returns the memory that is not for keys and values, in bytes.
 func (m *memoryUse) overhead() int64 { return max(m.Used-m.dataset, 0) }
 
-// fragmentation is how much more RAM the process has than its data takes.
+// fragmentation returns the ratio of the process's RAM to its used memory.
 func (m *memoryUse) fragmentation() float64 { return ratio(m.resident, m.Used) }
 
 func ratio(a, b int64) float64 {
@@ -127,7 +127,7 @@ func ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// memoryStats counts databases only in keys.count; Redis has a field for each.
+// memoryStats has databases only in keys.count; Redis has a field for each.
 func memoryStats(c *Ctx) error {
 	st := c.view().Stats()
 	m := c.memoryUse(&st)
@@ -238,7 +238,7 @@ func memoryMallocStats(c *Ctx) error {
 	return nil
 }
 
-// human writes bytes as INFO does: 991.31K.
+// human formats a size as INFO does: 991.31K.
 func human(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%dB", n)

@@ -65,15 +65,15 @@ const (
 const (
 	// migrateTimeout replaces a timeout that is not positive.
 	migrateTimeout = time.Second
-	// migrateTries is how often a key is sent if it changes each time.
+	// migrateTries is the maximum number of times that a key is sent if it changes each time.
 	migrateTries = 10
-	// migrateChunk is how many bytes must be sent within one timeout.
+	// migrateChunk is the number of bytes that must be sent within one timeout.
 	migrateChunk = 64 << 10
 	// migrateLine bounds a reply of the target, in bytes.
 	migrateLine = 64 << 10
 )
 
-// migrateOne and migrateMany find the keys: the one in the fixed place, or those after KEYS.
+// migrateOne and migrateMany find the keys: the one at the fixed place, or those after KEYS.
 func migrateOne(args [][]byte) (first, last int) {
 	if len(args) > 3 && len(args[3]) == 0 {
 		if first, last := migrateMany(args); first <= last {
@@ -230,7 +230,7 @@ func (m *migration) connect() error {
 	return nil
 }
 
-// greet authenticates, and selects the database: before that nothing is sent.
+// greet authenticates and selects the database. It must run before anything else is sent.
 func (m *migration) greet() error {
 	if m.auth != nil {
 		if err := m.call(slices.Concat([][]byte{[]byte("AUTH")}, m.auth)); err != nil {
@@ -256,8 +256,8 @@ func appendCall(b []byte, args [][]byte) []byte {
 	return b
 }
 
-// deadline is the time by which an operation that begins now must have ended. It is a time of the
-// system's clock, whatever the server's clock says.
+// deadline returns the time by which an operation that begins now must end. It is a time of the
+// system's clock, which the server's clock may differ from.
 func (m *migration) deadline() time.Time {
 	return time.UnixMilli(clock.System.Now()).Add(m.timeout)
 }
@@ -276,12 +276,12 @@ func (m *migration) write(b []byte) error {
 	return nil
 }
 
-// errTarget is an error that the target has replied; the connection can be used further.
+// errTarget is an error reply of the target. The connection remains usable.
 type errTarget struct{ error }
 
 func (e errTarget) Unwrap() error { return e.error }
 
-// reply reads one reply of a line. The target's own error is an errTarget.
+// reply reads one reply of a line. It returns an error reply of the target as an errTarget.
 func (m *migration) reply() error {
 	if m.conn.SetReadDeadline(m.deadline()) != nil {
 		return errMigrateRead
@@ -337,7 +337,7 @@ func (m *migration) move() error {
 	return failed
 }
 
-// send sends the keys that exist.
+// send sends the keys that exist and returns them.
 func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err error) {
 	var b []byte
 	for _, k := range keys {
@@ -367,8 +367,8 @@ func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err err
 	return list, nil
 }
 
-// appendRestore appends the command that makes the key there. Its deadline stays the instant that
-// it is.
+// appendRestore appends the command that makes the key at the target. The deadline stays the same
+// instant.
 func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]byte, error) {
 	payload, _, err := Export(item)
 	if err != nil {

@@ -1,6 +1,6 @@
 package commands
 
-// Modules are libraries in C. A server in Go can't load them, and has none.
+// Modules are libraries in C. A server in Go cannot load them, so it has none.
 
 const (
 	errLoadModule   Error = "ERR Error loading the extension. Please check the server logs."

@@ -19,7 +19,7 @@ var monitorCommands = []Spec{{
 	Run: monitor,
 }}
 
-// monitor answers only once: a second MONITOR gets no reply, as in Redis.
+// monitor replies only once: a second MONITOR gets no reply, as in Redis.
 func monitor(c *Ctx) error {
 	if c.Nested {
 		return errMonitorNested
@@ -52,8 +52,8 @@ func (e *Env) feedMonitors(c *Ctx) {
 	}
 }
 
-// showMonitors is feedMonitors for a command that says itself when: a script comes before
-// what it calls.
+// showMonitors is feedMonitors for a command that chooses the moment itself: a script is shown
+// before the commands that it calls.
 func (c *Ctx) showMonitors() {
 	e := c.Env
 	if !e.monitored.Load() {
@@ -69,7 +69,7 @@ func (c *Ctx) showMonitors() {
 	})
 }
 
-// monitorLine is a command as MONITOR shows it; now is in Unix microseconds.
+// monitorLine returns the line that MONITOR shows for a command; now is in Unix microseconds.
 func monitorLine(c *Ctx, now int64) []byte {
 	from := c.Client.Addr
 	if strings.HasPrefix(from, "/") {

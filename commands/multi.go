@@ -60,7 +60,7 @@ type queued struct {
 	args [][]byte
 }
 
-// Queued is how many bytes the commands take that wait for EXEC.
+// Queued returns the size of the commands that wait for EXEC, in bytes.
 func (c *Client) Queued() int {
 	if c.queue == nil {
 		return 0
@@ -68,7 +68,7 @@ func (c *Client) Queued() int {
 	return c.queue.bytes
 }
 
-// enqueue keeps a command for EXEC, unless that will run none.
+// enqueue keeps a command for EXEC, unless EXEC will run none.
 func (e *Env) enqueue(c *Ctx) {
 	c.met = put
 	if _, changed := e.Changes.watches(c.Client); !changed && !c.Client.queue.failed {
@@ -91,7 +91,7 @@ func argBytes(args [][]byte) (n int) {
 	return n
 }
 
-// ArgsMemory is what a copy of arguments takes, in bytes.
+// ArgsMemory returns the memory of a copy of arguments, in bytes.
 func ArgsMemory(args [][]byte) int { return argBytes(args) + len(args)*int(unsafe.Sizeof(args[0])) }
 
 // CopyArgs copies arguments into memory of their own. Each large argument gets separate memory, so
@@ -124,8 +124,8 @@ func (e *Env) discard(c *Client) {
 	e.Changes.unwatch(c)
 }
 
-// refuse answers a command that is not run. A transaction that it was meant for fails; EXEC
-// itself ends it at once.
+// refuse replies with an error to a command that does not run. If a transaction is open, its EXEC
+// will fail; if the command is EXEC itself, the transaction ends at once.
 func (e *Env) refuse(c *Ctx, err Error) Outcome {
 	e.Stats.Errors.Add(1)
 	c.met = refused
@@ -141,8 +141,8 @@ func (e *Env) refuse(c *Ctx, err Error) Outcome {
 	return Done
 }
 
-// refuseRoute is refuse for a call that another node may run: the error says so to clients as it
-// is, of EXEC too.
+// refuseRoute is refuse for a call that another node may run. The reply is the unchanged error, for
+// EXEC too.
 func (e *Env) refuseRoute(c *Ctx, err Error) Outcome {
 	mark := c.Out.Len()
 	e.refuse(c, err)
@@ -151,7 +151,7 @@ func (e *Env) refuseRoute(c *Ctx, err Error) Outcome {
 	return Done
 }
 
-// keysOfQueue returns the keys of the queued commands and those that are watched.
+// keysOfQueue appends the keys of the queued commands and the watched keys.
 func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	if q := c.Client.queue; q == nil || q.failed {
 		return keys
@@ -164,8 +164,8 @@ func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	return e.Changes.watchedBy(c.Client, keys)
 }
 
-// eachQueued gives the queued commands, with the database that each runs in: SELECT is followed as
-// it will be when it runs.
+// eachQueued calls visit with each queued command and the database in which it will run. It follows
+// SELECT.
 func (e *Env) eachQueued(c *Ctx, visit func(spec *Spec, args [][]byte, db int)) {
 	db := c.Client.DB
 	for i := range c.Client.queue.commands {
@@ -179,7 +179,8 @@ func (e *Env) eachQueued(c *Ctx, visit func(spec *Spec, args [][]byte, db int)) 
 	}
 }
 
-// execScope is that of EXEC: the keys of the queued commands, unless one of these touches more.
+// execScope returns the scope of EXEC: the keys of the queued commands, unless one of them touches
+// more.
 func execScope(c *Ctx) Scope {
 	switch q := c.Client.queue; {
 	case q == nil || q.failed:
@@ -252,8 +253,8 @@ func runExec(c *Ctx) error {
 	return nil
 }
 
-// batchTooLarge reports whether the transaction has written more than maxmemory: none of that can
-// leave memory before its end.
+// batchTooLarge reports whether the transaction has written more than maxmemory. These changes
+// cannot leave memory before the end of the transaction.
 func (c *Ctx) batchTooLarge() bool { return c.Env.tooLarge(c.Txn.BatchBytes()) }
 
 // tooLarge reports whether bytes, the size of data that cannot leave memory, is more than
@@ -267,7 +268,7 @@ func (e *Env) tooLarge(bytes int) bool {
 	return limit > 0 && int64(bytes) > limit
 }
 
-// refuseQueued answers a command of the transaction that is not run.
+// refuseQueued replies with an error to a command of the transaction that does not run.
 func (c *Ctx) refuseQueued(err Error) {
 	e := c.Env
 	e.Stats.Errors.Add(1)

@@ -17,9 +17,9 @@ import (
 // Clients, subscriptions and the effects of the configuration belong to the loop. A command of a
 // global job reaches them only on the loop: Call runs the command there and waits.
 
-// Call runs a command inside the transaction that c has, for client, and writes its reply,
-// errors included, to out. The command is resolved and checked; that its keys are not in
-// memory costs a read of the data file while others wait.
+// Call runs a command inside the transaction of c, for client, and writes its reply or error to
+// out. The caller has resolved and checked the command. If its keys are not in memory, others wait
+// while the data file is read.
 func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) {
 	if c.child == nil {
 		c.child = &Ctx{}
@@ -83,9 +83,9 @@ func (c *Ctx) callNow() {
 	c.Txn.FlushValues()
 }
 
-// mayRunBeside reports whether a command may run while a global job does, as far as that is
-// known before its keys are looked at. Where the job is a script that has run for too long the
-// others are refused, as in Redis, but for those that touch keys which it has not.
+// mayRunBeside reports whether a command may run during a global job, as far as that is known
+// before its keys are known. During a script that has run for too long, commands are refused, as in
+// Redis, unless they touch no key that the script has.
 func (e *Env) mayRunBeside(c *Ctx) bool {
 	switch {
 	case c.Spec.Is(AllowBusy):
@@ -102,12 +102,12 @@ func (e *Env) mayRunBeside(c *Ctx) bool {
 	return false
 }
 
-// pressed reports whether writing commands have to wait for the end of the global job. No
-// checkpoint begins before that end, and the log is too long, or memory too full.
+// pressed reports whether writing commands have to wait for the end of the global job. They have to
+// if the log is too long or memory too full, because no checkpoint begins before that end.
 func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Delay() > 0 }
 
-// waitForJob is the outcome of a command that a job blocks. The command waits for the job's end. It
-// is refused if the job is a script that has run for too long, unless the command waits for a key.
+// waitForJob makes a command wait for the end of the job that blocks it. If the job is a script
+// that has run for too long, the command is refused, unless it waits for a key.
 func (e *Env) waitForJob(c *Ctx) Outcome {
 	if e.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
 		return e.refuse(c, e.Busy)
@@ -117,8 +117,8 @@ func (e *Env) waitForJob(c *Ctx) Outcome {
 	return Wait
 }
 
-// TooLong returns the error of a server whose script has run for busy-reply-threshold, and "" for
-// any other, with the time until that may be so.
+// TooLong returns the error of a server whose script has run for busy-reply-threshold. For any
+// other server it returns "" and the time until that may happen.
 func (e *Env) TooLong() (busy Error, left time.Duration) {
 	limit := time.Duration(min(e.Config.Int("busy-reply-threshold"),
 		int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
@@ -133,7 +133,7 @@ func (e *Env) TooLong() (busy Error, left time.Duration) {
 	return "", left
 }
 
-// running is a script that runs.
+// running is a script in progress.
 type running struct {
 	began time.Duration // a reading of Mono
 	busy  Error         // the error that others get when it takes too long
@@ -147,10 +147,11 @@ func (e *Env) scripting(busy Error) (ended func()) {
 	return func() { e.script.Store(outer) }
 }
 
-// noTouch says whether the command leaves access times alone.
+// noTouch reports whether the command leaves access times unchanged.
 func (c *Ctx) noTouch() bool { return c.Client.NoTouch && !isWord(c.Args[0], "TOUCH") }
 
-// view is the whole keyspace as the command sees it, whose scope must have that.
+// view returns the whole keyspace as the command sees it. It panics if the command's scope does not
+// include that.
 func (c *Ctx) view() storage.View {
 	if !c.Scope.wide() {
 		panic("commands: the scope of " + c.Spec.full + " does not have the whole keyspace")
@@ -161,9 +162,9 @@ func (c *Ctx) view() storage.View {
 	return c.Env.Store.View
 }
 
-// Emit schedules fn to run on the event loop directly after the command, or after the EXEC or
-// script that it is part of, when its LSN is known. It is for effects on clients other than its
-// own. size is the memory to which fn refers, in bytes.
+// Emit schedules fn to run on the event loop directly after the command, when its LSN is known. If
+// the command is part of an EXEC or a script, fn runs after that. Emit is for effects on clients
+// other than its own. size is the memory to which fn refers, in bytes.
 func (c *Ctx) Emit(size int, fn func(lsn uint64)) {
 	c = c.root()
 	c.emits += size + emittedBytes
@@ -173,7 +174,7 @@ func (c *Ctx) Emit(size int, fn func(lsn uint64)) {
 // emittedBytes is about the memory of one function that Emit gets.
 const emittedBytes = 100
 
-// root is the command that c is part of: itself, if no EXEC or script calls it.
+// root returns the outermost command that c is part of, which is c if no EXEC or script calls it.
 func (c *Ctx) root() *Ctx {
 	for c.parent != nil {
 		c = c.parent

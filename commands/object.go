@@ -33,8 +33,8 @@ var objectCommands = []Spec{
 	},
 }
 
-// objectCommand declares a subcommand that replies something about an existing key, which it must
-// not mark as accessed; a missing or expired key is null.
+// objectCommand declares a subcommand that replies with a fact about a key, without marking it as
+// accessed. For a missing or expired key it replies with null.
 func objectCommand(name, since, summary string, reply func(*Ctx, storage.Item) error) Spec {
 	return Spec{
 		Name: name, Group: Generic, Since: since,

@@ -23,10 +23,10 @@ const (
 	maxOffloads = 3
 )
 
-// largeValues is for commands that may read all of a value.
+// largeValues is the Offload of commands that may read a whole value.
 func largeValues(c *Ctx) bool { return c.Txn.Largest(c.Keys) >= largeValue }
 
-// largeScan is for commands that give about as many elements as COUNT says.
+// largeScan is the Offload of commands that return about as many elements as COUNT says.
 func largeScan(c *Ctx) bool {
 	if !largeValues(c) {
 		return false
@@ -39,7 +39,8 @@ func largeScan(c *Ctx) bool {
 	return false
 }
 
-// largeRandom is for commands that give as many random elements as the argument after the key says.
+// largeRandom is the Offload of commands that return as many random elements as the argument after
+// the key says.
 func largeRandom(c *Ctx) bool {
 	if len(c.Args) < 3 {
 		return false
@@ -49,13 +50,14 @@ func largeRandom(c *Ctx) bool {
 		c.Txn.Largest(c.Keys) > 0
 }
 
-// largeCopy is for COPY, whose second key is only replaced.
+// largeCopy is the Offload of COPY, whose second key is only replaced.
 func largeCopy(c *Ctx) bool { return c.Txn.Largest(c.Keys[:1]) >= largeValue }
 
-// largeSet is for SET, of a large value and without options.
+// largeSet is the Offload of SET with a large value and without options.
 func largeSet(c *Ctx) bool { return len(c.Args) == 3 && len(c.Args[2]) >= largeStore }
 
-// largeProduct is for LCS, which compares the whole first string with the whole second one.
+// largeProduct is the Offload of LCS, which compares the whole first string with the whole second
+// one.
 func largeProduct(c *Ctx) bool {
 	product := 1
 	for _, k := range c.Keys {
@@ -74,13 +76,13 @@ func (c *Ctx) mayOffload() bool {
 	return c.Scope == KeysOnly && !c.Nested && !c.Past.Waited && c.Past.Offloads < maxOffloads
 }
 
-// offloads reports whether a handler is to end with errOffload. The handler has looked up a key to
-// read it, and has found many elements or bytes; most or more are too many.
+// offloads reports whether a handler should end with errOffload. The handler has looked up a key to
+// read it, and has found many elements or bytes. most is the number that is too many.
 func (c *Ctx) offloads(many, most int) bool {
 	return many >= most && c.Spec.Is(ReadOnly) && c.mayOffload()
 }
 
-// toOffload reports whether the call, whose keys are locked, is to be a job of scope Pinned.
+// toOffload reports whether the call, whose keys are locked, should be a job of scope Pinned.
 func (c *Ctx) toOffload() bool {
 	return c.Spec.Offload != nil && len(c.Keys) <= manyElements && c.Past.Offloads < maxOffloads &&
 		c.Spec.Offload(c)

@@ -145,10 +145,10 @@ var policyCommands = []Spec{{
 	},
 }}
 
-// policy adds to a Policy how KEYP.POLICY reads, keeps and shows it.
+// policy is a Policy with the methods that KEYP.POLICY needs.
 type policy struct{ *policies.Policy }
 
-// errRefused is the error of a command that a policy refuses.
+// errRefused returns the error of a command that a policy refuses.
 func errRefused(r policies.Refused) Error {
 	if r.Deadline == ttl.None {
 		return Error("POLICY the policy '" + r.Policy.Name + "' requires a deadline")
@@ -157,7 +157,7 @@ func errRefused(r policies.Refused) Error {
 		strconv.FormatInt(r.Policy.Max, 10) + " ms at most")
 }
 
-// setPolicies replaces the policies that decide from now on.
+// setPolicies replaces the policies.
 func (e *Env) setPolicies(s *policies.Set) {
 	e.policies.Store(s)
 	policies.Use(e.Store, s)
@@ -174,7 +174,8 @@ func (a *Cursor) policyTime(option string, most int64) int64 {
 	return ms
 }
 
-// parsePolicy reads the arguments of KEYP.POLICY SET from the name on, for a client of a database.
+// parsePolicy parses the arguments of KEYP.POLICY SET from the name on. db is the client's
+// database.
 func (e *Env) parsePolicy(c Cursor, db int) (policy, error) {
 	a := options{Cursor: c}
 	p := policy{&policies.Policy{DB: db}}
@@ -246,7 +247,7 @@ func (p policy) check() error {
 	return nil
 }
 
-// words are the arguments of KEYP.POLICY SET that make the policy, from the name on.
+// words returns the arguments of KEYP.POLICY SET that make the policy, from the name on.
 func (p policy) words() (words [][]byte) {
 	add := func(text ...string) {
 		for _, t := range text {
@@ -289,7 +290,7 @@ func (p policy) over() string {
 	return "CUT"
 }
 
-// reply replies a policy and its counts as a map.
+// reply replies with a map of a policy and its counts.
 func (p policy) reply(c *Ctx) {
 	numbers := append([]PolicyCount{
 		{"default", p.Default}, {"max", p.Max}, {"jitter", p.Jitter}, {"slide", p.Slide},
@@ -317,8 +318,8 @@ func (p policy) reply(c *Ctx) {
 	}
 }
 
-// PolicyCount is how often a policy did something, or would have, if it only warns, since it was
-// set.
+// PolicyCount is the number of times that a policy has had an effect since it was set. For a policy
+// that only warns, it counts the effects that the policy would have had.
 type PolicyCount struct {
 	Of string
 	N  int64
@@ -357,9 +358,9 @@ func setPolicy(c *Ctx) error {
 	return nil
 }
 
-// testPolicy replies a map. It has the names of the policies that the key matches; the first one
-// decides. It also has the time to live in ms that the key gets if it is written without a deadline
-// now: -1 for none, -2 if the command is refused.
+// testPolicy replies with a map. It has the names of the policies that match the key, of which the
+// first applies. It also has the time to live in ms that the key gets if it is written without a
+// deadline now: -1 for none, -2 if the command is refused.
 func testPolicy(c *Ctx) error {
 	k := c.Keys[0]
 	var names []string
@@ -387,9 +388,9 @@ func testPolicy(c *Ctx) error {
 	return nil
 }
 
-// applyPolicy applies a policy to some keys, from a position of SCAN on. It replies the next
-// position, 0 at the end, how many keys of the policy it has met, and of how many it changed the
-// deadline, or would if the policy does not only warn.
+// applyPolicy applies a policy to some keys, from a position of SCAN on. It replies with the next
+// position (0 at the end), the number of the policy's keys it has met, and the number of changed
+// deadlines. If the policy only warns, the last number is that of deadlines it would change.
 func applyPolicy(c *Ctx) error {
 	p := c.Env.policies.Load().Named(c.Arg(2))
 	if p == nil {
@@ -437,7 +438,7 @@ func applyPolicy(c *Ctx) error {
 	return nil
 }
 
-// policyStep is how many keys are given other deadlines while their shards are locked.
+// policyStep is the number of keys that get other deadlines while their shards are locked.
 const policyStep = 32
 
 // applyTo is a step of applyPolicy. It is a transaction of its own, unless the command is part of
@@ -467,8 +468,8 @@ func (c *Ctx) applyTo(p *policies.Policy, keys []storage.Key) (changed int64, er
 	return changed, nil
 }
 
-// Policies are in the store's system database. The key is this prefix and the policy's name, the
-// value what KEYP.POLICY SET takes from the name on, as an array of JSON, each in base64.
+// Policies are in the store's system database. The key is this prefix and the policy's name. The
+// value is a JSON array of the arguments of KEYP.POLICY SET from the name on, each in base64.
 const policyKey = "policy:"
 
 // keepPolicy stores a policy for restarts, as part of the command's transaction. Without words it

@@ -7,12 +7,13 @@ import (
 
 // popEnd is an end of a list or of a sorted set, from which commands pop elements.
 type popEnd interface {
-	// popOne pops an element of the value in k and replies the key and the element; popSome pops
-	// up to count and replies the key and an array of them. Where the key is missing found is
-	// false, and nothing is replied; a key of another type is ErrWrongType.
+	// popOne pops an element of the value in k and replies with the key and the element.
+	// popSome pops up to count elements and replies with the key and an array of them. If the
+	// key is missing, found is false and they reply with nothing. For another type they return
+	// ErrWrongType.
 	popOne(c *Ctx, k storage.Key) (found bool, err error)
 	popSome(c *Ctx, k storage.Key, count int64) (found bool, err error)
-	// holds is the type of the values that have this end.
+	// holds returns the type of the values that have this end.
 	holds() object.Type
 }
 
@@ -39,7 +40,7 @@ func blockingPopCommand(s Spec, end popEnd) Spec {
 	return s
 }
 
-// blockingPop is BLPOP and the like: it replies a null array when the time is up.
+// blockingPop returns the handler of BLPOP and its like, which reply with a null array on timeout.
 func blockingPop(end popEnd) func(*Ctx) error {
 	return func(c *Ctx) error {
 		timeout, err := c.lastTimeout()
@@ -104,7 +105,8 @@ func multiPopCommand(name string, group Group, summary, complexity string, run f
 	}
 }
 
-// blockingForm is a declaration of multiPopCommand with a timeout as the first argument.
+// blockingForm returns a declaration of multiPopCommand with a timeout as an additional first
+// argument.
 func blockingForm(s Spec) Spec {
 	s.Arity, s.Flags = -5, Write|Blocking
 	s.Keys = []KeySpec{NumKeys(2, RW|Access|Delete)}
@@ -112,7 +114,8 @@ func blockingForm(s Spec) Spec {
 	return s
 }
 
-// popFromFirst is LMPOP and ZMPOP: it replies a null array when no key has elements.
+// popFromFirst returns the handler of LMPOP and ZMPOP. It replies with a null array if no key has
+// elements.
 func popFromFirst(readEnd func(*Cursor) popEnd) func(*Ctx) error {
 	return func(c *Ctx) error {
 		o, err := parseMultiPop(c.Cursor(1), readEnd)
@@ -127,7 +130,7 @@ func popFromFirst(readEnd func(*Cursor) popEnd) func(*Ctx) error {
 	}
 }
 
-// blockingPopFromFirst is BLMPOP and BZMPOP, whose timeout comes first.
+// blockingPopFromFirst returns the handler of BLMPOP and BZMPOP, whose timeout comes first.
 func blockingPopFromFirst(readEnd func(*Cursor) popEnd) func(*Ctx) error {
 	return func(c *Ctx) error {
 		o, err := parseMultiPop(c.Cursor(2), readEnd)

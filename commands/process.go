@@ -11,8 +11,8 @@ import (
 	"keyp/storage"
 )
 
-// UsedMemory is the memory that the process takes, in bytes: INFO's
-// used_memory. It is cheap enough to be called ten times a second.
+// UsedMemory returns the memory of the process in bytes, which is used_memory in INFO. It is cheap
+// enough to be called ten times a second.
 func UsedMemory() int64 { return storage.ReadProcessMemory().Used }
 
 // cpuTime returns the processor time that the process, or its children, have used so far.
@@ -24,7 +24,7 @@ func cpuTime(who int) (system, user time.Duration) {
 	return time.Duration(use.Stime.Nano()), time.Duration(use.Utime.Nano())
 }
 
-// osName is the system's name, release and machine.
+// osName returns the system's name, release and machine.
 func osName() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -34,8 +34,8 @@ func osName() string {
 		unix.ByteSliceToString(u.Machine[:])
 }
 
-// UsableMemory is what the process may use, in bytes: the machine's memory, or less where a
-// control group or GOMEMLIMIT says so; 0 when it is not known.
+// UsableMemory returns the memory that the process may use, in bytes: that of the machine, or a
+// lower limit of a control group or GOMEMLIMIT. It returns 0 if that is not known.
 func UsableMemory() int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range []int64{systemMemory(), groupMemory()} {

@@ -2,8 +2,8 @@ package commands
 
 import "golang.org/x/sys/unix"
 
-// residentSize returns the most memory in RAM that the process has had, in bytes. The present size
-// is available only through C.
+// residentSize returns the maximum memory in RAM that the process has had, in bytes. The present
+// size is available only through C.
 func residentSize() int64 {
 	var use unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &use); err != nil {
@@ -12,7 +12,7 @@ func residentSize() int64 {
 	return use.Maxrss
 }
 
-// systemMemory is the machine's RAM in bytes; 0 when it is not known.
+// systemMemory returns the machine's RAM in bytes, or 0 if it is not known.
 func systemMemory() int64 {
 	n, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

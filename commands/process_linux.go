@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// residentSize is the process's memory in RAM, in bytes; 0 when it is not known.
+// residentSize returns the process's memory in RAM, in bytes, or 0 if it is not known.
 func residentSize() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	fields := bytes.Fields(data)
@@ -25,7 +25,7 @@ func residentSize() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// systemMemory is the machine's RAM in bytes; 0 when it is not known.
+// systemMemory returns the machine's RAM in bytes, or 0 if it is not known.
 func systemMemory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -34,7 +34,7 @@ func systemMemory() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 }
 
-// groupMemory is the least that the process's control groups allow it, in bytes; 0: no bound.
+// groupMemory returns the lowest limit of the process's control groups, in bytes; 0 means no limit.
 func groupMemory() int64 {
 	const mounted = "/sys/fs/cgroup"
 	groups, err := os.ReadFile("/proc/self/cgroup")

@@ -41,7 +41,8 @@ type audience struct {
 	at      int            // place in Subscriptions.patterns
 }
 
-// Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
+// Subscriber is a client as Subscriptions sees it. It exists until the client ends, even without
+// subscriptions.
 type Subscriber struct {
 	client *Client
 	// places are its places among the members of audiences, by audience. Subscriptions.mu guards
@@ -54,8 +55,8 @@ type Subscriber struct {
 // Subscribed reports whether the client has subscriptions, which restrict it in RESP2.
 func (c *Client) Subscribed() bool { return c.subscriber != nil && c.subscriber.number.Load() > 0 }
 
-// subscribe adds a subscription, and says how many the client then has that count
-// together: of shard channels, or of channels and patterns.
+// subscribe adds a subscription. It returns how many the client then has: of shard channels, or of
+// channels and patterns together.
 func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,14 +82,14 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 	return s.count(topic)
 }
 
-// subscriptionMemory is about the memory of a subscription: its name, once for the client and once
-// for the audience, and its places.
+// subscriptionMemory returns about the memory of a subscription, in bytes: its name for the client
+// and for the audience, and its places.
 func subscriptionMemory(name []byte) int64 {
 	const overhead = 145
 	return int64(2*len(name) + overhead)
 }
 
-// open makes the audience of a name that has no subscribers yet.
+// open creates the audience of a name that has no subscribers yet.
 func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	a := &audience{name: append([]byte{}, name...), at: len(p.mu.patterns)}
 	a.members = a.alone[:0]
@@ -103,7 +104,7 @@ func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	return a
 }
 
-// turn notes whether there are subscribers: only then are keyspace events made.
+// turn updates whether there are subscribers. Keyspace events are made only if there are.
 func (p *Subscriptions) turn() {
 	listened := len(p.mu.audience[Channel])+len(p.mu.patterns) > 0
 	if p.listened.Swap(listened) != listened && p.turned != nil {
@@ -111,7 +112,7 @@ func (p *Subscriptions) turn() {
 	}
 }
 
-// unsubscribe removes a subscription, if there is one; it counts as subscribe does.
+// unsubscribe removes a subscription, if there is one. It returns the same count as subscribe.
 func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +128,7 @@ func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	return s.count(topic)
 }
 
-// leave removes a member from an audience; the last member gets its place.
+// leave removes a member from an audience. The last member moves to its place.
 func (p *Subscriptions) leave(s *Subscriber, topic Topic, a *audience, at int) {
 	last := len(a.members) - 1
 	moved := a.members[last]
@@ -170,7 +171,7 @@ func (p *Subscriptions) gone(c *Client) {
 	c.subscriber = nil
 }
 
-// count is the number in a confirmation.
+// count returns the number that a confirmation contains.
 func (s *Subscriber) count(topic Topic) int {
 	if topic == ShardChannel {
 		return len(s.places[ShardChannel])
@@ -178,7 +179,7 @@ func (s *Subscriber) count(topic Topic) int {
 	return len(s.places[Channel]) + len(s.places[Pattern])
 }
 
-// subscriptions are how many of each topic a client has.
+// subscriptions returns how many subscriptions of each topic a client has.
 func (p *Subscriptions) subscriptions(c *Client) (n [topics]int) {
 	if c.subscriber == nil {
 		return n
@@ -206,7 +207,7 @@ func (p *Subscriptions) names(c *Client, topic Topic) []string {
 	return list
 }
 
-// active returns the names that somebody listens to and takes reports true for, in order.
+// active returns the names that have subscribers and for which takes returns true, in order.
 func (p *Subscriptions) active(topic Topic, takes func(name []byte) bool) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +221,7 @@ func (p *Subscriptions) active(topic Topic, takes func(name []byte) bool) []stri
 	return list
 }
 
-// listeners is how many clients listen to a name.
+// listeners returns how many clients listen to a name.
 func (p *Subscriptions) listeners(topic Topic, name []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +231,7 @@ func (p *Subscriptions) listeners(topic Topic, name []byte) int {
 	return 0
 }
 
-// counts are how many names of each topic somebody listens to, and how many clients have
+// counts returns how many names of each topic have subscribers, and how many clients have
 // subscriptions.
 func (p *Subscriptions) counts() (n [topics]int, clients int) {
 	p.mu.Lock()
@@ -247,9 +248,9 @@ type delivery struct {
 	to      []*Subscriber
 }
 
-// receivers returns the subscribers that get a message to a channel (or shard channel) at this
-// moment, the channel's own listeners first. n is how often the message is received: a client hears
-// it once for the channel and once for each of its patterns that match.
+// receivers returns the subscribers that get a message to a channel or shard channel now. Those of
+// the channel itself come first. n is how often the message is received: a client gets it once for
+// the channel and once for each matching pattern.
 func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -270,8 +271,8 @@ func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery,
 	return list, n
 }
 
-// publish sends a message to the result of receivers. The message is sent after the log is durable
-// to lsn. It is encoded once for each protocol and pattern. Only the loop may call publish.
+// publish sends a message to the subscribers in list after the log is durable up to lsn. It encodes
+// the message once for each protocol and pattern. Only the loop may call publish.
 func (e *Env) publish(list []delivery, topic Topic, channel, message []byte, lsn uint64) {
 	for _, d := range list {
 		var encoded [2][]byte

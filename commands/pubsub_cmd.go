@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// subscriptionFlags are those of commands that answer with push messages, which CLIENT REPLY
+// subscriptionFlags are the flags of commands that reply with push messages, which CLIENT REPLY
 // does not hold back.
 const subscriptionFlags = PubSubFlag | NoScript | Loading | Stale | Pushes | InSubscription
 
@@ -142,26 +142,26 @@ var pubsubCommands = []Spec{
 	},
 }
 
-// uncategorised takes the group's ACL category from a declaration.
+// uncategorised removes the group's ACL category from a declaration.
 func uncategorised(spec Spec) Spec {
 	spec.Categories = []string{}
 	return spec
 }
 
-// errRestricted refuses a command of a RESP2 client that has subscriptions: it could not
-// distinguish the reply from a message.
+// errRestricted returns the error for a command of a RESP2 client that has subscriptions. Such a
+// client cannot distinguish a reply from a message.
 func errRestricted(command string) Error {
 	return Error("ERR Can't execute '" + command +
 		"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 }
 
-// restricted says whether c's command is one that its subscriptions forbid.
+// restricted reports whether the client's subscriptions forbid a command.
 func (c *Ctx) restricted(spec *Spec) bool {
 	return c.Client.Proto == 2 && c.Client.Subscribed() && !spec.Is(InSubscription)
 }
 
-// confirm writes one of the messages that answer a change of subscriptions; a nil name
-// stands for none.
+// confirm writes one of the messages that confirm a change of subscriptions; a nil name becomes
+// null.
 func (c *Ctx) confirm(kind string, name []byte, count int) {
 	c.Out.Push(3)
 	c.Out.BulkString(kind)
@@ -204,8 +204,8 @@ func (c *Ctx) unsubscribe(topic Topic, kind string) error {
 	return nil
 }
 
-// publish finds out who hears the message; it leaves when what its transaction changed
-// before is durable.
+// publish determines the receivers of the message. The message is sent when the earlier changes of
+// its transaction are durable.
 func (c *Ctx) publish(topic Topic) error {
 	list, n := c.Env.PubSub.receivers(topic, c.Arg(1))
 	if n > 0 {

@@ -28,9 +28,9 @@ func parseRandom(a Cursor, word string) (randomOptions, error) {
 	return o, a.Err()
 }
 
-// random replies random elements of size elements, as o says. announce begins an array of n
-// elements; reply writes element i. With a negative count it ends early if the reply exceeds the
-// longest reply for a client.
+// random replies with random elements of size elements, according to o. announce begins an array of
+// n elements; reply writes element i. With a negative count it ends early if the reply exceeds the
+// limit for a client.
 func (c *Ctx) random(o randomOptions, size int, announce func(n int), reply func(i int)) {
 	switch {
 	case o.one && size == 0:
@@ -49,8 +49,8 @@ func (c *Ctx) random(o randomOptions, size int, announce func(n int), reply func
 	}
 }
 
-// sample visits k of the numbers below n, 0 <= k <= n, each of them once and any choice
-// of them as likely as any other.
+// sample visits k of the numbers below n, where 0 <= k <= n. It visits each at most once, and all
+// choices are equally likely.
 func sample(n, k int, visit func(i int)) {
 	if k > n/3 {
 		for i := 0; k > 0; i++ {
@@ -61,8 +61,8 @@ func sample(n, k int, visit func(i int)) {
 		}
 		return
 	}
-	// Floyd's: a number that comes up again makes way for the highest one so far, which
-	// cannot have come up yet.
+	// Floyd's algorithm: a number that was taken already is replaced by high, which cannot have
+	// been taken yet.
 	taken := make(map[int]struct{}, k)
 	for high := n - k; high < n; high++ {
 		i := rand.IntN(high + 1)

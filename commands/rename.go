@@ -85,7 +85,8 @@ func runRenameNX(c *Ctx) error {
 	return nil
 }
 
-// rename moves the command's first key to its second; ErrNoSuchKey if it is missing.
+// rename moves the command's first key to its second. It returns ErrNoSuchKey if the first is
+// missing.
 func rename(c *Ctx) error {
 	from, to := c.Keys[0], c.Keys[1]
 	if bytes.Equal(from.Name, to.Name) {
@@ -109,8 +110,8 @@ func rename(c *Ctx) error {
 	return nil
 }
 
-// notifyMoved raises the event of a key that has got another's value and deadline, and that of one
-// that a policy gave it where the other had none.
+// notifyMoved raises the event of a key that has got another key's value and deadline. If a policy
+// has given it a deadline that the other did not have, it raises the event of that, too.
 func (c *Ctx) notifyMoved(to storage.Key, ev storage.Event, deadline int64) {
 	c.Txn.Notify(to, ev)
 	if is, _ := c.Txn.Deadline(to); deadline == ttl.None && is != ttl.None {
@@ -142,8 +143,7 @@ func parseCopy(a Cursor, db, databases int) (copyOptions, error) {
 	return o, a.Err()
 }
 
-// copyTarget returns the database of COPY's second key; the caller knows how many there
-// are.
+// copyTarget returns the database of COPY's second key. The caller checks that the database exists.
 func copyTarget(args [][]byte, current int) (int, bool) {
 	o, err := parseCopy(Cursor{args: args[3:]}, current, math.MaxInt)
 	return o.db, err == nil
@@ -183,7 +183,7 @@ func runCopy(c *Ctx) error {
 	return nil
 }
 
-// moveTarget returns the database that MOVE moves to.
+// moveTarget returns the database to which MOVE moves the key.
 func moveTarget(args [][]byte, _ int) (int, bool) {
 	a := Cursor{args: args[2:]}
 	db := a.Int32()
@@ -217,5 +217,5 @@ func runMove(c *Ctx) error {
 	return nil
 }
 
-// database says whether a database of that number exists.
+// database reports whether there is a database with that number.
 func (e *Env) database(n int) bool { return n >= 0 && n < e.Store.Databases() }

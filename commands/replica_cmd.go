@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The commands of replication. A server has replicas, or is one, as a member of a group.
+// The commands of replication. As a member of a group, a server is a replica or has replicas.
 
 const (
 	errReplicaOfCluster Error = "ERR REPLICAOF not allowed in cluster mode."
@@ -115,7 +115,7 @@ func role(c *Ctx) error {
 // master reports whether the member is a master in Redis's sense: it was elected.
 func (s *GroupStatus) master() bool { return s.Role == Rising || s.Role.Leads() }
 
-// replica is another member that messages reach.
+// replica is another member that is connected.
 type replica struct {
 	*Member
 	offset  uint64
@@ -123,7 +123,7 @@ type replica struct {
 	skew    string // for INFO; empty: it is not known
 }
 
-// replicas are those that are connected.
+// replicas returns the other members that are connected.
 func (s *GroupStatus) replicas(p *GroupProgress) (list []replica) {
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -149,7 +149,7 @@ func replicaOf(c *Ctx) error {
 	return nil
 }
 
-// timeout reads how long a command waits, in milliseconds; 0 is without end.
+// timeout takes a timeout in milliseconds; 0 means without end.
 func (a *Cursor) timeout() int64 {
 	b := a.Bytes()
 	if a.Err() != nil {
@@ -192,15 +192,15 @@ func wait(c *Ctx) error {
 		End: synced, Leads: true})
 }
 
-// awaitSynced is BlockedOn.Begin for a wait for other members.
+// awaitSynced returns a BlockedOn.Begin that waits for other members.
 func awaitSynced(m Membership, lsn uint64, members int64) func(done func(func(*Ctx))) func() {
 	return func(done func(func(*Ctx))) func() {
 		return m.AwaitSynced(lsn, int(min(members, math.MaxInt32)), func() { done(nil) })
 	}
 }
 
-// waitAOF waits until the log has settled, and other members have it on their disks. All that the
-// connection wrote before is in the log's buffer by now. Within EXEC or a script it does not wait.
+// waitAOF waits until the log is durable here and at other members. All earlier writes of the
+// connection are in the log's buffer by now. Within EXEC or a script it does not wait.
 func waitAOF(c *Ctx) error {
 	a := c.Cursor(1)
 	local := a.Int()

@@ -2,9 +2,9 @@ package commands
 
 import "keyp/internal/histogram"
 
-// Replies are how long clients wait, in microseconds: from when a request was read to when its
-// reply was given to the system, with the sync of the log that the reply needs. Commands that wait
-// for others (BLPOP, WAIT) do not count.
+// Replies are the times that clients wait, in microseconds. A wait lasts from the reading of a
+// request until the system has its reply, with the sync of the log that the reply needs. Commands
+// that wait for others (BLPOP, WAIT) do not count.
 type Replies struct {
 	Reads, Writes *histogram.Histogram
 }
@@ -13,8 +13,8 @@ func newReplies() Replies {
 	return Replies{histogram.New(histogram.Sync), histogram.New(histogram.Sync)}
 }
 
-// Changes reports whether a command may change something: of EXEC, scripts and functions that
-// depends on what they run.
+// Changes reports whether a command may change something. For EXEC, scripts and functions it
+// returns true, because that depends on the commands they run.
 func (s *Spec) Changes() bool { return s.Flags&(Write|MayReplicate|execs) != 0 }
 
 // ReplyReport is Replies as counted so far.
@@ -22,8 +22,8 @@ type ReplyReport struct{ Reads, Writes histogram.Reading }
 
 func (r *Replies) report() ReplyReport { return ReplyReport{r.Reads.Read(), r.Writes.Read()} }
 
-// infoReplies shows the median and the 99th percentile of the waits, and how many there were.
-// Waits above the histogram's highest bound appear as that bound.
+// infoReplies writes the median and the 99th percentile of the waits, and their number. Waits above
+// the histogram's highest bound appear as that bound.
 func infoReplies(c *Ctx, b *infoText) {
 	for _, of := range []struct {
 		kind string

@@ -63,13 +63,13 @@ type CommandReport struct {
 	Latency                 histogram.Reading
 }
 
-// ErrorReport is how many error replies began with a code.
+// ErrorReport is the number of error replies that began with a code.
 type ErrorReport struct {
 	Code  string
 	Count int64
 }
 
-// DenialReport is how often ACL rules refused something, for a reason of ACL LOG.
+// DenialReport is the number of times that ACL rules refused something for a reason of ACL LOG.
 type DenialReport struct {
 	Reason string
 	Count  int64
@@ -81,8 +81,8 @@ type PolicyReport struct {
 	Counts     []PolicyCount
 }
 
-// Report reads it. It takes a millisecond or less, never waits for commands, and may be called from
-// any goroutine.
+// Report collects the data. It takes a millisecond or less, never waits for commands, and may be
+// called from any goroutine.
 func (e *Env) Report() *Report {
 	r := &Report{
 		Store: e.Store.Stats(), Histograms: e.Store.Histograms(),
@@ -142,7 +142,7 @@ type LoopReport struct {
 	ClientMemory int64 // bytes
 }
 
-// LoopReport reads it, in constant time. Only the loop calls it.
+// LoopReport collects the data in constant time. Only the loop calls it.
 func (e *Env) LoopReport() LoopReport {
 	r := LoopReport{Clients: int64(len(e.Clients))}
 	if e.Host != nil {
@@ -151,8 +151,8 @@ func (e *Env) LoopReport() LoopReport {
 	return r
 }
 
-// latencyBounds are powers of two, so that no bucket of a histogram is on both sides of one: from 1
-// us to 17 s.
+// latencyBounds are powers of two from 1 µs to 17 s, so that no bucket of a histogram lies on both
+// sides of a bound.
 var latencyBounds = func() (bounds []int64) {
 	for exponent := 10; exponent <= 34; exponent++ {
 		bounds = append(bounds, 1<<exponent)
@@ -160,8 +160,8 @@ var latencyBounds = func() (bounds []int64) {
 	return bounds
 }()
 
-// reading sums the counts up to each of latencyBounds. took is how long all calls took, of which
-// those without latency-tracking are not in the histogram.
+// reading sums the counts up to each of latencyBounds. took is the time of all calls. Calls without
+// latency-tracking are not in the histogram, so the sum is scaled.
 func (h *durations) reading(took, calls int64) histogram.Reading {
 	counts, total := h.snapshot()
 	if total == 0 {

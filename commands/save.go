@@ -67,8 +67,7 @@ func bgrewriteaof(c *Ctx) error {
 	return nil
 }
 
-// lastSave is the Unix ms of the last checkpoint, of the start when there was none
-// since.
+// lastSave returns the Unix ms of the last checkpoint, or of the start if there was none since.
 func (e *Env) lastSave() int64 {
 	at, _ := e.Store.LastCheckpoint()
 	if at == 0 {

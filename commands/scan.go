@@ -42,8 +42,8 @@ var scanCommands = []Spec{
 	},
 }
 
-// shows makes a reply that no look-up of the transaction accounts for (what a walk saw,
-// a count of keys) depend on all that is in the log by now.
+// shows makes the reply wait for everything that is in the log by now. It is for replies that no
+// look-up of the transaction accounts for, such as those of a walk or a count of keys.
 func (c *Ctx) shows() { c.LSN = c.Env.Store.Shown() }
 
 func runKeys(c *Ctx) error {
@@ -64,7 +64,7 @@ func runKeys(c *Ctx) error {
 	return nil
 }
 
-// scanOptions is what follows the cursor of SCAN, HSCAN, SSCAN and ZSCAN.
+// scanOptions are the options after the cursor of SCAN, HSCAN, SSCAN and ZSCAN.
 type scanOptions struct {
 	match    []byte // nil: all
 	count    int
@@ -72,7 +72,7 @@ type scanOptions struct {
 	noValues bool
 }
 
-// Bounds of COUNT: what it is when not given, and the most that one call visits.
+// Bounds of COUNT: its default, and the most elements that one call visits.
 const (
 	scanCount    = 10
 	scanCountMax = math.MaxInt32
@@ -107,12 +107,12 @@ func parseScan(a Cursor, of object.Type) (scanOptions, error) {
 	return o, a.Err()
 }
 
-// takes says whether the walk shows a key. A type that does not exist has no keys.
+// takes reports whether the walk shows a key. A type that does not exist has no keys.
 func (o *scanOptions) takes(c *Ctx, name []byte, typ object.Type) bool {
 	return o.matches(c, name) && (o.typ == "" || typ.String() == o.typ)
 }
 
-// matches says whether MATCH lets a name or an element pass.
+// matches reports whether a name or an element matches the pattern of MATCH.
 func (o *scanOptions) matches(c *Ctx, name []byte) bool {
 	return o.match == nil || c.matches(o.match, name)
 }
@@ -129,8 +129,8 @@ func runScan(c *Ctx) error {
 	return c.scan(&o, cursor, c.view().Scan, nil)
 }
 
-// scan replies what a step of a walk over the keys shows, of what may be seen (nil: all), and its
-// next cursor.
+// scan runs a step of a walk over the keys. It replies with the next cursor and the keys that the
+// options and may (nil: all) allow.
 func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name []byte) bool) error {
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int
@@ -155,7 +155,7 @@ func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name [
 	return nil
 }
 
-// scanStep is a step of a walk, as storage.View.Scan.
+// scanStep is a step of a walk, such as storage.View.Scan.
 type scanStep func(db int, cursor uint64, count int,
 	visit func(name []byte, typ object.Type)) (next uint64, err error)
 

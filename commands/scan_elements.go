@@ -12,7 +12,7 @@ type elementScanner interface {
 	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64)
 }
 
-// scanElementsCommand declares HSCAN, SSCAN or ZSCAN; extra are options beside those of all.
+// scanElementsCommand declares HSCAN, SSCAN or ZSCAN; extra are options that only it has.
 func scanElementsCommand(name string, group Group, summary, complexity string, run func(*Ctx) error,
 	extra ...Arg) Spec {
 	return Spec{
@@ -32,9 +32,9 @@ func scanElementsCommand(name string, group Group, summary, complexity string, r
 	}
 }
 
-// scanElements is HSCAN, SSCAN and ZSCAN: of is the type that their keys hold, value
-// writes what belongs to an element, and is nil where nothing does. For a missing or
-// expired key the options are not looked at, as in Redis.
+// scanElements returns the handler of HSCAN, SSCAN or ZSCAN. of is the type of their keys. value
+// writes the value of an element; nil: elements have none. For a missing or expired key the options
+// are not checked, as in Redis.
 func scanElements(of object.Type, value func(out *resp.Writer, val []byte)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		cursor, ok := ParseUint(c.Arg(2))
@@ -64,7 +64,7 @@ func scanElements(of object.Type, value func(out *resp.Writer, val []byte)) func
 	}
 }
 
-// replyScan writes one step of a walk: the cursor to go on from and the elements.
+// replyScan replies with one step of a walk: the next cursor and the elements.
 func replyScan(c *Ctx, v elementScanner, cursor uint64, o *scanOptions,
 	value func(out *resp.Writer, val []byte)) {
 	out := c.Out

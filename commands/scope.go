@@ -48,7 +48,7 @@ const (
 	Places
 )
 
-// Place is the place of the command's jobs.
+// Place returns the place of the command's jobs.
 func (s *Spec) Place() Place {
 	switch {
 	case s.Is(elsewhere):
@@ -59,13 +59,13 @@ func (s *Spec) Place() Place {
 	return OfClients
 }
 
-// wide reports whether the scope is more than the keys that a call declares.
+// wide reports whether the scope includes more than the keys that a call declares.
 func (sc Scope) wide() bool { return sc > KeysOnly }
 
 // lent reports whether a global job lets the loop run commands of this scope.
 func (sc Scope) lent() bool { return sc == OwnClient || sc == OnLoop || sc == Counts }
 
-// scope is that of the call in c, as its arguments show.
+// scope returns the scope of the call in c, which may depend on its arguments.
 func (c *Ctx) scope() Scope {
 	if c.Spec.Escalate != nil {
 		return c.Spec.Escalate(c)

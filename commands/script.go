@@ -151,8 +151,8 @@ func runScript(c *Ctx, script *script, keys int, ro bool) error {
 	return nil
 }
 
-// script returns the script of a source, and compiles it if it is new. loaded: keep it until SCRIPT
-// FLUSH.
+// script returns the script of a source, and compiles it if it is new. With loaded it is kept until
+// SCRIPT FLUSH.
 func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
 	s := &c.Env.Scripts
 	sha := scriptDigest(source)
@@ -203,7 +203,7 @@ func scriptFlush(c *Ctx) error {
 	return nil
 }
 
-// flushMode accepts SYNC, ASYNC or nothing behind a subcommand; they mean the same.
+// flushMode accepts SYNC, ASYNC or nothing after a subcommand; they mean the same.
 func flushMode(c *Ctx) bool {
 	switch len(c.Args) {
 	case 2:

@@ -35,8 +35,8 @@ type Scripts struct {
 	functions functionLibraries // has its own lock
 }
 
-// maxEvaluated bounds the number of cached scripts that were not loaded, maxEvaluatedBytes their
-// size; the last one is kept however large it is.
+// maxEvaluated bounds the number of cached scripts that were not loaded, and maxEvaluatedBytes
+// their size. The last one is kept whatever its size.
 const (
 	maxEvaluated      = 500
 	maxEvaluatedBytes = 32 << 20
@@ -61,7 +61,7 @@ type script struct {
 	node     *list.Element // in Scripts.mu.evaluated
 }
 
-// bytes is a script's memory, in bytes.
+// bytes returns the memory of a script, in bytes.
 func (s *script) bytes() int64 {
 	return scriptOverhead + int64(len(s.source)) + s.compiled.Bytes()
 }
@@ -87,8 +87,8 @@ func parseFlag(name string) scriptFlags {
 	return 0
 }
 
-// parseShebang reads the flags of a script's first line, if that is a shebang, and returns the
-// program behind it. The program begins with the line's end, so lines keep their numbers.
+// parseShebang parses the first line of a script, if that is a shebang. It returns its flags and
+// the program after it. The program begins with the line's end, so lines keep their numbers.
 func parseShebang(source string) (program string, flags scriptFlags, strict bool, err error) {
 	if !strings.HasPrefix(source, "#!") {
 		return source, 0, false, nil
@@ -120,8 +120,8 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 	return source[len(line):], flags, true, nil
 }
 
-// shebangWords splits a first line as Redis does: words may be in quotes. Without a closing quote
-// there are none.
+// shebangWords splits a first line as Redis does: words may be in quotes. If a closing quote is
+// missing, it returns none.
 func shebangWords(line string) (words []string) {
 	args, _ := resp.SplitArgs([]byte(line))
 	for _, arg := range args {
@@ -130,7 +130,7 @@ func shebangWords(line string) (words []string) {
 	return words
 }
 
-// compile makes a script of its source. Killing r ends it.
+// compile compiles a source. Killing r ends it.
 func (s *Scripts) compile(sha, source string, r *scripting.Run) (*script, error) {
 	s.testing.compiling()
 	program, flags, strict, err := parseShebang(source)
@@ -182,7 +182,7 @@ func (s *Scripts) isLoaded(of *script) bool {
 	return s.mu.by[of.sha] == of && of.node == nil
 }
 
-// keep caches a script; loaded: until SCRIPT FLUSH.
+// keep caches a script; with loaded until SCRIPT FLUSH.
 func (s *Scripts) keep(kept *script, loaded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *Scripts) loaded() int64 {
 	return s.mu.bytes - s.mu.passing
 }
 
-// programsFit reports whether loaded scripts and function libraries may use more further bytes.
+// programsFit reports whether loaded scripts and function libraries may use more bytes in addition.
 // Without maxmemory there is no bound.
 func (e *Env) programsFit(more int64) bool {
 	limit := e.Config.Int("maxmemory")

@@ -47,7 +47,7 @@ type scriptRun struct {
 }
 
 // newScriptRun prepares a run. Argument 2 is the number of keys; the keys and the script's
-// arguments follow it. ro: the command is a read-only one (EVAL_RO, …).
+// arguments follow it. ro is true for a read-only command (EVAL_RO, …).
 func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict,
 	ro bool) (*scriptRun, error) {
 	if strict && ro && flags&noWrites == 0 {
@@ -76,12 +76,12 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict,
 	return r, nil
 }
 
-// newCompilation is a run that only compiles, or loads a library of functions.
+// newCompilation returns a run that only compiles, or loads a library of functions.
 func newCompilation(c *Ctx, function bool) *scriptRun {
 	return &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), function: function}
 }
 
-// numKeys reads argument 2, the number of keys that follow it; notNumber is the error if that is no
+// numKeys parses argument 2, the number of keys that follow it. It returns notNumber if that is no
 // number.
 func numKeys(c *Ctx, notNumber Error) (int, error) {
 	n, ok := ParseInt(c.Args[2])
@@ -129,8 +129,8 @@ func (r *scriptRun) occupy(busy Error, work func()) error {
 	return r.end()
 }
 
-// end makes the run immune, and returns the error for the client if it was killed before and the
-// engine has not replied that.
+// end makes the run immune to kills. If the run was killed before and the engine has not replied
+// with that error, end returns the error for the client.
 func (r *scriptRun) end() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *scriptRun) mayStop() bool {
 	return written == 0 || written > most
 }
 
-// routed reports whether a node of a cluster cannot run a command.
+// routed reports whether this node of a cluster must not run a command. Then it sets err.
 func (r *scriptRun) routed(spec *Spec, args [][]byte, err *error) bool {
 	if refusal := r.c.Env.scriptRoute(spec, args, &r.slot, r.crosses,
 		r.c.Client.ReadOnly); refusal != "" {
@@ -205,7 +205,7 @@ func (r *scriptRun) routed(spec *Spec, args [][]byte, err *error) bool {
 }
 
 // refused reports whether too many entries wait in an outbox whose pattern matches a key of a
-// command.
+// command. Then it sets err.
 func (r *scriptRun) refused(spec *Spec, args [][]byte, err *error) bool {
 	if refusal := r.c.Env.outboxRefuses(spec, args, r.client.DB); refusal != nil {
 		*err = refusal
@@ -214,15 +214,15 @@ func (r *scriptRun) refused(spec *Spec, args [][]byte, err *error) bool {
 	return false
 }
 
-// yield runs the engine's work while the transaction is not in use, so that it can be shared; a
-// command that the script calls resumes the transaction.
+// yield runs the engine's work while the transaction is not in use, so that others can run
+// meanwhile. A command that the script calls resumes the transaction.
 func (r *scriptRun) yield(work func()) {
 	r.c.Txn.Yield()
 	defer r.c.Txn.Resume()
 	work()
 }
 
-// resolveScripted is resolve for a command that a script calls.
+// resolveScripted returns the command that a script calls, or an error.
 func (e *Env) resolveScripted(args [][]byte) (*Spec, error) {
 	spec := e.Table.Of(args)
 	if spec == nil {
@@ -234,13 +234,13 @@ func (e *Env) resolveScripted(args [][]byte) (*Spec, error) {
 	return spec, nil
 }
 
-// permit returns the error if the script's user may not run a command.
+// permit reports whether the script's user may not run a command. Then it sets err.
 func (r *scriptRun) permit(spec *Spec, args [][]byte, err *error) bool {
 	*err = r.c.permitScripted(spec, args)
 	return *err != nil
 }
 
-// Allowed is redis.acl_check_cmd.
+// Allowed implements redis.acl_check_cmd.
 func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
 	spec := r.c.Env.Table.Of(args)
 	if spec == nil {
@@ -250,13 +250,13 @@ func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
 	return d == allowed, true
 }
 
-// CountError counts an error reply, but not by its code: the script's reply counts that.
+// CountError counts an error reply, but not its code, which the script's reply counts.
 func (r *scriptRun) CountError() {
 	r.c.Env.Stats.Errors.Add(1)
 	r.own = true
 }
 
-// write notes that the script is about to write. It returns false if the script was killed.
+// write records that the script is about to write. It returns false if the script was killed.
 func (r *scriptRun) write() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,14 +286,14 @@ func (e *Env) StopScript() {
 	}
 }
 
-// EndScripts ends the script that runs, if there is one, and every script that begins later. Like
-// StopScript it leaves a script alone that has written.
+// EndScripts ends the running script, if there is one, and every script that begins later. Like
+// StopScript it does not end a script that has written.
 func (e *Env) EndScripts() {
 	e.Scripts.stopped.Store(true)
 	e.StopScript()
 }
 
-// killScript is SCRIPT KILL, which ends scripts, and FUNCTION KILL, which ends functions.
+// killScript implements SCRIPT KILL, which ends scripts, and FUNCTION KILL, which ends functions.
 func killScript(c *Ctx, function bool) error {
 	r := c.Env.Scripts.current.Load()
 	switch {

@@ -6,10 +6,10 @@ type Testing struct {
 	// OnCompile is called before each compilation of a script or a library, by the goroutine that
 	// compiles.
 	OnCompile func()
-	// onLoop is called with what a command on the loop does that belongs to it, without being of
-	// its scope; nil: nothing is.
+	// onLoop is called with the parts of a command that belong to the loop but not to the
+	// command's scope. nil means that they run directly.
 	onLoop func(func()) bool
-	// maxEmitted takes the place of the constant; 0: nothing does.
+	// maxEmitted replaces the constant unless it is 0.
 	maxEmitted int
 }
 
@@ -19,7 +19,7 @@ func (t *Testing) compiling() {
 	}
 }
 
-// emitted bounds what a script emits, in bytes.
+// emitted returns the bound for the effects that a script emits, in bytes.
 func (t *Testing) emitted() int {
 	if t.maxEmitted != 0 {
 		return t.maxEmitted

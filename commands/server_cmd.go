@@ -7,7 +7,7 @@ import (
 	"keyp/internal/config"
 )
 
-// serverCommands joins the families that only the server itself is about.
+// serverCommands are the commands about the server itself.
 var serverCommands = slices.Concat(
 	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands,
 	debugCommands, memoryCommands, latencyCommands, slowlogCommands, hotKeysCommands,
@@ -30,8 +30,8 @@ var serverCommands = slices.Concat(
 	},
 )
 
-// serverTime replies the same time within a script or EXEC. Scripts that limit rates distinguish
-// calls by the microseconds.
+// serverTime replies with the same time throughout a script or EXEC. Scripts that limit rates
+// distinguish calls by the microseconds.
 func serverTime(c *Ctx) error {
 	now := c.Txn.Micros()
 	c.Out.Array(2)
@@ -40,7 +40,7 @@ func serverTime(c *Ctx) error {
 	return nil
 }
 
-// lolwut draws an hourglass, the time in it being what is left of the present minute.
+// lolwut draws an hourglass. The sand in its upper half is what is left of the present minute.
 func lolwut(c *Ctx) error {
 	if a := c.Cursor(1); len(c.Args) >= 3 && a.Word("VERSION") {
 		if a.Int(); a.Err() != nil {

@@ -97,8 +97,8 @@ var (
 	eventSRem = storage.Event{Class: storage.EventSet, Name: "srem"}
 )
 
-// readSet is read for a key that must hold a set or be missing: an empty one for a missing
-// or expired key, storage.ErrWrongType for another type.
+// readSet is read for a key that must hold a set or be missing. It returns an empty set for a
+// missing or expired key, and storage.ErrWrongType for another type.
 func (c *Ctx) readSet(k storage.Key) (*object.Set, error) {
 	s, err := c.Txn.Set(k)
 	c.count(k, err != nil || s.Exists())
@@ -113,7 +113,7 @@ func addMembers(c *Ctx, s storage.Set) error {
 	return c.countChanges(s.Add, eventSAdd)
 }
 
-// runSMove looks at the destination's type only where there is a source, as Redis does.
+// runSMove checks the destination's type only if the source exists, as Redis does.
 func runSMove(c *Ctx) error {
 	from, to, member := c.Keys[0], c.Keys[1], c.Arg(3)
 	source, err := c.Txn.Set(from)
@@ -141,7 +141,7 @@ func runSMove(c *Ctx) error {
 	}
 	source.Drop(member)
 	c.Txn.Notify(from, eventSRem)
-	// Deletes a source that is empty now before the event of the destination is raised.
+	// This deletes an empty source before the event of the destination is raised.
 	c.Txn.FlushValues()
 	if target.Add(member) {
 		c.Txn.Notify(to, eventSAdd)

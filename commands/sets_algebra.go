@@ -67,7 +67,7 @@ const (
 	sumComplexity   = "O(N) in the members of all sets."
 )
 
-// setsCommand declares a command that replies the result of an operation on its keys.
+// setsCommand declares a command that replies with the result of an operation on its keys.
 func setsCommand(name, summary, complexity string, of setOperation) Spec {
 	return Spec{
 		Name: name, Group: SetGroup, Since: "1.0.0",
@@ -97,14 +97,14 @@ func setsStoreCommand(name, summary, complexity string, target KeyFlags, of setO
 	}
 }
 
-// membersOf visits a set's members; each is valid until the next.
+// membersOf iterates over a set's members. Each is valid until the next one.
 func membersOf(s *object.Set) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		s.Walk(func(m, _ []byte, _ int64) bool { return yield(m) })
 	}
 }
 
-// readSets is readSet for several keys: if any has another type, ErrWrongType.
+// readSets is readSet for several keys. It returns ErrWrongType if any key has another type.
 func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
 	sets := make([]*object.Set, len(keys))
 	for i, k := range keys {
@@ -116,11 +116,11 @@ func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
 	return sets, nil
 }
 
-// setOperation makes the members of one set out of at least one set. It copies as few of them as it
-// can; each is valid until the next.
+// setOperation returns the members of the result for at least one set. It copies as few of them as
+// possible. Each is valid until the next one.
 type setOperation func(sets []*object.Set) iter.Seq[[]byte]
 
-// replySets replies the result of an operation on the command's keys.
+// replySets returns a handler that replies with the result of an operation on the command's keys.
 func replySets(of setOperation) func(*Ctx) error {
 	return func(c *Ctx) error {
 		sets, err := c.readSets(c.Keys)
@@ -137,9 +137,9 @@ func replySets(of setOperation) func(*Ctx) error {
 	}
 }
 
-// storeSets stores the result of an operation on the command's other keys under its first key, or
-// deletes that key if the result is empty. The members of the result have no deadlines. The
-// operation may give a member more than once.
+// storeSets returns a handler that stores the result of an operation on the command's other keys
+// under its first key. If the result is empty, it deletes that key. The members of the result have
+// no deadlines. The operation may return a member more than once.
 func storeSets(of setOperation, ev storage.Event) func(*Ctx) error {
 	return func(c *Ctx) error {
 		sets, err := c.readSets(c.Keys[1:])
@@ -163,13 +163,13 @@ const (
 	errLimit    Error = "ERR LIMIT can't be negative"
 )
 
-// limit reads LIMIT, and nothing else; 0 is none.
+// limit takes LIMIT, and fails for anything else. 0 means no limit.
 func (a *Cursor) limit() (limit int64, err error) {
 	limit, _, err = a.limitOr("")
 	return limit, err
 }
 
-// limitOr is limit that also takes a word, unless it is empty.
+// limitOr is limit, but also takes a word, unless word is empty.
 func (a *Cursor) limitOr(word string) (limit int64, found bool, err error) {
 	for a.More() {
 		switch {
@@ -184,8 +184,9 @@ func (a *Cursor) limitOr(word string) (limit int64, found bool, err error) {
 	return limit, found, a.Err()
 }
 
-// countSets replies the number of members in the result of an operation on the command's keys, up
-// to a limit. With APPROX, a command that estimates replies the estimate of a HyperLogLog instead.
+// countSets returns a handler that replies with the number of members in the result of an
+// operation, up to a limit. If estimates is true, APPROX makes it reply with the estimate of a
+// HyperLogLog.
 func countSets(of setOperation, estimates bool) func(*Ctx) error {
 	word := ""
 	if estimates {
@@ -233,8 +234,8 @@ func estimate(sets []*object.Set) int64 {
 	return int64(cardinality(&registers))
 }
 
-// intersection looks the members of the smallest set up in the others, the smaller ones
-// first.
+// intersection returns the members of the smallest set that are in all others. It checks smaller
+// sets first.
 func intersection(sets []*object.Set) iter.Seq[[]byte] {
 	sets = slices.Clone(sets)
 	slices.SortStableFunc(sets, func(a, b *object.Set) int { return cmp.Compare(a.Len(), b.Len()) })
@@ -265,7 +266,8 @@ func inAny(sets []*object.Set, m []byte) bool {
 	return false
 }
 
-// concatenation returns all members of one set after another, so some more than once.
+// concatenation returns the members of all sets, one set after another. It may return a member more
+// than once.
 func concatenation(sets []*object.Set) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for _, s := range sets {
@@ -278,8 +280,8 @@ func concatenation(sets []*object.Set) iter.Seq[[]byte] {
 	}
 }
 
-// union returns the first set as it is, then of the others what was not there yet. Sets of
-// integers come sorted, as Redis gives them.
+// union returns the members of the first set, then those of the others that have not occurred yet.
+// Sets of integers are sorted, as in Redis.
 func union(sets []*object.Set) iter.Seq[[]byte] {
 	if !slices.ContainsFunc(sets, func(s *object.Set) bool {
 		return s.Len() > 0 && s.Encoding() != "intset"
@@ -306,8 +308,8 @@ func union(sets []*object.Set) iter.Seq[[]byte] {
 	}
 }
 
-// difference looks the members of the first set up in the others, which become one set
-// before that if it is less work.
+// difference returns the members of the first set that are in no other set. It first unites the
+// others if that is less work.
 func difference(sets []*object.Set) iter.Seq[[]byte] {
 	first, others := sets[0], sets[1:]
 	total := 0

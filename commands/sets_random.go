@@ -54,14 +54,14 @@ func runSPop(c *Ctx) error {
 	return nil
 }
 
-// popRandom replies a random member of a set that has one, and takes it out.
+// popRandom removes a random member of a set that is not empty, and replies with it.
 func popRandom(c *Ctx, s *storage.Set, v *object.Set) {
 	m, _ := v.At(rand.IntN(v.Len()))
 	c.Out.Bulk(m)
 	s.Drop(m)
 }
 
-// popCount is SPOP with a count.
+// popCount runs SPOP with a count.
 func popCount(c *Ctx) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
@@ -100,11 +100,12 @@ func popCount(c *Ctx) error {
 	return nil
 }
 
-// popMostly: from that many members removed for each that stays, storing those that stay as a new
-// set is less work than removing the others one by one.
+// popMostly is the ratio of removed to remaining members from which it is less work to store the
+// remaining ones as a new set.
 const popMostly = 5
 
-// keepRandom replies all members of a set but some, which it keeps.
+// keepRandom replies with all members of a set except for left random ones, which remain in the
+// set.
 func keepRandom(c *Ctx, k storage.Key, v *object.Set, left int) {
 	keeps := make(map[int]struct{}, left)
 	sample(v.Len(), left, func(i int) { keeps[i] = struct{}{} })

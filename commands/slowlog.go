@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// Slowlog keeps the latest commands that took long. The zero value records nothing
-// until configure is called.
+// Slowlog keeps the latest commands that took long. The zero value records nothing before configure
+// is called.
 type Slowlog struct {
 	limit atomic.Int64 // slowlog-log-slower-than and one, in µs: 0 is not configured
 	mu    struct {
@@ -41,7 +41,7 @@ const (
 	slowlogMemory = 64 << 20
 )
 
-// configure takes the values of slowlog-log-slower-than (µs, negative: nothing) and
+// configure sets slowlog-log-slower-than (in µs; a negative value records nothing) and
 // slowlog-max-len.
 func (l *Slowlog) configure(slowerThan, maxLen int64) {
 	l.limit.Store(max(slowerThan, -1) + 1)
@@ -51,7 +51,7 @@ func (l *Slowlog) configure(slowerThan, maxLen int64) {
 	l.trim()
 }
 
-// threshold is the shortest time that is recorded.
+// threshold returns the shortest time that is recorded.
 func (l *Slowlog) threshold() time.Duration {
 	limit := l.limit.Load()
 	if limit <= 0 || limit > int64(math.MaxInt64/time.Microsecond) {
@@ -76,11 +76,11 @@ func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	l.trim()
 }
 
-// textBytes is about the memory of a string, in bytes. The allocator gives it room for a multiple
-// of 16, and only some of the shorter strings share such a room.
+// textBytes returns about the memory of a string, in bytes. The allocator rounds it up to a
+// multiple of 16, and only some of the shorter strings share such a block.
 func textBytes(text string) int { return (len(text) + 15) &^ 15 }
 
-// trim drops the oldest entries over the limits; mu is locked.
+// trim removes the oldest entries over the limits; mu is locked.
 func (l *Slowlog) trim() {
 	for len(l.mu.ring) > 0 && (len(l.mu.ring) > l.mu.max || l.mu.bytes > slowlogMemory) {
 		l.mu.bytes -= l.mu.ring[0].bytes
@@ -89,7 +89,7 @@ func (l *Slowlog) trim() {
 	}
 }
 
-// slowArgs copies the part of a command's arguments that is kept, without its secrets.
+// slowArgs returns copies of the arguments that the slow log keeps, without secrets.
 func slowArgs(c *Ctx) []string {
 	n := len(c.Args)
 	kept := n
@@ -114,7 +114,7 @@ func slowArgs(c *Ctx) []string {
 	return args
 }
 
-// secret says whether argument i may be a password, or names a user in a command about users.
+// secret reports whether argument i may be a password, or names a user in a command about users.
 func secret(c *Ctx, i int) bool {
 	begin := 0
 	switch c.Spec.full {
@@ -133,8 +133,8 @@ func secret(c *Ctx, i int) bool {
 	return c.Env.secret(spec, call, i-begin)
 }
 
-// secret says that of a call. A password is all that AUTH has, what follows AUTH in HELLO, and the
-// value of a secret option. Each argument of an unknown command may be a password, too.
+// secret does the same for a call. Passwords are all arguments of AUTH, what follows AUTH in HELLO,
+// and the value of a secret option. Each argument of an unknown command may be a password, too.
 func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
 	if spec == nil {
 		return i >= 1
@@ -161,7 +161,7 @@ func (e *Env) secret(spec *Spec, args [][]byte, i int) bool {
 	return false
 }
 
-// latest gives up to n entries, the newest first; n < 0 gives all.
+// latest returns up to n entries, the newest first; n < 0 means all.
 func (l *Slowlog) latest(n int64) []slowEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -62,7 +62,7 @@ const (
 	errSortGet Error = "ERR GET option of SORT denied due to insufficient ACL permissions."
 )
 
-// noArgument is the KeySpec.Find of keys that no argument names.
+// noArgument is a KeySpec.Find for keys that no argument names.
 func noArgument([][]byte) (first, last int) { return 0, -1 }
 
 // sortTarget finds the key after the last STORE.
@@ -82,7 +82,7 @@ func sortTarget(args [][]byte) (first, last int) {
 	return first, last
 }
 
-// sortScope is the scope of a SORT. A pattern that leads to other keys may lead to any keys.
+// sortScope returns the scope of a SORT. A pattern that leads to other keys may lead to any keys.
 func sortScope(c *Ctx) Scope {
 	o, _ := parseSort(c.Cursor(2), true, nil) // the handler reports what is wrong
 	if o.by.roams() || slices.ContainsFunc(o.get, pattern.roams) {
@@ -91,11 +91,11 @@ func sortScope(c *Ctx) Scope {
 	return KeysOnly
 }
 
-// largeSort is for a SORT that looks nothing up.
+// largeSort is the Offload of a SORT that looks up no other keys.
 func largeSort(c *Ctx) bool { return c.Scope == KeysOnly && largeValues(c) }
 
-// pattern names the value that belongs to an element. The element replaces the pattern's first '*';
-// the result names a key with a string, or a field of a hash.
+// pattern names the value that belongs to an element. The element replaces the first '*' of the
+// pattern. The result names a key with a string, or a field of a hash.
 type pattern struct {
 	text          []byte // nil: there is no pattern
 	star          bool
@@ -114,14 +114,14 @@ func parsePattern(text []byte) pattern {
 	return p
 }
 
-// roams says whether the pattern leads to other keys. One without a '*' leads nowhere.
+// roams reports whether the pattern leads to other keys. A pattern without '*' leads nowhere.
 func (p pattern) roams() bool { return p.star }
 
 // self reports whether the pattern means the element itself.
 func (p pattern) self() bool { return string(p.text) == "#" }
 
-// sortPattern returns the error of a pattern whose keys the user may not read, or that may be of
-// other slots than the command's key.
+// sortPattern returns an error if the user may not read the keys of a pattern. It also returns an
+// error if these keys may be in other slots than the command's key.
 func (c *Ctx) sortPattern(p pattern, by bool) error {
 	switch {
 	case by && !p.star:
@@ -149,8 +149,8 @@ type sortOptions struct {
 	target        bool // the key is the command's second
 }
 
-// parseSort reads the options. patterns returns the error of a pattern of BY or GET, which names
-// keys that no check has seen. If patterns is nil, there are no errors of patterns.
+// parseSort parses the options. patterns returns the error of a pattern of BY or GET, whose keys no
+// check has seen. If patterns is nil, patterns are not checked.
 func parseSort(a Cursor, mayStore bool,
 	patterns func(p pattern, by bool) error) (sortOptions, error) {
 	check := func(p pattern, by bool) pattern {
@@ -187,7 +187,7 @@ func parseSort(a Cursor, mayStore bool,
 	return o, a.Err()
 }
 
-// limits returns the elements from first up to, and not with, end that are wanted of n.
+// limits returns the range of elements that LIMIT selects of n, without end.
 func (o *sortOptions) limits(n int) (first, end int) {
 	start, count := min(max(o.offset, 0), int64(n)), min(o.count, int64(n))
 	if count < 0 {
@@ -200,15 +200,15 @@ func (o *sortOptions) limits(n int) (first, end int) {
 // value.
 type sortItem struct{ elem, by []byte }
 
-// sortRank represents an item while the items are sorted, which may be a million. It is small, has
-// no pointers, and is mostly enough to order two items. Ranks are in the order of their items, or
-// equal.
+// sortRank represents an item during the sort, which may have a million items. It is small, has no
+// pointers, and usually suffices to order two items. Ranks are equal or in the order of their
+// items.
 type sortRank struct {
 	rank uint64
 	item int32
 }
 
-// lookup has the keys to which a pattern leads, for the items from a multiple of PrefetchKeys on.
+// lookup has the keys to which a pattern leads, for PrefetchKeys items at a time.
 type lookup struct {
 	pattern
 	keys  [storage.PrefetchKeys]storage.Key
@@ -264,8 +264,8 @@ func (s *sorting) run() error {
 	return s.reply()
 }
 
-// load takes in the elements. Where a BY without '*' asks for no order they come in their
-// own, with DESC from the last one on, cut to the limits already.
+// load reads the elements. With a BY without '*' they are already in their own order, reversed with
+// DESC, and cut to the limits.
 func (s *sorting) load() (ordered bool, err error) {
 	item, ok := s.Txn.Get(s.Keys[0])
 	if !ok {
@@ -346,7 +346,7 @@ func (s *sorting) loadSet(v *object.Set, ordered bool) {
 	})
 }
 
-// keep copies a text for the time of the command. It is not nil.
+// keep copies a text for the time of the command. The copy is not nil.
 func (s *sorting) keep(text []byte) []byte {
 	const most = 64 << 10 // what is there does not move, as that takes long where it is much
 	if len(s.texts)+len(text) > cap(s.texts) {
@@ -357,7 +357,7 @@ func (s *sorting) keep(text []byte) []byte {
 	return s.texts[at:len(s.texts):len(s.texts)]
 }
 
-// miss counts a key that is not there.
+// miss counts a missing key.
 func (s *sorting) miss(k storage.Key) {
 	if s.misses++; s.Txn.Hears(eventKeyMiss) {
 		k.Name = s.keep(k.Name)
@@ -365,8 +365,8 @@ func (s *sorting) miss(k storage.Key) {
 	}
 }
 
-// ahead resolves the keys that a pattern leads to from item i on, and has what their look-ups
-// read be read.
+// ahead computes the keys to which a pattern leads from item i on, and prefetches what their
+// look-ups read.
 func (s *sorting) ahead(l *lookup, i int) {
 	items := s.items[i:min(i+len(l.keys), len(s.items))]
 	l.names = l.names[:0]
@@ -383,9 +383,9 @@ func (s *sorting) ahead(l *lookup, i int) {
 	s.Txn.Prefetch(l.keys[:len(items)])
 }
 
-// value looks up what belongs to item i: ok is false where there is nothing, or a key of another
-// type, or one that is not in memory, which is noted. It is called for the items in their order.
-// The bytes are valid until the next call.
+// value looks up the value that belongs to item i. ok is false if there is none, the key has
+// another type, or the key is not in memory, which is recorded. It must be called for the items in
+// order. The bytes are valid until the next call.
 func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	if l.self() {
 		return s.items[i].elem, true
@@ -410,7 +410,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	return l.of(item, s.Txn.Now())
 }
 
-// of returns what a pattern means of the key that it leads to, at now (Unix ms).
+// of returns the value that a pattern selects in the item of its key, at now (Unix ms).
 func (p pattern) of(item storage.Item, now int64) (val []byte, ok bool) {
 	if p.field == nil {
 		val, err := item.String()
@@ -424,7 +424,7 @@ func (p pattern) of(item storage.Item, now int64) (val []byte, ok bool) {
 	return val, ok && (deadline == 0 || deadline > now)
 }
 
-// loadLate notes a key that is not in memory, or has it read if there is no other way.
+// loadLate records a key that is not in memory. With final it reads the key instead.
 func (s *sorting) loadLate(k storage.Key) bool {
 	if s.final {
 		if s.err == nil {
@@ -437,7 +437,7 @@ func (s *sorting) loadLate(k storage.Key) bool {
 	return false
 }
 
-// complete fails when something that was looked up could not be seen.
+// complete returns an error if a value could not be looked up.
 func (s *sorting) complete() error {
 	if len(s.absent) > 0 {
 		s.Keys = s.absent
@@ -446,8 +446,8 @@ func (s *sorting) complete() error {
 	return s.err
 }
 
-// scores looks up what the elements are sorted by. One without a value counts as 0, or
-// with ALPHA comes before all that have one.
+// scores looks up the values by which the elements are sorted. An element without a value counts as
+// 0; with ALPHA it comes before all others.
 func (s *sorting) scores() error {
 	s.ranks = make([]sortRank, len(s.items))
 	valid, by := true, lookup{pattern: s.by}
@@ -483,7 +483,7 @@ func (s *sorting) scores() error {
 	return nil
 }
 
-// floatRank orders as the numbers do.
+// floatRank returns a number whose order is that of f.
 func floatRank(f float64) uint64 {
 	const sign = 1 << 63
 	if f == 0 {
@@ -496,15 +496,15 @@ func floatRank(f float64) uint64 {
 	return bits | sign
 }
 
-// textRank orders as the texts do, as far as their first eight bytes differ.
+// textRank returns a number whose order is that of the text's first eight bytes.
 func textRank(text []byte) uint64 {
 	var first [8]byte
 	copy(first[:], text)
 	return binary.BigEndian.Uint64(first[:])
 }
 
-// sort puts the elements in order, and keeps those within the limits. Those with the same
-// number are in the order of their bytes; those with the same text stay as they came.
+// sort sorts the elements, and keeps those within the limits. Elements with the same number are in
+// the order of their bytes. Elements with the same text keep their order.
 func (s *sorting) sort() {
 	sign := 1
 	if s.desc {
@@ -541,7 +541,7 @@ func (s *sorting) compare(a, b *sortItem) int {
 	return bytes.Compare(a.by, b.by)
 }
 
-// lookups are those of the GET patterns.
+// lookups returns a lookup for each GET pattern.
 func (s *sorting) lookups() []lookup {
 	list := make([]lookup, len(s.get))
 	for i := range s.get {
@@ -550,7 +550,8 @@ func (s *sorting) lookups() []lookup {
 	return list
 }
 
-// reply writes the elements, or for each what the GET patterns lead to, null for nothing.
+// reply replies with the elements, or with the values of the GET patterns for each, and null for a
+// missing value.
 func (s *sorting) reply() error {
 	get := s.lookups()
 	s.Out.Array(len(s.items) * max(len(s.get), 1))
@@ -569,8 +570,8 @@ func (s *sorting) reply() error {
 	return s.complete()
 }
 
-// storeResult makes the target a list of what reply would write, with empty elements for
-// nulls, and replies its length. The target is deleted if that is 0.
+// storeResult stores a list of the elements that reply would write, with empty elements for nulls.
+// It replies with the length of the list. If the list is empty, it deletes the target.
 func (s *sorting) storeResult() error {
 	l, get := &object.List{}, s.lookups()
 	for i := range s.items {

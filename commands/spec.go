@@ -19,9 +19,9 @@ type Spec struct {
 	// Escalate returns the scope of calls whose arguments show that they touch more data than Scope
 	// says. It is called before anything is locked. nil: there are no such calls.
 	Escalate func(c *Ctx) Scope
-	// Offload reports whether a call reads so much that it is to be a job of scope Pinned: it
-	// changes nothing then, or one key by Replace or Copy, at its end. The keys are locked and
-	// in memory when it is asked. nil: no call does.
+	// Offload reports whether a call reads so much that it should be a job of scope Pinned.
+	// Such a call changes nothing, or one key by Replace or Copy at its end. Offload is called
+	// when the keys are locked and in memory. nil means never.
 	Offload func(c *Ctx) bool
 	// Categories are ACL categories that no flag implies, also of the subcommands; nil: the
 	// group's.
@@ -103,8 +103,8 @@ const (
 	namesLeader
 )
 
-// Tips: what a reply is like, and how clients of a cluster send a command to many servers
-// and make one reply of theirs.
+// Tips describe the reply, and how cluster clients send a command to several servers and merge the
+// replies.
 const (
 	tipRandom       = "nondeterministic_output"
 	tipRandomOrder  = "nondeterministic_output_order"
@@ -126,22 +126,23 @@ type KeySpec struct {
 	Begin int
 	Last  int // relative to Begin when positive or zero; -1: to the end, -2: to the last but one
 	Step  int // 0 counts as 1
-	// Num says that argument Begin is the number of keys, which follow it (ZUNION), every Step. The
-	// handler reports an argument that is not a number.
+	// Num means that argument Begin is the number of keys, which follow it (ZUNION), every
+	// Step. The handler reports an argument that is not a number.
 	Num bool
-	// DB returns the database of the keys when it is not the client's own, from the command's
-	// arguments (COPY … DB n, MOVE). ok is false if the arguments name no valid database; the
-	// handler reports that.
+	// DB returns the database of the keys from the command's arguments, if it may differ from
+	// the client's (COPY … DB n, MOVE). ok is false if the arguments name no valid database;
+	// the handler reports that.
 	DB func(args [][]byte, current int) (db int, ok bool)
-	// Find returns the first and last argument that is a key where no position says it (SORT …
-	// STORE); last is before first if there is none. COMMAND calls such a specification unknown,
-	// but with Word, or with Begin, where the key is if there is one.
+	// Find returns the first and last argument that is a key, if their position varies (SORT …
+	// STORE). last is before first if there is none. COMMAND calls such a specification
+	// unknown, except with Word, or with Begin, which is then the place of the key if there is
+	// one.
 	Find func(args [][]byte) (first, last int)
 	// Word is for COMMAND alone: the key that Find returns comes after this word, at Begin or
 	// later.
 	Word string
-	// Limit is for COMMAND alone: of the arguments to the end (Last), only the first of Limit equal
-	// parts is keys (XREAD).
+	// Limit is for COMMAND alone. If the arguments to the end (Last) are divided into Limit
+	// equal parts, only the first part is keys (XREAD).
 	Limit int
 	// Vary returns the flags if they depend on the arguments (SET … GET); Flags are then the flags
 	// of the worst case.
@@ -202,8 +203,8 @@ type Arg struct {
 	Multiple bool
 	Repeats  bool // with Multiple: the word in front of it is repeated too
 	Since    string
-	// KeySpec is the number, from 1, of the key specification that an argument belongs
-	// to. 0: a key belongs to the next one, anything else to none.
+	// KeySpec is the number, from 1, of the key specification to which an argument belongs. 0:
+	// a key belongs to the next specification, and any other argument to none.
 	KeySpec int
 	Args    []Arg // of ArgOneOf and ArgBlock
 }

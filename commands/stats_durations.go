@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// durations counts durations in buckets whose width grows with them: 2^subBits linear
-// buckets within each power of two of nanoseconds, so a reading is off by at most 1.6
-// percent. Adding is one atomic add. Memory comes with the first value.
+// durations counts durations in buckets whose width grows with them. Each power of two of
+// nanoseconds has 2^subBits linear buckets, so a reading is off by at most 1.6 percent. Adding is
+// one atomic add. The first value allocates the memory.
 //
 //	index = (exponent-subBits) << subBits + leading bits     exponent >= subBits
 //	index = the value itself                                 below 2^subBits
@@ -40,7 +40,7 @@ func bucketOf(ns uint64) int {
 	return shift<<subBits + int(ns>>shift)
 }
 
-// upper is the largest value of a bucket, in nanoseconds.
+// upper returns the largest value of a bucket, in nanoseconds.
 func upper(bucket int) uint64 {
 	if bucket < 1<<subBits {
 		return uint64(bucket)
@@ -81,14 +81,14 @@ func percentile(counts []int64, total int64, p float64) uint64 {
 	return last
 }
 
-// octave is how many values are below a power of two of nanoseconds.
+// octave is the number of values below a power of two of nanoseconds.
 type octave struct {
 	micros     int64 // the bound
 	cumulative int64
 }
 
-// octaves sums counts up to each power of two from 1024 ns on, leaving out those that
-// add nothing.
+// octaves sums the counts up to each power of two from 1024 ns on. It leaves out powers that add
+// nothing.
 func octaves(counts []int64) []octave {
 	var list []octave
 	var sum, listed int64

@@ -16,21 +16,21 @@ func streamEvent(name string) storage.Event {
 	return storage.Event{Class: storage.EventStream, Name: name}
 }
 
-// readStream is read for a key that must hold a stream or be missing: an empty one for a missing or
-// expired key, storage.ErrWrongType for another type.
+// readStream is read for a key that must hold a stream or be missing. It returns an empty stream
+// for a missing or expired key, and storage.ErrWrongType for another type.
 func (c *Ctx) readStream(k storage.Key) (storage.Stream, error) {
 	s, err := c.Txn.Stream(k)
 	c.count(k, err != nil || s.Exists())
 	return s, err
 }
 
-// streamID replies an ID.
+// streamID replies with an ID.
 func (c *Ctx) streamID(id object.StreamID) {
 	var text [41]byte
 	c.Out.Bulk(id.Append(text[:0]))
 }
 
-// streamEntry replies an entry: its ID, and its fields with their values.
+// streamEntry replies with an entry: its ID, and its fields with their values.
 func (c *Ctx) streamEntry(e object.StreamEntry) {
 	c.Out.Array(2)
 	c.entryParts(e)
@@ -47,7 +47,7 @@ func (c *Ctx) entryParts(e object.StreamEntry) {
 	})
 }
 
-// intOrNull replies a number, and null for one below 0.
+// intOrNull replies with a number, or with null if it is below 0.
 func (c *Ctx) intOrNull(n int64) {
 	if n < 0 {
 		c.Out.Null()

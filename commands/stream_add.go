@@ -123,7 +123,7 @@ func (o *streamAdd) producerID(a *Cursor, empty Error) {
 	}
 }
 
-// entryID takes an ID, or its milliseconds and a '*'.
+// entryID takes a whole ID, or the milliseconds of an ID with '*' as the sequence number.
 func (o *streamAdd) entryID(a *Cursor) {
 	b := a.Bytes()
 	o.given, o.seq = true, true
@@ -139,7 +139,8 @@ func (o *streamAdd) entryID(a *Cursor) {
 	}
 }
 
-// next is the ID of a new entry after the last one.
+// next returns the ID of a new entry after the entry last. It returns an error if there is no such
+// ID.
 func (o *streamAdd) next(last object.StreamID, now int64) (object.StreamID, error) {
 	id, fits := o.id, true
 	switch {
@@ -217,7 +218,7 @@ func runXAdd(c *Ctx) error {
 	return nil
 }
 
-// fieldsHash names the fields and values of an entry, in any order.
+// fieldsHash returns a digest of an entry's fields and values that does not depend on their order.
 func fieldsHash(fields [][]byte) []byte {
 	var sum [4]uint64
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -239,7 +240,7 @@ func fieldsHash(fields [][]byte) []byte {
 	return id
 }
 
-// runXTrim replies how many entries were removed. A stream stays a key when it has none any more.
+// runXTrim replies with the number of removed entries. A stream without entries stays a key.
 func runXTrim(c *Ctx) error {
 	var trim streamTrim
 	a := c.Cursor(2)

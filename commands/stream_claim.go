@@ -76,7 +76,7 @@ func openClaim(c *Ctx, s storage.Stream, err error) (claim, error) {
 	return m, err
 }
 
-// take makes a pending entry the consumer's and replies it, unless it is not pending for long
+// take makes a pending entry the consumer's and replies with it, unless it was not pending for long
 // enough.
 func (m *claim) take(e object.StreamEntry, pending object.PendingEntry) bool {
 	c := m.c
@@ -100,10 +100,10 @@ func (m *claim) take(e object.StreamEntry, pending object.PendingEntry) bool {
 	return true
 }
 
-// begin makes the consumer if it is missing.
+// begin creates the consumer if it is missing.
 func (m *claim) begin() { m.c.consumer(&m.s, m.c.Keys[0], m.group, m.consumer) }
 
-// end notes when the consumer asked, and when it got entries.
+// end records when the consumer asked, and when it got entries.
 func (m *claim) end() {
 	now := m.c.Txn.Now()
 	active := m.s.Value().Group(m.group).Consumer(m.consumer).Active
@@ -148,8 +148,8 @@ func (m *claim) options(a Cursor) (o claimOptions, err error) {
 	return o, a.Err()
 }
 
-// runXClaim replies the entries that are the consumer's now. Pending entries that the stream does
-// not have any more are pending no longer.
+// runXClaim replies with the entries that are the consumer's now. Entries that the stream does not
+// have any more are no longer pending.
 func runXClaim(c *Ctx) error {
 	s, err := c.readStream(c.Keys[0])
 	m, err := openClaim(c, s, err)
@@ -208,8 +208,9 @@ const (
 	autoClaimLooks    = 10
 )
 
-// runXAutoClaim replies the start of the next call, the entries that are the consumer's now, and
-// the IDs of entries that the stream does not have any more. These are not pending any more.
+// runXAutoClaim replies with the start of the next call, the entries that are the consumer's now,
+// and the IDs of missing entries. The stream does not have the latter any more, and they are no
+// longer pending.
 func runXAutoClaim(c *Ctx) error {
 	s, wrong := c.readStream(c.Keys[0])
 	a := c.Cursor(4)
@@ -254,12 +255,12 @@ func runXAutoClaim(c *Ctx) error {
 	return nil
 }
 
-// autoClaimBound is how many entries XAUTOCLAIM looks at.
+// autoClaimBound returns the maximum number of entries that XAUTOCLAIM looks at.
 func autoClaimBound(count int64) int64 {
 	return min(count, math.MaxInt64/autoClaimLooks) * autoClaimLooks
 }
 
-// haveAuto brings the entries into memory that auto looks at.
+// haveAuto makes sure that the entries that auto looks at are in memory.
 func (m *claim) haveAuto(from object.StreamID, count int64) error {
 	if m.s.Cold() {
 		m.c.wantPending(&m.s, autoClaimBound(count), func(visit func(object.StreamID) bool) {
@@ -270,7 +271,7 @@ func (m *claim) haveAuto(from object.StreamID, count int64) error {
 	return m.c.haveRuns()
 }
 
-// auto claims count entries at most, from an ID on.
+// auto claims up to count entries, from an ID on.
 func (m *claim) auto(from object.StreamID, count int64) {
 	c, now := m.c, m.c.Txn.Now()
 	looks := autoClaimBound(count)

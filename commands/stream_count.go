@@ -2,8 +2,8 @@ package commands
 
 import "keyp/storage/object"
 
-// How many entries a group has read, and how many it has not, Redis knows as long as no entry
-// was deleted among those ahead: it counts entries as they are added and as they are read.
+// Like Redis, Keyp counts entries as they are added and as groups read them. The number that a
+// group has read or not read is known unless an entry ahead of the group was deleted.
 
 // holed reports whether an entry after an ID may be missing. The ID is not after the last one.
 func holed(s *object.Stream, id object.StreamID) bool {
@@ -11,8 +11,8 @@ func holed(s *object.Stream, id object.StreamID) bool {
 	return s.Entries() > 0 && deleted != object.StreamID{} && id.Compare(deleted) <= 0
 }
 
-// readOn is how many entries a group has read that had read n, up to the entry before one that it
-// reads now. -1: that is not known.
+// readOn returns the number of entries that a group has read after it reads the entry id, or -1 if
+// it is not known. n is the number up to the entry before.
 func readOn(s *object.Stream, n int64, before, id object.StreamID) int64 {
 	first, _ := s.First()
 	switch {
@@ -24,7 +24,7 @@ func readOn(s *object.Stream, n int64, before, id object.StreamID) int64 {
 	return n
 }
 
-// readUpTo is how many entries were ever added up to an ID, -1 if that is not known.
+// readUpTo returns the number of entries ever added up to an ID, or -1 if it is not known.
 func readUpTo(s *object.Stream, id object.StreamID) int64 {
 	added, entries := int64(s.Added()), int64(s.Entries())
 	first, _ := s.First()
@@ -48,7 +48,7 @@ func readUpTo(s *object.Stream, id object.StreamID) int64 {
 	return -1
 }
 
-// groupLag is how many entries a group has yet to read; false if that is not known.
+// groupLag returns the number of entries that a group has yet to read, or false if it is not known.
 func groupLag(s *object.Stream, g *object.StreamGroup) (int64, bool) {
 	added := int64(s.Added())
 	if added == 0 || s.Entries() == 0 {

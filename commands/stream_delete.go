@@ -47,7 +47,7 @@ const (
 	errNoIDs      Error = "ERR IDS option is required"
 )
 
-// What becomes of an entry.
+// The results for an entry.
 const (
 	notThere        = -1
 	entryRemoved    = 1
@@ -83,8 +83,8 @@ func runXDel(c *Ctx) error {
 	return nil
 }
 
-// parseRemoval reads the arguments after the key or the group: the option for pending entries, and
-// the IDs, which it does not parse.
+// parseRemoval parses the arguments after the key or the group: the option for pending entries, and
+// the IDs. It returns the IDs as text.
 func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 	for a.More() {
 		switch {
@@ -109,8 +109,8 @@ func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 	return refs, ids, a.Err()
 }
 
-// removeEntries replies the result of remove for each ID. If found is false, there is nothing to
-// remove.
+// removeEntries replies with the result of remove for each ID. If found is false, there is nothing
+// to remove.
 func (c *Ctx) removeEntries(of *storage.Stream, found bool, args [][]byte,
 	remove func(id object.StreamID) (what int64, removed bool)) error {
 	if !found {
@@ -164,8 +164,7 @@ func runXDelEx(c *Ctx) error {
 	})
 }
 
-// runXAckDel says of an entry that was pending and is not in the stream any more that it is
-// removed.
+// runXAckDel replies that an entry is removed if it was pending but is not in the stream any more.
 func runXAckDel(c *Ctx) error {
 	s, err := c.readStream(c.Keys[0])
 	if err != nil {

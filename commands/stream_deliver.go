@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// runXReadGroup replies null where no stream gives anything. The consumer is made, and its time as
-// seen is now, whatever the group has for it; but not when the command waits and runs again for
-// nothing.
+// runXReadGroup replies with null if no stream has entries for it. It creates the consumer and sets
+// the time at which it was seen, whatever the group has for it. It does not do this if it waits and
+// runs again in vain.
 func runXReadGroup(c *Ctx) error {
 	r := streamRead{inGroup: true}
 	if err := r.parse(c); err != nil {
@@ -65,7 +65,7 @@ func runXReadGroup(c *Ctx) error {
 // onlyNew means the ID ">": entries that the group has not delivered yet.
 var onlyNew = object.MaxStreamID
 
-// places reads XREADGROUP's IDs.
+// places parses XREADGROUP's IDs.
 func (r *streamRead) places(c *Ctx, ids []object.StreamID) ([]object.StreamID, error) {
 	for i, k := range c.Keys {
 		s, err := c.readStream(k)
@@ -104,7 +104,7 @@ type groupRead struct {
 
 func (d *groupRead) group() *object.StreamGroup { return d.s.Value().Group(d.p.r.group) }
 
-// serve replies new entries, or those after an ID that are pending at the consumer.
+// serve replies with new entries, or with those after an ID that are pending at the consumer.
 func (d *groupRead) serve(after object.StreamID) {
 	c, r := d.p.c, d.p.r
 	created := c.consumer(&d.s, d.k, r.group, r.consumer)
@@ -129,7 +129,7 @@ func (d *groupRead) serve(after object.StreamID) {
 	}
 }
 
-// consumer makes a consumer if it is missing, and reports whether it was.
+// consumer creates a consumer if it is missing, and reports whether it did.
 func (c *Ctx) consumer(s *storage.Stream, k storage.Key, group, name []byte) bool {
 	if s.Value().Group(group).Consumer(name) != nil {
 		return false
@@ -139,7 +139,7 @@ func (c *Ctx) consumer(s *storage.Stream, k storage.Key, group, name []byte) boo
 	return true
 }
 
-// oldest is when the entry that CLAIM may give next was delivered; math.MaxInt64: there is none.
+// oldest returns when the next entry for CLAIM was delivered; math.MaxInt64 if there is none.
 func (d *groupRead) oldest(after object.StreamID) int64 {
 	at := int64(math.MaxInt64)
 	if d.p.r.claim >= 0 && after == onlyNew {
@@ -180,7 +180,7 @@ func (d *groupRead) claim(list []object.PendingEntry) {
 	}
 }
 
-// oneMore counts a delivery, as far as one can count.
+// oneMore returns count+1, or count if it is the largest integer.
 func oneMore(count int64) int64 {
 	if count < math.MaxInt64 {
 		count++
@@ -188,8 +188,8 @@ func oneMore(count int64) int64 {
 	return count
 }
 
-// entry replies an entry, with CLAIM also for how long it was pending and how often it was
-// delivered.
+// entry replies with an entry. With CLAIM it adds how long the entry was pending and how often it
+// was delivered.
 func (d *groupRead) entry(e object.StreamEntry, idle, count int64) bool {
 	c := d.p.c
 	d.left--
@@ -205,7 +205,7 @@ func (d *groupRead) entry(e object.StreamEntry, idle, count int64) bool {
 	})
 }
 
-// deliver delivers entries to the consumer that the group has not delivered yet.
+// deliver delivers to the consumer entries that the group has not delivered yet.
 func (d *groupRead) deliver() {
 	if d.left <= 0 || d.p.full {
 		return
@@ -239,8 +239,8 @@ func (d *groupRead) deliver() {
 	d.s.SetGroup(r.group, last, read)
 }
 
-// history replies entries after an ID that are pending at the consumer, and counts a further
-// delivery of each. Of entries that the stream does not have any more it replies only the ID.
+// history replies with entries after an ID that are pending at the consumer, and counts another
+// delivery of each. If the stream does not have an entry any more, it replies only with the ID.
 func (d *groupRead) history(after object.StreamID) {
 	c, r := d.p.c, d.p.r
 	var ids []object.StreamID

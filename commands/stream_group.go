@@ -94,13 +94,13 @@ const (
 	errGroupBusy  Error = "BUSYGROUP Consumer Group name already exists"
 )
 
-// errNoGroup says that a key has no such group.
+// errNoGroup returns the error for a key that has no such group.
 func errNoGroup(key, group []byte) Error {
 	return Error("NOGROUP No such consumer group '" + string(upToNUL(group)) + "' for key name '" +
 		string(upToNUL(key)) + "'")
 }
 
-// errNoKeyGroup says that there is no such key, or that it has no such group.
+// errNoKeyGroup returns the error for a key that is missing or has no such group.
 func errNoKeyGroup(key, group []byte) Error {
 	return Error("NOGROUP No such key '" + string(upToNUL(key)) + "' or consumer group '" +
 		string(upToNUL(group)) + "'")
@@ -134,7 +134,7 @@ func parseGroup(c *Ctx, mayMake bool) (groupOptions, error) {
 	return o, a.Err()
 }
 
-// groupStream opens the stream of a subcommand; without makes it must exist.
+// groupStream opens the stream of a subcommand. Without makes the stream must exist.
 func (c *Ctx) groupStream(makes bool) (storage.Stream, error) {
 	s, err := c.Txn.Stream(c.Keys[0])
 	if err == nil && !makes && !s.Exists() {

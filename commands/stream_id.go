@@ -14,19 +14,20 @@ const (
 	errStreamEnd   Error = "ERR invalid end ID for the interval"
 )
 
-// maxStreamID is the longest text of an ID that Redis looks at.
+// maxStreamID is the maximum length of an ID's text, as in Redis.
 const maxStreamID = 127
 
-// fewIDs is how many IDs of a command are read without an allocation.
+// fewIDs is the number of IDs of a command that are parsed without an allocation.
 const fewIDs = 8
 
-// upToNUL is the part of an argument that Redis compares if it reads C strings.
+// upToNUL returns the part of an argument before the first NUL, which is what Redis compares when
+// it reads C strings.
 func upToNUL(b []byte) []byte {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return text
 }
 
-// parseStreamID reads "ms-seq", or "ms" alone, whose sequence number is then missing.
+// parseStreamID parses "ms-seq", or "ms" alone. Then missing is the sequence number.
 func parseStreamID(b []byte, missing uint64) (id object.StreamID, ok bool) {
 	if len(b) > maxStreamID {
 		return id, false
@@ -40,8 +41,9 @@ func parseStreamID(b []byte, missing uint64) (id object.StreamID, ok bool) {
 	return id, ok
 }
 
-// parseUnsigned reads a number as C's strtoull does: blanks before it, a sign and zeros count for
-// nothing, and a minus takes the number from 2^64. But what ParseInt takes must not be negative.
+// parseUnsigned parses a number as C's strtoull does. It ignores leading blanks, a plus sign and
+// leading zeros. A minus sign subtracts the number from 2^64. But a text that ParseInt accepts must
+// not be negative.
 func parseUnsigned(b []byte) (uint64, bool) {
 	if n, ok := ParseInt(b); ok {
 		return uint64(n), n >= 0
@@ -58,7 +60,7 @@ func parseUnsigned(b []byte) (uint64, bool) {
 	return n, ok
 }
 
-// streamID reads an ID in full or without the sequence number, which is then 0.
+// streamID parses an ID. A missing sequence number is 0.
 func streamID(b []byte) (object.StreamID, error) {
 	id, ok := parseStreamID(b, 0)
 	if !ok {
@@ -76,7 +78,7 @@ func (a *Cursor) StreamID() (id object.StreamID) {
 	return id
 }
 
-// streamIDs reads IDs into a list; one that is none fails them all.
+// streamIDs appends IDs to a list. It returns an error if any of them is invalid.
 func streamIDs(list []object.StreamID, args [][]byte) ([]object.StreamID, error) {
 	for _, arg := range args {
 		id, err := streamID(arg)
@@ -88,8 +90,8 @@ func streamIDs(list []object.StreamID, args [][]byte) ([]object.StreamID, error)
 	return list, nil
 }
 
-// streamBound reads an end of a range, "-" and "+" being the lowest and the highest ID. open says
-// that a "(" before it leaves the ID itself out.
+// streamBound parses an end of a range. "-" and "+" are the lowest and the highest ID. open is true
+// if a "(" before the ID excludes it.
 func streamBound(b []byte, missing uint64) (id object.StreamID, open bool, err error) {
 	if len(b) > 1 && b[0] == '(' {
 		open, b = true, b[1:]
@@ -108,7 +110,7 @@ func streamBound(b []byte, missing uint64) (id object.StreamID, open bool, err e
 	return id, open, err
 }
 
-// streamStart reads the begin of a range.
+// streamStart parses the beginning of a range.
 func streamStart(b []byte) (object.StreamID, error) {
 	id, open, err := streamBound(b, 0)
 	if err == nil && open {
@@ -119,7 +121,7 @@ func streamStart(b []byte) (object.StreamID, error) {
 	return id, err
 }
 
-// streamEnd reads the end of a range.
+// streamEnd parses the end of a range.
 func streamEnd(b []byte) (object.StreamID, error) {
 	id, open, err := streamBound(b, math.MaxUint64)
 	if err == nil && open {

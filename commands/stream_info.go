@@ -58,7 +58,7 @@ var streamInfoCommands = []Spec{{
 	},
 }}
 
-// infoStream returns the stream that a subcommand is about, which must exist.
+// infoStream returns the stream of a subcommand, or ErrNoSuchKey if it does not exist.
 func (c *Ctx) infoStream() (*object.Stream, error) {
 	s, err := c.readStream(c.Keys[0])
 	if err == nil && !s.Exists() {
@@ -106,8 +106,8 @@ func (c *Ctx) idField(name string, id object.StreamID) {
 	c.streamID(id)
 }
 
-// groupProgress replies how many entries a group has read, and how many it has not read; null for
-// an unknown number.
+// groupProgress replies with the number of entries that a group has read, and the number that it
+// has not read. It replies with null for an unknown number.
 func (c *Ctx) groupProgress(s *object.Stream, g *object.StreamGroup) {
 	c.Out.BulkString("entries-read")
 	c.intOrNull(g.EntriesRead())
@@ -140,10 +140,10 @@ func runXInfoGroups(c *Ctx) error {
 	return nil
 }
 
-// infoCount is COUNT of XINFO STREAM … FULL where it is not given.
+// infoCount is the default COUNT of XINFO STREAM … FULL.
 const infoCount = 10
 
-// parseInfo reads the options after the key. count is 0 for all.
+// parseInfo parses the options after the key. count 0 means all.
 func parseInfo(c *Ctx) (full bool, count int64, err error) {
 	a := c.Cursor(3)
 	switch n := a.Len(); {
@@ -160,7 +160,7 @@ func parseInfo(c *Ctx) (full bool, count int64, err error) {
 	return true, count, a.Err()
 }
 
-// runXInfoStream replies what it says about idempotence only of streams that have to do with that.
+// runXInfoStream replies with fields about idempotence only for streams that use it.
 func runXInfoStream(c *Ctx) error {
 	s, err := c.infoStream()
 	if err != nil {
@@ -222,7 +222,7 @@ func runXInfoStream(c *Ctx) error {
 	return nil
 }
 
-// haveInfo brings the entries into memory that XINFO STREAM replies.
+// haveInfo makes sure that the entries of the reply to XINFO STREAM are in memory.
 func (c *Ctx) haveInfo(full bool, count int64) error {
 	s, err := c.Txn.Stream(c.Keys[0])
 	if err != nil {
@@ -235,7 +235,7 @@ func (c *Ctx) haveInfo(full bool, count int64) error {
 	return c.haveRange(&s, object.StreamID{}, object.MaxStreamID, false, count)
 }
 
-// infoParts counts the parts of the reply of XINFO STREAM FULL, and stops at largeCount.
+// infoParts counts the parts of the reply to XINFO STREAM FULL. It may stop at largeCount.
 func infoParts(s *object.Stream, count int64) (n int) {
 	most := math.MaxInt
 	if count > 0 {
@@ -253,7 +253,7 @@ func infoParts(s *object.Stream, count int64) (n int) {
 	return n
 }
 
-// infoEdge replies the first or the last entry, null if there is none.
+// infoEdge replies with the first or the last entry, or with null if there is none.
 func (c *Ctx) infoEdge(name string, s *object.Stream, last bool) {
 	c.Out.BulkString(name)
 	if s.Entries() == 0 {
@@ -266,7 +266,7 @@ func (c *Ctx) infoEdge(name string, s *object.Stream, last bool) {
 	})
 }
 
-// infoFull replies entries and groups, and of each kind count at most; 0 for all.
+// infoFull replies with entries and groups, up to count of each kind; 0 means all.
 func (c *Ctx) infoFull(s *object.Stream, count int64) {
 	c.Out.BulkString("entries")
 	c.streamEntries(s, object.StreamID{}, object.MaxStreamID, false, count)
@@ -298,8 +298,8 @@ func (c *Ctx) infoFull(s *object.Stream, count int64) {
 	})
 }
 
-// infoPending replies pending entries of a group: ID, consumer, when and how often it was
-// delivered.
+// infoPending replies with pending entries of a group: ID, consumer, time of the last delivery, and
+// number of deliveries.
 func (c *Ctx) infoPending(g *object.StreamGroup, count int64) {
 	mark, n := c.Out.ArrayLater(), 0
 	g.EachPending(object.StreamID{}, object.MaxStreamID, func(e object.PendingEntry) bool {

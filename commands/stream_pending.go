@@ -58,7 +58,7 @@ const (
 	errNackNoIDs  Error = "ERR syntax error, expected IDS keyword"
 )
 
-// runXAck looks at the IDs only where there is a group.
+// runXAck parses the IDs only if the group exists.
 func runXAck(c *Ctx) error {
 	s, err := c.readStream(c.Keys[0])
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *nack) parse(a Cursor) error {
 	return a.Err()
 }
 
-// count is the count of deliveries that an entry has after it is given back.
+// count returns the number of deliveries of an entry after it was given back.
 func (o *nack) count(delivered int64) int64 {
 	switch {
 	case o.retries >= 0:
@@ -142,8 +142,8 @@ func (o *nack) count(delivered int64) int64 {
 	return delivered
 }
 
-// runXNack replies how many entries were given back. With FORCE those that were not pending are
-// too, as far as the stream has them.
+// runXNack replies with the number of entries given back. With FORCE this includes entries that
+// were not pending, if the stream has them.
 func runXNack(c *Ctx) error {
 	s, err := c.Txn.Stream(c.Keys[0])
 	if err != nil {
@@ -188,7 +188,7 @@ type pendingRange struct {
 	consumer    []byte // nil: all
 }
 
-// parse looks at the numbers before the IDs, as Redis does.
+// parse parses the numbers before the IDs, as Redis does.
 func (o *pendingRange) parse(args [][]byte) (err error) {
 	a := Cursor{args: args}
 	if a.Word("IDLE") {
@@ -245,7 +245,7 @@ func runXPending(c *Ctx) error {
 	return nil
 }
 
-// looks is how many consumers, or pending entries, the command may look at.
+// looks returns the maximum number of consumers or pending entries that the command looks at.
 func (o *pendingRange) looks(g *object.StreamGroup, ranged bool) int {
 	switch {
 	case !ranged:
@@ -256,8 +256,8 @@ func (o *pendingRange) looks(g *object.StreamGroup, ranged bool) int {
 	return int(min(o.count, int64(g.Pending())))
 }
 
-// pendingSummary replies how many entries are pending, the first and the last of them, and how many
-// there are at each consumer that has any.
+// pendingSummary replies with the number of pending entries, the first and the last of them, and
+// the number at each consumer that has any.
 func pendingSummary(c *Ctx, g *object.StreamGroup) {
 	c.Out.Array(4)
 	c.Out.Int(int64(g.Pending()))
@@ -284,8 +284,8 @@ func pendingSummary(c *Ctx, g *object.StreamGroup) {
 	c.Out.SetLen(mark, n)
 }
 
-// reply replies the entries of the range: ID, consumer, for how long it is pending, how often it
-// was delivered. One that belongs to no consumer has an empty name and the time -1.
+// reply replies with the entries of the range: ID, consumer, the time since the last delivery in
+// ms, and the number of deliveries. An entry without a consumer has an empty name and the time -1.
 func (o *pendingRange) reply(c *Ctx, g *object.StreamGroup) {
 	mark, n := c.Out.ArrayLater(), int64(0)
 	now := c.Txn.Now()

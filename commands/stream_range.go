@@ -43,7 +43,8 @@ func runXLen(c *Ctx) error {
 	return err
 }
 
-// streamRange is XRANGE and XREVRANGE. A COUNT below 1 is a null array, unless the key is missing.
+// streamRange implements XRANGE and XREVRANGE. For a COUNT below 1 it replies with a null array,
+// unless the key is missing.
 func streamRange(c *Ctx, reverse bool) error {
 	low, high := c.Arg(2), c.Arg(3)
 	if reverse {
@@ -85,8 +86,9 @@ func streamRange(c *Ctx, reverse bool) error {
 	return nil
 }
 
-// entriesIn counts the entries in a range, count at most, or all if that is below 0, and goes not
-// much further than largeCount.
+// entriesIn returns about how many entries a range has, and stops soon after largeCount. It returns
+// 0 if the stream has fewer than largeCount entries, or if count allows only fewer. A negative
+// count means all.
 func entriesIn(s *object.Stream, from, to object.StreamID, count int64) (n int) {
 	if s.Entries() < largeCount || count >= 0 && count < largeCount || from.Compare(to) > 0 {
 		return 0
@@ -94,7 +96,7 @@ func entriesIn(s *object.Stream, from, to object.StreamID, count int64) (n int) 
 	return s.About(from, to, largeCount)
 }
 
-// streamEntries replies the entries in a range, the first count of them unless that is below 1.
+// streamEntries replies with the first count entries in a range, or with all if count is below 1.
 func (c *Ctx) streamEntries(s *object.Stream, from, to object.StreamID, reverse bool, count int64) {
 	mark, n := c.Out.ArrayLater(), 0
 	if from.Compare(to) <= 0 {

@@ -65,8 +65,8 @@ const (
 	errGroupLast     Error = "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."
 )
 
-// streamReadKeys are the keys: the first half of the arguments after STREAMS. STREAMS is at
-// argument begin or later.
+// streamReadKeys describes the keys, which are the first half of the arguments after STREAMS.
+// STREAMS is at argument begin or later.
 func streamReadKeys(begin int) KeySpec {
 	return KeySpec{Flags: RO | Access, Begin: begin, Last: -1, Limit: 2, Find: findStreams,
 		Word: "STREAMS"}
@@ -157,15 +157,15 @@ func (r *streamRead) parse(c *Ctx) error {
 	return nil
 }
 
-// only fails where the command is XREAD.
+// only fails with err if the command is XREAD.
 func (r *streamRead) only(a *Cursor, err error) {
 	if !r.inGroup {
 		a.Fail(err)
 	}
 }
 
-// milliseconds takes a timeout; 0 is for ever. One whose end overflows Unix milliseconds is an
-// error; now is in Unix milliseconds.
+// milliseconds takes a timeout in ms; 0 means for ever. A timeout whose end overflows Unix ms is an
+// error. now is in Unix ms.
 func (a *Cursor) milliseconds(now int64) int64 {
 	ms := a.IntFrom(math.MinInt64, errReadTimeout)
 	switch {
@@ -177,7 +177,8 @@ func (a *Cursor) milliseconds(now int64) int64 {
 	return ms
 }
 
-// large reports whether the command is to be a job, since it may reply or skip many entries.
+// large reports whether the command should be a job, because it may reply with or skip many
+// entries.
 func (r *streamRead) large(c *Ctx) bool {
 	few := r.maxCount > 0 && r.maxCount < largeCount ||
 		r.count > 0 && r.count < largeCount && r.count*int64(len(c.Keys)) < largeCount
@@ -193,8 +194,8 @@ func (r *streamRead) large(c *Ctx) bool {
 	return n >= largeCount
 }
 
-// candidates counts the entries of a stream that the command looks at, and goes no further than
-// largeCount. Where the ID is none, or the group missing, there are none.
+// candidates counts the entries of a stream that the command looks at, and stops at largeCount. An
+// invalid ID or a missing group counts as 0.
 func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) {
 	most := int64(-1)
 	if r.count > 0 {
@@ -225,8 +226,8 @@ func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) 
 	return n
 }
 
-// idleIn counts the pending entries that were delivered until an instant, up to most that the
-// stream still has (-1: all), and goes no further than largeCount.
+// idleIn counts the pending entries that were delivered up to an instant, until it has found most
+// that the stream still has (-1: no limit). It stops at largeCount.
 func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) {
 	there := int64(0)
 	g.EachByTime(func(e object.PendingEntry) bool {
@@ -242,8 +243,8 @@ func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) 
 	return n
 }
 
-// streamReply is the reply to XREAD or XREADGROUP in the making: a map of the streams that give
-// something.
+// streamReply is an incomplete reply to XREAD or XREADGROUP: a map of the streams that have entries
+// for it.
 type streamReply struct {
 	c       *Ctx
 	r       *streamRead
@@ -253,7 +254,7 @@ type streamReply struct {
 	full    bool // MAXCOUNT or MAXSIZE is reached
 }
 
-// left is how many entries of a stream may follow; math.MaxInt64: no bound.
+// left returns how many entries of a stream may follow; math.MaxInt64 means no bound.
 func (p *streamReply) left() int64 {
 	n := int64(math.MaxInt64)
 	if p.r.count > 0 {
@@ -265,8 +266,8 @@ func (p *streamReply) left() int64 {
 	return n
 }
 
-// stream calls write to reply entries of a key; write replies each of them by entry. A key without
-// entries is in the reply only if empty is set.
+// stream calls write to reply with the entries of a key; write replies with each by entry. A key
+// without entries is in the reply only if empty is set.
 func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	out := p.c.Out
 	if p.full {
@@ -289,8 +290,8 @@ func (p *streamReply) stream(k storage.Key, empty bool, write func()) {
 	p.streams++
 }
 
-// entry calls write for one entry, and takes that back if it does not fit into the reply any more:
-// then it gives false, and nothing may follow.
+// entry calls write for one entry. If the entry does not fit into the reply, it removes the entry
+// and returns false, and nothing may follow.
 func (p *streamReply) entry(write func()) bool {
 	out := p.c.Out
 	begin := out.Len()
@@ -304,8 +305,8 @@ func (p *streamReply) entry(write func()) bool {
 	return true
 }
 
-// begin starts the reply. end completes it, or takes it back if no stream gives anything: then it
-// is false.
+// begin starts the reply. The function that it returns completes the reply. If no stream has
+// entries, that function removes the reply and returns false.
 func (p *streamReply) begin() func() bool {
 	out := p.c.Out
 	p.mark = out.Len()
@@ -324,7 +325,7 @@ func (p *streamReply) begin() func() bool {
 	}
 }
 
-// runXRead replies null where no stream gives anything.
+// runXRead replies with null if no stream has entries for it.
 func runXRead(c *Ctx) error {
 	var r streamRead
 	if err := r.parse(c); err != nil {
@@ -375,7 +376,7 @@ func runXRead(c *Ctx) error {
 	return c.block(c.Keys, object.TypeStream, r.timeout)
 }
 
-// read replies the entries after an ID.
+// read replies with the entries after an ID.
 func (p *streamReply) read(s *object.Stream, id object.StreamID) {
 	left := p.left()
 	from, _ := id.Next()
@@ -385,7 +386,7 @@ func (p *streamReply) read(s *object.Stream, id object.StreamID) {
 	})
 }
 
-// positions reads XREAD's IDs: of each stream only entries after its ID are replied.
+// positions parses XREAD's IDs. Of each stream only entries after its ID are in the reply.
 func (r *streamRead) positions(c *Ctx, ids []object.StreamID) ([]object.StreamID, error) {
 	for i, k := range c.Keys {
 		s, err := c.readStream(k)

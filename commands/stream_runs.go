@@ -7,12 +7,12 @@ import (
 	"keyp/storage/object"
 )
 
-// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler notes with
-// wants which runs it needs, and calls haveRuns before it changes anything. Then the runs are read
-// beside the loop, and the handler starts again. Other runs are read at once, when the handler
-// comes to them: a few entries, or the rest of a walk over very many.
+// Runs of a stream's entries may be only on disk (storage/streamruns.go). A handler calls wants for
+// the runs that it needs, and calls haveRuns before it changes anything. Then the runs are read
+// outside of the loop, and the handler starts again. Other runs are read when the handler comes to
+// them: a few entries, or the rest of a walk over very many.
 
-// wants notes runs that the handler needs. One of the Wanted methods of the stream's value returns
+// wants records runs that the handler needs. A Wanted method of the stream's value has returned
 // them. The stream is Cold.
 func (c *Ctx) wants(s *storage.Stream, runs []int64) {
 	if len(runs) > 0 {
@@ -20,8 +20,8 @@ func (c *Ctx) wants(s *storage.Stream, runs []int64) {
 	}
 }
 
-// haveRuns returns errNeedKeys, with which the handler ends, if runs that it wants are not in
-// memory. With c.final it reads them at once. Any other error is about the data file.
+// haveRuns returns errNeedKeys if wanted runs are not in memory; then the handler ends with it.
+// With c.final it reads the runs at once. Any other error is about the data file.
 func (c *Ctx) haveRuns() error {
 	runs := c.Runs
 	if len(runs) == 0 {
@@ -69,7 +69,7 @@ func (c *Ctx) haveIDs(s *storage.Stream, ids []object.StreamID) error {
 	return c.haveRuns()
 }
 
-// haveTrimmed calls wants and haveRuns for a trimming before which added entries are added.
+// haveTrimmed calls wants and haveRuns for a trim after added more entries.
 func (c *Ctx) haveTrimmed(s *storage.Stream, t *streamTrim, added int) error {
 	if t.by == 0 || !s.Cold() {
 		return nil
@@ -94,7 +94,7 @@ func (c *Ctx) haveTrimmed(s *storage.Stream, t *streamTrim, added int) error {
 	return c.haveRuns()
 }
 
-// wantRead calls wants for the entries that XREADGROUP replies.
+// wantRead calls wants for the entries of the reply to XREADGROUP.
 func (c *Ctx) wantRead(s *storage.Stream, r *streamRead, after object.StreamID, left int64) {
 	if !s.Cold() {
 		return

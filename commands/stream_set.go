@@ -71,7 +71,7 @@ const (
 	errRecordOther   Error = "ERR IID already exists for this producer with a different stream ID"
 )
 
-// What XCFGSET sets where it was not called, and the most that it takes.
+// The settings of a stream without XCFGSET, and their maximum values.
 const (
 	idempotenceTime = 100 // seconds
 	idempotents     = 100
@@ -142,7 +142,7 @@ func runXSetID(c *Ctx) error {
 	return nil
 }
 
-// runXCfgSet looks at the key before it looks at the options, as Redis does.
+// runXCfgSet checks the key before it parses the options, as Redis does.
 func runXCfgSet(c *Ctx) error {
 	s, err := c.Txn.Stream(c.Keys[0])
 	switch {
@@ -212,7 +212,8 @@ func parseCfg(a Cursor) (set streamCfg, err error) {
 	return set, a.Err()
 }
 
-// idempotence is for how many seconds a stream knows idempotent IDs, and how many of a producer.
+// idempotence returns for how many seconds a stream keeps idempotent IDs, and how many of each
+// producer.
 func idempotence(s *object.Stream) (seconds, most int64) {
 	seconds, most = s.Idempotence()
 	return cmp.Or(seconds, idempotenceTime), cmp.Or(most, idempotents)
@@ -227,11 +228,12 @@ func (c *Ctx) knownEntry(s *storage.Stream, producer, iid []byte) (id object.Str
 	return id, known
 }
 
-// manyIdempotents is how many idempotent IDs a command forgets at most: more than one adds.
+// manyIdempotents is the maximum number of idempotent IDs that a command forgets. It is more than a
+// command adds.
 const manyIdempotents = 100
 
-// idempotent is knownEntry without counting. It has the stream forget some of the idempotent IDs
-// whose time has passed.
+// idempotent is knownEntry without counting. It removes some of the idempotent IDs whose time has
+// passed from the stream.
 func (c *Ctx) idempotent(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
 	seconds, _ := idempotence(s.Value())
 	since := c.Txn.Now() - seconds*1000 + 1

@@ -25,14 +25,14 @@ const (
 	errTrimNothing Error = "ERR syntax error, XTRIM must be called with a trimming strategy"
 )
 
-// The most entries that a trimming with '~' removes where nothing else is said, and where
-// stream-node-max-entries is 0.
+// The maximum of the default LIMIT of a trim with '~', and that default if stream-node-max-entries
+// is 0.
 const (
 	mostTrimmed        = 1_000_000
 	mostTrimmedUnbound = 10_000
 )
 
-// streamRefs says what happens to the pending entries of groups whose entry is removed.
+// streamRefs says what happens to the pending entries of groups if the entry is removed.
 type streamRefs uint8
 
 const (
@@ -55,7 +55,7 @@ func refsName(r object.StreamRefs) string {
 	}
 }
 
-// option reads KEEPREF, DELREF or ACKED, if none of them was given before.
+// option takes KEEPREF, DELREF or ACKED, unless one of them was given before.
 func (r *streamRefs) option(a *Cursor) bool {
 	switch {
 	case *r != 0:
@@ -86,7 +86,7 @@ func (r streamRefs) release(s *storage.Stream, id object.StreamID) bool {
 	return true
 }
 
-// streamTrim says which entries to remove.
+// streamTrim describes which entries to remove.
 type streamTrim struct {
 	by         trimBy
 	about      bool // with '~'
@@ -142,7 +142,8 @@ func (t *streamTrim) threshold(a *Cursor, by trimBy) {
 	}
 }
 
-// complete checks which options were given together. nodeEntries is stream-node-max-entries.
+// complete checks the combination of options, and sets defaults. nodeEntries is
+// stream-node-max-entries.
 func (t *streamTrim) complete(nodeEntries int64) error {
 	t.nodeWindow = max(nodeEntries, 1)
 	switch {
@@ -158,7 +159,7 @@ func (t *streamTrim) complete(nodeEntries int64) error {
 	return nil
 }
 
-// streamNodeEntries is stream-node-max-entries.
+// streamNodeEntries returns stream-node-max-entries.
 func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentLimits().StreamEntries) }
 
 // of trims a stream and returns the number of entries removed. With '~' it removes only whole
@@ -183,7 +184,7 @@ func (t *streamTrim) of(s *storage.Stream) int {
 	return n
 }
 
-// excess is how many entries are over the threshold.
+// excess returns the number of entries over the threshold.
 func (t *streamTrim) excess(s *object.Stream) int {
 	switch t.by {
 	case byMaxLen:
@@ -194,8 +195,8 @@ func (t *streamTrim) excess(s *object.Stream) int {
 	return 0
 }
 
-// offloads reports whether the command is to end with errOffload, since it removes many entries one
-// by one.
+// offloads reports whether the command should end with errOffload, because it removes many entries
+// one by one.
 func (t *streamTrim) offloads(c *Ctx, s *object.Stream) bool {
 	return t.refs > keepRef && c.mayOffload() && t.excess(s)*max(s.Groups(), 1) >= manyElements
 }
@@ -209,8 +210,7 @@ func (t *streamTrim) looks(s *object.Stream, n int) int {
 }
 
 // each removes up to n entries, one by one, and skips those that must stay because they are
-// pending. With MAXLEN it removes entries after the first n instead of these, but only within
-// nodeWindow.
+// pending. With MAXLEN it removes later entries in place of these, but only within nodeWindow.
 func (t *streamTrim) each(s *storage.Stream, n int) (removed int) {
 	looks := t.looks(s.Value(), n)
 	if t.limit > 0 {

@@ -104,7 +104,8 @@ func parseSet(a Cursor) (setOptions, error) {
 	return o, a.Err()
 }
 
-// setFlags say that SET reads the key if it replies the value or depends on it.
+// setFlags returns the flags of SET's key. SET reads the key if it replies with the value or
+// depends on it.
 func setFlags(args [][]byte) KeyFlags {
 	for _, arg := range args[3:] {
 		for _, word := range []string{"GET", "IFEQ", "IFNE", "IFDEQ", "IFDNE"} {
@@ -133,8 +134,8 @@ func runSet(c *Ctx) error {
 	return setWith(c, &o, deadline)
 }
 
-// setWith is SET with options. The old value is read only where an option needs it,
-// so that only then another type is an error.
+// setWith runs SET with options. It reads the old value only if an option needs it, so only then
+// another type is an error.
 func setWith(c *Ctx, o *setOptions, deadline ttl.Deadline) error {
 	k := c.Keys[0]
 	look := c.Txn.Peek
@@ -188,7 +189,7 @@ func setForCommand(name, since, summary string, form *timeForm) Spec {
 	}
 }
 
-// setFor is SETEX or PSETEX.
+// setFor returns the handler of SETEX or PSETEX.
 func setFor(form *timeForm) func(*Ctx) error {
 	return func(c *Ctx) error {
 		e := expiry{form: form, arg: c.Arg(2)}

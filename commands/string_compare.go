@@ -9,8 +9,8 @@ import (
 	"keyp/storage"
 )
 
-// compareCommands are those about a string's digest, by which clients change or delete
-// it only if it is still what they have seen.
+// compareCommands use a string's digest. With it a client can change or delete the string only if
+// it is unchanged since the client read it.
 var compareCommands = []Spec{
 	{
 		Name: "DIGEST", Group: StringGroup, Since: "8.4.0",
@@ -67,7 +67,7 @@ var compareOptions = [...]struct {
 	{"IFDNE", ifNotDigest, stringArg("ifdne-digest")},
 }
 
-// compareArgs is the grammar of compareOptions, after other alternatives.
+// compareArgs returns the grammar of compareOptions, after other alternatives.
 func compareArgs(since string, others ...Arg) []Arg {
 	for _, o := range compareOptions {
 		others = append(others, o.arg.after(o.word).since(since))
@@ -81,8 +81,8 @@ type stringCondition struct {
 	match []byte // of those that compare
 }
 
-// option takes a condition from a, if the next argument is one. One may be repeated, and
-// then the last one counts; two different ones are a syntax error.
+// option takes a condition from a, if the next argument is one. A repeated condition replaces the
+// earlier one. Two different conditions are a syntax error.
 func (w *stringCondition) option(a *Cursor) bool {
 	switch {
 	case a.Word("NX"):
@@ -145,7 +145,7 @@ func (w *stringCondition) holds(old []byte, exists bool) (bool, error) {
 	return true, nil
 }
 
-// digest is the reply of DIGEST for a string.
+// digest returns the reply to DIGEST for a string.
 func digest(value []byte) []byte { return fmt.Appendf(nil, "%016x", xxh3.Hash(value)) }
 
 func runDigest(c *Ctx) error {
@@ -161,7 +161,7 @@ func runDigest(c *Ctx) error {
 	return nil
 }
 
-// delExFlags say that DELEX reads the key if it depends on the value.
+// delExFlags returns the flags of DELEX's key. DELEX reads the key if it depends on the value.
 func delExFlags(args [][]byte) KeyFlags {
 	if len(args) == 2 {
 		return RM | Delete
@@ -169,8 +169,8 @@ func delExFlags(args [][]byte) KeyFlags {
 	return RW | Access | Delete
 }
 
-// runDelEx deletes a key of any type; with a condition it has to be a string. A missing
-// key is never an error.
+// runDelEx deletes a key of any type. With a condition the key must hold a string. A missing key is
+// never an error.
 func runDelEx(c *Ctx) error {
 	k := c.Keys[0]
 	if n := len(c.Args); n != 2 && n != 4 {

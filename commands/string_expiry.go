@@ -12,7 +12,7 @@ var expiryOptions = [...]struct {
 	form *timeForm
 }{{"EX", &inSeconds}, {"PX", &inMilliseconds}, {"EXAT", &atSeconds}, {"PXAT", &atMilliseconds}}
 
-// expiryArgs is the grammar of these options, with the words that exclude them.
+// expiryArgs returns the grammar of these options, with the word that excludes them.
 func expiryArgs(other Arg, since ...string) Arg {
 	var args []Arg
 	for i, o := range expiryOptions {
@@ -24,7 +24,7 @@ func expiryArgs(other Arg, since ...string) Arg {
 	return oneOf("expiration", append(args, other)...).opt()
 }
 
-// expiry is one of these options as it was given; the zero value is none. The number is read only
+// expiry is the given one of these options; the zero value means none. The number is parsed only
 // when it is used, because a syntax error in a later argument comes first.
 type expiry struct {
 	form  *timeForm // nil: no such option
@@ -57,7 +57,7 @@ func (e *expiry) option(a *Cursor, other string) bool {
 	return false
 }
 
-// deadline returns the deadline that the option means; none if no option was given.
+// deadline returns the deadline of the option, or none if no option was given.
 func (e *expiry) deadline(t *storage.Txn) (ttl.Deadline, error) {
 	if e.form == nil {
 		return ttl.Deadline{}, nil
@@ -98,7 +98,7 @@ func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline ttl.Deadline, ev 
 	}
 }
 
-// storeKeeping is store. With keep the deadline of an existing key stays.
+// storeKeeping is store, but with keep an existing key keeps its deadline.
 func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline ttl.Deadline, keep bool) {
 	if item, exists := c.Txn.Peek(k); keep && exists {
 		c.Txn.Overwriting(k, object.TypeString, item.Deadline())

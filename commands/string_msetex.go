@@ -44,8 +44,8 @@ func parseMSetEx(a Cursor) (msetexOptions, error) {
 	return o, a.Err()
 }
 
-// runMSetEx replies 1 when all keys are stored, 0 when one of them does not meet the
-// condition, and then none is.
+// runMSetEx replies with 1 if it has stored all keys. If one of them does not meet the condition,
+// it stores none and replies with 0.
 func runMSetEx(c *Ctx) error {
 	n, ok := ParseInt(c.Arg(1))
 	switch {

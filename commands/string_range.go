@@ -56,10 +56,10 @@ var (
 	eventSetRange = storage.Event{Class: storage.EventString, Name: "setrange"}
 )
 
-// maxBulk is how long a string may become, in bytes.
+// maxBulk returns the maximum length of a string, in bytes.
 func (e *Env) maxBulk() int64 { return e.Config.Int("proto-max-bulk-len") }
 
-// fits says whether n bytes may be written at off of a string.
+// fits reports whether n bytes may be written at offset off of a string.
 func (e *Env) fits(off, n int64) bool { return off <= e.maxBulk()-n }
 
 func runAppend(c *Ctx) error {
@@ -107,8 +107,8 @@ func runGetRange(c *Ctx) error {
 	return nil
 }
 
-// slice is value[start..end], both included, negative positions from the end, cut to
-// what is there.
+// slice returns value[start..end], both included. Negative positions count from the end. The range
+// is cut to the existing bytes.
 func slice(value []byte, start, end int64) []byte {
 	n := int64(len(value))
 	if start < 0 {

@@ -85,7 +85,7 @@ func (t *Table) add(spec *Spec) {
 	}
 }
 
-// number gives a declaration its number and its scope, and notes the keys that the ACL looks at.
+// number sets the number, the scope and the derived fields of a declaration.
 func (t *Table) number(spec *Spec) {
 	spec.id = len(t.specs)
 	if spec.Scope == 0 && spec.Keys != nil {
@@ -105,9 +105,9 @@ func (t *Table) number(spec *Spec) {
 // All returns every top-level command that clients can call.
 func (t *Table) All() []*Spec { return t.all }
 
-// Rename makes clients, and scripts, call commands by other names; by none if the new one is empty.
-// The rights of users name commands as they were before, as in Redis. The errors, config.Mistakes,
-// are about commands that are not there, or names that others have.
+// Rename makes clients and scripts call commands by other names, or not at all if the new name is
+// empty. Users' rights still use the old names, as in Redis. The errors, config.Mistakes, are about
+// missing commands and names that other commands have.
 func (t *Table) Rename(renames []config.Rename) error {
 	var all config.Mistakes
 	for _, r := range renames {
@@ -131,7 +131,7 @@ func (t *Table) Rename(renames []config.Rename) error {
 	return all.OrNil()
 }
 
-// longestName is more than any command's name has, renamed ones included.
+// longestName is longer than the name of any command, including renamed ones.
 const longestName = 1024
 
 // Lookup finds a command by its name in any case; nil if there is none.
@@ -145,16 +145,17 @@ func (t *Table) Lookup(name []byte) *Spec {
 	return t.byName[strings.ToLower(string(name))]
 }
 
-// Of finds the declaration of a call, which for a container is its subcommand's; nil if
-// there is none. args are the names, in any case, and whatever follows them.
+// Of returns the declaration of a call, which for a container is that of its subcommand; nil if
+// there is none. args are the names, in any case, and the arguments.
 func (t *Table) Of(args [][]byte) *Spec { return t.Lookup(args[0]).called(args) }
 
-// asDeclared is Of by the names that commands are declared with.
+// asDeclared is Of, but uses the names with which commands are declared.
 func (t *Table) asDeclared(args [][]byte) *Spec {
 	return t.declared[strings.ToLower(string(args[0]))].called(args)
 }
 
-// called returns the subcommand that a call of a container is about; nil if there is none.
+// called returns the subcommand that a call of a container names, or nil if there is none. For any
+// other command it returns the command.
 func (s *Spec) called(args [][]byte) *Spec {
 	if s != nil && len(s.Sub) > 0 && len(args) > 1 {
 		return s.sub(args[1])
@@ -162,8 +163,8 @@ func (s *Spec) called(args [][]byte) *Spec {
 	return s
 }
 
-// KeyPlace is the place of the first key among the arguments of a command of that name: after the
-// subcommand, if it has any. It is a hint.
+// KeyPlace returns the index of the first key among the arguments of a command of that name: after
+// the subcommand, if there are any. It is only a hint.
 func (t *Table) KeyPlace(name []byte) int {
 	if spec := t.byName[string(name)]; spec != nil && len(spec.Sub) > 0 {
 		return 2
@@ -171,7 +172,7 @@ func (t *Table) KeyPlace(name []byte) int {
 	return 1
 }
 
-// takes says whether a call may have n arguments, its names included.
+// takes reports whether a call may have n arguments, including its names.
 func (s *Spec) takes(n int) bool { return n == s.Arity || s.Arity < 0 && n >= -s.Arity }
 
 // sub finds a container's subcommand; nil if there is none.
@@ -184,8 +185,8 @@ func (s *Spec) sub(name []byte) *Spec {
 	return nil
 }
 
-// FullName is the command's name as COMMAND gives it: "get", "client|list".
+// FullName returns the command's name as COMMAND shows it: "get", "client|list".
 func (s *Spec) FullName() string { return s.full }
 
-// Is says whether the command has all of the flags.
+// Is reports whether the command has all of the flags.
 func (s *Spec) Is(f Flags) bool { return s.Flags&f == f }

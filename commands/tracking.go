@@ -60,7 +60,7 @@ const (
 	trackBroken  // the client to which messages are redirected is gone
 )
 
-// is reports whether any of these is on.
+// is reports whether any of the flags in any is set.
 func (m trackMode) is(any trackMode) bool { return m&any != 0 }
 
 // tracker is a client that tracks.
@@ -133,7 +133,7 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 }
 
-// ranIn is ran for one transaction of a task of scope Unlocked, before it ends. The task may have
+// ranIn is ran for one transaction of a job of scope Unlocked, before it ends. The job may have
 // further transactions.
 func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
 	c.Txn = txn
@@ -141,13 +141,13 @@ func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
 	c.Txn = nil
 }
 
-// endsCaching reports whether CLIENT CACHING was about this command. It is about the next command
-// that is not CLIENT; within a transaction that is EXEC.
+// endsCaching reports whether an earlier CLIENT CACHING applied to this command. It applies to the
+// next command that is not CLIENT, or within a transaction to EXEC.
 func (c *Ctx) endsCaching() bool {
 	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
 		return false
 	}
-	// The loop owns the queue of a global task's client.
+	// The loop owns the queue of a global job's client.
 	return c.Scope == Global || c.Client.queue == nil
 }
 
@@ -201,8 +201,8 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	return hits
 }
 
-// remember notes that a client has read keys. It returns how many other keys must at least leave
-// the table for them.
+// remember records that a client has read keys. It returns the minimum number of other keys that
+// must leave the table for them.
 func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room int) {
 	caching := tr.mode.is(trackCaching)
 	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching ||
@@ -218,7 +218,7 @@ func (t *Tracking) remember(id uint64, tr *tracker, keys []storage.Key) (room in
 	return len(keys) + (t.mu.bytes-before)/entryBytes
 }
 
-// evict removes keys from a table that is too large, at most most of them. They become hits: their
+// evict removes up to most keys from a table that is too large. They become hits, because their
 // readers cannot be informed later.
 func (t *Tracking) evict(hits []hit, most int) []hit {
 	for n := 0; n < most && t.tooLarge(); n++ {
@@ -267,14 +267,14 @@ func (t *Tracking) forget(key string) {
 	delete(t.mu.keys, key)
 }
 
-// broadcasts reports whether a client asks for all keys with a prefix that the key has.
+// broadcasts reports whether a client asks for all keys with some prefix of the key.
 func (t *Tracking) broadcasts(key []byte) bool {
 	return slices.ContainsFunc(t.mu.prefixes, func(p *prefix) bool {
 		return bytes.HasPrefix(key, []byte(p.text))
 	})
 }
 
-// notice is a message on its way to a client.
+// notice is a message to a client.
 type notice struct {
 	to      *Client
 	lsn     uint64
@@ -284,14 +284,14 @@ type notice struct {
 // notices are messages in their order.
 type notices []notice
 
-// push sends them. mu is not locked.
+// push sends the messages. mu is not locked.
 func (list notices) push() {
 	for _, n := range list {
 		n.to.Conn.Push(n.lsn, n.message)
 	}
 }
 
-// send informs the clients that hits concern, after the log is durable to lsn. The loop calls it.
+// send informs the clients of hits, after the log is durable up to lsn. The loop calls it.
 func (t *Tracking) send(hits []hit, lsn uint64) { t.noticesOf(hits, lsn).push() }
 
 // noticesOf returns the messages about hits, except those of BCAST: they wait for Broadcast.
@@ -374,7 +374,8 @@ func (t *Tracking) permissionsOf(id uint64) *permissions {
 	return &permissions{}
 }
 
-// notify adds a message to a client that tracks, or to the one that it named. mu is locked.
+// notify adds a message to a tracking client, or to the client to which it redirects messages. mu
+// is locked.
 func (t *Tracking) notify(list notices, id uint64, tr *tracker, m *invalidation) notices {
 	to := t.env.Clients[id]
 	if to == nil || to.Conn == nil {
@@ -407,7 +408,7 @@ type invalidation struct {
 	encodedPush, encodedText []byte
 }
 
-// push is the message in RESP3.
+// push returns the message in RESP3.
 func (m *invalidation) push() []byte {
 	if m.encodedPush == nil {
 		w := resp.Writer{Proto: 3}
@@ -418,7 +419,7 @@ func (m *invalidation) push() []byte {
 	return m.encodedPush
 }
 
-// message is the message in RESP2: one of a channel.
+// message returns the message in RESP2, which is a message of a channel.
 func (m *invalidation) message() []byte {
 	if m.encodedText == nil {
 		w := resp.Writer{Proto: 2}
@@ -442,7 +443,7 @@ func (m *invalidation) appendKeys(w *resp.Writer) []byte {
 	return w.Buf
 }
 
-// redirectBroken is the message that the client to which messages were redirected is gone.
+// redirectBroken returns the message that the client to which messages were redirected is gone.
 func redirectBroken(id uint64) []byte {
 	w := resp.Writer{Proto: 3}
 	w.Push(2)
@@ -475,7 +476,7 @@ func (r readers) has(id uint64) bool {
 	return ok || slices.Contains(r.few, id)
 }
 
-// add reports whether the id is new.
+// add adds an id and reports whether it is new.
 func (r *readers) add(id uint64) bool {
 	if r.has(id) {
 		return false
@@ -495,7 +496,7 @@ func (r *readers) add(id uint64) bool {
 	return true
 }
 
-// all returns each id.
+// all calls yield for each id until yield returns false.
 func (r readers) all(yield func(uint64) bool) {
 	for _, id := range r.few {
 		if !yield(id) {

@@ -43,7 +43,7 @@ func clientTracking(c *Ctx) error {
 	return nil
 }
 
-// trackOptions reads the options after ON or OFF. Prefixes are in the order given.
+// trackOptions parses the options after ON or OFF. Prefixes are in the order given.
 func (c *Ctx) trackOptions() (asked tracker, err error) {
 	a := c.Cursor(3)
 	for a.More() {
@@ -73,8 +73,8 @@ func (c *Ctx) trackOptions() (asked tracker, err error) {
 	return asked, a.Err()
 }
 
-// mayBecome says why a client that tracks as tr, or does not when it is nil, cannot do as
-// asked.
+// mayBecome returns the error if a client cannot track as asked. tr is its present tracking, or
+// nil.
 func (tr *tracker) mayBecome(asked tracker) error {
 	var old trackMode
 	if tr != nil {
@@ -106,7 +106,7 @@ func (tr *tracker) mayBecome(asked tracker) error {
 	return nil
 }
 
-// overlapping finds a prefix in list that begins with p, or with which p begins.
+// overlapping returns a prefix in list that begins with p, or with which p begins.
 func overlapping(list []string, p string) (other string, found bool) {
 	for _, other := range list {
 		if strings.HasPrefix(other, p) || strings.HasPrefix(p, other) {
@@ -125,8 +125,8 @@ func errPrefixes(p, which, other string) Error {
 // prefixOverhead is about the memory of a prefix without its text, in bytes.
 const prefixOverhead = 340
 
-// begin starts tracking for a client, or changes how it tracks: prefixes are added to those it has.
-// mu is locked.
+// begin starts tracking for a client, or changes how it tracks. New prefixes are added to the
+// client's prefixes. mu is locked.
 func (t *Tracking) begin(id uint64, asked tracker) {
 	tr := t.mu.trackers[id]
 	if tr == nil {
@@ -152,7 +152,7 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 	}
 }
 
-// prefix finds or makes a prefix. mu is locked.
+// prefix returns a prefix, and adds it if it is new. mu is locked.
 func (t *Tracking) prefix(text string) *prefix {
 	at, found := t.findPrefix(text)
 	if !found {
@@ -168,8 +168,8 @@ func (t *Tracking) findPrefix(text string) (at int, found bool) {
 	})
 }
 
-// end ends a client's tracking, if it tracks. What it has read stays in the table until it
-// changes, or until nobody tracks.
+// end ends a client's tracking, if it tracks. The keys that it has read stay in the table until
+// they change, or until nobody tracks.
 func (t *Tracking) end(id uint64) {
 	if !t.active.Load() {
 		return
@@ -242,7 +242,8 @@ func clientCaching(c *Ctx) error {
 	return nil
 }
 
-// redirection is where a client's messages go: -1 without tracking, 0 to itself.
+// redirection returns the id of the client to which a client's messages go; 0 for the client
+// itself, -1 without tracking.
 func (t *Tracking) redirection(id uint64) int64 {
 	tr, on := t.of(id)
 	if !on {

@@ -29,7 +29,7 @@ var ttlCommands = []Spec{
 	},
 }
 
-// expireTimeCommand declares a command that replies the result of ask for its key.
+// expireTimeCommand declares a command that replies with the result of ask for its key.
 func expireTimeCommand(name, since, summary string, ask func(deadlines, storage.Key) int64) Spec {
 	return Spec{
 		Name: name, Group: Generic, Since: since,
@@ -42,7 +42,7 @@ func expireTimeCommand(name, since, summary string, ask func(deadlines, storage.
 	}
 }
 
-// ttlCommand is expireTimeCommand for one that takes a member too.
+// ttlCommand is expireTimeCommand for a command that also takes a member.
 func ttlCommand(name, since, summary string, ask func(deadlines, storage.Key) int64) Spec {
 	s := expireTimeCommand(name, since, summary, ask)
 	s.Arity, s.Args = -2, keyOrMember
@@ -50,11 +50,10 @@ func ttlCommand(name, since, summary string, ask func(deadlines, storage.Key) in
 	return s
 }
 
-// The member is not Redis's: KeyDB's commands take one.
+// Redis's commands take no member; those of KeyDB do.
 var keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
 
-// subject returns the manager of the deadline that the command is about: that of its key, or of one
-// of the key's members.
+// subject returns the deadlines of the command's subject: its key, or one of the key's members.
 func (c *Ctx) subject() (deadlines, error) {
 	switch len(c.Args) {
 	case 2:
@@ -66,7 +65,7 @@ func (c *Ctx) subject() (deadlines, error) {
 	}
 }
 
-// replyTime is TTL and the like.
+// replyTime returns the handler of TTL and its like.
 func replyTime(ask func(deadlines, storage.Key) int64) func(*Ctx) error {
 	return func(c *Ctx) error {
 		m, err := c.subject()
@@ -85,7 +84,7 @@ func replyTime(ask func(deadlines, storage.Key) int64) func(*Ctx) error {
 	}
 }
 
-// runPersist replies 1 when there was a deadline to remove.
+// runPersist replies with 1 if there was a deadline to remove, and otherwise with 0.
 func runPersist(c *Ctx) error {
 	m, err := c.subject()
 	if err != nil {

@@ -7,21 +7,22 @@ import (
 	"keyp/storage"
 )
 
-// Visitor is a client that does not use a connection of the protocol, but HTTP. It always has the
-// present permissions of a user.
+// Visitor is a client that uses HTTP in place of a connection of the Redis protocol. It always has
+// the present permissions of a user.
 type Visitor struct {
 	env    *Env
 	client *Client // is no connection, and nobody else knows it
 }
 
-// maxRefusals is how many refusals of visitors may wait until the loop writes them to ACL LOG.
-// While the loop has more to do than that, they are only counted.
+// maxRefusals is the maximum number of refusals of visitors that wait until the loop writes them to
+// ACL LOG. Further ones are only counted.
 const maxRefusals = 128
 
-// Visit returns the visitor with a user's name and password; an empty name is the default user's.
-// With given false there is neither, which is enough while the default user needs no password. The
-// error is the reply of AUTH, or that of a command that needs AUTH; ACL LOG has it as for AUTH. The
-// running time reveals nothing about names and passwords. Any goroutine may call it.
+// Visit returns the visitor with a user's name and password; an empty name means the default user.
+// given is false if the request has no name and password. That suffices if the default user needs
+// no password. The error is the reply of AUTH, or that of a command that needs AUTH. ACL LOG
+// records it as for AUTH. The running time reveals nothing about names and passwords. Any goroutine
+// may call it.
 func (e *Env) Visit(addr, laddr string, given bool, name, password []byte) (*Visitor, error) {
 	v := &Visitor{env: e, client: &Client{Addr: addr, LAddr: laddr, Name: "http", Proto: 2}}
 	now := e.Clock.Mono()
@@ -67,22 +68,22 @@ func (v *Visitor) May(words ...string) error {
 	return Error("NOPERM " + d.complaint(v.client.user.name(), spec, args[at], false))
 }
 
-// Name is the user's name.
+// Name returns the user's name.
 func (v *Visitor) Name() string { return v.client.user.name() }
 
-// Rights is a value that is equal for as long as nobody changes the user's permissions or deletes
+// Rights returns a value that stays equal until somebody changes the user's permissions or deletes
 // the user. Any goroutine may call it.
 func (v *Visitor) Rights() any { return v.client.user.permissions() }
 
-// Can is May for a command that the client has not asked for: a refusal is not logged or counted.
-// The command has all its arguments.
+// Can is May for a command that the client has not requested: a refusal is neither logged nor
+// counted. The command must have all its arguments.
 func (v *Visitor) Can(args ...[]byte) bool {
 	d, _ := v.client.user.permissions().check(v.env.Table.asDeclared(args), args)
 	return d == allowed
 }
 
-// Runs is whether the visitor may run a command on some keys at least. A refusal is not logged or
-// counted.
+// Runs reports whether the visitor may run a command on at least some keys. A refusal is neither
+// logged nor counted.
 func (v *Visitor) Runs(words ...string) bool {
 	args := make([][]byte, len(words))
 	for i, word := range words {
@@ -94,9 +95,9 @@ func (v *Visitor) Runs(words ...string) bool {
 	}))
 }
 
-// Selects reports whether the visitor may see keys of a database: those of 0, in which connections
-// begin, and of those that it may SELECT. A refusal is not logged or counted. Any goroutine may
-// call it.
+// Selects reports whether the visitor may see keys of a database: database 0, in which connections
+// begin, or one that it may SELECT. A refusal is neither logged nor counted. Any goroutine may call
+// it.
 func (v *Visitor) Selects(db int) bool {
 	return db == 0 || v.Can([]byte("SELECT"), strconv.AppendInt(nil, int64(db), 10))
 }
@@ -107,8 +108,8 @@ func (v *Visitor) maySee(name []byte) bool {
 	return v.env.maySee(v.client.user.permissions(), name)
 }
 
-// Due is storage.Store.ListDue for the keys that match a glob pattern (see cheapMatch) and whose
-// deadline the visitor may ask for. Any goroutine may call it.
+// Due lists keys as storage.Store.ListDue does. It lists only keys that match a glob pattern (see
+// cheapMatch) and whose deadline the visitor may ask for. Any goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int,
 	pattern []byte) (list []storage.DueKey, through int64, ok bool) {
 	if !v.Selects(db) {
@@ -119,8 +120,9 @@ func (v *Visitor) Due(db int, from, until int64, limit int,
 	})
 }
 
-// Sort returns the first of some glob patterns that the name of a key matches, len(patterns) if
-// none does; false where the visitor may not ask for the key's deadline. Any goroutine may call it.
+// Sort returns the index of the first of some glob patterns that matches a key's name, or
+// len(patterns) if none does. It returns false if the visitor may not ask for the key's deadline.
+// Any goroutine may call it.
 func (v *Visitor) Sort(db int, name []byte, patterns []string) (i int, ok bool) {
 	if !v.Selects(db) || !v.maySee(name) {
 		return 0, false

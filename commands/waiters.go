@@ -42,8 +42,8 @@ type Waiters struct {
 	clients, timed atomic.Int64 // clients, and those with a timeout
 }
 
-// lines are the keys that are waited for. The loop changes them, with the mutex, and reads them
-// without; others read them with it.
+// lines are the keys for which clients wait. The loop changes them with the mutex and reads them
+// without it. Others read them with it.
 type lines struct {
 	mu struct {
 		sync.Mutex
@@ -54,7 +54,7 @@ type lines struct {
 	gone atomic.Int64
 }
 
-// WaiterHost is the event loop, as Waiters need it.
+// WaiterHost is the interface of the event loop for Waiters.
 type WaiterHost interface {
 	// Again runs a waiter's command once more, unless keys are being read from disk for it,
 	// and removes the waiter when there is a reply.
@@ -80,7 +80,7 @@ type Waiter struct {
 	places []place
 }
 
-// awaited is a key that is waited for.
+// awaited is a key for which clients wait.
 type awaited struct {
 	key    storage.Key
 	lines  [object.TypeDelay + 1]line // by type
@@ -125,8 +125,8 @@ type waiting struct {
 	since  int64 // Unix ms
 }
 
-// waitingFor returns how many clients wait for a key to have a type, and the first of them. The
-// type None means a missing key.
+// waitingFor returns how many clients wait for a key to have a type, and up to most of the first
+// ones. The type None means a missing key.
 func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, first []waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -153,7 +153,7 @@ func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 	return first == nil || first.by.Client == c
 }
 
-// first returns the first place in the line for a key and a type, nil if the line is empty.
+// first returns the first place in the line for a key and a type, or nil if the line is empty.
 func (ls *lines) first(k storage.Key, typ object.Type) *place {
 	if a := ls.mu.keys[k.DB][string(k.Name)]; a != nil {
 		return a.lines[typ].first
@@ -161,7 +161,7 @@ func (ls *lines) first(k storage.Key, typ object.Type) *place {
 	return nil
 }
 
-// charge adds the memory that the key takes to the client's account (Client.waits).
+// charge adds the memory of the key to the client's account (Client.waits).
 func (p *place) charge() {
 	p.charged = true
 	p.by.Client.waits += p.at.bytes()
@@ -228,7 +228,7 @@ func (a *awaited) bytes() int {
 	return overhead + 2*len(a.key.Name)
 }
 
-// first returns a place in one of the lines, nil if there is none.
+// first returns the first place in one of the lines, or nil if there is none.
 func (a *awaited) first() *place {
 	for i := range a.lines {
 		if p := a.lines[i].first; p != nil {
@@ -238,7 +238,7 @@ func (a *awaited) first() *place {
 	return nil
 }
 
-// await returns the entry of a key, a new one if nobody waits for it yet.
+// await returns the entry of a key. It makes a new entry if nobody waits for the key yet.
 func (ws *Waiters) await(k storage.Key) *awaited {
 	names := ws.lines.mu.keys[k.DB]
 	if names == nil {
@@ -258,7 +258,7 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 	return a
 }
 
-// Remove takes a waiter out of all lines. If it was first in a line for a missing key, or for the
+// Remove removes a waiter from all lines. If it was first in a line for a missing key, or for the
 // jobs of a delay queue, the next waiter becomes first. Only the first may take these, so Remove
 // makes such keys ready. It reports whether there are any.
 func (ws *Waiters) Remove(w *Waiter) (more bool) {
@@ -331,7 +331,7 @@ func (ws *Waiters) count(w *Waiter, by int) {
 	}
 }
 
-// changed notes that a key changed, if anybody waits for it.
+// changed makes a changed key ready, if a client waits for it.
 func (ws *Waiters) changed(change storage.Change) {
 	names := ws.lines.mu.keys[change.DB]
 	if change.Key != nil {
@@ -345,7 +345,7 @@ func (ws *Waiters) changed(change storage.Change) {
 	}
 }
 
-// LookAgain makes all keys of a waiter ready again: its command could not run, and the waiters
+// LookAgain makes all keys of a waiter ready again. Its command could not run, and the waiters
 // after it wait for it.
 func (ws *Waiters) LookAgain(w *Waiter) {
 	for i := range w.places {
@@ -389,7 +389,7 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 // maxReadyKept bounds the capacity of the lists of ready keys that is kept between uses.
 const maxReadyKept = 1024
 
-// Resume makes the keys ready that Serve left for this pass.
+// Resume makes the keys ready that Serve has left for the present pass.
 func (ws *Waiters) Resume() {
 	ws.ready = append(ws.ready, ws.later...)
 	clear(ws.later)
@@ -398,11 +398,11 @@ func (ws *Waiters) Resume() {
 	}
 }
 
-// Left says whether Serve has left keys for the next pass.
+// Left reports whether Serve has left keys for the next pass.
 func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
 
-// serve runs the commands that wait for a key again, until the first in line has to wait further.
-// It returns false if it leaves the rest to the next pass.
+// serve reruns the commands that wait for a key, until the first in line has to wait further. It
+// returns false if it leaves the rest to the next pass.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	for readers := true; a.places > 0; readers = false {
 		if a.lines[object.None].n > 0 && host.Enough() {
@@ -438,9 +438,9 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	return true
 }
 
-// waitsAs returns the first place that waits for the lease under the name of its present owner, nil
-// if there is none. Such an owner has asked before, on another connection that may have ended, or
-// the lease came from another key. Its command replies with its token, as if it asked now.
+// waitsAs returns the first place that waits for the lease under the name of its present owner, or
+// nil if there is none. The owner may have asked on a connection that has ended, or the lease may
+// have come from another key. The command replies with the owner's token, as if it ran now.
 func (a *awaited) waitsAs(owner string) *place {
 	if own := a.owners[owner]; own != nil {
 		return own.first
@@ -448,9 +448,9 @@ func (a *awaited) waitsAs(owner string) *place {
 	return nil
 }
 
-// serveReaders runs the commands that wait for a stream again, each once: a reader that finds
-// nothing does not stop the readers after it. If the key, of type typ, is no stream, it runs only
-// commands that reply to that (BlockedOn.Gone).
+// serveReaders reruns the commands that wait for a stream, each once. A reader that finds nothing
+// does not stop the readers after it. If the key is no stream but of another type typ, it reruns
+// only commands that reply to that (BlockedOn.Gone).
 func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, host WaiterHost) {
 	readers := ws.readers[:0]
 	for p := a.lines[object.TypeStream].first; p != nil; p = p.next {
@@ -476,7 +476,7 @@ func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, hos
 	}
 }
 
-// load reads a key from disk, and then looks at it again.
+// load reads a key from disk and then makes it ready again.
 func (ws *Waiters) load(a *awaited, host WaiterHost) {
 	if !a.loads {
 		a.loads = true
@@ -489,11 +489,11 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 	}
 }
 
-// Waiting says whether ready keys are left to be served.
+// Waiting reports whether ready keys remain to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf returns the type of a key's value, None for a missing or expired key, and the owner of a
-// held lease. known is false while the key is only on disk, or blocked by a global task
+// typeOf returns the type of a key's value (None for a missing or expired key) and the owner of a
+// held lease. known is false if the key is only on disk, or blocked by a global job
 // (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}

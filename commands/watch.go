@@ -42,7 +42,7 @@ func runWatch(c *Ctx) error {
 type watching struct {
 	keys  []*watch
 	bytes int // of the watches
-	// dirty says that one of the keys changed; no more of them is known then.
+	// dirty means that one of the keys has changed. Then the others are not watched any more.
 	dirty bool
 }
 
@@ -52,8 +52,8 @@ type watch struct {
 	key  string
 	db   int
 	live bool // the key existed when the watch began
-	// begun is false until the end of the transaction that began the watch and that found
-	// the key expired: that it went is then no change.
+	// begun is false until the end of the transaction that began the watch and found the key
+	// expired. The removal of the key by that transaction is then no change.
 	begun bool
 }
 
@@ -63,8 +63,8 @@ const watchOverhead = 100
 // watchedKeys are the watches by database and key.
 type watchedKeys map[int]map[string][]*watch
 
-// watch begins to watch a key that txn has locked. That a key has expired before is no change;
-// nothing happens for a key that the client watches already.
+// watch begins to watch a key that txn has locked. An earlier expiry of the key is no change. If
+// the client watches the key already, nothing happens.
 func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 	w := c.newWatch(client, k) // before the look at the key, which may remove it
 	if w == nil {
@@ -77,7 +77,7 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 	w.live, w.begun = live, begun // nobody has read them: txn has locked the key
 }
 
-// newWatch adds a watch; nil: there is no need for one.
+// newWatch adds a watch. It returns nil if the watch is not needed.
 func (c *Changes) newWatch(client *Client, k storage.Key) *watch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +113,8 @@ func (c *Changes) unwatch(client *Client) {
 	c.listen()
 }
 
-// unchanged says that no key which the client watches has changed. txn has locked all of them,
-// so that it stays true until the transaction ends. An error is of the data file.
+// unchanged reports whether no key that the client watches has changed. txn has locked all of them,
+// so the result stays valid until the transaction ends. An error is one of the data file.
 func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
 	for _, k := range c.watchedBy(client, nil) {
 		if err := txn.Load(k); err != nil {
@@ -128,7 +128,7 @@ func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
 	return !dirty, nil
 }
 
-// watchedBy adds the keys that a client watches to keys.
+// watchedBy appends the keys that a client watches to keys.
 func (c *Changes) watchedBy(client *Client, keys []storage.Key) []storage.Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +151,7 @@ func (c *Changes) watches(client *Client) (keys int, dirty bool) {
 	return len(client.watching.keys), client.watching.dirty
 }
 
-// watchMemory is the memory of a client's watches, in bytes.
+// watchMemory returns the memory of a client's watches, in bytes.
 func (c *Changes) watchMemory(client *Client) int {
 	if !c.anyWatched.Load() {
 		return 0
@@ -164,9 +164,9 @@ func (c *Changes) watchMemory(client *Client) int {
 	return client.watching.bytes
 }
 
-// swapping marks those whose key appears in the database that takes the place of its own.
-// Keys of the database that leaves count as changed, as in FLUSHDB. txn has locked everything. An
-// error is of the data file.
+// swapping marks the watches whose key exists in the database that replaces their own. Keys of the
+// replaced database count as changed, as in FLUSHDB. txn has locked everything. An error is one of
+// the data file.
 func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 	type watched struct {
 		db   int
@@ -206,7 +206,7 @@ func (ws watchedKeys) add(w *watch) {
 	ws[w.db][w.key] = append(ws[w.db][w.key], w)
 }
 
-// drop forgets all that somebody watches.
+// drop removes all watches of a client.
 func (ws watchedKeys) drop(by *watching) {
 	for _, w := range by.keys {
 		keys := ws[w.db]
@@ -221,8 +221,8 @@ func (ws watchedKeys) drop(by *watching) {
 	by.keys, by.bytes = nil, 0
 }
 
-// markDirty marks the clients of some watches, whose key changed. All their other watches end:
-// nothing else matters to them until EXEC.
+// markDirty marks the clients of some watches as dirty. All their other watches end, because
+// nothing else matters to these clients until EXEC.
 func (ws watchedKeys) markDirty(list []*watch) {
 	for _, w := range list {
 		w.by.dirty = true
@@ -230,9 +230,9 @@ func (ws watchedKeys) markDirty(list []*watch) {
 	}
 }
 
-// changed marks the clients that watch a key which a transaction changed. A database that was
-// emptied has changed for them where the key was there: a watch that is left has seen no change
-// since it began.
+// changed marks the clients that watch a key which a transaction changed. Emptying a database
+// changes the keys that existed. A remaining watch has seen no change since it began, so its key
+// still is as it was then.
 func (ws watchedKeys) changed(changes []storage.Change) {
 	if len(ws) == 0 {
 		return

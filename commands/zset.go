@@ -74,9 +74,9 @@ const (
 	errScoreNaN Error = "ERR resulting score is not a number (NaN)"
 )
 
-// readZSet is read for a key that must hold a sorted set or be missing: an empty one for a
-// missing or expired key, storage.ErrWrongType for another type. It is valid until the
-// transaction changes something.
+// readZSet is read for a key that must hold a sorted set or be missing. It returns an empty one for
+// a missing or expired key, and storage.ErrWrongType for another type. The sorted set is valid
+// until the transaction changes something.
 func (c *Ctx) readZSet(k storage.Key) (*object.ZSet, error) {
 	z, err := c.Txn.ZSet(k)
 	c.count(k, err != nil || z.Exists())
@@ -86,7 +86,7 @@ func (c *Ctx) readZSet(k storage.Key) (*object.ZSet, error) {
 // zaddOptions are the words between ZADD's key and its scores.
 type zaddOptions struct{ nx, xx, gt, lt, ch, incr bool }
 
-// parse reads the options, as far as there are any.
+// parse reads the options, if there are any.
 func (o *zaddOptions) parse(a *Cursor) {
 	for {
 		switch {
@@ -108,7 +108,7 @@ func (o *zaddOptions) parse(a *Cursor) {
 	}
 }
 
-// check returns the error if the options do not agree with each other, or with the number of
+// check returns an error if the options contradict each other, or do not fit the number of
 // arguments after them.
 func (o *zaddOptions) check(args int) error {
 	switch {
@@ -124,8 +124,8 @@ func (o *zaddOptions) check(args int) error {
 	return nil
 }
 
-// zadd is ZADD and ZINCRBY, which takes ZADD's options for what they are. All scores are
-// read before anything is changed.
+// zadd runs ZADD and ZINCRBY, which also parses ZADD's options. It parses all scores before it
+// changes anything.
 func zadd(c *Ctx, o zaddOptions) error {
 	a := c.Cursor(2)
 	o.parse(&a)
@@ -147,7 +147,7 @@ func zadd(c *Ctx, o zaddOptions) error {
 	return o.putAll(c, members, scores)
 }
 
-// putAll gives members of the command's key their scores, and replies.
+// putAll sets the scores of members of the command's key, and replies.
 func (o *zaddOptions) putAll(c *Ctx, members [][]byte, scores []float64) error {
 	k := c.Keys[0]
 	z, err := c.Txn.ZSet(k)
@@ -179,14 +179,15 @@ func (o *zaddOptions) putAll(c *Ctx, members [][]byte, scores []float64) error {
 	return nil
 }
 
-// zadded is the result for one member: its score now, unless the options left it alone.
+// zadded is the result for one member. score is its present score; left is true if the options kept
+// it unchanged.
 type zadded struct {
 	score            float64
 	left             bool
 	created, changed bool
 }
 
-// put gives one member a score, as far as the options allow it.
+// put sets the score of one member, if the options allow it.
 func (o *zaddOptions) put(z *storage.ZSet, member []byte, score float64) (zadded, error) {
 	old, _, ok := z.Value().Score(member)
 	switch {

@@ -1,7 +1,7 @@
 package commands
 
-// The commands of sorted sets that wait while there is nothing to take. They are woken by
-// whatever makes a sorted set of one of their keys.
+// zsetBlockCommands wait while there is nothing to take. Any command that makes a sorted set at one
+// of their keys wakes them.
 var zsetBlockCommands = []Spec{
 	blockingPopCommand(Spec{
 		Name: "BZPOPMIN", Group: SortedSet, Since: "5.0.0", Flags: Write | Fast | Blocking,

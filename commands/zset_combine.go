@@ -10,8 +10,8 @@ import (
 	"keyp/storage/object"
 )
 
-// zsetCombineCommands make one sorted set out of several, or of sets, whose members all
-// have the score 1.
+// zsetCombineCommands combine several sorted sets into one. They also accept sets, whose members
+// all have the score 1.
 var zsetCombineCommands = []Spec{
 	combineCommand("ZUNION", "Replies the members that any of several sorted sets has.",
 		unionComplexity, zunion),
@@ -45,7 +45,7 @@ const (
 	firstComplexity    = "O(NK + M log M), N being the size of the first of K inputs and M that of the result."
 )
 
-// combineCommand declares a command that replies the result of op for its keys.
+// combineCommand declares a command that replies with the result of op for its keys.
 func combineCommand(name, summary, complexity string, op combination) Spec {
 	return Spec{
 		Name: name, Group: SortedSet, Since: "6.2.0",
@@ -95,7 +95,7 @@ func (s *scored) len() int {
 	return 0
 }
 
-// each visits the members with their scores until fn returns false.
+// each calls fn for each member and its score until fn returns false.
 func (s *scored) each(fn func(member []byte, score float64) bool) {
 	switch {
 	case s.z != nil:
@@ -107,7 +107,7 @@ func (s *scored) each(fn func(member []byte, score float64) bool) {
 	}
 }
 
-// find returns a member's score.
+// find returns a member's score, or false if there is no such member.
 func (s *scored) find(member []byte) (score float64, ok bool) {
 	switch {
 	case s.z != nil:
@@ -119,7 +119,7 @@ func (s *scored) find(member []byte) (score float64, ok bool) {
 	return score, ok
 }
 
-// readScored finds the inputs.
+// readScored reads the inputs. It returns an error if a key holds neither a sorted set nor a set.
 func (c *Ctx) readScored(keys []storage.Key) ([]scored, error) {
 	inputs := make([]scored, len(keys))
 	for i, k := range keys {
@@ -152,7 +152,7 @@ var (
 	zdiff  = combination{of: subtract}
 )
 
-// args adds the grammar of the options to that of the keys.
+// args returns the grammar of the keys with that of the options.
 func (op combination) args(args ...Arg) []Arg {
 	if op.weighted {
 		args = append(args, intArg("weight").many().after("WEIGHTS").opt(),
@@ -169,7 +169,7 @@ func (op combination) history() [][2]string {
 	return nil
 }
 
-// aggregate is the way to make one score of the scores of a member.
+// aggregate is the way in which the scores of a member become one score.
 type aggregate uint8
 
 const (
@@ -179,7 +179,7 @@ const (
 	aggregateCount // of the inputs' weights, whatever the scores are
 )
 
-// weigh is the score that a member has in an input with a weight, for the aggregation.
+// weigh returns the score of a member in an input with a weight, for the aggregation.
 func (how aggregate) weigh(score, weight float64) float64 {
 	if how == aggregateCount {
 		return weight
@@ -187,7 +187,7 @@ func (how aggregate) weigh(score, weight float64) float64 {
 	return score * weight
 }
 
-// add makes one score of two. Opposite infinities make 0.
+// add combines two scores into one. The sum of opposite infinities is 0.
 func (how aggregate) add(score, other float64) float64 {
 	switch how {
 	case aggregateMin:
@@ -204,7 +204,7 @@ func (how aggregate) add(score, other float64) float64 {
 	return number(score + other)
 }
 
-// number is 0 for what is not a number.
+// number returns f, or 0 if f is NaN.
 func number(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0
@@ -217,7 +217,7 @@ func bySize(inputs []scored) {
 	slices.SortStableFunc(inputs, func(a, b scored) int { return cmp.Compare(a.len(), b.len()) })
 }
 
-// unite goes from the smallest input to the largest, since sums depend on their order.
+// unite visits the inputs from the smallest to the largest, because sums depend on their order.
 func unite(inputs []scored, how aggregate) *object.ZSet {
 	bySize(inputs)
 	result := &object.ZSet{}
@@ -244,7 +244,7 @@ func intersect(inputs []scored, how aggregate) *object.ZSet {
 	return result
 }
 
-// eachCommon visits the members that all inputs have until fn returns false.
+// eachCommon calls fn for each member that all inputs have, until fn returns false.
 func eachCommon(inputs []scored, how aggregate, fn func(member []byte, score float64) bool) {
 	bySize(inputs)
 	inputs[0].each(func(member []byte, score float64) bool {
@@ -275,8 +275,8 @@ func subtract(inputs []scored, _ aggregate) *object.ZSet {
 	return result
 }
 
-// inputs reads the number of keys, which the cursor is at, passes the keys, and opens the command's
-// keys in their place. Keys of another type come before options that are none.
+// inputs takes the number of keys and the keys from the cursor, and opens keys in their place. The
+// error for a key of another type comes before that for an invalid option.
 func (c *Ctx) inputs(a *Cursor, keys []storage.Key) ([]scored, error) {
 	n := a.Int()
 	if a.Err() == nil && n < 1 {
@@ -289,7 +289,7 @@ func (c *Ctx) inputs(a *Cursor, keys []storage.Key) ([]scored, error) {
 	return c.readScored(keys)
 }
 
-// combine reads all arguments from the number of keys on, and does what they say.
+// combine parses all arguments from the number of keys on, and returns the result of the operation.
 func (op combination) combine(c *Ctx, at int, keys []storage.Key,
 	mayShow bool) (result *object.ZSet, scores bool, err error) {
 	a := c.Cursor(at)
@@ -316,7 +316,7 @@ func (op combination) combine(c *Ctx, at int, keys []storage.Key,
 	return op.of(inputs, how), scores, nil
 }
 
-// weights takes one for each input.
+// weights takes a weight for each input.
 func (a *Cursor) weights(inputs []scored) {
 	for i := range inputs {
 		weight, ok := ParseFloat(a.Bytes())

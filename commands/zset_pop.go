@@ -52,7 +52,7 @@ func readZSetEnd(a *Cursor) popEnd {
 
 func (end *zsetEnd) holds() object.Type { return object.TypeZSet }
 
-// popOne replies the member's score as a third element.
+// popOne replies with the key, the member and its score.
 func (end *zsetEnd) popOne(c *Ctx, k storage.Key) (found bool, err error) {
 	z, err := c.Txn.ZSet(k)
 	if err != nil || !z.Exists() {
@@ -64,7 +64,7 @@ func (end *zsetEnd) popOne(c *Ctx, k storage.Key) (found bool, err error) {
 	return true, nil
 }
 
-// popSome replies pairs of members and scores.
+// popSome replies with the key and an array of pairs of members and scores.
 func (end *zsetEnd) popSome(c *Ctx, k storage.Key, count int64) (found bool, err error) {
 	z, err := c.Txn.ZSet(k)
 	if err != nil || !z.Exists() {
@@ -78,8 +78,8 @@ func (end *zsetEnd) popSome(c *Ctx, k storage.Key, count int64) (found bool, err
 	return true, nil
 }
 
-// zpop is ZPOPMIN and ZPOPMAX. With a count, RESP3 gets pairs; without, even one member
-// is a flat array.
+// zpop runs ZPOPMIN and ZPOPMAX. With a count, RESP3 clients get pairs. Otherwise the reply is a
+// flat array.
 func zpop(c *Ctx, end *zsetEnd) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax

@@ -34,7 +34,7 @@ var zrangeCommands = []Spec{
 	},
 }
 
-// zrangeOldCommands are commands for ZRANGE's options, with names of their own.
+// zrangeOldCommands are older commands for combinations of ZRANGE's options.
 var zrangeOldCommands = []Spec{
 	zrangeCommand("ZREVRANGE", "1.2.0",
 		"Replies the members of a sorted set in a range of ranks, counted from the highest.", nil,
@@ -140,7 +140,7 @@ func (o *zrangeOptions) parse(a Cursor) error {
 	return nil
 }
 
-// span reads the range; in reverse, one of scores or bytes begins with its upper end.
+// span parses the range. In reverse, a range of scores or bytes begins with its upper end.
 func (o *zrangeOptions) span(low, high []byte) (span, error) {
 	if o.reverse && o.by != byRank {
 		low, high = high, low
@@ -148,7 +148,7 @@ func (o *zrangeOptions) span(low, high []byte) (span, error) {
 	return zrangeParsers[o.by](low, high)
 }
 
-// ranks are those that the range and LIMIT leave, counted from the lowest member.
+// ranks returns the ranks that the range and LIMIT select, counted from the lowest member.
 func (o *zrangeOptions) ranks(s span, z *object.ZSet) (from, to int) {
 	from, to = s.ranks(z)
 	if o.reverse && o.by == byRank {
@@ -190,8 +190,8 @@ func zrange(c *Ctx, o zrangeOptions) error {
 	return nil
 }
 
-// replyMembers writes the members of the ranks from from up to, and not with, to, with
-// reverse the last one first: with scores in RESP2 as a flat array, in RESP3 as pairs.
+// replyMembers replies with the members of the ranks in [from, to), in descending order with
+// reverse. With scores it writes a flat array in RESP2, and pairs in RESP3.
 func replyMembers(c *Ctx, z *object.ZSet, from, to int, reverse, scores bool) {
 	c.pairArray(to-from, scores)
 	z.Range(from, to, reverse, func(member []byte, score float64, _ int64) bool {
@@ -200,8 +200,8 @@ func replyMembers(c *Ctx, z *object.ZSet, from, to int, reverse, scores bool) {
 	})
 }
 
-// pairArray begins an array of n elements, with paired each with its value or score: as two
-// elements of the array, or in RESP3 as an array of its own, which beginPair begins.
+// pairArray begins an array of n elements. With paired each has its value or score after it. In
+// RESP3 they form an array of their own, which beginPair begins.
 func (c *Ctx) pairArray(n int, paired bool) {
 	if paired && c.Out.Proto < 3 {
 		n *= 2
@@ -248,8 +248,8 @@ func runZRangeStore(c *Ctx) error {
 	return nil
 }
 
-// storeZSet makes the first key hold a sorted set, or deletes it if that is empty, and
-// replies its size. Neither the key nor its members have a deadline then.
+// storeZSet stores a sorted set at the first key, or deletes the key if the set is empty. It
+// replies with the size. Neither the key nor its members have a deadline then.
 func (c *Ctx) storeZSet(z *object.ZSet, ev storage.Event) {
 	n := z.Len()
 	c.overwrite(c.Keys[0], z, ev)

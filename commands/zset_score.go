@@ -2,7 +2,7 @@ package commands
 
 import "keyp/storage/object"
 
-// zsetScoreCommands reply scores and counts.
+// zsetScoreCommands reply with scores and counts.
 var zsetScoreCommands = []Spec{
 	{
 		Name: "ZCARD", Group: SortedSet, Since: "1.2.0",
@@ -52,7 +52,7 @@ func countCommand(name, since, summary string, parse parseSpan, low, high Arg) S
 	}
 }
 
-// zsetRankCommands reply the ranks of members.
+// zsetRankCommands reply with the ranks of members.
 var zsetRankCommands = []Spec{
 	rankCommand("ZRANK", "Replies how many members of a sorted set come before one.", false),
 	rankCommand("ZREVRANK", "Replies how many members of a sorted set come after one.", true),
@@ -88,7 +88,7 @@ func (c *Ctx) score(z *object.ZSet, member []byte) {
 	c.Out.Null()
 }
 
-// countSpan replies how many members there are from argument 2 to argument 3.
+// countSpan replies with the number of members between argument 2 and argument 3.
 func countSpan(c *Ctx, parse parseSpan) error {
 	s, err := parse(c.Arg(2), c.Arg(3))
 	if err != nil {
@@ -103,7 +103,7 @@ func countSpan(c *Ctx, parse parseSpan) error {
 	return nil
 }
 
-// zrank is ZRANK, and with reverse ZREVRANK.
+// zrank runs ZRANK, and with reverse ZREVRANK.
 func zrank(c *Ctx, reverse bool) error {
 	if len(c.Args) > 4 {
 		return errArity(c.Spec.full)

@@ -8,21 +8,21 @@ import (
 	"keyp/storage/object"
 )
 
-// span is the part of a sorted set that a command names.
+// span is the part of a sorted set that a command selects.
 type span interface {
 	// ranks returns the ranks of the span's members: from is the first one, to the one after the
 	// last. The span is empty if to is not above from.
 	ranks(z *object.ZSet) (from, to int)
 }
 
-// parseSpan reads a span from its two ends.
+// parseSpan parses a span from its two ends.
 type parseSpan func(low, high []byte) (span, error)
 
 func parseRanks(low, high []byte) (span, error) {
 	return parseListRange(Cursor{args: [][]byte{low, high}})
 }
 
-// ranks returns the span of a range of ranks, which are given as indexes of lists are.
+// ranks returns the ranks of a range. Its ends are like the indexes of a list.
 func (r listRange) ranks(z *object.ZSet) (from, to int) {
 	from, n := r.of(z.Len())
 	return from, from + n

@@ -5,7 +5,7 @@ import (
 	"keyp/storage/object"
 )
 
-// zsetWalkCommands reply members at random, or all in steps.
+// zsetWalkCommands reply with random members, or with all members in steps.
 var zsetWalkCommands = []Spec{
 	{
 		Name: "ZRANDMEMBER", Group: SortedSet, Since: "6.2.0",

@@ -43,7 +43,7 @@ func (st *state) openBit() {
 	st.library("bit", functions)
 }
 
-// argBits is a number's value modulo 2^32, rounded to an integer.
+// argBits returns argument n, rounded to an integer, modulo 2^32.
 func argBits(L *lua.State, n int) uint32 {
 	f := math.RoundToEven(L.CheckNumber(n))
 	if math.Abs(f) < 1<<51 {
@@ -53,7 +53,7 @@ func argBits(L *lua.State, n int) uint32 {
 	return uint32(math.Float64bits(f + toBit))
 }
 
-// pushBits pushes a result, which is signed.
+// pushBits pushes v as a signed 32-bit number and returns 1, the number of results.
 func pushBits(L *lua.State, v uint32) int {
 	L.PushNumber(float64(int32(v)))
 	return 1

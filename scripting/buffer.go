@@ -6,7 +6,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// checkEvery is how many bytes a loop handles between checks whether the script was killed.
+// checkEvery is the number of bytes that a loop handles between two checks for a killed script.
 const checkEvery = 1 << 14
 
 // buffer collects the text that a builtin makes. Its memory is counted before it is allocated.

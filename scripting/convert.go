@@ -9,8 +9,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// maxReply is the deepest nesting of a value that can become a reply. In Redis the Lua stack sets
-// this limit.
+// maxReply is the maximum nesting depth of a value that becomes a reply. In Redis the Lua stack
+// sets this limit.
 const maxReply = 2000
 
 // The fields of tables that represent replies.
@@ -110,7 +110,7 @@ func (st *state) replyTable(t *lua.Table, out *resp.Writer, depth int) {
 	st.replyArray(t, out, depth)
 }
 
-// replyPairs replies a table as a map, or its keys as a set.
+// replyPairs writes a table as a map reply, or its keys as a set reply.
 func (st *state) replyPairs(t *lua.Table, out *resp.Writer, depth int, values bool) {
 	later := out.SetLater
 	if values {
@@ -141,8 +141,8 @@ func (st *state) replyArray(t *lua.Table, out *resp.Writer, depth int) {
 	out.SetLen(mark, n)
 }
 
-// longestError is the most bytes of an error's text that a client gets. The text is copied several
-// times on its way, and no script's limit counts the copies.
+// longestError is the maximum length in bytes of an error's text for a client. The text is copied
+// several times on its way, and the memory limit of scripts does not count these copies.
 const longestError = 1 << 20
 
 func shownError(text string) string { return text[:min(len(text), longestError)] }

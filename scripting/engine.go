@@ -15,12 +15,12 @@ import (
 
 // Options configure an Engine.
 type Options struct {
-	// Memory is how much a script may take, with its interpreter, in bytes; 0: 256 MB.
+	// Memory is the memory limit of a script with its interpreter, in bytes; 0 means 256 MB.
 	Memory int64
 	// Version is the Redis version that scripts read, such as "8.6.0".
 	Version string
 	Log     *slog.Logger
-	// CPU is the time that os.clock returns, from a clock that never steps.
+	// CPU returns the time for os.clock, from a clock that never steps; nil means 0.
 	CPU func() time.Duration
 }
 
@@ -91,7 +91,7 @@ type Script struct {
 	program *lua.Program
 }
 
-// Bytes is the memory that the script keeps, in bytes.
+// Bytes returns the memory of the compiled script, in bytes.
 func (s *Script) Bytes() int64 { return s.program.Bytes() }
 
 // Compile compiles an EVAL script's program, without its shebang line. The error's text is
@@ -124,7 +124,7 @@ type Run struct {
 	Name string // in errors: the script's SHA1, the function's name
 	Keys [][]byte
 	Args [][]byte
-	// Replied is why the run was killed, when its reply says so.
+	// Replied is the reason why the run was killed, if the reply says so; otherwise nil.
 	Replied error
 
 	stop atomic.Bool // it was killed; ends compilations for it
@@ -228,7 +228,7 @@ func (e *Engine) Memory() int64 {
 	return total
 }
 
-// list pushes a table of strings.
+// list pushes and returns a table of strings.
 func (st *state) list(items [][]byte) lua.Value {
 	t := st.L.NewTable(len(items), 0)
 	st.L.Push(t.Value())
@@ -238,7 +238,7 @@ func (st *state) list(items [][]byte) lua.Value {
 	return t.Value()
 }
 
-// execute runs a function within r's bounds, and replies the result or the error. prepare pushes
+// execute runs a function within r's bounds and appends its result or error to out. prepare pushes
 // the function and its arguments, and returns the number of arguments.
 func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	st.reset()
@@ -277,7 +277,7 @@ func (st *state) enter(L *lua.State) int {
 	return L.CallTop(st.prepare(L), -1)
 }
 
-// lastRandom is the state of the random numbers with which the next script begins.
+// lastRandom returns the state of the random numbers with which the next script begins.
 func (e *Engine) lastRandom() rand48 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -312,7 +312,7 @@ func (st *state) raise(L *lua.State, v lua.Value) lua.Value {
 	return t.Value()
 }
 
-// replyEnd replies why a script was ended, and where it was.
+// replyEnd writes the error reply of a killed script: the reason, and the place where it ended.
 func (st *state) replyEnd(r *Run, why error, out *resp.Writer) {
 	message := "ERR " + why.Error()
 	if source, line, ok := st.L.EndedAt(); ok {
@@ -323,7 +323,7 @@ func (st *state) replyEnd(r *Run, why error, out *resp.Writer) {
 	out.Error(message)
 }
 
-// replyFault replies an error that nothing has caught.
+// replyFault writes the error reply for an uncaught error.
 func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 	t := fault.AsTable()
 	if t == nil {
@@ -344,7 +344,7 @@ func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 	out.Error(st.oneLine(strings.TrimRight(message, "\r\n")))
 }
 
-// faultText is the text of an error that is a table.
+// faultText returns the text of an error that is a table.
 func faultText(t *lua.Table) string {
 	if message, ok := t.Get(fieldErr).Text(); ok {
 		return message
@@ -352,7 +352,7 @@ func faultText(t *lua.Table) string {
 	return "ERR unknown error"
 }
 
-// versionNumber is a version as one number: 0x00MMmmpp.
+// versionNumber returns a version as one number: 0x00MMmmpp.
 func versionNumber(version string) int {
 	n := 0
 	for _, part := range strings.SplitN(version, ".", 3) {

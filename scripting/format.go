@@ -9,7 +9,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// verb is one conversion of string.format: %-05.2f. It means what it does in C's printf.
+// verb is one conversion of string.format, such as %-05.2f. Its meaning is that of C's printf.
 type verb struct {
 	flags     string
 	width     int
@@ -82,7 +82,7 @@ func digits(s string) (n int, rest string) {
 
 func (v verb) has(flag byte) bool { return strings.IndexByte(v.flags, flag) >= 0 }
 
-// format adds an argument.
+// format converts argument arg and adds the text to out.
 func (v verb) format(out *buffer, arg int) {
 	L := out.L
 	switch v.letter {
@@ -122,7 +122,8 @@ func (v verb) format(out *buffer, arg int) {
 	}
 }
 
-// character adds a byte. C's Lua uses printf's output up to the first NUL.
+// character adds a byte. C's Lua cuts printf's output at the first NUL, so a NUL byte adds only the
+// padding before it.
 func (v verb) character(out *buffer, c byte) {
 	if c != 0 {
 		v.pad(out, "", string([]byte{c}), ' ')
@@ -138,7 +139,7 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// toUint is C's conversion of a double to an unsigned integer, as x86-64 does it.
+// toUint converts a double to an unsigned integer as C does on x86-64.
 func toUint(f float64) uint64 {
 	const half = 1 << 63
 	if f >= half {
@@ -147,8 +148,8 @@ func toUint(f float64) uint64 {
 	return uint64(lua.ToInteger(f))
 }
 
-// pad adds a number or text in v's width, filled with spaces before its sign, or with zeros
-// behind that.
+// pad adds a number or text in v's width. It fills with spaces before the sign, or with zeros after
+// the sign. With the flag '-' it fills with spaces after the text.
 func (v verb) pad(out *buffer, sign, s string, fill byte) {
 	space := v.width - len(sign) - len(s)
 	left := v.has('-')

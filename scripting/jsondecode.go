@@ -136,7 +136,7 @@ func invalidNumber(s string) bool {
 	return lower == "inf" || lower == "nan"
 }
 
-// number reads as much as strtod would.
+// number reads the longest text that C's strtod accepts as a number.
 func (d *jsonDecoder) number() jsonToken {
 	end := d.at + numberLength(d.s[d.at:], d.look)
 	f, ok := d.L.ParseNumber(d.s[d.at:end])
@@ -275,7 +275,7 @@ func (d *jsonDecoder) escape(out *buffer) (why string) {
 	return ""
 }
 
-// unit reads \uXXXX at a place.
+// unit reads the escape \uXXXX at position at. It returns false if there is none.
 func (d *jsonDecoder) unit(at int) (rune, bool) {
 	if at+6 > len(d.s) || d.s[at] != '\\' || d.s[at+1] != 'u' {
 		return 0, false

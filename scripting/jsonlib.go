@@ -51,7 +51,7 @@ func (st *state) jsonFields(library *lua.Table) {
 	library.SetString(st.L, "null", jsonNull)
 }
 
-// jsonFunctions are cjson's, for the options of one instance.
+// jsonFunctions returns cjson's functions for one instance of the library.
 func (st *state) jsonFunctions(options func() *jsonOptions) map[string]lua.Builtin {
 	return map[string]lua.Builtin{
 		"encode": func(L *lua.State) int { return st.jsonEncode(L, options()) },
@@ -94,7 +94,7 @@ func (st *state) jsonFunctions(options func() *jsonOptions) map[string]lua.Built
 	}
 }
 
-// jsonNew is cjson.new: the library once more, with options of its own.
+// jsonNew implements cjson.new, which returns another instance of the library with its own options.
 func (st *state) jsonNew(L *lua.State) int {
 	options := defaultJSON
 	functions := st.jsonFunctions(func() *jsonOptions { return &options })
@@ -112,7 +112,7 @@ func atMost(L *lua.State, n int) {
 	}
 }
 
-// boolOption sets an option if argument n is there, and pushes it.
+// boolOption sets an option to argument n if it is given, and pushes the option's value.
 func boolOption(L *lua.State, n int, option *bool) {
 	v := L.Arg(n)
 	word, isText := v.Text()
@@ -267,8 +267,8 @@ func (e *jsonEncoder) table(t *lua.Table, depth int) {
 	e.byte('}')
 }
 
-// arrayLength is the largest index of a table whose keys all are positive integers, and
-// otherwise -1. Like cjson it keeps that index in 32 bits, where a larger one is negative.
+// arrayLength returns the largest index of a table whose keys all are positive integers; otherwise
+// -1. Like cjson it keeps that index in 32 bits, so an index that does not fit counts as negative.
 func (e *jsonEncoder) arrayLength(t *lua.Table) int {
 	most, items := 0, 0
 	for key, _, _ := t.Next(lua.Nil); !key.IsNil(); key, _, _ = t.Next(key) {

@@ -117,7 +117,7 @@ func (lib *Library) load(r *Run) error {
 	return nil
 }
 
-// loadGlobals are the globals of a library's program.
+// loadGlobals returns the globals of a library's program while it loads.
 func (st *state) loadGlobals() *lua.Table {
 	L := st.L
 	library, globals := L.NewTable(0, 8), L.NewTable(0, 1)
@@ -141,7 +141,7 @@ func (st *state) share(env *lua.Table) {
 	st.L.SetGlobals(env)
 }
 
-// loadFault is the text of an error that ended a library's program.
+// loadFault returns the text of an error that ended a library's program.
 func loadFault(fault lua.Value) string {
 	if t := fault.AsTable(); t != nil {
 		return faultText(t)
@@ -150,10 +150,11 @@ func loadFault(fault lua.Value) string {
 	return message
 }
 
-// Bytes is Memory without a new measurement: it uses the interpreter's last one.
+// Bytes returns the memory of the library in bytes, as of the interpreter's last measurement.
 func (lib *Library) Bytes() int64 { return lib.memory.Load() + lib.program.Bytes() }
 
-// Memory is the memory of the library, with its interpreter and its program, in bytes.
+// Memory returns the memory of the library with its interpreter and its program, in bytes. While a
+// function of the library runs, the interpreter counts with its last measured size.
 func (lib *Library) Memory() int64 {
 	if lib.mu.TryLock() { // otherwise the size before the running function
 		lib.memory.Store(lib.mu.st.L.Memory())
@@ -177,7 +178,7 @@ func (e *Engine) Call(lib *Library, f *Function, r *Run, out *resp.Writer) {
 	})
 }
 
-// redisRegister is redis.register_function, with a name and a function, or a table.
+// redisRegister implements redis.register_function. It takes a name and a function, or one table.
 func (st *state) redisRegister(L *lua.State) int {
 	if st.loading == nil {
 		st.throwError(L, "redis.register_function can only be called on FUNCTION LOAD command")

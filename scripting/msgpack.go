@@ -41,7 +41,8 @@ func msgpackPack(L *lua.State) int {
 	return 1
 }
 
-// longestHead is the most bytes before a string's own, an array's elements, or of a number.
+// longestHead is the maximum size in bytes of a packed number, or of the header of a string or
+// table.
 const longestHead = 9
 
 func pack(out *buffer, v lua.Value, level int) {
@@ -182,7 +183,7 @@ func msgpackLimit(L *lua.State) int {
 func unpackValues(L *lua.State, limit, offset int) int {
 	u := unpacker{L: L, b: L.CheckString(1), at: offset}
 	if offset < 0 || limit < 0 {
-		// Redis shows that.
+		// Redis's error shows the length of the input as the limit.
 		L.Errorf("Invalid request to unpack with offset of %d and limit of %d.",
 			int32(offset), len(u.b))
 	}

@@ -4,8 +4,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// Patterns are Lua's own, matched by trying: classes (%a), sets ([…]), quantifiers
-// (* + - ?), captures, back references (%1), balances (%b()) and frontiers (%f[…]).
+// Patterns are those of Lua, matched by backtracking: classes (%a), sets ([…]), quantifiers (* + -
+// ?), captures, back references (%1), balances (%b()) and frontiers (%f[…]).
 
 const (
 	maxCaptures = 32
@@ -26,7 +26,8 @@ type matcher struct {
 	depth    int
 }
 
-// match matches the pattern from pi on at si; it gives where the match ends, or -1.
+// match matches the pattern from pi on with the text from si on. It returns the end of the match,
+// or -1 if there is none.
 func (m *matcher) match(si, pi int) int {
 	if m.depth++; m.depth > patternDepth {
 		m.L.Errorf("pattern too complex")
@@ -356,7 +357,8 @@ func (m *matcher) capture(i, start, end int) lua.Value {
 	return m.L.Copy(m.s[c.start : c.start+c.length])
 }
 
-// pushCaptures pushes all captures; whole: the match itself if there are none.
+// pushCaptures pushes all captures and returns their number. If there are none and whole is true,
+// it pushes the whole match.
 func (m *matcher) pushCaptures(start, end int, whole bool) int {
 	n := m.level
 	if n == 0 && whole {

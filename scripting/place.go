@@ -21,7 +21,7 @@ func (p place) put(L *lua.State, v lua.Value) {
 	}
 }
 
-// table puts a new table there.
+// table creates a table, puts it in its place and returns it.
 func (p place) table(L *lua.State) *lua.Table {
 	t := L.NewTable(0, 0)
 	p.put(L, t.Value())

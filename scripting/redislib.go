@@ -42,7 +42,7 @@ func (st *state) openRedis() {
 	}
 }
 
-// logLevels sets the constants that a library's program sees while it is loaded, too.
+// logLevels sets the constants that exist even while a library's program is loaded.
 func (st *state) logLevels(library *lua.Table) {
 	for name, n := range map[string]int{
 		"LOG_DEBUG": logDebug, "LOG_VERBOSE": logVerbose, "LOG_NOTICE": logNotice,
@@ -85,12 +85,12 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 			return "Lua redis lib command arguments must be strings or integers"
 		}
 		if cap(st.numbers)-len(st.numbers) < longest {
-			// Arguments in the old one stay valid.
+			// Earlier arguments still point into the old array.
 			st.numbers = make([]byte, 0, 2*cap(st.numbers)+longest)
 		}
 		from := len(st.numbers)
 		st.numbers = appendArg(st.numbers, f)
-		// capped, so that a command's append copies.
+		// The capacity is limited, so that an append in a command makes a copy.
 		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)]
 	}
 	if int64(total) > st.engine.o.Memory {
@@ -129,7 +129,8 @@ func (st *state) redisCall(L *lua.State, raise bool) int {
 	L.Check() // it may have been killed meanwhile
 	reply := out.Buf
 	if cap(reply) > keptReply {
-		// The reply is used up here, and was measured until now.
+		// Until here the buffer was in out. Now it is a string on the stack, so it is still
+		// measured.
 		out.Buf = nil
 		L.Push(L.String(unsafe.String(unsafe.SliceData(reply), cap(reply))))
 	}
@@ -191,10 +192,10 @@ func (st *state) redisSHA1(L *lua.State) int {
 	return 1
 }
 
-// SHA1 is the hexadecimal digest that names a script.
+// SHA1 returns the hexadecimal digest that names a script.
 func SHA1(source string) string { return digest(source, func() {}) }
 
-// digest is SHA1 for long texts: it calls look regularly, which may end the script.
+// digest is SHA1 for long texts. It calls look regularly, which may end the script.
 func digest(s string, look func()) string {
 	h := sha1.New()
 	for ; len(s) > checkEvery; s = s[checkEvery:] {
@@ -215,7 +216,7 @@ func (st *state) redisErrorReply(L *lua.State) int {
 	return 1
 }
 
-// errorText gives an error its code: the first word, or ERR if there is only one word.
+// errorText returns an error's text with a code: the first word, or ERR if there is only one word.
 func errorText(L *lua.State, s string) lua.Value {
 	s = strings.TrimPrefix(s, "-")
 	code, message := "ERR", s

@@ -57,7 +57,7 @@ var pcall = lua.PCallWith(caught)
 
 var errPcall = lua.Constant("attempt to call a boolean value")
 
-// basePcall is Redis's pcall, which calls its own first result when it has no argument.
+// basePcall is Redis's pcall. Without an argument that one calls a boolean, which is an error.
 func basePcall(L *lua.State) int {
 	if L.NArgs() == 0 {
 		L.PushBool(false)
@@ -93,11 +93,11 @@ func (st *state) reset() {
 	st.json = defaultJSON
 }
 
-// library is a table of functions under a global name.
+// library creates a table of functions, makes it a global variable and returns it.
 func (st *state) library(name string, functions map[string]lua.Builtin) *lua.Table {
 	t := st.L.NewTable(0, len(functions))
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
-		// So that pairs has the same order in each state.
+		// In sorted order, so that pairs has the same order in each state.
 		t.SetString(st.L, name, st.L.NewFunction(name, functions[name]))
 	}
 	st.globals.SetString(st.L, name, t.Value())
@@ -116,7 +116,7 @@ func (st *state) lock(globals *lua.Table) {
 	globals.SetReadonly(true)
 }
 
-// strict is a metatable that makes reading a missing field an error.
+// strict returns a metatable that makes reading a missing field an error.
 func (st *state) strict() *lua.Table {
 	meta := st.L.NewTable(0, 1)
 	meta.SetString(st.L, "__index", st.L.NewFunction("__index", noGlobal))

@@ -20,7 +20,7 @@ func (st *state) openString() {
 	st.L.SetStringMetatable(meta)
 }
 
-// within converts a position that may count from the end to one from 1 on.
+// within converts a position, which may be negative and count from the end, to one from the start.
 func within(i, length int) int {
 	if i < 0 {
 		return max(length+i+1, 0)
@@ -165,7 +165,7 @@ func isPattern(L *lua.State, p string) bool {
 	return strings.ContainsAny(p, patternBytes)
 }
 
-// search is string.find and string.match.
+// search implements string.find and string.match.
 func search(L *lua.State, find bool) int {
 	s, p := L.CheckString(1), L.CheckString(2)
 	from := max(within(L.OptInteger(3, 1), len(s))-1, 0)
@@ -200,7 +200,7 @@ func search(L *lua.State, find bool) int {
 	return 1
 }
 
-// index is strings.Index that ends when the script is killed.
+// index is like strings.Index, but ends when the script is killed.
 func index(L *lua.State, s, sub string) int {
 	const window = 1 << 20
 	if len(sub) > window {

@@ -98,7 +98,7 @@ func (f *structFormat) control(option byte) {
 	}
 }
 
-// padding is how many bytes align a value of a size at an offset.
+// padding returns the number of bytes that align a value of a size at an offset.
 func (f *structFormat) padding(at int, option byte, size int) int {
 	if size == 0 || option == 'c' || option == 'x' {
 		return 0
@@ -160,7 +160,7 @@ func packNumber(L *lua.State, n int) float64 {
 	return f
 }
 
-// packString is packNumber for text.
+// packString is packNumber for strings.
 func packString(L *lua.State, n int) string {
 	s, ok := L.Arg(n).Text()
 	if !ok {
@@ -169,7 +169,7 @@ func packString(L *lua.State, n int) string {
 	return s
 }
 
-// addBits writes the low bytes of n, and zeros for those above the eighth.
+// addBits writes n as size bytes; bytes above the eighth are zeros.
 func (f *structFormat) addBits(out *buffer, n uint64, size int) {
 	for i := range size {
 		at := i
@@ -180,7 +180,7 @@ func (f *structFormat) addBits(out *buffer, n uint64, size int) {
 	}
 }
 
-// bits reads a number of size bytes; those above the eighth do not count.
+// bits reads a number from the bytes of s; bytes above the eighth do not count.
 func (f *structFormat) bits(s string) uint64 {
 	n := uint64(0)
 	for i := range min(len(s), 8) {

@@ -51,11 +51,12 @@ func (c *conns) drop(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 }
 
-// note is http.Server.ConnState.
+// note implements http.Server.ConnState.
 func (c *conns) note(conn net.Conn, state http.ConnState) {
 	if victim := c.change(conn, state); victim != nil {
 		if secure, ok := victim.(*tls.Conn); ok {
-			// Which has no alert to send, and so never waits for its client.
+			// The plain connection has no TLS alert to send, so its Close never waits
+			// for the client.
 			victim = secure.NetConn()
 		}
 		_ = victim.Close() // its error does not matter

@@ -54,7 +54,7 @@ func mayWatch(v *commands.Visitor) error {
 
 func mayList(v *commands.Visitor) error { return mayRun([]string{"SCAN", "0"})(v) }
 
-// session is the user who has opened the page, and what the page offers that user.
+// session describes the user who has opened the page, and the parts of the page for that user.
 type session struct {
 	User      string          `json:"user"`
 	Version   string          `json:"version"`
@@ -79,7 +79,7 @@ var used = strings.Fields(`SCAN TYPE PTTL STRLEN GETRANGE HSCAN HLEN HPTTL SSCAN
 	KEYP.LEASE|INFO KEYP.DELAY|INFO KEYP.DELAY|RANGE KEYP.LIMIT|INFO KEYP.LIMIT|PEEK
 	PEXPIRE PERSIST HPEXPIRE HPERSIST EXPIREMEMBER UNLINK`)
 
-// offered is what the page offers: its parts, and the commands that it runs.
+// offered returns which parts of the page, and which of its commands, the visitor may use.
 func offered(v *commands.Visitor) map[string]bool {
 	may := map[string]bool{"SELECT": v.Runs("SELECT"), "watch": v.Runs("INFO") && v.Runs("LATENCY",
 		"HISTOGRAM"), "list": v.Runs("SCAN", "0"), "events": v.Runs("PSUBSCRIBE", eventChannels)}
@@ -90,7 +90,7 @@ func offered(v *commands.Visitor) map[string]bool {
 }
 
 // useAs calls fn with the environment and the visitor who sent the request. If that is not
-// possible, it replies the reason.
+// possible, it replies with the reason.
 func (s *Server) useAs(w http.ResponseWriter, r *http.Request,
 	fn func(*commands.Env, *commands.Visitor)) {
 	var err error
@@ -167,7 +167,8 @@ func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
 func listed(list []storage.DueKey) []dueKey {
 	keys := make([]dueKey, len(list))
 	for i, k := range list {
-		// JSON has null for nil, which the empty name may be.
+		// The copy is never nil, which JSON would encode as null. The empty name may be
+		// nil.
 		keys[i] = dueKey{append([]byte{}, k.Name...), k.At, k.Element}
 	}
 	return keys

@@ -35,7 +35,7 @@ func mayRun(list ...[]string) func(*commands.Visitor) error {
 	}
 }
 
-// allPages are the pages by path; a path that ends in a slash is that of all below it.
+// allPages returns the pages by path. A path that ends in a slash stands for all paths below it.
 func (s *Server) allPages() map[string]page {
 	info := []string{"INFO"}
 	return map[string]page{
@@ -112,7 +112,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // hasBody reports whether a request has a body. It may not have arrived yet.
 func hasBody(r *http.Request) bool { return r.ContentLength != 0 || len(r.TransferEncoding) > 0 }
 
-// answer shows the page of a request, or replies why it does not.
+// answer shows the page of a request, or replies with the reason why it does not.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if status, why := s.guard(r); status != 0 {
 		if status == http.StatusMethodNotAllowed {
@@ -141,7 +141,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // guard returns the status and the reason with which a request is refused before its user is
-// checked; 0 if it is not.
+// checked. The status is 0 if the request is not refused.
 func (s *Server) guard(r *http.Request) (status int, why string) {
 	open := false // a user needs no password
 	s.use(func(env *commands.Env) { _, open = env.Passwordless() })
@@ -182,7 +182,7 @@ func isAddress(host string) bool {
 		host = name
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	// A zone may have any text, also a name.
+	// A zone may contain any text, even a host name.
 	return err == nil && addr.Zone() == "" || strings.EqualFold(host, "localhost")
 }
 
@@ -205,8 +205,8 @@ func (s *Server) fromHere(r *http.Request) bool {
 	return true
 }
 
-// refusal returns the status and the reason why the sender of a request may not see a page; 0 if it
-// may.
+// refusal returns the status and the reason why the sender of a request may not see a page. The
+// status is 0 if the sender may see it.
 func (s *Server) refusal(r *http.Request, p page) (status int, why string) {
 	if p.rights == nil {
 		return 0, ""

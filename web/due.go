@@ -43,12 +43,12 @@ type horizon struct {
 	ms   int64
 }
 
-// forecast is how many keys are due from now on. A key counts once, at its next deadline: its own
-// or the first of an element.
+// forecast counts the keys that are due from now on. A key counts once, at its next deadline: its
+// own or the first of an element.
 type forecast struct {
 	From   int64               `json:"from"` // when the count began, in Unix ms
 	Scales map[string]*dueBars `json:"scales"`
-	// By database, the counts of horizons, as packed has them.
+	// Within has, by database, the counts of the horizons in the form of packed.
 	Within map[int][][]int64 `json:"within"`
 
 	within []int64 // estimates for all databases
@@ -59,12 +59,12 @@ type dueBars struct {
 	From int64 `json:"from"` // Unix ms
 	Unit int64 `json:"unit"` // of each, in ms
 	// DBs has, by database, the number of each bar and its counts, without bars of 0. Without
-	// patterns that is one count, as packed returns it. With patterns each key counts at the first
-	// pattern that its name matches, and the last count is that of other names that the user may
-	// see. Databases after the first ones have none.
+	// patterns that is one count, as packed returns it. With patterns each key counts at the
+	// first pattern that its name matches. The last count is that of other names that the user
+	// may see. Only databases below maxDatabases are included.
 	DBs map[int][][]int64 `json:"dbs"`
 	At  int64             `json:"at"` // when it was ready
-	// One in so many names was looked at, and counts as so many.
+	// One name in Every was read, and counts as Every names.
 	Every int64 `json:"every"`
 	Long  int64 `json:"long"` // names that take too long to match, which count nowhere
 }

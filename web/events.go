@@ -101,8 +101,8 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drain returns the events that have come, eventsShown at most; false when no further ones will
-// come.
+// drain returns the events that are in the channel, eventsShown at most. on is false if the channel
+// is closed.
 func drain(come <-chan event) (list []event, on bool) {
 	list = []event{}
 	for len(list) < eventsShown {

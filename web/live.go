@@ -22,7 +22,7 @@ import (
 const (
 	// liveEvery is the time between two messages.
 	liveEvery = time.Second
-	// liveSpan is how many readings back latencies are counted from.
+	// liveSpan is the number of intervals between readings over which latencies are counted.
 	liveSpan = 10
 	// liveHistory is how many past seconds a newly opened page shows, if another page was open
 	// then.
@@ -76,7 +76,7 @@ type expiries struct {
 	keys, elements int64
 }
 
-// expiriesOf reads them.
+// expiriesOf returns the counts up to the instant at.
 func expiriesOf(h storage.Histograms, s storage.Stats, at int64) expiries {
 	return expiries{at, h.KeyLateness.With(h.ElementLateness), s.Expired, s.ExpiredElements}
 }
@@ -145,8 +145,8 @@ func waitsOf(r histogram.Reading) waits {
 	return waits{bound(r, 0.5), bound(r, 0.99), bound(r, 0.999)}
 }
 
-// commandUse is the use of a command; its latencies are of the last ten seconds, or of less if
-// nobody had a page open before.
+// commandUse is the use of a command. Its latencies are those of the last ten seconds, or of a
+// shorter time if no page was open before.
 type commandUse struct {
 	Name  string `json:"name"`
 	Group string `json:"group"`
@@ -393,7 +393,7 @@ func (x *eventStream) send(text []byte) bool {
 	return err == nil && x.control.Flush() == nil
 }
 
-// inTime is the instant after a time, for the deadline of a connection.
+// inTime returns the instant d from now, for the deadline of a connection.
 func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now()).Add(d) }
 
 // withHistory adds the history and the past minutes to a message.

@@ -34,14 +34,14 @@ func (m *metric) describe() *prometheus.Desc {
 // collector passes a reading to the library. Each scrape has its own collector.
 type collector struct{ r *reading }
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range descriptions {
 		to <- desc
 	}
 }
 
-// Collect is prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	for i := range metrics {
 		m, desc := &metrics[i], descriptions[i]
@@ -91,14 +91,15 @@ func inUnit(bound int64, unit float64) float64 {
 	return f
 }
 
-// population is the keys of one value of the label db.
+// population holds the numbers of keys for one value of the label db.
 type population struct {
 	db            string
 	keys, expires int64
 	ttl           float64 // seconds
 }
 
-// label is the label db of the i-th database: those beyond the first maxDatabases share one.
+// label returns the label db of the i-th database. Databases beyond the first maxDatabases share
+// one.
 func label(i int, p storage.Population) string {
 	if i >= maxDatabases {
 		return "other"
@@ -170,8 +171,8 @@ func (s *Server) askLoop(env *commands.Env) (commands.LoopReport, float64) {
 	return commands.LoopReport{}, loopTime.Seconds()
 }
 
-// inTurn runs an expensive function, while few others run. If there is no turn within turnTime, it
-// replies an error and returns false.
+// inTurn runs an expensive function once fewer than cap(heavy) others run. If there is no turn
+// within turnTime, it replies with an error and returns false.
 func (s *Server) inTurn(w http.ResponseWriter, r *http.Request, fn func()) bool {
 	select {
 	case s.heavy <- struct{}{}:
@@ -186,8 +187,8 @@ func (s *Server) inTurn(w http.ResponseWriter, r *http.Request, fn func()) bool 
 	return false
 }
 
-// showMetrics replies all metrics in the form that the client asks for: OpenMetrics, or
-// Prometheus's.
+// showMetrics replies with all metrics in the form that the client asks for: OpenMetrics, or
+// Prometheus's own.
 func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateIncludingOpenMetrics(r.Header)
 	var text bytes.Buffer

@@ -40,8 +40,8 @@ const (
 	userRuns = 6
 )
 
-// runs counts requests of a kind in progress: at most most, and ofUser of a user. With spare, the
-// first one of each user may exceed most.
+// runs counts requests of a kind in progress. There are at most most of them, and ofUser of one
+// user. With spare, the first one of each user may exceed most.
 type runs struct {
 	most, ofUser int
 	spare        bool
@@ -245,7 +245,7 @@ func prepare(conn net.Conn, words ...string) error {
 	return nil
 }
 
-// command is a command as clients send it.
+// command returns a command in RESP, as clients send it.
 func command(words ...string) (text []byte) {
 	text = append(text, '*')
 	text = append(strconv.AppendInt(text, int64(len(words)), 10), '\r', '\n')

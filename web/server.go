@@ -159,7 +159,7 @@ func Listen(o Options) (*Server, error) {
 		IdleTimeout:                  idleTime,
 		MaxHeaderBytes:               headBytes - 4<<10, // to which as much is added
 		DisableGeneralOptionsHandler: true,
-		// Clients can make it say much.
+		// The level is debug, because clients can cause many messages.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	s.url = "http://" + s.addr + "/"
@@ -179,7 +179,7 @@ func Listen(o Options) (*Server, error) {
 	return s, nil
 }
 
-// URL is the address of the dashboard; empty: HTTP is not served.
+// URL returns the address of the dashboard, or "" if HTTP is not served.
 func (s *Server) URL() string {
 	if s == nil {
 		return ""
@@ -187,11 +187,11 @@ func (s *Server) URL() string {
 	return s.url
 }
 
-// Addr is where the server listens: host:port.
+// Addr returns the host:port at which the server listens.
 func (s *Server) Addr() string { return s.addr }
 
 // Ready must be called when the data is loaded and the loop is about to run; env.Host must be set.
-// connect returns a connection to the server, as for a client at an address.
+// connect must return a connection to the server, as for a client at addr.
 func (s *Server) Ready(env *commands.Env, connect func(addr string) (net.Conn, error)) {
 	if s == nil {
 		return

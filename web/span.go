@@ -289,7 +289,7 @@ func (p *pulse) paced(share int) func(most time.Duration) bool {
 	}
 }
 
-// showSpan replies the last count of a span.
+// showSpan replies with the last count of a span.
 func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	q := question{from: max(0, number(query.Get("from"))), unit: number(query.Get("unit")),

@@ -493,7 +493,7 @@ var metrics = slices.Concat([]metric{
 		value: func(r *reading) float64 { return float64(r.TrackedPrefixes) }},
 })
 
-// owners divides the memory used.
+// owners returns the used memory by owner, in bytes. Memory of no known owner counts as other.
 func (r *reading) owners() map[string]int64 {
 	by := map[string]int64{"keys": r.Store.Memory, "clients": r.loop.ClientMemory,
 		"scripts": r.ScriptBytes}
@@ -513,7 +513,7 @@ func perCommand(read func(*commands.CommandReport) int64) func(*reading, func(fl
 	}
 }
 
-// descriptions are the metrics' as the library has them, in the same order.
+// descriptions are the descriptions of metrics for the library, in the same order.
 var descriptions = func() []*prometheus.Desc {
 	list := make([]*prometheus.Desc, len(metrics))
 	for i := range metrics {

@@ -139,7 +139,7 @@ func ofGroup(read func(g *commands.GroupReport, put func(float64, ...string))) f
 	}
 }
 
-// others are the members but for this one.
+// others returns the reports of all members except this one.
 func others(g *commands.GroupReport) []commands.MemberReport {
 	return slices.DeleteFunc(g.Reports(), func(m commands.MemberReport) bool { return m.Self })
 }

@@ -30,7 +30,7 @@ type abuse struct {
 	times   int // how often do is called; 0: once
 }
 
-// abuser is the client that does an abuse.
+// abuser is the client that overloads the server.
 type abuser struct {
 	ctx   context.Context
 	b     *bench
@@ -40,8 +40,8 @@ type abuser struct {
 	extra []net.Conn // closed when the abuse has ended
 }
 
-// abuses makes a procedure of a list of abuses. For each, it measures the latency of GETs that
-// other clients send meanwhile, and by how much the server's memory grows.
+// abuses returns a procedure for a list of abuses. For each abuse it measures the latency of GETs
+// that other clients send meanwhile, and the growth of the server's memory.
 func abuses(list []abuse) procedure {
 	return func(b *bench, ctx context.Context, l line, t *target,
 		round int) (readings []reading, err error) {
@@ -62,7 +62,7 @@ func abuses(list []abuse) procedure {
 	}
 }
 
-// measure does one abuse beside GETs.
+// measure runs one abuse together with GETs and returns the measurements.
 func (a *abuser) measure(l line, what abuse, round int) (readings []reading, err error) {
 	if a.main, err = a.dial(); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (a *abuser) measure(l line, what abuse, round int) (readings []reading, err
 	}, nil
 }
 
-// beside does the abuse while GETs run, with a pause before and after, and returns by how much
+// beside runs the abuse while GETs run, with a pause before and after. It returns by how many bytes
 // the server's memory grew.
 func (a *abuser) beside(what abuse) (grown int64, err error) {
 	if err := pause(a.ctx, clock.System.Now()+abuseLead); err != nil {
@@ -119,8 +119,8 @@ func (a *abuser) beside(what abuse) (grown int64, err error) {
 	return memory(), err
 }
 
-// watchMemory begins to read the server's memory. The function that it returns ends that, and
-// returns the largest growth.
+// watchMemory begins to read the server's memory. The function that it returns ends this, and
+// returns the largest growth in bytes.
 func (a *abuser) watchMemory() (ended func() int64) {
 	before, largest := a.t.rssAnon(), int64(0)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -142,7 +142,7 @@ func (a *abuser) watchMemory() (ended func() int64) {
 	}
 }
 
-// rawConn is a connection that does not parse replies: it only finds where they end.
+// rawConn is a connection that does not parse replies and only finds their end.
 type rawConn struct {
 	conn    net.Conn
 	timeout time.Duration
@@ -209,7 +209,7 @@ func (c *rawConn) ask(requests []byte) error {
 // run sends one command.
 func (a *abuser) run(args ...string) error { return a.main.ask(encode(args...)) }
 
-// encode returns a command as it is sent.
+// encode returns a command in RESP.
 func encode(args ...string) []byte { return appendCommand(nil, args...) }
 
 func appendCommand(b []byte, args ...string) []byte {

@@ -40,7 +40,7 @@ var collectionKinds = []collectionKind{
 	}},
 }
 
-// large is the key of the large collection of this kind.
+// large returns the key of the large collection of this kind.
 func (k collectionKind) large() string { return "large:" + k.name }
 
 // fillLarge returns a step that makes the large collections of the named kinds, or of all kinds if
@@ -143,12 +143,12 @@ func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser
 
 func elements(a *abuser) int { return a.n }
 
-// part returns a function for a percentage of the elements.
+// part returns a function that returns a percentage of the number of elements.
 func part(percent int) func(*abuser) int {
 	return func(a *abuser) int { return a.n * percent / 100 }
 }
 
-// bytesOf returns a size in proportion to the number of elements: mib MiB for a million.
+// bytesOf returns a size in bytes in proportion to the number of elements: mib MiB for a million.
 func bytesOf(a *abuser, mib int) int { return max(1024, mib*a.n/1_000_000*mebi) }
 
 // readAbuses are commands that read very many elements.
@@ -306,7 +306,7 @@ func manyConns(n int, text string) func(*abuser) error {
 const unreadTime = 2000
 
 // unread returns a step with a client that never reads. It sends first, and then more for a while,
-// as long as the server accepts that. Meanwhile another client, which reads, sends others.
+// as long as the server accepts that. Meanwhile another client sends others and reads the replies.
 func unread(first, more, others []byte) func(*abuser) error {
 	return func(a *abuser) error {
 		deaf, err := a.open()
@@ -423,7 +423,7 @@ func refusable(do func(*abuser) error) func(*abuser) error {
 	}
 }
 
-// killed returns a step that does do, and ends it by SCRIPT KILL after a second.
+// killed returns a step that runs do, and ends it by SCRIPT KILL after a second.
 func killed(do func(*abuser) error) func(*abuser) error {
 	return func(a *abuser) error {
 		killer, err := a.open()

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// errWrong marks a wrong answer of a server that can still be measured. The run records
-	// it as a failure and continues.
+	// errWrong marks a wrong answer of a server that can still be measured. The run records it
+	// as a failure and continues.
 	errWrong = errors.New("wrong answer")
 )
 
@@ -43,7 +43,7 @@ func (l line) String() string {
 	return fmt.Sprintf("%s, pipeline %d", l.name, l.pipeline)
 }
 
-// lines lists the comparison in its order.
+// lines returns the lines of the comparison in order.
 func (c config) lines() []line {
 	var all []line
 	for _, w := range c.workloads {
@@ -74,7 +74,7 @@ func (c config) lines() []line {
 	return all
 }
 
-// roundsOf is how often a line is measured.
+// roundsOf returns how often a line is measured.
 func (b *bench) roundsOf(l line) int {
 	if l.once {
 		return 1
@@ -91,8 +91,8 @@ func (b *bench) begin(l line, side string, round int) {
 	}
 }
 
-// run measures everything. Wrong replies go into the report and the run continues; a server
-// that fails, or the end of ctx, ends it.
+// run measures everything. It records wrong replies in the report and continues. It ends when a
+// server fails or ctx ends.
 func (b *bench) run(ctx context.Context) (err error) {
 	lines := b.lines()
 	for _, l := range lines {
@@ -148,7 +148,7 @@ func (b *bench) measureProcedure(ctx context.Context, l line) error {
 	return nil
 }
 
-// procedureRound does one round of a procedure with a server of its own.
+// procedureRound runs one round of a procedure with a server of its own.
 func (b *bench) procedureRound(ctx context.Context, l line, side,
 	round int) (readings []reading, err error) {
 	t, err := b.open(ctx, l, b.sides[side])

@@ -36,8 +36,8 @@ type config struct {
 	commandLine []string
 }
 
-// side is one of the servers that are compared: a command to run, or the address of a
-// server that runs already.
+// side is one of the servers that are compared. It has a command to run, or the address of a
+// running server.
 type side struct {
 	name    string // keyp, peer or before
 	command string
@@ -100,7 +100,7 @@ func (f *flags) set() *flag.FlagSet {
 	return fs
 }
 
-// parse reads the command line. It returns flag.ErrHelp when that asks for help.
+// parse parses the command line. It returns flag.ErrHelp if the user asks for help.
 func parse(args []string) (config, error) {
 	var f flags
 	fs := f.set()
@@ -201,7 +201,7 @@ func (c config) check() error {
 	return nil
 }
 
-// usage is the help text.
+// usage returns the help text.
 func usage() string {
 	var b strings.Builder
 	b.WriteString(`keyp-bench measures Keyp, alone or side by side with another server.
@@ -255,8 +255,8 @@ or on Ctrl-C; 2 for a wrong command line.
 	return b.String()
 }
 
-// wrap breaks text into lines of at most 80 columns with the given indentation
-// from the second line on.
+// wrap breaks text into lines of at most 80 columns, with the given indentation from the second
+// line on.
 func wrap(text string, indent int) string {
 	var b strings.Builder
 	column := indent

@@ -13,7 +13,7 @@ import (
 	"keyp/internal/clock"
 )
 
-// expiredChannel is where database 0 publishes the keys that expire.
+// expiredChannel is the channel on which database 0 publishes the keys that expire.
 const expiredChannel = "__keyevent@0__:expired"
 
 // expireEvents makes keys expire over a while, and measures how long after each key's deadline a
@@ -73,7 +73,7 @@ type expiredEvents struct {
 	wrong    []error         // a key that expired twice or too early
 }
 
-// receiveExpired receives the names of expired keys until it has received each once. It ignores
+// receiveExpired receives the names of expired keys until it has received each key once. It ignores
 // other names.
 func receiveExpired(receive func() (string, error), d deadlines) (*expiredEvents, error) {
 	got := &expiredEvents{}

@@ -14,7 +14,7 @@ import (
 const (
 	// burstEarly is how long before the first deadline, in ms, all keys must be in place.
 	burstEarly = 500
-	// burstAttempts is how many instants are tried, each later than the one before, if loading or
+	// burstAttempts is the maximum number of attempts, each with a later instant, if loading or
 	// starting the GETs takes too long.
 	burstAttempts = 4
 )
@@ -118,14 +118,14 @@ type deadlines struct {
 	from, over int64
 }
 
-// at is the deadline of a key.
+// at returns the deadline of a key, in Unix ms.
 func (d deadlines) at(key uint64) int64 {
 	const stride = 999_999_937 // prime
 	return d.from + int64(key*stride%d.keys*uint64(d.over)/d.keys)
 }
 
-// waitGone watches DBSIZE from before the instant until it is back at baseline. It returns how long
-// after the instant that was, to about a millisecond.
+// waitGone reads DBSIZE from before the instant until it is back at baseline. It returns the time
+// from the instant until then, to about a millisecond.
 func (b *bench) waitGone(ctx context.Context, client *redis.Client, keys uint64, baseline,
 	instant int64) (time.Duration, error) {
 	monoInstant := clock.System.Mono() + time.Duration(instant-clock.System.Now())*time.Millisecond

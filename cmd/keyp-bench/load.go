@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Keys are a prefix and twelve digits, as redis-benchmark makes them.
+// A key's name is a prefix and twelve digits, as in redis-benchmark.
 const (
 	keyPrefix = "key:" // of redis-benchmark's own tests
 	ttlPrefix = "ttl:" // keys with a deadline
@@ -21,14 +21,15 @@ const (
 	// loadClients connections load keys, each with loadPipeline commands in flight.
 	loadClients  = 8
 	loadPipeline = 200
-	// loadKeys is how many keys one MSET carries.
+	// loadKeys is the number of keys in one MSET.
 	loadKeys = 50
 )
 
-// keyName is the name of key n.
+// keyName returns the name of key n.
 func keyName(prefix string, n uint64) string { return fmt.Sprintf("%s%012d", prefix, n) }
 
-// valueOf is the value of key n. The number n determines its text, so any reply can be checked.
+// valueOf returns the value of key n. The number n determines its text, so any reply can be
+// checked.
 func valueOf(n uint64, size int) string {
 	digits := fmt.Sprintf("%012d-", n)
 	return strings.Repeat(digits, size/len(digits)+1)[:size]
@@ -45,8 +46,8 @@ func (b *bench) load(ctx context.Context, t *target, n uint64) error {
 	})
 }
 
-// loadTTL writes the keys ttl:0 to ttl:n-1. The function ms returns the deadline of each key, and
-// option says how SET takes it: PX or PXAT.
+// loadTTL writes the keys ttl:0 to ttl:n-1. ms returns the argument of each key for SET's option,
+// which is PX or PXAT.
 func (b *bench) loadTTL(ctx context.Context, t *target, n uint64, option string,
 	ms func(key uint64) int64) error {
 	return b.loadAll(ctx, t, n, func(key uint64) []any {

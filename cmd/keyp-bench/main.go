@@ -52,8 +52,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	b := &bench{config: cfg, stderr: stderr, report: newReport(cfg)}
 	runErr := b.run(ctx)
 
-	// The table shows what was measured before a failure. JSON does not: its reader must
-	// not mistake half a run for a whole one.
+	// The table shows the results from before a failure. JSON does not: its reader must not
+	// mistake half a run for a whole one.
 	if cfg.json {
 		if runErr == nil {
 			err = b.report.writeJSON(stdout)

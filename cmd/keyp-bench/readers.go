@@ -38,11 +38,11 @@ import (
 const readersArg = "readers"
 
 const (
-	// readerRate is how many GETs a second all connections send together. It is far below the rate
-	// of a server, so that their latency is that of the server alone.
+	// readerRate is the number of GETs a second of all connections together. It is far below
+	// the rate of a server, so that their latency is that of the server alone.
 	readerRate    = 5_000
 	readerClients = 20
-	// readerKeys is how many keys they read, at most.
+	// readerKeys is the maximum number of keys that they read.
 	readerKeys = 10_000
 	readerNice = -10
 )
@@ -69,7 +69,7 @@ func (r *readerResult) add(err error) {
 	}
 }
 
-// runReaders is the process of readers.
+// runReaders is the main function of the process of readers.
 func runReaders(ctx context.Context, in io.Reader, out io.Writer) error {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, readerNice) // unchanged if refused
 	var o readerOptions
@@ -112,8 +112,8 @@ func runReaders(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(seen.readerResult)
 }
 
-// read sends the GETs of one connection until ctx ends, and calls connected after the first.
-// A failed connection ends it.
+// read sends the GETs of one connection until ctx ends or the connection fails. It calls connected
+// when a first PING has a reply or has failed.
 func (o readerOptions) read(ctx context.Context, number int,
 	connected func()) (latencies []time.Duration, result readerResult) {
 	client := proc.Dial(o.Addr, o.Timeout)
@@ -150,7 +150,8 @@ func (o readerOptions) read(ctx context.Context, number int,
 	}
 }
 
-// quantiles are the median, the 99th percentile and the largest; 0 of none. It sorts all.
+// quantiles returns the median, the 99th percentile and the maximum; 0 if all is empty. It sorts
+// all.
 func quantiles(all []time.Duration) (p50, p99, largest time.Duration) {
 	if len(all) == 0 {
 		return 0, 0, 0
@@ -159,7 +160,7 @@ func quantiles(all []time.Duration) (p50, p99, largest time.Duration) {
 	return all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
 }
 
-// readers is the process of readers, in the process that started it.
+// readers is a running process of readers, as its parent sees it.
 type readers struct {
 	process *exec.Cmd
 	in      io.WriteCloser

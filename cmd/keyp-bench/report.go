@@ -14,7 +14,7 @@ import (
 	"keyp/internal/clock"
 )
 
-// formatVersion is raised when the JSON document changes for its readers.
+// formatVersion increases when the JSON document changes for its readers.
 const formatVersion = 3
 
 // report collects what was measured. Its exported fields are the JSON document.
@@ -101,8 +101,8 @@ func machine() string {
 	return text
 }
 
-// procField is the first value of a field in a file of "name : value" lines, empty where
-// there is none.
+// procField returns the first value of a field in a file of "name : value" lines, or "" if there is
+// none.
 func procField(path, field string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -142,14 +142,14 @@ func (r *report) add(l line, side int, readings []reading) {
 	}
 }
 
-// addFailure records a failure if count is not 0. Here rounds count from 0.
+// addFailure records a failure if count is not 0. round counts from 0.
 func (r *report) addFailure(l line, side string, round int, count int64, first error) {
 	if count > 0 {
 		r.Failures = append(r.Failures, failure{l.String(), side, round + 1, count, first.Error()})
 	}
 }
 
-// addProduct notes the name and version of a side's server.
+// addProduct sets the name and version of a side's server.
 func (r *report) addProduct(from side, product string) {
 	for _, s := range r.Servers {
 		if s.Side == from.name {
@@ -158,7 +158,7 @@ func (r *report) addProduct(from side, product string) {
 	}
 }
 
-// median is the middle value, or the mean of the two in the middle; 0 of none.
+// median returns the middle value, or the mean of the two middle values; 0 if there are none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -171,7 +171,7 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// ratio is a / b, 0 (which means none) when b is 0.
+// ratio returns a / b, or 0 (which means none) if b is 0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0

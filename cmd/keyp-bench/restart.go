@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// farAway is the life of keys that must outlive the measurement.
+	// farAway is the time to live of keys that must outlive the measurement.
 	farAway = 24 * 60 * 60 * 1000 // ms
 	// restartSample is how many keys are read back after a restart.
 	restartSample = 1000
 )
 
-// restart measures how soon a server answers again: after kill -9 during writes, and after
-// a clean stop. Each time it reads keys back, with their deadlines: an acknowledged write
-// that is missing fails the run.
+// restart measures how soon a server answers again: after kill -9 during writes, and after a clean
+// stop. Each time it reads keys and their deadlines. A missing acknowledged write fails the run.
 func restart(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
 	deadline := clock.System.Now() + farAway
 	if err := b.loadTTL(ctx, t, l.keys, "PXAT", func(uint64) int64 {
@@ -83,8 +82,8 @@ func (b *bench) killUnderLoad(ctx context.Context, l line, t *target) error {
 	return err
 }
 
-// comeBack starts the server again and returns how long that took: from before its start to
-// the first right answer to a GET of a random key. Then it reads more keys and their deadlines.
+// comeBack starts the server again. It returns the time from before the start to the first right
+// answer to a GET of a random key. Then it reads more keys and their deadlines.
 func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline int64,
 	rng *rand.Rand) (time.Duration, error) {
 	var took time.Duration
@@ -122,7 +121,7 @@ func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline i
 	return took, nil
 }
 
-// rightValue reads a key that must exist with its value; errWrong if it does not.
+// rightValue reads a key. It returns errWrong unless the key exists with its value.
 func (b *bench) rightValue(ctx context.Context, client *redis.Client, key uint64) error {
 	got, err := client.Get(ctx, keyName(ttlPrefix, key)).Result()
 	if refused := redis.Error(nil); err != nil && !errors.As(err, &refused) {

@@ -23,8 +23,8 @@ const (
 	endless = 1<<31 - 1
 )
 
-// measureStreams measures streams of one group: all servers are started and filled once,
-// stay up, and are measured in turn.
+// measureStreams measures the streams of one group. It starts and fills all servers once, and
+// measures them in turn.
 func (b *bench) measureStreams(ctx context.Context, lines []line) (err error) {
 	targets := make([]*target, len(b.sides))
 	defer func() {

@@ -10,8 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// table lays out text as a Markdown table: the first column aligned left, all others
-// right.
+// table formats text as a Markdown table. The first column is aligned left, all others right.
 type table struct{ rows [][]string }
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
@@ -100,7 +99,7 @@ func (r *report) head(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// title is the head of a server's column.
+// title returns the heading of a server's column.
 func (s *server) title() string {
 	switch name, _, _ := strings.Cut(s.Product, " "); {
 	case s.Side == "keyp":
@@ -111,7 +110,7 @@ func (s *server) title() string {
 	return s.Side
 }
 
-// text is the median, "-" when nothing was measured.
+// text returns the median, or "-" if nothing was measured.
 func (f figures) text() string {
 	if len(f.Rounds) == 0 {
 		return "-"
@@ -119,7 +118,7 @@ func (f figures) text() string {
 	return figure(f.Median)
 }
 
-// figure shows a value with three or four digits.
+// figure returns a value with three or four digits.
 func figure(v float64) string {
 	switch {
 	case v == 0:
@@ -139,7 +138,7 @@ func ratioText(r float64) string {
 	return strconv.FormatFloat(r, 'f', 2, 64)
 }
 
-// spread is the smallest and the largest of the rounds' ratios.
+// spread returns the smallest and the largest of the rounds' ratios.
 func spread(ratios []float64) string {
 	if len(ratios) < 2 {
 		return "-"

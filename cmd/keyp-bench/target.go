@@ -70,7 +70,7 @@ func (t *target) close() error {
 	return t.server.Close()
 }
 
-// rssAnon is the server's anonymous memory in bytes, 0 when it can't be read.
+// rssAnon returns the server's anonymous memory in bytes, or 0 if it cannot be read.
 func (t *target) rssAnon() int64 {
 	if t.server == nil {
 		return 0
@@ -78,7 +78,7 @@ func (t *target) rssAnon() int64 {
 	return t.server.RSSAnon()
 }
 
-// cpu is the processor time of the server so far, 0 when it can't be read.
+// cpu returns the processor time of the server so far, or 0 if it cannot be read.
 func (t *target) cpu() time.Duration {
 	if t.server == nil {
 		return 0
@@ -105,7 +105,7 @@ func (t *target) while(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { cancel(nil) }
 }
 
-// explain adds what the server printed to an error, unless the user ended the run.
+// explain adds the server's output to an error, unless the user ended the run.
 func (t *target) explain(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -141,14 +141,14 @@ func infoInt(ctx context.Context, client *redis.Client, section, name string) (i
 	return n, nil
 }
 
-// commands is the number of commands that the server has run.
+// commands returns the number of commands that the server has run.
 func (t *target) commands(ctx context.Context, timeout time.Duration) (int64, error) {
 	client := t.dial(timeout)
 	defer client.Close()
 	return infoInt(ctx, client, "stats", "total_commands_processed")
 }
 
-// product is the server's name and version, empty when it does not report them.
+// product returns the server's name and version, or "" if the server does not report them.
 func (t *target) product(ctx context.Context, timeout time.Duration) string {
 	client := t.dial(timeout)
 	defer client.Close()

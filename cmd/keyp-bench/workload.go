@@ -22,8 +22,8 @@ const (
 // groupNames are the collective names, by group.
 var groupNames = [...]string{"standard", "slow", "abuse"}
 
-// workload is one thing to measure: a stream of requests, which redis-benchmark sends and
-// measures, or a procedure.
+// workload is one thing to measure: a procedure, or a stream of requests that redis-benchmark sends
+// and measures.
 type workload struct {
 	name    string
 	summary string
@@ -140,8 +140,8 @@ func named(g group) []string {
 	return names
 }
 
-// chosen returns the workloads of a list of names, each once, in the order of allWorkloads
-// within a name.
+// chosen returns the workloads of a list of names. Each occurs once; those of one name are in the
+// order of allWorkloads.
 func chosen(list string) ([]workload, error) {
 	var picked []workload
 	for name := range strings.SplitSeq(list, ",") {

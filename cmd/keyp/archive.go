@@ -20,7 +20,7 @@ import (
 // commandPatience is the time that archive-command has to end after SIGTERM.
 const commandPatience = 5 * time.Second
 
-// archiveOf is the archive that the options describe.
+// archiveOf returns the archive that the options describe.
 func archiveOf(cfg *config.Config, logger *slog.Logger) storage.Archive {
 	a := storage.Archive{Dir: cfg.PathOf("archive-dir"), Timeout: func() time.Duration {
 		return time.Duration(cfg.Int("archive-timeout")) * time.Second

@@ -34,7 +34,7 @@ options: ` + targetUsage + ", " + serverUsage
 // backupShort is the short form of backupUsage, for error messages.
 const backupShort = "usage: keyp backup ADDR|DIR TARGET, keyp backup verify FILE, keyp backup prune DIR (see keyp backup --help)"
 
-// backupPatience bounds how long a server may take for the next piece; it may have to end a
+// backupPatience bounds how long a server may take for the next piece. It may have to finish a
 // checkpoint first.
 const backupPatience = 5 * time.Minute
 
@@ -47,8 +47,8 @@ func addTargetFlags(flags *flag.FlagSet) *target.Options {
 	return o
 }
 
-// backup runs keyp backup. It writes all data of one moment, of a server or a directory, to a
-// target. With prune it removes old backups, and with verify it checks one.
+// backup runs keyp backup. It writes all data of a server or a directory, as of one moment, to a
+// target. With prune it removes old backups, and with verify it verifies one.
 func backup(args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "prune" {
 		return prune(args[1:], out)
@@ -84,7 +84,7 @@ func backup(args []string, out io.Writer) error {
 	from, to := words[0], words[1]
 	ctx := context.Background()
 	if from == "verify" || to != "-" {
-		// A signal ends what writes to a pipe at once: nothing is left of that.
+		// A signal ends a backup to a pipe at once, because there is nothing to remove.
 		interrupted, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		ctx = interrupted
@@ -208,7 +208,7 @@ func (t *backupTool) write(to string, m moment, stream func(io.Writer) error) er
 	return err
 }
 
-// place says where a backup comes, and under which name.
+// place returns the folder and the name of a backup at a target.
 func (t *backupTool) place(to string, m moment) (target.Folder, string, error) {
 	if isFolder(to) {
 		folder, err := target.Open(to, t.remote)
@@ -217,8 +217,8 @@ func (t *backupTool) place(to string, m moment) (target.Folder, string, error) {
 	return target.Split(to, t.remote)
 }
 
-// isFolder reports whether backups get names at a target: in a directory that is there, and in a
-// bucket.
+// isFolder reports whether a target is an existing directory or a bucket, in which backups get
+// names.
 func isFolder(path string) bool {
 	if target.Remote(path) {
 		return true
@@ -227,7 +227,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// pack compresses the stream into w.
+// pack compresses the stream into w. It returns the number of bytes written to w.
 func (t *backupTool) pack(w io.Writer, stream func(io.Writer) error) (n int64, err error) {
 	counted := &countWriter{w: w}
 	packed, err := backupfile.NewWriter(counted)
@@ -242,7 +242,7 @@ func (t *backupTool) pack(w io.Writer, stream func(io.Writer) error) (n int64, e
 	return counted.n, packed.Close()
 }
 
-// countWriter counts what is written.
+// countWriter counts the bytes that are written through it.
 type countWriter struct {
 	w        io.Writer
 	n        int64
@@ -256,7 +256,7 @@ func (c *countWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// WriteString is Write, without a copy where what is below needs none.
+// WriteString is Write, without a copy if the writer below has WriteString.
 func (c *countWriter) WriteString(s string) (n int, err error) {
 	n, err = io.WriteString(c.w, s)
 	c.n += int64(n)
@@ -264,16 +264,16 @@ func (c *countWriter) WriteString(s string) (n int, err error) {
 	return n, err
 }
 
-// backupName is the name of a backup in a directory: such names are in order of time.
+// backupName returns the name of a backup in a directory. These names sort in order of time.
 func backupName(at int64, lsn uint64) string {
 	return fmt.Sprintf("keyp-%s-%d.backup", time.UnixMilli(at).UTC().Format("20060102T150405.000Z"),
 		lsn)
 }
 
-// instant shows Unix ms.
+// instant formats a time in Unix ms.
 func instant(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// openBackup opens a backup, or standard input for -.
+// openBackup opens a backup. The path - stands for standard input.
 func openBackup(ctx context.Context, path string,
 	remote target.Options) (io.ReadCloser, int64, error) {
 	if path == "-" {
@@ -286,7 +286,7 @@ func openBackup(ctx context.Context, path string,
 	return folder.Open(ctx, name)
 }
 
-// unpacked reads a backup file, and counts what it reads of it.
+// unpacked passes the content of a backup file to use, and shows the progress in meter.
 func unpacked(ctx context.Context, path string, remote target.Options, meter *progress.Meter,
 	use func(io.Reader) error) error {
 	file, size, err := openBackup(ctx, path, remote)
@@ -310,7 +310,7 @@ func unpacked(ctx context.Context, path string, remote target.Options, meter *pr
 	return err
 }
 
-// countReader counts what is read, until ctx ends.
+// countReader counts the bytes that are read through it. It fails after ctx has ended.
 type countReader struct {
 	ctx      context.Context
 	r        io.Reader

@@ -62,7 +62,7 @@ func (t *backupTool) ofServer(o *redis.Options, to string) error {
 	})
 }
 
-// lostServer returns err. If the server has ended the connection, it adds that to the text.
+// lostServer returns err. If the server has closed the connection, it adds that to the text.
 func lostServer(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("the server has ended the connection: %w", err)
@@ -70,7 +70,7 @@ func lostServer(err error) error {
 	return err
 }
 
-// backupReader reads a backup's pieces. After the loss of a connection it makes another one.
+// backupReader reads the pieces of a backup. If a connection is lost, it opens another one.
 type backupReader struct {
 	client *redis.Client
 	conn   *redis.Conn

@@ -162,7 +162,7 @@ func (l *listing) end(kind string) error {
 	return l.err
 }
 
-// count is a number with its noun, in the plural where needed.
+// count returns a number with its noun, in the plural unless the number is 1.
 func count[N int | int64](n N, what string) string {
 	switch {
 	case n == 1:

@@ -34,16 +34,15 @@ const (
 	// says what it waits for.
 	clusterWait   = 10 * time.Minute
 	clusterSilent = 30 * time.Second
-	// clusterLook is how often it is asked.
+	// clusterLook is the time between two questions to a member.
 	clusterLook = 100 * time.Millisecond
-	// clusterReach bounds how long a server may take that was started just now.
+	// clusterReach bounds how long a server that was just started may take to answer.
 	clusterReach = 5 * time.Second
-	// clusterStart bounds how long a server may take that starts again.
+	// clusterStart bounds how long a server that starts again may take to answer.
 	clusterStart = 30 * time.Second
 )
 
-// cluster makes and changes groups. Each command may be repeated: what is done already is left as
-// it is.
+// cluster makes and changes groups. Each command may be repeated: it does only what is still to do.
 func cluster(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -90,7 +89,7 @@ type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
 
-// clusterTool does what a command of keyp cluster is to do.
+// clusterTool runs a command of keyp cluster.
 type clusterTool struct {
 	ctx context.Context
 	o   *redis.Options
@@ -117,7 +116,7 @@ type groupNode struct {
 	leads     bool
 }
 
-// nodes returns what a server knows of its group.
+// nodes returns the nodes of a server's group, as the server knows them.
 func (t *clusterTool) nodes(addr string) (list []groupNode, err error) {
 	text, err := t.ask(addr, "cluster", "nodes")
 	if err != nil {
@@ -142,7 +141,7 @@ func (t *clusterTool) nodes(addr string) (list []groupNode, err error) {
 
 func (t *clusterTool) say(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
 
-// pause waits for the next look; false: the time is over.
+// pause waits until the next look is due. It returns an error if that is after end, or ctx ends.
 func (t *clusterTool) pause(end time.Time) error {
 	if time.Now().After(end) {
 		return errors.New("it takes too long")
@@ -155,11 +154,11 @@ func (t *clusterTool) pause(end time.Time) error {
 	}
 }
 
-// groupedAlready is in the error of a server that is to found a group, or to join one, and is a
+// groupedAlready is in the error of a server that should found or join a group but already is a
 // member of one.
 const groupedAlready = "member of a group already"
 
-// lasting are in errors of servers that the next try would get again.
+// lasting has texts in errors of servers that a retry would get again.
 var lasting = []string{groupedAlready, "another group", "has keys", "secret of the cluster",
 	"cluster support disabled"}
 
@@ -186,7 +185,7 @@ func (t *clusterTool) create(addrs []string) error {
 	return t.add(addrs[0], addrs[1:])
 }
 
-// reach waits until a server that may be starting answers with its name.
+// reach waits until a server that may be starting answers, and returns the server's name.
 func (t *clusterTool) reach(addr string) (id string, err error) {
 	for end := time.Now().Add(clusterReach); ; {
 		id, err := t.ask(addr, "cluster", "myid")
@@ -196,8 +195,8 @@ func (t *clusterTool) reach(addr string) (id string, err error) {
 	}
 }
 
-// add makes servers members of the group of another one, one after the other, and waits until they
-// vote.
+// add makes servers members of the group of another server, one after the other. Then it waits
+// until they vote.
 func (t *clusterTool) add(group string, addrs []string) error {
 	added := map[string]bool{}
 	for _, addr := range addrs {
@@ -246,7 +245,7 @@ func (t *clusterTool) join(group, addr, id string) error {
 	}
 }
 
-// meet lets a server join the group of another one, whose nodes are known.
+// meet makes a server join the group of another one, whose nodes are known.
 func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
 	id, err := t.greet(addr, host, port, known)
 	if err == nil {
@@ -255,8 +254,8 @@ func (t *clusterTool) meet(addr, host, port string, known []groupNode) error {
 	return err
 }
 
-// greet lets a server ask the group of another one, whose nodes are known. It returns the name of
-// the node that was asked, and an error if the server cannot join.
+// greet introduces a server to the group of another one, whose nodes are known. It returns the id
+// of the node of that other server, and an error if the server cannot join.
 func (t *clusterTool) greet(addr, host, port string, known []groupNode) (id string, err error) {
 	for _, n := range known {
 		if !n.myself {
@@ -271,8 +270,8 @@ func (t *clusterTool) greet(addr, host, port string, known []groupNode) (id stri
 	return "", errors.New("the group does not name the server that was asked")
 }
 
-// complete waits until servers have all data, and vote, whose ids are given. It names other members
-// that do not answer, and does not wait for them.
+// complete waits until the added servers, given by their ids, have all data and vote. It reports
+// other members that do not answer, and does not wait for them.
 func (t *clusterTool) complete(group string, added map[string]bool) error {
 	began, said, last := time.Now(), map[string]bool{}, error(nil)
 	say := func(format string, args ...any) {
@@ -305,7 +304,7 @@ func (t *clusterTool) complete(group string, added map[string]bool) error {
 	}
 }
 
-// completed says how many members there are.
+// completed prints how many members the group has.
 func (t *clusterTool) completed(s *standing) {
 	if silent := len(s.silent); silent > 0 {
 		t.say("the group has %d members, of which %d vote and answer", s.members, s.members-silent)
@@ -314,7 +313,7 @@ func (t *clusterTool) completed(s *standing) {
 	t.say("the group has %d members, and all of them vote", s.members)
 }
 
-// standing is how a group is while servers are added to it.
+// standing is the state of a group while servers are added to it.
 type standing struct {
 	members, added int
 	waits          string   // what one of the new ones lacks, or one that gets data, too
@@ -371,7 +370,7 @@ func (t *clusterTool) remove(group, which string) error {
 	return nil
 }
 
-// forget removes one of the nodes of a group. If it leads, another one does so first.
+// forget removes a node from a group. If that node leads, another one becomes the leader first.
 func (t *clusterTool) forget(known []groupNode, gone *groupNode) error {
 	var other *groupNode
 	for i := range known {

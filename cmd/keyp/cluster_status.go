@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// shards asks for the members of a server's group. It asks the leader, which knows most, if the
+// shards returns the members of a server's group. It asks the leader, which knows most, if the
 // server knows one that answers. Otherwise it asks the server itself.
 func (t *clusterTool) shards(addr string) (list []redis.Node, err error) {
 	known, err := t.nodes(addr)
@@ -44,7 +44,7 @@ func (t *clusterTool) shardsAt(addr string) (list []redis.Node, err error) {
 	return list, nil
 }
 
-// nodeAddr is where the tool reaches a member.
+// nodeAddr returns the address at which the tool reaches a member.
 func (t *clusterTool) nodeAddr(n *redis.Node) string {
 	port := n.Port
 	if t.o.TLSConfig != nil {
@@ -53,7 +53,7 @@ func (t *clusterTool) nodeAddr(n *redis.Node) string {
 	return net.JoinHostPort(n.IP, strconv.FormatInt(port, 10))
 }
 
-// client makes a client of a server.
+// client returns a client of a server.
 func (t *clusterTool) client(addr string) *redis.Client {
 	o := *t.o
 	o.Addr = addr

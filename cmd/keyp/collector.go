@@ -20,8 +20,8 @@ const (
 	minRoom   = 64 << 20
 	roomShare = 8
 	leastRoom = 8 << 20
-	// maxPercent is the most garbage in percent of the live data. A tiny heap that grows could
-	// otherwise have too much garbage before it is measured again.
+	// maxPercent is the maximum garbage in percent of the live data. Without it a tiny heap
+	// that grows could have too much garbage before it is measured again.
 	maxPercent = 400
 	// leastPercent is the garbage that a large heap may have, in percent of the live data. The
 	// collector does not scan most memory of a large heap, so collecting more often than Go does
@@ -69,8 +69,8 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// roomPercent is a value for GOGC: the garbage allowed, in percent of the live bytes. maxmemory 0
-// means that there is no limit.
+// roomPercent returns a value for GOGC: the garbage allowed, in percent of the live bytes.
+// maxmemory 0 means no limit.
 func roomPercent(live, maxmemory int64) int {
 	room := int64(minRoom)
 	if maxmemory > 0 {
@@ -79,8 +79,8 @@ func roomPercent(live, maxmemory int64) int {
 	return int(min(max(leastPercent, room*100/max(live, 1)), maxPercent))
 }
 
-// memoryLimit is a value for GOMEMLIMIT, in bytes. It is maxmemory and the margin, less the memory
-// that the process uses outside of Go's heap. maxmemory 0 gives no limit.
+// memoryLimit returns a value for GOMEMLIMIT, in bytes. It is maxmemory and the margin, less the
+// memory that the process uses outside of Go's heap. maxmemory 0 gives no limit.
 func memoryLimit(maxmemory, outside int64) int64 {
 	if maxmemory == 0 {
 		return math.MaxInt64
@@ -89,5 +89,5 @@ func memoryLimit(maxmemory, outside int64) int64 {
 	return max(min(maxmemory, math.MaxInt64-margin)+margin-outside, margin)
 }
 
-// differs reports whether a limit is worth a change: by a fiftieth.
+// differs reports whether a limit changes by more than a fiftieth. Smaller changes are not made.
 func differs(to, from int64) bool { return max(to-from, from-to) > from/50 }

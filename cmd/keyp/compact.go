@@ -32,7 +32,7 @@ func compact(args []string, out io.Writer) (err error) {
 	o.LockWait, o.Existing = 0, true
 	store, found, err := storage.Open(o)
 	if errors.Is(err, storage.ErrMember) {
-		// As a start does, but that it takes no part in its group.
+		// It is opened as at a start, but takes no part in its group.
 		store, found, err = member.New(member.Options{Clock: o.Clock, Logger: o.Logger}).Open(o)
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func compact(args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, store.Close(false)) }()
 	store.SetDiskReserve(0) // it is for clients
 	// Keys that were removed since the last checkpoint are still in the file. On a full disk
-	// that has to stay so: the log would wait for room.
+	// they have to stay, because the log would wait for room.
 	if found.Batches > 0 && store.Stats().FreeSpace > checkpointRoom {
 		if err := store.Checkpoint(); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)

@@ -9,7 +9,7 @@ import (
 
 const completionUsage = "usage: keyp completion bash | zsh | fish"
 
-// completion prints what has a shell complete the program's command lines.
+// completion prints the script with which a shell completes the program's command lines.
 func completion(args []string, out io.Writer) error {
 	if len(args) != 1 || !config.CanComplete(args[0]) {
 		return errors.New(completionUsage)

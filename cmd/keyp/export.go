@@ -24,7 +24,7 @@ import (
 
 const exportUsage = "usage: keyp export DIR|ADDR FILE|- [--format rdb|resp|json] [--rdb-version N] [--replace]; for ADDR: " + serverUsage
 
-// exportFile writes what a data directory or a server has as a file that others read.
+// exportFile writes the data of a data directory or a server to a file in another format.
 func exportFile(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("export", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -63,7 +63,7 @@ func exportFile(args []string, out io.Writer) error {
 	return printExport(out, e.from, got, time.Since(began))
 }
 
-// export is what is to be exported, and where to.
+// export describes an export: its source, its target and its options.
 type export struct {
 	from, to string
 	replace  bool
@@ -71,7 +71,7 @@ type export struct {
 	o        exporter.Options
 }
 
-// run exports; the file gets its name when all is in it and durable.
+// run exports the data. The file gets its final name when it is complete and durable.
 func (e *export) run(ctx context.Context, out io.Writer) (got *exporter.Report, err error) {
 	if e.to == "-" {
 		return e.write(ctx, out)
@@ -104,8 +104,8 @@ func (e *export) run(ctx context.Context, out io.Writer) (got *exporter.Report, 
 	return got, vfs.OS.SyncDir(filepath.Dir(e.to))
 }
 
-// name renames the written file to its final name. Without --replace a file that others made there
-// meanwhile stays.
+// name renames the written file to its final name. Without --replace it fails if others have made a
+// file of that name meanwhile.
 func (e *export) name(part string) error {
 	if e.replace {
 		return os.Rename(part, e.to)
@@ -137,7 +137,7 @@ func (e *export) write(ctx context.Context, to io.Writer) (*exporter.Report, err
 	return got, errors.Join(ctx.Err(), err)
 }
 
-// printExport shows what was exported; what was left out is an error.
+// printExport prints a summary of an export. It returns an error if something was left out.
 func printExport(out io.Writer, from string, got *exporter.Report, took time.Duration) error {
 	var text strings.Builder
 	lost := writeRefusals(&text, "left out", got.LeftOut)

@@ -13,7 +13,7 @@ import (
 	"keyp/storage"
 )
 
-// exportMemory bounds the memory of keys that were read, unless KEYP_MAXMEMORY does.
+// exportMemory bounds the memory of the keys that were read, unless KEYP_MAXMEMORY is set.
 const exportMemory = "256mb"
 
 // fromDir exports a data directory that no server uses, without changing it.

@@ -11,17 +11,17 @@ import (
 	"keyp/web"
 )
 
-// ownFiles is how many files the server needs for itself: log segments, data file,
-// listeners and reserve.
+// ownFiles is the number of files that the server itself needs: log segments, data file, listeners
+// and a reserve.
 const ownFiles = 64
 
 // httpFiles is the number of additional files that serving HTTP needs. It is twice the limit of
 // connections, because a connection that makes room is closed after the new one is accepted.
 const httpFiles = 2 * web.MaxConns
 
-// fitFiles raises the limit of open files to what maxclients needs. Where the system
-// does not allow that, maxclients is lowered to what it allows, as with Redis; later
-// CONFIG SET maxclients fails instead.
+// fitFiles raises the limit of open files to the number that maxclients needs. If the system does
+// not allow that, fitFiles lowers maxclients instead, as Redis does. A later CONFIG SET maxclients
+// fails in that case.
 func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 	clients, ownFiles := cfg.Int("maxclients"), uint64(ownFiles)
 	if cfg.String("http-addr") != "" {
@@ -55,7 +55,7 @@ func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 	return nil
 }
 
-// raiseFiles returns the limit of open files after an attempt to have at least want.
+// raiseFiles tries to raise the limit of open files to want, and returns the resulting limit.
 func raiseFiles(want uint64) (allowed uint64, err error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

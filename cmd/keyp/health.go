@@ -23,9 +23,9 @@ import (
 const healthUsage = "usage: keyp health [ADDR]"
 
 const (
-	// healthTime is the most time that a server may take for its answer.
+	// healthTime is the maximum time that a server may take for its answer.
 	healthTime = 5 * time.Second
-	// healthBytes is the most bytes of the answer that are read.
+	// healthBytes is the maximum number of bytes of the answer that are read.
 	healthBytes = 4 << 10
 )
 

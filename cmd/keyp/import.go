@@ -28,7 +28,7 @@ import (
 
 const importUsage = "usage: keyp import FILE|DIR --dir NEWDIR | --to ADDR | --dry-run [--to ADDR] [--db N] [--match PATTERN] [--replace]; --db and --match choose keys and leave out libraries; for ADDR: " + serverUsage
 
-// importFiles imports what Redis and Valkey write, into a new data directory or a server.
+// importFiles imports files of Redis or Valkey into a new data directory or a server.
 func importFiles(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("import", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -85,8 +85,8 @@ func importFiles(args []string, out io.Writer) error {
 	return printImport(out, from[0], got, *dry, time.Since(began))
 }
 
-// importable reports whether a command of an append-only file is one that Redis writes there: it
-// changes something, and never waits.
+// importable reports whether Redis writes a command to append-only files: the command changes data
+// and never blocks.
 func importable(table *commands.Table, args [][]byte) bool {
 	spec := table.Of(args)
 	if spec == nil {
@@ -115,7 +115,7 @@ func keysOf(table *commands.Table, args [][]byte, db int) (keys []importer.Key, 
 	return keys, ok
 }
 
-// importInto sends to the server at an address, and waits until it is durable there.
+// importInto imports into the server at an address, and waits until the data is durable there.
 func importInto(ctx context.Context, source *importer.Source, o importer.Options,
 	server *serverFlags, addr string) (*importer.Report, error) {
 	conn, err := server.dial(ctx, addr)
@@ -128,8 +128,8 @@ func importInto(ctx context.Context, source *importer.Source, o importer.Options
 	return got, errors.Join(ctx.Err(), err)
 }
 
-// importIntoDir runs a server on a new directory beside dir, which gets its name when all is there
-// and durable.
+// importIntoDir runs a server on a new directory beside dir. The directory is renamed to dir when
+// it is complete and durable.
 func importIntoDir(ctx context.Context, source *importer.Source, o importer.Options,
 	dir string) (got *importer.Report, err error) {
 	err = newDir(dir, ".import", func(part string) (err error) {
@@ -139,7 +139,7 @@ func importIntoDir(ctx context.Context, source *importer.Source, o importer.Opti
 	return got, err
 }
 
-// importMemory bounds the memory of the data meanwhile, unless the environment says something else.
+// importMemory bounds the memory of the data during an import, unless the environment sets a limit.
 const importMemory = "1gb"
 
 func importWithServer(ctx context.Context, source *importer.Source, o importer.Options,
@@ -187,7 +187,7 @@ func importWithServer(ctx context.Context, source *importer.Source, o importer.O
 	return got, errors.Join(err, store.Close(false)) // the log is synced, and has all
 }
 
-// printImport shows what was imported; what was not is an error.
+// printImport prints a summary of an import. It returns an error if something was not imported.
 func printImport(out io.Writer, from string, got *importer.Report, dry bool,
 	took time.Duration) error {
 	var text strings.Builder
@@ -221,7 +221,7 @@ func printImport(out io.Writer, from string, got *importer.Report, dry bool,
 	return nil
 }
 
-// writeRefusals writes why things were refused, and gives how many there were.
+// writeRefusals writes the reasons why things were refused, and returns the number of these things.
 func writeRefusals(text *strings.Builder, what string, all importer.Refusals) (sum int64) {
 	for _, r := range all {
 		sum += r.Count

@@ -23,8 +23,8 @@ var levels = map[string]slog.Level{
 	"nothing": math.MaxInt,
 }
 
-// logs are where a server logs to: standard error or logfile, and the system's log if
-// syslog-enabled says so.
+// logs are the destinations of a server's log: standard error or logfile, and the system's log if
+// syslog-enabled is yes.
 type logs struct {
 	*slog.Logger
 	file   *logFile           // nil: standard error
@@ -72,7 +72,7 @@ func openLog(cfg *config.Config) (*logs, error) {
 	return l, nil
 }
 
-// form makes a handler that writes records in a form.
+// form returns a handler that writes records in a format.
 type form func(io.Writer, *slog.HandlerOptions) slog.Handler
 
 // logForms are log-format's values.
@@ -86,7 +86,7 @@ var logForms = map[string]form{
 	},
 }
 
-// durationText writes durations as the text form does, 1.5s, where JSON would have nanoseconds.
+// durationText writes durations as in the text form, such as 1.5s. JSON would have nanoseconds.
 func durationText(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
@@ -110,8 +110,8 @@ func (l *logs) followSignal() {
 	}
 }
 
-// progress is where long work of the server shows how far it is: a bar on the terminal, if lines go
-// to one, and else lines.
+// progress returns the sink for the progress of long work: a bar on the terminal if lines go to
+// one, and otherwise lines.
 func (l *logs) progress() progress.Sink {
 	if l.tty != nil {
 		return l.tty.Bar()
@@ -145,8 +145,8 @@ type logFile struct {
 	}
 }
 
-// open opens the file that is at the path now, and closes the one that was open. After an error
-// that one stays.
+// open opens the file that is at the path now, and closes the one that was open. After an error the
+// old file stays open.
 func (f *logFile) open() error {
 	next, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
 	if err != nil {

@@ -40,15 +40,14 @@ import (
 	"keyp/internal/config"
 )
 
-// subcommand is a tool in addition to the server. usage is the begin of what --help prints; run
-// gets the arguments after the name.
+// subcommand is a tool in addition to the server. usage is the beginning of the text that --help
+// prints; run gets the arguments after the name.
 type subcommand struct {
 	name, usage string
 	run         func(args []string, out io.Writer) error
 }
 
-// subcommands, each in a file of its own. A configuration file of such a name is
-// given as ./name.
+// subcommands are all tools. A configuration file with the name of a tool is given as ./name.
 var subcommands = []subcommand{
 	{"check", checkUsage, check},
 	{"repair", repairUsage, repairDir},
@@ -126,7 +125,7 @@ func run(args []string) error {
 // user:secret@host:6379. In a pattern, or in the path of a bucket, there may be an @.
 var withPassword = regexp.MustCompile(`//[^/@]*:.*@|^[^/]*:.*@[^@]*:\d+$`)
 
-// help says what a topic is about, or how the program is called.
+// help prints the text about a topic, or the usage of the program.
 func help(topic []string) error {
 	if len(topic) > 1 && slices.ContainsFunc(subcommands, func(s subcommand) bool {
 		return s.name == topic[0]
@@ -154,7 +153,7 @@ func version() error {
 	return err
 }
 
-// runServer runs the server, or looks at its configuration.
+// runServer runs the server, or checks its configuration.
 func runServer(args []string) error {
 	started := slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		return arg == "--check-config"

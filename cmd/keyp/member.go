@@ -20,12 +20,12 @@ import (
 	"keyp/server"
 )
 
-// errAgain says that the process must execute itself again.
+// errAgain is the error if the process must execute itself again.
 var errAgain = errors.New("the server starts again")
 
-// newMember makes the Member that represents this server in a group. serve calls it if
-// cluster-enabled is yes. The function again stops the server cleanly, so that the process can
-// execute itself again.
+// newMember returns the Member that represents this server in a group. serve calls it if
+// cluster-enabled is yes. again stops the server cleanly, so that the process can execute itself
+// again.
 func newMember(cfg *config.Config, machine *clock.Machine, logger *slog.Logger,
 	env func() *commands.Env, again func()) (*member.Member, error) {
 	o := member.Options{
@@ -66,7 +66,7 @@ func memberSecrets(cfg *config.Config) (secret []byte, made *tls.Config, err err
 	return secret, made, nil
 }
 
-// leastSecret is the shortest length of a secret, in bytes.
+// leastSecret is the minimum length of a secret, in bytes.
 const leastSecret = 16
 
 // listenForMembers opens the port for other members, on the first address of bind.
@@ -85,7 +85,7 @@ func listenForMembers(cfg *config.Config) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// memberPort is the port for other members.
+// memberPort returns the port for other members.
 func memberPort(cfg *config.Config) (int, error) {
 	port := commands.BusPort(cfg, int(cfg.Int("port")), int(cfg.Int("tls-port")))
 	if port > 65535 {
@@ -107,7 +107,8 @@ func executeAgain(cfg *config.Config, machine *clock.Machine) error {
 		return err
 	}
 	if err := os.Chdir(cfg.Start()); err != nil {
-		// It is gone: relative paths in it are so, too, but the data are here.
+		// The directory is gone, and relative paths in it with it. But the data is in this
+		// one.
 		args = append(args, "--dir", ".")
 	}
 	return syscall.Exec(strings.TrimSuffix(path, " (deleted)"), args, os.Environ())

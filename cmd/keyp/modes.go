@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 )
 
-// warnModes logs which part of a data directory others than its owner may read, or
-// change. Keyp makes directories with mode 0700 and files with 0600 whatever the umask
-// is; what was there before, or was copied there, stays as it is, as somebody may have
-// meant it.
+// warnModes logs a warning for a part of a data directory that others than its owner may read or
+// change. Keyp makes directories with mode 0700 and files with 0600, whatever the umask is. It does
+// not change older or copied files, because somebody may have meant their modes.
 func warnModes(dir string, logger *slog.Logger) {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

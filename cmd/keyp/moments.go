@@ -28,8 +28,8 @@ func parseMoment(text string) (lsn uint64, ms int64, err error) {
 // largeRemoval is the least number of keys for which a removal is listed.
 const largeRemoval = 100
 
-// listMoments shows what each archive has after a backup: where its files begin and end, and which
-// commands removed many keys at once.
+// listMoments lists the content of each archive after a backup: where the archive's files begin and
+// end, and which commands removed many keys at once.
 func listMoments(ctx context.Context, from string, remote target.Options, archives []archive.Files,
 	out io.Writer) error {
 	h, history, err := readBackup(ctx, from, remote, true)

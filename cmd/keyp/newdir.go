@@ -10,10 +10,10 @@ import (
 	"keyp/internal/vfs"
 )
 
-// newDir makes a data directory. fill writes it under another name, dir with a suffix. After all of
-// it is durable, it is renamed to dir. dir must be empty or missing. If dir is a symbolic link, the
-// directory that the link names is replaced. After an error newDir removes the files that it has
-// made, unless only the last sync of the directory failed.
+// newDir makes a data directory. fill writes it under another name, dir with a suffix. When all of
+// it is durable, newDir renames it to dir, which must be empty or missing. If dir is a symbolic
+// link, newDir replaces the directory that the link names. After an error newDir removes the files
+// that it has made, unless only the last sync of the directory failed.
 func newDir(dir, suffix string, fill func(part string) error) error {
 	dir, err := placeOf(dir)
 	if err != nil {

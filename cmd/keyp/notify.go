@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// extendEvery is the time between two messages that a start takes longer, and extendBy the time
-	// that each asks for.
+	// extendEvery is the time between two messages that a start takes longer. extendBy is the
+	// time that each message asks for.
 	extendEvery = 5 * time.Second
 	extendBy    = time.Minute
 	// notifyTime bounds how long a message waits for the service manager.
@@ -41,7 +41,7 @@ func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
 	if socket == "" {
 		return nil
 	}
-	// @ begins an abstract name.
+	// A name that begins with @ is abstract.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		log.Warn("the service manager cannot be notified", "error", err)
@@ -76,9 +76,9 @@ func (n *notifier) loads() progress.Sink {
 	}}
 }
 
-// ready is called when the data is loaded and the server listens, before its loop runs. The
-// function post makes the loop run another function. The manager is notified when the loop runs. If
-// the manager wants signs of life, it gets them while the loop answers.
+// ready is called when the data is loaded and the server listens, before its loop runs. post makes
+// the loop run a function. ready notifies the manager when the loop runs. If the manager wants
+// signs of life, it gets them while the loop answers.
 func (n *notifier) ready(post func(func())) {
 	if n == nil {
 		return
@@ -120,8 +120,8 @@ func (n *notifier) watch(tick <-chan time.Time, post func(func())) {
 	}
 }
 
-// stopping is called when the server begins to stop, once or more often. The manager is notified
-// when it returns.
+// stopping notifies the manager that the server begins to stop, before it returns. Only the first
+// call has an effect.
 func (n *notifier) stopping() {
 	if n != nil {
 		n.stop.Do(func() {

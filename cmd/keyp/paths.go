@@ -43,7 +43,7 @@ func namedFiles(cfg *config.Config) (files []namedFile) {
 	return files
 }
 
-// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout: writing there
+// isDevice reports whether a path is that of a device or a pipe, such as /dev/stdout. Writing to it
 // replaces no data.
 func isDevice(path string) bool {
 	info, err := os.Stat(path)

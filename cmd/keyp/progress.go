@@ -8,8 +8,8 @@ import (
 	"keyp/internal/progress"
 )
 
-// toolProgress shows on standard error how far a tool is: as a bar if that is a terminal, otherwise
-// as lines.
+// toolProgress returns a meter that shows the progress of a tool on standard error: as a bar if
+// that is a terminal, otherwise as lines.
 func toolProgress() *progress.Meter {
 	if tty := progress.OnTerminal(os.Stderr); tty != nil {
 		return progress.New(clock.System, tty.Bar())

@@ -92,7 +92,7 @@ func prune(args []string, out io.Writer) error {
 	return nil
 }
 
-// pruning is one run.
+// pruning is one run of prune.
 type pruning struct {
 	ctx      context.Context
 	out      io.Writer
@@ -108,10 +108,10 @@ type pruning struct {
 	bytes    int64
 }
 
-// abandoned is the age from which an unfinished file is taken for one that no run will finish.
+// abandoned is the age from which an unfinished file counts as one that no run will finish.
 const abandoned = 24 * time.Hour
 
-// folder prunes each history by itself, so the backups of other servers do not count.
+// folder prunes each history separately, so the backups of other servers do not count.
 func (p *pruning) folder() error {
 	files, err := p.from.List(p.ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *pruning) folder() error {
 	return err
 }
 
-// since is the time from which on all backups are kept, Unix ms; 0: the rule has none.
+// since returns the time from which on all backups are kept, in Unix ms; 0 if the rule has none.
 func (p *pruning) since() int64 {
 	if p.rule.since == 0 {
 		return 0
@@ -166,8 +166,8 @@ func (p *pruning) since() int64 {
 	return p.now.Add(-p.rule.since).UnixMilli()
 }
 
-// plausible refuses to keep one backup of each history because all seem too old: the clock may be
-// far ahead, or no backups are made any more.
+// plausible returns an error if all backups seem too old, so that only one of each history would be
+// kept. The clock may be far ahead, or no backups are made any more.
 func (p *pruning) plausible(histories map[string][]backupFound) error {
 	newest, more := int64(0), false
 	for _, list := range histories {
@@ -183,8 +183,8 @@ func (p *pruning) plausible(histories map[string][]backupFound) error {
 		instant(newest), instant(p.now.UnixMilli()))
 }
 
-// keepBad says of a file that it is no backup that could be restored. It is left, for somebody to
-// look at.
+// keepBad prints that a file is not a sound backup. The file is kept, so that somebody can examine
+// it.
 func (p *pruning) keepBad(name string, why error) error {
 	if err := p.ctx.Err(); err != nil {
 		return err
@@ -194,8 +194,8 @@ func (p *pruning) keepBad(name string, why error) error {
 	return err
 }
 
-// history prunes the backups of one history. Those that are kept are proven to be whole, from the
-// newest on; others do not count.
+// history prunes the backups of one history. It verifies the backups to keep, from the newest on.
+// Damaged ones do not count.
 func (p *pruning) history(history string, list []backupFound) error {
 	slices.SortFunc(list, func(a, b backupFound) int { return cmp.Compare(b.Through, a.Through) })
 	kept, oldest := 0, uint64(0)
@@ -251,7 +251,7 @@ func (p *pruning) remove(from target.Folder, f target.File) error {
 	return err
 }
 
-// readBackup returns the header of a backup, and its history. With whole it proves all checksums.
+// readBackup returns the header and the history of a backup. With whole it verifies all checksums.
 func readBackup(ctx context.Context, path string, remote target.Options,
 	whole bool) (h snapshotfile.Header, history string, err error) {
 	errEnough := errors.New("that is all")

@@ -22,7 +22,7 @@ const (
 )
 
 // renewLeases returns the hooks for leases. If the last state of a lease is lost, they give the
-// lease a new token. It is larger than any token that another owner may have.
+// lease a new token, larger than any token that another owner may have.
 func renewLeases(s *storage.Store) storage.Hooks { return leases.New(s) }
 
 // repairDir saves what can be saved of a damaged data directory into a new one, and lists what

@@ -47,8 +47,8 @@ func parseWords(flags *flag.FlagSet, args []string) (words []string, err error) 
 	return words, nil
 }
 
-// mistake words an error of package flag: options have two hyphens here, and one that is unknown
-// may be nearly another one.
+// mistake rewords an error of package flag: options have two hyphens here. For an unknown option it
+// suggests a similar one.
 func mistake(flags *flag.FlagSet, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
@@ -62,7 +62,8 @@ func mistake(flags *flag.FlagSet, err error) error {
 	return fmt.Errorf("unknown option --%s%s", name, config.Suggestion("--"+name, names...))
 }
 
-// check returns an error for certificates without TLS: password and data would be sent as they are.
+// check returns an error for certificates without TLS. Password and data would be sent in the
+// clear.
 func (f *serverFlags) check() error {
 	if !*f.tls && *f.ca+*f.cert+*f.key != "" {
 		return errors.New("--cacert, --cert and --key need --tls")
@@ -70,13 +71,14 @@ func (f *serverFlags) check() error {
 	return nil
 }
 
-// apply sets a client's options accordingly.
+// apply sets a client's options according to the flags.
 func (f *serverFlags) apply(o *redis.Options) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
 	if o.Username = *f.user; o.Username != "" && o.Password == "" {
-		// The client would stay the default user.
+		// Without a password the client would not send AUTH, and would stay the default
+		// user.
 		o.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 			return conn.AuthACL(ctx, o.Username, "").Err()
 		}
@@ -87,7 +89,7 @@ func (f *serverFlags) apply(o *redis.Options) (err error) {
 	return err
 }
 
-// networkOf says how to connect to an address, HOST:PORT or the path of a socket.
+// networkOf returns the network of an address, which is HOST:PORT or the path of a socket.
 func networkOf(addr string) string {
 	if info, err := os.Stat(addr); err == nil && info.Mode().Type() == os.ModeSocket ||
 		strings.HasPrefix(addr, "/") {
@@ -135,7 +137,7 @@ func (f *serverFlags) secure(ctx context.Context, conn net.Conn, addr string) (n
 	return secure, secure.HandshakeContext(ctx)
 }
 
-// clientTLS makes a configuration of files, which may be empty.
+// clientTLS returns a TLS configuration from files. Empty names are ignored.
 func clientTLS(ca, cert, key string) (*tls.Config, error) {
 	made := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {

@@ -12,9 +12,10 @@ import (
 const (
 	// systemLogLines is how many lines may wait for the system's log; more are dropped.
 	systemLogLines = 1000
-	// systemLogBytes is how much of a line it gets; macOS takes datagrams of 2 KiB at most.
+	// systemLogBytes is the maximum length of a line for it; macOS takes datagrams of 2 KiB at
+	// most.
 	systemLogBytes = 1900
-	// systemLogTime bounds how long the end waits for it.
+	// systemLogTime bounds how long close waits for it.
 	systemLogTime = time.Second
 )
 
@@ -27,18 +28,18 @@ var facilities = map[string]syslog.Priority{
 	"local7": syslog.LOG_LOCAL7,
 }
 
-// systemLogAddr is where the system's log is; the zero value is its usual place.
+// systemLogAddr is the address of the system's log. The zero value means the usual address.
 type systemLogAddr struct{ network, path string }
 
-// systemLog sends lines to the system's log. Nothing that logs waits for that: lines wait in a
-// queue, and those that find it full are dropped, as are those for which there is no log.
+// systemLog sends lines to the system's log. Lines wait in a queue, so logging never waits. A line
+// is dropped if the queue is full or there is no log.
 type systemLog struct {
 	dial  func() (*syslog.Writer, error)
 	queue chan systemLine
 	done  chan struct{} // closed when the last line is sent
 }
 
-// systemLine is a line of the log; one without a text is the end.
+// systemLine is a line of the log. A line without text marks the end.
 type systemLine struct {
 	level slog.Level
 	text  string
@@ -53,8 +54,8 @@ func newSystemLog(at systemLogAddr, facility, ident string) *systemLog {
 	return s
 }
 
-// run sends the lines of the queue, until the end. While there is no log each line tries to find
-// one.
+// run sends the lines of the queue until the end mark. As long as there is no connection to the
+// log, each line makes it try again.
 func (s *systemLog) run() {
 	defer close(s.done)
 	var to *syslog.Writer
@@ -87,7 +88,7 @@ func (s *systemLog) run() {
 	}
 }
 
-// close sends what waits, for a second at most. Later lines are dropped.
+// close sends the waiting lines, for systemLogTime at most. Later lines are dropped.
 func (s *systemLog) close() {
 	over := time.After(systemLogTime)
 	select {
@@ -101,7 +102,7 @@ func (s *systemLog) close() {
 	}
 }
 
-// handler returns what makes records lines of that log. They have no time, which the log adds
+// handler returns a handler that writes records to that log. It omits the time, which the log adds
 // itself.
 func (s *systemLog) handler(form form, level slog.Leveler) slog.Handler {
 	h := &systemHandler{to: s, shared: new(lineBuffer)}
@@ -115,7 +116,7 @@ func (s *systemLog) handler(form form, level slog.Leveler) slog.Handler {
 	return h
 }
 
-// lineBuffer is where a record becomes a line.
+// lineBuffer is the buffer in which a record becomes a line.
 type lineBuffer struct {
 	sync.Mutex
 	bytes.Buffer

@@ -13,8 +13,8 @@ import (
 	"keyp/web"
 )
 
-// checkConfig returns all that is wrong with a configuration, given what was found when it was
-// loaded; cfg is nil if nothing of it was understood. It opens no port, and not the data.
+// checkConfig returns all errors of a configuration, including loaded, the errors of loading it.
+// cfg is nil if it could not be parsed at all. checkConfig opens neither ports nor the data.
 func checkConfig(cfg *config.Config, loaded error) error {
 	var all config.Mistakes
 	all.Add(loaded)
@@ -28,8 +28,8 @@ func checkConfig(cfg *config.Config, loaded error) error {
 	return all.OrNil()
 }
 
-// checkTogether returns what is wrong with options whose values are each valid: they may exclude
-// each other, or name files that cannot be read or that the server would damage.
+// checkTogether returns the errors in combinations of valid options: options that exclude each
+// other, and files that cannot be read or that the server would damage.
 func checkTogether(cfg *config.Config) error {
 	var all config.Mistakes
 	add := func(several ...error) {
@@ -75,7 +75,7 @@ func checkTogether(cfg *config.Config) error {
 	return all.OrNil()
 }
 
-// checkMemberPort returns the error for a port of a group that is none, or that something else has.
+// checkMemberPort returns an error if the port for members is invalid or used by something else.
 func checkMemberPort(cfg *config.Config, http netip.AddrPort) error {
 	port, err := memberPort(cfg)
 	if err != nil {
@@ -92,8 +92,8 @@ func checkMemberPort(cfg *config.Config, http netip.AddrPort) error {
 	return nil
 }
 
-// checkHTTP returns the error for an http-addr that has a port of clients, or has TLS without a
-// certificate. An address that nobody gave leaves the ports of clients alone.
+// checkHTTP returns an error if http-addr uses a port of clients, or has TLS without a certificate.
+// The default http-addr is not checked for such a port, because it avoids these ports.
 func checkHTTP(cfg *config.Config, at netip.AddrPort) error {
 	if !at.IsValid() {
 		return nil

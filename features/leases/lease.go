@@ -16,7 +16,7 @@ type Lease struct {
 	Held     bool  // the deadline has not come; otherwise the key is not free yet
 }
 
-// FreeAt is when a lease's key is free if nobody does anything (Unix ms), 0: never.
+// FreeAt returns when a lease's key becomes free if nobody changes the lease, in Unix ms; 0: never.
 func (l *Lease) FreeAt() int64 {
 	if l.Deadline == ttl.None {
 		return ttl.None
@@ -24,7 +24,7 @@ func (l *Lease) FreeAt() int64 {
 	return l.Deadline + l.Delay
 }
 
-// Of returns the lease of an item at the instant now; false if the item is something else.
+// Of returns the lease of an item at the instant now (Unix ms), and false if the item is no lease.
 func Of(item storage.Item, now int64) (Lease, bool) {
 	v, ok := item.Value().(*object.Lease)
 	if !ok {
@@ -38,8 +38,8 @@ func Of(item storage.Item, now int64) (Lease, bool) {
 	return l, true
 }
 
-// Find finds the lease of a key, and marks a key that has one as accessed. It returns false for a
-// missing or expired key, storage.ErrWrongType for a key of another type.
+// Find returns the lease of a key, and marks the key as accessed. It returns false for a missing or
+// expired key, and storage.ErrWrongType for a key of another type.
 func Find(t *storage.Txn, k storage.Key) (l Lease, ok bool, err error) {
 	item, ok := t.Peek(k)
 	if !ok {
@@ -52,8 +52,8 @@ func Find(t *storage.Txn, k storage.Key) (l Lease, ok bool, err error) {
 	return l, true, nil
 }
 
-// Grant makes a lease of a missing key, which is held until a deadline (Unix ms) that counts from
-// now, and returns its token. Policies do not decide about it.
+// Grant creates a lease at a missing key and returns its token. The lease is held until the
+// deadline (Unix ms), which counts from now. Policies do not apply to it.
 func (l *Leases) Grant(t *storage.Txn, k storage.Key, owner []byte, deadline, delay int64,
 	ev storage.Event) (token uint64) {
 	// Replace calls Arriving, which gives the lease its token and copies the owner. 1 is a valid
@@ -63,8 +63,8 @@ func (l *Leases) Grant(t *storage.Txn, k storage.Key, owner []byte, deadline, de
 	return item.Value().(*object.Lease).Token
 }
 
-// Extend sets another deadline (Unix ms), counted from now, for a lease, which must exist. Policies
-// do not decide about it.
+// Extend sets another deadline (Unix ms), counted from now, for an existing lease. Policies do not
+// apply to it.
 func Extend(t *storage.Txn, k storage.Key, deadline int64, ev storage.Event) {
 	item, _ := t.Peek(k)
 	exempt := t.Exempt

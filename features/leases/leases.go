@@ -1,4 +1,4 @@
-// Package leases has leases with fencing tokens.
+// Package leases implements leases with fencing tokens.
 //
 // A lease gives its owner the right to use something until a deadline. Its value has the owner and
 // the token (object.Lease). The deadline of the lease is the deadline of its key, less its delay.
@@ -40,8 +40,8 @@ import (
 	"keyp/ttl"
 )
 
-// Leases grants leases of a store. It has the counter of tokens, from which the receipts of delay
-// queues come, too. It must be among the store's hooks, or be them.
+// Leases grants the leases of a store. It has the counter of tokens, which also gives the receipts
+// of delay queues. It must be among the store's hooks, or be the store's hooks.
 type Leases struct {
 	storage.NoHooks
 	s     *storage.Store // constant
@@ -57,8 +57,8 @@ type reservation struct {
 	upTo uint64
 }
 
-// New makes the leases of a store, for storage.Options.Hooks. The store calls Start before anything
-// else.
+// New returns the leases of a store, for storage.Options.Hooks. The store calls Start before any
+// other method.
 func New(s *storage.Store) *Leases {
 	of := s.Options()
 	return &Leases{s: s, clock: of.Clock, log: of.Logger}
@@ -68,7 +68,7 @@ func New(s *storage.Store) *Leases {
 // read-only, or was opened without them.
 func In(s *storage.Store) *Leases { return s.Hooks().(interface{ leases() *Leases }).leases() }
 
-// leases is for In: the hooks of a store are a type that Leases is embedded in.
+// leases makes In possible: the hooks of a store are a type that embeds Leases.
 func (l *Leases) leases() *Leases { return l }
 
 const (
@@ -84,7 +84,7 @@ const (
 	maxTokenFromOutside = 1 << 52
 )
 
-// Start sets the counter, once. Reservations of another number of shards count, and stay.
+// Start sets the counter, once. Reservations for another number of shards count, and are kept.
 func (l *Leases) Start(context.Context) error {
 	s := l.s
 	for i := range s.Shards() {
@@ -121,8 +121,8 @@ func (l *Leases) passReservation(t *storage.Txn, k storage.Key) {
 	storage.RaiseTo(&l.last, n)
 }
 
-// Leads comes when the store becomes a leader's: the counter continues after the reservations of
-// the previous leader. The transaction has all shards locked.
+// Leads is called when the store becomes that of a leader. The counter continues after the
+// reservations of the previous leader. The transaction has all shards locked.
 func (l *Leases) Leads(t *storage.Txn) {
 	for i := range l.shard {
 		l.passReservation(t, l.shard[i].key)
@@ -135,10 +135,9 @@ func (l *Leases) raise(token uint64) {
 	storage.RaiseTo(&l.last, token)
 }
 
-// Restored moves the counter past all tokens that may have been granted since the backup was made
-// whose data the store has. instant is the moment that was restored, in Unix ms. It counts the
-// tokens that were reserved then, one for each microsecond since, and restoredTokens in case the
-// clock is wrong.
+// Restored moves the counter past all tokens that may have been granted since the restored backup
+// was made. instant is the moment that was restored, in Unix ms. It counts the tokens that were
+// reserved then, one for each microsecond since, and restoredTokens in case the clock is wrong.
 func (l *Leases) Restored(instant int64) error {
 	t := l.s.NewTxn()
 	l.s.BeginAll(t)
@@ -154,7 +153,7 @@ func (l *Leases) Restored(instant int64) error {
 	return nil
 }
 
-// readReservation returns the reservation of a key, 0 if there is none.
+// readReservation returns the reservation of a key, or 0 if there is none.
 func readReservation(t *storage.Txn, k storage.Key) (uint64, error) {
 	if err := t.Load(k); err != nil {
 		return 0, err
@@ -170,9 +169,9 @@ func readReservation(t *storage.Txn, k storage.Key) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// Next gives a token for a lease of a key, or a receipt for a delay queue, and reserves more if
-// none are left for its shard. It panics if the data file cannot be read. So nothing that depends
-// on the token may be changed before the call.
+// Next returns a token for a lease of a key, or a receipt for a delay queue. It reserves more
+// tokens if none are left for the key's shard. It panics if the data file cannot be read. So
+// nothing that depends on the token may be changed before the call.
 func (l *Leases) Next(t *storage.Txn, k storage.Key) uint64 {
 	token, r := l.last.Add(1), &l.shard[l.s.ShardOf(k)]
 	if token > r.upTo {
@@ -186,9 +185,9 @@ func (l *Leases) Next(t *storage.Txn, k storage.Key) uint64 {
 	return token
 }
 
-// Arriving gives a lease that comes from elsewhere a token of its own, since a key's tokens only
-// grow, and none is below the one that the lease had elsewhere. The owner learns the token by
-// asking again. Other values stay as they are.
+// Arriving gives a new token to a lease that comes from elsewhere: a key's tokens only grow, and
+// must exceed the token that the lease had elsewhere. The owner learns the token by asking again.
+// Other values stay unchanged.
 func (l *Leases) Arriving(t *storage.Txn, k storage.Key, v object.Value) object.Value {
 	from, ok := v.(*object.Lease)
 	if !ok {

@@ -66,7 +66,7 @@ func entryDeadline(b []byte) int64 {
 	return int64(binary.BigEndian.Uint64(b) ^ 1<<63)
 }
 
-// parseEntry reads what append writes; its slices are parts of b.
+// parseEntry parses an entry that append has written. The slices of the result are parts of b.
 func parseEntry(b []byte) (e entry, ok bool) {
 	if len(b) < 8 {
 		return e, false
@@ -107,7 +107,7 @@ type entryWriter struct {
 	numbers []byte
 }
 
-// fields alternates names and values; they are valid until the next call.
+// fields returns alternating names and values, which are valid until the next call.
 func (w *entryWriter) fields(rule []byte, e *entry) [][]byte {
 	w.list, w.numbers = w.list[:0], w.numbers[:0]
 	if w.numbers == nil {

@@ -16,7 +16,7 @@ import (
 // This file has the hooks by which the store reports expiries. Their entries go to queues of the
 // same shard, in the same batch.
 
-// takes reports whether the rule is about a key.
+// takes reports whether the rule applies to a key.
 func (r *outbox) takes(name []byte, typ object.Type) bool {
 	return (r.Type == object.None || r.Type == typ) && glob.Match(r.Pattern, name)
 }
@@ -24,7 +24,7 @@ func (r *outbox) takes(name []byte, typ object.Type) bool {
 // Wants reports whether a database has rules.
 func (o *Outboxes) Wants(db int) bool { return len(o.rules.Load().of(db)) > 0 }
 
-// WantsValue reports whether a rule about the key needs its value, or its elements that were due.
+// WantsValue reports whether a rule for the key needs its value, or its elements that were due.
 func (o *Outboxes) WantsValue(k storage.Key, typ object.Type, at format.Times) bool {
 	elements := at.Due() != at.Deadline
 	return slices.ContainsFunc(o.rules.Load().of(k.DB), func(r *outbox) bool {
@@ -48,10 +48,10 @@ type outgoing struct {
 // maxKept bounds the bytes that noted keeps between transactions.
 const maxKept = 1 << 20
 
-// Bytes is how many bytes the entries take.
+// Bytes returns the size of the entries, in bytes.
 func (n *noted) Bytes() int { return len(n.entries) }
 
-// notedIn returns what is noted in a transaction.
+// notedIn returns the entries that a transaction has noted.
 func notedIn(t *storage.Txn) *noted {
 	n, ok := t.Noted.(*noted)
 	if !ok {
@@ -61,8 +61,8 @@ func notedIn(t *storage.Txn) *noted {
 	return n
 }
 
-// KeyExpired notes the expiry of a key for the rules that it is under. Elements that were due
-// earlier, and that nobody has removed, are reported first.
+// KeyExpired notes the expiry of a key for the rules that apply to it. It first reports elements
+// that were due earlier and that nobody has removed.
 func (o *Outboxes) KeyExpired(t *storage.Txn, k storage.Key, typ object.Type, deadline int64,
 	item storage.Item) {
 	if v := item.Value(); v != nil && format.Earlier(v.Earliest(), deadline) != deadline {
@@ -89,7 +89,7 @@ func (o *Outboxes) reportElements(t *storage.Txn, k storage.Key, v object.Value,
 	})
 }
 
-// report notes an entry of a key; with an item it has that one's value.
+// report notes an entry for a key, with the item's value if an item is given.
 func (o *Outboxes) report(t *storage.Txn, r *outbox, k storage.Key, e entry, item storage.Item) {
 	e.db, e.key, e.removed = k.DB, k.Name, max(t.Now(), e.deadline)
 	if r.MaxValue > 0 && !item.IsZero() {
@@ -101,9 +101,9 @@ func (o *Outboxes) report(t *storage.Txn, r *outbox, k storage.Key, e entry, ite
 	n.list = append(n.list, outgoing{r, o.s.ShardOf(k), from, len(n.entries)})
 }
 
-// reportedValue is what an entry has of a value. Of a string that is the begin, of other types what
-// DUMP replies, unless that is too long. size is not 0 if that is not all: it is the size of the
-// whole, of a large value that in memory.
+// reportedValue returns the part of a value that an entry contains. For a string that is its
+// beginning, and for other types DUMP's reply, unless that is too long. size is 0 if that is the
+// whole value. Otherwise it is the size of the whole value in bytes, of a large one that in memory.
 func (o *Outboxes) reportedValue(item storage.Item, most int) (value []byte, has bool, size int) {
 	if text, err := item.String(); err == nil {
 		if len(text) > most {
@@ -129,8 +129,8 @@ type elementRules struct {
 	list []*outbox
 }
 
-// Elements returns the rules that report the elements of a key, nil if there are none. An outbox
-// does not report that entries of its own stream have aged.
+// Elements returns the rules that report the elements of a key, or nil if there are none. An outbox
+// does not report the aging of entries of its own stream.
 func (o *Outboxes) Elements(k storage.Key, typ object.Type) storage.ElementHook {
 	var list []*outbox
 	for _, r := range o.rules.Load().of(k.DB) {
@@ -145,7 +145,7 @@ func (o *Outboxes) Elements(k storage.Key, typ object.Type) storage.ElementHook 
 	return elementRules{o, list}
 }
 
-// Bytes is how many bytes of a value the entries of the rules have.
+// Bytes returns how many bytes of a value the entries of the rules contain together.
 func (e elementRules) Bytes(value int) (n int) {
 	for _, r := range e.list {
 		n += min(r.MaxValue, value)
@@ -192,7 +192,7 @@ func (o *Outboxes) Ending(t *storage.Txn) {
 		if q != of {
 			var err error
 			if of = q; t.Load(q.key) != nil {
-				// It was loaded at the start, and does not leave memory.
+				// It was loaded at the start, and stays in memory.
 				drop(t, q.key)
 			}
 			if l, err = t.List(q.key); err != nil {
@@ -235,7 +235,7 @@ func (q *queue) add(l *storage.List, entry []byte) {
 // Loop moves entries and trims streams.
 func (o *Outboxes) Loop() { o.mover.loop() }
 
-// Leads counts what waits in all queues.
+// Leads counts the waiting entries of all queues.
 func (o *Outboxes) Leads(t *storage.Txn) {
 	if rs := o.rules.Load(); rs != nil {
 		for _, r := range rs.all {
@@ -260,10 +260,10 @@ func (o *Outboxes) Removed() {
 // KeepsSystem reports whether there are rules: each expiry may need the queues.
 func (o *Outboxes) KeepsSystem() bool { return o.rules.Load() != nil }
 
-// ChangesRules reports whether a key is that of a rule.
+// ChangesRules reports whether name is the key of a rule.
 func (o *Outboxes) ChangesRules(name string) bool { return strings.HasPrefix(name, ruleKey) }
 
-// Follow updates the rules and the counts of queues to what a batch has written.
+// Follow updates the rules, and the counts of queues, after a batch has written their keys.
 func (o *Outboxes) Follow(t *storage.Txn, names []string) {
 	for _, name := range names {
 		if rule, ok := strings.CutPrefix(name, ruleKey); ok {
@@ -303,7 +303,7 @@ func (o *Outboxes) reread(t *storage.Txn, name string) {
 	o.use(rs.with(b))
 }
 
-// follow updates the counts of a queue to what a batch has written.
+// follow updates the counts of a queue after a batch has written it.
 func (rs *rules) follow(t *storage.Txn, name string) {
 	for _, r := range rs.all {
 		for i := range r.queues {
@@ -317,8 +317,8 @@ func (rs *rules) follow(t *storage.Txn, name string) {
 
 var noList = &object.List{}
 
-// followQueue counts what waits in a queue that is in memory. How many bytes that is matters to a
-// leader only, which counts them.
+// followQueue counts the entries of a queue that is in memory. It leaves the number of bytes as it
+// is, which only a leader needs, and counts.
 func (r *outbox) followQueue(t *storage.Txn, q *queue) {
 	l := noList
 	if item, ok := t.Peek(q.key); ok {

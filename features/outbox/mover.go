@@ -39,22 +39,22 @@ const (
 	moveLooks = 16
 	// moveBytes bounds the entries of a batch.
 	moveBytes = 256 << 10
-	// patience is how long entries wait for what was due before them and does not get on.
+	// patience is how long entries wait while what was due before them makes no progress.
 	patience = time.Second
-	// retryAfter is how long a stream is left alone that could not be written.
+	// retryAfter is the time until the next attempt for a stream that could not be written.
 	retryAfter = 200 * time.Millisecond
-	// pinnedAfter is how long a stream is left alone that a command reads.
+	// pinnedAfter is the time until the next attempt for a stream that a command reads.
 	pinnedAfter = 5 * time.Millisecond
-	// trimStep is how many entries are trimmed each time the stream's shard is locked, more than
-	// the batch added.
+	// trimStep is how many more entries are trimmed than the batch has added, each time the
+	// stream's shard is locked.
 	trimStep = 256
 	// tidyInterval is the time between two trims of all streams.
 	tidyInterval = 100 * time.Millisecond
-	// commitEvery is after how many batches in a row the log is committed.
+	// commitEvery is the number of consecutive batches after which the log is committed.
 	commitEvery = 8
 )
 
-// Why a stream is not written.
+// The reasons why a stream cannot be written.
 var (
 	errPinned = errors.New("the stream is being read")
 	errIDs    = errors.New("the stream has no more ids")
@@ -105,14 +105,15 @@ func (m *mover) loop() {
 	}
 }
 
-// Move moves entries to their streams, as far as they can be moved now. It is for tests: otherwise
-// the mover does so by itself.
+// Move moves all entries to their streams that can be moved now. It is for tests: otherwise the
+// mover does this by itself.
 func (o *Outboxes) Move() { o.mover.round() }
 
-// Tidy trims the streams of all rules. It is for tests: otherwise the mover does so by itself.
+// Tidy trims the streams of all rules. It is for tests: otherwise the mover does this by itself.
 func (o *Outboxes) Tidy() { o.mover.tidy() }
 
-// round moves what can be moved, and returns after how long to look again, 0: when it is woken.
+// round moves all entries that can be moved. It returns the time until the next look; 0: until
+// wake.
 func (m *mover) round() (again time.Duration) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -142,8 +143,8 @@ func (m *mover) round() (again time.Duration) {
 	return again
 }
 
-// limit is up to which deadline entries may be moved now; first is the first deadline of a rule. If
-// that is later it says how long to wait.
+// limit returns the deadline up to which entries may be moved now. first is the first deadline of a
+// rule. If that is later, limit returns how long to wait.
 func (m *mover) limit(first int64) (last int64, wait time.Duration) {
 	m.held.Store(true) // before the look, so that what is removed after it wakes the mover
 	now := m.o.s.Now()
@@ -169,7 +170,8 @@ func (m *mover) limit(first int64) (last int64, wait time.Duration) {
 	return math.MaxInt64, 0
 }
 
-// move moves a batch of a rule. If it has not, it may say after how long to try again.
+// move moves a batch of a rule. If it moves nothing, it may return how long to wait for another
+// attempt.
 func (m *mover) move(r *outbox) (moved bool, wait time.Duration) {
 	s, t, clock := m.o.s, m.turn.t, m.o.clock
 	if r.waiting.Load() == 0 || s.Follower() {
@@ -224,7 +226,7 @@ func (r *outbox) occupied() (list []*queue) {
 	return list
 }
 
-// first is the first deadline that waits.
+// first returns the first deadline of the waiting entries.
 func (r *outbox) first() int64 {
 	first := int64(math.MaxInt64)
 	for _, q := range r.occupied() {
@@ -233,13 +235,13 @@ func (r *outbox) first() int64 {
 	return first
 }
 
-// take says how much to move.
+// take bounds how much to move.
 type take struct {
 	last int64 // deadline
 	all  bool  // however long it takes
 }
 
-// head is a queue that is being taken from.
+// head is a queue from which entries are being taken.
 type head struct {
 	q     *queue
 	l     storage.List
@@ -248,7 +250,7 @@ type head struct {
 	next  [][]byte // entries after those taken
 }
 
-// look returns the next entry, nil at the end.
+// look returns the next entry, or nil at the end.
 func (h *head) look() []byte {
 	if len(h.next) == 0 {
 		h.l.Value().Each(h.taken, false, func(_ int, _ int64, entry []byte) bool {
@@ -262,12 +264,12 @@ func (h *head) look() []byte {
 	return h.next[0]
 }
 
-// took notes that the next entry was taken.
+// took records that the next entry was taken.
 func (h *head) took() {
 	h.taken, h.size, h.next = h.taken+1, h.size+int64(len(h.next[0])), h.next[1:]
 }
 
-// heads are queues that are being taken from together.
+// heads are queues from which entries are taken together.
 type heads []*head
 
 // headsOf opens queues.
@@ -285,7 +287,7 @@ func headsOf(t *storage.Txn, queues []*queue) (list heads, err error) {
 	return list, nil
 }
 
-// first returns the entry with the first deadline and its queue; nil: there is none.
+// first returns the entry with the first deadline, and its queue; nil if there is none.
 func (list heads) first() (from *head, entry []byte) {
 	for _, h := range list {
 		if e := h.look(); e != nil && (entry == nil || entryDeadline(e) < entryDeadline(entry)) {
@@ -295,8 +297,8 @@ func (list heads) first() (from *head, entry []byte) {
 	return from, entry
 }
 
-// fill moves entries of queues. The transaction has their shards and that of the stream locked.
-// With an error nothing has changed.
+// fill moves entries of queues to the stream. The transaction has their shards and that of the
+// stream locked. If fill returns an error, nothing has changed.
 func (m *mover) fill(t *storage.Txn, r *outbox, queues []*queue, how take) (moved int, err error) {
 	t.Exempt, t.NoTouch = true, true
 	st, err := t.Stream(r.stream)
@@ -358,7 +360,7 @@ func (m *mover) fill(t *storage.Txn, r *outbox, queues []*queue, how take) (move
 	return 0, err
 }
 
-// add adds an entry to a rule's stream. micros is the present time.
+// add adds an entry to a rule's stream. micros is the present Unix time in µs.
 func (m *mover) add(t *storage.Txn, st *storage.Stream, r *outbox, fields [][]byte, deadline,
 	micros int64) error {
 	last := st.Value().LastID()
@@ -377,8 +379,9 @@ func (m *mover) add(t *storage.Txn, st *storage.Stream, r *outbox, fields [][]by
 	return nil
 }
 
-// trim removes entries from the stream's begin, at most most of them: with MaxLen those that are
-// too many, otherwise those that all groups have acknowledged, if there are groups.
+// trim removes up to most entries from the beginning of the stream. With MaxLen it removes those
+// over the limit. Otherwise it removes those that all groups have acknowledged, if there are
+// groups.
 func (r *outbox) trim(t *storage.Txn, st *storage.Stream, most int) (n int) {
 	v := st.Value()
 	if r.MaxLen == 0 {
@@ -413,7 +416,7 @@ func (r *outbox) readable(t *storage.Txn, v *object.Stream, n int) int {
 	return n
 }
 
-// notAcked is how many of the first n entries some group has not acknowledged.
+// notAcked returns how many of the first n entries some group has not acknowledged.
 func notAcked(v *object.Stream, n int) (lost int64) {
 	v.Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
 		if !v.AckedByAll(e.ID) {

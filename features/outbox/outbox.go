@@ -34,7 +34,7 @@ import (
 	"keyp/ttl"
 )
 
-// Rule says what is reported where. It does not change.
+// Rule says which expiries are reported, and where. It does not change.
 type Rule struct {
 	Name     string
 	DB       int
@@ -54,7 +54,7 @@ type outbox struct {
 	*state
 }
 
-// state stays when the rule is replaced by one of the same name.
+// state is the state of a rule. It stays when a rule of the same name replaces the rule.
 type state struct {
 	queues  []queue      // by shard
 	waiting atomic.Int64 // entries in the queues
@@ -66,8 +66,8 @@ type state struct {
 	full    atomic.Bool // more entries wait than there should
 }
 
-// queue are entries that wait in a shard. The numbers are written while the shard is locked, and
-// read without that.
+// queue has the entries that wait in a shard. The numbers are written while the shard is locked,
+// and read without the lock.
 type queue struct {
 	key     storage.Key // constant
 	waiting atomic.Int64
@@ -75,35 +75,36 @@ type queue struct {
 	first   atomic.Int64 // the first deadline, if any entry waits
 }
 
-// rules are the rules at present. Its methods take nil for no rules.
+// rules is the set of all rules. Its methods accept nil, which means no rules.
 type rules struct {
 	all  []*outbox // by name
 	byDB [][]*outbox
 }
 
 const (
-	// ruleKey and a rule's name are the key of the rule, queueKey with a shard's tag and the rule's
-	// name that of a queue.
+	// ruleKey and a rule's name form the key of the rule. queueKey, a shard's tag and the
+	// rule's name form that of a queue.
 	ruleKey  = "outbox.rule:"
 	queueKey = "outbox.queue{"
-	// small is how many entries may wait that Delete writes to the stream itself.
+	// small is the maximum number of waiting entries that Delete writes to the stream itself.
 	small = 10_000
 	// DefaultBacklog is how many entries of a rule may wait before writes are refused.
 	DefaultBacklog = 1_000_000
-	// entryBytes is from which size on, on average, an entry counts for more than one.
+	// entryBytes is the average size in bytes from which an entry counts as more than one.
 	entryBytes = 1 << 10
 )
 
-// ErrWaiting: too many entries wait for the mover.
+// ErrWaiting means that too many entries wait for the mover.
 var ErrWaiting = errors.New("outbox: entries wait to be written")
 
-// Outboxes are the rules of a store, with what they need at work. They are the store's hooks.
+// Outboxes has the rules of a store, and moves their entries. It is among the store's hooks.
 type Outboxes struct {
 	storage.NoHooks
 	s     *storage.Store
 	log   *slog.Logger
 	clock clock.Clock
-	// What DUMP replies of a value; nil: entries have strings only.
+	// dump returns DUMP's reply for a value. If it is nil, entries have the values of strings
+	// only.
 	dump    func(storage.Item) []byte
 	quit    context.Context
 	tags    []string              // by shard
@@ -114,8 +115,8 @@ type Outboxes struct {
 	mover   mover
 }
 
-// New makes the outboxes of a store, for storage.Options.Hooks. dump returns what DUMP replies of a
-// value, or nil if there is no reply. Without it entries have the values of strings only.
+// New returns the outboxes of a store, for storage.Options.Hooks. dump returns DUMP's reply for a
+// value, or nil if there is none. If dump is nil, entries have the values of strings only.
 func New(s *storage.Store, dump func(storage.Item) []byte) *Outboxes {
 	of := s.Options()
 	o := &Outboxes{s: s, log: of.Logger, clock: of.Clock, dump: dump,
@@ -133,11 +134,11 @@ func Of(s *storage.Store) *Outboxes {
 	return nil
 }
 
-// outboxes is for Of: the hooks of a store may be a type that Outboxes is embedded in.
+// outboxes makes Of possible: the hooks of a store may be a type that embeds Outboxes.
 func (o *Outboxes) outboxes() *Outboxes { return o }
 
-// Names reads the names of all rules, also of a store that is opened read-only, which has no
-// outboxes at work.
+// Names returns the names of all rules. It also works for a store that is opened read-only and has
+// no Outboxes.
 func Names(s *storage.Store) (names []string, err error) {
 	err = s.WalkSystem(func(name []byte, _ object.Type) bool {
 		if rule, ok := strings.CutPrefix(string(name), ruleKey); ok {
@@ -228,7 +229,7 @@ func (o *Outboxes) read(t *storage.Txn, k storage.Key) (*Rule, error) {
 	return r, nil
 }
 
-// countQueue loads a queue, or drops it where it is damaged, and counts what waits in it.
+// countQueue loads a queue and counts its entries. It drops a damaged queue.
 func (o *Outboxes) countQueue(t *storage.Txn, r *outbox, q *queue) {
 	if err := t.Load(q.key); err != nil { // it is logged
 		drop(t, q.key)
@@ -275,7 +276,7 @@ func (o *Outboxes) newOutbox(r *Rule, st *state) *outbox {
 	return b
 }
 
-// with returns the rules with one in place of that of its name.
+// with returns the rules with r in place of the rule of its name.
 func (rs *rules) with(r *outbox) *rules {
 	all := append(rs.without(r.Name).all, r)
 	slices.SortFunc(all, func(a, b *outbox) int { return strings.Compare(a.Name, b.Name) })
@@ -321,7 +322,7 @@ func (rs *rules) of(db int) []*outbox {
 	return rs.byDB[db]
 }
 
-// use puts other rules into force. All shards are locked, or the store is being opened.
+// use replaces the rules. All shards are locked, or the store is being opened.
 func (o *Outboxes) use(rs *rules) {
 	if len(rs.all) == 0 {
 		rs = nil
@@ -331,9 +332,9 @@ func (o *Outboxes) use(rs *rules) {
 	o.mover.wake()
 }
 
-// Set makes a rule, or replaces the one of its name; what waits of that one goes to the new one's
-// stream. The transaction has all shards locked: so the log has the rule before all that is removed
-// under it.
+// Set makes a rule, or replaces the rule of its name, whose waiting entries then go to the new
+// stream. The transaction has all shards locked, so the log has the rule before all removals under
+// it.
 func (o *Outboxes) Set(t *storage.Txn, r *Rule) error {
 	k := o.s.SystemKey(ruleKey + r.Name)
 	if err := t.Load(k); err != nil && !errors.Is(err, storage.ErrCorrupt) {
@@ -360,10 +361,10 @@ func (o *Outboxes) Set(t *storage.Txn, r *Rule) error {
 	return nil
 }
 
-// Delete deletes a rule, and first writes its waiting entries to the stream. If they cannot be
-// written now, they are deleted with the rule. ErrWaiting: too many entries wait for that; the
-// mover needs some time. It returns false if there is no rule of that name. The transaction has all
-// shards locked.
+// Delete writes the waiting entries of a rule to the stream and deletes the rule. If they cannot be
+// written now, they are deleted with the rule. If too many entries wait for that, Delete returns
+// ErrWaiting, and the caller should retry later. It returns false if there is no rule of that name.
+// The transaction has all shards locked.
 func (o *Outboxes) Delete(t *storage.Txn, name string) (bool, error) {
 	r := o.rules.Load().named(name)
 	if r == nil {
@@ -444,7 +445,7 @@ type Totals struct {
 	Oldest                 int64 // Unix ms; 0: nothing waits
 }
 
-// Totals sums the rules up.
+// Totals returns the sums over all rules.
 func (o *Outboxes) Totals() (sum Totals) {
 	for _, r := range o.List() {
 		sum.Rules++
@@ -463,13 +464,13 @@ func (o *Outboxes) Totals() (sum Totals) {
 	return sum
 }
 
-// SetBacklog changes how many entries of a rule may wait before writes of its keys are refused.
+// SetBacklog sets how many entries of a rule may wait before writes of its keys are refused.
 func (o *Outboxes) SetBacklog(n int64) {
 	o.backlog.Store(n)
 	o.measure()
 }
 
-// measure finds out of which rules more waits than should.
+// measure determines which rules have too many waiting entries.
 func (o *Outboxes) measure() {
 	anyFull := false
 	if rs := o.rules.Load(); rs != nil {
@@ -482,7 +483,7 @@ func (o *Outboxes) measure() {
 	o.anyFull.Store(anyFull)
 }
 
-// tooMany reports whether more waits than should, in entries or in KiB.
+// tooMany reports whether more than backlog entries, or KiB of entries, wait.
 func (st *state) tooMany(backlog int64) bool {
 	return st.waiting.Load() > backlog || st.bytes.Load()/entryBytes > backlog
 }
@@ -490,8 +491,8 @@ func (st *state) tooMany(backlog int64) bool {
 // AnyFull reports whether writes of some keys are refused.
 func (o *Outboxes) AnyFull() bool { return o.anyFull.Load() }
 
-// Full returns the rule that refuses writes of a key, since too many of its entries wait; false:
-// there is none.
+// Full returns the rule that refuses writes of a key because too many of its entries wait. It
+// returns false if there is none.
 func (o *Outboxes) Full(k storage.Key) (rule string, full bool) {
 	for _, r := range o.rules.Load().of(k.DB) {
 		if r.full.Load() && glob.Match(r.Pattern, k.Name) {
@@ -501,5 +502,5 @@ func (o *Outboxes) Full(k storage.Key) (rule string, full bool) {
 	return "", false
 }
 
-// Lateness returns how long it took from deadlines to the entries in streams, in microseconds.
+// Lateness returns the distribution of the time from a deadline to the entry in the stream, in µs.
 func (o *Outboxes) Lateness() histogram.Reading { return o.late.Read() }

@@ -18,7 +18,7 @@ type governor struct {
 	log   *slog.Logger
 }
 
-// Use replaces the policies that decide in a store from now on.
+// Use replaces the policies that apply to a store.
 func Use(s *storage.Store, set *Set) {
 	if set.Len() == 0 {
 		s.SetGovernor(nil, false)
@@ -29,14 +29,14 @@ func Use(s *storage.Store, set *Set) {
 	s.SetGovernor(&governor{set, of.Clock, of.Logger}, slides)
 }
 
-// Refused is what a write panics with when a policy refuses the key's new deadline, or the lack of
-// one.
+// Refused is the value with which a write panics if a policy refuses the key's new deadline, or the
+// lack of one.
 type Refused struct {
 	Policy   *Policy
 	Deadline int64 // the deadline that was asked for, ttl.None for none
 }
 
-// Governs reports whether there is a policy about a key.
+// Governs reports whether a policy applies to a key.
 func (g *governor) Governs(k storage.Key) bool { return g.Find(k.DB, k.Name) != nil }
 
 // Decide returns the deadline that the policy of a key gives it, and counts the effect. A policy
@@ -74,11 +74,12 @@ func (g *governor) Decide(t *storage.Txn, k storage.Key, deadline ttl.Deadline,
 	}
 }
 
-// policyLogs is how often at most the log says what a policy would do, after the first time.
+// policyLogs is the minimum time between two log lines about the effects of a policy that only
+// warns.
 const policyLogs = time.Hour
 
-// wouldDecide logs what a policy that only warns would do: the first time, and once an hour how
-// often that was.
+// wouldDecide logs the effect that a policy that only warns would have. It logs the first time, and
+// then once an hour with the number of times.
 func (g *governor) wouldDecide(p *Policy, k storage.Key, v Verdict) {
 	p.Unlogged.Add(1)
 	now, last := int64(g.clock.Mono()), p.Logged.Load()
@@ -119,8 +120,8 @@ func (g *governor) MayWrite(t *storage.Txn, k storage.Key, deadline int64) {
 	}
 }
 
-// StreamAge returns the age that the policy of a stream without one gives it, and counts that. A
-// policy that only warns gives none.
+// StreamAge returns the age in ms that the policy of a stream without one gives it, and counts
+// that. It returns 0 if no policy sets an age, or if the policy only warns.
 func (g *governor) StreamAge(k storage.Key) (ms int64, refs object.StreamRefs) {
 	p := g.Find(k.DB, k.Name)
 	if p == nil || p.MaxAge == 0 {
@@ -133,7 +134,7 @@ func (g *governor) StreamAge(k storage.Key) (ms int64, refs object.StreamRefs) {
 	return p.MaxAge, object.StreamRefs(p.AgeRefs)
 }
 
-// moved is a transaction's notes of the deadlines that reading has moved.
+// moved has the deadlines that reading has moved in a transaction.
 type moved struct{ list []move }
 
 // move is one moved deadline. The key's name is valid while its command runs.
@@ -143,7 +144,7 @@ type move struct {
 	was, to int64
 }
 
-// Read moves the deadline of a key that is being read, if its policy says so.
+// Read moves the deadline of a key that is read, if its policy requires that.
 func (g *governor) Read(t *storage.Txn, k storage.Key, item storage.Item) {
 	p := g.Find(k.DB, k.Name)
 	if p == nil {
@@ -176,7 +177,7 @@ func (m *moved) Ended() {
 	m.list = m.list[:0]
 }
 
-// Moves is how many deadlines reading has moved since the transaction's begin, for TakeBack.
+// Moves returns how many deadlines reading has moved since the transaction began, for TakeBack.
 func Moves(t *storage.Txn) int {
 	if m, ok := t.GovernorNoted.(*moved); ok {
 		return len(m.list)
@@ -184,8 +185,8 @@ func Moves(t *storage.Txn) int {
 	return 0
 }
 
-// TakeBack moves back the deadlines that reading has moved since Moves returned since. It is for a
-// command that a policy refuses.
+// TakeBack moves back the deadlines that reading has moved after the call of Moves that returned
+// since. It is for a command that a policy refuses.
 func TakeBack(t *storage.Txn, since int) {
 	m, ok := t.GovernorNoted.(*moved)
 	if !ok {
@@ -199,10 +200,9 @@ func TakeBack(t *storage.Txn, since int) {
 	m.list = m.list[:since]
 }
 
-// Apply gives a key the deadline that a policy wants, if it has another one or none, and a stream
-// its age, as a write of it would. It returns whether one of them changed, or would change if the
-// policy did not only warn. It does nothing for a missing or expired key, or one that the policy is
-// not about.
+// Apply gives a key the deadline that a policy requires, and a stream its age, as a write of the
+// key would. It returns whether one of them changed, or would change if the policy did not only
+// warn. It does nothing for a missing or expired key, or one to which the policy does not apply.
 func Apply(t *storage.Txn, k storage.Key, p *Policy) bool {
 	g, ok := t.Governor(k).(*governor)
 	if !ok || g.Find(k.DB, k.Name) != p {

@@ -1,5 +1,5 @@
-// Package policies has rules about the deadlines of keys. A policy gives a deadline to keys that
-// are written without one, cuts or refuses deadlines that are too late, or moves the deadlines of
+// Package policies implements rules about the deadlines of keys. A policy gives a deadline to keys
+// that are written without one. It can also cut or refuse late deadlines, or move the deadlines of
 // keys that are read. The store asks for its decisions (storage.Governor).
 package policies
 
@@ -40,7 +40,7 @@ type Policy struct {
 	AgeRefs uint8
 
 	Counts Counts
-	// literals is how many bytes of Pattern stand for themselves. NewSet counts them.
+	// literals is the number of bytes of Pattern that stand for themselves. NewSet counts them.
 	literals int
 	// Logged is when the policy's effect was last logged, as a reading of the clock's Mono; 0:
 	// never. Unlogged is how often the policy would have had an effect since.
@@ -97,8 +97,8 @@ func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict)
 	return v
 }
 
-// shorter returns by how much a deadline comes earlier. It depends only on the key, the deadline
-// and the time left, and is spread evenly.
+// shorter returns by how many ms a deadline is moved earlier. It depends only on the key, the
+// deadline and the time left, and is distributed evenly.
 func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
 	if p.Jitter == 0 || deadline <= now {
 		return 0
@@ -129,7 +129,7 @@ func (p *Policy) SlideTo(now, deadline, written int64) int64 {
 	return to
 }
 
-// after is d after an instant, or the end of time.
+// after returns the instant d after at, or the end of time.
 func after(at, d int64) int64 {
 	if at > math.MaxInt64-d {
 		return math.MaxInt64

@@ -13,7 +13,7 @@ type Set struct {
 	count int
 }
 
-// Named returns the policy of a name, nil if there is none.
+// Named returns the policy with a name, or nil if there is none.
 func (s *Set) Named(name []byte) *Policy {
 	for _, p := range s.List() {
 		if p.Name == string(name) {
@@ -23,10 +23,10 @@ func (s *Set) Named(name []byte) *Policy {
 	return nil
 }
 
-// Len is how many policies there are.
+// Len returns the number of policies.
 func (s *Set) Len() int { return s.count }
 
-// Of returns the policies of a database, in the order in which they go before each other.
+// Of returns the policies of a database in the order of their precedence.
 func (s *Set) Of(db int) []*Policy { return s.byDB[db] }
 
 // List returns all policies, database by database, each in the order of Of.
@@ -63,18 +63,19 @@ func NewSet(all []*Policy) *Set {
 	return s
 }
 
-// With returns the set with a policy in place of the one of its name.
+// With returns the set with p in place of the policy of its name.
 func (s *Set) With(p *Policy) *Set {
 	others := slices.DeleteFunc(s.List(), func(o *Policy) bool { return o.Name == p.Name })
 	return NewSet(append(others, p))
 }
 
-// Without returns the set without a policy.
+// Without returns the set without p.
 func (s *Set) Without(p *Policy) *Set {
 	return NewSet(slices.DeleteFunc(s.List(), func(o *Policy) bool { return o == p }))
 }
 
-// Find returns the policy of a key, nil if the key is under none. Any goroutine may call it.
+// Find returns the policy that applies to a key, or nil if there is none. Any goroutine may call
+// it.
 func (s *Set) Find(db int, name []byte) *Policy {
 	for _, p := range s.byDB[db] {
 		if glob.Match(p.Pattern, name) {

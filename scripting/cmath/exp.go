@@ -10,8 +10,8 @@ var (
 )
 
 const (
-	// halvings is how often exp's argument is halved before the series, and the result squared
-	// after it.
+	// halvings is the number of times that exp's argument is halved before the series. The
+	// result is squared as often after it.
 	halvings = 8
 	// nearOne is the distance from 1 within which the logarithm uses its series.
 	nearOne = 0.02
@@ -20,7 +20,7 @@ const (
 	smallestExp = -746 // and zero up to here
 )
 
-// NaN is what the processor gives for an invalid operation: its sign is set.
+// NaN returns the processor's NaN for an invalid operation, whose sign is set.
 func NaN() float64 { return math.Float64frombits(0xfff8 << 48) }
 
 // factorials returns n of 1/first!, 1/(first+step)!, …
@@ -47,7 +47,7 @@ func oddReciprocals(sign float64, n int) []pair {
 	return list
 }
 
-// expm1 is e^x-1 as (1+p)·2^k - 1: it gives p and k.
+// expm1 returns p and k such that e^x-1 is (1+p)·2^k - 1.
 func expm1(x pair) (p pair, k int) {
 	n := math.RoundToEven(x.hi / math.Ln2)
 	r := x.sub(ln2.times(n)).scale(1.0 / (1 << halvings))
@@ -58,7 +58,7 @@ func expm1(x pair) (p pair, k int) {
 	return p, int(n)
 }
 
-// power2 is a·2^k, rounded once, also where the result is subnormal.
+// power2 returns a·2^k, rounded once, even if the result is subnormal.
 func power2(a pair, k int) float64 {
 	_, e := math.Frexp(a.hi)
 	if e+k > -1022 {
@@ -81,7 +81,7 @@ func expPair(x pair) float64 {
 	return power2(pair{1, 0}.add(p), k)
 }
 
-// Exp is e^x.
+// Exp returns e^x.
 func Exp(x float64) float64 {
 	if x != x || math.IsInf(x, 0) {
 		return math.Exp(x)
@@ -89,7 +89,7 @@ func Exp(x float64) float64 {
 	return expPair(pair{x, 0})
 }
 
-// logPair is the natural logarithm of x, which is positive and finite.
+// logPair returns the natural logarithm of x, which is positive and finite.
 func logPair(x float64) pair {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {
@@ -99,7 +99,7 @@ func logPair(x float64) pair {
 	return logNear(m).add(ln2.times(float64(e)))
 }
 
-// logNear is the natural logarithm of x, which is within a factor of two of 1.
+// logNear returns the natural logarithm of x, which is within a factor of two of 1.
 func logNear(x float64) pair {
 	if math.Abs(x-1) < nearOne {
 		d := x - 1
@@ -113,7 +113,7 @@ func logNear(x float64) pair {
 	return pair{y, 0}.add(z.sub(z.mul(z).scale(0.5)))
 }
 
-// Log is the natural logarithm.
+// Log returns the natural logarithm of x.
 func Log(x float64) float64 {
 	switch {
 	case x != x, math.IsInf(x, 1):
@@ -126,8 +126,8 @@ func Log(x float64) float64 {
 	return logPair(x).hi
 }
 
-// Log10 is the decimal logarithm. glibc computes it from the natural logarithm of a number between
-// 1/2 and 2. That is not always the nearest double, so this does the same.
+// Log10 returns the decimal logarithm of x. Like glibc it computes it from the natural logarithm of
+// a number between 1/2 and 2. The result is not always the nearest double.
 func Log10(x float64) float64 {
 	switch {
 	case x != x, math.IsInf(x, 1):
@@ -154,7 +154,7 @@ func Log10(x float64) float64 {
 	return float64(low+float64(overLn10*Log(m))) + float64(n*log2High)
 }
 
-// Pow is x to the power of y.
+// Pow returns x to the power of y.
 func Pow(x, y float64) float64 {
 	switch {
 	case y == 0 || x == 1:
@@ -193,7 +193,7 @@ func Pow(x, y float64) float64 {
 	return sign * expPair(l.times(y))
 }
 
-// nanPower is the power of a NaN, with the sign that glibc returns.
+// nanPower returns the power of a NaN, with the sign that glibc returns.
 func nanPower(x, y float64) float64 {
 	if math.Signbit(x) && math.Mod(y, 2) != 0 && y == math.Trunc(y) {
 		return -x

@@ -2,7 +2,7 @@ package cmath
 
 import "math"
 
-// Mod is the remainder of x/y with x's sign.
+// Mod returns the remainder of x/y, with x's sign.
 func Mod(x, y float64) float64 {
 	switch {
 	case x != x || y != y:
@@ -13,7 +13,7 @@ func Mod(x, y float64) float64 {
 	return math.Mod(x, y)
 }
 
-// Sqrt is the square root.
+// Sqrt returns the square root of x.
 func Sqrt(x float64) float64 {
 	if x < 0 {
 		return NaN()
@@ -29,7 +29,7 @@ const (
 	tiny      = 1.0 / (1 << 28)
 )
 
-// Sinh is the hyperbolic sine.
+// Sinh returns the hyperbolic sine of x.
 func Sinh(x float64) float64 {
 	a, half := math.Abs(x), math.Copysign(0.5, x)
 	switch {
@@ -45,7 +45,7 @@ func Sinh(x float64) float64 {
 	return 2 * half * halfExp(a)
 }
 
-// halfExp is e^x/2, also where e^x is infinite.
+// halfExp returns e^x/2, even if e^x is infinite.
 func halfExp(x float64) float64 {
 	if x < wideExp {
 		return 0.5 * Exp(x)
@@ -54,7 +54,7 @@ func halfExp(x float64) float64 {
 	return float64(0.5*w) * w
 }
 
-// Cosh is the hyperbolic cosine.
+// Cosh returns the hyperbolic cosine of x.
 func Cosh(x float64) float64 {
 	a := math.Abs(x)
 	switch {
@@ -71,7 +71,7 @@ func Cosh(x float64) float64 {
 	return halfExp(a)
 }
 
-// Tanh is the hyperbolic tangent.
+// Tanh returns the hyperbolic tangent of x.
 func Tanh(x float64) float64 {
 	a, z := math.Abs(x), 1.0
 	switch {

@@ -5,20 +5,20 @@ import "math"
 // pair is the unevaluated sum of two doubles: hi is the sum rounded to a double, lo the remainder.
 type pair struct{ hi, lo float64 }
 
-// twoSum is a+b without an error.
+// twoSum returns a+b without an error.
 func twoSum(a, b float64) pair {
 	s := a + b
 	t := s - a
 	return pair{s, (a - (s - t)) + (b - t)}
 }
 
-// fastSum is twoSum where a is zero or not smaller than b.
+// fastSum is twoSum for an a that is zero or not smaller in magnitude than b.
 func fastSum(a, b float64) pair {
 	s := a + b
 	return pair{s, b - (s - a)}
 }
 
-// twoProduct is a*b without an error.
+// twoProduct returns a*b without an error.
 func twoProduct(a, b float64) pair {
 	p := a * b
 	return pair{p, math.FMA(a, b, -p)}
@@ -52,7 +52,7 @@ func (a pair) div(b pair) pair {
 	return fastSum(q1, q2).add(pair{r.hi / b.hi, 0})
 }
 
-// scale is a times a power of two, which must be exact.
+// scale returns a times a power of two. Both products must be exact.
 func (a pair) scale(by float64) pair { return pair{a.hi * by, a.lo * by} }
 
 func (a pair) sqrt() pair {
@@ -64,7 +64,7 @@ func (a pair) sqrt() pair {
 	return fastSum(root, rest.hi/(2*root))
 }
 
-// polynomial is c[0] + x*(c[1] + x*(…)).
+// polynomial returns c[0] + x*(c[1] + x*(…)).
 func polynomial(x pair, c []pair) pair {
 	sum := c[len(c)-1]
 	for i := len(c) - 2; i >= 0; i-- {

@@ -55,12 +55,12 @@ func sinCos(x float64) (sin, cos pair) {
 	return sin, cos
 }
 
-// turnBits is how many bits of a quarter turn stand behind the point: enough for the largest
-// double, and for those that are nearest to a multiple of a quarter turn.
+// turnBits is the number of bits after the binary point of a quarter turn. They suffice for the
+// largest double, and for the doubles nearest to a multiple of a quarter turn.
 const turnBits = 1024 + 64 + 128
 
-// quarterTurn is half of pi, times 2 to the turnBits. It comes of Machin's formula,
-// pi/4 = 4*atan(1/5) - atan(1/239).
+// quarterTurn returns half of pi, times 2 to the turnBits, by Machin's formula, pi/4 = 4*atan(1/5)
+// - atan(1/239).
 var quarterTurn = sync.OnceValue(func() *big.Int {
 	const guard = 32 // bits that the roundings of the sums may change
 	atan := func(of int64) *big.Int {
@@ -102,7 +102,7 @@ func reduceLarge(x float64) (r pair, quarters int64) {
 	return r, quarters
 }
 
-// Sin is the sine of x radians.
+// Sin returns the sine of x radians.
 func Sin(x float64) float64 {
 	switch {
 	case math.IsInf(x, 0):
@@ -114,7 +114,7 @@ func Sin(x float64) float64 {
 	return sin.hi
 }
 
-// Cos is the cosine of x radians.
+// Cos returns the cosine of x radians.
 func Cos(x float64) float64 {
 	switch {
 	case math.IsInf(x, 0):
@@ -126,7 +126,7 @@ func Cos(x float64) float64 {
 	return cos.hi
 }
 
-// Tan is the tangent of x radians.
+// Tan returns the tangent of x radians.
 func Tan(x float64) float64 {
 	switch {
 	case math.IsInf(x, 0):
@@ -138,7 +138,7 @@ func Tan(x float64) float64 {
 	return sin.div(cos).hi
 }
 
-// angle is the angle of the point (x, y), both finite and not both zero.
+// angle returns the angle of the point (x, y), both finite and not both zero.
 func angle(y, x pair) float64 {
 	a := math.Atan2(y.hi, x.hi)
 	sin, cos := sinCos(a)
@@ -152,7 +152,7 @@ const (
 	largeAngle = 1e100
 )
 
-// Atan is the angle whose tangent is x.
+// Atan returns the angle whose tangent is x.
 func Atan(x float64) float64 {
 	if x == 0 || x != x || math.Abs(x) > largeAngle || math.Abs(x) < 1/largeAngle {
 		return math.Atan(x)
@@ -160,7 +160,7 @@ func Atan(x float64) float64 {
 	return angle(pair{x, 0}, pair{1, 0})
 }
 
-// Atan2 is the angle of the point (x, y).
+// Atan2 returns the angle of the point (x, y).
 func Atan2(y, x float64) float64 {
 	for _, v := range []float64{x, y} {
 		if v != v {
@@ -173,7 +173,7 @@ func Atan2(y, x float64) float64 {
 	return angle(pair{y, 0}, pair{x, 0})
 }
 
-// Asin is the angle whose sine is x.
+// Asin returns the angle whose sine is x.
 func Asin(x float64) float64 {
 	switch {
 	case math.Abs(x) > 1:
@@ -184,7 +184,7 @@ func Asin(x float64) float64 {
 	return angle(pair{x, 0}, opposite(x))
 }
 
-// Acos is the angle whose cosine is x.
+// Acos returns the angle whose cosine is x.
 func Acos(x float64) float64 {
 	switch {
 	case math.Abs(x) > 1:
@@ -195,7 +195,7 @@ func Acos(x float64) float64 {
 	return angle(opposite(x), pair{x, 0})
 }
 
-// opposite is the square root of 1-x².
+// opposite returns the square root of 1-x².
 func opposite(x float64) pair {
 	return twoSum(1, -x).mul(twoSum(1, x)).sqrt()
 }

@@ -1,9 +1,9 @@
 package lua
 
-// NArgs is how many arguments the builtin that runs was given.
+// NArgs returns the number of arguments of the running builtin.
 func (L *State) NArgs() int { return L.running.frame().nargs }
 
-// Arg returns argument i, from 1 on; nil where there is none.
+// Arg returns argument i, from 1 on; Nil if there is none.
 func (L *State) Arg(i int) Value {
 	co := L.running
 	f := co.frame()
@@ -13,13 +13,13 @@ func (L *State) Arg(i int) Value {
 	return co.stack[f.base+i-1]
 }
 
-// SetArg changes argument i, which must be one.
+// SetArg changes argument i, which must exist.
 func (L *State) SetArg(i int, v Value) {
 	co := L.running
 	co.stack[co.frame().base+i-1] = v
 }
 
-// Upvalue returns upvalue i, from 1 on, of the builtin that runs.
+// Upvalue returns upvalue i, from 1 on, of the running builtin.
 func (L *State) Upvalue(i int) Value { return L.running.frame().fn.builtin.upvalues[i-1] }
 
 // SetUpvalue changes an upvalue.
@@ -41,7 +41,7 @@ func (L *State) PushNumber(f float64) { L.Push(Number(f)) }
 // PushBool adds a boolean as a result.
 func (L *State) PushBool(b bool) { L.Push(Bool(b)) }
 
-// PushArgs adds the arguments from i on, as results or for CallTop; it gives their number.
+// PushArgs pushes the arguments from i on, as results or for CallTop, and returns their number.
 func (L *State) PushArgs(i int) int {
 	n := L.NArgs() - i + 1
 	if n <= 0 {
@@ -55,8 +55,8 @@ func (L *State) PushArgs(i int) int {
 	return n
 }
 
-// EnsureStack makes sure that n more values can be pushed; it raises "stack overflow" where C's
-// Lua has no room for so many.
+// EnsureStack makes sure that n more values can be pushed. It raises "stack overflow" if C's Lua
+// has no room for so many.
 func (L *State) EnsureStack(n int) {
 	co := L.running
 	if n > maxBuiltinStack || co.top-co.frame().base+n > maxBuiltinStack {
@@ -65,13 +65,13 @@ func (L *State) EnsureStack(n int) {
 	co.need(L, n)
 }
 
-// HasStack reports whether n more values fit the stack, as EnsureStack sees it.
+// HasStack reports whether EnsureStack allows n more values.
 func (L *State) HasStack(n int) bool {
 	co := L.running
 	return n <= maxBuiltinStack && co.top-co.frame().base+n <= maxBuiltinStack
 }
 
-// typeName is an argument's type for an error.
+// typeName returns the name of an argument's type for an error.
 func (L *State) typeName(i int) string {
 	if i > L.NArgs() {
 		return "no value"
@@ -94,7 +94,7 @@ func (L *State) ArgError(i int, message string) {
 	L.Errorf("bad argument #%d to '%s' (%s)", i, name, message)
 }
 
-// OptionError raises ArgError for a word that is none of those expected.
+// OptionError raises the error for an argument that is none of the expected words.
 func (L *State) OptionError(i int, word string) {
 	L.Reserve(len(word))
 	L.ArgError(i, "invalid option '"+word+"'")
@@ -105,7 +105,7 @@ func (L *State) TypeError(i int, want string) {
 	L.ArgError(i, want+" expected, got "+L.typeName(i))
 }
 
-// CheckAny returns an argument that must be there.
+// CheckAny returns argument i and raises an error if there is none.
 func (L *State) CheckAny(i int) Value {
 	if i > L.NArgs() {
 		L.ArgError(i, "value expected")
@@ -113,7 +113,7 @@ func (L *State) CheckAny(i int) Value {
 	return L.Arg(i)
 }
 
-// CheckTable returns an argument that must be a table.
+// CheckTable returns argument i and raises an error unless it is a table.
 func (L *State) CheckTable(i int) *Table {
 	v := L.Arg(i)
 	if !v.isTable() {
@@ -122,7 +122,7 @@ func (L *State) CheckTable(i int) *Table {
 	return v.table()
 }
 
-// CheckFunction returns an argument that must be a function.
+// CheckFunction returns argument i and raises an error unless it is a function.
 func (L *State) CheckFunction(i int) Value {
 	v := L.Arg(i)
 	if v.Kind() != KindFunction {
@@ -131,7 +131,7 @@ func (L *State) CheckFunction(i int) Value {
 	return v
 }
 
-// CheckString returns an argument that must be a string or a number.
+// CheckString returns argument i as text. It raises an error unless it is a string or a number.
 func (L *State) CheckString(i int) string {
 	v := L.Arg(i)
 	if v.isString() {
@@ -144,7 +144,7 @@ func (L *State) CheckString(i int) string {
 	return s
 }
 
-// CheckStringValue is CheckString that returns the value.
+// CheckStringValue is CheckString, but returns a Value.
 func (L *State) CheckStringValue(i int) Value {
 	if v := L.Arg(i); v.isString() {
 		return v
@@ -152,7 +152,7 @@ func (L *State) CheckStringValue(i int) Value {
 	return L.String(L.CheckString(i))
 }
 
-// OptString is CheckString for an argument that may be missing or nil.
+// OptString is CheckString, but returns other for a missing argument or nil.
 func (L *State) OptString(i int, other string) string {
 	if L.Arg(i).IsNil() {
 		return other
@@ -160,7 +160,7 @@ func (L *State) OptString(i int, other string) string {
 	return L.CheckString(i)
 }
 
-// CheckNumber returns an argument that must be a number or text of one.
+// CheckNumber returns argument i. It raises an error unless it is a number or text of one.
 func (L *State) CheckNumber(i int) float64 {
 	v := L.Arg(i)
 	if v.isNumber() {
@@ -173,7 +173,7 @@ func (L *State) CheckNumber(i int) float64 {
 	return f
 }
 
-// OptNumber is CheckNumber for an argument that may be missing or nil.
+// OptNumber is CheckNumber, but returns other for a missing argument or nil.
 func (L *State) OptNumber(i int, other float64) float64 {
 	if L.Arg(i).IsNil() {
 		return other
@@ -181,10 +181,10 @@ func (L *State) OptNumber(i int, other float64) float64 {
 	return L.CheckNumber(i)
 }
 
-// CheckInt returns a number as C's int: cut to a whole one, and to 32 bits as x86-64 does it.
+// CheckInt returns a number as C's int: truncated, then cut to 32 bits as x86-64 does it.
 func (L *State) CheckInt(i int) int { return int(int32(ToInteger(L.CheckNumber(i)))) }
 
-// OptInt is CheckInt for an argument that may be missing or nil.
+// OptInt is CheckInt, but returns other for a missing argument or nil.
 func (L *State) OptInt(i, other int) int {
 	if L.Arg(i).IsNil() {
 		return other
@@ -192,10 +192,10 @@ func (L *State) OptInt(i, other int) int {
 	return L.CheckInt(i)
 }
 
-// CheckInteger returns a number as Lua 5.1's lua_Integer of 64 bits: cut to a whole one.
+// CheckInteger returns a number as Lua 5.1's lua_Integer of 64 bits: truncated.
 func (L *State) CheckInteger(i int) int { return int(ToInteger(L.CheckNumber(i))) }
 
-// OptInteger is CheckInteger for an argument that may be missing or nil.
+// OptInteger is CheckInteger, but returns other for a missing argument or nil.
 func (L *State) OptInteger(i, other int) int {
 	if L.Arg(i).IsNil() {
 		return other

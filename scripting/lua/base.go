@@ -42,7 +42,8 @@ func baseAssert(L *State) int {
 	return L.PushArgs(1)
 }
 
-// baseCollect returns sizes; it collects nothing, since the Go runtime does that by itself.
+// baseCollect implements collectgarbage. It collects nothing, because the Go runtime does that
+// itself.
 func baseCollect(L *State) int {
 	option := L.OptString(1, "collect")
 	L.OptInt(2, 0)
@@ -75,14 +76,14 @@ func baseError(L *State) int {
 	return 0
 }
 
-// at returns text after the place of the function at a level. The text may be long, so join counts
+// at returns text after the place of the function at a level. The text may be long, and join counts
 // its memory before it copies.
 func (L *State) at(level int, text Value) Value {
 	return L.join([]Value{L.String(L.Where(level)), text})
 }
 
-// PCallWith makes a builtin like pcall. convert may replace the error before the program gets it;
-// nil: the error is passed on as it is.
+// PCallWith returns a builtin like pcall. convert may replace the error before the program gets it;
+// with nil the program gets the error unchanged.
 func PCallWith(convert func(L *State, v Value) Value) Builtin {
 	return func(L *State) int {
 		L.CheckAny(1)
@@ -350,7 +351,8 @@ func baseLoadString(L *State) int {
 	return L.load(source, L.OptString(2, source))
 }
 
-// load compiles a program and gives its function, or nil and the error.
+// load compiles a program and pushes its function, or nil and the error. It returns the number of
+// values pushed.
 func (L *State) load(source, name string) int {
 	p, err := L.Compile(source, name)
 	L.Check()
@@ -452,7 +454,8 @@ func baseGetFEnv(L *State) int {
 	return 1
 }
 
-// baseSetFEnv changes no thread's environment: that would outlive the program.
+// baseSetFEnv implements setfenv, except for threads: a thread's environment would outlive the
+// program.
 func baseSetFEnv(L *State) int {
 	env := L.CheckTable(2)
 	fn := environmentOf(L, false)
@@ -509,7 +512,7 @@ func coResume(L *State) int {
 	return n + 1
 }
 
-// resumeArgs resumes a coroutine with the arguments of the builtin that runs, from one on.
+// resumeArgs resumes a coroutine with the running builtin's arguments, from argument from on.
 func (L *State) resumeArgs(co *Coroutine, from int) (results int, ok bool) {
 	if co.status != coSuspended {
 		L.Push(L.String("cannot resume " + statusNames[co.status] + " coroutine"))

@@ -6,7 +6,7 @@ const (
 	maxNested      = 200
 	maxNestedError = maxNested + maxNested/8
 
-	// maxFrames is how deep calls of one coroutine may be.
+	// maxFrames is the maximum depth of the calls of one coroutine.
 	maxFrames = 20000
 
 	// maxBuiltinStack is how many values a builtin may have on its stack.
@@ -16,7 +16,7 @@ const (
 	all = -1
 )
 
-// Call calls a function and gives its first result.
+// Call calls a function and returns its first result.
 func (L *State) Call(fn Value, args ...Value) Value {
 	co := L.running
 	co.need(L, len(args)+1)
@@ -30,8 +30,8 @@ func (L *State) Call(fn Value, args ...Value) Value {
 }
 
 // CallTop calls the function below the top nargs values of the stack, which are its arguments. The
-// results replace the function and the arguments. There are as many as results says; -1: all.
-// CallTop returns the number of results; Top reads them.
+// results replace the function and the arguments. Their number is adjusted to results, unless that
+// is -1. CallTop returns the number of results; Top reads them.
 func (L *State) CallTop(nargs, results int) int {
 	co := L.running
 	at := co.top - nargs - 1
@@ -48,7 +48,7 @@ func (L *State) Top(i int) Value { return L.running.stack[L.running.top-i] }
 // Replace changes the value i below the top of the stack.
 func (L *State) Replace(i int, v Value) { L.running.stack[L.running.top-i] = v }
 
-// Pop takes values off the stack.
+// Pop removes n values from the stack.
 func (L *State) Pop(n int) { L.running.top -= n }
 
 // enter counts a call that takes Go stack. It also ends a killed program, because the called
@@ -189,7 +189,7 @@ func (L *State) pushFrame(co *Coroutine, fn *Function, at, want int) {
 	co.frames = append(co.frames, frame{fn: fn, base: base, ret: at, want: want, nargs: extra})
 }
 
-// argTable is the table "arg" of a function that has "..." and never uses it.
+// argTable returns the table "arg" of a function that has "..." and never uses it.
 func (L *State) argTable(co *Coroutine, from, n int) Value {
 	t := L.NewTable(n, 1)
 	copy(t.array, co.stack[from:from+n])

@@ -14,19 +14,19 @@ type Program struct {
 	mark  uint8  // the owner's
 }
 
-// Bytes is the memory that the program keeps, in bytes.
+// Bytes returns the memory of the program, in bytes.
 func (p *Program) Bytes() int64 { return p.bytes }
 
 // CompileOptions bound a compilation.
 type CompileOptions struct {
-	// Name is the chunk's name as Lua has it: "@user_script" or "=user_script" is shown as
-	// user_script, anything else as the program's text.
+	// Name is the name of the chunk. Errors show "@user_script" or "=user_script" as
+	// user_script, and any other name as the program's text.
 	Name string
-	// Memory is how much the compilation may take, in bytes; 0: as much as it needs.
+	// Memory is the memory limit of the compilation, in bytes; 0 means no limit.
 	Memory int64
 	owner  *State
 	levels int // nested calls around the compilation
-	// Stop ends the compilation, with ErrStopped, soon after it has become true; nil: nothing does.
+	// Stop ends the compilation with ErrStopped soon after it has become true. It may be nil.
 	Stop *atomic.Bool
 }
 

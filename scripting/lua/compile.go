@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// ErrStopped is the error of a compilation that CompileOptions.Stop ended, ErrMemory that of one
-// that needs more than CompileOptions.Memory.
+// ErrStopped is the error of a compilation that CompileOptions.Stop ended. ErrMemory is that of a
+// compilation that needs more than CompileOptions.Memory.
 var (
 	ErrStopped = errors.New("compilation was stopped")
 	ErrMemory  = errors.New("not enough memory")
 )
 
-// Compile compiles a chunk. The error's text is Lua's, "user_script:1: …". It does not accept
-// precompiled chunks of C's Lua, as Redis does not.
+// Compile compiles a chunk. The error's text is Lua's, "user_script:1: …". Like Redis, Compile does
+// not accept precompiled chunks of C's Lua.
 func Compile(source string, o CompileOptions) (*Program, error) {
 	return parse(source, &o)
 }

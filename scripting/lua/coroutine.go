@@ -14,8 +14,8 @@ const (
 
 var statusNames = [...]string{"suspended", "running", "normal", "dead"}
 
-// Coroutine is a stack of its own with the calls on it. A coroutine runs on the goroutine of
-// the one that resumes it.
+// Coroutine is a stack of its own with the calls on it. A coroutine runs on the goroutine of the
+// coroutine that resumes it.
 //
 //	stack    …  ret  arguments / registers …         …  top      slack
 //	                 ^ base of frame
@@ -64,11 +64,11 @@ func (L *State) newCoroutine() *Coroutine {
 	return co
 }
 
-// Value is the coroutine as a value.
+// Value returns the coroutine as a value.
 func (co *Coroutine) Value() Value { return Value{ref: &co.header} }
 
-// Running returns the running coroutine; main is true for the state's own, which no program
-// created.
+// Running returns the running coroutine. main is true for the state's main coroutine, which no
+// program created.
 func (L *State) Running() (co *Coroutine, main bool) { return L.running, L.running == L.main }
 
 func (co *Coroutine) frame() *frame { return &co.frames[len(co.frames)-1] }
@@ -100,7 +100,7 @@ func (co *Coroutine) growFrames(L *State) {
 	co.frames = frames
 }
 
-// reset empties a coroutine that nothing runs on, and returns large stacks.
+// reset empties a coroutine that runs nothing, and frees large stacks.
 func (co *Coroutine) reset(L *State) {
 	co.close(0)
 	const keep = 1024
@@ -189,8 +189,8 @@ func (L *State) runCoroutine(co *Coroutine, n int) (results int) {
 	return co.top - 1
 }
 
-// yield suspends the coroutine of the builtin that calls it, whose arguments become the results of
-// resume. The builtin must return yield's result.
+// yield suspends the coroutine of the builtin that calls it. That builtin's arguments become the
+// results of resume. The builtin must return yield's result.
 func (L *State) yield() int {
 	co := L.running
 	if co == L.main || L.nested != co.nested {

@@ -36,13 +36,13 @@ type jumps struct{ first, last int }
 
 var noJumps = jumps{noJump, noJump}
 
-// alone is a list of the jump at a place.
+// alone returns a list of the one jump at a place.
 func alone(at int) jumps { return jumps{at, at} }
 
 const (
 	noJump      = -1
 	keyConstant = 1 << 30
-	// maxJump is how far C's Lua jumps.
+	// maxJump is the maximum distance of a jump in C's Lua.
 	maxJump = 1<<17 - 1
 )
 
@@ -170,7 +170,7 @@ func (f *function) otherConstant(v Value) int {
 
 // Expressions
 
-// setResults makes a call or "..." return so many values; all: as many as there are.
+// setResults sets the number of results of a call or "..."; all: as many as there are.
 func (f *function) setResults(e *expr, n int) {
 	switch e.kind {
 	case exCall:
@@ -312,7 +312,8 @@ func (f *function) toValue(e *expr) {
 	}
 }
 
-// toOperand makes a value a constant or puts it into a register: constant says which.
+// toOperand makes a value a constant, if possible, or puts it into a register; constant reports
+// which.
 func (f *function) toOperand(e *expr) (at int, constant bool) {
 	f.toValue(e)
 	if !e.hasJumps() {
@@ -379,7 +380,7 @@ func (f *function) storeField(table, key int, e *expr) {
 	f.emit(opSetTable, table, key, value)
 }
 
-// self prepares the call of a method: function and object go into two registers.
+// self prepares the call of a method: it puts the function and the object into two registers.
 func (f *function) self(e *expr, name int) {
 	f.toAnyRegister(e)
 	f.freeExpr(e)
@@ -389,7 +390,7 @@ func (f *function) self(e *expr, name int) {
 	e.set(exRegister, at)
 }
 
-// index makes e the field key of e, which is in a register.
+// index turns e, which is in a register, into its field with a key.
 func (f *function) index(e, key *expr) {
 	at, constant := f.toOperand(key)
 	if constant {
@@ -407,7 +408,7 @@ func (f *function) negate(e *expr) {
 	f.setA(at, 1-f.code[at].a())
 }
 
-// jumpIf adds a jump for when a value is as true as cond.
+// jumpIf adds a jump that is taken if the truth of a value is cond.
 func (f *function) jumpIf(e *expr, cond bool) int {
 	c := 0
 	if cond {
@@ -503,7 +504,7 @@ func fromFloatByte(b int) int {
 	return (b&7 + 8) << (e - 1)
 }
 
-// fixLine gives the last instruction another line than that of the last token.
+// fixLine changes the line of the last instruction, which has that of the last token.
 func (f *function) fixLine(line int) { f.lines[len(f.lines)-1] = int32(line) }
 
 // setList adds the elements that are in registers above table to it: n of them, up to element

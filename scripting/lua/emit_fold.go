@@ -37,7 +37,7 @@ func arith(op opcode, a, b float64) float64 {
 	return power(a, b)
 }
 
-// power is Lua's ^.
+// power returns a to the power of b, as Lua's ^ does.
 func power(a, b float64) float64 {
 	if b == 2 {
 		return a * a
@@ -45,7 +45,7 @@ func power(a, b float64) float64 {
 	return cmath.Pow(a, b)
 }
 
-// unary applies a prefix operator but not.
+// unary applies a prefix operator other than not.
 func (f *function) unary(op opcode, e *expr) {
 	if op == opUnm && e.isNumeral() {
 		if n, ok := fold(op, e.number, 0); ok {
@@ -92,7 +92,7 @@ func (f *function) freeBoth(a, b *expr) {
 	f.freeExpr(a)
 }
 
-// compare applies a comparison; the outcome is a jump for when it is cond.
+// compare applies a comparison. Its outcome is a jump that is taken if the result is cond.
 func (f *function) compare(op opcode, cond bool, a, b *expr) {
 	x, constantX := f.toOperand(a)
 	y, constantY := f.toOperand(b)

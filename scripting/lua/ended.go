@@ -1,6 +1,6 @@
 package lua
 
-// ended is where a killed program was.
+// ended is the place where a killed program was.
 type ended struct {
 	source string
 	line   int

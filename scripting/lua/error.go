@@ -78,7 +78,7 @@ func (L *State) fault(format string, args ...any) {
 	L.Error(L.String(L.Where(0) + fmt.Sprintf(format, args...)))
 }
 
-// reserveText makes sure that there is room for an error that quotes long texts.
+// reserveText makes sure that the limit leaves room for an error that quotes long texts.
 func (L *State) reserveText(args []any) {
 	const copies, long = 4, 1 << 12 // formatting doubles its buffer, and the place comes before it
 	for _, arg := range args {

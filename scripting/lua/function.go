@@ -35,19 +35,19 @@ const (
 	upvalueSize  = int64(unsafe.Sizeof(upvalue{}))
 )
 
-// Value is the function as a value.
+// Value returns the function as a value.
 func (f *Function) Value() Value { return Value{ref: &f.header} }
 
 // IsBuiltin reports whether the function is one in Go.
 func (f *Function) IsBuiltin() bool { return f.proto == nil }
 
-// Env is the table of the function's global variables.
+// Env returns the table of the function's global variables.
 func (f *Function) Env() *Table { return f.env }
 
 // SetEnv sets the table of the function's global variables.
 func (f *Function) SetEnv(t *Table) { f.env = t }
 
-// newClosure makes a function of a program, without its upvalues.
+// newClosure returns a function of a program, without its upvalues.
 func (L *State) newClosure(p *proto, env *Table) *Function {
 	n := len(p.upvalues)
 	L.account(functionSize + int64(n)*8)

@@ -103,7 +103,7 @@ func (l *lexer) fail(message string, near token) {
 	panic(&syntaxError{errors.New(text)})
 }
 
-// shown is a token as errors show it.
+// shown returns a token as errors show it.
 func (l *lexer) shown(t token) string {
 	switch t {
 	case tkName, tkString, tkNumber:
@@ -113,7 +113,7 @@ func (l *lexer) shown(t token) string {
 	return t.String()
 }
 
-// failHere is an error near the token that is looked at.
+// failHere raises an error near the present token.
 func (l *lexer) failHere(message string) { l.fail(message, l.now.kind) }
 
 // use counts bytes that the program will keep.
@@ -228,7 +228,7 @@ func (l *lexer) scan() lexeme {
 	}
 }
 
-// either is a token of one byte, or of two when with follows.
+// either reads a token of two bytes if the second is with, and otherwise one of one byte.
 func (l *lexer) either(one, with byte, two token) lexeme {
 	l.pos++
 	if l.at(0, with) {
@@ -238,7 +238,7 @@ func (l *lexer) either(one, with byte, two token) lexeme {
 	return lexeme{kind: token(one)}
 }
 
-// newline skips the end of a line, which two different bytes may make.
+// newline skips the end of a line, which may be two different bytes (CR and LF).
 func (l *lexer) newline() {
 	first := l.source[l.pos]
 	l.pos++
@@ -262,8 +262,8 @@ func (l *lexer) comment() {
 	}
 }
 
-// bracket looks for a long bracket here, [[ or [==[: level is the number of equals signs; ok is
-// false where there is none.
+// bracket reports whether a long bracket begins here, such as [[ or [==[. level is the number of
+// equals signs.
 func (l *lexer) bracket(c byte) (level int, ok bool) {
 	for l.at(level+1, '=') {
 		level++
@@ -435,7 +435,7 @@ func (l *lexer) word() lexeme {
 	return lexeme{kind: tkName, text: l.internString(l.raw)}
 }
 
-// intern returns the program's one string of these bytes.
+// intern returns the program's only string with these bytes.
 func (l *lexer) intern(b []byte) *String {
 	if s, ok := l.strings[string(b)]; ok {
 		return s

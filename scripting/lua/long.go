@@ -11,7 +11,7 @@ const (
 	copyEvery = 1 << 20
 )
 
-// Append is append for a text, which may be long.
+// Append appends a text to b, and polls for a kill if the text is long.
 func (L *State) Append(b []byte, s string) []byte {
 	if len(s) <= copyEvery {
 		return append(b, s...)
@@ -30,7 +30,8 @@ func (L *State) appendLong(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// cText is a text as C reads numbers from it: up to a NUL, without the cutset's bytes around it.
+// cText returns a text as C reads numbers from it: up to a NUL, without the cutset's bytes around
+// it.
 func cText(s, cutset string, look func()) string {
 	if len(s) <= lookEvery {
 		if end := strings.IndexByte(s, 0); end >= 0 {
@@ -47,7 +48,7 @@ func cText(s, cutset string, look func()) string {
 	return trim(s, cutset, look)
 }
 
-// trim is strings.Trim.
+// trim is strings.Trim, but calls look regularly.
 func trim(s, cutset string, look func()) string {
 	for s != "" {
 		piece := s[:min(len(s), lookEvery)]
@@ -68,5 +69,5 @@ func trim(s, cutset string, look func()) string {
 	return s
 }
 
-// Trim is strings.Trim.
+// Trim is strings.Trim, but polls for a kill.
 func (L *State) Trim(s, cutset string) string { return trim(s, cutset, L.Check) }

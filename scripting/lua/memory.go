@@ -16,7 +16,7 @@ type memory struct {
 	epoch uint8 // of the last measurement: objects marked with it have been seen
 }
 
-// reserve is the part of the limit that must be free after a measurement: with less the state
+// reserve is the part of the limit that must be free after a measurement. With less, the state
 // would measure all the time.
 const reserve = 16
 
@@ -36,8 +36,8 @@ func (L *State) SetMemoryLimit(limit int64) {
 	m.room = limit - m.live
 }
 
-// Memory measures what is reachable in the state, in bytes. Values that only Go variables refer to
-// are not counted.
+// Memory measures and returns the memory that is reachable in the state, in bytes. Values that only
+// Go variables refer to are not counted.
 func (L *State) Memory() int64 { return L.measure() }
 
 // Allocated returns how much was allocated and not yet found to be garbage, in bytes. It is never
@@ -91,7 +91,7 @@ func roundBytes(n int64) int64 {
 	return (n + page - 1) &^ (page - 1)
 }
 
-// meter adds up the reachable memory. Objects are queued until their references are followed, so a
+// meter adds up the reachable memory. It queues objects before it follows their references, so a
 // deep structure needs no deep Go stack.
 type meter struct {
 	L     *State

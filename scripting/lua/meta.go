@@ -52,7 +52,7 @@ func (L *State) MetatableOf(v Value) *Table {
 	return nil
 }
 
-// Metafield returns a field of a value's metatable, "__tostring"; nil if there is none.
+// Metafield returns a field of a value's metatable, such as "__tostring"; Nil if there is none.
 func (L *State) Metafield(v Value, name string) Value {
 	if meta := L.MetatableOf(v); meta != nil {
 		return meta.GetString(name)
@@ -85,7 +85,7 @@ func (t *Table) event(e event) Value {
 	return Nil
 }
 
-// Index is v[key], with metamethods.
+// Index returns v[key], with metamethods.
 func (L *State) Index(v, key Value) Value {
 	L.Check() // to compare it with long keys, or with many, takes time
 	for range maxLoop {
@@ -115,7 +115,7 @@ func (L *State) Index(v, key Value) Value {
 
 const errReadonly = "Attempt to modify a readonly table"
 
-// SetIndex is v[key] = value, with metamethods; a readonly table raises an error.
+// SetIndex sets v[key] to value, with metamethods. A readonly table raises an error.
 func (L *State) SetIndex(v, key, value Value) {
 	L.Check()
 	for range maxLoop {
@@ -146,7 +146,7 @@ func (L *State) SetIndex(v, key, value Value) {
 	L.fault("loop in settable")
 }
 
-// assign sets a key whose value is at p, if that is not nil.
+// assign sets a key's value. p is the place of the present value, or nil.
 func (t *Table) assign(L *State, p *Value, key, value Value) {
 	if p == nil {
 		t.Set(L, key, value)
@@ -156,7 +156,7 @@ func (t *Table) assign(L *State, p *Value, key, value Value) {
 	*p = value
 }
 
-// RawSet is rawset: without metamethods; a readonly table raises an error.
+// RawSet implements rawset: it uses no metamethods. A readonly table raises an error.
 func (L *State) RawSet(t *Table, key, value Value) {
 	if t.readonly {
 		L.fault(errReadonly)
@@ -167,7 +167,7 @@ func (L *State) RawSet(t *Table, key, value Value) {
 // callNone calls a function and drops its results.
 func (L *State) callNone(fn Value, args ...Value) { L.Call(fn, args...) }
 
-// Equal is a == b, with metamethods.
+// Equal reports whether a == b, with metamethods.
 func (L *State) Equal(a, b Value) bool {
 	if a.RawEqual(b) {
 		return true
@@ -189,7 +189,7 @@ func (L *State) Equal(a, b Value) bool {
 	return L.Call(tm, a, b).Truth()
 }
 
-// Less is a < b, with metamethods.
+// Less reports whether a < b, with metamethods.
 func (L *State) Less(a, b Value) bool {
 	if a.Kind() == b.Kind() {
 		switch a.Kind() {
@@ -206,7 +206,7 @@ func (L *State) Less(a, b Value) bool {
 	return false
 }
 
-// lessEqual is a <= b.
+// lessEqual reports whether a <= b, with metamethods.
 func (L *State) lessEqual(a, b Value) bool {
 	if a.Kind() == b.Kind() {
 		switch a.Kind() {
@@ -226,7 +226,7 @@ func (L *State) lessEqual(a, b Value) bool {
 	return false
 }
 
-// order compares by a metamethod, which both must have; ok is false if they have not.
+// order compares by a metamethod that both values must have; ok is false if they do not.
 func (L *State) order(a, b Value, e event) (result, ok bool) {
 	tm := L.metamethod(a, e)
 	if tm.ref == nil || !tm.RawEqual(L.metamethod(b, e)) {
@@ -246,7 +246,7 @@ func compareStrings(a, b string) int {
 	return 0
 }
 
-// length is #v.
+// length returns #v.
 func (L *State) length(v Value) Value {
 	switch v.Kind() {
 	case KindTable:
@@ -258,7 +258,7 @@ func (L *State) length(v Value) Value {
 	return Nil
 }
 
-// arithmetic does an operation whose operands are not both numbers.
+// arithmetic computes an operation whose operands are not both numbers.
 func (L *State) arithmetic(op opcode, a, b Value) Value {
 	x, okX := L.ToNumber(a)
 	y, okY := L.ToNumber(b)
@@ -294,7 +294,7 @@ func (L *State) ToString(v Value) string {
 	return s
 }
 
-// tostring is ToString for any result that the metamethod may give.
+// tostring is ToString, but returns any result that the metamethod may have.
 func (L *State) tostring(v Value) Value {
 	if meta := L.MetatableOf(v); meta != nil {
 		if p := meta.findString(nameTostring); p != nil && p.ref != nil {
@@ -319,7 +319,7 @@ func (L *State) tostring(v Value) Value {
 
 var wordNil, wordTrue, wordFalse = Constant("nil"), Constant("true"), Constant("false")
 
-// numberString is a number's text as a value.
+// numberString returns a number's text as a value.
 func (L *State) numberString(f float64) Value {
 	var tmp [32]byte
 	return L.Bytes(AppendNumber(tmp[:0], f))

@@ -3,7 +3,7 @@ package lua
 // Errors name the wrong value as the program does: "global 'x'", "local 'y'", "field 'z'". The name
 // comes from the compiled function: from the instruction that put the value into its register.
 
-// typeError raises the error for a value that an operation can't be done with.
+// typeError raises the error for a value of a type that an operation does not support.
 func (L *State) typeError(v Value, operation string) {
 	L.typeErrorNamed(v, operation, L.nameOf(v))
 }
@@ -44,7 +44,7 @@ func (L *State) nameOf(v Value) string {
 	return ""
 }
 
-// operands are the registers that an instruction reads and that may have the wrong type.
+// operands returns the registers that an instruction reads and that may have the wrong type.
 func operands(i instruction) []int {
 	switch op := i.op(); {
 	case op >= opAdd && op <= opPow:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// exact is the first whole number that needs more digits than numbers are written with.
+// exact is the first whole number that needs more digits than AppendNumber writes.
 const exact = 1e14
 
 // AppendNumber writes a number as Lua does, with C's %.14g.
@@ -27,7 +27,7 @@ func AppendNumber(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, 'g', 14, 64)
 }
 
-// FormatNumber is AppendNumber that gives a string.
+// FormatNumber is AppendNumber, but returns a string.
 func FormatNumber(f float64) string {
 	var tmp [32]byte
 	return string(AppendNumber(tmp[:0], f))
@@ -74,14 +74,14 @@ func parseNumber(s string, look func()) (f float64, ok bool) {
 }
 
 // Numerals longer than longNumeral are shortened before they are parsed, because strconv misplaces
-// a point after more than 800 digits. keptDigits digits remain, which is enough: no number halfway
-// between two doubles has more than 767.
+// a point after more than 800 digits. keptDigits digits remain. That suffices, because no number
+// halfway between two doubles has more than 767.
 const (
 	longNumeral = 800
 	keptDigits  = 780
 )
 
-// shortNumeral returns a short numeral of the same value; an empty one if s is none.
+// shortNumeral returns a short numeral of the same value, or an empty one if s is no numeral.
 //
 //	[+-] [0x] ddd…ddd [1] e|p exponent      1: digits other than zero were left out behind the others
 func shortNumeral(s string, look func()) string {
@@ -190,8 +190,8 @@ func smallInteger(s string) (f float64, ok bool) {
 	return float64(n), true
 }
 
-// ToInteger is C's conversion of a double to a 64-bit integer, as x86-64 does it: a number out of
-// range becomes the smallest integer.
+// ToInteger converts a double to a 64-bit integer as C does on x86-64. A number out of range
+// becomes the smallest integer.
 func ToInteger(f float64) int64 {
 	if f >= -math.MaxInt64 && f < math.MaxInt64 {
 		return int64(f)
@@ -199,5 +199,5 @@ func ToInteger(f float64) int64 {
 	return math.MinInt64
 }
 
-// modulo is Lua's %.
+// modulo returns the result of Lua's %.
 func modulo(a, b float64) float64 { return a - math.Floor(a/b)*b }

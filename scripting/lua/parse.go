@@ -49,8 +49,8 @@ type block struct {
 	loop     bool
 }
 
-// parser compiles in one pass over the tokens: expressions are described (expr) until it is
-// known where their value is wanted.
+// parser compiles in one pass over the tokens. It describes an expression (expr) until it is known
+// where the value goes.
 type parser struct {
 	*lexer
 	f       *function
@@ -132,7 +132,7 @@ func exactly[T any](s []T) []T {
 
 func (p *parser) expected(t token) { p.failHere("'" + t.String() + "' expected") }
 
-// limit raises the error of a function that has too many of something.
+// limit raises an error if n, the number of something in a function, exceeds most.
 func (p *parser) limit(f *function, n, most int, what string) {
 	if n <= most {
 		return
@@ -144,7 +144,7 @@ func (p *parser) limit(f *function, n, most int, what string) {
 	p.fail(where+" has more than "+strconv.Itoa(most)+" "+what, tkNone)
 }
 
-// accept skips a token if it is the one that is next.
+// accept skips the present token if it is t, and reports whether it did.
 func (p *parser) accept(t token) bool {
 	if p.now.kind != t {
 		return false
@@ -160,7 +160,7 @@ func (p *parser) want(t token) {
 	p.next()
 }
 
-// match reads the token what, which closes who, opened at line; another token is an error.
+// match reads the token what, which closes the token who of a line. Any other token is an error.
 func (p *parser) match(what, who token, line int) {
 	if p.accept(what) {
 		return
@@ -208,7 +208,7 @@ func (p *parser) begin(n int) {
 	}
 }
 
-// endLocals ends the scope of the variables but for the first n.
+// endLocals ends the scope of all variables except the first n.
 func (p *parser) endLocals(n int) {
 	f := p.f
 	for _, at := range f.active[n:] {

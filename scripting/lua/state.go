@@ -29,7 +29,7 @@ type State struct {
 	ended       ended
 }
 
-// NewState makes a state without any library and without bounds.
+// NewState returns a state without any library and without bounds.
 func NewState() *State {
 	L := &State{}
 	L.memory.init()
@@ -41,7 +41,7 @@ func NewState() *State {
 	return L
 }
 
-// Globals is the table of global variables, which is the environment of builtins.
+// Globals returns the table of global variables, which is the environment of builtins.
 func (L *State) Globals() *Table { return L.globals }
 
 // SetGlobals replaces the table of global variables.
@@ -63,7 +63,7 @@ func (L *State) Kill(why error) {
 	}
 }
 
-// Killed says why the state was killed; nil: it was not.
+// Killed returns the reason why the state was killed; nil if it was not.
 func (L *State) Killed() error {
 	if why := L.killed.Load(); why != nil {
 		return *why
@@ -71,8 +71,8 @@ func (L *State) Killed() error {
 	return nil
 }
 
-// Check ends the builtin that calls it if the state was killed. It costs next to nothing. Calls
-// of functions do it, so a loop that calls back need not.
+// Check ends the calling builtin if the state was killed. It costs next to nothing. Calls of
+// functions check too, so a loop that calls Lua functions need not.
 func (L *State) Check() {
 	if L.interrupted.Load() {
 		L.looked()
@@ -102,8 +102,8 @@ func (L *State) Reset() {
 	L.ended, L.handling = ended{}, false
 }
 
-// NewFunction makes a builtin a value. Errors use the name by which the program called it; name is
-// for calls without one. The builtin reads upvalues with Upvalue.
+// NewFunction returns a builtin as a value. Errors use the name by which the program called it, or
+// else name. The builtin reads upvalues with Upvalue.
 func (L *State) NewFunction(name string, fn Builtin, upvalues ...Value) Value {
 	L.account(functionSize + builtinSize + int64(len(upvalues))*valueSize)
 	L.lastID++

@@ -50,8 +50,8 @@ func init() {
 	}
 }
 
-// Constant returns a string that all states may share and that no state counts: for names that a
-// library looks up, made once.
+// Constant returns a string that all states may share and that no state counts. It is for names
+// that a library looks up, and is made once.
 func Constant(s string) Value { return Value{ref: &newConstant(s).header} }
 
 func newConstant(s string) *String {
@@ -59,7 +59,7 @@ func newConstant(s string) *String {
 		hash: hashString(s), s: s}
 }
 
-// String returns a string's value. The bytes are not copied.
+// String returns s as a value. The bytes are not copied.
 func (L *State) String(s string) Value {
 	switch len(s) {
 	case 0:
@@ -71,7 +71,7 @@ func (L *State) String(s string) Value {
 	return Value{ref: &(&String{header: header{kind: KindString}, s: s}).header}
 }
 
-// Bytes returns a string of a copy of b.
+// Bytes returns a copy of b as a string.
 func (L *State) Bytes(b []byte) Value {
 	switch len(b) {
 	case 0:
@@ -83,7 +83,8 @@ func (L *State) Bytes(b []byte) Value {
 	return Value{ref: &copyString(L, b).header}
 }
 
-// Copy returns a string of a copy of s: for a part of a string, which would keep the whole.
+// Copy returns a copy of s as a string. It is for a part of a text, which would keep the whole text
+// alive.
 func (L *State) Copy(s string) Value {
 	switch len(s) {
 	case 0:
@@ -144,8 +145,8 @@ func (s *String) hashOf() uint32 {
 	return s.hash
 }
 
-// hashString is Lua 5.1's hash, with which the order of pairs is Redis's: of long strings it
-// looks at some 32 bytes only.
+// hashString returns Lua 5.1's hash, so the order of pairs is that of Redis. Of a long string it
+// reads only some 32 bytes.
 func hashString(s string) uint32 {
 	n := len(s)
 	h := uint32(n)

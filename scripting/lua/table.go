@@ -45,7 +45,7 @@ const (
 	maxNodeBits = 30
 )
 
-// NewTable makes a table with room for so many elements and so many other keys.
+// NewTable returns a table with room for elements in the array and others in the hash part.
 func (L *State) NewTable(elements, others int) *Table {
 	L.account(tableSize)
 	L.lastID++
@@ -56,10 +56,10 @@ func (L *State) NewTable(elements, others int) *Table {
 	return t
 }
 
-// Value is the table as a value.
+// Value returns the table as a value.
 func (t *Table) Value() Value { return Value{ref: &t.header} }
 
-// Metatable returns the metatable; nil: there is none.
+// Metatable returns the metatable; nil if there is none.
 func (t *Table) Metatable() *Table { return t.meta }
 
 // SetMetatable sets the metatable, even of a readonly table; nil removes it.
@@ -72,7 +72,7 @@ func (t *Table) SetReadonly(on bool) { t.readonly = on }
 // Readonly reports whether programs may not write to the table.
 func (t *Table) Readonly() bool { return t.readonly }
 
-// Get returns a key's value without metamethods; nil if there is none.
+// Get returns a key's value without metamethods; Nil if there is none.
 func (t *Table) Get(key Value) Value {
 	if p := t.find(key); p != nil {
 		return *p
@@ -80,7 +80,7 @@ func (t *Table) Get(key Value) Value {
 	return Nil
 }
 
-// GetInt returns the value of a whole number.
+// GetInt returns the value of the key i; Nil if there is none.
 func (t *Table) GetInt(i int) Value {
 	if uint(i-1) < uint(len(t.array)) {
 		return t.array[i-1]
@@ -91,7 +91,7 @@ func (t *Table) GetInt(i int) Value {
 	return Nil
 }
 
-// GetString returns the value of a string.
+// GetString returns the value of the key name; Nil if there is none.
 func (t *Table) GetString(name string) Value {
 	if len(t.nodes) == 0 {
 		return Nil
@@ -156,7 +156,7 @@ func (t *Table) findString(s *String) *Value {
 	}
 }
 
-// findNumber finds a number in the hash part.
+// findNumber returns the place of a number's value in the hash part; nil if there is none.
 func (t *Table) findNumber(f float64) *Value {
 	if len(t.nodes) == 0 {
 		return nil
@@ -171,7 +171,7 @@ func (t *Table) findNumber(f float64) *Value {
 	return &n.value
 }
 
-// position is the number of a key's main node.
+// position returns the number of a key's main node.
 func (t *Table) position(key Value) uint32 {
 	mask := uint32(len(t.nodes) - 1)
 	switch key.Kind() {
@@ -195,8 +195,8 @@ func numberPosition(f float64, nodes int) uint32 {
 	return (uint32(b) + uint32(b>>32)) % uint32((nodes-1)|1)
 }
 
-// Set sets a key's value without metamethods, also in a readonly table; nil as the value
-// removes the key. It raises an error for the keys nil and NaN.
+// Set sets a key's value without metamethods, even in a readonly table. The value Nil removes the
+// key. Set raises an error for the keys nil and NaN.
 func (t *Table) Set(L *State, key, value Value) {
 	t.absent = 0
 	if p := t.find(key); p != nil {
@@ -212,7 +212,7 @@ func (t *Table) Set(L *State, key, value Value) {
 	*t.insert(L, key) = value
 }
 
-// SetInt sets the value of a whole number.
+// SetInt sets the value of the key i.
 func (t *Table) SetInt(L *State, i int, value Value) {
 	if uint(i-1) < uint(len(t.array)) {
 		t.array[i-1] = value
@@ -221,12 +221,12 @@ func (t *Table) SetInt(L *State, i int, value Value) {
 	t.Set(L, Number(float64(i)), value)
 }
 
-// SetString sets the value of a string, which is not copied.
+// SetString sets the value of the key name, whose bytes are not copied.
 func (t *Table) SetString(L *State, name string, value Value) {
 	t.Set(L, L.String(name), value)
 }
 
-// insert adds a key that the table does not have and gives the place of its value.
+// insert adds a key that the table does not have, and returns the place of its value.
 func (t *Table) insert(L *State, key Value) *Value {
 	if len(t.nodes) == 0 {
 		t.rehash(L, key)
@@ -265,7 +265,7 @@ func (t *Table) insert(L *State, key Value) *Value {
 	return &main.value
 }
 
-// place finds a key's place, or makes one.
+// place returns the place of a key's value. It inserts the key if the table does not have it.
 func (t *Table) place(L *State, key Value) *Value {
 	if p := t.find(key); p != nil {
 		return p
@@ -284,7 +284,7 @@ func (t *Table) freeNode() (at uint32, ok bool) {
 	return 0, false
 }
 
-// arrayIndex returns the whole number of 32 bits that a key is; ok is false for other keys.
+// arrayIndex returns a key that is a whole number of 32 bits; ok is false for other keys.
 func arrayIndex(key Value) (i int, ok bool) {
 	if key.ref != &numberHeader {
 		return 0, false
@@ -297,11 +297,11 @@ func arrayIndex(key Value) (i int, ok bool) {
 	return i, float64(i) == f
 }
 
-// census counts whole-number keys by the power of two that they are up to: slice b has those
-// above 2^(b-1) and up to 2^b.
+// census counts whole-number keys by powers of two. Slot b counts the keys above 2^(b-1) and up to
+// 2^b.
 type census [maxArrayBits + 1]int
 
-// add counts a key; it says whether the key might be in an array.
+// add counts a key, and reports whether the key may be in an array.
 func (c *census) add(key Value) bool {
 	i, ok := arrayIndex(key)
 	if !ok || i < 1 || i > 1<<maxArrayBits {
@@ -311,8 +311,8 @@ func (c *census) add(key Value) bool {
 	return true
 }
 
-// arraySize returns the size of the array for the counted keys: the largest n so that more than
-// half of 1..n are in use. It also returns how many keys would be in it.
+// arraySize returns the size of the array for the counted keys: the largest n with more than half
+// of 1..n in use. It also returns the number of keys in that array.
 func (c *census) arraySize(total int) (size, used int) {
 	sum := 0
 	for b, half := 0, 0; b < len(c) && half < total; b++ {
@@ -358,7 +358,7 @@ func (t *Table) rehash(L *State, extra Value) {
 	t.resize(L, size, total-used)
 }
 
-// resize gives the parts new sizes and puts every key where it then belongs.
+// resize changes the sizes of both parts and puts every key where it then belongs.
 func (t *Table) resize(L *State, elements, others int) {
 	nodes := 0
 	if others > 0 {
@@ -427,7 +427,7 @@ func (t *Table) Len() int {
 	return t.unboundLen()
 }
 
-// unboundLen is Len for a table whose array is full: it goes on in the hash part.
+// unboundLen is Len for a table whose array is full: it continues in the hash part.
 func (t *Table) unboundLen() int {
 	low, high := len(t.array), len(t.array)+1
 	for !t.GetInt(high).IsNil() {
@@ -452,9 +452,9 @@ func (t *Table) unboundLen() int {
 	return low
 }
 
-// Next returns the key after key, and its value; it begins with Nil, and gives Nil at the end.
-// Between two calls values may change and keys may be removed, but none may be added. ok is
-// false if the table never had key.
+// Next returns the key after key, and its value. The first key comes after Nil, and Nil after the
+// last key. Between two calls values may change and keys may be removed, but none may be added. ok
+// is false if the table never had key.
 func (t *Table) Next(key Value) (next, value Value, ok bool) {
 	at, ok := t.index(key)
 	if !ok {
@@ -464,7 +464,7 @@ func (t *Table) Next(key Value) (next, value Value, ok bool) {
 	return next, value, true
 }
 
-// index is how many slots and nodes come up to key.
+// index returns the number of slots and nodes up to key, including it.
 func (t *Table) index(key Value) (at int, ok bool) {
 	if key.ref == nil {
 		return 0, true

@@ -113,7 +113,7 @@ func tableMaxn(L *State) int {
 	return 1
 }
 
-// change returns a table that a builtin is about to write to.
+// change returns t for a write by a builtin. It raises an error if t is readonly.
 func (t *Table) change(L *State) *Table {
 	if t.readonly {
 		L.fault(errReadonly)
@@ -194,7 +194,7 @@ func (s *sorter) set(i int, v Value, j int, w Value) {
 	s.t.SetInt(s.L, j, w)
 }
 
-// order swaps two elements unless they are in order.
+// order swaps two elements if they are out of order, and reports whether it did.
 func (s *sorter) order(i, j int) bool {
 	a, b := s.get(i), s.get(j)
 	if s.less(b, a) {

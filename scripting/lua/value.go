@@ -23,7 +23,7 @@ const (
 var kindNames = [...]string{"nil", "boolean", "userdata", "number", "string", "table",
 	"function", "thread"}
 
-// String is the kind's name in Lua.
+// String returns the kind's name in Lua.
 func (k Kind) String() string { return kindNames[k] }
 
 // header is the first field of every object that a Value refers to, so a Value needs only a pointer
@@ -63,10 +63,10 @@ var (
 	False = Value{ref: &falseHeader}
 )
 
-// Number returns a number's value.
+// Number returns f as a value.
 func Number(f float64) Value { return Value{&numberHeader, math.Float64bits(f)} }
 
-// Bool returns a boolean's value.
+// Bool returns b as a value.
 func Bool(b bool) Value {
 	if b {
 		return True
@@ -155,7 +155,7 @@ func (v Value) AsCoroutine() *Coroutine {
 	return nil
 }
 
-// AsUserdata returns the number that a light userdata is; ok is false for anything else.
+// AsUserdata returns the number of a light userdata; ok is false for anything else.
 func (v Value) AsUserdata() (n uint64, ok bool) {
 	if v.ref == &userdataHeader {
 		return v.bits, true

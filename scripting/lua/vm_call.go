@@ -40,7 +40,7 @@ const (
 )
 
 // iterate does a step of a loop over a table: it puts the next key and value of R[a+1] after
-// R[a+2]. Where the builtin would raise an error, it does nothing, so that the builtin runs and
+// R[a+2]. If the builtin would raise an error, it returns false, so that the builtin runs and
 // raises it.
 func (b *builtin) iterate(r *registers, a, results int) bool {
 	t := r[a+1].table()

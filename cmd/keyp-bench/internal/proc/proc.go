@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	// ErrExited is returned when the server ended by itself.
+	// ErrExited is returned if the server ended by itself.
 	ErrExited = errors.New("the server exited")
 	// ErrNoCommand is returned for a command line without a word.
 	ErrNoCommand = errors.New("no command")
@@ -43,10 +43,10 @@ const (
 	askTimeout = 5 * time.Second
 	// askEvery is the pause between attempts to reach a starting server.
 	askEvery = time.Millisecond
-	// exitGrace is how long after an error a server's end still explains it: its
-	// sockets close before the process ends.
+	// exitGrace is the wait after an error for the end of the server, which explains the error.
+	// The server's sockets close before its process ends.
 	exitGrace = 300 * time.Millisecond
-	// tailBytes is how much of what a server printed an error message shows.
+	// tailBytes is the number of bytes of a server's output that an error message shows.
 	tailBytes = 2000
 )
 
@@ -62,14 +62,14 @@ type Server struct {
 	result error         // of cmd, after exited
 }
 
-// Extra is what one measurement adds to a server's command line and environment.
+// Extra has the additions of one measurement to a server's command line and environment.
 type Extra struct {
 	Args string   // words for sh
 	Env  []string // NAME=value
 }
 
-// New makes the directory, under parent, and picks a free port. In command {port} and
-// {dir} are replaced; sh splits the result into words.
+// New makes the directory under parent and chooses a free port. It replaces {port} and {dir} in
+// command; sh splits the result into words.
 func New(command, parent string, extra Extra) (*Server, error) {
 	if strings.TrimSpace(command) == "" {
 		return nil, ErrNoCommand
@@ -100,19 +100,19 @@ func Fill(command, port, dir string) string {
 	return strings.NewReplacer("{port}", port, "{dir}", quoted).Replace(command)
 }
 
-// Command is a command line that sh executes in its own place.
+// Command returns a command that runs a command line in place of the shell, by exec.
 func Command(line string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "exec "+line) }
 
-// silent takes the place of go-redis's log: a server that starts refuses connections, and all
-// errors are returned.
+// silent replaces go-redis's log. A starting server refuses connections, and all errors are
+// returned.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
 func init() { redis.SetLogger(silent{}) }
 
-// Dial returns a client of one connection, made at its first command. It sends no command a
-// second time, and waits for each reply for timeout at most.
+// Dial returns a client with one connection, made at its first command. It never repeats a command,
+// and waits for each reply at most for timeout.
 func Dial(addr string, timeout time.Duration) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
@@ -130,15 +130,15 @@ func freePort() (int, error) {
 	return port, listener.Close()
 }
 
-// Addr is where the server listens.
+// Addr returns the address at which the server listens.
 func (s *Server) Addr() string { return s.addr }
 
-// Dir is the directory that the server got for {dir}.
+// Dir returns the directory that replaced {dir}.
 func (s *Server) Dir() string { return filepath.Join(s.base, "data") }
 
-// Start runs the process and returns at once; see Ready. The server has its own process
-// group: Ctrl-C reaches this program alone, which then stops the server. When this program
-// is killed, the kernel kills the server on Linux (package childproc).
+// Start runs the process and returns at once; see Ready. The server has its own process group, so
+// Ctrl-C reaches only this program, which then stops the server. If this program is killed, the
+// kernel kills the server on Linux (package childproc).
 func (s *Server) Start() error {
 	log, err := os.OpenFile(filepath.Join(s.base, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
 		0o600)
@@ -162,11 +162,11 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// Exited is closed when the process that Start ran has ended.
+// Exited returns a channel that is closed when the process that Start ran has ended.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Ready waits until the server answers PING with PONG. Its errors show the end
-// of what the server printed.
+// Ready waits until the server answers PING with PONG. Its errors show the end of the server's
+// output.
 func (s *Server) Ready(ctx context.Context, timeout time.Duration) error {
 	return s.Poll(ctx, timeout, func(client *redis.Client) (bool, error) {
 		reply, err := client.Ping(ctx).Result()
@@ -178,8 +178,8 @@ func (s *Server) Ready(ctx context.Context, timeout time.Duration) error {
 	})
 }
 
-// Poll calls ask about every millisecond, each time with a fresh connection, until it
-// reports done or fails, or until timeout has passed.
+// Poll calls ask about every millisecond, each time with a new connection. It stops when ask
+// reports done or fails, or when timeout has passed.
 func (s *Server) Poll(ctx context.Context, timeout time.Duration,
 	ask func(*redis.Client) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -210,7 +210,7 @@ func (s *Server) Poll(ctx context.Context, timeout time.Duration,
 	}
 }
 
-// exit is how the process ended. It is called after that.
+// exit returns an error that says how the process ended. The process must have ended.
 func (s *Server) exit() error {
 	if s.result == nil {
 		return fmt.Errorf("%w with status 0", ErrExited)
@@ -218,8 +218,8 @@ func (s *Server) exit() error {
 	return fmt.Errorf("%w: %w", ErrExited, s.result)
 }
 
-// WithLog adds the server's command and the end of what it printed to an error;
-// and that it ended by itself, if it did.
+// WithLog adds the server's command and the end of its output to an error. If the server has ended
+// by itself, it adds that too.
 func (s *Server) WithLog(err error) error {
 	if s.exited != nil && !errors.Is(err, ErrExited) {
 		timer := time.NewTimer(exitGrace)
@@ -255,8 +255,8 @@ func (s *Server) tail() string {
 	return string(tail)
 }
 
-// Stop sends sig and waits for the end of the process. After timeout it kills the process,
-// which is an error. It does nothing when no process runs.
+// Stop sends sig and waits for the end of the process. After timeout it kills the process and
+// returns an error. It does nothing if no process runs.
 func (s *Server) Stop(sig syscall.Signal, timeout time.Duration) error {
 	if s.cmd == nil {
 		return nil
@@ -280,14 +280,14 @@ func (s *Server) Stop(sig syscall.Signal, timeout time.Duration) error {
 	return s.WithLog(fmt.Errorf("did not end within %v of %v and was killed", timeout, sig))
 }
 
-// Close kills the server and removes its directory: a clean stop would only save, for
-// seconds or minutes, what is thrown away.
+// Close kills the server and removes its directory. A clean stop would take seconds or minutes to
+// save data that is removed anyway.
 func (s *Server) Close() error {
 	return errors.Join(s.Stop(syscall.SIGKILL, killTimeout), os.RemoveAll(s.base))
 }
 
-// RSSAnon is the process's anonymous resident memory in bytes, 0 where the system does not
-// report it (no /proc) or no process runs.
+// RSSAnon returns the process's anonymous resident memory in bytes. It returns 0 if the system has
+// no /proc or no process runs.
 func (s *Server) RSSAnon() int64 {
 	var kb int64
 	_, text, _ := bytes.Cut(s.proc("status"), []byte("\nRssAnon:"))
@@ -297,7 +297,7 @@ func (s *Server) RSSAnon() int64 {
 	return kb << 10
 }
 
-// CPU is the processor time of the process, all threads together, 0 where RSSAnon is.
+// CPU returns the processor time of all threads of the process, or 0 in the same cases as RSSAnon.
 func (s *Server) CPU() time.Duration {
 	const ticks = 100 // in a second; Linux reports all such times in this unit
 	stat := s.proc("stat")
@@ -314,7 +314,7 @@ func (s *Server) CPU() time.Duration {
 	return time.Duration(user+system) * time.Second / ticks
 }
 
-// proc reads a file of the process under /proc, empty where there is none.
+// proc reads a file of the process under /proc. It returns nothing if there is no such file.
 func (s *Server) proc(name string) []byte {
 	if s.cmd == nil {
 		return nil

@@ -1,6 +1,5 @@
-// Package redisbench runs redis-benchmark and reads what it prints.
-//
-// It reads the report that is made for people. The report of --csv does not have p99.9.
+// Package redisbench runs redis-benchmark and parses its report for people. The report of --csv
+// does not have p99.9.
 package redisbench
 
 import (
@@ -16,21 +15,21 @@ import (
 	"time"
 )
 
-// Program is the name that is looked up in the path.
+// Program is the name of the executable, which is looked up in PATH.
 const Program = "redis-benchmark"
 
 var (
-	// ErrReply is returned when the server answered with an error, at the first of
-	// which redis-benchmark gives up.
+	// ErrReply is returned if the server answered with an error. redis-benchmark stops at the
+	// first one.
 	ErrReply = errors.New("error reply")
-	// ErrOutput is returned for a report that is not understood.
+	// ErrOutput is returned for a report that cannot be parsed.
 	ErrOutput = errors.New("not a report of " + Program)
 )
 
 const (
-	// killPatience is how long the output may stay open after the process was killed.
+	// killPatience is the time for which the output may stay open after the process was killed.
 	killPatience = 5 * time.Second
-	// tailBytes is how much of what it printed an error message shows.
+	// tailBytes is the number of bytes of its output that an error message shows.
 	tailBytes = 500
 )
 
@@ -47,8 +46,8 @@ type Options struct {
 	Args []string
 }
 
-// Result is what was measured, of the last test that ran. Latencies are in
-// milliseconds, and of a whole pipeline.
+// Result is the result of the last test that ran. Latencies are in milliseconds, and of a whole
+// pipeline.
 type Result struct {
 	OpsPerSec           float64
 	P50, P99, P999, Max float64
@@ -56,9 +55,8 @@ type Result struct {
 	Busy float64
 }
 
-// Run runs redis-benchmark to its end. The end of ctx kills it and is the error then.
-// A server that can't be reached keeps redis-benchmark trying for ever, so ctx must
-// bound it.
+// Run runs redis-benchmark to its end. If ctx ends, Run kills it and returns the error of ctx.
+// redis-benchmark never stops trying to reach a server, so ctx must have a limit.
 func Run(ctx context.Context, o Options) (Result, error) {
 	host, port, err := net.SplitHostPort(o.Addr)
 	if err != nil {
@@ -82,11 +80,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, ctx.Err()
 	}
 	if err != nil {
-		// Either stream may hold the reason, behind progress that ends with \r.
+		// Either stream may contain the reason, after progress lines that end with \r.
 		all := out.String() + errs.String()
 		if _, text, found := strings.Cut(all, "Error from server: "); found {
 			line, _, _ := strings.Cut(text, "\n")
-			// The reply may quote the arguments; a terminal's line is enough of it.
+			// The reply may quote the arguments, so the error shows only its start.
 			return Result{}, fmt.Errorf("%w: %.100s", ErrReply, strings.TrimSpace(line))
 		}
 		return Result{}, fmt.Errorf("%s: %w: %s", Program, err, tail(all))
