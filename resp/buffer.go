@@ -87,7 +87,7 @@ func (r *Reader) Advance(n int) {
 // Buffered returns the number of bytes received and not yet returned as commands.
 func (r *Reader) Buffered() int { return r.end - r.start }
 
-// Memory is the memory of the Reader, in bytes.
+// Memory returns the memory of the Reader, in bytes.
 func (r *Reader) Memory() int {
 	return len(r.buf) + cap(r.spans)*int(unsafe.Sizeof(span{})) +
 		cap(r.args)*int(unsafe.Sizeof([]byte{}))

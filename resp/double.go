@@ -9,7 +9,7 @@ import (
 const wholeMax = 1 << 62
 
 // AppendDouble appends f as Redis 7.2 and later write doubles in replies. The forms are "inf",
-// "-inf", "nan", "-0", whole numbers within 2^62 as integers, and for all others the fewest digits
+// "-inf", "nan", "-0", and whole numbers within 2^62 as integers. All others have the fewest digits
 // that read back as the same number. Short numbers have no exponent; Redis's own rule decides:
 //
 //	0.1  0.000001  1e-7  1234.5678901234  1.23456789012345e+4  1e+19

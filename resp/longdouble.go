@@ -117,11 +117,11 @@ func (x *LongDouble) scale(mantissa *big.Int, exp int) {
 	x.f.Quo(a.SetInt(mantissa), b.SetInt(power))
 }
 
-// isHalf says that x is a power of two.
+// isHalf reports whether x is a power of two.
 func isHalf(x *big.Float) bool { return x.MinPrec() == 1 }
 
-// parseExponent reads a decimal exponent. Exponents far out of range come back as
-// some number out of range.
+// parseExponent reads a decimal exponent. For one that is far out of range it returns another
+// number out of range.
 func parseExponent(s string) (int, bool) {
 	const huge = 1 << 20
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -159,10 +159,11 @@ func (x LongDouble) Sub(y LongDouble) (LongDouble, bool) {
 	return x.Add(minus)
 }
 
-// Cmp is negative when x is less than y, 0 when they are equal, and positive when x is greater.
+// Cmp returns a negative number if x is less than y, 0 if they are equal, and a positive number if
+// x is greater.
 func (x LongDouble) Cmp(y LongDouble) int { return x.f.Cmp(&y.f) }
 
-// MaxLongDouble is the largest finite number.
+// MaxLongDouble returns the largest finite number.
 func MaxLongDouble() LongDouble {
 	var x LongDouble
 	x.f.SetPrec(longDoubleBits).SetInt(new(big.Int).SetUint64(math.MaxUint64))

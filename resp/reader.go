@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// Limits bound what one command may be. A limit is applied when a length is read,
-// so a change between two calls of Next (AUTH, CONFIG SET) counts from the next
-// header on.
+// Limits bound the size of one command. A limit is applied when a length is read. So a change
+// between two calls of Next (AUTH, CONFIG SET) counts from the next header on.
 type Limits struct {
 	MaxBulk   int64 // bytes of one argument (proto-max-bulk-len)
 	MaxInline int   // bytes of an inline command or a length line, without its end
@@ -46,8 +45,8 @@ func (e *ProtocolError) Error() string { return "Protocol error: " + e.Text }
 //		run(args)
 //	}
 //
-// The buffer has three parts; a command in the third is parsed up to pos, where the
-// next call goes on:
+// The buffer has four parts. The command that begins at start is parsed up to pos, where the next
+// call continues:
 //
 //	0          start          pos        end        len
 //	| consumed | command so far | received | writable |
@@ -126,7 +125,7 @@ func (r *Reader) Next(l *Limits) ([][]byte, error) {
 	return r.complete(), nil
 }
 
-// failure returns r.err as an error, and a nil interface if r.err is nil.
+// failure returns r.err as an error; a nil interface if r.err is nil.
 func (r *Reader) failure() error {
 	if r.err != nil {
 		return r.err
@@ -134,7 +133,7 @@ func (r *Reader) failure() error {
 	return nil
 }
 
-// fail ends the connection's input.
+// fail sets the error that ends the connection's input.
 func (r *Reader) fail(text string) { r.err = &ProtocolError{Text: text} }
 
 // multibulk reads the header *n and reports whether it was there and right. With n <= 0 there is no
@@ -282,9 +281,9 @@ func canonicalLength(b []byte) (n int64, size int, ok bool) {
 const aheadArgs = 8
 
 // Ahead appends one argument of each of the following commands, most likely its key, while names
-// has capacity. place returns the argument's position for a command's name, from 1 on. The result
+// has capacity. place returns the argument's position, from 1 on, for a command's name. The result
 // is a hint. Ahead consumes nothing, and stops at a command that is incomplete, unusual or long.
-// The slices are valid as long as those of Next.
+// The slices are valid as long as those that Next returns.
 func (r *Reader) Ahead(names [][]byte, place func(name []byte) int) [][]byte {
 	if r.left > 0 {
 		return names

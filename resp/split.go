@@ -21,8 +21,8 @@ func SplitArgs(line []byte) ([][]byte, bool) {
 	return args, true
 }
 
-// split is SplitArgs within the line's own bytes, appending to args. The value of an argument is
-// never longer than its notation.
+// split does what SplitArgs does, but decodes within the line's own bytes and appends to args. The
+// value of an argument is never longer than its notation.
 func split(line []byte, args [][]byte) ([][]byte, bool) {
 	for i := 0; ; {
 		for i < len(line) && blank(line[i]) {

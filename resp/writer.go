@@ -37,10 +37,10 @@ func (w *Writer) fits(n int) bool {
 // resp3 reports whether the connection asked for RESP3 with HELLO.
 func (w *Writer) resp3() bool { return w.Proto >= 3 }
 
-// Len is the number of bytes in the buffer: a position to Truncate to.
+// Len returns the number of bytes in the buffer, a position for Truncate.
 func (w *Writer) Len() int { return len(w.Buf) }
 
-// Truncate drops all that was written after the buffer was n bytes long.
+// Truncate drops all bytes after the first n.
 func (w *Writer) Truncate(n int) { w.Buf = w.Buf[:n] }
 
 // OK writes the status OK.
@@ -49,9 +49,9 @@ func (w *Writer) OK() { w.Buf = append(w.Buf, "+OK\r\n"...) }
 // Simple writes a status, such as QUEUED. CR and LF become spaces.
 func (w *Writer) Simple(s string) { w.Buf = redcon.AppendString(w.Buf, s) }
 
-// Error writes an error. The text starts with its code ("ERR syntax error") and has
-// no leading minus. Line ends after it are cut, and CR and LF within become spaces,
-// so that a text that quotes a client's argument cannot forge a reply.
+// Error writes an error. The text starts with its code ("ERR syntax error") and has no leading
+// minus. Line ends at its end are cut, and CR and LF in it become spaces. So a text that quotes a
+// client's argument cannot forge a reply.
 func (w *Writer) Error(text string) {
 	w.Buf = redcon.AppendError(w.Buf, strings.TrimRight(text, "\r\n"))
 }
@@ -63,7 +63,7 @@ func (w *Writer) Int(n int64) {
 	}
 }
 
-// Bulk writes a binary-safe string; nil is the empty string, see Null.
+// Bulk writes a binary-safe string. It writes nil as the empty string; see Null.
 func (w *Writer) Bulk(b []byte) {
 	if w.fits(len(b)) {
 		w.Buf = appendBulk(w.Buf, b)
@@ -77,14 +77,14 @@ func (w *Writer) BulkString(s string) {
 	}
 }
 
-// BulkInt writes a number's decimal digits as a bulk string: a counter's value, a
-// list of deadlines as HGETALL would show it.
+// BulkInt writes the decimal digits of a number, such as the value of a counter, as a bulk string.
 func (w *Writer) BulkInt(n int64) {
 	var tmp [20]byte
 	w.Bulk(strconv.AppendInt(tmp[:0], n, 10))
 }
 
-// BulkUint is BulkInt for unsigned numbers, such as the cursor of SCAN.
+// BulkUint writes the decimal digits of an unsigned number, such as the cursor of SCAN, as a bulk
+// string.
 func (w *Writer) BulkUint(n uint64) {
 	var tmp [20]byte
 	w.Bulk(strconv.AppendUint(tmp[:0], n, 10))
@@ -211,8 +211,7 @@ func (w *Writer) BigNumber(digits string) {
 	w.BulkString(digits)
 }
 
-// Verbatim writes text meant for people, such as INFO. The format has three
-// letters: "txt" or "mkd".
+// Verbatim writes text for people, such as INFO. The format has three letters: "txt" or "mkd".
 func (w *Writer) Verbatim(format, text string) {
 	if !w.fits(len(text)) {
 		return
@@ -234,13 +233,13 @@ type Mark struct {
 	kind byte
 }
 
-// ArrayLater starts an array; SetLen gives the count when the replies are written.
+// ArrayLater starts an array. SetLen sets the number of elements when the replies are written.
 func (w *Writer) ArrayLater() Mark { return w.later('*') }
 
-// MapLater starts a map; SetLen gives the number of pairs.
+// MapLater starts a map. SetLen sets the number of pairs.
 func (w *Writer) MapLater() Mark { return w.later('%') }
 
-// SetLater starts a set; SetLen gives the number of members.
+// SetLater starts a set. SetLen sets the number of members.
 func (w *Writer) SetLater() Mark { return w.later('~') }
 
 // later leaves room for a header of one digit, so that short replies, the usual
@@ -255,9 +254,9 @@ func (w *Writer) later(kind byte) Mark {
 // reserved is the number of bytes that later appends.
 const reserved = len("*0\r\n")
 
-// SetLen completes the header at m with n (elements, or pairs of a map). Marks nest:
-// an inner one is completed before the one around it. A header of more digits moves
-// what follows it, once.
+// SetLen completes the header at m with n (elements, or pairs of a map). Marks nest: an inner one
+// is completed before the outer one. If the header needs more digits, the bytes after it are moved
+// once.
 func (w *Writer) SetLen(m Mark, n int) {
 	end := len(w.Buf)
 	w.aggregate(m.kind, n) // appended after the reply, then moved to its place

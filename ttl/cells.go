@@ -48,7 +48,7 @@ func (s *Span) Add(o Span) {
 // Exact reports whether the number is known.
 func (s Span) Exact() bool { return s.Low == s.High }
 
-// Exactly is a Span of which the number is known.
+// Exactly returns a Span whose number is known.
 func Exactly(n int64) Span { return Span{n, n, n} }
 
 // find returns the last cell that begins at d or earlier, -1 if there is none.
@@ -75,7 +75,7 @@ func (c *Cells) begins(i int, d int64) bool {
 // Add counts one more deadline.
 func (c *Cells) Add(d int64) { c.add(d) }
 
-// add counts one more deadline, and returns its cell.
+// add counts one more deadline and returns the index of its cell.
 func (c *Cells) add(d int64) int {
 	i := c.added
 	if !c.begins(i, d) {
@@ -153,7 +153,7 @@ func (c *Cells) Remove(d int64) bool {
 	return true
 }
 
-// remove is Remove for a deadline that was surely added.
+// remove removes a deadline that was added before.
 func (c *Cells) remove(d int64) {
 	i := c.removed
 	if !c.begins(i, d) {
@@ -164,7 +164,7 @@ func (c *Cells) remove(d int64) {
 	c.removed = i
 }
 
-// Len is how many deadlines there are.
+// Len returns how many deadlines there are.
 func (c *Cells) Len() int { return c.total }
 
 // Last returns an instant that is not before the last deadline; ok is false if there is none.
@@ -212,7 +212,7 @@ func (c *Cells) Count(from, through int64,
 	return s
 }
 
-// clear removes all.
+// clear removes all deadlines.
 func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
 
 // Count counts the deadlines from one instant through another. In the cells that the ends cut, it
@@ -248,7 +248,8 @@ func (x *IndexOf[K]) split(i int) {
 		return // the next add to this cell checks its size again
 	}
 	first, last, n := c.first[i], c.last[i], c.n[i]
-	// Of two deadlines that follow each other.
+	// left is how many entries are before the place where the cell is split. leftEnd is the
+	// last deadline before that place, and right is the first one after it.
 	seen, left, leftEnd, right := uint32(0), uint32(0), int64(0), int64(0)
 	prev := first
 	var least K

@@ -12,8 +12,8 @@ const (
 	LT                       // only when the new one is earlier
 )
 
-// Check reports whether the options may be combined: ErrConditionNX or
-// ErrConditionGTLT when not. XX goes with GT and with LT.
+// Check returns ErrConditionNX or ErrConditionGTLT if the options cannot be combined. XX can be
+// combined with GT or LT.
 func (c Condition) Check() error {
 	switch {
 	case c&NX != 0 && c&(XX|GT|LT) != 0:
@@ -24,8 +24,8 @@ func (c Condition) Check() error {
 	return nil
 }
 
-// Allows reports whether the deadline new may replace old. None as old counts as
-// infinitely late: nothing is later, everything is earlier. new is never None.
+// Allows reports whether the deadline new may replace old. If old is None, it counts as infinitely
+// late. new is never None.
 func (c Condition) Allows(old, new int64) bool {
 	switch {
 	case c&NX != 0 && old != None,

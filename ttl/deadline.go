@@ -13,15 +13,15 @@ type Deadline struct {
 	FromNow bool
 }
 
-// At returns the deadline at an instant in Unix milliseconds, which does not count from now; None
-// for none.
+// At returns a deadline at an instant in Unix milliseconds that does not count from now. At(None)
+// is no deadline.
 func At(ms int64) Deadline { return Deadline{At: ms} }
 
-// In returns the deadline at an instant in Unix milliseconds that counts from now.
+// In returns a deadline at an instant in Unix milliseconds that counts from now.
 func In(ms int64) Deadline { return Deadline{At: ms, FromNow: true} }
 
-// past stands for a deadline computed as 0, which would read as None. Both
-// instants lie before any clock Keyp runs on, so they mean the same: expired.
+// past stands for a deadline computed as 0, which would read as None. Both instants are before any
+// time that Keyp's clock shows, so they mean the same: expired.
 const past int64 = -1
 
 // Replies for a key without a remaining time.
@@ -48,12 +48,12 @@ const (
 	Absolute             // EXPIREAT, PEXPIREAT, EXAT, PXAT: the Unix epoch
 )
 
-// Resolve turns the argument n of the EXPIRE family into a deadline. Zero and
-// negative n are allowed and give a deadline that is already past, which for
-// these commands means: delete the key (see Expired).
+// Resolve turns the argument n of the EXPIRE family into a deadline. Zero and negative n are
+// allowed and result in a deadline that has already passed. For these commands that means: delete
+// the key (see Expired).
 //
-// The result is never None. An n that overflows is ErrInvalidTTL, or
-// ErrInvalidTimestamp when absolute.
+// The result is never None. If n overflows, the error is ErrInvalidTTL, or ErrInvalidTimestamp for
+// Absolute.
 func Resolve(now, n int64, unit Unit, base Base) (Deadline, error) {
 	if n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
 		return Deadline{}, invalid(base)
@@ -72,9 +72,9 @@ func Resolve(now, n int64, unit Unit, base Base) (Deadline, error) {
 	return Deadline{At: n, FromNow: base == FromNow}, nil
 }
 
-// FutureDeadline is Resolve for SET, GETEX, SETEX and PSETEX, where an n that is
-// zero or negative is an error as well. An absolute n may still lie in the past:
-// the caller then stores nothing, as the key would be expired at once.
+// FutureDeadline does what Resolve does, for SET, GETEX, SETEX and PSETEX. Zero or negative n is an
+// error as well. An absolute n may still lie in the past. The caller then stores nothing, because
+// the key would be expired at once.
 func FutureDeadline(now, n int64, unit Unit, base Base) (Deadline, error) {
 	if n <= 0 {
 		return Deadline{}, invalid(base)
@@ -85,9 +85,9 @@ func FutureDeadline(now, n int64, unit Unit, base Base) (Deadline, error) {
 // MaxField is the last deadline that a field of a hash may have, in the year 4199.
 const MaxField int64 = 1<<46 - 1
 
-// FieldDeadline is Resolve for fields of hashes, where a negative n is
-// ErrNegative, and a deadline after MaxField ErrInvalidTTL or ErrInvalidTimestamp.
-// It may lie in the past.
+// FieldDeadline does what Resolve does, for fields of hashes. For a negative n the error is
+// ErrNegative. For a deadline after MaxField it is ErrInvalidTTL or ErrInvalidTimestamp. The
+// deadline may lie in the past.
 func FieldDeadline(now, n int64, unit Unit, base Base) (Deadline, error) {
 	if n < 0 {
 		return Deadline{}, ErrNegative
@@ -111,8 +111,8 @@ func Expired(deadline, now int64) bool {
 	return deadline != None && deadline <= now
 }
 
-// RemainingMS is the PTTL of an existing key: milliseconds until its deadline,
-// Persistent without one, Missing once it is expired.
+// RemainingMS returns the reply of PTTL for a key that exists. It is the milliseconds until the
+// deadline, Persistent without a deadline, or Missing if the key has expired.
 func RemainingMS(deadline, now int64) int64 {
 	switch {
 	case deadline == None:
@@ -123,14 +123,14 @@ func RemainingMS(deadline, now int64) int64 {
 	return deadline - now
 }
 
-// RemainingSeconds is the TTL of an existing key: RemainingMS to the nearest
-// second, half a second upwards.
+// RemainingSeconds returns the reply of TTL for a key that exists: RemainingMS in seconds, rounded
+// to the nearest, and half a second upwards.
 func RemainingSeconds(deadline, now int64) int64 {
 	return roundToSeconds(RemainingMS(deadline, now))
 }
 
-// ExpireTimeMS is the PEXPIRETIME of an existing key: its deadline in Unix
-// milliseconds, Persistent without one, Missing once it is expired.
+// ExpireTimeMS returns the reply of PEXPIRETIME for a key that exists. It is the deadline in Unix
+// milliseconds, Persistent without a deadline, or Missing if the key has expired.
 func ExpireTimeMS(deadline, now int64) int64 {
 	switch {
 	case deadline == None:
@@ -141,8 +141,8 @@ func ExpireTimeMS(deadline, now int64) int64 {
 	return deadline
 }
 
-// ExpireTimeSeconds is the EXPIRETIME of an existing key: ExpireTimeMS to the
-// nearest second, half a second upwards.
+// ExpireTimeSeconds returns the reply of EXPIRETIME for a key that exists: ExpireTimeMS in seconds,
+// rounded to the nearest, and half a second upwards.
 func ExpireTimeSeconds(deadline, now int64) int64 {
 	return roundToSeconds(ExpireTimeMS(deadline, now))
 }
@@ -156,8 +156,8 @@ func CeilSeconds(ms int64) int64 {
 	return (ms + 999) / 1000
 }
 
-// roundToSeconds leaves Persistent and Missing alone. Adding half a second first
-// would overflow for the latest deadlines there are.
+// roundToSeconds returns ms in seconds, rounded to the nearest. Persistent and Missing stay
+// unchanged. To add half a second first would overflow for the latest deadlines.
 func roundToSeconds(ms int64) int64 {
 	if ms < 0 {
 		return ms

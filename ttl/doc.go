@@ -1,5 +1,5 @@
-// Package ttl owns time to live: what a deadline is, in which order deadlines come, and when
-// due keys are removed. It does not depend on values, files or connections.
+// Package ttl owns time to live: the meaning and the order of deadlines, and the removal of due
+// keys. It does not depend on values, files or connections.
 //
 //	EXPIRE, TTL, PERSIST …                      the clock
 //	      │ package commands                        │
@@ -31,10 +31,10 @@
 //
 // # Invariants
 //
-// A deadline is an absolute instant in Unix milliseconds. None (0) means that a
-// key has no deadline; every other value is one, also a negative value, which is
-// merely long past. Arithmetic never gives None for a deadline that a command
-// asks for, so "expire at 0" and "never expires" cannot be confused.
+// A deadline is an absolute instant in Unix milliseconds. None (0) means that a key has no
+// deadline. Every other value is a deadline, even a negative one, which passed long ago. Arithmetic
+// never returns None for a deadline that a command asks for. So "expire at 0" and "never expires"
+// cannot be confused.
 //
 // A key is expired as soon as its deadline is reached: Expired is deadline <= now. An
 // expired key does not exist, removed or not.

@@ -12,8 +12,8 @@ var (
 	// expire time in '<command>' command".
 	ErrInvalidTTL = errors.New("invalid TTL value")
 
-	// ErrInvalidTimestamp is the same for an absolute time. It is an ErrInvalidTTL
-	// too (errors.Is), as the reply is the same.
+	// ErrInvalidTimestamp is the same error for an absolute time. errors.Is reports it as
+	// ErrInvalidTTL too, since the reply is the same.
 	ErrInvalidTimestamp = fmt.Errorf("invalid timestamp: %w", ErrInvalidTTL)
 
 	// ErrNegative is a negative time for FieldDeadline. The text is Redis's.

@@ -72,8 +72,8 @@ func (e EntryOf[K]) Before(o EntryOf[K]) bool {
 	return e.ID < o.ID
 }
 
-// Set moves id from the deadline old to new. old must be what the index has
-// for id, None if nothing; new as None removes. O(log n).
+// Set moves id from the deadline old to new. old must be the deadline that the index has for id, or
+// None if it has none. If new is None, id is removed. O(log n).
 func (x *IndexOf[K]) Set(id K, old, new int64) {
 	if old == new || x.postpone(id, old, new) {
 		return
@@ -81,7 +81,7 @@ func (x *IndexOf[K]) Set(id K, old, new int64) {
 	x.set(id, x.place(id, old), new)
 }
 
-// set is Set in the tree.
+// set does the work of Set in the tree.
 func (x *IndexOf[K]) set(id K, old, new int64) {
 	stale := false
 	if old != None {
@@ -123,8 +123,8 @@ func (x *IndexOf[K]) findFirst() {
 	x.setFirst(e)
 }
 
-// setFirst stores next only on a change: an atomic store costs what a dozen
-// loads do. The zero entry, of an empty tree, stores None.
+// setFirst stores next only if it changes, because an atomic store costs as much as a dozen loads.
+// The zero entry, of an empty tree, stores None.
 func (x *IndexOf[K]) setFirst(e EntryOf[K]) {
 	if e.Deadline != x.first.Deadline {
 		x.next.Store(e.Deadline)
@@ -132,8 +132,8 @@ func (x *IndexOf[K]) setFirst(e EntryOf[K]) {
 	x.first = e
 }
 
-// Next is at most the earliest deadline; ok is false when there is none. O(1), and the
-// only method that may be called without the shard's lock.
+// Next returns an instant that is not after the earliest deadline; ok is false if there is no
+// deadline. It is O(1), and the only method that may be called without the shard's lock.
 func (x *IndexOf[K]) Next() (deadline int64, ok bool) {
 	deadline = x.next.Load()
 	return deadline, deadline != None
@@ -144,7 +144,7 @@ func (x *IndexOf[K]) First() (EntryOf[K], bool) {
 	return x.first, x.first.Deadline != None
 }
 
-// Last is the last entry. O(log n).
+// Last returns the last entry. O(log n).
 func (x *IndexOf[K]) Last() (EntryOf[K], bool) {
 	x.settle()
 	return x.tree.Max()
@@ -173,7 +173,7 @@ func (x *IndexOf[K]) Has(id K, deadline int64) bool {
 	return x.tree.Has(EntryOf[K]{deadline, id})
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (x *IndexOf[K]) Len() int { return x.tree.Len() }
 
 // Walk calls fn for the entries with a deadline of from or later, in order, until
@@ -183,7 +183,7 @@ func (x *IndexOf[K]) Walk(from int64, fn func(EntryOf[K]) bool) {
 	x.WalkFrom(EntryOf[K]{from, least}, fn)
 }
 
-// WalkFrom is Walk from an entry on, which may be gone by now.
+// WalkFrom does what Walk does, from an entry on. The entry need not exist any more.
 func (x *IndexOf[K]) WalkFrom(from EntryOf[K], fn func(EntryOf[K]) bool) {
 	x.settle()
 	x.tree.AscendGreaterOrEqual(from, fn)

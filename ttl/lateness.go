@@ -34,7 +34,7 @@ type LatenessSnapshot struct {
 	Max      int64
 }
 
-// Observe counts one removal. A negative ms, as a clock stepped back gives, is 0.
+// Observe counts one removal. A negative ms, as after a clock stepped back, counts as 0.
 func (l *Lateness) Observe(ms int64) {
 	ms = max(ms, 0)
 	l.buckets[bucketOf(ms)].Add(1)
@@ -62,8 +62,8 @@ func (l *Lateness) Snapshot() LatenessSnapshot {
 	return s
 }
 
-// bucketOf is the bucket of ms >= 0. In doubling d, values have d bits and the
-// subBits bits below the top one number the bucket.
+// bucketOf returns the bucket of ms >= 0. In doubling d, values have d+1 bits. The subBits bits
+// below the highest one are the number of the bucket in the doubling.
 func bucketOf(ms int64) int {
 	if ms < subBuckets {
 		return int(ms)
@@ -76,7 +76,7 @@ func bucketOf(ms int64) int {
 	return (shift+1)*subBuckets + int(ms>>shift) - subBuckets
 }
 
-// upperBound is the largest value that falls into bucket i.
+// upperBound returns the largest value in bucket i.
 func upperBound(i int) int64 {
 	if i < subBuckets {
 		return int64(i)
@@ -88,7 +88,7 @@ func upperBound(i int) int64 {
 	return int64(subBuckets+i%subBuckets+1)<<shift - 1
 }
 
-// quantile is the upper bound of the bucket that holds the q-th of n values.
+// quantile returns the upper bound of the bucket that holds the q-th of n values; 0 if n is 0.
 func quantile(counts *[numBuckets]uint64, n uint64, q float64) int64 {
 	if n == 0 {
 		return 0

@@ -1,21 +1,20 @@
 package ttl
 
-// Transaction is the part of the store that a Manager needs: one transaction, in which K names a
-// key. A key that is missing or expired does not exist.
+// Transaction is the part of a transaction of the store that a Manager needs. K names a key. A key
+// that is missing or expired does not exist.
 type Transaction[K any] interface {
-	// Now is the instant of the transaction in Unix milliseconds.
+	// Now returns the instant of the transaction in Unix milliseconds.
 	Now() int64
 
-	// Deadline is the deadline of key, None without one; false if key does not exist. It
-	// does not count as an access.
+	// Deadline returns the deadline of key, or None without one. If key does not exist, exists
+	// is false. The call does not count as an access.
 	Deadline(key K) (deadline int64, exists bool)
 
-	// Expire gives key a deadline, which is not None, in place of any other, and deletes the
-	// key when the deadline has passed. It returns false if key does not exist, and when
-	// cond forbids it.
+	// Expire replaces the deadline of key by deadline, which is not None. If that has passed,
+	// it deletes key. It returns false if key does not exist or cond forbids the change.
 	Expire(key K, deadline Deadline, cond Condition) bool
 
-	// Persist removes the deadline of key; false if key does not exist or has none.
+	// Persist removes the deadline of key. It returns false if key does not exist or has none.
 	Persist(key K) bool
 }
 
@@ -28,16 +27,16 @@ type Manager[K any] struct {
 // NewManager returns a Manager over txn.
 func NewManager[K any](txn Transaction[K]) Manager[K] { return Manager[K]{txn} }
 
-// SetExpire gives key a time to live, counted from now: 1 if done, 0 if the key does not
-// exist or cond forbids it. Zero or less deletes the key, which is also 1. Errors of the
-// arguments come before anything is looked up: those of Condition.Check, and ErrInvalidTTL
-// if the deadline overflows.
+// SetExpire sets the time to live of key to n units from now. It returns 1 if done, and 0 if key
+// does not exist or cond forbids it. Zero or negative n deletes key and also returns 1. Arguments
+// are checked first: errors are those of Condition.Check, and ErrInvalidTTL if the deadline
+// overflows.
 func (m Manager[K]) SetExpire(key K, n int64, unit Unit, cond Condition) (int, error) {
 	return m.set(key, n, unit, FromNow, cond)
 }
 
-// SetExpireAt is SetExpire with a Unix timestamp. ErrInvalidTimestamp if the deadline
-// overflows.
+// SetExpireAt does what SetExpire does, with a Unix timestamp. If the deadline overflows, the error
+// is ErrInvalidTimestamp.
 func (m Manager[K]) SetExpireAt(key K, timestamp int64, unit Unit, cond Condition) (int, error) {
 	return m.set(key, timestamp, unit, Absolute, cond)
 }
@@ -53,25 +52,24 @@ func (m Manager[K]) set(key K, n int64, unit Unit, base Base, cond Condition) (i
 	return count(m.txn.Expire(key, deadline, cond)), nil
 }
 
-// GetTTL is the remaining time in seconds, rounded to the nearest; Persistent or
-// Missing.
+// GetTTL returns the remaining time in seconds, rounded to the nearest; or Persistent or Missing.
 func (m Manager[K]) GetTTL(key K) int64 { return m.query(key, RemainingSeconds) }
 
-// GetPTTL is the remaining time in milliseconds, Persistent or Missing.
+// GetPTTL returns the remaining time in milliseconds; or Persistent or Missing.
 func (m Manager[K]) GetPTTL(key K) int64 { return m.query(key, RemainingMS) }
 
-// GetExpireTime is the deadline as a Unix timestamp in seconds, rounded to the
-// nearest; Persistent or Missing.
+// GetExpireTime returns the deadline as a Unix timestamp in seconds, rounded to the nearest; or
+// Persistent or Missing.
 func (m Manager[K]) GetExpireTime(key K) int64 { return m.query(key, ExpireTimeSeconds) }
 
-// GetPExpireTime is the deadline in Unix milliseconds, Persistent or Missing.
+// GetPExpireTime returns the deadline in Unix milliseconds; or Persistent or Missing.
 func (m Manager[K]) GetPExpireTime(key K) int64 { return m.query(key, ExpireTimeMS) }
 
-// Persist removes the deadline of key: 1 if it had one, 0 if not or if the key
-// does not exist.
+// Persist removes the deadline of key. It returns 1 if key had one, and 0 if not or if key does not
+// exist.
 func (m Manager[K]) Persist(key K) int { return count(m.txn.Persist(key)) }
 
-// query is answer(deadline, now) for an existing key.
+// query returns answer(deadline, now) for an existing key, and Missing for any other.
 func (m Manager[K]) query(key K, answer func(deadline, now int64) int64) int64 {
 	deadline, exists := m.txn.Deadline(key)
 	if !exists {

@@ -11,7 +11,7 @@ type move struct{ from, to int64 }
 // maxPostponed bounds how many moves an index postpones: settle then takes some milliseconds.
 const maxPostponed = 8192
 
-// PostponedBytes is about the memory of a postponed move.
+// PostponedBytes is the approximate memory of a postponed move, in bytes.
 const PostponedBytes = 40
 
 // postpone records a move to do later, and returns true. It returns false if the move must be done
@@ -46,8 +46,8 @@ func (x *IndexOf[K]) place(id K, old int64) int64 {
 	return m.from
 }
 
-// MoveFirst moves the entry that First returns to its deadline, if that move was postponed. O(log
-// n).
+// MoveFirst moves the entry that First returns to its own deadline and returns true. If that move
+// was not postponed, it returns false. O(log n).
 func (x *IndexOf[K]) MoveFirst() bool {
 	m, ok := x.postponed[x.first.ID]
 	if ok && x.first.Deadline == m.from {
@@ -70,7 +70,7 @@ func (x *IndexOf[K]) settle() {
 	}
 }
 
-// Settle does at most most postponed moves, and reports whether there are more.
+// Settle does at most most postponed moves and reports whether more are left.
 func (x *IndexOf[K]) Settle(most int) (more bool) {
 	for id, m := range x.postponed {
 		if most--; most < 0 {
@@ -81,7 +81,7 @@ func (x *IndexOf[K]) Settle(most int) (more bool) {
 	return false
 }
 
-// Postponed is how many moves are postponed.
+// Postponed returns how many moves are postponed.
 func (x *IndexOf[K]) Postponed() int { return len(x.postponed) }
 
 // Ahead calls fn for the entries in the order of the tree, until fn returns false. It is a hint to

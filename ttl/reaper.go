@@ -13,8 +13,8 @@ import (
 // Source is a part of the keyspace with deadlines of its own: a shard, or the
 // keys that are only on disk.
 type Source interface {
-	// NextDeadline is the earliest deadline, ok false if there is none. The reaper
-	// calls it without any lock and often, so it must be an atomic load.
+	// NextDeadline returns the earliest deadline; ok is false if there is none. The reaper
+	// calls it often and without any lock, so it must be an atomic load.
 	NextDeadline() (ms int64, ok bool)
 
 	// ReapDue removes keys that are expired at now, in order, and takes about budget for that. It
@@ -77,12 +77,13 @@ type Reaper struct {
 // backoff delays the next batch of a source that could not remove anything.
 type backoff struct{ until, length int64 }
 
-// ReaperOptions may be left zero.
+// ReaperOptions are the optional settings of a reaper.
 type ReaperOptions struct {
 	OnJump func(ms int64) // called when the wall clock jumped: forward, or back (negative)
 	// OnBatch is called with the duration of each batch.
 	OnBatch func(took time.Duration)
-	// Ahead is by how many milliseconds the clock is ahead of the sources' time; nil: they agree.
+	// Ahead returns by how many milliseconds the clock is ahead of the sources' time; nil: they
+	// agree.
 	Ahead func() int64
 }
 
@@ -141,7 +142,7 @@ func (r *Reaper) Run(ctx context.Context) {
 	}
 }
 
-// now is the sources' time.
+// now returns the sources' time in Unix milliseconds.
 func (r *Reaper) now() int64 { return r.clock.Now() - r.ahead() }
 
 func (r *Reaper) interrupt() {
@@ -151,9 +152,8 @@ func (r *Reaper) interrupt() {
 	}
 }
 
-// round gives each source that is due at now one batch, unless the reaper stops
-// or pauses, and reports whether any had one. Each round begins one source
-// further on.
+// round calls ReapDue once for each source that is due at now, unless the reaper stops or pauses.
+// It reports whether any source was due. Each round begins one source further on.
 func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 	n := len(r.sources)
 	for k := range n {
@@ -195,7 +195,7 @@ func (r *Reaper) due(i int) int64 {
 		return never
 	}
 	if until := r.backoffs[i].until; until > ms && until-r.now() <= maxBackoff {
-		// A longer rest means that the clock was set back.
+		// A longer delay means that the clock was set back.
 		return until
 	}
 	return ms

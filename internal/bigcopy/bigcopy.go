@@ -1,13 +1,12 @@
-// Package bigcopy copies large byte slices a piece at a time. Go copies with one run of machine
-// code that nothing interrupts: while it copies hundreds of MiB, a goroutine that wants to stop
-// the world, as the collector does twice in each cycle, waits for it, and all others that serve
-// clients have been stopped already and wait too.
+// Package bigcopy copies large byte slices a piece at a time. Go cannot interrupt a copy. A
+// goroutine that wants to stop the world, as the collector does twice in each cycle, waits for a
+// copy of hundreds of MiB. All other goroutines are stopped already and wait too.
 package bigcopy
 
-// Size is the length of a piece, in bytes: what is no longer is copied at once.
+// Size is the length of a piece, in bytes. A slice that is not longer is copied at once.
 const Size = 1 << 20
 
-// Copy is copy.
+// Copy does what copy does, a piece at a time.
 func Copy(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	for at := 0; at < n; at += Size {
@@ -17,13 +16,13 @@ func Copy(dst, src []byte) int {
 	return n
 }
 
-// Clone returns a copy; of nil nil.
+// Clone returns a copy of b; nil if b is nil.
 func Clone(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
 	if len(b) <= Size {
-		// And not b[:0:0]: callers' arrays would not stay on their stacks.
+		// Not b[:0:0], because callers' arrays would then escape to the heap.
 		return append([]byte{}, b...)
 	}
 	fresh := make([]byte, len(b))
@@ -31,7 +30,7 @@ func Clone(b []byte) []byte {
 	return fresh
 }
 
-// Grow gives b room for n bytes more, as slices.Grow does.
+// Grow returns b with room for n more bytes, as slices.Grow does.
 func Grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
@@ -41,7 +40,7 @@ func Grow(b []byte, n int) []byte {
 	return fresh
 }
 
-// Append is append.
+// Append does what append does, a piece at a time.
 func Append[T []byte | string](b []byte, more T) []byte {
 	if len(more) <= Size {
 		if cap(b)-len(b) < len(more) && len(b) > Size {

@@ -1,20 +1,17 @@
-// Package boltfile reads a file of bbolt without trusting a byte of it. bbolt itself maps
-// the file and follows what it finds, so damage makes it fault, panic, or find nothing
-// where there is something. Here pages are read into memory, and everything that a page
-// says is compared with what must be true of it:
+// Package boltfile reads a file of bbolt without trusting a byte of it. bbolt itself maps the file
+// and follows every reference. If the file is damaged, bbolt faults, panics, or misses entries.
+// Here pages are read into memory, and every statement of a page is checked:
 //
 //   - a page bears its own number, and has the kind that its place demands;
-//   - keys and values lie one behind the other without a gap, as bbolt writes them, and end
-//     on the last page of those that the page claims;
-//   - keys ascend, the first of a page is the one its parent has for it, and the last comes
-//     before the parent's next one. So a page that says fewer entries than it has, or a
-//     parent that refers to a wrong page, is found, and an entry is missing from a walk only if the
-//     walk says so;
+//   - keys and values follow each other without a gap, as bbolt writes them, and end on the last of
+//     the pages that the page claims;
+//   - keys ascend. The first key of a page is the one that its parent has for it, and the last
+//     comes before the parent's next one. So a page that states too few entries is found, and a
+//     parent that refers to a wrong page, too. A walk reports damage where entries may be missing;
 //   - no tree is deeper than maxDepth, so a walk over pages that refer to each other in a circle
 //     ends.
 //
-// The contents of keys and values are not bbolt's and not checked here: their writer adds a
-// checksum.
+// The contents of keys and values are not checked here. Their writer adds a checksum.
 //
 // The format, in the byte order of the machine (little-endian on all that Keyp runs on):
 //

@@ -24,7 +24,7 @@ const (
 	metaSize    = 64
 	noFreelist  = ^uint64(0)
 
-	// maxDepth is more than a file of any size has.
+	// maxDepth is larger than the depth of any possible tree.
 	maxDepth = 24
 )
 
@@ -57,7 +57,7 @@ type Meta struct {
 	Err                       error // why it is not valid; nothing else is said then
 }
 
-// Metas reads both meta pages. The error is the file's.
+// Metas reads both meta pages. An invalid page has Err set. The error returned is that of reading.
 func Metas(src io.ReaderAt, pageSize int) (m [2]Meta, err error) {
 	b := make([]byte, headerSize+metaSize)
 	for i := range m {
@@ -91,7 +91,7 @@ func parseMeta(b []byte, i, pageSize int) Meta {
 		Tx: le.Uint64(b[48:])}
 }
 
-// Newest is the meta page that bbolt uses; an error if neither is valid.
+// Newest returns the meta page that bbolt uses, or an error if neither is valid.
 func Newest(m [2]Meta) (Meta, error) {
 	switch {
 	case m[0].Err != nil && m[1].Err != nil:
@@ -102,7 +102,7 @@ func Newest(m [2]Meta) (Meta, error) {
 	return m[0], nil
 }
 
-// Open reads the file of size bytes at its newest transaction, while nobody writes it.
+// Open opens a file of size bytes at its newest transaction. Nobody may write it meanwhile.
 func Open(src io.ReaderAt, size int64, pageSize int) (*File, error) {
 	metas, err := Metas(src, pageSize)
 	if err != nil {
@@ -115,7 +115,7 @@ func Open(src io.ReaderAt, size int64, pageSize int) (*File, error) {
 	return OpenAt(src, size, pageSize, m)
 }
 
-// OpenAt is Open at the transaction of a meta page.
+// OpenAt opens a file at the transaction of a meta page.
 func OpenAt(src io.ReaderAt, size int64, pageSize int, m Meta) (*File, error) {
 	f := At(src, pageSize, m.Root, m.Pages)
 	f.freelist = m.Freelist
@@ -127,16 +127,16 @@ func OpenAt(src io.ReaderAt, size int64, pageSize int, m Meta) (*File, error) {
 	return f, nil
 }
 
-// At reads a file at a transaction that the caller keeps open: root is the page of the
-// tree of buckets, pages how many have a number.
+// At returns a file at a transaction that the caller keeps open. root is the page of the tree of
+// buckets. pages is how many pages have a number.
 func At(src io.ReaderAt, pageSize int, root, pages uint64) *File {
 	return &File{src: src, pageSize: pageSize, root: root, pages: pages, freelist: noFreelist}
 }
 
-// Pages is how many pages have a number.
+// Pages returns how many pages have a number.
 func (f *File) Pages() uint64 { return f.pages }
 
-// Offset is where a page begins.
+// Offset returns the offset of a page in the file, in bytes.
 func (f *File) Offset(page uint64) int64 { return int64(page) * int64(f.pageSize) }
 
 func (f *File) damage(page uint64, format string, args ...any) *Damage {
@@ -150,7 +150,7 @@ type header struct {
 	overflow uint64
 }
 
-// read reads a page with those that follow it into buf, and returns its header.
+// read reads a page and its overflow pages into buf. It returns its header and its bytes.
 func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 	if id < 2 || id >= f.pages {
 		return h, buf, f.damage(id, "there is no such page among %d", f.pages)
@@ -173,7 +173,7 @@ func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 	return h, page, err
 }
 
-// fill reads a page's bytes from one on.
+// fill reads the bytes of a page from an offset on.
 func (f *File) fill(id uint64, page []byte, from int) error {
 	if _, err := f.src.ReadAt(page[from:], f.Offset(id)+int64(from)); err != nil {
 		return f.damage(id, "it cannot be read: %v", err)
@@ -181,15 +181,15 @@ func (f *File) fill(id uint64, page []byte, from int) error {
 	return nil
 }
 
-// element is one of a page: of a branch, child is set; of a leaf, value.
+// element is an element of a page. child is set in a branch, and value in a leaf.
 type element struct {
 	key, value []byte
 	child      uint64
 	bucket     bool
 }
 
-// parse reads the elements of a page into dst; numbered is false for the page of a bucket
-// that stands in the tree of buckets. With damage come the elements that are sound.
+// parse appends the elements of a page to dst. numbered is false for the page of a bucket that is
+// stored in the tree of buckets. If there is damage, parse also returns the sound elements.
 func (f *File) parse(id uint64, h header, page []byte, numbered bool,
 	dst []element) ([]element, error) {
 	if h.kind != kindBranch && h.kind != kindLeaf {
@@ -239,8 +239,8 @@ func (f *File) parse(id uint64, h header, page []byte, numbered bool,
 // maxKey is the longest key that bbolt takes.
 const maxKey = 32768
 
-// parseElement reads the element at an offset of a page; pos is where its key is, size how
-// long key and value are.
+// parseElement reads the element at an offset of a page. pos is the offset of its key. size is the
+// length of key and value together.
 func parseElement(kind uint16, page []byte, at int) (e element, pos, size int, ok bool) {
 	var ksize, vsize uint32
 	if kind == kindBranch {

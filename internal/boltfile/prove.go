@@ -10,14 +10,14 @@ func newSet(pages uint64) Set { return make(Set, (pages+63)/64) }
 // Has reports whether a page is in the set.
 func (s Set) Has(id uint64) bool { return id/64 < uint64(len(s)) && s[id/64]>>(id%64)&1 != 0 }
 
-// add reports whether the page is new.
+// add adds a page and reports whether it is new.
 func (s Set) add(id uint64) bool {
 	was := s[id/64]
 	s[id/64] |= 1 << (id % 64)
 	return s[id/64] != was
 }
 
-// below is the highest page of the set that is lower than id; ok is false if there is none.
+// below returns the highest page of the set that is lower than id. ok is false if there is none.
 func (s Set) below(id uint64) (found uint64, ok bool) {
 	w := id / 64
 	word := s[w] & (1<<(id%64) - 1)
@@ -31,8 +31,8 @@ func (s Set) below(id uint64) (found uint64, ok bool) {
 	return w*64 + uint64(bits.Len64(word)) - 1, true
 }
 
-// FreeList reads the list of the pages that are not in use: they ascend, and each is a
-// page of the file. free is what could be read, even with damage.
+// FreeList returns the pages that are not in use. It checks that they ascend and that each is a
+// page of the file. If there is damage, free has the pages before it.
 func (f *File) FreeList() (free []uint64, err error) {
 	if f.freelist == noFreelist {
 		return nil, nil
@@ -66,16 +66,16 @@ func (f *File) FreeList() (free []uint64, err error) {
 	return free, nil
 }
 
-// Shape is what a proof has learned.
+// Shape is what Prove has found.
 type Shape struct {
 	Used   Set    // pages that a tree names; those that follow a large one are not in it
 	Free   Set    // pages of the list of free ones
 	Leaves uint64 // how many of Used are leaves
 }
 
-// Prove proves the shape of the file by its branch pages, without reading the leaves, which
-// are nearly all of it: every tree is sound down to them, no page stands in it twice or is
-// free, and so none is led to what was a page once. The first damage ends it.
+// Prove checks the shape of the file by its branch pages. It does not read the leaves, which are
+// nearly all of the file. It checks that every tree is sound down to its leaves, and that no page
+// is in two places or free. It returns the first damage.
 func (f *File) Prove() (Shape, error) {
 	p := prover{f: f, Shape: Shape{Used: newSet(f.pages), Free: newSet(f.pages)}}
 	free, err := f.FreeList()
@@ -109,7 +109,7 @@ type prover struct {
 	f *File
 }
 
-// use notes that a page is in a tree.
+// use records that a page is in a tree. It returns damage if the page is free or in a tree already.
 func (p *prover) use(id uint64) error {
 	switch {
 	case id < 2 || id >= p.f.pages:
@@ -122,7 +122,7 @@ func (p *prover) use(id uint64) error {
 	return nil
 }
 
-// whole proves a tree by its root.
+// whole checks the tree with this root.
 func (p *prover) whole(root uint64) error {
 	if err := p.use(root); err != nil {
 		return err
@@ -134,8 +134,8 @@ func (p *prover) whole(root uint64) error {
 	return p.tree(root, depth, bound{})
 }
 
-// depth is how many pages are one below the other, from a page on to a leaf: the same
-// everywhere in a tree of bbolt.
+// depth returns how many pages a path from this page down to a leaf has. All paths of a tree of
+// bbolt have the same length.
 func (f *File) depth(id uint64) (int, error) {
 	var buf []byte
 	for depth := 1; depth <= maxDepth; depth++ {
@@ -155,7 +155,7 @@ func (f *File) depth(id uint64) (int, error) {
 	return maxDepth, f.damage(id, "the tree is deeper than %d pages", maxDepth)
 }
 
-// tree proves the branches below a page, which is of a tree of a depth.
+// tree checks the branches below a page, whose tree has this depth.
 func (p *prover) tree(id uint64, depth int, b bound) error {
 	if depth == 1 {
 		p.Leaves++
@@ -190,8 +190,8 @@ func (p *prover) tree(id uint64, depth int, b bound) error {
 	return nil
 }
 
-// apart proves that no free page belongs to a large one. It is enough to look at the first
-// of each run of free pages, and at the page in use before it.
+// apart checks that no free page is an overflow page of a page in use. It is enough to look at the
+// first page of each run of free pages, and at the page in use before it.
 func (p *prover) apart(free []uint64) error {
 	var head [headerSize]byte
 	for i, id := range free {

@@ -14,7 +14,7 @@ type Salvage struct {
 	Blind error
 }
 
-// Begin starts to note.
+// Begin starts a Salvage. From now on walks note the pages that they reach.
 func (f *File) Begin() *Salvage {
 	s := &Salvage{f: f, seen: newSet(f.pages), free: newSet(f.pages)}
 	free, err := f.FreeList()
@@ -26,7 +26,8 @@ func (f *File) Begin() *Salvage {
 	return s
 }
 
-// come notes that a walk has reached a page and its overflow pages; false if the page is free.
+// come notes that a walk has reached a page and its overflow pages. It returns false if the page is
+// free.
 func (s *Salvage) come(id, overflow uint64) bool {
 	if s.free.Has(id) {
 		return false
@@ -51,8 +52,8 @@ func (s *Salvage) restore(h *header, page []byte) bool {
 	return true
 }
 
-// count is the number of elements of a page: the offset of the first element's data shows it. n is
-// the number in the page's header.
+// count returns the number of elements of a page, computed from the offset of the first element's
+// data. If that offset is impossible, it returns n, the number in the page's header.
 func (s *Salvage) count(kind uint16, page []byte, n int) int {
 	if len(page) < headerSize+elementSize {
 		return n

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrNoBucket is returned when the file has no bucket with a name.
+// ErrNoBucket is returned when the file has no bucket of that name.
 var ErrNoBucket = errors.New("no such bucket")
 
 // Tree is a bucket, or the tree of buckets.
@@ -17,10 +17,10 @@ type Tree struct {
 	inline []byte // the bucket's page, where root is 0
 }
 
-// Buckets is the tree of all buckets, whose values Bucket reads.
+// Buckets returns the tree of all buckets. Bucket reads one of them.
 func (f *File) Buckets() Tree { return Tree{f: f, root: f.root} }
 
-// Bucket returns a bucket by name; ErrNoBucket, or damage of the tree of buckets.
+// Bucket returns a bucket by name. The error is ErrNoBucket, or damage of the tree of buckets.
 func (f *File) Bucket(name []byte) (t Tree, err error) {
 	err = ErrNoBucket
 	walk := f.Buckets().each(name, true, nil, func(e *element) error {
@@ -52,10 +52,10 @@ func (f *File) bucket(e *element) (Tree, error) {
 // errEnough ends a walk.
 var errEnough = errors.New("enough")
 
-// Each calls fn for the entries from a key on, nil being the first, in order, until it
-// returns an error, which Each then gives. The first *Damage ends the walk too, if bad is
-// nil; else bad gets it, and the walk continues with what is left: then it may visit
-// entries that are out of place. What fn gets is valid during the call.
+// Each calls fn for the entries from a key on, in order; nil means from the first. It ends with the
+// first error of fn, which it returns. If bad is nil, the first *Damage ends it too. Otherwise bad
+// gets the damage and the walk continues with the remaining entries, which may be out of place. The
+// arguments of fn are valid during the call.
 func (t Tree) Each(from []byte, bad func(*Damage), fn func(key, value []byte) error) error {
 	return t.each(from, false, bad, func(e *element) error { return fn(e.key, e.value) })
 }
@@ -78,10 +78,10 @@ func (t Tree) each(from []byte, buckets bool, bad func(*Damage), fn func(*elemen
 	return w.leaf(t.f.root, elements)
 }
 
-// walks have the memory of walks that have ended.
+// walks keeps ended walks, to use their memory again.
 var walks = sync.Pool{New: func() any { return new(walk) }}
 
-// walk is one under way.
+// walk is one call of each.
 type walk struct {
 	f       *File
 	from    []byte
@@ -92,17 +92,17 @@ type walk struct {
 	seen    map[uint64]bool // pages, while damage does not end the walk
 }
 
-// level is the page of a depth, whose memory serves for all that come there.
+// level is the current page at one depth. Its memory is reused for the next page there.
 type level struct {
 	page     []byte
 	elements []element
 }
 
-// bound is what the parent records of a page: its first key, and the one that comes after its
-// last; nil where it records nothing.
+// bound has what the parent records of a page: its first key, and the first key after it; nil where
+// the parent records nothing.
 type bound struct{ first, end []byte }
 
-// report passes damage on; an error that it returns ends the walk.
+// report passes damage to bad and returns nil. It returns the error if that ends the walk.
 func (w *walk) report(err error) error {
 	var d *Damage
 	if w.bad != nil && errors.As(err, &d) {
@@ -151,7 +151,7 @@ func (w *walk) page(id uint64, b bound, depth int) error {
 	return w.branch(l.elements, b, depth)
 }
 
-// within compares a page's keys with its parent.
+// within checks a page's keys against those of its parent.
 func (f *File) within(id uint64, h header, elements []element, b bound, depth int) error {
 	switch n := len(elements); {
 	case n == 0 && (depth > 0 || h.kind == kindBranch):
@@ -165,7 +165,7 @@ func (f *File) within(id uint64, h header, elements []element, b bound, depth in
 	return nil
 }
 
-// branch walks the children that can have what is wanted.
+// branch walks the children that may contain keys from w.from on.
 func (w *walk) branch(elements []element, b bound, depth int) error {
 	start := 0
 	if w.bad == nil { // else keys may lead astray

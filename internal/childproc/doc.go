@@ -3,7 +3,7 @@
 //
 // # Invariants
 //
-//   - On Linux the kernel kills what Start started when this process ends, in whatever
-//     way: kill -9 and the panic of a test that timed out run no cleanups. Other
-//     systems have no such means; there such a process outlives a kill.
+//   - On Linux the kernel kills the processes of Start when this process ends, even if this
+//     process can run no cleanup (kill -9, the panic of a test that timed out). On other systems
+//     they go on if this process is killed.
 package childproc

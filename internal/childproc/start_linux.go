@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Start is cmd.Start; the kernel kills the process when this one ends.
+// Start does what cmd.Start does. The kernel kills the process when this one ends.
 //
-// The kernel watches the thread that forked, not the process, so one thread that
-// never ends starts them all.
+// The kernel watches the thread that forked, not the process. So one thread that never ends starts
+// all processes.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

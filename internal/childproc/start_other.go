@@ -4,5 +4,5 @@ package childproc
 
 import "os/exec"
 
-// Start is cmd.Start: this system cannot be asked to kill a process with its parent.
+// Start does what cmd.Start does: this system cannot kill a process together with its parent.
 func Start(cmd *exec.Cmd) error { return cmd.Start() }

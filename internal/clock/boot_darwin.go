@@ -2,8 +2,8 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// bootTime is the time since the machine started, sleep included, in milliseconds: this clock of
-// macOS goes on while the machine sleeps.
+// bootTime returns the time since the machine started, in milliseconds, including sleep. On macOS
+// CLOCK_MONOTONIC goes on while the machine sleeps.
 func bootTime() int64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
@@ -12,7 +12,7 @@ func bootTime() int64 {
 	return t.Nano() / 1e6
 }
 
-// systemBootID is what the system calls this run of the machine, empty if it does not say.
+// systemBootID returns the system's id of this run of the machine; empty if it is unknown.
 func systemBootID() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

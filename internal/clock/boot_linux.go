@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime is the time since the machine started, sleep included, in milliseconds.
+// bootTime returns the time since the machine started, in milliseconds, including sleep.
 func bootTime() int64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
@@ -16,7 +16,7 @@ func bootTime() int64 {
 	return t.Nano() / 1e6
 }
 
-// systemBootID is what the system calls this run of the machine, empty if it does not say.
+// systemBootID returns the system's id of this run of the machine; empty if it is unknown.
 func systemBootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

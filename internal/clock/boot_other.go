@@ -2,9 +2,9 @@
 
 package clock
 
-// bootTime is the time since the process started: what this system has is not known to go on while
-// the machine sleeps.
+// bootTime returns the time since the process started, in milliseconds. No clock of this system is
+// known to go on while the machine sleeps.
 func bootTime() int64 { return sinceStart() }
 
-// systemBootID: one run of the machine is not distinguished from another.
+// systemBootID returns an empty string: runs of the machine are not distinguished.
 func systemBootID() string { return "" }

@@ -1,9 +1,8 @@
 // Package clock is the only source of time in Keyp.
 //
-// Wall time is Unix milliseconds, the unit of every deadline; what shows the time has
-// microseconds too. Durations (latency,
-// pacing) come from Mono, which never jumps. Tests use Fake and advance it, so that
-// nothing has to sleep to see a key expire.
+// Wall time is in Unix milliseconds, the unit of every deadline. Replies that show the time have
+// microseconds too. Durations (latency, pacing) come from Mono, which never jumps. Tests advance a
+// Fake, so that no test sleeps until a key expires.
 package clock
 
 import (
@@ -14,23 +13,23 @@ import (
 	"time"
 )
 
-// Clock gives the wall time and wakes sleepers.
+// Clock tells the wall time and wakes sleepers.
 type Clock interface {
-	// Now is the wall clock in Unix milliseconds. It may jump either way.
+	// Now returns the wall clock in Unix milliseconds. It may jump either way.
 	Now() int64
-	// Micros is the same instant in Unix microseconds.
+	// Micros returns the wall clock in Unix microseconds.
 	Micros() int64
-	// Mono is a monotonic reading for durations; only differences mean something.
+	// Mono returns a monotonic time for durations. Only the difference of two readings has a
+	// meaning.
 	Mono() time.Duration
-	// Boot is the time since the machine started, in milliseconds, also that in which it slept.
-	// Nobody sets it. What two readings differ by means something while BootID is the same.
+	// Boot returns the time since the machine started, in milliseconds, including sleep. Nobody
+	// can set it. Readings can be compared while BootID is the same.
 	Boot() int64
-	// BootID distinguishes one run of the machine from another; 0: it is not known.
+	// BootID returns a number that identifies this run of the machine; 0 if it is not known.
 	BootID() uint64
-	// Until returns a channel that is closed once Now reaches ms (at once if it
-	// has), and a function that releases it. The wall clock may jump, so the
-	// caller looks at Now again when woken. A system clock wakes within a second
-	// of a jump.
+	// Until returns a channel that is closed when Now reaches ms, and a function that releases
+	// it. The channel may be closed too early: System closes it within a second, because the
+	// wall clock may jump. So the caller checks Now again when it is woken.
 	Until(ms int64) (reached <-chan struct{}, stop func())
 }
 
@@ -43,26 +42,26 @@ type Machine struct{ offset atomic.Int64 }
 
 var start = time.Now()
 
-// Shift makes the wall clock differ from the machine's by ms from now on: it steps, as an
-// operator would have it do. Sleepers notice within a second.
+// Shift sets the offset of the wall clock to ms: the clock steps, as if an operator had set it.
+// Sleepers notice the step within a second.
 func (m *Machine) Shift(ms int64) { m.offset.Store(ms) }
 
-// Offset is what Shift was last given.
+// Offset returns the offset that Shift has set last, in milliseconds.
 func (m *Machine) Offset() int64 { return m.offset.Load() }
 
-// Now is the machine's wall clock plus the offset.
+// Now returns the machine's wall clock plus the offset, in Unix milliseconds.
 func (m *Machine) Now() int64 { return time.Now().UnixMilli() + m.offset.Load() }
 
-// Micros is Now in microseconds.
+// Micros returns the machine's wall clock plus the offset, in Unix microseconds.
 func (m *Machine) Micros() int64 { return time.Now().UnixMicro() + m.offset.Load()*1000 }
 
-// Mono is the time since the start of the process; no shift changes it.
+// Mono returns the time since the process started. Shift does not change it.
 func (m *Machine) Mono() time.Duration { return time.Since(start) }
 
-// Boot is the machine's.
+// Boot returns the time since the machine started, in milliseconds.
 func (m *Machine) Boot() int64 { return bootTime() }
 
-// BootID is made of what the system calls this run of the machine.
+// BootID returns a hash of the system's id of this run of the machine; 0 if that is unknown.
 func (m *Machine) BootID() uint64 { return machineBootID() }
 
 var machineBootID = sync.OnceValue(func() uint64 {
@@ -75,15 +74,15 @@ var machineBootID = sync.OnceValue(func() uint64 {
 	return h.Sum64()
 })
 
-// sinceStart is Mono in milliseconds, for a system without a clock for Boot. Then a sleep of the
-// machine looks as if the wall clock had stepped.
+// sinceStart returns Mono in milliseconds, for a system without a clock for Boot. There a sleep of
+// the machine looks like a step of the wall clock.
 func sinceStart() int64 { return time.Since(start).Milliseconds() }
 
-// maxSleep bounds a timer, because timers follow the monotonic clock while
-// deadlines follow the wall clock: a forward step is seen within this time.
+// maxSleep bounds a timer. Timers follow the monotonic clock and deadlines the wall clock, so a
+// forward step is noticed within this time.
 const maxSleep = time.Second
 
-// Until is closed when ms has come, or after a second.
+// Until closes the channel when ms has come, and after a second at the latest.
 func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 	done := make(chan struct{})
 	wait := time.Until(time.UnixMilli(ms - m.offset.Load()))
@@ -95,7 +94,7 @@ func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 	return done, func() { timer.Stop() }
 }
 
-// Fake is a clock that moves only by Advance, Suspend, Set and Reboot. Its zero value stands at 0.
+// Fake is a clock that moves only by Advance, Suspend, Set and Reboot. Its zero value shows 0.
 type Fake struct {
 	mu struct {
 		sync.Mutex
@@ -112,49 +111,49 @@ type waiter struct {
 	done chan struct{}
 }
 
-// NewFake returns a clock that stands at ms.
+// NewFake returns a clock that shows ms, in Unix milliseconds.
 func NewFake(ms int64) *Fake {
 	f := &Fake{}
 	f.mu.micros = ms * 1000
 	return f
 }
 
-// Now is where the clock stands.
+// Now returns the clock's present time in Unix milliseconds.
 func (f *Fake) Now() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.micros / 1000
 }
 
-// Micros is where the clock stands, in microseconds.
+// Micros returns the clock's present time in Unix microseconds.
 func (f *Fake) Micros() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.micros
 }
 
-// Mono is the sum of all forward moves.
+// Mono returns the sum of all Advances.
 func (f *Fake) Mono() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.mono
 }
 
-// Boot is the sum of all forward moves and of the time of sleep since the last Reboot.
+// Boot returns the sum of all Advances and Suspends since the last Reboot, in milliseconds.
 func (f *Fake) Boot() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.boot.Milliseconds()
 }
 
-// BootID is another one after each Reboot.
+// BootID returns another number after each Reboot.
 func (f *Fake) BootID() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.boots + 1
 }
 
-// Until is closed by the Advance or Set that reaches ms.
+// Until closes the channel in the call of Advance, Suspend, Reboot or Set that reaches ms.
 func (f *Fake) Until(ms int64) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,7 +173,7 @@ func (f *Fake) Until(ms int64) (<-chan struct{}, func()) {
 	}
 }
 
-// Advance moves the clock forward by d and wakes all who waited for that.
+// Advance moves the clock forward by d and wakes the sleepers whose time has come.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,8 +182,7 @@ func (f *Fake) Advance(d time.Duration) {
 	f.set(f.mu.micros + d.Microseconds())
 }
 
-// Suspend puts the machine to sleep for d: the wall clock goes on, and no timer of the process
-// does.
+// Suspend puts the machine to sleep for d: the wall clock and Boot go on, and Mono does not.
 func (f *Fake) Suspend(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +190,7 @@ func (f *Fake) Suspend(d time.Duration) {
 	f.set(f.mu.micros + d.Microseconds())
 }
 
-// Reboot restarts the machine, which is off for d.
+// Reboot restarts the machine after it was off for d.
 func (f *Fake) Reboot(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

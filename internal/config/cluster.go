@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// validHostname accepts what Redis does, and the empty text.
+// validHostname returns an error for a host name that Redis refuses. It accepts an empty text.
 func validHostname(text string) error {
 	if len(text) >= 256 {
 		//lint:ignore ST1005 Redis's text
@@ -20,7 +20,7 @@ func validHostname(text string) error {
 	return nil
 }
 
-// validAddress accepts IP addresses, names of hosts and the empty text.
+// validAddress accepts IP addresses, host names and the empty text.
 func validAddress(text string) error {
 	if _, err := netip.ParseAddr(text); err != nil && validHostname(text) != nil {
 		return errors.New("argument must be an IP address")

@@ -1,8 +1,8 @@
 package config
 
-// compat are options that only tune Redis's own machinery (memory, snapshots,
-// replication and cluster details). A redis.conf that has them works, CONFIG GET
-// shows them and CONFIG SET changes them, and nothing else comes of it.
+// compat are options that only tune Redis's own machinery (memory, snapshots, replication and
+// cluster details). Keyp accepts them in a redis.conf, CONFIG GET shows them and CONFIG SET changes
+// those that are not fixed. They have no other effect.
 var compat = []option{
 	tuneInt("list-compress-depth", "", "0", 0, maxInt32),
 	tuneInt("hz", "", "10", 0, maxInt32),
@@ -120,7 +120,7 @@ var compat = []option{
 	tuneInt("tls-session-cache-timeout", "", "300", 0, maxInt32),
 }
 
-// tuneInt is a number within bounds; most 0: up to the largest one.
+// tuneInt returns a number option with bounds; most 0 means no upper bound.
 func tuneInt(name, alias, def string, least, most int64) option {
 	return option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def,
 		min: least, max: most}
@@ -134,7 +134,7 @@ func tuneBytes(name, def string, least int64) option {
 	return option{name: name, group: groupCompat, kind: kindBytes, def: def, min: least}
 }
 
-// tuneWord is one of some words, of which the first is the default.
+// tuneWord returns an option whose value is one of the words. The first one is the default.
 func tuneWord(name string, words ...string) option {
 	return option{name: name, group: groupCompat, kind: kindEnum, def: words[0], enum: words}
 }
@@ -147,8 +147,8 @@ func secretText(name string) option {
 	return option{name: name, group: groupCompat, kind: kindString, secret: true}
 }
 
-// fixedText is a text about where files are or what is allowed: no client may change
-// the value from the file.
+// fixedText returns a text option that CONFIG SET cannot change: it says where files are or what is
+// allowed.
 func fixedText(name, alias, def string) option {
 	return option{name: name, alias: alias, group: groupCompat, kind: kindString,
 		def: def, fixed: true}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// completions write what completes command lines, by shell.
+// completions has for each shell the function that writes its completion script.
 var completions = map[string]func(*strings.Builder){"bash": bashCompletion, "zsh": zshCompletion,
 	"fish": fishCompletion}
 
-// CanComplete says whether there is completion for a shell.
+// CanComplete reports whether there is a completion script for a shell.
 func CanComplete(shell string) bool { return completions[shell] != nil }
 
-// Completion writes what has a shell complete the program's command lines.
+// Completion writes the completion script for a shell, for which CanComplete must be true.
 func Completion(shell string, w io.Writer) error {
 	var b strings.Builder
 	completions[shell](&b)
@@ -21,7 +21,7 @@ func Completion(shell string, w io.Writer) error {
 	return err
 }
 
-// choices are the words that an option's value may be; nil: it may be any.
+// choices returns the words that the option's value may be; nil if it may be any text.
 func (o *option) choices() []string {
 	if o.kind == kindBool {
 		return []string{"yes", "no"}
@@ -29,14 +29,15 @@ func (o *option) choices() []string {
 	return o.enum
 }
 
-// path says whether the value is the path of a file, or of a directory.
+// path reports whether the option's value is the path of a file or of a directory.
 func (o *option) path() (file, directory bool) {
 	directory = o.name == "dir" || strings.HasSuffix(o.name, "-dir")
 	file = strings.HasSuffix(o.name, "file") || o.name == "unixsocket"
 	return file, directory
 }
 
-// argument returns one of these by what the option's value is; choices is a format for its words.
+// argument returns any, file, directory or choices, by the kind of the option's value. choices is a
+// format for the possible words.
 func (o *option) argument(any, file, directory, choices string) string {
 	isFile, isDirectory := o.path()
 	switch {
@@ -50,7 +51,7 @@ func (o *option) argument(any, file, directory, choices string) string {
 	return any
 }
 
-// subcommandNames are those names.
+// subcommandNames returns the names of all subcommands.
 func subcommandNames() (names []string) {
 	for _, u := range subcommands() {
 		names = append(names, u.Name)
@@ -58,7 +59,7 @@ func subcommandNames() (names []string) {
 	return names
 }
 
-// onDirectories are the subcommands whose argument is a directory.
+// onDirectories returns the subcommands whose first argument is a directory.
 func onDirectories() (names []string) {
 	for _, u := range subcommands() {
 		if strings.HasPrefix(u.Args, "DIR") {
@@ -98,7 +99,7 @@ func bashCompletion(b *strings.Builder) {
 		strings.Join(subcommandNames(), " "))
 }
 
-// shellQuoted is a text within single quotes of a shell.
+// shellQuoted returns the text in single quotes for a shell.
 func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func zshCompletion(b *strings.Builder) {
@@ -138,7 +139,7 @@ func fishCompletion(b *strings.Builder) {
 	}
 }
 
-// fishQuoted is a text within single quotes of fish.
+// fishQuoted returns the text in single quotes for fish.
 func fishQuoted(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }

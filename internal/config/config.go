@@ -43,7 +43,7 @@ type slot struct {
 	at       string // the line or the variable that set it last, empty for the command line
 }
 
-// New returns the defaults.
+// New returns a configuration with the default values.
 func New() *Config {
 	c := &Config{slots: map[string]*slot{}, passed: map[string]bool{}}
 	c.start, _ = os.Getwd() // without a name of it the paths stay as they are given
@@ -63,8 +63,8 @@ func New() *Config {
 	return c
 }
 
-// readDefault reads the default in the table; one that its own option refuses is a
-// mistake in the table.
+// readDefault returns the default in the table. It panics if the option refuses its own default,
+// which is a mistake in the table.
 func (o *option) readDefault() value {
 	words := []string{o.def}
 	if o.kind == kindWords {
@@ -77,8 +77,8 @@ func (o *option) readDefault() value {
 	return v
 }
 
-// get finds an option that the program names; one that does not exist is a mistake
-// in the program.
+// get returns the value of an option. It panics if there is no such option, which is a mistake in
+// the program.
 func (c *Config) get(name string) *value {
 	s := c.slots[name]
 	if s == nil {
@@ -87,29 +87,30 @@ func (c *Config) get(name string) *value {
 	return s.value.Load()
 }
 
-// Int returns a number: a count, bytes, permissions, an enum's index, 1 for yes, the bits of
-// notify-keyspace-events in the order of storage.EventClass. See MaxMemoryClients for its option.
+// Int returns an option as a number: a count, bytes, permissions, an enum's index, or 1 for yes.
+// For notify-keyspace-events it returns the bits in the order of storage.EventClass. For
+// maxmemory-clients use MaxMemoryClients.
 func (c *Config) Int(name string) int64 { return c.get(name).num }
 
 // Bool reports whether a yes/no option is on.
 func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
 
-// String returns the text that CONFIG GET shows.
+// String returns an option's text, as CONFIG GET shows it.
 func (c *Config) String(name string) string { return c.get(name).text }
 
-// PathOf returns the path that an option's text is, empty if that is. One that is not absolute
-// begins where the server was started, as the server works in its data directory later on. What
-// follows a symbolic link is what the system takes it for.
+// PathOf returns an option's text as a path; empty if the text is empty. A relative path is
+// relative to the directory in which the server was started, since the server works in its data
+// directory later. The path is not cleaned, so that the system resolves ".." after symbolic links.
 func (c *Config) PathOf(name string) string {
 	path := c.String(name)
 	if path == "" || filepath.IsAbs(path) || c.start == "" {
 		return path
 	}
-	// Join would take .. for the directory above a link's name.
+	// filepath.Join would remove a link together with a ".." after it.
 	return c.start + string(filepath.Separator) + path
 }
 
-// Start is the working directory in which the server was started.
+// Start returns the working directory in which the server was started; empty if it is unknown.
 func (c *Config) Start() string { return c.start }
 
 // Given reports whether a file, the environment or the command line set an option.
@@ -118,8 +119,8 @@ func (c *Config) Given(name string) bool {
 	return s != nil && s.given != ""
 }
 
-// Choose replaces the default of a text option that nobody gave: CONFIG GET shows it, and CONFIG
-// REWRITE does not write it.
+// Choose replaces the default of a text option that was not set. CONFIG GET shows the text, and
+// CONFIG REWRITE does not write it.
 func (c *Config) Choose(name, text string) {
 	s := c.slots[name]
 	s.initial.text, s.chosen = text, true
@@ -127,7 +128,7 @@ func (c *Config) Choose(name, text string) {
 	s.value.Store(&v)
 }
 
-// Words returns the words of an option that is a list. They are not to be changed.
+// Words returns the words of an option that is a list. The caller must not change them.
 func (c *Config) Words(name string) []string { return c.get(name).words }
 
 // OutputLimit returns client-output-buffer-limit for a class (ClassNormal …).
@@ -142,14 +143,14 @@ func (c *Config) Secret(name string) bool {
 	return s == nil || s.secret
 }
 
-// Warn adds a remark to Warnings, once.
+// Warn adds a remark to Warnings, unless Warnings has it already.
 func (c *Config) Warn(text string) {
 	if !slices.Contains(c.warnings, text) {
 		c.warnings = append(c.warnings, text)
 	}
 }
 
-// At adds to an error where an option was set, if in a file or by a variable.
+// At adds to an error the place where an option was set, if that is in a file or a variable.
 func (c *Config) At(option string, err error) error {
 	if at := c.slots[option].at; at != "" {
 		return fmt.Errorf("%w (%s)", err, at)
@@ -157,8 +158,9 @@ func (c *Config) At(option string, err error) error {
 	return err
 }
 
-// Locate adds to an error where the options that it names were set, if in a file or by a variable.
-// Names that are also usual words (port, bind) count at the begin of the text and after "and".
+// Locate adds to an error the places where the options that it names were set, if in files or
+// variables. Names that are also usual words (port, bind) count only at the beginning of the text
+// and after "and".
 func (c *Config) Locate(err error) error {
 	var places []string
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
@@ -178,30 +180,30 @@ func (c *Config) Locate(err error) error {
 	return fmt.Errorf("%w (%s)", err, strings.Join(places, ", "))
 }
 
-// Warnings are remarks for the log about what was accepted without effect.
+// Warnings returns remarks for the log about settings that were accepted without effect.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// User is a line "user NAME RULE…" of the file, or such an option: Words are what follows the word
-// user, and At is where they stand, as FILE:LINE: OPTION or --OPTION.
+// User is a line "user NAME RULE…" of the file, or such an option. Words are the words after
+// "user". At is the place: FILE:LINE: OPTION or --OPTION.
 type User struct {
 	Words []string
 	At    string
 }
 
-// Users are the users of the configuration, in their order. Each name comes once. The rules are not
+// Users returns the users of the configuration in their order, each name once. The rules are not
 // checked.
 func (c *Config) Users() []User { return c.users }
 
-// Path is the file that was read, empty if none.
+// Path returns the absolute path of the file that was read; empty if there is none.
 func (c *Config) Path() string { return c.path }
 
-// Included are the files that were read because a file includes them.
+// Included returns the paths of the files that were read by include lines.
 func (c *Config) Included() []string { return c.included }
 
 // Pair is a name with a value.
 type Pair struct{ Name, Value string }
 
-// Match returns the options whose lower-case name, or older name, match accepts, by name.
+// Match returns the options whose lower-case name or alias is accepted by match, sorted by name.
 func (c *Config) Match(match func(name string) bool) []Pair {
 	var found []Pair
 	for name, s := range c.slots {
@@ -213,7 +215,7 @@ func (c *Config) Match(match func(name string) bool) []Pair {
 	return found
 }
 
-// Range is a numeric option, with the least and the greatest value that it may have.
+// Range is a numeric option with its smallest and its largest value.
 type Range struct {
 	Name     string
 	Min, Max int64
@@ -229,9 +231,9 @@ func (c *Config) Ranges() (list []Range) {
 	return list
 }
 
-// OnChange registers fn. It is called after each Set of the option, on the goroutine that called
-// Set, when the getters give the new value. An error takes the whole Set back; fn is called again
-// then.
+// OnChange registers fn, which is called after each Set of the option, on the goroutine that called
+// Set. The getters then return the new value. If fn returns an error, Set restores the old values
+// and calls fn again. OnChange panics if there is no such option.
 func (c *Config) OnChange(name string, fn func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,8 +244,8 @@ func (c *Config) OnChange(name string, fn func() error) {
 	s.onChange = append(s.onChange, fn)
 }
 
-// SetError is a refused Set: Option is the argument it is about, Unknown reports that
-// there is no such option.
+// SetError is the error of a refused Set. Option is the argument that it is about. Unknown means
+// that there is no such option.
 type SetError struct {
 	Option  string
 	Unknown bool
@@ -259,7 +261,7 @@ func (e *SetError) Error() string {
 
 func (e *SetError) Unwrap() error { return e.Err }
 
-// The reasons for which an option may not be set whatever the value.
+// The errors for an option that cannot be set, whatever the value.
 var (
 	ErrImmutable = errors.New("can't set immutable config")
 	ErrDuplicate = errors.New("duplicate parameter")
@@ -305,7 +307,7 @@ func (c *Config) Set(pairs ...Pair) error {
 	return c.apply(pairs, slots, values)
 }
 
-// Ineffective is the reason why a value that Set accepts has no effect, for the log.
+// Ineffective returns remarks for the log about values that Set accepts but that have no effect.
 func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
 	for _, p := range pairs {
 		s := c.slots[strings.ToLower(p.Name)]
@@ -323,8 +325,8 @@ func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
 	return remarks
 }
 
-// apply stores the values and calls the listeners; a listener's error takes all
-// back.
+// apply stores the values and calls the listeners. If a listener returns an error, apply restores
+// all values.
 func (c *Config) apply(pairs []Pair, slots []*slot, values []value) error {
 	before := make([]*value, len(slots))
 	for i, s := range slots {

@@ -134,8 +134,8 @@ func readEvents(_ value, words []string) (value, error) {
 	return value{text: eventText(mask), num: mask}, nil
 }
 
-// eventText writes a mask as Redis does. It writes A if all its letters are set, and otherwise
-// those that are. Then come K and E, and then all other letters.
+// eventText writes a mask as Redis does. It writes A if all letters of A are set, and otherwise
+// those that are set. Then come K and E, and then all other letters.
 func eventText(mask int64) string {
 	has := func(letter rune) bool { return mask&(1<<strings.IndexRune(eventLetters, letter)) != 0 }
 	var b strings.Builder
@@ -237,8 +237,8 @@ func readScores(_ value, words []string) (value, error) {
 	return value{text: strings.Join(words, " "), words: words}, nil
 }
 
-// shutdownWords are what a shutdown by a signal may be, in the order in which CONFIG GET shows
-// them.
+// shutdownWords are the words of shutdown-on-sigint and shutdown-on-sigterm, in the order in which
+// CONFIG GET shows them.
 var shutdownWords = []string{"default", "save", "nosave", "now", "force"}
 
 func readShutdown(_ value, words []string) (value, error) {

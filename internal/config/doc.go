@@ -1,4 +1,4 @@
-// Package config has the options of the server. One table (options.go, compat.go) has the name,
+// Package config holds the options of the server. One table (options.go, compat.go) has the name,
 // kind, default and bounds of each option, and whether CONFIG SET may change it. The names, units
 // and error texts are those of Redis.
 //

@@ -13,14 +13,14 @@ import (
 	"keyp/resp"
 )
 
-// maxMistakes bounds how many mistakes of a file are found.
+// maxMistakes bounds how many mistakes of a file are reported.
 const maxMistakes = 100
 
 // maxInclude bounds how deep include directives nest, which also ends cycles.
 const maxInclude = 16
 
-// loadFile reads a file, or standard input, in redis.conf's syntax: a directive with
-// its words on each line, quoted as for resp.SplitArgs; # begins a comment line.
+// loadFile reads a file, or standard input, in redis.conf's syntax. Each line has a directive with
+// its words, quoted as for resp.SplitArgs. A line that begins with # is a comment.
 func (c *Config) loadFile(name string, stdin io.Reader) error {
 	read := func() ([]byte, error) { return readFile(name) }
 	if name == "-" {
@@ -42,7 +42,7 @@ func (c *Config) loadFile(name string, stdin io.Reader) error {
 	return c.parse(data, shown, dir, "file", 0)
 }
 
-// parse applies a file's lines, and goes on behind those that are wrong. It looks for relative
+// parse applies a file's lines and continues after those that are wrong. It looks for relative
 // includes in dir.
 func (c *Config) parse(data []byte, shown, dir, source string, depth int) error {
 	switch {
@@ -92,8 +92,8 @@ type lineError struct {
 func (e *lineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.file, e.line, e.err) }
 func (e *lineError) Unwrap() error { return e.err }
 
-// include reads the files that match each pattern. A pattern without wildcards must
-// have its file; one with wildcards may match none, as an empty conf.d does.
+// include reads the files that match the pattern. A pattern with wildcards may match none, as for
+// an empty conf.d. Without wildcards the file must exist.
 func (c *Config) include(patterns []string, dir, source string, depth int) error {
 	if len(patterns) != 1 {
 		return fmt.Errorf("include: %w", errWords)
@@ -126,7 +126,8 @@ func (c *Config) include(patterns []string, dir, source string, depth int) error
 	return all.OrNil()
 }
 
-// splitLines cuts at line ends of either kind, the end of the last line included.
+// splitLines splits data at LF or CR LF, and drops a byte order mark. A line end at the end of data
+// begins no further line.
 func splitLines(data []byte) [][]byte {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	lines := bytes.Split(data, []byte("\n"))
@@ -159,8 +160,9 @@ func parseLine(line []byte) (directive, error) {
 	return d, nil
 }
 
-// named is a word that stands where a name should, as it may be printed: up to what no name has,
-// since a password may stand behind that, as in requirepass=secret.
+// named returns a word that stands where a name should, shortened so that it may be printed. It
+// cuts the word at the first character that no name has, since a password may follow, as in
+// requirepass=secret.
 func named(word string) string {
 	word = withoutPassword(word)
 	end := strings.IndexFunc(word, func(r rune) bool {
@@ -172,8 +174,7 @@ func named(word string) string {
 	return word[:end] + "…"
 }
 
-// withoutPassword is a word without what stands behind the name of a password's option in it, as in
-// requirepasssecret.
+// withoutPassword cuts a word after the name of a password's option, as in requirepasssecret.
 func withoutPassword(word string) string {
 	for _, name := range secretNames(slices.Concat(options, compat)) {
 		if before, behind, ok := strings.Cut(word, name); ok && behind != "" {

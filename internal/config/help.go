@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// summary is what Keyp is.
+// summary describes Keyp.
 const summary = "a durable Redis-protocol store for data with a time to live"
 
 // Use is a way to call the program.
@@ -19,13 +19,13 @@ type Use struct {
 	Status string // what its exit statuses mean
 }
 
-// What exit statuses mean, where a tool says no more.
+// The meanings of exit statuses, for tools that have no others.
 const (
 	usualStatus   = "0, or 1 after a mistake or a failure"
 	partialStatus = "0; 1: not all was %s; 2: a mistake, or a failure"
 )
 
-// Uses are all of them.
+// Uses are all ways to call the program.
 var Uses = []Use{
 	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server", usualStatus},
 	{"", "--check-config [FILE | -]...", "check a configuration", "0: it is valid; 1: it is not"},
@@ -50,15 +50,15 @@ var Uses = []Use{
 	{"version", "", "print the version; also -v", usualStatus},
 }
 
-// subcommands are those of Uses that have one.
+// subcommands returns those of Uses that have a subcommand.
 func subcommands() []Use {
 	return slices.DeleteFunc(slices.Clone(Uses), func(u Use) bool { return u.Name == "" })
 }
 
-// line is a use as it is typed.
+// line returns the use as it is typed.
 func (u Use) line() string { return strings.Join(strings.Fields("keyp "+u.Name+" "+u.Args), " ") }
 
-// sources says where options come from; -- and FILE are those of Uses.
+// sources explains where options come from. It mentions - and FILE of Uses.
 const sources = `FILE is in redis.conf's syntax; - reads it from standard input. Options come from the file, then
 from environment variables (KEYP_MAXMEMORY=1gb), then from the command line (--maxmemory 1gb or
 --maxmemory=1gb); the last value counts. CONFIG SET changes those marked * while the server runs,
@@ -71,20 +71,20 @@ keyp /etc/keyp.conf --appendfsync everysec
 echo "maxmemory 128mb" | keyp -
 `
 
-// shownGroups are the groups with a text for each option, in their order.
+// shownGroups are the groups whose options have a help text, in the order of the help.
 var shownGroups = []string{groupNetwork, groupCluster, groupHTTP, groupTLS, groupData, groupMemory,
 	groupValues, groupClients, groupExpiry, groupLog, groupWatch}
 
-// allOptions is the topic that has every option.
+// allOptions is the topic for all options.
 const allOptions = "options"
 
-// topic is the word for a group of options: the first one of its name.
+// topic returns the topic of a group of options: the first word of the group's name.
 func topic(group string) string {
 	word, _, _ := strings.Cut(strings.ToLower(group), " ")
 	return word
 }
 
-// topics are all those words.
+// topics returns the topics of all groups, and allOptions.
 func topics() (list []string) {
 	list = append(list, allOptions)
 	for _, group := range shownGroups {
@@ -93,16 +93,16 @@ func topics() (list []string) {
 	return list
 }
 
-// HasTopic reports whether a word is one of those topics.
+// HasTopic reports whether a word is a topic.
 func HasTopic(word string) bool { return slices.Contains(topics(), word) }
 
 func indent(text string) string {
 	return "  " + strings.TrimSuffix(strings.ReplaceAll(text, "\n", "\n  "), "  ")
 }
 
-// Help writes what `keyp help` says of a topic: a group of options or all of them, or an option.
-// Without a topic that is how the program is called. What subcommands say of themselves is not
-// here.
+// Help writes the output of `keyp help` for a topic: a group of options, all options, or one
+// option. Without a topic it writes how the program is called. Help of subcommands is not here. An
+// unknown topic is an error.
 func Help(w io.Writer, about string) error {
 	var b strings.Builder
 	name := strings.TrimPrefix(strings.ToLower(about), "--")
@@ -154,7 +154,7 @@ func Help(w io.Writer, about string) error {
 	return err
 }
 
-// helpUses is the help without a topic.
+// helpUses writes the help without a topic.
 func helpUses(b *strings.Builder) {
 	fmt.Fprintf(b, "Keyp %s: %s.\n\nUsage:\n", Version, summary)
 	for _, u := range Uses {
@@ -172,13 +172,13 @@ func helpGroup(b *strings.Builder, group string) {
 	}
 }
 
-// ExitStatus says what the exit statuses of a subcommand mean.
+// ExitStatus returns the meaning of a subcommand's exit statuses. The subcommand must exist.
 func ExitStatus(name string) string {
 	i := slices.IndexFunc(Uses, func(u Use) bool { return u.Name == name })
 	return Uses[i].Status
 }
 
-// optionsOf are the options of a group, in order.
+// optionsOf yields the options of a group, in order.
 func optionsOf(group string) iter.Seq[*option] {
 	return func(yield func(*option) bool) {
 		for i := range options {
@@ -189,7 +189,7 @@ func optionsOf(group string) iter.Seq[*option] {
 	}
 }
 
-// effective are the options of --help, by group.
+// effective yields the options that have an effect, group by group.
 func effective() iter.Seq[*option] {
 	return func(yield func(*option) bool) {
 		for _, group := range shownGroups {
@@ -202,17 +202,18 @@ func effective() iter.Seq[*option] {
 	}
 }
 
-// directives are lines of the file that are no options.
+// directives explains the lines of the file that are no options.
 var directives = map[string]string{
 	"user":           "user NAME RULE... makes a user, with the rules of ACL SETUSER",
 	"include":        "include PATH reads other lines in its place; PATH may have * and ?",
 	"rename-command": `rename-command OLD NEW makes clients call a command by another name; "" removes it`,
 }
 
-// is reports whether a name is the option's.
+// is reports whether name is the option's name or alias.
 func (o *option) is(name string) bool { return o.name == name || o.alias != "" && o.alias == name }
 
-// compatible finds an option that is accepted for redis.conf's sake; nil: there is none.
+// compatible returns the option of a name that is accepted for redis.conf's sake; nil if there is
+// none.
 func compatible(name string) *option {
 	for _, list := range [][]option{options, compat} {
 		for i := range list {
@@ -224,7 +225,7 @@ func compatible(name string) *option {
 	return nil
 }
 
-// withoutEffect are the names of the options that are accepted for redis.conf's sake.
+// withoutEffect returns the names of the options that are accepted for redis.conf's sake.
 func withoutEffect() (names []string) {
 	for _, list := range [][]option{options, compat} {
 		for _, o := range list {
@@ -236,7 +237,7 @@ func withoutEffect() (names []string) {
 	return names
 }
 
-// usage writes one option: name, help, default.
+// usage writes the name, help and default of an option.
 func (o *option) usage(b *strings.Builder) {
 	mark := " "
 	if !o.fixed {
@@ -250,10 +251,11 @@ func (o *option) usage(b *strings.Builder) {
 	writeWrapped(b, text, head, strings.Repeat(" ", len(head)))
 }
 
-// width is where lines of the help end.
+// width is the largest length of a line of the help.
 const width = 100
 
-// writeWrapped writes text behind first, and behind rest on the lines that follow.
+// writeWrapped writes text in lines. The first line begins with first, and each further one with
+// rest.
 func writeWrapped(b *strings.Builder, text, first, rest string) {
 	line := first
 	empty := true

@@ -20,10 +20,12 @@ var (
 // envPrefix starts the names of environment variables: KEYP_MAXMEMORY.
 const envPrefix = "KEYP_"
 
-// Load reads defaults, then the file that args names ("-": stdin), then env ("NAME=value" each),
-// then the options in args, later ones winning. What is wrong is Mistakes, which name the file and
-// line, the variable or the argument; beside them Load returns what it has understood, for further
-// checks. A value that a later source replaces may be wrong. args are without the program's name.
+// Load reads the defaults, then the files that args names ("-": stdin), then env ("NAME=value"
+// each), then the options in args. Later values win. args are without the program's name.
+//
+// If the command line cannot be read, Load returns only an error. Other errors are Mistakes, which
+// name the file and line, the variable or the argument. With them Load returns what it has
+// understood, for further checks. A wrong value is no mistake if a later source replaces it.
 func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	c := New()
 	files, given, err := splitCommandLine(args)
@@ -61,18 +63,18 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	return c, nil
 }
 
-// commandLine is the source of the last values.
+// commandLine is the name of the source whose values win.
 const commandLine = "command line"
 
-// fromEnvironment is the source of what variables say.
+// fromEnvironment is the name of the source of environment variables.
 const fromEnvironment = "environment"
 
-// Mistakes are all that is wrong with a configuration, in the order of its sources.
+// Mistakes are all errors of a configuration, in the order of its sources.
 type Mistakes []error
 
 func (m Mistakes) Error() string { return errors.Join(m...).Error() }
 
-// Unwrap returns them one by one.
+// Unwrap returns the errors, for errors.Is and errors.As.
 func (m Mistakes) Unwrap() []error { return m }
 
 // Add adds an error, or each of several Mistakes; nil adds nothing.
@@ -86,7 +88,8 @@ func (m *Mistakes) Add(err error) {
 	}
 }
 
-// Each returns an error, or each of several Mistakes, behind a prefix; nil for nil.
+// Each puts a prefix before the text of an error, or of each of several Mistakes. It returns nil
+// for nil.
 func Each(prefix string, err error) error {
 	var all Mistakes
 	all.Add(err)
@@ -96,7 +99,7 @@ func Each(prefix string, err error) error {
 	return all.OrNil()
 }
 
-// OrNil is m as an error, nil if there are none.
+// OrNil returns m as an error; nil if m is empty.
 func (m Mistakes) OrNil() error {
 	if len(m) == 0 {
 		return nil
@@ -104,7 +107,7 @@ func (m Mistakes) OrNil() error {
 	return m
 }
 
-// remarkTuning lists which of the given options have no effect.
+// remarkTuning adds warnings about options that have no effect, and about a maxmemory below 1 MiB.
 func (c *Config) remarkTuning() {
 	var names []string
 	for _, s := range c.order {
@@ -140,10 +143,9 @@ type directive struct {
 	words []string
 }
 
-// splitCommandLine returns the files and the options. An option takes the words up to
-// the next argument that begins with "--", so that --save "" --bind 127.0.0.1 ::1
-// reads as it does for redis-server; --name=value takes one word, which may begin
-// with anything.
+// splitCommandLine returns the configuration files and the options in args. As for redis-server, an
+// option takes the words up to the next argument that begins with "--", for example --save ""
+// --bind 127.0.0.1 ::1. --name=value takes one word, which may begin with anything.
 func splitCommandLine(args []string) (files []string, given []directive, err error) {
 	if len(args) > 1 && nearCommand(args[0]) {
 		return nil, nil, errors.New(unknownWord(args[0]))
@@ -200,7 +202,7 @@ func isSecret(name string) bool {
 // endsOptions reports whether argument i is redis-server's trailing "-": standard input.
 func endsOptions(args []string, i int) bool { return args[i] == "-" && i == len(args)-1 }
 
-// put sets one option from a source. Unlike Set it may set what is fixed later.
+// put sets one option from a source. Unlike Set it may set options that cannot change later.
 func (c *Config) put(source, name string, words []string) error {
 	name = strings.ToLower(name)
 	if why, ok := unsupported[name]; ok {
@@ -249,7 +251,7 @@ func (c *Config) put(source, name string, words []string) error {
 	return nil
 }
 
-// addUser takes the words of a line "user NAME RULE…".
+// addUser adds the user of a line "user NAME RULE…". words are the words after "user".
 func (c *Config) addUser(words []string) error {
 	if len(words) == 0 {
 		return errWords
@@ -267,7 +269,8 @@ func (c *Config) addUser(words []string) error {
 
 var errUnknownOption = errors.New("unknown option")
 
-// hint says what may have been meant instead of an option that is unknown.
+// hint suggests another option if err says that the option is unknown. Otherwise it returns an
+// empty text.
 func hint(name string, err error) string {
 	if errors.Is(err, errUnknownOption) {
 		return cmp.Or(suggestion(name, append(optionNames(), "help", "version", "check-config")),
@@ -277,15 +280,15 @@ func hint(name string, err error) string {
 }
 
 // isService reports whether a variable's value is the address of a service. Kubernetes gives every
-// pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a service of that name.
+// pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a service named keyp.
 func isService(text string) bool { return strings.HasPrefix(text, "tcp://") }
 
-// optionOf is the name of the option for which a variable stands.
+// optionOf returns the name of the option that a variable sets.
 func optionOf(key string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(key, envPrefix), "_", "-"))
 }
 
-// variables are the variables that stand for options.
+// variables returns the variables that set the options of these names.
 func variables(names []string) (keys []string) {
 	for _, name := range names {
 		keys = append(keys, envPrefix+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
@@ -293,7 +296,8 @@ func variables(names []string) (keys []string) {
 	return keys
 }
 
-// variable gives the option and the value of a variable; nil if it is of none.
+// variable returns the option that a variable sets, and its value. The option is nil if there is
+// none.
 func (c *Config) variable(variable string) (s *slot, text string) {
 	key, text, _ := strings.Cut(variable, "=")
 	if !strings.HasPrefix(key, envPrefix) {
@@ -302,8 +306,9 @@ func (c *Config) variable(variable string) (s *slot, text string) {
 	return c.slots[optionOf(key)], text
 }
 
-// loadEnv takes KEYP_… variables. One that names no option is only worth a warning:
-// orchestrators put such variables there by themselves.
+// loadEnv applies KEYP_… variables. A variable that names no option only causes a warning, since
+// orchestrators set such variables by themselves. It is a mistake if it may be meant to protect the
+// server.
 func (c *Config) loadEnv(env []string) error {
 	var all Mistakes
 	for _, variable := range env {
@@ -347,8 +352,8 @@ func (c *Config) loadEnv(env []string) error {
 	return all.OrNil()
 }
 
-// protects reports whether the name of an unknown variable says that its value is to keep others
-// out. What Kubernetes and Docker make of the names of services says nothing.
+// protects reports whether the name of an unknown variable suggests that its value protects the
+// server. Names that Kubernetes and Docker derive from services do not.
 func protects(name string) bool {
 	if strings.HasSuffix(name, "-service-host") || strings.Contains(name, "-service-port") ||
 		strings.Contains(name, "-port") {
@@ -362,7 +367,7 @@ func protects(name string) bool {
 	})
 }
 
-// readFile reads all of a file, and not more than maxFile.
+// readFile returns the content of a file. More than maxFile bytes are an error.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -379,7 +384,7 @@ func readFile(name string) ([]byte, error) {
 	return readBounded(name, f)
 }
 
-// readBounded reads all, and not more than maxFile.
+// readBounded reads r to its end. More than maxFile bytes are an error.
 func readBounded(name string, r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if len(data) > maxFile {
@@ -388,5 +393,5 @@ func readBounded(name string, r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// maxFile bounds a configuration file, which somebody may have mistaken for another.
+// maxFile bounds a configuration file, in bytes. A larger file was probably named by mistake.
 const maxFile = 16 * mb

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ManPage writes keyp(1), from what --help is made of. day is its date, such as 2026-01-31.
+// ManPage writes the manual page keyp(1) from the texts of the help. day is its date, such as
+// 2026-01-31.
 func ManPage(w io.Writer, day string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH KEYP 1 %s %s Keyp\n.SH NAME\nkeyp \\- %s\n.SH SYNOPSIS\n", roffWord(day),
@@ -55,7 +56,7 @@ func (o *option) manual(b *strings.Builder) {
 	fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff("--"+o.name+mark), roff(help))
 }
 
-// roff is a text as troff reads it; no line of it is a request.
+// roff escapes text for troff, so that no line is taken for a request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(text)
 	lines := strings.Split(text, "\n")
@@ -67,5 +68,5 @@ func roff(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// roffWord is a text that is one argument of a request.
+// roffWord returns text as one argument of a troff request.
 func roffWord(text string) string { return `"` + strings.ReplaceAll(roff(text), `"`, `\(dq`) + `"` }

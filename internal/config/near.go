@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Suggestion asks whether the nearest of these words was meant, for the end of an error; empty:
-// none is near.
+// Suggestion returns a question for the end of an error: whether the nearest of these words was
+// meant. It is empty if none is near.
 func Suggestion(word string, of ...string) string { return suggestion(word, of) }
 
-// suggestion asks whether the nearest of these names was meant; empty: none is near.
+// suggestion is Suggestion with a slice of names.
 func suggestion(word string, names []string) string {
 	const near = 2 // and no more than half of the word
 	nearest := slices.MinFunc(names, func(a, b string) int {
@@ -22,8 +22,8 @@ func suggestion(word string, names []string) string {
 	return "; did you mean " + nearest + "?"
 }
 
-// distance is how many letters must be put in, taken out, changed, or changed for their neighbour,
-// to make one word of the other.
+// distance returns how many letters must be inserted, deleted, replaced, or swapped with their
+// neighbour, to turn one word into the other.
 func distance(a, b string) int {
 	var before, last []int // by how much of b, the rows of what a has had two letters ago, and one
 	for i := range len(a) + 1 {
@@ -47,7 +47,7 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// optionNames are the names of all options.
+// optionNames returns the names of all options.
 func optionNames() (names []string) {
 	for _, o := range slices.Concat(options, compat) {
 		names = append(names, o.name)
@@ -55,7 +55,7 @@ func optionNames() (names []string) {
 	return names
 }
 
-// secretNames are the names of those of the options whose values are passwords.
+// secretNames returns the names of the given options whose values are passwords.
 func secretNames(of []option) (names []string) {
 	for _, o := range of {
 		if o.secret {
@@ -65,7 +65,8 @@ func secretNames(of []option) (names []string) {
 	return names
 }
 
-// unknownWord says that an argument is neither a subcommand nor a configuration file.
+// unknownWord returns the error text for an argument that is neither a subcommand nor a
+// configuration file.
 func unknownWord(word string) string {
 	name, _, given := strings.Cut(word, "=")
 	if given && slices.Contains(optionNames(), name) {
@@ -77,7 +78,7 @@ func unknownWord(word string) string {
 		" (see keyp help)"
 }
 
-// nearCommand reports whether an argument is nearly a subcommand, and no configuration file.
+// nearCommand reports whether an argument is similar to a subcommand, and not the name of a file.
 func nearCommand(word string) bool {
 	if strings.HasPrefix(word, "-") || suggestion(word, subcommandNames()) == "" {
 		return false

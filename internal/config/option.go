@@ -23,7 +23,7 @@ const (
 	kindCustom             // by parse
 )
 
-// option is one declaration.
+// option declares an option.
 type option struct {
 	name  string
 	alias string // an older name, shown by CONFIG GET too
@@ -37,23 +37,24 @@ type option struct {
 	fixed bool // CONFIG SET may not change it
 	// secret: its value is a password, which no log or list of commands shows.
 	secret bool
-	// valid refuses texts that mean nothing; nil: all do.
+	// valid returns an error for a text that is not allowed; nil: all are.
 	valid func(text string) error
-	// only is the one value that is supported, why the reason.
+	// only is the one value that is supported, and why is the reason.
 	only string
 	why  string
-	// tolerate accepts another value all the same, in files and by CONFIG SET, with a warning.
+	// tolerate: another value is accepted too, in files and by CONFIG SET, with a warning.
 	tolerate bool
-	// parse reads the words of a kindCustom option, given what they add to.
+	// parse reads the words of a kindCustom option. old is the value that they add to.
 	parse func(old value, words []string) (value, error)
-	// lines writes a kindCustom option for the file, where one line is not enough.
+	// lines returns the lines of a kindCustom option in the file, without its name; nil: its
+	// text.
 	lines func(v value) []string
 	// accumulate: each line of the file adds to the ones before it.
 	accumulate bool
 }
 
-// longestText is the most that is read for an option at a time, in bytes: no path, password or list
-// that means something is longer.
+// longestText is how many bytes are read for an option at a time. No meaningful path, password or
+// list is longer.
 const longestText = 64 << 10
 
 // value is an option's present value.
@@ -134,7 +135,7 @@ func (o *option) read(old value, words []string) (value, error) {
 	return o.check(v)
 }
 
-// top is the greatest value of a number.
+// top returns the largest value that a number may have.
 func (o *option) top() int64 {
 	if o.max == 0 {
 		return math.MaxInt64
@@ -142,7 +143,7 @@ func (o *option) top() int64 {
 	return o.max
 }
 
-// check applies the bounds and what Keyp supports.
+// check returns an error for a value outside the bounds, or one that Keyp does not support.
 func (o *option) check(v value) (value, error) {
 	if o.kind == kindInt || o.kind == kindBytes {
 		if v.num < o.min || v.num > o.top() {
@@ -175,7 +176,7 @@ func (o *option) ignores(err error) bool {
 	return o.tolerate && errors.As(err, &refused)
 }
 
-// remark is the warning of that.
+// remark returns the warning for a value that is accepted without effect.
 func (o *option) remark(words []string) string {
 	return fmt.Sprintf("%s %s has no effect: %s", o.name, strings.Join(words, " "), o.why)
 }
@@ -185,7 +186,7 @@ type unsupportedError struct{ o *option }
 
 func (e *unsupportedError) Error() string { return e.o.why }
 
-// parseBytes reads a size with Redis's units, in any case.
+// parseBytes reads a size with Redis's units, in upper or lower case.
 func parseBytes(s string) (int64, bool) {
 	digits := strings.TrimRight(strings.ToLower(s), "bkmg")
 	unit, ok := map[string]int64{
@@ -201,7 +202,7 @@ func parseBytes(s string) (int64, bool) {
 	return int64(n) * unit, true
 }
 
-// formatBytes is the shortest exact text of a size, for the file.
+// formatBytes returns the shortest exact text of a size, for the file.
 func formatBytes(n int64) string {
 	for _, u := range []struct {
 		size int64

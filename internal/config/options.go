@@ -261,7 +261,7 @@ var options = []option{
 		max: maxClockOffset, fixed: true,
 		help: "for tests: milliseconds that the server's clock is ahead of the machine's at the start; DEBUG CLOCK-OFFSET changes it"},
 
-	// Redis can turn these on and off; Keyp has one way only.
+	// Redis can turn these on and off; Keyp supports only one value.
 	{name: "appendonly", group: groupCompat, kind: kindBool, def: "yes",
 		only: "yes", tolerate: true,
 		why: "the log is Keyp's storage and can't be turned off; appendfsync chooses how careful it is"},
@@ -274,8 +274,8 @@ var options = []option{
 		why: "there are no replicas; members of a group use TLS with tls-cluster"},
 }
 
-// unsupported are redis.conf's directives that ask for what Keyp does not have; to
-// pass over them would be to run with less than was asked for.
+// unsupported are directives that ask for features which Keyp does not have, with the reason. They
+// are refused, because without them the server would do less than the file asks for.
 var unsupported = map[string]string{
 	"debug-addr":         "profiles are served at http-addr now, under /debug/pprof/",
 	"debug-addr-exposed": "profiles are served at http-addr now, under /debug/pprof/",

@@ -38,12 +38,12 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// Rename is a command that clients call by another name, or by none if New is empty. At is where
-// that is said: FILE:LINE: OPTION, or --OPTION.
+// Rename is a command that clients call by another name, or cannot call if New is empty. At is the
+// place of the line or option: FILE:LINE: OPTION, or --OPTION.
 type Rename struct{ Old, New, At string }
 
-// Renames are the lines "rename-command OLD NEW", in their order. Nothing says whether there is
-// such a command.
+// Renames returns the lines "rename-command OLD NEW", in their order. It is not checked whether the
+// commands exist.
 func (c *Config) Renames() []Rename { return c.renames }
 
 func (c *Config) rename(words []string) error {

@@ -8,7 +8,7 @@ import (
 // Version is Keyp's own version.
 const Version = "0.1.0"
 
-// What a release is built from; the linker sets them (internal/release).
+// commit and date belong to the source of a release; the linker sets them (internal/release).
 var commit, date string
 
 // Build returns the commit that the program was built from and that commit's date, both empty if
@@ -32,7 +32,7 @@ func Build() (revision, when string) {
 	return revision, when
 }
 
-// VersionLine is what `keyp version` prints.
+// VersionLine returns the output of `keyp version`.
 func VersionLine() string {
 	line := "keyp " + Version
 	if revision, when := Build(); revision != "" {

@@ -6,11 +6,6 @@
 //	  Store (store.go)               what the format cannot have    respFormat  resp.go
 //	                                  is counted and named           jsonFormat  json.go
 //
-// Keys are passed from the source to the format one at a time, as the payload that DUMP replies, so
-// the largest values bound the memory. A file is written from beginning to end, so it may be a
-// pipe.
-//
-// A Server is read while others change it. WATCH ensures that a key's value and deadline are from
-// the same instant; different keys are from different instants. SCAN of Keyp returns no key twice;
-// an RDB file must not have a key twice.
+// Keys are passed from the source to the format one at a time, as the payload of DUMP. So the
+// largest values bound the memory. A file is written from beginning to end, so it may be a pipe.
 package exporter

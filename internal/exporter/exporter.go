@@ -14,14 +14,14 @@ import (
 
 // Source is where keys come from.
 type Source interface {
-	// Size is how many keys there are, about.
+	// Size returns the approximate number of keys.
 	Size() (int64, error)
 	// Libraries returns the sources of the libraries of functions.
 	Libraries() ([]string, error)
-	// Rules returns the rules, which Keyp has besides keys and Redis does not have.
+	// Rules returns the rules of the source. Rules are not keys, and Redis does not have them.
 	Rules() ([]Rule, error)
-	// Each visits all keys once, one database after the other. A key is valid until visit returns.
-	// It ends with the error of visit or of the context.
+	// Each visits all keys once, one database after the other. A key is valid until visit
+	// returns. Each returns the first error of visit or of the context.
 	Each(ctx context.Context, visit func(*Key) error) error
 }
 
@@ -31,7 +31,8 @@ type Key struct {
 	Name     []byte
 	Deadline int64  // Unix ms; 0: none
 	Payload  []byte // as DUMP replies it
-	// A stream whose entries have an age (XCFGSET MAXAGE), which is not in the payload.
+	// Aged: the key is a stream with a maximum age (XCFGSET MAXAGE), which is not in the
+	// payload.
 	Aged bool
 }
 
@@ -48,14 +49,14 @@ const (
 	JSON Format = "json"
 )
 
-// Formats are all of them.
+// Formats lists all formats.
 var Formats = []Format{RDB, RESP, JSON}
 
-// Options are how to export.
+// Options control an export.
 type Options struct {
 	Format Format
-	// Version is that of the RDB format, of the file or of the values in commands: from
-	// rdb.OldestWritten to rdb.NewestWritten.
+	// Version is the version of the RDB format, for a file or for values in commands. It is
+	// from rdb.OldestWritten to rdb.NewestWritten.
 	Version  int
 	Clock    clock.Clock
 	Progress *progress.Meter
@@ -73,20 +74,20 @@ type Report struct {
 // writer writes a format.
 type writer interface {
 	library(source string) error
-	// refuses says why the format cannot have a key's value; empty: it can.
+	// refuses returns why the format cannot have a key's value; empty if it can.
 	refuses(k *Key) (reason string, err error)
 	key(k *Key) error
 	end() error
 }
 
 const (
-	// bufferBytes is how much is written at once.
+	// bufferBytes is how many bytes are written at once.
 	bufferBytes = 256 << 10
-	// keyWork is what a key counts for the meter, which counts bytes.
+	// keyWork is how many bytes the meter counts for a key.
 	keyWork = 1 << 10
 )
 
-// Export writes all data of the source. After an error the file is incomplete.
+// Export writes all data of the source and returns a report. After an error the file is incomplete.
 func Export(ctx context.Context, src Source, to io.Writer, o Options) (*Report, error) {
 	out := bufio.NewWriterSize(to, bufferBytes)
 	var w writer
@@ -143,7 +144,7 @@ func exportOthers(src Source, w writer, report *Report) error {
 	return err
 }
 
-// export writes a key, or counts why it does not.
+// export writes a key, or counts the reason why it cannot.
 func (r *Report) export(w writer, k *Key, now int64) error {
 	if k.Deadline != 0 && k.Deadline <= now {
 		r.Expired++
@@ -169,7 +170,7 @@ func (r *Report) export(w writer, k *Key, now int64) error {
 	return w.key(k)
 }
 
-// rdbFormat is an RDB file.
+// rdbFormat writes an RDB file.
 type rdbFormat struct {
 	file    *rdb.FileWriter
 	version int

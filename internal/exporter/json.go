@@ -11,13 +11,13 @@ import (
 	"keyp/internal/rdb"
 )
 
-// jsonFormat is a line for each library and each key:
+// jsonFormat writes a line for each library and each key:
 //
 //	{"library":"#!lua name=…"}
 //	{"db":0,"key":"k","type":"hash","expireAt":1767225600000,"value":…}
 //
-// Text that is UTF-8 is a string, any other is {"base64":"…"}. Times are Unix milliseconds. Of a
-// value:
+// Text that is UTF-8 is a string; other text is {"base64":"…"}. Times are in Unix milliseconds.
+// Values are:
 //
 //	string   text
 //	list     [text, …]
@@ -32,7 +32,7 @@ type jsonFormat struct {
 	err  error
 }
 
-// json is a piece of JSON as it stands in the file; what else is put is a text.
+// json is a piece of JSON that put writes unchanged. It writes other strings as texts.
 type json string
 
 func (f *jsonFormat) library(source string) error {
@@ -40,7 +40,7 @@ func (f *jsonFormat) library(source string) error {
 	return f.err
 }
 
-// refuses nothing of which the type is Redis's: elements have deadlines here.
+// refuses refuses only Keyp's own types. Deadlines of elements can be written.
 func (f *jsonFormat) refuses(k *Key) (string, error) {
 	reason, err := rdb.Portable(k.Payload, math.MaxInt)
 	if err == nil && rdb.TypeOf(k.Payload).String() != "" {
@@ -104,8 +104,8 @@ func (f *jsonFormat) elements(v rdb.Value) {
 //	            "pending":[["id", consumer | null, delivered, count], …]}, …],
 //	 "idempotence":{"duration":s,"maxSize":n,"added":n,"duplicates":n,"producers":[[name,[[iid,"id"], …]], …]}}
 //
-// where entriesRead is -1 if it is not known, active if a consumer never was, and idempotence
-// stands only where something of it was set.
+// where entriesRead is -1 if it is unknown, and active is -1 if a consumer was never active.
+// idempotence is there only if something of it was set.
 func (f *jsonFormat) stream(s *rdb.StreamValue) {
 	f.put(json(`{"entries":`))
 	f.begin('[')
@@ -181,7 +181,8 @@ func (f *jsonFormat) idempotence(s *rdb.StreamValue) {
 	f.put(json("}"))
 }
 
-// begin and finish stand around things of which each has a comma before it but the first.
+// begin and finish write the brackets of an array or object. comma writes a comma before each
+// element but the first.
 func (f *jsonFormat) begin(bracket byte) {
 	f.tmp = append(f.tmp, bracket)
 	f.next = false
@@ -199,7 +200,7 @@ func (f *jsonFormat) comma() {
 	f.next = true
 }
 
-// put writes pieces: json as it is, bytes and strings as texts, numbers, and ids of entries.
+// put writes pieces: json unchanged, bytes and strings as texts, numbers, and ids of entries.
 func (f *jsonFormat) put(pieces ...any) {
 	for _, piece := range pieces {
 		switch p := piece.(type) {

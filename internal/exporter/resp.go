@@ -8,8 +8,8 @@ import (
 	"keyp/resp"
 )
 
-// respFormat is commands that make the keys, in the protocol: SET of a string, RESTORE of any other
-// value. They replace what exists.
+// respFormat writes commands that create the keys: SET for a string, RESTORE for any other value.
+// They replace existing keys.
 type respFormat struct {
 	out     *bufio.Writer
 	version int

@@ -17,30 +17,31 @@ import (
 )
 
 const (
-	// scanCount is how many names are asked for at a time.
+	// scanCount is the COUNT of each SCAN.
 	scanCount = 512
-	// windowKeys is how many keys are asked for at a time at most, and windowBytes for how much of
-	// values at most, if they are as long as those before on average: keys come in the order of a
-	// hash.
+	// windowKeys bounds how many keys are read at a time. windowBytes bounds the size of their
+	// values, as estimated from the mean so far. Keys come in the order of a hash, so the mean
+	// is representative.
 	windowKeys  = 64
 	windowBytes = 4 << 20
-	// keyTries is how often a key that changes meanwhile is asked for. After that it is read in a
-	// way that lets the server do nothing else meanwhile.
+	// keyTries is how often a key is read again if it changes meanwhile. After that it is read
+	// in a transaction, during which the server does nothing else.
 	keyTries = 10
-	// maxLine and maxDepth bound a reply, and pieceBytes how much memory is taken for one before it
-	// is there.
+	// maxLine (bytes) and maxDepth bound a reply. pieceBytes bounds the memory that is
+	// allocated before its bytes have arrived.
 	maxLine    = 64 << 10
 	maxDepth   = 8
 	pieceBytes = 1 << 20
 )
 
-// Server is a server of Keyp, at the other end of a connection.
+// Server is a running server of Keyp, reached by a connection.
 type Server struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  resp.Writer
 	dbs  []database
-	// mean is the mean length of values so far, and window for how many keys the next commands ask.
+	// values and bytes are the number and the size of values so far. window is how many keys
+	// the next commands ask for.
 	values, bytes int64
 	window        int
 }
@@ -51,7 +52,7 @@ type database struct {
 	keys   int64
 }
 
-// reply is what a server replies.
+// reply is a reply of the server.
 type reply struct {
 	kind byte
 	text []byte // of a simple or bulk string, an error, or the digits of a number
@@ -59,7 +60,7 @@ type reply struct {
 	list []reply
 }
 
-// NewServer asks what server it is.
+// NewServer checks that the server is Keyp, and returns an error if it is not.
 func NewServer(conn net.Conn) (*Server, error) {
 	s := &Server{conn: conn, in: bufio.NewReaderSize(conn, maxLine), window: 1}
 	got, err := s.ask("INFO", "server")
@@ -72,7 +73,7 @@ func NewServer(conn net.Conn) (*Server, error) {
 				"it is no server of Keyp; `redis-cli --rdb FILE` has one of Redis write a file")
 	}
 	if _, err := s.ask("CLIENT", "NO-TOUCH", "ON"); err != nil {
-		// Else policies would move deadlines.
+		// Otherwise the reads would count as uses, and policies would move deadlines.
 		return nil, err
 	}
 	got, err = s.ask("INFO", "keyspace")
@@ -88,7 +89,7 @@ func NewServer(conn net.Conn) (*Server, error) {
 	return s, nil
 }
 
-// Size is how many keys there were when it was connected.
+// Size returns how many keys there were when NewServer asked.
 func (s *Server) Size() (n int64, _ error) {
 	for _, db := range s.dbs {
 		n += db.keys
@@ -96,7 +97,7 @@ func (s *Server) Size() (n int64, _ error) {
 	return n, nil
 }
 
-// Libraries is for Source.
+// Libraries implements Source.
 func (s *Server) Libraries() ([]string, error) {
 	got, err := s.ask("FUNCTION", "DUMP")
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *Server) Libraries() ([]string, error) {
 	return sources, err
 }
 
-// Rules is for Source.
+// Rules implements Source.
 func (s *Server) Rules() (rules []Rule, err error) {
 	for _, of := range []struct{ command, what string }{{"KEYP.POLICY", "policies"},
 		{"KEYP.OUTBOX", "outboxes"}} {
@@ -124,7 +125,7 @@ func (s *Server) Rules() (rules []Rule, err error) {
 	return rules, nil
 }
 
-// Each is for Source. It sees each key that is there from begin to end.
+// Each implements Source. It visits each key that exists from beginning to end.
 func (s *Server) Each(ctx context.Context, visit func(*Key) error) error {
 	for _, db := range s.dbs {
 		if _, err := s.ask("SELECT", strconv.Itoa(db.number)); err != nil {
@@ -149,7 +150,7 @@ func (s *Server) Each(ctx context.Context, visit func(*Key) error) error {
 	return nil
 }
 
-// keys visits the keys of some names.
+// keys visits the keys with these names.
 func (s *Server) keys(ctx context.Context, db int, names []reply, visit func(*Key) error) error {
 	for len(names) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -177,7 +178,7 @@ func (s *Server) keys(ctx context.Context, db int, names []reply, visit func(*Ke
 	return nil
 }
 
-// read reads keys as each is at one instant.
+// read returns keys. The value and the deadline of each are from the same instant.
 func (s *Server) read(names []reply) ([]Key, error) {
 	keys, same, err := s.watched(names)
 	if err != nil || same {
@@ -194,7 +195,7 @@ func (s *Server) read(names []reply) ([]Key, error) {
 	return keys, nil
 }
 
-// watched reads keys; same is false if one has changed meanwhile.
+// watched returns keys. If one of them has changed meanwhile, same is false.
 func (s *Server) watched(names []reply) (keys []Key, same bool, err error) {
 	for _, name := range names {
 		s.add([]byte("WATCH"), name.text)
@@ -229,7 +230,7 @@ func (s *Server) watched(names []reply) (keys []Key, same bool, err error) {
 	return keys, !ran.null, err
 }
 
-// alone reads a key that changes.
+// alone reads a single key. If the key changes too often, it reads the key in a transaction.
 func (s *Server) alone(name []reply) ([]Key, error) {
 	for range keyTries {
 		keys, same, err := s.watched(name)
@@ -259,7 +260,7 @@ func (s *Server) alone(name []reply) ([]Key, error) {
 	return appendKey(nil, name[0], got.list[0], got.list[1])
 }
 
-// appendKey appends a key, unless it is not there any more.
+// appendKey appends a key, unless the key no longer exists.
 func appendKey(keys []Key, name, payload, deadline reply) ([]Key, error) {
 	at, err := strconv.ParseInt(string(deadline.text), 10, 64)
 	switch {
@@ -295,7 +296,7 @@ func (s *Server) readAges(keys []Key) error {
 	return nil
 }
 
-// field returns a field of a map, which is an array in the second version of the protocol.
+// field returns a field of a map, which is an array in RESP2. A missing field is an empty reply.
 func (r reply) field(name string) reply {
 	for i := 0; i+1 < len(r.list); i += 2 {
 		if string(r.list[i].text) == name {
@@ -340,7 +341,7 @@ func (s *Server) send() error {
 	return err
 }
 
-// reply reads a reply; what the server refuses is an error.
+// reply reads a reply. An error reply is an error.
 func (s *Server) reply() (reply, error) {
 	got, err := s.readReply(0)
 	if err == nil && got.kind == '-' {
@@ -384,7 +385,7 @@ func (s *Server) readReply(depth int) (r reply, err error) {
 	return r, err
 }
 
-// bulk reads so many bytes and the end of the line.
+// bulk reads n bytes and the end of the line.
 func (s *Server) bulk(n int) ([]byte, error) {
 	text := make([]byte, 0, min(n, pieceBytes))
 	for len(text) < n {

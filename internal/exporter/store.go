@@ -14,14 +14,14 @@ import (
 const (
 	// storeBatch is how many names are read at a time.
 	storeBatch = 256
-	// trimBytes is how many bytes of memory keys have taken before some of them are to leave it.
+	// trimBytes is how many bytes of memory the visited keys may take until Trim is called.
 	trimBytes = 16 << 20
 )
 
 // Store is a store that nobody else uses, without background work.
 type Store struct{ *storage.Store }
 
-// Size is for Source.
+// Size implements Source.
 func (s Store) Size() (n int64, _ error) {
 	for db := range s.Databases() {
 		keys, _ := s.Count(db)
@@ -30,10 +30,10 @@ func (s Store) Size() (n int64, _ error) {
 	return n, nil
 }
 
-// Libraries is for Source.
+// Libraries implements Source.
 func (s Store) Libraries() ([]string, error) { return commands.Libraries(s.Store) }
 
-// Rules is for Source.
+// Rules implements Source.
 func (s Store) Rules() (rules []Rule, err error) {
 	policies, err := commands.PolicyNames(s.Store)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s Store) Rules() (rules []Rule, err error) {
 	return rules, err
 }
 
-// Each is for Source.
+// Each implements Source.
 func (s Store) Each(ctx context.Context, visit func(*Key) error) error {
 	txn, size := s.NewTxn(), 0
 	for db := range s.Databases() {
@@ -80,7 +80,7 @@ func (s Store) Each(ctx context.Context, visit func(*Key) error) error {
 	return nil
 }
 
-// visit visits a key that is not due yet, and returns how many bytes of memory the key takes.
+// visit visits a key unless the key has expired. It returns how many bytes of memory the key takes.
 func (s Store) visit(txn *storage.Txn, db int, name []byte,
 	visit func(*Key) error) (size int, err error) {
 	k := s.Key(db, name)

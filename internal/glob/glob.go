@@ -3,15 +3,15 @@ package glob
 
 import "math"
 
-// Match says whether s matches a pattern of KEYS, SCAN and PSUBSCRIBE:
+// Match reports whether s matches a pattern of KEYS, SCAN or PSUBSCRIBE:
 //
 //	?        any one byte
 //	*        any bytes, also none
 //	[ab-c]   one byte of a set; [^…] one byte outside it
 //	\x       the byte x, also inside a set
 //
-// Malformed sets have the same meaning as in Redis. A set without ] ends at the end of the pattern,
-// [] matches nothing, [^] matches any byte, and in [a-] the ] is the end of a range. A lone \ at
+// Malformed sets have the same meaning as in Redis. A set without ] ends at the end of the pattern.
+// [] matches nothing, and [^] matches any byte. In [a-] the ] is the end of a range. A lone \ at
 // the end is itself. In Redis "**" does not match the empty string; here it does, as "*" does.
 //
 // Every element but * takes exactly one byte, so after a mismatch only the latest * can take more.
@@ -31,8 +31,8 @@ const (
 	leastSteps = 4096
 )
 
-// Match is the function Match with bounded work. If a match needs more than the free steps and the
-// steps left, ok and done are false.
+// Match does what the function Match does, with bounded work. If a match needs more than the free
+// steps and the steps left, ok and done are false.
 func (left *Steps) Match(pattern, s []byte) (ok, done bool) {
 	free := freeSteps*len(s) + leastSteps
 	ok, steps := match(pattern, s, free+int(*left))
@@ -44,8 +44,8 @@ func (left *Steps) Match(pattern, s []byte) (ok, done bool) {
 	return ok, true
 }
 
-// match returns how many steps it took. If they are more than most, it has given up, and ok is
-// false.
+// match also returns the number of steps that it took. If they exceed most, it has given up, and ok
+// is false.
 func match(pattern, s []byte, most int) (ok bool, steps int) {
 	p, i := 0, 0
 	star, from := -1, 0 // after the latest *, and where it began to match
@@ -119,5 +119,5 @@ func set(pattern []byte, p int, c byte) (ok bool, next int) {
 	return ok != negated, p
 }
 
-// All says whether a pattern matches everything.
+// All reports whether a pattern is "*", which matches everything.
 func All(pattern []byte) bool { return len(pattern) == 1 && pattern[0] == '*' }

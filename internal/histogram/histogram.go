@@ -6,7 +6,7 @@
 //   - Observe costs two atomic additions and at most a comparison for each bound; it allocates
 //     nothing and waits for nobody.
 //   - A reading is consistent in itself: its counts never shrink from one bound to the next, and
-//     Count is that of all values in them. Values that are observed meanwhile are in it or not.
+//     Count is the number of all values in them. Values observed meanwhile may be missing.
 package histogram
 
 import (
@@ -16,36 +16,36 @@ import (
 
 // Bounds of durations, in microseconds.
 var (
-	// Lateness is from 0.1 ms to 10 s.
+	// Lateness has bounds from 0.1 ms to 10 s.
 	Lateness = []int64{100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
 		500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000}
-	// Sync is Lateness, and below it what fast disks and memory take.
+	// Sync has the bounds of Lateness, and lower ones for fast disks and memory.
 	Sync = append([]int64{10, 25, 50}, Lateness...)
-	// Work is from 10 ms to 10 minutes, for work in the background.
+	// Work has bounds from 10 ms to 10 minutes, for work in the background.
 	Work = []int64{10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 30_000_000,
 		60_000_000, 120_000_000, 300_000_000, 600_000_000}
 )
 
-// Sizes are bounds in bytes, from 256 to 256 MiB.
+// Sizes has bounds in bytes, from 256 bytes to 256 MiB.
 var Sizes = []int64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20,
 	16 << 20, 64 << 20, 256 << 20}
 
-// Histogram counts values up to each bound. All methods may be called at any time from anywhere.
+// Histogram counts values up to each bound. Its methods are safe for concurrent use.
 type Histogram struct {
 	bounds []int64
 	counts []atomic.Uint64 // the last is of what is above all bounds
 	sum    atomic.Int64
 }
 
-// New returns an empty histogram; the bounds rise, and are never changed.
+// New returns an empty histogram. The bounds must ascend and must never change.
 func New(bounds []int64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
 
-// Observe counts a value. One below zero, as a clock that was set back gives, is 0.
+// Observe counts a value. A negative value, as after a clock was set back, counts as 0.
 func (h *Histogram) Observe(v int64) { h.ObserveMany(v, 1) }
 
-// ObserveMany counts a value n times.
+// ObserveMany counts a value n times. A negative value counts as 0.
 func (h *Histogram) ObserveMany(v int64, n uint64) {
 	v = max(v, 0)
 	i := 0
@@ -56,8 +56,8 @@ func (h *Histogram) ObserveMany(v int64, n uint64) {
 	h.sum.Add(v * int64(n))
 }
 
-// Reading is what a histogram had counted at some instant. Upto has, for each of Bounds, how many
-// values were not above it.
+// Reading is the content of a histogram at one time. Upto has for each of Bounds how many values
+// were not above it.
 type Reading struct {
 	Bounds []int64
 	Upto   []uint64
@@ -65,7 +65,7 @@ type Reading struct {
 	Sum    int64
 }
 
-// Read reads the counters.
+// Read returns the present counts.
 func (h *Histogram) Read() Reading {
 	r := Reading{Bounds: h.bounds, Upto: make([]uint64, len(h.bounds)), Sum: h.sum.Load()}
 	for i := range h.counts {
@@ -77,8 +77,8 @@ func (h *Histogram) Read() Reading {
 	return r
 }
 
-// Since is what was observed between an earlier reading of the same histogram and this one. If the
-// histogram was replaced in between, that is all of this one.
+// Since returns what was observed between an earlier reading of the same histogram and r. If the
+// histogram was replaced in between, it returns r.
 func (r Reading) Since(earlier Reading) Reading {
 	if earlier.Count > r.Count || len(earlier.Upto) != len(r.Upto) {
 		return r
@@ -93,7 +93,7 @@ func (r Reading) Since(earlier Reading) Reading {
 	return d
 }
 
-// With is what this histogram and another one of the same bounds have counted together.
+// With returns the sum of r and a reading of another histogram with the same bounds.
 func (r Reading) With(other Reading) Reading {
 	both := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)),
 		Count: r.Count + other.Count, Sum: r.Sum + other.Sum}
@@ -103,8 +103,8 @@ func (r Reading) With(other Reading) Reading {
 	return both
 }
 
-// Quantile is the bound that a share q of the values is not above, math.MaxInt64 if all bounds are
-// below that; 0 without values.
+// Quantile returns the lowest bound that a share q of the values does not exceed. It returns
+// math.MaxInt64 if there is no such bound, and 0 if there are no values.
 func (r Reading) Quantile(q float64) int64 {
 	if r.Count == 0 {
 		return 0

@@ -22,7 +22,7 @@ type commands struct {
 	at  int
 }
 
-// line returns what is before the next CR LF, which may have only LF as with Redis.
+// line returns the bytes before the next line end: CR LF, or LF alone, which Redis accepts too.
 func (c *commands) line() ([]byte, error) {
 	i := bytes.IndexByte(c.all[c.at:], '\n')
 	if i < 0 {
@@ -33,7 +33,7 @@ func (c *commands) line() ([]byte, error) {
 	return line, nil
 }
 
-// number reads a line of a mark and a number.
+// number reads a line that has a mark and a number, which must be at least least.
 func (c *commands) number(mark byte, least int64) (int64, error) {
 	if c.at < len(c.all) && c.all[c.at] != mark {
 		return 0, errCommand
@@ -56,8 +56,8 @@ func (c *commands) number(mark byte, least int64) (int64, error) {
 	return n, nil
 }
 
-// next returns a command's arguments, appended to args; none at the end. After an error the
-// position is that of the command which has it.
+// next appends the arguments of the next command to args; it appends none at the end of the file.
+// After an error the position is the beginning of the command that has it.
 func (c *commands) next(args [][]byte) (_ [][]byte, err error) {
 	start := c.at
 	defer func() {
@@ -93,8 +93,8 @@ func (c *commands) next(args [][]byte) (_ [][]byte, err error) {
 
 func named(args [][]byte, name string) bool { return bytes.EqualFold(args[0], []byte(name)) }
 
-// survey reads all commands. It returns the length of the file without an incomplete command or
-// transaction at its end.
+// survey passes all commands to visit. It returns the length of the file without an incomplete
+// command or transaction at its end.
 func survey(b []byte, visit func(args [][]byte)) (valid int, err error) {
 	c := commands{all: b}
 	multi := false

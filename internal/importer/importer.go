@@ -17,15 +17,16 @@ import (
 	"keyp/internal/rdb"
 )
 
-// AllDBs is for Options.DB.
+// AllDBs as Options.DB chooses all databases.
 const AllDBs = -1
 
 // maxValue is the longest argument that servers take by default (proto-max-bulk-len).
 const maxValue = 512 << 20
 
-// Options are what to import, and where to.
+// Options control an import.
 type Options struct {
-	// Conn is a connection to the server; nil: nothing is sent, and the report says what would be.
+	// Conn is a connection to the server. If it is nil, nothing is sent, and the report says
+	// what would be imported.
 	Conn net.Conn
 	// DB is the only database to import, without libraries; AllDBs: all.
 	DB int
@@ -36,7 +37,7 @@ type Options struct {
 	Replace bool
 	// Durable makes the import wait until the server has synced its log.
 	Durable bool
-	// DryRun: nothing is changed on the server; the report says what would be.
+	// DryRun: nothing is changed on the server, and the report says what would be imported.
 	DryRun bool
 	// Allowed reports whether a command of an append-only file may be sent.
 	Allowed func(args [][]byte) bool
@@ -53,12 +54,12 @@ type Key struct {
 	Name []byte
 }
 
-// importer is one run. The goroutine of the pipe has only replies.
+// importer is one import. The goroutine of the pipe uses only replies.
 type importer struct {
 	Options
 	source *Source
 	report Report
-	// replies is what the server refused, which the pipe's goroutine adds to.
+	// replies counts what the server refused. Only the pipe's goroutine changes it.
 	replies Report
 	pipe    *pipe
 	dbs     map[uint64]string // those of the files; why the server has no such one, if it has none
@@ -71,8 +72,8 @@ type importer struct {
 	payload []byte
 }
 
-// Import sends what the source has. After an error the server may have a part of it, but none if a
-// file is damaged.
+// Import sends the contents of the source and returns a report. After an error the server may have
+// a part of them. If a file is damaged, the server has none.
 func Import(s *Source, o Options) (_ *Report, err error) {
 	im := &importer{Options: o, source: s, dbs: map[uint64]string{}, now: o.Clock.Now()}
 	im.report.Types, im.replies.Types = map[string]int64{}, map[string]int64{}
@@ -121,7 +122,7 @@ func Import(s *Source, o Options) (_ *Report, err error) {
 	return &im.report, nil
 }
 
-// await waits until the server has everything that it was sent on disk.
+// await waits until the server has synced everything that was sent.
 func (im *importer) await() error {
 	reply, failure, err := im.pipe.ask("WAITAOF", "1", "0", durableTime)
 	switch {
@@ -138,10 +139,10 @@ func (im *importer) await() error {
 	return nil
 }
 
-// durableTime is how many ms the server has to sync its log at the end.
+// durableTime is how many milliseconds the server has to sync its log at the end.
 const durableTime = "60000"
 
-// survey reads all files: a damaged one is found before anything is sent.
+// survey reads all files, so that damage is found before anything is sent.
 func (im *importer) survey() error {
 	for i, f := range im.source.files {
 		var err error
@@ -174,7 +175,7 @@ func (im *importer) survey() error {
 	return nil
 }
 
-// selects returns the database that a SELECT names.
+// selects returns the database that a SELECT names. ok is false for any other command.
 func selects(args [][]byte) (db uint64, ok bool) {
 	if len(args) != 2 || !named(args, "SELECT") {
 		return 0, false
@@ -183,7 +184,8 @@ func selects(args [][]byte) (db uint64, ok bool) {
 	return db, err == nil
 }
 
-// prepare asks the server what it has.
+// prepare finds out which databases the server has. If there are commands to import, the server
+// must have no keys.
 func (im *importer) prepare() error {
 	im.pipe = newPipe(im.Conn)
 	if im.aof {
@@ -214,8 +216,8 @@ func (im *importer) prepare() error {
 	return err
 }
 
-// noDatabase is the reason for which what is in a missing database is not imported. It says how
-// many databases the server has, and how many would suffice, if the server replies to that.
+// noDatabase returns why the data of a missing database is not imported. If the server tells how
+// many databases it has, the reason names that number and the number that would suffice.
 func (im *importer) noDatabase() (string, error) {
 	reply, _, err := im.pipe.ask("CONFIG", "GET", "databases")
 	has, ok := strings.CutPrefix(reply, "databases ")
@@ -235,7 +237,7 @@ const (
 	maxDatabases = 65536
 )
 
-// send reads the files again.
+// send reads the files a second time and sends their contents.
 func (im *importer) send() error {
 	for _, f := range im.source.files {
 		last := int64(0)
@@ -351,10 +353,10 @@ func (im *importer) wantsCommand(name string, args [][]byte) (wanted bool, probl
 	return n > 0, ""
 }
 
-// noDB is the database of a SELECT that names none.
+// noDB stands for the database of a SELECT without a valid number.
 const noDB = 1 << 63
 
-// cannotUse returns why the server has no such database; empty: it has.
+// cannotUse returns why a database cannot be used; empty if it can.
 func (im *importer) cannotUse(db uint64) string {
 	if db == noDB {
 		return errNoDatabase
@@ -362,7 +364,7 @@ func (im *importer) cannotUse(db uint64) string {
 	return im.dbs[db]
 }
 
-// use selects a database.
+// use selects a database on the server, if another one is selected.
 func (im *importer) use(db uint64) error {
 	if im.known && im.server == db {
 		return nil
@@ -381,7 +383,7 @@ func (im *importer) do(s sent, args ...[]byte) error {
 	return nil
 }
 
-// record sends what an RDB file has.
+// record sends the content of a record of an RDB file.
 func (im *importer) record(r *rdb.Record) error {
 	switch r.Kind {
 	case rdb.RecordSkipped:
@@ -412,8 +414,8 @@ func (im *importer) record(r *rdb.Record) error {
 	return nil
 }
 
-// all reports whether neither a database nor a pattern was chosen. A choice is of keys, and has no
-// library.
+// all reports whether neither a database nor a pattern was chosen. Otherwise libraries are left
+// out.
 func (im *importer) all() bool { return im.DB == AllDBs && im.Match == "" }
 
 func (im *importer) wanted(r *rdb.Record) bool { return im.chosen(r.DB, r.Key) }
@@ -466,7 +468,7 @@ func (im *importer) count(r *rdb.Record) error {
 	return im.use(r.DB)
 }
 
-// lookFor asks whether a key exists, which would refuse the file's.
+// lookFor asks whether a key exists, since the server would then refuse the key of the file.
 func (im *importer) lookFor(r *rdb.Record) error {
 	if im.Replace {
 		return nil
@@ -474,7 +476,7 @@ func (im *importer) lookFor(r *rdb.Record) error {
 	return im.do(sent{"EXISTS", r.Key, r.Type.String(), r.Expires}, []byte("EXISTS"), r.Key)
 }
 
-// lookForLibrary asks whether there is a library of the name in its first line, #!lua name=NAME.
+// lookForLibrary asks whether the server has the library named in the first line, #!lua name=NAME.
 func (im *importer) lookForLibrary(line []byte) error {
 	_, name, _ := bytes.Cut(line, []byte("name="))
 	if name, _, _ = bytes.Cut(name, []byte(" ")); im.Replace {
@@ -505,7 +507,7 @@ func (im *importer) restore(r *rdb.Record) error {
 	return im.do(sent{"RESTORE", r.Key, r.Type.String(), r.Expires}, args...)
 }
 
-// replied takes a reply, on the pipe's goroutine. The keys of sent are in the files.
+// replied handles a reply, on the pipe's goroutine. s.key lies in the mapped files.
 func (im *importer) replied(s sent, reply, failure string) {
 	switch {
 	case failure != "":

@@ -18,7 +18,7 @@ const (
 	null          = "(nil)"
 )
 
-// sent is a command whose reply is to come.
+// sent is a command whose reply has not arrived yet.
 type sent struct {
 	what    string // the command's name
 	key     []byte // or the first line of a library
@@ -26,8 +26,8 @@ type sent struct {
 	expires bool   // the key has a deadline
 }
 
-// pipe sends commands in batches while a goroutine reads the replies. A batch is announced to that
-// before it is written, so that a server whose replies are long never waits.
+// pipe sends commands in batches while a goroutine reads the replies. The goroutine gets each batch
+// before the batch is sent, so that a server with long replies never waits for a reader.
 type pipe struct {
 	conn    net.Conn
 	in      *bufio.Reader
@@ -42,7 +42,7 @@ func newPipe(conn net.Conn) *pipe {
 	return &pipe{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
 }
 
-// ask sends one command and returns its reply. It is only for the time before start.
+// ask sends one command and returns its reply. It must not be called after start.
 func (p *pipe) ask(args ...string) (reply, failure string, err error) {
 	p.out.Array(len(args))
 	for _, arg := range args {
@@ -62,7 +62,7 @@ func (p *pipe) write() error {
 	return err
 }
 
-// start begins to read replies; replied is called for each, with the error that it is.
+// start begins to read replies. It calls replied for each; failure is the text of an error reply.
 func (p *pipe) start(replied func(s sent, reply, failure string)) {
 	p.replied, p.batches, p.done = replied, make(chan []sent, 4), make(chan error, 1)
 	go func() {
@@ -103,7 +103,8 @@ func (p *pipe) flush() error {
 	return p.write()
 }
 
-// finish sends the rest and waits for all replies.
+// finish sends the rest and waits for all replies. If err is not nil, it closes the connection
+// instead.
 func (p *pipe) finish(err error) error {
 	if err == nil {
 		err = p.flush()
@@ -118,7 +119,7 @@ func (p *pipe) finish(err error) error {
 	return err
 }
 
-// readReply reads one reply. It returns its text if text is true, and the first error that the
+// readReply reads one reply. reply is its text if text is true. failure is the first error that the
 // reply is or contains.
 func readReply(in *bufio.Reader, text bool, depth int) (reply, failure string, err error) {
 	line, err := in.ReadSlice('\n')

@@ -9,7 +9,7 @@ type Refusal struct {
 	First  []string // the first keys, commands or modules
 }
 
-// Refusals are the reasons, and how often there was each.
+// Refusals are the reasons, each with its count.
 type Refusals []*Refusal
 
 // Report is what was imported, or would be.
@@ -21,15 +21,14 @@ type Report struct {
 	Refused             Refusals
 	Torn                int64 // bytes at the end that Redis would cut off
 	TornFile            string
-	// LeftOut counts keys, and commands about keys, of other databases, or that don't match, and
-	// then libraries, too.
+	// LeftOut counts what was not chosen: keys, commands about keys, and libraries.
 	LeftOut int64
-	// NotSaid: the server has everything, and cannot say whether it is on disk, since it is older
-	// than WAITAOF.
+	// NotSaid: the server has everything, but it is too old for WAITAOF. So it is unknown
+	// whether the data is on disk.
 	NotSaid bool
 }
 
-// without takes away what a server has refused of it.
+// without subtracts what the server has refused, and adds the reasons.
 func (r *Report) without(refused *Report) {
 	r.Refused = append(r.Refused, refused.Refused...)
 	r.Keys -= refused.Keys
@@ -43,14 +42,15 @@ func (r *Report) without(refused *Report) {
 	}
 }
 
-// The bounds of what is kept of refusals.
+// The bounds of the refusals that are kept: reasons, names for each, and bytes of a name.
 const (
 	maxRefusals = 100
 	maxNames    = 5
 	maxName     = 100
 )
 
-// Add counts one of something that is named.
+// Add counts a refusal of something with a name. Reasons beyond maxRefusals count as "other
+// reasons".
 func (r *Refusals) Add(reason, name string) {
 	i := slices.IndexFunc(*r, func(one *Refusal) bool { return one.Reason == reason })
 	if i < 0 && len(*r) >= maxRefusals {

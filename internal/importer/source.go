@@ -15,10 +15,10 @@ import (
 	"keyp/resp"
 )
 
-// Source is files in the order in which Redis loads them.
+// Source is the files to import, in the order in which Redis loads them.
 type Source struct{ files []*file }
 
-// file is a mapped one.
+// file is a mapped file.
 type file struct {
 	name string
 	all  []byte
@@ -26,7 +26,7 @@ type file struct {
 	end  int // where they end, without what is torn
 }
 
-// Open maps a file, or the files of a directory of Redis.
+// Open maps a file, or the files of a directory that Redis writes.
 func Open(path string) (*Source, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Source) Close() (err error) {
 	return err
 }
 
-// Bytes is the length of all files.
+// Bytes returns the length of all files together.
 func (s *Source) Bytes() (n int64) {
 	for _, f := range s.files {
 		n += int64(len(f.all))
@@ -166,7 +166,7 @@ func parseManifest(text []byte) (names []string, err error) {
 	return names, nil
 }
 
-// rdbLength reads the RDB file at the beginning of f, if there is one, and returns its length.
+// rdbLength reads the RDB file at the beginning of f and returns its length; 0 if there is none.
 func (f *file) rdbLength(visit func(rdb.Record) error) (int, error) {
 	if !rdb.IsFile(f.all) {
 		return 0, nil

@@ -1,7 +1,8 @@
-// Package progress shows how far work is that takes long: a start, a check, a repair, a compaction.
+// Package progress shows the progress of long work: a start, a check, a repair, a compaction.
 //
-// The work reports how much there is and how much is done. A Sink shows it: a bar on a
-// terminal, lines of a log, a service manager. Work that takes less than a second is not shown.
+// The work reports how much there is to do and how much is done. A Sink shows it: as a bar on a
+// terminal, as lines of a log, or to a service manager. Work that takes less than a second is not
+// shown.
 package progress
 
 import (
@@ -13,31 +14,31 @@ import (
 	"keyp/internal/clock"
 )
 
-// quiet is how long work takes at least to be shown.
+// quiet is how long work must last before it is shown.
 const quiet = time.Second
 
-// grain is how much is done, in bytes, before the clock is looked at again.
+// grain is how many bytes are done between two looks at the clock.
 const grain = 256 << 10
 
-// Report is how far work is.
+// Report is the state of work at one time.
 type Report struct {
 	What    string
 	Percent int           // 0 to 100
 	Elapsed time.Duration // since it began
-	// Remaining is how long it is likely to take yet; 0 is unknown.
+	// Remaining is an estimate of the time that is left; 0 means unknown.
 	Remaining time.Duration
 	Ended     bool
 }
 
-// Sink takes reports: one every so often, and one at the end if there was one before. Show is never
-// called by two goroutines at a time.
+// Sink receives a report every Every, and one at the end if it has received one before. Show is
+// never called by two goroutines at a time.
 type Sink struct {
 	Every time.Duration
 	Show  func(Report)
 }
 
-// Meter measures one piece of work after the other. Any goroutine may call its methods; those of a
-// nil Meter do nothing.
+// Meter measures one piece of work after another. Any goroutine may call its methods. On a nil
+// Meter they do nothing.
 type Meter struct {
 	clock       clock.Clock
 	done, total atomic.Int64
@@ -57,7 +58,7 @@ type sink struct {
 	shown bool          // it was shown one of this work
 }
 
-// New returns a Meter whose reports the sinks are shown.
+// New returns a Meter that passes its reports to the sinks.
 func New(clk clock.Clock, sinks ...Sink) *Meter {
 	m := &Meter{clock: clk}
 	for _, s := range sinks {
@@ -82,14 +83,14 @@ func (m *Meter) Begin(what string) {
 	}
 }
 
-// Expect adds to how much the work is, in bytes.
+// Expect increases the amount of work by a number of bytes.
 func (m *Meter) Expect(bytes int64) {
 	if m != nil {
 		m.total.Add(bytes)
 	}
 }
 
-// Done adds to how much of it is done, in bytes.
+// Done increases the amount of work done by a number of bytes.
 func (m *Meter) Done(bytes int64) {
 	if m == nil {
 		return
@@ -135,7 +136,7 @@ func (m *Meter) show(ended bool) {
 	}
 }
 
-// Reader counts the bytes that are read of src as done.
+// Reader returns a reader of src that counts the bytes read as done.
 func (m *Meter) Reader(src io.ReaderAt) io.ReaderAt {
 	if m == nil {
 		return src

@@ -14,7 +14,7 @@ import (
 const (
 	logEvery = 10 * time.Second
 	barEvery = 100 * time.Millisecond
-	// barWidth is that of the bar alone; fewWidth is the narrowest terminal that has one.
+	// barWidth is the width of the bar alone. A terminal narrower than fewWidth shows no bar.
 	barWidth = 30
 	fewWidth = 70
 )

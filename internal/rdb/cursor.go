@@ -9,7 +9,8 @@ import (
 // proto-max-bulk-len cannot be larger.
 const maxString = 512 << 20
 
-// The forms of a length, by its two highest bits, and those of strings in form special.
+// The forms of a length, given by its two highest bits. Below are the first bytes of long lengths,
+// and of strings in form special.
 const (
 	form6 = iota
 	form14
@@ -33,16 +34,16 @@ type cursor struct {
 	// short is set when the first error is that the bytes end too early.
 	short bool
 
-	// room holds strings whose bytes are not in the payload as they are. It is reused for each
-	// element.
+	// room holds strings that are not in the payload byte for byte, such as packed ones. It is
+	// reused for each element.
 	room []byte
-	// blobRoom is the same for packed values, and is reused for each of them.
+	// blobRoom does the same for blobs, and is reused for each of them.
 	blobRoom []byte
 }
 
 func (c *cursor) fail() { c.bad, c.rest = true, nil }
 
-// take returns the next n bytes, in the payload itself.
+// take returns the next n bytes. They are a part of the payload, not a copy.
 func (c *cursor) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
 		c.short = c.short || !c.bad
@@ -95,7 +96,7 @@ func (c *cursor) length() uint64 {
 }
 
 // count reads how many items of at least min bytes follow. It fails for 0, and if the payload is
-// too short for so many.
+// too short for the items.
 func (c *cursor) count(min uint64) uint64 {
 	n := c.length()
 	if n == 0 || n > uint64(len(c.rest))/min {

@@ -47,7 +47,7 @@ const (
 	nodePacked = 2
 )
 
-// maxDeadline is the latest deadline that a field has, in Unix milliseconds.
+// maxDeadline is the latest deadline that an element can have, in Unix milliseconds.
 const maxDeadline = 1<<48 - 1
 
 // types maps the encodings of collections to their types.
@@ -76,7 +76,7 @@ func Decode(payload []byte) (Value, error) {
 	return decode(body[0], body[1:])
 }
 
-// decode returns a value of which the type is known.
+// decode returns the value whose encoding is kind.
 func decode(kind byte, body []byte) (Value, error) {
 	switch kind {
 	case kindString:
@@ -141,8 +141,8 @@ func (m *members) add(name []byte) bool {
 	return len(m.seen) > before
 }
 
-// walk visits the elements until visit returns false. It returns false if the payload is invalid as
-// far as it was read.
+// walk visits the elements until visit returns false. It returns false if the part of the payload
+// that it read is invalid.
 func walk(kind byte, body []byte, visit func(Element) bool) bool {
 	w := walker{cursor: cursor{rest: body}, visit: visit}
 	switch kind {
@@ -251,7 +251,7 @@ func (w *walker) eachScored(from entries) {
 	}
 }
 
-// strings reads a count and gives the strings of that many elements.
+// strings reads a count of elements and returns the strings of all of them, width for each.
 func (w *walker) strings(width uint64) entries {
 	return &plain{&w.cursor, w.count(width) * width}
 }
@@ -297,7 +297,7 @@ func (w *walker) scored(min uint64, score func() float64) {
 	}
 }
 
-// The lengths of a score as text that are none.
+// The length bytes of a score as text that stand for special values.
 const (
 	scoreNaN = 253 + iota
 	scoreInf

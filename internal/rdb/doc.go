@@ -1,7 +1,7 @@
-// Package rdb reads and writes single values as DUMP gives and RESTORE takes them: in
-// Redis's own format, so that values move between Redis and Keyp both ways. It also reads whole
-// RDB files of Redis and Valkey (file.go), whose values are those of payloads, and writes those of
-// Redis (filewrite.go). It depends on neither storage nor commands.
+// Package rdb reads and writes single values in the format of DUMP and RESTORE, which is Redis's
+// own. So values can be moved between Redis and Keyp in both directions. The package also reads
+// whole RDB files of Redis and Valkey (file.go), and writes those of Redis (filewrite.go). It
+// depends on neither storage nor commands.
 //
 // # Payload
 //
@@ -25,7 +25,7 @@
 //	11000010 i×4              string: the digits of an int32, little endian
 //	11000011 packed unpacked  string: two lengths and an LZF stream (lzf.go)
 //
-// A string is one of the last four or a length and as many bytes.
+// A string is one of the last four forms, or a length followed by so many bytes.
 //
 // # Values
 //
@@ -60,9 +60,9 @@
 //	227 limits                first deadline, count, (deadline as in 24, element, value)
 //	228 delay queue           count, (id, value of the job's element, whose number does not count, and receipt 0)
 //
-// Types from 224 on are Keyp's own, and Redis refuses them. It has no such types, and no deadlines
-// of members, which would live for ever there. Decode does not check the elements of limits and
-// jobs; the caller does.
+// Types from 224 on are Keyp's own, and Redis refuses them. Redis has no deadlines of members, so
+// there the members would live for ever. Decode does not check the elements of limits and jobs; the
+// caller does.
 //
 // Each listpack, ziplist, intset or zipmap is the content of a string, which may be packed;
 // listpack.go and oldpack.go draw them.

@@ -164,7 +164,8 @@ func (w *writer) lease(l *LeaseValue) {
 	w.string(l.Owner)
 }
 
-// packed writes s packed, or nothing if it does not become shorter.
+// packed writes s in packed form. If that does not save at least packGain bytes, it writes nothing
+// and returns false.
 func (w *writer) packed(s []byte) bool {
 	if w.packer == nil {
 		w.packer = &packer{}

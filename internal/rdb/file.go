@@ -101,7 +101,7 @@ const (
 	RecordEnd                 // the last one, after the checksum was compared
 )
 
-// Record is a key, or other data of a server.
+// Record is a key, or other data in a file.
 type Record struct {
 	Kind RecordKind
 	DB   uint64
@@ -110,9 +110,9 @@ type Record struct {
 	Expires    bool
 	Deadline   int64
 	Idle, Freq int64 // seconds, and 0 to 255; -1: not in the file
-	// Type is that of the key's value.
+	// Type is the type of the key's value.
 	Type Type
-	// Skipped names what is skipped.
+	// Skipped names the data that is skipped.
 	Skipped string
 	Source  []byte
 
@@ -123,7 +123,8 @@ type Record struct {
 // Value checks the whole value and returns it, or ErrFormat.
 func (r *Record) Value() (Value, error) { return decode(r.kind, r.body) }
 
-// AppendPayload appends the value as DUMP replies it, of the oldest version that has its encoding.
+// AppendPayload appends the value as a payload of DUMP, with the oldest version that has its
+// encoding.
 func (r *Record) AppendPayload(b []byte) []byte {
 	start := len(b)
 	b = append(append(b, r.kind), r.body...)
@@ -151,7 +152,7 @@ func versionOf(kind byte) uint16 {
 	}
 }
 
-// File reads an RDB file, whose bytes are all there (a mapped file, say) and don't change.
+// File reads an RDB file from memory (a mapped file, say), which must not change.
 //
 // It finds where each value ends, and does not check the value's content: Record.Value does. It
 // takes memory only for one packed string at a time, for the fields that hashes refer to, and for
@@ -176,7 +177,9 @@ func IsFile(b []byte) bool {
 	return len(b) >= 5 && string(b[:5]) == "REDIS" || len(b) >= 6 && string(b[:6]) == "VALKEY"
 }
 
-// OpenFile begins to read a file. What follows the RDB file in b is not looked at.
+// OpenFile returns a File for the RDB file at the beginning of b. Bytes after that file are
+// ignored. Errors are ErrNoFile, a FileError with ErrTruncated, and one for a version that is too
+// new.
 func OpenFile(b []byte) (*File, error) {
 	f := &File{all: b}
 	if !IsFile(b) {
@@ -203,7 +206,7 @@ func OpenFile(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Offset is how many bytes were read.
+// Offset returns how many bytes were read.
 func (f *File) Offset() int64 { return int64(f.at()) }
 
 func (f *File) at() int {
@@ -213,11 +216,11 @@ func (f *File) at() int {
 	return len(f.all) - len(f.rest)
 }
 
-// forget drops what earlier records said about the next key.
+// forget drops data of earlier records about the next key.
 func (f *File) forget() { f.next = Record{Idle: -1, Freq: -1} }
 
-// Next returns the next record; its slices are valid as long as the file's bytes are. After an
-// error, and after RecordEnd, it gives io.EOF.
+// Next returns the next record. Its slices are valid as long as the file's bytes are. Errors are
+// FileErrors; after an error, and after RecordEnd, Next returns io.EOF.
 func (f *File) Next() (Record, error) {
 	if f.ended {
 		return Record{}, io.EOF
@@ -292,7 +295,7 @@ func (f *File) record() (r Record, err error) {
 	return r, nil
 }
 
-// end compares the checksum.
+// end compares the checksum and returns the last record, or ErrChecksum.
 func (f *File) end() (Record, error) {
 	f.sum(0)
 	if f.version >= checkedSince {
@@ -314,7 +317,7 @@ func (f *File) oldFunction() Record {
 		Skipped: fmt.Sprintf("library %.100q in the format before 7.0", name)}
 }
 
-// meta skips modules' metadata of the next key, or slots.
+// meta skips modules' metadata of the next key (Redis), or slots (Valkey).
 func (f *File) meta() Record {
 	r := Record{Kind: RecordSkipped, DB: f.db}
 	if f.valkey {
@@ -333,7 +336,7 @@ func (f *File) meta() Record {
 	return r
 }
 
-// template reads the fields of hashes.
+// template reads the fields of a template, to which hashes refer.
 func (f *File) template() {
 	id, n := f.length(), f.count(1)
 	var fields [][]byte
@@ -346,7 +349,7 @@ func (f *File) template() {
 	f.templates[id] = fields
 }
 
-// key reads a key of which the kind is known.
+// key reads a key whose value is of the given kind.
 func (f *File) key(kind byte) (Record, error) {
 	r := f.next
 	f.forget()
@@ -382,8 +385,7 @@ func (f *File) key(kind byte) (Record, error) {
 	return r, nil
 }
 
-// templated reads the values of a hash whose fields are a template's, and writes it as other hashes
-// are.
+// templated reads a hash whose fields are in a template, and rewrites it as a plain hash.
 func (f *File) templated(r *Record) {
 	kind := r.kind
 	r.kind, r.Type = kindHash, Hash

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// FileWriter writes versions from that of Redis 7.0, the oldest with the encodings of Encode, to
-// the newest that a payload of Encode needs.
+// OldestWritten and NewestWritten bound the versions that FileWriter writes. Redis 7.0 is the
+// oldest that has the encodings of Encode. No payload of Encode needs a version after the newest.
 const (
 	OldestWritten = version7_0
 	NewestWritten = version8_8
@@ -23,9 +23,9 @@ var unportable = map[byte]string{
 	kindDelay:     "delay queues",
 }
 
-// Portable returns why a payload of Encode cannot be in a file of a version, nor be restored by a
-// server that writes such files. The reason is empty if it can. err is ErrPayload for an invalid
-// payload.
+// Portable returns why a payload of Encode cannot be in an RDB file of the given version. A server
+// that writes such files cannot restore it either. The reason is empty if it can. err is ErrPayload
+// for an invalid payload.
 func Portable(payload []byte, version int) (reason string, err error) {
 	body, err := open(payload)
 	if err != nil || len(body) == 0 {
@@ -50,7 +50,7 @@ func Portable(payload []byte, version int) (reason string, err error) {
 	return "", nil
 }
 
-// TypeOf is the type of the value of a payload of Encode.
+// TypeOf returns the type of the value in a payload of Encode.
 func TypeOf(payload []byte) Type {
 	switch kind := payload[0]; {
 	case kind == kindString:
@@ -73,7 +73,7 @@ type FileWriter struct {
 	err error
 }
 
-// NewFileWriter begins a file of a version from OldestWritten to NewestWritten.
+// NewFileWriter returns a writer for a file of a version from OldestWritten to NewestWritten.
 func NewFileWriter(out io.Writer, version int) *FileWriter {
 	f := &FileWriter{out: out}
 	f.w.b = fmt.Appendf(nil, "REDIS%04d", version)
@@ -110,7 +110,7 @@ func (f *FileWriter) Key(db uint64, name []byte, deadline int64, payload []byte)
 	return f.write(body)
 }
 
-// End writes the end of the file. The writer below may still have to be flushed or closed.
+// End writes the end of the file. It neither flushes nor closes the underlying writer.
 func (f *FileWriter) End() error {
 	f.w.kind(opEnd)
 	_ = f.flush(0) // write gives its error

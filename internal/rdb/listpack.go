@@ -16,9 +16,9 @@ import "encoding/binary"
 //	F0 n×4, LE string        longer
 //	F1, F2, F3, F4           integer of 2, 3, 4, 8 bytes, LE
 //
-// bytes is the length of all, count is 65535 when it doesn't fit. A back length is that
-// of the entry before it, in groups of 7 bits, the most significant first; all but the
-// first of its bytes have their high bit set.
+// bytes is the length of the whole listpack; count is 65535 if it does not fit. A back length is
+// the length of the entry before it, in groups of 7 bits, most significant first. All its bytes but
+// the first have the high bit set.
 const (
 	packHead     = 6
 	packEnd      = 0xff
@@ -31,7 +31,7 @@ const (
 	packInt64    = 0xf4
 )
 
-// listpack reads the entries of one.
+// listpack reads the entries of a listpack.
 type listpack struct {
 	*cursor        // of the payload, which has the room and becomes bad
 	in      cursor // the entries
@@ -127,7 +127,7 @@ func (p *packWriter) add(s []byte) {
 	p.count++
 }
 
-// end returns the listpack.
+// end completes the listpack and returns it.
 func (p *packWriter) end() []byte {
 	p.b = append(p.b, packEnd)
 	binary.LittleEndian.PutUint32(p.b, uint32(len(p.b)))

@@ -12,12 +12,13 @@ const (
 	lzfMaxMatch    = 264
 	lzfMaxDistance = 8192
 
-	// lzfExpansion is how many bytes a byte of a stream can at most become: a copy of
-	// 3 bytes gives 264.
+	// lzfExpansion is the largest number of bytes that one byte of a stream can become: a copy
+	// takes 3 bytes and gives at most 264.
 	lzfExpansion = 88
 )
 
-// unpack appends the content of the stream, which must be exactly size bytes.
+// unpack appends the content of the stream, which must be exactly size bytes. ok is false if it is
+// not, or if the stream is invalid.
 func unpack(dst, packed []byte, size int) (_ []byte, ok bool) {
 	start := len(dst)
 	end := start + size
@@ -69,14 +70,14 @@ type packer struct {
 	base  uint32
 }
 
-// lzfHash is that of the three bytes at the head of s.
+// lzfHash returns the hash of the first three bytes of s.
 func lzfHash(s []byte) uint32 {
 	h := uint32(s[0])<<16 | uint32(s[1])<<8 | uint32(s[2])
 	return (h>>(24-lzfHashBits) - h*5) % (1 << lzfHashBits)
 }
 
-// pack appends s, packed into at most limit bytes, or gives ok false if it doesn't fit.
-// s has at least 4 bytes.
+// pack appends s in packed form, in at most limit bytes. If it does not fit, ok is false. s must
+// have at least 4 bytes.
 func (p *packer) pack(dst, s []byte, limit int) (_ []byte, ok bool) {
 	if uint64(p.base)+uint64(len(s)) > 1<<32-1 {
 		clear(p.table[:])

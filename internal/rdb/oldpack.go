@@ -2,7 +2,7 @@ package rdb
 
 import "encoding/binary"
 
-// A ziplist is what a listpack was before Redis 7:
+// A ziplist is the predecessor of the listpack, from before Redis 7:
 //
 //	bytes 4, LE | offset of the last entry 4, LE | count 2, LE | entries | FF
 //
@@ -27,7 +27,7 @@ const (
 	ziplistTinyN = 0xfd // 12
 )
 
-// ziplist reads the entries of one.
+// ziplist reads the entries of a ziplist.
 type ziplist struct {
 	*cursor
 	in     cursor
@@ -112,7 +112,7 @@ func (z *ziplist) entry() []byte {
 	return z.digits(int64(b - ziplistTiny))
 }
 
-// A zipmap is a hash of before Redis 2.6:
+// A zipmap is a small hash from before Redis 2.6:
 //
 //	count 1 | length, field, length, unused 1, value, unused bytes | … | FF
 //
@@ -178,7 +178,7 @@ func (z *zipmap) next() []byte {
 //
 //	bytes of an integer 4 | count 4 | integers
 
-// intset reads the integers of one.
+// intset reads the integers of an intset.
 type intset struct {
 	*cursor
 	in       cursor

@@ -5,7 +5,7 @@ import (
 	"hash/crc64"
 )
 
-// Newest is the newest version that Decode takes: that of Redis 8.8.
+// Newest is the newest version that Decode accepts, the version of Redis 8.8.
 const Newest = 14
 
 const (
@@ -22,11 +22,11 @@ const (
 // jones is the polynomial of Redis's checksums, reflected.
 var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 
-// checksum is Redis's CRC-64. It starts at 0 and ends as it is, where hash/crc64
+// checksum returns Redis's CRC-64. It starts at 0 and is not inverted at the end; hash/crc64
 // inverts both.
 func checksum(b []byte) uint64 { return ^crc64.Update(^uint64(0), jones, b) }
 
-// seal appends the trailer.
+// seal appends the trailer: the version and the checksum.
 func seal(b []byte, version uint16) []byte {
 	b = binary.LittleEndian.AppendUint16(b, version)
 	return binary.LittleEndian.AppendUint64(b, checksum(b))

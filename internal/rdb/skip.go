@@ -3,7 +3,7 @@ package rdb
 // The methods here find where a value ends and do not check its content. Each step takes at least
 // a byte, so a loop over too large a count stops at the end of the bytes.
 
-// skipString passes a string, which stays packed.
+// skipString skips a string without unpacking it.
 func (c *cursor) skipString() {
 	if len(c.rest) == 0 || c.rest[0]>>6 != formSpecial {
 		c.take(c.length())
@@ -37,14 +37,14 @@ func (c *cursor) skipLengths(n int) {
 	}
 }
 
-// times reads a count and calls skip so often.
+// times reads a count and calls skip so many times.
 func (c *cursor) times(skip func()) {
 	for n := c.length(); n > 0 && !c.bad; n-- {
 		skip()
 	}
 }
 
-// skipCollection passes a list, set, sorted set or hash.
+// skipCollection skips a list, set, sorted set or hash.
 func (c *cursor) skipCollection(kind byte) {
 	switch kind {
 	case kindList, kindSet, kindListZiplists:
@@ -75,7 +75,7 @@ func (c *cursor) skipCollection(kind byte) {
 	}
 }
 
-// skipStream passes a stream.
+// skipStream skips a stream.
 func (c *cursor) skipStream(kind byte) {
 	c.times(func() { c.skipStrings(2) })
 	c.skipLengths(3)
@@ -121,7 +121,7 @@ const (
 	moduleString
 )
 
-// skipModule passes a module's data, up to their end.
+// skipModule skips a module's data, up to their end.
 func (c *cursor) skipModule() {
 	for !c.bad {
 		switch c.length() {
@@ -141,7 +141,7 @@ func (c *cursor) skipModule() {
 	}
 }
 
-// skipArray passes a value of Redis's type array.
+// skipArray skips a value of Redis's type array.
 func (c *cursor) skipArray() {
 	n := c.length()
 	if c.length() != 0 {

@@ -12,15 +12,17 @@ import (
 type StreamValue struct {
 	// Entries yields the entries in the order of their ids. It may be called more than once.
 	Entries iter.Seq[StreamEntry]
-	// Last is the highest id ever added, MaxDeleted the highest id that was deleted by
-	// itself.
+	// Last is the highest id ever added. MaxDeleted is the highest id that was deleted
+	// individually, not by trimming.
 	Last, MaxDeleted StreamID
 	Added            uint64 // entries ever added
 	Groups           []StreamGroup
-	// Duration (seconds) and MaxSize are the settings of idempotent ids; 0: as the server has them.
+	// Duration (seconds) and MaxSize are the settings of idempotent ids; 0 means the server's
+	// default.
 	Duration, MaxSize int64
 	Producers         []StreamProducer
-	// IIDs is how many idempotent ids were ever added, Duplicates how often one was found.
+	// IIDs is how many idempotent ids were ever added. Duplicates is how often an id was found
+	// again.
 	IIDs, Duplicates int64
 }
 
@@ -112,7 +114,7 @@ func (c *cursor) positive() int64 {
 	return int64(n)
 }
 
-// ms reads a time, -1 included.
+// ms reads a time in Unix milliseconds. It accepts -1.
 func (c *cursor) ms() int64 {
 	if b := c.take(8); b != nil {
 		if n := int64(binary.LittleEndian.Uint64(b)); n >= -1 {
@@ -123,7 +125,7 @@ func (c *cursor) ms() int64 {
 	return 0
 }
 
-// some is count where 0 is valid too.
+// some reads a count as count does, but accepts 0.
 func (c *cursor) some(min uint64) int {
 	n := c.length()
 	if n > uint64(len(c.rest))/min {
@@ -245,8 +247,8 @@ func (c *cursor) walkNodes(visit func(StreamEntry) bool) bool {
 //	entries, deleted ones, number of names, names, 0, and for each entry
 //	flags, ms, seq, [number of fields], fields, number of its elements
 //
-// where ms and seq are differences to the node's id. An entry whose field names are those of the
-// node contains only the values.
+// where ms and seq are differences to the node's id. An entry with the field names of the node
+// contains only the values.
 type streamNode struct {
 	*cursor
 	pack   entries

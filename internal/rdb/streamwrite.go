@@ -11,8 +11,8 @@ const (
 	streamNodeEntries = 100
 )
 
-// stream writes a stream and returns the version of its payload. It is that of Redis 7.0, which
-// lacks the consumers' time of activity, unless the stream needs a later version.
+// stream writes a stream and returns the version of its payload. It uses the version of Redis 7.0,
+// which lacks the consumers' time of activity, unless the stream needs a later version.
 func (w *writer) stream(s *StreamValue) (version uint16) {
 	kind := byte(kindStream2)
 	version = version7_0
@@ -104,7 +104,7 @@ func (n *packNode) int(v int64) {
 	n.count++
 }
 
-// full reports whether Redis would begin another node.
+// full reports whether Redis would begin another node for e.
 func (n *packNode) full(e StreamEntry) bool {
 	size := len(n.b) + 1
 	for _, f := range e.Fields {
@@ -201,5 +201,5 @@ func (w *writer) idempotence(s *StreamValue) {
 	w.length(uint64(s.Duplicates))
 }
 
-// defaultIIDs is how many seconds Redis keeps idempotent ids by default, and also how many.
+// defaultIIDs is Redis's default for both settings of idempotent ids: 100 seconds and 100 ids.
 const defaultIIDs = 100

@@ -35,7 +35,7 @@ func (t Type) String() string {
 		Stream: "stream", Lease: "", Limit: "", Delay: ""}[t]
 }
 
-// Value is one value, on its way into a payload or out of it.
+// Value is one value, decoded from a payload or to be encoded into one.
 type Value struct {
 	Type Type
 	// Str is a String's content, nil for collections.

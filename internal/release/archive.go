@@ -29,7 +29,7 @@ func archive(path, dir, name string, when time.Time) (err error) {
 	}
 	out := tar.NewWriter(zip)
 	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
-		// In order of names.
+		// WalkDir visits files in the order of their names.
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -59,7 +59,7 @@ func archive(path, dir, name string, when time.Time) (err error) {
 	return errors.Join(err, out.Close(), zip.Close())
 }
 
-// checksums writes a file for `sha256sum -c`.
+// checksums writes the SHA-256 of the files in the format of `sha256sum -c`.
 func checksums(path string, files []string) error {
 	var b strings.Builder
 	for _, name := range files {

@@ -10,7 +10,7 @@ import (
 	"keyp/internal/config"
 )
 
-// bom is a list of what a program is made of, as CycloneDX 1.5 has it.
+// bom is a bill of materials: the components of a program, in the format CycloneDX 1.5.
 type bom struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -37,7 +37,7 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// writeBOM writes the list of a program by what its build left in it.
+// writeBOM writes the bill of materials of a program, from the build information in the program.
 func writeBOM(path, program string, when time.Time) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

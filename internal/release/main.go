@@ -1,11 +1,11 @@
-// Command release makes what a release consists of: for each platform an archive with the program,
-// its manual, completions and a configuration, a list of what the program is made of (CycloneDX),
-// and the checksums of all. The same commit gives the same bytes, whoever runs it, with the same
-// version of Go.
+// Command release makes the files of a release. For each platform it makes an archive with the
+// program, its manual, completions and a configuration, and a bill of materials (CycloneDX). It
+// also makes the checksums of all. With the same version of Go the same commit gives the same
+// bytes.
 //
 //	go run ./internal/release [-out DIR] [-platforms OS/ARCH,...]
 //
-// What an archive has is in DIR/OS-ARCH too, for packages.
+// The content of each archive is also in DIR/OS-ARCH, for packages.
 package main
 
 import (
@@ -75,8 +75,8 @@ func run(out string, platforms []string) error {
 	return checksums(filepath.Join(out, "SHA256SUMS"), made)
 }
 
-// identify finds the commit: COMMIT and SOURCE_DATE_EPOCH of the environment, or else what git
-// says.
+// identify returns the commit and its time. They are COMMIT and SOURCE_DATE_EPOCH of the
+// environment; if these are not set, git tells them.
 func identify() (s source, err error) {
 	s.commit = os.Getenv("COMMIT")
 	if s.commit == "" {
@@ -114,7 +114,7 @@ func git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build compiles the server as nothing but commit and compiler decide.
+// build compiles the server. The result depends only on the commit and the compiler.
 func (s source) build(system, machine, to string) error {
 	const in = "keyp/internal/config."
 	flags := fmt.Sprintf("-s -w -buildid= -X %scommit=%s -X %sdate=%s", in, s.commit, in,
@@ -129,7 +129,7 @@ func (s source) build(system, machine, to string) error {
 	return nil
 }
 
-// stage puts beside the program what else belongs to it.
+// stage puts the other files of the archive beside the program.
 func (s source) stage(dir string) error {
 	if err := stageTexts(".", dir); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (s source) stage(dir string) error {
 	return nil
 }
 
-// stageTexts copies README.md with all that it and the documents link to, and a configuration.
+// stageTexts copies README.md, the files that it and the documents link to, and a configuration.
 func stageTexts(root, dir string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md",
 		"SECURITY.md", "go.mod", "go.sum", "deploy/package/keyp.conf"} {

@@ -22,10 +22,10 @@ import (
 // amazon is the endpoint unless another one is named.
 const amazon = "https://s3.amazonaws.com"
 
-// tries is how often a request is sent that fails for a reason that may pass.
+// tries is how often a request is sent if it fails for a reason that may pass.
 const tries = 5
 
-// bucket is the folder of a prefix of a bucket.
+// bucket is the Folder of the objects of a bucket whose names begin with prefix.
 type bucket struct {
 	core   *minio.Core
 	clock  *dated
@@ -33,8 +33,8 @@ type bucket struct {
 	prefix string // empty, or ends with a slash
 }
 
-// openBucket takes BUCKET/PREFIX. Credentials, region and endpoint come from the environment
-// variables of Amazon's own tools.
+// openBucket opens BUCKET/PREFIX. Credentials, region and endpoint come from the environment
+// variables that Amazon's own tools use.
 func openBucket(path string, o Options) (*bucket, error) {
 	name, prefix, _ := strings.Cut(path, "/")
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
@@ -74,14 +74,14 @@ func openBucket(path string, o Options) (*bucket, error) {
 	return &bucket{core, clock, name, prefix}, nil
 }
 
-// dated notes the server's time, which each response states.
+// dated stores the server's time, which each response states.
 type dated struct {
 	http.RoundTripper
 	last atomic.Int64 // in Unix seconds; 0: it never did
 }
 
-// RoundTrip is http.RoundTripper's. It ends the reading of the request's body, which may go on
-// behind a response that came early: the client may send the same body again.
+// RoundTrip implements http.RoundTripper. A response may come before the whole body was sent. Then
+// RoundTrip ends the reading of the body, because the client may send the same body again.
 func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		body := &endable{r.Body, make(chan bool, 1)}
@@ -100,7 +100,7 @@ func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// endable is a body that is not read any more once it has ended.
+// endable is a body that can be ended. Then it reads as io.EOF.
 type endable struct {
 	io.ReadCloser
 	more chan bool // whether there is more to read, while nobody reads
@@ -115,14 +115,14 @@ func (e *endable) Read(b []byte) (int, error) {
 	return e.ReadCloser.Read(b)
 }
 
-// end waits for the read under way.
+// end ends the body. It waits for a read under way.
 func (e *endable) end() {
 	<-e.more
 	e.more <- false
 }
 
-// transportOf verifies certificates by those of AWS_CA_BUNDLE, if that names a file, and by the
-// system's otherwise.
+// transportOf returns a transport that verifies certificates with those in the file AWS_CA_BUNDLE,
+// or with the system's if that is not set.
 func transportOf(secure bool) (*http.Transport, error) {
 	transport, err := minio.DefaultTransport(secure)
 	if err != nil {
@@ -144,10 +144,11 @@ func transportOf(secure bool) (*http.Transport, error) {
 	return transport, nil
 }
 
-// Path and the methods behind it are Folder's.
+// Path and the methods after it implement Folder.
 func (b *bucket) Path(name string) string { return scheme + b.name + "/" + b.prefix + name }
 
-// errorOf names what an error is about, and its code; what is not there is os.ErrNotExist.
+// errorOf adds the path and the error's code to an error. For a missing object it wraps
+// os.ErrNotExist.
 func (b *bucket) errorOf(err error, name string) error {
 	if err == nil {
 		return nil
@@ -189,8 +190,8 @@ func (b *bucket) Remove(ctx context.Context, name string) error {
 		name)
 }
 
-// Tidy takes uploads for left that began so long ago, by the clock of the server: that of this
-// machine may be ahead of it.
+// Tidy considers uploads as left over if they began at least age ago by the server's clock. The
+// clock of this machine may be ahead of it.
 func (b *bucket) Tidy(ctx context.Context, age time.Duration,
 	dry bool) (names []string, err error) {
 	var uploads []minio.ObjectMultipartInfo
@@ -224,7 +225,7 @@ func (b *bucket) Tidy(ctx context.Context, age time.Duration,
 	return names, err
 }
 
-// download reads an object from its begin on. Where a connection ends early it asks for the rest.
+// download reads an object from its beginning. If a connection ends early, it requests the rest.
 type download struct {
 	ctx      context.Context
 	b        *bucket
@@ -279,7 +280,7 @@ func (d *download) Read(p []byte) (n int, err error) {
 	return 0, io.EOF
 }
 
-// failed waits a moment, unless it is of no use to go on.
+// failed waits before the next try. It returns an error if another try is useless.
 func (d *download) failed(err error) error {
 	if d.body != nil {
 		_ = d.body.Close() // it has failed already

@@ -14,13 +14,13 @@ import (
 	"keyp/internal/vfs"
 )
 
-// Unfinished is what the name of a file in a directory ends with until all is in it and on disk.
+// Unfinished is the end of a file's name until the file is complete and on disk.
 const Unfinished = ".unfinished"
 
-// Dir is the folder of a directory.
+// Dir is a Folder for a directory.
 type Dir string
 
-// Path and the methods behind it are Folder's.
+// Path and the methods after it implement Folder.
 func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 
 func (d Dir) List(context.Context) (files []File, err error) {
@@ -84,7 +84,7 @@ func (d Dir) Create(_ context.Context, name string, _ int64,
 	return counted.n, errors.Join(f.Close(), vfs.OS.SyncDir(string(d)))
 }
 
-// rename gives a file a name that no other file has.
+// rename renames a file. If the file system has links, it does not replace an existing file.
 func rename(part, path string) error {
 	err := os.Link(part, path)
 	if err == nil {
@@ -98,8 +98,8 @@ func rename(part, path string) error {
 
 func (d Dir) Remove(_ context.Context, name string) error { return os.Remove(d.Path(name)) }
 
-// Tidy takes files for left that nobody has written to for so long, and that no process of this
-// machine writes, whatever the clock says.
+// Tidy considers files as left over if nobody has written to them for age. It skips files that a
+// process of this machine is writing, whatever the clock says.
 func (d Dir) Tidy(_ context.Context, age time.Duration, dry bool) (names []string, err error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ErrExists wraps the error of a file that exists, and is not overwritten.
+// ErrExists is wrapped by the error for a file that exists. Files are never overwritten.
 var ErrExists = errors.New("it exists, and is not overwritten")
 
 func exists(path string) error { return fmt.Errorf("%s: %w", path, ErrExists) }
@@ -23,26 +23,27 @@ type File struct {
 
 // Folder is a directory, or the objects of a bucket whose names begin with the same prefix.
 type Folder interface {
-	// Path is what users call a file of the folder.
+	// Path returns the path of a file, as users know it.
 	Path(name string) string
 	// List returns the files, in the order of their names.
 	List(ctx context.Context) ([]File, error)
-	// Open reads a file from its begin, and gives its size. A file that is not there is
-	// os.ErrNotExist.
+	// Open returns a reader for a file and the file's size in bytes. For a missing file the
+	// error wraps os.ErrNotExist.
 	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// Create makes a file that must not exist yet from what fill writes, and returns its size.
-	// After an error nothing of it is left, unless removing that failed too. About how large it
-	// will be is a hint; it may be larger. No empty file is made.
+	// Create creates a file from the bytes that fill writes, and returns its size. If the file
+	// exists, the error wraps ErrExists. After an error nothing of the file is left, unless its
+	// removal failed too. about is the expected size in bytes, which may be exceeded. fill must
+	// write at least one byte.
 	Create(ctx context.Context, name string, about int64,
 		fill func(io.Writer) error) (size int64, err error)
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
-	// Tidy removes what runs that were ended have left at least so long ago, and gives the names;
-	// dry: it only gives those.
+	// Tidy removes unfinished files that interrupted runs have left at least age ago, and
+	// returns their names. If dry is true, it only returns the names.
 	Tidy(ctx context.Context, age time.Duration, dry bool) ([]string, error)
 }
 
-// Options are how to reach what is not on this machine.
+// Options say how to reach storage that is not on this machine.
 type Options struct {
 	// Endpoint is the URL of S3-compatible storage; empty: that of the environment
 	// (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL), or Amazon's.
@@ -54,8 +55,8 @@ const scheme = "s3://"
 // Remote reports whether a path names a bucket, or something in one.
 func Remote(path string) bool { return strings.HasPrefix(path, scheme) }
 
-// Open returns the folder at a path: that of a directory, or s3://BUCKET/PREFIX. It asks nobody
-// whether it exists.
+// Open returns the folder at a path: a directory, or s3://BUCKET/PREFIX. It does not check whether
+// the folder exists.
 func Open(path string, o Options) (Folder, error) {
 	if Remote(path) {
 		return openBucket(strings.TrimPrefix(path, scheme), o)
@@ -77,7 +78,7 @@ func Split(path string, o Options) (Folder, string, error) {
 	return folder, path[at+1:], err
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64

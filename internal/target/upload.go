@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// partSize is how many bytes a part of an upload has at least, but for the last one.
+	// partSize is the smallest size of a part of an upload, in bytes. The last part may be
+	// smaller.
 	partSize = 16 << 20
-	// mostParts bounds the parts of an upload for all servers; fewParts is how many are aimed at.
+	// mostParts is the largest number of parts that all servers accept. fewParts is the number
+	// that Create aims at.
 	mostParts, fewParts = 10_000, 5_000
 	// parallel is how many parts are sent at a time.
 	parallel = 2
@@ -129,7 +131,7 @@ func (u *upload) send() {
 	u.buf, u.size, u.under = nil, u.size+int64(len(buf)), u.under+1
 	go func() {
 		sum := sha256.Sum256(buf)
-		// It need not sum up once more.
+		// minio need not compute the checksum again.
 		o := minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:]),
 			DisableContentSha256: true}
 		part, err := u.b.core.PutObjectPart(u.ctx, u.b.name, u.key, u.id, number,

@@ -24,14 +24,14 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// crash is the state of a Mem.Crash that runs.
+// crash is the state of a running Mem.Crash.
 type crash struct {
 	rng     *rand.Rand
 	after   *Mem
 	crashed map[*inode]*inode // the files so far, after the crash
 }
 
-// directory adds to after what survives of a directory and of everything below it.
+// directory adds the surviving content of a directory, with everything below it, to after.
 func (c *crash) directory(path string, was *directory) {
 	d := newDirectory()
 	c.after.mu.dirs[path] = d

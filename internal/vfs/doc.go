@@ -20,7 +20,7 @@ import (
 	"io"
 )
 
-// ErrLocked: another process, or another handle of this one, has the lock.
+// ErrLocked is returned if another process, or another handle of this one, has the lock.
 var ErrLocked = errors.New("vfs: already locked")
 
 // File is an open file. Reads and writes at distinct offsets may run at the same
@@ -35,7 +35,7 @@ type File interface {
 	Sync() error
 	// Truncate sets the size in bytes. Added bytes read as zeros.
 	Truncate(size int64) error
-	// Size is the present size in bytes.
+	// Size returns the present size in bytes.
 	Size() (int64, error)
 	// Reread drops cached pages, so that later reads come from the device. Bytes that a
 	// failed Sync left only in memory then do not look durable. On a system without such
@@ -60,10 +60,11 @@ type FS interface {
 	MkdirAll(dir string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
-	// Lock takes an exclusive advisory lock on name, making the file if needed,
-	// or gives ErrLocked. Closing the result, or the end of the process, frees it.
+	// Lock takes an exclusive advisory lock on name, and creates the file if needed. It returns
+	// ErrLocked if another has the lock. Closing the result, or the end of the process,
+	// releases it.
 	Lock(name string) (io.Closer, error)
-	// Free is the space in bytes that a user without privileges may still take
-	// on the file system of dir.
+	// Free returns how many bytes a user without privileges may still use on the file system of
+	// dir.
 	Free(dir string) (uint64, error)
 }

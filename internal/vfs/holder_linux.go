@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder returns the process that has a file locked; 0 if the system does not tell it.
+// Holder returns the id of the process that has locked a file; 0 if it is unknown.
 func Holder(name string) (pid int) {
 	var st unix.Stat_t
 	if unix.Stat(name, &st) != nil {

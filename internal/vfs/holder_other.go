@@ -2,5 +2,5 @@
 
 package vfs
 
-// Holder returns the process that has a file locked; 0, since the system does not say.
+// Holder returns 0, since this system does not tell which process has locked a file.
 func Holder(string) (pid int) { return 0 }

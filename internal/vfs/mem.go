@@ -15,8 +15,8 @@ import (
 // Mem is a file system in memory for tests, which can simulate a power cut (Crash). It is safe for
 // use by several goroutines.
 //
-// It keeps each directory operation since the last SyncDir of that directory, and each write and
-// truncation since the last Sync of the file, in order.
+// It keeps, in order, each directory operation since the last SyncDir of that directory. It does
+// the same for each write and truncation since the last Sync of the file.
 type Mem struct {
 	mu struct {
 		sync.Mutex
@@ -55,8 +55,7 @@ type change struct {
 	data []byte
 }
 
-// NewMem returns a file system that has the root directories only and
-// room without bound.
+// NewMem returns a file system of unlimited size that has only the directories "." and "/".
 func NewMem() *Mem {
 	m := &Mem{}
 	m.mu.files = map[string]*inode{}
@@ -68,8 +67,8 @@ func NewMem() *Mem {
 
 func newDirectory() *directory { return &directory{durable: map[string]*inode{}} }
 
-// SetFree sets how many bytes files may still grow by; beyond it they get ENOSPC.
-// Removing and shrinking give room back.
+// SetFree sets by how many bytes files may still grow. Beyond that, writes fail with ENOSPC.
+// Removing and truncating files gives room back.
 func (m *Mem) SetFree(n uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,10 +91,10 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// parent finds the directory of name; nil when it does not exist.
+// parent returns the directory of name; nil if it does not exist.
 func (m *Mem) parent(name string) *directory { return m.mu.dirs[filepath.Dir(name)] }
 
-// Create is FS.Create.
+// Create implements FS.
 func (m *Mem) Create(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +114,7 @@ func (m *Mem) Create(name string) (File, error) {
 	return &memFile{fs: m, node: node, name: name}, nil
 }
 
-// Open is FS.Open.
+// Open implements FS.
 func (m *Mem) Open(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +126,7 @@ func (m *Mem) Open(name string) (File, error) {
 	return &memFile{fs: m, node: node, name: name}, nil
 }
 
-// Remove is FS.Remove.
+// Remove implements FS.
 func (m *Mem) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +141,7 @@ func (m *Mem) Remove(name string) error {
 	return m.take(-int64(len(node.data)))
 }
 
-// Rename is FS.Rename within one directory; the log needs no other.
+// Rename implements FS, within one directory only; the log needs no other.
 func (m *Mem) Rename(oldName, newName string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +161,7 @@ func (m *Mem) Rename(oldName, newName string) error {
 	return nil
 }
 
-// List is FS.List; directories inside dir are left out.
+// List implements FS. It leaves out directories in dir.
 func (m *Mem) List(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +179,7 @@ func (m *Mem) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll is FS.MkdirAll.
+// MkdirAll implements FS.
 func (m *Mem) MkdirAll(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +187,7 @@ func (m *Mem) MkdirAll(dir string) error {
 	return nil
 }
 
-// directory returns the directory of a path, made if missing, as those above it.
+// directory returns the directory of a path. It creates the directory and its parents if needed.
 func (m *Mem) directory(path string) *directory {
 	if d := m.mu.dirs[path]; d != nil {
 		return d
@@ -200,7 +199,7 @@ func (m *Mem) directory(path string) *directory {
 	return d
 }
 
-// SyncDir is FS.SyncDir.
+// SyncDir implements FS.
 func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -224,7 +223,7 @@ func (op nameOp) apply(names map[string]*inode) {
 	}
 }
 
-// Lock is FS.Lock.
+// Lock implements FS.
 func (m *Mem) Lock(name string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +250,7 @@ func (l *memLock) Close() error {
 	return nil
 }
 
-// Free is FS.Free.
+// Free implements FS.
 func (m *Mem) Free(string) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -49,7 +49,7 @@ func (m *Mirror) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, errors.Join(err, other)
 }
 
-// Sync is File.Sync.
+// Sync syncs the file of the Mem.
 func (m *Mirror) Sync() error { return m.file.Sync() }
 
 // Restore makes the real files of these names equal to those of m. It removes real files that m

@@ -103,7 +103,7 @@ func (f *osFile) Sync() error {
 	return nil
 }
 
-// Sync is File.Sync for an os.File.
+// Sync syncs an os.File as File.Sync does.
 func Sync(f *os.File) error {
 	if err := syncFD(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync %s: %w", f.Name(), err)

@@ -16,5 +16,5 @@ func syncData(fd int) error {
 	return err
 }
 
-// macOS has no call that drops the cached pages of one file.
+// dropCache does nothing: macOS has no call that drops the cached pages of one file.
 func dropCache(int) error { return nil }

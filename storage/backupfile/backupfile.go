@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrBad: the file is damaged, cut, or none of this format.
+// ErrBad is returned if the file is damaged, truncated, or not of this format.
 var ErrBad = errors.New("backupfile: the file is not whole and sound")
 
 var errAborted = errors.New("backupfile: the file was not written to its end")
@@ -58,7 +58,7 @@ type packing struct {
 	done chan []byte // gets the packed block
 }
 
-// NewWriter begins a file.
+// NewWriter writes the beginning of a file.
 func NewWriter(w io.Writer) (*Writer, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(workers), zstd.WithEncoderCRC(false))
@@ -166,7 +166,7 @@ func (w *Writer) Close() error {
 	return errors.Join(w.err, w.zstd.Close())
 }
 
-// Reader reads a file, and trusts nothing of it. Its Read gives io.EOF only behind a sound end.
+// Reader reads a file without trusting its content. Its Read returns io.EOF only after a valid end.
 type Reader struct {
 	r      io.Reader
 	zstd   *zstd.Decoder
@@ -179,7 +179,7 @@ type Reader struct {
 	err    error
 }
 
-// NewReader begins to read a file. An error is ErrBad, or one of reading.
+// NewReader reads the beginning of a file. Errors are ErrBad and those of reading.
 func NewReader(r io.Reader) (*Reader, error) {
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderMaxMemory(blockSize))
@@ -200,10 +200,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return from, nil
 }
 
-// Close frees memory; the file below stays open.
+// Close frees memory. It does not close the underlying reader.
 func (r *Reader) Close() { r.zstd.Close() }
 
-// fill fills b; a file that ends before is bad.
+// fill fills b. If the file ends too early, the error is ErrBad.
 func (r *Reader) fill(b []byte) error {
 	_, err := io.ReadFull(r.r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -224,7 +224,7 @@ func (r *Reader) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// next reads a block; at the end, which also has to be that of the file, it returns io.EOF.
+// next reads a block. At the end, which must also be the end of the file, it returns io.EOF.
 func (r *Reader) next() error {
 	var head [partHead]byte
 	if err := r.fill(head[:]); err != nil {

@@ -5,7 +5,7 @@ import "unsafe"
 // arena keeps the entries of a large value in blocks of plain bytes. Entries follow each other in a
 // block without gaps. A removed entry's bytes stay, marked, until less than half of the block is in
 // use. Then the other entries move elsewhere and the block is freed, so that at most about half of
-// the memory is waste. Entries above a quarter of a block have one of their own.
+// the memory is waste. An entry above a quarter of a block has a block of its own.
 //
 // A ref names an entry: the number of the block, and the offset in it.
 type arena struct {
@@ -32,13 +32,13 @@ func (a *arena) bytes() int {
 	return a.allocated + cap(a.blocks)*int(unsafe.Sizeof(arenaBlock{})) + cap(a.holes)*4
 }
 
-// sharesBlock reports whether an entry of size bytes stands in a block with others.
+// sharesBlock reports whether an entry of size bytes is in a block with others.
 func sharesBlock(size int) bool { return size <= blockSize/4 }
 
-// at is the memory from ref on.
+// at returns the memory from r on.
 func (a *arena) at(r ref) []byte { return a.blocks[r>>refBits].mem[r&(blockSize-1):] }
 
-// alloc gives size bytes for an entry.
+// alloc returns the ref and the memory of a new entry of size bytes.
 func (a *arena) alloc(size int) (ref, []byte) {
 	if !sharesBlock(size) {
 		n := a.add(size)
@@ -83,8 +83,8 @@ func (a *arena) drop(n uint32) {
 	a.holes = append(a.holes, n)
 }
 
-// free marks the entry at r, of size bytes, as removed. moved is called for each entry that
-// has moved to another place since.
+// free marks the entry at r, of size bytes, as removed. It calls moved for each entry that it moves
+// to another place.
 func (a *arena) free(r ref, size int, moved func(key []byte, from, to ref)) {
 	n := uint32(r >> refBits)
 	b := &a.blocks[n]
@@ -99,7 +99,7 @@ func (a *arena) free(r ref, size int, moved func(key []byte, from, to ref)) {
 	}
 }
 
-// evacuate gives block n back after its living entries have moved.
+// evacuate moves the living entries of block n to other blocks and frees block n.
 func (a *arena) evacuate(n uint32, moved func(key []byte, from, to ref)) {
 	mem := a.blocks[n].mem
 	for off := 0; off < len(mem); {

@@ -9,9 +9,9 @@ import "encoding/binary"
 //	└────────┴────────┴────────┴────────┘
 //	 8 bytes  uvarint           uvarint, written backwards
 //
-// size is what stands before it, so that a chunk is walked from either end. The number
-// is there only if the chunk is loose; in a tight one, as pushes leave it, elements have
-// the numbers first, first+NumberStep, first+2*NumberStep, …
+// size is the length of the fields before it, so a chunk can be walked from either end. Only a
+// loose chunk contains the numbers. In a tight one, as pushes leave it, elements have the numbers
+// first, first+NumberStep, first+2*NumberStep, …
 type chunk struct {
 	mem   []byte
 	lo    uint32 // where the first element begins: pops and pushes at the head move it
@@ -22,14 +22,14 @@ type chunk struct {
 	pos   int64 // of the first element: indexes count from that of the list's first chunk
 }
 
-// NumberStep is the distance between neighbours that were pushed: a gap of so many takes
-// sixteen insertions at one place at the least, and the numbers on either side last for
-// 2^47 pushes.
+// NumberStep is the distance between the numbers of neighbours that were pushed. Such a gap has
+// room for at least sixteen insertions at one place. The numbers on either side last for 2^47
+// pushes.
 const NumberStep = 1 << 16
 
 func (c *chunk) size() int { return len(c.mem) - int(c.lo) }
 
-// plain is the size without numbers.
+// plain returns the size without numbers.
 func (c *chunk) plain() int {
 	if c.loose {
 		return c.size() - 8*int(c.n)
@@ -37,8 +37,8 @@ func (c *chunk) plain() int {
 	return c.size()
 }
 
-// read gives the element at off and where the next one begins. number is right only in
-// a loose chunk.
+// read returns the element at off and the offset of the next one. number is valid only in a loose
+// chunk.
 func (c *chunk) read(off int) (number int64, val []byte, next int) {
 	if c.loose {
 		number = int64(binary.LittleEndian.Uint64(c.mem[off:]))
@@ -57,7 +57,7 @@ func (c *chunk) read(off int) (number int64, val []byte, next int) {
 	return number, c.mem[from:to:to], to + uvarintLen(uint64(size))
 }
 
-// before gives where the element begins that ends at end.
+// before returns the offset of the element that ends at end.
 func (c *chunk) before(end int) int {
 	size, shift := 0, 0
 	for {
@@ -71,7 +71,7 @@ func (c *chunk) before(end int) int {
 	}
 }
 
-// offset is where element i begins, with n for i the end.
+// offset returns the offset of element i. For i = n it returns the end.
 func (c *chunk) offset(i int) int {
 	if i <= int(c.n)/2 {
 		off := int(c.lo)
@@ -87,7 +87,7 @@ func (c *chunk) offset(i int) int {
 	return off
 }
 
-// number is that of element i, which stands at off.
+// number returns the number of element i, which is at off.
 func (c *chunk) number(i, off int) int64 {
 	if !c.loose {
 		return c.first + int64(i)*NumberStep
@@ -95,7 +95,7 @@ func (c *chunk) number(i, off int) int64 {
 	return int64(binary.LittleEndian.Uint64(c.mem[off:]))
 }
 
-// last is the number of the last element.
+// last returns the number of the last element.
 func (c *chunk) last() int64 {
 	if !c.loose {
 		return c.first + int64(c.n-1)*NumberStep
@@ -103,7 +103,7 @@ func (c *chunk) last() int64 {
 	return c.number(0, c.before(len(c.mem)))
 }
 
-// room is the size of an element.
+// room returns the size of an element with this value, in bytes.
 func (c *chunk) room(val []byte) int {
 	n := uvarintLen(uint64(len(val))) + len(val)
 	if c.loose {
@@ -117,7 +117,7 @@ func (c *chunk) full(val []byte) bool {
 	return int(c.n) >= chunkElems || c.size()+c.room(val) > chunkBytes
 }
 
-// write puts an element at off, where there is room for it.
+// write writes an element at off, where there must be room for it.
 func (c *chunk) write(off int, number int64, val []byte) {
 	from := off
 	if c.loose {
@@ -135,8 +135,8 @@ func (c *chunk) write(off int, number int64, val []byte) {
 	c.mem[end] = byte(size)
 }
 
-// splice puts size bytes, not yet filled, in the place of the cut ones at off, and gives
-// the offset where they stand. What is before off stays, and so does what is after the cut.
+// splice replaces the cut bytes at off by size bytes, which are not filled yet. It returns their
+// offset. The bytes before and after them stay.
 func (c *chunk) splice(off, cut, size int) int {
 	grow, at := size-cut, off-int(c.lo)
 	old := len(c.mem)
@@ -161,8 +161,8 @@ func (c *chunk) splice(off, cut, size int) int {
 	return int(c.lo) + at
 }
 
-// spare is the room for more that new memory for n bytes is to have. What is pushed to a
-// large list fills its chunk up.
+// spare returns how much spare room new memory for n bytes gets. In a large list, pushes fill the
+// chunk.
 func (c *chunk) spare(n int) int {
 	if !c.roomy {
 		return spare(n)
@@ -170,8 +170,7 @@ func (c *chunk) spare(n int) int {
 	return max(0, min(n, chunkBytes-n, (chunkElems-int(c.n))*n/(int(c.n)+1)))
 }
 
-// shrink gives memory back when less than half is in use, or a quarter where it grows by
-// doubling.
+// shrink frees memory if less than half is in use, or less than a quarter in a large list.
 func (c *chunk) shrink() {
 	least := cap(c.mem) / 2
 	if c.roomy {
@@ -183,7 +182,7 @@ func (c *chunk) shrink() {
 	}
 }
 
-// insert puts an element before element i.
+// insert inserts an element before element i.
 func (c *chunk) insert(i int, number int64, val []byte) {
 	switch {
 	case c.n == 0:
@@ -201,7 +200,7 @@ func (c *chunk) insert(i int, number int64, val []byte) {
 	c.n++
 }
 
-// loosen writes the elements' numbers out, so that they may be any.
+// loosen writes out the elements' numbers, so that they may be any numbers.
 func (c *chunk) loosen() {
 	if c.loose {
 		return
@@ -217,7 +216,7 @@ func (c *chunk) loosen() {
 	*c = wide
 }
 
-// append adds an element at the end; of a tight chunk the number is the next one.
+// append adds an element at the end. In a tight chunk, number must be the next one.
 func (c *chunk) append(number int64, val []byte) {
 	off, room := len(c.mem), c.room(val)
 	c.mem = resize(c.mem, off+room, c.spare(off+room))
@@ -225,7 +224,7 @@ func (c *chunk) append(number int64, val []byte) {
 	c.n++
 }
 
-// set gives element i another value.
+// set replaces the value of element i.
 func (c *chunk) set(i int, val []byte) {
 	off := c.offset(i)
 	number := c.number(i, off)
@@ -234,7 +233,7 @@ func (c *chunk) set(i int, val []byte) {
 	c.write(off, number, val)
 }
 
-// cut takes the elements from i up to j away.
+// cut removes the elements from i up to but not including j.
 func (c *chunk) cut(i, j int) {
 	if i >= j {
 		return
@@ -250,7 +249,8 @@ func (c *chunk) cut(i, j int) {
 	c.splice(from, to-from, 0)
 }
 
-// drop takes the elements of ascending indexes away; start is the index of the first.
+// drop removes the elements with these ascending indexes. start is the index of the chunk's first
+// element.
 func (c *chunk) drop(indexes []int, start int) {
 	n := len(indexes)
 	if indexes[n-1]-indexes[0] == n-1 {
@@ -276,7 +276,7 @@ func (c *chunk) drop(indexes []int, start int) {
 	c.shrink()
 }
 
-// split moves the elements from i on to a chunk of their own.
+// split moves the elements from i on to a new chunk and returns it.
 func (c *chunk) split(i int) *chunk {
 	off := c.offset(i)
 	right := &chunk{roomy: c.roomy, loose: c.loose, first: c.number(i, off), n: c.n - int32(i),
@@ -288,7 +288,7 @@ func (c *chunk) split(i int) *chunk {
 	return right
 }
 
-// join adds the elements of right, which follow.
+// join appends the elements of right, the next chunk.
 func (c *chunk) join(right *chunk) {
 	if !c.loose && (right.loose || right.first != c.last()+NumberStep) {
 		c.loosen()
@@ -301,7 +301,7 @@ func (c *chunk) join(right *chunk) {
 	}
 }
 
-// renumber gives element i, of a loose chunk, another number.
+// renumber changes the number of element i of a loose chunk.
 func (c *chunk) renumber(i, off int, number int64) {
 	binary.LittleEndian.PutUint64(c.mem[off:], uint64(number))
 	if i == 0 {

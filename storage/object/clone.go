@@ -9,16 +9,16 @@ import (
 // A clone is in the same form as the value it was made from, whatever the limits are now,
 // and shares no memory with it.
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (s *String) Clone() Value { return &String{Data: bigcopy.Clone(s.Data)} }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (h *Hash) Clone() Value { return &Hash{h.clone()} }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (s *Set) Clone() Value { return &Set{s.clone()} }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (z *ZSet) Clone() Value { return &ZSet{z.clone()} }
 
 func (m *members) clone() members {
@@ -41,7 +41,7 @@ func (m *members) clone() members {
 	return members{big: big}
 }
 
-// Clone gives a copy, in which elements have the same numbers.
+// Clone returns a copy in which elements have the same numbers.
 func (l *List) Clone() Value {
 	if l.many == nil {
 		return &List{one: l.one.clone()}
@@ -55,8 +55,8 @@ func (l *List) Clone() Value {
 	return &List{many: c}
 }
 
-// Clone gives a copy, in which entries, groups and consumers have the same numbers. Runs that are
-// absent are absent in it, too, until Whole.
+// Clone returns a copy in which entries, groups and consumers have the same numbers. Runs that are
+// absent stay absent in the copy, until Whole.
 func (s *Stream) Clone() Value {
 	// The bookmark is not read: a checkpoint may set it meanwhile.
 	to := Stream{live: s.live, tail: s.tail, end: s.end, meta: s.meta, made: s.made}

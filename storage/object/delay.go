@@ -5,16 +5,15 @@ import (
 	"unsafe"
 )
 
-// DelayQueue is a delay queue: jobs in the order in which they are due, those that are due at once
-// in the order in which they were added. An element is a job; its key is the job's id, its value
-//
+// DelayQueue is a queue of jobs, ordered by their due times. Jobs with the same due time are in the
+// order in which they were added. An element is a job. Its key is the job's id, and its value is
 //	┌────────────┬─────────┬────────────┬─────────┬─────────┐
 //	│ due        │ number  │ deliveries │ receipt │ payload │
 //	└────────────┴─────────┴────────────┴─────────┴─────────┘
 //	 6 bytes BE   uvarint   uvarint      uvarint   the rest
 //
-// A job that has been delivered is one that is due when it is to be delivered again, and has a
-// receipt. So everything that happens to a job is another value of its element.
+// A delivered job has a receipt. Its due time is when it is to be delivered again. So every change
+// of a job is a new value of its element.
 //
 // Jobs are in the large form of collections, however few they are: a queue takes some 2 KB at
 // least.
@@ -34,17 +33,17 @@ type Job struct {
 	Payload    []byte
 }
 
-// JobPlace is where a job stands in its queue.
+// JobPlace is a job's place in its queue.
 type JobPlace struct {
 	Due    int64
 	Number uint64
 }
 
-// Place is where the job stands.
+// Place returns the job's place in its queue.
 func (j *Job) Place() JobPlace { return JobPlace{j.Due, j.Number} }
 
-// The bounds of jobs: an id's length in bytes, and the largest due time, in the year 10889.
-// maxJobNumber is of numbers and deliveries, so that counting on from one does not overflow.
+// The bounds of jobs: the length of an id in bytes, and the largest due time, in the year 10889.
+// maxJobNumber bounds numbers and deliveries, so that adding to them does not overflow.
 const (
 	MaxJobID           = 512
 	MaxJobDue    int64 = 1<<48 - 1
@@ -52,7 +51,7 @@ const (
 	maxRestored        = 1 << 48 // deliveries of a job from elsewhere
 )
 
-// NewDelayQueue gives a queue without jobs.
+// NewDelayQueue returns an empty queue.
 func NewDelayQueue() *DelayQueue {
 	d := newDict(true)
 	d.jobs, d.index.tight = true, true
@@ -70,7 +69,7 @@ func (j *Job) Append(dst []byte) []byte {
 	return append(dst, j.Payload...)
 }
 
-// placeOf reads the front of a job's value.
+// placeOf returns the place of a job from its value.
 func placeOf(val []byte) JobPlace {
 	number, _ := binary.Uvarint(val[6:])
 	return JobPlace{jobDue(val), number}
@@ -80,7 +79,7 @@ func jobDue(val []byte) int64 {
 	return int64(binary.BigEndian.Uint16(val))<<32 | int64(binary.BigEndian.Uint32(val[2:]))
 }
 
-// jobOf reads an element of a queue.
+// jobOf returns the job of an element.
 func jobOf(e entry) Job {
 	j, _ := parseJob(e.key, e.val)
 	return j
@@ -105,13 +104,14 @@ func parseJob(elem, val []byte) (j Job, ok bool) {
 
 func namesJob(elem []byte) bool { return len(elem) > 0 && len(elem) <= MaxJobID }
 
-// Type is TypeDelay.
+// Type returns TypeDelay.
 func (q *DelayQueue) Type() Type { return TypeDelay }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (q *DelayQueue) Encoding() string { return "delay" }
 
-// Put sets a job, as replay or a load from disk found it.
+// Put sets a job that replay or a load from disk has read. It returns an error if the element is
+// not valid.
 func (q *DelayQueue) Put(elem, val []byte, deadline int64) error {
 	j, ok := parseJob(elem, val)
 	if !ok || deadline != 0 {
@@ -128,8 +128,8 @@ func (q *DelayQueue) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Restore adds a job that DUMP has written, behind all others that are due at once with it. Nobody
-// has it.
+// Restore adds a job from a payload of DUMP, after all jobs with the same due time. It returns an
+// error if the job is not valid or has a receipt.
 func (q *DelayQueue) Restore(elem, val []byte) error {
 	j, ok := parseJob(elem, val)
 	if !ok || j.Receipt != 0 || j.Deliveries > maxRestored {
@@ -139,7 +139,7 @@ func (q *DelayQueue) Restore(elem, val []byte) error {
 	return q.Put(elem, j.Append(nil), 0)
 }
 
-// Remove removes a job; a missing one is no error.
+// Remove removes a job, if it exists.
 func (q *DelayQueue) Remove(elem []byte) {
 	if j, ok := q.Job(elem); ok {
 		if j.Receipt != 0 {
@@ -149,8 +149,8 @@ func (q *DelayQueue) Remove(elem []byte) {
 	}
 }
 
-// Job gives the job with an id; false if there is none. Its slices are valid until the queue
-// changes.
+// Job returns the job with an id; ok is false if there is none. Its slices are valid until the
+// queue changes.
 func (q *DelayQueue) Job(id []byte) (Job, bool) {
 	e, ok := q.get(id)
 	if !ok {
@@ -159,21 +159,20 @@ func (q *DelayQueue) Job(id []byte) (Job, bool) {
 	return jobOf(e), true
 }
 
-// NextNumber is the number of the next job that is added.
+// NextNumber returns the number that the next added job gets.
 func (q *DelayQueue) NextNumber() uint64 { return q.next }
 
-// Delivered is how many jobs somebody has: they have been delivered, and were neither acknowledged
-// nor given back.
+// Delivered returns how many jobs have been delivered and were neither acknowledged nor given back.
 func (q *DelayQueue) Delivered() int { return q.delivered }
 
-// DueBy is how many jobs are due at now.
+// DueBy returns how many jobs are due at now, in Unix milliseconds.
 func (q *DelayQueue) DueBy(now int64) int {
 	var p path
 	q.big.seekJob(&p, JobPlace{Due: now + 1})
 	return p.rank()
 }
 
-// Ends gives the first job and the last; false if there are none.
+// Ends returns the places of the first and the last job; ok is false if there are no jobs.
 func (q *DelayQueue) Ends() (first, last JobPlace, ok bool) {
 	n := q.Len()
 	if n == 0 {
@@ -202,7 +201,7 @@ func (q *DelayQueue) From(at JobPlace, fn func(Job) bool) {
 	}
 }
 
-// seekJob leads p to the first job at a place or behind it.
+// seekJob moves p to the first job at a place or after it.
 func (d *dict) seekJob(p *path, at JobPlace) {
 	d.scores.seek(p, func(key uint64, pos uint32) bool {
 		due := int64(key)
@@ -225,12 +224,12 @@ func (q *DelayQueue) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	}
 }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (q *DelayQueue) Bytes() int {
 	return int(unsafe.Sizeof(*q)) - int(unsafe.Sizeof(q.members)) + q.members.Bytes()
 }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (q *DelayQueue) Clone() Value {
 	to := NewDelayQueue()
 	to.delivered, to.next = q.delivered, q.next

@@ -5,21 +5,22 @@ import (
 	"unsafe"
 )
 
-// dict is the large form of hashes, sets and sorted sets. No Go pointer stands for an
-// element, and nothing is ever copied as a whole:
+// dict is the large form of hashes, sets and sorted sets. It has no Go pointer per element, and
+// nothing is ever copied as a whole:
 //
 //	hash of the key ──index──► pos ──dense──► ref ──arena──► entry
 //	(deadline, pos) in due, of the elements that have a deadline
 //	(score, key, as pos) in scores, if the value is a sorted set
 //	(due, number, as pos) in scores, if it is a delay queue
 //
-// pos numbers the elements from 0. When one is removed, the last gets its pos, so there are no
-// gaps: pos is good to draw an element by, and not a cursor: that is the hash.
+// pos numbers the elements from 0. When an element is removed, the last one gets its pos, so there
+// are no gaps. So pos serves to choose a random element, but not as a cursor; the hash is the
+// cursor.
 //
-// Sorted sets and delay queues draw by rank. Giving an element another pos would cost them a
-// look-up in scores by its name, which is most of the cost of removing the lowest. So there pos
-// stays, and a removed one leaves a hole for the next new one. Only while there are far more holes
-// than elements does the end of dense move into them (tighten).
+// Sorted sets and delay queues choose by rank. To give an element another pos, they would have to
+// find it in scores, which is most of the cost of removing the lowest. So there pos stays the same,
+// and a removed element leaves a hole for the next new one. Only if there are far more holes than
+// elements, elements at the end of dense move into them (tighten).
 type dict struct {
 	index  index
 	dense  pages
@@ -38,8 +39,8 @@ func newDict(scored bool) *dict {
 	return d
 }
 
-// reserve gives a new dict the memory for n elements, of which those that share blocks have so many
-// bytes together, as far as one block, one page and one bucket hold them.
+// reserve allocates the memory of a new dict for n elements, but at most one block, one page and
+// one bucket. bytes is the size of all entries that share blocks.
 func (d *dict) reserve(n, bytes int) {
 	if bytes > 0 {
 		d.arena.cur = d.arena.add(min(bytes, blockSize))
@@ -96,7 +97,7 @@ func (d *dict) put(key, val []byte, deadline int64) (created bool) {
 	return true
 }
 
-// update gives an element another value, which may be its own, and another deadline.
+// update replaces an element's value and deadline. val may be the element's own value.
 func (d *dict) update(pos uint32, val []byte, deadline int64) {
 	r := *d.dense.at(pos)
 	old := d.entry(pos)
@@ -109,8 +110,8 @@ func (d *dict) update(pos uint32, val []byte, deadline int64) {
 		d.insertDue(pos, deadline)
 	}
 	if size := entrySize(old.key, val, deadline); size == old.size {
-		// Of equal size it is of equal shape, but for a value that is as much longer as
-		// a deadline was: so write it whole. The key may move within.
+		// Entries of equal size have the same layout, unless a value is longer by the size
+		// of a deadline. So the entry is written whole; its key may move.
 		if deadline != 0 == (old.deadline != 0) {
 			putEntry(d.arena.at(r), old.key, val, deadline)
 		} else {
@@ -127,16 +128,15 @@ func (d *dict) update(pos uint32, val []byte, deadline int64) {
 	}
 }
 
-// remove takes the element pos away. What entry gave of the element stays readable until
-// the next change.
+// remove removes the element at pos. The slices of its entry stay readable until the next change.
 func (d *dict) remove(pos uint32) {
 	d.removeScore(pos, d.entry(pos))
 	d.take(pos)
 	d.tighten(1)
 }
 
-// removeRanks takes the members of the ranks from from up to, and not with, to away,
-// after it has shown each to fn.
+// removeRanks removes the members of the ranks from from up to, and not including, to. It first
+// passes each of them to fn.
 func (d *dict) removeRanks(from, to int, fn func(e entry)) {
 	gone := make([]uint32, 0, to-from)
 	var p path
@@ -154,7 +154,7 @@ func (d *dict) removeRanks(from, to int, fn func(e entry)) {
 	d.tighten(len(gone))
 }
 
-// take is remove for an element that scores does not have.
+// take removes an element that is not, or no longer, in scores.
 func (d *dict) take(pos uint32) {
 	e := d.entry(pos)
 	d.removeDue(pos, e.deadline)
@@ -169,7 +169,7 @@ func (d *dict) take(pos uint32) {
 	d.free(r, e.size)
 }
 
-// moveLast gives the last element the place of a removed one.
+// moveLast moves the last element to the place of a removed one.
 func (d *dict) moveLast(pos uint32) {
 	last := uint32(d.dense.n - 1)
 	if last == pos {
@@ -189,16 +189,15 @@ func (d *dict) moveLast(pos uint32) {
 	*d.dense.at(pos) = *d.dense.at(last)
 }
 
-// holesPerElement bounds the holes, with some that never matter.
+// There may be holesPerElement holes for each element, and holesAtLeast more.
 const (
 	holesPerElement = 3
 	holesAtLeast    = 8
 )
 
-// tighten follows up the removal of n elements: while there are too many holes, the last
-// places of dense go, what stands there moving into a hole. As each removal makes room for
-// four places, and one of them has an element at most, its cost does not depend on how many
-// elements there are.
+// tighten follows up the removal of n elements. While there are too many holes, it removes the last
+// places of dense, and moves their elements into holes. Each removal makes room for four places, of
+// which at most one has an element. So the cost does not depend on the number of elements.
 func (d *dict) tighten(n int) {
 	for range (holesPerElement + 1) * n {
 		if d.holes.n <= holesPerElement*d.len()+holesAtLeast {
@@ -216,7 +215,7 @@ func (d *dict) tighten(n int) {
 	}
 }
 
-// holes are the places in dense that no element has, a ring without an end to it: each is
+// holes are the places in dense that no element has. They form a ring. Each of them is
 //
 //	63   62      31 30       0
 //	┌───┬──────────┬──────────┐
@@ -250,7 +249,7 @@ func (d *dict) link(before, after uint32) {
 	*d.dense.at(after) = hole(before, b)
 }
 
-// dig makes a hole, the first.
+// dig makes pos a hole, and the first of the ring.
 func (d *dict) dig(pos uint32) {
 	*d.dense.at(pos) = hole(pos, pos)
 	if d.holes.n > 0 {
@@ -271,7 +270,7 @@ func (d *dict) fill(pos uint32) {
 	d.holes.n--
 }
 
-// free gives an entry's memory back and follows the entries that move for it.
+// free frees an entry's memory and records the new places of the entries that move for it.
 func (d *dict) free(r ref, size int) {
 	d.arena.free(r, size, func(key []byte, from, to ref) {
 		pos, _ := d.index.find(hashOf(key), func(pos uint32) bool {
@@ -311,14 +310,15 @@ func (d *dict) removeDue(pos uint32, deadline int64) {
 	}
 }
 
-// seekScore leads p to where a member with this score stands or would.
+// seekScore moves p to the place of a member with this score, whether the member exists or not.
 func (d *dict) seekScore(p *path, score uint64, member []byte) {
 	d.scores.seek(p, func(key uint64, pos uint32) bool {
 		return key < score || key == score && bytes.Compare(d.entry(pos).key, member) < 0
 	})
 }
 
-// seekEntry leads p to where an element stands in scores, or would, and gives its key there.
+// seekEntry moves p to the place of an element in scores, whether it is there or not. It returns
+// the element's key in scores.
 func (d *dict) seekEntry(p *path, e entry) (key uint64) {
 	if d.jobs {
 		at := placeOf(e.val)
@@ -330,7 +330,7 @@ func (d *dict) seekEntry(p *path, e entry) (key uint64) {
 	return key
 }
 
-// reorders reports whether an element that gets another value has another place in scores then.
+// reorders reports whether another value gives an element another place in scores.
 func (d *dict) reorders(old, val []byte) bool {
 	if d.jobs {
 		return placeOf(old) != placeOf(val)
@@ -352,7 +352,7 @@ func (d *dict) removeScore(pos uint32, e entry) {
 	}
 }
 
-// earliest is the first deadline, 0 for none.
+// earliest returns the first deadline; 0 if there is none.
 func (d *dict) earliest() int64 {
 	if d.due.n == 0 {
 		return 0
@@ -363,7 +363,7 @@ func (d *dict) earliest() int64 {
 	return int64(key)
 }
 
-// dueBy counts the elements whose deadline is now or before.
+// dueBy returns how many elements have a deadline of now or before.
 func (d *dict) dueBy(now int64) int {
 	if d.due.n == 0 {
 		return 0

@@ -62,7 +62,7 @@ func (m *members) byDeadline(visit func(entry) bool) {
 	}
 }
 
-// latest is the last deadline of an element, 0 if none has one.
+// latest returns the last deadline of an element; 0 if none has one.
 func (m *members) latest() (last int64) {
 	if m.big == nil {
 		m.byDeadline(func(e entry) bool {
@@ -80,11 +80,11 @@ func (m *members) latest() (last int64) {
 	return last
 }
 
-// DueAt visits the elements with a deadline in the order of the hash by which the value finds them,
-// from a hash on, until visit returns false: more is true then, and next is the hash of that
-// element. A large value of which more than most elements have the deadline looks at about most of
-// all, and next says where to go on. What visit is given is valid until the value changes. Hashes
-// are others after a restart.
+// DueAt visits the elements that have this deadline, in the order of their hashes, from the hash
+// from on. If visit returns false, more is true and next is the hash of that element. If more than
+// most elements have the deadline, a large value examines only about most of all its elements. Then
+// more tells whether there are further ones, and next where to continue. Elements are valid until
+// the value changes. Hashes differ after a restart.
 func (m *members) DueAt(deadline int64, from uint32, most int,
 	visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
@@ -117,8 +117,9 @@ func (m *members) DueAt(deadline int64, from uint32, most int,
 	return next, more
 }
 
-// dueAt adds the elements with a deadline: all of them if they are most at the most, otherwise
-// those with the hashes from one on and before next, and perhaps further ones with lower hashes.
+// dueAt passes the elements that have this deadline to add. If there are at most most, it passes
+// all. Otherwise it passes those with hashes from from up to next, and perhaps some with lower
+// hashes.
 func (d *dict) dueAt(deadline int64, from uint32, most int,
 	add func(elem []byte)) (next uint32, more bool) {
 	var p path
@@ -138,8 +139,8 @@ func (d *dict) dueAt(deadline int64, from uint32, most int,
 	return next, next != 0
 }
 
-// ranksAt leads p to the first element with a deadline in the order of deadlines, and gives its
-// rank and how many there are.
+// ranksAt moves p to the first element with this deadline, in the order of deadlines. It returns
+// that element's rank, and how many elements have the deadline.
 func (d *dict) ranksAt(deadline int64, p *path) (rank, n int) {
 	if d.due.n == 0 {
 		return 0, 0

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// An element of a hash, set or sorted set stands in memory as an entry, in the packed
-// form and in the arena of the large form alike:
+// The packed form and the arena of the large form both store an element of a hash, set or sorted
+// set as an entry:
 //
 //	┌─────────────────────┬──────────────┬──────────┬─────┬───────┐
 //	│key len<<2|flags     │value len     │deadline  │ key │ value │
@@ -23,7 +23,7 @@ type entry struct {
 }
 
 const (
-	// flagGone marks what is left in an arena of an element that went away.
+	// flagGone marks an entry in an arena whose element was removed.
 	flagGone = 1 << iota
 	flagTimed
 )
@@ -79,18 +79,18 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// seed keeps clients from choosing elements that collide. It lasts as long as the
-// process, so that a cursor outlives a value's way to disk and back.
+// seed prevents clients from choosing elements whose hashes collide. It lasts as long as the
+// process, so a cursor stays valid when a value is written to disk and loaded again.
 var seed = maphash.MakeSeed()
 
 // fixed is set by FixHashes.
 var fixed bool
 
-// FixHashes makes hashes, and with them the order of elements, the same in every process, which
-// tests need that are to come again from a number. It is called before any value is made.
+// FixHashes makes hashes the same in every process, and with them the order of elements. Tests need
+// this to be repeatable from a seed. It must be called before any value is created.
 func FixHashes() { fixed = true }
 
-// HashOf is what elements are found by.
+// HashOf returns the hash by which elements are found.
 func HashOf(key []byte) uint64 {
 	if fixed {
 		f := fnv.New64a()
@@ -110,7 +110,7 @@ func AppendScore(dst []byte, score float64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.Float64bits(score+0))
 }
 
-// ScoreOf is the score in an element value of a sorted set.
+// ScoreOf returns the score in an element value of a sorted set.
 func ScoreOf(val []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(val)) }
 
 // scoreKey maps scores to integers of the same order.

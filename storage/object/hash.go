@@ -1,7 +1,7 @@
 package object
 
-// Hash is a hash: element keys are fields, each with a value and perhaps a deadline.
-// Slices that it gives are valid until it changes, and must not be handed back to it.
+// Hash is a hash. Element keys are fields, each with a value and perhaps a deadline. Slices that it
+// returns are valid until it changes, and must not be passed back to it.
 type Hash struct{ members }
 
 func hashRule() rule {
@@ -9,19 +9,19 @@ func hashRule() rule {
 	return rule{entries: l.HashEntries, size: l.HashValue}
 }
 
-// Type is TypeHash.
+// Type returns TypeHash.
 func (h *Hash) Type() Type { return TypeHash }
 
-// Put sets a field, as replay or a load from disk found it.
+// Put sets a field that replay or a load from disk has read. It returns no error.
 func (h *Hash) Put(elem, val []byte, deadline int64) error {
 	h.put(hashRule(), elem, val, deadline)
 	return nil
 }
 
-// Get gives a field's value and deadline; ok is false where there is no such field.
+// Get returns a field's value and deadline (0: none); ok is false if there is no such field.
 func (h *Hash) Get(field []byte) (val []byte, deadline int64, ok bool) { return h.Element(field) }
 
-// Set gives a field a value and a deadline, 0 for none, and reports whether it is new.
+// Set sets a field's value and deadline (0: none), and reports whether the field is new.
 func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 	return h.put(hashRule(), field, val, deadline)
 }
@@ -29,18 +29,18 @@ func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 // Delete removes a field and reports whether it existed.
 func (h *Hash) Delete(field []byte) bool { return h.delete(field) }
 
-// At is the field number i, below Len, in an order that lasts until the next change: a
+// At returns field number i, which must be below Len. The order lasts until the next change, so a
 // random number gives a random field.
 func (h *Hash) At(i int) (field, val []byte, deadline int64) {
 	e := h.at(i)
 	return e.key, e.val, e.deadline
 }
 
-// Reserve prepares for a command that sets n fields: as in Redis the hash becomes a large one
-// at once if they are too many for a small one, new or not.
+// Reserve prepares for a command that sets n fields. As in Redis, the hash becomes large at once if
+// n is too much for a small one, even if the fields exist already.
 func (h *Hash) Reserve(n int) { h.reserve(hashRule(), n) }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (h *Hash) Encoding() string {
 	switch {
 	case h.big != nil:

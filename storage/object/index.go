@@ -2,11 +2,10 @@ package object
 
 import "unsafe"
 
-// index maps hashes of elements to their positions: extendible hashing, so that it
-// grows a bucket at a time however many elements there are. A bucket is an
-// open-addressed array whose cells lie in hash order but for displacement, and buckets
-// follow each other in hash order, so a hash is a cursor through all elements: it does
-// not matter what is added and removed meanwhile, nor where.
+// index maps hashes of elements to their positions. It uses extendible hashing, so it grows by one
+// bucket at a time, however many elements there are. A bucket is an open-addressed array whose
+// cells are in the order of hashes, except for displaced ones. Buckets are in the order of hashes
+// too. So a hash is a cursor through all elements, whatever is added or removed meanwhile.
 //
 //	cell  63        32  31       0
 //	     ┌─────────────┬──────────┐
@@ -32,12 +31,12 @@ const (
 	firstCells  = 16
 )
 
-// steps are the sizes of the large buckets of a tight index, in bytes those that Go allocates.
-// Without those between, up to five eighths of the cells are empty, and insertions take a seventh
-// less time.
+// steps are the sizes of the large buckets of a tight index, in cells. Go's allocator has size
+// classes for exactly these. Without the middle ones, up to five eighths of the cells are empty,
+// and insertions take a seventh less time.
 var steps = [...]int{bucketCells / 2, 672, 864, bucketCells}
 
-// larger is the size that follows another one.
+// larger returns the size to which a bucket grows.
 func (x *index) larger(size int) int {
 	if x.tight && size >= bucketCells/2 && size < bucketCells {
 		for _, step := range steps {
@@ -49,7 +48,7 @@ func (x *index) larger(size int) int {
 	return 2 * size
 }
 
-// half is the size of a bucket for n elements of one that is split.
+// half returns the size of each half of a split bucket, for n elements.
 func (x *index) half(n int) int {
 	if !x.tight {
 		return bucketCells
@@ -61,7 +60,7 @@ func (x *index) half(n int) int {
 	return size
 }
 
-// smaller is the size of a bucket of which little is in use.
+// smaller returns the size to which a bucket shrinks.
 func smaller(size int) int {
 	if size > bucketCells/2 && size < bucketCells {
 		return bucketCells / 2
@@ -69,7 +68,7 @@ func smaller(size int) int {
 	return size / 2
 }
 
-// fits reports whether a bucket of so many cells has room for n, which leaves a quarter of them
+// fits reports whether a bucket of size cells has room for n elements. A quarter of the cells stays
 // empty.
 func fits(n, size int) bool { return n*4 <= size*3 }
 
@@ -82,7 +81,7 @@ func newIndex() index {
 	return index{dir: []*hashBucket{b}, buckets: 1, cells: firstCells}
 }
 
-// bytes is the memory that the index uses in addition to itself.
+// bytes returns the memory that the index uses in addition to itself.
 func (x *index) bytes() int {
 	return x.cells*8 + x.buckets*int(unsafe.Sizeof(hashBucket{})) + cap(x.dir)*8
 }
@@ -93,7 +92,7 @@ func (b *hashBucket) home(hash uint32) int {
 	return int(uint64(hash<<b.depth) * uint64(len(b.cells)) >> 32)
 }
 
-// after is the cell that follows i, and behind the last one the first.
+// after returns the cell after i. The first cell comes after the last one.
 func (b *hashBucket) after(i int) int {
 	if i++; i < len(b.cells) {
 		return i
@@ -101,7 +100,7 @@ func (b *hashBucket) after(i int) int {
 	return 0
 }
 
-// distance is how many cells i is behind another one.
+// distance returns how many cells i is after from.
 func (b *hashBucket) distance(i, from int) int {
 	if i -= from; i < 0 {
 		i += len(b.cells)
@@ -109,7 +108,7 @@ func (b *hashBucket) distance(i, from int) int {
 	return i
 }
 
-// find gives the position for which same is true among those with this hash.
+// find returns the position with this hash for which same returns true.
 func (x *index) find(hash uint32, same func(pos uint32) bool) (pos uint32, ok bool) {
 	b := x.bucket(hash)
 	for i := b.home(hash); b.cells[i] != 0; i = b.after(i) {
@@ -189,7 +188,7 @@ func (x *index) resize(b *hashBucket, size int) {
 	x.cells += size - len(old)
 }
 
-// locate gives the cell of a position that is in the index.
+// locate returns the cell of a position, which must be in the index.
 func (b *hashBucket) locate(hash, pos uint32) int {
 	i := b.home(hash)
 	for c := hashCell(hash, pos); b.cells[i] != c; {
@@ -198,13 +197,13 @@ func (b *hashBucket) locate(hash, pos uint32) int {
 	return i
 }
 
-// rename gives an element another position.
+// rename changes the position of an element.
 func (x *index) rename(hash, from, to uint32) {
 	b := x.bucket(hash)
 	b.cells[b.locate(hash, from)] = hashCell(hash, to)
 }
 
-// remove removes a position. Cells after it move up, so no trace is left.
+// remove removes a position. Later cells move up, so no mark is left.
 func (x *index) remove(hash, pos uint32) {
 	b := x.bucket(hash)
 	hole := b.locate(hash, pos)
@@ -222,9 +221,9 @@ func (x *index) remove(hash, pos uint32) {
 	}
 }
 
-// scan visits the positions of all hashes from from up to the next that it returns,
-// about count of them; 0: there are no more. It takes at most about ten buckets per
-// count where it finds nothing.
+// scan visits about count positions, with the hashes from from up to but not including next, which
+// it returns. next is 0 if there are no more. Where it finds nothing, it stops after about ten
+// buckets per count.
 func (x *index) scan(from uint32, count int, visit func(pos uint32)) (next uint32) {
 	seen := 0
 	for range 10 * max(count, 1) {
@@ -240,8 +239,8 @@ func (x *index) scan(from uint32, count int, visit func(pos uint32)) (next uint3
 	return from
 }
 
-// visit visits what has a hash from from up to before to, which are in this bucket. It
-// stands between the homes of the two, or after that up to the first empty cell.
+// visit visits the positions with hashes from from up to but not including to, which are in this
+// bucket. They are between the homes of the two, or after these up to the first empty cell.
 func (b *hashBucket) visit(from, to uint64, visit func(pos uint32)) (seen int) {
 	first, last := b.home(uint32(from)), b.home(uint32(to-1))
 	at := first

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// A small set of integers is the packed head and its members in ascending order, each of
-// the 2, 4 or 8 bytes (LE) that the widest of them needs; the width is a flag in the head.
+// A small set of integers is the packed head and its members in ascending order (LE). Each member
+// has 2, 4 or 8 bytes, as many as the widest one needs. A flag in the head tells the width.
 
-// parseInt reads a member that is an integer as it would be written: "0", "12", "-3",
-// but not "+1", "007" or "-0".
+// parseInt reads a member that is an integer in its canonical form: "0", "12", "-3", but not "+1",
+// "007" or "-0".
 func parseInt(b []byte) (v int64, ok bool) {
 	if len(b) == 0 || len(b) > 20 {
 		return 0, false
@@ -37,7 +37,7 @@ func parseInt(b []byte) (v int64, ok bool) {
 	return 0, false
 }
 
-// width is the number of bytes of a member.
+// width returns the number of bytes of a member.
 func (p packed) width() int {
 	switch p[0] & flagInts {
 	case flagInts2:
@@ -60,7 +60,7 @@ func widthOf(v int64) (width int, flag byte) {
 	}
 }
 
-// int is the member number i.
+// int returns member number i.
 func (p packed) int(i int) int64 {
 	switch w := p.width(); w {
 	case 2:
@@ -83,7 +83,8 @@ func (p packed) setInt(i int, v int64) {
 	}
 }
 
-// findInt gives the number of v, or that where it belongs.
+// findInt returns the number of v. If v is missing, ok is false and i is the number that it would
+// get.
 func (p packed) findInt(v int64) (i int, ok bool) {
 	lo, hi := 0, p.len()
 	for lo < hi {
@@ -96,7 +97,7 @@ func (p packed) findInt(v int64) (i int, ok bool) {
 	return lo, lo < p.len() && p.int(lo) == v
 }
 
-// insertInt puts v, which is new, where findInt says.
+// insertInt inserts v, which is new, as number i (see findInt).
 func (p *packed) insertInt(i int, v int64) {
 	need, flag := widthOf(v)
 	if *p == nil {
@@ -113,7 +114,7 @@ func (p *packed) insertInt(i int, v int64) {
 	p.addLen(1)
 }
 
-// widen gives all members more bytes, the last one first, so that none is overwritten.
+// widen gives all members more bytes. It starts with the last one, so that none is overwritten.
 func (p *packed) widen(width int, flag byte) {
 	narrow := (*p)[0]
 	n := p.len()
@@ -133,5 +134,5 @@ func (p *packed) removeInt(i int) {
 	p.splice(packedHead+i*w, w, 0)
 }
 
-// appendInt appends the member number i as clients know it.
+// appendInt appends the decimal digits of member number i.
 func (p packed) appendInt(dst []byte, i int) []byte { return strconv.AppendInt(dst, p.int(i), 10) }

@@ -7,16 +7,16 @@ import (
 	"unsafe"
 )
 
-// Lease is who may use something, by a token. It does not change: another lease is another value.
-// Until when it is held is not part of it: it is the deadline of its key, less Delay.
+// Lease says who has a lease, with a token. A granted lease does not change; another lease is
+// another value. Its end is not stored here: it is the deadline of its key minus Delay.
 type Lease struct {
 	Owner []byte
 	Token uint64 // above those of all leases that the key had before; 0: there is no lease
 	Delay int64  // for how many ms the key is not free after the lease has expired
 }
 
-// MaxOwner is how long an owner's name is at most, in bytes, and MaxDelay how long a delay, in ms:
-// a year.
+// MaxOwner is the largest length of an owner's name, in bytes. MaxDelay is the longest delay, in
+// ms: a year.
 const (
 	MaxOwner       = 512
 	MaxDelay int64 = 366 * 24 * 3600 * 1000
@@ -32,19 +32,19 @@ func (l *Lease) append(dst []byte) []byte {
 	return append(dst, l.Owner...)
 }
 
-// Valid reports whether a lease can be one that was granted.
+// Valid reports whether the lease can have been granted.
 func (l *Lease) Valid() bool {
 	return l.Token > 0 && l.Delay >= 0 && l.Delay <= MaxDelay && len(l.Owner) > 0 &&
 		len(l.Owner) <= MaxOwner
 }
 
-// Type is TypeLease.
+// Type returns TypeLease.
 func (l *Lease) Type() Type { return TypeLease }
 
-// Encoding is the name that OBJECT ENCODING gives.
+// Encoding returns the reply of OBJECT ENCODING.
 func (l *Lease) Encoding() string { return "lease" }
 
-// Put sets all of the lease.
+// Put replaces the whole lease. It returns an error if the new one is not valid.
 func (l *Lease) Put(elem, val []byte, _ int64) error {
 	token, n := binary.Uvarint(val)
 	if n <= 0 || len(elem) > 0 {
@@ -62,14 +62,14 @@ func (l *Lease) Put(elem, val []byte, _ int64) error {
 	return nil
 }
 
-// Remove removes the lease.
+// Remove removes the lease, whose only element has an empty key.
 func (l *Lease) Remove(elem []byte) {
 	if len(elem) == 0 {
 		*l = Lease{}
 	}
 }
 
-// Element gives all of the lease.
+// Element returns the whole lease; ok is false if there is none.
 func (l *Lease) Element(elem []byte) ([]byte, int64, bool) {
 	if l.Token == 0 || len(elem) > 0 {
 		return nil, 0, false
@@ -77,14 +77,14 @@ func (l *Lease) Element(elem []byte) ([]byte, int64, bool) {
 	return l.append(nil), 0, true
 }
 
-// Walk visits the element.
+// Walk visits the only element.
 func (l *Lease) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	if l.Token != 0 {
 		fn(nil, l.append(nil), 0)
 	}
 }
 
-// Scan visits the element, whatever cursor and count are.
+// Scan visits the only element, whatever cursor and count are.
 func (l *Lease) Scan(_ uint64, _ int, fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if l.Token != 0 {
 		fn(nil, l.append(nil), 0)
@@ -92,12 +92,12 @@ func (l *Lease) Scan(_ uint64, _ int, fn func(elem, val []byte, deadline int64))
 	return 0
 }
 
-// Clone copies the lease.
+// Clone returns a copy.
 func (l *Lease) Clone() Value {
 	return &Lease{Owner: bytes.Clone(l.Owner), Token: l.Token, Delay: l.Delay}
 }
 
-// Len is 1, or 0 where there is no lease.
+// Len returns 1, or 0 without a lease.
 func (l *Lease) Len() int {
 	if l.Token == 0 {
 		return 0
@@ -105,13 +105,13 @@ func (l *Lease) Len() int {
 	return 1
 }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (l *Lease) Bytes() int { return int(unsafe.Sizeof(*l)) + cap(l.Owner) }
 
-// Earliest is 0: the element has no deadline.
+// Earliest returns 0: the element has no deadline.
 func (l *Lease) Earliest() int64 { return 0 }
 
-// LenAt is Len.
+// LenAt returns Len.
 func (l *Lease) LenAt(int64) int { return l.Len() }
 
 // Due removes nothing.

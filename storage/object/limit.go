@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// Limit is what the limits of a key have admitted: the state of each limit, by its place in the
-// list of the call, and the reservations, which are held until they are confirmed, returned or due.
+// Limit has what the limits of a key have admitted. It has the state of each limit, by the limit's
+// place in the list of the call. It also has the reservations, which are held until they are
+// confirmed, returned or due.
 //
 //	element key        element value                                        deadline
 //	1 place            kind, numbers of the state (limitState)              none
@@ -15,28 +16,29 @@ import (
 //	3 id               cost, definitions of the limits (appendHeld)         its own
 //
 // Numbers are varints without a sign, times Unix milliseconds. The definitions of limits are
-// arguments of each call. What is stored is read under those of the call (limitrule.go).
+// arguments of each call, which interprets the stored numbers by its own definitions
+// (limitrule.go).
 type Limit struct {
 	states []limitState
 	held   *reservations // nil: there are none
 }
 
-// OneLimit is room for a value of one limit, as a part of another allocation.
+// OneLimit is the memory of a value with one limit, as a part of another allocation.
 type OneLimit struct {
 	limit Limit
 	room  [1]limitState
 }
 
-// Limit is the value, without elements.
+// Limit returns the value, without elements.
 func (l *OneLimit) Limit() *Limit {
 	l.limit.states = l.room[:0]
 	return &l.limit
 }
 
-// NewLimit makes a value for so many limits, without elements.
+// NewLimit returns a value without elements that has room for a number of limits.
 func NewLimit(limits int) *Limit { return &Limit{states: make([]limitState, 0, limits)} }
 
-// Prefetch reads what an admission reads first. What it returns has no meaning.
+// Prefetch reads the memory that an admission reads first. Its result has no meaning.
 func (l *Limit) Prefetch() LimitKind {
 	if len(l.states) == 0 {
 		return 0
@@ -44,7 +46,7 @@ func (l *Limit) Prefetch() LimitKind {
 	return l.states[0].kind
 }
 
-// The first bytes of element keys. LimitTagHeld is that of reservations, the elements with
+// The first bytes of element keys. Elements with LimitTagHeld are reservations; only they have
 // deadlines.
 const (
 	limitTagState = 1 + iota
@@ -52,21 +54,21 @@ const (
 	LimitTagHeld
 )
 
-// MaxLimits is how many limits a call may have.
+// MaxLimits is the largest number of limits of a call.
 const MaxLimits = 16
 
-// MaxLimitID is how long the id of a reservation may be, in bytes.
+// MaxLimitID is the largest length of a reservation's id, in bytes.
 const MaxLimitID = 256
 
-// The bounds of numbers. With them no sum overflows; products have 128 bits. Bounded is for sums of
-// elements from elsewhere.
+// The bounds of numbers. With them no sum overflows; products have 128 bits. Bounded checks the
+// sums of elements from elsewhere.
 const (
 	MaxLimitCount = 1_000_000_000_000 // of a cost, a burst, a rate, a max
 	MaxLimitSpan  = 1_000_000_000_000 // ms
 	maxLimitTime  = 1<<58 - 1
 )
 
-// limitState is what one limit has admitted. The numbers are
+// limitState has what one limit has admitted. The numbers are
 //
 //	TOKENS          arrival, part, rate: the theoretical arrival time is arrival ms, and part/rate of one more
 //	WINDOW          span: for how long what was admitted counts, in ms
@@ -78,7 +80,7 @@ type limitState struct {
 	window  *admissions // of a WINDOW; nil: there are none
 }
 
-// numbersOf is how many numbers a state of a kind has.
+// numbersOf has for each kind how many numbers its state has.
 var numbersOf = [...]int{LimitTokens: 3, LimitWindow: 1, LimitApprox: 4, LimitUntil: 2}
 
 // admissions are amounts by time, the oldest first.
@@ -109,7 +111,7 @@ func (a *admissions) find(at int64) (i int, ok bool) {
 	})
 }
 
-// set gives a time its amount.
+// set sets the amount of a time.
 func (a *admissions) set(at, amount int64) {
 	i, ok := a.find(at)
 	if ok {
@@ -125,7 +127,7 @@ func (a *admissions) set(at, amount int64) {
 	a.list = slices.Insert(a.list, a.head+i, admission{at, amount})
 }
 
-// remove forgets a time.
+// remove removes a time.
 func (a *admissions) remove(at int64) {
 	i, ok := a.find(at)
 	if !ok {
@@ -147,7 +149,7 @@ type reservations struct {
 
 var heldRule = rule{entries: 64, size: 512}
 
-// count adds a cost, or with by -1 takes it away, for the limits of a reservation.
+// count adds a reservation's cost to the sums of its limits, or subtracts it if by is -1.
 func (r *reservations) count(val []byte, by int64) {
 	cost, rest, _ := limitNumber(val)
 	limits, _, _ := limitNumber(rest)
@@ -174,13 +176,13 @@ func (r *reservations) drop(elem []byte) {
 	}
 }
 
-// Type is TypeLimit.
+// Type returns TypeLimit.
 func (l *Limit) Type() Type { return TypeLimit }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (l *Limit) Encoding() string { return "limit" }
 
-// namesLimit reports whether a limit can have an element of that name.
+// namesLimit reports whether elem can be the key of an element of a limit.
 func namesLimit(elem []byte) bool {
 	if len(elem) < 2 {
 		return false
@@ -204,10 +206,10 @@ func limitAdmittedKey(place int, at int64) (key [10]byte) {
 	return key
 }
 
-// LimitHeldKey appends the key of the element that is the reservation of an id.
+// LimitHeldKey appends the key of the element for the reservation with this id.
 func LimitHeldKey(dst, id []byte) []byte { return append(append(dst, LimitTagHeld), id...) }
 
-// LimitHeldID is the id of a reservation whose element has that key.
+// LimitHeldID returns the id of a reservation from the key of its element.
 func LimitHeldID(elem []byte) []byte { return elem[1:] }
 
 // limitNumber reads a number up to 1<<58.
@@ -219,7 +221,7 @@ func limitNumber(b []byte) (n int64, rest []byte, ok bool) {
 	return int64(v), b[size:], true
 }
 
-// state gives the state of a place, which is made if there is none.
+// state returns the state of a place. It creates the state if there is none.
 func (l *Limit) state(place int) *limitState {
 	for len(l.states) <= place {
 		l.states = append(l.states, limitState{})
@@ -227,7 +229,8 @@ func (l *Limit) state(place int) *limitState {
 	return &l.states[place]
 }
 
-// Put sets an element, as replay or a load from disk found it.
+// Put sets an element that replay or a load from disk has read. It returns an error if the element
+// is not valid.
 func (l *Limit) Put(elem, val []byte, deadline int64) error {
 	if !namesLimit(elem) || (elem[0] == LimitTagHeld) != (deadline != 0) {
 		return errBadElement
@@ -259,9 +262,9 @@ func (l *Limit) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Bounded reports whether what was admitted and what is held add up to so little that no sum
-// overflows. Admissions and reservations of the store's own do; elements from elsewhere are to be
-// looked at one by one.
+// Bounded reports whether the sums of what was admitted and of what is held are so small that no
+// further sum overflows. Admissions and reservations of this store keep them small. Elements from
+// elsewhere must be checked after each one.
 func (l *Limit) Bounded() bool {
 	for i := range l.states {
 		if w := l.states[i].window; w != nil && w.sum > maxLimitTime {
@@ -278,7 +281,7 @@ func (l *Limit) reservations() *reservations {
 	return l.held
 }
 
-// Remove removes an element; a missing one is no error.
+// Remove removes an element, if it exists.
 func (l *Limit) Remove(elem []byte) {
 	if !namesLimit(elem) {
 		return
@@ -304,14 +307,14 @@ func (l *Limit) Remove(elem []byte) {
 	}
 }
 
-// settle drops what no reservation needs any more.
+// settle drops the reservations if there are none left.
 func (l *Limit) settle() {
 	if l.held != nil && l.held.Len() == 0 {
 		l.held = nil
 	}
 }
 
-// Element gives an element's value and deadline; ok is false where there is none.
+// Element returns an element's value and deadline; ok is false if there is no such element.
 func (l *Limit) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	if !namesLimit(elem) {
 		return nil, 0, false
@@ -396,7 +399,7 @@ func (l *Limit) walkStates(fn func(elem, val []byte, deadline int64) bool) bool 
 	return true
 }
 
-// walkAdmitted visits what windows have admitted, from a place and a time on.
+// walkAdmitted visits the admissions of windows, from a place and a time on.
 func (l *Limit) walkAdmitted(place int, at int64,
 	fn func(elem, val []byte, deadline int64) bool) bool {
 	var val [binary.MaxVarintLen64]byte
@@ -413,7 +416,7 @@ func (l *Limit) walkAdmitted(place int, at int64,
 	return true
 }
 
-// Cursors of Scan: which elements come, and where among them.
+// The parts of a cursor of Scan: which kind of elements comes next, and the place among them.
 const (
 	limitCursorKind     = 62
 	limitCursorAdmitted = 1 << limitCursorKind
@@ -421,8 +424,8 @@ const (
 	limitCursorPlace    = 58
 )
 
-// Scan visits about count elements from cursor on: states first, then what windows have admitted,
-// then reservations.
+// Scan visits about count elements from cursor on. States come first, then admissions of windows,
+// then reservations. It returns the next cursor; 0: there are no more.
 func (l *Limit) Scan(cursor uint64, count int,
 	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if cursor == 0 {
@@ -462,7 +465,7 @@ func (l *Limit) Scan(cursor uint64, count int,
 	return next
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (l *Limit) Len() (n int) {
 	for i := range l.states {
 		s := &l.states[i]
@@ -477,7 +480,7 @@ func (l *Limit) Len() (n int) {
 	return n
 }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (l *Limit) Bytes() int {
 	n := int(unsafe.Sizeof(*l)) + cap(l.states)*int(unsafe.Sizeof(limitState{}))
 	for i := range l.states {
@@ -492,7 +495,7 @@ func (l *Limit) Bytes() int {
 	return n
 }
 
-// Earliest is the first deadline of a reservation, 0 if there is none.
+// Earliest returns the first deadline of a reservation; 0 if there is none.
 func (l *Limit) Earliest() int64 {
 	if l.held == nil {
 		return 0
@@ -500,14 +503,15 @@ func (l *Limit) Earliest() int64 {
 	return l.held.Earliest()
 }
 
-// Deadlines and DueAt are those of the reservations, whose names are their ids.
+// Deadlines visits the deadlines of reservations that are later than after, in order and each once,
+// until visit returns false.
 func (l *Limit) Deadlines(after int64, visit func(deadline int64) bool) {
 	if l.held != nil {
 		l.held.Deadlines(after, visit)
 	}
 }
 
-// DueAt visits the ids of the reservations with a deadline.
+// DueAt visits the ids of the reservations that have this deadline, as members.DueAt does.
 func (l *Limit) DueAt(deadline int64, from uint32, most int,
 	visit func(id []byte, hash uint32) bool) (next uint32, more bool) {
 	if l.held == nil {
@@ -518,7 +522,7 @@ func (l *Limit) DueAt(deadline int64, from uint32, most int,
 	})
 }
 
-// LenAt is the number of elements that are not due at now.
+// LenAt returns the number of elements that are not due at now.
 func (l *Limit) LenAt(now int64) int {
 	n := l.Len()
 	if l.held != nil {
@@ -527,8 +531,8 @@ func (l *Limit) LenAt(now int64) int {
 	return n
 }
 
-// Due removes at most limit reservations that are due at now, the earliest first, and reports how
-// many.
+// Due removes at most limit reservations that are due at now, the earliest first. It passes each to
+// fn and returns how many they are.
 func (l *Limit) Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int {
 	if l.held == nil {
 		return 0
@@ -541,7 +545,7 @@ func (l *Limit) Due(now int64, limit int, fn func(elem, val []byte, deadline int
 	return n
 }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (l *Limit) Clone() Value {
 	c := &Limit{states: slices.Clone(l.states)}
 	for i := range c.states {

@@ -12,10 +12,10 @@ type LimitChanges struct {
 	list  []limitChange
 }
 
-// limitChange is where an element's key and value end; the same: it is gone.
+// limitChange has the ends of an element's key and value. If they are equal, the element is gone.
 type limitChange struct{ elem, val int }
 
-// Clear forgets all.
+// Clear removes all changes.
 func (c *LimitChanges) Clear() { c.bytes, c.list = c.bytes[:0], c.list[:0] }
 
 func (c *LimitChanges) add(elem, val []byte) {
@@ -25,11 +25,11 @@ func (c *LimitChanges) add(elem, val []byte) {
 	c.list = append(c.list, limitChange{end, len(c.bytes)})
 }
 
-// Len is how many there are.
+// Len returns the number of changes.
 func (c *LimitChanges) Len() int { return len(c.list) }
 
-// At gives number i: the element's key, and its value, or nil where it is gone. They are valid
-// until Clear.
+// At returns change number i: the element's key, and its value, or nil if the element is gone. They
+// are valid until Clear.
 func (c *LimitChanges) At(i int) (elem, val []byte) {
 	from, at := 0, c.list[i]
 	if i > 0 {
@@ -41,7 +41,7 @@ func (c *LimitChanges) At(i int) (elem, val []byte) {
 	return c.bytes[from:at.elem], c.bytes[at.elem:at.val]
 }
 
-// Admit counts a cost, of 1 or more, that the limits have room for.
+// Admit counts a cost of 1 or more as admitted. The limits must have room for it.
 func (l *Limit) Admit(rules []LimitRule, now, cost int64, changed *LimitChanges) {
 	for i := range rules {
 		l.admit(i, &rules[i], now, cost, changed)
@@ -88,7 +88,7 @@ func (l *Limit) admit(i int, r *LimitRule, now, cost int64, changed *LimitChange
 	}
 }
 
-// maxLimitForgotten bounds how much that does not count any more an admission removes.
+// maxLimitForgotten bounds how many old amounts an admission removes that no longer count.
 const maxLimitForgotten = 1000
 
 func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *LimitChanges) {
@@ -108,7 +108,8 @@ func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *Limit
 	at, live := now, s.window.live()
 	n, ok := s.window.find(now)
 	if !ok && n < len(live) && len(live) >= MaxLimitTimes {
-		// The clock was set back: it counts for longer, and no more times are kept.
+		// The clock was set back, and no more times are kept. So the cost is added to a
+		// later time, and counts for longer.
 		at, ok = live[n].at, true
 	}
 	if ok {
@@ -121,7 +122,7 @@ func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *Limit
 	changed.add(key[:], admission{at, cost}.append(room[:0]))
 }
 
-// forget removes what a limit has admitted, as another kind has its place now.
+// forget removes what a limit has admitted, because a limit of another kind takes its place.
 func (l *Limit) forget(i int, changed *LimitChanges) {
 	s := &l.states[i]
 	for _, e := range s.window.live() {
@@ -131,7 +132,7 @@ func (l *Limit) forget(i int, changed *LimitChanges) {
 	*s = limitState{}
 }
 
-// Hold reserves a cost, of 1 or more, that the limits have room for, until a deadline.
+// Hold reserves a cost of 1 or more until a deadline (Unix ms). The limits must have room for it.
 func (l *Limit) Hold(id []byte, rules []LimitRule, cost, deadline int64, changed *LimitChanges) {
 	elem := LimitHeldKey(nil, id)
 	val := appendHeld(nil, cost, rules)
@@ -139,13 +140,13 @@ func (l *Limit) Hold(id []byte, rules []LimitRule, cost, deadline int64, changed
 	changed.add(elem, val)
 }
 
-// Held reports whether there is a reservation of an id.
+// Held reports whether there is a reservation with this id.
 func (l *Limit) Held(id []byte) bool {
 	_, _, ok := l.Element(LimitHeldKey(nil, id))
 	return ok
 }
 
-// Return ends a reservation; false: there is none of that id.
+// Return ends a reservation. It returns false if there is none with this id.
 func (l *Limit) Return(id []byte, changed *LimitChanges) bool {
 	elem := LimitHeldKey(nil, id)
 	if _, _, ok := l.Element(elem); !ok {
@@ -156,7 +157,8 @@ func (l *Limit) Return(id []byte, changed *LimitChanges) bool {
 	return true
 }
 
-// Confirm ends a reservation, and counts its cost as admitted now; false: there is none of that id.
+// Confirm ends a reservation and counts its cost as admitted now. It returns false if there is none
+// with this id.
 func (l *Limit) Confirm(id []byte, now int64, changed *LimitChanges) bool {
 	val, _, ok := l.Element(LimitHeldKey(nil, id))
 	if !ok {
@@ -180,7 +182,7 @@ func (l *Limit) EachHeld(fn func(id []byte, cost, deadline int64)) {
 	})
 }
 
-// HeldLen is the number of reservations.
+// HeldLen returns the number of reservations.
 func (l *Limit) HeldLen() int {
 	if l.held == nil {
 		return 0
@@ -188,10 +190,10 @@ func (l *Limit) HeldLen() int {
 	return l.held.Len()
 }
 
-// FreshAt is the instant from which on the value is as one without elements: for any limits that
-// have what it has for theirs. With reservations it is behind their deadlines, so that each ends by
-// its own, and is reported, before the key goes. It depends on nothing but the elements: it is the
-// same after a restart.
+// FreshAt returns the instant, in Unix ms, from which on the value has the same effect as one
+// without elements. This holds for limits with the kinds and spans that it has stored. The instant
+// is after the deadlines of reservations. So each reservation ends by itself, and is reported,
+// before the key goes. FreshAt depends only on the elements, so it is the same after a restart.
 func (l *Limit) FreshAt() (at int64) {
 	for i := range l.states {
 		s := &l.states[i]

@@ -1,7 +1,7 @@
 package object
 
-// LimitCount is what a limit counts now, as far as a key has it. How much that leaves is for a call
-// to say, which has the limit's definition.
+// LimitCount is what a limit counts now, from what a key has stored. Only a call knows the limit's
+// definition, and so how much room is left.
 type LimitCount struct {
 	Kind     LimitKind // 0: nothing was admitted
 	Admitted int64     // of what was admitted; not of LimitTokens
@@ -10,7 +10,7 @@ type LimitCount struct {
 	Whole    int64     // in how many ms nothing that was admitted counts any more
 }
 
-// Counts gives what the limits count, by their places.
+// Counts returns what the limits count now, by their places.
 func (l *Limit) Counts(now int64) []LimitCount {
 	places := len(l.states)
 	if l.held != nil {
@@ -45,7 +45,7 @@ func (l *Limit) Counts(now int64) []LimitCount {
 	return counts
 }
 
-// EachHeldInOrder visits the reservations, the first to end first, until fn returns false.
+// EachHeldInOrder visits the reservations in the order of their deadlines, until fn returns false.
 func (l *Limit) EachHeldInOrder(fn func(id []byte, cost, deadline int64) bool) {
 	if l.held == nil {
 		return

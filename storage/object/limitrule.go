@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// LimitKind is what a limit counts by.
+// LimitKind is the way in which a limit counts.
 type LimitKind uint8
 
 // The kinds.
@@ -17,7 +17,7 @@ const (
 	LimitUntil                       // what was admitted until an instant
 )
 
-// LimitRule is the definition of a limit, as a call has it. Numbers are from 1 on, and Valid.
+// LimitRule is the definition of a limit in a call. Valid checks its numbers, which begin at 1.
 type LimitRule struct {
 	Kind  LimitKind
 	Count int64 // the burst, or the max
@@ -26,7 +26,7 @@ type LimitRule struct {
 	Until int64 // LimitUntil: Unix ms
 }
 
-// MaxLimitTimes is how many times an exact window may have admissions at.
+// MaxLimitTimes is the largest number of times at which an exact window may have admissions.
 const MaxLimitTimes = 100_000
 
 // Valid reports whether the numbers are within their bounds, and an exact window is small enough.
@@ -51,8 +51,8 @@ func (r *LimitRule) Valid() bool {
 	return false
 }
 
-// takes is how long a number of tokens takes to come: ms, and part/rate of one. ok is false for
-// more than MaxLimitSpan.
+// takes returns how long it takes until so many tokens have come: ms, and part/Rate of another ms.
+// ok is false if that is more than MaxLimitSpan.
 func (r *LimitRule) takes(tokens int64) (ms, part int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(tokens), uint64(r.Span))
 	if hi >= uint64(r.Rate) {
@@ -62,7 +62,7 @@ func (r *LimitRule) takes(tokens int64) (ms, part int64, ok bool) {
 	return int64(q), int64(rest), q <= MaxLimitSpan
 }
 
-// mulDiv is a*b/c, rounded down; what does not fit is math.MaxInt64.
+// mulDiv returns a*b/c, rounded down. A result that does not fit becomes math.MaxInt64.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
@@ -72,7 +72,7 @@ func mulDiv(a, b, c int64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// mulDivUp is mulDiv, rounded up.
+// mulDivUp returns a*b/c, rounded up. A result that does not fit becomes math.MaxInt64.
 func mulDivUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(c)-1, 0)
@@ -83,10 +83,10 @@ func mulDivUp(a, b, c int64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// never is the instant of what no time brings.
+// never is the instant of an event that never happens.
 const never = math.MaxInt64
 
-// place gives the state of a limit of a kind; what another kind left is as if it was not there.
+// place returns the state of limit number i if it is of this kind, and otherwise an empty state.
 func (l *Limit) place(i int, kind LimitKind) (s limitState) {
 	if i < len(l.states) && l.states[i].kind == kind {
 		return l.states[i]
@@ -94,7 +94,7 @@ func (l *Limit) place(i int, kind LimitKind) (s limitState) {
 	return limitState{}
 }
 
-// heldFor is what is held for a limit.
+// heldFor returns how much is reserved for limit number i.
 func (l *Limit) heldFor(i int) int64 {
 	if l.held == nil || i >= len(l.held.sums) {
 		return 0
@@ -102,8 +102,8 @@ func (l *Limit) heldFor(i int) int64 {
 	return l.held.sums[i]
 }
 
-// freeAt is the first instant, from now on, at which limit number i has room for an amount, which
-// is what is held and what is to be admitted, if nothing else happens.
+// freeAt returns the first instant, from now on, at which limit number i has room for an amount, if
+// nothing else happens. The amount includes what is held.
 func (l *Limit) freeAt(i int, r *LimitRule, now, amount int64) int64 {
 	if amount > r.Count {
 		return never
@@ -124,7 +124,7 @@ func (l *Limit) freeAt(i int, r *LimitRule, now, amount int64) int64 {
 	}
 }
 
-// left is how much limit number i has room for now, beside what is held.
+// left returns how much room limit number i has now, without what is held.
 func (l *Limit) left(i int, r *LimitRule, now int64) int64 {
 	s, held := l.place(i, r.Kind), l.heldFor(i)
 	if held >= r.Count {
@@ -145,8 +145,8 @@ func (l *Limit) left(i int, r *LimitRule, now int64) int64 {
 	}
 }
 
-// Left is how much limit number i has room for, and Reset for how long, in ms, what was admitted
-// still counts; reservations, which end by themselves, do not count for that.
+// Left returns how much room limit number i has, and for how many ms what was admitted still
+// counts. Reservations do not count for the latter, because they end by themselves.
 func (l *Limit) Left(i int, r *LimitRule, now int64) (left, reset int64) {
 	s, at := l.place(i, r.Kind), now
 	switch r.Kind {
@@ -172,8 +172,8 @@ func (l *Limit) Left(i int, r *LimitRule, now int64) (left, reset int64) {
 	return l.left(i, r, now), max(at-now, 0)
 }
 
-// arrival is the theoretical arrival time in ms and parts of 1/rate, rounded up where it was stored
-// in others.
+// arrival returns the theoretical arrival time in ms and parts of 1/rate. If it was stored for
+// another rate, it is rounded up.
 func (s *limitState) arrival(rate int64) (ms, part int64) {
 	if s.kind == 0 {
 		return 0, 0
@@ -187,7 +187,7 @@ func (s *limitState) arrival(rate int64) (ms, part int64) {
 	return ms, part
 }
 
-// debt is the arrival time, or now if that is later.
+// debt returns the arrival time, or now if the arrival time has passed.
 func (s *limitState) debt(rate, now int64) (ms, part int64) {
 	ms, part = s.arrival(rate)
 	if ms < now {
@@ -227,7 +227,7 @@ func (s *limitState) tokensLeft(r *LimitRule, now, held int64) int64 {
 	return int64(min(q, uint64(r.Count)))
 }
 
-// within gives what was admitted after an instant, and its sum.
+// within returns what was admitted after an instant, and its sum.
 func (s *limitState) within(after int64) (live []admission, sum int64) {
 	if s.window == nil {
 		return nil, 0
@@ -250,8 +250,8 @@ func (s *limitState) windowAt(r *LimitRule, now, amount int64) int64 {
 	return at
 }
 
-// limitCells are the two counters of an approximate window at an instant, which is into ms after
-// the begin of the cell.
+// limitCells are the two counters of an approximate window at an instant. The instant is into ms
+// after the beginning of the cell.
 type limitCells struct{ number, in, before, into int64 }
 
 func (s *limitState) cells(r *LimitRule, now int64) limitCells {
@@ -270,8 +270,8 @@ func (s *limitState) cells(r *LimitRule, now int64) limitCells {
 	return c
 }
 
-// estimate is what counts, rounded up: that of the cell before in proportion to how much of it is
-// within a span.
+// estimate returns how much counts, rounded up. The previous cell counts in proportion to the part
+// of it that is within a span.
 func (c *limitCells) estimate(span int64) int64 {
 	return c.in + mulDivUp(c.before, span-c.into, span)
 }
@@ -281,7 +281,7 @@ func (s *limitState) approxAt(r *LimitRule, now, amount int64) int64 {
 	if c.estimate(r.Span) <= r.Count-amount {
 		return now
 	}
-	// The estimate of a cell falls from its begin to its end.
+	// The estimate falls from the beginning of a cell to its end.
 	at := func(begin, room, before int64) int64 {
 		if before <= room {
 			return begin
@@ -294,7 +294,7 @@ func (s *limitState) approxAt(r *LimitRule, now, amount int64) int64 {
 	return at((c.number+1)*r.Span, r.Count-amount, c.in)
 }
 
-// until is the end of the window that is in force, and what it has admitted; 0, 0 if none is.
+// until returns the end of the window that is in force, and what it has admitted; 0, 0 if none is.
 func (s *limitState) until(now int64) (end, used int64) {
 	if s.kind != LimitUntil || s.numbers[0] <= now {
 		return 0, 0
@@ -302,8 +302,8 @@ func (s *limitState) until(now int64) (end, used int64) {
 	return s.numbers[0], s.numbers[1]
 }
 
-// Over gives the number, from 1, of a limit whose window is over, 0 if there is none: its end has
-// come, and none is in force.
+// Over returns the number, from 1, of a limit whose window has ended and that has no other window
+// in force. It returns 0 if there is none.
 func (l *Limit) Over(rules []LimitRule, now int64) int {
 	for i := range rules {
 		if r := &rules[i]; r.Kind == LimitUntil && r.Until <= now {
@@ -315,9 +315,10 @@ func (l *Limit) Over(rules []LimitRule, now int64) int {
 	return 0
 }
 
-// Ask reports whether all limits have room for a cost now: refuses is 0 then. Otherwise it is the
-// number, from 1, of the limit that takes longest to have it, and retry is in how many ms all have,
-// if nothing else happens and reservations end when they are due; -1: never.
+// Ask reports whether all limits have room for a cost now. If they have, refuses is 0. Otherwise it
+// is the number, from 1, of the limit that takes longest to have room. retry is then in how many ms
+// all have room, or -1 for never. Ask assumes that nothing else happens, and that reservations end
+// when they are due.
 func (l *Limit) Ask(rules []LimitRule, now, cost int64) (refuses int, retry int64) {
 	worst := now
 	for i := range rules {
@@ -339,11 +340,11 @@ func (l *Limit) Ask(rules []LimitRule, now, cost int64) (refuses int, retry int6
 	return refuses, worst - now
 }
 
-// maxLimitEndings bounds how many reservations freeWithout has end, one after another.
+// maxLimitEndings bounds how many reservations freeWithout lets end, one after another.
 const maxLimitEndings = 4096
 
-// freeWithout is when all limits have room for a cost, as reservations end one after another. Where
-// that takes more than maxLimitEndings of them, it is when so many have ended.
+// freeWithout returns when all limits have room for a cost if reservations end one after another.
+// If that takes more than maxLimitEndings of them, it returns when that many have ended.
 func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
 	sums := slices.Clone(l.held.sums)
 	var room [MaxLimits]windowEnd
@@ -385,15 +386,15 @@ func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
 	return worst
 }
 
-// windowEnd finds what windowAt does for one amount after another, none of which is larger than the
-// one before: it goes on where it was. Behind live are those admissions that there is room for
-// beside the amount; sum is theirs.
+// windowEnd computes what windowAt does for several amounts, none of which is larger than the one
+// before. It continues where it was. The admissions after live have room beside the amount; sum is
+// their sum.
 type windowEnd struct {
 	live []admission
 	sum  int64
 }
 
-// at is the instant, 0 for one that has come.
+// at returns the instant at which there is room for an amount; 0 if there is room already.
 func (w *windowEnd) at(r *LimitRule, amount int64) int64 {
 	for n := len(w.live); n > 0; n-- {
 		last := w.live[n-1]

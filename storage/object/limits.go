@@ -11,15 +11,15 @@ type Limits struct {
 	SetInts                int // members of a set of integers
 	SetEntries, SetValue   int // members, bytes of a member
 	ZSetEntries, ZSetValue int // members, bytes of a member
-	// ListSize is a number of elements, 0 counting as 1, or -1 to -5 (and whatever is
-	// below) for 4, 8, 16, 32 or 64 KiB.
+	// ListSize is a number of elements (0 counts as 1), or -1 to -5 for 4, 8, 16, 32 or 64 KiB.
+	// Smaller numbers count as -5.
 	ListSize int
-	// StreamBytes and StreamEntries bound a run of a stream's entries; 0 is no limit but that of
-	// maxRunBytes and maxRunEntries.
+	// StreamBytes and StreamEntries bound a run of a stream's entries. With 0, only maxRunBytes
+	// and maxRunEntries bound it.
 	StreamBytes, StreamEntries int
 }
 
-// DefaultLimits are those of a Redis that nobody configured.
+// DefaultLimits are the defaults of Redis.
 var DefaultLimits = Limits{
 	HashEntries: 512, HashValue: 64,
 	SetInts:    512,
@@ -37,13 +37,13 @@ func init() { SetLimits(DefaultLimits) }
 // while values are in use.
 func SetLimits(l Limits) { limits.Store(&l) }
 
-// CurrentLimits are the limits in force.
+// CurrentLimits returns the limits in force.
 func CurrentLimits() Limits { return *limits.Load() }
 
 // listSafety bounds the bytes of a piece of a list whose limit counts elements.
 const listSafety = 8 << 10
 
-// listFits reports whether n elements in size bytes may stand in one piece.
+// listFits reports whether n elements of size bytes together may be in one piece.
 func (l *Limits) listFits(n, size int) bool {
 	if l.ListSize >= 0 {
 		return n <= max(l.ListSize, 1) && size <= listSafety
@@ -51,7 +51,7 @@ func (l *Limits) listFits(n, size int) bool {
 	return size <= 2<<10<<min(-l.ListSize, 5)
 }
 
-// The bounds of a run of a stream where the limits have none: each change may move so much.
+// The bounds of a run of a stream if the limits have none. A change may move as much as a run.
 const (
 	maxRunBytes   = 64 << 10
 	maxRunEntries = 10_000

@@ -11,17 +11,17 @@ import (
 // leaves a gap. So a change touches one element. Only an insertion for which no number is left
 // renumbers a few neighbours.
 //
-// A small list is one chunk, a large one a sequence of them. Indexes count from 0 at the
-// head. Slices that it gives are valid until it changes, and must not be handed back to
-// it. Elements have no deadlines.
+// A small list is one chunk, a large one a sequence of chunks. Indexes count from 0 at the head.
+// Slices that it returns are valid until it changes, and must not be passed back to it. Elements
+// have no deadlines.
 type List struct {
 	one  chunk
 	many *chunks // if not nil, one is not in use
 }
 
-// chunks are those of a large list, none of them empty. The index of a chunk's first element is its
-// pos less the pos of the first chunk. So chunks and elements come and go at either end without a
-// change to the others.
+// chunks are the chunks of a large list; none is empty. The index of a chunk's first element is its
+// pos minus the pos of the first chunk. So chunks and elements can be added and removed at either
+// end without a change to the others.
 type chunks struct {
 	all       []*chunk
 	head      int // the list begins at all[head]
@@ -29,26 +29,27 @@ type chunks struct {
 	size      int // bytes of elements in them, without their numbers
 }
 
-// The limits of a chunk of a large list, unless it is one element. Numbers that are
-// written out later are not counted.
+// The limits of a chunk of a large list; a single element may be larger. Numbers that are written
+// out later do not count.
 const (
 	chunkElems = 128
 	chunkBytes = 8 << 10
 )
 
-// ListKey is the element key of a number: in the order of numbers, also as bytes.
+// ListKey returns the element key of a number. Keys are in the order of their numbers, also as
+// bytes.
 func ListKey(number int64) (key [8]byte) {
 	binary.BigEndian.PutUint64(key[:], uint64(number)^1<<63)
 	return key
 }
 
-// ListNumber is the number that an element key of 8 bytes stands for.
+// ListNumber returns the number of an element key, which must have 8 bytes.
 func ListNumber(elem []byte) int64 { return int64(binary.BigEndian.Uint64(elem) ^ 1<<63) }
 
-// Type is TypeList.
+// Type returns TypeList.
 func (l *List) Type() Type { return TypeList }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (l *List) Encoding() string {
 	if l.many != nil {
 		return "quicklist"
@@ -56,7 +57,7 @@ func (l *List) Encoding() string {
 	return "listpack"
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (l *List) Len() int {
 	if l.many == nil {
 		return int(l.one.n)
@@ -65,7 +66,7 @@ func (l *List) Len() int {
 	return int(last.pos-first.pos) + int(last.n)
 }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (l *List) Bytes() int {
 	n := int(unsafe.Sizeof(*l)) + cap(l.one.mem)
 	if m := l.many; m != nil {
@@ -75,7 +76,7 @@ func (l *List) Bytes() int {
 	return n
 }
 
-// chunks is the number of chunks.
+// chunks returns the number of chunks.
 func (l *List) chunks() int {
 	if l.many == nil {
 		return 1
@@ -90,8 +91,8 @@ func (l *List) chunk(ci int) *chunk {
 	return l.many.all[l.many.head+ci]
 }
 
-// find gives the chunk of the element at an index, and its number in the chunk. The
-// index Len is after the last element of the last chunk.
+// find returns the chunk of the element at an index, and the element's number in it. For the index
+// Len it returns the place after the last element.
 func (l *List) find(index int) (ci, i int) {
 	n := l.chunks()
 	base := l.chunk(0).pos
@@ -107,8 +108,8 @@ func (l *List) find(index int) (ci, i int) {
 	return ci, int(pos - l.chunk(ci).pos)
 }
 
-// findNumber gives the place of the first element whose number is not below number, and
-// whether it has that one.
+// findNumber returns the place of the first element whose number is not below number. ok reports
+// whether that element has the number.
 func (l *List) findNumber(number int64) (ci, i int, ok bool) {
 	n := l.chunks()
 	ci = max(sort.Search(n, func(ci int) bool { return l.chunk(ci).first > number })-1, 0)
@@ -129,7 +130,7 @@ func (l *List) findNumber(number int64) (ci, i int, ok bool) {
 	}
 }
 
-// change lets fn change a chunk and follows its memory.
+// change calls fn, which changes a chunk, and updates the counts of memory.
 func (l *List) change(c *chunk, fn func()) {
 	if l.many == nil {
 		fn()
@@ -141,7 +142,7 @@ func (l *List) change(c *chunk, fn func()) {
 	l.many.size += c.plain() - size
 }
 
-// shift moves the chunks after ci by a number of elements.
+// shift adds by to the positions of the chunks after ci, relative to those of the others.
 func (l *List) shift(ci, by int) {
 	n := l.chunks()
 	if ci < n/2 {
@@ -155,7 +156,7 @@ func (l *List) shift(ci, by int) {
 	}
 }
 
-// grow gives the list its large form.
+// grow changes the list to its large form.
 func (l *List) grow() {
 	old := l.one
 	l.one, l.many = chunk{}, &chunks{}
@@ -175,7 +176,7 @@ func (l *List) grow() {
 	l.addChunk(l.chunks(), c)
 }
 
-// addChunk puts a chunk before the chunk ci.
+// addChunk inserts a chunk before chunk number ci.
 func (l *List) addChunk(ci int, c *chunk) {
 	m := l.many
 	m.allocated += cap(c.mem)
@@ -197,7 +198,7 @@ func (l *List) addChunk(ci int, c *chunk) {
 	m.all[at] = c
 }
 
-// dropChunks takes the chunks from a up to b away.
+// dropChunks removes the chunks from a up to but not including b.
 func (l *List) dropChunks(a, b int) {
 	m := l.many
 	for ci := a; ci < b; ci++ {
@@ -218,7 +219,7 @@ func (l *List) dropChunks(a, b int) {
 	}
 }
 
-// insert puts an element with a number that fits there at an index.
+// insert inserts an element at an index. The number must fit there.
 func (l *List) insert(index int, number int64, val []byte) {
 	if l.many == nil {
 		if l.one.n == 0 || limits.Load().listFits(int(l.one.n)+1, l.one.plain()+len(val)+listHead) {
@@ -250,10 +251,10 @@ func (l *List) insert(index int, number int64, val []byte) {
 	l.shift(ci, 1)
 }
 
-// listHead is what a small list of Redis uses in addition to its elements.
+// listHead is how many bytes a small list of Redis uses in addition to its elements.
 const listHead = 7
 
-// split gives the elements of a chunk from i on a chunk of their own.
+// split moves the elements of a chunk from i on to a new chunk.
 func (l *List) split(ci, i int) {
 	c := l.chunk(ci)
 	var right *chunk
@@ -261,7 +262,7 @@ func (l *List) split(ci, i int) {
 	l.addChunk(ci+1, right)
 }
 
-// cut takes the elements from i up to j of a chunk away.
+// cut removes the elements of a chunk from i up to but not including j.
 func (l *List) cut(ci, i, j int) {
 	c := l.chunk(ci)
 	l.change(c, func() { c.cut(i, j) })
@@ -269,8 +270,8 @@ func (l *List) cut(ci, i, j int) {
 	l.tidy(ci)
 }
 
-// tidy follows a removal from a chunk: an empty one is removed, one with little in it joins
-// a neighbour, and a list with little in it becomes small.
+// tidy is called after a removal from a chunk. It removes an empty chunk, and joins a small one
+// with a neighbour. A list with few elements becomes small.
 func (l *List) tidy(ci int) {
 	if l.many == nil {
 		return
@@ -299,7 +300,7 @@ func (l *List) tidy(ci int) {
 	}
 }
 
-// shrink gives the list its small form.
+// shrink changes the list to its small form.
 func (l *List) shrink() {
 	all := l.many.all[l.many.head:]
 	for len(all) > 1 && all[0].n == 0 {
@@ -316,7 +317,8 @@ func (l *List) shrink() {
 	l.one, l.many = c, nil
 }
 
-// Put sets the element with a number, as replay or a load from disk found it.
+// Put sets an element that replay or a load from disk has read. It returns an error if the element
+// is not valid.
 func (l *List) Put(elem, val []byte, _ int64) error {
 	if len(elem) != 8 {
 		return errBadElement
@@ -332,7 +334,7 @@ func (l *List) Put(elem, val []byte, _ int64) error {
 	return nil
 }
 
-// Remove removes an element; a missing one is no error.
+// Remove removes an element, if it exists.
 func (l *List) Remove(elem []byte) {
 	if len(elem) == 8 {
 		if ci, i, ok := l.findNumber(ListNumber(elem)); ok {
@@ -341,7 +343,7 @@ func (l *List) Remove(elem []byte) {
 	}
 }
 
-// Element gives the value of a number; ok is false where there is none.
+// Element returns the value of an element; ok is false if there is no such element.
 func (l *List) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	if len(elem) != 8 {
 		return nil, 0, false
@@ -364,7 +366,8 @@ func (l *List) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	})
 }
 
-// Scan visits about count elements from cursor on, which is an element key as a number.
+// Scan visits about count elements from cursor on. It returns the next cursor; 0: there are no
+// more. A cursor is an element key as a number.
 func (l *List) Scan(cursor uint64, count int,
 	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	l.From(int64(cursor^1<<63), func(number int64, val []byte) bool {
@@ -379,15 +382,14 @@ func (l *List) Scan(cursor uint64, count int,
 	return next
 }
 
-// From visits the elements from the first on whose number is not below number, until fn
-// returns false.
+// From visits the elements whose numbers are not below number, in order, until fn returns false.
 func (l *List) From(number int64, fn func(number int64, val []byte) bool) {
 	ci, i, _ := l.findNumber(number)
 	index := int(l.chunk(ci).pos-l.chunk(0).pos) + i
 	l.Each(index, false, func(_ int, number int64, val []byte) bool { return fn(number, val) })
 }
 
-// LastNumber is the number of the element at the tail; false if there is none.
+// LastNumber returns the number of the last element; ok is false if the list is empty.
 func (l *List) LastNumber() (number int64, ok bool) {
 	if l.Len() == 0 {
 		return 0, false
@@ -396,16 +398,16 @@ func (l *List) LastNumber() (number int64, ok bool) {
 	return number, true
 }
 
-// Earliest is 0: elements have no deadlines.
+// Earliest returns 0: elements have no deadlines.
 func (l *List) Earliest() int64 { return 0 }
 
-// LenAt is Len.
+// LenAt returns Len.
 func (l *List) LenAt(int64) int { return l.Len() }
 
 // Due removes nothing.
 func (l *List) Due(int64, int, func(elem, val []byte, deadline int64)) int { return 0 }
 
-// At is the element at an index from 0 up to, and not with, Len, and its number.
+// At returns the number and the value of the element at an index, which must be below Len.
 func (l *List) At(index int) (number int64, val []byte) {
 	ci, i := l.find(index)
 	c := l.chunk(ci)
@@ -451,7 +453,7 @@ func (l *List) Each(index int, reverse bool, fn func(index int, number int64, va
 	}
 }
 
-// Set gives the element at an index another value, and returns its number.
+// Set replaces the value of the element at an index and returns the element's number.
 func (l *List) Set(index int, val []byte) (number int64) {
 	ci, i := l.find(index)
 	c := l.chunk(ci)

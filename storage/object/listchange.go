@@ -79,7 +79,7 @@ func (l *List) runs(first, i, last, j int, fn func(first int64, n int)) {
 	fn(begin, many)
 }
 
-// RemoveNumbers is RemoveRange for the elements whose numbers are from first to last.
+// RemoveNumbers does what RemoveRange does, for the elements whose numbers are from first to last.
 func (l *List) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 	at := func(number int64) (index int, ok bool) {
 		ci, i, ok := l.findNumber(number)

@@ -5,8 +5,8 @@ import "math"
 // Move is an element's change of number.
 type Move struct{ From, To int64 }
 
-// PushFront adds an element at the head and returns its number. moved are other elements
-// that have new numbers, which comes to pass when the numbers are at an end.
+// PushFront adds an element at the head and returns its number. moved are other elements that got
+// new numbers, because none was left.
 func (l *List) PushFront(val []byte) (number int64, moved []Move) {
 	if l.Len() > 0 {
 		if l.chunk(0).first < math.MinInt64+NumberStep {
@@ -18,7 +18,7 @@ func (l *List) PushFront(val []byte) (number int64, moved []Move) {
 	return number, moved
 }
 
-// PushBack adds an element at the tail, as PushFront does at the head.
+// PushBack adds an element at the tail. It returns what PushFront returns.
 func (l *List) PushBack(val []byte) (number int64, moved []Move) {
 	n := l.Len()
 	if n > 0 {
@@ -31,8 +31,8 @@ func (l *List) PushBack(val []byte) (number int64, moved []Move) {
 	return number, moved
 }
 
-// Insert puts an element before the one at an index, or at the tail if that is Len, and
-// returns its number. moved are other elements that have new numbers.
+// Insert inserts an element before the one at an index, or at the tail if the index is Len. It
+// returns the element's number. moved are other elements that got new numbers.
 func (l *List) Insert(index int, val []byte) (number int64, moved []Move) {
 	switch {
 	case index <= 0:
@@ -55,8 +55,7 @@ func (l *List) Insert(index int, val []byte) (number int64, moved []Move) {
 	return number, moved
 }
 
-// spread renumbers as many elements on both sides of an index as it takes to have gaps
-// between them once more.
+// spread renumbers as many elements on both sides of an index as are needed to have gaps again.
 func (l *List) spread(index int) []Move {
 	for around := 16; ; around *= 2 {
 		from, to := max(index-around, 0), min(index+around, l.Len())
@@ -67,8 +66,8 @@ func (l *List) spread(index int) []Move {
 	}
 }
 
-// bounds gives the numbers between which those of the elements from from up to to must
-// be, as distances from the least number.
+// bounds returns the numbers between which the elements from from up to but not including to must
+// be. It returns them as distances from the smallest number.
 func (l *List) bounds(from, to int) (lo, hi uint64) {
 	if from == 0 && to == l.Len() {
 		half := uint64(to+1) * NumberStep / 2
@@ -91,7 +90,7 @@ func (l *List) bounds(from, to int) (lo, hi uint64) {
 	return lo, hi
 }
 
-// renumber gives the elements from from up to to new numbers, at even distances.
+// renumber gives the elements from from up to but not including to new numbers, at even distances.
 func (l *List) renumber(from, to int) (moved []Move) {
 	lo, hi := l.bounds(from, to)
 	step := (hi - lo) / uint64(to-from+1)

@@ -9,22 +9,22 @@ import (
 // members is the common part of hashes, sets and sorted sets: elements with a key, a value and
 // perhaps a deadline, in the small form or in the large one.
 //
-// The order of the small form is Redis's: sorted sets by score and member; hashes and
-// sets as their elements came, but those with a deadline first, by deadline. The order
-// of the large form is none.
+// The order of the small form is Redis's. Sorted sets are in the order of score and member. Hashes
+// and sets begin with the elements that have a deadline, by deadline; the others follow as they
+// were added. The large form has no order.
 type members struct {
 	small packed
 	big   *dict // if not nil there is no small form any more
 }
 
-// rule is what the types differ in.
+// rule has the properties in which the types differ.
 type rule struct {
 	scored  bool // ordered by score
 	entries int  // how many elements the small form may have
 	size    int  // how long keys, and values that are no scores, may be in it
 }
 
-// Len is the number of elements, those included that are due and not yet removed.
+// Len returns the number of elements, including those that are due and not yet removed.
 func (m *members) Len() int {
 	if m.big != nil {
 		return m.big.len()
@@ -32,7 +32,7 @@ func (m *members) Len() int {
 	return m.small.len()
 }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (m *members) Bytes() int {
 	n := int(unsafe.Sizeof(*m)) + cap(m.small)
 	if m.big != nil {
@@ -41,7 +41,7 @@ func (m *members) Bytes() int {
 	return n
 }
 
-// get finds an element.
+// get returns an element; ok is false if there is no such element.
 func (m *members) get(key []byte) (e entry, ok bool) {
 	if m.big != nil {
 		pos, ok := m.big.find(key)
@@ -54,7 +54,7 @@ func (m *members) get(key []byte) (e entry, ok bool) {
 	return e, ok
 }
 
-// Element gives an element's value and deadline; ok is false where there is none.
+// Element returns an element's value and deadline; ok is false if there is no such element.
 func (m *members) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	e, ok := m.get(elem)
 	return e.val, e.deadline, ok
@@ -94,7 +94,7 @@ func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
 	return !ok
 }
 
-// place is where in the small form a new element belongs.
+// place returns the offset in the small form at which a new element belongs.
 func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
 	switch {
 	case r.scored:
@@ -109,7 +109,7 @@ func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
 	return off
 }
 
-// lessThan is true for the elements of a sorted set that stand before (score, member).
+// lessThan returns a function that is true for the elements of a sorted set before (score, member).
 func lessThan(score float64, member []byte) func(e entry) bool {
 	return func(e entry) bool {
 		s := ScoreOf(e.val)
@@ -117,7 +117,7 @@ func lessThan(score float64, member []byte) func(e entry) bool {
 	}
 }
 
-// grow gives the value its large form.
+// grow changes the value to its large form.
 func (m *members) grow(r rule) {
 	m.big = newDict(r.scored)
 	m.small.walk(func(elem, val []byte, deadline int64) bool {
@@ -127,7 +127,7 @@ func (m *members) grow(r rule) {
 	m.small = nil
 }
 
-// reserve gives the value its large form if n elements more would.
+// reserve changes the value to its large form if n elements are too many for the small form.
 func (m *members) reserve(r rule, n int) {
 	if m.big == nil && n > r.entries {
 		m.grow(r)
@@ -150,11 +150,11 @@ func (m *members) delete(key []byte) bool {
 	return ok
 }
 
-// Remove removes an element; a missing one is no error.
+// Remove removes an element, if it exists.
 func (m *members) Remove(elem []byte) { m.delete(elem) }
 
-// at is the element number i in an order that lasts until the next change. Sorted sets have
-// ranks instead.
+// at returns element number i, in an order that lasts until the next change. Sorted sets use ranks
+// instead.
 func (m *members) at(i int) entry {
 	if m.big != nil {
 		return m.big.entry(uint32(i))
@@ -178,13 +178,12 @@ func (m *members) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	}
 }
 
-// Scan visits about count elements from cursor on, 0 being the begin, and gives the
-// cursor to continue from; 0: that was all. A small value comes as a whole.
+// Scan visits about count elements from cursor on; 0 is the beginning. It returns the next cursor;
+// 0: there are no more. It visits all elements of a small value at once.
 //
-// The cursor is a hash, and the elements come in the order of their hashes. So an
-// element that is there all the time is visited, and once, whatever else is added and removed,
-// even if the value leaves memory and is loaded again: its hash does not change while
-// the process lives.
+// The cursor is a hash, and elements are visited in the order of their hashes. So an element that
+// is there all the time is visited once, whatever else is added or removed. This holds even if the
+// value leaves memory and is loaded again: hashes do not change while the process runs.
 func (m *members) Scan(cursor uint64, count int,
 	fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if m.big == nil {
@@ -200,7 +199,7 @@ func (m *members) Scan(cursor uint64, count int,
 	}))
 }
 
-// Earliest is the first deadline of an element, 0 if none has one.
+// Earliest returns the first deadline of an element; 0 if none has one.
 func (m *members) Earliest() int64 {
 	if m.big != nil {
 		return m.big.earliest()
@@ -209,7 +208,7 @@ func (m *members) Earliest() int64 {
 	return e.deadline
 }
 
-// firstDue finds, in the small form, the element with the first deadline up to now.
+// firstDue returns, for the small form, the element with the first deadline up to now.
 func (m *members) firstDue(now int64) (off int, first entry, ok bool) {
 	if !m.small.has(flagEx) {
 		return 0, entry{}, false
@@ -227,7 +226,7 @@ func (m *members) firstDue(now int64) (off int, first entry, ok bool) {
 	return off, first, ok
 }
 
-// LenAt is the number of elements whose deadline, if any, is after now.
+// LenAt returns the number of elements that have no deadline or one after now.
 func (m *members) LenAt(now int64) int {
 	if m.big != nil {
 		return m.big.len() - m.big.dueBy(now)
@@ -245,8 +244,8 @@ func (m *members) LenAt(now int64) int {
 	return n
 }
 
-// Due removes at most limit elements whose deadline is now or before, the earliest
-// first, after it has shown each to fn, and reports how many.
+// Due removes at most limit elements whose deadline is now or before, the earliest first. It passes
+// each to fn before the removal, and returns how many they are.
 func (m *members) Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int {
 	for n := range limit {
 		if m.big != nil {

@@ -5,7 +5,7 @@ import "errors"
 // Type names a value's type on disk and in the log. Numbers are never reused.
 type Type uint8
 
-// The types. None is what a missing key has.
+// The types. A missing key has None.
 const (
 	None Type = iota
 	TypeString
@@ -19,7 +19,7 @@ const (
 	TypeDelay
 )
 
-// String is the name that TYPE replies.
+// String returns the reply of TYPE.
 func (t Type) String() string {
 	switch t {
 	case TypeString:
@@ -50,38 +50,38 @@ func (t Type) String() string {
 type Value interface {
 	Type() Type
 
-	// Put sets an element, as replay or a load from disk found it. The slices
-	// belong to the caller and are not parts of the value.
+	// Put sets an element that replay or a load from disk has read. The value copies the
+	// slices. Put returns an error if the type has no such element.
 	Put(elem, val []byte, deadline int64) error
-	// Remove removes an element; a missing one is no error.
+	// Remove removes an element, if it exists.
 	Remove(elem []byte)
-	// Element gives an element's present value; ok is false where there is none.
+	// Element returns an element's value and deadline; ok is false if there is no such element.
 	// val is valid until the value changes.
 	Element(elem []byte) (val []byte, deadline int64, ok bool)
-	// Walk visits all elements until fn returns false. Put into an empty value in
-	// this order they give an equal one; where order means anything it is the same.
+	// Walk visits all elements until fn returns false. Putting them into an empty value in this
+	// order makes an equal value, with the same order if the type has one.
 	Walk(fn func(elem, val []byte, deadline int64) bool)
 
-	// Clone gives a copy that shares no memory with the value.
+	// Clone returns a copy that shares no memory with the value.
 	Clone() Value
 
-	// Scan visits about count elements from cursor on, 0 being the begin, and gives the
-	// cursor to continue from; 0: that was all. An element that is there all the time is
-	// visited once, whatever else is added and removed meanwhile.
+	// Scan visits about count elements from cursor on; 0 is the beginning. It returns the next
+	// cursor; 0: there are no more. An element that is there all the time is visited once,
+	// whatever else is added and removed meanwhile.
 	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64)
 
-	// Len is the number of elements, Bytes the memory the value takes.
+	// Len returns the number of elements, and Bytes the memory of the value in bytes.
 	Len() int
 	Bytes() int
 
-	// Earliest is the first deadline of an element, 0 if none has one: when the key
-	// must be looked at.
+	// Earliest returns the first deadline of an element; 0 if none has one. At that time the
+	// key must be checked.
 	Earliest() int64
-	// LenAt is the number of elements that are not due at now, an instant in Unix
-	// milliseconds: an element expires at the first millisecond of its deadline.
+	// LenAt returns the number of elements that are not due at now, in Unix milliseconds. An
+	// element is due from the first millisecond of its deadline on.
 	LenAt(now int64) int
-	// Due removes at most limit elements that are due at now, the earliest first,
-	// and reports how many. fn sees each before its removal.
+	// Due removes at most limit elements that are due at now, the earliest first. It passes
+	// each to fn before the removal, and returns how many they are.
 	Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int
 }
 
@@ -93,13 +93,13 @@ func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == Type
 // of limits.
 func HasDeadlines(t Type) bool { return HasMembers(t) || t == TypeLimit }
 
-// OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease
-// ends as its owner knows it, limits when nothing of them counts any more, and the jobs of a delay
-// queue have times of their own.
+// OwnDeadline reports whether keys of the type have deadlines that policies leave alone. A lease
+// ends when its owner expects it. A limit ends when nothing of it counts any more. The jobs of a
+// delay queue have times of their own.
 func (t Type) OwnDeadline() bool { return t == TypeLease || t == TypeLimit || t == TypeDelay }
 
-// Names reports whether a value of the type can have an element with that name: those of lists
-// and strings have numbers of eight bytes.
+// Names reports whether elem can be an element key of a value of the type. Keys in lists and
+// strings are numbers of eight bytes.
 func (t Type) Names(elem []byte) bool {
 	switch t {
 	case TypeList, TypeString:
@@ -117,8 +117,8 @@ func (t Type) Names(elem []byte) bool {
 	}
 }
 
-// Numbers reports whether an element of a value of the type has a number as its name: those of
-// lists and the entries of streams do, NumberStep after one another as they are added.
+// Numbers reports whether elem, an element key of the type, is a number: those of list elements and
+// stream entries are. An added element's number is NumberStep after the one before.
 func (t Type) Numbers(elem []byte) bool {
 	return len(elem) == 8 && (t == TypeList || t == TypeStream)
 }
@@ -126,13 +126,14 @@ func (t Type) Numbers(elem []byte) bool {
 // Numbered is a value that has elements with numbers, in their order.
 type Numbered interface {
 	Value
-	// From visits the elements from the first on whose number is not below number, until fn returns
+	// From visits the elements whose numbers are not below number, in order, until fn returns
 	// false.
 	From(number int64, fn func(number int64, val []byte) bool)
-	// LastNumber is the number of the last one; false if there is none.
+	// LastNumber returns the number of the last element; ok is false if there is none.
 	LastNumber() (number int64, ok bool)
-	// RemoveNumbers removes the elements whose numbers are from first to last, and calls fn with
-	// the numbers first: runs of n, each NumberStep after the one before.
+	// RemoveNumbers removes the elements whose numbers are from first to last. Before it
+	// removes some, it calls fn with their numbers: n numbers from first on, each NumberStep
+	// after the one before.
 	RemoveNumbers(first, last int64, fn func(first int64, n int))
 }
 

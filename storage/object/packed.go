@@ -45,11 +45,11 @@ func (p packed) addLen(n int) {
 	binary.LittleEndian.PutUint32(p[1:], uint32(p.len()+n))
 }
 
-// find gives the offset of an element's entry.
+// find returns the offset of an element's entry, and the entry; ok is false if there is none.
 func (p packed) find(key []byte) (off int, e entry, ok bool) {
 	for off = packedHead; off < len(p); off += e.size {
-		// The usual entry, of short key and value without a deadline, is passed with a
-		// look at its two lengths and, of a key as long as this one, at the last byte.
+		// An entry with a short key and value and without a deadline is skipped if its key
+		// differs in length or in the last byte.
 		if head, vlen := p[off], p[off+1]; head|vlen < 0x80 && head&flagTimed == 0 {
 			klen := int(head >> 2)
 			if e.size = 2 + klen + int(vlen); klen != len(key) ||
@@ -64,7 +64,7 @@ func (p packed) find(key []byte) (off int, e entry, ok bool) {
 	return 0, entry{}, false
 }
 
-// seek gives the offset and the rank of the first entry for which before is false.
+// seek returns the offset and the rank of the first entry for which before is false.
 func (p packed) seek(before func(e entry) bool) (off, rank int) {
 	for off = packedHead; off < len(p); rank++ {
 		e := entryAt(p[off:])
@@ -76,7 +76,7 @@ func (p packed) seek(before func(e entry) bool) (off, rank int) {
 	return max(len(p), packedHead), rank
 }
 
-// splice puts size bytes, not yet filled, in the place of the cut ones at off.
+// splice replaces the cut bytes at off by size bytes, which are not filled yet.
 func (p *packed) splice(off, cut, size int) {
 	if *p == nil {
 		*p = resize(nil, packedHead+size, spare(packedHead+size))
@@ -96,7 +96,7 @@ func (p *packed) splice(off, cut, size int) {
 	copy((*p)[off+size:], (*p)[off+cut:old])
 }
 
-// resize gives b another length, n. New memory has room for spare bytes more.
+// resize returns b with length n. If it allocates memory, it leaves room for spare more bytes.
 func resize(b []byte, n, spare int) []byte {
 	if n <= cap(b) {
 		return b[:n]
@@ -106,8 +106,8 @@ func resize(b []byte, n, spare int) []byte {
 	return grown
 }
 
-// spare is the room for more that new memory for n bytes has. It is little, since small
-// values are many: none to a few hundred bytes, an eighth above.
+// spare returns how much spare room new memory for n bytes gets. There are many small values, so
+// below 512 bytes it is none, and above that an eighth.
 func spare(n int) int {
 	if n < 512 {
 		return 0
@@ -125,11 +125,11 @@ func (p *packed) insert(off int, key, val []byte, deadline int64) {
 	}
 }
 
-// replace gives the entry at off another value, in its place.
+// replace replaces the value of the entry at off, in its place.
 func (p *packed) replace(off int, old entry, val []byte, deadline int64) {
 	size := entrySize(old.key, val, deadline)
 	if size-len(val) != old.size-len(old.val) {
-		// More than the value changes its length.
+		// More than the length of the value changes.
 		key := bytes.Clone(old.key)
 		p.splice(off, old.size, size)
 		putEntry((*p)[off:], key, val, deadline)
@@ -148,7 +148,7 @@ func (p *packed) remove(off, size int) {
 	p.splice(off, size, 0)
 }
 
-// at is the offset of the entry number i.
+// at returns the offset of entry number i.
 func (p packed) at(i int) int {
 	off := packedHead
 	for ; i > 0; i-- {

@@ -1,9 +1,8 @@
 package object
 
-// Set is a set: element keys are members, which may have deadlines. A small set of
-// integers without deadlines has them sorted (ints.go), any other small one as they
-// came. Slices that its methods return are valid until the set changes, and must not become
-// arguments of its methods.
+// Set is a set. Element keys are members, which may have deadlines. A small set of integers without
+// deadlines is sorted (ints.go); any other small set has its members in the order of addition.
+// Slices that methods return are valid until the set changes, and must not be passed back to it.
 type Set struct{ members }
 
 func setRule() rule {
@@ -11,10 +10,11 @@ func setRule() rule {
 	return rule{entries: l.SetEntries, size: l.SetValue}
 }
 
-// Type is TypeSet.
+// Type returns TypeSet.
 func (s *Set) Type() Type { return TypeSet }
 
-// Put adds a member, as replay or a load from disk found it.
+// Put adds a member that replay or a load from disk has read. It returns an error if val is not
+// empty.
 func (s *Set) Put(elem, val []byte, deadline int64) error {
 	if len(val) != 0 {
 		return errBadElement
@@ -25,7 +25,7 @@ func (s *Set) Put(elem, val []byte, deadline int64) error {
 
 func (s *Set) ints() bool { return s.small.has(flagInts) }
 
-// Add gives the set a member with a deadline, 0 for none, and reports whether it is new.
+// Add adds a member or sets its deadline (0: none), and reports whether the member is new.
 func (s *Set) Add(member []byte, deadline int64) (created bool) {
 	if s.big == nil && (s.small == nil || s.ints()) {
 		if v, ok := parseInt(member); ok && deadline == 0 {
@@ -48,7 +48,7 @@ func (s *Set) addInt(v int64) bool {
 	return true
 }
 
-// enlarge gives a set of integers the large form, even if it could be another small set.
+// enlarge changes a set of integers to the large form, even if it could be another small set.
 func (s *Set) enlarge() {
 	s.spell()
 	if s.big == nil {
@@ -56,8 +56,8 @@ func (s *Set) enlarge() {
 	}
 }
 
-// spell turns integers into members as clients know them: in the small form if there is
-// room for one more, as Redis has it, else in the large one.
+// spell changes a set of integers to a set of texts. The set stays small if there is room for one
+// more member, as in Redis; otherwise it becomes large.
 func (s *Set) spell() {
 	old := s.small
 	if old == nil {
@@ -72,7 +72,7 @@ func (s *Set) spell() {
 	}
 }
 
-// Element gives a member's deadline; ok is false where there is none.
+// Element returns a member's deadline (0: none); ok is false if there is no such member.
 func (s *Set) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	if s.ints() {
 		v, isInt := parseInt(elem)
@@ -84,7 +84,7 @@ func (s *Set) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	return s.members.Element(elem)
 }
 
-// Has reports whether the set has a member, and the member's deadline, 0 for none.
+// Has returns a member's deadline (0: none); ok is false if there is no such member.
 func (s *Set) Has(member []byte) (deadline int64, ok bool) {
 	_, deadline, ok = s.Element(member)
 	return deadline, ok
@@ -106,10 +106,10 @@ func (s *Set) Delete(member []byte) bool {
 	return ok
 }
 
-// Remove removes a member; a missing one is no error.
+// Remove removes a member, if it exists.
 func (s *Set) Remove(elem []byte) { s.Delete(elem) }
 
-// At is the member number i, below Len, in an order that lasts until the next change: a
+// At returns member number i, which must be below Len. The order lasts until the next change, so a
 // random number gives a random member.
 func (s *Set) At(i int) (member []byte, deadline int64) {
 	if s.ints() {
@@ -146,8 +146,8 @@ func (s *Set) Scan(cursor uint64, count int,
 	return 0
 }
 
-// Reserve prepares for a command that adds n members, first among them. Redis
-// makes the set a large one at once if they are too many for a small one, new or not.
+// Reserve prepares for a command that adds n members, of which first is the first. As in Redis, the
+// set becomes large at once if n is too much for a small one, even if the members exist already.
 func (s *Set) Reserve(n int, first []byte) {
 	ints := s.ints()
 	if s.small == nil {
@@ -162,7 +162,7 @@ func (s *Set) Reserve(n int, first []byte) {
 	}
 }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (s *Set) Encoding() string {
 	switch {
 	case s.big != nil:

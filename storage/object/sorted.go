@@ -7,25 +7,25 @@ import (
 )
 
 // sorted is an ordered set of items, in pieces of memory of a bounded size. No change moves more
-// than one of them and the list of pieces. Items are found by their order; items that compare as
-// equal are the same one.
+// than one piece and the list of pieces. Items are found by their order. Items that compare as
+// equal are the same item.
 type sorted[T interface{ Compare(T) int }] struct {
 	pieces    [][]T // ascending, none of them empty
 	n         int
 	allocated int // items that the pieces have room for
 }
 
-// pieceItems is the most items of a piece.
+// pieceItems is the largest number of items in a piece.
 const pieceItems = 128
 
-// bytes is the memory that the set uses in addition to itself.
+// bytes returns the memory that the set uses in addition to itself.
 func (s *sorted[T]) bytes() int {
 	var item T
 	return s.allocated*int(unsafe.Sizeof(item)) + cap(s.pieces)*int(unsafe.Sizeof([]T{}))
 }
 
-// seek gives the place of the first item that is not below another, and whether it is that one.
-// After the last item the place is the end of the last piece.
+// seek returns the place of the first item that is not below another. ok reports whether it
+// compares as equal. If there is no such item, the place is the end of the last piece.
 func (s *sorted[T]) seek(item T) (at, i int, ok bool) {
 	switch n := len(s.pieces); { // most of what is looked for is at an end
 	case n == 0:
@@ -58,7 +58,7 @@ func (s *sorted[T]) seek(item T) (at, i int, ok bool) {
 	return at, i, false
 }
 
-// get gives the item that compares as equal.
+// get returns the item that compares as equal; ok is false if there is none.
 func (s *sorted[T]) get(item T) (found T, ok bool) {
 	at, i, ok := s.seek(item)
 	if ok {
@@ -81,7 +81,7 @@ func (s *sorted[T]) put(item T) {
 		return
 	}
 	if i == 0 && at > 0 && len(s.pieces[at-1]) < pieceItems {
-		// Behind the last item of the piece before.
+		// It belongs after the last item of the previous piece.
 		at, i = at-1, len(s.pieces[at-1])
 	}
 	if len(s.pieces[at]) == pieceItems {
@@ -93,8 +93,8 @@ func (s *sorted[T]) put(item T) {
 	s.n++
 }
 
-// split makes room at a place of a full piece, and gives where the place is then. Items that are
-// added at the end leave full pieces behind.
+// split splits a full piece to make room at a place, and returns the new coordinates of the place.
+// If the place is the end of the set, the full piece stays full.
 func (s *sorted[T]) split(at, i int) (int, int) {
 	half := pieceItems / 2
 	if at == len(s.pieces)-1 && i == pieceItems {
@@ -138,7 +138,7 @@ func (s *sorted[T]) remove(item T) bool {
 	return true
 }
 
-// dropPiece forgets a piece. The list of pieces gives its memory back when little of it is in use.
+// dropPiece removes a piece. The list of pieces is made smaller when little of it is in use.
 func (s *sorted[T]) dropPiece(at int) {
 	if at == 0 {
 		s.pieces[0] = nil
@@ -153,8 +153,8 @@ func (s *sorted[T]) dropPiece(at int) {
 	}
 }
 
-// each visits the items from the first on that is not below another, until fn returns false; it
-// returns false then.
+// each visits the items that are not below from, in order, until fn returns false. It reports
+// whether it visited all of them.
 func (s *sorted[T]) each(from T, fn func(T) bool) bool {
 	at, i, _ := s.seek(from)
 	for ; at < len(s.pieces); at, i = at+1, 0 {
@@ -167,7 +167,7 @@ func (s *sorted[T]) each(from T, fn func(T) bool) bool {
 	return true
 }
 
-// first and last give the ends of the set.
+// first and last return the items at the ends of the set; ok is false if it is empty.
 func (s *sorted[T]) first() (item T, ok bool) {
 	if s.n > 0 {
 		return s.pieces[0][0], true
@@ -183,7 +183,7 @@ func (s *sorted[T]) last() (item T, ok bool) {
 	return item, false
 }
 
-// clone gives a copy that shares no memory with the set.
+// clone returns a copy that shares no memory with the set.
 func (s *sorted[T]) clone() sorted[T] {
 	to := sorted[T]{n: s.n}
 	if len(s.pieces) > 0 {

@@ -20,7 +20,8 @@ type Stream struct {
 	runs      []*streamRun
 	allocated int // bytes of memory behind the runs
 	live      int
-	// tail is the id of the last entry, end the ordinal behind it; 0 without entries.
+	// tail is the id of the last entry, and end the ordinal after it; both are 0 without
+	// entries.
 	tail StreamID
 	end  int64
 
@@ -32,8 +33,8 @@ type Stream struct {
 	cold   *coldRuns // nil: no run is absent
 }
 
-// streamMeta is the metadata's element. The last id and the next ordinal are there
-// for when they don't follow from the last entry.
+// streamMeta is the metadata's element. last and next count where they do not follow from the last
+// entry.
 type streamMeta struct {
 	last       StreamID
 	maxDeleted StreamID
@@ -46,7 +47,8 @@ type streamMeta struct {
 	aging      *aging // nil: entries have no maximum age
 }
 
-// Changed sees the key of an element that has changed, or is gone. It is valid during the call.
+// Changed is called with the key of an element that was changed, added or removed. The key is valid
+// during the call.
 type Changed func(elem []byte)
 
 func (fn Changed) call(elem []byte) {
@@ -55,16 +57,16 @@ func (fn Changed) call(elem []byte) {
 	}
 }
 
-// NewStream gives a stream without entries, as Create makes one.
+// NewStream returns a stream without entries that has its metadata.
 func NewStream() *Stream { return &Stream{made: true} }
 
-// Type is TypeStream.
+// Type returns TypeStream.
 func (s *Stream) Type() Type { return TypeStream }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (s *Stream) Encoding() string { return "stream" }
 
-// Created reports whether the metadata is there.
+// Created reports whether the metadata exists.
 func (s *Stream) Created() bool { return s.made }
 
 // Create adds the metadata, which every stream has, and reports whether it was missing.
@@ -77,10 +79,10 @@ func (s *Stream) Create(changed Changed) bool {
 	return true
 }
 
-// Entries is the number of entries.
+// Entries returns the number of entries.
 func (s *Stream) Entries() int { return s.live }
 
-// LastID is the highest id that an entry ever had, or the one that SetID has set.
+// LastID returns the highest id that an entry ever had, or the one that SetID has set.
 func (s *Stream) LastID() StreamID {
 	if s.tail.Compare(s.meta.last) > 0 {
 		return s.tail
@@ -88,19 +90,19 @@ func (s *Stream) LastID() StreamID {
 	return s.meta.last
 }
 
-// MaxDeleted is the highest id that was deleted by itself.
+// MaxDeleted returns the highest id that was deleted individually, not by trimming.
 func (s *Stream) MaxDeleted() StreamID { return s.meta.maxDeleted }
 
-// next is the ordinal of the next entry.
+// next returns the ordinal of the next entry.
 func (s *Stream) next() int64 { return max(s.end, s.meta.next) }
 
-// Added is how many entries were ever added.
+// Added returns how many entries were ever added.
 func (s *Stream) Added() uint64 { return uint64(s.next()) + s.meta.offset }
 
-// Nodes is how many pieces of memory have the entries: as many as a Redis has nodes.
+// Nodes returns how many pieces of memory have the entries. Redis would have as many nodes.
 func (s *Stream) Nodes() int { return len(s.runs) }
 
-// First gives the id of the first entry; false if there is none.
+// First returns the id of the first entry; ok is false if there is none.
 func (s *Stream) First() (id StreamID, ok bool) {
 	if s.live == 0 {
 		return id, false
@@ -108,22 +110,22 @@ func (s *Stream) First() (id StreamID, ok bool) {
 	return s.runs[0].low, true
 }
 
-// LastEntry gives the id of the last entry; false if there is none.
+// LastEntry returns the id of the last entry; ok is false if there is none.
 func (s *Stream) LastEntry() (id StreamID, ok bool) { return s.tail, s.live > 0 }
 
-// runOf is the index of the last run that may have entries up to an id, or 0.
+// runOf returns the index of the last run that may have entries up to an id, or 0.
 func (s *Stream) runOf(id StreamID) int {
 	return max(sort.Search(len(s.runs), func(i int) bool {
 		return s.runs[i].low.Compare(id) > 0
 	})-1, 0)
 }
 
-// runAt is the index of the last run that begins at an ordinal or before, or -1.
+// runAt returns the index of the last run that begins at an ordinal or before it, or -1.
 func (s *Stream) runAt(ordinal int64) int {
 	return sort.Search(len(s.runs), func(i int) bool { return s.runs[i].first > ordinal }) - 1
 }
 
-// Get gives the entry with an id.
+// Get returns the entry with an id; ok is false if there is none.
 func (s *Stream) Get(id StreamID) (e StreamEntry, ok bool) {
 	if s.live == 0 {
 		return e, false
@@ -153,8 +155,8 @@ func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) boo
 	s.forward(from, to, func(r *streamRun) (*runEntries, bool) { return s.entries(r), true }, fn)
 }
 
-// forward is Range for a stream that has entries, in their order. It passes over runs that get does
-// not give.
+// forward does what Range does without reverse, for a stream that has entries. It skips runs that
+// get does not return.
 func (s *Stream) forward(from, to StreamID, get func(*streamRun) (*runEntries, bool),
 	fn func(StreamEntry) bool) {
 	for _, r := range s.runs[s.runOf(from):] {
@@ -202,7 +204,7 @@ func (s *Stream) reversed(from, to StreamID, fn func(StreamEntry) bool) {
 	}
 }
 
-// Before is the number of entries with ids below id.
+// Before returns the number of entries with ids below id.
 func (s *Stream) Before(id StreamID) (n int) {
 	if s.live == 0 {
 		return 0
@@ -221,8 +223,8 @@ func (s *Stream) Before(id StreamID) (n int) {
 	return n + s.entries(r).before(id)
 }
 
-// WholeNodes is the most entries, at most n, that are all of the first nodes: what XTRIM with ~
-// removes.
+// WholeNodes returns the largest number of entries, at most n, that whole nodes at the beginning
+// contain. XTRIM with ~ removes these.
 func (s *Stream) WholeNodes(n int) (whole int) {
 	for _, r := range s.runs {
 		if whole+int(r.live) > n {
@@ -233,18 +235,19 @@ func (s *Stream) WholeNodes(n int) (whole int) {
 	return whole
 }
 
-// Add adds an entry; fields alternate names and values. Its id must be above LastID.
+// Add adds an entry and returns its number. fields alternate names and values. The id must be above
+// LastID.
 func (s *Stream) Add(id StreamID, fields [][]byte) (number int64) {
 	ordinal := s.next()
 	s.push(ordinal, id, fields)
 	return ordinal * NumberStep
 }
 
-// mostGap is how many deleted entries a run has at most between two that are put one after the
-// other.
+// mostGap is the largest number of missing ordinals before an entry that is added to a run. They
+// become deleted entries of the run.
 const mostGap = 16
 
-// push adds an entry behind all others.
+// push adds an entry after all others.
 func (s *Stream) push(ordinal int64, id StreamID, fields [][]byte) {
 	if n := len(s.runs); n > 0 {
 		r := s.runs[n-1]
@@ -266,7 +269,7 @@ func (s *Stream) pushed(ordinal int64, id StreamID) {
 	s.tail, s.end = id, ordinal+1
 }
 
-// change lets fn change a run and follows its memory.
+// change calls fn, which changes a run, and updates the count of memory.
 func (s *Stream) change(r *streamRun, fn func(*runEntries)) {
 	in := s.own(r)
 	was := cap(r.mem)
@@ -279,7 +282,7 @@ func (s *Stream) insertRun(at int, r *streamRun) {
 	s.allocated += r.bytes()
 }
 
-// dropRuns forgets the runs from a up to b.
+// dropRuns removes the runs from a up to but not including b.
 func (s *Stream) dropRuns(a, b int) {
 	for i := a; i < b; i++ {
 		r := s.runs[i]
@@ -302,7 +305,7 @@ func (s *Stream) dropRuns(a, b int) {
 	}
 }
 
-// retail finds the last entry again, which is in the last of these runs.
+// retail sets tail and end to the last entry, which is in the last of these runs.
 func (s *Stream) retail(runs []*streamRun) {
 	var tail StreamID
 	end := int64(-1)
@@ -368,9 +371,9 @@ func (s *Stream) metaChanged(was streamMeta, changed Changed) {
 	}
 }
 
-// TrimFirst removes the first n entries, or all if there are fewer, and gives the numbers of the
-// first and the last one. cut, if it is not nil, sees all numbers: runs of n, each NumberStep after
-// the one before.
+// TrimFirst removes the first n entries, or all if there are fewer. It returns the numbers of the
+// first and the last one. If cut is not nil, it gets all numbers: n numbers from first on, each
+// NumberStep after the one before.
 func (s *Stream) TrimFirst(n int, changed Changed,
 	cut func(first int64, n int)) (first, last int64) {
 	n = min(n, s.live)
@@ -414,8 +417,8 @@ func (s *Stream) TrimFirst(n int, changed Changed,
 	return first, last
 }
 
-// SetID sets what LastID, Added and MaxDeleted give. The last id must not be below any that an
-// entry of the stream ever had (see Lowers).
+// SetID sets the results of LastID, Added and MaxDeleted. The last id must not be below any that an
+// entry of the stream ever had.
 func (s *Stream) SetID(last StreamID, added uint64, maxDeleted StreamID, changed Changed) {
 	was := s.meta
 	s.meta.last, s.meta.maxDeleted = last, maxDeleted
@@ -423,8 +426,8 @@ func (s *Stream) SetID(last StreamID, added uint64, maxDeleted StreamID, changed
 	s.metaChanged(was, changed)
 }
 
-// Renumbered gives a copy whose entries have other ordinals than any had before: one that is stored
-// as another value may get a lower last id.
+// Renumbered returns a copy whose entries have ordinals from 0 on without gaps. It must be stored
+// as another value, whose last id may be lower.
 func (s *Stream) Renumbered() *Stream {
 	to := s.Clone().(*Stream)
 	to.runs, to.allocated, to.live, to.tail, to.end, to.cold = nil, 0, 0, StreamID{}, 0, nil
@@ -453,7 +456,7 @@ func (e StreamEntry) append(fields [][]byte) [][]byte {
 	return fields
 }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (s *Stream) Bytes() int {
 	n := int(unsafe.Sizeof(*s)) + cap(s.runs)*8 + s.allocated + s.groups.bytes()
 	if s.iids != nil {

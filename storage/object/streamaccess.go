@@ -18,29 +18,28 @@ import (
 // changes. So entries read from an absent run are right if there are as many as the summary says. A
 // reader beside others finds too few of them if somebody deletes the value meanwhile.
 
-// RunSource reads what the data file has of a stream.
+// RunSource reads a stream's entries from the data file.
 type RunSource interface {
-	// ReadRun visits the entries with numbers from first to last, in order, as the values of their
-	// elements, until fn returns an error, and returns that. It may be called by several
-	// goroutines.
+	// ReadRun visits the entries with numbers from first to last, in order, as the values of
+	// their elements. It returns the first error of fn. Several goroutines may call it.
 	ReadRun(first, last int64, fn func(number int64, val []byte) error) error
-	// Wrong makes the error of entries that are not what the stream has.
+	// Wrong returns the error for entries that are not what the stream has.
 	Wrong(error) error
 }
 
-// ReadError is what a method of a stream panics with where it needs entries that are not in memory
-// and cannot be read. It has changed nothing then. Methods that only say when entries are due
-// (LenAt, Earliest, Deadlines and the like) pass over such entries instead, and so does Expire.
+// ReadError is the value with which a method of a stream panics if it cannot read entries that it
+// needs. The method has changed nothing then. Expire, and methods that only tell when entries are
+// due (LenAt, Earliest, Deadlines and the like), skip such entries instead.
 type ReadError struct{ Err error }
 
 func (e *ReadError) Error() string {
 	return fmt.Sprintf("entries of a stream cannot be read: %v", e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// Reading calls fn, and gives the ReadError with which it panics, nil if it does not.
+// Reading calls fn. If fn panics with a ReadError, it returns that error, and otherwise nil.
 func Reading(fn func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -51,7 +50,7 @@ func Reading(fn func()) (err error) {
 	return nil
 }
 
-// Recovered gives the ReadError that a panic was recovered with; any other panic goes on.
+// Recovered returns the ReadError of a recovered panic. For any other value it panics again.
 func Recovered(p any) error {
 	if err, ok := p.(*ReadError); ok {
 		return err
@@ -59,7 +58,7 @@ func Recovered(p any) error {
 	panic(p)
 }
 
-// coldRuns is what a stream has that may have absent runs.
+// coldRuns is the state of a stream that may have absent runs.
 type coldRuns struct {
 	source RunSource
 	absent int   // runs
@@ -75,10 +74,10 @@ type readRun struct {
 	in *runEntries
 }
 
-// errRun: the data file has other entries than the summary says.
+// errRun is returned if the data file has other entries than the summary says.
 var errRun = errors.New("object: entries of a run are missing or wrong")
 
-// Source is what reads the stream's absent runs; nil if it has none.
+// Source returns the reader of the stream's absent runs; nil if there is none.
 func (s *Stream) Source() RunSource {
 	if s.cold == nil {
 		return nil
@@ -86,7 +85,7 @@ func (s *Stream) Source() RunSource {
 	return s.cold.source
 }
 
-// SetSource says what reads the stream's absent runs.
+// SetSource sets the reader of the stream's absent runs.
 func (s *Stream) SetSource(source RunSource) {
 	if s.cold == nil {
 		s.cold = &coldRuns{}
@@ -94,7 +93,8 @@ func (s *Stream) SetSource(source RunSource) {
 	s.cold.source = source
 }
 
-// Absent is how many entries are not in memory, and about what they would take there.
+// Absent returns how many entries are not in memory, and about how many bytes they would take
+// there.
 func (s *Stream) Absent() (entries int, bytes int64) {
 	if s.cold == nil {
 		return 0, 0
@@ -102,10 +102,11 @@ func (s *Stream) Absent() (entries int, bytes int64) {
 	return s.cold.live, s.cold.bytes
 }
 
-// absent reports whether a run is.
+// absent reports whether the run is absent.
 func (r *streamRun) absent() bool { return r.mem == nil }
 
-// entries gives the entries of a run, to read them.
+// entries returns the entries of a run for reading. If they cannot be read, it panics with a
+// ReadError.
 func (s *Stream) entries(r *streamRun) *runEntries {
 	if !r.absent() {
 		return (*runEntries)(r)
@@ -117,7 +118,7 @@ func (s *Stream) entries(r *streamRun) *runEntries {
 	return in
 }
 
-// readable is entries for those who pass over what cannot be read.
+// readable does what entries does, but returns false for a run that cannot be read.
 func (s *Stream) readable(r *streamRun) (*runEntries, bool) {
 	if !r.absent() {
 		return (*runEntries)(r), true
@@ -126,7 +127,7 @@ func (s *Stream) readable(r *streamRun) (*runEntries, bool) {
 	return in, err == nil
 }
 
-// own gives the entries of a run that is about to change.
+// own returns the entries of a run that is about to change. From then on the run is in memory.
 func (s *Stream) own(r *streamRun) *runEntries {
 	if r.absent() {
 		s.install(r, s.entries(r))
@@ -154,14 +155,14 @@ func (s *Stream) install(r *streamRun, in *runEntries) {
 	s.cold.lately.Store(nil)
 }
 
-// counted counts an absent run by 1, or -1.
+// counted adds an absent run to the counts, or removes it if by is -1.
 func (s *Stream) counted(r *streamRun, by int) {
 	s.cold.absent += by
 	s.cold.live += by * int(r.live)
 	s.cold.bytes += int64(by) * int64(r.node)
 }
 
-// read reads an absent run.
+// read reads an absent run from source.
 func (r *streamRun) read(source RunSource) (*runEntries, error) {
 	var in *runEntries
 	var room [16][]byte
@@ -201,8 +202,8 @@ func (r *streamRun) read(source RunSource) (*runEntries, error) {
 	return in, nil
 }
 
-// Whole loads all entries into memory. It is for a value that others do not use yet and that is to
-// have its own elements in the data file. It panics with a ReadError if some cannot be read.
+// Whole loads all entries into memory. It is for a value that nobody uses yet and that will have
+// its own elements in the data file. It panics with a ReadError if some cannot be read.
 func (s *Stream) Whole() {
 	for i := 0; s.cold != nil && s.cold.absent > 0; i++ {
 		s.own(s.runs[i])
@@ -210,7 +211,7 @@ func (s *Stream) Whole() {
 	s.cold = nil
 }
 
-// leaveLooks is how many runs Leave looks at.
+// leaveLooks is how many runs one call of Leave checks.
 const leaveLooks = 1024
 
 // Leave removes runs from memory until enough bytes are free or it has looked at very many. It
@@ -252,10 +253,10 @@ func (s *Stream) EachAbsent(fn func(first, last int64)) {
 	}
 }
 
-// InRuns is how many bytes the entries take that are in memory.
+// InRuns returns how many bytes the entries in memory take.
 func (s *Stream) InRuns() int { return s.allocated - len(s.runs)*int(unsafe.Sizeof(streamRun{})) }
 
-// Resident is how many runs are in memory.
+// Resident returns how many runs are in memory.
 func (s *Stream) Resident() int {
 	if s.cold == nil {
 		return len(s.runs)
@@ -263,15 +264,14 @@ func (s *Stream) Resident() int {
 	return len(s.runs) - s.cold.absent
 }
 
-// RunRead is an absent run that is read beside others who use the stream.
+// RunRead is an absent run that is read while others use the stream.
 type RunRead struct {
 	of, like *streamRun
 	source   RunSource
 	in       *runEntries
 }
 
-// BeginRead begins to read the run that begins with an ordinal; nil if there is none that is
-// absent.
+// BeginRead returns a RunRead for the absent run that begins with an ordinal; nil if there is none.
 func (s *Stream) BeginRead(first int64) *RunRead {
 	i := s.runAt(first)
 	if i < 0 || s.runs[i].first != first || !s.runs[i].absent() {
@@ -281,14 +281,14 @@ func (s *Stream) BeginRead(first int64) *RunRead {
 	return &RunRead{of: s.runs[i], like: &like, source: s.cold.source}
 }
 
-// Read reads the run. Nobody else may use r meanwhile, the stream they may.
+// Read reads the run. Nobody else may use r meanwhile, but others may use the stream.
 func (r *RunRead) Read() (err error) {
 	r.in, err = r.like.read(r.source)
 	return err
 }
 
-// EndRead puts a run that was read into the stream, and reports whether it is still the stream's
-// and absent.
+// EndRead installs a run that was read. It returns false if the run is no longer in the stream or
+// no longer absent.
 func (s *Stream) EndRead(r *RunRead) bool {
 	i := s.runAt(r.like.first)
 	if i < 0 || s.runs[i] != r.of || !r.of.absent() {
@@ -300,13 +300,13 @@ func (s *Stream) EndRead(r *RunRead) bool {
 	return true
 }
 
-// MostWanted is how many runs Wanted gives for a range at most: who needs more is to read them one
-// by one.
+// MostWanted is the largest number of runs that Wanted returns for a range. A caller that needs
+// more must read them one by one.
 const MostWanted = 256
 
-// Wanted gives where the absent runs begin that have the first count entries in a range, or all if
-// that is below 0, the last ones if reverse is set. It notes that the range is used, so nobody may
-// have pinned the stream.
+// Wanted appends to runs the first ordinals of absent runs. They are those with the first count
+// entries in a range, or all if count is negative. With reverse they are those with the last ones.
+// It marks the range as used, so nobody may have pinned the stream.
 func (s *Stream) Wanted(runs []int64, from, to StreamID, reverse bool, count int64) []int64 {
 	if s.cold == nil || s.live == 0 || from.Compare(to) > 0 {
 		return runs
@@ -332,8 +332,7 @@ func (s *Stream) Wanted(runs []int64, from, to StreamID, reverse bool, count int
 	return runs
 }
 
-// About counts the entries in a range until they are most or more. Runs that are absent count
-// whole.
+// About counts the entries in a range until they are most or more. Absent runs count as a whole.
 func (s *Stream) About(from, to StreamID, most int) (n int) {
 	if s.live == 0 || from.Compare(to) > 0 {
 		return 0
@@ -357,8 +356,8 @@ func (s *Stream) About(from, to StreamID, most int) (n int) {
 	return n
 }
 
-// MayHave reports whether there is an entry with an id; true also if it would have to be read to
-// know.
+// MayHave reports whether there is an entry with an id. It also returns true if the entry would
+// have to be read.
 func (s *Stream) MayHave(id StreamID) bool {
 	if s.live == 0 {
 		return false
@@ -374,7 +373,7 @@ func (s *Stream) MayHave(id StreamID) bool {
 	return ok
 }
 
-// want notes that a run is used.
+// want marks a run as used, or appends it to runs if it is absent.
 func (s *Stream) want(runs []int64, r *streamRun) []int64 {
 	if !r.absent() {
 		r.used = true
@@ -384,7 +383,7 @@ func (s *Stream) want(runs []int64, r *streamRun) []int64 {
 	return runs
 }
 
-// WantedID is Wanted for what an entry's look-up or removal needs.
+// WantedID does what Wanted does, for the look-up or removal of an entry.
 func (s *Stream) WantedID(runs []int64, id StreamID) []int64 {
 	if s.cold == nil || s.live == 0 {
 		return runs
@@ -399,7 +398,7 @@ func (s *Stream) WantedID(runs []int64, id StreamID) []int64 {
 	return s.want(runs, s.runs[i])
 }
 
-// WantedTrim is Wanted for the removal of the first n entries.
+// WantedTrim does what Wanted does, for the removal of the first n entries.
 func (s *Stream) WantedTrim(runs []int64, n int) []int64 {
 	if s.cold == nil {
 		return runs
@@ -416,7 +415,7 @@ func (s *Stream) WantedTrim(runs []int64, n int) []int64 {
 	return runs
 }
 
-// WantedBefore is Wanted for Before.
+// WantedBefore does what Wanted does, for Before.
 func (s *Stream) WantedBefore(runs []int64, id StreamID) []int64 {
 	if s.cold == nil || s.live == 0 {
 		return runs
@@ -434,7 +433,7 @@ func (c *coldRuns) memory() int {
 	return int(unsafe.Sizeof(*c))
 }
 
-// clone is for a stream with the same elements in the data file.
+// clone returns a copy for a stream with the same elements in the data file.
 func (c *coldRuns) clone() *coldRuns {
 	if c == nil {
 		return nil

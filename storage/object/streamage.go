@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// An entry of a stream with a maximum age is due so many milliseconds after the time in its id.
-// Nothing but the age is stored: deadlines follow from the metadata and the ids, so the entries'
-// elements have none.
+// An entry of a stream with a maximum age is due when its age, counted from the time in its id,
+// reaches the maximum. Only the age is stored: deadlines follow from the metadata and the ids, so
+// the elements of entries have none.
 
-// MaxStreamAge is the largest age that a stream takes, in ms.
+// MaxStreamAge is the largest maximum age of a stream, in ms.
 const MaxStreamAge = 1<<48 - 1
 
-// StreamRefs says what an entry that is due has to do with the groups. The numbers are part of the
+// StreamRefs tells what happens to a due entry to which groups refer. The numbers are stored in the
 // metadata's element.
 type StreamRefs uint8
 
@@ -38,7 +38,7 @@ type aging struct {
 	released sorted[StreamID]
 }
 
-// Age is the maximum age in ms, 0 for none, and what is said about groups.
+// Age returns the maximum age in ms (0: none), and what happens to entries to which groups refer.
 func (s *Stream) Age() (ms int64, refs StreamRefs) {
 	if s.meta.aging == nil {
 		return 0, 0
@@ -46,7 +46,7 @@ func (s *Stream) Age() (ms int64, refs StreamRefs) {
 	return s.meta.aging.age, s.meta.aging.refs
 }
 
-// SetAge sets what Age gives; 0 is no maximum age.
+// SetAge sets the results of Age; 0 means no maximum age.
 func (s *Stream) SetAge(ms int64, refs StreamRefs, changed Changed) {
 	if age, old := s.Age(); age == ms && (old == refs || ms == 0) {
 		return
@@ -58,7 +58,8 @@ func (s *Stream) SetAge(ms int64, refs StreamRefs, changed Changed) {
 	s.metaChanged(was, changed)
 }
 
-// putMeta sets the metadata; what is known about the acknowledged entries stays if the age does.
+// putMeta sets the metadata. If the age stays the same, so does what is known about acknowledged
+// entries.
 func (s *Stream) putMeta(m streamMeta) {
 	if a, old := m.aging, s.meta.aging; a != nil && old != nil && a.age == old.age &&
 		a.refs == old.refs {
@@ -67,7 +68,7 @@ func (s *Stream) putMeta(m streamMeta) {
 	s.meta, s.made = m, true
 }
 
-// Deadline is when an entry with that id is due, as far as its age decides; 0: never.
+// Deadline returns when an entry with that id is due by its age, in Unix ms; 0: never.
 func (s *Stream) Deadline(id StreamID) int64 {
 	a := s.meta.aging
 	if a == nil || id.Ms > uint64(math.MaxInt64-a.age) {
@@ -76,7 +77,7 @@ func (s *Stream) Deadline(id StreamID) int64 {
 	return int64(id.Ms) + a.age
 }
 
-// bornBy is the highest id that is due at now; false if none is.
+// bornBy returns the highest id that is due at now; false if none is.
 func (s *Stream) bornBy(now int64) (StreamID, bool) {
 	if a := s.meta.aging; a != nil && now >= a.age {
 		return StreamID{uint64(now - a.age), math.MaxUint64}, true
@@ -84,28 +85,28 @@ func (s *Stream) bornBy(now int64) (StreamID, bool) {
 	return StreamID{}, false
 }
 
-// reset forgets what is known about acknowledged entries from an id on.
+// reset discards the knowledge about acknowledged entries from an id on.
 func (s *Stream) reset(id StreamID) {
 	if a := s.meta.aging; a != nil && id.Compare(a.from) < 0 {
 		a.from = id
 	}
 }
 
-// released notes that an entry is not pending any more in a group.
+// released records that an entry is no longer pending in a group.
 func (s *Stream) released(id StreamID) {
 	if a := s.meta.aging; a != nil && a.refs == AckedRefs && id.Compare(a.from) < 0 {
 		a.released.put(id)
 	}
 }
 
-// resetGroup is reset for what a group has not read.
+// resetGroup calls reset for the entries that a group has not read.
 func (s *Stream) resetGroup(number uint32) {
 	if g := s.groups.all.of(number); g != nil {
 		s.reset(g.LastID)
 	}
 }
 
-// firstToGo is the first entry that may go at its deadline; false if there is none.
+// firstToGo returns the first entry that may be removed at its deadline; false if there is none.
 func (s *Stream) firstToGo() (StreamID, bool) {
 	a := s.meta.aging
 	if a == nil {
@@ -136,7 +137,7 @@ func (s *Stream) firstToGo() (StreamID, bool) {
 	return found, ok
 }
 
-// readByAll is the last id that all groups have read.
+// readByAll returns the last id that all groups have read.
 func (s *Stream) readByAll() StreamID {
 	last := MaxStreamID
 	s.EachGroup(func(g *StreamGroup) bool {
@@ -148,7 +149,7 @@ func (s *Stream) readByAll() StreamID {
 	return last
 }
 
-// Earliest is the deadline of the first entry that may go then, 0 if there is none.
+// Earliest returns the deadline of the first entry that may be removed then; 0 if there is none.
 func (s *Stream) Earliest() int64 {
 	if id, ok := s.firstToGo(); ok {
 		return s.Deadline(id)
@@ -156,14 +157,14 @@ func (s *Stream) Earliest() int64 {
 	return 0
 }
 
-// mostAged is how many due entries LenAt counts at most, agedLooks how many entries it looks at for
-// that, where groups may keep them.
+// LenAt counts at most mostAged due entries. Where groups may keep entries, it looks at agedLooks
+// of them at most.
 const (
 	mostAged  = 4096
 	agedLooks = 4 * mostAged
 )
 
-// LenAt is the number of elements that are not due at now, or more if very many are.
+// LenAt returns the number of elements that are not due at now, or more if very many are due.
 func (s *Stream) LenAt(now int64) int { return s.Len() - s.aged(now, mostAged) }
 
 // aged counts the entries that are due at now, up to most, or a few more.
@@ -202,7 +203,7 @@ func (s *Stream) aged(now int64, most int) (n int) {
 	return n
 }
 
-// Due is Expire for those who log nothing.
+// Due does what Expire does, for callers that log nothing.
 func (s *Stream) Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int {
 	return s.Expire(now, limit, nil, AgedLog{Seen: func(e StreamEntry) {
 		in, _ := s.readable(s.runs[s.runOf(e.ID)])
@@ -213,7 +214,7 @@ func (s *Stream) Due(now int64, limit int, fn func(elem, val []byte, deadline in
 	}})
 }
 
-// AgedLog is what Expire calls; each may be nil.
+// AgedLog says how Expire reports the entries that it removes. Each function may be nil.
 type AgedLog struct {
 	// Seen is called with each entry before Expire removes it. It is called with an entry that is
 	// not in memory only if Expire reads that entry anyway.
@@ -224,8 +225,8 @@ type AgedLog struct {
 	Cut  func(first, last int64)  // as what TrimFirst gives
 }
 
-// Expire removes at most limit entries that are due at now, the first ones first, and reports how
-// many. Runs that are not in memory go as a whole, so it may be some more.
+// Expire removes at most limit entries that are due at now, the first ones first, and returns how
+// many. It removes absent runs as a whole, so it may remove a few more.
 func (s *Stream) Expire(now int64, limit int, changed Changed, log AgedLog) (n int) {
 	end, ok := s.bornBy(now)
 	if !ok || limit <= 0 {
@@ -292,8 +293,8 @@ func (s *Stream) Expire(now int64, limit int, changed Changed, log AgedLog) (n i
 	return n
 }
 
-// pendingIn appends the ids from a run's first to its last that are pending in a group, where these
-// go with the entries. It is for a run that cannot be read.
+// pendingIn appends the ids in the range of a run that are pending in a group, if refs is DropRefs.
+// It is for a run that cannot be read.
 func (s *Stream) pendingIn(ids []StreamID, r *streamRun, refs StreamRefs) []StreamID {
 	if refs != DropRefs {
 		return ids
@@ -308,7 +309,7 @@ func (s *Stream) pendingIn(ids []StreamID, r *streamRun, refs StreamRefs) []Stre
 	return ids
 }
 
-// dueIn is Range for those who say when entries are due: it passes over what cannot be read.
+// dueIn does what Range does, but skips runs that cannot be read.
 func (s *Stream) dueIn(from, to StreamID, fn func(StreamEntry) bool) {
 	if s.live > 0 && from.Compare(to) <= 0 {
 		s.forward(from, to, s.readable, fn)
@@ -324,7 +325,7 @@ func (s *Stream) seen(id StreamID) (found bool) {
 	return found
 }
 
-// dropPending removes an entry from what is pending in all groups.
+// dropPending removes an entry from the pending entries of all groups.
 func (s *Stream) dropPending(id StreamID, changed Changed) {
 	s.EachGroup(func(g *StreamGroup) bool {
 		s.Ack(g.name, id, changed)
@@ -332,8 +333,8 @@ func (s *Stream) dropPending(id StreamID, changed Changed) {
 	})
 }
 
-// Deadlines visits the deadlines of entries that may go then, from the first one behind after on
-// and each once, until visit returns false.
+// Deadlines visits the deadlines after after of entries that may be removed then. It visits them in
+// order and each once, until visit returns false.
 func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 	from, ok := s.firstToGo()
 	if !ok {
@@ -358,11 +359,11 @@ func (s *Stream) Deadlines(after int64, visit func(deadline int64) bool) {
 	})
 }
 
-// StreamAges gives the deadlines of a stream's entries from their elements, in the order of their
-// keys. Entries that groups keep (AckedRefs) have one, too.
+// StreamAges computes the deadlines of a stream's entries from the elements, which must come in the
+// order of their keys. Entries that groups keep (AckedRefs) have deadlines too.
 type StreamAges struct{ s Stream }
 
-// Deadline is the deadline of an entry, 0 for other elements.
+// Deadline returns the deadline of an entry, and 0 for other elements.
 func (a *StreamAges) Deadline(elem, val []byte) int64 {
 	e, ok := parseStreamKey(elem)
 	switch {
@@ -375,12 +376,12 @@ func (a *StreamAges) Deadline(elem, val []byte) int64 {
 	return 0
 }
 
-// mayGo reports whether an entry goes at its deadline.
+// mayGo reports whether an entry is removed at its deadline.
 func (s *Stream) mayGo(id StreamID) bool {
 	return s.meta.aging.refs != AckedRefs || s.AckedByAll(id)
 }
 
-// eachAt visits the entries that go at a deadline.
+// eachAt visits the entries that are removed at a deadline.
 func (s *Stream) eachAt(deadline int64, visit func(StreamID)) {
 	a := s.meta.aging
 	if a == nil || deadline < a.age {
@@ -395,8 +396,9 @@ func (s *Stream) eachAt(deadline int64, visit func(StreamID)) {
 	})
 }
 
-// DueAt visits the ids of the entries that go at a deadline, as text and in the order of a hash,
-// from a hash on, until visit returns false: more is true then, and next is the hash of that id.
+// DueAt visits the ids of the entries that are removed at a deadline, as text. They come in the
+// order of their hashes, from a hash on. If visit returns false, more is true and next is the hash
+// of that id.
 func (s *Stream) DueAt(deadline int64, from uint32, _ int,
 	visit func(elem []byte, hash uint32) bool) (next uint32, more bool) {
 	type one struct {
@@ -421,7 +423,7 @@ func (s *Stream) DueAt(deadline int64, from uint32, _ int,
 
 func (a *aging) bytes() int { return int(unsafe.Sizeof(*a)) + a.released.bytes() }
 
-// clone gives one that knows nothing about acknowledged entries.
+// clone returns a copy that knows nothing about acknowledged entries.
 func (a *aging) clone() *aging {
 	if a == nil {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// The element keys of a stream, beside those of entries, begin with a tag. Numbers in them are
-// big-endian, so that this is also their order on disk, where entries, whose keys begin with 0x80
-// or above, come last. None of them has the eight bytes of an entry's.
+// The element keys of a stream, except those of entries, begin with a tag. Numbers in keys are
+// big-endian, so on disk they are in the same order. Keys of entries begin with 0x80 or above and
+// come last. Only keys of entries have eight bytes.
 //
 //	key                            value, uvarints but for names, which stand behind their length
 //	1                              metadata: last id, highest deleted id, next ordinal, offset of the
@@ -39,7 +39,7 @@ var metaKey = [1]byte{tagMeta}
 type (
 	elemKey [21]byte // with room for the longest
 
-	// streamElem is what the key of an element names.
+	// streamElem is a parsed element key.
 	streamElem struct {
 		tag       byte // 0: an entry
 		ordinal   int64
@@ -52,7 +52,7 @@ type (
 // streamKeySizes are the sizes of the keys with a tag.
 var streamKeySizes = [...]int{tagMeta: 1, tagIID: 9, tagGroup: 5, tagConsumer: 9, tagPending: 21}
 
-// namesStream reports whether an element key can be a stream's.
+// namesStream reports whether elem can be an element key of a stream.
 func namesStream(elem []byte) bool {
 	_, ok := parseStreamKey(elem)
 	return ok
@@ -138,8 +138,8 @@ func parseMeta(val []byte) (m streamMeta, ok bool) {
 	return m, f.done() && m.next < maxOrdinal && m.nextIID < maxOrdinal
 }
 
-// Put sets an element, as replay or a load from disk found it, in any order: what an element refers
-// to may come later.
+// Put sets an element that replay or a load from disk has read. Elements may come in any order, and
+// may refer to later ones. Put returns an error if the element is not valid.
 func (s *Stream) Put(elem, val []byte, deadline int64) error {
 	e, ok := parseStreamKey(elem)
 	if !ok || deadline != 0 {
@@ -169,8 +169,8 @@ func (s *Stream) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// putEntry puts an entry at its ordinal. Ids ascend with ordinals, and an ordinal has one entry for
-// ever.
+// putEntry puts an entry at its ordinal. Ids ascend with ordinals, and an ordinal never gets
+// another entry.
 func (s *Stream) putEntry(ordinal int64, val []byte) bool {
 	var room [16][]byte
 	id, fields, ok := parseEntry(val, room[:0])
@@ -242,7 +242,7 @@ func (s *Stream) putAgain(r *streamRun, ordinal int64, id StreamID, fields [][]b
 	return ok
 }
 
-// Remove removes an element; a missing one is no error.
+// Remove removes an element, if it exists.
 func (s *Stream) Remove(elem []byte) {
 	e, ok := parseStreamKey(elem)
 	if !ok {
@@ -276,8 +276,8 @@ func (s *Stream) Remove(elem []byte) {
 	}
 }
 
-// RemoveNumbers removes the entries whose numbers are from first to last, and calls fn with the
-// numbers first: runs of n, each NumberStep after the one before.
+// RemoveNumbers removes the entries whose numbers are from first to last. Before it removes some,
+// it calls fn with their numbers: n numbers from first on, each NumberStep after the one before.
 func (s *Stream) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 	from := (max(first, 0) + NumberStep - 1) / NumberStep
 	to := last / NumberStep
@@ -310,7 +310,7 @@ func (s *Stream) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 	}
 }
 
-// Element gives an element's present value; ok is false where there is none.
+// Element returns an element's value; ok is false if there is no such element.
 func (s *Stream) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	e, ok := parseStreamKey(elem)
 	if !ok {
@@ -342,7 +342,7 @@ func (s *Stream) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	return val, 0, ok
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (s *Stream) Len() int {
 	n := s.live + s.groups.len()
 	if s.made {
@@ -362,7 +362,7 @@ func (s *Stream) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	}
 }
 
-// streamWalk visits elements, with memory that is used again for each.
+// streamWalk visits elements. Its memory is reused for each element.
 type streamWalk struct {
 	fn  func(elem, val []byte, deadline int64) bool
 	key elemKey
@@ -395,9 +395,9 @@ func (s *Stream) walkEntries(w *streamWalk, from int64) bool {
 	return true
 }
 
-// From visits the entries from the first on whose number is not below number, as the values of
-// their elements, until fn returns false. It passes over runs that are absent: it is for elements
-// that the data file lacks.
+// From visits the entries whose numbers are not below number, as the values of their elements,
+// until fn returns false. It skips absent runs, because it is for elements that the data file
+// lacks.
 func (s *Stream) From(number int64, fn func(number int64, val []byte) bool) {
 	w := streamWalk{fn: func(elem, val []byte, _ int64) bool {
 		return fn(ListNumber(elem), val)
@@ -405,7 +405,7 @@ func (s *Stream) From(number int64, fn func(number int64, val []byte) bool) {
 	s.walkEntries(&w, (max(number, 0)+NumberStep-1)/NumberStep)
 }
 
-// LastNumber is the number of the last entry; false if there is none.
+// LastNumber returns the number of the last entry; ok is false if there is none.
 func (s *Stream) LastNumber() (number int64, ok bool) {
 	return (s.end - 1) * NumberStep, s.live > 0
 }

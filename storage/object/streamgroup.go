@@ -45,8 +45,7 @@ type PendingEntry struct {
 	Count     int64           // how often it was delivered
 }
 
-// pendingItem is a pending entry. One without a consumer has a place in line, from 0, instead of
-// the time.
+// pendingItem is a pending entry. If it has no consumer, delivered is its place in line, from 0.
 type pendingItem struct {
 	id        StreamID
 	delivered int64
@@ -56,7 +55,7 @@ type pendingItem struct {
 
 func (p pendingItem) Compare(q pendingItem) int { return p.id.Compare(q.id) }
 
-// timed is the item's place in the order of time: those without a consumer come first.
+// timed returns the item's place in the order of time. Items without a consumer come first.
 func (p pendingItem) timed() timedItem {
 	if p.consumer == 0 {
 		return timedItem{math.MinInt64 + p.delivered, p.id}
@@ -76,13 +75,13 @@ func (a timedItem) Compare(b timedItem) int {
 	return a.id.Compare(b.id)
 }
 
-// Name is the group's name.
+// Name returns the group's name.
 func (g *StreamGroup) Name() []byte { return g.name }
 
-// EntriesRead is how many entries the group has read, -1 if that is not known.
+// EntriesRead returns how many entries the group has read; -1 if that is not known.
 func (g *StreamGroup) EntriesRead() int64 { return g.read }
 
-// Consumers is the number of consumers.
+// Consumers returns the number of consumers.
 func (g *StreamGroup) Consumers() int { return g.seen }
 
 // EachConsumer visits the consumers in the order of their names, until fn returns false.
@@ -90,7 +89,7 @@ func (g *StreamGroup) EachConsumer(fn func(*StreamConsumer) bool) {
 	g.consumers.byName(nil, func(_ []byte, c *StreamConsumer) bool { return !c.there || fn(c) })
 }
 
-// Consumer gives a consumer, nil if there is none of that name.
+// Consumer returns a consumer by name; nil if there is none.
 func (g *StreamGroup) Consumer(name []byte) (found *StreamConsumer) {
 	g.consumers.byName(name, func(next []byte, c *StreamConsumer) bool {
 		if !bytes.Equal(next, name) {
@@ -104,35 +103,35 @@ func (g *StreamGroup) Consumer(name []byte) (found *StreamConsumer) {
 	return found
 }
 
-// Pending is the number of pending entries.
+// Pending returns the number of pending entries.
 func (g *StreamGroup) Pending() int { return g.pending.n }
 
-// Nacked is how many of the pending entries belong to no consumer.
+// Nacked returns how many of the pending entries belong to no consumer.
 func (g *StreamGroup) Nacked() int { return g.nacked }
 
-// EachPending visits the pending entries with ids from from to to, in their order, until fn returns
-// false.
+// EachPending visits the pending entries with ids from from to to, both included, in the order of
+// ids, until fn returns false.
 func (g *StreamGroup) EachPending(from, to StreamID, fn func(PendingEntry) bool) {
 	g.pending.each(pendingItem{id: from}, func(p pendingItem) bool {
 		return p.id.Compare(to) <= 0 && fn(g.entry(p))
 	})
 }
 
-// FirstPending gives the id of the first pending entry; false if there is none.
+// FirstPending returns the id of the first pending entry; false if there is none.
 func (g *StreamGroup) FirstPending() (StreamID, bool) {
 	p, ok := g.pending.first()
 	return p.id, ok
 }
 
-// LastPending gives the id of the last pending entry; false if there is none.
+// LastPending returns the id of the last pending entry; false if there is none.
 func (g *StreamGroup) LastPending() (StreamID, bool) {
 	p, ok := g.pending.last()
 	return p.id, ok
 }
 
 // EachByTime visits the pending entries in the order in which they are to be delivered again, until
-// fn returns false: first those that belong to no consumer, as they were given back, then by time
-// of delivery.
+// fn returns false. Those that belong to no consumer come first, in the order in which they were
+// given back. The others follow by time of delivery.
 func (g *StreamGroup) EachByTime(fn func(PendingEntry) bool) {
 	g.byTime.each(timedItem{at: math.MinInt64}, func(t timedItem) bool {
 		p, _ := g.PendingEntry(t.id)
@@ -140,8 +139,9 @@ func (g *StreamGroup) EachByTime(fn func(PendingEntry) bool) {
 	})
 }
 
-// EachIdle is EachByTime for the pending entries that the stream still has. The others leave that
-// order, so that the next call does not pass over them again; the value must not be pinned.
+// EachIdle does what EachByTime does, for the pending entries that the stream still has. The others
+// are removed from that order, so that the next call does not meet them again. The value must not
+// be pinned.
 func (s *Stream) EachIdle(g *StreamGroup, fn func(PendingEntry) bool) {
 	var gone []timedItem
 	g.byTime.each(timedItem{at: math.MinInt64}, func(t timedItem) bool {
@@ -161,8 +161,8 @@ func (s *Stream) EachIdle(g *StreamGroup, fn func(PendingEntry) bool) {
 	}
 }
 
-// EachNacked visits the ids of the pending entries that belong to no consumer, as they were given
-// back.
+// EachNacked visits the ids of the pending entries that belong to no consumer, in the order in
+// which they were given back.
 func (g *StreamGroup) EachNacked(fn func(StreamID)) {
 	var line sorted[timedItem]
 	g.pending.each(pendingItem{}, func(p pendingItem) bool {
@@ -186,7 +186,7 @@ func (g *StreamGroup) order() {
 	})
 }
 
-// PendingEntry gives the pending entry with an id.
+// PendingEntry returns the pending entry with an id; false if there is none.
 func (g *StreamGroup) PendingEntry(id StreamID) (PendingEntry, bool) {
 	p, ok := g.pending.get(pendingItem{id: id})
 	if !ok {
@@ -203,14 +203,14 @@ func (g *StreamGroup) entry(p pendingItem) PendingEntry {
 	return e
 }
 
-// Name is the consumer's name.
+// Name returns the consumer's name.
 func (c *StreamConsumer) Name() []byte { return c.name }
 
-// Pending is the number of entries that are pending at the consumer.
+// Pending returns the number of the consumer's pending entries.
 func (c *StreamConsumer) Pending() int { return c.pending.n }
 
-// EachPending visits the ids of the consumer's pending entries from from to to, in their order,
-// until fn returns false.
+// EachPending visits the ids of the consumer's pending entries from from to to, both included, in
+// order, until fn returns false.
 func (c *StreamConsumer) EachPending(from, to StreamID, fn func(StreamID) bool) {
 	c.pending.each(from, func(id StreamID) bool { return id.Compare(to) <= 0 && fn(id) })
 }
@@ -224,7 +224,7 @@ func (c *StreamConsumer) bytes() int {
 	return int(unsafe.Sizeof(*c)) + cap(c.name) + c.pending.bytes()
 }
 
-// change lets fn change a consumer and follows its memory.
+// change calls fn, which changes a consumer, and updates the count of memory.
 func (g *StreamGroup) change(c *StreamConsumer, fn func()) {
 	g.allocated -= c.bytes()
 	fn()
@@ -269,8 +269,8 @@ func (g *StreamGroup) unorder(p pendingItem, owner bool) {
 	}
 }
 
-// made gives the consumer with a number, and makes it with a name, which is not known yet where
-// elements come before the one that it is.
+// made returns the consumer with a number, and creates it if needed. The name is empty if another
+// element refers to the consumer before its own element comes.
 func (g *StreamGroup) made(number uint32, name []byte) *StreamConsumer {
 	c := g.consumers.of(number)
 	if c == nil {
@@ -281,7 +281,7 @@ func (g *StreamGroup) made(number uint32, name []byte) *StreamConsumer {
 	return c
 }
 
-// rename gives a consumer its name.
+// rename changes a consumer's name.
 func (g *StreamGroup) rename(c *StreamConsumer, name []byte) {
 	if !bytes.Equal(c.name, name) {
 		name = bytes.Clone(name)
@@ -290,7 +290,7 @@ func (g *StreamGroup) rename(c *StreamConsumer, name []byte) {
 	}
 }
 
-// forget forgets a consumer that nothing refers to and that has no element.
+// forget removes a consumer that has no element of its own and no pending entries.
 func (g *StreamGroup) forget(c *StreamConsumer) {
 	if !c.there && c.pending.n == 0 {
 		g.allocated -= c.bytes()
@@ -298,7 +298,7 @@ func (g *StreamGroup) forget(c *StreamConsumer) {
 	}
 }
 
-// disown removes the entries that are pending at a consumer, and gives their ids.
+// disown removes a consumer's pending entries and returns their ids.
 func (g *StreamGroup) disown(c *StreamConsumer) (ids sorted[StreamID]) {
 	g.change(c, func() { ids, c.pending = c.pending, ids })
 	ids.each(StreamID{}, func(id StreamID) bool {
@@ -310,7 +310,7 @@ func (g *StreamGroup) disown(c *StreamConsumer) (ids sorted[StreamID]) {
 	return ids
 }
 
-// line is the place in line behind all pending entries without a consumer.
+// line returns the place in line after all pending entries without a consumer.
 func (g *StreamGroup) line() int64 {
 	if g.nacked == 0 {
 		return 0

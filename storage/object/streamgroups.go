@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// streamGroups are a stream's groups. One is there, without a name, from the first element on that
-// refers to it, and is seen once its own element is there.
+// streamGroups are a stream's groups. A group exists, without a name, as soon as an element refers
+// to it. It is visible once its own element exists.
 type streamGroups struct {
 	all       roster[StreamGroup]
 	seen      int // groups whose element is there
@@ -18,7 +18,7 @@ func (gs *streamGroups) bytes() int { return gs.all.bytes() + gs.allocated }
 
 func (gs *streamGroups) len() int { return gs.elements }
 
-// change is edit for the group with a number, made if there is none.
+// change calls edit for the group with a number, which it creates if needed.
 func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
 	g := gs.all.of(number)
 	if g == nil {
@@ -29,8 +29,8 @@ func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
 	gs.edit(g, fn)
 }
 
-// edit lets fn change a group, and follows memory and the number of elements. A group that is empty
-// then is forgotten.
+// edit calls fn, which changes a group, and updates the counts of memory and elements. If the group
+// is empty then, edit removes it.
 func (gs *streamGroups) edit(g *StreamGroup, fn func(*StreamGroup)) {
 	gs.allocated -= g.bytes()
 	gs.elements -= g.pending.n + g.seen
@@ -43,7 +43,7 @@ func (gs *streamGroups) edit(g *StreamGroup, fn func(*StreamGroup)) {
 	gs.all.remove(g.name, g.number)
 }
 
-// drop forgets a group, whose element is there, with all that it has.
+// drop removes a group whose element exists, with all its content.
 func (gs *streamGroups) drop(g *StreamGroup) {
 	gs.all.remove(g.name, g.number)
 	gs.allocated -= g.bytes()
@@ -61,7 +61,7 @@ func (gs *streamGroups) putGroup(number uint32, val []byte) bool {
 	return true
 }
 
-// state gives a group its own element.
+// state sets the content of a group's own element.
 func (gs *streamGroups) state(g *StreamGroup, name []byte, last StreamID, read int64) {
 	g.LastID, g.read = last, read
 	if !bytes.Equal(g.name, name) {
@@ -109,7 +109,7 @@ func (gs *streamGroups) putConsumer(group, number uint32, val []byte) bool {
 	return true
 }
 
-// stateConsumer gives a consumer its own element.
+// stateConsumer sets the content of a consumer's own element.
 func (g *StreamGroup) stateConsumer(number uint32, name []byte, seen, active int64) {
 	c := g.made(number, name)
 	g.rename(c, name)
@@ -193,7 +193,7 @@ func (gs *streamGroups) clone() streamGroups {
 	return to
 }
 
-// Groups is the number of groups.
+// Groups returns the number of groups.
 func (s *Stream) Groups() int { return s.groups.seen }
 
 // EachGroup visits the groups in the order of their names, until fn returns false.
@@ -201,7 +201,7 @@ func (s *Stream) EachGroup(fn func(*StreamGroup) bool) {
 	s.groups.all.byName(nil, func(_ []byte, g *StreamGroup) bool { return !g.there || fn(g) })
 }
 
-// Group gives a group, nil if there is none of that name.
+// Group returns a group by name; nil if there is none.
 func (s *Stream) Group(name []byte) (found *StreamGroup) {
 	s.groups.all.byName(name, func(next []byte, g *StreamGroup) bool {
 		if !bytes.Equal(next, name) {
@@ -235,8 +235,8 @@ func (s *Stream) AckedByAll(id StreamID) bool {
 	return acked && !s.Referenced(id)
 }
 
-// CreateGroup adds a group that has read entries entries, -1 if that is not known, the last of them
-// last. There must be none of that name.
+// CreateGroup adds a group. entries is how many entries it has read, -1 if that is not known, and
+// last is the last one's id. There must be no group of that name.
 func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	s.Create(changed)
 	number := s.groups.all.free()
@@ -247,7 +247,7 @@ func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed 
 	changed.call(key.group(number))
 }
 
-// SetGroup sets what CreateGroup set, of a group that must exist.
+// SetGroup sets the last id and the number of entries read of a group, which must exist.
 func (s *Stream) SetGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	g := s.Group(name)
 	entries = max(entries, -1)
@@ -328,10 +328,10 @@ func (s *Stream) Touch(group, consumer []byte, seen, active int64, changed Chang
 	changed.call(key.consumer(g.number, c.number))
 }
 
-// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the
-// pending entry to the consumer. A nil consumer gives it back to the group: it is the last in the
-// line of those that belong to none. delivered is Unix milliseconds, and of no effect without a
-// consumer.
+// Deliver makes an entry pending at a consumer of a group, or gives the pending entry to that
+// consumer. Group and consumer must exist. A nil consumer gives the entry back to the group, as the
+// last of those that belong to no consumer. delivered is in Unix milliseconds, and is ignored
+// without a consumer.
 func (s *Stream) Deliver(group, consumer []byte, id StreamID, delivered, count int64,
 	changed Changed) {
 	g := s.Group(group)
@@ -358,8 +358,8 @@ func (s *Stream) Ack(group []byte, id StreamID, changed Changed) (ok bool) {
 	return ok
 }
 
-// Acked is how many entries at the begin all groups have acknowledged, at most most, as far as they
-// can be read; 0 without groups.
+// Acked returns how many entries at the beginning all groups have acknowledged, but at most most.
+// It stops at a run that it would have to read and cannot. Without groups it returns 0.
 func (s *Stream) Acked(most int) (n int) {
 	if s.Groups() == 0 || s.live == 0 {
 		return 0

@@ -11,10 +11,10 @@ import (
 // distinguishes entries of one millisecond. The zero value is below any entry's.
 type StreamID struct{ Ms, Seq uint64 }
 
-// MaxStreamID is the last one there is.
+// MaxStreamID is the highest id.
 var MaxStreamID = StreamID{math.MaxUint64, math.MaxUint64}
 
-// Compare is below, equal to or above 0 as id is before, equal to or after other.
+// Compare returns a number below, equal to or above 0 if id is before, equal to or after other.
 func (id StreamID) Compare(other StreamID) int {
 	if c := cmp.Compare(id.Ms, other.Ms); c != 0 {
 		return c
@@ -22,7 +22,7 @@ func (id StreamID) Compare(other StreamID) int {
 	return cmp.Compare(id.Seq, other.Seq)
 }
 
-// Next is the one behind id; false after the last one.
+// Next returns the id after id; false if id is the last one.
 func (id StreamID) Next() (StreamID, bool) {
 	switch {
 	case id.Seq < math.MaxUint64:
@@ -34,7 +34,7 @@ func (id StreamID) Next() (StreamID, bool) {
 	}
 }
 
-// Prev is the one before id; false before the first one.
+// Prev returns the id before id; false if id is the first one.
 func (id StreamID) Prev() (StreamID, bool) {
 	switch {
 	case id.Seq > 0:
@@ -52,14 +52,14 @@ func (id StreamID) Append(dst []byte) []byte {
 	return strconv.AppendUint(dst, id.Seq, 10)
 }
 
-// String is id as clients write it.
+// String returns id as clients write it.
 func (id StreamID) String() string { return string(id.Append(nil)) }
 
 func appendID(dst []byte, id StreamID) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, id.Ms), id.Seq)
 }
 
-// fieldsOf reads what an element of a stream has. After the first bad field everything reads as
+// fieldsOf reads the fields of a stream's element. After the first bad field all others read as
 // zero, and bad is set.
 type fieldsOf struct {
 	rest []byte
@@ -86,8 +86,8 @@ func (f *fieldsOf) int() int64 {
 	return int64(v)
 }
 
-// known reads a number that was written as one more, 0 standing for -1: not known. What is beyond
-// the numbers, as it was written once for those that had overflown, is not known either.
+// known reads a number that was written plus one; 0 stands for -1, not known. Numbers that had
+// overflowed were once written too large. They read as -1, too.
 func (f *fieldsOf) known() int64 { return max(int64(f.uint()-1), -1) }
 
 // number reads the number of a group or a consumer.
@@ -113,7 +113,7 @@ func (f *fieldsOf) bytes() []byte {
 	return b
 }
 
-// done reports whether all was there and nothing is left over.
+// done reports whether all fields were there and no bytes are left.
 func (f *fieldsOf) done() bool { return !f.bad && len(f.rest) == 0 }
 
 func appendBytes(dst, b []byte) []byte {

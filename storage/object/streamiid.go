@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// idempotence records a stream's additions that were made with an idempotent id. A producer's
-// second addition with the same id gives the first one's entry.
+// idempotence records additions to a stream that were made with an idempotent id. A producer's
+// second addition with the same id returns the entry of the first one.
 type idempotence struct {
 	ids       Hash // by producer and idempotent id: the ordinal
 	all       Hash // by ordinal: the value of its element
@@ -49,7 +49,7 @@ func parseIID(val []byte) (pid, iid []byte, id StreamID, ok bool) {
 
 func iidKey(pid, iid []byte) []byte { return append(appendBytes(nil, pid), iid...) }
 
-// producer gives a producer, nil if there is none of that name.
+// producer returns a producer by name; nil if there is none.
 func (x *idempotence) producer(name []byte) *producer {
 	item, _ := x.producers.get(namedItem[producer]{name: name})
 	return item.it
@@ -104,7 +104,7 @@ func (s *Stream) removeIID(ordinal int64) {
 	x.all.Delete(key[:])
 }
 
-// iid gives the value of the element of an idempotent id.
+// iid returns the value of the element of an idempotent id; ok is false if there is none.
 func (s *Stream) iid(ordinal int64) (val []byte, ok bool) {
 	if s.iids == nil {
 		return nil, false
@@ -114,7 +114,8 @@ func (s *Stream) iid(ordinal int64) (val []byte, ok bool) {
 	return bytes.Clone(val), ok
 }
 
-// Idempotent gives the entry that a producer added with an idempotent id, if that is still known.
+// Idempotent returns the entry that a producer added with an idempotent id; ok is false if that is
+// not known any more.
 func (s *Stream) Idempotent(pid, iid []byte) (id StreamID, ok bool) {
 	if s.iids == nil {
 		return id, false
@@ -128,11 +129,11 @@ func (s *Stream) Idempotent(pid, iid []byte) (id StreamID, ok bool) {
 	return id, ok
 }
 
-// Idempotence is what SetIdempotence has set: for how many seconds an idempotent id is kept, and
-// how many of a producer. 0: never set.
+// Idempotence returns what SetIdempotence has set: for how many seconds an idempotent id is kept,
+// and how many are kept for a producer. 0: never set.
 func (s *Stream) Idempotence() (duration, maxSize int64) { return s.meta.duration, s.meta.maxSize }
 
-// Producers is how many producers have idempotent ids, Idempotents how many ids they have.
+// Producers returns how many producers have idempotent ids.
 func (s *Stream) Producers() int {
 	if s.iids == nil {
 		return 0
@@ -140,7 +141,7 @@ func (s *Stream) Producers() int {
 	return s.iids.producers.n
 }
 
-// Idempotents is the number of idempotent ids that are kept.
+// Idempotents returns the number of idempotent ids that are kept.
 func (s *Stream) Idempotents() int {
 	if s.iids == nil {
 		return 0
@@ -148,7 +149,7 @@ func (s *Stream) Idempotents() int {
 	return s.iids.order.n
 }
 
-// nextIID is the ordinal of the next idempotent id.
+// nextIID returns the ordinal of the next idempotent id.
 func (s *Stream) nextIID() int64 {
 	if s.iids != nil {
 		if last, ok := s.iids.order.last(); ok {
@@ -158,10 +159,10 @@ func (s *Stream) nextIID() int64 {
 	return s.meta.nextIID
 }
 
-// IdempotentsAdded is how many idempotent ids were ever added, Duplicates how often one was found.
+// IdempotentsAdded returns how many idempotent ids were ever added.
 func (s *Stream) IdempotentsAdded() int64 { return s.nextIID() }
 
-// Duplicates is how often an addition was found to be there already.
+// Duplicates returns how often an addition was found to be there already.
 func (s *Stream) Duplicates() int64 { return s.meta.duplicates }
 
 // EachProducer visits the producers in the order of their names, with the number of their
@@ -190,8 +191,8 @@ func (s *Stream) EachIdempotent(pid []byte, fn func(iid []byte, id StreamID) boo
 	}
 }
 
-// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than
-// maxSize then, the oldest go.
+// AddIdempotent records that a producer added an entry with an idempotent id. If the producer then
+// has more than maxSize ids, the oldest are removed.
 func (s *Stream) AddIdempotent(pid, iid []byte, id StreamID, maxSize int64, changed Changed) {
 	ordinal := s.nextIID()
 	s.putIID(ordinal, appendID(appendBytes(appendBytes(nil, pid), iid), id))
@@ -203,7 +204,7 @@ func (s *Stream) AddIdempotent(pid, iid []byte, id StreamID, maxSize int64, chan
 	}
 }
 
-// dropIID removes an idempotent id; the metadata remembers the next ordinal if it was the last one.
+// dropIID removes an idempotent id. If it is the last one, the metadata keeps the next ordinal.
 func (s *Stream) dropIID(ordinal int64, changed Changed) {
 	was := s.meta
 	if last, _ := s.iids.order.last(); int64(last) == ordinal {
@@ -215,8 +216,8 @@ func (s *Stream) dropIID(ordinal int64, changed Changed) {
 	s.metaChanged(was, changed)
 }
 
-// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an
-// instant (Unix ms), as their ids have it, and reports how many.
+// ForgetIdempotent removes at most limit idempotent ids, the oldest first, and returns how many.
+// Their entries have ids with a time before an instant (Unix ms).
 func (s *Stream) ForgetIdempotent(before int64, limit int, changed Changed) (n int) {
 	for s.iids != nil && n < limit {
 		oldest, ok := s.iids.order.first()
@@ -234,8 +235,8 @@ func (s *Stream) ForgetIdempotent(before int64, limit int, changed Changed) (n i
 	return n
 }
 
-// SetIdempotence sets what Idempotence gives and forgets all idempotent ids if that is another
-// setting.
+// SetIdempotence sets the results of Idempotence. If that changes a setting, it removes all
+// idempotent ids.
 func (s *Stream) SetIdempotence(duration, maxSize int64, changed Changed) {
 	was := s.meta
 	if was.duration == duration && was.maxSize == maxSize {
@@ -263,7 +264,7 @@ func (s *Stream) Duplicate(changed Changed) {
 }
 
 // SetIdempotentCounts sets how many idempotent ids were ever added, and how often one was found to
-// be there already. There are no more than added.
+// be there already. The stream must not have more ids than added.
 func (s *Stream) SetIdempotentCounts(added, duplicates int64, changed Changed) {
 	was := s.meta
 	s.meta.nextIID, s.meta.duplicates = added, duplicates

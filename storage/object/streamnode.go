@@ -2,8 +2,8 @@ package object
 
 import "strconv"
 
-// A stream's runs end where Redis's nodes do, so that XTRIM with ~ and XINFO give the same results.
-// A node is a listpack. These are the sizes of its parts: its head and end, and the first entry's
+// A stream's runs end where Redis's nodes do, so that XTRIM with ~ and XINFO return the same. A
+// node is a listpack. These are the sizes of its parts: its head and end, and the first entry's
 // names as the master entry. Each entry adds its flags, its id as two differences, and how many
 // elements it has.
 
@@ -12,7 +12,7 @@ const (
 	packFlags = 2
 )
 
-// packBack is how long an element's length is that stands behind it.
+// packBack returns the size of the back length of an element of n bytes.
 func packBack(n int) int {
 	switch {
 	case n <= 127:
@@ -28,7 +28,7 @@ func packBack(n int) int {
 	}
 }
 
-// packInt is the size of a number in a listpack.
+// packInt returns the size of a number in a listpack.
 func packInt(n int64) int {
 	switch {
 	case n >= 0 && n <= 127:
@@ -46,7 +46,8 @@ func packInt(n int64) int {
 	}
 }
 
-// packString is the size of a string in a listpack, where digits stand as a number.
+// packString returns the size of a string in a listpack, which stores a decimal integer as a
+// number.
 func packString(s []byte) int {
 	if n := len(s); n > 0 && n <= 20 && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') {
 		if v, err := strconv.ParseInt(string(s), 10, 64); err == nil && (s[0] != '0' || n == 1) &&
@@ -66,7 +67,7 @@ func packString(s []byte) int {
 	return n + packBack(n)
 }
 
-// nodeHead is the size of a node without entries, without its two counts.
+// nodeHead returns the size of a node without entries and without its two counts.
 func nodeHead(fields [][]byte) int32 {
 	size := packFrame + packInt(int64(len(fields)/2)) + packInt(0)
 	for i := 0; i < len(fields); i += 2 {
@@ -75,7 +76,8 @@ func nodeHead(fields [][]byte) int32 {
 	return int32(size)
 }
 
-// nodeEntry is the size of an entry in a node; own: its fields are not the master entry's.
+// nodeEntry returns the size of an entry in a node. own: its fields are not those of the master
+// entry.
 func nodeEntry(base, id StreamID, fields [][]byte, own bool) int32 {
 	elements := 3 + len(fields)/2
 	size := packFlags + packInt(int64(id.Ms-base.Ms)) + packInt(int64(id.Seq-base.Seq))

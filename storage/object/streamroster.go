@@ -13,7 +13,7 @@ type roster[T any] struct {
 	numbered sorted[numberedItem[T]]
 }
 
-// namedItem is something in the order of names, and of numbers where names are equal.
+// namedItem is an item in the order of names. Items with equal names are in the order of numbers.
 type namedItem[T any] struct {
 	name   []byte
 	number uint32
@@ -38,7 +38,7 @@ func (r *roster[T]) len() int { return r.numbered.n }
 
 func (r *roster[T]) bytes() int { return r.named.bytes() + r.numbered.bytes() }
 
-// of gives what has a number, nil if there is none.
+// of returns the item with a number; nil if there is none.
 func (r *roster[T]) of(number uint32) *T {
 	item, _ := r.numbered.get(numberedItem[T]{number: number})
 	return item.it
@@ -54,7 +54,7 @@ func (r *roster[T]) remove(name []byte, number uint32) {
 	r.numbered.remove(numberedItem[T]{number: number})
 }
 
-// rename gives what has a number another name.
+// rename changes the name of an item.
 func (r *roster[T]) rename(name []byte, number uint32, to []byte) {
 	item, _ := r.named.get(namedItem[T]{name: name, number: number})
 	r.named.remove(item)
@@ -62,23 +62,23 @@ func (r *roster[T]) rename(name []byte, number uint32, to []byte) {
 	r.named.put(item)
 }
 
-// byName visits all from a name on, in the order of names, until fn returns false.
+// byName visits the items from a name on, in the order of names, until fn returns false.
 func (r *roster[T]) byName(from []byte, fn func(name []byte, it *T) bool) {
 	r.named.each(namedItem[T]{name: from}, func(item namedItem[T]) bool {
 		return fn(item.name, item.it)
 	})
 }
 
-// byNumber visits all from a number on, in the order of numbers, until fn returns false, and
-// reports whether it did not.
+// byNumber visits the items from a number on, in the order of numbers, until fn returns false. It
+// reports whether it visited all of them.
 func (r *roster[T]) byNumber(from uint32, fn func(*T) bool) bool {
 	return r.numbered.each(numberedItem[T]{number: from}, func(item numberedItem[T]) bool {
 		return fn(item.it)
 	})
 }
 
-// free is a number that nothing has: the one behind the last, or, once the last possible one is in
-// use, the lowest. There are always some, as memory has no room for all.
+// free returns a number that no item has. It is the one after the last or, if the last possible
+// number is in use, the lowest. There is always one, because memory has no room for so many items.
 func (r *roster[T]) free() uint32 {
 	last, ok := r.numbered.last()
 	switch {

@@ -47,7 +47,7 @@ type StreamEntry struct {
 	body  []byte
 }
 
-// Fields is the number of fields, each with a value.
+// Fields returns the number of fields, each with a value.
 func (e StreamEntry) Fields() int { return e.pairs }
 
 // EachField visits the fields with their values, in order, until fn returns false.
@@ -102,12 +102,12 @@ func AppendStreamEntry(dst []byte, id StreamID, fields [][]byte) []byte {
 
 func (r *streamRun) bytes() int { return int(unsafe.Sizeof(*r)) + cap(r.mem) }
 
-// newStreamRun gives a run that has one entry.
+// newStreamRun returns a run with one entry.
 func newStreamRun(ordinal int64, id StreamID, fields [][]byte) *streamRun {
 	return (*streamRun)(startRun(id, ordinal, id, fields))
 }
 
-// startRun is newStreamRun for a run that began with another entry.
+// startRun returns a run with one entry. base is the id of the first entry that the run ever had.
 func startRun(base StreamID, ordinal int64, id StreamID, fields [][]byte) *runEntries {
 	size := uvarintLen(uint64(len(fields) / 2))
 	for i := 0; i < len(fields); i += 2 {
@@ -174,7 +174,7 @@ func (r *runEntries) write(mem []byte, e measured, fields [][]byte) []byte {
 	return mem
 }
 
-// shaped reports whether the fields are those of the shape.
+// shaped reports whether the fields have the names of the shape.
 func (r *runEntries) shaped(fields [][]byte) bool {
 	pairs, size := binary.Uvarint(r.mem)
 	if pairs != uint64(len(fields)/2) {
@@ -190,7 +190,8 @@ func (r *runEntries) shaped(fields [][]byte) bool {
 	return true
 }
 
-// full reports whether another entry has to begin another run, as Redis's node would be full.
+// full reports whether an entry with these fields must begin another run, because Redis's node
+// would be full.
 func (r *streamRun) full(fields [][]byte, lim *Limits) bool {
 	size := 0
 	for _, f := range fields {
@@ -225,7 +226,8 @@ func (r *runEntries) trim() {
 	}
 }
 
-// at reads the entry at off; live is false for a deleted one.
+// at reads the entry at off and returns the offset of the next one. live is false for a deleted
+// entry.
 func (r *runEntries) at(off int) (e StreamEntry, next int, live bool) {
 	head, n := uint64(r.mem[off]), 1
 	if head == 0 {
@@ -258,15 +260,15 @@ func (r *runEntries) at(off int) (e StreamEntry, next int, live bool) {
 	return e, next, true
 }
 
-// spans reports whether an id is from that of the first entry to that of the last one.
+// spans reports whether an id is in the range from the first to the last entry.
 func (r *streamRun) spans(id StreamID) bool {
 	return id.Compare(r.low) >= 0 && id.Compare(r.last) <= 0
 }
 
-// end is the ordinal behind the run.
+// end returns the ordinal after the run.
 func (r *streamRun) end() int64 { return r.first + int64(r.entries) }
 
-// find gives the offset and the ordinal of the entry with an id.
+// find returns the offset and the ordinal of the entry with an id; ok is false if there is none.
 func (r *runEntries) find(id StreamID) (off int, ordinal int64, ok bool) {
 	ordinal = r.first
 	for off = int(r.lo); off < len(r.mem); ordinal++ {
@@ -281,7 +283,7 @@ func (r *runEntries) find(id StreamID) (off int, ordinal int64, ok bool) {
 	return 0, 0, false
 }
 
-// each visits the live entries until fn returns false, and reports whether it did not.
+// each visits the live entries until fn returns false. It reports whether it visited all of them.
 func (r *runEntries) each(fn func(StreamEntry) bool) bool {
 	for off := int(r.lo); off < len(r.mem); {
 		e, next, live := r.at(off)
@@ -292,7 +294,7 @@ func (r *runEntries) each(fn func(StreamEntry) bool) bool {
 	return true
 }
 
-// before is the number of live entries with ids below id.
+// before returns the number of live entries with ids below id.
 func (r *runEntries) before(id StreamID) (n int) {
 	for off := int(r.lo); off < len(r.mem); {
 		e, next, live := r.at(off)
@@ -306,7 +308,7 @@ func (r *runEntries) before(id StreamID) (n int) {
 	return n
 }
 
-// offset is where the entry with an ordinal stands, which must be one of the run's.
+// offset returns the offset of the entry with an ordinal, which must be in the run.
 func (r *runEntries) offset(ordinal int64) int {
 	off := int(r.lo)
 	for ; ordinal > r.first; ordinal-- {
@@ -315,7 +317,7 @@ func (r *runEntries) offset(ordinal int64) int {
 	return off
 }
 
-// offsets appends where the live entries stand.
+// offsets appends the offsets of the live entries.
 func (r *runEntries) offsets(dst []uint32) []uint32 {
 	for off := int(r.lo); off < len(r.mem); {
 		_, next, live := r.at(off)
@@ -327,7 +329,7 @@ func (r *runEntries) offsets(dst []uint32) []uint32 {
 	return dst
 }
 
-// delete makes the live entry at off a deleted one.
+// delete marks the live entry at off as deleted.
 func (r *runEntries) delete(off int) {
 	_, next, _ := r.at(off)
 	r.mem[off] = 0
@@ -336,7 +338,7 @@ func (r *runEntries) delete(off int) {
 	r.advance()
 }
 
-// advance forgets the deleted entries at the front of a run that has others.
+// advance skips the deleted entries at the front, if the run has live ones.
 func (r *runEntries) advance() {
 	if r.live == 0 {
 		return
@@ -351,7 +353,8 @@ func (r *runEntries) advance() {
 	r.low = e.ID
 }
 
-// remove deletes the entries with the ordinals from a up to b, and gives how many were live.
+// remove deletes the entries with ordinals from a up to but not including b. It returns how many
+// were live.
 func (r *runEntries) remove(a, b int64) (n int) {
 	from := r.offset(a)
 	off := from
@@ -368,7 +371,7 @@ func (r *runEntries) remove(a, b int64) (n int) {
 	return n
 }
 
-// shed deletes the first n of the live entries, fewer than all.
+// shed removes the first n live entries. The run must have more.
 func (r *runEntries) shed(n int) {
 	off := int(r.lo)
 	for n > 0 {
@@ -386,7 +389,7 @@ func (r *runEntries) shed(n int) {
 	r.advance()
 }
 
-// lastLive gives the last live entry's id and ordinal.
+// lastLive returns the id and the ordinal of the last live entry.
 func (r *runEntries) lastLive() (id StreamID, ordinal int64) {
 	at := r.first
 	for off := int(r.lo); off < len(r.mem); at++ {
@@ -399,7 +402,7 @@ func (r *runEntries) lastLive() (id StreamID, ordinal int64) {
 	return id, ordinal
 }
 
-// revive puts an entry where one was deleted, and reports whether its id fits there.
+// revive replaces a deleted entry by a live one. It returns false if the id does not fit there.
 func (r *runEntries) revive(ordinal int64, id StreamID, fields [][]byte) bool {
 	off := r.offset(ordinal)
 	if !(*streamRun)(r).spans(id) {

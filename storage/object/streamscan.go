@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// bookmark is where a Scan goes on among the pending entries, whose place no cursor has room for.
-// There is one scan at a time, that of a checkpoint; another one makes the first begin with them
-// again.
+// bookmark is where a Scan continues among the pending entries, since their keys do not fit in a
+// cursor. There is one scan at a time, that of a checkpoint. A second scan makes the first one
+// visit the pending entries from their beginning again.
 type bookmark struct {
 	number uint64
 	group  uint32
 	id     StreamID
 }
 
-// Cursors of elements with a tag: the tag, and the numbers in the key or that of the bookmark.
-// Those of entries are their keys, which are all above.
+// The cursor of an element with a tag has the tag, and the numbers in the key or that of the
+// bookmark. The cursor of an entry is its key, which is above all others.
 const (
 	cursorTag      = 60
 	cursorConsumer = 28
@@ -47,7 +47,7 @@ type streamScan struct {
 	next uint64
 }
 
-// cursor is where a scan goes on with an element.
+// cursor returns the cursor with which a scan continues at an element.
 func (sc *streamScan) cursor(elem []byte) uint64 {
 	if len(elem) == 8 {
 		return binary.BigEndian.Uint64(elem)
@@ -127,7 +127,8 @@ func (gs *streamGroups) walkConsumers(w *streamWalk, from uint64) bool {
 	})
 }
 
-// walkPending goes on at the bookmark, if that has the number.
+// walkPending visits the pending entries from the bookmark on if the bookmark has this number, and
+// otherwise all.
 func (s *Stream) walkPending(w *streamWalk, number uint64) bool {
 	var group uint32
 	var first StreamID

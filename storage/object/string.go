@@ -7,26 +7,25 @@ import (
 	"keyp/internal/bigcopy"
 )
 
-// ChunkSize is the length of a large string's elements on disk: element i is the
-// bytes from i*ChunkSize on. A change to a byte range dirties only its chunks.
+// ChunkSize is the length in bytes of a large string's elements on disk. Element i has the bytes
+// from i*ChunkSize on. A change to a range of bytes affects only its chunks.
 const ChunkSize = 16 << 10
 
-// MaxString is more bytes than any string has; a record that names a place after it is
-// damaged.
+// MaxString is larger than any string, in bytes. A record with an offset beyond it is damaged.
 const MaxString = 1 << 40
 
 var errBadChunk = errors.New("object: string chunk with a bad number or length")
 
-// String is a string value too large for the slabs. In memory it is one piece; as
-// elements it is its chunks.
+// String is a string value that is too large for the slabs. In memory it is one piece; its elements
+// are its chunks.
 type String struct {
 	Data []byte
 }
 
-// Type is TypeString.
+// Type returns TypeString.
 func (s *String) Type() Type { return TypeString }
 
-// Put writes one chunk; the string grows as needed.
+// Put writes one chunk; the string grows as needed. It returns an error for a bad chunk.
 func (s *String) Put(elem, val []byte, _ int64) error {
 	if len(elem) != 8 || len(val) > ChunkSize {
 		return errBadChunk
@@ -39,7 +38,7 @@ func (s *String) Put(elem, val []byte, _ int64) error {
 	return nil
 }
 
-// Remove cuts the string where chunk elem begins: chunks go from the end only.
+// Remove truncates the string where chunk elem begins: chunks are removed only at the end.
 func (s *String) Remove(elem []byte) {
 	if len(elem) != 8 {
 		return
@@ -49,7 +48,7 @@ func (s *String) Remove(elem []byte) {
 	}
 }
 
-// Element gives chunk elem.
+// Element returns chunk elem; ok is false if there is none.
 func (s *String) Element(elem []byte) ([]byte, int64, bool) {
 	if len(elem) != 8 {
 		return nil, 0, false
@@ -89,10 +88,10 @@ func (s *String) Scan(cursor uint64, count int,
 	return end
 }
 
-// Len is the number of chunks.
+// Len returns the number of chunks.
 func (s *String) Len() int { return (len(s.Data) + ChunkSize - 1) / ChunkSize }
 
-// Bytes is the memory used.
+// Bytes returns the memory used, in bytes.
 func (s *String) Bytes() int { return cap(s.Data) + 24 }
 
 // WriteAt writes data at off; a gap before it is filled with zeros.
@@ -110,7 +109,7 @@ func (s *String) WriteAt(off int, data []byte) {
 	bigcopy.Copy(s.Data[off:], data)
 }
 
-// Chunks gives the element keys that the range [off, off+n) touches.
+// Chunks calls fn with the element keys of the chunks in the range [off, off+n).
 func Chunks(off, n int, fn func(elem []byte)) {
 	var elem [8]byte
 	for c := off / ChunkSize; c*ChunkSize < off+n; c++ {
@@ -119,10 +118,10 @@ func Chunks(off, n int, fn func(elem []byte)) {
 	}
 }
 
-// Earliest is 0: chunks have no deadlines.
+// Earliest returns 0: chunks have no deadlines.
 func (s *String) Earliest() int64 { return 0 }
 
-// LenAt is Len.
+// LenAt returns Len.
 func (s *String) LenAt(int64) int { return s.Len() }
 
 // Due removes nothing.

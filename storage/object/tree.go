@@ -6,12 +6,12 @@ import (
 )
 
 // tree is an ordered sequence of entries (key, pos) as a counted B+tree. It finds an entry by its
-// rank and the rank of an entry in O(log n). The order is the user's: keys ascend, and entries of
-// one key stand as the user put them. Each search is a predicate that is true for a first part of
-// the sequence.
+// rank, and the rank of an entry, in O(log n). The user of the tree defines the order: keys ascend,
+// and entries of one key stay where the user has inserted them. Each search is a predicate that is
+// true for a first part of the sequence.
 //
-// A node of the last level has entries; one above has, per child, the child's first
-// entry and the number of entries below it. Nodes are never empty, except for the root.
+// A node of the last level has entries. A node above has, for each child, the child's first entry
+// and the number of entries below it. Nodes are never empty, except for the root.
 //
 // A node stores the lower half of each of its keys. The upper half is stored once if all keys have
 // the same one: deadlines of 49 days, say. Otherwise the node is wide.
@@ -43,7 +43,7 @@ type branch struct {
 	count [nodeCap]uint32
 }
 
-// bytes is the memory that the tree uses in addition to itself.
+// bytes returns the memory that the tree uses in addition to itself.
 func (t *tree) bytes() int {
 	return t.nodes*int(unsafe.Sizeof(node{})) + t.branches*int(unsafe.Sizeof(branch{})) +
 		t.wide*wideCap*4
@@ -57,7 +57,7 @@ func (nd *node) key(i int) uint64 {
 	return uint64(upper)<<32 | uint64(nd.lower[i])
 }
 
-// set gives nd another key and pos at i.
+// set sets key and pos at i of nd.
 func (t *tree) set(nd *node, i int, key uint64, pos uint32) {
 	upper := uint32(key >> 32)
 	if nd.upper == nil && upper != nd.same {
@@ -81,8 +81,8 @@ func (t *tree) widen(nd *node) {
 	}
 }
 
-// narrow ends a change that may have left keys of one upper half: the first and the last have it
-// then.
+// narrow is called after a change, because all keys may now have the same upper half. They have it
+// if the first and the last one have it.
 func (t *tree) narrow(nd *node) {
 	if nd.upper != nil && (nd.n == 0 || nd.upper[0] == nd.upper[nd.n-1]) {
 		nd.same, nd.upper = nd.upper[0], nil
@@ -90,8 +90,8 @@ func (t *tree) narrow(nd *node) {
 	}
 }
 
-// path leads from the root to an entry, or to the place after one where an entry may
-// be inserted. It is valid until the tree changes.
+// path leads from the root to an entry, or to the place after one where an entry may be inserted.
+// It is valid until the tree changes.
 type path struct {
 	steps [maxDepth]struct {
 		nd *node
@@ -105,7 +105,7 @@ func (p *path) push(nd *node, i int) {
 	p.depth++
 }
 
-// seek leads p to the first entry for which before is false.
+// seek moves p to the first entry for which before is false.
 func (t *tree) seek(p *path, before func(key uint64, pos uint32) bool) {
 	p.depth = 0
 	nd := t.root
@@ -119,7 +119,7 @@ func (t *tree) seek(p *path, before func(key uint64, pos uint32) bool) {
 	}
 }
 
-// rank is how many entries are before the one that p leads to.
+// rank returns how many entries are before the one at p.
 func (p *path) rank() (rank int) {
 	for _, s := range p.steps[:p.depth] {
 		if s.nd.kids == nil {
@@ -144,7 +144,7 @@ func (nd *node) search(before func(key uint64, pos uint32) bool) int {
 	return lo
 }
 
-// seekRank leads p to the entry of a rank below n.
+// seekRank moves p to the entry of a rank, which must be below n.
 func (t *tree) seekRank(p *path, rank int) {
 	p.depth = 0
 	nd := t.root
@@ -160,7 +160,7 @@ func (t *tree) seekRank(p *path, rank int) {
 	p.push(nd, rank)
 }
 
-// entry is what p leads to; ok is false after the last one.
+// entry returns the entry at p; ok is false after the last one.
 func (p *path) entry() (key uint64, pos uint32, ok bool) {
 	if p.depth == 0 {
 		return 0, 0, false
@@ -172,10 +172,10 @@ func (p *path) entry() (key uint64, pos uint32, ok bool) {
 	return s.nd.key(s.i), s.nd.pos[s.i], true
 }
 
-// next moves to the following entry, false if there is none.
+// next moves to the following entry. It returns false if there is none.
 func (p *path) next() bool { return p.step(1) }
 
-// prev moves to the preceding entry, false if there is none.
+// prev moves to the preceding entry. It returns false if there is none.
 func (p *path) prev() bool { return p.step(-1) }
 
 func (p *path) step(by int) bool {
@@ -201,7 +201,7 @@ func (p *path) step(by int) bool {
 	return true
 }
 
-// insert adds an entry where seek has led p.
+// insert inserts an entry at p, which seek has moved there.
 func (t *tree) insert(p *path, key uint64, pos uint32) {
 	if t.root == nil {
 		t.root = t.newNode(false)
@@ -230,11 +230,12 @@ func (t *tree) insert(p *path, key uint64, pos uint32) {
 	t.n++
 }
 
-// leastMoved entries at least move to a neighbour, so that it does not get them one by one.
+// leastMoved is the smallest number of entries that move to a neighbour, so that they do not move
+// one by one.
 const leastMoved = 4
 
-// makeRoom shares the entries of a full node, in the middle of which p ends, with a neighbour that
-// has room: so nodes of entries that come in any order are four fifths full instead of two thirds.
+// makeRoom moves entries of a full node to a neighbour that has room, if p ends in the middle of
+// the node. So with entries in random order, nodes are four fifths full instead of two thirds.
 func (t *tree) makeRoom(p *path) {
 	if p.depth < 2 {
 		return
@@ -293,9 +294,9 @@ func (t *tree) freeNode(nd *node) {
 	}
 }
 
-// insertIn puts an entry, and on an inner level its child, at i of nd. A full node is
-// split, and the right part returned. It is split in the middle, but at its ends when
-// that is the place of the entry: sequences that grow at one end leave full nodes there.
+// insertIn puts an entry, and on an inner level its child, at i of nd. It splits a full node and
+// returns the right part. It splits in the middle, or at an end if the entry belongs there. So
+// sequences that grow at one end leave full nodes.
 func (t *tree) insertIn(nd *node, i int, key uint64, pos uint32, child *node) (right *node) {
 	if nd.n == nodeCap {
 		at := nodeCap / 2
@@ -316,7 +317,7 @@ func (t *tree) insertIn(nd *node, i int, key uint64, pos uint32, child *node) (r
 	return right
 }
 
-// open makes room for k more at i of nd. What stands there afterwards has no meaning.
+// open makes room for k more entries at i of nd. Their content is undefined.
 func (nd *node) open(i, k int) {
 	n := int(nd.n)
 	if nd.upper != nil {
@@ -331,7 +332,7 @@ func (nd *node) open(i, k int) {
 	nd.n += int32(k)
 }
 
-// move takes what stands in from at i up to j to the place at of nd.
+// move moves the entries of from from i up to but not including j to nd, at index at.
 func (t *tree) move(nd *node, at int, from *node, i, j int) {
 	switch {
 	case nd.n == 0 && from.upper == nil:
@@ -355,7 +356,7 @@ func (t *tree) move(nd *node, at int, from *node, i, j int) {
 	t.cut(from, i, j)
 }
 
-// total is the number of entries below nd.
+// total returns the number of entries below nd.
 func (nd *node) total() uint32 {
 	if nd.kids == nil {
 		return uint32(nd.n)
@@ -367,14 +368,14 @@ func (nd *node) total() uint32 {
 	return sum
 }
 
-// refresh updates what nd records of its child i, below which so many entries are.
+// refresh updates the key and the count of child i in nd.
 func (t *tree) refresh(nd *node, i int, count uint32) {
 	c := nd.kids.child[i]
 	t.set(nd, i, c.key(0), c.pos[0])
 	nd.kids.count[i] = count
 }
 
-// remove removes the entry that p leads to.
+// remove removes the entry at p.
 func (t *tree) remove(p *path) {
 	p.entry() // from the end of a node to the next
 	last := &p.steps[p.depth-1]
@@ -390,7 +391,7 @@ func (t *tree) remove(p *path) {
 	t.n--
 }
 
-// cut takes what stands in nd from i up to j away.
+// cut removes the entries of nd from i up to but not including j.
 func (t *tree) cut(nd *node, i, j int) {
 	n := int(nd.n)
 	if nd.upper != nil {
@@ -407,9 +408,9 @@ func (t *tree) cut(nd *node, i, j int) {
 	t.narrow(nd)
 }
 
-// rebalance follows a removal below child i of nd, which has left so many entries there: an empty
-// child is removed, and one that is less than a quarter full joins a neighbour if both together
-// leave some room.
+// rebalance is called after a removal below child i of nd, where count entries are left. It removes
+// an empty child. A child that is less than a quarter full joins a neighbour if both together leave
+// some room.
 func (t *tree) rebalance(nd *node, i int, count uint32) {
 	c := nd.kids.child[i]
 	if c.n == 0 {
@@ -436,8 +437,8 @@ func (t *tree) rebalance(nd *node, i int, count uint32) {
 	}
 }
 
-// removeRange takes the entries of the ranks from from up to, and not with, to away: all
-// of them there are.
+// removeRange removes the entries of the ranks from from up to but not including to. All these
+// ranks must exist.
 func (t *tree) removeRange(from, to int) {
 	if from >= to {
 		return
@@ -499,7 +500,7 @@ func (t *tree) freeTree(nd *node) {
 	t.freeNode(nd)
 }
 
-// setPos changes the pos of the entry that p leads to; the order must stay.
+// setPos changes the pos of the entry at p. The order must stay the same.
 func (p *path) setPos(pos uint32) {
 	p.entry()
 	for level := p.depth - 1; level >= 0; level-- {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// ZSet is a sorted set: element keys are members, element values their scores, and both
-// may have deadlines. Members are ranked from 0 by score and then by their bytes.
-// Slices that it gives are valid until it changes, and must not be handed back to it.
+// ZSet is a sorted set. Element keys are members, element values are scores, and members may have
+// deadlines. Members are ranked from 0 by score and then by their bytes. Slices that it returns are
+// valid until it changes, and must not be passed back to it.
 //
 // Ranks count all members, also those that are due and were not removed yet.
 type ZSet struct{ members }
@@ -18,10 +18,11 @@ func zsetRule() rule {
 	return rule{scored: true, entries: l.ZSetEntries, size: l.ZSetValue}
 }
 
-// Type is TypeZSet.
+// Type returns TypeZSet.
 func (z *ZSet) Type() Type { return TypeZSet }
 
-// Put sets a member's score, as replay or a load from disk found it.
+// Put sets a member that replay or a load from disk has read. It returns an error if the score is
+// not valid.
 func (z *ZSet) Put(elem, val []byte, deadline int64) error {
 	if len(val) != 8 || math.IsNaN(ScoreOf(val)) {
 		return errBadElement
@@ -30,14 +31,14 @@ func (z *ZSet) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Set gives a member a score, which is not NaN, and a deadline, 0 for none, and reports
-// whether it is new. The score -0 becomes 0.
+// Set sets a member's score, which is not NaN, and deadline (0: none), and reports whether the
+// member is new. The score -0 becomes 0.
 func (z *ZSet) Set(member []byte, score float64, deadline int64) (created bool) {
 	var val [8]byte
 	return z.put(zsetRule(), member, AppendScore(val[:0], score), deadline)
 }
 
-// Score gives a member's score and deadline; ok is false where there is no such member.
+// Score returns a member's score and deadline (0: none); ok is false if there is no such member.
 func (z *ZSet) Score(member []byte) (score float64, deadline int64, ok bool) {
 	e, ok := z.get(member)
 	if !ok {
@@ -49,8 +50,8 @@ func (z *ZSet) Score(member []byte) (score float64, deadline int64, ok bool) {
 // Delete removes a member and reports whether it existed.
 func (z *ZSet) Delete(member []byte) bool { return z.delete(member) }
 
-// RemoveRange takes the members of the ranks from from up to, and not with, to away, and
-// shows each to fn first. Ranks that do not exist are passed over.
+// RemoveRange removes the members of the ranks from from up to but not including to. It passes each
+// to fn before the removal. Ranks that do not exist are ignored.
 func (z *ZSet) RemoveRange(from, to int, fn func(member []byte)) {
 	from, to = max(from, 0), min(to, z.Len())
 	switch {
@@ -67,8 +68,8 @@ func (z *ZSet) RemoveRange(from, to int, fn func(member []byte)) {
 	}
 }
 
-// Except gives a sorted set, of the same form, that has all members but those of the ranks from
-// from up to, and not with, to.
+// Except returns a sorted set of the same form without the members of the ranks from from up to but
+// not including to.
 func (z *ZSet) Except(from, to int) *ZSet {
 	rest := &ZSet{}
 	if z.big != nil {
@@ -83,7 +84,7 @@ func (z *ZSet) Except(from, to int) *ZSet {
 	return rest
 }
 
-// Rank is the number of members before this one; ok is false where there is none.
+// Rank returns the number of members before this one; ok is false if there is no such member.
 func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 	e, ok := z.get(member)
 	if !ok {
@@ -98,9 +99,9 @@ func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// RankOfScore is the number of members whose score is below score, or with above not
-// above it. So [RankOfScore(min, false), RankOfScore(max, true)) are the ranks of the
-// scores from min to max, both included.
+// RankOfScore returns the number of members whose score is below score; with above, those with the
+// score itself are included. So [RankOfScore(min, false), RankOfScore(max, true)) are the ranks of
+// the scores from min to max, both included.
 func (z *ZSet) RankOfScore(score float64, above bool) int {
 	if z.big == nil {
 		_, rank := z.small.seek(func(e entry) bool {
@@ -117,9 +118,9 @@ func (z *ZSet) RankOfScore(score float64, above bool) int {
 	return p.rank()
 }
 
-// RankOfLex is the number of members below member, or with above not above it, in a
-// sorted set whose scores are all the same. Otherwise it is the rank of one place where
-// the order of members changes sides.
+// RankOfLex returns the number of members below member; with above, member itself is included. All
+// scores must be the same. Otherwise it returns the rank of one place where the order of members
+// changes sides.
 func (z *ZSet) RankOfLex(member []byte, above bool) int {
 	before := func(e entry) bool {
 		c := bytes.Compare(e.key, member)
@@ -134,7 +135,7 @@ func (z *ZSet) RankOfLex(member []byte, above bool) int {
 	return p.rank()
 }
 
-// At is the member of a rank below Len.
+// At returns the member of a rank, which must be below Len.
 func (z *ZSet) At(rank int) (member []byte, score float64, deadline int64) {
 	z.Range(rank, rank+1, false, func(m []byte, s float64, d int64) bool {
 		member, score, deadline = m, s, d
@@ -143,8 +144,8 @@ func (z *ZSet) At(rank int) (member []byte, score float64, deadline int64) {
 	return member, score, deadline
 }
 
-// Range visits the members of the ranks from from up to, and not with, to, in reverse the
-// last one first, until fn returns false. Ranks that do not exist are passed over.
+// Range visits the members of the ranks from from up to but not including to, until fn returns
+// false. With reverse the last one comes first. Ranks that do not exist are ignored.
 func (z *ZSet) Range(from, to int, reverse bool,
 	fn func(member []byte, score float64, deadline int64) bool) {
 	z.each(from, to, reverse, func(e entry) bool { return fn(e.key, ScoreOf(e.val), e.deadline) })
@@ -205,16 +206,16 @@ func (z *ZSet) eachSmall(from, to int, reverse bool, fn func(e entry) bool) {
 	}
 }
 
-// Reserve prepares for a command that adds n members; the longest has size bytes. If they are too
-// many or too long for a small sorted set, it becomes a large one at once, as in Redis, even if the
-// members exist already.
+// Reserve prepares for a command that adds n members; the longest has size bytes. As in Redis, the
+// sorted set becomes large at once if they are too many or too long for a small one. This is so
+// even if the members exist already.
 func (z *ZSet) Reserve(n, size int) {
 	if r := zsetRule(); z.big == nil && (n > r.entries || size > r.size) {
 		z.grow(r)
 	}
 }
 
-// Encoding is what OBJECT ENCODING replies.
+// Encoding returns the reply of OBJECT ENCODING.
 func (z *ZSet) Encoding() string {
 	if z.big != nil {
 		return "skiplist"

@@ -1,6 +1,6 @@
-// Package repair reads data directories that no store could open: Inspect finds what is damaged
-// (`keyp check`), Repair saves what is sound into a new directory (`keyp repair`). Neither changes
-// the directory it reads, and no server may use it meanwhile.
+// Package repair reads data directories that no store could open. Inspect is for `keyp check`, and
+// finds the damage. Repair is for `keyp repair`, and saves the sound data into a new directory.
+// Neither changes the directory it reads, and no server may use it meanwhile.
 //
 //	     DIR/keyp.db                    DIR/wal
 //	         │                             │
@@ -12,7 +12,6 @@
 //	    │            └──────────┬──────────┘
 //	    └──── storage.Open, storage.Check ────┘ replays the log and proves the result
 //
-// Both read with code of their own, which trusts nothing: the store relies on pages that it has
-// proven. What they find sound is then opened by the store, which proves that it agrees with
-// itself.
+// Both use readers of their own, which trust nothing, because the store relies on pages that it has
+// proven. Then the store opens what they found sound, and proves that it agrees with itself.
 package repair

@@ -13,7 +13,7 @@ import (
 	"keyp/storage/wal"
 )
 
-// Finding is something that is not as it must be in a data directory.
+// Finding is something that is wrong in a data directory.
 type Finding struct {
 	Where string // file, page and offset, bucket and key
 	What  string
@@ -23,24 +23,26 @@ type Finding struct {
 
 func (f Finding) String() string { return f.Where + ": " + f.What }
 
-// Inspected is what Inspect has looked at.
+// Inspected says what Inspect has examined.
 type Inspected struct {
 	storage.Recovered
 	Pages, Elements int64 // of the data file
 	Log             wal.Report
-	// Member: the directory is a member's of a group. What its log says is not known here: the data
-	// file was looked at, and whether the log is whole.
+	// Member: the directory belongs to a member of a group. Only the data file was checked, and
+	// whether the log is whole, but not the content of the log.
 	Member bool
 }
 
-// Inspect reads all of the data directory o.Dir, without changing anything, and calls found with
-// each thing that is wrong. Of the data file it proves by itself: that its pages are sound, their
-// trees and the list of free pages; every checksum; counts and digests of slots; that ttl, with
-// what is pending, and records agree. Of the log: that it is whole up to its end. If all that is so
-// it replays the log in memory and proves that data file, memory, counts and index agree, and looks
-// for elements that belong to nobody (Prove). Of a member's directory it does not replay the log.
-// The error is one of reading: of what could not be looked at at all. No server may use the
-// directory.
+// Inspect reads all of the data directory o.Dir without changing anything, and calls found for each
+// thing that is wrong. No server may use the directory.
+//
+// It checks the pages of the data file, their trees and the list of free pages. It checks every
+// checksum, the counts and digests of slots, and whether ttl, with what is pending, agrees with the
+// records. It also checks that the log is whole up to its end. If all that is sound, it replays the
+// log in memory. Then it proves that data file, memory, counts and index agree, and looks for
+// elements that belong to no key (Prove). It does not replay the log of a member's directory.
+//
+// The error says what could not be read at all.
 func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {
 	if err := o.Complete(); err != nil {
 		return got, err
@@ -89,8 +91,8 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 	return got, errors.Join(err, s.Close(false))
 }
 
-// Prove proves that data file, memory, counts and index of a store agree that was opened to be
-// checked, and calls found with what is wrong.
+// Prove proves that data file, memory, counts and index of an open store agree, and calls found for
+// what is wrong. It also reports elements that belong to no key.
 func Prove(s *storage.Store, dir string, found func(Finding)) error {
 	eachError(s.Check(), func(err error) { found(Finding{Where: dir, What: err.Error()}) })
 	return s.Orphans(func(id uint64, elements, size int) {
@@ -99,7 +101,7 @@ func Prove(s *storage.Store, dir string, found func(Finding)) error {
 	})
 }
 
-// eachError calls fn for each of joined errors.
+// eachError calls fn for err or, if err joins several errors, for each of them.
 func eachError(err error, fn func(error)) {
 	if err == nil {
 		return
@@ -113,7 +115,7 @@ func eachError(err error, fn func(error)) {
 	fn(err)
 }
 
-// inspectLog reads the log in a directory of the data from a segment on.
+// inspectLog checks the log in a subdirectory of the data directory, from a segment on.
 func inspectLog(from *storage.Options, dir string, first uint64,
 	found func(Finding)) (wal.Report, error) {
 	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(from.Dir, dir), Progress: from.Progress}

@@ -18,25 +18,25 @@ import (
 )
 
 // A log with gaps is applied as far as it is sound, before and after each gap. Records after a gap
-// describe changes to data that may have changed in the gap, too, so only part of them is trusted:
+// describe changes to data that may also have changed in the gap. So only part of them is trusted:
 //
-//   - A key is stated if behind the last gap a record says all of it: a string was set, a
-//     collection was made, the key was deleted, it got a stated value by RENAME, or its
-//     database was emptied. What comes after that changes something that is known. A stated
-//     key is as it was at the end.
-//   - A key is doubtful if a record behind a gap changes it and it is not stated: some of its
-//     elements or bytes, or its deadline, may be older than others. Repair names each.
-//   - Any other key is as it was before the gap, which may have set, changed or deleted it.
-//     Repair says how many there are, and which keys the damaged bytes seem to be about.
+//   - A key is stated if a record after the last gap gives all of it: a string was set, a
+//     collection was created, the key was deleted, it got a stated value by RENAME, or its
+//     database was emptied. Later records change something that is known. A stated key is as it was
+//     at the end.
+//   - A key is doubtful if a record after a gap changes it and it is not stated. Some of its
+//     elements or bytes, or its deadline, may be older than others. Repair names each such key.
+//   - Any other key is as it was before the gap, in which it may have been set, changed or
+//     deleted. Repair says how many there are, and which keys the damaged bytes seem to be about.
 //
 // Two kinds of records need what a gap has lost:
 //
-//   - Elements of a collection that was made in a gap. It begins empty, so that what was put
-//     into it later is saved. Pieces of a string that was made there are not applied.
-//   - Keys of a database that was emptied in a gap, which has another keyspace since. Which
-//     database that was is not known: they come into a new one, behind the others.
+//   - Elements of a collection that was created in a gap. It begins empty, so that elements that
+//     were added later are saved. Pieces of a string that was created in a gap are not applied.
+//   - Keys of a database that was emptied in a gap, and has had another keyspace since. It is not
+//     known which database that was. Its keys come into a new database after the others.
 
-// Nothing says whether SWAPDB was in a gap. If it was, two databases stand in each other's place.
+// Nothing says whether a gap contained SWAPDB. If it did, the two databases are swapped.
 
 // oldLog is the log of a damaged directory.
 type oldLog struct {
@@ -53,8 +53,9 @@ type oldLog struct {
 	fresh  map[uint32]bool // keyspaces that a record has made
 	made   map[uint64]bool // values that a record has made
 
-	// lost are values that the data file has damaged, by where they are now. What the log sets or
-	// deletes is not lost. renamed finds those that the log gives another key.
+	// lost are values that are damaged in the data file, by their present places. Values that
+	// the log sets or deletes are not lost. renamed finds those to which the log gives another
+	// key.
 	lost    map[spot]*lostValue
 	renamed func(id uint64, typ object.Type) *lostValue
 
@@ -86,7 +87,7 @@ func newOldLog(dir string) *oldLog {
 	}
 }
 
-// since notes the state of the last checkpoint, with which the log begins.
+// since sets the state of the last checkpoint, with which the log begins.
 func (l *oldLog) since(st format.State, guess bool) {
 	l.state, l.guess, l.highest, l.next = st, guess, st.Generation, st.NextSpace
 }
@@ -97,7 +98,7 @@ func (l *oldLog) salvage(batch func(lsn uint64, batch []byte) error,
 		l.state.First, batch, gap)
 }
 
-// survey reads the log and finds out what is stated and what is doubtful.
+// survey reads the log and finds out which keys are stated and which are doubtful.
 func (l *oldLog) survey() (err error) {
 	l.meter.Begin("reading the log")
 	l.report, err = l.salvage(l.batch, func(g wal.Gap) error {
@@ -113,7 +114,7 @@ func (l *oldLog) survey() (err error) {
 	return err
 }
 
-// batch is the survey of one batch.
+// batch surveys one batch.
 func (l *oldLog) batch(_ uint64, batch []byte) error {
 	f := format.Fields{Rest: batch}
 	for len(f.Rest) > 0 {
@@ -136,14 +137,14 @@ func (l *oldLog) batch(_ uint64, batch []byte) error {
 	return nil
 }
 
-// onDisk notes that the data file has something of a value.
+// onDisk records that the data file has elements of a value.
 func (l *oldLog) onDisk(id uint64) {
 	if !l.known[id] {
 		l.known[id] = false
 	}
 }
 
-// follow takes down what becomes of lost values.
+// follow records what a record means for lost values.
 func (l *oldLog) follow(r *format.Record) {
 	switch r.Tag {
 	case format.RecPut, format.RecLarge, format.RecDelete:
@@ -168,7 +169,7 @@ func (l *oldLog) follow(r *format.Record) {
 	}
 }
 
-// meet notes a keyspace.
+// meet records that a record mentions a keyspace.
 func (l *oldLog) meet(space uint32) {
 	if _, met := l.spaces[space]; !met && space != format.SystemSpace &&
 		(space >= l.next || l.guess) {
@@ -176,7 +177,7 @@ func (l *oldLog) meet(space uint32) {
 	}
 }
 
-// strays are the keyspaces that must be some database's, and that no record makes.
+// strays returns the keyspaces that must belong to some database and that no record makes.
 func (l *oldLog) strays() (ids []uint32) {
 	for id, made := range l.spaces {
 		if !made && (l.gaps > 0 || l.guess) && !slices.Contains(l.state.Spaces, id) {
@@ -187,7 +188,7 @@ func (l *oldLog) strays() (ids []uint32) {
 	return ids
 }
 
-// note takes down what a record behind a gap says of its key.
+// note records what a record after a gap says about its key.
 func (l *oldLog) note(r *format.Record) {
 	at := spot{r.Space, string(r.Key)}
 	switch r.Tag {
@@ -208,13 +209,13 @@ func (l *oldLog) note(r *format.Record) {
 	}
 }
 
-// knownWhole notes that the log states all of a key: nothing before it matters.
+// knownWhole records that the log states all of a key, so nothing before matters.
 func (l *oldLog) knownWhole(at spot) {
 	l.stated[at] = true
 	delete(l.doubts, at)
 }
 
-// changed notes that a record states something of a key, and not all.
+// changed records that a record states a part of a key, but not all.
 func (l *oldLog) changed(at spot, r *format.Record) {
 	lost := r.ID != 0 && l.isLost(r.ID)
 	switch {
@@ -231,11 +232,11 @@ func (l *oldLog) changed(at spot, r *format.Record) {
 	}
 }
 
-// isStated says whether a key is as it was at the end, as far as that depends on the log.
+// isStated reports whether a key is as it was at the end, as far as that depends on the log.
 func (l *oldLog) isStated(at spot) bool { return l.gaps == 0 || l.stated[at] || l.fresh[at.space] }
 
-// copyTo writes the log into a new directory as far as it is sound, rewritten where a gap has lost
-// what a batch needs, and returns the number of its first segment.
+// copyTo writes the log into a new directory, as far as it is sound. It rewrites batches that need
+// what a gap has lost. It returns the number of the first segment.
 func (l *oldLog) copyTo(dir string, o *storage.Options) (first uint64, err error) {
 	log, err := newLog(dir, o)
 	if err != nil {
@@ -265,7 +266,7 @@ func (l *oldLog) copyTo(dir string, o *storage.Options) (first uint64, err error
 	return log.First(), errors.Join(err, log.Close())
 }
 
-// commitBytes is how much of a copied log is written at a time.
+// commitBytes is how many bytes of a copied log are written at a time.
 const commitBytes = 1 << 20
 
 // newLog makes an empty log.
@@ -276,13 +277,14 @@ func newLog(dir string, o *storage.Options) (*wal.Log, error) {
 	}, 0, nil)
 }
 
-// isLost says whether a value was made in a gap.
+// isLost reports whether a value was created in a gap.
 func (l *oldLog) isLost(id uint64) bool {
 	_, known := l.known[id]
 	return id > l.highest && !known
 }
 
-// rewrite gives a batch that makes the values that it changes and that were made in a gap.
+// rewrite returns a batch that also creates the values that it changes and that were created in a
+// gap.
 func (l *oldLog) rewrite(batch []byte) []byte {
 	l.out = l.out[:0]
 	f := format.Fields{Rest: batch}
@@ -295,7 +297,8 @@ func (l *oldLog) rewrite(batch []byte) []byte {
 		whole := batch[from : len(batch)-len(f.Rest)]
 		if r.ID != 0 && r.Tag != format.RecLarge && l.isLost(r.ID) && !l.begun[r.ID] {
 			if r.Tag == format.RecLink && r.Type == object.TypeString {
-				// It is gone from one key, and unknown at the other.
+				// One key loses the string, and the content of the other is
+				// unknown.
 				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete,
 					uint64(r.Space)), r.Key)
 				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete,
@@ -338,10 +341,10 @@ func (l *oldLog) reportGaps(lost, note func(format string, args ...any)) {
 	}
 }
 
-// maxNamed is how many keys a gap is said to be about.
+// maxNamed bounds how many keys are named for a gap.
 const maxNamed = 10
 
-// keysIn are the keys that damaged bytes of a batch seem to be about.
+// keysIn returns the names of the keys that damaged bytes of a batch seem to be about.
 func (l *oldLog) keysIn(batch []byte) (keys []string) {
 	f := format.Fields{Rest: batch}
 	for len(f.Rest) > 0 && len(keys) < maxNamed {
@@ -358,7 +361,7 @@ func (l *oldLog) keysIn(batch []byte) (keys []string) {
 	return keys
 }
 
-// are says that there are so many keys.
+// are returns a number of keys with the verb: "1 key is", "2 keys are".
 func are(keys int64) string {
 	if keys == 1 {
 		return "1 key is"
@@ -366,7 +369,7 @@ func are(keys int64) string {
 	return count(keys, "key") + " are"
 }
 
-// count says how many there are of something.
+// count returns a number with a noun in singular or plural.
 func count[N uint64 | int64 | int](n N, what string) string {
 	if n == 1 {
 		return "1 " + what

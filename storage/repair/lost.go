@@ -15,13 +15,13 @@ import (
 )
 
 // A value that is incomplete in the data file is found by its key's record, which is damaged or has
-// more elements than are left. A value that was renamed may have no record: a checkpoint that did
-// not finish had removed that of the old name and not written that of the new one. Such a value is
-// found by the rename in the log. The log also says where each of these values is at the end, and
-// which were set or deleted later. Repair names the keys of the others. Of a string with a missing
-// piece nothing is saved: there would be zeros in its place.
+// more elements than are left. A value that was renamed may have no record: an unfinished
+// checkpoint may have removed the record of the old name and not yet written that of the new one.
+// Such a value is found by the rename in the log. The log also tells where each of these values is
+// at the end, and which were set or deleted later. Repair names the keys of the others. If a piece
+// of a string is missing, nothing of it is saved; otherwise zeros would replace the piece.
 
-// lostValue is a value that the data file has not, or not all of.
+// lostValue is a value that the data file lacks, or has only in part.
 type lostValue struct {
 	at   spot   // of its record; the log may have renamed it since
 	id   uint64 // 0 if its record is damaged
@@ -29,14 +29,14 @@ type lostValue struct {
 	left bool // some of its elements are left
 }
 
-// storedValue is what the data file has of the elements of a value.
+// storedValue has what the data file contains of the elements of a value.
 type storedValue struct {
 	count   int
 	first   int64 // when its first element is due, 0: never
 	named   bool  // a record names it
 	damaged bool  // an element fails its checksum
-	// Of a string: the number of its last piece and the length of that, and how many pieces are not
-	// full.
+	// For a string: the number of its last piece, that piece's length, and how many pieces are
+	// not full.
 	last   uint64
 	length int
 	short  int
@@ -67,17 +67,19 @@ func (v *storedValue) add(elem, val []byte, deadline int64) {
 	}
 }
 
-// isString says whether the pieces of a string follow each other to one that is not full, so that
-// none is missing.
+// isString reports whether the pieces of a string are complete: they follow each other up to one
+// that is not full.
 func (v *storedValue) isString() bool {
 	return v.last+1 == uint64(v.count) && v.short == 1 && v.length < object.ChunkSize
 }
 
-// notWhole says what is lost of the value of a record that is stored by element; nil if nothing is.
+// notWhole returns what is lost of the value of a record that is stored by element; nil if nothing
+// is.
 func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	v, n := sv.values[im.ID], im.Elements()
 	if !sv.damaged || v.count == n && (!v.damaged || im.Type == object.TypeString && v.isString()) {
-		// A damaged element may have another value's id: no piece of this string is missing.
+		// A damaged element may have another value's id, but this string has all of its
+		// pieces.
 		return nil
 	}
 	l := &lostValue{id: im.ID, what: fmt.Sprintf("of %d the data file has %d left", n, v.count),
@@ -91,8 +93,9 @@ func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	return l
 }
 
-// renamed says what is lost of a value that the log gives another key; nil if nothing is, as far as
-// the data file says. If no record names it, nothing says how many elements it had.
+// renamed returns what is lost of a value to which the log gives another key. It returns nil if
+// nothing is lost as far as the data file shows. If no record names the value, it is unknown how
+// many elements it had.
 func (sv *salvage) renamed(id uint64, typ object.Type) *lostValue {
 	v := sv.values[id]
 	if l := sv.partial[id]; l != nil || !sv.damaged || v != nil && v.named {
@@ -147,7 +150,7 @@ func (sv *salvage) reportLost(s *storage.Store) {
 	}
 }
 
-// dropElements deletes what was saved of a value that is not to be used.
+// dropElements deletes the saved elements of a value that is not to be used.
 func (sv *salvage) dropElements(id uint64) error {
 	if err := sv.flush(); err != nil {
 		return err

@@ -29,7 +29,8 @@ type dataReader struct {
 	garbage  map[string]bool
 }
 
-// readData reads and checks a data file. The error says that it cannot be read at all.
+// readData reads and checks a data file. It returns an error only if the file cannot be read at
+// all.
 func readData(path string, meter *progress.Meter, found func(Finding)) (*dataReader, error) {
 	r := &dataReader{path: path, found: found, meter: meter, slots: map[string]format.SlotEntry{},
 		due: map[string]format.Times{}, garbage: map[string]bool{}}
@@ -65,7 +66,7 @@ func readData(path string, meter *progress.Meter, found func(Finding)) (*dataRea
 	return r, nil
 }
 
-// open finds the newest state of the file that can be read; f is nil if there is none.
+// open opens the newest state of the file that can be read. Without one, it leaves f nil.
 func (r *dataReader) open() (err error) {
 	if r.file, err = os.Open(r.path); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (r *dataReader) at(bucket, key []byte, format string, args ...any) {
 		What: fmt.Sprintf(format, args...)})
 }
 
-// each visits what can be read of a bucket.
+// each visits the entries of a bucket that can be read.
 func (r *dataReader) each(bucket []byte, fn func(k, v []byte)) {
 	tree, err := r.f.Bucket(bucket)
 	if err != nil {
@@ -212,7 +213,7 @@ func (r *dataReader) times() {
 	}
 }
 
-// pending are the entries of ttl that are still to be made, or removed (nil).
+// pending returns the entries of ttl that are still to be made (or removed: nil).
 func (r *dataReader) pending() map[string][]byte {
 	var d format.Moves
 	r.each(format.BucketPending, func(k, v []byte) {
@@ -224,8 +225,8 @@ func (r *dataReader) pending() map[string][]byte {
 	return d.Entries()
 }
 
-// slot compares a slot's entry with its records. Those of a keyspace that is being deleted go
-// before the entry does.
+// slot compares a slot's entry with its records. In a keyspace that is being deleted, records are
+// deleted before the entry, so there the two may differ.
 func (r *dataReader) slot(at, v []byte) {
 	n := format.ParseSlotKey(at)
 	says, ok := format.ParseSlot(at, v)

@@ -16,17 +16,17 @@ import (
 	"keyp/storage/wal"
 )
 
-// Repair makes a new data directory from the remains of a damaged one. The old one stays as it is.
-// Nothing is guessed: saved data has a checksum that matches.
+// Repair makes a new data directory from the remains of a damaged one. The old one stays unchanged.
+// Nothing is guessed: saved data has a matching checksum.
 //
-//  1. salvage.go makes a new data file of all sound records and elements that the old one has:
-//     those that its trees lead to, and those on pages that are cut off from them. Counts,
-//     digests and ttl are made again from the records.
-//  2. The new directory is opened as any, and the old log is replayed, as far as it is sound,
-//     also behind damage: repair_log.go says what that is worth.
-//  3. A checkpoint writes what came of it into the new data file.
+//  1. salvage.go makes a new data file from all sound records and elements of the old one. They
+//     are in its trees, or on pages that are cut off from the trees. Counts, digests and ttl are
+//     computed again from the records.
+//  2. The new directory is opened as usual, and the old log is replayed as far as it is sound,
+//     also after damage. log.go says which of its records are trusted.
+//  3. A checkpoint writes the result into the new data file.
 //
-// The new directory gets its name when all that is done.
+// Then the new directory gets its name.
 
 // Loss is something that Repair could not save.
 type Loss struct {
@@ -52,9 +52,9 @@ type Repaired struct {
 	spaces                    []uint32 // by database number
 }
 
-// Stated reports whether a key is as it was at the end, as far as that depends on the log: there
-// was no gap, or what stands behind the last one says all of the key. The database behind the last
-// one is the server's own.
+// Stated reports whether a key is as it was at the end, as far as that depends on the log. This is
+// so if there was no gap, or if records after the last gap state all of the key. The database after
+// the last one is the server's own.
 func (r Repaired) Stated(db int, name string) bool {
 	space := uint32(format.SystemSpace)
 	if db < len(r.spaces) {
@@ -63,9 +63,9 @@ func (r Repaired) Stated(db int, name string) bool {
 	return r.log.isStated(spot{space, name})
 }
 
-// Repair saves what can be saved of the data directory o.Dir into to, which must not exist, and
-// reports all that could not be. With an error there is no directory to.
-// No server may use o.Dir.
+// Repair saves what it can of the data directory o.Dir into the directory to, which must not exist.
+// It reports everything that it could not save. After an error there is no directory to. For the
+// directory of a member of a group the error is ErrMember. No server may use o.Dir.
 func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err error) {
 	if err := o.Complete(); err != nil {
 		return got, err
@@ -113,15 +113,16 @@ func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err 
 	return got, vfs.OS.SyncDir(filepath.Dir(to))
 }
 
-// ReplaceMember is what to do with the directory of a member that is damaged.
+// ReplaceMember is advice for the damaged directory of a member.
 const ReplaceMember = "what one member has lost the others have: `keyp cluster remove` the member, and `keyp cluster add` it again with an empty directory. " +
 	"If no majority of the others is left, restore a backup, or `keyp cluster recover` the directory of another member"
 
-// ErrMember: the directory is a member's of a group, which has what it lost from the others.
+// ErrMember is returned if the directory belongs to a member of a group. The other members have
+// what it lost.
 var ErrMember = errors.New("the directory belongs to a member of a group, and " + ReplaceMember)
 
-// ofMember reports whether the data file's state says that the directory is a member's, as far as
-// it can be read.
+// ofMember reports whether the state in the data file says that the directory belongs to a member.
+// It returns false if the state cannot be read.
 func ofMember(dir string) bool {
 	r := dataReader{path: filepath.Join(dir, format.DataName), found: func(Finding) {}}
 	if err := r.open(); err != nil {
@@ -134,7 +135,7 @@ func ofMember(dir string) bool {
 	return r.state.Member
 }
 
-// unfinished is what a new directory's name ends with until all is in it.
+// unfinished is the end of a new directory's name until the directory is complete.
 const unfinished = ".unfinished"
 
 type repair struct {
@@ -159,7 +160,7 @@ func (r *repair) run() (got Repaired, err error) {
 	})
 	s, err := r.open(sv)
 	if err != nil {
-		// The log may need what is gone.
+		// The log may need data that is lost.
 		r.lost("all of the log: it cannot be applied to what is left of the data file: %v", err)
 		got.Log = wal.Report{}
 		if err := r.emptyLog(); err != nil {
@@ -203,7 +204,7 @@ func (r *repair) open(sv *salvage) (*storage.Store, error) {
 	return s, err
 }
 
-// emptyLog puts an empty log in the place of the new directory's.
+// emptyLog replaces the log of the new directory by an empty one.
 func (r *repair) emptyLog() error {
 	dir := filepath.Join(r.to, format.LogDir)
 	if err := os.RemoveAll(dir); err != nil {
@@ -216,7 +217,7 @@ func (r *repair) emptyLog() error {
 	return log.Close()
 }
 
-// doubts reports what the gaps of the log make doubtful, of so many keys.
+// doubts reports what the gaps of the log make doubtful. keys is the number of all keys.
 func (r *repair) doubts(s *storage.Store, sv *salvage, keys int64) {
 	l := sv.log
 	for at := range l.stated {
@@ -243,7 +244,7 @@ func (r *repair) doubts(s *storage.Store, sv *salvage, keys int64) {
 	}
 }
 
-// lowestSegment is the number of the first segment of a log, 0 if there is none.
+// lowestSegment returns the number of the first segment of a log; 0 if there is none.
 func lowestSegment(dir string) (number uint64) {
 	names, _ := filepath.Glob(filepath.Join(dir, "wal-*.log")) // sorted, as the numbers in them are
 	if len(names) > 0 {

@@ -18,7 +18,7 @@ import (
 	"keyp/storage/object"
 )
 
-// salvage makes a data file of the sound entries of a damaged one.
+// salvage makes a data file from the sound entries of a damaged one.
 type salvage struct {
 	old    *dataReader
 	log    *oldLog
@@ -26,7 +26,8 @@ type salvage struct {
 
 	state format.State
 	seed  format.Seed
-	// seedKnown: the old file has the same seed, and so the same names on disk.
+	// seedKnown: the old file's seed is readable and is used again, so that names on disk stay
+	// the same.
 	seedKnown bool
 	db        *bolt.DB
 	put       []saved
@@ -34,7 +35,8 @@ type salvage struct {
 	elements  int64
 	values    map[uint64]*storedValue     // that have elements
 	slots     map[string]format.SlotEntry // as they are saved
-	// Of keys whose records are damaged, or whose values are not whole, by place.
+	// missing and partial describe keys whose records are damaged or whose values are
+	// incomplete. missing is by their place in bucket values.
 	missing map[string]*lostValue
 	partial map[uint64]*lostValue // those that are known by the value's id
 	due     format.Deadlines      // of records whose times are damaged
@@ -43,7 +45,7 @@ type salvage struct {
 	damaged bool                  // some elements may be missing
 }
 
-// batchBytes bounds a transaction that writes the new file.
+// batchBytes bounds a transaction that writes the new file, in bytes.
 const batchBytes = 32 << 20
 
 // saved is an entry on its way to the new file.
@@ -61,7 +63,7 @@ func newSalvage(dir string, report func(Loss)) *salvage {
 	}
 }
 
-// lost reports what is not saved, note what is damaged.
+// lost reports data that is not saved; note reports damage.
 func (sv *salvage) lost(format string, args ...any) {
 	sv.report(Loss{What: fmt.Sprintf(format, args...)})
 }
@@ -71,7 +73,7 @@ func (sv *salvage) note(format string, args ...any) {
 	sv.report(Loss{What: "data file: " + fmt.Sprintf(format, args...), Kind: Note})
 }
 
-// run writes the new file, with the defaults of o where the old one does not say.
+// run writes the new file. Where the old file does not say, it uses the settings of o.
 func (sv *salvage) run(path string, o *storage.Options) (err error) {
 	old := sv.old
 	old.found = func(f Finding) { sv.note("%v", f) }
@@ -119,8 +121,8 @@ func (sv *salvage) save(o *storage.Options) error {
 	if err := sv.dues(); err != nil {
 		return err
 	}
-	// Records come last: whether one is whole its elements say. What is cut off is known when
-	// all trees were walked.
+	// Records come after elements, which show whether a record's value is whole. Which pages
+	// are cut off is known after all trees were walked.
 	for _, name := range format.Buckets {
 		pass := func(_, _ []byte) error { return nil }
 		if bytes.Equal(name, format.BucketElements) {
@@ -142,7 +144,7 @@ func (sv *salvage) save(o *storage.Options) error {
 	return sv.finish(o)
 }
 
-// chooseMeta takes the other meta page if the newest one leads to nothing that can be read.
+// chooseMeta uses the other meta page if the newest one does not lead to a readable bucket meta.
 func (sv *salvage) chooseMeta() error {
 	old := sv.old
 	if _, err := old.f.Bucket(format.BucketMeta); err == nil {
@@ -174,7 +176,7 @@ func (sv *salvage) chooseMeta() error {
 	return nil
 }
 
-// meta reads what the old file says of itself.
+// meta reads the bucket meta of the old file.
 func (sv *salvage) meta(o *storage.Options) error {
 	all := map[string][]byte{}
 	if sv.old.f != nil {
@@ -204,7 +206,7 @@ func (sv *salvage) meta(o *storage.Options) error {
 	return nil
 }
 
-// eachOf visits what can be read of a bucket of the old file.
+// eachOf visits the entries of a bucket of the old file that can be read.
 func (sv *salvage) eachOf(bucket []byte, bad func(error), fn func(k, v []byte) error) error {
 	tree, err := sv.old.f.Bucket(bucket)
 	if err != nil {
@@ -214,10 +216,10 @@ func (sv *salvage) eachOf(bucket []byte, bad func(error), fn func(k, v []byte) e
 	return tree.Each(nil, func(d *boltfile.Damage) { bad(d) }, fn)
 }
 
-// quiet is for damage that was reported.
+// quiet ignores damage, because it was reported before.
 func quiet(error) {}
 
-// bad reports damage of a bucket.
+// bad returns a function that reports damage of a bucket.
 func (sv *salvage) bad(bucket []byte) func(error) {
 	return func(err error) {
 		sv.damaged = sv.damaged || bytes.Equal(bucket, format.BucketElements)
@@ -231,7 +233,8 @@ func (sv *salvage) bad(bucket []byte) func(error) {
 	}
 }
 
-// cutOff takes the records, or else the elements, that no tree leads to.
+// cutOff returns a function that saves the records, or else the elements, of pages to which no tree
+// leads.
 func (sv *salvage) cutOff(records bool) func(page uint64, k, v []byte) error {
 	last := uint64(0)
 	return func(page uint64, k, v []byte) error {
@@ -269,7 +272,7 @@ func (sv *salvage) element(at, v []byte) error {
 	return sv.write(format.BucketElements, bytes.Clone(at), bytes.Clone(v))
 }
 
-// dues finds what ttl says of the records whose times are damaged.
+// dues finds the times in ttl for the records whose times are damaged.
 func (sv *salvage) dues() error {
 	err := sv.eachOf(format.BucketValues, quiet, func(at, v []byte) error {
 		if im, err := format.ParseImage(at, v); err == nil && im.BadTime {
@@ -291,7 +294,7 @@ func (sv *salvage) dues() error {
 	return err
 }
 
-// repairTimes gives a record the times that ttl and its elements have.
+// repairTimes restores a record's times from ttl and from its elements.
 func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	switch {
 	case !sv.due.Repair(at, im):
@@ -313,8 +316,8 @@ func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	}
 }
 
-// nameOf is the key that an entry of values is about, as its place says; false if that is damaged,
-// or says only a digest of it.
+// nameOf returns the name of a key from the place of its entry in bucket values. ok is false if the
+// place is damaged or has only a digest of the name.
 func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
 	if len(at) <= format.PrefixLen || at[format.PrefixLen] != 0 {
 		return "", false
@@ -328,13 +331,13 @@ func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
 	return string(k.Name), bytes.Equal(format.DiskKey(nil, binary.BigEndian.Uint32(at), k), at)
 }
 
-// sawID notes that the data file has something of a value.
+// sawID records that the data file has elements or the record of a value.
 func (sv *salvage) sawID(id uint64) {
 	sv.log.onDisk(id)
 	sv.state.Generation = max(sv.state.Generation, id)
 }
 
-// record saves a record, with its entry in ttl.
+// record saves a record and its entry in ttl.
 func (sv *salvage) record(at, v []byte) error {
 	im, err := format.ParseImage(at, v)
 	if err != nil {
@@ -382,7 +385,7 @@ func (sv *salvage) record(at, v []byte) error {
 	return sv.write(format.BucketValues, at, v)
 }
 
-// finish writes what belongs to the records, and meta.
+// finish writes everything that depends on the records, and bucket meta.
 func (sv *salvage) finish(o *storage.Options) error {
 	if sv.old.f != nil {
 		err := sv.eachOf(format.BucketGarbage, quiet, func(item, sum []byte) error {
@@ -414,7 +417,7 @@ func (sv *salvage) finish(o *storage.Options) error {
 		return err
 	}
 	sv.databases(o)
-	// The log is in the data file's state by its first segment.
+	// The state in the data file names the first segment of the log.
 	var err error
 	to := filepath.Join(filepath.Dir(sv.db.Path()), format.LogDir)
 	if sv.state.First, err = sv.log.copyTo(to, o); err != nil {
@@ -428,9 +431,9 @@ func (sv *salvage) finish(o *storage.Options) error {
 	return sv.flush()
 }
 
-// databases gives each keyspace that no database is known to have to one. A directory begins with
-// 1, 2 … for the databases 0, 1 …; where nothing is known, that is the guess, and others are those
-// of the databases between.
+// databases assigns each stray keyspace to a database. A new directory has the keyspaces 1, 2 … for
+// the databases 0, 1 …. If the state is a guess, that assignment is assumed, and other keyspaces
+// get the free databases between.
 func (sv *salvage) databases(o *storage.Options) {
 	st, strays := &sv.state, sv.log.strays()
 	for _, id := range strays {
@@ -465,7 +468,7 @@ func (sv *salvage) databases(o *storage.Options) {
 	}
 }
 
-// compareSlot reports keys that were there without a trace.
+// compareSlot reports keys of a slot that are missing without a trace.
 func (sv *salvage) compareSlot(at, v []byte) error {
 	n := format.ParseSlotKey(at)
 	says, ok := format.ParseSlot(at, v)
@@ -486,7 +489,7 @@ func (sv *salvage) knownMissing(slot []byte) (n int64) {
 	return n
 }
 
-// database names the database of a keyspace.
+// database returns the name of a keyspace's database, for reports.
 func (sv *salvage) database(space uint32) string {
 	if space == format.SystemSpace {
 		return "of the server itself"
@@ -497,7 +500,7 @@ func (sv *salvage) database(space uint32) string {
 	return fmt.Sprintf("(keyspace %d)", space)
 }
 
-// write puts an entry into the new file, in transactions of bounded size.
+// write adds an entry to the new file. Transactions have a bounded size.
 func (sv *salvage) write(bucket, key, value []byte) error {
 	sv.put = append(sv.put, saved{bucket, key, value})
 	if sv.size += len(key) + len(value); sv.size < batchBytes {

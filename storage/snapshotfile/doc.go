@@ -10,8 +10,8 @@
 //	end      'e' 1, pieces and records 4, bytes of them 8, CRC-32C 4
 //
 // Numbers are little-endian. Each CRC continues from the one before it, over everything between
-// that and itself. So a piece that is missing, stands twice or elsewhere is found, and only a
-// stream with its end is whole. Bytes that no piece covers are zeros.
+// that and itself. So a piece that is missing, repeated or misplaced is found, and only a stream
+// with its end is whole. Bytes that no piece covers are zeros.
 //
 // A stream needs nothing else to be verified (Verify), so it may be a file (Keep) as well as what a
 // connection carries.

@@ -10,45 +10,46 @@ import (
 	"io"
 )
 
-// Header says what the stream is a copy of.
+// Header describes the file that the stream is a copy of.
 type Header struct {
-	// Format is that of the stream: Version.
+	// Format is the format of the stream: Version.
 	Format int `json:"format"`
-	// DataFormat is that of the data file, PageSize its unit, and Size its length; all in bytes.
+	// DataFormat is the format of the data file. PageSize and Size are its page size and its
+	// length, in bytes.
 	DataFormat int   `json:"data_format"`
 	PageSize   int   `json:"page_size"`
 	Size       int64 `json:"size"`
-	// Member: the data file is of a member of a group, whose log has one position for all.
+	// Member: the data file belongs to a member of a group, whose log has one position for all.
 	Member bool `json:"member,omitempty"`
-	// Segment and Position are the place in the log from which on the data file needs it, and
-	// Through is the position up to which it does: before all up to there is replayed the data is
-	// of no one moment.
+	// Segment and Position are the place in the log from which on the data file needs it.
+	// Through is the position up to which it needs the log. Until all up to there is replayed,
+	// the data is not of one moment.
 	Segment  uint64 `json:"segment"`
 	Position uint64 `json:"position"`
 	Through  uint64 `json:"through"`
-	// Time is when the copy was begun, Unix ms, and Server the version of the server.
+	// Time is when the copy began, in Unix ms. Server is the version of the server.
 	Time   int64  `json:"time"`
 	Server string `json:"server,omitempty"`
-	// Keys and Deadlines are how many there were at Position, or of a backup about at Through,
-	// those that were due and not removed included.
+	// Keys and Deadlines are the numbers at Position, or in a backup about those at Through.
+	// They include what was due and not yet removed.
 	Keys      int64 `json:"keys"`
 	Deadlines int64 `json:"deadlines"`
-	// Note is the sender's own.
+	// Note is for the sender's own use.
 	Note []byte `json:"note,omitempty"`
 }
 
 // Version is the format that is written, and the only one that is read.
 const Version = 1
 
-// MaxPiece is the largest piece and MaxRecord the largest record, in bytes; maxHeader the longest
-// header.
+// MaxPiece is the largest piece, MaxRecord the largest record, and maxHeader the largest header, in
+// bytes.
 const (
 	MaxPiece  = 1 << 20
 	MaxRecord = 4 << 20
 	maxHeader = 1 << 20
 )
 
-// ErrBad: the stream is damaged, cut, or none of this format.
+// ErrBad is returned if the stream is damaged, truncated, or not of this format.
 var ErrBad = errors.New("snapshotfile: the stream is not whole and sound")
 
 func bad(format string, args ...any) error {
@@ -78,7 +79,7 @@ type Writer struct {
 	bytes uint64
 }
 
-// NewWriter begins a stream. Format of the header is set here.
+// NewWriter writes the beginning of a stream. It sets the Format of the header.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	h.Format = Version
 	text, err := json.Marshal(h)
@@ -111,8 +112,8 @@ func (w *Writer) put(parts ...[]byte) error {
 	return nil
 }
 
-// Piece writes a piece of the data file, at most MaxPiece bytes, from an offset on that is behind
-// the piece before.
+// Piece writes a piece of the data file, of 1 to MaxPiece bytes. The offset must be after the
+// previous piece.
 func (w *Writer) Piece(offset int64, b []byte) error {
 	if len(b) == 0 || len(b) > MaxPiece {
 		return fmt.Errorf("snapshotfile: a piece of %d bytes", len(b))
@@ -120,7 +121,8 @@ func (w *Writer) Piece(offset int64, b []byte) error {
 	return w.part(pieceTag, uint64(offset), b)
 }
 
-// Record writes a record, at most MaxRecord bytes, behind all pieces. The position is the sender's.
+// Record writes a record of at most MaxRecord bytes. All pieces must be written before. The meaning
+// of position is up to the sender.
 func (w *Writer) Record(position uint64, b []byte) error {
 	if len(b) > MaxRecord {
 		return fmt.Errorf("snapshotfile: a record of %d bytes", len(b))
@@ -151,7 +153,7 @@ func (w *Writer) End() error {
 
 // Reader reads a stream, and trusts nothing of it.
 type Reader struct {
-	// Header is what stands in front.
+	// Header is the header of the stream.
 	Header Header
 
 	r       io.Reader
@@ -163,7 +165,7 @@ type Reader struct {
 	buf     []byte
 }
 
-// NewReader reads the header. An error is ErrBad, or one of reading.
+// NewReader reads the header. Errors are ErrBad and those of reading.
 func NewReader(r io.Reader) (*Reader, error) {
 	from := &Reader{r: r}
 	var head [len(magic) + headerHead]byte
@@ -197,7 +199,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return from, nil
 }
 
-// read fills b; a stream that ends before is bad.
+// read fills b. If the stream ends too early, the error is ErrBad.
 func (r *Reader) read(b []byte) error {
 	_, err := io.ReadFull(r.r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -206,7 +208,7 @@ func (r *Reader) read(b []byte) error {
 	return err
 }
 
-// agrees goes on with the checksum, and compares it.
+// agrees continues the checksum and compares it with want.
 func (r *Reader) agrees(want uint32, parts ...[]byte) bool {
 	for _, p := range parts {
 		r.crc = crc32.Update(r.crc, table, p)
@@ -223,8 +225,8 @@ type Part struct {
 	Bytes  []byte // valid until the next call
 }
 
-// Next gives the next part. At the end of the stream it returns io.EOF, and only then all was
-// whole.
+// Next returns the next part. At the end of the stream it returns io.EOF. Only then is the stream
+// known to be whole.
 func (r *Reader) Next() (p Part, err error) {
 	var head [partHead]byte
 	if err := r.read(head[:]); err != nil {
