@@ -244,45 +244,86 @@ func TestSalvage(t *testing.T) {
 		}
 		bad := bytes.Clone(data)
 		clear(bad[id*testPage:][:testPage])
-		f, err := Open(bytes.NewReader(bad), int64(len(bad)), testPage)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Prove(); err == nil {
-			continue // an old page
-		}
-		branches++
-		s := f.Begin()
-		got := map[string]string{}
-		for _, name := range testBuckets {
-			b, err := f.Bucket([]byte(name))
-			if err == nil {
-				err = b.Each(nil, func(*Damage) {}, func(k, v []byte) error {
-					got[string(k)] = string(v)
-					return nil
-				})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Rest(func(_ uint64, k, v []byte) error {
-			got[string(k)] = string(v)
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range testBuckets {
-			for k := range want[name] {
-				if _, ok := got[k]; !ok {
-					t.Fatalf("without page %d there is no %q", id, k)
-				}
-			}
+		if salvaged(t, bad, want, fmt.Sprintf("page %d is zero", id)) {
+			branches++
 		}
 	}
 	if branches == 0 {
 		t.Error("no branch page is in use")
 	}
+}
+
+// TestSalvageHeaders: a header that names another page, or too many pages, hides no entry
+// of the page and leads a walk neither beyond the file nor past others' pages.
+func TestSalvageHeaders(t *testing.T) {
+	data, want := makeFile(t, rand.New(rand.NewPCG(9, 10)))
+	pages := uint64(len(data) / testPage)
+	damaged := 0
+	for id := uint64(2); id < pages; id++ {
+		if kind := data[id*testPage+8]; kind != kindBranch && kind != kindLeaf ||
+			le.Uint64(data[id*testPage:]) != id {
+			continue
+		}
+		overflow := uint64(le.Uint32(data[id*testPage+12:]))
+		for _, named := range []uint64{id, id + 1, 1 << 40} {
+			for _, claims := range []uint64{overflow, pages - id, pages - 1, pages, 1<<32 - 1} {
+				if claims != overflow && overflow > 0 {
+					continue // how many pages it has is lost
+				}
+				bad := bytes.Clone(data)
+				le.PutUint64(bad[id*testPage:], named)
+				le.PutUint32(bad[id*testPage+12:], uint32(claims))
+				if salvaged(t, bad, want, fmt.Sprintf("page %d names page %d, and %d further pages",
+					id, named, claims)) {
+					damaged++
+				}
+			}
+		}
+	}
+	if damaged == 0 {
+		t.Error("no page was in use")
+	}
+}
+
+// salvaged expects that a file that is damaged in one place still gives all entries. It returns
+// false if the place is not in use, or leads to the buckets.
+func salvaged(t *testing.T, bad []byte, want map[string]map[string]string, what string) bool {
+	t.Helper()
+	f, err := Open(bytes.NewReader(bad), int64(len(bad)), testPage)
+	if err != nil {
+		t.Fatal(what, err)
+	}
+	if _, err := f.Prove(); err == nil {
+		return false // an old page
+	}
+	s := f.Begin()
+	got := map[string]string{}
+	for _, name := range testBuckets {
+		b, err := f.Bucket([]byte(name))
+		if err != nil {
+			return false // the page has the buckets themselves
+		}
+		if err := b.Each(nil, func(*Damage) {}, func(k, v []byte) error {
+			got[string(k)] = string(v)
+			return nil
+		}); err != nil {
+			t.Fatal(what, err)
+		}
+	}
+	if err := s.Rest(func(_ uint64, k, v []byte) error {
+		got[string(k)] = string(v)
+		return nil
+	}); err != nil {
+		t.Fatal(what, err)
+	}
+	for _, name := range testBuckets {
+		for k := range want[name] {
+			if _, ok := got[k]; !ok {
+				t.Fatalf("%s: there is no %q", what, k)
+			}
+		}
+	}
+	return true
 }
 
 func TestMetaPages(t *testing.T) {

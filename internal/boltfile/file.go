@@ -161,14 +161,16 @@ func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 	}
 	h = header{le.Uint16(page[8:]), int(le.Uint16(page[10:])), uint64(le.Uint32(page[12:]))}
 	if n := le.Uint64(page); n != id {
-		return h, page, f.damage(id, "its header names page %d", n)
+		err = f.damage(id, "its header names page %d", n)
 	}
 	if h.overflow >= f.pages-id {
 		return h, page, f.damage(id, "it claims %d further pages, beyond the end", h.overflow)
 	}
-	if h.overflow > 0 {
+	if h.overflow > 0 && (err == nil || f.salvage != nil) {
 		page = slices.Grow(page, int(h.overflow)*f.pageSize)[:(int(h.overflow)+1)*f.pageSize]
-		err = f.fill(id, page, f.pageSize)
+		if err2 := f.fill(id, page, f.pageSize); err2 != nil {
+			return h, page[:f.pageSize], err2
+		}
 	}
 	return h, page, err
 }

@@ -41,14 +41,12 @@ func (s *Salvage) come(id, overflow uint64) bool {
 }
 
 // restore reports whether a page with a damaged header still shows its kind. It then corrects the
-// rest of the header, so that the page can be read.
+// rest of the header to what was read of the page.
 func (s *Salvage) restore(h *header, page []byte) bool {
 	if len(page) < s.f.pageSize || h.kind != kindBranch && h.kind != kindLeaf {
 		return false
 	}
-	if h.overflow >= s.f.pages {
-		h.overflow = 0
-	}
+	h.overflow = uint64(len(page)/s.f.pageSize - 1)
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 
 // DelayQueue is a queue of jobs, ordered by their due times. Jobs with the same due time are in the
 // order in which they were added. An element is a job. Its key is the job's id, and its value is
+//
 //	┌────────────┬─────────┬────────────┬─────────┬─────────┐
 //	│ due        │ number  │ deliveries │ receipt │ payload │
 //	└────────────┴─────────┴────────────┴─────────┴─────────┘
