@@ -18,8 +18,8 @@ type Ctx struct {
 	Keys   []storage.Key // the declared keys, in the order of the arguments
 	// Runs are the parts of streams that the caller must read if the outcome is Load.
 	Runs []storage.Runs
-	Txn  *storage.Txn // has Keys locked, or pinned; nil in a job of scope Unlocked
-	// Scope says which data the call may touch. With the outcome Job, it is the scope of the job.
+	Txn  *storage.Txn // has Keys locked, or pinned; nil in a task of scope Unlocked
+	// Scope says which data the call may touch. With the outcome Task, it is the scope of the task.
 	Scope Scope
 	// Nested says that the command is part of EXEC or of a script. It must not wait, and a blocking
 	// command answers as if its time were up.
@@ -48,15 +48,15 @@ type Ctx struct {
 	misses  int64      // the same, and not found
 	met     fate
 	counted bool            // the error that is replied has been counted
-	apart   bool            // as a job of scope Global it needs nothing but its keys
-	writing bool            // a job that is counted as one that may write
-	late    bool            // a job that was queued, and whose command has to wait by now
-	work    context.Context // of a job that waits for another server; Cancel ends it
+	apart   bool            // as a task of scope Global it needs nothing but its keys
+	writing bool            // a task that is counted as one that may write
+	late    bool            // a task that was queued, and whose command has to wait by now
+	work    context.Context // of a task that waits for another server; Cancel ends it
 	cancel  context.CancelFunc
 	queue   *queue            // what EXEC runs
 	parent  *Ctx              // of a nested command
 	child   *Ctx              // is used again for each nested command
-	onLoop  func(func()) bool // of a global job
+	onLoop  func(func()) bool // of a global task
 	emitted []func(lsn uint64)
 	emits   int // bytes of what emitted and publications of nested commands hold
 }
@@ -64,7 +64,7 @@ type Ctx struct {
 // Past counts what happened to a call that was dispatched before. The session of the call keeps it.
 type Past struct {
 	Loads    int  // how often its keys were loaded
-	Offloads int  // how often it was a job that did nothing, since its keys changed meanwhile
+	Offloads int  // how often it was a task that did nothing, since its keys changed meanwhile
 	Waited   bool // it is blocked (ForUnblock) and runs once more: those who MONITOR have seen it
 }
 
@@ -76,8 +76,8 @@ const (
 	put                     // into the queue, for EXEC
 )
 
-// Cancel ends a job that waits for another server. The job ends soon, with an error. Any goroutine
-// may call Cancel.
+// Cancel ends a task that waits for another server. The task ends soon, with an error. Any
+// goroutine may call Cancel.
 func (c *Ctx) Cancel() {
 	if c.cancel != nil {
 		c.cancel()

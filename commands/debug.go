@@ -195,7 +195,7 @@ const maxClockOffset = 10 * 365 * 24 * 3600 * 1000
 // maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Hour
 
-// sleepScope is the scope of DEBUG SLEEP. Its session waits; within a transaction the job waits.
+// sleepScope is the scope of DEBUG SLEEP. Its session waits; within a transaction the task waits.
 func sleepScope(c *Ctx) Scope {
 	if c.Nested || c.Client.queue != nil {
 		return Unlocked

@@ -23,8 +23,8 @@ const (
 	// Load: some of c.Keys are not in memory. The command has not run, or its run had no effect.
 	// The caller calls Dispatch again when Store.Load has read them.
 	Load
-	// Job: the command has not run. It runs as a task of c.Scope, on any goroutine: see StartJob.
-	Job
+	// Task: the command has not run. It runs as a task of c.Scope, on any goroutine: see StartTask.
+	Task
 	// Wait: the command has not run, or its run had no effect; c.Reason says why. The caller calls
 	// Dispatch again when that reason has ended.
 	Wait
@@ -36,11 +36,11 @@ type Reason uint8
 const (
 	// ForPause: the command waits until CLIENT PAUSE ends.
 	ForPause Reason = iota + 1
-	// ForJob: the command waits until a running task ends, or until a global task unlocks data that
-	// it no longer needs. Either the task has locked data that the command needs, or the command
-	// has scope Pinned and too many such tasks run. While CLIENT PAUSE waits for tasks that may
-	// write, commands that may write wait too.
-	ForJob
+	// ForTask: the command waits until a running task ends, or until a global task unlocks data
+	// that it no longer needs. Either the task has locked data that the command needs, or the
+	// command has scope Pinned and too many such tasks run. While CLIENT PAUSE waits for tasks that
+	// may write, commands that may write wait too.
+	ForTask
 	// ForGroup: the command waits until the group has elected a leader, or until Env.Undecided has
 	// passed.
 	ForGroup
@@ -117,8 +117,8 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 			return e.refuse(c, err.(Error))
 		}
 	}
-	if e.jobs.global && !e.mayRunBeside(c) {
-		return e.waitForJob(c)
+	if e.tasks.global && !e.mayRunBeside(c) {
+		return e.waitForTask(c)
 	}
 	if c.Client.queue != nil && !spec.Is(Unqueued) {
 		if flags&DenyOOM != 0 && e.tooLarge(c.Client.queue.bytes+argBytes(c.Args)) {
@@ -135,12 +135,12 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 // returns the outcome that says why.
 func (e *Env) start(c *Ctx) Outcome {
 	if e.awaitsWriters(c) {
-		return e.waitForJob(c)
+		return e.waitForTask(c)
 	}
 	c.Scope = c.scope()
 	switch {
 	case c.Scope == Unlocked:
-		return Job // the task resolves its keys, which may be many
+		return Task // the task resolves its keys, which may be many
 	case c.Spec.Keys != nil:
 		c.Keys = e.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
 	case c.Spec.Is(execs):
@@ -155,10 +155,10 @@ func (e *Env) start(c *Ctx) Outcome {
 		} else if outcome, late := e.absent(c); !late {
 			return outcome
 		}
-		if e.jobs.pinned > 0 {
-			return e.waitForJob(c) // it may change what is pinned
+		if e.tasks.pinned > 0 {
+			return e.waitForTask(c) // it may change what is pinned
 		}
-		return Job
+		return Task
 	default:
 		if e.Store.Begin(c.Txn, c.Keys) {
 			break
@@ -170,7 +170,7 @@ func (e *Env) start(c *Ctx) Outcome {
 		case err != nil:
 			return Load // Load meets the same error
 		case !begun:
-			return e.waitForJob(c)
+			return e.waitForTask(c)
 		}
 	}
 	return e.runLocked(c)
@@ -181,9 +181,9 @@ func (e *Env) start(c *Ctx) Outcome {
 func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	switch {
 	case c.Txn.BlockedByGlobal():
-		return e.waitForJob(c), false
-	case e.jobs.global && e.Store.Delay() > 0:
-		return e.waitForJob(c), false // keys cannot leave memory meanwhile as they should
+		return e.waitForTask(c), false
+	case e.tasks.global && e.Store.Throttle() > 0:
+		return e.waitForTask(c), false // keys cannot leave memory meanwhile as they should
 	case c.Past.Loads < lateLoads:
 		return Load, false
 	}
@@ -199,10 +199,10 @@ const lateLoads = 6
 // task must run the command, or if a running task has pinned values that it needs.
 func (e *Env) runLocked(c *Ctx) Outcome {
 	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
-	outcome, scope := Job, Pinned
+	outcome, scope := Task, Pinned
 	switch {
 	case e.Pins.Any() && e.pinned(c):
-		outcome, c.Reason = Wait, ForJob
+		outcome, c.Reason = Wait, ForTask
 	case !c.toOffload():
 		c.takeQueue()
 		outcome = e.run(c)
@@ -215,19 +215,19 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 		}
 	}
 	switch {
-	case outcome != Job:
-	case scope == Pinned && !e.jobs.crowded():
+	case outcome != Task:
+	case scope == Pinned && !e.tasks.crowded():
 		c.Scope = scope
-		return Job // with the keys locked until StartJob
-	case scope == Global && !e.jobs.global && e.jobs.pinned == 0:
-		// The end of the job runs on the loop, and locks shards there.
+		return Task // with the keys locked until StartTask
+	case scope == Global && !e.tasks.global && e.tasks.pinned == 0:
+		// The end of the task runs on the loop, and locks shards there.
 		c.Scope, c.apart = scope, true
 	default:
-		outcome, c.Reason = Wait, ForJob
+		outcome, c.Reason = Wait, ForTask
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
-	if outcome == Wait && c.Reason == ForJob {
-		return e.waitForJob(c)
+	if outcome == Wait && c.Reason == ForTask {
+		return e.waitForTask(c)
 	}
 	return outcome
 }
@@ -290,7 +290,7 @@ func (c *Ctx) takeQueue() {
 }
 
 // run calls the handler, and records the keys that it changed and read for Tracking. It returns
-// Done; Load if the handler needs c.Keys; Wait if it waits for keys; Job if a task of scope Pinned
+// Done; Load if the handler needs c.Keys; Wait if it waits for keys; Task if a task of scope Pinned
 // must run it.
 func (e *Env) run(c *Ctx) Outcome {
 	if c.Txn != nil {

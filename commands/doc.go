@@ -6,9 +6,9 @@
 // A handler is func(*Ctx) error. It reads its arguments through a Cursor, reaches
 // data only through c.Txn (whose keys are locked and in memory before it runs), and
 // either writes one reply to c.Out or returns an error. It takes no lock, reads no
-// clock and does no I/O. Handlers of scope Unlocked are the exception: they run in a job
+// clock and does no I/O. Handlers of scope Unlocked are the exception: they run in a task
 // outside of the loop, have nothing locked when they start, and may wait.
 //
 // The Scope of a call says what data it may touch (scope.go). Dispatch alone decides from that how
-// the call runs (dispatch.go): inline, after keys were loaded, in a job (jobs.go), or later.
+// the call runs (dispatch.go): inline, after keys were loaded, in a task (tasks.go), or later.
 package commands

@@ -37,7 +37,7 @@ func TestDueBetween(t *testing.T) {
 		}
 		h.do("SET", "other", strings.Repeat(text, 5000))
 	}
-	jobs := 0
+	tasks := 0
 	for _, command := range []string{
 		"BITOP NOT dst string", "BITOP AND dst string string", "BITOP OR dst string other",
 		"BITCOUNT string", "BITPOS string 1",
@@ -69,14 +69,14 @@ func TestDueBetween(t *testing.T) {
 			c := h.given(strings.Fields(command)...)
 			outcome := h.env.Dispatch(c)
 			reply := c.Out.Buf
-			if outcome == Job {
-				jobs++
-				job, out := Ctx{}, resp.Writer{Proto: 2}
+			if outcome == Task {
+				tasks++
+				task, out := Ctx{}, resp.Writer{Proto: 2}
 				due(1)
-				h.env.StartJob(c, &job, &out, h.store.NewTxn(), false)
+				h.env.StartTask(c, &task, &out, h.store.NewTxn(), false)
 				due(2)
-				nothing := h.env.RunJob(&job, h.confined.onLoop)
-				h.env.EndJob(&job)
+				nothing := h.env.RunTask(&task, h.confined.onLoop)
+				h.env.EndTask(&task)
 				if reply = out.Buf; nothing {
 					reply = []byte(h.do(strings.Fields(command)...))
 				}
@@ -90,7 +90,7 @@ func TestDueBetween(t *testing.T) {
 			}
 		}
 	}
-	if panics := h.env.Stats.Panics.Load(); panics > 0 || jobs < 60 {
-		t.Errorf("%d panics in %d jobs", panics, jobs)
+	if panics := h.env.Stats.Panics.Load(); panics > 0 || tasks < 60 {
+		t.Errorf("%d panics in %d tasks", panics, tasks)
 	}
 }

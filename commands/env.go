@@ -58,7 +58,7 @@ type Env struct {
 
 	users   users
 	backups backups
-	// policies change in global jobs only.
+	// policies change in global tasks only.
 	policies atomic.Pointer[policies.Set]
 	// cluster is nil without cluster mode.
 	cluster atomic.Pointer[cluster]
@@ -86,13 +86,13 @@ type Env struct {
 type OfLoop struct {
 	Clients map[uint64]*Client
 	Waiters Waiters
-	Pins    storage.Pins // what jobs have pinned
+	Pins    storage.Pins // what tasks have pinned
 	// Paused says which commands CLIENT PAUSE delays at present.
 	Paused Pause
 	// Busy is the error of commands without AllowBusy while a script runs for too long.
 	Busy Error
 
-	jobs    jobs
+	tasks   tasks
 	denials denialLog
 	// undecided is the reading of Mono at which the group's leader became unknown. 0: it is known.
 	undecided time.Duration
@@ -198,7 +198,7 @@ func (e *Env) followConfig() {
 	on(func() { store.SetFrequency(Frequency(cfg)) }, "maxmemory-policy", "lfu-log-factor",
 		"lfu-decay-time")
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
-	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value",
+	on(func() { SetThresholds(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value",
 		"list-max-listpack-size",
 		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value",
 		"zset-max-listpack-entries", "zset-max-listpack-value",
@@ -244,11 +244,11 @@ func Frequency(cfg *config.Config) *storage.Frequency {
 		Decay: cfg.Int("lfu-decay-time")}
 }
 
-// SetValueLimits applies the options that limit the compact form of small values. They apply to the
+// SetThresholds applies the options that limit the compact form of small values. They apply to the
 // whole process, and only to values that change afterwards.
-func SetValueLimits(cfg *config.Config) {
+func SetThresholds(cfg *config.Config) {
 	n := func(name string) int { return int(cfg.Int(name)) }
-	object.SetLimits(object.Limits{
+	object.SetThresholds(object.Thresholds{
 		HashEntries: n("hash-max-listpack-entries"), HashValue: n("hash-max-listpack-value"),
 		SetInts:    n("set-max-intset-entries"),
 		SetEntries: n("set-max-listpack-entries"), SetValue: n("set-max-listpack-value"),
@@ -277,7 +277,7 @@ type Host interface {
 	// Post schedules fn to run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
 	// AtRest schedules fn as Post does, for functions that lock the whole keyspace. fn runs while
-	// no global job runs, because a global job may need the loop in order to end.
+	// no global task runs, because a global task may need the loop in order to end.
 	AtRest(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()

@@ -10,7 +10,7 @@ import (
 )
 
 // functionLibraries are the loaded libraries of functions. The store keeps their sources for a
-// restart. A command that changes the libraries changes both, as a global job. Only one such job
+// restart. A command that changes the libraries changes both, as a global task. Only one such task
 // runs at a time.
 type functionLibraries struct {
 	mu struct {

@@ -313,7 +313,7 @@ func environment(name string, otherwise uint64) uint64 {
 }
 
 // keepLimits puts the process's limits back in the end.
-func keepLimits(t testing.TB) { t.Cleanup(func() { SetValueLimits(config.New()) }) }
+func keepLimits(t testing.TB) { t.Cleanup(func() { SetThresholds(config.New()) }) }
 
 func runCommands(t *testing.T, data []byte) {
 	run := newFuzzed(t, data)

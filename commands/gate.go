@@ -170,7 +170,7 @@ func (c *Ctx) deposed() bool {
 	return st == nil || st.Role != Leader || st.Term != c.Term
 }
 
-// refuseDeposed handles a job that has not begun to write when this server is deposed. The job is
+// refuseDeposed handles a task that has not begun to write when this server is deposed. The task is
 // dispatched again, except for one that has taken the queued transaction of its client.
 func (e *Env) refuseDeposed(c *Ctx) (again bool) {
 	if c.Scope != Global || c.apart {

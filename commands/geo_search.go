@@ -269,7 +269,7 @@ func (q *geoSearch) box(a *Cursor) {
 	q.shape.box, q.shape.width, q.shape.height = true, width*q.unit, height*q.unit
 }
 
-// large reports whether a search looks at so many members that it is to be a job.
+// large reports whether a search looks at so many members that it is to be a task.
 func (f *geoForm) large(c *Ctx) bool {
 	_, k := f.source(c)
 	if c.Txn.Largest([]storage.Key{k}) < largeValue {

@@ -81,7 +81,7 @@ func (h *harness) open() {
 	if cfg == nil {
 		cfg = config.New()
 	}
-	SetValueLimits(cfg)
+	SetThresholds(cfg)
 	log := slog.New(slog.NewTextHandler(cmp.Or(h.log, io.Discard), nil))
 	store, _, err := storage.Open(storage.Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: log,
@@ -163,7 +163,7 @@ func (h *harness) heard() string {
 func (h *harness) raw(args ...[]byte) []byte {
 	h.t.Helper()
 	defer func(was *OfLoop) { h.env.OfLoop = was }(h.env.OfLoop)
-	h.env.OfLoop = h.ofLoop // which is not there in the middle of a job
+	h.env.OfLoop = h.ofLoop // which is not there in the middle of a task
 	c := &h.ctx
 	c.Args, c.Out.Proto = args, h.client.Proto
 	c.Out.Truncate(0)
@@ -199,14 +199,14 @@ func (h *harness) raw(args ...[]byte) []byte {
 				return c.Out.Buf
 			}
 			return []byte("+(blocked)\r\n")
-		case Job:
-			var job Ctx
-			h.env.StartJob(c, &job, c.Out, h.store.NewTxn(), false)
-			if h.env.RunJob(&job, h.confined.onLoop) {
+		case Task:
+			var task Ctx
+			h.env.StartTask(c, &task, c.Out, h.store.NewTxn(), false)
+			if h.env.RunTask(&task, h.confined.onLoop) {
 				h.t.Errorf("%q: its keys have changed", args)
 			}
-			h.env.EndJob(&job)
-			job.RunEmitted()
+			h.env.EndTask(&task)
+			task.RunEmitted()
 			return c.Out.Buf
 		default:
 			h.t.Fatalf("%q: outcome %v", args, out)

@@ -510,13 +510,13 @@ func TestDelayLargePayloads(t *testing.T) {
 	h.do("KEYP.DELAY", "ADD", "q", "largest", "+0", strings.Repeat(payload, 4))
 	h.clock.Advance(time.Millisecond)
 	h.ctx.Args = byteArgs("KEYP.DELAY", "RANGE", "q", "-", "+")
-	if out := h.env.Dispatch(&h.ctx); out != Job {
+	if out := h.env.Dispatch(&h.ctx); out != Task {
 		t.Fatalf("RANGE: outcome %d", out)
 	}
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
-	h.env.RunJob(&job, nil)
-	h.env.EndJob(&job)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(&h.ctx, &task, &out, h.store.NewTxn(), false)
+	h.env.RunTask(&task, nil)
+	h.env.EndTask(&task)
 	if n := strings.Count(string(out.Buf), payload); n != 3 {
 		t.Errorf("the job lists %d times 400 KiB", n)
 	}

@@ -17,7 +17,7 @@ type expiringOptions struct {
 
 // parseExpiring reads the arguments of KEYP.EXPIRING. The page begins at from; the last page ends
 // at until.
-func parseExpiring(c Cursor) (o expiringOptions, from, until storage.DuePlace, err error) {
+func parseExpiring(c Cursor) (o expiringOptions, from, until storage.DueCursor, err error) {
 	a := options{Cursor: c}
 	o.count = keypCount
 	from, until = instant(&a.Cursor), instant(&a.Cursor)
@@ -70,28 +70,28 @@ func expiringScope(c *Ctx) Scope {
 
 // instant takes a Unix time in milliseconds, or - or + for an end of time. It returns the place of
 // the first key that is due then.
-func instant(a *Cursor) storage.DuePlace {
+func instant(a *Cursor) storage.DueCursor {
 	switch {
 	case a.Word("-"):
-		return storage.DuePlace{}
+		return storage.DueCursor{}
 	case a.Word("+"):
 		return storage.DueEnd
 	}
-	return storage.DuePlace{Deadline: a.instant()}
+	return storage.DueCursor{Deadline: a.instant()}
 }
 
 // instant takes a Unix time in milliseconds.
 func (a *Cursor) instant() int64 { return a.IntFrom(math.MinInt64, errInstant) }
 
 // appendPlace writes a place as a cursor: deadline-slot-hash.
-func appendPlace(dst []byte, p storage.DuePlace) []byte {
+func appendPlace(dst []byte, p storage.DueCursor) []byte {
 	dst = append(strconv.AppendInt(dst, p.Deadline, 10), '-')
 	dst = append(strconv.AppendUint(dst, uint64(p.Slot), 10), '-')
 	return strconv.AppendUint(dst, p.Hash, 16)
 }
 
 // parsePlace parses a cursor that appendPlace wrote; 0 is the beginning.
-func parsePlace(b []byte) (p storage.DuePlace, ok bool) {
+func parsePlace(b []byte) (p storage.DueCursor, ok bool) {
 	if string(b) == "0" {
 		return p, true
 	}
@@ -126,7 +126,7 @@ func runExpiring(c *Ctx) error {
 }
 
 // replyExpiring replies with the cursor of the next page, or 0 if there is none, and with a page.
-func replyExpiring(c *Ctx, list []storage.DueKey, next storage.DuePlace, more bool) {
+func replyExpiring(c *Ctx, list []storage.DueKey, next storage.DueCursor, more bool) {
 	c.Out.Array(2)
 	if more {
 		c.Out.Bulk(appendPlace(nil, next))
@@ -153,7 +153,7 @@ type timedValue interface {
 // Elements with the same deadline are in the order of a hash, which the cursor has in place of the
 // key's. A missing or expired key has an empty page. A type whose elements have no deadlines is an
 // error. An element that is due with its key, or later, is left out, because it goes with the key.
-func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) error {
+func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DueCursor) error {
 	if err := c.load(c.Keys); err != nil {
 		return err
 	}
@@ -172,10 +172,10 @@ func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) 
 		return errUntimedElements(item.Type())
 	}
 	if own := item.Deadline(); own != 0 && own < until.Deadline {
-		until = storage.DuePlace{Deadline: own}
+		until = storage.DueCursor{Deadline: own}
 	}
 	if now := c.Txn.Now(); from.Deadline <= now {
-		from = storage.DuePlace{Deadline: now + 1}
+		from = storage.DueCursor{Deadline: now + 1}
 	}
 	page := elementsPage{c: c, options: o, until: until, next: from}
 	v.Deadlines(from.Deadline-1, func(at int64) bool { return page.add(v, at) })
@@ -187,11 +187,11 @@ func expiringElements(c *Ctx, o *expiringOptions, from, until storage.DuePlace) 
 type elementsPage struct {
 	c       *Ctx
 	options *expiringOptions
-	until   storage.DuePlace
+	until   storage.DueCursor
 	list    []storage.DueKey
-	size    int              // bytes of names in list
-	looks   int              // how many elements and deadlines were looked at
-	next    storage.DuePlace // the next page begins there if there is more
+	size    int               // bytes of names in list
+	looks   int               // how many elements and deadlines were looked at
+	next    storage.DueCursor // the next page begins there if there is more
 	more    bool
 }
 
@@ -201,7 +201,7 @@ func (p *elementsPage) full() bool {
 
 // add adds the elements with one deadline. It returns false if the page ends there.
 func (p *elementsPage) add(v timedValue, at int64) bool {
-	place := storage.DuePlace{Deadline: at}
+	place := storage.DueCursor{Deadline: at}
 	if p.next.Deadline == at {
 		place = p.next
 	}

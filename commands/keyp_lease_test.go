@@ -345,7 +345,7 @@ func TestLeaseEnds(t *testing.T) {
 		SET k lost -> +QUEUED
 		EXEC -> [-ERR invalid expire time in 'keyp.lease|renew' command, -LEASE not run: a lease that the transaction depends on is not held]
 		GET k -> "again"
-		# also where EXEC is a job
+		# also where EXEC is a task
 		MULTI -> +OK
 		KEYP.LEASE CHECK l $2 -> +QUEUED
 		FLUSHALL -> +QUEUED

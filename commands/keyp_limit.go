@@ -250,7 +250,7 @@ func (c *Ctx) admit(p *limitCall) (refuses int, retry int64, l storage.Limit, er
 	} else {
 		l.Admit(p.rules(), p.cost)
 	}
-	l.Settle()
+	l.Finish()
 	t.Notify(c.Keys[0], eventLimitTake)
 	return 0, 0, l, nil
 }
@@ -321,7 +321,7 @@ func endReservation(end func(*storage.Limit, []byte) bool, ev storage.Event) fun
 		done := end(&l, c.Arg(3))
 		if done {
 			t.Notify(c.Keys[0], ev)
-			l.Settle()
+			l.Finish()
 		}
 		c.bit(done)
 		return nil

@@ -577,9 +577,9 @@ func TestLimitInfo(t *testing.T) {
 	`)
 }
 
-// Very many reservations are listed by a job beside the loop; INFO shows the first of them, and
+// Very many reservations are listed by a task beside the loop; INFO shows the first of them, and
 // replies at once.
-func TestLimitHeldManyIsJob(t *testing.T) {
+func TestLimitHeldManyIsTask(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {
 		h.do("KEYP.LIMIT", "TAKE", "k", "1", "UNTIL", "100000", "1800000000000", "RESERVE",
@@ -597,15 +597,15 @@ func TestLimitHeldManyIsJob(t *testing.T) {
 		"1700000060000") != limitHeldShown {
 		t.Errorf("INFO shows %d reservations", strings.Count(reply, "1700000060000"))
 	}
-	if got := dispatch("HELD"); got != Job {
+	if got := dispatch("HELD"); got != Task {
 		t.Fatalf("HELD: outcome %d", got)
 	}
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
-	h.env.RunJob(&job, nil)
-	h.env.EndJob(&job)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(&h.ctx, &task, &out, h.store.NewTxn(), false)
+	h.env.RunTask(&task, nil)
+	h.env.EndTask(&task)
 	if n := strings.Count(string(out.Buf), ":1700000060000\r"); n != 4000 {
-		t.Errorf("the job lists %d reservations", n)
+		t.Errorf("the task lists %d reservations", n)
 	}
 }
 

@@ -447,7 +447,7 @@ func TestTimeline(t *testing.T) {
 // A cursor is a position that fits its bound, and reads as it was written.
 func TestKeypCursor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := storage.DuePlace{Deadline: rapid.Int64Min(0).Draw(t, "deadline"),
+		p := storage.DueCursor{Deadline: rapid.Int64Min(0).Draw(t, "deadline"),
 			Slot: rapid.Uint16Range(0, storage.Slots).Draw(t, "slot"),
 			Hash: rapid.Uint64().Draw(t, "hash")}
 		text := appendPlace(nil, p)

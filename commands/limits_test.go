@@ -10,8 +10,8 @@ import (
 // TestValueLimits: each option and its older name change what they are about.
 func TestValueLimits(t *testing.T) {
 	h := newHarness(t)
-	t.Cleanup(func() { object.SetLimits(object.DefaultLimits) })
-	if got := object.CurrentLimits(); got != object.DefaultLimits {
+	t.Cleanup(func() { object.SetThresholds(object.DefaultThresholds) })
+	if got := object.CurrentThresholds(); got != object.DefaultThresholds {
 		t.Errorf("the options' defaults are %+v", got)
 	}
 	h.run(`
@@ -20,9 +20,9 @@ func TestValueLimits(t *testing.T) {
 		CONFIG SET stream-node-max-bytes 8k stream-node-max-entries 7 -> +OK
 		CONFIG SET zset-max-listpack-entries 7 zset-max-listpack-value 8 -> +OK
 	`)
-	want := object.Limits{StreamBytes: 8000, StreamEntries: 7, HashEntries: 1, HashValue: 2000,
+	want := object.Thresholds{StreamBytes: 8000, StreamEntries: 7, HashEntries: 1, HashValue: 2000,
 		ListSize: -3, SetInts: 4, SetEntries: 5, SetValue: 6, ZSetEntries: 7, ZSetValue: 8}
-	if got := object.CurrentLimits(); got != want {
+	if got := object.CurrentThresholds(); got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}
 	h.run(`
@@ -38,11 +38,11 @@ func TestValueLimits(t *testing.T) {
 	`)
 	want.HashEntries, want.HashValue, want.ListSize, want.ZSetEntries, want.ZSetValue = 10, 11, 12,
 		13, 14
-	if got := object.CurrentLimits(); got != want {
+	if got := object.CurrentThresholds(); got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}
-	SetValueLimits(config.New())
-	if got := object.CurrentLimits(); got != object.DefaultLimits {
+	SetThresholds(config.New())
+	if got := object.CurrentThresholds(); got != object.DefaultThresholds {
 		t.Errorf("the options' defaults are %+v", got)
 	}
 }
@@ -50,7 +50,7 @@ func TestValueLimits(t *testing.T) {
 // TestEncodingLimits: the form of a value follows the limits as they are when it changes;
 // COPY keeps it whatever they are.
 func TestEncodingLimits(t *testing.T) {
-	t.Cleanup(func() { object.SetLimits(object.DefaultLimits) })
+	t.Cleanup(func() { object.SetThresholds(object.DefaultThresholds) })
 	table(t, `
 		CONFIG SET hash-max-listpack-entries 2 hash-max-listpack-value 5 -> +OK
 		HSET h a 1 b 2 -> 2

@@ -32,7 +32,7 @@ var execCalls = []string{
 	"XDEL q 1-1", "XTRIM q MAXLEN 1", "XSETID q 1-9", "XGROUP SETID q g 0",
 	"XGROUP DELCONSUMER q g c", "XGROUP DESTROY q g", "XRANGE q - +",
 	"SETBIT a 9 1", "SETRANGE b 3 x", "PFADD p x y", "PFADD p z", "GEOADD z 13 38 m",
-	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need a global job
+	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need a global task
 	"DBSIZE", "KEYS a", "SCAN 0 COUNT 100 MATCH b", "FLUSHDB", "SWAPDB 0 1",
 }
 

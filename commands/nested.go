@@ -11,11 +11,11 @@ import (
 
 // A command that runs inside another one, EXEC or a script, is part of its transaction: same
 // instant, same batch of the log. If the keys are known beforehand and in memory, EXEC runs on the
-// loop like any command, with all of them locked. Otherwise EXEC is a global job, and so is a
-// script. A global job has the whole keyspace locked, and the loop can make other commands wait.
+// loop like any command, with all of them locked. Otherwise EXEC is a global task, and so is a
+// script. A global task has the whole keyspace locked, and the loop can make other commands wait.
 //
 // Clients, subscriptions and the effects of the configuration belong to the loop. A command of a
-// global job reaches them only on the loop: Call runs the command there and waits.
+// global task reaches them only on the loop: Call runs the command there and waits.
 
 // Call runs a command inside the transaction of c, for client, and writes its reply or error to
 // out. The caller has resolved and checked the command. If its keys are not in memory, others wait
@@ -43,8 +43,8 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 // inScript reports whether a script or a function calls the command.
 func (c *Ctx) inScript() bool { return c.parent != nil && c.parent.Spec.Group == Scripting }
 
-// atLoop runs fn on the loop, from a command that may be part of a global job. After the end of the
-// loop it does nothing: everything that belongs to the loop is gone then.
+// atLoop runs fn on the loop, from a command that may be part of a global task. After the end of
+// the loop it does nothing: everything that belongs to the loop is gone then.
 func (c *Ctx) atLoop(fn func()) {
 	onLoop := c.onLoop
 	if onLoop == nil {
@@ -83,7 +83,7 @@ func (c *Ctx) callNow() {
 	c.Txn.FlushValues()
 }
 
-// mayRunBeside reports whether a command may run during a global job, as far as that is known
+// mayRunBeside reports whether a command may run during a global task, as far as that is known
 // before its keys are known. During a script that has run for too long, commands are refused, as in
 // Redis, unless they touch no key that the script has.
 func (e *Env) mayRunBeside(c *Ctx) bool {
@@ -102,18 +102,18 @@ func (e *Env) mayRunBeside(c *Ctx) bool {
 	return false
 }
 
-// pressed reports whether writing commands have to wait for the end of the global job. They have to
-// if the log is too long or memory too full, because no checkpoint begins before that end.
-func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Delay() > 0 }
+// pressed reports whether writing commands have to wait for the end of the global task. They have
+// to if the log is too long or memory too full, because no checkpoint begins before that end.
+func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Throttle() > 0 }
 
-// waitForJob makes a command wait for the end of the job that blocks it. If the job is a script
+// waitForTask makes a command wait for the end of the task that blocks it. If the task is a script
 // that has run for too long, the command is refused, unless it waits for a key.
-func (e *Env) waitForJob(c *Ctx) Outcome {
+func (e *Env) waitForTask(c *Ctx) Outcome {
 	if e.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
 		return e.refuse(c, e.Busy)
 	}
-	e.jobs.awaited = true
-	c.Reason = ForJob
+	e.tasks.awaited = true
+	c.Reason = ForTask
 	return Wait
 }
 

@@ -4,9 +4,9 @@ import (
 	"math"
 )
 
-// A command that reads much of large values (Spec.Offload) is a job of scope Pinned: its values are
-// pinned and their shards unlocked, so the loop serves others meanwhile. A command that would
-// change one of the values waits for the job's end. See storage.Pins.
+// A command that reads much of large values (Spec.Offload) is a task of scope Pinned: its values
+// are pinned and their shards unlocked, so the loop serves others meanwhile. A command that would
+// change one of the values waits for the task's end. See storage.Pins.
 
 const (
 	// largeValue is the size in bytes from which a value takes long to read.
@@ -14,11 +14,11 @@ const (
 	// largeStore is the size in bytes from which a value takes long to store.
 	largeStore = 1 << 20
 	// manyElements is the number of elements from which a reply takes long to write. It is also the
-	// most keys that are pinned for a job.
+	// most keys that are pinned for a task.
 	manyElements = 10_000
 	// largeCount is the number of elements from which they take long to read.
 	largeCount = 1000
-	// maxOffloads bounds how often a call is a job that does nothing because its keys change
+	// maxOffloads bounds how often a call is a task that does nothing because its keys change
 	// meanwhile. Then the call runs inline.
 	maxOffloads = 3
 )
@@ -71,7 +71,7 @@ func largeProduct(c *Ctx) bool {
 }
 
 // mayOffload reports whether the handler may end with errOffload. It may not within a transaction,
-// in a job, or when it runs again for a blocked session, which has its places in lines.
+// in a task, or when it runs again for a blocked session, which has its places in lines.
 func (c *Ctx) mayOffload() bool {
 	return c.Scope == KeysOnly && !c.Nested && !c.Past.Waited && c.Past.Offloads < maxOffloads
 }
@@ -82,7 +82,7 @@ func (c *Ctx) offloads(many, most int) bool {
 	return many >= most && c.Spec.Is(ReadOnly) && c.mayOffload()
 }
 
-// toOffload reports whether the call, whose keys are locked, should be a job of scope Pinned.
+// toOffload reports whether the call, whose keys are locked, should be a task of scope Pinned.
 func (c *Ctx) toOffload() bool {
 	return c.Spec.Offload != nil && len(c.Keys) <= manyElements && c.Past.Offloads < maxOffloads &&
 		c.Spec.Offload(c)

@@ -12,7 +12,7 @@ import (
 	"keyp/ttl"
 )
 
-// TestOffloadStores: what a command stores that is a job is what it stores within EXEC, where it
+// TestOffloadStores: what a command stores that is a task is what it stores within EXEC, where it
 // does not, and is there after a restart.
 func TestOffloadStores(t *testing.T) {
 	h := newHarness(t)
@@ -92,11 +92,11 @@ func TestOffloadDeadlines(t *testing.T) {
 		h.ctx.Out.Truncate(0)
 		return h.env.Dispatch(&h.ctx)
 	}
-	if got := dispatch("HGETALL", "h"); got != Job {
+	if got := dispatch("HGETALL", "h"); got != Task {
 		t.Fatalf("HGETALL: outcome %d", got)
 	}
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(&h.ctx, &task, &out, h.store.NewTxn(), false)
 	if got := dispatch("HGET", "h", "field7"); got != Done {
 		t.Errorf("a read before the deadline: outcome %d", got)
 	}
@@ -107,17 +107,17 @@ func TestOffloadDeadlines(t *testing.T) {
 		{"HSET", "h", "a", "b"}, {"WATCH", "h"},
 		{"SORT", "none", "BY", "nosort*", "GET", "h->field7"}, {"SORT", "none", "BY", "x*"},
 	} {
-		if got := dispatch(args...); got != Wait || h.ctx.Reason != ForJob {
+		if got := dispatch(args...); got != Wait || h.ctx.Reason != ForTask {
 			t.Errorf("%v behind the deadline: outcome %d", args, got)
 		}
 	}
 	if got := dispatch("SET", "other", "x"); got != Done {
 		t.Errorf("another key: outcome %d", got)
 	}
-	if h.env.RunJob(&job, nil) {
+	if h.env.RunTask(&task, nil) {
 		t.Error("it has done nothing")
 	}
-	h.env.EndJob(&job)
+	h.env.EndTask(&task)
 	if got := string(out.Buf[:6]); got != fmt.Sprintf("*%d\r", 2*(2*largeCount-1)) {
 		t.Errorf("the reply begins with %q", got)
 	}
@@ -138,16 +138,16 @@ func TestOffloadWithoutResult(t *testing.T) {
 	h.do("EXPIREMEMBER", "s", "due", "10")
 	c := &h.ctx
 	c.Args = byteArgs("SUNIONSTORE", "dst", "s")
-	if got := h.env.Dispatch(c); got != Job {
+	if got := h.env.Dispatch(c); got != Task {
 		t.Fatalf("outcome %d", got)
 	}
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(c, &job, &out, h.store.NewTxn(), false)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(c, &task, &out, h.store.NewTxn(), false)
 	h.clock.Advance(10 * time.Second)
-	if !h.env.RunJob(&job, nil) || out.Len() != 0 {
+	if !h.env.RunTask(&task, nil) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)
 	}
-	h.env.EndJob(&job)
+	h.env.EndTask(&task)
 	if got := h.do("EXISTS", "dst"); got != "0" {
 		t.Error("it has changed something")
 	}
@@ -158,7 +158,7 @@ func TestOffloadWithoutResult(t *testing.T) {
 	}
 }
 
-// TestOffloadRestore: RESTORE of a large value is a job, which does what RESTORE of a small one
+// TestOffloadRestore: RESTORE of a large value is a task, which does what RESTORE of a small one
 // does.
 func TestOffloadRestore(t *testing.T) {
 	h := newHarness(t)
@@ -177,12 +177,12 @@ func TestOffloadRestore(t *testing.T) {
 	keys := []string{"stream", "hash", "zset", "list", "string"}
 	for _, key := range keys {
 		p := h.dump(key)
-		job := func(want, events string, args ...string) {
+		task := func(want, events string, args ...string) {
 			t.Helper()
 			h.heard()
 			h.ctx.Args = byteArgs(append([]string{"RESTORE"}, args...)...)
 			h.ctx.Past = Past{}
-			if got := h.env.Dispatch(&h.ctx); got != Job || h.ctx.Scope != Pinned {
+			if got := h.env.Dispatch(&h.ctx); got != Task || h.ctx.Scope != Pinned {
 				t.Fatalf("RESTORE of a %s: outcome %d", key, got)
 			}
 			h.ctx.Txn.End()
@@ -194,22 +194,22 @@ func TestOffloadRestore(t *testing.T) {
 					args[3:], got, events)
 			}
 		}
-		job("+OK", "restore:dst", "dst", "0", p)
+		task("+OK", "restore:dst", "dst", "0", p)
 		must(t, h, "-1", "PTTL", "dst")
-		job("-BUSYKEY Target key name already exists.", "", "dst", "0", p)
-		job("+OK", "restore:dst", "dst", "5000", p, "REPLACE", "IDLETIME", "100")
+		task("-BUSYKEY Target key name already exists.", "", "dst", "0", p)
+		task("+OK", "restore:dst", "dst", "5000", p, "REPLACE", "IDLETIME", "100")
 		must(t, h, "5000", "PTTL", "dst")
 		must(t, h, "100", "OBJECT", "IDLETIME", "dst")
 		if got := h.dump("dst"); got != p {
 			t.Errorf("%s: %.100q came back, not %.100q", key, got, p)
 		}
-		job("-ERR DUMP payload version or checksum are wrong", "", "dst", "0", p[:len(p)-1]+"x",
+		task("-ERR DUMP payload version or checksum are wrong", "", "dst", "0", p[:len(p)-1]+"x",
 			"REPLACE")
 		must(t, h, "1", "EXISTS", "dst")
-		job("+OK", "del:dst", "dst", "1", p, "REPLACE", "ABSTTL")
+		task("+OK", "del:dst", "dst", "1", p, "REPLACE", "ABSTTL")
 		must(t, h, "0", "EXISTS", "dst")
-		job("+OK", "", "dst", "1", p, "ABSTTL")
-		job("+OK", "restore:kept:"+key, "kept:"+key, "0", p)
+		task("+OK", "", "dst", "1", p, "ABSTTL")
+		task("+OK", "restore:kept:"+key, "kept:"+key, "0", p)
 	}
 	h.reopen()
 	for _, key := range keys {
@@ -239,21 +239,21 @@ func TestOffloadRestoreAgain(t *testing.T) {
 		c := &h.ctx
 		c.Args, c.Past = byteArgs(append([]string{"RESTORE", "dst", "0", p}, options...)...), Past{}
 		c.Out.Truncate(0)
-		if got := h.env.Dispatch(c); got != Job {
+		if got := h.env.Dispatch(c); got != Task {
 			t.Fatalf("outcome %d", got)
 		}
-		job, out := Ctx{}, resp.Writer{Proto: 2}
-		h.env.StartJob(c, &job, &out, h.store.NewTxn(), false)
+		task, out := Ctx{}, resp.Writer{Proto: 2}
+		h.env.StartTask(c, &task, &out, h.store.NewTxn(), false)
 		k, txn := h.store.Key(0, []byte("dst")), h.store.NewTxn()
 		if !h.store.Begin(txn, []storage.Key{k}) {
 			t.Fatal("the key is not known")
 		}
 		txn.SetString(k, []byte("meanwhile"), ttl.Deadline{}, storage.Event{})
 		txn.End()
-		if !h.env.RunJob(&job, nil) || out.Len() != 0 {
+		if !h.env.RunTask(&task, nil) || out.Len() != 0 {
 			t.Errorf("it has run, and replied %q", out.Buf)
 		}
-		h.env.EndJob(&job)
+		h.env.EndTask(&task)
 		must(t, h, `"meanwhile"`, "GET", "dst")
 	}
 }

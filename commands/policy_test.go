@@ -486,8 +486,8 @@ func TestApplyPolicy(t *testing.T) {
 	must(t, h, "100", "TTL", "a:long")
 }
 
-// TestLargeReadsSlide: a read of a large value, which is a job, moves the deadline as others do. So
-// does one of very many keys.
+// TestLargeReadsSlide: a read of a large value, which is a task, moves the deadline as others do.
+// So does one of very many keys.
 func TestLargeReadsSlide(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s")

@@ -20,7 +20,7 @@ const (
 )
 
 // Subscriptions are the subscriptions of all clients. Any goroutine may call the methods: a script
-// publishes on the goroutine of its job.
+// publishes on the goroutine of its task.
 type Subscriptions struct {
 	mu struct {
 		sync.Mutex

@@ -7,10 +7,10 @@ type retryAs Outcome
 const (
 	// errNeedKeys: keys that the handler has put into c.Keys, or runs in c.Runs, are not in memory.
 	errNeedKeys = retryAs(Load)
-	// errOffload: the command must run again as a job (mayOffload). A command that only reads
-	// becomes a job of scope Pinned. Any other has scope Global, and locks only its keys'
+	// errOffload: the command must run again as a task (mayOffload). A command that only reads
+	// becomes a task of scope Pinned. Any other has scope Global, and locks only its keys'
 	// shards.
-	errOffload = retryAs(Job)
+	errOffload = retryAs(Task)
 	// errBlocked: the call waits for the condition in c.Wait.
 	errBlocked = retryAs(Wait)
 )

@@ -16,7 +16,7 @@ import (
 type confined struct {
 	h    *harness
 	loop reach // of the command that is not part of another one
-	lent bool  // the loop runs a part of a job
+	lent bool  // the loop runs a part of a task
 }
 
 func confine(h *harness) *confined {
@@ -33,7 +33,7 @@ func confine(h *harness) *confined {
 	return cf
 }
 
-// onLoop is what RunJob is given, and what runs that belongs to the loop.
+// onLoop is what RunTask is given, and what runs that belongs to the loop.
 func (cf *confined) onLoop(fn func()) bool {
 	e := cf.h.env
 	defer func(lent bool, host Host, ofLoop *OfLoop) {
@@ -154,7 +154,7 @@ func TestScopesAreConfined(t *testing.T) {
 }
 
 // TestBlockingRunsInline: a session that waits blocked is in lines or has a timer, and its command
-// runs again between those of others; so none is a job, of whatever scope, except as a part of a
+// runs again between those of others; so none is a task, of whatever scope, except as a part of a
 // transaction, or when it finds much before it has waited (Ctx.mayOffload).
 func TestBlockingRunsInline(t *testing.T) {
 	h := newHarness(t)
@@ -166,7 +166,7 @@ func TestBlockingRunsInline(t *testing.T) {
 		seen++
 		if spec.Offload != nil || spec.Escalate != nil ||
 			spec.Scope != KeysOnly && spec.Scope != OwnClient && spec.Scope != OnLoop {
-			t.Errorf("%s, which may wait, has scope %d, or may have another one or become a job",
+			t.Errorf("%s, which may wait, has scope %d, or may have another one or become a task",
 				spec.full, spec.Scope)
 		}
 	}

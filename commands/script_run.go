@@ -26,7 +26,7 @@ const (
 	errScriptWrite   Error = "ERR Write commands are not allowed from read-only scripts."
 )
 
-// scriptRun is a running script or function: the handler of a global job, or part of EXEC.
+// scriptRun is a running script or function: the handler of a global task, or part of EXEC.
 type scriptRun struct {
 	scripting.Run
 	c        *Ctx

@@ -107,7 +107,7 @@ func (c *Ctx) readSet(k storage.Key) (*object.Set, error) {
 
 func addMembers(c *Ctx, s storage.Set) error {
 	members := c.Args[2:]
-	if l := object.CurrentLimits(); len(members) > min(l.SetEntries, l.SetInts) {
+	if l := object.CurrentThresholds(); len(members) > min(l.SetEntries, l.SetInts) {
 		s.Reserve(len(members), members[0])
 	}
 	return c.countChanges(s.Add, eventSAdd)

@@ -345,7 +345,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// A large list is sorted in a pinned job, unless other keys are looked up.
+// A large list is sorted in a pinned task, unless other keys are looked up.
 func TestSortLarge(t *testing.T) {
 	h := newHarness(t)
 	for i := range largeValue / 100 {

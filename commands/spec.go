@@ -19,7 +19,7 @@ type Spec struct {
 	// Escalate returns the scope of calls whose arguments show that they touch more data than Scope
 	// says. It is called before anything is locked. nil: there are no such calls.
 	Escalate func(c *Ctx) Scope
-	// Offload reports whether a call reads so much that it should be a job of scope Pinned.
+	// Offload reports whether a call reads so much that it should be a task of scope Pinned.
 	// Such a call changes nothing, or one key by Replace or Copy at its end. Offload is called
 	// when the keys are locked and in memory. nil means never.
 	Offload func(c *Ctx) bool
@@ -89,7 +89,7 @@ const (
 
 	Unqueued    // runs at once between MULTI and EXEC
 	DuringPause // runs although CLIENT PAUSE delays everything else
-	pauses      // begins CLIENT PAUSE, when no job runs that may write
+	pauses      // begins CLIENT PAUSE, when no task runs that may write
 	unpauses    // ends it, and comes behind those that wait to begin it
 	execs       // runs what MULTI has queued
 	guards      // EXEC runs nothing that is behind it, unless it succeeds

@@ -177,7 +177,7 @@ func (a *Cursor) milliseconds(now int64) int64 {
 	return ms
 }
 
-// large reports whether the command should be a job, because it may reply with or skip many
+// large reports whether the command should be a task, because it may reply with or skip many
 // entries.
 func (r *streamRead) large(c *Ctx) bool {
 	few := r.maxCount > 0 && r.maxCount < largeCount ||

@@ -160,7 +160,7 @@ func (t *streamTrim) complete(nodeEntries int64) error {
 }
 
 // streamNodeEntries returns stream-node-max-entries.
-func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentLimits().StreamEntries) }
+func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentThresholds().StreamEntries) }
 
 // of trims a stream and returns the number of entries removed. With '~' it removes only whole
 // pieces of the stream's memory.

@@ -133,7 +133,7 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 }
 
-// ranIn is ran for one transaction of a job of scope Unlocked, before it ends. The job may have
+// ranIn is ran for one transaction of a task of scope Unlocked, before it ends. The task may have
 // further transactions.
 func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
 	c.Txn = txn
@@ -147,7 +147,7 @@ func (c *Ctx) endsCaching() bool {
 	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
 		return false
 	}
-	// The loop owns the queue of a global job's client.
+	// The loop owns the queue of a global task's client.
 	return c.Scope == Global || c.Client.queue == nil
 }
 

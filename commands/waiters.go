@@ -71,21 +71,21 @@ type WaiterHost interface {
 
 // Waiter is one waiting client.
 type Waiter struct {
-	Client *Client
-	typ    object.Type
-	timed  bool
-	gone   bool // BlockedOn.Gone
-	who    string
-	since  int64
-	places []place
+	Client  *Client
+	typ     object.Type
+	timed   bool
+	gone    bool // BlockedOn.Gone
+	who     string
+	since   int64
+	tickets []ticket
 }
 
 // awaited is a key for which clients wait.
 type awaited struct {
-	key    storage.Key
-	lines  [object.TypeDelay + 1]line // by type
-	places int                        // in all lines
-	gone   int                        // how many of them belong to waiters with BlockedOn.Gone
+	key     storage.Key
+	lines   [object.TypeDelay + 1]line // by type
+	tickets int                        // in all lines
+	gone    int                        // how many of them belong to waiters with BlockedOn.Gone
 	// For leases: the places of each owner in the line for a missing key, linked by prevOwn and
 	// nextOwn.
 	owners map[string]*line
@@ -95,27 +95,27 @@ type awaited struct {
 
 // line is a key's waiters for one type, in order of arrival.
 type line struct {
-	first, last *place
+	first, last *ticket
 	n           int
 }
 
-// place is a waiter's place in a line. One of a key's waiters is charged with the memory of the
+// ticket is a waiter's place in a line. One of a key's waiters is charged with the memory of the
 // key.
-type place struct {
+type ticket struct {
 	by         *Waiter
 	at         *awaited
-	prev, next *place
+	prev, next *ticket
 	charged    bool
 
-	prevOwn, nextOwn *place // of the same owner
+	prevOwn, nextOwn *ticket // of the same owner
 }
 
 // ForKeys reports whether the client waits for keys, and not only for a time or the log.
-func (w *Waiter) ForKeys() bool { return len(w.places) > 0 }
+func (w *Waiter) ForKeys() bool { return len(w.tickets) > 0 }
 
 // Loads reports whether one of the waiter's keys has changed, and is being read from disk.
 func (w *Waiter) Loads() bool {
-	return slices.ContainsFunc(w.places, func(p place) bool { return p.at.loads })
+	return slices.ContainsFunc(w.tickets, func(p ticket) bool { return p.at.loads })
 }
 
 // waiting describes one client that waits for a key.
@@ -141,7 +141,7 @@ func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, fi
 	return n, first
 }
 
-// mayTake reports whether a client may take a missing key, or the jobs of a delay queue. It may if
+// mayTake reports whether a client may take a missing key, or the tasks of a delay queue. It may if
 // it is the first in the line for them, or if the line is empty.
 func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 	if ls.awaited.Load() == 0 {
@@ -154,7 +154,7 @@ func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 }
 
 // first returns the first place in the line for a key and a type, or nil if the line is empty.
-func (ls *lines) first(k storage.Key, typ object.Type) *place {
+func (ls *lines) first(k storage.Key, typ object.Type) *ticket {
 	if a := ls.mu.keys[k.DB][string(k.Name)]; a != nil {
 		return a.lines[typ].first
 	}
@@ -162,7 +162,7 @@ func (ls *lines) first(k storage.Key, typ object.Type) *place {
 }
 
 // charge adds the memory of the key to the client's account (Client.waits).
-func (p *place) charge() {
+func (p *ticket) charge() {
 	p.charged = true
 	p.by.Client.waits += p.at.bytes()
 }
@@ -172,16 +172,16 @@ func (p *place) charge() {
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	w := &Waiter{
 		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who,
-		since:  wait.Since,
-		places: make([]place, 0, len(wait.Keys)),
+		since:   wait.Since,
+		tickets: make([]ticket, 0, len(wait.Keys)),
 	}
 	c.waits += len(w.who)
 	ws.lines.mu.Lock()
 	for _, k := range wait.Keys {
 		a := ws.await(k)
 		l := &a.lines[w.typ]
-		w.places = append(w.places, place{by: w, at: a, prev: l.last})
-		p := &w.places[len(w.places)-1] // places does not grow: it has room for all keys
+		w.tickets = append(w.tickets, ticket{by: w, at: a, prev: l.last})
+		p := &w.tickets[len(w.tickets)-1] // places does not grow: it has room for all keys
 		if l.last == nil {
 			l.first = p
 		} else {
@@ -189,7 +189,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 		}
 		l.last = p
 		l.n++
-		if a.places++; a.places == 1 {
+		if a.tickets++; a.tickets == 1 {
 			p.charge()
 		}
 		if w.gone {
@@ -197,7 +197,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 				ws.lines.gone.Add(1)
 			}
 		}
-		c.waits += int(unsafe.Sizeof(place{}))
+		c.waits += int(unsafe.Sizeof(ticket{}))
 		if w.who != "" {
 			if a.owners == nil {
 				a.owners = map[string]*line{}
@@ -229,7 +229,7 @@ func (a *awaited) bytes() int {
 }
 
 // first returns the first place in one of the lines, or nil if there is none.
-func (a *awaited) first() *place {
+func (a *awaited) first() *ticket {
 	for i := range a.lines {
 		if p := a.lines[i].first; p != nil {
 			return p
@@ -259,12 +259,12 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 }
 
 // Remove removes a waiter from all lines. If it was first in a line for a missing key, or for the
-// jobs of a delay queue, the next waiter becomes first. Only the first may take these, so Remove
+// tasks of a delay queue, the next waiter becomes first. Only the first may take these, so Remove
 // makes such keys ready. It reports whether there are any.
 func (ws *Waiters) Remove(w *Waiter) (more bool) {
 	ws.lines.mu.Lock()
-	for i := range w.places {
-		p := &w.places[i]
+	for i := range w.tickets {
+		p := &w.tickets[i]
 		l := &p.at.lines[w.typ]
 		if p.prev == nil {
 			if l.first = p.next; l.first != nil &&
@@ -292,19 +292,19 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 				ws.lines.gone.Add(-1)
 			}
 		}
-		if p.at.places--; p.at.places == 0 {
+		if p.at.tickets--; p.at.tickets == 0 {
 			delete(ws.lines.mu.keys[p.at.key.DB], string(p.at.key.Name))
 			ws.awaited.Add(-1)
 		}
 	}
 	ws.lines.mu.Unlock()
 	ws.count(w, -1)
-	w.places, w.Client.waits = nil, 0
+	w.tickets, w.Client.waits = nil, 0
 	return more
 }
 
 // leaveOwner removes a place from the list of its owner.
-func (p *place) leaveOwner() {
+func (p *ticket) leaveOwner() {
 	own := p.at.owners[p.by.who]
 	if p.prevOwn == nil {
 		own.first = p.nextOwn
@@ -348,8 +348,8 @@ func (ws *Waiters) changed(change storage.Change) {
 // LookAgain makes all keys of a waiter ready again. Its command could not run, and the waiters
 // after it wait for it.
 func (ws *Waiters) LookAgain(w *Waiter) {
-	for i := range w.places {
-		ws.makeReady(w.places[i].at)
+	for i := range w.tickets {
+		ws.makeReady(w.tickets[i].at)
 	}
 }
 
@@ -404,7 +404,7 @@ func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
 // serve reruns the commands that wait for a key, until the first in line has to wait further. It
 // returns false if it leaves the rest to the next pass.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
-	for readers := true; a.places > 0; readers = false {
+	for readers := true; a.tickets > 0; readers = false {
 		if a.lines[object.None].n > 0 && host.Enough() {
 			return false
 		}
@@ -441,7 +441,7 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 // waitsAs returns the first place that waits for the lease under the name of its present owner, or
 // nil if there is none. The owner may have asked on a connection that has ended, or the lease may
 // have come from another key. The command replies with the owner's token, as if it ran now.
-func (a *awaited) waitsAs(owner string) *place {
+func (a *awaited) waitsAs(owner string) *ticket {
 	if own := a.owners[owner]; own != nil {
 		return own.first
 	}
@@ -493,7 +493,7 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
 // typeOf returns the type of a key's value (None for a missing or expired key) and the owner of a
-// held lease. known is false if the key is only on disk, or blocked by a global job
+// held lease. known is false if the key is only on disk, or blocked by a global task
 // (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}

@@ -30,7 +30,7 @@ func (j *journal) Begin() uint64 { return j.log.Begin().Position }
 
 func (j *journal) KeepFrom(position uint64) storage.ArchiveKept { return j.keep(position) }
 
-func (j *journal) Keep(from storage.Place) storage.KeptLog { return j.keep(from.Position) }
+func (j *journal) Keep(from storage.LogPosition) storage.KeptLog { return j.keep(from.Position) }
 
 func (j *journal) keep(position uint64) *keptEntries {
 	base := j.m.baseAt(position)

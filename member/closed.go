@@ -65,7 +65,7 @@ func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered,
 	if o.FS == nil {
 		o.FS = vfs.ReadOnly
 	}
-	o.OpenLog = func(wo wal.Options, from storage.Place,
+	o.OpenLog = func(wo wal.Options, from storage.LogPosition,
 		replay func(uint64, []byte) error) (storage.Journal, error) {
 		return c.open(wo, from, all, replay)
 	}
@@ -74,7 +74,7 @@ func OpenClosed(o storage.Options, all bool) (*storage.Store, storage.Recovered,
 }
 
 // open reads the log; the directory is locked.
-func (c *Closed) open(o wal.Options, from storage.Place, all bool,
+func (c *Closed) open(o wal.Options, from storage.LogPosition, all bool,
 	replay func(uint64, []byte) error) (storage.Journal, error) {
 	if _, err := os.Lstat(filepath.Join(c.dir, snapshotName)); err == nil {
 		return nil, errNotInstalled
@@ -129,7 +129,7 @@ func (c *Closed) open(o wal.Options, from storage.Place, all bool,
 }
 
 // replay passes on the batches after the data file's position, and finds where they end.
-func (c *Closed) replay(from storage.Place, replay func(uint64, []byte) error) error {
+func (c *Closed) replay(from storage.LogPosition, replay func(uint64, []byte) error) error {
 	s := stream{position: c.base.Position}
 	err := c.log.Entries(c.Taken, func(e *pb.Entry) error {
 		return s.take(e, func(lsn uint64, batch []byte) error {
@@ -190,8 +190,8 @@ func (j *closedJournal) History() string                       { return j.c.hist
 
 func (j *closedJournal) Begin() uint64 { return j.c.base.Position }
 
-func (j *closedJournal) Keep(storage.Place) storage.KeptLog  { return closedEntries{j.c} }
-func (j *closedJournal) KeepFrom(uint64) storage.ArchiveKept { return closedEntries{j.c} }
+func (j *closedJournal) Keep(storage.LogPosition) storage.KeptLog { return closedEntries{j.c} }
+func (j *closedJournal) KeepFrom(uint64) storage.ArchiveKept      { return closedEntries{j.c} }
 
 // closedEntries are those of a log that is closed.
 type closedEntries struct{ c *Closed }

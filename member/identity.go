@@ -142,7 +142,7 @@ func convert(o storage.Options, d *identity, base raftlog.Base) error {
 		return err
 	}
 	if err := storage.BecomeMember(o,
-		storage.Place{Segment: first, Position: base.Position}); err != nil {
+		storage.LogPosition{Segment: first, Position: base.Position}); err != nil {
 		return err
 	}
 	return os.RemoveAll(filepath.Join(o.Dir, format.LogDir))

@@ -477,7 +477,7 @@ func (j *journal) Close() error {
 }
 
 // open opens the log and replays everything that is known to be committed.
-func (j *journal) open(o wal.Options, from storage.Place,
+func (j *journal) open(o wal.Options, from storage.LogPosition,
 	replay func(lsn uint64, batch []byte) error) (storage.Journal, error) {
 	replayed := o.Replayed
 	j.onDurable, j.onFail, o.OnDurable, o.Replayed = o.OnDurable, o.OnFail, nil, nil
@@ -499,7 +499,8 @@ func (j *journal) open(o wal.Options, from storage.Place,
 	return j, nil
 }
 
-func (j *journal) replay(from storage.Place, replay func(lsn uint64, batch []byte) error) error {
+func (j *journal) replay(from storage.LogPosition,
+	replay func(lsn uint64, batch []byte) error) error {
 	m, begin := j.m, j.log.Begin()
 	if begin.Position > from.Position {
 		return errors.New("member: the log has lost its beginning, which the data file needs")

@@ -157,7 +157,7 @@ func (m *Member) Open(o storage.Options) (*storage.Store, storage.Recovered, err
 			return nil, storage.Recovered{},
 				fmt.Errorf("member: the directory is a member's, and has no data file: %w", err)
 		}
-		switch _, err := storage.LogPlace(o); {
+		switch _, err := storage.ReadLogPosition(o); {
 		case errors.Is(err, storage.ErrAlone): // convert was interrupted
 			if err := discard(o.Dir); err != nil {
 				return nil, storage.Recovered{}, err
@@ -225,7 +225,7 @@ func (m *Member) Start(host Host) error {
 	}
 	m.journal.log.SetSnapshot(m.snapshot)
 	m.journal.log.SetBusy(m.store.DiskBusy)
-	m.journal.log.SetPace(m.store.FollowDelay)
+	m.journal.log.SetPace(m.store.FollowThrottle)
 	m.mu.Lock()
 	applied := m.mu.applied
 	m.mu.Unlock()

@@ -282,7 +282,7 @@ func (m *Member) install() error {
 // base.
 func (m *Member) installLog(base raftlog.Base,
 	from *snapshotfile.Reader) (segment uint64, err error) {
-	at, err := storage.LogPlace(m.storage)
+	at, err := storage.ReadLogPosition(m.storage)
 	if err != nil {
 		return 0, err
 	}

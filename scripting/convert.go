@@ -188,7 +188,7 @@ func (st *state) oneLine(s string) string {
 //	error             {err=}                     map               {map=}
 //	array, push       array                      set               {set=}, the members as keys
 //	null of RESP2     false                      null of RESP3     nil
-func (st *state) luaValue(b []byte, to place) (rest []byte) {
+func (st *state) luaValue(b []byte, to dest) (rest []byte) {
 	L := st.L
 	end := bytes.IndexByte(b, '\r')
 	kind, line, rest := b[0], b[1:end], b[end+2:]
@@ -245,7 +245,7 @@ func parseInt(digits []byte) int64 {
 	return -n
 }
 
-func (st *state) luaAggregate(kind byte, n int, rest []byte, to place) []byte {
+func (st *state) luaAggregate(kind byte, n int, rest []byte, to dest) []byte {
 	L := st.L
 	if n < 0 {
 		to.put(L, lua.False)
@@ -261,14 +261,14 @@ func (st *state) luaAggregate(kind byte, n int, rest []byte, to place) []byte {
 		st.single(to, field, t.Value())
 		for range n {
 			L.Check()
-			rest = st.luaValue(rest, place{}) // the key stays on the stack meanwhile
+			rest = st.luaValue(rest, dest{}) // the key stays on the stack meanwhile
 			if L.Top(1).IsNil() {
 				if kind == '%' {
-					rest = st.luaValue(rest, place{})
+					rest = st.luaValue(rest, dest{})
 					L.Pop(1)
 				}
 			} else if kind == '%' {
-				rest = st.luaValue(rest, place{t: t})
+				rest = st.luaValue(rest, dest{t: t})
 			} else {
 				t.Set(L, L.Top(1), lua.True)
 			}
@@ -280,13 +280,13 @@ func (st *state) luaAggregate(kind byte, n int, rest []byte, to place) []byte {
 	to.put(L, t.Value())
 	for i := 1; i <= n; i++ {
 		L.Check()
-		rest = st.luaValue(rest, place{t, i})
+		rest = st.luaValue(rest, dest{t, i})
 	}
 	return rest
 }
 
 // single puts a table of one field in a place.
-func (st *state) single(to place, field, v lua.Value) {
+func (st *state) single(to dest, field, v lua.Value) {
 	t := st.L.NewTable(0, 1)
 	t.Set(st.L, field, v)
 	to.put(st.L, t.Value())

@@ -45,7 +45,7 @@ func (st *state) jsonDecode(L *lua.State, o *jsonOptions) int {
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
 		L.Errorf("JSON parser does not support UTF-16 or UTF-32")
 	}
-	d.element(d.next(), place{})
+	d.element(d.next(), dest{})
 	if token := d.next(); token != endToken {
 		d.wrong("the end", token)
 	}
@@ -285,7 +285,7 @@ func (d *jsonDecoder) unit(at int) (rune, bool) {
 }
 
 // element reads the value that begins with a token and puts it in its place.
-func (d *jsonDecoder) element(token jsonToken, to place) {
+func (d *jsonDecoder) element(token jsonToken, to dest) {
 	switch token {
 	case stringToken, numberToken, boolToken, nullToken:
 		to.put(d.L, d.value)
@@ -304,7 +304,7 @@ func (d *jsonDecoder) descend() {
 	}
 }
 
-func (d *jsonDecoder) object(to place) {
+func (d *jsonDecoder) object(to dest) {
 	d.descend()
 	t := to.table(d.L)
 	token := d.next()
@@ -320,7 +320,7 @@ func (d *jsonDecoder) object(to place) {
 		if token = d.next(); token != colonToken {
 			d.wrong("colon", token)
 		}
-		d.element(d.next(), place{t: t})
+		d.element(d.next(), dest{t: t})
 		d.L.Pop(1)
 		switch token = d.next(); token {
 		case objectEnd:
@@ -334,7 +334,7 @@ func (d *jsonDecoder) object(to place) {
 	}
 }
 
-func (d *jsonDecoder) array(to place) {
+func (d *jsonDecoder) array(to dest) {
 	d.descend()
 	t := to.table(d.L)
 	token := d.next()
@@ -343,7 +343,7 @@ func (d *jsonDecoder) array(to place) {
 		return
 	}
 	for i := 1; ; i++ {
-		d.element(token, place{t, i})
+		d.element(token, dest{t, i})
 		switch token = d.next(); token {
 		case arrayEnd:
 			d.depth--

@@ -200,7 +200,7 @@ func unpackValues(L *lua.State, limit, offset int) int {
 			L.Errorf("stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)")
 		}
 		L.EnsureStack(2)
-		u.value(place{})
+		u.value(dest{})
 		n++
 	}
 	if !all {
@@ -233,7 +233,7 @@ func (u *unpacker) uint(n int) uint64 {
 }
 
 // value reads a value and puts it where it belongs.
-func (u *unpacker) value(to place) {
+func (u *unpacker) value(to dest) {
 	c := u.take(1)[0]
 	switch {
 	case c&0xf0 == 0x90:
@@ -286,23 +286,23 @@ func (u *unpacker) descend() {
 	}
 }
 
-func (u *unpacker) array(n int, to place) {
+func (u *unpacker) array(n int, to dest) {
 	u.descend()
 	t := to.table(u.L)
 	for i := 1; i <= n; i++ {
 		u.L.Check()
-		u.value(place{t, i})
+		u.value(dest{t, i})
 	}
 	u.depth--
 }
 
-func (u *unpacker) pairs(n int, to place) {
+func (u *unpacker) pairs(n int, to dest) {
 	u.descend()
 	t := to.table(u.L)
 	for range n {
 		u.L.Check()
-		u.value(place{}) // the key stays on the stack meanwhile
-		u.value(place{t: t})
+		u.value(dest{}) // the key stays on the stack meanwhile
+		u.value(dest{t: t})
 		u.L.Pop(1)
 	}
 	u.depth--

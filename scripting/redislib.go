@@ -141,7 +141,7 @@ func (st *state) redisCall(L *lua.State, raise bool) int {
 	if out.Full {
 		L.Errorf("not enough memory")
 	}
-	st.luaValue(reply, place{})
+	st.luaValue(reply, dest{})
 	if raise && reply[0] == '-' {
 		L.Error(L.Top(1))
 	}
@@ -238,7 +238,7 @@ func (st *state) redisStatusReply(L *lua.State) int {
 		L.Push(st.errorTable(L.String("ERR wrong number or type of arguments"), false).Value())
 		return 1
 	}
-	st.single(place{}, fieldOK, L.CheckStringValue(1))
+	st.single(dest{}, fieldOK, L.CheckStringValue(1))
 	return 1
 }
 

@@ -20,7 +20,7 @@ const maxWait = 1 << 42
 
 // blocked is what a session knows of its blocking command while that has no reply. WAITAOF is one,
 // which waits for the log, and DEBUG SLEEP, which waits for a time: neither takes the place of a
-// job.
+// task.
 //
 // The session waits (forUnblock) in its places of commands.Waiters and reads nothing
 // from its client. When one of its keys is ready its command runs again. If that needs keys
@@ -38,8 +38,8 @@ type blocked struct {
 	loads  bool   // keys are being read for it
 	began  time.Duration
 	on     commands.BlockedOn // without names of keys
-	// delayed: the session is in loop.delayed, as its command was to run and needs what a job has.
-	delayed bool
+	// parked: the session is in loop.waitlist, as its command was to run and needs what a task has.
+	parked bool
 }
 
 // block parks a session whose command waits for keys; it may have waited before.
@@ -86,8 +86,8 @@ func (l *loop) block(s *session, args [][]byte) {
 }
 
 // timeUp answers a session whose time is up. It does not if one of its keys has changed before and
-// is still being read from disk, or if its command waits for a job since. With Redis, where nothing
-// takes long between the two, it would have been served by now.
+// is still being read from disk, or if its command waits for a task since. With Redis, where
+// nothing takes long between the two, it would have been served by now.
 func (l *loop) timeUp(s *session) {
 	b := s.blocked
 	if b.timed { // the clock may have been set ahead since it looked last
@@ -96,7 +96,7 @@ func (l *loop) timeUp(s *session) {
 			return
 		}
 	}
-	if b.loads || b.delayed || b.waiter.Loads() {
+	if b.loads || b.parked || b.waiter.Loads() {
 		l.timers.set(&b.timer, l.o.Clock.Mono()+lateLook)
 		return
 	}
@@ -206,7 +206,7 @@ func (l *loop) begunEnds(s *session, b *blocked, end func(*commands.Ctx)) {
 // reported answers a session when all has been reported that it waits for.
 func (l *loop) reported(s *session, b *blocked) {
 	if b.left--; b.left == 0 {
-		l.guard(s, func(s *session) { l.endWait(s, false) })
+		l.isolate(s, func(s *session) { l.endWait(s, false) })
 	}
 }
 
@@ -279,9 +279,9 @@ func (l *loop) Again(w *commands.Waiter) bool {
 	if s.blocked.loads || l.fatal != nil {
 		return false
 	}
-	l.guard(s, l.resume)
+	l.isolate(s, l.resume)
 	b := s.blocked
-	return b == nil || b.waiter != w || !b.loads && !b.delayed
+	return b == nil || b.waiter != w || !b.loads && !b.parked
 }
 
 // servesAtMost is for how long a pass serves waiters that can wait for the next one.
@@ -319,7 +319,7 @@ func (l *loop) loadedAgain(s *session, b *blocked, err error) {
 	b.loads = false
 	l.env.Waiters.LookAgain(b.waiter)
 	if err != nil {
-		l.guard(s, func(s *session) { l.loadFailed(s, err) })
+		l.isolate(s, func(s *session) { l.loadFailed(s, err) })
 	}
 	l.deliver()
 	if s.blocked == b && !b.loads {

@@ -6,8 +6,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestWaitsTakeNoPlace: however many wait for the log or for a time, a job of scope Unlocked begins
-// at once, and none of them is one.
+// TestWaitsTakeNoPlace: however many wait for the log or for a time, a task of scope Unlocked
+// begins at once, and none of them is one.
 func TestWaitsTakeNoPlace(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
@@ -29,8 +29,8 @@ func TestWaitsTakeNoPlace(t *testing.T) {
 			t.Errorf("beside %d who wait: %s", n, got)
 		}
 		ts.onLoop(func(l *loop) {
-			if l.jobs.count > 0 {
-				t.Errorf("%d jobs", l.jobs.count)
+			if l.tasks.count > 0 {
+				t.Errorf("%d tasks", l.tasks.count)
 			}
 		})
 	}

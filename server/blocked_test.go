@@ -358,29 +358,29 @@ func TestBlockedInPause(t *testing.T) {
 	w.silent(ts)
 }
 
-// TestBlockedBehindAJob: a key whose turn comes while a global job holds it is looked at again when
-// the job ends: the change was reported once, and is not reported again.
-func TestBlockedBehindAJob(t *testing.T) {
+// TestBlockedBehindATask: a key whose turn comes while a global task holds it is looked at again
+// when the task ends: the change was reported once, and is not reported again.
+func TestBlockedBehindATask(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
-	c, job := ts.dial(), ts.dial()
+	c, task := ts.dial(), ts.dial()
 	w := ts.blocks("BLPOP log 0")
 	c.send("MULTI\nRPUSH log v\nCLIENT PAUSE 1000000 WRITE\nEXEC\n") // so w is not served at once
 	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 +OK")
-	job.send("LOLWUT\n")
-	await.For(t, "the job runs", h.runs)
+	task.send("LOLWUT\n")
+	await.For(t, "the task runs", h.runs)
 	ts.onLoop(func(l *loop) {
 		l.endPause()
 		waited := l.env.Waiters.Waiting()
-		if l.deliver(); !waited || l.jobs.global == nil {
-			t.Error("the key's turn has not come while the job holds it")
+		if l.deliver(); !waited || l.tasks.global == nil {
+			t.Error("the key's turn has not come while the task holds it")
 		}
 	})
 	if n := ts.blocked(); n != 1 {
 		t.Errorf("%d clients wait", n)
 	}
 	h.end <- struct{}{}
-	job.expect("+PONG")
+	task.expect("+PONG")
 	w.expect("*2 log v")
 }
 
@@ -609,7 +609,7 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 }
 
 // TestBlockedTimeoutWhileLoading: one whose time ends while its keys are being read, or while it
-// waits for a job, gets what came before; nothing, if that is gone.
+// waits for a task, gets what came before; nothing, if that is gone.
 func TestBlockedTimeoutWhileLoading(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)
 	ts := start(t, func(o *storage.Options) { o.Clock = clk })
@@ -646,7 +646,7 @@ func TestBlockedTimeoutWhileLoading(t *testing.T) {
 	}
 	await.Until(t, "its command waits for the script", func() (waits bool) {
 		pass(time.Millisecond)
-		ts.onSession(id, func(_ *loop, s *session) { waits = s.blocked.delayed })
+		ts.onSession(id, func(_ *loop, s *session) { waits = s.blocked.parked })
 		return waits
 	})
 	pass(5 * time.Second)
@@ -718,7 +718,7 @@ func TestBlockedServedAtOnce(t *testing.T) {
 					return err == nil && n == 1
 				})
 				s.readable = true
-				l.guard(s, l.serve)
+				l.isolate(s, l.serve)
 			}
 		}
 	})

@@ -49,7 +49,7 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	l := s.loop
 	switch {
 	case !s.hears():
-	case s.state == forOwnJob:
+	case s.state == forOwnTask:
 		l.keep(s, message{lsn, bytes})
 	case s == l.current:
 		l.behind = append(l.behind, message{lsn, bytes})

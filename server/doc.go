@@ -30,7 +30,7 @@
 //     So unparsed input is one incomplete command and one read, however long the
 //     pipeline is; the rest stays with the client.
 //   - A session has one state (state.go), which says whether it runs commands, what it waits for,
-//     or how it ends. While it waits (for keys that are being loaded, a job, the end of CLIENT
+//     or how it ends. While it waits (for keys that are being loaded, a task, the end of CLIENT
 //     PAUSE) its reader is not touched, so its arguments stay valid. One whose command waits for a
 //     change of a key (blocked.go) may have none: its arguments are copies.
 //   - A closed descriptor is given back to the system at the end of the pass, when no

@@ -237,7 +237,7 @@ func TestCleanStop(t *testing.T) {
 	c.do("CLIENT PAUSE 100000 WRITE")
 	held.send("SET b 2\n")
 	await.Until(t, "a command runs and one is held", func() (both bool) {
-		ts.onLoop(func(l *loop) { both = l.jobs.count == 1 && len(l.delayed) == 1 })
+		ts.onLoop(func(l *loop) { both = l.tasks.count == 1 && len(l.waitlist) == 1 })
 		return both
 	})
 	c.send("SHUTDOWN NOSAVE\n")

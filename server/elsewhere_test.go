@@ -44,11 +44,11 @@ func countingTarget(t *testing.T) (migrate string, connections *atomic.Int64) {
 	return "MIGRATE 127.0.0.1 " + port + " k 0 3600000\n", connections
 }
 
-// migrations waits until so many of the jobs that wait for other servers run.
+// migrations waits until so many of the tasks that wait for other servers run.
 func (ts *testServer) migrations(n int) {
 	ts.t.Helper()
-	await.Until(ts.t, fmt.Sprint(n, " jobs wait for another server"), func() (yes bool) {
-		ts.onLoop(func(l *loop) { yes = len(l.jobs.places[commands.Elsewhere].running) == n })
+	await.Until(ts.t, fmt.Sprint(n, " tasks wait for another server"), func() (yes bool) {
+		ts.onLoop(func(l *loop) { yes = len(l.tasks.lanes[commands.Elsewhere].running) == n })
 		return yes
 	})
 }
@@ -117,7 +117,7 @@ func TestElsewhereEndsWithItsClient(t *testing.T) {
 			for _, c := range clients {
 				leave(ts, c)
 			}
-			ts.noJobRuns()
+			ts.noTaskRuns()
 			if got := other.do("GET k"); got != "v" {
 				t.Errorf("the key: %s", got)
 			}
@@ -144,7 +144,7 @@ func TestLeftWaitBehindOthers(t *testing.T) {
 		shut(c)
 	}
 	queued := func(l *loop) (all, left int) {
-		for _, j := range l.jobs.places[commands.Elsewhere].queue {
+		for _, j := range l.tasks.lanes[commands.Elsewhere].queue {
 			if all++; j.s.left() {
 				left++
 			}
@@ -161,7 +161,7 @@ func TestLeftWaitBehindOthers(t *testing.T) {
 		return yes
 	})
 	_ = running[0].Close()
-	await.Until(t, "the next job has begun", func() (yes bool) {
+	await.Until(t, "the next task has begun", func() (yes bool) {
 		ts.onLoop(func(l *loop) {
 			all, n := queued(l)
 			if yes = all == left; yes && n != left {
@@ -214,8 +214,8 @@ func TestPauseEndsElsewhere(t *testing.T) {
 	moves.expect(ended)
 }
 
-// TestPauseComesBeforeQueued: no job that waits for a place begins before a CLIENT PAUSE that waits
-// for those that run.
+// TestPauseComesBeforeQueued: no task that waits for a place begins before a CLIENT PAUSE that
+// waits for those that run.
 func TestPauseComesBeforeQueued(t *testing.T) {
 	ts := start(t)
 	migrate, connections := countingTarget(t)
@@ -226,31 +226,31 @@ func TestPauseComesBeforeQueued(t *testing.T) {
 	}
 	await.Until(t, "all wait or run", func() (yes bool) {
 		ts.onLoop(func(l *loop) {
-			yes = len(l.jobs.places[commands.Elsewhere].queue) == 3*maxUnlocked
+			yes = len(l.tasks.lanes[commands.Elsewhere].queue) == 3*maxUnlocked
 		})
 		return yes && connections.Load() == maxUnlocked
 	})
 	if got := other.do("CLIENT PAUSE 1000000 WRITE"); got != "+OK" {
 		t.Error(got)
 	}
-	ts.noJobRuns()
+	ts.noTaskRuns()
 	if n := connections.Load(); n != maxUnlocked {
-		t.Errorf("%d connections to the target, of %d jobs that ran", n, maxUnlocked)
+		t.Errorf("%d connections to the target, of %d tasks that ran", n, maxUnlocked)
 	}
 	other.do("CLIENT UNPAUSE")
 	ts.migrations(maxUnlocked)
 }
 
 // TestPauseComesBeforeThoseReleasedWithIt: a CLIENT PAUSE comes before a write that was released in
-// the same pass, after it. The jobs that it waits for end, and then one that was queued, whose
+// the same pass, after it. The tasks that it waits for end, and then one that was queued, whose
 // command is to run again: the loop hears of all at once.
 func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
-	// The call before the queued job: behind those before all that run, and one at the end of one.
+	// The call before the queued task: behind those before all that run, and one at the end of one.
 	const next = maxUnlocked + 2
 	var calls atomic.Int64
 	late := make(chan struct{})
 	ts := start(t, func(l *loop) {
-		l.jobs.waiting.run = func() {} // the test ends them
+		l.tasks.waiting.run = func() {} // the test ends them
 		l.seams.besideLoop = func() {
 			if calls.Add(1) == next {
 				<-late
@@ -267,22 +267,22 @@ func TestPauseComesBeforeThoseReleasedWithIt(t *testing.T) {
 	await.Until(t, "all run", func() bool { return connections.Load() == maxUnlocked })
 	queued, pauses := ts.dial(), ts.dial()
 	queued.send(migrate)
-	ts.waits(queued, forOwnJob)
+	ts.waits(queued, forOwnTask)
 	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
-	ts.waits(pauses, forJob)
-	ts.onLoop(func(l *loop) { l.jobs.places[commands.Elsewhere].running[0].ctx.Cancel() })
-	await.Until(t, "the queued job has begun", func() bool { return calls.Load() == next })
-	ts.waits(pauses, forJob)
+	ts.waits(pauses, forTask)
+	ts.onLoop(func(l *loop) { l.tasks.lanes[commands.Elsewhere].running[0].ctx.Cancel() })
+	await.Until(t, "the queued task has begun", func() bool { return calls.Load() == next })
+	ts.waits(pauses, forTask)
 
 	goOn := make(chan struct{})
 	ts.loop.box.post(func() {
-		for _, j := range ts.loop.jobs.places[commands.Elsewhere].running {
+		for _, j := range ts.loop.tasks.lanes[commands.Elsewhere].running {
 			j.ctx.Cancel()
 		}
 		<-goOn
 	})
 	posted := func(n int) {
-		await.Until(t, fmt.Sprint(n, " jobs have ended"), func() bool {
+		await.Until(t, fmt.Sprint(n, " tasks have ended"), func() bool {
 			box := &ts.loop.box
 			box.mu.Lock()
 			defer box.mu.Unlock()

@@ -149,7 +149,7 @@ func TestOverwritten(t *testing.T) {
 		{"RENAMENX b c", "rename_from rename_to"},
 		{"MOVE c 1", "move_from move_to"},
 		{"SET big 1", "set"},
-		{"SET big " + strings.Repeat("x", 2<<20), "overwritten set"}, // by a job
+		{"SET big " + strings.Repeat("x", 2<<20), "overwritten set"}, // by a task
 		{"RESTORE m 0 PAYLOAD REPLACE", "restore overwritten"},
 		{"RESTORE z 0 PAYLOAD REPLACE", "restore overwritten type_changed"},
 		{"RESTORE new 0 PAYLOAD", "restore"},

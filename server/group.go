@@ -65,8 +65,8 @@ func (l *loop) regroup() {
 	}
 	for _, s := range l.sessions {
 		if s != nil && s.state == forUnblock && s.blocked.waiter.ForKeys() && !s.blocked.loads &&
-			!s.blocked.delayed {
-			l.guard(s, l.resume)
+			!s.blocked.parked {
+			l.isolate(s, l.resume)
 		}
 	}
 	if st.Role == commands.Tentative {
@@ -92,7 +92,7 @@ func (l *loop) deposed() {
 	l.env.Deposed()
 	for _, s := range l.sessions {
 		if s != nil && s.blocked != nil && s.blocked.on.Leads {
-			l.guard(s, func(s *session) { l.endBlocked(s, (*commands.Ctx).ForceUnblock) })
+			l.isolate(s, func(s *session) { l.endBlocked(s, (*commands.Ctx).ForceUnblock) })
 		}
 	}
 }

@@ -199,9 +199,9 @@ func TestGroupBackup(t *testing.T) {
 	c := ts.dial()
 	g.Lease.Store(0)
 	c.send("KEYP.BACKUP BEGIN\n")
-	c.silent(ts) // its job has begun
-	await.Until(t, "the job is over", func() (over bool) {
-		ts.onLoop(func(l *loop) { over = l.jobs.count == 0 })
+	c.silent(ts) // its task has begun
+	await.Until(t, "the task is over", func() (over bool) {
+		ts.onLoop(func(l *loop) { over = l.tasks.count == 0 })
 		return over
 	})
 	c.silent(ts)
@@ -268,7 +268,7 @@ func TestElectedWithinPass(t *testing.T) {
 	id := strings.TrimPrefix(c.do("CLIENT ID"), ":")
 	ts.onSession(id, func(l *loop, s *session) {
 		g.Become(commands.Leader, 1, 2)
-		l.guard(s, func(s *session) { l.runCommand(s, [][]byte{[]byte("GET"), []byte("a")}) })
+		l.isolate(s, func(s *session) { l.runCommand(s, [][]byte{[]byte("GET"), []byte("a")}) })
 		g.Become(commands.Follower, 2, 3)
 	})
 	g.Lease.Store(4)
@@ -281,9 +281,9 @@ func TestElectedWithinPass(t *testing.T) {
 	ts.onSession(id, func(l *loop, s *session) {
 		g.Lease.Store(0)
 		get := func(s *session) { l.runCommand(s, [][]byte{[]byte("GET"), []byte("a")}) }
-		l.guard(s, get)
+		l.isolate(s, get)
 		g.Become(commands.Leader, 1, 6)
-		l.guard(s, get)
+		l.isolate(s, get)
 	})
 	g.Lease.Store(6)
 	next.expect("(eof)")

@@ -193,9 +193,9 @@ func (ts *testServer) summary() string {
 	var b strings.Builder
 	ts.onLoop(func(l *loop) {
 		fmt.Fprintf(&b,
-			"durable %d, requested %d, owed %d of %d; delay %v, busy %q; jobs %d, unlocked %d, global %t; %d delayed",
-			l.log.Durable(), l.requested, l.owed, l.log.End(), l.env.Store.Delay(), l.env.Busy,
-			l.jobs.count, l.unlocked(), l.jobs.global != nil, len(l.delayed))
+			"durable %d, requested %d, owed %d of %d; delay %v, busy %q; tasks %d, unlocked %d, global %t; %d delayed",
+			l.log.Durable(), l.requested, l.owed, l.log.End(), l.env.Store.Throttle(), l.env.Busy,
+			l.tasks.count, l.unlocked(), l.tasks.global != nil, len(l.waitlist))
 		for _, s := range l.sessions {
 			if s != nil {
 				fmt.Fprintf(&b, "\nclient %d: %s, command %.40q, queued %t, readable %t, output %d",
@@ -231,9 +231,9 @@ func (ts *testServer) passes() {
 // neverGiveUp is a setting: a stop that waits for something waits for ever.
 func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 
-// busy is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost
-// at once, and begin and end late, and clients are heard late, as on a busy machine. A test that
-// expects an order which nothing promises fails so.
+// busy is a setting, and that of all tests with KEYP_LONG=1: tasks leave the loop's goroutine
+// almost at once, and begin and end late, and clients are heard late, as on a busy machine. A test
+// that expects an order which nothing promises fails so.
 func busy(l *loop) {
 	l.seams.event = func(s *session, ready readiness) {
 		if rand.IntN(3) > 0 {

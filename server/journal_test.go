@@ -23,7 +23,7 @@ type replicated struct {
 
 // use is a setting.
 func (r *replicated) use(o *storage.Options) {
-	o.OpenLog = func(o wal.Options, from storage.Place,
+	o.OpenLog = func(o wal.Options, from storage.LogPosition,
 		replay func(uint64, []byte) error) (storage.Journal, error) {
 		r.onDurable, r.changed, r.free = o.OnDurable, sync.NewCond(&r.mu), true
 		log, err := wal.Open(o, from.Segment, replay)
@@ -193,7 +193,7 @@ func TestSAVEWaitsForCommit(t *testing.T) {
 	await.Until(t, "the write has run", func() bool { return r.End() > r.Durable() })
 	saver.send("SAVE\n")
 	await.Until(t, "SAVE runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.jobs.count == 1 })
+		ts.onLoop(func(l *loop) { runs = l.tasks.count == 1 })
 		return runs
 	})
 	saver.silent(ts)

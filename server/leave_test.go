@@ -82,8 +82,8 @@ func TestLeavesAreForgotten(t *testing.T) {
 		ts.ends(s)
 	}
 	ts.onLoop(func(l *loop) {
-		if len(l.delayed) > 5 {
-			t.Errorf("%d sessions are listed, one waits", len(l.delayed))
+		if len(l.waitlist) > 5 {
+			t.Errorf("%d sessions are listed, one waits", len(l.waitlist))
 		}
 	})
 	c.do("CLIENT UNPAUSE")
@@ -111,41 +111,41 @@ func (g *unlockedGate) use(s *commands.Env) {
 	}
 }
 
-// unlocked counts the jobs of scope Unlocked that run.
+// unlocked counts the tasks of scope Unlocked that run.
 func (l *loop) unlocked() (n int) {
-	for _, p := range l.jobs.places {
+	for _, p := range l.tasks.lanes {
 		n += len(p.running)
 	}
 	return n
 }
 
-// fill starts as many jobs as may run at a time.
+// fill starts as many tasks as may run at a time.
 func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
 	ts.t.Helper()
 	for range maxUnlocked {
 		c := ts.dial()
 		c.send("RANDOMKEY\n")
-		await.For(ts.t, "the job runs", g.runs)
+		await.For(ts.t, "the task runs", g.runs)
 		clients = append(clients, c)
 	}
 	return clients
 }
 
-// queued waits until n jobs are to begin.
+// queued waits until n tasks are to begin.
 func (ts *testServer) queued(n int) {
 	ts.t.Helper()
-	await.Until(ts.t, "jobs wait for others", func() (yes bool) {
+	await.Until(ts.t, "tasks wait for others", func() (yes bool) {
 		ts.onLoop(func(l *loop) {
-			yes = len(l.jobs.places[0].queue) == n && len(l.jobs.places[0].running) == maxUnlocked
+			yes = len(l.tasks.lanes[0].queue) == n && len(l.tasks.lanes[0].running) == maxUnlocked
 		})
 		return yes
 	})
 }
 
-// TestLeavesQueuedJob: a job that has not begun is dropped when nobody can be sent its reply and it
-// changes nothing, or when the client is killed. Who has only ended its side is answered, and what
-// changes something runs, as both do with Redis.
-func TestLeavesQueuedJob(t *testing.T) {
+// TestLeavesQueuedTask: a task that has not begun is dropped when nobody can be sent its reply and
+// it changes nothing, or when the client is killed. Who has only ended its side is answered, and
+// what changes something runs, as both do with Redis.
+func TestLeavesQueuedTask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
 	running := g.fill(ts)
@@ -155,7 +155,7 @@ func TestLeavesQueuedJob(t *testing.T) {
 	for i, w := range []*client{reads, killed, half, saves} {
 		sessions = append(sessions, ts.sessionOf(w))
 		w.send([]string{"RANDOMKEY\n", "SAVE\n", "RANDOMKEY\n", "SAVE\n"}[i])
-		ts.waits(w, forOwnJob)
+		ts.waits(w, forOwnTask)
 	}
 	ts.queued(4)
 	reset(reads)
@@ -173,12 +173,12 @@ func TestLeavesQueuedJob(t *testing.T) {
 	half.expect("+OK", "(eof)")
 	ts.ends(sessions[3])
 	if n := len(g.runs); n != 2 {
-		t.Errorf("%d of the jobs began that had waited, not 2", n)
+		t.Errorf("%d of the tasks began that had waited, not 2", n)
 	}
 }
 
-// TestBusyRefusesQueued: a command whose job has yet to begin when a script has run for too long is
-// refused, as one that has no job is.
+// TestBusyRefusesQueued: a command whose task has yet to begin when a script has run for too long
+// is refused, as one that has no task is.
 func TestBusyRefusesQueued(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use, "busy-reply-threshold=50")
@@ -202,38 +202,38 @@ func TestBusyRefusesQueued(t *testing.T) {
 	reads.expect("+OK")
 }
 
-// TestLeavesRunningJob: what runs for a client that is reset ends by itself. Its session is closed
+// TestLeavesRunningTask: what runs for a client that is reset ends by itself. Its session is closed
 // at once if it only reads, otherwise behind it.
-func TestLeavesRunningJob(t *testing.T) {
+func TestLeavesRunningTask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
 	reads, saves := ts.dial(), ts.dial()
 	reads.send("RANDOMKEY\n")
 	saves.send("SAVE\n")
-	await.For(t, "the job runs", g.runs)
-	await.For(t, "the job runs", g.runs)
+	await.For(t, "the task runs", g.runs)
+	await.For(t, "the task runs", g.runs)
 	r, s := ts.sessionOf(reads), ts.sessionOf(saves)
 	reset(reads)
 	reset(saves)
 	ts.ends(r)
 	ts.onLoop(func(l *loop) {
-		if s.state != forOwnJob || l.unlocked() != 2 {
-			t.Errorf("%s, %d jobs run", stateNames[s.state], l.unlocked())
+		if s.state != forOwnTask || l.unlocked() != 2 {
+			t.Errorf("%s, %d tasks run", stateNames[s.state], l.unlocked())
 		}
 	})
 	close(g.gate)
 	ts.ends(s)
-	ts.noJobRuns()
+	ts.noTaskRuns()
 }
 
-// TestLeavesDelayed: of commands that wait for a job's end, those run whose clients have gone that
+// TestLeavesDelayed: of commands that wait for a task's end, those run whose clients have gone that
 // change something, as Redis would have read them; the others are not waited for.
 func TestLeavesDelayed(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
 	hogs, reads, writes, half := ts.dial(), ts.dial(), ts.dial(), ts.dial()
 	hogs.send("LOLWUT\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	reads.send("GET k\n")
 	writes.send("SET k 1\n")
 	half.send("GET log\n")

@@ -351,7 +351,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		s.reader.Advance(copy(room, input))
 		left := turnCommands
 		l.turnEnd = math.MaxInt64
-		l.guard(s, func(s *session) { l.runInput(s, &left) })
+		l.isolate(s, func(s *session) { l.runInput(s, &left) })
 		if left != turnCommands-15 {
 			t.Fatalf("%d commands ran", turnCommands-left)
 		}

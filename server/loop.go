@@ -48,8 +48,8 @@ type loop struct {
 	ended        chan error    // run's answer
 	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
-	// Wait for the end of CLIENT PAUSE or of a job, in the order in which they came.
-	delayed   []*session
+	// Wait for the end of CLIENT PAUSE or of a task, in the order in which they came.
+	waitlist  []*session
 	unsettled []unsettled // wait for the log to settle, in the order of their LSNs
 	settles   bool        // that is under way
 	waiting   []*session  // have output that is not durable
@@ -64,14 +64,14 @@ type loop struct {
 	stale      atomic.Bool        // settings are to be read again
 	current    *session           // whose command runs
 	behind     []message          // pushed to it meanwhile
-	kept       map[*session]*kept // pushed to those whose command a job runs
+	kept       map[*session]*kept // pushed to those whose command a task runs
 	complaints complaints
 	inStore    bool // a command runs: a panic that gets out of it is the store's
 	buffers    bufferPool
 	memory     memory
 	readers    readerPool
 	tls        tlsFront
-	jobs       jobs
+	tasks      tasks
 	group      membership
 	watchdog   watchdog
 
@@ -137,10 +137,11 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 			}
 		}
 	}
-	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
-	l.jobs.busy.run, l.jobs.share.run, l.jobs.waiting.run = l.checkScript, l.shareOut, l.endForsaken
+	l.tasks.gone, l.ended = make(chan struct{}), make(chan error, 1)
+	l.tasks.busy.run, l.tasks.share.run, l.tasks.waiting.run = l.checkScript,
+		l.shareOut, l.endForsaken
 	l.seams = l.defaultSeams()
-	o.Env.LimitJobs(processors - 1) // one is left to the loop
+	o.Env.LimitTasks(processors - 1) // one is left to the loop
 	l.ahead, l.keyPlace = make([][]byte, 0, storage.PrefetchKeys), o.Env.Table.KeyPlace
 	l.ctx.Txn = o.Env.Store.NewTxn()
 	l.cron.run, l.pauseTimer.run = l.tick, l.endPause
@@ -163,7 +164,7 @@ func (l *loop) run() error {
 }
 
 // cycle is the loop's goroutine. over says that it takes the loop over from another one, which
-// stays with a job.
+// stays with a task.
 func (l *loop) cycle(over bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -283,7 +284,7 @@ func (l *loop) event(s *session, ready readiness) {
 // clientLeaves handles a waiting session whose client has ended its side of the connection. The
 // client may still read: dead reports that nothing can be sent either. As with Redis, a blocked or
 // paused command is dropped. Any other command runs, since Redis would have run it when it came.
-// But a read-only command whose client cannot receive the reply ends; a job of it that has begun
+// But a read-only command whose client cannot receive the reply ends; a task of it that has begun
 // ends by itself.
 func (l *loop) clientLeaves(s *session, dead bool) {
 	switch {
@@ -308,7 +309,7 @@ func (l *loop) serveReady() {
 		s.queued = false
 		if s.state != closed && l.fatal == nil {
 			l.turn, l.serving = turn[i+1:], true
-			l.guard(s, l.serve)
+			l.isolate(s, l.serve)
 			l.serving = false
 		}
 	}
@@ -329,11 +330,11 @@ func (l *loop) vital(fn func()) {
 	fn()
 }
 
-// guard runs a part of the loop for one session; a panic costs that session alone. A panic in a
+// isolate runs a part of the loop for one session; a panic costs that session alone. A panic in a
 // command's handler costs that command alone (Env.Dispatch). A panic in the store outside of
 // handlers, where transactions begin and end, leaves it unknown what is locked or half done. Then
 // the server stops, and a restart recovers the durable data.
-func (l *loop) guard(s *session, fn func(*session)) {
+func (l *loop) isolate(s *session, fn func(*session)) {
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -388,7 +389,7 @@ func (l *loop) shut() {
 	if l.o.Bell != nil {
 		l.o.Bell.box.Store(nil)
 	}
-	close(l.jobs.gone)
+	close(l.tasks.gone)
 	l.closeListeners()
 	for _, s := range l.sessions {
 		if s != nil {

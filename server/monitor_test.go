@@ -23,7 +23,7 @@ func (c *client) shown(n int) (commands []string) {
 }
 
 // TestMonitorShowsAll: the commands of all connections in the order they ran, its own behind
-// their replies, and what jobs ran.
+// their replies, and what tasks ran.
 func TestMonitorShowsAll(t *testing.T) {
 	ts := start(t)
 	m, a, b := ts.dial(), ts.dial(), ts.dial()

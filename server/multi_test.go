@@ -37,7 +37,7 @@ func TestMultiQueueLimit(t *testing.T) {
 }
 
 // TestMultiPublishes: what EXEC sends to others leaves behind its own reply, from the loop and
-// from an global job.
+// from an global task.
 func TestMultiPublishes(t *testing.T) {
 	ts := start(t)
 	a, b := ts.dial(), ts.dial()

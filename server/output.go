@@ -282,7 +282,7 @@ func (l *loop) pushBehind(s *session) {
 	l.behind = l.behind[:0]
 }
 
-// kept are messages for a session that come behind the reply to what a job runs for
+// kept are messages for a session that come behind the reply to what a task runs for
 // it. So a client that caches what it reads never hears of a change before it has read.
 type kept struct {
 	messages []message

@@ -14,7 +14,7 @@ import (
 	"keyp/storage"
 )
 
-// held runs commands as jobs of each scope, which wait until the gate opens, with nothing written
+// held runs commands as tasks of each scope, which wait until the gate opens, with nothing written
 // yet. SUNIONSTORE has its values pinned, UNLINK has a transaction of its own, and EVAL has the
 // keyspace locked.
 type held struct{ runs, gate chan struct{} }
@@ -27,7 +27,7 @@ func (h *held) use(e *commands.Env) {
 		spec := e.Table.Lookup([]byte(name))
 		run := spec.Run
 		spec.Run = func(c *commands.Ctx) error {
-			if c.Scope > commands.KeysOnly { // and not before it is a job
+			if c.Scope > commands.KeysOnly { // and not before it is a task
 				h.runs <- struct{}{}
 				<-h.gate
 			}
@@ -36,7 +36,7 @@ func (h *held) use(e *commands.Env) {
 	}
 }
 
-// beside makes a command run as a job of scope Unlocked, in a transaction of its own, as MIGRATE
+// beside makes a command run as a task of scope Unlocked, in a transaction of its own, as MIGRATE
 // does.
 func beside(e *commands.Env, name string) {
 	spec := e.Table.Lookup([]byte(name))
@@ -73,14 +73,14 @@ func TestPauseAwaitsWriters(t *testing.T) {
 			other.send("SADD a 1 2\nSADD b 2 3\nSET k v\n")
 			other.expect(":2", ":2", "+OK")
 			writer.send(tt.call + "\n")
-			await.For(t, "the job runs", h.runs)
+			await.For(t, "the task runs", h.runs)
 			pauses.send(pause)
 			if strings.HasPrefix(pause, "MULTI") {
 				pauses.expect("+OK", "+QUEUED")
 			}
-			ts.waits(pauses, forJob)
+			ts.waits(pauses, forTask)
 			again.send(tt.call + "\n")
-			ts.waits(again, forJob)
+			ts.waits(again, forTask)
 			if got := ts.dial().do("ECHO x"); got != "x" {
 				t.Errorf("beside it: %s", got)
 			}
@@ -99,7 +99,7 @@ func TestPauseAwaitsWriters(t *testing.T) {
 					}
 				}
 			}
-			ts.noJobRuns()
+			ts.noTaskRuns()
 			if got := ts.dial().do("CLIENT UNPAUSE"); got != "+OK" {
 				t.Error(got)
 			}
@@ -107,16 +107,16 @@ func TestPauseAwaitsWriters(t *testing.T) {
 			if got := again.reply(); got[0] != ':' {
 				t.Errorf("%s, behind the pause: %s", tt.call, got)
 			}
-			ts.noJobs()
+			ts.noTasks()
 		}
 	}
 }
 
-// noJobRuns waits until no job runs or is queued; clients may wait.
-func (ts *testServer) noJobRuns() {
+// noTaskRuns waits until no task runs or is queued; clients may wait.
+func (ts *testServer) noTaskRuns() {
 	ts.t.Helper()
-	await.Until(ts.t, "no job runs", func() (none bool) {
-		ts.onLoop(func(l *loop) { none = l.jobs.count == 0 && l.unlocked() == 0 })
+	await.Until(ts.t, "no task runs", func() (none bool) {
+		ts.onLoop(func(l *loop) { none = l.tasks.count == 0 && l.unlocked() == 0 })
 		return none
 	})
 }
@@ -126,7 +126,7 @@ func (ts *testServer) noJobRuns() {
 func (ts *testServer) writesBehindPause(writer, other *client, keys int) {
 	ts.t.Helper()
 	ts.waits(writer, forPause)
-	ts.noJobRuns()
+	ts.noTaskRuns()
 	if got := other.do("DBSIZE"); got != fmt.Sprint(":", keys) {
 		ts.t.Errorf("while CLIENT PAUSE delays writes, there are keys: %s, not %d", got, keys)
 	}
@@ -142,14 +142,14 @@ func TestWritersWaitBehindPause(t *testing.T) {
 	writer, pauses, multi := ts.dial(), ts.dial(), ts.dial()
 	multi.do("SET k v")
 	writer.send("UNLINK k\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
-	ts.waits(pauses, forJob)
-	replies := ts.behindJob("SET small 1", "PUBLISH c m", "UNLINK k", "EVAL 'return 1' 0",
+	ts.waits(pauses, forTask)
+	replies := ts.behindTask("SET small 1", "PUBLISH c m", "UNLINK k", "EVAL 'return 1' 0",
 		"MSET m 1 n 2")
 	multi.send("MULTI\nSET q 1\nGET k\nEXEC\n")
 	multi.expect("+OK", "+QUEUED", "+QUEUED")
-	ts.waits(multi, forJob)
+	ts.waits(multi, forTask)
 	reader := ts.dial()
 	reader.send("GET k\nDBSIZE\nEVAL_RO 'return redis.call(\"GET\", \"k\")' 0\n")
 	reader.expect("v", ":1", "v")
@@ -162,7 +162,7 @@ func TestWritersWaitBehindPause(t *testing.T) {
 	reader.do("CLIENT UNPAUSE")
 	replies("+OK", ":0", ":0", ":1", "+OK")
 	multi.expect("*2 +OK $-1")
-	ts.noJobs()
+	ts.noTasks()
 }
 
 // TestUnpauseBehindPause: who waits to begin a pause does so before a CLIENT UNPAUSE that came
@@ -172,14 +172,14 @@ func TestUnpauseBehindPause(t *testing.T) {
 	ts := start(t, h.use)
 	writer, pauses, ends := ts.dial(), ts.dial(), ts.dial()
 	writer.send("UNLINK k\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	if got := ends.do("CLIENT UNPAUSE"); got != "+OK" {
 		t.Error(got)
 	}
 	pauses.send("CLIENT PAUSE 1000000 ALL\n")
-	ts.waits(pauses, forJob)
+	ts.waits(pauses, forTask)
 	ends.send("CLIENT UNPAUSE\n")
-	ts.waits(ends, forJob)
+	ts.waits(ends, forTask)
 	close(h.gate)
 	writer.expect(":0")
 	pauses.expect("+OK")
@@ -198,11 +198,11 @@ func TestLeavesBeforePause(t *testing.T) {
 		ts := start(t, h.use)
 		writer, pauses, small := ts.dial(), ts.dial(), ts.dial()
 		writer.send("UNLINK k\n")
-		await.For(t, "the job runs", h.runs)
+		await.For(t, "the task runs", h.runs)
 		pauses.send("CLIENT PAUSE 1000000 WRITE\n")
-		ts.waits(pauses, forJob)
+		ts.waits(pauses, forTask)
 		small.send("SET k v\n")
-		ts.waits(small, forJob)
+		ts.waits(small, forTask)
 		s := ts.sessionOf(pauses)
 		if leaves {
 			reset(pauses)
@@ -217,7 +217,7 @@ func TestLeavesBeforePause(t *testing.T) {
 			ts.dial().do("CLIENT UNPAUSE")
 		}
 		small.expect("+OK")
-		ts.noJobs()
+		ts.noTasks()
 	}
 }
 
@@ -229,9 +229,9 @@ func TestPauseTimeBegins(t *testing.T) {
 	ts := start(t, h.use, func(o *storage.Options) { o.Clock = clk })
 	writer, pauses, small := ts.dial(), ts.dial(), ts.dial()
 	writer.send("UNLINK k\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	pauses.send("CLIENT PAUSE 1000 WRITE\n")
-	ts.waits(pauses, forJob)
+	ts.waits(pauses, forTask)
 	clk.Advance(5 * time.Second)
 	ts.onLoop(func(*loop) {})
 	close(h.gate)
@@ -258,10 +258,10 @@ func TestPauseWhileBusy(t *testing.T) {
 		return runs
 	})
 	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
-	ts.waits(pauses, forJob)
+	ts.waits(pauses, forTask)
 	inMulti.send("MULTI\nCLIENT PAUSE 1000000 WRITE\nEXEC\n")
 	inMulti.expect("+OK", "+QUEUED")
-	ts.waits(inMulti, forJob)
+	ts.waits(inMulti, forTask)
 	ts.onLoop(func(l *loop) {
 		if err := ts.cfg.Set(config.Pair{Name: "busy-reply-threshold", Value: "1"}); err != nil {
 			t.Error(err)
@@ -295,11 +295,11 @@ func TestStopWithPauseThatWaits(t *testing.T) {
 	ts := start(t, h.use, neverGiveUp)
 	writer, pauses, small := ts.dial(), ts.dial(), ts.dial()
 	writer.send("UNLINK k\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
-	ts.waits(pauses, forJob)
+	ts.waits(pauses, forTask)
 	small.send("SET k v\n")
-	ts.waits(small, forJob)
+	ts.waits(small, forTask)
 	ts.stop()
 	await.Until(t, "the server stops", func() (stops bool) {
 		ts.onLoop(func(l *loop) { stops = l.stopping })
@@ -351,8 +351,8 @@ func TestPauseDelays(t *testing.T) {
 	}
 }
 
-// fillers starts jobs, none of which writes, and lets them run until end is called. MSET is a job,
-// too.
+// fillers starts tasks, none of which writes, and lets them run until end is called. MSET is a
+// task, too.
 func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end func()) {
 	runs, gate := make(chan struct{}, maxUnlocked), make(chan struct{})
 	use = func(e *commands.Env) {
@@ -370,13 +370,13 @@ func fillers() (use func(*commands.Env), fill func(ts *testServer, n int), end f
 		ts.t.Helper()
 		for range n {
 			ts.dial().send("LOLWUT\n")
-			await.For(ts.t, "the job runs", runs)
+			await.For(ts.t, "the task runs", runs)
 		}
 	}
 	return use, fill, sync.OnceFunc(func() { close(gate) })
 }
 
-// writesMany sends an MSET, which is a job that waits in queue.
+// writesMany sends an MSET, which is a task that waits in queue.
 func (ts *testServer) writesMany() *client {
 	ts.t.Helper()
 	c := ts.dial()
@@ -389,8 +389,8 @@ func (ts *testServer) writesMany() *client {
 	return c
 }
 
-// TestPauseBesideQueue: CLIENT PAUSE does not wait for a job that has not begun; that waits for the
-// end of the pause.
+// TestPauseBesideQueue: CLIENT PAUSE does not wait for a task that has not begun; that waits for
+// the end of the pause.
 func TestPauseBesideQueue(t *testing.T) {
 	use, fill, end := fillers()
 	ts := start(t, use)
@@ -403,7 +403,7 @@ func TestPauseBesideQueue(t *testing.T) {
 	ts.writesBehindPause(writer, other, 0)
 }
 
-// TestPauseBeforeQueue: a job that has not begun waits behind CLIENT PAUSE also where that waits
+// TestPauseBeforeQueue: a task that has not begun waits behind CLIENT PAUSE also where that waits
 // for the end of one that has.
 func TestPauseBeforeQueue(t *testing.T) {
 	h := &held{}
@@ -412,11 +412,11 @@ func TestPauseBeforeQueue(t *testing.T) {
 	defer end()
 	running, pauses, other := ts.dial(), ts.dial(), ts.dial()
 	running.send("UNLINK none\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	fill(ts, maxUnlocked-1)
 	writer := ts.writesMany()
 	pauses.send("CLIENT PAUSE 1000000 WRITE\n")
-	ts.waits(pauses, forJob)
+	ts.waits(pauses, forTask)
 	close(h.gate)
 	running.expect(":0")
 	pauses.expect("+OK")
@@ -424,7 +424,7 @@ func TestPauseBeforeQueue(t *testing.T) {
 	ts.writesBehindPause(writer, other, 0)
 }
 
-// TestPauseInExecBesideQueue: such a job does not begin either while a transaction runs, which may
+// TestPauseInExecBesideQueue: such a task does not begin either while a transaction runs, which may
 // yet begin a pause.
 func TestPauseInExecBesideQueue(t *testing.T) {
 	h := &held{}
@@ -436,7 +436,7 @@ func TestPauseInExecBesideQueue(t *testing.T) {
 	exec.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.For(t, "the transaction runs", h.runs)
 	end()
-	ts.waits(writer, forJob)
+	ts.waits(writer, forTask)
 	close(h.gate)
 	exec.expect("*3 :1 +OK +OK")
 	ts.writesBehindPause(writer, exec, 1)

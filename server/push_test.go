@@ -96,19 +96,20 @@ func TestPushToParked(t *testing.T) {
 	c.expect("+OK")
 }
 
-// runsAJob makes a client run a job until the hog's end, and returns its session. Messages pushed
+// runsATask makes a client run a task until the hog's end, and returns its session. Messages pushed
 // to the session are kept until after its reply.
-func (ts *testServer) runsAJob(h *hog) *session {
+func (ts *testServer) runsATask(h *hog) *session {
 	ts.t.Helper()
 	c := ts.dial()
 	s := ts.sessionOf(c)
 	c.send("LOLWUT\n")
-	await.For(ts.t, "the job runs", h.runs)
-	ts.t.Cleanup(func() { h.end <- struct{}{} }) // before the server's end, which waits for the job
+	await.For(ts.t, "the task runs", h.runs)
+	// Before the server's end, which waits for the task.
+	ts.t.Cleanup(func() { h.end <- struct{}{} })
 	return s
 }
 
-// TestKeptPushesAreBounded: they count as output, to each limit, while the job still runs.
+// TestKeptPushesAreBounded: they count as output, to each limit, while the task still runs.
 func TestKeptPushesAreBounded(t *testing.T) {
 	message := []byte("$10000\r\n" + strings.Repeat("x", 10000) + "\r\n")
 	limits := map[string]struct {
@@ -127,7 +128,7 @@ func TestKeptPushesAreBounded(t *testing.T) {
 			if got := ts.dial().do("CONFIG SET " + limit.set); got != "+OK" {
 				t.Fatal(got)
 			}
-			s := ts.runsAJob(h)
+			s := ts.runsATask(h)
 			ts.onLoop(func(l *loop) {
 				n := 0
 				for ; s.takes() && n < 1000; n++ {
@@ -141,9 +142,9 @@ func TestKeptPushesAreBounded(t *testing.T) {
 				}
 			})
 			ts.onLoop(func(l *loop) {
-				if s.state != closed || l.jobs.global == nil {
+				if s.state != closed || l.tasks.global == nil {
 					t.Errorf("closed %v, while its command runs %v", s.state == closed,
-						l.jobs.global != nil)
+						l.tasks.global != nil)
 				}
 			})
 		})
@@ -159,7 +160,7 @@ func TestSoftLimit(t *testing.T) {
 		ts.dial().do(`CONFIG SET client-output-buffer-limit "normal 0 1000 60"`); got != "+OK" {
 		t.Fatal(got)
 	}
-	s := ts.runsAJob(h)
+	s := ts.runsATask(h)
 	ts.onLoop(func(l *loop) {
 		at := func(after time.Duration) { l.mono += after; l.checkSoftLimit(s) }
 		for range 3 {

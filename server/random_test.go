@@ -68,7 +68,7 @@ func TestRandomClients(t *testing.T) {
 	}
 	await.Until(t, "the clients are gone", func() (gone bool) {
 		ts.onLoop(func(l *loop) {
-			gone = l.count == 1 && l.jobs.global == nil && l.jobs.count == 0
+			gone = l.count == 1 && l.tasks.global == nil && l.tasks.count == 0
 		})
 		return gone
 	})

@@ -7,7 +7,7 @@ type seams struct {
 	superviseEvery time.Duration // see the constant of this name
 	watchdogPause  time.Duration // see the constant of this name
 	pushMost       int           // see the constant of this name
-	// Called before and after each job that does not run on the loop's goroutine; it does nothing.
+	// Called before and after each task that does not run on the loop's goroutine; it does nothing.
 	besideLoop func()
 	event      func(*session, readiness) // loop.event
 }

@@ -152,14 +152,14 @@ func (s *Server) Shutdown(save bool) {
 // Post schedules fn to run on the loop, from any goroutine. After Run has returned, fn is dropped.
 func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 
-// restAgain is when the loop looks again whether jobs have ended.
+// restAgain is when the loop looks again whether tasks have ended.
 const restAgain = time.Millisecond
 
-// AtRest is Post for what locks the whole keyspace: fn runs when no global job does, which may need
-// the loop to end.
+// AtRest is Post for what locks the whole keyspace: fn runs when no global task does, which may
+// need the loop to end.
 func (s *Server) AtRest(fn func()) {
 	s.Post(func() {
-		if s.loop.jobs.global != nil {
+		if s.loop.tasks.global != nil {
 			time.AfterFunc(restAgain, func() { s.AtRest(fn) })
 			return
 		}
@@ -168,7 +168,7 @@ func (s *Server) AtRest(fn func()) {
 	})
 }
 
-// SetFollower changes the store's role as soon as no job is under way that forbids it, and calls
+// SetFollower changes the store's role as soon as no task is under way that forbids it, and calls
 // done on the loop, unless ctx ends before. A caller that makes a server a follower has already
 // ensured that no writing command begins.
 func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
@@ -176,7 +176,7 @@ func (s *Server) SetFollower(ctx context.Context, on bool, done func()) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case on && s.loop.jobs.count > 0:
+		case on && s.loop.tasks.count > 0:
 			time.AfterFunc(restAgain, func() { s.SetFollower(ctx, on, done) })
 			return
 		case s.o.Env.Store.Follower() != on:

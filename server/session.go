@@ -103,7 +103,7 @@ func (l *loop) serve(s *session) {
 		}
 	}
 	if s.reader != nil && s.takes() && !s.waiting() && s.reader.Buffered() == 0 {
-		// A job may run for one that is condemned.
+		// A task may run for one that is condemned.
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
 	}
@@ -185,7 +185,7 @@ func (l *loop) lookAhead(group []*session) {
 	db := group[0].client.DB
 	for _, s := range group {
 		if s.reader == nil && s.state != lingering && s.canGoOn() && s.client.DB == db {
-			l.guard(s, l.readFirst)
+			l.isolate(s, l.readFirst)
 		}
 	}
 	if len(l.ahead) > 1 {
@@ -310,10 +310,10 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		c.RunEmitted()
 	case commands.Load:
 		l.load(s, args)
-	case commands.Job:
-		s.wait(forOwnJob)
+	case commands.Task:
+		s.wait(forOwnTask)
 		s.args = args
-		l.startJob(s)
+		l.startTask(s)
 	case commands.Wait:
 		l.waitFor(s, args)
 	}
@@ -389,14 +389,14 @@ func (l *loop) cutOutput(s *session) {
 func (l *loop) waitFor(s *session, args [][]byte) {
 	switch {
 	case l.ctx.Reason == commands.ForPause:
-		l.delay(s, forPause, args)
+		l.park(s, forPause, args)
 	case l.ctx.Reason == commands.ForUnblock:
 		l.block(s, args)
 	case l.ctx.Reason == commands.ForGroup:
-		l.delay(s, forGroup, args)
+		l.park(s, forGroup, args)
 		l.awaitGroup()
 	default:
-		l.delay(s, forJob, args)
+		l.park(s, forTask, args)
 	}
 }
 
@@ -424,7 +424,7 @@ func (l *loop) loaded(s *session, err error) {
 	if s.state != forLoad {
 		return
 	}
-	l.guard(s, func(s *session) {
+	l.isolate(s, func(s *session) {
 		if err == nil {
 			l.resume(s)
 			return

@@ -272,7 +272,7 @@ func TestPanicOfSessionCostsItAlone(t *testing.T) {
 	ts.onLoop(func(l *loop) {
 		for _, s := range l.sessions {
 			if s != nil && s.client.Addr == a.LocalAddr().String() {
-				l.guard(s, func(*session) { panic("in a test") })
+				l.isolate(s, func(*session) { panic("in a test") })
 			}
 		}
 	})
@@ -314,8 +314,8 @@ func TestMoreSlowCommandsThanWorkers(t *testing.T) {
 		c.expect("+OK", "*0", "+PONG")
 	}
 	ts.onLoop(func(l *loop) {
-		if l.unlocked() > maxUnlocked || l.jobs.count != 0 {
-			t.Errorf("%d workers, %d jobs", l.unlocked(), l.jobs.count)
+		if l.unlocked() > maxUnlocked || l.tasks.count != 0 {
+			t.Errorf("%d workers, %d tasks", l.unlocked(), l.tasks.count)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestSlowCommandOfClosedClient(t *testing.T) {
 	ts := start(t, g.use)
 	c := ts.dial()
 	c.send("RANDOMKEY\nSET late 1\n")
-	await.For(t, "the job runs", g.runs)
+	await.For(t, "the task runs", g.runs)
 	if got := ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" {
 		t.Fatalf("CLIENT KILL: %q", got)
 	}
@@ -333,7 +333,7 @@ func TestSlowCommandOfClosedClient(t *testing.T) {
 	close(g.gate)
 	fresh := ts.dial() // may well have the same descriptor
 	await.Until(t, "the command ends", func() (ended bool) {
-		ts.onLoop(func(l *loop) { ended = l.jobs.count == 0 })
+		ts.onLoop(func(l *loop) { ended = l.tasks.count == 0 })
 		return ended
 	})
 	fresh.send("GET late\n")
@@ -349,7 +349,7 @@ func TestClientPause(t *testing.T) {
 	b.send("GET a\nSET a 1\nGET a\n")
 	b.expect("$-1")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(l *loop) { held = len(l.delayed) == 1 })
+		ts.onLoop(func(l *loop) { held = len(l.waitlist) == 1 })
 		return held
 	})
 	if got := a.do("GET a"); got != "$-1" {
@@ -378,7 +378,7 @@ func TestKillOfPausedClient(t *testing.T) {
 	a.do("CLIENT PAUSE 100000 WRITE")
 	b.send("SET a 1\n")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(l *loop) { held = len(l.delayed) == 1 })
+		ts.onLoop(func(l *loop) { held = len(l.waitlist) == 1 })
 		return held
 	})
 	a.do("CLIENT KILL ADDR " + b.LocalAddr().String())
@@ -404,8 +404,8 @@ func TestReusedDescriptor(t *testing.T) {
 		}
 		c.expect("+OK", fmt.Sprintf("*1 k%d", i))
 	}
-	await.Until(t, "all jobs are back", func() (done bool) {
-		ts.onLoop(func(l *loop) { done = l.jobs.count == 0 })
+	await.Until(t, "all tasks are back", func() (done bool) {
+		ts.onLoop(func(l *loop) { done = l.tasks.count == 0 })
 		return done
 	})
 }
@@ -438,9 +438,9 @@ func TestReplySkip(t *testing.T) {
 	}
 }
 
-// TestKillsItselfInJob: who ends its own connection in a transaction that goes on beside the loop
+// TestKillsItselfInTask: who ends its own connection in a transaction that goes on beside the loop
 // gets the reply to that before.
-func TestKillsItselfInJob(t *testing.T) {
+func TestKillsItselfInTask(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
 	c := ts.dial()
 	id := c.do("CLIENT ID")[1:]

@@ -6,10 +6,10 @@ import "fmt"
 // change and nothing else does:
 //
 //	                        wait                            release
-//	         ┌────────────────────────────► forPause, forJob, ────► released
+//	         ┌────────────────────────────► forPause, forTask, ────► released
 //	         │                              forGroup                    │
 //	         ├────────────────────────────► forUnblock, forLoad,        │
-//	 accept  │                              forOwnJob, forRoom,         │
+//	 accept  │                              forOwnTask, forRoom,         │
 //	────► serving                           forHandshake                │
 //	       │ ▲                                 │                        │
 //	       │ └────────────── wake ─────────────┴────────────────────────┘
@@ -32,10 +32,10 @@ type state uint8
 const (
 	serving      state = iota // runs commands
 	forLoad                   // waits for its command's keys, which are being loaded
-	forOwnJob                 // for the job that runs its command
+	forOwnTask                // for the task that runs its command
 	forPause                  // for the end of CLIENT PAUSE
 	forUnblock                // for a change of a key: its command is a blocking one
-	forJob                    // for the end of another session's job
+	forTask                   // for the end of another session's task
 	forGroup                  // until it is decided who leads the group
 	forRoom                   // for a larger buffer for its input: see grow
 	forHandshake              // for the end of its TLS handshake
@@ -62,21 +62,21 @@ func setOf(list ...state) (set stateSet) {
 func (set stateSet) has(st state) bool { return set>>st&1 != 0 }
 
 // waits are the states of a session whose command has no reply yet.
-var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forGroup, forRoom,
+var waits = setOf(forLoad, forOwnTask, forPause, forUnblock, forTask, forGroup, forRoom,
 	forHandshake, released)
 
 // follows lists, for each state, the states that may precede it.
 var follows = [states]stateSet{
 	serving:      waits,
 	forLoad:      setOf(serving),
-	forOwnJob:    setOf(serving),
+	forOwnTask:   setOf(serving),
 	forPause:     setOf(serving),
 	forUnblock:   setOf(serving),
-	forJob:       setOf(serving),
+	forTask:      setOf(serving),
 	forGroup:     setOf(serving),
 	forRoom:      setOf(serving),
 	forHandshake: setOf(serving),
-	released:     setOf(forPause, forJob, forGroup),
+	released:     setOf(forPause, forTask, forGroup),
 	halted:       setOf(serving),
 	closing:      setOf(serving, halted) | waits,
 	lingering:    setOf(closing, forHandshake),

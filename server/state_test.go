@@ -10,8 +10,8 @@ import (
 )
 
 var stateNames = [states]string{
-	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause",
-	forUnblock: "forUnblock", forJob: "forJob", forGroup: "forGroup",
+	serving: "serving", forLoad: "forLoad", forOwnTask: "forOwnTask", forPause: "forPause",
+	forUnblock: "forUnblock", forTask: "forTask", forGroup: "forGroup",
 	forRoom: "forRoom", forHandshake: "forHandshake", released: "released", halted: "halted",
 	closing:   "closing",
 	lingering: "lingering", condemned: "condemned", closed: "closed",
@@ -38,10 +38,10 @@ func TestStates(t *testing.T) {
 		//             wait release wake halt finish linger condemn end
 		serving:      " x     .      .    x     x      .      x     x ",
 		forLoad:      " .     .      x    .     x      .      x     x ",
-		forOwnJob:    " .     .      x    .     x      .      x     x ",
+		forOwnTask:   " .     .      x    .     x      .      x     x ",
 		forPause:     " .     x      x    .     x      .      x     x ",
 		forUnblock:   " .     .      x    .     x      .      x     x ",
-		forJob:       " .     x      x    .     x      .      x     x ",
+		forTask:      " .     x      x    .     x      .      x     x ",
 		forGroup:     " .     x      x    .     x      .      x     x ",
 		forRoom:      " .     .      x    .     x      .      x     x ",
 		forHandshake: " .     .      x    .     x      x      x     x ",

@@ -32,7 +32,7 @@ func (l *loop) stop() {
 }
 
 // hurry ends the scripts, and the commands that wait for other servers, that keep the server from
-// stopping, and the second time the stop itself. It also ends scripts that begin later: their jobs
+// stopping, and the second time the stop itself. It also ends scripts that begin later: their tasks
 // may be about to run, or wait for another script.
 func (l *loop) hurry() {
 	if l.hurried {
@@ -41,7 +41,7 @@ func (l *loop) hurry() {
 	}
 	l.hurried = true
 	l.env.EndScripts()
-	for _, j := range l.jobs.places[commands.Elsewhere].running {
+	for _, j := range l.tasks.lanes[commands.Elsewhere].running {
 		j.ctx.Cancel()
 	}
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+lastTime)
@@ -49,7 +49,7 @@ func (l *loop) hurry() {
 
 // quiet says whether everything that was begun is answered and the answers are out.
 func (l *loop) quiet() bool {
-	if l.jobs.count > 0 {
+	if l.tasks.count > 0 {
 		return false
 	}
 	for _, s := range l.sessions {
@@ -63,7 +63,7 @@ func (l *loop) quiet() bool {
 // finish ends a clean stop with a last commit, unless the log has no room: that could wait
 // for ever.
 func (l *loop) finish() error {
-	if l.jobs.global != nil {
+	if l.tasks.global != nil {
 		return errors.New("a script or transaction has not ended: nothing of it is kept")
 	}
 	if l.giveUp {

@@ -14,8 +14,8 @@ func TestStopEndsScript(t *testing.T) {
 	ts := start(t, neverGiveUp) // an hour
 	first, second := ts.dial(), ts.dial()
 	first.raw(multibulk("EVAL", "while true do end", "0"))
-	await.Until(t, "the script has its job", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.jobs.global != nil })
+	await.Until(t, "the script has its task", func() (runs bool) {
+		ts.onLoop(func(l *loop) { runs = l.tasks.global != nil })
 		return runs
 	})
 	second.raw(multibulk("EVAL", "while true do end", "0"))

@@ -48,15 +48,15 @@ func TestTrackingNotifies(t *testing.T) {
 	all.expect(">2 invalidate _")
 }
 
-// TestTrackingBehindAJob: what changes while a job runs a client's command is
+// TestTrackingBehindATask: what changes while a task runs a client's command is
 // reported behind the reply, which may show the old value.
-func TestTrackingBehindAJob(t *testing.T) {
+func TestTrackingBehindATask(t *testing.T) {
 	g := &unlockedGate{}
 	ts := start(t, g.use)
 	a, b := ts.tracks(""), ts.dial()
 	a.do("GET k")
 	a.send("RANDOMKEY\nGET k\n")
-	await.For(t, "the job runs", g.runs)
+	await.For(t, "the task runs", g.runs)
 	b.do("SET k 1")
 	close(g.gate)
 	a.expect("+OK", ">2 invalidate *1 k", "1")
@@ -80,7 +80,7 @@ func TestTrackingExclusive(t *testing.T) {
 		return runs
 	})
 	b.send("SET k 2\n")
-	ts.waits(b, forJob)
+	ts.waits(b, forTask)
 	goOn()
 	got := a.reply()
 	if !strings.HasPrefix(got, "*6 *2 ") || !strings.HasSuffix(got, " +OK 1 +OK _ +OK") {
@@ -131,7 +131,7 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	a := ts.tracks("BCAST")
 	s := ts.sessionOf(a)
 	a.send("RANDOMKEY\n")
-	await.For(t, "the job runs", g.runs)
+	await.For(t, "the task runs", g.runs)
 	for range 20 {
 		b.do("SET " + strings.Repeat("k", 10000) + " v")
 	}
@@ -247,7 +247,7 @@ func floods(t *testing.T, options string, change, names []string) {
 func TestTrackingOfCrowded(t *testing.T) {
 	gate, clk := make(chan struct{}), clock.NewFake(1_700_000_000_000)
 	ts := start(t, gated(gate), func(o *storage.Options) { o.Clock = clk })
-	ts.onLoop(func(l *loop) { l.env.LimitJobs(1) })
+	ts.onLoop(func(l *loop) { l.env.LimitTasks(1) })
 	c, reader, other := ts.dial(), ts.dial(), ts.dial()
 	c.do("DEBUG SET-ACTIVE-EXPIRE 0")
 	c.do("SADD s x")
@@ -262,10 +262,10 @@ func TestTrackingOfCrowded(t *testing.T) {
 		t.Fatal(got)
 	}
 	other.send("SUNION s\n")
-	ts.waits(other, forOwnJob)
+	ts.waits(other, forOwnTask)
 	clk.Advance(2 * time.Second)
 	reader.send("ZRANGE z 0 -1\n")
-	ts.waits(reader, forJob)
+	ts.waits(reader, forTask)
 	a.expect(">2 invalidate *1 z")
 	close(gate)
 	other.expect("*1 x")

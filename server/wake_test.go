@@ -107,7 +107,7 @@ func TestResetConnections(t *testing.T) {
 	}
 	await.Until(t, "all broken connections are gone", func() (gone bool) {
 		ts.onLoop(func(l *loop) {
-			gone = l.count == 1 && len(l.env.Clients) == 1 && l.jobs.count == 0
+			gone = l.count == 1 && len(l.env.Clients) == 1 && l.tasks.count == 0
 		})
 		return gone
 	})

@@ -41,7 +41,7 @@ func (l *loop) runWatchdog() {
 		select {
 		case <-tick.C:
 			l.watchdog.look(l)
-		case <-l.jobs.gone:
+		case <-l.tasks.gone:
 			return
 		}
 	}

@@ -43,7 +43,7 @@ func (l *loop) commit() {
 		l.fail(err)
 	}
 	written := l.log.End()
-	d := l.env.Store.DelayOf(written - l.paced)
+	d := l.env.Store.ThrottleOf(written - l.paced)
 	if l.paced = written; d > 0 {
 		time.Sleep(d) // checkpoints have to keep up with the writers
 	}
@@ -83,7 +83,7 @@ func (l *loop) write() {
 	for _, s := range l.touched {
 		s.touched = false
 		if s.takes() {
-			l.guard(s, l.flush)
+			l.isolate(s, l.flush)
 		}
 		if s.takes() {
 			l.memory.count(s)

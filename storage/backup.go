@@ -36,7 +36,7 @@ type BackupLog interface {
 	archive.Log
 	// Keep keeps all batches from a place on until LetGo. The data file's state names the place. No
 	// checkpoint is under way.
-	Keep(from Place) KeptLog
+	Keep(from LogPosition) KeptLog
 }
 
 // KeptLog is the part of a log that is kept for a backup.
@@ -155,7 +155,7 @@ func (sn *FileSnapshot) sendLog(ctx context.Context, to *snapshotfile.Writer) er
 type aloneLog struct{ *wal.Log }
 
 // Keep keeps the segments of the log from a place on until LetGo, as BackupLog demands.
-func (l aloneLog) Keep(from Place) KeptLog {
+func (l aloneLog) Keep(from LogPosition) KeptLog {
 	return keptSegments{l.Hold(from.Segment), l.Log, from.Segment}
 }
 

@@ -252,13 +252,13 @@ func (c *partCheck) onDisk() {
 	}
 }
 
-// inWindow checks that the window has a key that is only on disk. A due key may be missing there:
-// the reaper has removed it from the window and waits for its shard.
+// inDiskDeadlines checks that diskDeadlines has a key that is only on disk. A due key may be
+// missing there: the reaper has removed it from diskDeadlines and waits for its shard.
 func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
-	w := &c.s.window
+	w := &c.s.diskDeadlines
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() &&
+	if (ttl.NamedEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() &&
 		!w.mu.idx.Has(at, deadline) {
 		c.fail("key %q is only on disk and not in the window", Clip(name))
 	}
@@ -276,7 +276,7 @@ func (c *partCheck) isLater(due int64, at string, im format.Image) {
 	}
 	if of.index.Has(at, im.Deadline) {
 		c.laters++
-	} else if placeOnDisk(due, []byte(at)).Before(of.through) {
+	} else if cursorOnDisk(due, []byte(at)).Before(of.through) {
 		c.fail("the own deadline of key %q, %d, is not kept", Clip(im.Name), im.Deadline)
 	}
 }
@@ -286,8 +286,8 @@ func (d *laterDeadlines) count(p *part) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if of := d.mu.of[p.space]; of != nil {
-		of.index.Walk(0, func(e ttl.WindowEntry) bool {
-			if p.shard.store.shardOf(placeOnDisk(e.Deadline, []byte(e.ID)).Slot) == p.shard.num {
+		of.index.Walk(0, func(e ttl.NamedEntry) bool {
+			if p.shard.store.shardOf(cursorOnDisk(e.Deadline, []byte(e.ID)).Slot) == p.shard.num {
 				n++
 			}
 			return true

@@ -116,7 +116,7 @@ func (cp *checkpointer) compactInto(path string) (size int64, err error) {
 	}
 	s.options.Progress.Begin("checking the compacted data file")
 	s.options.Progress.Expect(c.bytes)
-	if err := guarded(to, c.prove); err != nil {
+	if err := viewRecovering(to, c.prove); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(path)

@@ -295,32 +295,32 @@ func TestWritersAreSlowedDown(t *testing.T) {
 		}
 		h.commit()
 		h.s.house.round()
-		d := h.s.Delay()
+		d := h.s.Throttle()
 		if d < last || d > maxDelay || (d > 0) != (h.s.log.Size() > 20_000) {
 			t.Fatalf("after %d0 kB the delay is %v, before it was %v", n+1, d, last)
 		}
-		if paced := h.s.DelayOf(1<<20) - d; (paced > 0) != (h.s.log.Size() > 20_000) ||
-			h.s.DelayOf(1<<40) > d+paceMost {
+		if paced := h.s.ThrottleOf(1<<20) - d; (paced > 0) != (h.s.log.Size() > 20_000) ||
+			h.s.ThrottleOf(1<<40) > d+paceMost {
 			t.Fatalf("after %d0 kB a commit of 1 MiB waits %v more, and a large one %v", n+1, paced,
-				h.s.DelayOf(1<<40)-d)
+				h.s.ThrottleOf(1<<40)-d)
 		}
 		last = d
 	}
-	if h.s.FollowDelay(1<<20) != 0 {
+	if h.s.FollowThrottle(1<<20) != 0 {
 		t.Error("a server that is alone waits as a follower")
 	}
 	h.s.follower.on.Store(true)
-	if one, large := h.s.FollowDelay(1<<20), h.s.FollowDelay(1<<40); one == 0 ||
-		large != paceMost || h.s.DelayOf(1<<40) != h.s.Delay() {
+	if one, large := h.s.FollowThrottle(1<<20), h.s.FollowThrottle(1<<40); one == 0 ||
+		large != paceMost || h.s.ThrottleOf(1<<40) != h.s.Throttle() {
 		t.Errorf("a follower waits %v with 1 MiB, %v with much more, and the loop %v", one, large,
-			h.s.DelayOf(1<<40))
+			h.s.ThrottleOf(1<<40))
 	}
 	h.s.follower.on.Store(false)
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if h.s.house.round(); h.s.Delay() != 0 {
-		t.Fatalf("after a checkpoint the delay is %v", h.s.Delay())
+	if h.s.house.round(); h.s.Throttle() != 0 {
+		t.Fatalf("after a checkpoint the delay is %v", h.s.Throttle())
 	}
 }
 
@@ -341,17 +341,17 @@ func TestLongReplayIsBounded(t *testing.T) {
 		h.s.replayCost.Store(int64(c.budgets*float64(replayBudget)) * processors)
 		h.s.house.round()
 		due := len(h.s.checkpointer.kick) > 0
-		if due != c.due || (h.s.Delay() > 0) != c.delays {
+		if due != c.due || (h.s.Throttle() > 0) != c.delays {
 			t.Errorf("at %v times the budget a checkpoint is due: %t, commits wait %v; want %t, %t",
-				c.budgets, due, h.s.Delay(), c.due, c.delays)
+				c.budgets, due, h.s.Throttle(), c.due, c.delays)
 		}
 	}
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if h.s.house.round(); h.s.replayTime() != 0 || h.s.Delay() != 0 {
+	if h.s.house.round(); h.s.replayTime() != 0 || h.s.Throttle() != 0 {
 		t.Errorf("after a checkpoint the log takes %v to replay, commits wait %v", h.s.replayTime(),
-			h.s.Delay())
+			h.s.Throttle())
 	}
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.Deadline{}, Event{}) }, k)
 	h.commit()
@@ -409,7 +409,7 @@ func TestStaleWindowEntryKillsNothing(t *testing.T) {
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
-		h.s.Reap() // the window reads ahead
+		h.s.Reap() // diskDeadlines reads ahead
 		m.evict(nil)
 	}
 	for _, step := range []struct {

@@ -60,7 +60,7 @@ func (df *dataFile) transact(run func(func(*bolt.Tx) error) error, fn func(*bolt
 	}
 	var tx *bolt.Tx
 	panicked := true
-	err := guard(func() error {
+	err := recoverFault(func() error {
 		err := run(func(began *bolt.Tx) error {
 			tx = began
 			return fn(tx)

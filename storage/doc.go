@@ -24,7 +24,7 @@
 //   - A pending change of ttl (pending.go) is about a slot whose keys must stay in memory until the
 //     change is made. After a crash it may be about a key that is dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
-//     the window has every key with a deadline before its end that is only on disk.
+//     diskDeadlines has every key with a deadline before its end that is only on disk.
 //   - The cells of the expiration index count its entries. The cells of a part's diskDues count the
 //     known deadlines of keys that are only on disk (duedisk.go).
 //
@@ -32,13 +32,13 @@
 //
 //	guard.turn        the end of the clock's guard, and its record for a start
 //	checkpointer.mu   the data file's writer: a checkpoint or a compaction at a time
-//	window.turn       the reaper of keys that are only on disk
+//	diskDeadlines.turn       the reaper of keys that are only on disk
 //	diskWalk.turn     the walk that finds the deadlines of keys that are only on disk
 //	globalTxn.gate    the global transaction, and others while they lock several shards
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
 //	shown.mu          the records of the time
 //	dataFile.mu       readers of the data file, and a compaction that replaces it
-//	guard.mu, window.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
+//	guard.mu, diskDeadlines.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
 //
 // must be locked in this order. Each is in a struct with the fields that it guards. The fields of a
 // transaction belong to its goroutine. The type Store states for each other field when it is

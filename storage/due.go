@@ -196,7 +196,7 @@ type diskDue struct {
 
 // readDue reads at most most entries of the bucket ttl, from from on and with deadlines before
 // until. next is the key of the next entry, or nil if there is none. Damaged entries are left out:
-// the window reports them.
+// diskDeadlines reports them.
 func (s *Store) readDue(from []byte, until int64,
 	most int) (list []diskDue, next []byte, err error) {
 	err = s.file.view(func(tx *bolt.Tx) error {

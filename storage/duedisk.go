@@ -120,8 +120,8 @@ type diskWalk struct {
 
 	turn struct {
 		sync.Mutex
-		place []byte // the next step begins there; nil: the walk is at the end
-		alone bool   // a goroutine continues it
+		cursor []byte // the next step begins there; nil: the walk is at the end
+		alone  bool   // a goroutine continues it
 	}
 }
 
@@ -143,13 +143,13 @@ func (v View) knowDisk(through int64, most int) error {
 		}
 	}
 	step := min(v.s.bounds.dueStep, most)
-	for n := 0; w.turn.place != nil && n < most &&
-		int64(binary.BigEndian.Uint64(w.turn.place)) <= through; n += step {
+	for n := 0; w.turn.cursor != nil && n < most &&
+		int64(binary.BigEndian.Uint64(w.turn.cursor)) <= through; n += step {
 		if err := w.step(v, step); err != nil {
 			return err
 		}
 	}
-	if w.turn.place != nil && !w.turn.alone && !v.s.options.NoBackground {
+	if w.turn.cursor != nil && !w.turn.alone && !v.s.options.NoBackground {
 		w.turn.alone = true
 		v.s.goBackground(func() { w.finish(v.s) })
 	}
@@ -163,7 +163,7 @@ func (w *diskWalk) finish(s *Store) {
 		more = func() bool {
 			w.turn.Lock()
 			defer w.turn.Unlock()
-			if w.turn.place != nil && s.quit.Err() == nil &&
+			if w.turn.cursor != nil && s.quit.Err() == nil &&
 				w.step(s.View, s.bounds.dueStep) == nil {
 				// A later timeline tries again.
 				return true
@@ -177,12 +177,12 @@ func (w *diskWalk) finish(s *Store) {
 // begin begins at the front of ttl.
 func (w *diskWalk) begin(v View) error {
 	w.begun.Store(true)
-	w.turn.place = format.TTLKey(nil, 0, nil)
+	w.turn.cursor = format.TTLKey(nil, 0, nil)
 	for _, sh := range v.s.shards {
 		err := v.locked(sh, func() {
 			for _, p := range sh.mu.parts {
 				if p != nil {
-					p.disk = newDiskDues(w.turn.place)
+					p.disk = newDiskDues(w.turn.cursor)
 				}
 			}
 		})
@@ -196,7 +196,7 @@ func (w *diskWalk) begin(v View) error {
 // step counts some entries of ttl, most of them at most.
 func (w *diskWalk) step(v View, most int) error {
 	s := v.s
-	list, next, err := s.readDue(w.turn.place, math.MaxInt64, most)
+	list, next, err := s.readDue(w.turn.cursor, math.MaxInt64, most)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (w *diskWalk) step(v View, most int) error {
 		}
 		list = list[n:]
 	}
-	w.turn.place = next
+	w.turn.cursor = next
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 // They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this
 // order. The expiration index has it too, except among the keys of one slot with one deadline.
 // These keys are sorted if they are few. If they are many, the slot's table is walked, which is in
-// the order of hashes. So a place in the order (DuePlace) is enough to continue: the server keeps
+// the order of hashes. So a DueCursor is enough to continue: the server keeps
 // no state, and the keys may move between memory and disk.
 //
 // Both the index and ttl have a key by its next deadline. If that is the deadline of an element, a
@@ -30,30 +30,30 @@ import (
 // key's record if memory does not know the key. A key whose deadline changes meanwhile may be
 // missing, or be listed at a later place.
 
-// DuePlace is a place in the order in which keys are due.
-type DuePlace struct {
+// DueCursor is a place in the order in which keys are due.
+type DueCursor struct {
 	Deadline int64
 	Slot     uint16
 	Hash     uint64 // of the key
 }
 
 // DueEnd is after all keys, including those of the last instant.
-var DueEnd = DuePlace{Deadline: math.MaxInt64, Slot: Slots}
+var DueEnd = DueCursor{Deadline: math.MaxInt64, Slot: Slots}
 
-func (a DuePlace) compare(b DuePlace) int {
+func (a DueCursor) compare(b DueCursor) int {
 	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot),
 		cmp.Compare(a.Hash, b.Hash))
 }
 
 // Before reports whether a place is before another one.
-func (a DuePlace) Before(b DuePlace) bool { return a.compare(b) < 0 }
+func (a DueCursor) Before(b DueCursor) bool { return a.compare(b) < 0 }
 
 // behindSlot returns the first place after all keys of a slot that have this deadline.
-func behindSlot(deadline int64, slot uint16) DuePlace {
+func behindSlot(deadline int64, slot uint16) DueCursor {
 	if slot+1 < Slots || deadline == math.MaxInt64 {
-		return DuePlace{Deadline: deadline, Slot: slot + 1}
+		return DueCursor{Deadline: deadline, Slot: slot + 1}
 	}
-	return DuePlace{Deadline: deadline + 1}
+	return DueCursor{Deadline: deadline + 1}
 }
 
 const (
@@ -87,9 +87,9 @@ var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048}
 //
 // It leaves out keys that are due. They never become visible again, provided that the log is
 // durable up to the end that it has when Expiring returns.
-func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool,
-	typ string) (list []DueKey, next DuePlace, more bool, err error) {
-	v.settle(db)
+func (v View) Expiring(db int, from, until DueCursor, count int, match func(name []byte) bool,
+	typ string) (list []DueKey, next DueCursor, more bool, err error) {
+	v.applyPostponed(db)
 	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ,
 		from: from, through: until,
 		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover}}
@@ -98,7 +98,7 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 		l.most.cover = min(l.most.cover, v.s.bounds.cover)
 	}
 	if from.Deadline <= l.now {
-		l.clipped, l.from = true, DuePlace{Deadline: l.now + 1}
+		l.clipped, l.from = true, DueCursor{Deadline: l.now + 1}
 	}
 	begin, err := l.from, error(nil)
 	for tries, same := 0, false; !same && err == nil; tries++ {
@@ -119,7 +119,7 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 	l.trim()
 	list = make([]DueKey, len(l.list))
 	for i, k := range l.list {
-		list[i] = DueKey{DB: db, Name: k.name, At: k.place.Deadline}
+		list[i] = DueKey{DB: db, Name: k.name, At: k.cursor.Deadline}
 	}
 	return list, l.through, l.through.Before(until), nil
 }
@@ -168,9 +168,9 @@ type expiring struct {
 	match func(name []byte) bool
 	typ   string
 
-	from, through DuePlace // the list is complete from the one to the other
-	clipped       bool     // the page was to begin before now
-	hidden        bool     // it has left out keys that are due, or may have
+	from, through DueCursor // the list is complete from the one to the other
+	clipped       bool      // the page was to begin before now
+	hidden        bool      // it has left out keys that are due, or may have
 	list          []expiringKey
 	size          int // of the list's names
 
@@ -186,24 +186,24 @@ type expiring struct {
 // expiringKey is a key that was found. The hash in its place is set later, when no shard is locked
 // except those of a transaction.
 type expiringKey struct {
-	place DuePlace
-	name  []byte
-	typ   object.Type
+	cursor DueCursor
+	name   []byte
+	typ    object.Type
 }
 
 // trim sorts the list, removes duplicates, and cuts the list to the size of a page.
 func (l *expiring) trim() {
 	slices.SortFunc(l.list, func(a, b expiringKey) int {
-		return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name))
+		return cmp.Or(a.cursor.compare(b.cursor), bytes.Compare(a.name, b.name))
 	})
 	l.list = slices.CompactFunc(l.list, func(a, b expiringKey) bool {
-		return a.place == b.place && bytes.Equal(a.name, b.name)
+		return a.cursor == b.cursor && bytes.Equal(a.name, b.name)
 	})
 	end := 0
-	for l.size = 0; end < len(l.list) && l.list[end].place.Before(l.through); end++ {
+	for l.size = 0; end < len(l.list) && l.list[end].cursor.Before(l.through); end++ {
 		if n := len(l.list[end].name); end > 0 && (end >= l.count || l.size+n > listBytes) &&
-			l.list[end].place != l.list[end-1].place {
-			l.through = l.list[end].place
+			l.list[end].cursor != l.list[end-1].cursor {
+			l.through = l.list[end].cursor
 			break
 		}
 		l.size += len(l.list[end].name)
@@ -214,13 +214,13 @@ func (l *expiring) trim() {
 
 // take adds to the list the wanted keys of the step, from from on and before until. Only the shards
 // of a transaction are locked.
-func (l *expiring) take(from, until DuePlace) {
+func (l *expiring) take(from, until DueCursor) {
 	for _, k := range l.step {
 		if l.typ != "" && k.typ.String() != l.typ {
 			continue
 		}
-		k.place.Hash = l.s.hash(k.name)
-		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) ||
+		k.cursor.Hash = l.s.hash(k.name)
+		if k.cursor.Before(from) || !k.cursor.Before(until) || !k.cursor.Before(l.through) ||
 			!l.match(k.name) {
 			continue
 		}
@@ -254,7 +254,7 @@ func (l *expiring) inMemory(sh *shard) error {
 }
 
 // lookIn adds the next keys of a shard to the step: those from the place at on, and before next.
-func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
+func (l *expiring) lookIn(sh *shard, at DueCursor) (next DueCursor, looks int, err error) {
 	if err := l.lockOpen(sh); err != nil {
 		return at, 0, err
 	}
@@ -277,13 +277,13 @@ func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err
 // groupOf returns the first possible entry of an index with the slot and the deadline of an entry.
 func groupOf(e ttl.Entry) ttl.Entry { return ttl.Entry{Deadline: e.Deadline, ID: e.ID >> 33 << 33} }
 
-func placeOf(e ttl.Entry) DuePlace {
-	return DuePlace{Deadline: e.Deadline, Slot: uint16(e.ID >> 33)}
+func cursorOf(e ttl.Entry) DueCursor {
+	return DueCursor{Deadline: e.Deadline, Slot: uint16(e.ID >> 33)}
 }
 
 // lookAtIndex finds the keys of the next slots and deadlines in the indexes of a part. few is false
 // if too many keys of the first slot have the same deadline.
-func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, few bool) {
+func (l *expiring) lookAtIndex(p *part, at DueCursor) (next DueCursor, looks int, few bool) {
 	start := ttl.Entry{Deadline: at.Deadline, ID: uint64(at.Slot) << 33}
 	limit, cut := ttl.Entry{}, false // what is before the limit is found
 	l.ids = l.ids[:0]
@@ -295,7 +295,7 @@ func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, 
 				group, inGroup = g, 0
 			}
 			switch {
-			case !placeOf(e).Before(l.through), cut && !g.Before(limit):
+			case !cursorOf(e).Before(l.through), cut && !g.Before(limit):
 				return false
 			case inGroup == 0 && n >= walkNames, inGroup == l.s.bounds.group:
 				limit, cut = g, true
@@ -320,22 +320,22 @@ func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, 
 	})
 	next = l.through
 	if cut {
-		next = placeOf(limit)
+		next = cursorOf(limit)
 	}
 	for _, e := range l.ids {
 		if cut && !e.Before(limit) {
 			break
 		}
 		if len(l.names) >= walkBytes {
-			return placeOf(e), looks, groupOf(e) != start
+			return cursorOf(e), looks, groupOf(e) != start
 		}
-		l.add(p, keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj), e.ID, placeOf(e))
+		l.add(p, keytable.NewCell(0, uint32(e.ID), cell(e.ID)&keytable.Obj), e.ID, cursorOf(e))
 	}
 	return next, looks, true
 }
 
 // lookAtSlot finds the next keys of one slot with one deadline in the slot's table.
-func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
+func (l *expiring) lookAtSlot(p *part, at DueCursor) (next DueCursor, looks int) {
 	sl := p.slot(Key{Slot: at.Slot})
 	l.step, l.names, l.cells = l.step[:0], l.names[:0], l.cells[:0]
 	after, done := sl.table.WalkBucket(uint32(at.Hash>>keytable.HashShift), func(c *cell) {
@@ -347,20 +347,20 @@ func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
 	for i, c := range l.cells {
 		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) &&
 			c.Prefix() != l.cells[i-1].Prefix() {
-			return DuePlace{Deadline: at.Deadline, Slot: at.Slot,
+			return DueCursor{Deadline: at.Deadline, Slot: at.Slot,
 				Hash: uint64(c.Prefix()) << keytable.HashShift}, looks
 		}
-		l.add(p, c, p.id(sl, c), DuePlace{Deadline: at.Deadline, Slot: at.Slot})
+		l.add(p, c, p.id(sl, c), DueCursor{Deadline: at.Deadline, Slot: at.Slot})
 	}
 	if done {
 		return behindSlot(at.Deadline, at.Slot), looks
 	}
-	return DuePlace{Deadline: at.Deadline, Slot: at.Slot,
+	return DueCursor{Deadline: at.Deadline, Slot: at.Slot,
 		Hash: uint64(after) << keytable.HashShift}, looks
 }
 
 // add adds a key in memory to the step, unless the key has expired at the time of the page.
-func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
+func (l *expiring) add(p *part, c cell, id uint64, place DueCursor) {
 	now := l.now
 	if l.t != nil && l.t.late != 0 {
 		_, at, _ := p.byID(id)
@@ -371,7 +371,7 @@ func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
 		l.hidden = true
 		return
 	}
-	k := expiringKey{place: place, typ: object.TypeString}
+	k := expiringKey{cursor: place, typ: object.TypeString}
 	if o != nil { // its name never changes, so a long one is not copied while the shard is locked
 		k.name, k.typ = o.name(), o.val.Type()
 	} else {

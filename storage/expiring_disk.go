@@ -14,21 +14,21 @@ import (
 // expiringOnDisk is a key that has an entry in ttl, or whose own deadline is later than that of an
 // element. later is true in the second case.
 type expiringOnDisk struct {
-	place DuePlace // of its hash, what its place in values has
-	on    []byte   // its place in values
-	key   Key
-	later bool
+	cursor DueCursor // of its hash, what its place in values has
+	on     []byte    // its place in values
+	key    Key
+	later  bool
 }
 
 // diskPlace returns the first key in the bucket ttl that an entry at a place may have.
-func diskPlace(space uint32, p DuePlace) []byte {
+func diskCursor(space uint32, p DueCursor) []byte {
 	on := format.SlotKey(nil, space, p.Slot)
 	return format.TTLKey(nil, p.Deadline, binary.BigEndian.AppendUint32(on, uint32(p.Hash>>32)))
 }
 
-// placeOnDisk returns the DuePlace of a key with a deadline. on is the key's place in values.
-func placeOnDisk(deadline int64, on []byte) DuePlace {
-	return DuePlace{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]),
+// cursorOnDisk returns the DueCursor of a key with a deadline. on is the record of the key in ttl.
+func cursorOnDisk(deadline int64, on []byte) DueCursor {
+	return DueCursor{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]),
 		Hash: uint64(binary.BigEndian.Uint32(on[6:])) << 32}
 }
 
@@ -67,7 +67,7 @@ func (l *expiring) onDisk() error {
 		}
 		keys = slices.DeleteFunc(append(keys, later...), func(k expiringOnDisk) bool {
 			size += len(k.key.Name)
-			return !k.place.Before(next) || !l.match(k.key.Name)
+			return !k.cursor.Before(next) || !l.match(k.key.Name)
 		})
 		if err := l.confirm(space, keys); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (l *expiring) onDisk() error {
 	}
 	// A key that has come into memory since memory was looked at may have left its entry in ttl.
 	arrived := slices.DeleteFunc(l.s.later.take(l), func(k expiringOnDisk) bool {
-		return binary.BigEndian.Uint32(k.on) != space || !k.place.Before(l.through)
+		return binary.BigEndian.Uint32(k.on) != space || !k.cursor.Before(l.through)
 	})
 	if arrived, err = l.nameOnDisk(arrived); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (l *expiring) onDisk() error {
 
 // beginOnDisk returns the database's keyspace. It also returns the place in ttl up to which the own
 // deadlines of its keys on disk are known.
-func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
+func (l *expiring) beginOnDisk() (space uint32, known DueCursor, err error) {
 	sh := l.s.shards[0]
 	if err := l.lockOpen(sh); err != nil {
 		return 0, known, err
@@ -106,16 +106,16 @@ func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 // before which it has read all entries. For entries of elements it notes the keys' own deadlines.
 // If names is true it returns the keys of the other entries. Damaged entries are left out: the
 // window reports them.
-func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
-	names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
+func (l *expiring) readTTL(space uint32, at, until DueCursor, most int,
+	names bool) (keys []expiringOnDisk, next DueCursor, looks int, err error) {
 	var owns []expiringOnDisk
 	size := 0
 	next = until
-	for from := diskPlace(space, at); from != nil; {
+	for from := diskCursor(space, at); from != nil; {
 		if l.s.quit.Err() != nil {
 			return nil, at, 0, ErrClosed
 		}
-		begin, others, last := from, 0, DuePlace{}
+		begin, others, last := from, 0, DueCursor{}
 		from = nil
 		err = l.s.file.view(func(tx *bolt.Tx) error {
 			err := each(tx, format.BucketTTL, begin, func(error) {}, func(k, v []byte) error {
@@ -135,7 +135,7 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 						return nil
 					}
 					// Many entries of other databases: skip to where the next of this one may be.
-					on := DuePlace{Deadline: e.Due}
+					on := DueCursor{Deadline: e.Due}
 					if of > space {
 						on = behindSlot(e.Due, Slots-1)
 					}
@@ -144,12 +144,12 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 					case looks > most:
 						next = on
 					default:
-						from = diskPlace(space, on)
+						from = diskCursor(space, on)
 					}
 					return errEnough
 				}
 				others = 0
-				place := placeOnDisk(e.Due, e.On)
+				place := cursorOnDisk(e.Due, e.On)
 				if !place.Before(until) {
 					return errEnough
 				}
@@ -167,11 +167,11 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 					if im.Deadline == 0 || im.Due() == im.Deadline {
 						return nil
 					}
-					to, place = &owns, placeOnDisk(im.Deadline, e.On)
+					to, place = &owns, cursorOnDisk(im.Deadline, e.On)
 				} else if !names {
 					return nil
 				}
-				one := expiringOnDisk{place: place, on: bytes.Clone(e.On), later: e.Element}
+				one := expiringOnDisk{cursor: place, on: bytes.Clone(e.On), later: e.Element}
 				var damage error
 				if _, one.key, damage = l.s.keyOnDisk(tx, one.on); damage == nil {
 					*to = append(*to, one)
@@ -189,7 +189,7 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int,
 		}
 	}
 	for _, k := range owns {
-		l.s.later.note(k.place.Deadline, k.on)
+		l.s.later.note(k.cursor.Deadline, k.on)
 	}
 	if err := l.confirm(space, owns); err != nil { // drops those that are not only on disk
 		return nil, at, looks, err
@@ -242,9 +242,9 @@ func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 		for _, k := range unknown {
 			now := l.onDiskAt(k)
 			im, err := format.ParseImage(k.on, tx.Bucket(format.BucketValues).Get(k.on))
-			if err != nil || im.BadTime || im.Deadline != k.place.Deadline {
+			if err != nil || im.BadTime || im.Deadline != k.cursor.Deadline {
 				if k.later {
-					l.s.later.drop(k.place.Deadline, k.on)
+					l.s.later.drop(k.cursor.Deadline, k.on)
 				}
 				continue
 			}
@@ -256,7 +256,7 @@ func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 				l.hidden = true
 				continue
 			}
-			l.step = append(l.step, expiringKey{place: k.place, name: k.key.Name, typ: im.Type})
+			l.step = append(l.step, expiringKey{cursor: k.cursor, name: k.key.Name, typ: im.Type})
 		}
 		return nil
 	})
@@ -289,11 +289,11 @@ func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk,
 		sl := p.slot(k.key)
 		c := p.find(sl, k.key)
 		if k.later && (c != nil || !sl.partial) { // noted again when the key leaves memory
-			l.s.later.drop(k.place.Deadline, k.on)
+			l.s.later.drop(k.cursor.Deadline, k.on)
 		}
 		switch {
-		case exists(c) && p.deadline(*c) == k.place.Deadline:
-			l.add(p, *c, p.id(sl, *c), k.place)
+		case exists(c) && p.deadline(*c) == k.cursor.Deadline:
+			l.add(p, *c, p.id(sl, *c), k.cursor)
 		case c == nil && sl.partial:
 			*unknown = append(*unknown, k)
 		}

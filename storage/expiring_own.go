@@ -85,27 +85,27 @@ func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for l, list := range d.mu.arrived {
-		d.mu.arrived[l] = append(list, expiringOnDisk{place: placeOnDisk(deadline, on), on: on})
+		d.mu.arrived[l] = append(list, expiringOnDisk{cursor: cursorOnDisk(deadline, on), on: on})
 	}
 	d.remove(deadline, on)
 }
 
 // laterOf are the later deadlines of a keyspace.
 type laterOf struct {
-	index   *ttl.Window // by the keys in values
-	through DuePlace    // the entries of ttl before it are known
+	index   *ttl.NamedIndex // by the keys in values
+	through DueCursor       // the entries of ttl before it are known
 }
 
 // begin begins to note a keyspace's deadlines, and returns the place up to which the entries of ttl
 // are known. A shard is locked, so that the keyspace is not emptied meanwhile.
-func (d *laterDeadlines) begin(space uint32) (through DuePlace) {
+func (d *laterDeadlines) begin(space uint32) (through DueCursor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.of == nil {
 		d.mu.of = map[uint32]*laterOf{}
 	}
 	if d.mu.of[space] == nil {
-		d.mu.of[space] = &laterOf{index: ttl.NewWindow()}
+		d.mu.of[space] = &laterOf{index: ttl.NewNamedIndex()}
 		d.keyspaces.Store(int32(len(d.mu.of)))
 	}
 	return d.mu.of[space].through
@@ -147,7 +147,7 @@ func (d *laterDeadlines) remove(deadline int64, on []byte) {
 }
 
 // known notes that what ttl has from one place on and before another is known.
-func (d *laterDeadlines) known(space uint32, from, until DuePlace) {
+func (d *laterDeadlines) known(space uint32, from, until DueCursor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if of := d.mu.of[space]; of != nil && !of.through.Before(from) && of.through.Before(until) {
@@ -158,7 +158,7 @@ func (d *laterDeadlines) known(space uint32, from, until DuePlace) {
 // between gives those from one place on and before another, walkNames at most; next is how far they
 // go.
 func (d *laterDeadlines) between(space uint32, from,
-	until DuePlace) (list []expiringOnDisk, next DuePlace) {
+	until DueCursor) (list []expiringOnDisk, next DueCursor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.mu.of[space]
@@ -166,14 +166,14 @@ func (d *laterDeadlines) between(space uint32, from,
 		return nil, until
 	}
 	next = until
-	start := ttl.WindowEntry{Deadline: from.Deadline, ID: string(diskPlace(space, from)[8:])}
-	of.index.WalkFrom(start, func(e ttl.WindowEntry) bool {
-		place := placeOnDisk(e.Deadline, []byte(e.ID))
-		if n := len(list); !place.Before(until) || n >= walkNames && place != list[n-1].place {
+	start := ttl.NamedEntry{Deadline: from.Deadline, ID: string(diskCursor(space, from)[8:])}
+	of.index.WalkFrom(start, func(e ttl.NamedEntry) bool {
+		place := cursorOnDisk(e.Deadline, []byte(e.ID))
+		if n := len(list); !place.Before(until) || n >= walkNames && place != list[n-1].cursor {
 			next = place
 			return false
 		}
-		list = append(list, expiringOnDisk{place: place, on: []byte(e.ID), later: true})
+		list = append(list, expiringOnDisk{cursor: place, on: []byte(e.ID), later: true})
 		return true
 	})
 	if until.Before(next) {

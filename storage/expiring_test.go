@@ -22,10 +22,10 @@ import (
 
 // expiring lists keys page by page, and checks the order over all pages. The last page is the one
 // after which there is no more.
-func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int,
+func (h *harness) expiring(v View, db int, from, until DueCursor, count func() int,
 	match func([]byte) bool, typ string) (all []DueKey) {
 	h.t.Helper()
-	last := DuePlace{}
+	last := DueCursor{}
 	for range 100_000 {
 		n := count()
 		list, next, more, err := v.Expiring(db, from, until, n, match, typ)
@@ -33,8 +33,8 @@ func (h *harness) expiring(v View, db int, from, until DuePlace, count func() in
 			h.t.Fatalf("expiring: %v", err)
 		}
 		for i, k := range list {
-			at := DuePlace{Deadline: k.At, Slot: Slot(k.Name), Hash: h.s.hash(k.Name)}
-			if at.Before(from) || !last.Before(at) && last != (DuePlace{}) || !at.Before(until) ||
+			at := DueCursor{Deadline: k.At, Slot: Slot(k.Name), Hash: h.s.hash(k.Name)}
+			if at.Before(from) || !last.Before(at) && last != (DueCursor{}) || !at.Before(until) ||
 				more && !at.Before(next) {
 				h.t.Fatalf("%.20q at %v comes after %v, from %v until %v, next %v (%v)", k.Name, at,
 					last, from, until, next, more)
@@ -59,7 +59,7 @@ func (h *harness) expiring(v View, db int, from, until DuePlace, count func() in
 func always(n int) func() int { return func() int { return n } }
 
 // verifyExpiring compares the keys by their deadlines with the model.
-func (h *harness) verifyExpiring(v View, from DuePlace) {
+func (h *harness) verifyExpiring(v View, from DueCursor) {
 	h.t.Helper()
 	if h.s.quit.Err() != nil {
 		return // pages are refused
@@ -143,7 +143,7 @@ func TestExpiring(t *testing.T) {
 				size = 3
 			}
 			got := map[string]int64{}
-			for _, k := range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(size), anyName,
+			for _, k := range h.expiring(h.s.View, 1, DueCursor{}, DueEnd, always(size), anyName,
 				"") {
 				got[string(k.Name)] = k.At
 			}
@@ -152,27 +152,27 @@ func TestExpiring(t *testing.T) {
 			}
 		}
 		for _, c := range []struct {
-			from, until DuePlace
+			from, until DueCursor
 			typ         string
 			has         func(i int, at int64) bool
 		}{
-			{DuePlace{Deadline: now + 10_001}, DuePlace{Deadline: now + 10_002}, "",
+			{DueCursor{Deadline: now + 10_001}, DueCursor{Deadline: now + 10_002}, "",
 				func(_ int, at int64) bool { return at == now+10_001 }},
-			{DuePlace{Deadline: now + 10_002}, DueEnd, "", func(_ int, at int64) bool {
+			{DueCursor{Deadline: now + 10_002}, DueEnd, "", func(_ int, at int64) bool {
 				return at >= now+10_002
 			}},
-			{DuePlace{Deadline: math.MaxInt64}, DueEnd, "", func(_ int, at int64) bool {
+			{DueCursor{Deadline: math.MaxInt64}, DueEnd, "", func(_ int, at int64) bool {
 				return at == math.MaxInt64
 			}},
-			{DuePlace{Deadline: now + 10_003}, DuePlace{Deadline: math.MaxInt64}, "",
+			{DueCursor{Deadline: now + 10_003}, DueCursor{Deadline: math.MaxInt64}, "",
 				func(int, int64) bool { return false }},
 			{DueEnd, DueEnd, "", func(int, int64) bool { return false }},
-			{DuePlace{Deadline: now + 10_002}, DuePlace{}, "", func(int, int64) bool {
+			{DueCursor{Deadline: now + 10_002}, DueCursor{}, "", func(int, int64) bool {
 				return false
 			}},
-			{DuePlace{}, DuePlace{Deadline: now}, "", func(int, int64) bool { return false }},
-			{DuePlace{}, DueEnd, "hash", func(i int, _ int64) bool { return i%5 == 0 }},
-			{DuePlace{}, DueEnd, "list", func(int, int64) bool { return false }},
+			{DueCursor{}, DueCursor{Deadline: now}, "", func(int, int64) bool { return false }},
+			{DueCursor{}, DueEnd, "hash", func(i int, _ int64) bool { return i%5 == 0 }},
+			{DueCursor{}, DueEnd, "list", func(int, int64) bool { return false }},
 		} {
 			got := map[string]int64{}
 			for _, k := range h.expiring(h.s.View, 1, c.from, c.until, always(50), anyName, c.typ) {
@@ -193,7 +193,7 @@ func TestExpiring(t *testing.T) {
 			}
 		}
 		some := 0
-		for range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(20), func(name []byte) bool {
+		for range h.expiring(h.s.View, 1, DueCursor{}, DueEnd, always(20), func(name []byte) bool {
 			return bytes.HasSuffix(name, []byte("7"))
 		}, "") {
 			some++
@@ -208,7 +208,7 @@ func TestExpiring(t *testing.T) {
 			t.Errorf("%s: %d names match, want %d", place, some, match)
 		}
 		h.doAll(func(x *Txn) {
-			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(100), anyName,
+			if n := len(h.expiring(x.View(), 1, DueCursor{}, DueEnd, always(100), anyName,
 				"")); n != len(want) {
 				t.Errorf("%s, within a transaction: %d keys, want %d", place, n, len(want))
 			}
@@ -232,16 +232,16 @@ func TestExpiring(t *testing.T) {
 	h.s.bounds.cover = 40 // pages are empty until what ttl has before them is known
 	compare("after a restart")
 	if of := h.s.later.mu.of[h.s.spaces.ids[1]]; of == nil || of.index.Len() == 0 ||
-		of.through.Before(DuePlace{Deadline: now + 10_000}) {
+		of.through.Before(DueCursor{Deadline: now + 10_000}) {
 		t.Errorf("the next page reads ttl again: %+v", of)
 	}
 	h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
-	if n := len(h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName, "")); n != len(
+	if n := len(h.expiring(h.s.View, 2, DueCursor{}, DueEnd, always(100), anyName, "")); n != len(
 		want) {
 		t.Errorf("swapped: %d keys, want %d", n, len(want))
 	}
 	h.doAll(func(x *Txn) { x.FlushDB(2) })
-	if list := h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName,
+	if list := h.expiring(h.s.View, 2, DueCursor{}, DueEnd, always(100), anyName,
 		""); len(list) != 0 {
 		t.Errorf("emptied: %d keys", len(list))
 	}
@@ -254,7 +254,7 @@ func TestExpiringLeavesOutDue(t *testing.T) {
 	h.mixed(1, 100)
 	for _, place := range []string{"in memory", "on disk"} {
 		h.clock.Advance(7000e6) // fields
-		for _, k := range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(9), anyName, "") {
+		for _, k := range h.expiring(h.s.View, 1, DueCursor{}, DueEnd, always(9), anyName, "") {
 			if k.At <= h.clock.Now() {
 				t.Errorf("%s: %q is due", place, k.Name)
 			}
@@ -266,7 +266,7 @@ func TestExpiringLeavesOutDue(t *testing.T) {
 		h.evict()
 	}
 	end := h.s.Log().End()
-	h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(9), anyName, "")
+	h.expiring(h.s.View, 1, DueCursor{}, DueEnd, always(9), anyName, "")
 	if h.s.Log().End() != end {
 		t.Error("the same time is logged again")
 	}
@@ -349,12 +349,12 @@ func TestExpiringBesideChanges(t *testing.T) {
 			change()
 		}
 		got := map[string][]int64{}
-		from, pages := DuePlace{Deadline: now + 5000}, 0
+		from, pages := DueCursor{Deadline: now + 5000}, 0
 		for more := true; more; pages++ {
 			var list []DueKey
 			var err error
 			count := rapid.IntRange(1, 10).Draw(rt, "count")
-			list, from, more, err = h.s.Expiring(0, from, DuePlace{Deadline: now + 5100}, count,
+			list, from, more, err = h.s.Expiring(0, from, DueCursor{Deadline: now + 5100}, count,
 				func([]byte) bool {
 					if rapid.IntRange(0, 7).Draw(rt, "changes") == 0 {
 						change()
@@ -385,7 +385,7 @@ func TestExpiringWaitsForGlobal(t *testing.T) {
 	page := func() chan error {
 		done := make(chan error, 1)
 		go func() {
-			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 1000, anyName, "")
+			list, _, _, err := h.s.Expiring(1, DueCursor{}, DueEnd, 1000, anyName, "")
 			if err == nil && len(list) != len(want) {
 				err = fmt.Errorf("%d keys, want %d", len(list), len(want))
 			}
@@ -437,7 +437,7 @@ func TestExpiringLongNames(t *testing.T) {
 				match: func([]byte) bool {
 					h.unlocked(place)
 					return true
-				}, from: DuePlace{Deadline: now + 1}, through: DueEnd}
+				}, from: DueCursor{Deadline: now + 1}, through: DueEnd}
 			before := allocated()
 			for _, sh := range h.s.shards {
 				if err := l.inMemory(sh); err != nil {
@@ -451,7 +451,7 @@ func TestExpiringLongNames(t *testing.T) {
 				t.Errorf("%s: %d bytes of names were copied at once", place, copied)
 			}
 			seen := 0
-			for from, more := (DuePlace{}), true; more; {
+			for from, more := (DueCursor{}), true; more; {
 				var list []DueKey
 				var err error
 				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match,
@@ -503,7 +503,7 @@ func TestExpiringDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]bool{}
-	for _, k := range h.expiring(h.s.View, 0, DuePlace{}, DueEnd, always(3), anyName, "") {
+	for _, k := range h.expiring(h.s.View, 0, DueCursor{}, DueEnd, always(3), anyName, "") {
 		got[string(k.Name)] = true
 	}
 	if want := 60 - 9 - 1; len(got) != want || got["{same}2"] {
@@ -551,7 +551,7 @@ func TestLaterDeadlines(t *testing.T) {
 	}
 	page := func(until int64) {
 		t.Helper()
-		h.expiring(h.s.View, 1, DuePlace{}, DuePlace{Deadline: until}, always(100), anyName, "")
+		h.expiring(h.s.View, 1, DueCursor{}, DueCursor{Deadline: until}, always(100), anyName, "")
 	}
 	other := h.s.Key(1, []byte("other"))
 	h.do(func(x *Txn) { x.SetString(other, []byte("v"), ttl.At(now+100), Event{}) }, other)
@@ -601,7 +601,7 @@ func TestExpiringOneSlot(t *testing.T) {
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(now+1000+int64(i/200)), Event{}) },
 			k)
 	}
-	for from, pages, more := (DuePlace{}), 0, true; more; pages++ {
+	for from, pages, more := (DueCursor{}), 0, true; more; pages++ {
 		var list []DueKey
 		var err error
 		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, ""); err != nil ||
@@ -615,7 +615,7 @@ func TestExpiringOneSlot(t *testing.T) {
 	}
 	l := expiring{View: h.s.View, db: 1, now: now, through: DueEnd}
 	sh, steps := h.s.shards[h.s.shardOf(Slot([]byte("{same}")))], 0
-	for at := (DuePlace{Deadline: now + 1000}); at.Before(DueEnd); steps++ {
+	for at := (DueCursor{Deadline: now + 1000}); at.Before(DueEnd); steps++ {
 		var err error
 		if at, _, err = l.lookIn(sh, at); err != nil {
 			t.Fatal(err)
@@ -641,7 +641,7 @@ func TestExpiringBesideDatabase(t *testing.T) {
 	h.saved()
 	h.evict()
 	l := expiring{View: h.s.View, db: 1, now: now, count: 1, match: anyName,
-		from: DuePlace{Deadline: now + 1}, through: DueEnd}
+		from: DueCursor{Deadline: now + 1}, through: DueEnd}
 	space, _, err := l.beginOnDisk()
 	if err != nil {
 		t.Fatal(err)
@@ -655,7 +655,7 @@ func TestExpiringBesideDatabase(t *testing.T) {
 		}
 		at = next
 	}
-	if list := h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(10), anyName,
+	if list := h.expiring(h.s.View, 1, DueCursor{}, DueEnd, always(10), anyName,
 		""); len(list) != 1 {
 		t.Errorf("%d keys", len(list))
 	}
@@ -676,7 +676,7 @@ func TestExpiringSwapped(t *testing.T) {
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 1500; swapAt += 311 {
 			calls, counts := 0, map[byte]int{}
-			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 200, func([]byte) bool {
+			list, _, _, err := h.s.Expiring(1, DueCursor{}, DueEnd, 200, func([]byte) bool {
 				if calls++; calls == swapAt {
 					h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
 				}
@@ -693,13 +693,13 @@ func TestExpiringSwapped(t *testing.T) {
 			}
 		}
 		h.doAll(func(x *Txn) {
-			list, next, more, err := x.View().Expiring(1, DuePlace{}, DueEnd, 10_000, anyName, "")
+			list, next, more, err := x.View().Expiring(1, DueCursor{}, DueEnd, 10_000, anyName, "")
 			if err != nil || !more || len(list) == 0 || len(list) > withinMost ||
-				!(DuePlace{Deadline: now}).Before(next) {
+				!(DueCursor{Deadline: now}).Before(next) {
 				t.Errorf("%s: a page within a transaction has %d entries, up to %v: %v", place,
 					len(list), next, err)
 			}
-			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(10_000), anyName,
+			if n := len(h.expiring(x.View(), 1, DueCursor{}, DueEnd, always(10_000), anyName,
 				"")); n != keys {
 				t.Errorf("%s: %d entries within a transaction", place, n)
 			}
@@ -708,7 +708,7 @@ func TestExpiringSwapped(t *testing.T) {
 		h.evict()
 	}
 	flushed := false
-	list, _, more, err := h.s.Expiring(1, DuePlace{}, DueEnd, 200, func([]byte) bool {
+	list, _, more, err := h.s.Expiring(1, DueCursor{}, DueEnd, 200, func([]byte) bool {
 		if !flushed {
 			flushed = true
 			h.doAll(func(x *Txn) { x.FlushDB(1) })
@@ -739,7 +739,7 @@ func BenchmarkExpiringWithin(b *testing.B) {
 	}
 	for _, place := range []string{"memory", "disk"} {
 		b.Run(place, func(b *testing.B) {
-			from, took := DuePlace{}, []time.Duration{}
+			from, took := DueCursor{}, []time.Duration{}
 			for b.Loop() {
 				h.doAll(func(x *Txn) {
 					began := time.Now()
@@ -748,7 +748,7 @@ func BenchmarkExpiringWithin(b *testing.B) {
 						b.Fatal(err)
 					}
 					if from = next; !more {
-						from = DuePlace{}
+						from = DueCursor{}
 					}
 				})
 			}

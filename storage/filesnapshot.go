@@ -131,7 +131,7 @@ func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 	}
 	sn := &FileSnapshot{s: s, tx: tx, file: file, mapped: mappedLen(tx.DB()),
 		end: sync.OnceValue(tx.Rollback)}
-	err := guard(sn.begin)
+	err := recoverFault(sn.begin)
 	if err == nil {
 		err = sn.outgrown()
 	}
@@ -139,7 +139,7 @@ func (s *Store) openSnapshot(log BackupLog) (*FileSnapshot, error) {
 		return nil, errors.Join(err, sn.end())
 	}
 	if log != nil { // no checkpoint releases a segment meanwhile
-		sn.kept = log.Keep(Place{sn.Header.Segment, sn.Header.Position})
+		sn.kept = log.Keep(LogPosition{sn.Header.Segment, sn.Header.Position})
 	}
 	open := &s.file.snapshots.mu
 	open.Lock()
@@ -418,12 +418,12 @@ func (df *dataFile) receive(path string, r io.Reader, segment uint64, alone bool
 		return h, err
 	}
 	c := compaction{s: df.s, to: db}
-	if err := guarded(db, c.prove); err != nil {
+	if err := viewRecovering(db, c.prove); err != nil {
 		return h, df.damaged(path, err)
 	}
 	again := func(*bolt.Tx) error { return nil } // as commitAgain
 	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error {
-		return df.settle(tx, &h, segment, alone)
+		return df.setLog(tx, &h, segment, alone)
 	}), updateNew(db, again))
 }
 
@@ -463,9 +463,9 @@ func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader,
 	}
 }
 
-// settle writes into the received file's state the first segment of its log, and whether the log is
+// setLog writes into the received file's state the first segment of its log, and whether the log is
 // a member's.
-func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, alone bool) error {
+func (df *dataFile) setLog(tx *bolt.Tx, h *snapshotfile.Header, segment uint64, alone bool) error {
 	var st format.State
 	if err := df.readMeta(tx, &st); err != nil {
 		return err

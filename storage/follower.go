@@ -15,7 +15,7 @@ import (
 // stay in the store until the leader's removal comes. So the server that leads at the removal
 // reports it, once (hooks.go). A follower's store does none of the following:
 //
-//   - removals by look-ups (Txn.live), by the reaper and the window, and after a step back of the
+//   - removals by look-ups (Txn.live), by the reaper and diskDeadlines, and after a step back of the
 //     clock (stepBack),
 //   - records of the time (logTime), of the guard of the clock (guard.go), and the moves of its
 //     end,

@@ -167,15 +167,15 @@ func TestFollowerPins(t *testing.T) {
 	h.s.SetFollower(true)
 	h.clock.Set(start + 1000)
 	var pins Pins
-	job := h.s.NewTxn()
+	task := h.s.NewTxn()
 	if !h.s.Begin(h.txn, []Key{k}) {
 		t.Fatal("the key is in memory")
 	}
-	pins.Pin(h.txn, []Key{k}, job)
-	if v, err := job.Hash(k); err != nil || v.Value().Len() != 1 {
-		t.Errorf("the job sees %d fields, %v", v.Value().Len(), err)
+	pins.Pin(h.txn, []Key{k}, task)
+	if v, err := task.Hash(k); err != nil || v.Value().Len() != 1 {
+		t.Errorf("the task sees %d fields, %v", v.Value().Len(), err)
 	}
-	pins.Unpin(job)
+	pins.Unpin(task)
 	h.check() // the index has the value's deadlines as before
 	h.restless()
 	h.s.SetFollower(false)
@@ -280,7 +280,7 @@ func TestFollowerOpens(t *testing.T) {
 	h.commit()
 	var end uint64
 	h.follower, h.openLog = true,
-		func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+		func(o wal.Options, from LogPosition, replay func(uint64, []byte) error) (Journal, error) {
 			log, err := openAlone(o, from, replay)
 			if err == nil {
 				end = log.End()

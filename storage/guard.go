@@ -228,9 +228,9 @@ func (g *clockGuard) goesOn() bool {
 	return g.since.Load() != 0
 }
 
-// settle is called at the end of a start. If time is not guarded, no notes are left afterwards. The
-// log gets the clock's record, which a next start needs, before anything else.
-func (g *clockGuard) settle() {
+// endStart is called at the end of a start. If time is not guarded, no notes are left afterwards.
+// The log gets the clock's record, which a next start needs, before anything else.
+func (g *clockGuard) endStart() {
 	if g.s.options.ReadOnly || g.since.Load() != 0 || g.s.Follower() {
 		return
 	}

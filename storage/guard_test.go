@@ -507,25 +507,25 @@ func TestClockGuardAmidTransaction(t *testing.T) {
 
 // A command that had read the time while it was guarded, and stores a large value beside the others
 // after the step was confirmed, runs again.
-func TestClockConfirmBesideJob(t *testing.T) {
+func TestClockConfirmBesideTask(t *testing.T) {
 	h := guardedHarness(t, time.Hour)
 	defer func() { _ = h.s.Close(false) }()
 	h.clock.Set(h.clock.Now() + 24*hour)
-	k, job, pins := h.s.Key(0, []byte("k")), h.s.NewTxn(), &Pins{}
+	k, task, pins := h.s.Key(0, []byte("k")), h.s.NewTxn(), &Pins{}
 	if !h.s.Begin(h.txn, []Key{k}) {
 		t.Fatal("not in memory")
 	}
-	pins.Pin(h.txn, []Key{k}, job)
+	pins.Pin(h.txn, []Key{k}, task)
 	if err := h.s.ConfirmClock(); err != nil {
 		t.Fatal(err)
 	}
-	due := job.Now() + hour
-	job.SetString(k, make([]byte, 2<<20), ttl.In(due), eventSet)
-	if !job.Conflicted() {
+	due := task.Now() + hour
+	task.SetString(k, make([]byte, 2<<20), ttl.In(due), eventSet)
+	if !task.Conflicted() {
 		t.Error("it stored a value that was due when it was stored")
 	}
-	job.End()
-	pins.Unpin(job)
+	task.End()
+	pins.Unpin(task)
 	h.check()
 }
 
@@ -536,7 +536,7 @@ func TestClockConfirmBesideReaders(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	h.clock.Set(h.clock.Now() + 24*hour)
 	now := h.s.now()
-	k, job, pins := h.s.Key(0, []byte("h")), h.s.NewTxn(), &Pins{}
+	k, task, pins := h.s.Key(0, []byte("h")), h.s.NewTxn(), &Pins{}
 	h.hash(k, func(x *Txn, v *Hash) {
 		v.Set([]byte("f"), []byte("v"), ttl.In(now+hour))
 		v.Set([]byte("g"), []byte("v"), ttl.In(now+hour))
@@ -544,16 +544,16 @@ func TestClockConfirmBesideReaders(t *testing.T) {
 	if !h.s.Begin(h.txn, []Key{k}) {
 		t.Fatal("not in memory")
 	}
-	pins.Pin(h.txn, []Key{k}, job)
+	pins.Pin(h.txn, []Key{k}, task)
 	if err := h.s.ConfirmClock(); err != nil {
 		t.Fatal(err)
 	}
-	item, _ := job.Peek(k)
+	item, _ := task.Peek(k)
 	if _, d, _ := item.Value().Element([]byte("f")); d != now+hour {
-		t.Errorf("the job sees the deadline %d", d-now)
+		t.Errorf("the task sees the deadline %d", d-now)
 	}
-	job.End()
-	pins.Unpin(job)
+	task.End()
+	pins.Unpin(task)
 	for _, f := range []string{"f", "g"} {
 		if got := h.due("h", f); got != now+25*hour {
 			t.Errorf("field %s is due at %d", f, got-now)

@@ -42,7 +42,7 @@ type harness struct {
 	// onLog, if set, comes before all that happens to the log.
 	onLog vfs.Hook
 	// openLog opens the log; nil: it is that of a server that is alone.
-	openLog func(wal.Options, Place, func(uint64, []byte) error) (Journal, error)
+	openLog func(wal.Options, LogPosition, func(uint64, []byte) error) (Journal, error)
 	member  bool
 	archive Archive
 	// jumpLimit and jumpPatience are those of the clock's guard; 0: there is none.
@@ -279,7 +279,7 @@ func same(a, b model) bool {
 func (h *harness) verify(names map[name]bool) {
 	h.t.Helper()
 	h.verifyDue() // before anything is loaded
-	h.verifyExpiring(h.s.View, DuePlace{Deadline: h.now() + 1})
+	h.verifyExpiring(h.s.View, DueCursor{Deadline: h.now() + 1})
 	h.verifyTimeline(h.s.View)
 	h.verifyTypes()
 	if got, want := h.state(names), h.model.live(h.now()); !same(got, want) {

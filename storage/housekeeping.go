@@ -29,10 +29,10 @@ type housekeeper struct {
 	wasFull  bool         // as reportFull last found it
 	needed   atomic.Int64 // bytes of the disk that a checkpoint would take, as of the last round
 	// Bytes of the disk that a new segment of the log leaves free for a checkpoint.
-	kept   atomic.Int64
-	keptAt atomic.Uint64 // where the log ended when kept was found
-	delay  atomic.Int64  // nanoseconds
-	pace   atomic.Int64  // nanoseconds for each MiB of a commit, in addition
+	kept     atomic.Int64
+	keptAt   atomic.Uint64 // where the log ended when kept was found
+	throttle atomic.Int64  // nanoseconds
+	pace     atomic.Int64  // nanoseconds for each MiB of a commit, in addition
 }
 
 // startBackground starts the background goroutines: reaper, loaders, checkpointer, housekeeping.
@@ -488,7 +488,7 @@ func (h *housekeeper) evictBucket(sh *shard, db, i int, prefix uint32) (freed in
 		var n int64
 		n, upTo, more = h.evictSome(sh, db, i, prefix, first, upTo)
 		freed += n
-		h.s.window.trim()
+		h.s.diskDeadlines.trim()
 	}
 	return freed
 }
@@ -561,7 +561,7 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	if !c.Is(keytable.Tomb) {
 		if !sl.partial {
 			sl.partial = true
-			// Before the window gets the key: the window drops all when no slot is partial.
+			// Before diskDeadlines gets the key: diskDeadlines drops all when no slot is partial.
 			s.partials.Add(1)
 		}
 		d := p.due(c)
@@ -569,7 +569,7 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 		if d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
 			on := format.DiskKey(nil, p.space, k)
-			s.window.leave(d, on)
+			s.diskDeadlines.leave(d, on)
 			if own := p.deadline(c); own != 0 && own != d {
 				s.later.note(own, on)
 			}

@@ -129,7 +129,7 @@ func TestMemoryOfDatabases(t *testing.T) {
 func BenchmarkEvictionHold(b *testing.B) {
 	h := newHarness(b)
 	defer func() { _ = h.s.Close(false) }()
-	h.s.bounds.windowSize = windowSize
+	h.s.bounds.windowSize = deadlinesAtOnce
 	const keys = 500_000
 	var some []Key
 	for i := range keys {
@@ -153,7 +153,7 @@ func BenchmarkEvictionHold(b *testing.B) {
 				began := time.Now()
 				_, upTo, more = h.s.house.evictSome(sh, 0, at, prefix, first, upTo)
 				holds = append(holds, time.Since(began))
-				h.s.window.trim()
+				h.s.diskDeadlines.trim()
 			}
 		}
 		b.StopTimer()
@@ -213,9 +213,9 @@ func TestCleanMemorySlowsNobodyDown(t *testing.T) {
 		used, dirty int64
 		delays      bool
 	}{{3 * limit, 0, false}, {3 * limit, limit, true}, {limit, limit, false}} {
-		if h.s.house.slowDown(c.used, c.dirty, limit); (h.s.Delay() > 0) != c.delays {
+		if h.s.house.slowDown(c.used, c.dirty, limit); (h.s.Throttle() > 0) != c.delays {
 			t.Errorf("%d bytes used, %d dirty, of %d: delay %v", c.used, c.dirty,
-				limit, h.s.Delay())
+				limit, h.s.Throttle())
 		}
 	}
 }

@@ -93,8 +93,8 @@ type Journal interface {
 var ErrDeposed = errors.New(
 	"storage: another server leads, and what was written here last may be taken back")
 
-// Place is where replay begins in a log.
-type Place struct {
+// LogPosition is where replay begins in a log.
+type LogPosition struct {
 	Segment uint64
 	// Position is up to where the store had the log when the segment was rotated to: batches that
 	// end there or before are in the data file, and are not replayed. A replicated log may have
@@ -105,7 +105,7 @@ type Place struct {
 }
 
 // openAlone opens the log of a server that is alone.
-func openAlone(o wal.Options, from Place,
+func openAlone(o wal.Options, from LogPosition,
 	replay func(lsn uint64, batch []byte) error) (Journal, error) {
 	log, err := wal.Open(o, from.Segment, replay)
 	if err != nil {

@@ -68,7 +68,7 @@ func (h *harness) lag() *group {
 	return g
 }
 
-func (g *group) open(o wal.Options, from Place,
+func (g *group) open(o wal.Options, from LogPosition,
 	replay func(uint64, []byte) error) (Journal, error) {
 	log, err := wal.Open(o, from.Segment, func(lsn uint64, batch []byte) error {
 		for _, part := range g.void {

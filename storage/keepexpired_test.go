@@ -107,7 +107,7 @@ func TestKeepExpired(t *testing.T) {
 			}
 			l.Hold([]byte("id"), []object.LimitRule{{Kind: object.LimitWindow, Count: 1, Span: 20}},
 				1, start+50)
-			l.Settle()
+			l.Finish()
 		}, limit)
 		if stored {
 			h.saved()

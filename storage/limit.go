@@ -125,9 +125,9 @@ func (l *Limit) Confirm(id []byte) bool {
 	return true
 }
 
-// Settle gives the key the deadline at which nothing of it counts any more, or deletes it if that
+// Finish gives the key the deadline at which nothing of it counts any more, or deletes it if that
 // has come. It ends a command, as FlushValues does.
-func (l *Limit) Settle() {
+func (l *Limit) Finish() {
 	t, at := l.t, l.Value().FreshAt()
 	if l.made != nil {
 		l.o = t.installObject(l.k, l.makeObject(), ttl.In(at), t.createdAt(at),

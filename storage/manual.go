@@ -27,7 +27,7 @@ func (m Manual) ReapSome(shard int) (n int, more bool) {
 	if s := m.s; shard < len(s.shards) {
 		return (&source{sh: s.shards[shard], t: s.NewTxn()}).reapDue(s.now(), 0, true)
 	}
-	return m.s.window.reapDue(m.s.now(), 0, true)
+	return m.s.diskDeadlines.reapDue(m.s.now(), 0, true)
 }
 
 // LoadAll reads all keys into memory, as the loader does after a start.

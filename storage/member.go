@@ -38,7 +38,7 @@ func (o *Options) belongs(st *format.State) error {
 // closed with a checkpoint, so all of its data is in the data file. Its log continues at the place,
 // which is one of another log. The change is one transaction. Before it the directory is as it was;
 // after an error it may be either. The old log is not removed.
-func BecomeMember(o Options, at Place) (err error) {
+func BecomeMember(o Options, at LogPosition) (err error) {
 	if err := o.Complete(); err != nil {
 		return err
 	}
@@ -75,9 +75,9 @@ func BecomeMember(o Options, at Place) (err error) {
 	return s.file.commitAgain()
 }
 
-// LogPlace is where a member's data file needs its log from. The error is ErrAlone for the
-// directory of a server that is alone, a new one among them.
-func LogPlace(o Options) (at Place, err error) {
+// ReadLogPosition returns where a member's data file needs its log from. The error is ErrAlone for
+// the directory of a server that is alone, a new one among them.
+func ReadLogPosition(o Options) (at LogPosition, err error) {
 	if err := o.Complete(); err != nil {
 		return at, err
 	}
@@ -90,5 +90,5 @@ func LogPlace(o Options) (at Place, err error) {
 		return at, err
 	}
 	st, err := s.file.open()
-	return Place{st.First, st.Position}, err
+	return LogPosition{st.First, st.Position}, err
 }

@@ -12,10 +12,10 @@ import (
 
 // memberHarness makes a harness whose stores are a member's, with the log of a server that is
 // alone. It fails if replay gets data from before the place, and it records the place.
-func memberHarness(t testing.TB) (h *harness, opened *Place) {
-	h, opened = closedHarness(t), &Place{}
+func memberHarness(t testing.TB) (h *harness, opened *LogPosition) {
+	h, opened = closedHarness(t), &LogPosition{}
 	h.member = true
-	h.openLog = func(o wal.Options, from Place,
+	h.openLog = func(o wal.Options, from LogPosition,
 		replay func(uint64, []byte) error) (Journal, error) {
 		*opened = from
 		log, err := openAlone(o, from, func(lsn uint64, batch []byte) error {
@@ -61,7 +61,7 @@ func (l *membersLog) named(batch []byte) {
 func TestMemberPlace(t *testing.T) {
 	h, opened := memberHarness(t)
 	h.open()
-	if *opened != (Place{}) {
+	if *opened != (LogPosition{}) {
 		t.Errorf("a new directory's log begins at %+v", *opened)
 	}
 	set := func(key string) {
@@ -113,7 +113,7 @@ func TestMemberUnfinishedCheckpoint(t *testing.T) {
 		names[name{0, key}], h.model[name{0, key}] = true, value{data: key}
 		h.do(func(x *Txn) { x.SetString(k, []byte(key), ttl.Deadline{}, eventSet) }, k)
 	}
-	restart := func() Place {
+	restart := func() LogPosition {
 		t.Helper()
 		if err := h.s.Close(false); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestBecomeMember(t *testing.T) {
 	if err := h.s.Close(false); err != nil {
 		t.Fatal(err)
 	}
-	at := Place{Segment: 1, Position: 77}
+	at := LogPosition{Segment: 1, Position: 77}
 	if err := BecomeMember(h.options(), at); err == nil {
 		t.Fatal("a directory became a member's, and what is only in its log is lost")
 	}
@@ -198,12 +198,12 @@ func TestBecomeMember(t *testing.T) {
 	if err := h.tryOpen(); !errors.Is(err, ErrAlone) {
 		t.Fatalf("a member opens the directory of a server that is alone: %v", err)
 	}
-	var opened Place
-	h.openLog = func(o wal.Options, from Place,
+	var opened LogPosition
+	h.openLog = func(o wal.Options, from LogPosition,
 		replay func(uint64, []byte) error) (Journal, error) {
 		opened = from
 		o.Dir += "-of-member"
-		return openAlone(o, Place{}, replay)
+		return openAlone(o, LogPosition{}, replay)
 	}
 	stop := errors.New("stopped")
 	o := h.options()

@@ -48,7 +48,7 @@ type pair struct {
 func newPair(t testing.TB, set func(h *harness)) *pair {
 	p := &pair{leader: closedHarness(t), follower: closedHarness(t)}
 	p.follower.follower = true
-	p.leader.openLog = func(o wal.Options, from Place,
+	p.leader.openLog = func(o wal.Options, from LogPosition,
 		replay func(uint64, []byte) error) (Journal, error) {
 		log, err := wal.Open(o, from.Segment, replay)
 		return capture{log, p}, err
@@ -347,7 +347,7 @@ func (m *machine) extra(rt *rapid.T) {
 			} else {
 				l.Admit(rules, 1)
 			}
-			l.Settle()
+			l.Finish()
 		}, k)
 	default:
 		h.do(func(t *Txn) {
@@ -485,18 +485,18 @@ func TestMirrorLeavesReaders(t *testing.T) {
 	f := p.follower
 	at := f.s.Key(0, []byte("k"))
 	var pins Pins
-	job := f.s.NewTxn()
+	task := f.s.NewTxn()
 	if !f.s.Begin(f.txn, []Key{at}) {
 		t.Fatal("the key is not in memory")
 	}
-	pins.Pin(f.txn, []Key{at}, job)
+	pins.Pin(f.txn, []Key{at}, task)
 	set("2")
-	if v, err := job.Hash(at); err != nil {
+	if v, err := task.Hash(at); err != nil {
 		t.Fatal(err)
 	} else if text, _, _ := v.Value().Get([]byte("f")); string(text) != "1" {
 		t.Errorf("the reader sees %q", text)
 	}
-	pins.Unpin(job)
+	pins.Unpin(task)
 	p.verify("after the reader")
 	set("3") // nobody reads it any more
 	p.verify("then")

@@ -81,7 +81,7 @@ func (e *editor) limit(m *object.Limit, i int) {
 	if changes.Len() == 0 {
 		return
 	}
-	l.Settle()
+	l.Finish()
 	if at := m.FreshAt(); at <= now {
 		*m = object.Limit{}
 	} else if at != e.deadline {

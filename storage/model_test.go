@@ -331,7 +331,7 @@ func (h *harness) compareWalk(within, pages bool) {
 	untimed := map[name]int{}
 	look := func(v View) {
 		if pages {
-			h.verifyExpiring(v, DuePlace{})
+			h.verifyExpiring(v, DueCursor{})
 		}
 		for db := range 3 {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -389,14 +389,14 @@ func (m *machine) reap(rt *rapid.T) {
 	}
 }
 
-// reapOne removes one key or a few elements of one shard, or of the window, so that others that are
-// due stay.
+// reapOne removes one key or a few elements of one shard, or of diskDeadlines, so that others that
+// are due stay.
 func (m *machine) reapOne(rt *rapid.T) {
 	s := m.h.s
 	if i := rapid.IntRange(0, len(s.shards)).Draw(rt, "source"); i < len(s.shards) {
 		(&source{sh: s.shards[i], t: s.NewTxn()}).ReapDue(s.now(), 0)
 	} else {
-		s.window.reapDue(s.now(), 0, true)
+		s.diskDeadlines.reapDue(s.now(), 0, true)
 	}
 	m.h.changed()
 }

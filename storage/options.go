@@ -73,7 +73,7 @@ type Options struct {
 	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
 	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone. For a
 	// member's store that is ReadOnly it changes nothing on disk.
-	OpenLog func(o wal.Options, from Place,
+	OpenLog func(o wal.Options, from LogPosition,
 		replay func(lsn uint64, batch []byte) error) (Journal, error)
 
 	// Archive makes the store archive its log.

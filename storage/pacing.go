@@ -33,27 +33,27 @@ func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	}
 	// No writer waits where it is full.
 	s.checkpointer.hurry.Store(length > 1.5 || over > 0 || s.Full())
-	h.delay.Store(int64(over * float64(usualDelay)))
+	h.throttle.Store(int64(over * float64(usualDelay)))
 	if over == 0 {
 		length = 0
 	}
 	h.pace.Store(int64(max(length-2, 0) * float64(paceTime)))
 }
 
-// Delay is how long to wait after any commit, so that checkpoints keep up; nearly always 0.
-func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load()) }
+// Throttle is how long to wait after any commit, so that checkpoints keep up; nearly always 0.
+func (s *Store) Throttle() time.Duration { return time.Duration(s.house.throttle.Load()) }
 
-// DelayOf is Delay for a commit of bytes bytes.
-func (s *Store) DelayOf(bytes uint64) time.Duration {
+// ThrottleOf is Throttle for a commit of bytes bytes.
+func (s *Store) ThrottleOf(bytes uint64) time.Duration {
 	if s.Follower() {
-		return s.Delay() // FollowDelay is for what its leader has written
+		return s.Throttle() // FollowThrottle is for what its leader has written
 	}
-	return s.Delay() + s.paceOf(bytes)
+	return s.Throttle() + s.paceOf(bytes)
 }
 
-// FollowDelay is how long a follower waits before it acknowledges bytes bytes to its leader, so
+// FollowThrottle is how long a follower waits before it acknowledges bytes bytes to its leader, so
 // that its own checkpoints keep up. It is 0 at a leader, which delays its commits.
-func (s *Store) FollowDelay(bytes uint64) time.Duration {
+func (s *Store) FollowThrottle(bytes uint64) time.Duration {
 	if !s.Follower() {
 		return 0
 	}

@@ -20,7 +20,7 @@ import (
 //   - After the pending changes are applied in their order, ttl always agrees with values.
 //   - Applying them again changes nothing, so a crash between two transactions does no harm.
 //   - Before they are applied, no key of the slots concerned leaves memory. So every key that is
-//     only on disk has its entry in ttl: the window needs no other.
+//     only on disk has its entry in ttl: diskDeadlines needs no other.
 //   - After a crash they concern keys that are in the log. Replay makes these keys dirty or
 //     tombstones, or notes that they are reaped. The next checkpoint applies the changes before it
 //     writes anything, so they are applied before any of these keys is clean.

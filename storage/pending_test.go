@@ -31,7 +31,7 @@ func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
 		m.put(n, "old", h.clock.Now()+int64(i)*100+1)
 	}
 	h.saved()
-	h.s.Reap() // the window reads ahead
+	h.s.Reap() // diskDeadlines reads ahead
 	m.evict(nil)
 	h.clock.Advance(2 * time.Second)
 	h.s.Reap()

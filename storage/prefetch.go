@@ -12,8 +12,8 @@ const PrefetchKeys = 16
 
 const cacheLine = 64
 
-// place is Prefetch's state of a key after a step.
-type place struct {
+// probe is Prefetch's state of a key after a step.
+type probe struct {
 	p    *part
 	sl   *slot
 	hash uint64
@@ -56,7 +56,7 @@ func (t *Txn) Prefetch(keys []Key) {
 //
 //go:noinline
 func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
-	var places [PrefetchKeys]place
+	var places [PrefetchKeys]probe
 	n := 0
 	for i := range keys {
 		shard := s.shardOf(keys[i].Slot)
@@ -64,7 +64,7 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 			continue
 		}
 		if p := s.shards[shard].mu.parts[keys[i].DB]; p != nil && p.hasSlot(keys[i]) {
-			places[n] = place{p, p.slot(keys[i]), keys[i].Hash, nil}
+			places[n] = probe{p, p.slot(keys[i]), keys[i].Hash, nil}
 			n++
 		}
 	}

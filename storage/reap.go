@@ -11,7 +11,7 @@ import (
 )
 
 // The reaper removes keys at their deadline. It finds keys in memory by the shards' indexes, and
-// keys that are only on disk by the window.
+// keys that are only on disk by diskDeadlines.
 
 // source is the ttl.Source of a shard: by it the reaper removes the keys of that shard.
 type source struct {
@@ -54,7 +54,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	now = s.notLater(now)
 	r.t.now = now
 	began := s.clock.Mono()
-	through, last := s.window.expiredThrough(now), int64(0)
+	through, last := s.diskDeadlines.expiredThrough(now), int64(0)
 	r.names = r.names[:0]
 	for looks := 0; looks < s.bounds.reapLooks ||
 		s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
@@ -182,7 +182,7 @@ func (s *Store) startReaper() {
 	for _, sh := range s.shards {
 		sources = append(sources, &source{sh: sh, t: s.NewTxn()})
 	}
-	sources = append(sources, &s.window)
+	sources = append(sources, &s.diskDeadlines)
 	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{
 		OnJump: s.clockJumped,
 		Ahead:  s.guard.ahead.Load,
@@ -198,11 +198,11 @@ func (s *Store) startReaper() {
 // math.MaxInt64: there is none. What is being removed still counts.
 func (s *Store) FirstDue() int64 {
 	first := int64(math.MaxInt64)
-	if next, ok := s.window.NextDeadline(); ok {
+	if next, ok := s.diskDeadlines.NextDeadline(); ok {
 		first = next
 	}
-	if next, ok := s.window.largeLoads.Next(); ok {
-		// Read after the window, from which keys move here.
+	if next, ok := s.diskDeadlines.largeLoads.Next(); ok {
+		// Read after diskDeadlines, from which keys move here.
 		first = min(first, next)
 	}
 	for _, sh := range s.shards {
@@ -254,7 +254,7 @@ func (s *Store) Reap() (n int) {
 	now := s.now()
 	for more := true; more; { // first, since it loads keys
 		var k int
-		k, more = s.window.reapDue(now, time.Millisecond, true)
+		k, more = s.diskDeadlines.reapDue(now, time.Millisecond, true)
 		n += k
 	}
 	for _, sh := range s.shards {
@@ -332,7 +332,7 @@ func (s *Store) reapedAll(now int64) bool {
 // expiredThrough is the latest instant, up to now, by which nothing of the shard is due. The shard
 // is locked.
 func (sh *shard) expiredThrough(now int64) int64 {
-	return min(sh.store.window.expiredThrough(now), sh.nextDue.Load()-1)
+	return min(sh.store.diskDeadlines.expiredThrough(now), sh.nextDue.Load()-1)
 }
 
 // clockJumped notes a jump that the reaper saw. A step back, and one forward by much, is handled by

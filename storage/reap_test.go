@@ -17,7 +17,7 @@ func TestHalfReapedCounts(t *testing.T) {
 	for title, c := range map[string]struct {
 		ttl    func(i int) int64 // of key i, in ms
 		onDisk func(i int) bool
-		window bool // the window removes one, instead of the shard
+		window bool // diskDeadlines removes one, instead of the shard
 	}{
 		"one deadline": {ttl: func(int) int64 {
 			return 100
@@ -62,7 +62,7 @@ func TestHalfReapedCounts(t *testing.T) {
 			sh := h.s.shards[h.s.shardOf(h.s.Key(0, []byte("{tag}")).Slot)]
 			for range 3 {
 				if c.window {
-					h.s.window.reapDue(h.s.now(), 0, true)
+					h.s.diskDeadlines.reapDue(h.s.now(), 0, true)
 				} else {
 					(&source{sh: sh, t: h.s.NewTxn()}).ReapDue(h.s.now(), 0)
 				}

@@ -122,7 +122,7 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
 		im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
 		r.s.repairTimes(tx, e.On, &im)
 		if err != nil || im.Deadline == 0 {
-			return nil // the window logs an error
+			return nil // diskDeadlines logs an error
 		}
 		e.Due = im.Deadline
 	}

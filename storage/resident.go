@@ -118,14 +118,14 @@ func (df *dataFile) view(fn func(*bolt.Tx) error) error {
 	return df.transact(df.mu.db.View, fn)
 }
 
-// guarded runs fn in a read transaction, guarded as guard does.
-func guarded(db *bolt.DB, fn func(*bolt.Tx) error) error {
-	return guard(func() error { return db.View(fn) })
+// viewRecovering runs fn in a read transaction, and recovers from faults as recoverFault does.
+func viewRecovering(db *bolt.DB, fn func(*bolt.Tx) error) error {
+	return recoverFault(func() error { return db.View(fn) })
 }
 
-// guard runs a function that uses bbolt. A fault or a panic on a damaged page becomes an error: the
-// file is mapped, so a bad sector causes a fault. bbolt rolls its transaction back then.
-func guard(fn func() error) (err error) {
+// recoverFault runs a function that uses bbolt. A fault or a panic on a damaged page becomes an
+// error: the file is mapped, so a bad sector causes a fault. bbolt rolls its transaction back then.
+func recoverFault(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {

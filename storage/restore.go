@@ -114,7 +114,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 			certain = lsn
 		}
 		if r.bytes >= o.CheckpointBytes {
-			if err := r.settle(o, m.Time); err != nil {
+			if err := r.toDataFile(o, m.Time); err != nil {
 				return err
 			}
 		}
@@ -153,10 +153,10 @@ func (r *restoring) close() error {
 	return log.Close()
 }
 
-// settle moves the appended batches to the data file, so that neither the log nor memory gets
+// toDataFile moves the appended batches to the data file, so that neither the log nor memory gets
 // larger than a server's. Time stands still meanwhile: later batches may give another deadline to
 // keys that are due later.
-func (r *restoring) settle(o *Options, now int64) error {
+func (r *restoring) toDataFile(o *Options, now int64) error {
 	if err := r.close(); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func newArchived(t testing.TB, seed uint64) *archived {
 	h := closedHarness(t)
 	h.archive = Archive{Dir: "/archive", FileSize: 2000}
 	a := &archived{faulty: changing(h), rng: rand.New(rand.NewPCG(setup.Seed, seed))}
-	h.openLog = func(o wal.Options, from Place,
+	h.openLog = func(o wal.Options, from LogPosition,
 		replay func(uint64, []byte) error) (Journal, error) {
 		log, err := openAlone(o, from, replay)
 		if err == nil {

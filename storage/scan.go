@@ -113,10 +113,10 @@ func (v View) each(db int, fn func(*part)) {
 	}
 }
 
-// settle makes the expiration indexes of a database do their postponed moves. It works in steps,
-// between which others have their turn. A caller that then looks at an index with its shard locked
-// finds few postponed moves.
-func (v View) settle(db int) {
+// applyPostponed makes the expiration indexes of a database do their postponed moves. It works in
+// steps, between which others have their turn. A caller that then looks at an index with its shard
+// locked finds few postponed moves.
+func (v View) applyPostponed(db int) {
 	const step, steps = 256, 64 // while others go on, more are postponed
 	if v.t != nil {
 		return
@@ -125,7 +125,7 @@ func (v View) settle(db int) {
 		for more, n := true, 0; more && n < steps; n++ {
 			if v.locked(sh, func() {
 				p := sh.mu.parts[db]
-				more = p != nil && p.index.Settle(step)
+				more = p != nil && p.index.ApplyPostponed(step)
 			}) != nil {
 				return // the caller finds that the store is closed
 			}

@@ -89,7 +89,7 @@ type bounds struct {
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
 	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime,
-		reapLooks, windowSize, stretchSize, stretchTime, slab.MaxChunks, groupMost,
+		reapLooks, deadlinesAtOnce, stretchSize, stretchTime, slab.MaxChunks, groupMost,
 		coverMost, maxNotes,
 		dueStep, exactMost, snapshotGrowth, largeRuns}
 	if t.SmallSteps {

@@ -118,7 +118,7 @@ func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error
 		return file, err
 	}
 	err = vfs.Uninterrupted(func() error {
-		return guard(func() (err error) {
+		return recoverFault(func() (err error) {
 			db, err = bolt.Open(path, 0o600, &bolt.Options{
 				Timeout:         openTimeout,
 				FreelistType:    freelistType,

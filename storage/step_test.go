@@ -64,7 +64,7 @@ func TestReapAfterStepBack(t *testing.T) {
 // reapAt is a round of the reaper, which has read the clock.
 func (h *harness) reapAt(now int64) {
 	for more := true; more; {
-		_, more = h.s.window.ReapDue(now, time.Second)
+		_, more = h.s.diskDeadlines.ReapDue(now, time.Second)
 	}
 	for _, sh := range h.s.shards {
 		(&source{sh: sh, t: h.s.NewTxn()}).ReapDue(now, time.Second)
@@ -103,7 +103,7 @@ func TestStepBackBesideEviction(t *testing.T) {
 	}
 }
 
-// TestCutWhileRefilling: evictions that cut the window while it reads on leave nothing out.
+// TestCutWhileRefilling: evictions that cut diskDeadlines while it reads on leave nothing out.
 func TestCutWhileRefilling(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
@@ -114,10 +114,10 @@ func TestCutWhileRefilling(t *testing.T) {
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), ttl.At(start+1000+int64(i)), eventSet) }, k)
 	}
 	h.saved()
-	w := &h.s.window
+	w := &h.s.diskDeadlines
 	w.mu.Lock()
 	// As if it had been read to there, all being in memory.
-	w.mu.end = ttl.WindowEntry{Deadline: start + 1050}
+	w.mu.end = ttl.NamedEntry{Deadline: start + 1050}
 	from := w.mu.end
 	w.mu.refilling = true
 	w.mu.Unlock()

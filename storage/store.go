@@ -66,25 +66,25 @@ type Store struct {
 	stop          context.CancelFunc
 
 	// Each has its own locks; doc.go has their order.
-	global       globalTxn
-	file         dataFile
-	checkpointer checkpointer
-	garbage      garbage
-	window       window
-	later        laterDeadlines
-	diskWalk     diskWalk
-	loads        loads
-	house        housekeeper
-	shown        shownTime
-	guard        clockGuard
-	groupTime    groupTime
-	follower     follower
-	hooks        Hooks
-	lateness     ttl.Lateness
-	late         struct{ keys, elements *histogram.Histogram } // lateness in microseconds
-	stats        counters
-	damages      damages
-	background   sync.WaitGroup
+	global        globalTxn
+	file          dataFile
+	checkpointer  checkpointer
+	garbage       garbage
+	diskDeadlines diskDeadlines
+	later         laterDeadlines
+	diskWalk      diskWalk
+	loads         loads
+	house         housekeeper
+	shown         shownTime
+	guard         clockGuard
+	groupTime     groupTime
+	follower      follower
+	hooks         Hooks
+	lateness      ttl.Lateness
+	late          struct{ keys, elements *histogram.Histogram } // lateness in microseconds
+	stats         counters
+	damages       damages
+	background    sync.WaitGroup
 
 	// spaces changes while all shards are locked; one locked shard is enough to read it.
 	spaces struct {
@@ -138,7 +138,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.frequency.Store(o.Frequency)
 	s.diskReserve.Store(o.DiskReserve)
 	s.bounds = o.Testing.bounds()
-	s.window.init(s)
+	s.diskDeadlines.init(s)
 	s.loads.init(s)
 	s.checkpointer.init(s)
 	s.late.keys, s.late.elements = histogram.New(histogram.Lateness),
@@ -170,7 +170,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	}
 	s.reapFrom -= s.guard.ahead.Load()
 	s.now() // starts stepBack if the clock is behind the recovered time: all that it reads is set
-	s.guard.settle()
+	s.guard.endStart()
 	if !o.NoBackground {
 		s.startBackground()
 		if rec.Batches > 0 && !s.spaceIsLow() {
@@ -214,7 +214,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if s.options.ReadOnly && !s.options.Member {
 		err = s.readLog(st.First, replays)
 	} else {
-		err = s.openLog(Place{st.First, st.Position}, replays)
+		err = s.openLog(LogPosition{st.First, st.Position}, replays)
 	}
 	if bad := replays.end(); bad != nil {
 		return rec, bad // precedes any other error of the log
@@ -251,7 +251,7 @@ func (o *Options) spares() int {
 }
 
 // openLog replays the log and opens it.
-func (s *Store) openLog(from Place, replays *feed) error {
+func (s *Store) openLog(from LogPosition, replays *feed) error {
 	keptFrom, err := s.keptFrom()
 	if err != nil {
 		return err

@@ -304,21 +304,21 @@ func TestReaderOfRunsThatAreGone(t *testing.T) {
 			defer func() { h.s.Close(false) }()
 			k := h.coldStream("s")
 			var pins Pins
-			job := h.s.NewTxn()
+			task := h.s.NewTxn()
 			if !h.s.Begin(h.txn, []Key{k}) {
 				t.Fatal("the key is not in memory")
 			}
-			pins.Pin(h.txn, []Key{k}, job)
-			s, err := job.Stream(k)
+			pins.Pin(h.txn, []Key{k}, task)
+			s, err := task.Stream(k)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if s.Cold() {
-				t.Error("a job may load runs into what it has pinned")
+				t.Error("a task may load runs into what it has pinned")
 			}
 			h.stream(k, func(_ *Txn, s *Stream) {
 				if s.Cold() {
-					t.Error("runs may be loaded into what a job has pinned")
+					t.Error("runs may be loaded into what a task has pinned")
 				}
 			})
 			do(h, k)
@@ -331,12 +331,12 @@ func TestReaderOfRunsThatAreGone(t *testing.T) {
 			if read == nil {
 				t.Fatal("all could be read")
 			}
-			if again := job.Reread(read); again != (meanwhile != "damage") ||
-				job.Conflicted() != again {
+			if again := task.Reread(read); again != (meanwhile != "damage") ||
+				task.Conflicted() != again {
 				t.Errorf("%v: it runs again: %t", read, again)
 			}
-			job.End()
-			pins.Unpin(job)
+			task.End()
+			pins.Unpin(task)
 		})
 	}
 }
@@ -377,11 +377,11 @@ func TestFollowerReadsApart(t *testing.T) {
 	defer func() { h.s.Close(false) }()
 	k := h.coldStream("s")
 	var pins Pins
-	job := h.s.NewTxn()
+	task := h.s.NewTxn()
 	if !h.s.Begin(h.txn, []Key{k}) {
 		t.Fatal("the key is not in memory")
 	}
-	pins.Pin(h.txn, []Key{k}, job)
+	pins.Pin(h.txn, []Key{k}, task)
 	old := h.value(k)
 	p := h.s.part(k)
 	sl := p.slot(k)
@@ -393,11 +393,11 @@ func TestFollowerReadsApart(t *testing.T) {
 	if e, ok := old.Get(streamID(coldEntries - 200)); !ok || e.ID != streamID(coldEntries-200) {
 		t.Error("an entry is gone that is not")
 	}
-	if err := object.Reading(func() { old.Get(streamID(5)) }); err == nil || !job.Reread(err) {
+	if err := object.Reading(func() { old.Get(streamID(5)) }); err == nil || !task.Reread(err) {
 		t.Errorf("a look-up of an entry that is gone gave %v", err)
 	}
-	job.End()
-	pins.Unpin(job)
+	task.End()
+	pins.Unpin(task)
 }
 
 // TestLargeStreamIsTrimmedAsItIsRead: of a stream that is read from the data file memory never has

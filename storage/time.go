@@ -12,7 +12,7 @@ import (
 //
 //   - A look-up by name removes due keys and elements (Txn.live). A record names the removed key or
 //     elements, and the slot or the value keeps the LSN of that record. The reaper does the same,
-//     and so does the window, which knows the keys on disk that are due next.
+//     and so does diskDeadlines, which knows the keys on disk that are due next.
 //   - A walk over the keyspace (View) passes over what is due and removes nothing. It logs how far
 //     time had come (format.RecTime). A start does not let time be earlier than that, even
 //     if the clock is. Then it removes what was due by the logged time, and only after that does

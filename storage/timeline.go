@@ -67,7 +67,7 @@ type DueSpan struct {
 // at the return of Timeline. That does not hold for Store.Monitoring.
 func (v View) Timeline(db int, from, until Instant, spans int,
 	match func(name []byte) bool) (list []DueSpan, err error) {
-	v.settle(db)
+	v.applyPostponed(db)
 	for try := 1; ; try++ {
 		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact,
 			first: max(from.At, math.MinInt64+1), last: until.At - 1}
@@ -445,5 +445,5 @@ func (l *timeline) diskKnown() bool {
 		w.turn.Lock()
 	}
 	defer w.turn.Unlock()
-	return w.begun.Load() && !w.lost.Load() && w.turn.place == nil
+	return w.begun.Load() && !w.lost.Load() && w.turn.cursor == nil
 }

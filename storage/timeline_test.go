@@ -758,7 +758,7 @@ func TestTimelineWalksOn(t *testing.T) {
 	await.Until(t, "the walk has come to its end", func() bool {
 		w.turn.Lock()
 		defer w.turn.Unlock()
-		return w.turn.place == nil && !w.turn.alone
+		return w.turn.cursor == nil && !w.turn.alone
 	})
 	h.s.background.Wait()
 	h.check()

@@ -34,8 +34,8 @@ type Txn struct {
 	mask   uint64 // locked shards, a bit for each
 	now    int64
 	micros int64 // now in microseconds; 0 before the first call of Micros
-	// snapshot contains the keys of an offloaded transaction.
-	snapshot *snapshot
+	// pinnedKeys contains the keys of an offloaded transaction.
+	pinnedKeys *pinnedKeys
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
 	// shown: the caller has shown.mu, so End logs no time.
@@ -314,7 +314,7 @@ func (t *Txn) touch(k Key) (Item, bool) {
 // Peek is Get without the mark.
 func (t *Txn) Peek(k Key) (Item, bool) {
 	if t.Offloaded() {
-		return t.snapshot.find(k)
+		return t.pinnedKeys.find(k)
 	}
 	p, _, c := t.live(k, false)
 	if !exists(c) {

@@ -56,7 +56,7 @@ func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	return true, nil
 }
 
-// BeginBeside is BeginLoading for a job outside of the loop: it waits for the end of the global
+// BeginBeside is BeginLoading for a task outside of the loop: it waits for the end of the global
 // transaction. With an error nothing is locked.
 func (s *Store) BeginBeside(t *Txn, keys []Key) error {
 	s.lock(t, s.maskOf(keys))

@@ -218,7 +218,7 @@ func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} 
 // Count counts the deadlines from one instant through another. In the cells that the ends cut, it
 // reads up to about most entries, and subtracts their number from most. Beyond that it estimates.
 func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
-	x.settle()
+	x.applyPostponed()
 	if *most <= 0 {
 		return x.cells.Count(from, through, nil)
 	}
@@ -274,7 +274,7 @@ func (x *IndexOf[K]) split(i int) {
 
 // CheckCells reads all entries of an index, and returns an error unless its cells agree with them.
 func (x *IndexOf[K]) CheckCells() error {
-	x.settle()
+	x.applyPostponed()
 	c, i, seen := x.cells, 0, uint32(0)
 	var err error
 	step := func() {

@@ -40,10 +40,10 @@ type (
 	Index = IndexOf[uint64]
 )
 
-// WindowEntry and Window are for keys that are only on disk, identified by name.
+// NamedEntry and NamedIndex are for keys that are only on disk, identified by name.
 type (
-	WindowEntry = EntryOf[string]
-	Window      = IndexOf[string]
+	NamedEntry = EntryOf[string]
+	NamedIndex = IndexOf[string]
 )
 
 // NewIndex returns an empty index of numbered keys.
@@ -57,8 +57,8 @@ func NewCounted() *Index {
 	return x
 }
 
-// NewWindow returns an empty index of named keys.
-func NewWindow() *Window { return newIndex[string]() }
+// NewNamedIndex returns an empty index of named keys.
+func NewNamedIndex() *NamedIndex { return newIndex[string]() }
 
 func newIndex[K cmp.Ordered]() *IndexOf[K] {
 	return &IndexOf[K]{tree: btree.NewG(degree, EntryOf[K].Before)}
@@ -146,7 +146,7 @@ func (x *IndexOf[K]) First() (EntryOf[K], bool) {
 
 // Last returns the last entry. O(log n).
 func (x *IndexOf[K]) Last() (EntryOf[K], bool) {
-	x.settle()
+	x.applyPostponed()
 	return x.tree.Max()
 }
 
@@ -185,7 +185,7 @@ func (x *IndexOf[K]) Walk(from int64, fn func(EntryOf[K]) bool) {
 
 // WalkFrom does what Walk does, from an entry on. The entry need not exist any more.
 func (x *IndexOf[K]) WalkFrom(from EntryOf[K], fn func(EntryOf[K]) bool) {
-	x.settle()
+	x.applyPostponed()
 	x.tree.AscendGreaterOrEqual(from, fn)
 }
 

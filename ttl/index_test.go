@@ -106,7 +106,7 @@ func TestIndexAgainstModel(t *testing.T) {
 
 func TestWindowAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		checkIndex(t, NewWindow(), strconv.Itoa)
+		checkIndex(t, NewNamedIndex(), strconv.Itoa)
 	})
 }
 
@@ -119,9 +119,9 @@ func TestIndexZeroID(t *testing.T) {
 	if e, ok := x.PopDue(7); !ok || e != (Entry{7, 0}) || seen != 1 {
 		t.Errorf("PopDue = %v, %v after a walk over %d entries", e, ok, seen)
 	}
-	w := NewWindow()
+	w := NewNamedIndex()
 	w.Set("", None, 7)
-	if e, ok := w.First(); !ok || e != (WindowEntry{7, ""}) {
+	if e, ok := w.First(); !ok || e != (NamedEntry{7, ""}) {
 		t.Errorf("First = %v, %v", e, ok)
 	}
 }

@@ -31,7 +31,7 @@ type modelKeys struct {
 	clock     *clock.Fake
 	values    map[string]string
 	deadlines map[string]int64
-	index     *Window
+	index     *NamedIndex
 }
 
 func newModelKeys() *modelKeys {
@@ -39,7 +39,7 @@ func newModelKeys() *modelKeys {
 		clock:     clock.NewFake(startOfTime),
 		values:    map[string]string{},
 		deadlines: map[string]int64{},
-		index:     NewWindow(),
+		index:     NewNamedIndex(),
 	}
 }
 
@@ -65,7 +65,7 @@ func (k *modelKeys) remove(key string) {
 
 // restart loses everything that is not on disk.
 func (k *modelKeys) restart() *modelKeys {
-	return &modelKeys{k.clock, maps.Clone(k.values), maps.Clone(k.deadlines), NewWindow()}
+	return &modelKeys{k.clock, maps.Clone(k.values), maps.Clone(k.deadlines), NewNamedIndex()}
 }
 
 func (k *modelKeys) Now() int64 { return k.clock.Now() }

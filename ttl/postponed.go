@@ -2,8 +2,8 @@ package ttl
 
 // Keys that are often used get later and later deadlines. An index that postpones moves leaves such
 // a key at its place in the tree, which is too early, and records its deadline. MoveFirst corrects
-// the place of an entry that becomes the tree's first and is due. settle corrects all places before
-// a walk or a count. So readers cannot tell that moves were postponed.
+// the place of an entry that becomes the tree's first and is due. applyPostponed corrects all
+// places before a walk or a count. So readers cannot tell that moves were postponed.
 
 // move is a postponed move: the deadline of an entry in the tree, and its own later one.
 type move struct{ from, to int64 }
@@ -63,15 +63,15 @@ func (x *IndexOf[K]) move(id K, m move) {
 	x.set(id, m.from, m.to)
 }
 
-// settle does all postponed moves.
-func (x *IndexOf[K]) settle() {
+// applyPostponed does all postponed moves.
+func (x *IndexOf[K]) applyPostponed() {
 	for id, m := range x.postponed {
 		x.move(id, m)
 	}
 }
 
-// Settle does at most most postponed moves and reports whether more are left.
-func (x *IndexOf[K]) Settle(most int) (more bool) {
+// ApplyPostponed does at most most postponed moves and reports whether more are left.
+func (x *IndexOf[K]) ApplyPostponed(most int) (more bool) {
 	for id, m := range x.postponed {
 		if most--; most < 0 {
 			return true

@@ -48,7 +48,7 @@ func TestPostponedAgainstModel(t *testing.T) {
 			},
 			"settle": func(t *rapid.T) {
 				most, had := rapid.IntRange(0, 70).Draw(t, "most"), x.Postponed()
-				if more := x.Settle(most); more != (had > most) ||
+				if more := x.ApplyPostponed(most); more != (had > most) ||
 					x.Postponed() != max(had-most, 0) {
 					t.Fatalf("Settle(%d) of %d leaves %d, and more: %v", most, had,
 						x.Postponed(), more)
@@ -105,8 +105,8 @@ func TestPostponedAgainstModel(t *testing.T) {
 	})
 }
 
-// The number of postponed moves is bounded, so that settle takes some milliseconds. Further moves
-// are done at once.
+// The number of postponed moves is bounded, so that applyPostponed takes some milliseconds. Further
+// moves are done at once.
 func TestPostponedIsBounded(t *testing.T) {
 	const many = maxPostponed + 100
 	x := NewCounted()

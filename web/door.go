@@ -17,7 +17,7 @@ import (
 // page is a page with its rights.
 type page struct {
 	// rights returns the reason why a visitor may not see the page; nil: every visitor whom the
-	// guard lets in may see it.
+	// admit lets in may see it.
 	rights func(*commands.Visitor) error
 	show   http.HandlerFunc
 	post   bool // only POST is allowed, with a body
@@ -114,7 +114,7 @@ func hasBody(r *http.Request) bool { return r.ContentLength != 0 || len(r.Transf
 
 // answer shows the page of a request, or replies with the reason why it does not.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
-	if status, why := s.guard(r); status != 0 {
+	if status, why := s.admit(r); status != 0 {
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", "GET, HEAD")
 			if p, _ := s.find(r.URL.Path); p.post {
@@ -140,9 +140,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r)
 }
 
-// guard returns the status and the reason with which a request is refused before its user is
+// admit returns the status and the reason with which a request is refused before its user is
 // checked. The status is 0 if the request is not refused.
-func (s *Server) guard(r *http.Request) (status int, why string) {
+func (s *Server) admit(r *http.Request) (status int, why string) {
 	open := false // a user needs no password
 	s.use(func(env *commands.Env) { _, open = env.Passwordless() })
 	protected := s.o.Config.Bool("http-protected")

@@ -381,7 +381,7 @@ func (s *Server) eventStream(w http.ResponseWriter, r *http.Request) *eventStrea
 
 // send sends a message. It returns false if the user may no longer get it, or the page is gone.
 func (x *eventStream) send(text []byte) bool {
-	if status, _ := x.s.guard(x.r); status != 0 {
+	if status, _ := x.s.admit(x.r); status != 0 {
 		return false
 	}
 	p, _ := x.s.find(x.r.URL.Path)

@@ -153,7 +153,7 @@ func importWithServer(ctx context.Context, source *importer.Source, o importer.O
 			return nil, err
 		}
 	}
-	commands.SetValueLimits(cfg)
+	commands.SetThresholds(cfg)
 	defer tuneCollector(cfg)()
 	var bell server.Bell
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -24,7 +24,7 @@ func TestMembersDirectory(t *testing.T) {
 	if err := s.Close(true); err != nil {
 		t.Fatal(err)
 	}
-	if err := storage.BecomeMember(o, storage.Place{Segment: 1, Position: 7}); err != nil {
+	if err := storage.BecomeMember(o, storage.LogPosition{Segment: 1, Position: 7}); err != nil {
 		t.Fatal(err)
 	}
 	status, out, errs := runKeyp(t, "", nil, "check", data)

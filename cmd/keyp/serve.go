@@ -52,7 +52,7 @@ func serve(cfg *config.Config, machine *clock.Machine) (err error) {
 	}
 	defer func() { err = errors.Join(err, pages.Close()) }()
 
-	commands.SetValueLimits(cfg) // before any value is read
+	commands.SetThresholds(cfg) // before any value is read
 	defer tuneCollector(cfg)()
 
 	var bell server.Bell

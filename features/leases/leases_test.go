@@ -147,7 +147,7 @@ func TestNewLeader(t *testing.T) {
 	leader, follower := newHarness(t), newHarness(t)
 	var batches [][]byte
 	leader.o.Member, follower.o.Member, follower.o.Follower = true, true, true
-	leader.o.OpenLog = func(o wal.Options, from storage.Place,
+	leader.o.OpenLog = func(o wal.Options, from storage.LogPosition,
 		replay func(uint64, []byte) error) (storage.Journal, error) {
 		log, err := wal.Open(o, from.Segment, replay)
 		return captured{log, &batches}, err

@@ -235,7 +235,7 @@ func newPair(t testing.TB) *pair {
 	p := &pair{}
 	p.leader = opened(t, func(o *storage.Options) {
 		o.Member = true
-		o.OpenLog = func(wo wal.Options, from storage.Place,
+		o.OpenLog = func(wo wal.Options, from storage.LogPosition,
 			replay func(uint64, []byte) error) (storage.Journal, error) {
 			log, err := wal.Open(wo, from.Segment, replay)
 			return capture{log, p}, err

@@ -73,14 +73,14 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 				k.env.Reset(k.client) // it may be amid MULTI
 				return []byte(unread), 0
 			}
-		case commands.Job:
-			var job commands.Ctx
-			k.env.StartJob(c, &job, c.Out, k.store.NewTxn(), false)
-			again := k.env.RunJob(&job, func(fn func()) bool { fn(); return true })
-			k.env.EndJob(&job)
-			job.RunEmitted()
+		case commands.Task:
+			var task commands.Ctx
+			k.env.StartTask(c, &task, c.Out, k.store.NewTxn(), false)
+			again := k.env.RunTask(&task, func(fn func()) bool { fn(); return true })
+			k.env.EndTask(&task)
+			task.RunEmitted()
 			if !again {
-				return slices.Clone(c.Out.Buf), job.LSN
+				return slices.Clone(c.Out.Buf), task.LSN
 			}
 		default:
 			panic(fmt.Sprintf("%.80q: outcome %v", args, out))

@@ -20,7 +20,7 @@ func elements(v Value) []string {
 // TestClone: a clone has the form and the elements of its origin, also where the limits
 // would have another form now, and neither sees what becomes of the other.
 func TestClone(t *testing.T) {
-	defer SetLimits(DefaultLimits)
+	defer SetThresholds(DefaultThresholds)
 	values := map[string]func(n int) Value{
 		"hash": func(n int) Value {
 			h := &Hash{}
@@ -64,10 +64,10 @@ func TestClone(t *testing.T) {
 	type encoded interface{ Encoding() string }
 	for name, build := range values {
 		for _, n := range []int{1, 50, 5000} {
-			SetLimits(DefaultLimits)
+			SetThresholds(DefaultThresholds)
 			v := build(n)
 			before := elements(v)
-			SetLimits(Limits{ListSize: 1})
+			SetThresholds(Thresholds{ListSize: 1})
 			c := v.Clone()
 			if got := elements(c); !slices.Equal(got, before) || c.Len() != v.Len() ||
 				c.Earliest() != v.Earliest() {
@@ -80,7 +80,7 @@ func TestClone(t *testing.T) {
 			if l, ok := c.(*List); ok {
 				checkList(t, l)
 			}
-			SetLimits(DefaultLimits)
+			SetThresholds(DefaultThresholds)
 			var keys [][]byte
 			c.Walk(func(elem, _ []byte, _ int64) bool {
 				keys = append(keys, slices.Clone(elem))

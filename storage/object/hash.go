@@ -5,7 +5,7 @@ package object
 type Hash struct{ members }
 
 func hashRule() rule {
-	l := limits.Load()
+	l := thresholds.Load()
 	return rule{entries: l.HashEntries, size: l.HashValue}
 }
 

@@ -289,7 +289,7 @@ func (l *Limit) Remove(elem []byte) {
 	if elem[0] == LimitTagHeld {
 		if l.held != nil {
 			l.held.drop(elem)
-			l.settle()
+			l.dropHeld()
 		}
 		return
 	}
@@ -307,8 +307,8 @@ func (l *Limit) Remove(elem []byte) {
 	}
 }
 
-// settle drops the reservations if there are none left.
-func (l *Limit) settle() {
+// dropHeld drops the reservations if there are none left.
+func (l *Limit) dropHeld() {
 	if l.held != nil && l.held.Len() == 0 {
 		l.held = nil
 	}
@@ -541,7 +541,7 @@ func (l *Limit) Due(now int64, limit int, fn func(elem, val []byte, deadline int
 		l.held.count(val, -1)
 		fn(elem, val, deadline)
 	})
-	l.settle()
+	l.dropHeld()
 	return n
 }
 

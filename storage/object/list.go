@@ -222,9 +222,10 @@ func (l *List) dropChunks(a, b int) {
 // insert inserts an element at an index. The number must fit there.
 func (l *List) insert(index int, number int64, val []byte) {
 	if l.many == nil {
-		if l.one.n == 0 || limits.Load().listFits(int(l.one.n)+1, l.one.plain()+len(val)+listHead) {
+		if l.one.n == 0 || thresholds.Load().listFits(int(l.one.n)+1,
+			l.one.plain()+len(val)+listHead) {
 			l.one.insert(index, number, val)
-			if l.one.n > 1 || limits.Load().listFits(1, l.one.plain()+listHead) {
+			if l.one.n > 1 || thresholds.Load().listFits(1, l.one.plain()+listHead) {
 				return
 			}
 			l.grow() // one element that is too large alone
@@ -279,7 +280,7 @@ func (l *List) tidy(ci int) {
 	if n := l.Len(); n == 0 {
 		*l = List{}
 		return
-	} else if limits.Load().listFits(2*n, 2*l.many.size) {
+	} else if thresholds.Load().listFits(2*n, 2*l.many.size) {
 		l.shrink()
 		return
 	}
@@ -464,7 +465,7 @@ func (l *List) Set(index int, val []byte) (number int64) {
 		l.part(ci, i)
 	case l.many != nil:
 		l.tidy(ci)
-	case !limits.Load().listFits(int(c.n), c.plain()+listHead):
+	case !thresholds.Load().listFits(int(c.n), c.plain()+listHead):
 		l.grow()
 	}
 	return number

@@ -297,10 +297,10 @@ func checkList(rt rapid.TB, l *List) {
 func TestListModel(t *testing.T) {
 	for _, size := range []int{8, 300, -2} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			l := DefaultLimits
+			l := DefaultThresholds
 			l.ListSize = size
-			SetLimits(l)
-			defer SetLimits(DefaultLimits)
+			SetThresholds(l)
+			defer SetThresholds(DefaultThresholds)
 			rapid.Check(t, func(rt *rapid.T) {
 				m := &listMachine{l: &List{}, log: &List{}}
 				if start := rapid.SampledFrom([]int64{0, math.MaxInt64 - 100,

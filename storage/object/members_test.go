@@ -14,9 +14,10 @@ import (
 // smallLimits make values of a few elements large, so that the properties see both
 // forms and the way between them.
 func smallLimits(t *testing.T) {
-	SetLimits(Limits{HashEntries: 8, HashValue: 64, SetInts: 12, SetEntries: 8, SetValue: 64,
+	SetThresholds(Thresholds{HashEntries: 8, HashValue: 64, SetInts: 12,
+		SetEntries: 8, SetValue: 64,
 		ZSetEntries: 8, ZSetValue: 64, ListSize: 8})
-	t.Cleanup(func() { SetLimits(DefaultLimits) })
+	t.Cleanup(func() { SetThresholds(DefaultThresholds) })
 }
 
 type modelElement struct {

@@ -6,7 +6,7 @@ package object
 type Set struct{ members }
 
 func setRule() rule {
-	l := limits.Load()
+	l := thresholds.Load()
 	return rule{entries: l.SetEntries, size: l.SetValue}
 }
 
@@ -42,7 +42,7 @@ func (s *Set) addInt(v int64) bool {
 		return false
 	}
 	s.small.insertInt(i, v)
-	if s.small.len() > limits.Load().SetInts {
+	if s.small.len() > thresholds.Load().SetInts {
 		s.enlarge()
 	}
 	return true
@@ -154,7 +154,7 @@ func (s *Set) Reserve(n int, first []byte) {
 		_, ints = parseInt(first)
 	}
 	switch {
-	case s.big != nil || ints && n <= limits.Load().SetInts:
+	case s.big != nil || ints && n <= thresholds.Load().SetInts:
 	case ints:
 		s.enlarge()
 	default:

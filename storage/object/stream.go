@@ -252,7 +252,7 @@ func (s *Stream) push(ordinal int64, id StreamID, fields [][]byte) {
 	if n := len(s.runs); n > 0 {
 		r := s.runs[n-1]
 		if !r.absent() { // as it would be after all entries behind it were removed
-			if gap := ordinal - r.end(); gap <= mostGap && !r.full(fields, limits.Load()) {
+			if gap := ordinal - r.end(); gap <= mostGap && !r.full(fields, thresholds.Load()) {
 				s.change(r, func(in *runEntries) { in.append(id, fields, int(gap)) })
 				s.pushed(ordinal, id)
 				return

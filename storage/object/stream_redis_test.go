@@ -12,7 +12,7 @@ import (
 // TestStreamNodesAsRedis: a stream has as many runs as Redis has nodes, whatever is added, deleted
 // and trimmed, and XTRIM with ~ removes as many entries.
 func TestStreamNodesAsRedis(t *testing.T) {
-	t.Cleanup(func() { SetLimits(DefaultLimits) })
+	t.Cleanup(func() { SetThresholds(DefaultThresholds) })
 	server := testkit.Redis(t)
 	client := server.Client(2)
 	ctx := context.Background()
@@ -28,9 +28,9 @@ func TestStreamNodesAsRedis(t *testing.T) {
 	for _, entries := range []int{100, 7, 0, 300} {
 		for _, size := range []int{4096, 200} {
 			do("CONFIG", "SET", "stream-node-max-entries", entries, "stream-node-max-bytes", size)
-			l := DefaultLimits
+			l := DefaultThresholds
 			l.StreamEntries, l.StreamBytes = entries, size
-			SetLimits(l)
+			SetThresholds(l)
 			do("DEL", "s")
 			s := NewStream()
 			for range 500 {

@@ -567,12 +567,12 @@ func (s *Stream) measured() int {
 // it named make the same stream, in whatever order they are put; clones are independent; a scan
 // visits each element that stays once.
 func TestStreamModel(t *testing.T) {
-	t.Cleanup(func() { SetLimits(DefaultLimits) })
+	t.Cleanup(func() { SetThresholds(DefaultThresholds) })
 	rapid.Check(t, func(rt *rapid.T) {
-		l := DefaultLimits
+		l := DefaultThresholds
 		l.StreamEntries = rapid.SampledFrom([]int{0, 1, 5, 100}).Draw(rt, "entries")
 		l.StreamBytes = rapid.SampledFrom([]int{0, 1, 300, 4096}).Draw(rt, "bytes")
-		SetLimits(l)
+		SetThresholds(l)
 		sm := newStreamMachine()
 		rt.Repeat(map[string]func(*rapid.T){
 			"add": sm.Add, "add more": sm.Add, "delete": sm.Delete, "trim": sm.Trim,

@@ -195,7 +195,7 @@ func (s *Stream) putEntry(ordinal int64, val []byte) bool {
 		return false
 	case at == len(s.runs)-1:
 		s.push(ordinal, id, fields)
-	case ordinal-end <= mostGap && !r.full(fields, limits.Load()):
+	case ordinal-end <= mostGap && !r.full(fields, thresholds.Load()):
 		s.change(r, func(in *runEntries) { in.append(id, fields, int(ordinal-end)) })
 		s.live++
 	default:

@@ -192,7 +192,7 @@ func (r *runEntries) shaped(fields [][]byte) bool {
 
 // full reports whether an entry with these fields must begin another run, because Redis's node
 // would be full.
-func (r *streamRun) full(fields [][]byte, lim *Limits) bool {
+func (r *streamRun) full(fields [][]byte, lim *Thresholds) bool {
 	size := 0
 	for _, f := range fields {
 		size += len(f)

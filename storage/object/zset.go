@@ -14,7 +14,7 @@ import (
 type ZSet struct{ members }
 
 func zsetRule() rule {
-	l := limits.Load()
+	l := thresholds.Load()
 	return rule{scored: true, entries: l.ZSetEntries, size: l.ZSetValue}
 }
 

@@ -28,7 +28,7 @@ type Reader struct {
 	upTo uint64 // what stands before this was written when a segment was entered
 	seg  liveSegment
 	file vfs.File // of seg; nil: none is open
-	w    window
+	w    lookahead
 	buf  []byte // a linked batch
 }
 
@@ -111,7 +111,7 @@ func (r *Reader) isGroup(g group, pos uint64) bool {
 // part of the log ends before.
 func (r *Reader) at(pos uint64, n int) ([]byte, error) {
 	if pos >= r.upTo {
-		// The window has none of what was written since then.
+		// The lookahead has none of what was written since then.
 		if r.upTo = r.l.written.Load(); pos >= r.upTo {
 			return nil, ErrBeyondEnd
 		}
@@ -151,7 +151,7 @@ func (r *Reader) enter(seg liveSegment, end uint64) error {
 		return fmt.Errorf("wal: %w", err)
 	}
 	r.seg, r.file = seg, f
-	r.w = window{file: f, size: min(seg.size, seg.offset(end)), bytes: r.w.bytes[:0]}
+	r.w = lookahead{file: f, size: min(seg.size, seg.offset(end)), bytes: r.w.bytes[:0]}
 	return nil
 }
 

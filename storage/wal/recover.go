@@ -64,7 +64,7 @@ func scan(o *Options, first uint64,
 	for i := 0; ; i++ { // ends: limit leads to a next segment in use, or nowhere
 		r.badIn, r.seen = i, r.pos
 		limit := r.limit(i)
-		if err := r.look(&r.files[i], func(w *window) error {
+		if err := r.look(&r.files[i], func(w *lookahead) error {
 			return r.segment(i, w, limit)
 		}); err != nil {
 			return r, err
@@ -149,34 +149,34 @@ func (r *recovery) with(path string, use func(file) error) error {
 	return nil
 }
 
-// look opens f to be read through a window.
-func (r *recovery) look(f *segmentFile, use func(*window) error) error {
+// look opens f to be read through lookahead.
+func (r *recovery) look(f *segmentFile, use func(*lookahead) error) error {
 	return r.with(f.path, func(file file) error {
 		size, err := file.Size()
 		if err != nil {
 			return err
 		}
-		w := window{file: r.o.Progress.Reader(file), size: size, bytes: r.buf[:0]}
+		w := lookahead{file: r.o.Progress.Reader(file), size: size, bytes: r.buf[:0]}
 		defer func() { r.buf = w.bytes }()
 		return use(&w)
 	})
 }
 
-// window is a part of a segment file in memory. It moves forward through the file, so
+// lookahead is a part of a segment file in memory. It moves forward through the file, so
 // that batches are visited while later ones are still being read.
-type window struct {
+type lookahead struct {
 	file  io.ReaderAt
 	size  int64 // of the file
 	start int64 // offset of bytes in the file
 	bytes []byte
 }
 
-// readAhead is how much a window reads at once, at least, where the file is that long.
+// readAhead is how much lookahead reads at once, at least, where the file is that long.
 const readAhead = 1 << 20
 
 // at gives the bytes from offset on: n of them, or more, or fewer at the end of the file.
 // They are valid until the next call, and offset must not be smaller in it.
-func (w *window) at(offset int64, n int) ([]byte, error) {
+func (w *lookahead) at(offset int64, n int) ([]byte, error) {
 	if have := w.start + int64(len(w.bytes)); offset+int64(n) <= have {
 		return w.bytes[offset-w.start:], nil
 	} else if offset < have {
@@ -231,7 +231,7 @@ func (r *recovery) begins() (fresh bool, err error) {
 }
 
 // readMark takes the mark from the first group of a segment.
-func (r *recovery) readMark(w *window) error {
+func (r *recovery) readMark(w *lookahead) error {
 	data, err := w.at(headerSize, groupHeaderSize)
 	if len(data) >= groupHeaderSize {
 		r.mark = le.Uint64(data)
@@ -251,7 +251,7 @@ func (r *recovery) limit(i int) uint64 {
 
 // segment reads files[i] from r.pos up to limit or to the first thing that does not
 // verify, which r.pos then is.
-func (r *recovery) segment(i int, w *window, limit uint64) error {
+func (r *recovery) segment(i int, w *lookahead, limit uint64) error {
 	f := &r.files[i]
 	for r.pos < limit {
 		data, err := w.at(f.offset(r.pos), groupHeaderSize)
@@ -418,7 +418,7 @@ func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 // life of the file.
 func (r *recovery) groups(f *segmentFile, from int64, found func(g group, off int64)) error {
 	mark := le.AppendUint64(nil, r.mark)
-	return r.look(f, func(w *window) error {
+	return r.look(f, func(w *lookahead) error {
 		for {
 			data, err := w.at(from, readAhead)
 			if err != nil {

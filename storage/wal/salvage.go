@@ -151,7 +151,9 @@ func (s *salvage) read() error {
 				Reason: "what stands before it is missing"})
 		}
 		s.pos, s.group = f.start, 0
-		if err := s.look(f, func(w *window) error { return s.segment(i, w, limit) }); err != nil ||
+		if err := s.look(f, func(w *lookahead) error {
+			return s.segment(i, w, limit)
+		}); err != nil ||
 			s.ending {
 			return err
 		}
@@ -176,7 +178,7 @@ func (s *salvage) end() error {
 }
 
 // segment reads files[i] up to limit.
-func (s *salvage) segment(i int, w *window, limit uint64) error {
+func (s *salvage) segment(i int, w *lookahead, limit uint64) error {
 	f := &s.files[i]
 	for s.pos < limit {
 		off := f.offset(s.pos)
@@ -239,7 +241,7 @@ func (s *salvage) header(f *segmentFile, data []byte) (g group, ok bool) {
 }
 
 // frame reads the frame at the present position, if there is one.
-func (s *salvage) frame(f *segmentFile, w *window, limit uint64) (fr frame, ok bool, err error) {
+func (s *salvage) frame(f *segmentFile, w *lookahead, limit uint64) (fr frame, ok bool, err error) {
 	data, err := w.at(f.offset(s.pos), frameHeaderSize)
 	if err != nil || len(data) < frameHeaderSize {
 		return fr, false, err
@@ -284,7 +286,7 @@ func (s *salvage) take(fr frame, i int) error {
 
 // headerOnly reports whether what is bad is the header of a group alone, and skips it: after the
 // group before it stands nothing else, and a frame follows, or the segment's end.
-func (s *salvage) headerOnly(i int, w *window, limit uint64) (bool, error) {
+func (s *salvage) headerOnly(i int, w *lookahead, limit uint64) (bool, error) {
 	f := &s.files[i]
 	if s.pos != s.group && s.pos != f.start {
 		return false, nil
@@ -310,7 +312,7 @@ func (s *salvage) headerOnly(i int, w *window, limit uint64) (bool, error) {
 }
 
 // broken is the content of the frame at the present position, if it looks like a whole batch.
-func (s *salvage) broken(f *segmentFile, w *window) []byte {
+func (s *salvage) broken(f *segmentFile, w *lookahead) []byte {
 	data, err := w.at(f.offset(s.pos), frameHeaderSize)
 	if err != nil || len(data) < frameHeaderSize {
 		return nil

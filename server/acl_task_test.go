@@ -15,10 +15,10 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestUserDeletedBesideJob: a transaction or a script whose user is deleted beside it, however
+// TestUserDeletedBesideTask: a transaction or a script whose user is deleted beside it, however
 // that is done, runs no further command; it becomes nobody else, neither the default user nor
 // the new user of its name. What it had done stands.
-func TestUserDeletedBesideJob(t *testing.T) {
+func TestUserDeletedBesideTask(t *testing.T) {
 	const rules = "on nopass resetkeys ~u* ~log +@all -@admin"
 	path := filepath.Join(t.TempDir(), "users.acl")
 	if err := os.WriteFile(path, []byte("user bob on\n"), 0o600); err != nil {
@@ -27,15 +27,15 @@ func TestUserDeletedBesideJob(t *testing.T) {
 	script := multibulk("EVAL",
 		"redis.call('lolwut') redis.pcall('set', 'u1', 'late') redis.pcall('set', 'secret', 'changed') return redis.call('get', 'secret')",
 		"0")
-	jobs := map[string]string{
+	tasks := map[string]string{
 		"EXEC":        "MULTI\nSET u0 before\nLOLWUT\nSET u1 late\n@SCRIPT\nEXEC\n",
 		"script":      "SET u0 before\n@EVAL",
 		"EXEC of one": "MULTI\nSET u0 before\n@EVAL\nEXEC\n",
 	}
 	reads := multibulk("EVAL", "redis.pcall('set', 'secret', 'changed')", "0")
-	for name, job := range jobs {
-		job = strings.ReplaceAll(job, "\n", "\r\n")
-		job = strings.ReplaceAll(strings.ReplaceAll(job, "@EVAL", script), "@SCRIPT",
+	for name, task := range tasks {
+		task = strings.ReplaceAll(task, "\n", "\r\n")
+		task = strings.ReplaceAll(strings.ReplaceAll(task, "@EVAL", script), "@SCRIPT",
 			strings.TrimSuffix(reads, "\r\n"))
 		for _, end := range []string{"ACL DELUSER alice", "ACL LOAD"} {
 			t.Run(name+", "+end, func(t *testing.T) {
@@ -43,14 +43,14 @@ func TestUserDeletedBesideJob(t *testing.T) {
 				ts := start(t, h.use, "aclfile="+path)
 				admin, alice := ts.dial(), ts.dial()
 				admin.do("SET secret s")
-				admin.do("SELECT 1") // where no key is the job's
+				admin.do("SELECT 1") // where no key is the task's
 				admin.do("ACL SETUSER alice " + rules)
 				if got := alice.do("AUTH alice x"); got != "+OK" {
 					t.Fatal(got)
 				}
-				alice.raw(job)
+				alice.raw(task)
 				<-h.runs
-				// Within a transaction they run beside the job. The new alice is somebody else.
+				// Within a transaction they run beside the task. The new alice is somebody else.
 				admin.send("MULTI\n" + end + "\nACL SETUSER alice on nopass ~* +@all\nEXEC\n")
 				admin.expect("+OK", "+QUEUED", "+QUEUED")
 				if got := admin.reply(); !strings.HasPrefix(got, "*2 ") ||
@@ -74,7 +74,7 @@ func TestUserDeletedBesideJob(t *testing.T) {
 func TestWaitingUserDeleted(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
-	admin, job, other := ts.dial(), ts.dial(), ts.dial()
+	admin, task, other := ts.dial(), ts.dial(), ts.dial()
 	other.do("PING")
 	admin.do("SET u s")
 	admin.do("ACL SETUSER alice on nopass ~* &* +@all")
@@ -83,8 +83,8 @@ func TestWaitingUserDeleted(t *testing.T) {
 		strings.TrimSuffix(multibulk("EVAL", "redis.call('set', 'u', 3)", "0"), "\r\n"),
 		"COPY u to", "MULTI\nKEYS *\nSET u 4\nEXEC",
 	}
-	job.send("LOLWUT\n")
-	await.For(t, "the job runs", h.runs)
+	task.send("LOLWUT\n")
+	await.For(t, "the task runs", h.runs)
 	var clients []*client
 	for _, command := range commands {
 		c := ts.dial()
@@ -116,7 +116,7 @@ type rights struct {
 	began, settled int64 // the step took place between these instants
 }
 
-// rightsRun is one run of TestRightsBesideJobs. Instants are numbers that only grow.
+// rightsRun is one run of TestRightsBesideTasks. Instants are numbers that only grow.
 type rightsRun struct {
 	ts      *testServer
 	clock   atomic.Int64
@@ -281,11 +281,11 @@ func (r *rightsRun) mayHaveRun(call rightsCall, key string) bool {
 	return false
 }
 
-// TestRightsBesideJobs: random changes and deletions of users, and ACL LOAD, beside commands,
+// TestRightsBesideTasks: random changes and deletions of users, and ACL LOAD, beside commands,
 // transactions, scripts, functions and blocked commands of theirs. No command runs to which
 // neither the rights at its beginning nor those at any instant of it, of just the user that its
 // connection authenticated as, give leave.
-func TestRightsBesideJobs(t *testing.T) {
+func TestRightsBesideTasks(t *testing.T) {
 	steps, users := 100, []string{"u0", "u1", "u2"}
 	if testkit.Race {
 		steps = 40

@@ -70,7 +70,7 @@ func queueable(t *commands.Table) (list []*commands.Spec) {
 }
 
 // TestEveryCommandInExec runs each command inside EXEC, with its keys alone locked and as part
-// of an global job, beside clients that use the same keys, look at all clients and change
+// of an global task, beside clients that use the same keys, look at all clients and change
 // databases: none may hang, fail within or race.
 func TestEveryCommandInExec(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
@@ -120,8 +120,8 @@ func TestEveryCommandInExec(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.jobs.global != nil || len(l.delayed) > 0 {
-			t.Error("a job has not ended")
+		if l.tasks.global != nil || len(l.waitlist) > 0 {
+			t.Error("a task has not ended")
 		}
 	})
 }
@@ -148,24 +148,24 @@ func (h *hog) use(e *commands.Env) {
 	}
 }
 
-// waiting waits until n sessions wait for the end of the job.
+// waiting waits until n sessions wait for the end of the task.
 func (ts *testServer) waiting(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
-		ts.onLoop(func(l *loop) { ok = len(l.delayed) == n })
+		ts.onLoop(func(l *loop) { ok = len(l.waitlist) == n })
 		return ok
 	})
 }
 
-// TestGlobalJob: beside an global job commands wait, and go on in the order in which they
-// came, those of further jobs included; what needs no keyspace is answered at once.
-func TestGlobalJob(t *testing.T) {
+// TestGlobalTask: beside an global task commands wait, and go on in the order in which they
+// came, those of further tasks included; what needs no keyspace is answered at once.
+func TestGlobalTask(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
 	a, b, c, d := ts.dial(), ts.dial(), ts.dial(), ts.dial()
 	d.do("GET log") // it has been read before: the hog does not wait for it
 	a.send("LOLWUT\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	b.send("APPEND log b\n")
 	ts.waiting(1)
 	c.send("MULTI\nAPPEND log c\nKEYS l*\nEXEC\n")
@@ -183,19 +183,19 @@ func TestGlobalJob(t *testing.T) {
 	a.expect("+PONG")
 	b.expect(":4")
 	c.expect("+QUEUED", "+QUEUED", "*2 :5 *1 log")
-	await.For(t, "the job runs", h.runs) // the second one
+	await.For(t, "the task runs", h.runs) // the second one
 	ts.onLoop(func(l *loop) {
-		if l.jobs.global == nil {
-			t.Error("no job runs")
+		if l.tasks.global == nil {
+			t.Error("no task runs")
 		}
 	})
 	h.end <- struct{}{}
 	d.expect("+OK")
 	e.expect("+PONG")
-	// f may come before a job that has not come to the key when the loop moves, as on a busy
+	// f may come before a task that has not come to the key when the loop moves, as on a busy
 	// machine.
 	if got := f.reply(); !slices.Contains([]string{"hogb", "hogbc", "hogbchog"}, got) {
-		t.Errorf("behind the jobs the log is %q", got)
+		t.Errorf("behind the tasks the log is %q", got)
 	}
 	if got := a.do("APPEND log a"); got != ":9" {
 		t.Errorf("at the end the log has %s bytes", got)
@@ -205,8 +205,8 @@ func TestGlobalJob(t *testing.T) {
 	}
 }
 
-// TestLendIsWatched: while the loop does something for a job that it runs itself, nobody takes it
-// over, no lock is held, and the supervisor may go to sleep; it looks after the job again
+// TestLendIsWatched: while the loop does something for a task that it runs itself, nobody takes it
+// over, no lock is held, and the supervisor may go to sleep; it looks after the task again
 // afterwards.
 func TestLendIsWatched(t *testing.T) {
 	var l *loop
@@ -215,9 +215,9 @@ func TestLendIsWatched(t *testing.T) {
 		ping := e.Table.Lookup([]byte("PING"))
 		ping.Run = func(c *commands.Ctx) error {
 			await.Until(t, "the supervisor sleeps", func() bool {
-				l.jobs.mu.Lock()
-				defer l.jobs.mu.Unlock()
-				return !l.jobs.mu.armed
+				l.tasks.mu.Lock()
+				defer l.tasks.mu.Unlock()
+				return !l.tasks.mu.armed
 			})
 			c.Out.OK()
 			return nil
@@ -233,22 +233,22 @@ func TestLendIsWatched(t *testing.T) {
 	}, func(of *loop) { l = of })
 	a, b := ts.dial(), ts.dial()
 	a.send("LOLWUT\n")
-	await.For(t, "the job runs", runs)
+	await.For(t, "the task runs", runs)
 	if got := b.do("CLIENT GETNAME"); got != "$-1" {
-		t.Errorf("beside the job: %s", got)
+		t.Errorf("beside the task: %s", got)
 	}
 	close(end)
 	a.expect("+OK")
 }
 
-// TestGlobalJobGone: a job whose client leaves runs to its end.
-func TestGlobalJobGone(t *testing.T) {
+// TestGlobalTaskGone: a task whose client leaves runs to its end.
+func TestGlobalTaskGone(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
 	a, b := ts.dial(), ts.dial()
 	s := ts.sessionOf(a)
 	a.send("LOLWUT\n")
-	await.For(t, "the job runs", h.runs)
+	await.For(t, "the task runs", h.runs)
 	b.send("GET log\n")
 	ts.waiting(1)
 	c := ts.dial()
@@ -261,14 +261,14 @@ func TestGlobalJobGone(t *testing.T) {
 	b.expect("hog")
 }
 
-// TestGlobalJobStop: a clean stop waits for a job, for some time.
-func TestGlobalJobStop(t *testing.T) {
+// TestGlobalTaskStop: a clean stop waits for a task, for some time.
+func TestGlobalTaskStop(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		h := &hog{}
 		ts := start(t, h.use)
 		a := ts.dial()
 		a.send("LOLWUT\n")
-		await.For(t, "the job runs", h.runs)
+		await.For(t, "the task runs", h.runs)
 		ts.stop()
 		await.Until(t, "the server begins to stop", func() (stopping bool) {
 			ts.onLoop(func(l *loop) { stopping = l.stopping })
@@ -277,7 +277,7 @@ func TestGlobalJobStop(t *testing.T) {
 		if !patient {
 			ts.onLoop(func(l *loop) { l.giveUp, l.busy = true, true })
 			if err := await.For(t, "the server stops", ts.done); err == nil {
-				t.Error("it stops as if the job had ended")
+				t.Error("it stops as if the task had ended")
 			}
 			ts.done <- nil
 		}
@@ -319,13 +319,13 @@ func TestBusy(t *testing.T) {
 // had not.
 func TestShareBeforeBegin(t *testing.T) {
 	ts := start(t)
-	j := &job{txn: ts.store.NewTxn()}
+	j := &task{txn: ts.store.NewTxn()}
 	ts.onLoop(func(l *loop) {
-		l.jobs.global = j
+		l.tasks.global = j
 		l.shareOut()
 	})
 	await.Until(t, "the loop comes again", func() (again bool) {
-		ts.onLoop(func(l *loop) { again = l.jobs.share.at > 0 })
+		ts.onLoop(func(l *loop) { again = l.tasks.share.at > 0 })
 		return again
 	})
 	ts.store.BeginGlobal(j.txn, nil)
@@ -336,15 +336,15 @@ func TestShareBeforeBegin(t *testing.T) {
 	j.txn.Resume()
 	j.txn.End()
 	ts.onLoop(func(l *loop) {
-		l.jobs.global = nil
-		l.timers.stop(&l.jobs.share)
+		l.tasks.global = nil
+		l.timers.stop(&l.tasks.share)
 	})
 }
 
-// globalRuns reports whether the global job has locked the key k: one that is yet to do so lets
+// globalRuns reports whether the global task has locked the key k: one that is yet to do so lets
 // others go first.
 func (l *loop) globalRuns() bool {
-	if l.jobs.global == nil {
+	if l.tasks.global == nil {
 		return false
 	}
 	t := l.env.Store.NewTxn()
@@ -389,7 +389,7 @@ func TestBusyTransaction(t *testing.T) {
 	}
 }
 
-// TestTakeOver: jobs that end before the loop moves, about when it does and after, from several
+// TestTakeOver: tasks that end before the loop moves, about when it does and after, from several
 // clients beside others with pipelines: nothing is lost, nothing runs twice.
 func TestTakeOver(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")

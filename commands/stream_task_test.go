@@ -28,11 +28,11 @@ func (h *harness) fillStream(key string, n, fresh int) {
 	h.do("XGROUP", "CREATECONSUMER", key, "g", "two")
 }
 
-// TestStreamJobs: a command that reads or changes much of a stream is a job, and does what it does
-// within EXEC.
-func TestStreamJobs(t *testing.T) {
+// TestStreamTasks: a command that reads or changes much of a stream is a task, and does what it
+// does within EXEC.
+func TestStreamTasks(t *testing.T) {
 	h := newHarness(t)
-	const base, key, within = "{s}base", "{s}job", "{s}within"
+	const base, key, within = "{s}base", "{s}task", "{s}within"
 	h.fillStream(base, 14_000, 2000)
 	h.clock.Advance(10 * time.Millisecond)
 	for _, tt := range []struct {
@@ -77,18 +77,18 @@ func TestStreamJobs(t *testing.T) {
 		h.do("MULTI")
 		h.do(words(within)...)
 		reply[within] = strings.ReplaceAll(h.do("EXEC"), within, key)
-		if got := h.env.Dispatch(h.given(words(key)...)); (got == Job) != (tt.scope != 0) ||
-			got == Job && h.ctx.Scope != tt.scope {
+		if got := h.env.Dispatch(h.given(words(key)...)); (got == Task) != (tt.scope != 0) ||
+			got == Task && h.ctx.Scope != tt.scope {
 			t.Errorf("%s: outcome %d, scope %d, want %d", tt.command, got, h.ctx.Scope, tt.scope)
 			continue
-		} else if got == Job {
-			var job Ctx
-			h.env.StartJob(&h.ctx, &job, h.ctx.Out, h.store.NewTxn(), false)
-			if h.env.RunJob(&job, h.confined.onLoop) {
+		} else if got == Task {
+			var task Ctx
+			h.env.StartTask(&h.ctx, &task, h.ctx.Out, h.store.NewTxn(), false)
+			if h.env.RunTask(&task, h.confined.onLoop) {
 				t.Errorf("%s: it has not run", tt.command)
 			}
-			h.env.EndJob(&job)
-			job.RunEmitted()
+			h.env.EndTask(&task)
+			task.RunEmitted()
 		}
 		text, _ := render(h.ctx.Out.Buf)
 		reply[key] = "[" + text + "]"
@@ -110,24 +110,24 @@ func (h *harness) given(args ...string) *Ctx {
 	return c
 }
 
-// TestStreamJobFindsNothing: a command that is to be a job, and finds that others have read
+// TestStreamTaskFindsNothing: a command that is to be a task, and finds that others have read
 // meanwhile what was there, is dispatched again, and waits as any.
-func TestStreamJobFindsNothing(t *testing.T) {
+func TestStreamTaskFindsNothing(t *testing.T) {
 	h := newHarness(t)
 	h.fillStream("s", 2000, 2000)
 	call := []string{"XREADGROUP", "GROUP", "g", "two", "BLOCK", "0", "STREAMS", "s", ">"}
-	if got := h.env.Dispatch(h.given(call...)); got != Job {
+	if got := h.env.Dispatch(h.given(call...)); got != Task {
 		t.Fatalf("outcome %d", got)
 	}
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(&h.ctx, &task, &out, h.store.NewTxn(), false)
 	if got := h.do("XTRIM", "s", "MAXLEN", "0"); got != "2000" {
-		t.Errorf("XTRIM before the job has begun: %s", got)
+		t.Errorf("XTRIM before the task has begun: %s", got)
 	}
-	if !h.env.RunJob(&job, h.confined.onLoop) || out.Len() != 0 {
+	if !h.env.RunTask(&task, h.confined.onLoop) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)
 	}
-	h.env.EndJob(&job)
+	h.env.EndTask(&task)
 	c := h.given(call...)
 	c.Past.Offloads = 1
 	if got := h.env.Dispatch(c); got != Wait || c.Reason != ForUnblock {
@@ -135,9 +135,9 @@ func TestStreamJobFindsNothing(t *testing.T) {
 	}
 }
 
-// TestStreamJobCountsOnce: a command that was a job, found nothing, and waits as any, has been
+// TestStreamTaskCountsOnce: a command that was a task, found nothing, and waits as any, has been
 // shown to those who monitor once, and looked its keys up as often as one that waited at once.
-func TestStreamJobCountsOnce(t *testing.T) {
+func TestStreamTaskCountsOnce(t *testing.T) {
 	h, _, _, other := hosted(t)
 	h.fillStream("s", 2000, 2000)
 	me := h.client
@@ -156,30 +156,30 @@ func TestStreamJobCountsOnce(t *testing.T) {
 	}
 	hits := func() int64 { return h.env.Stats.Hits.Load() }
 	before := hits()
-	dispatch(Job, 0)
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
+	dispatch(Task, 0)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(&h.ctx, &task, &out, h.store.NewTxn(), false)
 	h.do("XTRIM", "s", "MAXLEN", "0")
-	if !h.env.RunJob(&job, h.confined.onLoop) {
+	if !h.env.RunTask(&task, h.confined.onLoop) {
 		t.Fatal("it has run")
 	}
-	h.env.EndJob(&job)
-	job.RunEmitted()
+	h.env.EndTask(&task)
+	task.RunEmitted()
 	dispatch(Wait, 1)
-	asJob := hits() - before
+	asTask := hits() - before
 	if shown := other.shown(); strings.Count(shown, "XREADGROUP") != 1 {
 		t.Errorf("shown:\n%s", shown)
 	}
 	before = hits()
 	dispatch(Wait, 0)
-	if atOnce := hits() - before; asJob != atOnce || atOnce == 0 {
-		t.Errorf("%d hits as a job, %d at once", asJob, atOnce)
+	if atOnce := hits() - before; asTask != atOnce || atOnce == 0 {
+		t.Errorf("%d hits as a task, %d at once", asTask, atOnce)
 	}
 }
 
-// TestJobWithoutResultCountsOnce: a command that stored nothing as a job, and runs again, was shown
-// once and looked its keys up once.
-func TestJobWithoutResultCountsOnce(t *testing.T) {
+// TestTaskWithoutResultCountsOnce: a command that stored nothing as a task, and runs again, was
+// shown once and looked its keys up once.
+func TestTaskWithoutResultCountsOnce(t *testing.T) {
 	h, _, _, other := hosted(t)
 	for i := range 4000 {
 		h.do("RPUSH", "l", fmt.Sprint(i, strings.Repeat("x", 90)))
@@ -189,17 +189,17 @@ func TestJobWithoutResultCountsOnce(t *testing.T) {
 	h.run("MONITOR -> +OK")
 	h.client, h.ctx.Client = me, me
 	call := []string{"SORT", "l", "ALPHA", "STORE", "dst"}
-	if got := h.env.Dispatch(h.given(call...)); got != Job {
+	if got := h.env.Dispatch(h.given(call...)); got != Task {
 		t.Fatalf("outcome %d", got)
 	}
-	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
+	task, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartTask(&h.ctx, &task, &out, h.store.NewTxn(), false)
 	h.do("FLUSHALL")
-	if !h.env.RunJob(&job, nil) || out.Len() != 0 {
+	if !h.env.RunTask(&task, nil) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)
 	}
-	h.env.EndJob(&job)
-	job.RunEmitted()
+	h.env.EndTask(&task)
+	task.RunEmitted()
 	if n := h.env.Stats.Hits.Load(); n != 0 {
 		t.Errorf("%d hits of a run that came to nothing", n)
 	}

@@ -7,10 +7,10 @@ import (
 	"keyp/commands"
 )
 
-// delay parks a session whose command may not run yet. It waits for the end of a job (forJob) or of
-// CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). A session whose command
-// also waits for keys stays in that wait, and its command is tried again afterwards.
-func (l *loop) delay(s *session, why state, args [][]byte) {
+// park parks a session whose command may not run yet. It waits for the end of a task (forTask) or
+// of CLIENT PAUSE (forPause), or until the group's leader is known (forGroup). A session whose
+// command also waits for keys stays in that wait, and its command is tried again afterwards.
+func (l *loop) park(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
 		l.dropPaused(s)
 		return
@@ -20,16 +20,16 @@ func (l *loop) delay(s *session, why state, args [][]byte) {
 		s.wait(why)
 	} else {
 		s.wait(forUnblock)
-		if s.blocked.delayed {
+		if s.blocked.parked {
 			return
 		}
-		s.blocked.delayed = true
+		s.blocked.parked = true
 	}
-	if len(l.delayed) == cap(l.delayed) { // many of them may have ended since
-		l.delayed = slices.DeleteFunc(l.delayed, func(s *session) bool { return !s.delayed() })
-		l.delayed = slices.Grow(l.delayed, len(l.delayed)+1)
+	if len(l.waitlist) == cap(l.waitlist) { // many of them may have ended since
+		l.waitlist = slices.DeleteFunc(l.waitlist, func(s *session) bool { return !s.parked() })
+		l.waitlist = slices.Grow(l.waitlist, len(l.waitlist)+1)
 	}
-	l.delayed = append(l.delayed, s)
+	l.waitlist = append(l.waitlist, s)
 }
 
 // dropPaused ends a session whose client has closed its sending side while CLIENT PAUSE delays its
@@ -44,10 +44,10 @@ func (l *loop) dropPaused(s *session) {
 	l.dropCommand(s)
 }
 
-// delayed reports whether the session is one of loop.delayed, and not one that has ended since.
-func (s *session) delayed() bool {
-	return s.state == forJob || s.state == forPause || s.state == forGroup ||
-		s.blocked != nil && s.blocked.delayed
+// parked reports whether the session is in loop.waitlist, and not one that has ended since.
+func (s *session) parked() bool {
+	return s.state == forTask || s.state == forPause || s.state == forGroup ||
+		s.blocked != nil && s.blocked.parked
 }
 
 // release gives the sessions that wait for why their turns, before all others and in the order in
@@ -55,11 +55,11 @@ func (s *session) delayed() bool {
 // the same pass stay before them. Otherwise a write could come before the CLIENT PAUSE that it
 // waited for.
 func (l *loop) release(why state) {
-	if len(l.delayed) == 0 {
+	if len(l.waitlist) == 0 {
 		return
 	}
-	delayed := l.delayed
-	l.delayed = nil
+	delayed := l.waitlist
+	l.waitlist = nil
 	var turns []*session
 	for _, s := range delayed {
 		switch {
@@ -69,12 +69,12 @@ func (l *loop) release(why state) {
 				s.queued = true
 				turns = append(turns, s)
 			}
-		case s.blocked != nil && s.blocked.delayed && why != forPause:
-			s.blocked.delayed = false
+		case s.blocked != nil && s.blocked.parked && why != forPause:
+			s.blocked.parked = false
 			l.env.Waiters.LookAgain(s.blocked.waiter)
 			l.busy = true
-		case s.delayed():
-			l.delayed = append(l.delayed, s)
+		case s.parked():
+			l.waitlist = append(l.waitlist, s)
 		}
 	}
 	at := 0
@@ -86,10 +86,10 @@ func (l *loop) release(why state) {
 	l.queue = slices.Insert(l.queue, at, turns...)
 }
 
-// endWaitForJobs releases those that wait for the end of a job.
-func (l *loop) endWaitForJobs() {
-	if len(l.delayed) > 0 {
-		l.release(forJob)
+// endWaitForTasks releases those that wait for the end of a task.
+func (l *loop) endWaitForTasks() {
+	if len(l.waitlist) > 0 {
+		l.release(forTask)
 		l.deliver()
 	}
 }

@@ -33,11 +33,11 @@ func TestLargeReadGroup(t *testing.T) {
 	reader := ts.dial()
 	reader.send(
 		"XREADGROUP GROUP g c BLOCK 0 STREAMS s >\nXREADGROUP GROUP g c BLOCK 0 STREAMS s >\n")
-	await.For(t, "the job has its key", runs)
+	await.For(t, "the task has its key", runs)
 	if got := p.do("APPEND a y"); got != ":2" {
 		t.Errorf("beside it: %s", got)
 	}
-	replies := ts.behindJob("XLEN s", "XPENDING s g", "EVAL 'return redis.call(\"GET\", \"a\")' 0",
+	replies := ts.behindTask("XLEN s", "XPENDING s g", "EVAL 'return redis.call(\"GET\", \"a\")' 0",
 		"DBSIZE")
 	close(gate)
 	replies(":2000", "*4 :2000 1-1 1-2000 *1 *2 c 2000", "xy", ":2")
@@ -47,5 +47,5 @@ func TestLargeReadGroup(t *testing.T) {
 	ts.waits(reader, forUnblock)
 	p.do("XADD s 2-1 a b")
 	reader.expect("*1 *2 s *1 *2 2-1 *2 a b")
-	ts.noJobs()
+	ts.noTasks()
 }

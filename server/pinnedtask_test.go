@@ -33,15 +33,15 @@ func (ts *testServer) waits(c *client, why state) {
 	})
 }
 
-// behindJob sends commands, each for a client of its own, that wait for a job. What it returns
+// behindTask sends commands, each for a client of its own, that wait for a task. What it returns
 // compares their replies.
-func (ts *testServer) behindJob(commands ...string) (replies func(want ...string)) {
+func (ts *testServer) behindTask(commands ...string) (replies func(want ...string)) {
 	ts.t.Helper()
 	var waiting []*client
 	for _, command := range commands {
 		c := ts.dial()
 		c.send(command + "\n")
-		ts.waits(c, forJob)
+		ts.waits(c, forTask)
 		waiting = append(waiting, c)
 	}
 	return func(want ...string) {
@@ -54,12 +54,12 @@ func (ts *testServer) behindJob(commands ...string) (replies func(want ...string
 	}
 }
 
-// noJobs checks that no job is left, and nothing of one.
-func (ts *testServer) noJobs() {
+// noTasks checks that no task is left, and nothing of one.
+func (ts *testServer) noTasks() {
 	ts.t.Helper()
 	ts.onLoop(func(l *loop) {
-		if l.jobs.count > 0 || l.jobs.global != nil || len(l.delayed) > 0 || l.env.Pins.Any() {
-			ts.t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.delayed))
+		if l.tasks.count > 0 || l.tasks.global != nil || len(l.waitlist) > 0 || l.env.Pins.Any() {
+			ts.t.Errorf("%d tasks and %d who wait are left", l.tasks.count, len(l.waitlist))
 		}
 	})
 }
@@ -75,14 +75,14 @@ func TestPinned(t *testing.T) {
 	p.do("SET c x")
 	reader := ts.dial()
 	reader.send("SUNION a b\nEXISTS a\n")
-	ts.waits(reader, forOwnJob)
+	ts.waits(reader, forOwnTask)
 	if got := p.do("SMISMEMBER a 1 3"); got != "*2 :1 :0" {
 		t.Errorf("read beside it: %s", got)
 	}
 	if got := p.do("APPEND c y"); got != ":2" {
 		t.Errorf("changed beside it: %s", got)
 	}
-	replies := ts.behindJob("SADD a 4", "DEL b", "SUNION a b",
+	replies := ts.behindTask("SADD a 4", "DEL b", "SUNION a b",
 		"EVAL 'return redis.call(\"GET\", \"c\")' 0")
 	if got := p.do("FLUSHALL"); got != "+OK" {
 		t.Errorf("FLUSHALL beside it: %s", got)
@@ -91,7 +91,7 @@ func TestPinned(t *testing.T) {
 	close(gate)
 	reader.expect("*3 1 2 3", ":1") // of what it had when it began
 	replies(":1", ":0", "*1 4", "z")
-	ts.noJobs()
+	ts.noTasks()
 }
 
 // TestPinnedEstimate: PFCOUNT, which keeps its estimate in the value, does not change one that is
@@ -113,15 +113,15 @@ func TestPinnedEstimate(t *testing.T) {
 		"1", "h"))
 	p.expect(":12304")
 	reader.send("LCS h h\n")
-	ts.waits(reader, forOwnJob)
+	ts.waits(reader, forOwnTask)
 	counts.send("PFCOUNT h\n")
-	ts.waits(counts, forJob)
+	ts.waits(counts, forTask)
 	close(gate)
 	reader.reply()
 	if got := counts.reply(); len(got) != len(":5000") {
 		t.Errorf("PFCOUNT: %s", got)
 	}
-	ts.noJobs()
+	ts.noTasks()
 }
 
 // TestPinnedGone: a client that goes meanwhile leaves nothing behind.
@@ -131,9 +131,9 @@ func TestPinnedGone(t *testing.T) {
 	p, reader, writer := ts.dial(), ts.dial(), ts.dial()
 	p.do("SADD a 1 2")
 	reader.send("SUNION a b\n")
-	ts.waits(reader, forOwnJob)
+	ts.waits(reader, forOwnTask)
 	writer.send("SET a x\n")
-	ts.waits(writer, forJob)
+	ts.waits(writer, forTask)
 	id := fmt.Sprint(ts.sessionOf(reader).client.ID)
 	if got := p.do("CLIENT KILL ID " + id); got != ":1" {
 		t.Fatal(got)
@@ -243,12 +243,12 @@ func TestPinnedStoreRunsAgain(t *testing.T) {
 		p.do("SADD b 2 3")
 		p.do("SADD d 9")
 		storer.send("SUNIONSTORE d a b new\n")
-		ts.waits(storer, forOwnJob)
+		ts.waits(storer, forOwnTask)
 		p.do(change.command)
 		writer := ts.dial()
 		if !change.again {
 			writer.send("SADD d x\n")
-			ts.waits(writer, forJob)
+			ts.waits(writer, forTask)
 		}
 		open()
 		if change.again {
@@ -265,8 +265,8 @@ func TestPinnedStoreRunsAgain(t *testing.T) {
 	}
 }
 
-// TestPinnedIsWatchedBesideAnEnd: a job that another goroutine runs ends while the loop's goroutine
-// runs one: the supervisor still looks after that, so the loop does not wait for it.
+// TestPinnedIsWatchedBesideAnEnd: a task that another goroutine runs ends while the loop's
+// goroutine runs one: the supervisor still looks after that, so the loop does not wait for it.
 func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
@@ -282,10 +282,10 @@ func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 			c.Out.OK()
 			return nil
 		}
-	}, func(l *loop) { l.env.LimitJobs(2) })
+	}, func(l *loop) { l.env.LimitTasks(2) })
 	first, second, other := ts.dial(), ts.dial(), ts.dial()
 	first.send("SUNION first\n")
-	ts.waits(first, forOwnJob) // beside the loop, which answers
+	ts.waits(first, forOwnTask) // beside the loop, which answers
 	second.send("SUNION second\n")
 	first.expect("+OK")
 	if got := other.do("PING"); got != "+PONG" {
@@ -295,7 +295,7 @@ func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	second.expect("+OK")
 }
 
-// TestMessagesEndWhoRunsAgain: a job is to run again, and the messages that were kept for its
+// TestMessagesEndWhoRunsAgain: a task is to run again, and the messages that were kept for its
 // client are more than it may be sent by now: that client is closed, and others are served.
 func TestMessagesEndWhoRunsAgain(t *testing.T) {
 	gate := make(chan struct{})
@@ -312,7 +312,7 @@ func TestMessagesEndWhoRunsAgain(t *testing.T) {
 	p.do("SADD a 1 2")
 	s := ts.sessionOf(storer)
 	storer.send("SUNIONSTORE d a\n")
-	ts.waits(storer, forOwnJob)
+	ts.waits(storer, forOwnTask)
 	p.do("SET d x")
 	ts.onLoop(func(l *loop) {
 		for range 100 {
@@ -347,7 +347,7 @@ func TestPinnedSmallSources(t *testing.T) {
 		p.do("SETBIT b 1 1")
 		p.do("SETBIT same 0 1")
 		other.send("BITOP OR d d b\n")
-		ts.waits(other, forOwnJob)
+		ts.waits(other, forOwnTask)
 		p.do(change)
 		p.do(strings.Replace(change, " d", " same", 1))
 		close(gate)

@@ -16,9 +16,9 @@ import (
 	"keyp/ttl"
 )
 
-// window contains the deadlines of keys that are only on disk, up to an end. It is a view on the
-// ttl bucket that moves forward with time.
-type window struct {
+// diskDeadlines contains the deadlines of keys that are only on disk, up to an end. It is a view on
+// the ttl bucket that moves forward with time.
+type diskDeadlines struct {
 	// Constant once Open has returned.
 	s *Store
 
@@ -30,34 +30,34 @@ type window struct {
 	}
 	mu struct {
 		sync.Mutex
-		idx *ttl.Window
+		idx *ttl.NamedIndex
 		// end is the first place of the bucket that idx does not show. It may be in the middle of
 		// keys with one deadline: they may be more than memory has room for.
-		end       ttl.WindowEntry
+		end       ttl.NamedEntry
 		going     int64 // deadline of the key that is being removed, 0 for none
 		refilling bool
-		evicted   []ttl.WindowEntry // while refilling: from end on
+		evicted   []ttl.NamedEntry // while refilling: from end on
 	}
 
 	// Written while mu is locked; Next of each may be read without it.
 	next atomic.Int64
 	// largeLoads are large values that are being loaded, since elements of them are due.
-	largeLoads *ttl.Window
+	largeLoads *ttl.NamedIndex
 	loading    sync.WaitGroup
 }
 
-// windowSize is how many deadlines are read at once; the window is cut when evictions
+// deadlinesAtOnce is how many deadlines are read at once; diskDeadlines is cut when evictions
 // make it twice as large.
-const windowSize = 64 << 10
+const deadlinesAtOnce = 64 << 10
 
-func (w *window) init(s *Store) {
-	w.s, w.turn.t, w.mu.idx, w.turn.reported = s, s.NewTxn(), ttl.NewWindow(), map[string]bool{}
-	w.largeLoads = ttl.NewWindow()
+func (w *diskDeadlines) init(s *Store) {
+	w.s, w.turn.t, w.mu.idx, w.turn.reported = s, s.NewTxn(), ttl.NewNamedIndex(), map[string]bool{}
+	w.largeLoads = ttl.NewNamedIndex()
 	w.next.Store(0) // the first look reads the bucket
 }
 
-// NextDeadline is when the window has to be looked at: its earliest deadline or its end.
-func (w *window) NextDeadline() (int64, bool) {
+// NextDeadline is when diskDeadlines has to be looked at: its earliest deadline or its end.
+func (w *diskDeadlines) NextDeadline() (int64, bool) {
 	if w.s.partials.Load() == 0 {
 		return 0, false
 	}
@@ -66,12 +66,12 @@ func (w *window) NextDeadline() (int64, bool) {
 
 // ReapDue removes keys that are due and only on disk. Keys with due elements it loads into memory,
 // where the shard's reaper removes the elements.
-func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
+func (w *diskDeadlines) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return w.reapDue(now, budget, false)
 }
 
 // reapDue is ReapDue; wait: wait for loading large values.
-func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
+func (w *diskDeadlines) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	if wait {
@@ -118,8 +118,8 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	return n, true
 }
 
-// pop removes and returns the earliest entry if it is due, or reports that the window's end is due.
-func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
+// pop removes and returns the earliest entry if it is due, or reports that its end is due.
+func (w *diskDeadlines) pop(now int64) (due ttl.NamedEntry, ok, refill bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.s.partials.Load() == 0 {
@@ -134,7 +134,7 @@ func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
 	return due, ok, refill
 }
 
-func (w *window) setNext() {
+func (w *diskDeadlines) setNext() {
 	next := w.mu.end.Deadline
 	if d, ok := w.mu.idx.Next(); ok {
 		next = min(next, d)
@@ -147,7 +147,7 @@ func (w *window) setNext() {
 
 // expiredThrough is the latest instant, up to now, by which no key is due that is only on disk. It
 // is valid for shards that the caller has locked.
-func (w *window) expiredThrough(now int64) int64 {
+func (w *diskDeadlines) expiredThrough(now int64) int64 {
 	if next, ok := w.NextDeadline(); ok {
 		now = min(now, next-1)
 	}
@@ -157,17 +157,17 @@ func (w *window) expiredThrough(now int64) int64 {
 	return now
 }
 
-// put adds an entry to the window, unless it is beyond the end: the bucket has those.
-func (w *window) put(e ttl.WindowEntry) {
+// put adds an entry to diskDeadlines, unless it is beyond the end: the bucket has those.
+func (w *diskDeadlines) put(e ttl.NamedEntry) {
 	if e.Before(w.mu.end) && !w.mu.idx.Has(e.ID, e.Deadline) {
 		w.mu.idx.Set(e.ID, 0, e.Deadline)
 	}
 }
 
 // expire removes one key, unless memory or the data file has another deadline for it by now: an
-// entry stays in the window when its key changes. again: try again, since the key's slot was busy,
-// or the global transaction has its shard and wait is false, or the clock has stepped back.
-func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again bool) {
+// entry stays in diskDeadlines when its key changes. again: try again, since the key's slot was
+// busy, or the global transaction has its shard and wait is false, or the clock has stepped back.
+func (w *diskDeadlines) expire(due ttl.NamedEntry, now int64, wait bool) (gone, again bool) {
 	s := w.s
 	on := []byte(due.ID)
 	space, slot := binary.BigEndian.Uint32(on), binary.BigEndian.Uint16(on[4:])
@@ -243,9 +243,9 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 	return false, true
 }
 
-// loadLarge loads a large value on another goroutine while the window goes on. Until that is done
-// the key counts as due, so no record may state that its shard has nothing due.
-func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
+// loadLarge loads a large value on another goroutine while diskDeadlines goes on. Until that is
+// done the key counts as due, so no record may state that its shard has nothing due.
+func (w *diskDeadlines) loadLarge(due ttl.NamedEntry, space uint32, k Key) {
 	w.mu.Lock()
 	w.largeLoads.Set(due.ID, 0, due.Deadline)
 	w.mu.Unlock()
@@ -289,7 +289,7 @@ func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
 }
 
 // retire makes a key that only the data file has a tombstone.
-func (w *window) retire(p *part, sl *slot, k Key, at format.Times, typ object.Type) bool {
+func (w *diskDeadlines) retire(p *part, sl *slot, k Key, at format.Times, typ object.Type) bool {
 	if !sl.partial || p.find(sl, k) != nil {
 		return false
 	}
@@ -317,7 +317,7 @@ func (s *Store) dbOf(space uint32) int {
 }
 
 // refill reads the next stretch of the ttl bucket; false when it could not.
-func (w *window) refill() bool {
+func (w *diskDeadlines) refill() bool {
 	w.mu.Lock()
 	from := w.mu.end
 	w.mu.refilling = true
@@ -328,7 +328,7 @@ func (w *window) refill() bool {
 }
 
 // join adds the entries that were read from a place on; false with an error.
-func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.WindowEntry,
+func (w *diskDeadlines) join(from ttl.NamedEntry, entries []ttl.NamedEntry, end ttl.NamedEntry,
 	err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,13 +351,13 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 
 // read returns the entries of the ttl bucket from a place on, and the place up to which they are
 // complete: at least a minute ahead where the bucket ends.
-func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry,
+func (w *diskDeadlines) read(from ttl.NamedEntry) (entries []ttl.NamedEntry, end ttl.NamedEntry,
 	err error) {
 	const ahead = 60_000
 	err = w.s.file.view(func(tx *bolt.Tx) error {
 		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)),
 			func(e format.TTLEntry) error {
-				entry := ttl.WindowEntry{Deadline: e.Due, ID: string(e.On)}
+				entry := ttl.NamedEntry{Deadline: e.Due, ID: string(e.On)}
 				if len(entries) >= w.s.bounds.windowSize {
 					end = entry
 					return errEnough
@@ -382,7 +382,7 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 
 // entries visits the entries of the ttl bucket from a key on, in order. Damaged entries are
 // reported once and skipped.
-func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) error) error {
+func (w *diskDeadlines) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) error) error {
 	last := from
 	visit := func(at, v []byte) error {
 		if bytes.Compare(at, last) < 0 {
@@ -404,7 +404,7 @@ func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) erro
 }
 
 // report reports damage of the ttl bucket, once.
-func (w *window) report(err error) {
+func (w *diskDeadlines) report(err error) {
 	if text := err.Error(); !w.turn.reported[text] {
 		w.turn.reported[text] = true
 		w.s.stats.BadDeadlines.Add(1)
@@ -414,10 +414,10 @@ func (w *window) report(err error) {
 }
 
 // leave adds the deadline of a key that leaves memory; on is its name on disk.
-func (w *window) leave(deadline int64, on []byte) {
+func (w *diskDeadlines) leave(deadline int64, on []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := ttl.WindowEntry{Deadline: deadline, ID: string(on)}
+	e := ttl.NamedEntry{Deadline: deadline, ID: string(on)}
 	switch {
 	case e.Before(w.mu.end):
 		w.put(e)
@@ -427,8 +427,9 @@ func (w *window) leave(deadline int64, on []byte) {
 	}
 }
 
-// trim cuts the window if evictions have made it too large. No shard is locked: that takes a while.
-func (w *window) trim() {
+// trim cuts diskDeadlines if evictions have made it too large. No shard is locked: that takes a
+// while.
+func (w *diskDeadlines) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.idx.Len() > 2*w.s.bounds.windowSize {
@@ -436,10 +437,10 @@ func (w *window) trim() {
 	}
 }
 
-// cut drops the later half of the window; the ttl bucket has it.
-func (w *window) cut() {
-	var keep []ttl.WindowEntry
-	w.mu.idx.Walk(0, func(e ttl.WindowEntry) bool {
+// cut drops the later half of diskDeadlines; the ttl bucket has it.
+func (w *diskDeadlines) cut() {
+	var keep []ttl.NamedEntry
+	w.mu.idx.Walk(0, func(e ttl.NamedEntry) bool {
 		if len(keep) == w.s.bounds.windowSize {
 			w.mu.end = e
 			return false

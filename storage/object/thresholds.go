@@ -2,11 +2,11 @@ package object
 
 import "sync/atomic"
 
-// Limits bound how large a value may be in its small form, which is one packed piece of memory that
-// is searched from its front. They are Redis's, with its defaults. A value that passes a limit
-// takes its large form. Hashes, sets and sorted sets keep that until they are loaded again; lists
-// return when they have shrunk to half of the limit.
-type Limits struct {
+// Thresholds bound how large a value may be in its small form, which is one packed piece of memory
+// that is searched from its front. They are Redis's, with its defaults. A value that passes a
+// threshold takes its large form. Hashes, sets and sorted sets keep that until they are loaded
+// again; lists return when they have shrunk to half of the threshold.
+type Thresholds struct {
 	HashEntries, HashValue int // fields, bytes of a field or value
 	SetInts                int // members of a set of integers
 	SetEntries, SetValue   int // members, bytes of a member
@@ -19,8 +19,8 @@ type Limits struct {
 	StreamBytes, StreamEntries int
 }
 
-// DefaultLimits are the defaults of Redis.
-var DefaultLimits = Limits{
+// DefaultThresholds are the defaults of Redis.
+var DefaultThresholds = Thresholds{
 	HashEntries: 512, HashValue: 64,
 	SetInts:    512,
 	SetEntries: 128, SetValue: 64,
@@ -29,22 +29,22 @@ var DefaultLimits = Limits{
 	StreamBytes: 4096, StreamEntries: 100,
 }
 
-var limits atomic.Pointer[Limits]
+var thresholds atomic.Pointer[Thresholds]
 
-func init() { SetLimits(DefaultLimits) }
+func init() { SetThresholds(DefaultThresholds) }
 
-// SetLimits changes the limits for all changes of values from now on. It may be called
+// SetThresholds changes the thresholds for all changes of values from now on. It may be called
 // while values are in use.
-func SetLimits(l Limits) { limits.Store(&l) }
+func SetThresholds(l Thresholds) { thresholds.Store(&l) }
 
-// CurrentLimits returns the limits in force.
-func CurrentLimits() Limits { return *limits.Load() }
+// CurrentThresholds returns the thresholds in force.
+func CurrentThresholds() Thresholds { return *thresholds.Load() }
 
 // listSafety bounds the bytes of a piece of a list whose limit counts elements.
 const listSafety = 8 << 10
 
 // listFits reports whether n elements of size bytes together may be in one piece.
-func (l *Limits) listFits(n, size int) bool {
+func (l *Thresholds) listFits(n, size int) bool {
 	if l.ListSize >= 0 {
 		return n <= max(l.ListSize, 1) && size <= listSafety
 	}
@@ -57,9 +57,9 @@ const (
 	maxRunEntries = 10_000
 )
 
-func (l *Limits) streamBytes() int { return bounded(l.StreamBytes, maxRunBytes) }
+func (l *Thresholds) streamBytes() int { return bounded(l.StreamBytes, maxRunBytes) }
 
-func (l *Limits) streamEntries() int { return bounded(l.StreamEntries, maxRunEntries) }
+func (l *Thresholds) streamEntries() int { return bounded(l.StreamEntries, maxRunEntries) }
 
 func bounded(limit, most int) int {
 	if limit <= 0 {

@@ -14,60 +14,60 @@ import (
 	"keyp/storage"
 )
 
-// jobs are the commands for which Dispatch returns Job: they may take long, so the loop does not
-// wait for them. A job's scope, which commands knows, determines what it has locked and which
+// tasks are the commands for which Dispatch returns Task: they may take long, so the loop does not
+// wait for them. A task's scope, which commands knows, determines what it has locked and which
 // sessions wait for that. This file determines on which goroutine it runs.
 //
 //   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
-//     takes. So a job begins on the loop's own goroutine, in its session's turn. When the supervisor
+//     takes. So a task begins on the loop's own goroutine, in its session's turn. When the supervisor
 //     finds it twice (superviseEvery), that goroutine stays with it, and another one becomes the loop
 //     (takeOver). One that begins outside a turn, when its session has waited, has a goroutine of its
 //     own from the start.
 //   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked of
-//     each place (commands.Place) run at a time, more wait in its queue.
+//     each lane (commands.Lane) run at a time, more wait in its queue.
 //
-// The loop waits for none of them. A session whose command needs something that a job has locked
-// waits for the job's end (forJob). It then has its turn before all others. Once a script has run
-// for too long, such commands are refused instead. Parts of a global job that belong to the loop
+// The loop waits for none of them. A session whose command needs something that a task has locked
+// waits for the task's end (forTask). It then has its turn before all others. Once a script has run
+// for too long, such commands are refused instead. Parts of a global task that belong to the loop
 // run on the loop (lend).
-type jobs struct {
+type tasks struct {
 	// These belong to the loop.
-	count  int   // jobs that have begun, or wait in queue, and whose end the loop has not seen
-	global *job  // that runs; nil: none
-	next   *job  // a global one, to be used again
+	count  int   // tasks that have begun, or wait in queue, and whose end the loop has not seen
+	global *task // that runs; nil: none
+	next   *task // a global one, to be used again
 	busy   timer // for the script of the global one
 	// For a global one that did not begin in a turn, or whose transaction had not begun.
 	share   timer
 	waiting timer // for those that wait for other servers; see endForsaken
 
-	places [commands.Places]place // for those of scope Unlocked
+	lanes [commands.Lanes]lane // for those of scope Unlocked
 
 	gone chan struct{} // closed when the loop has ended
 	arm  chan struct{} // has the supervisor begin
 
 	mu struct {
 		sync.Mutex
-		here  *job // that runs on the loop's goroutine, for the supervisor
-		runs  int  // how many have begun there
-		armed bool // the supervisor looks
+		here  *task // that runs on the loop's goroutine, for the supervisor
+		runs  int   // how many have begun there
+		armed bool  // the supervisor looks
 	}
 }
 
-// place holds the jobs of scope Unlocked for one commands.Place.
-type place struct {
-	running []*job
-	queue   []*job // to begin when another one ends
+// lane holds the tasks of scope Unlocked of one commands.Lane.
+type lane struct {
+	running []*task
+	queue   []*task // to begin when another one ends
 }
 
-// job is one such command with all that it may touch. Its arguments stay valid, as its session
+// task is one such command with all that it may touch. Its arguments stay valid, as its session
 // waits.
-type job struct {
+type task struct {
 	s    *session
 	ctx  commands.Ctx
 	txn  *storage.Txn
 	out  resp.Writer
 	took time.Duration
-	// It does not run on the loop's goroutine, or no more; once it runs, jobs.mu guards this.
+	// It does not run on the loop's goroutine, or no more; once it runs, tasks.mu guards this.
 	moved bool
 	// Its keys have changed, so it has done nothing: its command is dispatched again.
 	again bool
@@ -76,9 +76,9 @@ type job struct {
 }
 
 const (
-	// maxUnlocked is how many jobs of scope Unlocked run at a time in each place.
+	// maxUnlocked is how many tasks of scope Unlocked run at a time in each lane.
 	maxUnlocked = 4
-	// superviseEvery is how often the supervisor looks: a job that it finds twice has the loop
+	// superviseEvery is how often the supervisor looks: a task that it finds twice has the loop
 	// move.
 	superviseEvery = 2 * time.Millisecond
 	// idleLooks is how often the supervisor looks without result before it sleeps.
@@ -97,7 +97,7 @@ const spareProcs = 2
 
 // SpareProcs makes GOMAXPROCS larger than the number of processors, unless the user has set it. Go
 // gives a goroutine that computes a turn of 10 ms, even while the loop is ready: it does not know
-// that the loop matters more. With a job and the collector on two processors, the loop therefore
+// that the loop matters more. With a task and the collector on two processors, the loop therefore
 // waited each time after it had slept. The system switches sooner among more threads, and prefers
 // one that mostly waits. The call stops the world for a moment.
 func SpareProcs() {
@@ -106,17 +106,17 @@ func SpareProcs() {
 	}
 }
 
-// startJob runs the session's command as a job, after Dispatch has asked for that.
-func (l *loop) startJob(s *session) {
-	x, scope := &l.jobs, l.ctx.Scope
-	j := x.newJob(l, scope)
+// startTask runs the session's command as a task, after Dispatch has asked for that.
+func (l *loop) startTask(s *session) {
+	x, scope := &l.tasks, l.ctx.Scope
+	j := x.newTask(l, scope)
 	j.s = s
 	s.client.Last = l.ctx.Spec // CLIENT LIST shows it while it runs
 	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
-	at := &x.places[l.ctx.Spec.Place()]
+	at := &x.lanes[l.ctx.Spec.Lane()]
 	queued := scope == commands.Unlocked && len(at.running) == maxUnlocked
 	l.inStore = true // keys are locked until they are pinned
-	l.env.StartJob(&l.ctx, &j.ctx, &j.out, j.txn, queued)
+	l.env.StartTask(&l.ctx, &j.ctx, &j.out, j.txn, queued)
 	l.inStore = false
 	x.count++
 	if scope == commands.Global {
@@ -138,10 +138,10 @@ func (l *loop) startJob(s *session) {
 	}
 }
 
-// newJob gives a job that has nothing of an earlier one. Global ones are used again: scripts are
+// newTask gives a task that has nothing of an earlier one. Global ones are used again: scripts are
 // brief, and many.
-func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
-	j := &job{}
+func (x *tasks) newTask(l *loop, scope commands.Scope) *task {
+	j := &task{}
 	if scope == commands.Global && x.next != nil {
 		j, x.next = x.next, nil
 	}
@@ -151,8 +151,8 @@ func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
 	return j
 }
 
-// runElsewhere runs a job on a goroutine of its own.
-func (l *loop) runElsewhere(j *job) {
+// runElsewhere runs a task on a goroutine of its own.
+func (l *loop) runElsewhere(j *task) {
 	j.moved = true
 	go func() {
 		l.seams.besideLoop()
@@ -160,13 +160,13 @@ func (l *loop) runElsewhere(j *job) {
 	}()
 }
 
-// runOnLoop runs a job on the loop's goroutine. If it takes too long, another goroutine becomes the
-// loop, and this one ends after the job.
-func (l *loop) runOnLoop(j *job) {
-	x := &l.jobs
+// runOnLoop runs a task on the loop's goroutine. If it takes too long, another goroutine becomes
+// the loop, and this one ends after the task.
+func (l *loop) runOnLoop(j *task) {
+	x := &l.tasks
 	if x.arm == nil {
 		x.arm = make(chan struct{})
-		go l.superviseJobs()
+		go l.superviseTasks()
 	}
 	x.onLoop(j, 1)
 	err := l.do(j)
@@ -190,9 +190,9 @@ func (l *loop) runOnLoop(j *job) {
 	x.next = j
 }
 
-// onLoop makes the supervisor watch a job that runs on the loop's goroutine. began is 1 if the job
-// begins there, and 0 if it continues.
-func (x *jobs) onLoop(j *job, began int) {
+// onLoop makes the supervisor watch a task that runs on the loop's goroutine. began is 1 if the
+// task begins there, and 0 if it continues.
+func (x *tasks) onLoop(j *task, began int) {
 	x.mu.Lock()
 	x.mu.here = j
 	x.mu.runs += began
@@ -205,7 +205,7 @@ func (x *jobs) onLoop(j *job, began int) {
 }
 
 // offLoop ends that. It reports whether another goroutine has become the loop.
-func (x *jobs) offLoop(j *job) (moved bool) {
+func (x *tasks) offLoop(j *task) (moved bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.mu.here == j { // and not one that the next loop runs
@@ -214,9 +214,9 @@ func (x *jobs) offLoop(j *job) (moved bool) {
 	return j.moved
 }
 
-// superviseJobs is the supervisor's goroutine.
-func (l *loop) superviseJobs() {
-	x := &l.jobs
+// superviseTasks is the supervisor's goroutine.
+func (l *loop) superviseTasks() {
+	x := &l.tasks
 	for {
 		select {
 		case <-x.arm:
@@ -254,17 +254,17 @@ func (l *loop) takeOver() {
 	}
 	l.turn, l.busy = nil, true
 	l.spare = nil // queue has its memory
-	if l.jobs.global != nil {
+	if l.tasks.global != nil {
 		l.shareOut()
 	}
 	l.checkScript()
 }
 
-// shareOut makes the global job unlock the shards that it has not used, as soon as none of its
-// commands is running. Then the commands that wait for it try again. On a busy machine the job's
+// shareOut makes the global task unlock the shards that it has not used, as soon as none of its
+// commands is running. Then the commands that wait for it try again. On a busy machine the task's
 // goroutine may not have begun its transaction yet; then shareOut runs again later.
 func (l *loop) shareOut() {
-	x := &l.jobs
+	x := &l.tasks
 	j := x.global
 	go func() {
 		shared := j.txn.Share()
@@ -272,13 +272,13 @@ func (l *loop) shareOut() {
 			if !shared && x.global == j {
 				l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.superviseEvery)
 			}
-			l.endWaitForJobs()
+			l.endWaitForTasks()
 		})
 	}()
 }
 
-// postEnd tells the loop that a job has ended on another goroutine.
-func (l *loop) postEnd(j *job, err error) {
+// postEnd tells the loop that a task has ended on another goroutine.
+func (l *loop) postEnd(j *task, err error) {
 	l.seams.besideLoop()
 	l.box.post(func() {
 		if err != nil {
@@ -289,9 +289,9 @@ func (l *loop) postEnd(j *job, err error) {
 	})
 }
 
-// do runs a job. After a panic that gets out of it nothing is known of the store: the server stops,
-// as guard has it.
-func (l *loop) do(j *job) (err error) {
+// do runs a task. After a panic that gets out of it nothing is known of the store: the server
+// stops, as guard has it.
+func (l *loop) do(j *task) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.o.Log.Error("internal error", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -299,19 +299,19 @@ func (l *loop) do(j *job) (err error) {
 		}
 	}()
 	began := l.o.Clock.Mono()
-	j.again = l.env.RunJob(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+	j.again = l.env.RunTask(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
 	j.took = l.o.Clock.Mono() - began
 	return nil
 }
 
-// lend runs a part of a global job on the loop. It returns false when the loop has ended.
-func (l *loop) lend(j *job, fn func()) bool {
+// lend runs a part of a global task on the loop. It returns false when the loop has ended.
+func (l *loop) lend(j *task, fn func()) bool {
 	part := func() {
 		l.current = j.s
 		defer func() { l.current = nil }()
 		fn()
 	}
-	x := &l.jobs
+	x := &l.tasks
 	if !x.offLoop(j) { // no takeOver meanwhile; mu is free, since the part may do anything
 		defer x.onLoop(j, 0)
 		part()
@@ -330,9 +330,9 @@ func (l *loop) lend(j *job, fn func()) bool {
 	}
 }
 
-// end moves a job's reply to its session, and lets those go on that waited for it.
-func (l *loop) end(j *job) {
-	x := &l.jobs
+// end moves a task's reply to its session, and lets those go on that waited for it.
+func (l *loop) end(j *task) {
+	x := &l.tasks
 	x.count--
 	switch j.ctx.Scope {
 	case commands.Unlocked:
@@ -344,41 +344,41 @@ func (l *loop) end(j *job) {
 		l.timers.stop(&x.share)
 	}
 	l.inStore = true // pinned values are to be changed again
-	awaited := l.env.EndJob(&j.ctx)
+	awaited := l.env.EndTask(&j.ctx)
 	l.inStore = false
 	l.owed = max(l.owed, j.ctx.LSN)
-	if j.again && j.s.state == forOwnJob {
+	if j.again && j.s.state == forOwnTask {
 		j.ctx.RunEmitted()
 		j.s.past.Offloads++
 		j.s.wake()
-		l.delay(j.s, forJob, j.s.args)
+		l.park(j.s, forTask, j.s.args)
 		l.pushKept(j.s) // which may condemn it
 	} else {
 		l.executed(j)
 	}
 	if j.again || awaited {
 		l.deliver()
-		l.endWaitForJobs()
+		l.endWaitForTasks()
 	}
 }
 
-// beginUnlocked lets a job of that scope begin.
-func (l *loop) beginUnlocked(j *job) {
-	x, of := &l.jobs, j.ctx.Spec.Place()
-	x.places[of].running = append(x.places[of].running, j)
+// beginUnlocked lets a task of that scope begin.
+func (l *loop) beginUnlocked(j *task) {
+	x, of := &l.tasks, j.ctx.Spec.Lane()
+	x.lanes[of].running = append(x.lanes[of].running, j)
 	if of == commands.Elsewhere && x.waiting.index == 0 {
 		l.timers.set(&x.waiting, l.o.Clock.Mono()+forsakenEvery)
 	}
 	l.runElsewhere(j)
 }
 
-// endUnlocked lets the next job of that place begin. The jobs of clients that have left come after
+// endUnlocked lets the next task of that lane begin. The tasks of clients that have left come after
 // all others.
-func (l *loop) endUnlocked(j *job) {
-	at := &l.jobs.places[j.ctx.Spec.Place()]
-	at.running = slices.DeleteFunc(at.running, func(o *job) bool { return o == j })
+func (l *loop) endUnlocked(j *task) {
+	at := &l.tasks.lanes[j.ctx.Spec.Lane()]
+	at.running = slices.DeleteFunc(at.running, func(o *task) bool { return o == j })
 	if len(at.queue) > 0 {
-		i := max(0, slices.IndexFunc(at.queue, func(o *job) bool { return !o.s.left() }))
+		i := max(0, slices.IndexFunc(at.queue, func(o *task) bool { return !o.s.left() }))
 		next := at.queue[i]
 		at.queue = slices.Delete(at.queue, i, i+1)
 		l.env.BeginQueued(&next.ctx)
@@ -386,12 +386,12 @@ func (l *loop) endUnlocked(j *job) {
 	}
 }
 
-// endForsaken ends jobs that wait for another server when it finds one twice whose client has left,
-// or for which CLIENT PAUSE waits. The first time is for a target that replies: a client may end
-// its side as soon as it has sent its command.
+// endForsaken ends tasks that wait for another server when it finds one twice whose client has
+// left, or for which CLIENT PAUSE waits. The first time is for a target that replies: a client may
+// end its side as soon as it has sent its command.
 func (l *loop) endForsaken() {
-	x := &l.jobs
-	at := &x.places[commands.Elsewhere]
+	x := &l.tasks
+	at := &x.lanes[commands.Elsewhere]
 	for _, j := range at.running {
 		switch {
 		case j.s.state != closed && !j.s.left() && !l.env.PauseWaits():
@@ -407,41 +407,41 @@ func (l *loop) endForsaken() {
 	}
 }
 
-// releaseQueued takes the jobs that have not begun out of the queue. Their commands wait again like
-// commands that have no job.
+// releaseQueued takes the tasks that have not begun out of the queue. Their commands wait again
+// like commands that have no task.
 func (l *loop) releaseQueued() {
-	x := &l.jobs
-	for i := range x.places {
-		queue := x.places[i].queue
-		x.places[i].queue = nil
+	x := &l.tasks
+	for i := range x.lanes {
+		queue := x.lanes[i].queue
+		x.lanes[i].queue = nil
 		for _, j := range queue {
 			x.count--
 			j.s.wake()
-			l.delay(j.s, forJob, j.s.args)
+			l.park(j.s, forTask, j.s.args)
 		}
 	}
 }
 
-// dropQueued drops the job of a session that ends, if it has not begun.
+// dropQueued drops the task of a session that ends, if it has not begun.
 func (l *loop) dropQueued(s *session) {
-	x := &l.jobs
-	for i := range x.places {
-		at := &x.places[i]
+	x := &l.tasks
+	for i := range x.lanes {
+		at := &x.lanes[i]
 		had := len(at.queue)
-		at.queue = slices.DeleteFunc(at.queue, func(j *job) bool { return j.s == s })
+		at.queue = slices.DeleteFunc(at.queue, func(j *task) bool { return j.s == s })
 		x.count -= had - len(at.queue)
 	}
 }
 
-// executed moves a job's reply to its session and lets that go on.
-func (l *loop) executed(j *job) {
+// executed moves a task's reply to its session and lets that go on.
+func (l *loop) executed(j *task) {
 	s := j.s
-	if s.state != forOwnJob {
+	if s.state != forOwnTask {
 		j.ctx.RunEmitted()
 		l.env.Gone(&s.client) // a transaction may have it subscribe, or track
 		return
 	}
-	l.guard(s, func(s *session) {
+	l.isolate(s, func(s *session) {
 		s.wake()
 		l.env.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
@@ -460,7 +460,7 @@ func (l *loop) executed(j *job) {
 
 // checkScript looks whether a script has run for too long, and comes again when that may be.
 func (l *loop) checkScript() {
-	x := &l.jobs
+	x := &l.tasks
 	if x.global == nil {
 		return
 	}
@@ -471,7 +471,7 @@ func (l *loop) checkScript() {
 			l.env.StopScript()
 		}
 		l.releaseQueued()
-		l.endWaitForJobs()
+		l.endWaitForTasks()
 		return
 	}
 	if left <= 0 { // there is no threshold at present

@@ -2,15 +2,15 @@ package scripting
 
 import "keyp/scripting/lua"
 
-// place is where a decoder puts a value: on the stack, or into a table that the stack reaches. A
+// dest is where a decoder puts a value: on the stack, or into a table that the stack reaches. A
 // decoder puts a table in its place before it fills the table, so the state always measures
 // everything decoded so far.
-type place struct {
+type dest struct {
 	t     *lua.Table // nil: the stack
 	index int        // 0: the key is on top of the stack
 }
 
-func (p place) put(L *lua.State, v lua.Value) {
+func (p dest) put(L *lua.State, v lua.Value) {
 	switch {
 	case p.t == nil:
 		L.Push(v)
@@ -22,7 +22,7 @@ func (p place) put(L *lua.State, v lua.Value) {
 }
 
 // table creates a table, puts it in its place and returns it.
-func (p place) table(L *lua.State) *lua.Table {
+func (p dest) table(L *lua.State) *lua.Table {
 	t := L.NewTable(0, 0)
 	p.put(L, t.Value())
 	return t

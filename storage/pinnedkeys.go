@@ -9,7 +9,7 @@ import (
 )
 
 // A command that reads very much would lock the shards of its keys for a long time. Instead it is
-// offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
+// offloaded: it pins its keys, and releases the shards before it begins.
 //
 //   - It sees each key as it was at that instant. Of a small string it has a copy. Any other value
 //     is pinned.
@@ -20,11 +20,11 @@ import (
 //   - FLUSHALL, expiry and eviction remove the key, and leave the old value as it is. So does a
 //     command that gives the key another value.
 //
-// The result is the same as if the command had run at the instant of its snapshot.
+// The result is the same as if the command had run at the instant when its keys were pinned.
 //
 // An offloaded command may give one key a new value (Replace, Copy). First it makes the value and
 // the records that state it (prepare), which may take long. Then it locks the shards of its keys
-// again and compares them with its snapshot (validate). If they are unchanged, the value is
+// again and compares them with what was pinned (validate). If they are unchanged, the value is
 // installed, as if all had happened at that instant. If not, nothing has changed, and the caller
 // runs the command again (Conflicted).
 
@@ -37,19 +37,19 @@ type Pins struct {
 // Any reports whether any value is pinned.
 func (ps *Pins) Any() bool { return len(ps.values) > 0 }
 
-// snapshot is the state of an offloaded transaction's keys.
-type snapshot struct {
-	keys      map[snapshotKey]pinned
+// pinnedKeys is the state of an offloaded transaction's keys.
+type pinnedKeys struct {
+	keys      map[pinnedKey]pinned
 	validated bool  // the transaction has locked the shards again: see validate
 	guarded   int64 // since when time was guarded (guard.since)
 }
 
-type snapshotKey struct {
+type pinnedKey struct {
 	db   int
 	name string
 }
 
-// pinned is a key of a snapshot.
+// pinned is one of the pinnedKeys.
 type pinned struct {
 	key   Key
 	item  Item    // empty for a missing key
@@ -172,13 +172,13 @@ func (t *Txn) look(k Key) (*part, *cell) {
 	return p, p.find(p.slot(k), k)
 }
 
-// Pin moves t's keys to dst, which must be idle, as its snapshot, and ends t. None of them may be
-// Overdue; due keys and elements are removed.
+// Pin moves t's keys to dst, which must be idle, as its pinned keys, and ends t. None of them may
+// be Overdue; due keys and elements are removed.
 func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
-	a := &snapshot{keys: make(map[snapshotKey]pinned, len(keys))}
+	a := &pinnedKeys{keys: make(map[pinnedKey]pinned, len(keys))}
 	for _, k := range keys {
 		k.Name = slices.Clone(k.Name)
-		at := snapshotKey{k.DB, string(k.Name)}
+		at := pinnedKey{k.DB, string(k.Name)}
 		if _, again := a.keys[at]; again {
 			continue
 		}
@@ -203,13 +203,13 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 		a.keys[at] = had
 	}
 	a.guarded = t.s.guard.since.Load()
-	dst.now, dst.snapshot = t.now, a
+	dst.now, dst.pinnedKeys = t.now, a
 	dst.seen = t.End()
 }
 
-// Unpin unpins the snapshot that Pin made. t must have ended.
+// Unpin releases the keys that Pin has pinned for t, which must have ended.
 func (ps *Pins) Unpin(t *Txn) {
-	for _, had := range t.snapshot.keys {
+	for _, had := range t.pinnedKeys.keys {
 		if had.o == nil {
 			continue
 		}
@@ -221,17 +221,17 @@ func (ps *Pins) Unpin(t *Txn) {
 		}
 		t.s.unpin(had)
 	}
-	t.snapshot, t.conflict = nil, false
+	t.pinnedKeys, t.conflict = nil, false
 }
 
-// Conflicted reports whether the command's keys have changed since its snapshot: then it has
+// Conflicted reports whether the command's keys have changed since they were pinned: then it has
 // changed nothing and must run again.
 func (r *txnReports) Conflicted() bool { return r.conflict }
 
 // validate locks the shards of the keys again, until End. It returns false, with nothing locked, if
 // the keys are not as they were.
 func (t *Txn) validate() bool {
-	s, a := t.s, t.snapshot
+	s, a := t.s, t.pinnedKeys
 	var mask uint64
 	for _, had := range a.keys {
 		mask |= 1 << s.shardOf(had.key.Slot)
@@ -277,7 +277,7 @@ type prepared struct {
 // prepare makes the records for a key's new value while no shard is locked.
 func (t *Txn) prepare(k Key, v object.Value, deadline int64, created uint32) prepared {
 	o := t.newObject(k, v)
-	t.stateObject(t.snapshot.keys[snapshotKey{k.DB, string(k.Name)}].space, o, deadline, created)
+	t.stateObject(t.pinnedKeys.keys[pinnedKey{k.DB, string(k.Name)}].space, o, deadline, created)
 	st := prepared{o, t.takeBatch(), t.cost}
 	t.cost, t.logged = 0, 0
 	return st
@@ -342,11 +342,11 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 	return true
 }
 
-// Offloaded reports whether the transaction has a snapshot (Pins.Pin) and no locked shards.
-func (t *Txn) Offloaded() bool { return t.snapshot != nil && !t.snapshot.validated }
+// Offloaded reports whether the transaction has pinned keys (Pins.Pin) and no locked shards.
+func (t *Txn) Offloaded() bool { return t.pinnedKeys != nil && !t.pinnedKeys.validated }
 
-// find gives a key of the snapshot.
-func (sn *snapshot) find(k Key) (Item, bool) {
-	item := sn.keys[snapshotKey{k.DB, string(k.Name)}].item
+// find returns one of the pinned keys; ok is false if it is missing.
+func (sn *pinnedKeys) find(k Key) (Item, bool) {
+	item := sn.keys[pinnedKey{k.DB, string(k.Name)}].item
 	return item, item.o != nil || item.b != nil
 }

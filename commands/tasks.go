@@ -7,11 +7,11 @@ import (
 	"keyp/storage"
 )
 
-// A job runs a command for which the outcome of Dispatch is Job. StartJob, BeginQueued, EndJob and
-// then RunEmitted are called on the loop, RunJob on any goroutine between them.
+// A task runs a command for which the outcome of Dispatch is Task. StartTask, BeginQueued, EndTask
+// and then RunEmitted are called on the loop, RunTask on any goroutine between them.
 
-// jobs counts the running jobs. It belongs to the loop.
-type jobs struct {
+// tasks counts the running tasks. It belongs to the loop.
+type tasks struct {
 	most    int  // of scope Pinned at a time, beyond the first
 	pinned  int  // of scope Pinned
 	writing int  // that may write
@@ -20,40 +20,40 @@ type jobs struct {
 	pausing bool // CLIENT PAUSE waits for the end of those that may write
 }
 
-// awaitsWriters reports whether a command waits for the end of the jobs that may write. CLIENT
+// awaitsWriters reports whether a command waits for the end of the tasks that may write. CLIENT
 // PAUSE waits for them: after its reply nothing is written. While it waits, nothing further that
 // may write begins, and CLIENT UNPAUSE runs after it. It does not wait for a script that has run
 // for too long: it is refused, like any other command. The wait ends with the turn of the CLIENT
-// PAUSE, not with the last job: jobs that are queued would begin between the two. If its client has
-// left, the wait ends with the next command that may write.
+// PAUSE, not with the last task: tasks that are queued would begin between the two. If its client
+// has left, the wait ends with the next command that may write.
 func (e *Env) awaitsWriters(c *Ctx) bool {
 	flags := c.flags()
-	if e.jobs.writing == 0 {
-		e.jobs.pausing = e.jobs.pausing && flags&pauses == 0 && !c.mayWrite()
+	if e.tasks.writing == 0 {
+		e.tasks.pausing = e.tasks.pausing && flags&pauses == 0 && !c.mayWrite()
 		return false
 	}
-	e.jobs.pausing = e.Busy == "" && (e.jobs.pausing || flags&pauses != 0)
-	return e.jobs.pausing && (c.mayWrite() || flags&(pauses|unpauses) != 0)
+	e.tasks.pausing = e.Busy == "" && (e.tasks.pausing || flags&pauses != 0)
+	return e.tasks.pausing && (c.mayWrite() || flags&(pauses|unpauses) != 0)
 }
 
-// PauseWaits reports whether CLIENT PAUSE waits for the end of jobs that may write.
-func (e *Env) PauseWaits() bool { return e.jobs.pausing }
+// PauseWaits reports whether CLIENT PAUSE waits for the end of tasks that may write.
+func (e *Env) PauseWaits() bool { return e.tasks.pausing }
 
-// crowded reports whether no more jobs of scope Pinned may begin. That is so if a global job runs,
-// or if the running jobs leave no processor to the loop. It is also so if a command waits for a
-// job's end.
-func (j *jobs) crowded() bool {
+// crowded reports whether no more tasks of scope Pinned may begin. That is so if a global task
+// runs, or if the running tasks leave no processor to the loop. It is also so if a command waits
+// for a task's end.
+func (j *tasks) crowded() bool {
 	return j.global || j.pinned > 0 && (j.awaited || j.pinned >= j.most)
 }
 
-// LimitJobs sets how many jobs of scope Pinned may run at a time; one always may.
-func (e *Env) LimitJobs(most int) { e.jobs.most = most }
+// LimitTasks sets how many tasks of scope Pinned may run at a time; one always may.
+func (e *Env) LimitTasks(most int) { e.tasks.most = most }
 
-// StartJob makes c the context of a job for the call in from; c may be the context of a former job.
-// The arguments of the call stay valid until the job's end. StartJob is called directly after
-// Dispatch. The job uses txn, which is idle. It runs now, unless it is queued: then BeginQueued
-// comes before RunJob.
-func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued bool) {
+// StartTask makes c the context of a task for the call in from; c may be the context of a former
+// task. The arguments of the call stay valid until the task's end. StartTask is called directly
+// after Dispatch. The task uses txn, which is idle. It runs now, unless it is queued: then
+// BeginQueued comes before RunTask.
+func (e *Env) StartTask(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued bool) {
 	writes := from.mayWrite()
 	client := from.Client
 	if from.Scope != Global { // which has what belongs to the loop run there
@@ -74,10 +74,10 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 			c.work, c.cancel = context.WithCancel(context.Background())
 		}
 	case Pinned:
-		e.jobs.pinned++
+		e.tasks.pinned++
 		e.pin(from, c)
 	case Global:
-		e.jobs.global = true
+		e.tasks.global = true
 		c.takeQueue()
 	}
 	if !queued {
@@ -85,18 +85,18 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 	}
 }
 
-// countWriting records whether a job that begins may write.
+// countWriting records whether a task that begins may write.
 func (e *Env) countWriting(c *Ctx, writes bool) {
 	if c.writing = writes; writes {
-		e.jobs.writing++
+		e.tasks.writing++
 	}
 }
 
-// BeginQueued begins a job that was queued. If its command has to wait now, RunJob only returns
+// BeginQueued begins a task that was queued. If its command has to wait now, RunTask only returns
 // true.
 func (e *Env) BeginQueued(c *Ctx) {
 	writes := c.mayWrite()
-	if c.late = e.pauses(c) || writes && (e.jobs.pausing || e.jobs.global); !c.late {
+	if c.late = e.pauses(c) || writes && (e.tasks.pausing || e.tasks.global); !c.late {
 		e.countWriting(c, writes)
 	}
 }
@@ -114,11 +114,11 @@ func (e *Env) pin(from, c *Ctx) {
 	e.Pins.Pin(from.Txn, c.Keys, c.Txn)
 }
 
-// RunJob runs a job's command. onLoop runs a function on the loop and waits for its end; it returns
-// false if the loop has ended. RunJob returns true if nothing has happened and Dispatch must run
-// again. Then the command has to wait now, or the keys have other values than those that were
-// pinned or read.
-func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
+// RunTask runs a task's command. onLoop runs a function on the loop and waits for its end; it
+// returns false if the loop has ended. RunTask returns true if nothing has happened and Dispatch
+// must run again. Then the command has to wait now, or the keys have other values than those that
+// were pinned or read.
+func (e *Env) RunTask(c *Ctx, onLoop func(func()) bool) (again bool) {
 	if c.mayWrite() && c.deposed() {
 		return e.refuseDeposed(c)
 	}
@@ -178,7 +178,7 @@ func (e *Env) runPinned(c *Ctx) (again bool) {
 	return again
 }
 
-// beginBeside locks the shards of keys for a job of scope Unlocked, and reads keys that are not in
+// beginBeside locks the shards of keys for a task of scope Unlocked, and reads keys that are not in
 // memory. It returns the error of a read; then nothing is locked.
 func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
 	if e.Store.Begin(t, keys) {
@@ -194,11 +194,11 @@ func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
 	return e.Store.BeginBeside(t, keys)
 }
 
-// EndJob ends a job that has run. It returns true if commands may wait for that: the caller
+// EndTask ends a task that has run. It returns true if commands may wait for that: the caller
 // dispatches them again.
-func (e *Env) EndJob(c *Ctx) (awaited bool) {
+func (e *Env) EndTask(c *Ctx) (awaited bool) {
 	if c.writing {
-		e.jobs.writing--
+		e.tasks.writing--
 	}
 	switch c.Scope {
 	case Unlocked:
@@ -206,10 +206,10 @@ func (e *Env) EndJob(c *Ctx) (awaited bool) {
 		return c.writing
 	case Pinned:
 		e.Pins.Unpin(c.Txn)
-		e.jobs.pinned--
+		e.tasks.pinned--
 	case Global:
-		e.jobs.global, e.Busy = false, ""
+		e.tasks.global, e.Busy = false, ""
 	}
-	e.jobs.awaited = false
+	e.tasks.awaited = false
 	return true
 }

@@ -8,7 +8,7 @@ import (
 	"keyp/ttl"
 )
 
-// TestWindowOfOneDeadline: of keys that share a deadline the window has no more than of
+// TestWindowOfOneDeadline: of keys that share a deadline diskDeadlines has no more than of
 // others, and it misses none.
 func TestWindowOfOneDeadline(t *testing.T) {
 	h := newHarness(t)
@@ -21,7 +21,7 @@ func TestWindowOfOneDeadline(t *testing.T) {
 			x.SetString(k, []byte("v"), ttl.At(deadline), Event{EventString, "set"})
 		}, k)
 		if i == n/2 {
-			h.s.Reap() // the window looks ahead, past the deadline
+			h.s.Reap() // diskDeadlines looks ahead, past the deadline
 		}
 	}
 	h.commit()
@@ -33,7 +33,7 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {
 		t.Fatalf("%d of %d left memory, %d are there", st.Evictions, n, st.Resident)
 	}
-	if got := h.s.window.mu.idx.Len(); got > 2*h.s.bounds.windowSize {
+	if got := h.s.diskDeadlines.mu.idx.Len(); got > 2*h.s.bounds.windowSize {
 		t.Errorf("the window holds %d deadlines, more than %d", got, 2*h.s.bounds.windowSize)
 	}
 	h.check()
