@@ -38,7 +38,7 @@
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
 //	shown.mu          the records of the time
 //	dataFile.mu       readers of the data file, and a compaction that replaces it
-//	guard.mu, diskDeadlines.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
+//	diskDeadlines.mu, loads.mu, arrivals.mu, garbage.mu, and the log's own
 //
 // must be locked in this order. Each is in a struct with the fields that it guards. The fields of a
 // transaction belong to its goroutine. The type Store states for each other field when it is

@@ -64,7 +64,7 @@ func (s *Store) SetFollower(on bool) {
 	s.follower.on.Store(on)
 	s.shown.mu.Unlock()
 	if on {
-		s.guard.yield()
+		s.guard.Yield()
 	}
 	if !on {
 		for _, sh := range s.shards {

@@ -1,6 +1,10 @@
 package storage
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"keyp/storage/clockguard"
+)
 
 // Members of a group have one time, whichever of them leads, and however far apart their wall
 // clocks are. It is the leader's store time, and each message of the leader contains it.
@@ -17,7 +21,7 @@ import "sync/atomic"
 //     from that by at most a second, its time then follows the wall clock: it stands still for the
 //     difference, or jumps ahead by it. Otherwise the guard of the clock begins (guard.go), whether
 //     the wall clock is ahead or behind: the group's time continues with boot time.
-//   - If the leader's wall clock is set back by more than a second (stepTolerance), the group's
+//   - If the leader's wall clock is set back by more than a second (clockguard.StepTolerance), the group's
 //     time does not follow it: the guard begins, too. That does not apply if the guard is turned
 //     off.
 //
@@ -136,7 +140,7 @@ func (s *Store) goBack(was, now int64) {
 // follows the record of that (followTime). But an older message may arrive after that record.
 func (s *Store) keepGroupTime() {
 	g := &s.groupTime
-	ahead := g.known.Load() && s.instant.Load()-s.sentTime() >= stepTolerance
+	ahead := g.known.Load() && s.instant.Load()-s.sentTime() >= clockguard.StepTolerance
 	if g.ahead.Swap(ahead) && ahead {
 		s.goBackground(s.returnToLeader)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/storage/clockguard"
 	"keyp/ttl"
 )
 
@@ -129,7 +130,7 @@ func TestGroupTimeLeads(t *testing.T) {
 			h.s.Manual().AwaitClock()
 			h.timeIs("leads", start, 1000+max(0, -c.error))
 			if guarded := h.s.ClockGuard().Since != 0; guarded != (max(c.off,
-				-c.off) > stepTolerance) {
+				-c.off) > clockguard.StepTolerance) {
 				t.Errorf("time is guarded: %t", guarded)
 			}
 			h.s.HoldClock(true)

@@ -14,6 +14,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/storage/clockguard"
 	"keyp/ttl"
 )
 
@@ -718,7 +719,7 @@ func (m *clockModel) step(rng *rand.Rand) {
 	case 5:
 		h.clock.Set(h.clock.Now() + rng.Int64N(48*hour))
 	case 6:
-		h.clock.Set(h.clock.Now() - 2*stepTolerance - rng.Int64N(24*hour))
+		h.clock.Set(h.clock.Now() - 2*clockguard.StepTolerance - rng.Int64N(24*hour))
 	case 7:
 		h.clock.Set(h.clock.Boot() + m.lead + rng.Int64N(testJump)) // back to about where it was
 	case 8:
@@ -733,7 +734,7 @@ func (m *clockModel) step(rng *rand.Rand) {
 	case 10:
 		h.again(false, func() { h.clock.Set(h.clock.Now() + rng.Int64N(48*hour)) })
 	case 11:
-		at := h.s.guard.turn.written.at // its record is at most lookEvery old
+		at := h.s.guard.turn.written.At() // its record is at most a second old
 		h.again(rng.IntN(2) == 0, func() { h.clock.Reboot(span) })
 		if m.since != 0 {
 			m.lead = at

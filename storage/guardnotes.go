@@ -57,7 +57,7 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 
 // moves reports whether deadlines that count from now are to move with the guard's end. They do not
 // move if the wall clock is behind.
-func (g *clockGuard) moves() bool { return g.since.Load() != 0 && g.ahead.Load() > 0 }
+func (g *clockGuard) moves() bool { return g.Since() != 0 && g.Ahead() > 0 }
 
 // noteKey notes the deadline of a key, if it counts from guarded time.
 func (g *clockGuard) noteKey(t *Txn, space uint32, k Key, deadline ttl.Deadline) {
@@ -109,7 +109,7 @@ func (h *Hash) has(field []byte) bool {
 
 // carryNotes notes the deadlines that a key has from another one, whose value it got.
 func (g *clockGuard) carryNotes(t *Txn, from, to Key) {
-	if g.since.Load() == 0 {
+	if g.Since() == 0 {
 		return
 	}
 	source, p := t.s.spaces.ids[from.DB], t.s.spaces.ids[to.DB]

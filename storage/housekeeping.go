@@ -452,7 +452,7 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 // bucketsOf returns where the buckets of a slot's table begin. It returns nil if no keys of the
 // slot may leave memory now.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
-	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.hooks.KeepsSystem()) {
+	if db == h.s.options.Databases && (h.s.guard.Since() != 0 || h.s.hooks.KeepsSystem()) {
 		// Each write of a deadline may need the notes, and each expiry what the hooks keep.
 		return nil
 	}

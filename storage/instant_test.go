@@ -1,11 +1,11 @@
 package storage
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/storage/clockguard"
 )
 
 // The instant of a transaction in microseconds stays the same until its end, and lies within the
@@ -56,7 +56,8 @@ func (c *steppingClock) Now() int64 {
 func TestStaleReadingMovesNoInstant(t *testing.T) {
 	c := &steppingClock{Fake: clock.NewFake(6000)}
 	s := &Store{clock: c}
-	s.guard.ask.Store(math.MaxInt64)
+	s.guard.Init(clockguard.Options{Clock: c, Newest: s.instant.Load})
+	s.guard.SteppedBack() // from here on it follows the wall clock
 	s.instant.Store(5000)
 	c.stepped = func() {
 		c.Fake.Set(1000)

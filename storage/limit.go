@@ -140,7 +140,7 @@ func (l *Limit) Finish() {
 	case at <= t.now:
 		t.FlushValues() // which deletes it where it has no elements
 		t.Delete(l.k, Deleted)
-	case at != o.deadline || l.Value().HeldLen() > 0 && t.s.guard.since.Load() != 0:
+	case at != o.deadline || l.Value().HeldLen() > 0 && t.s.guard.Since() != 0:
 		// Moves with the reservations then.
 		t.flushWith(o, at)
 	default:

@@ -322,7 +322,7 @@ func (s *Store) followTime(at int64) {
 	was, now := s.instant.Load(), s.reading()
 	if now < was {
 		s.goBack(was, now)
-		s.guard.steppedBack()
+		s.guard.SteppedBack()
 	}
 }
 

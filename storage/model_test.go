@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/storage/clockguard"
 	"keyp/storage/object"
 	"keyp/storage/slab"
 	"keyp/ttl"
@@ -315,7 +316,7 @@ func (m *machine) walk(rt *rapid.T) {
 		// By more than the tolerance before the time in the log, too: else the store waits for
 		// that, and is ahead of the clock. A group's time does not go back: a member that starts
 		// goes on from the newest instant that its log has.
-		if back := rapid.Int64Range(stepTolerance+1, 8000).Draw(rt, "back"); !h.member ||
+		if back := rapid.Int64Range(clockguard.StepTolerance+1, 8000).Draw(rt, "back"); !h.member ||
 			h.ahead != 0 {
 			m.back(min(h.now(), shown, cmp.Or(h.s.shown.at.Load(), shown)) - back)
 		}

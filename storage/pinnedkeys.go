@@ -41,7 +41,7 @@ func (ps *Pins) Any() bool { return len(ps.values) > 0 }
 type pinnedKeys struct {
 	keys      map[pinnedKey]pinned
 	validated bool  // the transaction has locked the shards again: see validate
-	guarded   int64 // since when time was guarded (guard.since)
+	guarded   int64 // since when time was guarded (clockguard)
 }
 
 type pinnedKey struct {
@@ -202,7 +202,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 		}
 		a.keys[at] = had
 	}
-	a.guarded = t.s.guard.since.Load()
+	a.guarded = t.s.guard.Since()
 	dst.now, dst.pinnedKeys = t.now, a
 	dst.seen = t.End()
 }
@@ -238,7 +238,7 @@ func (t *Txn) validate() bool {
 	}
 	s.lock(t, mask)
 	t.takeInstant()
-	guarded := s.guard.since.Load()
+	guarded := s.guard.Since()
 	for _, had := range a.keys {
 		if guarded != a.guarded || s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) ||
 			!t.unchanged(had) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keyp/internal/histogram"
+	"keyp/storage/clockguard"
 	"keyp/storage/format"
 	"keyp/storage/keytable"
 	"keyp/ttl"
@@ -185,7 +186,7 @@ func (s *Store) startReaper() {
 	sources = append(sources, &s.diskDeadlines)
 	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{
 		OnJump: s.clockJumped,
-		Ahead:  s.guard.ahead.Load,
+		Ahead:  s.guard.Ahead,
 		OnBatch: func(took time.Duration) {
 			if fn := s.onReap.Load(); fn != nil {
 				(*fn)(took)
@@ -268,15 +269,12 @@ func (s *Store) Reap() (n int) {
 	return n
 }
 
-// stepTolerance is the longest backward step of the wall clock that the store just waits for, in
-// ms.
-const stepTolerance = 1000
-
 // clockStepped handles a wall clock that went back. The store's time stands still until everything
 // that was due at the newest instant is removed, so nothing that was seen expired returns; then it
 // follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall <= stepTolerance || s.options.ReadOnly || s.Follower() || s.guard.goesOn() ||
+	if last-wall <= clockguard.StepTolerance || s.options.ReadOnly || s.Follower() ||
+		s.guard.GoesOn() ||
 		!s.stepped.CompareAndSwap(false, true) {
 		return
 	}

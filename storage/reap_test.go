@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/storage/clockguard"
 	"keyp/ttl"
 )
 
@@ -90,12 +91,12 @@ func TestHalfReapedCounts(t *testing.T) {
 // TestStepOfASecond: the store waits for a clock that is set back by a second at most, and takes
 // more for a step back.
 func TestStepOfASecond(t *testing.T) {
-	for _, back := range []int64{stepTolerance, stepTolerance + 1} {
+	for _, back := range []int64{clockguard.StepTolerance, clockguard.StepTolerance + 1} {
 		h := newHarness(t)
 		h.clock.Set(h.s.now() - back)
 		h.s.now()
 		h.s.background.Wait()
-		if stepped := h.s.Stats().ClockSteps > 0; stepped != (back > stepTolerance) {
+		if stepped := h.s.Stats().ClockSteps > 0; stepped != (back > clockguard.StepTolerance) {
 			t.Errorf("%d ms back: the store handles a step: %v", back, stepped)
 		}
 	}

@@ -168,7 +168,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	if o.ReapDelay > 0 {
 		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
 	}
-	s.reapFrom -= s.guard.ahead.Load()
+	s.reapFrom -= s.guard.Ahead()
 	s.now() // starts stepBack if the clock is behind the recovered time: all that it reads is set
 	s.guard.endStart()
 	if !o.NoBackground {

@@ -67,7 +67,7 @@ func (s *Store) timeFollows(t *Txn, now int64) {
 	}
 	s.instant.Store(now)
 	s.stepped.Store(false)
-	s.guard.steppedBack()
+	s.guard.SteppedBack()
 	t.shown = true
 	t.End()
 }

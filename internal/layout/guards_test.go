@@ -39,7 +39,7 @@ var elsewhere = map[string]string{
 	"commands.watch":      "it is an entry of Changes.mu.watched",
 	"commands.Client":     "its pointer to watching is set by Changes alone",
 	"commands.Subscriber": "it is a member of audiences, which stand in Subscriptions.mu",
-	"server.task":          "the watcher reaches it through tasks.mu.here",
+	"server.task":         "the watcher reaches it through tasks.mu.here",
 	"storage/wal.tail":    "it is Log.mu.tail, the only one of its type",
 }
 

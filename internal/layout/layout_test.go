@@ -89,7 +89,7 @@ var rules = map[string][]string{
 	"features/policies": {"storage", "storage/object", "ttl", "internal/clock", "internal/glob"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/archive", "storage/format", "storage/snapshotfile", "storage/wal",
+	"storage": {"storage/archive", "storage/clockguard", "storage/format", "storage/snapshotfile", "storage/wal",
 		"storage/keytable", "storage/object", "storage/slab", "ttl", "internal/boltfile",
 		"internal/clock", "internal/glob", "internal/progress", "internal/histogram",
 		"internal/bigcopy", "internal/vfs",
@@ -109,6 +109,8 @@ var rules = map[string][]string{
 	"storage/snapshotfile": {"internal/vfs"},
 	// The log knows batches of bytes, and not what is in them.
 	"storage/wal": {"internal/clock", "internal/progress", "internal/histogram", "internal/vfs"},
+	// The time of a store whose clock may be wrong knows no store.
+	"storage/clockguard": {"internal/clock"},
 	// The memory of small keys, and where keys are in memory: they know no store.
 	"storage/keytable": {},
 	"storage/slab":     {"golang.org/x/sys/unix"},
