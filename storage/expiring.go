@@ -385,7 +385,7 @@ func (l *expiring) add(p *part, c cell, id uint64, place DueCursor) {
 // nowFor returns the time that decides whether a key in memory is due.
 func (l *expiring) nowFor(p *part, c cell) int64 {
 	if l.t != nil && l.t.late != 0 && !l.t.hasWritten(p, c) {
-		return l.t.lockedAt(p.shard.num)
+		return l.t.lockedAt(p.shard.num, l.t.now)
 	}
 	return l.now
 }

@@ -265,7 +265,7 @@ func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
 // onDiskAt returns the time that decides whether a key that is only on disk is due.
 func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
 	if l.t != nil {
-		return l.t.lockedAt(l.s.shardOf(k.key.Slot))
+		return l.t.lockedAt(l.s.shardOf(k.key.Slot), l.t.now)
 	}
 	return l.now
 }

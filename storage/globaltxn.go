@@ -55,6 +55,8 @@ type sharing struct {
 	used   uint64  // shards that stay locked to its end
 	late   uint64  // shards that it locked after it shared
 	since  []int64 // when that was, by shard
+	// blocked: the last Begin found a shard locked by the global transaction.
+	blocked bool
 }
 
 // BeginGlobal locks the whole keyspace for a transaction that may share it later. keys are the keys
@@ -79,16 +81,16 @@ func (s *Store) BeginApart(t *Txn, keys []Key) {
 
 // Yield lets a global transaction share its shards until Resume; it must not be used meanwhile. For
 // other transactions it does nothing.
-func (t *Txn) Yield() {
-	if t.global {
-		t.turn.Unlock()
+func (sh *sharing) Yield() {
+	if sh.global {
+		sh.turn.Unlock()
 	}
 }
 
 // Resume ends the time that Yield began, and waits for a Share under way.
-func (t *Txn) Resume() {
-	if t.global {
-		t.turn.Lock()
+func (sh *sharing) Resume() {
+	if sh.global {
+		sh.turn.Lock()
 	}
 }
 
@@ -165,34 +167,34 @@ func (t *Txn) endGlobal() {
 
 // BlockedByGlobal reports whether the last Begin failed because the global transaction has a shard
 // of the keys: Begin can be called again when that transaction has ended.
-func (t *Txn) BlockedByGlobal() bool { return t.blocked }
+func (sh *sharing) BlockedByGlobal() bool { return sh.blocked }
 
 // instant returns the time that decides whether a key has expired for the transaction.
 func (t *Txn) instant(p *part, c cell) int64 {
-	if at := t.lockedAt(p.shard.num); at != t.now && !t.hasWritten(p, c) {
+	if at := t.lockedAt(p.shard.num, t.now); at != t.now && !t.hasWritten(p, c) {
 		return at
 	}
 	return t.now
 }
 
 // lockedAt returns that time for keys of a shard that the transaction itself has not written.
-func (t *Txn) lockedAt(shard int) int64 {
-	if t.late>>shard&1 == 0 {
-		return t.now
+func (sh *sharing) lockedAt(shard int, now int64) int64 {
+	if sh.late>>shard&1 == 0 {
+		return now
 	}
-	return t.since[shard]
+	return sh.since[shard]
 }
 
 // isDue reports whether a deadline has come for the transaction.
 func (t *Txn) isDue(p *part, c cell, due int64) bool {
-	return due <= t.now || t.late != 0 && due <= t.lockedAt(p.shard.num) && !t.hasWritten(p, c)
+	return due <= t.now || t.late != 0 && due <= t.lockedAt(p.shard.num, t.now) && !t.hasWritten(p, c)
 }
 
 // hasWritten reports whether the transaction itself wrote a key's present value.
-func (t *Txn) hasWritten(p *part, c cell) bool {
+func (e *txnEffects) hasWritten(p *part, c cell) bool {
 	const state = keytable.Dirty | keytable.Tomb
-	for i := range t.wrote {
-		if w := &t.wrote[i]; w.p == p && w.c&^state == c&^state {
+	for i := range e.wrote {
+		if w := &e.wrote[i]; w.p == p && w.c&^state == c&^state {
 			return true
 		}
 	}

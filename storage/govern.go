@@ -91,10 +91,10 @@ func (t *Txn) governNew(k Key, deadline ttl.Deadline) ttl.Deadline {
 
 // notifyWritten raises the event of a write that asked for a deadline, and that of the deadline
 // that the governor gave it.
-func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
-	t.Notify(k, ev)
+func (r *txnReports) notifyWritten(k Key, ev Event, asked, deadline int64) {
+	r.Notify(k, ev)
 	if asked == ttl.None && deadline != ttl.None {
-		t.Notify(k, DeadlineSet)
+		r.Notify(k, DeadlineSet)
 	}
 }
 

@@ -108,13 +108,13 @@ func (s *Store) runHooks() {
 
 // endNoted makes the hooks write their notes.
 func (t *Txn) endNoted() {
-	if t.noted() > 0 {
+	if noted(t) > 0 {
 		t.s.hooks.Ending(t)
 	}
 }
 
-// noted returns how many bytes the hooks have yet to write.
-func (t *Txn) noted() int {
+// noted returns how many bytes the hooks have yet to write in a transaction.
+func noted(t *Txn) int {
 	if t.Noted == nil {
 		return 0
 	}

@@ -242,7 +242,7 @@ func (m *Mirror) end(lsn uint64, size int) {
 	s.replayCost.Add(r.cost + int64(size)*byteCost)
 	s.changes.Add(r.stated)
 	r.cost, r.stated, r.timed = 0, 0, false
-	t.stamp(lsn)
+	t.stamp(t.s, lsn)
 	s.follower.applied.Store(lsn)
 	if len(t.changes) > 0 {
 		t.notifyObserver(lsn)
@@ -285,7 +285,7 @@ func (m *Mirror) opening(p *part, sl *slot, c *cell, o *Object) {
 		p.setApart(sl, c, o)
 	}
 	o.unhide()
-	m.t.unshare(o)
+	o.unshare(m.t.s)
 }
 
 // flushed notes that a database was emptied.

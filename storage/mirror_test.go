@@ -501,7 +501,7 @@ func TestMirrorLeavesReaders(t *testing.T) {
 	set("3") // nobody reads it any more
 	p.verify("then")
 	f.s.Begin(f.txn, []Key{at})
-	if _, c := f.txn.look(at); f.s.part(at).objectOf(*c).read() {
+	if _, c := f.s.look(at); f.s.part(at).objectOf(*c).read() {
 		t.Error("somebody reads the value")
 	}
 	f.txn.End()

@@ -76,12 +76,12 @@ func (t *Txn) shareString(o *Object, s *object.String) {
 
 // unshare makes a string's bytes its own, before they are changed, if the log may still need them
 // as they are.
-func (t *Txn) unshare(o *Object) {
+func (o *Object) unshare(st *Store) {
 	if !o.is(stateShared) {
 		return
 	}
 	o.state &^= stateShared
-	if s := o.val.(*object.String); o.lsn == 0 || o.lsn > t.s.log.Durable() {
+	if s := o.val.(*object.String); o.lsn == 0 || o.lsn > st.log.Durable() {
 		s.Data = bigcopy.Clone(s.Data)
 	}
 }

@@ -66,7 +66,7 @@ func (t *Txn) Largest(keys []Key) (bytes int) {
 		if i%PrefetchKeys == 0 && len(keys) > 1 {
 			t.Prefetch(keys[i:])
 		}
-		if p, c := t.look(k); exists(c) {
+		if p, c := t.s.look(k); exists(c) {
 			size := p.item(*c).Memory()
 			if v, ok := streamIn(p.item(*c).Value()); ok {
 				_, absent := v.Absent()
@@ -90,7 +90,7 @@ func (t *Txn) RemoveDue(keys []Key) {
 // has locked the shards of the keys.
 func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 	return ps.Any() && slices.ContainsFunc(keys, func(k Key) bool {
-		p, c := t.look(k)
+		p, c := t.s.look(k)
 		return exists(c) && ps.values[p.objectOf(*c)] > 0
 	})
 }
@@ -110,7 +110,7 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 		}
 	}
 	return slices.ContainsFunc(keys, func(k Key) bool {
-		p, c := t.look(k)
+		p, c := t.s.look(k)
 		o := (*Object)(nil)
 		if exists(c) {
 			o = p.objectOf(*c)
@@ -164,8 +164,8 @@ func (s *Store) unpin(had pinned) {
 }
 
 // look finds a key even if it is due.
-func (t *Txn) look(k Key) (*part, *cell) {
-	p := t.s.part(k)
+func (s *Store) look(k Key) (*part, *cell) {
+	p := s.part(k)
 	if p == nil {
 		return nil, nil
 	}
@@ -190,7 +190,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 			}
 			ps.values[item.o]++
 			had.val = item.o.val
-			p, c := t.look(k)
+			p, c := t.s.look(k)
 			if had.timed = p.pin(p.slot(k), c, item.o); had.timed {
 				ps.timed++
 			}
@@ -241,7 +241,7 @@ func (t *Txn) validate() bool {
 	guarded := s.guard.Since()
 	for _, had := range a.keys {
 		if guarded != a.guarded || s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) ||
-			!t.unchanged(had) {
+			!had.unchanged(t) {
 			s.unlock(t)
 			t.dropEvents() // they are raised when the command runs again
 			t.conflict = true
@@ -252,8 +252,8 @@ func (t *Txn) validate() bool {
 	return true
 }
 
-func (t *Txn) unchanged(had pinned) bool {
-	p, c := t.look(had.key)
+func (had *pinned) unchanged(t *Txn) bool {
+	p, c := t.s.look(had.key)
 	there := exists(c) && (p.due(*c) == 0 || p.due(*c) > t.now)
 	switch {
 	case had.o != nil:
@@ -318,7 +318,7 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline ttl.Deadline, ev 
 	access := t.s.firstAccess(t.now)
 	if v.Type() == object.TypeString {
 		p, _, c := t.live(k, false)
-		access = t.written(p, c)
+		access = p.written(c, t.now)
 	}
 	t.installPrepared(k, st, deadline, created, access)
 	t.notifyWritten(k, ev, asked.At, deadline.At)

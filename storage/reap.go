@@ -100,7 +100,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			n += r.t.shed(p, sl, c, k, r.t.shedStep(k, p.objectOf(*c), shedStep))
 			looks = s.bounds.reapLooks // that took as long as a few keys
 		}
-		if r.t.noted() >= reportStep {
+		if noted(r.t) >= reportStep {
 			looks = s.bounds.reapLooks // as did that
 		}
 	}

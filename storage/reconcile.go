@@ -102,7 +102,7 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 	if r.DB < 0 {
 		return r
 	}
-	p, c := t.look(s.Key(r.DB, name))
+	p, c := t.s.look(s.Key(r.DB, name))
 	if r.Known, r.Exists = c != nil, exists(c); r.Exists {
 		if o := p.objectOf(*c); o != nil {
 			r.ID = o.id

@@ -143,7 +143,7 @@ func (v View) now() int64 {
 // onDisk is the time by which keys of a shard have expired that are only on disk.
 func (v View) onDisk(shard int) int64 {
 	if v.t != nil {
-		return v.t.lockedAt(shard)
+		return v.t.lockedAt(shard, v.t.now)
 	}
 	return v.s.now()
 }
@@ -315,7 +315,7 @@ func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int) (next uint6
 func (w *walk) liveItem(p *part, c cell, now int64) (Item, bool) {
 	it, ok := p.liveItem(c, now)
 	if ok && w.t != nil && w.t.late != 0 {
-		_, ok = p.liveItem(c, w.t.lockedAt(p.shard.num))
+		_, ok = p.liveItem(c, w.t.lockedAt(p.shard.num, w.t.now))
 		ok = ok || w.t.hasWritten(p, c)
 	}
 	if !ok && !w.hidden {

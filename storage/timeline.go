@@ -231,7 +231,7 @@ func (l *timeline) spanOf(at int64) int {
 // dueIn is the instant by which keys of a shard are due.
 func (l *timeline) dueIn(sh *shard) int64 {
 	if l.t != nil {
-		return l.t.lockedAt(sh.num)
+		return l.t.lockedAt(sh.num, l.t.now)
 	}
 	return l.now
 }

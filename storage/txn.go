@@ -36,8 +36,6 @@ type Txn struct {
 	micros int64 // now in microseconds; 0 before the first call of Micros
 	// pinnedKeys contains the keys of an offloaded transaction.
 	pinnedKeys *pinnedKeys
-	// blocked: the last Begin found a shard locked by the global transaction.
-	blocked bool
 	// shown: the caller has shown.mu, so End logs no time.
 	shown bool
 	sharing
@@ -139,7 +137,7 @@ func (t *Txn) End() uint64 {
 		t.s.guard.writeNotes(t)
 		t.FlushValues()
 	}
-	if t.noted() > 0 {
+	if noted(t) > 0 {
 		t.s.hooks.Ending(t)
 		t.FlushValues()
 	}
@@ -163,7 +161,7 @@ func (t *Txn) End() uint64 {
 		}
 		t.s.replayCost.Add(t.cost + int64(size)*byteCost)
 		t.s.changes.Add(t.stated)
-		t.stamp(lsn)
+		t.stamp(t.s, lsn)
 	}
 	if len(t.changes) > 0 {
 		t.notifyObserver(lsn)
@@ -177,9 +175,9 @@ func (t *Txn) End() uint64 {
 }
 
 // stamp stores the batch's LSN wherever a later look-up will need it.
-func (t *Txn) stamp(lsn uint64) {
-	for i := range t.wrote {
-		w := &t.wrote[i]
+func (e *txnEffects) stamp(s *Store, lsn uint64) {
+	for i := range e.wrote {
+		w := &e.wrote[i]
 		if w.c.Is(keytable.Obj) {
 			if o := w.p.objects.at(w.c.Ref()); o != nil {
 				o.lsn = lsn
@@ -189,15 +187,15 @@ func (t *Txn) stamp(lsn uint64) {
 			w.p.slabs.At(w.c.Ref()).SetLSN(lsn)
 		}
 	}
-	for _, sl := range t.gone {
+	for _, sl := range e.gone {
 		sl.lastDelete = lsn
 	}
-	if t.flush {
-		for _, sh := range t.s.shards {
+	if e.flush {
+		for _, sh := range s.shards {
 			sh.mu.flushLSN = lsn
 		}
 	}
-	for _, p := range t.swapped {
+	for _, p := range e.swapped {
 		p.swapLSN = lsn
 	}
 }
@@ -281,15 +279,15 @@ func (t *Txn) remove(p *part, sl *slot, c *cell) {
 }
 
 // counted notes that a part's counts have to be logged.
-func (t *Txn) counted(p *part) {
+func (e *txnEffects) counted(p *part) {
 	if !p.counted {
 		p.counted = true
-		t.counts = append(t.counts, p)
+		e.counts = append(e.counts, p)
 	}
 }
 
-func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
-	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.Freed()})
+func (e *txnEffects) wrotePut(p *part, sl *slot, c cell) {
+	e.wrote = append(e.wrote, touched{p, sl, c, p.slabs.Freed()})
 }
 
 // Get finds a live key, marks it as accessed, and calls the governor, which may move its deadline.
@@ -355,7 +353,7 @@ const accessNow uint32 = math.MaxUint32
 func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access uint32) {
 	p, sl, c := t.live(k, true)
 	if access == accessNow {
-		access = t.written(p, c)
+		access = p.written(c, t.now)
 		if exists(c) && deadline.At != ttl.None && p.deadline(*c) == deadline.At {
 			created = p.created(*c) // the deadline was kept
 		}
@@ -375,12 +373,13 @@ func (t *Txn) set(k Key, value []byte, deadline ttl.Deadline, created, access ui
 	t.s.guard.noteKey(t, p.space, k, deadline)
 }
 
-// written is the access word of a key that a command writes.
-func (t *Txn) written(p *part, c *cell) uint32 {
-	if t.s.frequency.Load() == nil || !exists(c) {
-		return t.s.firstAccess(t.now)
+// written returns the access word of a key that a command writes at now.
+func (p *part) written(c *cell, now int64) uint32 {
+	s := p.shard.store
+	if s.frequency.Load() == nil || !exists(c) {
+		return s.firstAccess(now)
 	}
-	return t.s.accessed(p.access(*c), t.now)
+	return s.accessed(p.access(*c), now)
 }
 
 func (t *Txn) createdAt(deadline int64) uint32 {
@@ -480,14 +479,14 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			t.mayCreate(k)
 		}
 		t.install(k, &object.String{Data: append([]byte(nil), old...)}, ttl.At(deadline),
-			t.createdOf(p, c), t.written(p, c))
+			p.createdOf(c), p.written(c, t.now))
 		p, sl, c = t.live(k, false)
 	}
 	o := p.objectOf(*c)
 	if o.is(stateInline) && end > format.InlineMax {
 		t.restate(p, o) // while it is small
 	}
-	t.unshare(o)
+	o.unshare(t.s)
 	o.val.(*object.String).WriteAt(off, data)
 	o.changeRange(off, len(data), len(old))
 	p.recount(t, sl, c, o)
@@ -505,8 +504,8 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	return end
 }
 
-// createdOf is when the deadline of a key was set, 0 for a missing one.
-func (t *Txn) createdOf(p *part, c *cell) uint32 {
+// createdOf returns when the deadline of a key was set, 0 for a missing one.
+func (p *part) createdOf(c *cell) uint32 {
 	if !exists(c) {
 		return 0
 	}

@@ -1,9 +1,18 @@
 package layout
 
-import "testing"
+import (
+	"go/ast"
+	"testing"
+)
 
-// fileLines is how many lines a file may have that is no test.
-const fileLines = 600
+const (
+	// fileLines is how many lines a file may have that is no test.
+	fileLines = 600
+	// engineLines is how many lines of code, without comments, the package storage may have.
+	engineLines = 16_000
+	// txnMethods and txnFields bound storage.Txn, the type that most of the engine uses.
+	txnMethods, txnFields = 110, 25
+)
 
 // TestFileLength: a reader finds what belongs together in a file of reasonable length.
 func TestFileLength(t *testing.T) {
@@ -13,4 +22,66 @@ func TestFileLength(t *testing.T) {
 				f.lines.Position(f.syntax.Pos()).Filename, n, fileLines)
 		}
 	}
+}
+
+// TestEngineSize: the engine knows no feature, and what needs no store is a package of its own. So
+// the package storage does not grow, nor does its transaction.
+func TestEngineSize(t *testing.T) {
+	code, methods, fields := 0, 0, 0
+	for _, f := range module(t) {
+		if f.dir() != "storage" || f.test() {
+			continue
+		}
+		code += codeLines(f)
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && methodOf(fn, "Txn") {
+				methods++
+			}
+		}
+		if at := f.syntax.Scope.Lookup("Txn"); at != nil {
+			list := at.Decl.(*ast.TypeSpec).Type.(*ast.StructType).Fields.List
+			for _, field := range list {
+				fields += max(len(field.Names), 1)
+			}
+		}
+	}
+	if code > engineLines {
+		t.Errorf("storage has %d lines of code, more than %d: is a part of it a package?", code,
+			engineLines)
+	}
+	if methods == 0 || methods > txnMethods {
+		t.Errorf("storage.Txn has %d methods, more than %d: are some a part's, or a feature's?",
+			methods, txnMethods)
+	}
+	if fields == 0 || fields > txnFields {
+		t.Errorf("storage.Txn has %d fields, more than %d", fields, txnFields)
+	}
+}
+
+// codeLines counts the lines of a file that have a token of the language.
+func codeLines(f file) int {
+	lines := map[int]bool{}
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		switch n.(type) {
+		case nil, *ast.Comment, *ast.CommentGroup:
+			return false
+		}
+		lines[f.lines.Position(n.Pos()).Line] = true
+		lines[f.lines.Position(n.End()-1).Line] = true
+		return true
+	})
+	return len(lines)
+}
+
+// methodOf reports whether a function is a method of a type, or of a pointer to it.
+func methodOf(fn *ast.FuncDecl, name string) bool {
+	if fn.Recv == nil || len(fn.Recv.List) != 1 {
+		return false
+	}
+	typ := fn.Recv.List[0].Type
+	if p, ok := typ.(*ast.StarExpr); ok {
+		typ = p.X
+	}
+	id, ok := typ.(*ast.Ident)
+	return ok && id.Name == name
 }
