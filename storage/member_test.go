@@ -264,3 +264,64 @@ func TestStateOfMember(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowerCheckpointsApplied: a follower's log may have a batch that the follower has not
+// applied yet. A checkpoint then needs the log from before that batch on.
+func TestFollowerCheckpointsApplied(t *testing.T) {
+	leader, _ := memberHarness(t)
+	var batches [][]byte
+	open := leader.openLog
+	leader.openLog = func(o wal.Options, from LogPosition,
+		replay func(uint64, []byte) error) (Journal, error) {
+		log, err := open(o, from, replay)
+		return &recordingLog{log, &batches}, err
+	}
+	leader.open()
+	for _, key := range []string{"a", "b"} {
+		leader.puts(0, key, key, 0)
+	}
+	list := batches[len(batches)-2:] // before them is the time
+	if err := leader.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+
+	h, opened := memberHarness(t)
+	h.follower = true
+	h.open()
+	mirror := h.s.Mirror()
+	var ends []uint64
+	apply := func(i int) {
+		if err := mirror.Apply(ends[i], list[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, batch := range list {
+		ends = append(ends, h.s.Log().Append(batch))
+	}
+	apply(0)
+	if err := h.s.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	apply(1)
+	h.commit()
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	if opened.Position != ends[0] {
+		t.Errorf("the log is opened at %+v, and the checkpoint had everything up to %d", *opened,
+			ends[0])
+	}
+	_ = h.s.Close(false)
+}
+
+// recordingLog notes the batches that are appended.
+type recordingLog struct {
+	Journal
+	batches *[][]byte
+}
+
+func (l *recordingLog) Append(batch []byte) uint64 {
+	*l.batches = append(*l.batches, bytes.Clone(batch))
+	return l.Journal.Append(batch)
+}
