@@ -86,7 +86,7 @@ func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 		case !p.dead.takes(j):
 			ids = append(ids, bytes.Clone(j.ID))
 			size += len(j.Payload)
-		case len(dead) < maxDeadJobs:
+		default:
 			dead = append(dead, bytes.Clone(j.ID))
 		}
 		return len(ids) < int(p.count) && len(dead) < maxDeadJobs && size < largeStore
