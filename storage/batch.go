@@ -2,10 +2,11 @@ package storage
 
 import (
 	"bytes"
-	"keyp/storage/format"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // entry is a copy of a dirty key. The names and records are in the batch's arena, which bbolt

@@ -375,7 +375,7 @@ func (c *partCheck) absentRuns(o *Object, name []byte) {
 	}
 	if v, ok := streamIn(o.whole()); ok {
 		v.EachAbsent(func(first, last int64) {
-			if o.side.changed.touches(first, last) || o.side.frozen.touches(first, last) {
+			if o.side.changed.Touches(first, last) || o.side.frozen.Touches(first, last) {
 				c.fail("key %q has changed entries from %d to %d, which are not in memory",
 					Clip(name), first, last)
 			}

@@ -3,13 +3,14 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"keyp/internal/vfs"
-	"keyp/storage/format"
-	"keyp/ttl"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"keyp/internal/vfs"
+	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // be answered that it has begun.

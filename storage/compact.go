@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
-	"keyp/storage/format"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // The data file keeps free pages for later use and never gets shorter. Compaction copies it into a

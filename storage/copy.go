@@ -148,7 +148,7 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 			max(1, min(s.bounds.portion, s.bounds.portionBytes/each)), put)
 		u.rest = u.cursor != 0 && u.cursor <= u.end
 	} else {
-		u.frozen.take(o.whole(), func(elem, val []byte, deadline int64, ok bool) bool {
+		u.frozen.Take(o.whole(), func(elem, val []byte, deadline int64, ok bool) bool {
 			if ok {
 				put(elem, val, deadline)
 			} else {
@@ -157,7 +157,7 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 			return len(e.elements) < s.bounds.portion && b.arena.bytes < limit
 		})
 	}
-	if more = u.rest || u.frozen.any(); !more {
+	if more = u.rest || u.frozen.Any(); !more {
 		o.lean()
 	}
 	return more

@@ -1,9 +1,9 @@
 package storage
 
 import (
-	"keyp/storage/format"
-
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // repairTimes replaces the damaged times of an image by those in ttl or of the corrected record, or

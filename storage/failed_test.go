@@ -1,12 +1,13 @@
 package storage
 
 import (
-	"keyp/storage/format"
-	"keyp/ttl"
 	"syscall"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // TestGarbageOutlivesFailedCheckpoint: what is to be deleted from the data file is not forgotten

@@ -1,13 +1,14 @@
 package storage
 
 import (
-	"keyp/storage/format"
-	"keyp/ttl"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // TestFlushAheadOfCheckpoint: a database is emptied between a checkpoint's rotation and the

@@ -162,7 +162,7 @@ func (o *Object) unhide() {
 	}
 	for elem, e := range o.side.hidden.elems {
 		if o.side.rest { // a checkpoint may have passed its place
-			o.side.frozen.add(o.val.Type(), []byte(elem))
+			o.side.frozen.Add(o.val.Type(), []byte(elem))
 		}
 		if err := o.val.Put([]byte(elem), e.val, e.deadline); err != nil {
 			panic(err) // impossible: the value has had it

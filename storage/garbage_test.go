@@ -2,12 +2,13 @@ package storage
 
 import (
 	"fmt"
-	"keyp/storage/format"
-	"keyp/ttl"
 	"math/rand/v2"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint, and is

@@ -3,11 +3,12 @@ package storage
 import (
 	"bytes"
 	"context"
-	"keyp/storage/format"
 	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // loads is the queue of keys that sessions wait for. A worker removes several requests at a time

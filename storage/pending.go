@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"keyp/storage/format"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
 )
 
 // The bucket ttl is in order of time, but a checkpoint writes slot by slot. So the changes of ttl

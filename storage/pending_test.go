@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"keyp/storage/format"
-	"keyp/ttl"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -13,6 +11,9 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
+
+	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // pendingHarness makes a store with keys with deadlines in the data file, most of them only there.

@@ -1,11 +1,12 @@
 package storage
 
 import (
-	"keyp/storage/format"
-	"keyp/ttl"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"keyp/storage/format"
+	"keyp/ttl"
 )
 
 // TestRenameBeforeItIsCopied: a large value that the log stated is renamed while the checkpoint

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"keyp/internal/clock"
@@ -100,7 +99,7 @@ func (r *restoring) forward(ctx context.Context, o *Options, m *Moment, history 
 		case lsn <= h.Through:
 			continue
 		}
-		at, timed := batchTime(batch[0])
+		at, timed := format.BatchTime(batch[0])
 		if from.LSN != 0 && lsn > from.LSN || from.Time != 0 && timed && at > from.Time {
 			return from.timed(certain, m)
 		}
@@ -132,17 +131,6 @@ func (from *Source) timed(certain uint64, m *Moment) error {
 }
 
 func timeOf(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// batchTime gives the time that a batch states at its beginning. It is also the time of the batches
-// after it.
-func batchTime(batch []byte) (ms int64, ok bool) {
-	if len(batch) == 0 || batch[0] != format.RecTime {
-		return 0, false
-	}
-	f := format.Fields{Rest: batch}
-	r := format.ReadRecord(&f)
-	return r.Time, !f.Bad
-}
 
 // close closes the log, if it is open.
 func (r *restoring) close() error {
@@ -186,107 +174,4 @@ func openAt(o *Options, now int64) (*Store, error) {
 	}
 	s.SetDiskReserve(0) // it is for clients
 	return s, nil
-}
-
-// ArchiveEntry is a part or an event that ListArchive reports.
-type ArchiveEntry struct {
-	// LSN is the last position before it, or where something ends, and Time when that was, Unix ms;
-	// 0: the archive does not say.
-	LSN  uint64
-	Time int64
-	What string
-}
-
-// ListArchive visits, in order, entries of an archive after a position: the begins of its files,
-// its end, and the batches that have emptied or exchanged databases or deleted many keys, most or
-// more. It also visits holes and damaged files, and continues after them.
-func ListArchive(ctx context.Context, from archive.Files, history string, position uint64, most int,
-	visit func(ArchiveEntry) error) (err error) {
-	chain, err := archive.Open(from, history, position)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, chain.Close()) }()
-	e, file, timed := ArchiveEntry{LSN: position}, "", true
-	say := func(what string) error {
-		e.What = what
-		return visit(e)
-	}
-	for {
-		last := chain.Last()
-		lsn, batch, err := chain.Next()
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err == io.EOF:
-			return say("the archive ends")
-		case err != nil:
-			if err := say(err.Error()); err != nil {
-				return err
-			}
-			goesOn, ok, err := chain.Skip()
-			if err != nil || !ok {
-				return err
-			}
-			e.LSN = goesOn
-			if err := say("the archive goes on; a backup from here on is needed"); err != nil {
-				return err
-			}
-			continue
-		}
-		if at, ok := batchTime(batch); ok && at != 0 {
-			e.Time = at
-		}
-		if lsn <= position {
-			continue
-		}
-		e.LSN = max(last, position)
-		if name := chain.File(); name != file {
-			file = name
-			if err := say(name); err != nil {
-				return err
-			}
-		}
-		if now := chain.Timed(); now != timed {
-			timed = now
-			what := "times are known again"
-			if !timed {
-				what = "the server ran without its archive: from here on no times are known"
-			}
-			if err := say(what); err != nil {
-				return err
-			}
-		}
-		if what := removal(batch, most); what != "" {
-			if err := say("before " + what); err != nil {
-				return err
-			}
-		}
-		e.LSN = lsn
-	}
-}
-
-// removal describes the removals of a batch, if it removes a database or many keys; empty: it
-// removes less.
-func removal(batch []byte, most int) string {
-	var list []string
-	deleted := 0
-	for f := (format.Fields{Rest: batch}); len(f.Rest) > 0 && !f.Bad; {
-		switch r := format.ReadRecord(&f); r.Tag {
-		case format.RecFlush:
-			list = append(list, fmt.Sprintf("database %d is emptied", r.DB))
-		case format.RecSwap:
-			list = append(list, fmt.Sprintf("the databases %d and %d are exchanged",
-				r.DB, r.OtherDB))
-		case format.RecDelete:
-			deleted++
-		}
-	}
-	if deleted >= most {
-		list = append(list, fmt.Sprintf("%d keys are deleted", deleted))
-	}
-	if len(list) > 3 {
-		list = append(list[:3], fmt.Sprintf("%d more", len(list)-3))
-	}
-	return strings.Join(list, ", ")
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"keyp/internal/vfs"
-	"keyp/storage/format"
-	"keyp/storage/wal"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +11,10 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"keyp/internal/vfs"
+	"keyp/storage/format"
+	"keyp/storage/wal"
 )
 
 const (

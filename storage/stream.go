@@ -2,7 +2,6 @@ package storage
 
 import (
 	"keyp/storage/object"
-
 	"keyp/ttl"
 )
 

@@ -150,13 +150,8 @@ func TestStreamCheckpointsChanges(t *testing.T) {
 		v.Deliver([]byte("g"), []byte("c"), streamID(2000), 5, 1)
 		o = v.object()
 	})
-	marked := 0
-	for _, r := range o.side.changed.runs {
-		marked += r.n
-	}
-	if n := o.side.changed.names.len(); marked != 600 || n != 1 || o.side.rest {
-		t.Fatalf("%d entries and %d other elements are to be written, rest %t",
-			marked, n, o.side.rest)
+	if n := o.side.changed.Count(); n != 601 || o.side.rest {
+		t.Fatalf("%d entries and other elements are to be written, rest %t", n, o.side.rest)
 	}
 	h.check()
 	if err := h.s.Checkpoint(); err != nil {

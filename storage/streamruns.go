@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"slices"
-	"sort"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
@@ -237,7 +236,7 @@ func (o *Object) owed() int64 {
 	}
 	absent, _ := v.Absent()
 	each := o.bytes() / max(v.Len()-absent, 1)
-	return int64(min(o.bytes(), each*(o.side.changed.count()+o.side.frozen.count())))
+	return int64(min(o.bytes(), each*(o.side.changed.Count()+o.side.frozen.Count())))
 }
 
 // cleanInDirty is about how many bytes of the dirty large streams the data file has: p.dirty counts
@@ -251,32 +250,6 @@ func (p *part) cleanInDirty() (n int64) {
 		}
 	}
 	return n
-}
-
-// count is how many elements are in the set.
-func (m *marks) count() (n int) {
-	for _, r := range m.runs {
-		n += r.n
-	}
-	return n + m.names.len()
-}
-
-// touches reports whether the set has an element with a number from first to last, both numbers of
-// a stream.
-func (m *marks) touches(first, last int64) bool {
-	i := sort.Search(len(m.runs), func(i int) bool {
-		return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first
-	})
-	if i < len(m.runs) && m.runs[i].first <= last {
-		return true
-	}
-	for number := first; m.names.len() > 0 && number <= last; number += object.NumberStep {
-		key := object.ListKey(number)
-		if m.names.has(object.HashOf(key[:]), key[:]) {
-			return true
-		}
-	}
-	return false
 }
 
 // largeStream is a stream whose runs may leave memory.
@@ -359,7 +332,7 @@ func (h *housekeeper) leaveClean(l largeStream, v *object.Stream, enough int,
 	}
 	n, last := v.Leave(enough, func(first, last int64) bool {
 		return chosen() && (o.side == nil ||
-			!o.side.changed.touches(first, last) && !o.side.frozen.touches(first, last))
+			!o.side.changed.Touches(first, last) && !o.side.frozen.Touches(first, last))
 	})
 	l.p.grew(c, o)
 	return int64(n), last

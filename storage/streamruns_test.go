@@ -109,7 +109,7 @@ func TestAbsentRuns(t *testing.T) {
 func (h *harness) copiesOn(k Key) bool {
 	p := h.s.part(k)
 	o := p.objectOf(*p.find(p.slot(k), k))
-	return !h.s.checkpointer.copying.has(o.id) && o.side != nil && o.side.frozen.any()
+	return !h.s.checkpointer.copying.has(o.id) && o.side != nil && o.side.frozen.Any()
 }
 
 // TestRunsWaitForTheirBatch: a run does not leave memory before the batch is on disk that has its

@@ -1,9 +1,10 @@
 package storage
 
 import (
-	"keyp/storage/format"
 	"sync"
 	"sync/atomic"
+
+	"keyp/storage/format"
 )
 
 // No reader sees a due key, whether it has been removed or not. It must not return after a restart,

@@ -2,12 +2,13 @@ package storage
 
 import (
 	"fmt"
-	"keyp/storage/format"
-	"keyp/storage/object"
-	"keyp/ttl"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // TestWalksLogTime: walks log how far time has come when they pass over something that is due, and

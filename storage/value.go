@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"keyp/storage/elementset"
 	"keyp/storage/format"
 	"keyp/storage/object"
 )
@@ -83,10 +84,10 @@ type unsaved struct {
 	cursor, end uint64
 	// changed and frozen are elements that differ, the latter those of them that the
 	// checkpoint under way is to copy; or, if one failed, an earlier one was.
-	changed, frozen marks
+	changed, frozen elementset.Set
 }
 
-func (u *unsaved) any() bool { return u.rest || u.changed.any() || u.frozen.any() }
+func (u *unsaved) any() bool { return u.rest || u.changed.Any() || u.frozen.Any() }
 
 // saved reports whether the data file has all elements of a value that is stored by element, once
 // the checkpoint finishes.
@@ -137,8 +138,8 @@ func (o *Object) freeze() {
 		return
 	}
 	u := &o.side.unsaved
-	u.frozen.merge(u.changed)
-	u.changed = marks{}
+	u.frozen.Merge(u.changed)
+	u.changed = elementset.Set{}
 }
 
 // more returns the object's side, made if missing.
@@ -227,13 +228,13 @@ func (o *Object) change(elem []byte) {
 	if !o.is(stateStored) {
 		return
 	}
-	o.more().changed.add(o.val.Type(), elem)
+	o.more().changed.Add(o.val.Type(), elem)
 }
 
 // changeRun notes n elements with numbers, from the number first on.
 func (o *Object) changeRun(first int64, n int) {
 	if o.is(stateStored) {
-		o.more().changed.addRun(first, n)
+		o.more().changed.AddRun(first, n)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"keyp/internal/target"
-	"keyp/storage"
 	"keyp/storage/archive"
 )
 
@@ -52,8 +51,8 @@ func listMoments(ctx context.Context, from string, remote target.Options, archiv
 				return err
 			}
 		}
-		err := storage.ListArchive(ctx, a, history, h.Through, largeRemoval,
-			func(e storage.ArchiveEntry) error {
+		err := listArchive(ctx, a, history, h.Through, largeRemoval,
+			func(e archiveEntry) error {
 				return line(e.LSN, max(e.Time, h.Time), e.What)
 			})
 		if err != nil {

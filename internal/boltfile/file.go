@@ -164,7 +164,10 @@ func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 		err = f.damage(id, "its header names page %d", n)
 	}
 	if h.overflow >= f.pages-id {
-		return h, page, f.damage(id, "it claims %d further pages, beyond the end", h.overflow)
+		if err == nil {
+			err = f.damage(id, "it claims %d further pages, beyond the end", h.overflow)
+		}
+		return h, page, err
 	}
 	if h.overflow > 0 && (err == nil || f.salvage != nil) {
 		page = slices.Grow(page, int(h.overflow)*f.pageSize)[:(int(h.overflow)+1)*f.pageSize]

@@ -30,7 +30,7 @@ var rules = map[string][]string{
 		"commands", "storage", "storage/repair", "internal/clock", "internal/config",
 		"internal/exporter", "internal/importer", "internal/progress", "internal/rdb",
 		"internal/target", "internal/vfs", "golang.org/x/sys/unix", "storage/archive",
-		"storage/backupfile", "storage/slab", "storage/snapshotfile"},
+		"storage/backupfile", "storage/format", "storage/slab", "storage/snapshotfile"},
 	// The bench tool measures servers from outside, so it knows nothing of this one.
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/childproc",
 		"github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
@@ -89,8 +89,10 @@ var rules = map[string][]string{
 	"features/policies": {"storage", "storage/object", "ttl", "internal/clock", "internal/glob"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/archive", "storage/clockguard", "storage/format", "storage/snapshotfile", "storage/wal",
-		"storage/keytable", "storage/object", "storage/slab", "ttl", "internal/boltfile",
+	"storage": {"storage/archive", "storage/clockguard", "storage/format", "storage/snapshotfile",
+		"storage/wal",
+		"storage/elementset", "storage/keytable", "storage/object", "storage/slab", "ttl",
+		"internal/boltfile",
 		"internal/clock", "internal/glob", "internal/progress", "internal/histogram",
 		"internal/bigcopy", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
@@ -111,6 +113,7 @@ var rules = map[string][]string{
 	"storage/wal": {"internal/clock", "internal/progress", "internal/histogram", "internal/vfs"},
 	// The time of a store whose clock may be wrong knows no store.
 	"storage/clockguard": {"internal/clock"},
+	"storage/elementset": {"storage/format", "storage/object"},
 	// The memory of small keys, and where keys are in memory: they know no store.
 	"storage/keytable": {},
 	"storage/slab":     {"golang.org/x/sys/unix"},

@@ -252,3 +252,14 @@ func (r *Record) element(f *Fields) {
 		r.Deadline, r.Value = int64(f.Int()), f.Bytes()
 	}
 }
+
+// BatchTime returns the time that a batch states at its beginning. It is also the time of the
+// batches after it.
+func BatchTime(batch []byte) (ms int64, ok bool) {
+	if len(batch) == 0 || batch[0] != RecTime {
+		return 0, false
+	}
+	f := Fields{Rest: batch}
+	r := ReadRecord(&f)
+	return r.Time, !f.Bad
+}

@@ -1,4 +1,4 @@
-package storage
+package elementset
 
 import (
 	"bytes"
@@ -6,10 +6,10 @@ import (
 	"keyp/storage/format"
 )
 
-// names is a set of elements' names. A large value may have millions between two checkpoints, so
+// nameSet is a set of elements' names. A large value may have millions between two checkpoints, so
 // the set contains nothing for the garbage collector to scan: a map of numbers, and the names one
 // after another in pieces of memory.
-type names struct {
+type nameSet struct {
 	at   map[uint64]uint64 // by hash: the name's place in text
 	text [][]byte          // names, each after its length
 	// odd are names whose hash collides with another's.
@@ -23,10 +23,10 @@ const (
 	mostText  = 64 << 10
 )
 
-func (n *names) len() int { return len(n.at) + len(n.odd) }
+func (n *nameSet) Len() int { return len(n.at) + len(n.odd) }
 
 // add adds a name. Equal names must have equal hashes.
-func (n *names) add(hash uint64, name []byte) {
+func (n *nameSet) add(hash uint64, name []byte) {
 	if at, ok := n.at[hash]; ok {
 		if !bytes.Equal(n.name(at), name) {
 			if n.odd == nil {
@@ -54,7 +54,7 @@ func (n *names) add(hash uint64, name []byte) {
 }
 
 // has reports whether the set has a name.
-func (n *names) has(hash uint64, name []byte) bool {
+func (n *nameSet) has(hash uint64, name []byte) bool {
 	at, ok := n.at[hash]
 	if ok && bytes.Equal(n.name(at), name) {
 		return true
@@ -64,14 +64,14 @@ func (n *names) has(hash uint64, name []byte) bool {
 }
 
 // name is the name at a place.
-func (n *names) name(at uint64) []byte {
+func (n *nameSet) name(at uint64) []byte {
 	b := n.text[at>>32][uint32(at):]
 	size, head := binary.Uvarint(b)
 	return b[head : head+int(size)]
 }
 
-// take visits names and forgets them, until fn returns false. They stay as they are.
-func (n *names) take(fn func(name []byte) bool) {
+// take removes names from the set and visits each, until fn returns false.
+func (n *nameSet) take(fn func(name []byte) bool) {
 	for hash, at := range n.at {
 		more := fn(n.name(at))
 		delete(n.at, hash)

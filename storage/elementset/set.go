@@ -1,4 +1,5 @@
-package storage
+// Package elementset keeps sets of elements of one value, which may have millions.
+package elementset
 
 import (
 	"slices"
@@ -7,11 +8,11 @@ import (
 	"keyp/storage/object"
 )
 
-// marks is a set of elements of a value. A list's elements and a stream's entries have numbers, and
-// pushes and pops touch neighbouring ones. So they are kept as runs, and a million pushes or pops
-// need no more memory than one.
-type marks struct {
-	names names
+// Set is a set of elements of a value. The zero Set is empty. A list's elements and a stream's
+// entries have numbers, and pushes and pops touch neighbouring ones. So they are kept as runs, and
+// a million pushes or pops need no more memory than one.
+type Set struct {
+	names nameSet
 	runs  []run // ascending, without common numbers
 }
 
@@ -28,10 +29,11 @@ const (
 	longRun = 16
 )
 
-func (m *marks) any() bool { return m.names.len() > 0 || len(m.runs) > 0 }
+// Any reports whether the set has an element.
+func (m *Set) Any() bool { return m.names.Len() > 0 || len(m.runs) > 0 }
 
-// add notes an element of a value of a type.
-func (m *marks) add(typ object.Type, elem []byte) {
+// Add adds an element of a value of a type.
+func (m *Set) Add(typ object.Type, elem []byte) {
 	if typ.Numbers(elem) && m.addNumber(object.ListNumber(elem)) {
 		return
 	}
@@ -39,7 +41,7 @@ func (m *marks) add(typ object.Type, elem []byte) {
 }
 
 // addNumber reports whether the number is in a run now.
-func (m *marks) addNumber(number int64) bool {
+func (m *Set) addNumber(number int64) bool {
 	next := sort.Search(len(m.runs), func(i int) bool { return m.runs[i].first > number })
 	joins := next < len(m.runs) && uint64(m.runs[next].first)-uint64(number) == object.NumberStep
 	if next > 0 {
@@ -70,8 +72,8 @@ func (m *marks) addNumber(number int64) bool {
 	return true
 }
 
-// addRun notes n elements with numbers, from the number first on.
-func (m *marks) addRun(first int64, n int) {
+// AddRun adds n elements with numbers, from the number first on.
+func (m *Set) AddRun(first int64, n int) {
 	// As distances from the least number, they are in order.
 	at := func(number int64) uint64 { return uint64(number) ^ 1<<63 }
 	const step = object.NumberStep
@@ -91,7 +93,7 @@ func (m *marks) addRun(first int64, n int) {
 	if !aligned || i == j && len(m.runs) >= maxRuns && n < longRun {
 		for ; n > 0; n-- {
 			key := object.ListKey(first)
-			m.add(object.TypeList, key[:])
+			m.Add(object.TypeList, key[:])
 			first += step
 		}
 		return
@@ -99,24 +101,24 @@ func (m *marks) addRun(first int64, n int) {
 	m.runs = slices.Replace(m.runs, i, j, run{int64(begin ^ 1<<63), int((end-begin)/step) + 1})
 }
 
-// merge adds the elements of others.
-func (m *marks) merge(other marks) {
-	if !m.any() {
+// Merge adds the elements of others.
+func (m *Set) Merge(other Set) {
+	if !m.Any() {
 		*m = other
 		return
 	}
 	other.names.take(func(elem []byte) bool {
-		m.add(object.None, elem)
+		m.Add(object.None, elem)
 		return true
 	})
 	for _, r := range other.runs {
-		m.addRun(r.first, r.n)
+		m.AddRun(r.first, r.n)
 	}
 }
 
-// take visits elements of v that m names, with ok the present value and deadline, and
-// forgets them, until fn returns false.
-func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, ok bool) bool) {
+// Take removes elements from the set and visits each, until fn returns false or none is left. fn
+// gets the element's present value and deadline in v; ok is false if v does not have the element.
+func (m *Set) Take(v object.Value, fn func(elem, val []byte, deadline int64, ok bool) bool) {
 	for len(m.runs) > 0 {
 		r := &m.runs[0]
 		more := r.take(v.(object.Numbered), fn)
@@ -134,11 +136,11 @@ func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, o
 		return more
 	})
 	if more {
-		*m = marks{}
+		*m = Set{}
 	}
 }
 
-// take is that of marks; it returns what fn returned last.
+// take is Take for a run. It returns what fn returned last.
 func (r *run) take(v object.Numbered, fn func(elem, val []byte, deadline int64,
 	ok bool) bool) bool {
 	more := true
@@ -162,4 +164,30 @@ func (r *run) take(v object.Numbered, fn func(elem, val []byte, deadline int64,
 		visit(nil, false)
 	}
 	return more
+}
+
+// Count returns how many elements the set has.
+func (m *Set) Count() (n int) {
+	for _, r := range m.runs {
+		n += r.n
+	}
+	return n + m.names.Len()
+}
+
+// Touches reports whether the set has an element with a number from first to last, both numbers of
+// a stream.
+func (m *Set) Touches(first, last int64) bool {
+	i := sort.Search(len(m.runs), func(i int) bool {
+		return m.runs[i].first+int64(m.runs[i].n-1)*object.NumberStep >= first
+	})
+	if i < len(m.runs) && m.runs[i].first <= last {
+		return true
+	}
+	for number := first; m.names.Len() > 0 && number <= last; number += object.NumberStep {
+		key := object.ListKey(number)
+		if m.names.has(object.HashOf(key[:]), key[:]) {
+			return true
+		}
+	}
+	return false
 }

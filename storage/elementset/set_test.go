@@ -1,4 +1,4 @@
-package storage
+package elementset
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "keyp/internal/testkit/setup"
 	"keyp/storage/object"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestMarksModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var l object.List
-		var m, other marks
+		var m, other Set
 		want := map[int64]bool{}
 		base := rapid.SampledFrom([]int64{0, -3 * object.NumberStep, math.MinInt64,
 			math.MaxInt64 - 20*object.NumberStep}).Draw(rt, "base")
@@ -24,9 +25,9 @@ func TestMarksModel(t *testing.T) {
 			at := base + rapid.Int64Range(0, 20).Draw(rt, "step")*object.NumberStep
 			return at + rapid.SampledFrom([]int64{0, 0, 0, 0, 7}).Draw(rt, "off")
 		})
-		mark := func(m *marks, n int64) {
+		mark := func(m *Set, n int64) {
 			key := object.ListKey(n)
-			m.add(object.TypeList, key[:])
+			m.Add(object.TypeList, key[:])
 			want[n] = true
 		}
 		for _, n := range rapid.SliceOfN(number, 0, 60).Draw(rt, "marked") {
@@ -40,14 +41,14 @@ func TestMarksModel(t *testing.T) {
 			if uint64(math.MaxInt64)-uint64(first) < uint64(n)*object.NumberStep {
 				continue
 			}
-			m.addRun(first, n)
+			m.AddRun(first, n)
 			for i := range n {
 				want[first+int64(i)*object.NumberStep] = true
 			}
 		}
-		m.merge(other)
-		if m.any() != (len(want) > 0) {
-			rt.Fatalf("any is %v of %d", m.any(), len(want))
+		m.Merge(other)
+		if m.Any() != (len(want) > 0) {
+			rt.Fatalf("any is %v of %d", m.Any(), len(want))
 		}
 		for i, r := range m.runs {
 			if r.n < 1 {
@@ -69,9 +70,9 @@ func TestMarksModel(t *testing.T) {
 			in[n] = true
 		}
 		got := map[int64]bool{}
-		for m.any() {
+		for m.Any() {
 			left := rapid.IntRange(1, 10).Draw(rt, "portion")
-			m.take(&l, func(elem, val []byte, _ int64, ok bool) bool {
+			m.Take(&l, func(elem, val []byte, _ int64, ok bool) bool {
 				n := object.ListNumber(elem)
 				if ok != in[n] || ok && object.ListNumber(val) != n {
 					rt.Fatalf("element %d is %x, %v", n, val, ok)
@@ -92,34 +93,34 @@ func TestMarksModel(t *testing.T) {
 
 // TestMarksOfAQueue: what goes through a queue is one run or two, however much it is.
 func TestMarksOfAQueue(t *testing.T) {
-	var m marks
+	var m Set
 	for i := range int64(100_000) {
 		for _, n := range []int64{i, i - 500} {
 			key := object.ListKey(n * object.NumberStep)
-			m.add(object.TypeList, key[:])
+			m.Add(object.TypeList, key[:])
 		}
 	}
-	if len(m.runs) != 1 || m.runs[0].n != 100_500 || m.names.len() != 0 {
-		t.Errorf("%d runs, %d names", len(m.runs), m.names.len())
+	if len(m.runs) != 1 || m.runs[0].n != 100_500 || m.names.Len() != 0 {
+		t.Errorf("%d runs, %d names", len(m.runs), m.names.Len())
 	}
 }
 
 // TestMarksAnywhere: changes all over a list do not make ever more runs.
 func TestMarksAnywhere(t *testing.T) {
-	var m marks
+	var m Set
 	for i := range int64(1000) {
 		key := object.ListKey(2 * i * object.NumberStep)
-		m.add(object.TypeList, key[:])
+		m.Add(object.TypeList, key[:])
 	}
-	if len(m.runs)+m.names.len() != 1000 || len(m.runs) > maxRuns {
-		t.Errorf("%d runs, %d names", len(m.runs), m.names.len())
+	if len(m.runs)+m.names.Len() != 1000 || len(m.runs) > maxRuns {
+		t.Errorf("%d runs, %d names", len(m.runs), m.names.Len())
 	}
 }
 
 // TestNamesModel: names are a set, whatever their lengths and whichever have the same hash.
 func TestNamesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var n names
+		var n nameSet
 		want := map[string]bool{}
 		name := rapid.OneOf(rapid.StringMatching(`[ab]{0,4}`),
 			rapid.Just(strings.Repeat("long", leastText)),
@@ -128,11 +129,11 @@ func TestNamesModel(t *testing.T) {
 			n.add(uint64(len(s)), []byte(s))
 			want[s] = true
 		}
-		if n.len() != len(want) {
-			rt.Fatalf("%d names, want %d", n.len(), len(want))
+		if n.Len() != len(want) {
+			rt.Fatalf("%d names, want %d", n.Len(), len(want))
 		}
 		var kept [][]byte
-		for n.len() > 0 {
+		for n.Len() > 0 {
 			left := rapid.IntRange(1, 5).Draw(rt, "portion")
 			n.take(func(name []byte) bool {
 				kept = append(kept, name)
@@ -155,15 +156,15 @@ func TestNamesModel(t *testing.T) {
 
 // TestMarksOfARun: a long run of elements is kept as one, however many others are scattered.
 func TestMarksOfARun(t *testing.T) {
-	var m marks
+	var m Set
 	for i := range int64(10 * maxRuns) {
-		m.addRun(3*i*object.NumberStep, 1)
+		m.AddRun(3*i*object.NumberStep, 1)
 	}
-	names := m.names.len()
+	names := m.names.Len()
 	for i := range int64(100) {
-		m.addRun((1_000_000+2000*i)*object.NumberStep, 1000)
+		m.AddRun((1_000_000+2000*i)*object.NumberStep, 1000)
 	}
-	if len(m.runs) != maxRuns+100 || m.names.len() != names {
-		t.Errorf("there are %d runs, and %d names, before %d", len(m.runs), m.names.len(), names)
+	if len(m.runs) != maxRuns+100 || m.names.Len() != names {
+		t.Errorf("there are %d runs, and %d names, before %d", len(m.runs), m.names.Len(), names)
 	}
 }
