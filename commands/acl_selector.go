@@ -54,7 +54,8 @@ type selector struct {
 	// By Spec.id: first arguments that are allowed for a command that is otherwise forbidden.
 	firstArgs map[int][]string
 	byDefault bool // rules begins at +@all, not at -@all
-	// The rules for commands since byDefault, without those that have no effect any more.
+	// The rules for commands after the leading +@all or -@all (see byDefault). Rules that no
+	// longer have an effect are removed.
 	rules     []string
 	allKeys   bool
 	keys      []keyPattern

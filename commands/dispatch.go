@@ -44,9 +44,9 @@ const (
 	// ForGroup: the command waits until the group has elected a leader, or until Env.Undecided has
 	// passed.
 	ForGroup
-	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
-	// changed, until it has a reply. GiveUp replies when the time is up, or when the log is on
-	// disk.
+	// ForUnblock: the command is a blocking one. It runs again each time that one of the keys
+	// of c.Wait has changed, until it has a reply. GiveUp replies at the timeout, at CLIENT
+	// UNBLOCK, and for WAITAOF when the log is on disk.
 	ForUnblock
 )
 

@@ -213,8 +213,8 @@ func (a *Cursor) jobID() []byte {
 	return id
 }
 
-// oldestInstant is the beginning of 2001 in Unix ms. A smaller number is a mistake: a time from
-// now, or a time in seconds.
+// oldestInstant is the beginning of 2001 in Unix ms. A smaller number, except 0 (at once), is a
+// mistake: a time from now, or a time in seconds.
 const oldestInstant = 978_307_200_000
 
 // jobDueIsOld returns the error for a due time before oldestInstant. It suggests the time that was

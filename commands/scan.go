@@ -42,8 +42,9 @@ var scanCommands = []Spec{
 	},
 }
 
-// shows makes the reply wait for everything that is in the log by now. It is for replies that no
-// look-up of the transaction accounts for, such as those of a walk or a count of keys.
+// shows makes the reply wait until all changes that are visible now are durable. A transaction does
+// so by itself for the keys that it looks up. Other replies need shows, such as those of a walk
+// over the keys or of a count of them.
 func (c *Ctx) shows() { c.LSN = c.Env.Store.Shown() }
 
 func runKeys(c *Ctx) error {
@@ -78,7 +79,8 @@ const (
 	scanCountMax = math.MaxInt32
 )
 
-// parseScan reads the options of SCAN, or of the scan of a collection of type of.
+// parseScan reads the options of SCAN if of is object.None. Otherwise of is the type of a
+// collection, and the options are those of HSCAN, SSCAN or ZSCAN.
 func parseScan(a Cursor, of object.Type) (scanOptions, error) {
 	o := scanOptions{count: scanCount}
 	for a.More() {
@@ -129,8 +131,8 @@ func runScan(c *Ctx) error {
 	return c.scan(&o, cursor, c.view().Scan, nil)
 }
 
-// scan runs a step of a walk over the keys. It replies with the next cursor and the keys that the
-// options and may (nil: all) allow.
+// scan runs one step of a walk over the keys. It replies with the next cursor and with the keys
+// that match the options. If may is not nil, it leaves out the keys for which may returns false.
 func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name []byte) bool) error {
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int

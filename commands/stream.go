@@ -16,8 +16,8 @@ func streamEvent(name string) storage.Event {
 	return storage.Event{Class: storage.EventStream, Name: name}
 }
 
-// readStream is read for a key that must hold a stream or be missing. It returns an empty stream
-// for a missing or expired key, and storage.ErrWrongType for another type.
+// readStream looks a key up as c.read does, and returns its stream. For a missing or expired key it
+// returns an empty stream. For another type it returns storage.ErrWrongType.
 func (c *Ctx) readStream(k storage.Key) (storage.Stream, error) {
 	s, err := c.Txn.Stream(k)
 	c.count(k, err != nil || s.Exists())

@@ -25,8 +25,8 @@ const (
 	errTrimNothing Error = "ERR syntax error, XTRIM must be called with a trimming strategy"
 )
 
-// The maximum of the default LIMIT of a trim with '~', and that default if stream-node-max-entries
-// is 0.
+// mostTrimmed is the maximum of the default LIMIT of a trim with '~'. mostTrimmedUnbound is the
+// default LIMIT if stream-node-max-entries is 0.
 const (
 	mostTrimmed        = 1_000_000
 	mostTrimmedUnbound = 10_000
@@ -36,7 +36,8 @@ const (
 type streamRefs uint8
 
 const (
-	// They stay; also the zero value, which says that no option was given.
+	// The pending entries stay. The zero value of streamRefs has the same effect, and means
+	// that no option was given.
 	keepRef = streamRefs(object.KeepRefs)
 	delRef  = streamRefs(object.DropRefs) // they go too
 	// An entry stays until all groups have read and acknowledged it.

@@ -21,11 +21,16 @@ type tasks struct {
 }
 
 // awaitsWriters reports whether a command waits for the end of the tasks that may write. CLIENT
-// PAUSE waits for them: after its reply nothing is written. While it waits, nothing further that
-// may write begins, and CLIENT UNPAUSE runs after it. It does not wait for a script that has run
-// for too long: it is refused, like any other command. The wait ends with the turn of the CLIENT
-// PAUSE, not with the last task: tasks that are queued would begin between the two. If its client
-// has left, the wait ends with the next command that may write.
+// PAUSE waits for these tasks, because nothing may be written after its reply. While CLIENT PAUSE
+// waits, no other command that may write begins. CLIENT UNPAUSE waits too, and runs after CLIENT
+// PAUSE.
+//
+// CLIENT PAUSE does not wait for a script that has run for too long. It is then refused, as other
+// commands are.
+//
+// The wait ends when CLIENT PAUSE runs, not when the last task ends. Otherwise queued tasks would
+// begin in between. If the client of CLIENT PAUSE has left, the wait ends with the next command
+// that may write.
 func (e *Env) awaitsWriters(c *Ctx) bool {
 	flags := c.flags()
 	if e.tasks.writing == 0 {

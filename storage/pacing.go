@@ -3,22 +3,27 @@ package storage
 import "time"
 
 const (
-	// usualDelay is the delay of a commit that slows writers down.
+	// usualDelay is the unit of the delay of commits. slowDown multiplies it by a factor from 0
+	// to 4.
 	usualDelay = 4 * time.Millisecond
-	// maxDelay is the delay when usualDelay is not enough. Reads wait as well.
+	// maxDelay is the longest delay that slowDown sets for a commit of any size. The loop
+	// sleeps meanwhile, so reads wait too.
 	maxDelay = 4 * usualDelay
-	// paceTime is the further delay of a commit for each MiB. It is multiplied by the excess of the
-	// log over twice its right length, as a multiple of that length. paceMost bounds the delay.
+	// paceTime is the further delay for each MiB of a commit when the log is three times as
+	// long as it should be. The delay is proportional to the part of the log over twice that
+	// length. paceMost is the upper bound of the further delay.
 	paceTime = 16 * time.Millisecond
 	paceMost = 250 * time.Millisecond
 )
 
-// slowDown keeps writers from outrunning the checkpoints. If the log is 1.5 times as long as it
-// should be, by its size or by its time to replay, checkpoints stop pausing. If it is more than
-// twice as long, commits are delayed, the more the longer it is, and large commits longer than
-// small ones. So the log hardly gets three times as long, which bounds the time of a restart. Dirty
-// memory counts, too, from a tenth over the bound of memory: keys that are not on disk yet cannot
-// leave memory.
+// slowDown keeps writers from outrunning the checkpoints. It measures the log by its size and by
+// its time to replay, and takes the worse of the two. If the log is 1.5 times as long as it should
+// be, checkpoints stop pausing. If it is more than twice as long, commits are delayed. A longer log
+// delays them longer, and large commits wait longer than small ones. So the log hardly gets three
+// times as long, which bounds the time of a restart.
+//
+// Commits are also delayed if memory is more than a tenth over its limit and some of it is dirty.
+// Dirty keys are not on disk yet, so they cannot leave memory.
 func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	s := h.s
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes),
@@ -31,7 +36,8 @@ func (h *housekeeper) slowDown(used, dirty, limit int64) {
 	if s.Full() {
 		over = 0 // what grows is refused, and no checkpoint comes soon
 	}
-	// No writer waits where it is full.
+	// A full disk lets checkpoints hurry too: writes that need memory are refused, so no writer
+	// needs the processor.
 	s.checkpointer.hurry.Store(length > 1.5 || over > 0 || s.Full())
 	h.throttle.Store(int64(over * float64(usualDelay)))
 	if over == 0 {

@@ -96,8 +96,8 @@ func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
 }
 
 // Overdue reports whether a pinned value has due elements, so that no command may see it before it
-// is unpinned. It looks at the values of these keys, whose shards t has locked, or with all at all
-// pinned values.
+// is unpinned. If all is true, it looks at every pinned value. Otherwise it looks only at the
+// values of keys, whose shards t has locked.
 func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	if ps.timed == 0 {
 		return false

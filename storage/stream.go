@@ -10,7 +10,8 @@ import (
 // description.
 type Stream struct {
 	handle
-	// logs and quietly are the results of edit and editQuietly for the value of logged.
+	// logs and quietly are the functions that edit and editQuietly return. They log changes of
+	// the value in logged.
 	logs, quietly object.Changed
 	logged        *Object
 }
@@ -37,8 +38,8 @@ func (s *Stream) Pinned() bool {
 	return o != nil && o.pinned()
 }
 
-// edit gives the stream, made if missing, as one that this command changes. It also gives the
-// function that logs the changed elements.
+// edit returns the stream for changes by this command, and creates the stream if the key is
+// missing. It also returns the function that logs a changed element.
 func (s *Stream) edit() (*object.Stream, object.Changed) {
 	o := s.change()
 	v := o.val.(*object.Stream)

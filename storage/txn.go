@@ -36,7 +36,8 @@ type Txn struct {
 	micros int64 // now in microseconds; 0 before the first call of Micros
 	// pinnedKeys contains the keys of an offloaded transaction.
 	pinnedKeys *pinnedKeys
-	// shown: the caller has shown.mu, so End logs no time.
+	// shown is set if the caller of End has locked shown.mu. End then logs no time, because
+	// logTime would lock shown.mu again.
 	shown bool
 	sharing
 

@@ -22,7 +22,8 @@ import (
 const (
 	// liveEvery is the time between two messages.
 	liveEvery = time.Second
-	// liveSpan is the number of intervals between readings over which latencies are counted.
+	// liveSpan is the number of intervals that a message's latencies cover. An interval is the
+	// time between two readings, and so about liveEvery.
 	liveSpan = 10
 	// liveHistory is how many past seconds a newly opened page shows, if another page was open
 	// then.

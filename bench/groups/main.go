@@ -98,7 +98,8 @@ func main() {
 	show(systems, rates)
 }
 
-// show prints the medians, and the first system's by each other's.
+// show prints the median of each system. It also prints the ratio of the first system's median to
+// that of each other system.
 func show(systems []system, rates [][][]float64) {
 	fmt.Printf("Operations a second, keys: %d, values: %d bytes, medians of %d rounds\n\n|", keys, size, len(rates[0][0]))
 	for _, s := range systems {

@@ -23,9 +23,9 @@ var unportable = map[byte]string{
 	kindDelay:     "delay queues",
 }
 
-// Portable returns why a payload of Encode cannot be in an RDB file of the given version. A server
-// that writes such files cannot restore it either. The reason is empty if it can. err is ErrPayload
-// for an invalid payload.
+// Portable returns why an RDB file of the given version cannot contain a payload of Encode. The
+// reason is empty if the file can contain it. A server that writes files of that version cannot
+// restore a payload that has a reason. err is ErrPayload for an invalid payload.
 func Portable(payload []byte, version int) (reason string, err error) {
 	body, err := open(payload)
 	if err != nil || len(body) == 0 {
@@ -117,7 +117,7 @@ func (f *FileWriter) End() error {
 	return f.write(binary.LittleEndian.AppendUint64(nil, f.crc))
 }
 
-// flush writes the buffer if it has at least least bytes.
+// flush writes the buffer if its length is not below least.
 func (f *FileWriter) flush(least int) error {
 	if len(f.w.b) < least {
 		return f.err

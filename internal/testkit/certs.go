@@ -45,7 +45,8 @@ func (a *Authority) newKey() *ecdsa.PrivateKey {
 	return key
 }
 
-// sign fills a template in and signs it; an authority's first one is signed by itself.
+// sign completes a template and returns its certificate, which the authority signs. The authority
+// also signs its own certificate.
 func (a *Authority) sign(name string, template *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	a.t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -88,8 +89,8 @@ func (a *Authority) Issue(name string) (certFile, keyFile string) {
 	return a.write(name+".cert", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", plain)
 }
 
-// ServerArgs gives the options that have a server use a certificate, the same each time;
-// no client needs one.
+// ServerArgs returns the options for a server that uses TLS. Every call returns the same options
+// and certificate. Clients of that server need no certificate.
 func (a *Authority) ServerArgs() []string {
 	a.t.Helper()
 	if a.args != nil {
@@ -101,8 +102,8 @@ func (a *Authority) ServerArgs() []string {
 	return a.args
 }
 
-// Trust is a client's configuration that trusts the authority, with a certificate to show
-// if files of one are given.
+// Trust returns a client's TLS configuration that trusts the authority. If the files of a
+// certificate and its key are given, the client presents that certificate.
 func (a *Authority) Trust(certAndKey ...string) *tls.Config {
 	a.t.Helper()
 	pool := x509.NewCertPool()

@@ -2,6 +2,6 @@
 
 package testkit
 
-// Race says that the test, and so the Keyp it builds, looks for data races. It makes
+// Race is whether the test, and so the Keyp that it builds, looks for data races. That makes
 // everything several times slower.
 const Race = false

@@ -7,22 +7,23 @@ import (
 	"math/bits"
 )
 
-// A record whose times fail their checksum does not say when its key is due. The bucket ttl also
-// has an entry for the key, under the time when it is due. The bucket is in order of time, so
-// finding the key means reading all of it. That takes a tenth of a microsecond for each entry. It
-// happens only once, because the key is written again after it was loaded. The pending changes of
-// ttl count as applied.
+// If the times of a record fail their checksum, the record does not say when its key is due. The
+// bucket ttl has entries in order of time, each with a key and the time when it is due. So finding
+// a key means reading all of ttl, at a tenth of a microsecond for each entry. It happens only once
+// for a key, because the key is written again after it was loaded. Changes of ttl that are still
+// pending are included.
 //
-//   - A single entry for the key itself gives the times of the key.
-//   - No entry means that the key is never due, if all of ttl can be read.
+//   - If there is one entry for the key itself, it gives the times of the key.
+//   - If there is no entry and all of ttl can be read, the key is never due.
 //   - An entry for an element does not give the deadline of the key, which may have none.
-//   - If the entries do not give the times, the record's own times are used, provided that only one
-//     bit of them was damaged: the checksum shows which. That applies to the entry for an element,
-//     to several entries, and to a bucket that may have entries of no key (MetaDoubt).
-//   - If more bits were damaged, the key becomes persistent.
+//   - In all other cases, or if ttl may have entries of no key (MetaDoubt), the record's own times
+//     are used. That needs damage of a single bit: the checksum shows which. The other cases are an
+//     entry for an element, several entries, and no entry in a ttl of which a part cannot be read.
+//   - If more bits are damaged, or if the corrected times contradict the only entry, the key
+//     becomes persistent.
 
-// Deadlines contains the times that ttl has for some keys. Of has an entry for each of these keys,
-// by its place in values.
+// Deadlines contains the times that ttl has for some keys. Of maps the place of each key in the
+// bucket values to the times that were found for it.
 type Deadlines struct {
 	Of    map[string][]Times
 	Doubt bool // some entries may belong to no key

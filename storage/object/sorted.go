@@ -93,8 +93,8 @@ func (s *sorted[T]) put(item T) {
 	s.n++
 }
 
-// split splits a full piece to make room at a place, and returns the new coordinates of the place.
-// If the place is the end of the set, the full piece stays full.
+// split divides a full piece in two to make room at a place, and returns the new coordinates of the
+// place. If the place is the end of the set, the second piece is empty, and the first stays full.
 func (s *sorted[T]) split(at, i int) (int, int) {
 	half := pieceItems / 2
 	if at == len(s.pieces)-1 && i == pieceItems {

@@ -147,7 +147,8 @@ func (gs *streamGroups) removeConsumer(group, number uint32) {
 	}
 }
 
-// maxLine is above all places in line.
+// maxLine is greater than the place in line of any pending entry. Only entries without a consumer
+// have such a place.
 const maxLine = 1 << 62
 
 func (gs *streamGroups) putPending(group uint32, id StreamID, val []byte) bool {

@@ -81,8 +81,9 @@ func (t *tree) widen(nd *node) {
 	}
 }
 
-// narrow is called after a change, because all keys may now have the same upper half. They have it
-// if the first and the last one have it.
+// narrow makes a wide node store the upper half of its keys once, if they all have the same one.
+// Keys ascend, so it compares only the first and the last. It is called after entries are moved or
+// removed.
 func (t *tree) narrow(nd *node) {
 	if nd.upper != nil && (nd.n == 0 || nd.upper[0] == nd.upper[nd.n-1]) {
 		nd.same, nd.upper = nd.upper[0], nil

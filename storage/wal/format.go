@@ -119,8 +119,9 @@ func putGroup(b []byte, g group) {
 	le.PutUint32(b[8:], crc32.Checksum(b[12:groupHeaderSize], castagnoli))
 }
 
-// parseGroup verifies a group header by itself; whether it belongs where it stands is
-// for the caller to decide. The start of its segment is not in it.
+// parseGroup checks the checksum of a group header and returns the header. The caller checks that
+// the group belongs to this segment and position. The header does not contain identity.start, so
+// g.start is 0.
 func parseGroup(b []byte) (g group, ok bool) {
 	if len(b) < groupHeaderSize || le.Uint32(b[8:]) != crc32.Checksum(b[12:groupHeaderSize],
 		castagnoli) {
@@ -135,9 +136,9 @@ func parseGroup(b []byte) (g group, ok bool) {
 	return g, g.durable <= g.lsn
 }
 
-// seed is the start of the CRC register for a frame at position lsn. Two registers
-// that differ at the start differ at the end, so equal bytes verify in one place and
-// one life only (but for one chance in 2^32).
+// seed returns the initial value of the CRC of a frame at position lsn. Other positions and salts
+// have other seeds, so a copied frame fails its CRC elsewhere. The chance that it passes is 1 in
+// 2^32.
 func seed(salt, lsn uint64) uint32 {
 	x := salt ^ bits.RotateLeft64(lsn*0x9e3779b97f4a7c15, 29)
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd

@@ -130,7 +130,8 @@ func (f failure) String() string {
 	return f.pkg + "." + f.test
 }
 
-// args returns those of go test for this failure alone, given the arguments of the whole run.
+// args returns the arguments of go test that run only this failure. all are the arguments of the
+// whole run.
 func (f failure) args(all []string) []string {
 	flags := all
 	for len(flags) > 0 && strings.HasPrefix(flags[len(flags)-1], ".") {
