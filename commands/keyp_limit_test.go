@@ -10,6 +10,7 @@ import (
 
 	"keyp/internal/rdb"
 	"keyp/resp"
+	"keyp/storage/object"
 )
 
 func TestLimitTokens(t *testing.T) {
@@ -243,6 +244,46 @@ func TestLimitErrors(t *testing.T) {
 }
 
 // CL.THROTTLE replies what redis-cell does, and is the first limit of its key.
+// A call has at most MaxLimits limits, and an id of a reservation at most MaxLimitID bytes.
+func TestLimitCallBounds(t *testing.T) {
+	h := newHarness(t)
+	take := func(limits int, more ...string) string {
+		args := []string{"KEYP.LIMIT", "TAKE", "k", "1"}
+		for range limits {
+			args = append(args, "WINDOW", "5", "1000")
+		}
+		return h.do(append(args, more...)...)
+	}
+	for limits, refused := range map[int]bool{object.MaxLimits: false, object.MaxLimits + 1: true} {
+		got := take(limits)
+		if refused != (got == "-ERR a call has at most 16 limits") {
+			t.Errorf("%d limits: %s", limits, got)
+		}
+	}
+	for length, refused := range map[int]bool{object.MaxLimitID: false,
+		object.MaxLimitID + 1: true} {
+		got := take(1, "RESERVE", strings.Repeat("i", length), "1000")
+		if refused != (got == "-ERR the id of a reservation has 1 to 256 bytes") {
+			t.Errorf("an id of %d bytes: %s", length, got)
+		}
+	}
+}
+
+// A quantity of 0 asks what is left, and writes nothing.
+func TestThrottleAsks(t *testing.T) {
+	h := newHarness(t)
+	h.run("CL.THROTTLE k 2 30 60 -> [0, 3, 2, -1, 2]")
+	end := h.store.Log().End()
+	h.clock.Advance(time.Second)
+	h.run(`
+		CL.THROTTLE k 2 30 60 0 -> [0, 3, 2, -1, 1]
+		CL.THROTTLE none 2 30 60 0 -> [0, 3, 3, -1, 0]
+	`)
+	if got := h.store.Log().End(); got != end {
+		t.Errorf("the log grew by %d bytes", got-end)
+	}
+}
+
 func TestThrottle(t *testing.T) {
 	table(t, `
 		CL.THROTTLE k 2 30 60 -> [0, 3, 2, -1, 2]

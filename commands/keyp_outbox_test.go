@@ -333,7 +333,8 @@ func TestOutboxRights(t *testing.T) {
 		h.do("ACL", "SETUSER", fmt.Sprint("u", i), "reset", "on", "nopass", "+@all")
 		h.do(append([]string{"ACL", "SETUSER", fmt.Sprint("u", i)}, strings.Fields(c.keys)...)...)
 		h.run("user " + fmt.Sprint("u", i))
-		got := h.do("KEYP.OUTBOX", "SET", "r", "PATTERN", "k:a*", "STREAM", "s")
+		name := fmt.Sprint("r", i) // nobody else's, which would need rights to it, too
+		got := h.do("KEYP.OUTBOX", "SET", name, "PATTERN", "k:a*", "STREAM", "s")
 		if ok := got == "+OK"; ok != c.ok || !ok && !strings.HasPrefix(got, "-NOPERM") {
 			t.Errorf("with %s: %s", c.keys, got)
 		}
